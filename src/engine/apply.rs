@@ -1,6 +1,8 @@
 //! The only writer: carries out one action, and returns what the server answered. It decides nothing.
 
 use std::borrow::Cow;
+use std::collections::BTreeMap;
+use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -14,6 +16,7 @@ use super::pipeline::{Generation, KindFeed, Pipeline, SourceFeed};
 use super::target::is_removed;
 use crate::mapping::{Kind, Resource, Side};
 use crate::multicluster::endpoint::DeleteOptions;
+use crate::multicluster::queue::Cost;
 use crate::multicluster::raw::Parsed;
 use crate::multicluster::registry::Cluster;
 use crate::multicluster::{ApiPath, Body, Endpoint, Object, PendingWrite, Reply, RequestError};
@@ -44,6 +47,7 @@ pub struct Tally {
     cost: AtomicU32,
     overtaken: AtomicBool,
     retry: Mutex<Option<Duration>>,
+    writes: Mutex<BTreeMap<u64, u64>>,
 }
 
 impl Tally {
@@ -52,9 +56,21 @@ impl Tally {
         self.cost.fetch_add(requests, Ordering::Relaxed);
     }
 
-    /// Requests sent so far.
-    pub fn cost(&self) -> u32 {
-        self.cost.load(Ordering::Relaxed)
+    /// What is written, and where: the same again is a correction.
+    fn writes(&self, action: &Action) {
+        let Some((place, content)) = action.content() else { return };
+        let hash = |text: &str| {
+            let mut hasher = DefaultHasher::new();
+            text.hash(&mut hasher);
+            hasher.finish()
+        };
+        self.writes.lock().unwrap_or_else(PoisonError::into_inner).insert(hash(&place), hash(&content));
+    }
+
+    /// What the requests so far took.
+    pub fn cost(&self) -> Cost {
+        let writes = self.writes.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        Cost { requests: self.cost.load(Ordering::Relaxed), writes }
     }
 
     /// Whether an event beyond the engine's own writes came in while a request was under way.
@@ -98,6 +114,7 @@ impl Executor<'_> {
     /// that it is about and nothing else.
     pub async fn execute(&self, action: &Action) -> Result<Outcome, ApplyError> {
         debug!(%action, "acting");
+        self.tally.writes(action);
         let result = match action {
             Action::PatchSource { purpose, .. } if purpose.is_release() && !self.at_target.is_permitted() => {
                 // What the target was seen to hold may be back: it may be another cluster, or restored.

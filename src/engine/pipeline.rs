@@ -465,7 +465,7 @@ impl Pipeline {
     pub async fn run(self: Arc<Self>) {
         let mut running = JoinSet::new();
         loop {
-            let full = running.len() >= self.generation().mapping.reconcile.concurrency.max(1);
+            let at_once = self.generation().mapping.reconcile.concurrency.max(1);
             tokio::select! {
                 biased;
                 // Cancel-safe: a task that ended stays in the set.
@@ -473,7 +473,7 @@ impl Pipeline {
                     error!(mapping = self.writer.mapping(), %error, "a reconcile ended abnormally; it is tried again");
                 },
                 // Cancel-safe by its contract.
-                lease = self.queue.next(), if !full => match lease {
+                lease = self.queue.next(at_once) => match lease {
                     None => break,
                     Some(lease) => {
                         // The identities of both clusters are known once it looks for them.

@@ -19,7 +19,7 @@ use super::pipeline::wakes::Topic;
 use super::pipeline::{Generation, Pipeline, Unsettled};
 use crate::mapping::{Mode, ProviderKind};
 use crate::multicluster::identity::Known;
-use crate::multicluster::queue::{Outcome as Finish, Priority};
+use crate::multicluster::queue::{Cost, Outcome as Finish, Priority};
 use crate::multicluster::shares::Work;
 use crate::multicluster::work_queue::Lease;
 use crate::object::marks::Reference;
@@ -59,8 +59,7 @@ enum Ended {
 /// What a reconcile did.
 struct Run {
     ended: Ended,
-    /// Requests sent.
-    cost: u32,
+    cost: Cost,
     /// An event came in between: reconcile again.
     overtaken: bool,
     /// How many deletions `pruneGuard` holds; `None`: it was not planned with everything in sight.
@@ -69,7 +68,7 @@ struct Run {
 
 impl Run {
     fn unplanned(ended: Ended) -> Self {
-        Self { ended, cost: 0, overtaken: false, held: None }
+        Self { ended, cost: Cost::default(), overtaken: false, held: None }
     }
 }
 
@@ -85,7 +84,7 @@ pub async fn reconcile(pipeline: Arc<Pipeline>, lease: Lease<Key>) {
     let Run { ended, cost, overtaken, held } = run(&pipeline, &generation, &key, &mut facts, waited_for).await;
     pipeline.shared.instruments.metrics.reconciled(
         pipeline.writer.mapping(),
-        result(&ended, cost > 0),
+        result(&ended, cost.requests > 0),
         started.elapsed(),
     );
     let again = match ended {

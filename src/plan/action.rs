@@ -82,9 +82,38 @@ impl Action {
         }
     }
 
+    /// Where the action writes, and what: two actions with the same content correct what somebody changed in between. Versions
+    /// and times of conditions are no content.
+    pub fn content(&self) -> Option<(String, String)> {
+        let place = || self.reference().map(ToString::to_string).unwrap_or_default();
+        match self {
+            Self::PatchSource { .. } => Some(("source".into(), self.to_string())),
+            Self::PatchStatus { values, .. } => {
+                let values: BTreeMap<&String, Value> =
+                    values.iter().map(|(pointer, value)| (pointer, without_times(value))).collect();
+                Some(("status".into(), format!("{values:?}")))
+            }
+            Self::CreateNamespace { name, .. } => Some((format!("Namespace {name}"), String::new())),
+            Self::Apply { body, .. } => Some((place(), body.to_string())),
+            Self::Delete { .. } | Self::GiveUp { .. } | Self::Restore { .. } => Some((place(), self.to_string())),
+            Self::Read(_) | Self::ReadAnew(_) | Self::LookForSource | Self::Sweep { .. } => None,
+        }
+    }
+
     /// Whether the action changes anything on a server.
     pub fn is_write(&self) -> bool {
         !matches!(self, Self::Sweep { .. } | Self::LookForSource | Self::Read(_) | Self::ReadAnew(_))
+    }
+}
+
+fn without_times(value: &Value) -> Value {
+    match value {
+        Value::Array(items) => items.iter().map(without_times).collect(),
+        Value::Object(fields) => {
+            let fields = fields.iter().filter(|(name, _)| *name != "lastTransitionTime");
+            fields.map(|(name, value)| (name.clone(), without_times(value))).collect()
+        }
+        value => value.clone(),
     }
 }
 

@@ -52,6 +52,8 @@ struct Inner {
     writes: Vec<Written>,
     /// The host that answers each write with this code.
     overloaded: Option<(&'static str, u16)>,
+    /// Logical clusters whose admission is slow.
+    slow: BTreeSet<String>,
     /// Writes under way at each host.
     in_flight: BTreeMap<String, usize>,
     /// The most of them at one time since somebody looked.
@@ -76,6 +78,7 @@ impl Net {
             start: Instant::now(),
             writes: Vec::new(),
             overloaded: None,
+            slow: BTreeSet::new(),
             in_flight: BTreeMap::new(),
             most_in_flight: BTreeMap::new(),
         };
@@ -187,8 +190,9 @@ type Content = UnsyncBoxBody<Bytes, Infallible>;
 
 async fn exchange(net: Net, host: String, request: hyper::Request<Incoming>) -> Result<hyper::Response<Content>, Cut> {
     let request = network::read(request).await?;
-    let latency = net.lock().sites[&host].1;
     let writes = request.method != "GET";
+    let is_slow = writes && net.lock().slow.contains(&request.call().cluster);
+    let latency = if is_slow { ADMISSION } else { net.lock().sites[&host].1 };
     if writes {
         net.lock().begin_write(&host);
     }
@@ -508,4 +512,67 @@ fn the_first_status_of_one_source_is_written_at_once_and_that_of_many_with_what_
     assert!(writes == 2.0 && first < REPORT, "{writes} writes, the first after {first:?}");
     let (writes, _) = status_writes(load(500, 1_000));
     assert!(writes < 1.5, "{writes} writes");
+}
+
+/// How long a tenant's admission takes where it is slow.
+const ADMISSION: Duration = Duration::from_secs(28);
+
+/// The longest time from a new source of a tenant to its object, while the admission of so many other tenants is slow.
+fn longest_beside_slow_tenants(number: u32) -> Duration {
+    in_virtual_time(async {
+        let net = Net::new(Flavor::Kcp);
+        let slow: Vec<String> = (0..number).map(|number| format!("slow{number}")).collect();
+        let tenants: Vec<&str> = slow.iter().map(String::as_str).chain(["quiet"]).collect();
+        export(false).iter().for_each(|request| net.act(request));
+        for tenant in &tenants {
+            [workspace(tenant), binding(tenant, false)].iter().for_each(|request| net.act(request));
+        }
+        net.add("t1", Side::Target, Flavor::Kubernetes, 1, USUAL);
+        let connections =
+            BTreeMap::from([net.connection("kcp", "source", "/clusters/root"), net.connection("t1", "t1", "")]);
+        let source = json!({"apiExport": {"name": "things", "path": "root"}, "resource": format!("things.v1.{GROUP}")});
+        let create = |tenant: &str, name: &str| {
+            let things = format!("/clusters/root:{tenant}/apis/{GROUP}/v1/namespaces/default/things");
+            net.act(&Request::post(&things, &thing(name, 1)));
+        };
+        let mut longest = Duration::ZERO;
+        with_engine(&net, connections, &[mapping("m", "t1", source)], async {
+            tenants.iter().for_each(|tenant| create(tenant, &format!("first-of-{tenant}")));
+            let is_served =
+                |inner: &Inner| tenants.iter().all(|tenant| !inner.made(&format!("first-of-{tenant}")).is_empty());
+            net.until("every tenant is served", is_served).await;
+            sleep(Duration::from_secs(5)).await;
+            let of_slow = |one: &&Written| one.host == "source" && one.name.starts_with("first-of-slow");
+            let clusters = |inner: &Inner| inner.writes.iter().filter(of_slow).map(|one| one.cluster.clone()).collect();
+            let clusters: BTreeSet<String> = clusters(&net.lock());
+            assert_eq!(clusters.len(), slow.len());
+            net.lock().slow = clusters;
+            for tenant in &slow {
+                (0..20).for_each(|number| create(tenant, &format!("{tenant}-{number}")));
+            }
+            sleep(Duration::from_millis(10)).await;
+            for number in 0..20 {
+                let (name, begin) = (format!("quiet-{number}"), net.lock().age());
+                create("quiet", &name);
+                net.until("the quiet tenant is served", |inner| !inner.made(&name).is_empty()).await;
+                let is_made = |one: &&Written| one.verb == Verb::Apply && one.name == name;
+                let made = net.lock().writes.iter().find(is_made).map(|one| one.at);
+                longest = longest.max(made.map_or(Duration::MAX, |at| at - begin));
+                sleep(Duration::from_millis(3_700)).await;
+            }
+            let inner = net.lock();
+            let written = inner.writes.iter().filter(|one| one.host == "source" && inner.slow.contains(&one.cluster));
+            assert!(written.count() > slow.len(), "slow tenants are served too");
+        })
+        .await;
+        longest
+    })
+}
+
+#[test]
+fn tenants_with_slow_admission_delay_another_by_two_seconds_at_most() {
+    for number in [1, 20] {
+        let longest = longest_beside_slow_tenants(number);
+        assert!(longest <= Duration::from_secs(2), "{longest:?} beside {number} slow tenants");
+    }
 }

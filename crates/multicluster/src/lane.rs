@@ -1,15 +1,17 @@
 //! What all requests to one address share: write slots, the server's wish to get no writes for a while, and a breaker.
 
+mod slots;
 mod window;
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use tokio::sync::{Semaphore, SemaphorePermit};
-use tokio::time::{Instant, sleep_until};
+use tokio::sync::oneshot;
+use tokio::time::{Instant, sleep_until, timeout_at};
 
-use self::window::{WRITES_AT_ONCE, Window};
+use self::slots::Slots;
+use self::window::Window;
 use super::permit::Epoch;
 use super::pool::Origin;
 use super::request_error::RequestError;
@@ -21,9 +23,7 @@ const BREAK: [Duration; 2] = [Duration::from_millis(250), Duration::from_secs(4)
 #[derive(Debug)]
 pub(super) struct Lane {
     pub(super) origin: Arc<Origin>,
-    /// Fair: first come, first served.
-    writes: Semaphore,
-    slots: Mutex<Slots>,
+    writes: Arc<Writes>,
     /// Until when the server wants no write to a logical cluster. Reads go on, and so do writes to the other clusters: one
     /// tenant's cluster never holds up another's.
     paused: Mutex<BTreeMap<String, Instant>>,
@@ -35,18 +35,28 @@ pub(super) struct Lane {
     pub(super) restored: Epoch,
 }
 
-/// How many permits for writes there are, and how many there should be.
-#[derive(Debug)]
-struct Slots {
-    permits: usize,
+/// The write slots of an address.
+#[derive(Debug, Default)]
+struct Writes(Mutex<Writing>);
+
+#[derive(Debug, Default)]
+struct Writing {
+    slots: Slots<oneshot::Sender<Slot>>,
     window: Window,
+}
+
+/// A slot in use; dropped, it is handed back.
+#[derive(Debug)]
+struct Slot {
+    of: Arc<Writes>,
+    number: u64,
 }
 
 /// The right to have one write to a logical cluster in flight.
 pub(super) struct WriteSlot<'a> {
     lane: &'a Lane,
-    cluster: &'a str,
-    permit: Option<SemaphorePermit<'a>>,
+    cluster: Arc<str>,
+    _slot: Slot,
 }
 
 /// An address that could not be reached.
@@ -63,8 +73,7 @@ impl Lane {
     pub(super) fn new(origin: Arc<Origin>, counters: Arc<Counters>) -> Self {
         Self {
             origin,
-            writes: Semaphore::new(WRITES_AT_ONCE),
-            slots: Mutex::new(Slots { permits: WRITES_AT_ONCE, window: Window::default() }),
+            writes: Arc::default(),
             paused: Mutex::default(),
             breaker: Mutex::default(),
             counters,
@@ -88,22 +97,18 @@ impl Lane {
     }
 
     /// A slot to write to a logical cluster in, once it is one's turn and the server does not want to be left alone there.
-    pub(super) async fn write_slot<'a>(&'a self, cluster: &'a str) -> WriteSlot<'a> {
+    pub(super) async fn write_slot(&self, cluster: &str) -> WriteSlot<'_> {
+        let cluster: Arc<str> = cluster.into();
         loop {
-            while let Some(until) = self.paused_until(cluster) {
+            while let Some(until) = self.paused_until(&cluster) {
                 sleep_until(until).await;
             }
-            // An error would say that the semaphore is closed, which nobody does.
-            let slot = WriteSlot { lane: self, cluster, permit: self.writes.acquire().await.ok() };
+            let slot = self.writes.slot(&cluster).await;
             // Nobody waits in a slot: the server may have asked for a pause while this was in the queue.
-            if self.paused_until(cluster).is_none() {
-                return slot;
+            if self.paused_until(&cluster).is_none() {
+                return WriteSlot { lane: self, cluster, _slot: slot };
             }
         }
-    }
-
-    fn slots(&self) -> MutexGuard<'_, Slots> {
-        self.slots.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn paused_until(&self, cluster: &str) -> Option<Instant> {
@@ -151,35 +156,74 @@ impl Lane {
     }
 }
 
+impl Writes {
+    /// A slot once it is one's turn. Cancel-safe: whoever no longer waits is passed over.
+    async fn slot(self: &Arc<Self>, cluster: &Arc<str>) -> Slot {
+        loop {
+            let (given, mut slot) = oneshot::channel();
+            self.lock().slots.wait(cluster, given);
+            // Work that turns late makes room without an event: who waits looks for it.
+            while let Some(until) = self.grant() {
+                match timeout_at(until, &mut slot).await {
+                    Ok(Ok(slot)) => return slot,
+                    Ok(Err(_)) => break,
+                    Err(_) => {}
+                }
+            }
+            if let Ok(slot) = slot.await {
+                return slot;
+            }
+        }
+    }
+
+    /// Gives slots to those who may have them, and says when to look again.
+    fn grant(self: &Arc<Self>) -> Option<Instant> {
+        loop {
+            let now = Instant::now().into_std();
+            let mut writing = self.lock();
+            let slots = writing.window.slots();
+            let Some((waiting, number)) = writing.slots.grant(slots, now) else {
+                return writing.slots.look_again(now).map(Instant::from_std);
+            };
+            if waiting.is_closed() {
+                writing.slots.leave(number);
+                continue;
+            }
+            // A slot that nobody takes after all is handed back, which needs the lock.
+            drop(writing);
+            drop(waiting.send(Slot { of: self.clone(), number }));
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Writing> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
 impl WriteSlot<'_> {
     /// The write that was sent in it came to this: the address gets fewer slots, or more.
     pub(super) fn learn(&self, sent: Instant, error: Option<&RequestError>) {
         if let Some(wait) = error.and_then(RequestError::retry_after) {
             let mut paused = self.lane.paused.lock().unwrap_or_else(PoisonError::into_inner);
-            let until = paused.entry(self.cluster.to_owned()).or_insert_with(Instant::now);
+            let until = paused.entry(self.cluster.to_string()).or_insert_with(Instant::now);
             *until = (*until).max(Instant::now() + wait);
         }
-        let mut slots = self.lane.slots();
+        let now = Instant::now();
+        let Writing { slots, window } = &mut *self.lane.writes.lock();
+        let is_full = slots.is_full(window.slots(), now.into_std());
+        slots.wrote(&self.cluster, sent.elapsed(), now.into_std());
         match error {
-            None => slots.window.succeeded(sent.elapsed(), self.lane.writes.available_permits() == 0),
-            Some(error) if error.is_overload() => slots.window.overloaded(sent, Instant::now()),
+            None => window.succeeded(sent.elapsed(), is_full),
+            Some(error) if error.is_overload() => window.overloaded(sent, now),
             Some(_) => {}
         }
-        let wanted = slots.window.slots();
-        let (more, fewer) = (wanted.saturating_sub(slots.permits), slots.permits.saturating_sub(wanted));
-        self.lane.writes.add_permits(more);
-        // Those in use go when they are handed back.
-        slots.permits = slots.permits + more - self.lane.writes.forget_permits(fewer);
     }
 }
 
-impl Drop for WriteSlot<'_> {
+impl Drop for Slot {
     fn drop(&mut self) {
-        let mut slots = self.lane.slots();
-        if slots.permits > slots.window.slots() {
-            slots.permits -= 1;
-            self.permit.take().into_iter().for_each(SemaphorePermit::forget);
-        }
+        self.of.lock().slots.leave(self.number);
+        self.of.grant();
     }
 }
 

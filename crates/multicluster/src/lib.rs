@@ -36,6 +36,7 @@ pub mod queue;
 pub mod raw;
 pub mod registry;
 pub mod request_error;
+mod seats;
 pub mod shares;
 pub mod store;
 pub mod watch;

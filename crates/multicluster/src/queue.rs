@@ -7,16 +7,24 @@ use std::time::{Duration, Instant};
 
 use self::pace::Pace;
 use super::backoff::{Backoff, Jitter};
+use super::seats::{Admission, Seats};
 use sync_engine_mapping::object::{ClusterName, Key};
 
 /// What a queue holds: something that belongs to a source cluster.
 pub trait Queued: Clone + Ord + Send + 'static {
     fn cluster(&self) -> &ClusterName;
+
+    /// In order, what belongs to a cluster follows this, and nothing else is in between.
+    fn least_of(cluster: &ClusterName) -> Self;
 }
 
 impl Queued for Key {
     fn cluster(&self) -> &ClusterName {
         &self.cluster
+    }
+
+    fn least_of(cluster: &ClusterName) -> Self {
+        Self::least_of(cluster)
     }
 }
 
@@ -41,6 +49,21 @@ pub enum Outcome {
     Retry,
     /// Failed, and the server said when to come back: the longer of that and the backoff.
     RetryAfter(Duration),
+}
+
+/// What a reconcile took.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Cost {
+    /// Requests sent, which are the turns that its cluster pays: at least 1.
+    pub requests: u32,
+    /// What was written, by where: hashes of both.
+    pub writes: BTreeMap<u64, u64>,
+}
+
+impl From<u32> for Cost {
+    fn from(requests: u32) -> Self {
+        Self { requests, writes: BTreeMap::new() }
+    }
 }
 
 /// What to do now.
@@ -79,6 +102,8 @@ pub struct Queue<K> {
     turns: VecDeque<ClusterName>,
     delayed: BTreeSet<(Instant, K)>,
     pace: Pace<K>,
+    /// What is in flight: slow clusters leave half of it to others.
+    seats: Seats<ClusterName>,
     ready: usize,
     in_flight: usize,
     last_ticket: u64,
@@ -97,7 +122,7 @@ struct Entry {
 enum State {
     Ready { priority: Priority, ticket: u64 },
     Delayed { until: Instant },
-    InFlight { again: Option<Again> },
+    InFlight { again: Option<Again>, seat: u64, since: Instant },
 }
 
 /// What was asked for a request while it was in flight.
@@ -135,6 +160,7 @@ impl<K: Queued> Queue<K> {
             turns: VecDeque::new(),
             delayed: BTreeSet::new(),
             pace: Pace::default(),
+            seats: Seats::default(),
             ready: 0,
             in_flight: 0,
             last_ticket: 0,
@@ -160,7 +186,7 @@ impl<K: Queued> Queue<K> {
                 self.delayed.remove(&(*until, key.clone()));
                 self.make_due(key, priority, failures, now);
             }
-            State::InFlight { again } => {
+            State::InFlight { again, .. } => {
                 let sooner = match again {
                     Some(Again::Now(queued)) => priority.min(*queued),
                     _ => priority,
@@ -185,7 +211,7 @@ impl<K: Queued> Queue<K> {
                 let by_timer = entry.by_timer;
                 self.make_delayed(key, until, failures, by_timer);
             }
-            State::InFlight { again } => match again {
+            State::InFlight { again, .. } => match again {
                 Some(Again::Now(_)) => {}
                 Some(Again::At(earlier)) if *earlier <= until => {}
                 _ => *again = Some(Again::At(until)),
@@ -196,8 +222,8 @@ impl<K: Queued> Queue<K> {
     /// Forgets what is queued for a cluster, and says what that was. What is in flight runs once more: it noted how it ended
     /// after its cluster went.
     pub fn remove_cluster(&mut self, cluster: &ClusterName) -> Vec<K> {
-        let of_cluster = |key: &&K| key.cluster() == cluster;
-        let keys: Vec<K> = self.entries.keys().filter(of_cluster).cloned().collect();
+        let from_there = self.entries.range(K::least_of(cluster)..).map(|(key, _)| key);
+        let keys: Vec<K> = from_there.take_while(|key| key.cluster() == cluster).cloned().collect();
         keys.iter().for_each(|key| self.remove(key));
         self.drop_idle_lane(cluster);
         keys
@@ -206,7 +232,7 @@ impl<K: Queued> Queue<K> {
     fn remove(&mut self, key: &K) {
         let Some(entry) = self.entries.get_mut(key) else { return };
         match &mut entry.state {
-            State::InFlight { again } => {
+            State::InFlight { again, .. } => {
                 *again = Some(Again::Now(Priority::Initial));
                 return;
             }
@@ -222,19 +248,39 @@ impl<K: Queued> Queue<K> {
         self.entries.remove(key);
     }
 
-    /// The next request, in turns between clusters.
-    pub fn next(&mut self, now: Instant) -> Next<K> {
+    /// The next request, in turns between clusters, where so many may be in flight.
+    pub fn next(&mut self, at_once: usize, now: Instant) -> Next<K> {
         if self.closed {
             return Next::Closed;
         }
         self.wake_delayed(now);
-        while let Some(cluster) = self.turns.pop_front() {
-            if let Some(key) = self.serve(cluster, now) {
-                return Next::Ready(key);
-            }
+        if !self.turns.is_empty()
+            && let Some(key) = self.take_turns(&self.seats.admission(at_once, now), now)
+        {
+            return Next::Ready(key);
         }
         let due = self.delayed.first().map(|(until, _)| *until);
-        Next::Wait(due.into_iter().chain(self.pace.forget_quiet(now)).min())
+        let room = self.seats.look_again(now).filter(|_| self.ready > 0);
+        Next::Wait(due.into_iter().chain(self.pace.forget_quiet(now)).chain(room).min())
+    }
+
+    /// Who is not admitted keeps its turn.
+    fn take_turns(&mut self, admission: &Admission<ClusterName>, now: Instant) -> Option<K> {
+        if admission.is_full() {
+            return None;
+        }
+        let mut passed_over = Vec::new();
+        let mut next = None;
+        while next.is_none()
+            && let Some(cluster) = self.turns.pop_front()
+        {
+            match admission.admits(&cluster) {
+                true => next = self.serve(cluster, now),
+                false => passed_over.push(cluster),
+            }
+        }
+        passed_over.into_iter().rev().for_each(|cluster| self.turns.push_front(cluster));
+        next
     }
 
     /// Whether nothing but time asked for a request that [`next`](Self::next) handed out.
@@ -247,17 +293,21 @@ impl<K: Queued> Queue<K> {
         self.ready > self.in_flight
     }
 
-    /// Answers a request that [`next`](Self::next) handed out. `cost` is what it took, in turns (requests sent): at least 1.
-    pub fn finish(&mut self, key: K, outcome: Outcome, cost: u32, now: Instant) {
-        let Some(Entry { failures, state: State::InFlight { again }, .. }) = self.entries.remove(&key) else { return };
+    /// Answers a request that [`next`](Self::next) handed out, and says what it took.
+    pub fn finish(&mut self, key: K, outcome: Outcome, cost: impl Into<Cost>, now: Instant) {
+        let cost = cost.into();
+        let Some(Entry { failures, state: State::InFlight { again, seat, since }, .. }) = self.entries.remove(&key)
+        else {
+            return;
+        };
         self.in_flight -= 1;
+        self.seats.leave(seat);
+        self.seats.worked(key.cluster(), now.saturating_duration_since(since), now);
         if let Some(lane) = self.lanes.get_mut(key.cluster()) {
             lane.in_flight -= 1;
-            lane.debt = lane.debt.saturating_add(cost.saturating_sub(1)).min(MOST_DEBT);
+            lane.debt = lane.debt.saturating_add(cost.requests.saturating_sub(1)).min(MOST_DEBT);
         }
-        if cost > 0 {
-            self.pace.sent(&key, now);
-        }
+        self.pace.sent(&key, &cost, now);
         let cluster = key.cluster().clone();
         self.settle(key, outcome, failures, again, now);
         self.drop_idle_lane(&cluster);
@@ -365,12 +415,13 @@ impl<K: Queued> Queue<K> {
         lane.in_flight += 1;
         lane.in_turns = !lane.is_empty();
         if lane.in_turns {
-            self.turns.push_back(cluster);
+            self.turns.push_back(cluster.clone());
         }
         self.ready -= 1;
         self.in_flight += 1;
+        let seat = self.seats.take(cluster, now);
         if let Some(entry) = self.entries.get_mut(&key) {
-            entry.state = State::InFlight { again: None };
+            entry.state = State::InFlight { again: None, seat, since: now };
         }
         Some(key)
     }

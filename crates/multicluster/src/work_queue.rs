@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use tokio::sync::Notify;
 
 use super::backoff::Backoff;
-use super::queue::{Depth, Next, Outcome, Priority, Queue, Queued};
+use super::queue::{Cost, Depth, Next, Outcome, Priority, Queue, Queued};
 use sync_engine_mapping::object::ClusterName;
 
 /// A queue shared by whoever adds and by the workers; cheap to clone.
@@ -44,13 +44,13 @@ impl<K: Queued> WorkQueue<K> {
         self.shared.lock().remove_cluster(cluster)
     }
 
-    /// The next request, fair between clusters; `None` once the queue is closed. Cancel-safe.
-    pub async fn next(&self) -> Option<Lease<K>> {
+    /// The next request, fair between clusters, where so many may be in flight; `None` once the queue is closed. Cancel-safe.
+    pub async fn next(&self, at_once: usize) -> Option<Lease<K>> {
         loop {
             // Enabled before the look, so that what is added in between wakes it.
             let mut changed = std::pin::pin!(self.shared.changed.notified());
             changed.as_mut().enable();
-            let next = self.shared.lock().next(now());
+            let next = self.shared.lock().next(at_once, now());
             match next {
                 Next::Ready(key) => {
                     // One notification may stand for several additions: pass it on.
@@ -120,13 +120,13 @@ impl<K: Queued> Lease<K> {
         self.by_timer
     }
 
-    /// `cost`: requests sent; a cluster whose reconciles cost much is served less often.
-    pub fn finish(mut self, outcome: Outcome, cost: u32) {
+    /// A cluster whose reconciles cost much is served less often.
+    pub fn finish(mut self, outcome: Outcome, cost: impl Into<Cost>) {
         self.finished = true;
-        self.answer(outcome, cost);
+        self.answer(outcome, cost.into());
     }
 
-    fn answer(&self, outcome: Outcome, cost: u32) {
+    fn answer(&self, outcome: Outcome, cost: Cost) {
         self.shared.lock().finish(self.key.clone(), outcome, cost, now());
         self.shared.changed.notify_one();
     }
@@ -135,7 +135,7 @@ impl<K: Queued> Lease<K> {
 impl<K: Queued> Drop for Lease<K> {
     fn drop(&mut self) {
         if !self.finished {
-            self.answer(Outcome::Retry, 1);
+            self.answer(Outcome::Retry, 1.into());
         }
     }
 }
@@ -163,7 +163,7 @@ mod tests {
     async fn waiting_workers_are_woken_by_additions_and_by_time() {
         let queue = queue();
         let work = async || {
-            let lease = queue.next().await.unwrap();
+            let lease = queue.next(8).await.unwrap();
             let name = lease.key().name.clone();
             lease.finish(Outcome::Done, 1);
             name
@@ -180,8 +180,8 @@ mod tests {
     async fn a_lease_that_is_dropped_is_tried_again() {
         let queue = queue();
         queue.add(key("a"), Priority::Live);
-        drop(queue.next().await.unwrap());
-        let again = queue.next().await.unwrap();
+        drop(queue.next(8).await.unwrap());
+        let again = queue.next(8).await.unwrap();
         assert_eq!((again.key(), queue.depth().in_flight), (&key("a"), 1));
         again.finish(Outcome::Done, 1);
         assert_eq!(queue.depth(), Depth::default());
@@ -191,7 +191,7 @@ mod tests {
     async fn closing_wakes_every_worker() {
         let queue = queue();
         queue.add_after(key("later"), Duration::from_secs(3600));
-        let workers = tokio::join!(queue.next(), queue.next(), queue.next(), async { queue.close() });
+        let workers = tokio::join!(queue.next(8), queue.next(8), queue.next(8), async { queue.close() });
         assert!(workers.0.is_none() && workers.1.is_none() && workers.2.is_none());
     }
 }

@@ -271,7 +271,7 @@ impl<'i> World<'i> {
     }
 
     fn begin(&mut self) -> bool {
-        let Next::Ready(request) = self.queue.next(self.now) else { return false };
+        let Next::Ready(request) = self.queue.next(usize::MAX, self.now) else { return false };
         let reader = self.index.reader(&request);
         self.running.push(Running { request, reader, read: BTreeMap::new() });
         true

@@ -16,14 +16,14 @@ fn queue() -> (Queue<Key>, Instant) {
 }
 
 fn ready(queue: &mut Queue<Key>, now: Instant) -> Key {
-    match queue.next(now) {
+    match queue.next(usize::MAX, now) {
         Next::Ready(key) => key,
         next => panic!("nothing ready: {next:?}"),
     }
 }
 
 fn waits(queue: &mut Queue<Key>, now: Instant) -> Option<Instant> {
-    match queue.next(now) {
+    match queue.next(usize::MAX, now) {
         Next::Wait(until) => until,
         next => panic!("not waiting: {next:?}"),
     }
@@ -48,19 +48,26 @@ fn ten_thousand_of_one_tenant_do_not_delay_another() {
 #[test]
 fn what_is_corrected_without_end_is_slowed_down_alone() {
     let (mut queue, start) = queue();
-    let mut corrections = 0;
-    for step in 0..10_000 {
+    let (mut corrections, mut edits) = (0, 0);
+    for step in 0..10_000u32 {
         let now = start + Duration::from_millis(10) * step;
         queue.add(key("c", "fought over"), Priority::Live, now);
         queue.add(key("c", "other"), Priority::Live, now);
-        while let Next::Ready(key) = queue.next(now) {
-            let cost = u32::from(&*key.name == "fought over");
-            corrections += cost;
-            queue.finish(key, Outcome::Done, cost, now);
+        while let Next::Ready(key) = queue.next(usize::MAX, now) {
+            let is_correction = &*key.name == "fought over";
+            corrections += u32::from(is_correction);
+            // The other one is edited all the time, and what an operator reports of it comes and goes.
+            let writes = match is_correction {
+                true => BTreeMap::from([(1, 7), (2, step.into())]),
+                false => BTreeMap::from([(1, step.into()), (2, u64::from(step % 2))]),
+            };
+            edits += u32::from(!is_correction);
+            queue.finish(key, Outcome::Done, Cost { requests: 1, writes }, now);
         }
         assert_eq!(queue.depth(now).ready, 0, "the other one is served at once");
     }
     assert!((125..=132).contains(&corrections), "{corrections} in a hundred seconds");
+    assert_eq!(edits, 10_000);
     let end = start + secs(101);
     assert_eq!(ready(&mut queue, end), key("c", "fought over"), "the last change is not lost");
 }
@@ -208,12 +215,44 @@ fn a_cluster_that_is_removed_is_forgotten_and_what_is_in_flight_runs_once_more()
     assert_eq!((waits(&mut queue, now), queue.lanes.len()), (None, 1));
 }
 
+/// A reconcile of a slow cluster may take half a minute.
+#[test]
+fn slow_clusters_leave_half_of_what_is_in_flight_to_others() {
+    let (mut queue, start) = queue();
+    let take = |queue: &mut Queue<Key>, now| {
+        let next = || match queue.next(8, now) {
+            Next::Ready(key) => Some(key),
+            _ => None,
+        };
+        std::iter::from_fn(next).collect::<Vec<_>>()
+    };
+    for cluster in 0..20 {
+        (0..10).for_each(|n| queue.add(key(&format!("slow{cluster}"), n), Priority::Live, start));
+    }
+    queue.add(key("quiet", 0), Priority::Live, start);
+    let mut slow = take(&mut queue, start);
+    assert_eq!(slow.len(), 8);
+    let Next::Wait(Some(late)) = queue.next(8, start) else { panic!("no time to look again") };
+    slow.extend(take(&mut queue, late));
+    let Next::Wait(Some(later)) = queue.next(8, late) else { panic!("no time to look again") };
+    slow.extend(take(&mut queue, later));
+    assert!(later - start < secs(1) && slow.contains(&key("quiet", 0)), "{slow:?}");
+    slow.retain(|key| key.cluster.as_str() != "quiet");
+    queue.finish(key("quiet", 0), Outcome::Done, 1, later);
+    let end = start + secs(28);
+    slow.into_iter().for_each(|key| queue.finish(key, Outcome::Done, 1, end));
+    (0..4).for_each(|n| queue.add(key("quiet", n), Priority::Live, end));
+    let (quiet, slow): (Vec<Key>, Vec<Key>) =
+        take(&mut queue, end).into_iter().partition(|key| key.cluster.as_str() == "quiet");
+    assert_eq!((slow.len(), quiet.len()), (4, 4), "{slow:?}");
+}
+
 #[test]
 fn a_closed_queue_hands_out_nothing() {
     let (mut queue, now) = queue();
     queue.add(key("c", "a"), Priority::Live, now);
     queue.close();
-    assert_eq!(queue.next(now), Next::Closed);
+    assert_eq!(queue.next(usize::MAX, now), Next::Closed);
 }
 
 #[derive(Debug, Clone)]
@@ -258,7 +297,7 @@ proptest! {
                     queue.add_after(key, secs(delay.into()), now);
                 }
                 Op::Next => {
-                    if let Next::Ready(key) = queue.next(now) {
+                    if let Next::Ready(key) = queue.next(usize::MAX, now) {
                         prop_assert!(!in_flight.contains(&key), "twice in flight");
                         owed.remove(&key);
                         in_flight.push(key);
@@ -273,7 +312,7 @@ proptest! {
                         _ => Outcome::RetryAfter(secs(3)),
                     };
                     if outcome != Outcome::Done { owed.insert(key.clone()); }
-                    queue.finish(key, outcome, cost.into(), now);
+                    queue.finish(key, outcome, u32::from(cost), now);
                 }
                 Op::RemoveCluster(cluster) => {
                     let cluster = ClusterName::try_from(format!("c{cluster}").as_str()).unwrap();
@@ -298,7 +337,7 @@ proptest! {
         }
         in_flight.drain(..).for_each(|key| queue.finish(key, Outcome::Done, 1, now));
         now += secs(3600);
-        while let Next::Ready(key) = queue.next(now) {
+        while let Next::Ready(key) = queue.next(usize::MAX, now) {
             owed.remove(&key);
             queue.finish(key, Outcome::Done, 1, now);
         }

@@ -1,0 +1,213 @@
+//! Seats that clusters share: the write slots of an address, and the leases of a queue. Pure: time comes in as a value.
+//!
+//! A cluster takes a long time if it likes: a tenant's own admission webhook may answer after half a minute. Three rules keep
+//! its work from holding up that of others:
+//!
+//! * A cluster has one seat while others wait. The caller asks the clusters in turns, and those with fewer seats first.
+//! * A cluster whose last work took longer than [`SLOW`], or has such work under way, is slow. Together, slow clusters have at
+//!   most half of the seats.
+//! * Nobody knows that a cluster is slow before its work has taken so long. Work that is late holds no seat against a cluster
+//!   that has none.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+/// Work that takes longer makes its cluster slow.
+const SLOW: Duration = Duration::from_secs(1);
+/// Work under way for longer is late. Twenty clusters that turn slow at one moment hold up the next one for 1.25 s at the four
+/// slots of an address.
+const LATE: Duration = Duration::from_millis(250);
+/// Work under way, late work included: so many times the seats at most.
+const MOST: usize = 16;
+/// For how long a cluster counts as slow that does nothing.
+const FORGET: Duration = Duration::from_secs(600);
+
+/// Which seats are taken, and by whom.
+#[derive(Debug)]
+pub(super) struct Seats<C> {
+    taken: BTreeMap<u64, Taken<C>>,
+    /// Clusters whose last work was slow, and since when.
+    slow: Arc<BTreeMap<C, Instant>>,
+    last: u64,
+}
+
+#[derive(Debug)]
+struct Taken<C> {
+    cluster: C,
+    since: Instant,
+}
+
+/// Who may take a seat at one moment.
+#[derive(Debug)]
+pub(super) struct Admission<C> {
+    now: Instant,
+    slow: Arc<BTreeMap<C, Instant>>,
+    /// Clusters with work under way that is slow already.
+    hanging: BTreeSet<C>,
+    /// Seats that each cluster has.
+    by_cluster: BTreeMap<C, usize>,
+    seats: usize,
+    taken: usize,
+    prompt: usize,
+    taken_by_slow: usize,
+}
+
+impl<C> Default for Seats<C> {
+    fn default() -> Self {
+        Self { taken: BTreeMap::new(), slow: Arc::default(), last: 0 }
+    }
+}
+
+impl<C: Clone + Ord> Seats<C> {
+    /// Who may take one of so many seats now.
+    pub(super) fn admission(&self, seats: usize, now: Instant) -> Admission<C> {
+        let mut admission = Admission {
+            now,
+            slow: self.slow.clone(),
+            hanging: BTreeSet::new(),
+            by_cluster: BTreeMap::new(),
+            seats,
+            taken: self.taken.len(),
+            prompt: 0,
+            taken_by_slow: 0,
+        };
+        for Taken { cluster, since } in self.taken.values() {
+            *admission.by_cluster.entry(cluster.clone()).or_default() += 1;
+            admission.prompt += usize::from(now < *since + LATE);
+            if *since + SLOW <= now {
+                admission.hanging.insert(cluster.clone());
+            }
+        }
+        let slow = admission.by_cluster.iter().filter(|(cluster, _)| admission.is_slow(cluster));
+        admission.taken_by_slow = slow.map(|(_, seats)| seats).sum();
+        admission
+    }
+
+    /// Takes a seat; the number is what [`leave`](Self::leave) is told.
+    pub(super) fn take(&mut self, cluster: C, now: Instant) -> u64 {
+        self.last += 1;
+        self.taken.insert(self.last, Taken { cluster, since: now });
+        self.last
+    }
+
+    pub(super) fn leave(&mut self, seat: u64) {
+        self.taken.remove(&seat);
+    }
+
+    /// Work of a cluster took so long.
+    pub(super) fn worked(&mut self, cluster: &C, took: Duration, now: Instant) {
+        if took > SLOW {
+            let slow = Arc::make_mut(&mut self.slow);
+            slow.retain(|_, at| now < *at + FORGET);
+            slow.insert(cluster.clone(), now);
+        } else if self.slow.contains_key(cluster) {
+            Arc::make_mut(&mut self.slow).remove(cluster);
+        }
+    }
+
+    /// When somebody may be let in whom [`admission`](Self::admission) turned away: once the next work is late.
+    pub(super) fn look_again(&self, now: Instant) -> Option<Instant> {
+        self.taken.values().map(|taken| taken.since + LATE).filter(|late| now < *late).min()
+    }
+}
+
+impl<C: Ord> Admission<C> {
+    pub(super) fn admits(&self, cluster: &C) -> bool {
+        let is_free = self.taken < self.seats;
+        if self.is_slow(cluster) && !self.is_alone(cluster) {
+            return is_free && self.taken_by_slow < (self.seats / 2).max(1);
+        }
+        let is_first = self.seats_of(cluster) == 0;
+        is_free || (is_first && self.prompt < self.seats && self.taken < self.seats.saturating_mul(MOST))
+    }
+
+    /// Whether it is of no use to ask for any cluster.
+    pub(super) fn is_full(&self) -> bool {
+        self.prompt >= self.seats
+    }
+
+    pub(super) fn seats_of(&self, cluster: &C) -> usize {
+        self.by_cluster.get(cluster).copied().unwrap_or_default()
+    }
+
+    fn is_slow(&self, cluster: &C) -> bool {
+        self.hanging.contains(cluster) || self.slow.get(cluster).is_some_and(|at| self.now < *at + FORGET)
+    }
+
+    /// A slow cluster leaves seats to nobody where no other one is known.
+    fn is_alone(&self, cluster: &C) -> bool {
+        let mut known = self.slow.iter().filter(|(_, at)| self.now < **at + FORGET).map(|(known, _)| known);
+        self.by_cluster.keys().all(|other| other == cluster) && known.all(|other| other == cluster)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const fn millis(millis: u64) -> Duration {
+        Duration::from_millis(millis)
+    }
+
+    /// Lets a cluster take as many seats of four as it may have.
+    fn fill(seats: &mut Seats<u32>, cluster: u32, now: Instant) -> usize {
+        let mut number = 0;
+        while seats.admission(4, now).admits(&cluster) {
+            seats.take(cluster, now);
+            number += 1;
+        }
+        number
+    }
+
+    #[test]
+    fn a_cluster_without_a_seat_waits_for_work_only_until_that_is_late() {
+        let (mut seats, start) = (Seats::default(), Instant::now());
+        assert_eq!(fill(&mut seats, 1, start), 4);
+        assert!(!seats.admission(4, start).admits(&2));
+        let late = seats.look_again(start).expect("a time");
+        assert_eq!(late, start + LATE);
+        assert_eq!(fill(&mut seats, 2, late), 1, "one seat, as long as late work has the others");
+        assert_eq!(fill(&mut seats, 1, late), 0);
+    }
+
+    #[test]
+    fn slow_clusters_have_half_of_the_seats_together() {
+        let (mut seats, start) = (Seats::default(), Instant::now());
+        (1..=20).for_each(|cluster| seats.worked(&cluster, SLOW + millis(1), start));
+        assert_eq!((1..=20).map(|cluster| fill(&mut seats, cluster, start)).sum::<usize>(), 2);
+        assert_eq!(fill(&mut seats, 21, start), 2, "the rest");
+        let later = start + FORGET;
+        seats.worked(&1, millis(1), later);
+        assert!(seats.admission(8, later).is_slow(&21), "work that hangs makes slow at once");
+        assert!(!seats.admission(8, later).is_slow(&3), "what did nothing for long is not known");
+    }
+
+    #[test]
+    fn a_slow_cluster_without_others_has_every_seat() {
+        let (mut seats, start) = (Seats::default(), Instant::now());
+        seats.worked(&1, SLOW * 2, start);
+        assert_eq!(fill(&mut seats, 1, start), 4);
+        assert_eq!(fill(&mut seats, 1, start + SLOW), 0, "late work of its own counts");
+    }
+
+    #[test]
+    fn one_seat_is_in_turns_between_slow_and_others() {
+        let (mut seats, start) = (Seats::default(), Instant::now());
+        seats.worked(&1, SLOW * 2, start);
+        let slow = seats.take(1, start);
+        assert!(!seats.admission(1, start).admits(&2) && seats.admission(1, start + LATE).admits(&2));
+        seats.leave(slow);
+        seats.take(2, start);
+        assert!(!seats.admission(1, start).admits(&1));
+    }
+
+    #[test]
+    fn work_that_never_ends_is_bounded() {
+        let (mut seats, start) = (Seats::default(), Instant::now());
+        for cluster in 0..200 {
+            fill(&mut seats, cluster, start + millis(300) * cluster);
+        }
+        assert_eq!(seats.taken.len(), 4 * MOST);
+    }
+}
