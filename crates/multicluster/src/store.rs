@@ -42,6 +42,8 @@ pub enum Cause {
     /// Found by listing again: the deletion itself was not seen, only that the object is no longer there.
     Relist,
     Event,
+    /// An event told that the object is gone. `before` is its last state, as the event tells it.
+    Deleted,
     /// The answer of another subscriber's write.
     Write,
 }
@@ -116,6 +118,8 @@ struct Pending {
     list: u32,
     /// Versions seen; `None` for a deletion.
     seen: Vec<Option<Box<str>>>,
+    /// The last state, where an event told that the object is gone.
+    last: Option<Arc<Object>>,
 }
 
 impl Store {
@@ -193,7 +197,7 @@ impl Store {
         }
         let told = state.remove(&key, &last);
         drop(state);
-        told.tell(&key, Cause::Event);
+        told.tell(&key, Cause::Deleted);
         true
     }
 
@@ -322,7 +326,7 @@ impl Subscription {
         let mut state = self.store.lock();
         let id = state.next_id();
         let before = state.entry(key).map(|entry| entry.object.clone());
-        let pending = Pending { id, subscriber: self.id, before, list: state.list, seen: Vec::new() };
+        let pending = Pending { id, subscriber: self.id, before, list: state.list, seen: Vec::new(), last: None };
         state.pending.entry(key.clone()).or_default().push(pending);
         PendingWrite { store: self.store.clone(), key: key.clone(), id, registered: true }
     }
@@ -378,13 +382,14 @@ impl PendingWrite {
         } else {
             state.put_answer(&self.key, object.clone(), &pending)
         };
-        let held_back = state.held_back(&self.key, pending);
+        let (held_back, cause) = state.held_back(&self.key, pending);
         drop(state);
         told.tell(&self.key, Cause::Write);
         // Another object was or is in its place: it may be one of another source, which the writer has to wake.
         let is_another = |it: &Option<Arc<Object>>| it.as_ref().is_some_and(|it| it.uid() != object.uid());
-        if others_seen && (is_another(&held_back.before) || is_another(&held_back.after)) {
-            held_back.tell(&self.key, Cause::Event);
+        let is_deleted = cause == Cause::Deleted;
+        if others_seen && (is_deleted || is_another(&held_back.before) || is_another(&held_back.after)) {
+            held_back.tell(&self.key, cause);
         }
         Ok((object, others_seen || is_listed_since))
     }
@@ -400,9 +405,9 @@ impl Drop for PendingWrite {
         if pending.seen.is_empty() {
             return;
         }
-        let held_back = state.held_back(&self.key, pending);
+        let (held_back, cause) = state.held_back(&self.key, pending);
         drop(state);
-        held_back.tell(&self.key, Cause::Event);
+        held_back.tell(&self.key, cause);
     }
 }
 
@@ -535,10 +540,12 @@ impl State {
         }
         let mut told = self.forget(key);
         // The last state says more than the cached one: whether it was being deleted.
-        if let Ok(object) = last.object()
-            && told.before.is_some()
-        {
-            told.before = Some(Arc::new(object));
+        if let Ok(object) = last.object() {
+            let last = Arc::new(object);
+            for pending in self.pending.get_mut(key).into_iter().flatten() {
+                pending.last = Some(last.clone());
+            }
+            told.before = told.before.map(|_| last);
         }
         told
     }
@@ -585,10 +592,13 @@ impl State {
     }
 
     /// What the watch told of an object while a write was on its way, for the writer.
-    fn held_back(&self, key: &Key, pending: Pending) -> Told {
+    fn held_back(&self, key: &Key, pending: Pending) -> (Told, Cause) {
         let after = self.entry(key).map(|entry| entry.object.clone());
         let to = self.subscribers.iter().filter(|(id, _)| *id == pending.subscriber).cloned().collect();
-        Told { before: pending.before, after, to }
+        match pending.last.filter(|_| after.is_none()) {
+            Some(last) => (Told { before: Some(last), after, to }, Cause::Deleted),
+            None => (Told { before: pending.before, after, to }, Cause::Event),
+        }
     }
 
     fn unregister(&mut self, key: &Key, id: u64) -> Option<Pending> {

@@ -8,6 +8,7 @@ use crate::multicluster::connection::{Connection, ConnectionSource, ConnectionSp
 use crate::multicluster::environment::{CustomProviders, Environment};
 use crate::multicluster::permit::Lease;
 use crate::multicluster::shares::View;
+use crate::multicluster::store::{Cause, Change};
 use crate::multicluster::watch::Watches;
 use crate::plan::Prune;
 use crate::provider;
@@ -109,4 +110,27 @@ async fn a_document_does_not_run_on_the_confirmation_of_the_one_before() {
     pipeline.confirm(&second, Ok(in_force(&edited)));
     assert_eq!((pipeline.unconfirmed(), pipeline.prune(&second)), (None, Prune::Allowed));
     assert_eq!(pipeline.prune(&first), Prune::Held, "a reconcile under way has the document before");
+}
+
+/// A tenant may take the finalizer off and delete a source at once: nobody sees it with a time of deletion.
+#[tokio::test]
+async fn a_deletion_that_an_event_told_is_evidence_and_what_a_list_lacks_is_none() {
+    let pipeline = pipeline(shared(Lease::default()));
+    let text = |more: &str| format!(r#"{{"metadata": {{"name": "x", "uid": "u", "resourceVersion": "1"{more}}}}}"#);
+    let object = |more: &str| Arc::new(Object::from_json(text(more).as_bytes()).expect("an object"));
+    let evidence = |more: &str, cause: Cause| {
+        let key = Key::new(ClusterName::try_from("c").expect("a name"), "default", "x");
+        let before = object(more);
+        pipeline.source_changed(&Change { key: &key, before: Some(&before), after: None, cause });
+        let mut learned = pipeline.learned();
+        let deleted = learned.missing(&key, Duration::ZERO, tokio::time::Instant::now()).deleted;
+        learned.lives(&key);
+        deleted
+    };
+    let deleting = r#", "deletionTimestamp": "2026-01-01T00:00:00Z""#;
+    assert_eq!(evidence("", Cause::Deleted).as_deref(), Some("u"));
+    assert_eq!(evidence(deleting, Cause::Relist).as_deref(), Some("u"));
+    for cause in [Cause::InitialList, Cause::Relist, Cause::Event, Cause::Write] {
+        assert_eq!(evidence("", cause), None, "{cause:?}");
+    }
 }

@@ -116,7 +116,7 @@ impl Pipeline {
 
     pub(super) fn source_changed(&self, change: &Change<'_>) {
         if let (Some(last), None) = (change.before, change.after)
-            && last.deleting()
+            && (change.cause == Cause::Deleted || last.deleting())
         {
             self.learned().saw_deletion(change.key, last.uid(), tokio::time::Instant::now());
         }

@@ -115,7 +115,7 @@ fn only_what_changed_is_told() {
     let expected = [
         told("db", None, Some(5), Cause::Event),
         told("db", Some(5), Some(6), Cause::Event),
-        told("db", Some(7), None, Cause::Event),
+        told("db", Some(7), None, Cause::Deleted),
     ];
     assert_eq!(scene.heard(), expected);
 }
@@ -240,7 +240,7 @@ fn what_comes_between_a_write_and_its_answer_asks_for_another_look() {
     let write = scene.subscription.expect(&key("c", "db"));
     scene.deletion("db", "u", 11);
     assert!(answered(write, object("db", "u", 10)));
-    assert_eq!((scene.version("db"), scene.heard()), (None, vec![]));
+    assert_eq!((scene.version("db"), scene.heard()), (None, vec![told("db", Some(11), None, Cause::Deleted)]));
 }
 
 #[test]
@@ -276,6 +276,31 @@ fn a_lost_answer_tells_what_was_held_back() {
     assert_eq!(scene.heard(), []);
 }
 
+/// What a list does not show was not seen being deleted.
+#[test]
+fn a_deletion_is_told_with_the_last_state_and_told_from_what_is_missing() {
+    let ends: [fn(PendingWrite); 2] = [drop, |write| assert!(answered(write, object("db", "u", 6)))];
+    for end in ends {
+        let scene = Scene::new();
+        scene.event("db", "u", 5);
+        scene.heard();
+        let write = scene.subscription.expect(&key("c", "db"));
+        scene.event("db", "u", 6);
+        scene.event("db", "u", 7);
+        scene.deletion("db", "u", 8);
+        assert_eq!(scene.heard(), []);
+        end(write);
+        assert_eq!(scene.heard(), [told("db", Some(8), None, Cause::Deleted)]);
+    }
+    let scene = Scene::new();
+    scene.event("db", "u", 5);
+    scene.heard();
+    let write = scene.subscription.expect(&key("c", "db"));
+    scene.list(&[], "9");
+    drop(write);
+    assert_eq!(scene.heard(), [told("db", Some(5), None, Cause::Event)]);
+}
+
 #[test]
 fn an_object_that_goes_while_its_successor_is_created_is_told() {
     let scene = Scene::new();
@@ -285,7 +310,7 @@ fn an_object_that_goes_while_its_successor_is_created_is_told() {
     let write = scene.subscription.expect(&key("c", "db"));
     scene.deletion("db", "former", 6);
     assert!(answered(write, object("db", "new", 7)));
-    assert_eq!(scene.heard(), [told("db", Some(5), None, Cause::Event)]);
+    assert_eq!(scene.heard(), [told("db", Some(6), None, Cause::Deleted)]);
     // By a list that began before the write.
     scene.event("db", "new", 7);
     scene.heard();
