@@ -1,13 +1,13 @@
 //! Clusters that come and go: sources are followed, targets found out about.
 
 use std::collections::BTreeSet;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 
-use tokio::sync::mpsc;
+use tokio::sync::Notify;
 use tracing::info;
 
 use super::target::Target;
-use super::{Engine, Event, Pipeline, Shared, keeper};
+use super::{Engine, Pipeline, Shared, keeper};
 use crate::mapping::SourceClusters;
 use crate::multicluster::manager::ClusterEvent;
 use crate::multicluster::registry::{Cluster, ProviderName};
@@ -92,7 +92,7 @@ impl Engine {
 
     /// Whether what is watched for a cluster is watched for another engaged one too.
     pub(super) fn is_used(&self, cluster: &Cluster) -> bool {
-        self.shared.manager.clusters(&cluster.provider).iter().any(|other| other.spec.scope == cluster.spec.scope)
+        self.shared.manager.any_cluster(&cluster.provider, |other| other.spec.scope == cluster.spec.scope)
     }
 
     pub(super) fn each_of(&self, provider: &SourceClusters, act: impl FnMut(&Arc<Pipeline>)) {
@@ -115,7 +115,7 @@ impl Engine {
             target.engage(&cluster);
         }
         self.targets.insert(name.to_owned(), target.clone());
-        self.tasks.spawn(discover(target.clone(), self.shared.clone(), self.events.clone()));
+        self.tasks.spawn(discover(target.clone(), self.shared.clone()));
         self.read_retained(&target);
         Some(target)
     }
@@ -135,10 +135,49 @@ impl Engine {
     }
 }
 
-async fn discover(target: Arc<Target>, shared: Arc<Shared>, events: mpsc::Sender<Event>) {
-    let changed = || {
-        // A full channel would lose the news: the event loop is never that far behind, and looks again on each tick.
-        let _ = events.try_send(Event::Target(target.name.clone()));
-    };
+async fn discover(target: Arc<Target>, shared: Arc<Shared>) {
+    let changed = || shared.discovered.put(&target.name);
     target.discover(&shared.instruments.health, changed).await;
+}
+
+/// Targets about which something was found out, each once however often that happens: however many there are, none is lost.
+#[derive(Debug, Default)]
+pub struct Discovered {
+    names: Mutex<BTreeSet<String>>,
+    changed: Notify,
+}
+
+impl Discovered {
+    fn put(&self, name: &str) {
+        self.names.lock().unwrap_or_else(PoisonError::into_inner).insert(name.to_owned());
+        self.changed.notify_one();
+    }
+
+    /// The next one. Cancel-safe.
+    pub async fn next(&self) -> String {
+        loop {
+            let name = self.names.lock().unwrap_or_else(PoisonError::into_inner).pop_first();
+            match name {
+                Some(name) => return name,
+                None => self.changed.notified().await,
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn news_of_many_targets_waits_for_the_event_loop() {
+        let discovered = Discovered::default();
+        let names: BTreeSet<String> = (0..200).map(|number| format!("fleet/{number}")).collect();
+        names.iter().chain(&names).for_each(|name| discovered.put(name));
+        let mut heard = BTreeSet::new();
+        for _ in &names {
+            heard.insert(discovered.next().await);
+        }
+        assert_eq!(heard, names);
+    }
 }

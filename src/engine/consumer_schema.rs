@@ -141,9 +141,9 @@ pub struct Schedule {
 }
 
 impl Schedule {
-    /// `seed` makes the jitter.
-    pub fn new(seed: u64) -> Self {
-        Self { failures: 0, jitter: Jitter::new(seed) }
+    /// Of the schema at an address.
+    pub fn new(at: &str) -> Self {
+        Self { failures: 0, jitter: Jitter::of(at) }
     }
 
     /// The wait after a look: a server publishes the schema of a new API a moment after it serves it.

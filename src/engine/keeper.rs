@@ -39,7 +39,7 @@ const RETRY: Backoff = Backoff { min: Duration::from_secs(1), max: Duration::fro
 /// Confirms the inventory at the start and after each change, until dropped.
 pub async fn keep(pipeline: Arc<Pipeline>, slot: Slot, events: mpsc::Sender<Event>) {
     let mut failures = 0;
-    let mut jitter = Jitter::new(pipeline.writer.mapping().len() as u64);
+    let mut jitter = Jitter::of(&pipeline.name());
     let mut unused = BTreeMap::new();
     let mut unanswered = None;
     let (began, lease) = (Instant::now(), &pipeline.shared.lease);
@@ -212,6 +212,7 @@ async fn confirm(
             let stored = inventories.put(&wanted).await.inspect_err(|_| *unanswered = Some(Instant::now()));
             let stored = stored.map_err(|error| unreadable(generation, &error.to_string()))?;
             pipeline.heed_former(&stored);
+            pipeline.recorded_targets(&stored.targets);
             stored
         }
     };
@@ -268,16 +269,31 @@ fn check_first(pipeline: &Pipeline, generation: &Generation) -> Result<(), Strin
             generation.target.name
         ));
     }
-    match pipeline.sources_held(&generation.target.identity()?) {
-        0 => Ok(()),
-        held => Err(format!(
-            "target `{}` holds no state store of this engine, although {held} sources were synced with it: somebody deleted \
+    let held = pipeline.sources_held(&generation.target.identity()?);
+    // What tenants can write is no evidence against other tenants. They cannot write on the target.
+    let is_written_by_tenants = generation.mapping.is_beside();
+    if held.is_empty() {
+        return Ok(());
+    }
+    if !is_written_by_tenants && !pipeline.follows_every_kind() {
+        return Err(format!(
+            "target `{}`: it holds no state store yet, although {} sources were synced with it; its objects are listed first",
+            generation.target.name,
+            held.len(),
+        ));
+    }
+    if !is_written_by_tenants && pipeline.has_any_object() {
+        return Err(format!(
+            "target `{}` holds no state store of this engine, although {} sources were synced with it: somebody deleted \
              the ConfigMap, or the cluster was put back to an earlier state; nothing is written or deleted. Restore the \
              ConfigMap, or remove the annotation `{}` from those sources",
             generation.target.name,
+            held.len(),
             pipeline.writer.target_annotation(),
-        )),
+        ));
     }
+    pipeline.set_unproven(held);
+    Ok(())
 }
 
 /// Workspaces that wait for the engine before they are deleted.
@@ -324,6 +340,7 @@ fn wanted(
     wanted.plurals.retain(|kind, _| wanted.kinds.contains(kind));
     let rule = Some(&generation.mapping.placement.namespace_text).filter(|_| !generation.mapping.is_beside());
     wanted.placements.extend(rule.cloned());
+    wanted.targets.retain(|name| !pipeline.was_target(name));
     wanted.targets.extend(pipeline.all_targets());
     wanted
         .former
@@ -423,7 +440,7 @@ async fn remove(pipeline: &Pipeline, permit: Option<&Permit>) -> bool {
 /// Reads, once, which mappings a former engine of this id had on a target.
 pub async fn read_retained(target: Arc<Target>, engine: String, shared: Arc<Shared>, events: mpsc::Sender<Event>) {
     let mut failures = 0;
-    let mut jitter = Jitter::new(target.name.len() as u64);
+    let mut jitter = Jitter::of(&target.name);
     let what = format!("inventories on target {}", target.name);
     loop {
         let namespace = shared.inventory_namespace.clone();

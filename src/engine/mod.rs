@@ -55,6 +55,7 @@ use crate::server::metrics::ReloadResult;
 pub use former::compiled;
 
 use clock::Clock;
+use clusters::Discovered;
 use consumer_schema::ConsumerSchemas;
 use election::{Election, Terms};
 use inventory::{Former, Inventory, SourceId};
@@ -108,6 +109,8 @@ pub struct Shared {
     pub lease: Lease,
     /// Rings when a pipeline has counted the deletions that its document asks for.
     pub counted: Notify,
+    /// Targets that were identified, or serve a kind that they did not.
+    pub discovered: Discovered,
 }
 
 /// An engine that is dropped in the middle leaves no provider running.
@@ -205,6 +208,7 @@ pub async fn run(
         clock: settings.clock.clone(),
         lease: settings.election.as_ref().map_or_else(Lease::default, Terms::lease),
         counted: Notify::new(),
+        discovered: Discovered::default(),
     });
     let catalog = Catalog::checking(settings.schemas.clone());
     let mut engine = Engine {
@@ -282,13 +286,17 @@ impl Engine {
                 // Before what may never cease: it comes every other second at most.
                 _ = ticks.tick() => Event::Tick,
                 Some(reload) = reloads.recv() => Event::Reload(reload),
-                Some(event) = clusters.next() => Event::Cluster(event),
                 Some(event) = received.recv() => event,
+                name = shared.discovered.next() => Event::Target(name),
                 answer = approvals.next() => Event::Approve(answer),
                 () = shared.counted.notified() => Event::Counted,
                 Ok(()) = leadership.changed() => Event::Leadership,
+                // Last: thousands of workspaces may come or go at once.
+                Some(event) = clusters.next() => Event::Cluster(event),
             };
             self.handle(event);
+            // Events that wait are received without a pause: leases and probes have their turn in between.
+            tokio::task::yield_now().await;
         }
     }
 
@@ -332,6 +340,7 @@ impl Engine {
             pipeline.look_at_others();
         });
         while self.tasks.try_join_next().is_some() {}
+        self.forget_former_targets();
         // A target may have gone out of reach, and is no longer waited for.
         self.judge_deletions();
         self.report_blocked();

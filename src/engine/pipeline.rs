@@ -17,8 +17,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Duration;
 
 use arc_swap::ArcSwap;
-use hashbrown::HashSet;
-use tokio::sync::Notify;
+use tokio::sync::{Notify, watch};
 use tokio::task::JoinSet;
 use tracing::field::Empty;
 use tracing::{Instrument, error, info_span};
@@ -109,14 +108,14 @@ pub struct Pipeline {
     /// Rings when the inventory has to be looked at again.
     inventory_due: Notify,
     /// Rings when the schemas of the source have to be looked at again.
-    schema_due: Arc<Notify>,
+    schema_due: watch::Sender<()>,
 }
 
 /// How far the sources are in step with the document, and the document with the target.
 #[derive(Debug, Default)]
 struct State {
     /// Sources that were not planned, with everything in sight, since they were listed or since the document changed.
-    unplanned: HashSet<Key>,
+    unplanned: BTreeSet<Key>,
     /// Sources whose last plan did not end in sync, and why.
     unsettled: BTreeMap<Key, Unsettled>,
     /// Those of them that wait for nothing but the time at which a request is tried again.
@@ -137,6 +136,9 @@ struct State {
     unconfirmed: Option<String>,
     /// Under which view of the replicas it was looked at: the number of [`Lease`](crate::multicluster::permit::Lease).
     view: u64,
+    /// Sources that carry the engine's finalizer and this target's identity from before there was a state store: somebody forged
+    /// them, or the state store is lost. Each blocks itself alone.
+    unproven: BTreeSet<Key>,
     /// Documents that ran since the state store was last confirmed, and may not stand in it: the last one of each source.
     unrecorded: Vec<Arc<Mapping>>,
 }
@@ -176,7 +178,7 @@ impl Pipeline {
             others: Mutex::default(),
             hasher: RandomState::new(),
             inventory_due: Notify::new(),
-            schema_due: Arc::default(),
+            schema_due: watch::Sender::default(),
         })
     }
 
@@ -257,7 +259,7 @@ impl Pipeline {
         }
         self.check_inventory();
         // What a document newly writes may be what its consumers' API newly has.
-        self.schema_due.notify_waiters();
+        self.schema_due.send_replace(());
     }
 
     /// Has the inventory looked at again: its mapping, its source or its target is another.
@@ -297,11 +299,12 @@ impl Pipeline {
 
     /// Whether every collection of sources is in sight and none of them carries the engine's finalizer.
     pub fn holds_no_source(&self) -> bool {
-        self.source_feeds().iter().all(|feed| feed.watch.state() == WatchState::Synced) && self.sources_held("") == 0
+        self.source_feeds().iter().all(|feed| feed.watch.state() == WatchState::Synced)
+            && self.sources_held("").is_empty()
     }
 
-    /// How many sources in sight carry the engine's finalizer, and are pinned to the target of this identity (empty: to any).
-    pub fn sources_held(&self, identity: &str) -> usize {
+    /// Sources in sight that carry the engine's finalizer, and are pinned to the target of this identity (empty: to any).
+    pub fn sources_held(&self, identity: &str) -> BTreeSet<Key> {
         // Most sources are told apart by their text; the others are read.
         let finalizer = format!("\"{}\"", self.writer.finalizer());
         let is_pinned = |object: &Object| {
@@ -314,11 +317,38 @@ impl Pipeline {
             let text = object.json();
             text.contains(&finalizer) && text.contains(identity) && is_pinned(object)
         };
-        let held = |feed: &SourceFeed| {
+        let held = |feed: &SourceFeed| -> Vec<Key> {
             let store = feed.watch.store();
-            store.keys().iter().filter(|key| store.get(key).is_some_and(|object| is_held(&object))).count()
+            store.keys().into_iter().filter(|key| store.get(key).is_some_and(|object| is_held(&object))).collect()
         };
-        self.source_feeds().iter().map(|feed| held(feed)).sum()
+        self.source_feeds().iter().flat_map(|feed| held(feed)).collect()
+    }
+
+    /// Whether the pins of a source in sight are such. Most are told apart by their text.
+    pub fn any_source(&self, are_such: impl Fn(&BTreeMap<String, String>) -> bool) -> bool {
+        let annotation = self.writer.target_annotation();
+        let is_such = |object: &Object| {
+            object.json().contains(annotation)
+                && object.value().map_or(true, |source| are_such(&plan::pins(&self.writer, &source)))
+        };
+        self.source_feeds().iter().any(|feed| {
+            let store = feed.watch.store();
+            store.keys().iter().any(|key| store.get(key).is_some_and(|object| is_such(&object)))
+        })
+    }
+
+    /// These sources say that they were synced before there was a state store.
+    pub fn set_unproven(&self, sources: BTreeSet<Key>) {
+        self.state().unproven = sources;
+    }
+
+    /// Whether a source says that it was synced before there was a state store. It no longer does once it is let go.
+    pub fn is_unproven(&self, key: &Key) -> bool {
+        self.state().unproven.contains(key)
+    }
+
+    pub fn is_proven(&self, key: &Key) {
+        self.state().unproven.remove(key);
     }
 
     /// For logs and health: the mapping's name, with its source where that is a former one.
@@ -384,16 +414,22 @@ impl Pipeline {
         let mut left: Vec<Key> = known.iter().map(of_identity).collect();
         self.interests.retain(|key| key.cluster != *name);
         self.learned().forget_cluster(name, cluster.identity());
+        self.forget_waiting(|key| key.cluster == *name);
         let news = self.shared_use().forget_cluster(name);
         self.tell(news);
-        let is_its = |key: &Key| key.cluster == *name;
-        let unplanned: Vec<Key> = self.state().unplanned.iter().filter(|key| is_its(key)).cloned().collect();
-        let unplanned = unplanned.into_iter().map(|key| (key.clone(), self.objects_of(&of_identity(&key)))).collect();
+        let least = Key::least_of(name);
+        let is_its = |key: &&Key| key.cluster == *name;
+        let unplanned: Vec<Key> = self.state().unplanned.range(&least..).take_while(is_its).cloned().collect();
+        let unplanned: Vec<(Key, usize)> =
+            unplanned.into_iter().map(|key| (key.clone(), self.objects_of(&of_identity(&key)))).collect();
         let mut state = self.state();
-        state.unplanned.retain(|key| !is_its(key));
+        for (key, _) in &unplanned {
+            state.unplanned.remove(key);
+        }
         let is_recorded = state.unconfirmed.is_none();
         state.guard.lose_sight(name, &cluster.named_by_identity(), unplanned, is_recorded);
-        let unsettled = state.unsettled.keys().chain(&state.retried).filter(|key| is_its(key));
+        let unsettled = state.unsettled.range(&least..).map(|(key, _)| key).take_while(is_its);
+        let unsettled = unsettled.chain(state.retried.range(&least..).take_while(is_its));
         left.extend(unsettled.chain(&queued).flat_map(|key| [key.clone(), of_identity(key)]));
         drop(state);
         self.sources_told();

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use tracing::error;
+use tracing::{error, info};
 
 use super::Engine;
 use crate::health::Condition;
@@ -59,6 +59,36 @@ impl Engine {
         }
     }
 
+    /// Targets that no document names and no provider selects go, once nothing of the mapping is left there.
+    pub(super) fn forget_former_targets(&mut self) {
+        let mut left = Vec::new();
+        for (_, entry) in self.catalog.mappings() {
+            let mapping = &entry.mapping;
+            let (Some(rule), Some(former)) = (&mapping.target_rule, self.former_targets.get(&mapping.name)) else {
+                continue;
+            };
+            let selected = self.selected(mapping);
+            let is_named = |name: &String| rule.allowed.contains(name) || selected.contains(name);
+            // The last pipeline stays: it tells what the mapping's sources name.
+            let most = self.pipelines_of(&mapping.name).count().saturating_sub(1);
+            let slots = former.iter().filter(|name| !is_named(name));
+            let slots = slots.map(|name| Slot { mapping: mapping.name.clone(), target: name.clone() });
+            let is_left = |slot: &Slot| self.pipelines.get(slot).is_some_and(|running| running.pipeline.is_left());
+            left.extend(slots.filter(is_left).take(most));
+        }
+        for slot in &left {
+            info!(mapping = slot.mapping, target = slot.target, "nothing is left on a former target");
+            if let Some(former) = self.former_targets.get_mut(&slot.mapping) {
+                former.remove(&slot.target);
+            }
+            self.stop(slot);
+            self.shared.instruments.metrics.forget_target(&slot.mapping, &slot.target);
+        }
+        if !left.is_empty() {
+            self.converge();
+        }
+    }
+
     /// The clusters of a provider that may be targets of a mapping now.
     fn selected(&self, mapping: &Mapping) -> BTreeSet<String> {
         let Some(fleet) = mapping.target_rule.as_ref().and_then(|rule| rule.fleet.as_ref()) else {
@@ -85,7 +115,10 @@ impl Engine {
             is_news |= one.know(selected.clone(), others.collect());
         }
         if is_news {
-            all.iter().for_each(|one| one.enqueue_all());
+            for one in &all {
+                one.enqueue_all();
+                one.check_inventory();
+            }
         }
     }
 

@@ -145,6 +145,11 @@ impl Target {
         self.is_away.load(Ordering::Relaxed) || matches!(self.known(), Known::Failed(_))
     }
 
+    /// Whether its provider no longer lists its cluster.
+    pub fn is_away(&self) -> bool {
+        self.is_away.load(Ordering::Relaxed)
+    }
+
     /// Its provider no longer lists it, or does again.
     pub fn set_away(&self, is_away: bool) {
         self.is_away.store(is_away, Ordering::Relaxed);

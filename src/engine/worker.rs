@@ -23,7 +23,7 @@ use crate::multicluster::queue::{Cost, Outcome as Finish, Priority};
 use crate::multicluster::shares::Work;
 use crate::multicluster::work_queue::Lease;
 use crate::object::marks::Reference;
-use crate::object::{Key, metadata};
+use crate::object::{Key, has_finalizer, metadata};
 use crate::plan::{
     Action, Cause, FailureKind, MAX_ROUNDS, Missing, Observed, Outcome, Phase, Plan, Reasons, Rest, Source,
     SourcePatch, owns_finalizer, plan, render, status,
@@ -157,6 +157,13 @@ async fn run(
         let detail = format!("source: whether {} is still the same cluster is being confirmed", cluster.spec.name);
         return Run::unplanned(Ended::Waiting(Reasons::one(Cause::Unknown, detail)));
     }
+    if pipeline.is_unproven(key) {
+        let source = feed.watch.store().get(key).and_then(|source| source.value().ok());
+        match source.filter(|source| has_finalizer(source, pipeline.writer.finalizer())) {
+            Some(_) => return Run::unplanned(Ended::Waiting(Reasons::one(Cause::Unknown, unproven(pipeline)))),
+            None => pipeline.is_proven(key),
+        }
+    }
     let Some(lease) = pipeline.shared.lease.permit(Work::Cluster(cluster.identity())) else {
         return elsewhere::look(pipeline, generation, &cluster, &feed, key, facts).await;
     };
@@ -207,6 +214,17 @@ async fn run(
     }
     let held = held(&ended, &observed);
     Run { ended, cost: executor.tally.cost(), overtaken: executor.tally.overtaken(), held }
+}
+
+/// What a tenant writes is believed against nobody else: the source waits alone.
+fn unproven(pipeline: &Pipeline) -> String {
+    format!(
+        "source: it carries the finalizer `{}` from before the target had a state store, and the target has no object of this \
+         mapping: somebody wrote the finalizer by hand, or the state store is lost; nothing is written or deleted for it. \
+         Remove the finalizer and the annotation `{}`",
+        pipeline.writer.finalizer(),
+        pipeline.writer.target_annotation(),
+    )
 }
 
 /// How many deletions of a source `pruneGuard` holds: all that it might ask for, where its plan was not carried through.

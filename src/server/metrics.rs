@@ -53,8 +53,22 @@ impl Format {
 const RECONCILE_BUCKETS: [f64; 12] = [0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 1.0, 5.0, 30.0];
 
 /// The tables of a pipeline that grow with its sources, and shrink with them.
-pub const TABLES: [&str; 10] =
-    ["queue", "readers", "interests", "watches", "origins", "placements", "learned", "unplanned", "unsettled", "held"];
+pub const TABLES: [&str; 11] = [
+    "queue",
+    "readers",
+    "interests",
+    "watches",
+    "origins",
+    "placements",
+    "learned",
+    "unplanned",
+    "unsettled",
+    "held",
+    "withheld",
+];
+
+/// What the engine writes by.
+const VERBS: [&str; 5] = ["apply", "create", "delete", "patch", "patch_status"];
 
 type FloatGauge = Gauge<f64, AtomicU64>;
 
@@ -161,6 +175,9 @@ macro_rules! labels {
         }
 
         impl $name {
+            #[allow(dead_code, reason = "not of every label")]
+            const ALL: &[Self] = &[$(Self::$variant,)+];
+
             fn label(self) -> String {
                 match self { $(Self::$variant => $label,)+ }.to_owned()
             }
@@ -355,8 +372,18 @@ impl Metrics {
         for table in TABLES {
             self.series.tables.remove(&of(mapping, "table", table));
         }
-        for side in [ObjectSide::Source, ObjectSide::Target] {
+        for side in ObjectSide::ALL {
             self.series.objects.remove(&of(mapping, "side", side.label()));
+        }
+    }
+
+    /// Takes away what was written to a target that the mapping has no longer. Targets of a fleet come and go.
+    pub fn forget_target(&self, mapping: &str, target: &str) {
+        for (verb, result) in VERBS.iter().flat_map(|verb| WriteResult::ALL.iter().map(move |result| (*verb, *result)))
+        {
+            let [mapping, target, verb] = [mapping, target, verb].map(str::to_owned);
+            let labels = [("mapping", mapping), ("target", target), ("verb", verb), ("result", result.label())];
+            self.series.writes.remove(&labels);
         }
     }
 
@@ -501,6 +528,7 @@ mod tests {
         sync_engine_table_entries{mapping="mongodb",table="unplanned"} 7
         sync_engine_table_entries{mapping="mongodb",table="unsettled"} 8
         sync_engine_table_entries{mapping="mongodb",table="watches"} 3
+        sync_engine_table_entries{mapping="mongodb",table="withheld"} 10
         sync_engine_timer_writes_total{mapping="mongodb",waited_for="Conflict"} 1
         sync_engine_writes_total{mapping="mongodb",target="target",verb="apply",result="success"} 1
         "#);

@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::convert::Infallible;
 use std::env;
 use std::io;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 
@@ -26,13 +27,13 @@ use sync_engine::reload::{Reload, Snapshot};
 use sync_engine::sandbox::{Flavor, Request, Timestamp, Verb};
 use sync_engine::server::Instruments;
 use tokio::io::DuplexStream;
-use tokio::sync::mpsc;
-use tokio::task::JoinSet;
+use tokio::sync::{Notify, mpsc};
+use tokio::task::{JoinSet, yield_now};
 use tokio::time::{Instant, sleep};
 use tokio_util::sync::CancellationToken;
 
 use super::network::{self, Cut};
-use super::server::{Ahead, GROUP, Outcome, Server, Side, binding, definitions, export, workspace};
+use super::server::{Ahead, GROUP, Outcome, Server, Side, binding, binding_url, definitions, export, workspace};
 
 const BEGINNING: i64 = 1_785_585_600;
 const USUAL: Duration = Duration::from_millis(4);
@@ -229,6 +230,21 @@ async fn exchange(net: Net, host: String, request: hyper::Request<Incoming>) -> 
     })
 }
 
+/// The directory of documents.
+struct Documents(mpsc::Sender<Reload>);
+
+impl Documents {
+    async fn put(&self, documents: &[Value]) {
+        let text = documents.iter().map(|document| format!("{document}\n")).collect::<Vec<_>>().join("---\n");
+        let files = BTreeMap::from([("mapping.yaml".to_owned(), text.into_bytes())]);
+        let snapshot = Snapshot { files: files.into_iter().collect(), problems: Vec::new() };
+        let (reload, answer) = Reload::new(Arc::new(snapshot));
+        self.0.send(reload).await.expect("the engine runs");
+        let outcome = answer.await.expect("the engine answers");
+        assert!(outcome.accepted, "{outcome}");
+    }
+}
+
 /// Runs the engine with these documents beside what happens.
 async fn with_engine(
     net: &Net,
@@ -236,6 +252,15 @@ async fn with_engine(
     documents: &[Value],
     happens: impl Future<Output = ()>,
 ) {
+    let edited = async |directory: &Documents| {
+        directory.put(documents).await;
+        happens.await;
+    };
+    with_edits(net, connections, edited).await;
+}
+
+/// Runs the engine while somebody edits its documents.
+async fn with_edits(net: &Net, connections: BTreeMap<String, Arc<Connection>>, happens: impl AsyncFnOnce(&Documents)) {
     let (reloads, receiver) = mpsc::channel(16);
     let clock = net.clone();
     let settings = Settings {
@@ -251,13 +276,7 @@ async fn with_engine(
     };
     let mut tasks = JoinSet::new();
     tasks.spawn(engine::run(settings, receiver, Instruments::default(), CancellationToken::new()));
-    let text = documents.iter().map(|document| format!("{document}\n")).collect::<Vec<_>>().join("---\n");
-    let files = BTreeMap::from([("mapping.yaml".to_owned(), text.into_bytes())]);
-    let (reload, answer) = Reload::new(Arc::new(Snapshot { files: files.into_iter().collect(), problems: Vec::new() }));
-    reloads.send(reload).await.expect("the engine runs");
-    let outcome = answer.await.expect("the engine answers");
-    assert!(outcome.accepted, "{outcome}");
-    happens.await;
+    happens(&Documents(reloads)).await;
     tasks.shutdown().await;
 }
 
@@ -575,4 +594,148 @@ fn tenants_with_slow_admission_delay_another_by_two_seconds_at_most() {
         let longest = longest_beside_slow_tenants(number);
         assert!(longest <= Duration::from_secs(2), "{longest:?} beside {number} slow tenants");
     }
+}
+
+/// A tenant may write the engine's finalizer and annotation before a mapping of that name ever runs.
+#[test]
+fn a_forged_finalizer_of_a_future_mapping_blocks_its_own_source_alone() {
+    in_virtual_time(async {
+        let net = Net::new(Flavor::Kcp);
+        let tenants = ["a", "b"].map(|tenant| [workspace(tenant), binding(tenant, false)]);
+        export(false).iter().chain(tenants.iter().flatten()).for_each(|request| net.act(request));
+        net.add("t1", Side::Target, Flavor::Kubernetes, 1, USUAL);
+        let answer = net.lock().handle("t1", &Request::get("/api/v1/namespaces/kube-system")).0;
+        let Outcome::Answer(answer) = answer else { panic!("no answer") };
+        let identity = answer.to_json()["metadata"]["uid"].as_str().expect("a uid").to_owned();
+        let things = |tenant: &str| format!("/clusters/root:{tenant}/apis/{GROUP}/v1/namespaces/default/things");
+        let mut forged = thing("forged", 1);
+        forged["metadata"]["finalizers"] = json!(["sync-engine.dev/main.m"]);
+        forged["metadata"]["annotations"] = json!({"target.sync-engine.dev/main.m": format!("t1={identity}")});
+        net.act(&Request::post(&things("a"), &forged));
+        net.act(&Request::post(&things("a"), &thing("beside", 1)));
+        net.act(&Request::post(&things("b"), &thing("other", 1)));
+        let connections =
+            BTreeMap::from([net.connection("kcp", "source", "/clusters/root"), net.connection("t1", "t1", "")]);
+        let source = json!({"apiExport": {"name": "things", "path": "root"}, "resource": format!("things.v1.{GROUP}")});
+        with_engine(&net, connections, &[mapping("m", "t1", source)], async {
+            let others = |inner: &Inner| ["beside", "other"].iter().all(|name| !inner.made(name).is_empty());
+            net.until("every other source is served", others).await;
+            sleep(Duration::from_secs(60)).await;
+            assert!(net.lock().made("forged").is_empty(), "the forged one is reported, and nothing is written for it");
+            let let_go = json!({"metadata": {"finalizers": null, "annotations": null}});
+            net.act(&Request::patch(&format!("{}/forged", things("a")), "application/merge-patch+json", &let_go));
+            net.until("it is served once it is let go", |inner| !inner.made("forged").is_empty()).await;
+        })
+        .await;
+    });
+}
+
+/// Clusters of a fleet come and go, and those that went were targets for ever.
+#[test]
+fn a_target_that_no_document_names_goes_once_nothing_is_left_there() {
+    in_virtual_time(async {
+        let net = Net::new(Flavor::Kubernetes);
+        definitions(false).iter().for_each(|request| net.act(request));
+        let mut connections = BTreeMap::from([net.connection("source", "source", "")]);
+        for (name, number) in [("t1", 1), ("t2", 2)] {
+            net.add(name, Side::Target, Flavor::Kubernetes, number, USUAL);
+            connections.extend([net.connection(name, name, "")]);
+        }
+        let provider = json!({
+            "apiVersion": "sync-engine.dev/v1alpha1", "kind": "ClusterProvider", "metadata": {"name": "plain"},
+            "spec": {"kubeconfig": {"connection": "source"}},
+        });
+        let document = |allowed: &[&str]| {
+            let source = json!({"provider": "plain", "resource": format!("things.v1.{GROUP}")});
+            let mut document = mapping("m", "{{ source.metadata.labels.target }}", source);
+            document["spec"]["target"]["allowed"] = json!(allowed);
+            document["spec"]["target"]["onTargetChange"] = json!("Recreate");
+            document
+        };
+        let things = format!("/apis/{GROUP}/v1/namespaces/default/things");
+        ["t1", "t2"].iter().for_each(|name| net.act(&Request::post(&things, &thing(name, 0))));
+        // The state store on the first target.
+        let names = |inner: &mut Inner, target: &str| {
+            let stores = Request::get("/api/v1/namespaces/sync-engine/configmaps");
+            let Outcome::Answer(answer) = inner.handle("t1", &stores).0 else { return false };
+            let targets = |store: &Value| store["data"]["targets"].as_str().is_some_and(|names| names.contains(target));
+            answer.to_json()["items"].as_array().is_some_and(|stores| stores.iter().any(targets))
+        };
+        let settle = Duration::from_secs(60);
+        with_edits(&net, connections, async |directory: &Documents| {
+            directory.put(&[provider.clone(), document(&["t1", "t2"])]).await;
+            net.until("both are served", |inner| ["t1", "t2"].iter().all(|name| inner.made(name).contains(name))).await;
+            directory.put(&[provider.clone(), document(&["t1"])]).await;
+            sleep(settle).await;
+            assert!(names(&mut net.lock(), "t2"), "what it has is still to be deleted with its source");
+            net.act(&Request::delete(&format!("{things}/t2")));
+            sleep(settle).await;
+            assert!(!names(&mut net.lock(), "t2"), "nothing is left there");
+            assert!(names(&mut net.lock(), "t1"));
+            directory.put(&[provider.clone(), document(&["t1", "t2"])]).await;
+            net.act(&Request::post(&things, &thing("t2", 1)));
+            sleep(settle).await;
+            let later = net.lock().writes.iter().filter(|one| one.host == "t2" && one.verb == Verb::Apply).count();
+            assert!(later >= 2, "it is a target again");
+        })
+        .await;
+    });
+}
+
+/// How many clusters the engine let go, and the most of them in one stretch.
+#[derive(Debug, Default)]
+struct Gone {
+    total: AtomicUsize,
+    stretch: AtomicUsize,
+    longest: AtomicUsize,
+    first: Notify,
+}
+
+/// Reads the log of the engine.
+impl io::Write for &Gone {
+    fn write(&mut self, line: &[u8]) -> io::Result<usize> {
+        if line.windows(10).any(|text| text == b"disengaged") {
+            self.total.fetch_add(1, Ordering::Relaxed);
+            self.longest.fetch_max(self.stretch.fetch_add(1, Ordering::Relaxed) + 1, Ordering::Relaxed);
+            self.first.notify_one();
+        }
+        Ok(line.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+#[test]
+fn many_workspaces_that_go_at_once_leave_turns_to_leases_and_probes() {
+    in_virtual_time(async {
+        let net = Net::new(Flavor::Kcp);
+        let tenants: Vec<String> = (0..100).map(|number| format!("tenant{number}")).collect();
+        export(false).iter().for_each(|request| net.act(request));
+        for tenant in &tenants {
+            [workspace(tenant), binding(tenant, false)].iter().for_each(|request| net.act(request));
+        }
+        net.add("t1", Side::Target, Flavor::Kubernetes, 1, USUAL);
+        let connections =
+            BTreeMap::from([net.connection("kcp", "source", "/clusters/root"), net.connection("t1", "t1", "")]);
+        let source = json!({"apiExport": {"name": "things", "path": "root"}, "resource": format!("things.v1.{GROUP}")});
+        let gone = Arc::new(Gone::default());
+        let log = tracing_subscriber::fmt().with_env_filter("sync_engine::engine=info").with_ansi(false);
+        let _guard = tracing::subscriber::set_default(log.with_writer(gone.clone()).finish());
+        with_engine(&net, connections, &[mapping("m", "t1", source)], async {
+            sleep(Duration::from_secs(30)).await;
+            tenants.iter().for_each(|tenant| net.act(&Request::delete(&binding_url(tenant))));
+            gone.first.notified().await;
+            // As a lease or a probe whose time has come.
+            for _ in 0..10_000 {
+                gone.stretch.store(0, Ordering::Relaxed);
+                yield_now().await;
+            }
+            sleep(Duration::from_secs(30)).await;
+        })
+        .await;
+        let numbers = (gone.total.load(Ordering::Relaxed), gone.longest.load(Ordering::Relaxed));
+        assert_eq!(numbers, (tenants.len(), 1), "each of them in a turn of its own");
+    });
 }

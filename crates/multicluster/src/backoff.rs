@@ -1,5 +1,6 @@
 //! How long to wait before trying again.
 
+use std::hash::{DefaultHasher, Hash, Hasher};
 use std::time::Duration;
 
 /// Exponential backoff: doubles from `min` to `max`.
@@ -27,6 +28,13 @@ impl Jitter {
         Self(seed | 1)
     }
 
+    /// The jitter of something by its name: another one for each name, and the same in each process.
+    pub fn of(name: &str) -> Self {
+        let mut hasher = DefaultHasher::new();
+        name.hash(&mut hasher);
+        Self::new(hasher.finish())
+    }
+
     /// At least 0, less than 1.
     pub fn unit(&mut self) -> f64 {
         self.0 ^= self.0 >> 12;
@@ -52,6 +60,14 @@ mod tests {
                 assert!(delay >= whole / 2 && delay <= whole, "{failures}: {delay:?}");
             }
         }
+    }
+
+    #[test]
+    fn names_of_one_length_do_not_come_back_together() {
+        let backoff = Backoff { min: Duration::from_secs(1), max: Duration::from_secs(300) };
+        let delay = |name| backoff.delay(4, &mut Jitter::of(name));
+        assert_ne!(delay("shard-1"), delay("shard-2"));
+        assert_eq!(delay("shard-1"), delay("shard-1"));
     }
 
     #[test]

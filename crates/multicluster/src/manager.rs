@@ -7,6 +7,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Duration;
 
 use futures::FutureExt;
+use futures::future::join_all;
 use tokio::sync::{Notify, mpsc};
 use tokio::task::JoinHandle;
 
@@ -52,6 +53,8 @@ struct State {
     documents: Vec<ClusterProvider>,
     running: BTreeMap<ProviderName, Running>,
     subscribers: Vec<Arc<Subscriber>>,
+    /// How many providers were started.
+    started: u64,
     /// Looks after changes of the connections' configurations.
     looking: Option<JoinHandle<()>>,
     stopped: bool,
@@ -60,6 +63,8 @@ struct State {
 struct Running {
     /// What the provider was built from: where that changes, it is built anew.
     document: Option<ClusterProvider>,
+    /// Which one it is: one that was stopped may still be at its last event, and is heard no more.
+    number: u64,
     task: JoinHandle<()>,
 }
 
@@ -128,6 +133,11 @@ impl Manager {
         self.0.lock().registry.clusters(provider).cloned().collect()
     }
 
+    /// Whether something holds of an engaged cluster.
+    pub fn any_cluster<'a>(&self, provider: impl Into<ProviderRef<'a>>, holds: impl Fn(&Cluster) -> bool) -> bool {
+        self.0.lock().registry.clusters(provider).any(|cluster| holds(cluster))
+    }
+
     pub fn cluster<'a>(&self, provider: impl Into<ProviderRef<'a>>, name: &ClusterName) -> Option<Arc<Cluster>> {
         self.0.lock().registry.cluster(provider, name).cloned()
     }
@@ -167,15 +177,13 @@ impl Manager {
     /// A changed credential is in use from then on; where the address changed, the clusters found there are replaced once it
     /// is known which ones they are now. A broken configuration keeps what works, and is a condition.
     pub async fn reload_connections(&self) -> Vec<(String, Result<Reloaded, ConnectionError>)> {
-        let mut found = Vec::new();
-        for (name, connection) in self.0.environment.connections.iter() {
-            let Some(result) = connection.reload_aside().await else { continue };
+        // A file that hangs holds up its own connection alone.
+        let reloads = self.0.environment.connections.iter().map(async |(name, connection)| {
+            let result = connection.reload_aside().await?;
             self.heed(name, &result);
-            if !matches!(result, Ok(Reloaded::Unchanged)) {
-                found.push((name.clone(), result));
-            }
-        }
-        found
+            (!matches!(result, Ok(Reloaded::Unchanged))).then(|| (name.clone(), result))
+        });
+        join_all(reloads).await.into_iter().flatten().collect()
     }
 
     fn heed(&self, connection: &str, found: &Result<Reloaded, ConnectionError>) {
@@ -212,8 +220,10 @@ impl Manager {
     fn start(&self, state: &mut State, provider: ProviderName) {
         let document = state.document(&provider);
         state.registry.start(&provider);
-        let task = tokio::spawn(serve(self.0.clone(), provider.clone(), document.clone()));
-        state.running.insert(provider, Running { document, task });
+        state.started += 1;
+        let number = state.started;
+        let task = tokio::spawn(serve(self.0.clone(), provider.clone(), number, document.clone()));
+        state.running.insert(provider, Running { document, number, task });
     }
 }
 
@@ -227,17 +237,20 @@ async fn look_at_connections(shared: Weak<Shared>) {
 }
 
 /// Runs one provider for good; a panic starts it again.
-async fn serve(shared: Arc<Shared>, name: ProviderName, document: Option<ClusterProvider>) {
+async fn serve(shared: Arc<Shared>, name: ProviderName, number: u64, document: Option<ClusterProvider>) {
     loop {
         let (send, receive) = mpsc::channel(EVENTS_WAITING);
         let described = (shared.describe)(shared.environment.clone(), name.clone(), document.clone(), send);
-        let both = async { tokio::join!(described, shared.listen(&name, receive)) };
+        let both = async { tokio::join!(described, shared.listen(&name, number, receive)) };
         if AssertUnwindSafe(both).catch_unwind().await.is_err() {
             let message = "it broke down, which is a bug; it begins anew".to_owned();
             shared.environment.health.report(&condition_name(&name), Err(message));
         }
         tokio::time::sleep(Duration::from_secs(1)).await;
-        shared.lock().registry.start(&name);
+        let mut state = shared.lock();
+        if state.is_running(&name, number) {
+            state.registry.start(&name);
+        }
     }
 }
 
@@ -246,9 +259,12 @@ impl Shared {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    async fn listen(&self, provider: &ProviderName, mut events: mpsc::Receiver<ProviderEvent>) {
+    async fn listen(&self, provider: &ProviderName, number: u64, mut events: mpsc::Receiver<ProviderEvent>) {
         while let Some(event) = events.recv().await {
             let mut state = self.lock();
+            if !state.is_running(provider, number) {
+                return;
+            }
             let transitions = state.registry.apply(provider, event);
             state.tell(provider, transitions);
         }
@@ -263,6 +279,10 @@ impl State {
             }
             ProviderName::Source(SourceClusters::ApiExport(_)) | ProviderName::Connection(_) => None,
         }
+    }
+
+    fn is_running(&self, provider: &ProviderName, number: u64) -> bool {
+        self.running.get(provider).is_some_and(|running| running.number == number)
     }
 
     fn stop(&mut self, provider: &ProviderName, reason: Reason) -> Option<JoinHandle<()>> {

@@ -22,7 +22,7 @@ fn the_hash_of_the_index_is_the_version() {
 #[test]
 fn a_schema_that_cannot_be_read_is_asked_for_less_and_less_often() {
     let failure = || Err(RequestError::NotServed { url: String::new() });
-    let mut schedule = Schedule::new(7);
+    let mut schedule = Schedule::new("a");
     let waits: Vec<Duration> = (0..8).map(|_| schedule.wait(&failure())).collect();
     assert!(waits[0] <= Duration::from_secs(1) && waits[7] >= PERIOD / 2, "{waits:?}");
     assert!(waits[..6].is_sorted(), "{waits:?}");

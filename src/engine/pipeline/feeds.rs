@@ -527,10 +527,13 @@ async fn follow_schema(
         let Some(next) = states.next().await else { return };
         state = next;
     }
-    let mut schedule = Schedule::new(scope.endpoint.url().len() as u64);
+    let mut schedule = Schedule::new(scope.endpoint.url());
     let mut version: Option<Arc<str>> = None;
     let mut is_fresh = false;
+    let Some(mut due) = pipeline.upgrade().map(|pipeline| pipeline.schema_due.subscribe()) else { return };
     loop {
+        // What rings during the look asks for another one.
+        due.mark_unchanged();
         // The pipeline owns this task: it must not wait for a server to let go of it.
         let Some(shared) = pipeline.upgrade().map(|pipeline| pipeline.shared.clone()) else { return };
         let checked = shared.schemas.check(&scope.endpoint, &resource).await;
@@ -546,9 +549,9 @@ async fn follow_schema(
             Err(error) if version.is_none() => warn!(%resource, %error, "the schema of the source cannot be read yet"),
             _ => {}
         }
-        let (wait, due) = (schedule.wait(&checked), pipeline.schema_due.clone());
+        let wait = schedule.wait(&checked);
         drop(pipeline);
         // Elapsed or rung: it is looked at again.
-        let _ = tokio::time::timeout(wait, due.notified()).await;
+        let _ = tokio::time::timeout(wait, due.changed()).await;
     }
 }

@@ -64,6 +64,7 @@ impl Pipeline {
         let (watches, origins) = self.feeds().size();
         let placements = self.shared_use().size();
         let learned = self.learned().size(Instant::now());
+        let withheld = self.waiting();
         let state = self.state();
         [
             depth.ready + depth.delayed + depth.in_flight,
@@ -76,6 +77,7 @@ impl Pipeline {
             state.unplanned.len(),
             state.unsettled.len() + state.retried.iter().filter(|key| !state.unsettled.contains_key(*key)).count(),
             state.guard.size(),
+            withheld,
         ]
     }
 

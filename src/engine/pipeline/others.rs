@@ -20,6 +20,8 @@ pub struct Others {
     pipelines: BTreeMap<String, Weak<Pipeline>>,
     /// Sources that may wait for other targets, with the names of those that were not in sight, and how they were seen.
     withheld: BTreeMap<Key, BTreeMap<String, Sight>>,
+    /// Former targets, as long as the state store names them.
+    left: BTreeSet<String>,
     /// Whether the cluster could not be reached when that was last looked at.
     is_lost: bool,
 }
@@ -44,8 +46,34 @@ impl Pipeline {
             && pipelines.iter().all(is_same);
         others.is_among = true;
         others.selected = selected;
+        let gone: Vec<String> =
+            others.pipelines.keys().filter(|name| !pipelines.contains_key(*name)).cloned().collect();
+        others.left.extend(gone);
+        others.left.retain(|name| !pipelines.contains_key(name));
         others.pipelines = pipelines;
         !is_known
+    }
+
+    /// Whether the mapping had this target once, and has it no longer.
+    pub fn was_target(&self, name: &str) -> bool {
+        self.others().left.contains(name)
+    }
+
+    /// The state store names these targets.
+    pub fn recorded_targets(&self, names: &BTreeSet<String>) {
+        self.others().left.retain(|name| names.contains(name));
+    }
+
+    /// Whether nothing of the mapping is left on its target, as far as that can be known: no source in sight names the target,
+    /// and no object is there. A cluster that its provider no longer lists is not asked.
+    pub fn is_left(&self) -> bool {
+        let target = &self.generation().target;
+        let depth = self.queue.depth();
+        self.are_sources_listed()
+            && self.are_clusters_followed()
+            && depth.ready + depth.in_flight == 0
+            && (target.is_away() || (self.follows_every_kind() && !self.has_any_object()))
+            && !self.any_source(|pins| pins.contains_key(&target.name))
     }
 
     /// The targets that the mapping has, where there are several.
@@ -91,6 +119,16 @@ impl Pipeline {
             false => others.withheld.insert(key.clone(), unseen),
         };
         Some(among)
+    }
+
+    /// Nothing of these sources is left: none of them waits for another target.
+    pub(super) fn forget_waiting(&self, is_gone: impl Fn(&Key) -> bool) {
+        self.others().withheld.retain(|key, _| !is_gone(key));
+    }
+
+    /// Sources that may wait for other targets.
+    pub(super) fn waiting(&self) -> usize {
+        self.others().withheld.len()
     }
 
     /// Whether the target, or its state store, cannot be reached.

@@ -53,6 +53,7 @@ fn shared(lease: Lease) -> Arc<Shared> {
         clock: Clock::default(),
         lease,
         counted: Notify::new(),
+        discovered: Default::default(),
     })
 }
 

@@ -115,6 +115,7 @@ impl Pipeline {
     }
 
     pub(super) fn source_changed(&self, change: &Change<'_>) {
+        // Somebody who may take the engine's finalizer off deletes a source at once. What a list does not show was not seen.
         if let (Some(last), None) = (change.before, change.after)
             && (change.cause == Cause::Deleted || last.deleting())
         {
@@ -275,6 +276,7 @@ impl Pipeline {
         }
         self.learned().forget(key);
         self.interests.forget(key);
+        self.forget_waiting(|waiting| waiting == key);
         self.saw_places(key, &BTreeSet::new());
     }
 }

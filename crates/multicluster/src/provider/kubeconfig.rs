@@ -61,7 +61,7 @@ impl KubeconfigProvider {
         tell: impl Fn(Result<ClusterSpec, String>) -> F + Send,
     ) {
         let mut doubts = self.connection.identity().doubts();
-        let mut jitter = Jitter::new(self.name.as_str().len() as u64);
+        let mut jitter = Jitter::of(self.name.as_str());
         let mut failures = 0;
         loop {
             // Before the address is read: what becomes doubtful during the look is looked at again.
