@@ -191,6 +191,7 @@ impl Reloader {
             return;
         }
         let mut watch = Watch::new(&self.directory);
+        watch.renew().await;
         let mut settle = Settle::new(self.pace);
         let mut poll = interval(self.poll);
         poll.set_missed_tick_behavior(MissedTickBehavior::Delay);
@@ -207,7 +208,7 @@ impl Reloader {
                     None => std::future::pending().await,
                 },
                 _ = poll.tick() => {
-                    watch.renew();
+                    watch.renew().await;
                     if self.read().await != *self.current {
                         settle.hint(Instant::now());
                     }
@@ -215,7 +216,7 @@ impl Reloader {
                 () = at(settle.wake_at()) => {
                     let reading = self.read().await;
                     if let Some(snapshot) = settle.read(Instant::now(), reading) {
-                        watch.renew();
+                        watch.renew().await;
                         if self.take(snapshot).await.is_err() {
                             return;
                         }

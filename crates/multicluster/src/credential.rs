@@ -4,9 +4,8 @@
 //! again after a 401; client certificates alone are left to it.
 
 use std::fmt;
-use std::path::PathBuf;
-use std::sync::Mutex as StdMutex;
-use std::sync::PoisonError;
+use std::io;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use data_encoding::BASE64;
@@ -15,12 +14,15 @@ use k8s_openapi::jiff::Timestamp;
 use kube::config::{AuthInfo, ExecConfig};
 use serde_json::{Value, json};
 use tokio::sync::Mutex;
-use tokio::time::Instant;
+use tokio::task::JoinHandle;
+use tokio::time::{Instant, timeout};
 
 use super::exec_plugin;
 
 /// Kubernetes rotates mounted tokens long before they end; client-go re-reads them each minute as well.
 const TOKEN_FILE_AGE: Duration = Duration::from_secs(60);
+/// How long a request waits for a token file, once a minute, where there is a token from before.
+const TOKEN_FILE_PATIENCE: Duration = Duration::from_secs(1);
 /// A plugin's credential is replaced this long before it ends.
 const EARLY: Duration = Duration::from_secs(60);
 /// A plugin that gave again what a server had refused is not run for the next refusal before this.
@@ -38,7 +40,7 @@ pub(super) enum Credential {
     Fixed(HeaderValue),
     TokenFile {
         path: PathBuf,
-        read: StdMutex<Option<(HeaderValue, Instant)>>,
+        state: Mutex<FileState>,
     },
     Exec {
         plugin: Box<ExecConfig>,
@@ -46,10 +48,18 @@ pub(super) enum Credential {
     },
 }
 
+/// What a token file held last, and when it was read.
+#[derive(Default)]
+pub(super) struct FileState {
+    read: Option<(HeaderValue, Instant)>,
+    reading: Option<JoinHandle<io::Result<String>>>,
+}
+
 /// What an exec plugin gave last.
 #[derive(Default)]
 pub(super) struct ExecState {
     given: Option<Given>,
+    running: Option<JoinHandle<Result<exec_plugin::Answer, String>>>,
     /// The header for whose refusal the plugin was run last, and when.
     refused: Option<(Option<HeaderValue>, Instant)>,
 }
@@ -105,7 +115,7 @@ impl Credential {
             return header(&format!("Bearer {token}")).map(Self::Fixed);
         }
         if let Some(path) = user.token_file {
-            return Ok(Self::TokenFile { path: path.into(), read: StdMutex::default() });
+            return Ok(Self::TokenFile { path: path.into(), state: Mutex::default() });
         }
         match user.exec {
             Some(plugin) => {
@@ -121,9 +131,9 @@ impl Credential {
         match self {
             Self::None => Ok((None, None)),
             Self::Fixed(header) => Ok((Some(header.clone()), None)),
-            Self::TokenFile { path, read } => {
-                let mut read = read.lock().unwrap_or_else(PoisonError::into_inner);
-                token_of_file(path, &mut read).map(|header| (Some(header), None)).map_err(CredentialError)
+            Self::TokenFile { path, state } => {
+                let header = state.lock().await.current(path).await;
+                header.map(|header| (Some(header), None)).map_err(CredentialError)
             }
             Self::Exec { plugin, state } => {
                 // Held while the plugin runs: requests wait for its one answer instead of running it each.
@@ -137,12 +147,12 @@ impl Credential {
     pub(super) fn refused(&self, sent: Option<&HeaderValue>) -> bool {
         match self {
             Self::None | Self::Fixed(_) => false,
-            Self::TokenFile { read, .. } => {
-                let mut read = read.lock().unwrap_or_else(PoisonError::into_inner);
-                // Not of this refusal's making if another request has read the file since.
-                let same = read.as_ref().map(|(header, _)| header) == sent;
-                if same {
-                    *read = None;
+            Self::TokenFile { state, .. } => {
+                // Not of this refusal's making if another request has read the file since, or reads it.
+                if let Ok(mut state) = state.try_lock()
+                    && state.read.as_ref().map(|(header, _)| header) == sent
+                {
+                    state.read = None;
                 }
                 true
             }
@@ -152,13 +162,56 @@ impl Credential {
     }
 }
 
+impl FileState {
+    /// The token, re-read each minute. A file that cannot be read any more, or not in time, leaves the last token in use.
+    async fn current(&mut self, path: &Path) -> Result<HeaderValue, String> {
+        if let Some((header, at)) = self.read.as_ref()
+            && at.elapsed() < TOKEN_FILE_AGE
+        {
+            return Ok(header.clone());
+        }
+        let to_read = path.to_owned();
+        let reading = self.reading.take();
+        let reading = reading.unwrap_or_else(|| tokio::task::spawn_blocking(move || std::fs::read_to_string(to_read)));
+        // It stays here while it is waited for: a file system that hangs keeps one thread, however many ask.
+        let reading = self.reading.insert(reading);
+        let text = match &self.read {
+            Some((last, _)) => match timeout(TOKEN_FILE_PATIENCE, reading).await {
+                Ok(text) => text,
+                Err(_) => {
+                    let last = last.clone();
+                    self.read = Some((last.clone(), Instant::now()));
+                    return Ok(last);
+                }
+            },
+            None => reading.await,
+        };
+        self.reading = None;
+        let fresh = match (text.map_err(io::Error::other).and_then(|text| text), &self.read) {
+            (Ok(text), _) => header(&format!("Bearer {}", text.trim()))?,
+            (Err(_), Some((last, _))) => last.clone(),
+            (Err(error), None) => return Err(format!("cannot read the token file {}: {error}", path.display())),
+        };
+        self.read = Some((fresh.clone(), Instant::now()));
+        Ok(fresh)
+    }
+}
+
 impl ExecState {
     async fn current(&mut self, plugin: &ExecConfig) -> Result<(Option<HeaderValue>, Option<Identity>), String> {
         let now = Instant::now();
         if let Some(given) = self.given.as_ref().filter(|given| given.fresh_until.is_none_or(|until| now < until)) {
             return Ok((given.header.clone(), None));
         }
-        let answer = Box::pin(exec_plugin::run(plugin)).await?;
+        let running = match self.running.take() {
+            Some(running) => running,
+            None => exec_plugin::run(plugin)?,
+        };
+        // It stays here while it is waited for: who gives up leaves its answer to the next.
+        let ended = self.running.insert(running).await;
+        self.running = None;
+        let answer = ended.map_err(|error| error.to_string())??;
+        let now = Instant::now();
         let bearer = answer.token.map(|token| header(&format!("Bearer {token}"))).transpose()?;
         let fresh_until = answer.expires.map(|at| now + remaining(at).saturating_sub(EARLY));
         let identity = answer.certificate.zip(answer.key).map(|(certificate, key)| Identity { certificate, key });
@@ -185,23 +238,6 @@ fn remaining(until: Timestamp) -> Duration {
     Duration::try_from(until.duration_since(Timestamp::now())).unwrap_or_default()
 }
 
-/// The token of a file, re-read each minute. A file that cannot be read any more leaves the last token in use.
-fn token_of_file(path: &PathBuf, read: &mut Option<(HeaderValue, Instant)>) -> Result<HeaderValue, String> {
-    if let Some((header, at)) = read.as_ref()
-        && at.elapsed() < TOKEN_FILE_AGE
-    {
-        return Ok(header.clone());
-    }
-    let text = std::fs::read_to_string(path);
-    let fresh = match (text, read.as_ref()) {
-        (Ok(text), _) => header(&format!("Bearer {}", text.trim()))?,
-        (Err(_), Some((last, _))) => last.clone(),
-        (Err(error), None) => return Err(format!("cannot read the token file {}: {error}", path.display())),
-    };
-    *read = Some((fresh.clone(), Instant::now()));
-    Ok(fresh)
-}
-
 fn header(text: &str) -> Result<HeaderValue, String> {
     // The text is a secret: it is not repeated in the error.
     let mut header = HeaderValue::from_str(text).map_err(|_| "the token holds characters that no header can carry")?;
@@ -223,5 +259,45 @@ impl fmt::Debug for Credential {
             Self::TokenFile { .. } => "TokenFile",
             Self::Exec { .. } => "Exec",
         })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A pipe that nobody writes to is a file on a mount that hangs.
+    #[tokio::test(start_paused = true)]
+    async fn a_token_file_that_hangs_leaves_the_last_token_in_use_and_is_read_once_it_answers() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let path = folder.path().join("token");
+        assert!(std::process::Command::new("mkfifo").arg(&path).status().expect("mkfifo").success());
+        let token = |text: &str| header(&format!("Bearer {text}")).expect("a header");
+        let mut state = FileState { read: Some((token("old"), Instant::now())), reading: None };
+        tokio::time::advance(TOKEN_FILE_AGE).await;
+        let (while_it_hangs, ()) = tokio::join!(state.current(&path), tokio::time::advance(TOKEN_FILE_PATIENCE));
+        assert_eq!(while_it_hangs, Ok(token("old")));
+        assert_eq!(state.current(&path).await, Ok(token("old")), "nobody waits again before a minute is over");
+        std::fs::write(&path, "new").expect("read by the thread that hangs");
+        tokio::time::advance(TOKEN_FILE_AGE).await;
+        assert_eq!(state.current(&path).await, Ok(token("new")));
+    }
+
+    #[tokio::test]
+    async fn who_gives_up_on_a_plugin_leaves_its_answer_to_the_next() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let ran = folder.path().join("ran");
+        let given = r#"{"kind": "ExecCredential", "status": {"token": "t"}}"#;
+        let script = format!("echo >> {}; echo '{given}'", ran.display());
+        let plugin = ExecConfig { command: Some("sh".into()), args: Some(vec!["-c".into(), script]), ..plugin() };
+        let mut state = ExecState::default();
+        assert!(timeout(Duration::ZERO, state.current(&plugin)).await.is_err());
+        let (bearer, _) = state.current(&plugin).await.expect("an answer");
+        assert_eq!(bearer, Some(header("Bearer t").expect("a header")));
+        assert_eq!(std::fs::read_to_string(ran).expect("a file").lines().count(), 1, "it ran once");
+    }
+
+    fn plugin() -> ExecConfig {
+        serde_json::from_value(json!({"apiVersion": "client.authentication.k8s.io/v1"})).expect("a plugin")
     }
 }

@@ -23,13 +23,12 @@ pub struct Watch {
 }
 
 impl Watch {
+    /// Begins with the first [`renew`](Self::renew).
     pub fn new(directory: &Path) -> Self {
         // One place is enough: any number of events is one hint.
         let (sender, hints) = mpsc::channel(1);
         let directory = directory.to_owned();
-        let mut watch = Self { directory, hints, sender, watcher: None, watched: None, told: None };
-        watch.renew();
-        watch
+        Self { directory, hints, sender, watcher: None, watched: None, told: None }
     }
 
     /// Waits until something may have changed. Cancel-safe.
@@ -41,20 +40,22 @@ impl Watch {
         }
     }
 
-    /// Watches the directory that stands at the path now, if it is not the one that is watched already.
-    pub fn renew(&mut self) {
-        let identity = identity(&self.directory);
-        if identity == self.watched {
-            return;
-        }
+    /// Watches the directory that stands at the path now, if it is not the one that is watched already. A mount may hang: it is
+    /// asked on a thread of its own.
+    pub async fn renew(&mut self) {
+        let (directory, sender, watched) = (self.directory.clone(), self.sender.clone(), self.watched);
+        let asking = tokio::task::spawn_blocking(move || {
+            let identity = identity(&directory);
+            (identity != watched).then(|| (identity, identity.map(|_| watch(&directory, sender))))
+        });
+        // The task fails when the runtime shuts down.
+        let Ok(Some((identity, begun))) = asking.await else { return };
         self.watcher = None;
         self.watched = None;
-        if identity.is_none() {
-            return;
-        }
-        match watch(&self.directory, self.sender.clone()) {
-            Ok(watcher) => self.started(watcher, identity),
-            Err(error) => self.failed(&error),
+        match begun {
+            None => {}
+            Some(Ok(watcher)) => self.started(watcher, identity),
+            Some(Err(error)) => self.failed(&error),
         }
     }
 

@@ -298,7 +298,12 @@ impl Endpoint {
         let mut first = true;
         loop {
             let stack = self.site.load_full();
-            let credential = stack.authorization().await;
+            // An exec plugin or a token file may hang, and a write holds a slot meanwhile.
+            let credential = timeout(deadline, stack.authorization()).await;
+            let credential = credential.map_err(|_| RequestError::Credential {
+                url: self.url_of(path),
+                reason: format!("no credential within {} s", deadline.as_secs()),
+            })?;
             let header = credential.and_then(|header| self.confidential(header));
             let header = header.map_err(|e| RequestError::Credential { url: self.url_of(path), reason: e.0 })?;
             let request =

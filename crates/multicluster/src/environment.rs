@@ -129,8 +129,15 @@ impl Environment {
     ///
     /// # Errors
     /// The configuration cannot be used.
-    pub fn open(&self, spec: ConnectionSpec) -> Result<Arc<Connection>, ConnectionError> {
-        Connection::of_fleet(spec, &self.process)
+    pub async fn open(&self, spec: ConnectionSpec) -> Result<Arc<Connection>, String> {
+        let process = self.process.clone();
+        let is_in_process = matches!(spec.source, ConnectionSource::InProcess(_));
+        let open = move || Connection::of_fleet(spec, &process).map_err(|error| error.to_string());
+        // A mount may hang: files are read on a thread of their own. Servers in this process have none.
+        match is_in_process {
+            true => open(),
+            false => tokio::task::spawn_blocking(open).await.map_err(|error| error.to_string())?,
+        }
     }
 
     /// The condition of a provider.

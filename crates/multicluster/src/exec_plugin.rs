@@ -4,14 +4,15 @@
 //! and prints an `ExecCredential`.
 
 use std::io::Read;
-use std::process::{Child, Command, Stdio};
+use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::mpsc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use k8s_openapi::jiff::Timestamp;
 use kube::config::{ExecConfig, ExecInteractiveMode};
 use serde::Deserialize;
 use serde_json::json;
+use tokio::task::JoinHandle;
 
 /// A plugin that has not answered by then is killed.
 pub(super) const DEADLINE: Duration = Duration::from_secs(60);
@@ -36,15 +37,15 @@ pub(super) fn check(plugin: &ExecConfig) -> Result<(), String> {
     Ok(())
 }
 
-/// Runs the plugin on a thread of its own; at most [`DEADLINE`].
-pub(super) async fn run(plugin: &ExecConfig) -> Result<Answer, String> {
+/// Runs the plugin on a thread of its own; at most [`DEADLINE`]. Whoever no longer waits for it leaves the answer to the next.
+pub(super) fn run(plugin: &ExecConfig) -> Result<JoinHandle<Result<Answer, String>>, String> {
     let name = plugin.command.clone().unwrap_or_default();
     let command = command(plugin)?;
     let hint = plugin.install_hint.clone().map(|hint| format!(" ({})", hint.trim())).unwrap_or_default();
-    let output = tokio::task::spawn_blocking(move || output(command, DEADLINE)).await;
-    let output = output.map_err(|e| e.to_string()).and_then(|output| output);
-    let printed = output.map_err(|reason| format!("exec plugin `{name}`: {reason}{hint}"))?;
-    parse(&printed).map_err(|reason| format!("exec plugin `{name}`: {reason}"))
+    Ok(tokio::task::spawn_blocking(move || {
+        let printed = output(command, DEADLINE).map_err(|reason| format!("exec plugin `{name}`: {reason}{hint}"))?;
+        parse(&printed).map_err(|reason| format!("exec plugin `{name}`: {reason}"))
+    }))
 }
 
 fn command(plugin: &ExecConfig) -> Result<Command, String> {
@@ -74,7 +75,11 @@ pub(crate) fn output(mut command: Command, deadline: Duration) -> Result<Vec<u8>
         kill(&mut child);
         return Err(format!("no answer within {} s", deadline.as_secs()));
     };
-    let status = child.wait().map_err(|error| error.to_string())?;
+    // It may go on after it has closed its output.
+    let Some(status) = ended(&mut child, deadline)? else {
+        kill(&mut child);
+        return Err(format!("it did not end within {} s", deadline.as_secs()));
+    };
     if status.success() {
         return Ok(printed);
     }
@@ -82,6 +87,17 @@ pub(crate) fn output(mut command: Command, deadline: Duration) -> Result<Vec<u8>
     let complaint = String::from_utf8_lossy(&complaint);
     let line = complaint.lines().map(str::trim).rfind(|line| !line.is_empty()).unwrap_or("it said nothing");
     Err(format!("{status}: {}", line.chars().take(300).collect::<String>()))
+}
+
+/// How a command ended, if it does in time.
+fn ended(child: &mut Child, deadline: Duration) -> Result<Option<ExitStatus>, String> {
+    let until = Instant::now() + deadline;
+    loop {
+        match child.try_wait().map_err(|error| error.to_string())? {
+            None if Instant::now() < until => std::thread::sleep(Duration::from_millis(5)),
+            status => return Ok(status),
+        }
+    }
 }
 
 /// Reads a pipe on a thread of its own, which ends with the pipe.
@@ -145,6 +161,14 @@ mod tests {
         command.arg("3600").stdout(Stdio::piped()).stderr(Stdio::piped());
         let error = output(command, Duration::from_millis(20)).unwrap_err();
         assert_eq!(error, "no answer within 0 s");
+    }
+
+    #[test]
+    fn a_plugin_that_closes_its_output_and_goes_on_is_killed() {
+        let mut command = Command::new("sh");
+        command.args(["-c", "exec >&- 2>&-; exec sleep 3600"]).stdout(Stdio::piped()).stderr(Stdio::piped());
+        let error = output(command, Duration::from_millis(500)).unwrap_err();
+        assert_eq!(error, "it did not end within 0 s");
     }
 
     #[test]

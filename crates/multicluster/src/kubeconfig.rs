@@ -76,8 +76,10 @@ fn in_cluster(spec: &ConnectionSpec) -> Result<Loaded, ConnectionError> {
 
 fn from_files(spec: &ConnectionSpec, paths: &[PathBuf], context: Option<&str>) -> Result<Loaded, ConnectionError> {
     let origin = paths.iter().map(|path| path.display().to_string()).collect::<Vec<_>>().join(", ");
-    let merged = merge(spec, paths)?;
-    let fingerprint = fingerprint(paths, &merged);
+    // What is parsed is what is hashed: a file that is replaced in between is another one at the next look.
+    let mut hasher = DefaultHasher::new();
+    let merged = merge(spec, paths, &mut hasher)?;
+    let fingerprint = fingerprint(hasher, &merged);
     of_context(spec, merged, context, origin, fingerprint)
 }
 
@@ -160,9 +162,9 @@ fn of_context(
     Ok(Loaded { config, proxies, fingerprint, origin: format!("{origin}, context {context}") })
 }
 
-fn merge(spec: &ConnectionSpec, paths: &[PathBuf]) -> Result<Kubeconfig, ConnectionError> {
+fn merge(spec: &ConnectionSpec, paths: &[PathBuf], hasher: &mut impl Hasher) -> Result<Kubeconfig, ConnectionError> {
     paths.iter().try_fold(Kubeconfig::default(), |merged, path| {
-        let read = Kubeconfig::read_from(path).map_err(|e| unreadable(spec, path, &e))?;
+        let read = read(path, hasher).map_err(|e| unreadable(spec, path, &e))?;
         merged.merge(read).map_err(|e| unreadable(spec, path, &e))
     })
 }
@@ -243,16 +245,36 @@ fn first_line(error: &impl std::fmt::Display) -> String {
     })
 }
 
-/// Over the kubeconfigs and every certificate, key and CA file that they name. Token files are not in it: they
-/// are re-read each minute anyway.
-fn fingerprint(paths: &[PathBuf], config: &Kubeconfig) -> u64 {
+/// One kubeconfig, its relative paths resolved against its folder, and its text hashed.
+fn read(path: &Path, hasher: &mut impl Hasher) -> Result<Kubeconfig, KubeconfigError> {
+    let text = std::fs::read_to_string(path).map_err(|error| KubeconfigError::ReadConfig(error, path.to_owned()))?;
+    text.hash(hasher);
+    let mut config = Kubeconfig::from_yaml(&text)?;
+    let folder = path.parent().unwrap_or(Path::new(""));
+    let resolve = |file: &mut Option<String>| {
+        if let Some(file) = file.as_mut().filter(|file| Path::new(file).is_relative()) {
+            *file = folder.join(&*file).to_string_lossy().into_owned();
+        }
+    };
+    for cluster in config.clusters.iter_mut().filter_map(|named| named.cluster.as_mut()) {
+        resolve(&mut cluster.certificate_authority);
+    }
+    for user in config.auth_infos.iter_mut().filter_map(|named| named.auth_info.as_mut()) {
+        resolve(&mut user.client_certificate);
+        resolve(&mut user.client_key);
+        resolve(&mut user.token_file);
+    }
+    Ok(config)
+}
+
+/// Over the kubeconfigs, hashed already, and every certificate, key and CA file that they name. Token files are not in it:
+/// they are re-read each minute anyway.
+fn fingerprint(mut hasher: DefaultHasher, config: &Kubeconfig) -> u64 {
     let clusters = config.clusters.iter().filter_map(|named| named.cluster.as_ref());
     let users = config.auth_infos.iter().filter_map(|named| named.auth_info.as_ref());
     let authorities = clusters.filter_map(|cluster| cluster.certificate_authority.clone());
     let identities = users.flat_map(|user| [user.client_certificate.clone(), user.client_key.clone()]).flatten();
-    let files = paths.iter().cloned().chain(authorities.chain(identities).map(PathBuf::from));
-    let mut hasher = DefaultHasher::new();
-    for file in files {
+    for file in authorities.chain(identities) {
         std::fs::read(&file).unwrap_or_default().hash(&mut hasher);
     }
     hasher.finish()

@@ -47,7 +47,7 @@ pub struct WatchKey {
 
 impl fmt::Display for WatchKey {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "watch of {} at {}", self.resource, self.endpoint)?;
+        write!(f, "watch of {} at {} through {}", self.resource, self.endpoint, self.connection)?;
         if let ClustersOf::One(cluster) = &self.clusters {
             write!(f, " ({cluster})")?;
         }
@@ -58,6 +58,9 @@ impl fmt::Display for WatchKey {
             if !selector.is_empty() {
                 write!(f, " where {selector}")?;
             }
+        }
+        if self.selectors.by_name {
+            f.write_str(" by name")?;
         }
         Ok(())
     }
@@ -83,7 +86,20 @@ pub struct Watch {
     state: watch::Receiver<WatchState>,
     bell: Arc<Notify>,
     task: JoinHandle<()>,
+    condition: Arc<Shown>,
+}
+
+/// The condition of the watches of one key: one that begins for another one's user may end after it.
+#[derive(Debug)]
+struct Shown {
     health: Health,
+    what: String,
+}
+
+impl Drop for Shown {
+    fn drop(&mut self) {
+        self.health.remove(&self.what);
+    }
 }
 
 impl Watch {
@@ -154,7 +170,6 @@ impl Drop for Bell {
 impl Drop for Watch {
     fn drop(&mut self) {
         self.task.abort();
-        self.health.remove(&self.key.to_string());
     }
 }
 
@@ -186,10 +201,12 @@ impl Watches {
         let mut running = self.running.lock().unwrap_or_else(PoisonError::into_inner);
         running.retain(|_, watch| watch.strong_count() > 0);
         let former = running.get(&key).and_then(Weak::upgrade);
-        if let Some(watch) = former.filter(|watch| watch.endpoint == scope.endpoint) {
-            return watch;
-        }
-        let watch = Arc::new(self.start(key.clone(), scope));
+        let condition = match former {
+            Some(watch) if watch.endpoint == scope.endpoint => return watch,
+            Some(watch) => watch.condition.clone(),
+            None => Arc::new(Shown { health: self.health.clone(), what: key.to_string() }),
+        };
+        let watch = Arc::new(self.start(key.clone(), scope, condition));
         running.insert(key, Arc::downgrade(&watch));
         watch
     }
@@ -200,7 +217,7 @@ impl Watches {
         running.values().filter_map(Weak::upgrade).collect()
     }
 
-    fn start(&self, key: WatchKey, scope: &WatchScope) -> Watch {
+    fn start(&self, key: WatchKey, scope: &WatchScope, condition: Arc<Shown>) -> Watch {
         let store = match key.selectors.by_name {
             true => Store::of_asked(scope.clusters.clone()),
             false => Store::new(scope.clusters.clone()),
@@ -218,7 +235,7 @@ impl Watches {
             place: None,
         };
         let task = tokio::spawn(worker.run());
-        Watch { key, endpoint: scope.endpoint.clone(), store, state, bell, task, health: self.health.clone() }
+        Watch { key, endpoint: scope.endpoint.clone(), store, state, bell, task, condition }
     }
 }
 

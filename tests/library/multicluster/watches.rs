@@ -359,7 +359,7 @@ async fn what_is_forbidden_is_said_and_tried_again() {
     until_state(&watch, "failed", |state| matches!(state, WatchState::Failed { code: Some(403), .. })).await;
     let condition = scene.health.standings().pop().expect("a condition");
     insta::assert_snapshot!(condition.condition.message, @r#"configmaps is forbidden: User "me" cannot list resource "configmaps" (403 Forbidden)"#);
-    insta::assert_snapshot!(condition.component.replace(&scene.sandbox.url(), "URL"), @"watch of configmaps.v1 at URL (here)");
+    insta::assert_snapshot!(condition.component.replace(&scene.sandbox.url(), "URL"), @"watch of configmaps.v1 at URL through kcp (here)");
 }
 
 #[tokio::test]

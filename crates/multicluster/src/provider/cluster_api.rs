@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use serde_json::Value;
+use tokio::time::Instant;
 
 use super::hub;
 use super::hub::{Collection, Holding, Kubeconfig, member_of, of_secret};
@@ -13,7 +14,7 @@ use crate::connection::Connection;
 use crate::environment::{Listed, Members};
 use crate::watch::Selectors;
 use crate::{ApiPath, RequestError};
-use sync_engine_mapping::object::metadata;
+use sync_engine_mapping::object::{ClusterName, metadata};
 use sync_engine_mapping::{Resource, Selector};
 
 /// How often the kubeconfigs are read: Cluster API renews them long before they end, and nothing at the Cluster tells it.
@@ -27,6 +28,8 @@ pub struct ClusterApi {
     hub: Arc<Connection>,
     clusters: Collection,
     holding: Holding,
+    /// When the kubeconfig of each cluster was read, and at which version of its Cluster. An event of one Cluster reads one Secret.
+    read: BTreeMap<ClusterName, (String, Instant)>,
 }
 
 /// Newest version first: Cluster API 1.11 brought the first, and older ones serve only the second.
@@ -43,7 +46,7 @@ impl ClusterApi {
         let selectors =
             Selectors { label: selector.to_string(), namespace: namespace.to_owned(), ..Selectors::default() };
         let clusters = Collection::follow(hub, "Clusters of Cluster API (cluster.x-k8s.io)", &clusters(), &selectors)?;
-        Ok(Self { hub: hub.clone(), clusters, holding: Holding::default() })
+        Ok(Self { hub: hub.clone(), clusters, holding: Holding::default(), read: BTreeMap::new() })
     }
 
     async fn kubeconfig(&self, namespace: &str, name: &str) -> Result<Kubeconfig, String> {
@@ -69,8 +72,17 @@ impl Members for ClusterApi {
                 continue;
             }
             traits.insert(member.clone(), hub::traits(&cluster));
+            let version = metadata(&cluster, "resourceVersion");
+            let is_read = |(read, at): &(String, Instant)| read == version && at.elapsed() < LOOK_AGAIN;
+            if let Some(kept) = self.read.get(&member).filter(|read| is_read(read)).and(self.holding.kept(&member)) {
+                found.insert(member, kept);
+                continue;
+            }
             match self.kubeconfig(namespace, name).await {
-                Ok(kubeconfig) => drop(found.insert(member, kubeconfig)),
+                Ok(kubeconfig) => {
+                    self.read.insert(member.clone(), (version.to_owned(), Instant::now()));
+                    found.insert(member, kubeconfig);
+                }
                 Err(why) => {
                     refused.push(format!("Cluster {namespace}/{name}: {why}"));
                     // Its Secret goes before it does: it stays what it was until the Cluster itself is gone.
@@ -80,6 +92,7 @@ impl Members for ClusterApi {
                 }
             }
         }
+        self.read.retain(|member, _| found.contains_key(member));
         Ok(self.holding.list(found, refused, traits))
     }
 

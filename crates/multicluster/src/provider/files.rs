@@ -39,6 +39,7 @@ impl KubeconfigFiles {
 
 impl Members for KubeconfigFiles {
     async fn look(&mut self) -> Result<Listed, String> {
+        self.watch.renew().await;
         let (directory, glob, mut known) = (self.directory.clone(), self.glob.clone(), std::mem::take(&mut self.known));
         let read = tokio::task::spawn_blocking(move || {
             let listed = files_of(&directory, &glob).map(|files| listed(&files, &mut known, contexts_of));
@@ -54,7 +55,6 @@ impl Members for KubeconfigFiles {
         let _ = timeout(LOOK_AGAIN, self.watch.hint()).await;
         // A file is often written in several steps.
         sleep(SETTLE).await;
-        self.watch.renew();
     }
 }
 

@@ -37,9 +37,16 @@ const REST: Duration = Duration::from_secs(1);
 
 enum News {
     /// What a look at a group found: its number, and the members by the names that they have in the fleet.
-    Listed(usize, Result<Listed, String>),
+    Listed(usize, Result<Found, String>),
     /// What a member leads to, or why that cannot be told. The number tells it from a former member of its name.
     Told(ClusterName, u64, Result<Box<ClusterSpec>, String>),
+}
+
+/// The members of a group, and the connection to each.
+#[derive(Debug, Default, Clone)]
+struct Found {
+    listed: Listed,
+    connections: BTreeMap<ClusterName, Result<Arc<Connection>, String>>,
 }
 
 /// A member that is followed.
@@ -71,8 +78,8 @@ impl Provider for Fleet {
             return pending().await;
         }
         let (tell, mut news) = mpsc::channel(16);
+        let opener = Opener { fleet: name.clone(), environment: environment.clone(), opened: BTreeMap::new() };
         let mut fleet = Running {
-            name,
             environment,
             condition,
             tell: tell.clone(),
@@ -83,7 +90,8 @@ impl Provider for Fleet {
             next: 0,
         };
         let mut tasks = Tasks::new();
-        let lists = groups.into_iter().enumerate().map(|(number, group)| list(group, number, tell.clone()));
+        let lists = groups.into_iter().enumerate();
+        let lists = lists.map(|(number, group)| list(group, number, opener.clone(), tell.clone()));
         let mut listing = std::pin::pin!(join_all(lists));
         loop {
             let found = tokio::select! {
@@ -106,15 +114,46 @@ impl Provider for Fleet {
 }
 
 /// Lists the members of a group, for good; a panic starts it again.
-async fn list(mut group: Group, number: usize, tell: mpsc::Sender<News>) {
+async fn list(mut group: Group, number: usize, mut opener: Opener, tell: mpsc::Sender<News>) {
     loop {
-        let listed = AssertUnwindSafe(group.members.look()).catch_unwind().await;
-        let listed = listed.unwrap_or_else(|_| Err("it broke down, which is a bug; it begins anew".to_owned()));
-        let listed = listed.map(|listed| group.named(listed));
-        if tell.send(News::Listed(number, listed)).await.is_err() {
+        let look = async {
+            let listed = group.members.look().await?;
+            Ok(opener.connect(group.named(listed)).await)
+        };
+        let found = AssertUnwindSafe(look).catch_unwind().await;
+        let found = found.unwrap_or_else(|_| Err("it broke down, which is a bug; it begins anew".to_owned()));
+        if tell.send(News::Listed(number, found)).await.is_err() {
             return;
         }
         group.members.changed().await;
+    }
+}
+
+/// Opens the connections to the members of a group, each once.
+#[derive(Clone)]
+struct Opener {
+    fleet: String,
+    environment: Environment,
+    opened: BTreeMap<ClusterName, (ConnectionSource, Arc<Connection>)>,
+}
+
+impl Opener {
+    async fn connect(&mut self, listed: Listed) -> Found {
+        self.opened.retain(|name, (source, _)| listed.members.get(name) == Some(source));
+        let mut connections = BTreeMap::new();
+        for (name, source) in &listed.members {
+            if let Some((_, connection)) = self.opened.get(name) {
+                connections.insert(name.clone(), Ok(connection.clone()));
+                continue;
+            }
+            let spec = ConnectionSpec { name: format!("{}/{name}", self.fleet), source: source.clone() };
+            let connection = self.environment.open(spec).await;
+            if let Ok(connection) = &connection {
+                self.opened.insert(name.clone(), (source.clone(), connection.clone()));
+            }
+            connections.insert(name.clone(), connection);
+        }
+        Found { listed, connections }
     }
 }
 
@@ -122,14 +161,13 @@ async fn list(mut group: Group, number: usize, tell: mpsc::Sender<News>) {
 #[derive(Debug, Default, Clone)]
 struct Known {
     /// As it was listed last.
-    listed: Option<Listed>,
+    listed: Option<Found>,
     /// Why it cannot be listed now.
     trouble: Option<String>,
 }
 
 /// The members as they are followed now.
 struct Running {
-    name: String,
     environment: Environment,
     condition: Reporter,
     tell: mpsc::Sender<News>,
@@ -166,10 +204,11 @@ impl Running {
     /// Follows exactly the members that are listed. One that still is is looked at again: its kubeconfig may be another.
     fn follow(&mut self, tasks: &Tasks) -> Vec<ProviderEvent> {
         let mut refused = self.refused.clone();
-        let (mut members, mut traits) = (BTreeMap::new(), BTreeMap::new());
+        let (mut members, mut traits, mut connections) = (BTreeMap::new(), BTreeMap::new(), BTreeMap::new());
         let troubles: Vec<String> = self.listed.iter().filter_map(|known| known.trouble.clone()).collect();
         for known in &self.listed {
-            if let Some(listed) = &known.listed {
+            if let Some(Found { listed, connections: of_group }) = &known.listed {
+                connections.extend(of_group.clone());
                 refused.extend(listed.refused.iter().cloned());
                 members.extend(listed.members.clone());
                 traits.extend(listed.traits.clone());
@@ -179,7 +218,10 @@ impl Running {
         for (name, source) in members {
             match self.followed.get(&name) {
                 Some(followed) => followed.look_again.notify_one(),
-                None => refused.extend(self.start(name, source, tasks).err()),
+                None => {
+                    let connection = connections.remove(&name).unwrap_or_else(|| Err("it is not connected".to_owned()));
+                    refused.extend(connection.and_then(|it| self.start(name, source, it, tasks)).err());
+                }
             }
         }
         match (troubles.is_empty(), refused.is_empty()) {
@@ -193,9 +235,13 @@ impl Running {
         events
     }
 
-    fn start(&mut self, name: ClusterName, source: ConnectionSource, tasks: &Tasks) -> Result<(), String> {
-        let spec = ConnectionSpec { name: format!("{}/{name}", self.name), source: source.clone() };
-        let connection = self.environment.open(spec).map_err(|error| error.to_string())?;
+    fn start(
+        &mut self,
+        name: ClusterName,
+        source: ConnectionSource,
+        connection: Arc<Connection>,
+        tasks: &Tasks,
+    ) -> Result<(), String> {
         let (condition, number, look_again) = (self.condition.of_cluster(&name), self.next, Arc::<Notify>::default());
         self.next += 1;
         let provider = KubeconfigProvider::new(connection.clone(), name.as_str(), None)?;

@@ -7,6 +7,7 @@ use std::time::Duration;
 use futures::future::select_all;
 use serde_json::Value;
 use tokio::sync::Notify;
+use tokio::sync::watch::Receiver;
 use tokio::time::{sleep, timeout};
 
 use crate::connection::{Connection, ConnectionSource, Held};
@@ -27,6 +28,8 @@ pub(super) struct Collection {
     what: &'static str,
     /// Newest version first.
     watches: Vec<(Arc<Watch>, Subscription)>,
+    /// What was seen of each watch: what changes between a look and the wait for the next one rings too.
+    states: Vec<Receiver<WatchState>>,
     wake: Arc<Notify>,
     _running: Arc<Watches>,
 }
@@ -58,19 +61,20 @@ impl Collection {
             let subscription = watch.store().subscribe(move |_| wake.notify_one());
             (watch, subscription)
         };
-        let watches = versions.iter().map(follow).collect();
-        Ok(Self { what, watches, wake, _running: running })
+        let watches: Vec<_> = versions.iter().map(follow).collect();
+        let states = watches.iter().map(|(watch, _)| watch.states()).collect();
+        Ok(Self { what, watches, states, wake, _running: running })
     }
 
     /// The objects, once they are known.
     ///
     /// # Errors
     /// Why they cannot be told.
-    pub(super) async fn objects(&self) -> Result<Vec<Value>, String> {
+    pub(super) async fn objects(&mut self) -> Result<Vec<Value>, String> {
         loop {
             // Taken before the look, so that what changes during it is waited for no longer.
-            let mut states: Vec<_> = self.watches.iter().map(|(watch, _)| watch.states()).collect();
-            let known: Vec<WatchState> = states.iter_mut().map(|state| state.borrow_and_update().clone()).collect();
+            let states = self.states.iter_mut();
+            let known: Vec<WatchState> = states.map(|state| state.borrow_and_update().clone()).collect();
             if let Some(at) = known.iter().position(|state| *state == WatchState::Synced) {
                 let store = self.watches[at].0.store();
                 let objects = store.keys().into_iter().filter_map(|key| store.get(&key)?.value().ok());
@@ -84,26 +88,27 @@ impl Collection {
             if known.iter().all(|state| *state == WatchState::NotServed) {
                 return Err(format!("the hub serves no {}", self.what));
             }
-            let changed = states.iter_mut().map(|state| Box::pin(state.changed()));
-            // A watch that has ended is no longer held by anybody.
-            let _ = select_all(changed).await;
+            self.state_changed().await;
         }
     }
 
     /// Until something changed, at most as long as this.
-    pub(super) async fn changed(&self, at_most: Duration) {
-        let mut states: Vec<_> = self.watches.iter().map(|(watch, _)| watch.states()).collect();
-        states.iter_mut().for_each(tokio::sync::watch::Receiver::mark_unchanged);
-        let state = select_all(states.iter_mut().map(|state| Box::pin(state.changed())));
+    pub(super) async fn changed(&mut self, at_most: Duration) {
+        let wake = self.wake.clone();
         let either = async {
             tokio::select! {
-                () = self.wake.notified() => {}
-                _ = state => {}
+                () = wake.notified() => {}
+                () = self.state_changed() => {}
             }
         };
         // Whether or not something changed: what the objects refer to may be another.
         let _ = timeout(at_most, either).await;
         sleep(SETTLE).await;
+    }
+
+    async fn state_changed(&mut self) {
+        // A watch that has ended is no longer held by anybody.
+        let _ = select_all(self.states.iter_mut().map(|state| Box::pin(state.changed()))).await;
     }
 }
 

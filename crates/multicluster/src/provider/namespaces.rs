@@ -65,8 +65,8 @@ impl NamespacesProvider {
                 Some(Ok(_)) | None => {}
             }
             let look = async {
-                match &followed {
-                    Some((cluster, namespaces)) => (cluster, namespaces.objects().await),
+                match &mut followed {
+                    Some((cluster, namespaces)) => (&*cluster, namespaces.objects().await),
                     None => pending().await,
                 }
             };
@@ -93,7 +93,7 @@ impl NamespacesProvider {
                     return;
                 }
             }
-            if let Some((_, namespaces)) = &followed {
+            if let Some((_, namespaces)) = &mut followed {
                 tokio::select! {
                     biased;
                     // Cancel-safe: the value stays marked until it is read.
