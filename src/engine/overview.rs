@@ -42,6 +42,9 @@ pub fn publish(engine: &Engine) {
             metrics.set_requests(name, verb, code, sent);
         }
         metrics.set_latencies(name, connection.counters().latencies());
+        if let Some(ago) = connection.counters().last_answer() {
+            metrics.set_last_answer(name, engine.shared.clock.now().as_second() as f64 - ago.as_secs_f64());
+        }
     }
     let providers = providers(engine);
     providers.iter().for_each(|provider| metrics.set_clusters(&provider.name, provider.clusters, provider.owned));

@@ -130,6 +130,8 @@ series! {
         "table_entries", "Entries of the engine's tables, which grow and shrink with the sources";
     requests: Family<Labels<3>, Counter> =
         "client_requests", "Requests to API servers by status code, which is `none` if no answer came";
+    answers: Family<Labels<1>, FloatGauge> =
+        "connection_last_answer_timestamp_seconds", "Time of the last answer from an API server, or of the last line of a watch";
 }
 
 /// Every series of the engine.
@@ -282,6 +284,11 @@ impl Metrics {
     pub fn set_latencies(&self, connection: &str, latencies: BTreeMap<&'static str, Latency>) {
         let mut all = self.latencies.0.lock().unwrap_or_else(PoisonError::into_inner);
         all.insert(connection.to_owned(), latencies);
+    }
+
+    /// When a connection had its last answer, in seconds since the epoch.
+    pub fn set_last_answer(&self, connection: &str, at: f64) {
+        self.series.answers.get_or_create(&[("connection", connection.to_owned())]).set(at);
     }
 
     /// How many objects wait in a mapping's queue, and for how long the first of them.
@@ -481,6 +488,7 @@ mod tests {
         metrics.written("mongodb", "target", "apply", WriteResult::Success);
         metrics.set_requests("target", "patch", 200, 1);
         metrics.set_requests("target", "patch", 0, 1);
+        metrics.set_last_answer("target", 12.5);
         metrics.set_queue("mongodb", 2, Duration::from_millis(1_500));
         metrics.reloaded(ReloadResult::Partial, 1);
         metrics.set_leader(true);
@@ -505,6 +513,7 @@ mod tests {
         sync_engine_clusters_owned{provider="kcp"} 1
         sync_engine_conditions{level="degraded"} 0
         sync_engine_conditions{level="waiting"} 0
+        sync_engine_connection_last_answer_timestamp_seconds{connection="target"} 12.5
         sync_engine_invalid_documents 1
         sync_engine_leader 1
         sync_engine_mapping_generation{mapping="mongodb"} 7

@@ -19,6 +19,7 @@ use k8s_openapi::jiff;
 use serde_json::{Value, json};
 use sync_engine::engine::clock::Clock;
 use sync_engine::engine::{self, Settings};
+use sync_engine::health::Condition;
 use sync_engine::mapping::schema::Schemas;
 use sync_engine::multicluster::connection::{Connection, ConnectionSource, ConnectionSpec, Process};
 use sync_engine::multicluster::environment::CustomProviders;
@@ -26,6 +27,7 @@ use sync_engine::multicluster::in_process::{InProcess, Surroundings};
 use sync_engine::reload::{Reload, Snapshot};
 use sync_engine::sandbox::{Flavor, Request, Timestamp, Verb};
 use sync_engine::server::Instruments;
+use sync_engine::server::metrics::Format;
 use tokio::io::DuplexStream;
 use tokio::sync::{Notify, mpsc};
 use tokio::task::{JoinSet, yield_now};
@@ -53,6 +55,8 @@ struct Inner {
     writes: Vec<Written>,
     /// The host that answers each write with this code.
     overloaded: Option<(&'static str, u16)>,
+    /// The host that takes requests and answers none.
+    hung: Option<&'static str>,
     /// Logical clusters whose admission is slow.
     slow: BTreeSet<String>,
     /// Writes under way at each host.
@@ -79,6 +83,7 @@ impl Net {
             start: Instant::now(),
             writes: Vec::new(),
             overloaded: None,
+            hung: None,
             slow: BTreeSet::new(),
             in_flight: BTreeMap::new(),
             most_in_flight: BTreeMap::new(),
@@ -111,6 +116,12 @@ impl Net {
         let (outcome, _) = self.lock().handle("source", request);
         let Outcome::Answer(answer) = outcome else { return };
         assert!(answer.code < 300, "{} {}: {}", request.method, request.path, answer.to_json());
+    }
+
+    async fn wait_while_hung(&self, host: &str) {
+        while self.lock().hung == Some(host) {
+            sleep(Duration::from_secs(1)).await;
+        }
     }
 
     /// Waits until something holds.
@@ -198,6 +209,7 @@ async fn exchange(net: Net, host: String, request: hyper::Request<Incoming>) -> 
         net.lock().begin_write(&host);
     }
     sleep(latency).await;
+    net.wait_while_hung(&host).await;
     let inner = &mut *net.lock();
     if writes {
         *inner.in_flight.entry(host.clone()).or_default() -= 1;
@@ -212,7 +224,7 @@ async fn exchange(net: Net, host: String, request: hyper::Request<Incoming>) -> 
         let (at, call) = (inner.age(), request.call());
         let (cluster, resource, name) = (call.cluster.to_string(), call.resource.to_string(), call.name.to_string());
         let path = request.path.clone();
-        inner.writes.push(Written { at, host, verb: call.verb, cluster, resource, name, path });
+        inner.writes.push(Written { at, host: host.clone(), verb: call.verb, cluster, resource, name, path });
     }
     Ok(match outcome {
         Outcome::Answer(answer) => {
@@ -221,25 +233,30 @@ async fn exchange(net: Net, host: String, request: hyper::Request<Incoming>) -> 
             response
         }
         Outcome::Stream { lines, .. } => {
-            let lines = futures::stream::unfold(lines, async |mut lines| {
+            let net = net.clone();
+            let lines = futures::stream::unfold((lines, net, host), async |(mut lines, net, host)| {
                 let line = lines.recv().await?;
-                Some((Ok::<_, Infallible>(Frame::data(line)), lines))
+                net.wait_while_hung(&host).await;
+                Some((Ok::<_, Infallible>(Frame::data(line)), (lines, net, host)))
             });
             hyper::Response::new(StreamBody::new(lines).boxed_unsync())
         }
     })
 }
 
-/// The directory of documents.
-struct Documents(mpsc::Sender<Reload>);
+/// An engine that runs: its directory of documents, and what it reports.
+struct Running {
+    reloads: mpsc::Sender<Reload>,
+    instruments: Instruments,
+}
 
-impl Documents {
+impl Running {
     async fn put(&self, documents: &[Value]) {
         let text = documents.iter().map(|document| format!("{document}\n")).collect::<Vec<_>>().join("---\n");
         let files = BTreeMap::from([("mapping.yaml".to_owned(), text.into_bytes())]);
         let snapshot = Snapshot { files: files.into_iter().collect(), problems: Vec::new() };
         let (reload, answer) = Reload::new(Arc::new(snapshot));
-        self.0.send(reload).await.expect("the engine runs");
+        self.reloads.send(reload).await.expect("the engine runs");
         let outcome = answer.await.expect("the engine answers");
         assert!(outcome.accepted, "{outcome}");
     }
@@ -252,15 +269,15 @@ async fn with_engine(
     documents: &[Value],
     happens: impl Future<Output = ()>,
 ) {
-    let edited = async |directory: &Documents| {
-        directory.put(documents).await;
+    let edited = async |engine: &Running| {
+        engine.put(documents).await;
         happens.await;
     };
     with_edits(net, connections, edited).await;
 }
 
 /// Runs the engine while somebody edits its documents.
-async fn with_edits(net: &Net, connections: BTreeMap<String, Arc<Connection>>, happens: impl AsyncFnOnce(&Documents)) {
+async fn with_edits(net: &Net, connections: BTreeMap<String, Arc<Connection>>, happens: impl AsyncFnOnce(&Running)) {
     let (reloads, receiver) = mpsc::channel(16);
     let clock = net.clone();
     let settings = Settings {
@@ -275,8 +292,9 @@ async fn with_edits(net: &Net, connections: BTreeMap<String, Arc<Connection>>, h
         custom_providers: CustomProviders::default(),
     };
     let mut tasks = JoinSet::new();
-    tasks.spawn(engine::run(settings, receiver, Instruments::default(), CancellationToken::new()));
-    happens(&Documents(reloads)).await;
+    let instruments = Instruments::default();
+    tasks.spawn(engine::run(settings, receiver, instruments.clone(), CancellationToken::new()));
+    happens(&Running { reloads, instruments }).await;
     tasks.shutdown().await;
 }
 
@@ -662,17 +680,17 @@ fn a_target_that_no_document_names_goes_once_nothing_is_left_there() {
             answer.to_json()["items"].as_array().is_some_and(|stores| stores.iter().any(targets))
         };
         let settle = Duration::from_secs(60);
-        with_edits(&net, connections, async |directory: &Documents| {
-            directory.put(&[provider.clone(), document(&["t1", "t2"])]).await;
+        with_edits(&net, connections, async |engine: &Running| {
+            engine.put(&[provider.clone(), document(&["t1", "t2"])]).await;
             net.until("both are served", |inner| ["t1", "t2"].iter().all(|name| inner.made(name).contains(name))).await;
-            directory.put(&[provider.clone(), document(&["t1"])]).await;
+            engine.put(&[provider.clone(), document(&["t1"])]).await;
             sleep(settle).await;
             assert!(names(&mut net.lock(), "t2"), "what it has is still to be deleted with its source");
             net.act(&Request::delete(&format!("{things}/t2")));
             sleep(settle).await;
             assert!(!names(&mut net.lock(), "t2"), "nothing is left there");
             assert!(names(&mut net.lock(), "t1"));
-            directory.put(&[provider.clone(), document(&["t1", "t2"])]).await;
+            engine.put(&[provider.clone(), document(&["t1", "t2"])]).await;
             net.act(&Request::post(&things, &thing("t2", 1)));
             sleep(settle).await;
             let later = net.lock().writes.iter().filter(|one| one.host == "t2" && one.verb == Verb::Apply).count();
@@ -737,5 +755,53 @@ fn many_workspaces_that_go_at_once_leave_turns_to_leases_and_probes() {
         .await;
         let numbers = (gone.total.load(Ordering::Relaxed), gone.longest.load(Ordering::Relaxed));
         assert_eq!(numbers, (tenants.len(), 1), "each of them in a turn of its own");
+    });
+}
+
+/// A server that was stopped takes connections. Its watches are silent, as they are where nothing happens.
+#[test]
+fn a_server_that_hangs_is_asked_after_a_minute_and_reported() {
+    in_virtual_time(async {
+        let net = Net::new(Flavor::Kubernetes);
+        definitions(false).iter().for_each(|request| net.act(request));
+        net.add("t1", Side::Target, Flavor::Kubernetes, 1, USUAL);
+        let connections = BTreeMap::from([net.connection("source", "source", ""), net.connection("t1", "t1", "")]);
+        let provider = json!({
+            "apiVersion": "sync-engine.dev/v1alpha1", "kind": "ClusterProvider", "metadata": {"name": "plain"},
+            "spec": {"kubeconfig": {"connection": "source"}},
+        });
+        let source = json!({"provider": "plain", "resource": format!("things.v1.{GROUP}")});
+        let things = format!("/apis/{GROUP}/v1/namespaces/default/things");
+        net.act(&Request::post(&things, &thing("x", 0)));
+        let documents = [provider, mapping("m", "t1", source)];
+        with_edits(&net, connections, async |engine: &Running| {
+            let silent = || {
+                let standings = engine.instruments.health.standings();
+                let silent = standings.into_iter().filter(|standing| standing.condition.message.contains("no answer"));
+                silent.map(|standing| (standing.component, standing.condition)).collect::<Vec<_>>()
+            };
+            let since_the_last_answer = || {
+                let metrics = engine.instruments.metrics.encode(Format::OpenMetrics).expect("a text");
+                let name = "sync_engine_connection_last_answer_timestamp_seconds{connection=\"t1\"} ";
+                let seconds = metrics.lines().find_map(|line| line.strip_prefix(name)?.parse::<f64>().ok());
+                net.lock().now() as f64 - seconds.expect("a number")
+            };
+            engine.put(&documents).await;
+            net.until("it is served", |inner| !inner.made("x").is_empty()).await;
+            // A target is asked which cluster it is every five minutes, whatever it does.
+            sleep(Duration::from_secs(400)).await;
+            assert_eq!((silent(), engine.instruments.health.is_ready()), (vec![], true));
+            assert!(since_the_last_answer() < 70.0);
+            net.lock().hung = Some("t1");
+            sleep(Duration::from_secs(80)).await;
+            let message = "no answer from http://t1 for more than a minute";
+            assert_eq!(silent(), [("answers of connection t1".to_owned(), Condition::waiting(message))]);
+            assert!(!engine.instruments.health.is_ready());
+            assert!(since_the_last_answer() > 60.0);
+            net.lock().hung = None;
+            sleep(Duration::from_secs(30)).await;
+            assert_eq!(silent(), []);
+        })
+        .await;
     });
 }

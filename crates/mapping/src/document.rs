@@ -204,7 +204,7 @@ pub struct PruneGuardSpec {
 #[derive(Debug, Clone, Default, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct ReconcileSpec {
-    /// Sources worked on at the same time. Default: 8.
+    /// Sources worked on at the same time. What takes longer than a quarter of a second keeps no other cluster waiting. Default: 8.
     pub concurrency: Option<Spanned<u16>>,
     /// Every source is looked at again after this long, without any event. Default: `10h`.
     pub resync: Option<Period>,

@@ -36,6 +36,11 @@ impl ApiPath {
         Ok(path)
     }
 
+    /// What every API server answers at once, if it answers at all.
+    pub fn version() -> Self {
+        Self { text: "/version".to_owned(), has_query: false }
+    }
+
     /// The index of the OpenAPI v3 documents, with a hash of each.
     pub fn open_api_index() -> Self {
         Self { text: "/openapi/v3".to_owned(), has_query: false }

@@ -326,6 +326,18 @@ impl Connection {
         Ok(self.endpoint_of(Address { text: format!("{server}/clusters/{path}"), origin }))
     }
 
+    /// The addresses in use that gave no answer for so long.
+    pub(super) fn silent(self: &Arc<Self>, silence: Duration) -> Vec<Endpoint> {
+        let lanes = self.lanes.lock().unwrap_or_else(PoisonError::into_inner);
+        let lanes = lanes.iter().filter_map(|(url, lane)| Some((url.clone(), lane.upgrade()?)));
+        let site = || self.current.load().site.clone();
+        let silent = lanes.filter(|(_, lane)| lane.silence() >= silence);
+        let mut silent: Vec<Endpoint> =
+            silent.map(|(url, lane)| Endpoint::new(self.clone(), url, lane, site())).collect();
+        silent.sort_by(|one, other| one.url().cmp(other.url()));
+        silent
+    }
+
     /// [`reload`](Self::reload) beside the async tasks. `None`: it broke down, which is a bug that its hook has reported.
     pub async fn reload_aside(self: &Arc<Self>) -> Option<Result<Reloaded, ConnectionError>> {
         self.aside(Self::reload).await

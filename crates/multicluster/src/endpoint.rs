@@ -226,6 +226,11 @@ impl Endpoint {
         opened.map(Lines::new)
     }
 
+    /// A line of a watch came.
+    pub(super) fn note_answer(&self) {
+        self.lane.note_answer();
+    }
+
     /// Advances whenever a watch at this address sees a version go back.
     pub(super) fn restored(&self) -> &Epoch {
         &self.lane.restored

@@ -145,6 +145,12 @@ impl Environment {
         Reporter { health: self.health.clone(), what: condition_name(provider), trouble: Level::Waiting }
     }
 
+    /// The condition of a connection whose server gives no answer.
+    pub fn answers_of(&self, connection: &Connection) -> Reporter {
+        let what = format!("answers of connection {}", connection.name());
+        Reporter { health: self.health.clone(), what, trouble: connection.trouble() }
+    }
+
     /// The condition of a connection's configuration.
     pub fn configuration_of(&self, connection: &str, trouble: Level) -> Reporter {
         Reporter { health: self.health.clone(), what: format!("configuration of connection {connection}"), trouble }

@@ -31,6 +31,8 @@ pub(super) struct Lane {
     pub(super) counters: Arc<Counters>,
     /// When the next write is due that a limit of writes a second applies to.
     due: Mutex<Option<Instant>>,
+    /// When the address gave the last answer, or when somebody began to use it.
+    heard: Mutex<Instant>,
     /// Advances whenever a watch at this address sees a version go back: the server was restored to an earlier state.
     pub(super) restored: Epoch,
 }
@@ -78,6 +80,7 @@ impl Lane {
             breaker: Mutex::default(),
             counters,
             due: Mutex::default(),
+            heard: Mutex::new(Instant::now()),
             restored: Epoch::default(),
         }
     }
@@ -140,11 +143,26 @@ impl Lane {
             return;
         }
         self.counters.add(verb, code, took);
+        if code != 0 {
+            self.note_answer();
+        }
         match error {
             Some(RequestError::Unreachable { reason, .. }) => self.note_unreachable(reason),
             Some(RequestError::AnswerLost { .. } | RequestError::Credential { .. } | RequestError::Name(_)) => {}
             _ => *self.breaker.lock().unwrap_or_else(PoisonError::into_inner) = None,
         }
+    }
+
+    /// The address gave an answer, or a line of a watch.
+    pub(super) fn note_answer(&self) {
+        let now = Instant::now();
+        *self.heard.lock().unwrap_or_else(PoisonError::into_inner) = now;
+        self.counters.counted().answered = Some(now);
+    }
+
+    /// For how long the address has given no answer.
+    pub(super) fn silence(&self) -> Duration {
+        self.heard.lock().unwrap_or_else(PoisonError::into_inner).elapsed()
     }
 
     fn note_unreachable(&self, reason: &str) {
@@ -236,6 +254,7 @@ struct Counted {
     /// By verb and status code (0: no answer).
     requests: BTreeMap<(&'static str, u16), u64>,
     latencies: BTreeMap<&'static str, Latency>,
+    answered: Option<Instant>,
 }
 
 /// How long the requests of one verb took.
@@ -264,6 +283,11 @@ impl Counters {
     /// `(verb, code, count)`, in order.
     pub fn snapshot(&self) -> Vec<(&'static str, u16, u64)> {
         self.counted().requests.iter().map(|(&(verb, code), &count)| (verb, code, count)).collect()
+    }
+
+    /// How long ago the last answer came, or the last line of a watch.
+    pub fn last_answer(&self) -> Option<Duration> {
+        self.counted().answered.map(|at| at.elapsed())
     }
 
     /// By verb.

@@ -38,6 +38,7 @@ pub mod registry;
 pub mod request_error;
 mod seats;
 pub mod shares;
+mod silence;
 pub mod store;
 pub mod watch;
 pub mod work_queue;

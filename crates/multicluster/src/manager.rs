@@ -15,6 +15,7 @@ use super::connection::{Connection, ConnectionError, Reloaded};
 use super::environment::{Describe, Environment, condition_name, finds_by};
 use super::mailbox::Mailbox;
 use super::registry::{Cluster, ProviderEvent, ProviderName, ProviderRef, Reason, Registry, Transition};
+use super::silence::look_for_silence;
 use crate::health::{Health, Level};
 use sync_engine_mapping::object::ClusterName;
 use sync_engine_mapping::{ClusterProvider, SourceClusters};
@@ -178,7 +179,7 @@ impl Manager {
     /// is known which ones they are now. A broken configuration keeps what works, and is a condition.
     pub async fn reload_connections(&self) -> Vec<(String, Result<Reloaded, ConnectionError>)> {
         // A file that hangs holds up its own connection alone.
-        let reloads = self.0.environment.connections.iter().map(async |(name, connection)| {
+        let reloads = self.0.environment.connections.iter().map(|(name, connection)| async move {
             let result = connection.reload_aside().await?;
             self.heed(name, &result);
             (!matches!(result, Ok(Reloaded::Unchanged))).then(|| (name.clone(), result))
@@ -227,8 +228,22 @@ impl Manager {
     }
 }
 
-/// Reloads connections for as long as the manager lives.
+/// Reloads connections, and looks whether they answer, for as long as the manager lives.
 async fn look_at_connections(shared: Weak<Shared>) {
+    let Some(environment) = shared.upgrade().map(|shared| shared.environment.clone()) else { return };
+    let look = |connection: Arc<Connection>| {
+        let condition = environment.answers_of(&connection);
+        async move { look_for_silence(&connection, &condition).await }
+    };
+    let silences = environment.connections.values().cloned().map(look);
+    tokio::select! {
+        () = reload_connections(shared) => {}
+        // It never ends.
+        _ = join_all(silences), if !environment.connections.is_empty() => {}
+    }
+}
+
+async fn reload_connections(shared: Weak<Shared>) {
     loop {
         tokio::time::sleep(LOOK_AT_CONNECTIONS).await;
         let Some(shared) = shared.upgrade() else { return };

@@ -431,6 +431,7 @@ impl Worker {
         };
         stream.silent = silent.max(heard.elapsed());
         stream.heard = Instant::now();
+        self.endpoint.note_answer();
         let act = |line| match line {
             WatchLine::Put(parsed) => self.event(parsed, version, Store::put),
             WatchLine::Deleted(parsed) => self.event(parsed, version, |store, last| Ok(store.delete(last))),

@@ -83,6 +83,7 @@ fn every_series() -> Metrics {
     metrics.written_by_timer("m", "Conflict");
     metrics.set_requests("target", "get", 200, 1);
     metrics.set_latencies("target", BTreeMap::from([("get", Latency::default())]));
+    metrics.set_last_answer("target", 0.0);
     metrics.set_queue("m", 0, Duration::ZERO);
     metrics.reloaded(ReloadResult::Success, 0);
     metrics.set_conditions(&Health::default());

@@ -21,6 +21,7 @@ use super::roll::Roll;
 use crate::connection::{Connection, ConnectionSource, ConnectionSpec};
 use crate::environment::{Environment, Listed, Provider, Reporter};
 use crate::registry::{ClusterSpec, ProviderEvent};
+use crate::silence::look_for_silence;
 use sync_engine_mapping::object::ClusterName;
 
 /// Describes every cluster that its members' kubeconfigs lead to.
@@ -58,6 +59,7 @@ struct Followed {
     look_again: Arc<Notify>,
     condition: Reporter,
     configuration: Reporter,
+    answers: Reporter,
     task: AbortHandle,
     /// Why it does not answer.
     trouble: Option<String>,
@@ -248,13 +250,15 @@ impl Running {
         let following = follow(provider, name.clone(), number, self.tell.clone(), condition.clone());
         let configuration = self.environment.configuration_of(connection.name(), connection.trouble());
         let reloading = reload(connection.clone(), look_again.clone(), configuration.clone());
-        let both = async {
-            tokio::join!(following, reloading);
+        let answers = self.environment.answers_of(&connection);
+        let (silent, its_answers) = (connection.clone(), answers.clone());
+        let all = async move {
+            tokio::join!(following, reloading, look_for_silence(&silent, &its_answers));
         };
         let (task, registration) = AbortHandle::new_pair();
-        tasks.push(Abortable::new(both.boxed(), registration));
+        tasks.push(Abortable::new(all.boxed(), registration));
         let followed =
-            Followed { number, source, connection, look_again, condition, configuration, task, trouble: None };
+            Followed { number, source, connection, look_again, condition, configuration, answers, task, trouble: None };
         self.followed.insert(name, followed);
         Ok(())
     }
@@ -298,6 +302,7 @@ impl Drop for Followed {
         self.task.abort();
         self.condition.withdraw();
         self.configuration.withdraw();
+        self.answers.withdraw();
     }
 }
 
