@@ -11,6 +11,7 @@ use serde_json::Value;
 use tracing_subscriber::filter::LevelFilter;
 
 use super::abandon_target::{self, AbandonTargetArguments};
+use super::approve::{self, ApproveArguments};
 use super::completions::{self, CompletionsArguments};
 use super::diff::{self, DiffArguments};
 use super::explain::ExplainArguments;
@@ -88,6 +89,9 @@ pub enum Verb {
     /// Dry run: show what a change of mappings changes, or what the engine would change on live clusters now.
     #[command(after_help = diff::AFTER_HELP)]
     Diff(DiffArguments),
+    /// Show the deletions of a changed or removed mapping that the engine holds, and approve them.
+    #[command(after_help = approve::AFTER_HELP)]
+    Approve(ApproveArguments),
     /// List orphaned objects on targets, and delete or release those that you select.
     #[command(after_help = orphans::AFTER_HELP)]
     Orphans(OrphansArguments),

@@ -1,6 +1,7 @@
 //! The command line: one file a verb. The only place that prints, and the only user of `anyhow`.
 
 pub mod abandon_target;
+pub mod approve;
 pub mod arguments;
 pub mod completions;
 mod connections;
@@ -80,6 +81,7 @@ pub fn execute(verb: Verb, custom_providers: CustomProviders) -> Exit {
         Verb::Sandbox(arguments) => play_sandbox(arguments),
         Verb::Init(arguments) => init::init(&arguments),
         Verb::Diff(arguments) => diff::diff(&arguments),
+        Verb::Approve(arguments) => approve::approve(&arguments),
         Verb::Orphans(arguments) => orphans::orphans(&arguments),
         Verb::Retarget(arguments) => retarget::retarget(&arguments),
         Verb::AbandonTarget(arguments) => abandon_target::abandon_target(&arguments),

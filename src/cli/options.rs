@@ -184,6 +184,11 @@ fn some_replica() -> String {
 }
 
 impl ConnectionArguments {
+    /// Nothing but these connections.
+    pub fn of(named: Connections) -> Self {
+        Self { named, kubeconfig: None, context: None, target: None }
+    }
+
     /// The connections by their names. `kubeconfig`: whether there is a KUBECONFIG; it names the target where no connection is
     /// given.
     ///

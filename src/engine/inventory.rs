@@ -11,6 +11,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
 use crate::mapping::{Kind, Resource, Side};
+use crate::multicluster::endpoint::DeleteOptions;
 use crate::multicluster::{ApiPath, Endpoint, RequestError};
 use crate::object::hash::tuple_hash;
 use crate::object::marks::{self, ENGINE, Writer};
@@ -122,23 +123,57 @@ impl Inventories {
     /// # Errors
     /// The request's.
     pub async fn list(&self) -> Result<Vec<Inventory>, RequestError> {
-        let selector = format!("{ENGINE}={}", self.engine);
-        let path = ApiPath::collection(&config_maps(), &self.namespace)?.query("labelSelector", &selector);
-        let reply = self.endpoint.get(&path).await?;
-        let list: Value = parse(&reply.body, self.endpoint.url())?;
-        let items = list["items"].as_array().into_iter().flatten();
-        items.filter_map(|item| self.read(item).transpose()).collect()
+        let found = self.config_maps(&format!("{ENGINE}={}", self.engine)).await?;
+        found.iter().filter_map(|item| self.read(item).transpose()).collect()
     }
 
     /// # Errors
     /// The request's; an inventory that is not there is `None`.
     pub async fn get(&self, mapping: &str) -> Result<Option<Inventory>, RequestError> {
-        let name = self.name(mapping);
-        match self.endpoint.get(&ApiPath::object(&config_maps(), &self.namespace, &name)?).await {
-            Ok(reply) => self.read(&parse(&reply.body, self.endpoint.url())?),
-            Err(error) if error.is_not_found_of(&name) || error.is_not_found_of(&self.namespace) => Ok(None),
+        match self.config_map(&self.name(mapping)).await? {
+            Some(found) => self.read(&found),
+            None => Ok(None),
+        }
+    }
+
+    /// The ConfigMaps in the namespace of the state store with these labels. No namespace is no ConfigMap.
+    pub(super) async fn config_maps(&self, selector: &str) -> Result<Vec<Value>, RequestError> {
+        let path = ApiPath::collection(&config_maps(), &self.namespace)?.query("labelSelector", selector);
+        let reply = self.endpoint.get(&path).await?;
+        let mut list: Value = parse(&reply.body, self.endpoint.url())?;
+        Ok(list["items"].as_array_mut().map(std::mem::take).unwrap_or_default())
+    }
+
+    /// One ConfigMap in that namespace.
+    pub(super) async fn config_map(&self, name: &str) -> Result<Option<Value>, RequestError> {
+        match self.endpoint.get(&ApiPath::object(&config_maps(), &self.namespace, name)?).await {
+            Ok(reply) => parse(&reply.body, self.endpoint.url()).map(Some),
+            Err(error) if error.is_not_found_of(name) || error.is_not_found_of(&self.namespace) => Ok(None),
             Err(error) => Err(error),
         }
+    }
+
+    /// Gives it as it is stored.
+    pub(super) async fn apply_config_map(&self, name: &str, manager: &str, body: Bytes) -> Result<Value, RequestError> {
+        let path = ApiPath::object(&config_maps(), &self.namespace, name)?;
+        let reply = self.endpoint.apply(&path, manager, true, body).await?;
+        parse(&reply.body, self.endpoint.url())
+    }
+
+    /// Deletes exactly this version of it.
+    pub(super) async fn delete_config_map(
+        &self,
+        name: &str,
+        uid: &str,
+        resource_version: &str,
+    ) -> Result<(), RequestError> {
+        let path = ApiPath::object(&config_maps(), &self.namespace, name)?;
+        self.endpoint.delete(&path, DeleteOptions { uid, resource_version, propagation: "Background" }).await.map(drop)
+    }
+
+    /// What a server answered cannot be used.
+    pub(super) fn unreadable(&self, reason: &str) -> RequestError {
+        RequestError::Body { url: self.endpoint.url().to_owned(), reason: reason.to_owned() }
     }
 
     /// Writes one, and the namespace where it is missing. Gives it as it is stored.
@@ -188,16 +223,15 @@ impl Inventories {
         let name = metadata(config_map, "name");
         let reason =
             format!("the ConfigMap `{name}` has format {format}, and this engine reads {FORMAT}: run a later version");
-        Err(RequestError::Body { url: self.endpoint.url().to_owned(), reason })
+        Err(self.unreadable(&reason))
     }
 
     async fn apply(&self, inventory: &Inventory) -> Result<Inventory, RequestError> {
         let writer = Writer::new(&self.engine, &inventory.mapping);
         let name = self.name(&inventory.mapping);
-        let path = ApiPath::object(&config_maps(), &self.namespace, &name)?;
         let body = self.body(&name, inventory).to_string();
-        let reply = self.endpoint.apply(&path, writer.field_manager(), true, Bytes::from(body)).await?;
-        Ok(self.read(&parse(&reply.body, self.endpoint.url())?)?.unwrap_or_default())
+        let stored = self.apply_config_map(&name, writer.field_manager(), Bytes::from(body)).await?;
+        Ok(self.read(&stored)?.unwrap_or_default())
     }
 
     async fn create_namespace(&self) -> Result<bool, RequestError> {

@@ -5,6 +5,7 @@
 //! run, and the difference is started, stopped or swapped.
 
 mod apply;
+pub mod approval;
 pub mod clock;
 mod clusters;
 pub mod consumer_schema;
@@ -28,7 +29,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use k8s_openapi::jiff::Timestamp;
-use tokio::sync::{Notify, mpsc, oneshot};
+use tokio::sync::{Notify, mpsc, watch};
 use tokio::task::JoinSet;
 use tokio::time::{MissedTickBehavior, interval, timeout};
 use tokio_util::sync::CancellationToken;
@@ -54,6 +55,7 @@ use crate::server::metrics::ReloadResult;
 
 pub use former::compiled;
 
+use approval::{Attendant, Deletions, Held};
 use clock::Clock;
 use clusters::Discovered;
 use consumer_schema::ConsumerSchemas;
@@ -139,8 +141,8 @@ enum Event {
     Targets(String, BTreeSet<String>),
     /// What this replica may write for is another from now on: everything, nothing, or its share.
     Leadership,
-    /// A person approves the deletions that `pruneGuard` holds; the answer says which.
-    Approve(oneshot::Sender<Vec<String>>),
+    /// A person approved the deletions of a mapping that `pruneGuard` holds.
+    Approved(String, Held),
     /// Some pipeline has counted the deletions that its document asks for.
     Counted,
     Tick,
@@ -177,6 +179,8 @@ struct Engine {
     /// Former sources of mappings, which run on for deletions and finalizers alone.
     former: BTreeMap<(Slot, SourceId), (Arc<Mapping>, Option<Running>)>,
     tasks: JoinSet<()>,
+    /// What is known of the deletions that each mapping's document asks for.
+    deletions: watch::Sender<BTreeMap<String, Deletions>>,
     events: mpsc::Sender<Event>,
     /// Rendered diagnostics of documents that do not run as they are written.
     problems: Vec<String>,
@@ -227,12 +231,14 @@ pub async fn run(
         left: BTreeSet::new(),
         former: BTreeMap::new(),
         tasks: JoinSet::new(),
+        deletions: watch::Sender::default(),
         events,
         problems: Vec::new(),
     };
     engine.run_providers();
     engine.target(DEFAULT_TARGET);
     engine.report_leadership();
+    engine.attend_approvals();
     let election = engine.election();
     let drained = CancellationToken::new();
     let mut candidate = JoinSet::new();
@@ -265,6 +271,23 @@ impl Engine {
         })
     }
 
+    /// Without a home, nothing can be approved.
+    fn attend_approvals(&mut self) {
+        let Some(home) = self.settings.connections.get(&self.settings.home) else { return };
+        let Shared { clock, lease, instruments, inventory_namespace, .. } = &*self.shared;
+        let attendant = Attendant {
+            home: home.clone(),
+            engine: self.settings.engine.clone(),
+            namespace: inventory_namespace.clone(),
+            clock: clock.clone(),
+            lease: lease.clone(),
+            health: instruments.health.clone(),
+            deletions: self.deletions.subscribe(),
+            events: self.events.clone(),
+        };
+        self.tasks.spawn(attendant.run());
+    }
+
     async fn follow(
         &mut self,
         mut reloads: mpsc::Receiver<Reload>,
@@ -273,7 +296,6 @@ impl Engine {
         shutdown: CancellationToken,
     ) {
         let shared = self.shared.clone();
-        let approvals = shared.instruments.approvals.clone();
         let mut leadership = self.shared.lease.changes();
         let mut ticks = interval(TICK);
         ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
@@ -288,7 +310,6 @@ impl Engine {
                 Some(reload) = reloads.recv() => Event::Reload(reload),
                 Some(event) = received.recv() => event,
                 name = shared.discovered.next() => Event::Target(name),
-                answer = approvals.next() => Event::Approve(answer),
                 () = shared.counted.notified() => Event::Counted,
                 Ok(()) = leadership.changed() => Event::Leadership,
                 // Last: thousands of workspaces may come or go at once.
@@ -311,7 +332,7 @@ impl Engine {
             Event::FormerDone(slot, source) => self.former_done(&slot, source),
             Event::Targets(mapping, targets) => self.follow_targets(&mapping, targets),
             Event::Leadership => self.leadership(),
-            Event::Approve(answer) => drop(answer.send(self.approve())),
+            Event::Approved(mapping, held) => self.approved(&mapping, &held),
             Event::Counted => self.judge_deletions(),
             Event::Tick => self.tick(),
         }

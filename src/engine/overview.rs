@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
+use std::time::Duration;
 
 use super::Engine;
 use super::pipeline::Pipeline;
@@ -13,7 +14,7 @@ use crate::multicluster::registry::Cluster;
 use crate::multicluster::shares::Work;
 use crate::object::Key;
 use crate::plan::{Cause, Phase};
-use crate::server::metrics::{ObjectSide, TABLES};
+use crate::server::metrics::{NotSynced, ObjectSide, TABLES};
 use crate::server::status::{MappingOverview, Overview, ProviderOverview, TargetOverview};
 
 /// Publishes what runs.
@@ -35,6 +36,7 @@ pub fn publish(engine: &Engine) {
         metrics.set_objects(&overview.name, ObjectSide::Target, overview.objects);
         metrics.set_tables(&overview.name, tables(engine, &overview.name));
         metrics.set_not_synced(&overview.name, &reasons(&running));
+        metrics.set_held(&overview.name, held(engine, &overview.name));
     }
     metrics.set_conditions(&engine.shared.instruments.health);
     for (name, connection) in &engine.settings.connections {
@@ -71,16 +73,24 @@ fn tables(engine: &Engine, mapping: &str) -> [usize; TABLES.len()] {
 }
 
 /// How many sources are not in sync, by the worst reason of each: one that several targets tell of counts once.
-fn reasons(running: &[&Arc<Pipeline>]) -> BTreeMap<Cause, usize> {
-    let mut worst: BTreeMap<Key, Cause> = BTreeMap::new();
+fn reasons(running: &[&Arc<Pipeline>]) -> BTreeMap<Cause, NotSynced> {
+    let mut worst: BTreeMap<Key, (Cause, Duration)> = BTreeMap::new();
     for (key, unsettled) in running.iter().flat_map(|pipeline| pipeline.unsettled()) {
-        let cause = unsettled.cause.unwrap_or(Cause::RequestFailed);
-        let known = worst.entry(key).or_insert(cause);
-        *known = cause.min(*known);
+        let (cause, age) = (unsettled.cause.unwrap_or(Cause::RequestFailed), unsettled.since.elapsed());
+        let known = worst.entry(key).or_insert((cause, age));
+        *known = (cause.min(known.0), age.max(known.1));
     }
-    let mut reasons = BTreeMap::new();
-    worst.into_values().for_each(|cause| *reasons.entry(cause).or_default() += 1);
+    let mut reasons: BTreeMap<Cause, NotSynced> = BTreeMap::new();
+    for (cause, age) in worst.into_values() {
+        let known = reasons.entry(cause).or_default();
+        *known = NotSynced { sources: known.sources + 1, oldest: known.oldest.max(age) };
+    }
     reasons
+}
+
+/// How many deletions of a mapping wait for approval.
+fn held(engine: &Engine, mapping: &str) -> usize {
+    former(engine, mapping).chain(engine.pipelines_of(mapping)).filter_map(|pipeline| pipeline.held()).sum()
 }
 
 /// What serves the former sources of a mapping.

@@ -19,6 +19,7 @@ use std::time::Duration;
 use arc_swap::ArcSwap;
 use tokio::sync::{Notify, watch};
 use tokio::task::JoinSet;
+use tokio::time::Instant;
 use tracing::field::Empty;
 use tracing::{Instrument, error, info_span};
 
@@ -152,6 +153,8 @@ pub struct Unsettled {
     pub why: String,
     /// Of one of several targets: what the others tell of it.
     pub of_target: Option<(Reason, String)>,
+    /// Since when it has not been in sync.
+    pub since: Instant,
 }
 
 impl Pipeline {

@@ -1,15 +1,15 @@
 //! `pruneGuard` over all pipelines of a mapping: those of its targets, and of its former documents.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use tracing::warn;
 
 use super::Engine;
+use super::approval::{Deletions, Held};
 use super::pipeline::Pipeline;
 use super::pipeline::guard::{Count, Judgement, judge};
 use crate::catalog::Entry;
-use crate::multicluster::shares::Work;
 
 impl Engine {
     /// Holds or releases what the mappings' documents ask to be deleted, as far as it is counted.
@@ -19,48 +19,35 @@ impl Engine {
                 judge_mapping(entry, &all);
             }
         }
+        self.tell_held();
     }
 
-    /// Releases the deletions that are held; says which. With several replicas, one of them counts, and an approval that it could
-    /// not record is not handed on: a later document must not find it.
-    pub(super) fn approve(&self) -> Vec<String> {
-        let mut lines = Vec::new();
-        for (entry, all) in self.by_mapping() {
-            let before = released(entry, &all);
-            let mut approved = 0;
-            for pipeline in &all {
-                let Some(number) = pipeline.approve() else { continue };
-                let name = pipeline.name();
-                warn!(
-                    mapping = name,
-                    "a person approved {number} deletions that follow from the changed or removed document"
-                );
-                lines.push(format!("mapping {name}: {number} deletions approved{}", self.repeat()));
-                approved += number;
-            }
-            if approved > 0 {
-                all.iter().for_each(|pipeline| pipeline.set_released(before + approved));
-            }
-            lines.extend(self.counted_elsewhere(entry, &all));
+    /// Tells what is held to whoever records it and looks for approvals.
+    fn tell_held(&self) {
+        let known = self.by_mapping().into_iter().map(|(entry, all)| (entry.mapping.name.clone(), deletions(&all)));
+        let known: BTreeMap<String, Deletions> = known.collect();
+        self.deletions.send_if_modified(|told| {
+            let is_news = *told != known;
+            *told = known;
+            is_news
+        });
+    }
+
+    /// Releases the deletions of a mapping that are held, for a person approved them.
+    pub(super) fn approved(&self, mapping: &str, approved: &Held) {
+        let all = self.by_mapping().into_iter().find(|(entry, _)| entry.mapping.name == mapping);
+        let Some((entry, all)) = all else { return };
+        match deletions(&all) {
+            Deletions::Held(held) if held.is_within(approved) => {}
+            _ => return warn!(mapping, "something else is held than a person approved; nothing is released"),
         }
-        lines
-    }
-
-    /// Where to approve what this replica does not count.
-    fn counted_elsewhere(&self, entry: &Entry, all: &[&Arc<Pipeline>]) -> Option<String> {
-        let lease = &self.shared.lease;
-        let name = &entry.mapping.name;
-        let keeper = lease.owner(Work::Mapping(name)).filter(|_| lease.is_divided());
-        let is_open = all.iter().all(|pipeline| pipeline.is_in_force() || pipeline.keeps());
-        let keeper = keeper.filter(|_| !is_open)?;
-        Some(format!("mapping {name}: replica `{keeper}` counts its deletions: what is held is approved there"))
-    }
-
-    fn repeat(&self) -> &'static str {
-        match self.shared.lease.is_divided() {
-            true => "; if they are held again, another replica counts them now: approve them there once more",
-            false => "",
+        let before = released(entry, &all);
+        let number: usize = all.iter().filter_map(|pipeline| pipeline.approve()).sum();
+        warn!(mapping, "a person approved {number} deletions that follow from the changed or removed document");
+        if number > 0 {
+            all.iter().for_each(|pipeline| pipeline.set_released(before + number));
         }
+        self.tell_held();
     }
 
     /// The pipelines of each mapping: those of all targets, and of former documents.
@@ -89,6 +76,24 @@ fn judge_mapping(entry: &Entry, all: &[&Arc<Pipeline>]) {
     }
     if sum > before {
         all.iter().for_each(|pipeline| pipeline.set_released(sum));
+    }
+}
+
+/// What is known of the deletions that a mapping's document asks for, as far as this replica decides on them.
+fn deletions(all: &[&Arc<Pipeline>]) -> Deletions {
+    let mut held = Held::default();
+    let mut documents = BTreeSet::new();
+    for pipeline in all {
+        let Some(number) = pipeline.held_here() else { continue };
+        let generation = pipeline.generation();
+        *held.deletions.entry(generation.target.name.clone()).or_default() += number;
+        documents.insert(generation.ruling());
+    }
+    held.document = Vec::from_iter(documents).join(" ");
+    match held.deletions.is_empty() {
+        false => Deletions::Held(held),
+        true if all.iter().all(|pipeline| pipeline.is_in_force()) => Deletions::InForce,
+        true => Deletions::Counting,
     }
 }
 

@@ -69,20 +69,19 @@ pub(super) fn sources_component(pipeline: &Pipeline) -> String {
 
 /// What an operator has to mend for a mapping's sources: a refused request, a deletion that hangs, deletions to approve.
 ///
-/// What one tenant can cause only degrades: a roll-out must not wait for a tenant.
+/// It degrades and is no more: neither a roll-out nor the drain of a node waits for a tenant, or for one mapping's edit.
 pub(super) fn blocked(pipeline: &Pipeline) -> Option<Condition> {
     let unsettled = pipeline.unsettled();
     let is_operators =
         |cause: &Cause| matches!(cause, Cause::TargetChanged | Cause::Refused | Cause::RequestFailed | Cause::Stuck);
     let blocked = unsettled.iter().filter(|(_, how)| how.cause.as_ref().is_some_and(is_operators));
     if let Some(held) = pipeline.held() {
-        return Some(Condition::waiting(format!(
+        return Some(Condition::degraded(format!(
             "{held} deletions follow from the changed or removed document, more than pruneGuard allows on all targets of \
-             the mapping: approve them with `POST /-/approve`, or go back to the former document"
+             the mapping: approve them with `sync-engine approve {mapping}`, or go back to the former document",
+            mapping = pipeline.writer.mapping(),
         )));
     }
     let (key, first) = blocked.clone().next()?;
-    let why = format!("{} sources are blocked; the first is {key}: {}", blocked.count(), first.why);
-    let is_target_changed = unsettled.values().any(|how| how.cause == Some(Cause::TargetChanged));
-    Some(if is_target_changed { Condition::waiting(why) } else { Condition::degraded(why) })
+    Some(Condition::degraded(format!("{} sources are blocked; the first is {key}: {}", blocked.count(), first.why)))
 }

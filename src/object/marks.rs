@@ -26,6 +26,8 @@ pub const MANAGED_BY: &str = "app.kubernetes.io/managed-by";
 pub const MANAGER: &str = "sync-engine";
 /// Id of the engine: on its state stores, and on the namespaces that it created.
 pub const ENGINE: &str = "sync-engine.dev/engine";
+/// Id of the engine: on its records of the deletions that it holds.
+pub const HELD: &str = "sync-engine.dev/held";
 /// Identity of the source's cluster; in kcp the name of the logical cluster.
 pub const CLUSTER: &str = "sync-engine.dev/cluster";
 /// Plural and group of the source.

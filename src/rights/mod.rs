@@ -85,6 +85,9 @@ pub struct Setting<'a> {
     pub leases: &'a [&'a str],
 }
 
+/// What the engine does with its own ConfigMaps.
+const STATE: &[&str] = &["get", "list", "create", "patch", "delete"];
+
 /// The group of APIExports.
 const APIS: &str = "apis.kcp.io";
 
@@ -98,9 +101,7 @@ pub fn rights<'m>(mappings: impl IntoIterator<Item = &'m Mapping>, setting: &Set
         rights.of_related(mapping, setting);
     }
     rights.drop_published(&mappings, setting.schemas);
-    if !setting.leases.is_empty() {
-        rights.at_home(setting);
-    }
+    rights.at_home(setting);
     rights
 }
 
@@ -146,11 +147,16 @@ impl Rights {
         granted::rules(mapping).into_iter().for_each(|rule| self.add(&grants, rule));
     }
 
-    /// What leader election needs.
+    /// What leader election and approvals need.
     fn at_home(&mut self, setting: &Setting<'_>) {
-        let leases = rule("coordination.k8s.io", "leases", setting.leases, "leader election");
-        let namespace = Some(setting.inventory_namespace.to_owned());
-        self.add(&Place::Target(setting.home.to_owned()), Rule { namespace, ..leases });
+        let namespace = || Some(setting.inventory_namespace.to_owned());
+        let home = Place::Target(setting.home.to_owned());
+        let held = rule("", "configmaps", STATE, "what is held, and approvals");
+        self.add(&home, Rule { namespace: namespace(), ..held });
+        if !setting.leases.is_empty() {
+            let leases = rule("coordination.k8s.io", "leases", setting.leases, "leader election");
+            self.add(&home, Rule { namespace: namespace(), ..leases });
+        }
     }
 
     /// What every target is asked, whatever the mappings are.
@@ -158,8 +164,7 @@ impl Rights {
         let notes = setting.inventory_namespace;
         self.identify(place, &[notes], "tells the cluster from others, and finds the state store");
         self.add(place, urls(&["/api/*", "/apis/*"], "finds out which kinds are served"));
-        let verbs = &["get", "list", "create", "patch", "delete"];
-        let inventory = rule("", "configmaps", verbs, "the state store");
+        let inventory = rule("", "configmaps", STATE, "the state store");
         self.add(place, Rule { namespace: Some(notes.to_owned()), ..inventory });
     }
 

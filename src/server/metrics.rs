@@ -125,6 +125,11 @@ series! {
     orphans: Family<Labels<1>, Gauge> = "orphans", "Sources with orphaned objects: a person must decide about them";
     not_synced: Family<Labels<2>, Gauge> =
         "sources_not_synced", "Source objects that are not in sync, by the reason in their condition `Synced`";
+    not_synced_oldest: Family<Labels<2>, FloatGauge> =
+        "sources_not_synced_oldest_seconds",
+        "How long the first of the source objects that are not in sync has not been, by the reason";
+    held: Family<Labels<1>, Gauge> =
+        "held_deletions", "Deletions that follow from a changed or removed document, and wait for a person's approval";
     objects: Family<Labels<2>, Gauge> = "objects", "Objects in the cache by side: `source` or `target`";
     tables: Family<Labels<2>, Gauge> =
         "table_entries", "Entries of the engine's tables, which grow and shrink with the sources";
@@ -227,6 +232,14 @@ labels! {
     }
 }
 
+/// The sources of a mapping that are not in sync for one reason.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct NotSynced {
+    pub sources: usize,
+    /// For how long the first of them has not been.
+    pub oldest: Duration,
+}
+
 /// What tells the series of one metric apart.
 type Labels<const N: usize> = [(&'static str, String); N];
 
@@ -260,10 +273,10 @@ impl Metrics {
         self.reconcile_duration.get_or_create(&label(mapping)).observe(took.as_secs_f64());
     }
 
-    /// Counts a write. `target` is the connection written to, `verb` one of Kubernetes' (`apply`, `patch`, `delete`…).
-    pub fn written(&self, mapping: &str, target: &str, verb: &'static str, result: WriteResult) {
-        let [mapping, target, verb] = [mapping, target, verb].map(str::to_owned);
-        let labels = [("mapping", mapping), ("target", target), ("verb", verb), ("result", result.label())];
+    /// Counts a write. `connection` is the one written through, `verb` one of Kubernetes' (`apply`, `patch`, `delete`…).
+    pub fn written(&self, mapping: &str, connection: &str, verb: &'static str, result: WriteResult) {
+        let [mapping, connection, verb] = [mapping, connection, verb].map(str::to_owned);
+        let labels = [("mapping", mapping), ("connection", connection), ("verb", verb), ("result", result.label())];
         self.series.writes.get_or_create(&labels).inc();
     }
 
@@ -326,12 +339,20 @@ impl Metrics {
         self.series.orphans.get_or_create(&label(mapping)).set(count(orphans));
     }
 
-    /// How many sources of a mapping are not in sync, and why. A reason that is missing is set to 0.
-    pub fn set_not_synced(&self, mapping: &str, reasons: &BTreeMap<Cause, usize>) {
+    /// How many sources of a mapping are not in sync, and for how long the first of them, by the reason. A reason that is
+    /// missing is set to 0.
+    pub fn set_not_synced(&self, mapping: &str, reasons: &BTreeMap<Cause, NotSynced>) {
         for reason in Cause::ALL {
             let labels = of(mapping, "reason", reason.as_str());
-            self.series.not_synced.get_or_create(&labels).set(count(reasons.get(&reason).copied().unwrap_or_default()));
+            let NotSynced { sources, oldest } = reasons.get(&reason).copied().unwrap_or_default();
+            self.series.not_synced.get_or_create(&labels).set(count(sources));
+            self.series.not_synced_oldest.get_or_create(&labels).set(oldest.as_secs_f64());
         }
+    }
+
+    /// How many deletions of a mapping wait for a person's approval.
+    pub fn set_held(&self, mapping: &str, held: usize) {
+        self.series.held.get_or_create(&label(mapping)).set(count(held));
     }
 
     pub fn set_objects(&self, mapping: &str, side: ObjectSide, objects: usize) {
@@ -373,8 +394,10 @@ impl Metrics {
         self.series.queue_oldest.remove(&label);
         self.series.generation.remove(&label);
         self.series.orphans.remove(&label);
+        self.series.held.remove(&label);
         for reason in Cause::ALL {
             self.series.not_synced.remove(&of(mapping, "reason", reason.as_str()));
+            self.series.not_synced_oldest.remove(&of(mapping, "reason", reason.as_str()));
         }
         for table in TABLES {
             self.series.tables.remove(&of(mapping, "table", table));
@@ -476,7 +499,7 @@ mod tests {
     /// The engine's own series, without the process's, whose values are the machine's.
     fn series(metrics: &Metrics) -> Vec<String> {
         let text = metrics.encode(Format::OpenMetrics).expect("writing into a String");
-        let is_unset = |line: &str| line.starts_with("sync_engine_sources_not_synced") && line.ends_with(" 0");
+        let is_unset = |line: &str| line.starts_with("sync_engine_sources_not_synced") && (line.ends_with(" 0") || line.ends_with(" 0.0"));
         let own = |line: &&str| line.starts_with("sync_engine_") && !line.contains("_bucket{") && !is_unset(line);
         text.lines().filter(own).map(str::to_owned).collect()
     }
@@ -495,7 +518,9 @@ mod tests {
         metrics.set_conditions(&Health::default());
         metrics.set_generation("mongodb", 7);
         metrics.set_orphans("mongodb", 0);
-        metrics.set_not_synced("mongodb", &BTreeMap::from([(Cause::Conflict, 3)]));
+        let three = NotSynced { sources: 3, oldest: Duration::from_secs(90) };
+        metrics.set_not_synced("mongodb", &BTreeMap::from([(Cause::Conflict, three)]));
+        metrics.set_held("mongodb", 11);
         metrics.set_latencies("target", BTreeMap::from([("get", Latency { buckets: [2; 10], sum: 0.5 })]));
         metrics.set_objects("mongodb", ObjectSide::Source, 4);
         metrics.set_clusters("kcp", 2, 1);
@@ -514,6 +539,7 @@ mod tests {
         sync_engine_conditions{level="degraded"} 0
         sync_engine_conditions{level="waiting"} 0
         sync_engine_connection_last_answer_timestamp_seconds{connection="target"} 12.5
+        sync_engine_held_deletions{mapping="mongodb"} 11
         sync_engine_invalid_documents 1
         sync_engine_leader 1
         sync_engine_mapping_generation{mapping="mongodb"} 7
@@ -526,6 +552,7 @@ mod tests {
         sync_engine_reconcile_total{mapping="mongodb",result="written"} 1
         sync_engine_reload_last_success_timestamp_seconds 0.0
         sync_engine_reloads_total{result="partial"} 1
+        sync_engine_sources_not_synced_oldest_seconds{mapping="mongodb",reason="Conflict"} 90.0
         sync_engine_sources_not_synced{mapping="mongodb",reason="Conflict"} 3
         sync_engine_table_entries{mapping="mongodb",table="held"} 9
         sync_engine_table_entries{mapping="mongodb",table="interests"} 2
@@ -539,7 +566,7 @@ mod tests {
         sync_engine_table_entries{mapping="mongodb",table="watches"} 3
         sync_engine_table_entries{mapping="mongodb",table="withheld"} 10
         sync_engine_timer_writes_total{mapping="mongodb",waited_for="Conflict"} 1
-        sync_engine_writes_total{mapping="mongodb",target="target",verb="apply",result="success"} 1
+        sync_engine_writes_total{mapping="mongodb",connection="target",verb="apply",result="success"} 1
         "#);
     }
 
@@ -613,6 +640,7 @@ mod tests {
         metrics.set_generation("gone", 1);
         metrics.set_orphans("gone", 1);
         metrics.set_not_synced("gone", &BTreeMap::new());
+        metrics.set_held("gone", 1);
         metrics.set_objects("gone", ObjectSide::Target, 1);
         metrics.set_tables("gone", [1; TABLES.len()]);
         metrics.forget_mapping("gone");

@@ -2,13 +2,12 @@
 //!
 //! * [`probes`] is for the kubelet and Prometheus: `/healthz`, `/readyz`, `/metrics`. It names no tenant and changes
 //!   nothing.
-//! * [`console`] is for people, on loopback by default: the status page, `/readyz` with its reasons, and two requests
-//!   that change something. [`access`] keeps web pages of other sites away from it.
+//! * [`console`] is for people, on loopback by default: the status page, `/readyz` with its reasons, and the one
+//!   request that asks for anything to be done, `POST /-/reload`. [`access`] keeps web pages of other sites away from it.
 //!
 //! Both answer from shared handles ([`Instruments`]) and hold no state of their own.
 
 mod access;
-mod approvals;
 mod listener;
 pub mod metrics;
 pub(crate) mod process;
@@ -22,7 +21,6 @@ use axum::response::{IntoResponse, Response};
 use axum::routing::{get, post};
 
 pub use access::{HostName, Hosts};
-pub use approvals::Approvals;
 pub use listener::Listener;
 pub use metrics::Metrics;
 pub use status::{Overview, StatusPage};
@@ -36,7 +34,6 @@ pub struct Instruments {
     pub metrics: Metrics,
     pub health: Health,
     pub status: StatusPage,
-    pub approvals: Approvals,
 }
 
 /// What the kubelet and Prometheus ask.
@@ -54,7 +51,6 @@ pub fn console(instruments: Instruments, reload: ReloadHandle, hosts: Hosts) -> 
         .route("/", get(status_page))
         .route("/readyz", get(readiness_with_reasons))
         .route("/-/reload", post(reload_mappings))
-        .route("/-/approve", post(approve))
         .with_state(Shared { instruments, reload })
         .layer(middleware::from_fn_with_state(hosts, access::check))
 }
@@ -103,15 +99,6 @@ async fn metrics_text(State(instruments): State<Instruments>, headers: HeaderMap
     match instruments.metrics.encode(format) {
         Ok(body) => ([(header::CONTENT_TYPE, format.content_type())], body).into_response(),
         Err(error) => (StatusCode::INTERNAL_SERVER_ERROR, format!("{error}\n")).into_response(),
-    }
-}
-
-/// Releases deletions that follow from a changed or removed document and are held by `pruneGuard`.
-async fn approve(State(shared): State<Shared>) -> (StatusCode, String) {
-    match shared.instruments.approvals.approve().await {
-        Some(approved) if approved.is_empty() => (StatusCode::OK, "nothing waits for approval\n".to_owned()),
-        Some(approved) => (StatusCode::OK, format!("{}\n", approved.join("\n"))),
-        None => (StatusCode::SERVICE_UNAVAILABLE, "the engine is shutting down\n".to_owned()),
     }
 }
 

@@ -85,7 +85,7 @@ async fn probes_count_conditions_and_name_none() {
 #[tokio::test]
 async fn each_listener_has_its_own_paths() {
     let shared = shared();
-    for uri in ["/", "/-/reload", "/-/approve"] {
+    for uri in ["/", "/-/reload"] {
         assert_eq!(probe(&shared, uri).await.code, 404, "{uri}");
     }
     for uri in ["/metrics", "/healthz"] {
@@ -103,7 +103,7 @@ async fn what_another_site_sends_changes_nothing() {
         ("x-other", "without the header of the console", 403),
     ] {
         let mut request =
-            Request::post("/-/approve").header("host", "localhost:8080").body(Body::empty()).expect("a request");
+            Request::post("/-/reload").header("host", "localhost:8080").body(Body::empty()).expect("a request");
         let name = header.parse::<axum::http::HeaderName>().expect("a name");
         request.headers_mut().insert(name, value.parse().expect("a value"));
         let console = console(shared.instruments.clone(), shared.reload.clone(), Hosts::default());

@@ -46,6 +46,14 @@ impl Launch {
         self
     }
 
+    /// The flags that verbs have, too.
+    fn of_verbs(&self) -> Vec<String> {
+        let flags =
+            ["--kcp-kubeconfig", "--target-kubeconfig", "--connection", "--engine-id", "--state-namespace", "--home"];
+        let pairs = self.arguments.windows(2).filter(|pair| flags.contains(&pair[0].as_str()));
+        pairs.flatten().cloned().collect()
+    }
+
     /// Starts the engine; it may be far from ready.
     pub fn start(&self) -> Engine {
         static STARTED: AtomicUsize = AtomicUsize::new(0);
@@ -61,6 +69,8 @@ impl Launch {
             .args(["--log-format", "json", "--probes", &format!("127.0.0.1:{probes}")])
             .args(["--console", &format!("127.0.0.1:{console}")]);
         Engine {
+            connections: self.of_verbs(),
+            environment: self.environment.clone(),
             process: Process::spawn("sync-engine", &mut command, &log),
             probes: Rest::plain(probes),
             console: Rest::plain(console),
@@ -78,6 +88,9 @@ impl Launch {
 /// A running engine; killed when dropped.
 pub struct Engine {
     process: Process,
+    /// The flags and the environment by which verbs reach the same clusters.
+    connections: Vec<String>,
+    environment: Vec<(String, String)>,
     /// For the kubelet and Prometheus.
     probes: Rest,
     /// For people.
@@ -135,19 +148,15 @@ impl Engine {
         answer.expect("an answer to the reload")
     }
 
-    /// Approves the deletions that `pruneGuard` holds, once there are some.
-    pub async fn approve(&self) {
+    /// Approves the deletions of a mapping, once some are held, as a person does it.
+    pub async fn approve(&self, mapping: &str) {
         eventually("deletions wait for approval", async || {
-            let text = self.asks_to_approve().await?;
-            text.contains("deletions approved").then_some(()).ok_or(text)
+            let mut command = Command::new(env!("CARGO_BIN_EXE_sync-engine"));
+            command.env_clear().envs(self.environment.iter().cloned()).args(["approve", mapping, "--yes"]);
+            let output = command.args(&self.connections).output().map_err(|error| error.to_string())?;
+            output.status.success().then_some(()).ok_or_else(|| String::from_utf8_lossy(&output.stderr).into_owned())
         })
         .await;
-    }
-
-    /// What the engine answers to an approval.
-    pub async fn asks_to_approve(&self) -> Result<String, String> {
-        let answer = self.console.call(Method::POST, "/-/approve", "text/plain", Vec::new()).await?;
-        Ok(answer.body.as_str().unwrap_or_default().to_owned())
     }
 
     /// The sum of a metric's samples, over all label sets.

@@ -107,13 +107,6 @@ impl Process {
         });
     }
 
-    /// Approves what it holds.
-    pub fn approve(&self, shared: &Shared) {
-        let approvals = self.instruments.approvals.clone();
-        // An engine that ends does not answer.
-        shared.spawn(async move { drop(approvals.approve().await) });
-    }
-
     /// Kills it in the middle of whatever it does.
     pub async fn kill(mut self) {
         self.task.shutdown().await;

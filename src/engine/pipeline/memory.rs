@@ -22,10 +22,12 @@ impl Pipeline {
     pub fn settled(&self, key: &Key, why: Option<Unsettled>) -> bool {
         let mut state = self.state();
         state.retried.remove(key);
-        match why {
-            None => state.unsettled.remove(key).is_some(),
-            Some(why) => state.unsettled.insert(key.clone(), why.clone()).is_none_or(|former| former != why),
-        }
+        let Some(mut why) = why else { return state.unsettled.remove(key).is_some() };
+        let former = state.unsettled.get(key);
+        why.since = former.map_or(why.since, |former| former.since);
+        let is_news = former != Some(&why);
+        state.unsettled.insert(key.clone(), why);
+        is_news
     }
 
     pub fn unsettled(&self) -> BTreeMap<Key, Unsettled> {
@@ -227,11 +229,17 @@ impl Pipeline {
         self.state().guard.held()
     }
 
-    /// A person approves the deletions that are held. `None`: none are, or it is not for this replica to say.
-    pub fn approve(&self) -> Option<usize> {
+    /// The same, where it is for this replica to say.
+    pub fn held_here(&self) -> Option<usize> {
         if self.unconfirmed().is_some() || !self.keeps() {
             return None;
         }
+        self.held()
+    }
+
+    /// A person approves the deletions that are held. `None`: none are, or it is not for this replica to say.
+    pub fn approve(&self) -> Option<usize> {
+        self.held_here()?;
         let number = self.state().guard.approve()?;
         self.check_inventory();
         self.touch(Topic::Approval);

@@ -150,7 +150,7 @@ async fn a_changed_document_that_takes_many_objects_beside_their_sources_is_held
     alpha.synced("a", "False", "Held").await;
     let extra = |name: &str| format!("{}/{name}-settings-extra", maps(alpha));
     assert_eq!(alpha.rest.get(&extra("b")).await.expect("it is held")["data"], json!({"of": "extra"}));
-    engine.approve().await;
+    engine.approve(&world.name).await;
     for name in ["a", "b"] {
         eventually(&format!("{name} has one object less"), async || {
             alpha.rest.get(&extra(name)).await.map_or(Ok(()), |found| Err(found.to_string()))

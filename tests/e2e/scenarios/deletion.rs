@@ -186,7 +186,7 @@ async fn a_removed_mapping_takes_its_objects_along_where_it_says_so(stage: &Stag
     world.alpha.synced("it", "True", "Synced").await;
     world.mappings.remove("widgets.yaml");
     let is_held = format!("mapping {}: sources", world.name);
-    engine.becomes_unready(&is_held, "approve them").await;
+    engine.becomes_degraded(&is_held, "approve them").await;
     assert_eq!(engine.metric("sync_engine_sources_not_synced").await, 1.0);
     throughout(Duration::from_secs(3), "the object downstream stays", async || {
         let now = world.target.copy(&world.alpha, "it").await;
@@ -199,8 +199,8 @@ async fn a_removed_mapping_takes_its_objects_along_where_it_says_so(stage: &Stag
     world.mappings.write("widgets.yaml", &text);
     engine.becomes_ready().await;
     world.mappings.remove("widgets.yaml");
-    engine.becomes_unready(&is_held, "approve them").await;
-    engine.approve().await;
+    engine.becomes_degraded(&is_held, "approve them").await;
+    engine.approve(&world.name).await;
     world.target.gone(&world.alpha, "it").await;
     world.alpha.let_go("it").await;
 }

@@ -262,9 +262,9 @@ async fn a_dropped_object_id_is_held_until_a_person_approves(stage: &Stage) {
     .await;
 
     world.alpha.synced("it", "False", "Held").await;
-    assert_eq!(engine.ask("/readyz").await.expect("an answer").status, 503, "an operator has to know");
+    engine.becomes_degraded(&format!("mapping {}: sources", world.name), "sync-engine approve").await;
 
-    engine.approve().await;
+    engine.approve(&world.name).await;
     eventually("the dropped object is deleted", async || match settings().await.len() {
         0 => Ok(()),
         other => Err(format!("{other} of them")),

@@ -159,7 +159,7 @@ async fn a_mapping_builds_lists_optional_maps_and_quantities(stage: &Stage) {
 
     // It is the only object, so the guard holds its deletion until a person approves it.
     engine.says_of(|| world.mappings.write("widgets.yaml", &STRUCTURE.replace("<suffix>", "-db")), &["Held"]).await;
-    engine.approve().await;
+    engine.approve(&world.name).await;
     let gone =
         || async { world.target.rest.get(&world.target.path(&copy)).await.map_or(Ok(()), |it| Err(it.to_string())) };
     eventually("the object of the former name is deleted", gone).await;

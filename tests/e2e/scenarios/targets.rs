@@ -215,7 +215,7 @@ async fn prune_guard_counts_the_deletions_on_all_targets(stage: &Stage) {
         alpha.synced(name, "False", "Held").await;
     }
     throughout(Duration::from_secs(3), "both settings stay", async || stands(2).await).await;
-    engine.approve().await;
+    engine.approve(&two.world.name).await;
     eventually("both settings are deleted", async || stands(0).await).await;
     for name in ["it", "that"] {
         alpha.synced(name, "True", "Synced").await;

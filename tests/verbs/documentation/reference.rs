@@ -90,6 +90,7 @@ fn every_series() -> Metrics {
     metrics.set_generation("m", 1);
     metrics.set_orphans("m", 0);
     metrics.set_not_synced("m", &BTreeMap::new());
+    metrics.set_held("m", 0);
     metrics.set_objects("m", ObjectSide::Source, 0);
     metrics.set_tables("m", [0; TABLES.len()]);
     metrics.set_clusters("kcp", 0, 0);
@@ -132,7 +133,7 @@ fn reason(cause: Cause) -> String {
         }
         Cause::Held => (
             "a changed or removed document would delete more than `lifecycle.pruneGuard` allows",
-            "`POST /-/approve`, or go back to the former document",
+            "`sync-engine approve MAPPING`, or go back to the former document",
         ),
         Cause::Retained => ("the source left the mapping's filter, and `onExit: Retain` keeps its objects", "nothing"),
         Cause::Orphaned => (
@@ -168,6 +169,7 @@ fn marks() -> Vec<String> {
             // The value of the label before it.
             "MANAGER" => return None,
             "ENGINE" => ("label of namespaces that the engine created, and of state stores", "id of the engine"),
+            "HELD" => ("label of records of deletions that are held", "id of the engine"),
             "CLUSTER" => ("annotation", "identity of the source's cluster; in kcp, the name of the logical cluster"),
             "RESOURCE" => ("annotation", "plural and group of the source"),
             "WORKSPACE" => ("annotation", "path of the source's workspace, for people"),

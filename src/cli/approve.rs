@@ -1,0 +1,112 @@
+//! `sync-engine approve`: a person approves deletions that the engine holds.
+
+use clap::Args;
+
+use super::arguments::{ConnectionArguments, Connections, EngineArguments, Format};
+use super::{Exit, Misconfigured, ask, terminal};
+use crate::catalog::Catalog;
+use crate::engine::approval::{Approvals, Record};
+use crate::engine::inventory::Inventories;
+use crate::table;
+
+pub(super) const AFTER_HELP: &str = "\
+For example: sync-engine approve --target-kubeconfig target.kubeconfig
+             sync-engine approve mongodb --target-kubeconfig target.kubeconfig --yes
+             sync-engine approve mongodb --target-kubeconfig target.kubeconfig -o yaml > approval.yaml
+
+A changed or removed mapping that would delete more than `lifecycle.pruneGuard` allows is held. The engine records in the home \
+cluster what it holds, and this verb shows that record. With --yes it writes the approval, a ConfigMap beside the record; \
+`-o yaml` prints it, so that it can be applied by other means. If the mapping changes, or more is held than was shown, the \
+approval has no effect. Whoever approves needs the verbs get, list, create and patch for ConfigMaps in the namespace of the state \
+store.
+
+Exit codes: 0 listed or approved; 1 the mapping holds nothing, or something else; 2 usage error; 3 the home cluster cannot be read.";
+
+/// Flags of `approve`.
+#[derive(Debug, Args)]
+pub struct ApproveArguments {
+    /// Mapping whose deletions are meant. Default: all that hold some.
+    #[arg(value_name = "MAPPING")]
+    pub mapping: Option<String>,
+
+    #[command(flatten)]
+    pub connections: Connections,
+
+    #[command(flatten)]
+    pub engine: EngineArguments,
+
+    /// Approve only what has this digest, as an earlier call showed it.
+    #[arg(long, value_name = "DIGEST", requires = "yes")]
+    pub digest: Option<String>,
+
+    /// Write. Without this flag, the verb shows what is held, and writes nothing.
+    #[arg(long, requires = "mapping")]
+    pub yes: bool,
+
+    /// Output format. `yaml` and `json` print approvals as ConfigMaps.
+    #[arg(short, long, value_parser = Format::without_places(), default_value = "text")]
+    pub output: Format,
+}
+
+pub(super) fn approve(arguments: &ApproveArguments) -> anyhow::Result<Exit> {
+    let EngineArguments { engine_id, state } = &arguments.engine;
+    let connections = ConnectionArguments::of(arguments.connections.clone());
+    let surveyor = connections.surveyor(&Catalog::default(), engine_id, &state.home)?;
+    let home = surveyor.connection(&state.home).map_err(|why| Misconfigured(why.to_string()))?.endpoint();
+    let place = home.url().to_owned();
+    let namespace = state.state_namespace.clone();
+    let approvals = Approvals::new(Inventories { endpoint: home, engine: engine_id.clone(), namespace });
+    ask(async {
+        let unread = |error| Misconfigured(format!("what is held cannot be read at {place}: {error}"));
+        let mut records = approvals.records().await.map_err(unread)?;
+        records.retain(|record| arguments.mapping.as_ref().is_none_or(|name| *name == record.mapping));
+        if records.is_empty() {
+            let what =
+                arguments.mapping.as_ref().map_or_else(|| "no mapping".to_owned(), |name| format!("mapping {name}"));
+            let holds = if arguments.mapping.is_some() { "holds no deletions" } else { "holds deletions" };
+            eprintln!("{what} of engine {engine_id} {holds}, as {place} has it");
+            return Ok(if arguments.mapping.is_some() { Exit::Failure } else { Exit::Success });
+        }
+        let text = || records.iter().map(|record| for_people(record, engine_id)).collect();
+        let rows = records.iter().map(|record| row(record, engine_id));
+        let table = || table::table(["MAPPING", "DELETIONS", "SINCE", "DIGEST"], rows);
+        let documents = || records.iter().map(|record| record.approval(engine_id, &state.state_namespace)).collect();
+        terminal::print(&arguments.output.shown(text, table, documents))?;
+        if !arguments.yes {
+            eprintln!("nothing was written; name a mapping and add --yes to approve its deletions");
+            return Ok(Exit::Success);
+        }
+        for record in &records {
+            let digest = record.digest(engine_id);
+            if arguments.digest.as_ref().is_some_and(|expected| *expected != digest) {
+                eprintln!("refused: mapping {}: what is held now has the digest {digest}", record.mapping);
+                return Ok(Exit::Failure);
+            }
+            approvals.approve(record).await.map_err(|error| {
+                Misconfigured(format!("the approval of mapping {} cannot be written: {error}", record.mapping))
+            })?;
+            eprintln!("approved: {} deletions of mapping {}", record.held.total(), record.mapping);
+        }
+        Ok(Exit::Success)
+    })
+}
+
+fn since(record: &Record) -> String {
+    record.since.map(|since| since.to_string()).unwrap_or_default()
+}
+
+fn for_people(record: &Record, engine: &str) -> String {
+    let targets = record.held.deletions.iter().map(|(target, number)| format!("  {target}: {number}\n"));
+    format!(
+        "mapping {} holds {} deletions since {}\n{}  digest {}\n",
+        record.mapping,
+        record.held.total(),
+        since(record),
+        targets.collect::<String>(),
+        record.digest(engine),
+    )
+}
+
+fn row(record: &Record, engine: &str) -> [String; 4] {
+    [record.mapping.clone(), record.held.total().to_string(), since(record), record.digest(engine)]
+}

@@ -1,0 +1,417 @@
+//! A person's approval of deletions that `pruneGuard` holds: two ConfigMaps in the namespace of the state store at home.
+//!
+//! The engine writes the *record*: what it holds of a mapping. A person writes the *approval* of what the record shows, with
+//! `sync-engine approve`, and the engine only reads it: Kubernetes authenticates, authorizes and audits who approves. An
+//! approval names its record by the uid, and the engine deletes the record before it releases anything. So what was approved is
+//! released once, by one process, and whatever is held later has another record.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+use std::time::Duration;
+
+use hyper::body::Bytes;
+use k8s_openapi::jiff::Timestamp;
+use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
+use tokio::sync::{mpsc, watch};
+use tokio::time::sleep;
+
+use super::Event;
+use super::clock::Clock;
+use super::inventory::Inventories;
+use crate::health::{Condition, Health};
+use crate::multicluster::RequestError;
+use crate::multicluster::backoff::{Backoff, Jitter};
+use crate::multicluster::connection::Connection;
+use crate::multicluster::permit::{Lease, Permit};
+use crate::multicluster::shares::Work;
+use crate::object::hash::tuple_hash;
+use crate::object::marks::{self, HELD};
+use crate::object::metadata;
+
+/// How often an approval is looked for while something is held.
+const LOOK: Duration = Duration::from_secs(2);
+
+const RETRY: Backoff = Backoff { min: Duration::from_secs(1), max: Duration::from_secs(30) };
+
+/// The condition of approvals in readiness.
+const COMPONENT: &str = "approvals";
+
+/// Who writes approvals, in managedFields.
+const APPROVER: &str = "sync-engine/approve";
+
+const DIGEST_BYTES: usize = 10;
+
+/// What the engine holds of a mapping.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Held {
+    /// The document or its removal, as [`ruling_hash`](super::inventory::ruling_hash) has it.
+    pub document: String,
+    /// How many deletions, by the connection of the target.
+    pub deletions: BTreeMap<String, usize>,
+}
+
+impl Held {
+    /// On all targets.
+    pub fn total(&self) -> usize {
+        self.deletions.values().sum()
+    }
+
+    /// Whether nothing of it is beyond what was approved.
+    pub fn is_within(&self, approved: &Self) -> bool {
+        let is_approved =
+            |(target, held): (&String, &usize)| approved.deletions.get(target).is_some_and(|of| held <= of);
+        self.document == approved.document && self.deletions.iter().all(is_approved)
+    }
+}
+
+/// What is known of the deletions that a mapping's document asks for.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Deletions {
+    /// They are being counted, or another replica counts them.
+    Counting,
+    Held(Held),
+    /// Nothing is held back.
+    InForce,
+}
+
+/// What the engine wrote at home of a mapping.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Record {
+    pub mapping: String,
+    pub held: Held,
+    /// Since when.
+    pub since: Option<Timestamp>,
+    uid: String,
+    resource_version: String,
+}
+
+impl Record {
+    /// What a person approves.
+    pub fn digest(&self, engine: &str) -> String {
+        self.digest_of(engine, &self.held)
+    }
+
+    /// The ConfigMap that approves what the record shows. It goes with the record.
+    pub fn approval(&self, engine: &str, namespace: &str) -> Value {
+        let record = name(engine, &self.mapping, RECORD);
+        json!({
+            "apiVersion": "v1",
+            "kind": "ConfigMap",
+            "metadata": {
+                "name": name(engine, &self.mapping, APPROVAL),
+                "namespace": namespace,
+                "ownerReferences": [{"apiVersion": "v1", "kind": "ConfigMap", "name": record, "uid": self.uid}],
+            },
+            "data": {
+                "of": self.mapping,
+                "digest": self.digest(engine),
+                "approved": json!(self.held).to_string(),
+            },
+        })
+    }
+
+    fn digest_of(&self, engine: &str, held: &Held) -> String {
+        let deletions = json!(held.deletions).to_string();
+        tuple_hash([engine, &self.mapping, &self.uid, &held.document, &deletions], DIGEST_BYTES)
+    }
+
+    /// Of the ConfigMap that the engine wrote; `None`: it is no record.
+    pub fn read(config_map: &Value) -> Option<Self> {
+        let data = |field: &str| config_map["data"][field].as_str();
+        Some(Self {
+            mapping: data("of")?.to_owned(),
+            held: serde_json::from_str(data("held")?).ok()?,
+            since: data("since").and_then(|text| text.parse().ok()),
+            uid: metadata(config_map, "uid").to_owned(),
+            resource_version: metadata(config_map, "resourceVersion").to_owned(),
+        })
+    }
+}
+
+/// What the two ConfigMaps' names end with.
+const RECORD: &str = "held";
+const APPROVAL: &str = "approval";
+
+fn name(engine: &str, mapping: &str, what: &str) -> String {
+    format!("{engine}.{mapping}.{what}")
+}
+
+/// What a person wrote.
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct Approval {
+    digest: String,
+    held: Held,
+}
+
+/// Records and approvals of one engine, at home.
+#[derive(Debug, Clone)]
+pub struct Approvals(Inventories);
+
+impl Approvals {
+    pub fn new(store: Inventories) -> Self {
+        Self(store)
+    }
+
+    /// Of each mapping that holds deletions.
+    ///
+    /// # Errors
+    /// The request's.
+    pub async fn records(&self) -> Result<Vec<Record>, RequestError> {
+        let found = self.0.config_maps(&format!("{HELD}={}", self.0.engine)).await?;
+        Ok(found.iter().filter_map(Record::read).collect())
+    }
+
+    async fn record(&self, mapping: &str) -> Result<Option<Record>, RequestError> {
+        Ok(self.0.config_map(&self.name(mapping, RECORD)).await?.as_ref().and_then(Record::read))
+    }
+
+    /// Writes what is held, over the record that is known.
+    async fn write(
+        &self,
+        mapping: &str,
+        held: &Held,
+        known: Option<&Record>,
+        now: Timestamp,
+    ) -> Result<Record, RequestError> {
+        let since = known.and_then(|record| record.since).unwrap_or(now);
+        let body = json!({
+            "apiVersion": "v1",
+            "kind": "ConfigMap",
+            "metadata": {
+                "name": self.name(mapping, RECORD),
+                "namespace": self.0.namespace,
+                "labels": {HELD: self.0.engine, marks::MANAGED_BY: marks::MANAGER},
+                // Where nothing was read, only a create: no object has the version 1.
+                "resourceVersion": known.map_or("1", |record| &record.resource_version),
+            },
+            "data": {"of": mapping, "held": json!(held).to_string(), "since": since.to_string()},
+        });
+        self.0.ensure_namespace().await?;
+        let name = self.name(mapping, RECORD);
+        let stored = self.0.apply_config_map(&name, marks::MANAGER, Bytes::from(body.to_string())).await?;
+        Record::read(&stored).ok_or_else(|| self.0.unreadable("what was stored is no record of what is held"))
+    }
+
+    /// Deletes exactly this record.
+    async fn remove(&self, record: &Record) -> Result<(), RequestError> {
+        self.0.delete_config_map(&self.name(&record.mapping, RECORD), &record.uid, &record.resource_version).await
+    }
+
+    async fn approval(&self, mapping: &str) -> Result<Option<Approval>, RequestError> {
+        let found = self.0.config_map(&self.name(mapping, APPROVAL)).await?;
+        Ok(found.and_then(|config_map| {
+            let data = |field: &str| config_map["data"][field].as_str();
+            let held = serde_json::from_str(data("approved")?).ok()?;
+            Some(Approval { digest: data("digest")?.to_owned(), held })
+        }))
+    }
+
+    /// A person approves what a record shows.
+    ///
+    /// # Errors
+    /// The request's.
+    pub async fn approve(&self, record: &Record) -> Result<(), RequestError> {
+        let body = Bytes::from(record.approval(&self.0.engine, &self.0.namespace).to_string());
+        let name = name(&self.0.engine, &record.mapping, APPROVAL);
+        self.0.apply_config_map(&name, APPROVER, body).await.map(drop)
+    }
+
+    fn name(&self, mapping: &str, what: &str) -> String {
+        name(&self.0.engine, mapping, what)
+    }
+}
+
+/// Keeps the records, and looks for approvals.
+pub(super) struct Attendant {
+    pub home: Arc<Connection>,
+    pub engine: String,
+    pub namespace: String,
+    pub clock: Clock,
+    pub lease: Lease,
+    pub health: Health,
+    /// What is known of each mapping.
+    pub deletions: watch::Receiver<BTreeMap<String, Deletions>>,
+    pub events: mpsc::Sender<Event>,
+}
+
+/// Mappings of which there is a record, as far as this process has seen since it leads.
+#[derive(Default)]
+struct Recorded {
+    mappings: BTreeSet<String>,
+    /// The number of the view in which they were listed.
+    view: Option<u64>,
+}
+
+impl Attendant {
+    /// Runs until it is dropped.
+    pub async fn run(mut self) {
+        let (mut recorded, mut failures) = (Recorded::default(), 0);
+        let mut jitter = Jitter::new(self.home.entropy());
+        let mut leadership = self.lease.changes();
+        loop {
+            leadership.mark_unchanged();
+            let deletions = self.deletions.borrow_and_update().clone();
+            let problems = self.attend(&deletions, &mut recorded).await;
+            let is_any_held = deletions.values().any(|one| matches!(one, Deletions::Held(_)));
+            failures = if problems.iter().any(Problem::is_failure) { failures + 1 } else { 0 };
+            let pause = match failures {
+                0 if is_any_held => LOOK,
+                0 => Duration::MAX,
+                _ => RETRY.delay(failures, &mut jitter),
+            };
+            self.report(&problems);
+            // Cancel-safe: values that count as unseen until they are taken, and a timer. The engine ends this task before
+            // it lets go of the other ends.
+            tokio::select! {
+                Ok(()) = self.deletions.changed() => {}
+                Ok(()) = leadership.changed() => {}
+                () = sleep(pause) => {}
+            }
+        }
+    }
+
+    fn report(&self, problems: &[Problem]) {
+        if problems.is_empty() {
+            return self.health.remove(COMPONENT);
+        }
+        let texts: Vec<String> = problems.iter().map(ToString::to_string).collect();
+        // The mapping itself is unready as long as its deletions are held.
+        self.health.set(COMPONENT, Condition::degraded(texts.join("; ")));
+    }
+
+    /// Brings the records up to date, and hands on what is approved.
+    async fn attend(&self, deletions: &BTreeMap<String, Deletions>, recorded: &mut Recorded) -> Vec<Problem> {
+        let view = self.lease.number();
+        if !self.lease.is_held() {
+            *recorded = Recorded::default();
+            return Vec::new();
+        }
+        if recorded.view != Some(view) {
+            match self.at_home(None).records().await {
+                Ok(records) => {
+                    let mappings = records.into_iter().map(|record| record.mapping).collect();
+                    *recorded = Recorded { mappings, view: Some(view) };
+                }
+                Err(error) => return vec![Problem::Unread(error)],
+            }
+        }
+        let mut problems = Vec::new();
+        for (mapping, known) in deletions {
+            let result = match known {
+                Deletions::Counting => Ok(()),
+                Deletions::InForce if recorded.mappings.contains(mapping) => self.end(mapping, recorded).await,
+                Deletions::InForce => Ok(()),
+                Deletions::Held(held) => self.hold(mapping, held, recorded).await,
+            };
+            problems.extend(result.err());
+        }
+        problems
+    }
+
+    /// Nothing is held any more.
+    async fn end(&self, mapping: &str, recorded: &mut Recorded) -> Result<(), Problem> {
+        let Some(approvals) = self.permitted(mapping) else { return Ok(()) };
+        if let Some(record) = approvals.record(mapping).await.map_err(Problem::Unread)? {
+            approvals.remove(&record).await.map_err(Problem::Unwritten)?;
+        }
+        recorded.mappings.remove(mapping);
+        Ok(())
+    }
+
+    async fn hold(&self, mapping: &str, held: &Held, recorded: &mut Recorded) -> Result<(), Problem> {
+        let Some(approvals) = self.permitted(mapping) else { return Ok(()) };
+        let known = approvals.record(mapping).await.map_err(Problem::Unread)?;
+        recorded.mappings.insert(mapping.to_owned());
+        let record = match known {
+            Some(record) if record.held == *held => record,
+            known => {
+                let written = approvals.write(mapping, held, known.as_ref(), self.clock.now()).await;
+                written.map_err(Problem::Unwritten)?
+            }
+        };
+        let Some(approval) = approvals.approval(mapping).await.map_err(Problem::Unread)? else { return Ok(()) };
+        let is_of_record = record.digest_of(&self.engine, &approval.held) == approval.digest;
+        if !is_of_record || !held.is_within(&approval.held) {
+            return Err(Problem::Outdated { mapping: mapping.to_owned(), digest: approval.digest });
+        }
+        // First: whoever looks for it later finds no record that the approval is of.
+        approvals.remove(&record).await.map_err(Problem::Unwritten)?;
+        recorded.mappings.remove(mapping);
+        let _ = self.events.send(Event::Approved(mapping.to_owned(), approval.held)).await;
+        Ok(())
+    }
+
+    /// `None`: another replica decides for the mapping.
+    fn permitted(&self, mapping: &str) -> Option<Approvals> {
+        self.lease.permit(Work::Mapping(mapping)).map(|permit| self.at_home(Some(permit)))
+    }
+
+    fn at_home(&self, permit: Option<Permit>) -> Approvals {
+        let endpoint = self.home.endpoint();
+        let endpoint = match permit {
+            Some(permit) => endpoint.permitted(permit),
+            None => endpoint,
+        };
+        Approvals(Inventories { endpoint, engine: self.engine.clone(), namespace: self.namespace.clone() })
+    }
+}
+
+/// Why something that is held cannot be approved now.
+#[derive(Debug, thiserror::Error)]
+enum Problem {
+    #[error("approvals cannot be read at home: {0}")]
+    Unread(RequestError),
+    #[error("what is held cannot be recorded at home: {0}")]
+    Unwritten(RequestError),
+    #[error(
+        "the approval {digest} of mapping {mapping} is of something else: the document changed, or more is held now. Look \
+         again with `sync-engine approve {mapping}`"
+    )]
+    Outdated { mapping: String, digest: String },
+}
+
+impl Problem {
+    fn is_failure(&self) -> bool {
+        !matches!(self, Self::Outdated { .. })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn held(document: &str, deletions: &[(&str, usize)]) -> Held {
+        let deletions = deletions.iter().map(|(target, number)| ((*target).to_owned(), *number)).collect();
+        Held { document: document.to_owned(), deletions }
+    }
+
+    fn record(uid: &str, held: Held) -> Record {
+        Record { mapping: "widgets".into(), held, since: None, uid: uid.into(), resource_version: "7".into() }
+    }
+
+    #[test]
+    fn an_approval_covers_no_more_than_what_was_shown() {
+        let approved = held("a", &[("east", 3), ("west", 4)]);
+        assert!(approved.is_within(&approved));
+        assert!(held("a", &[("east", 2)]).is_within(&approved), "less is held now");
+        assert!(!held("a", &[("east", 4), ("west", 3)]).is_within(&approved), "more on one target");
+        assert!(!held("a", &[("south", 1)]).is_within(&approved), "another target");
+        assert!(!held("b", &[("east", 1)]).is_within(&approved), "another document");
+    }
+
+    #[test]
+    fn an_approval_is_for_one_record_of_one_mapping_and_engine() {
+        let one = record("1", held("a", &[("east", 3)]));
+        let digest = one.digest("main");
+        assert_eq!(digest, record("1", held("a", &[("east", 3)])).digest("main"));
+        let others = [
+            record("2", one.held.clone()).digest("main"),
+            record("1", held("b", &[("east", 3)])).digest("main"),
+            record("1", held("a", &[("east", 4)])).digest("main"),
+            Record { mapping: "gadgets".into(), ..one.clone() }.digest("main"),
+            one.digest("other"),
+        ];
+        others.iter().for_each(|other| assert_ne!(*other, digest));
+    }
+}
