@@ -24,7 +24,7 @@ impl Engine {
             .arg("--mappings")
             .arg(mappings)
             .args(connections(folder)?)
-            .args(["--listen", "off", "--log-level", "warn"])
+            .args(["--probes", "off", "--console", "off", "--log-level", "warn"])
             .stdin(Stdio::null())
             .stdout(Stdio::null())
             .stderr(output)

@@ -136,8 +136,8 @@ pub struct RunArguments {
     #[command(flatten)]
     pub connections: Connections,
 
-    /// Folder of schemas (APIResourceSchemas, CustomResourceDefinitions) to check mappings against. Default: the folder
-    /// `schemas` beside the folder of mappings.
+    /// Folder of schemas (APIResourceSchemas, CustomResourceDefinitions). Default: the folders `schemas` beside the folders of
+    /// mappings.
     #[arg(long, value_name = "DIR", env = "SYNC_ENGINE_SCHEMAS")]
     pub schemas: Option<PathBuf>,
 

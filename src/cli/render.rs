@@ -69,7 +69,7 @@ pub struct RenderArguments {
     #[arg(long)]
     pub provenance: bool,
 
-    /// Render again at each change, until interrupted.
+    /// Do it again at each change, until interrupted.
     #[arg(short, long)]
     pub watch: bool,
 

@@ -51,7 +51,7 @@ pub struct TestArguments {
     #[arg(short, long, value_parser = Format::without_places(), default_value = "text")]
     pub output: Format,
 
-    /// Run again at each change, until interrupted.
+    /// Do it again at each change, until interrupted.
     #[arg(short, long, conflicts_with = "update")]
     pub watch: bool,
 }

@@ -47,7 +47,7 @@ pub struct ValidateArguments {
     #[arg(short, long, value_enum, default_value = "text")]
     pub output: Format,
 
-    /// Validate again at each change, until interrupted.
+    /// Do it again at each change, until interrupted.
     #[arg(short, long)]
     pub watch: bool,
 }

@@ -1,6 +1,6 @@
 //! What must hold, judged by the world's own records: who asked for what, and who made which object.
 //!
-//! It shares no code with the engine's planner. The invariants are numbered as in `docs/simulation.md`.
+//! It shares no code with the engine's planner. The invariants are numbered as in `docs/internals/simulation.md`.
 
 mod copies;
 mod deletions;

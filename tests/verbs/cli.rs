@@ -149,8 +149,8 @@ fn help_is_for_strangers() {
               [env: SYNC_ENGINE_ALLOW_KIND=]
 
           --schemas <DIR>
-              Folder of schemas (APIResourceSchemas, CustomResourceDefinitions) to check mappings
-              against. Default: the folder `schemas` beside the folder of mappings
+              Folder of schemas (APIResourceSchemas, CustomResourceDefinitions). Default: the folders
+              `schemas` beside the folders of mappings
               
               [env: SYNC_ENGINE_SCHEMAS=]
 

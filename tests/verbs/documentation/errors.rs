@@ -2,7 +2,7 @@
 
 use std::fmt::Write;
 
-use sync_engine::mapping::diagnostic::{CODES, Code};
+use sync_engine::mapping::diagnostic::{CODES, Code, Severity};
 
 use super::generated::notice;
 
@@ -23,17 +23,17 @@ const PHASES: [(&str, &str); 9] = [
 pub fn page() -> String {
     let mut page = notice("crates/mapping/src/diagnostic/codes");
     page.push_str(
-        "\n# Error codes\n\nThese are the codes of `sync-engine validate` and of the engine. Codes are stable: a code that is no longer \
-         used is never used again. Every check runs on every document. A document with an error does not run; if it ran \
-         before, its last good version keeps running. A document with warnings runs.\n\n`sync-engine explain CODE` prints an \
-         example of each code and how to correct it.\n",
+        "\n# Error codes\n\nThese are the codes of `sync-engine validate` and of the engine. They are stable. A document with an error does not run; if it \
+         ran before, its last good version keeps running. A warning does not keep a document from running.\n\n`sync-engine explain CODE` \
+         prints an example of each code and how to correct it.\n",
     );
     for (prefix, title) in PHASES {
         let codes: Vec<_> = CODES.iter().filter(|code| code.code.starts_with(prefix)).collect();
         assert!(!codes.is_empty(), "{prefix} has codes");
         let _ = writeln!(page, "\n## {title}");
         for Code { code, title, severity, explanation, .. } in codes {
-            let _ = write!(page, "\n### {code}\n\n**{title}** ({severity}). {explanation}\n");
+            let severity = if *severity == Severity::Error { "" } else { " (warning)" };
+            let _ = write!(page, "\n### {code}\n\n**{title}**{severity}. {explanation}\n");
         }
     }
     page

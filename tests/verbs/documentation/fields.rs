@@ -13,11 +13,11 @@ use super::read;
 const INTRODUCTION: &str = "
 # Every field
 
-What a document can say, field by field; [language.md](language.md) tells what it means. `schemas/sync-engine.dev_v1alpha1.json` is
-the same for editors. An unknown field is an error ([SE0101](errors.md#se0101)), and so is a value of another type
-([SE0102](errors.md#se0102)).
+[The language](language.md) says what the fields mean. Editors read `schemas/sync-engine.dev_v1alpha1.json`. An unknown field
+([SE0101](errors.md#se0101)) and a value of another type ([SE0102](errors.md#se0102)) are errors.
 
-*template*: any YAML, with expressions in it. *expression*: one `${{ … }}`, or a plain value.
+*template*: any YAML, with expressions in it. *expression*: one `${{ … }}`, or a plain value. *word*: one of those that the text
+explains.
 ";
 
 /// What a free place of a document takes, where it is not a template.
@@ -52,15 +52,14 @@ pub fn page() -> String {
 const TOY_OPERATORS: &str = "
 # Toy operators
 
-The [sandbox](sandbox.md) has no real operators. A `ToyOperator` document says what an operator would write into the objects of a resource, and when. The
-sandbox looks for such documents in `examples` beside the mappings and takes those of `--operator`; the engine ignores them. This one stands in for the
-operator of MongoDB:
+The [sandbox](sandbox.md) has no real operators. A `ToyOperator` document says what an operator would write into the objects of a
+resource, and when. The engine ignores such documents. This one stands in for an object store:
 
 ";
 
 /// The page of the documents that play operators.
 pub fn toy_operators() -> String {
-    let example = read("examples/mongodb/operator.yaml");
+    let example = read("examples/bucket/examples/operator.yaml");
     let page = notice("src/story/toy_operator.rs") + TOY_OPERATORS + &format!("```yaml\n{example}```\n");
     let definitions = toy_operator::json_schema()["definitions"].clone();
     let mut writer = Writer { definitions, page, titles: BTreeMap::new(), waiting: Vec::new() };
@@ -73,9 +72,10 @@ fn not_yet() -> String {
     let mut section = "
 ## What does not run yet
 
-These are read and checked, and refused in plain words ([SE0190](errors.md#se0190)), so that no wish is silently ignored:
+These are checked, and refused with [SE0190](errors.md#se0190):
 
-".to_owned();
+"
+    .to_owned();
     let snapshot = read("tests/ui/documents/not_yet.yaml.snap");
     let refused =
         snapshot.lines().filter_map(|line| line.strip_prefix("error[SE0190]: ")?.strip_suffix(" is not supported yet"));
@@ -99,19 +99,19 @@ impl Writer {
     }
 
     fn section(&mut self, kind: &str, section: &Section) {
-        let _ = write!(
-            self.page,
-            "\n### {}\n\n{}\n",
-            section.title,
-            text(&self.definitions[&section.definition]["description"])
-        );
+        let _ = write!(self.page, "\n### {}\n", section.title);
+        // One plain sentence says no more than the field of the map does.
+        let description = text(&self.definitions[&section.definition]["description"]);
+        if [": ", ". ", "("].iter().any(|more| description.contains(more)) {
+            let _ = write!(self.page, "\n{description}\n");
+        }
         let path = section.title.split(' ').nth(1).unwrap_or_default().to_owned();
         self.table(&section.definition, kind, &path);
     }
 
     fn table(&mut self, definition: &str, kind: &str, path: &str) {
         let schema = self.definitions[definition].clone();
-        self.page.push_str("\n| field | value | |\n|---|---|---|\n");
+        self.page.push('\n');
         let required: Vec<&str> =
             schema["required"].as_array().into_iter().flatten().filter_map(Value::as_str).collect();
         let is_required = |(name, _): &(String, Value)| required.contains(&name.as_str());
@@ -119,9 +119,19 @@ impl Writer {
         for (name, field) in must.into_iter().chain(may) {
             let below = if path.is_empty() { name.clone() } else { format!("{path}.{name}") };
             let value = self.value(&name, &field, kind, &below);
-            let must = if required.contains(&name.as_str()) { " **required**" } else { "" };
-            let description = Some(self.description(&field)).filter(|description| *description != value);
-            let _ = writeln!(self.page, "| `{name}`{must} | {value} | {} |", description.unwrap_or_default());
+            let must = if required.contains(&name.as_str()) { ", **required**" } else { "" };
+            let description = self.description(&field).replace(&format!(": {value}."), ".");
+            let description = match description.strip_prefix(&value) {
+                Some("") => "",
+                Some(rest) if rest.starts_with('.') => rest[1..].trim_start(),
+                _ => &description,
+            };
+            let words = value.split('`').skip(1).step_by(2);
+            let explained =
+                value.starts_with('`') && words.clone().all(|word| description.contains(&format!("`{word}`: ")));
+            let value = if explained { "*word*" } else { &value };
+            let colon = if description.is_empty() { "" } else { ": " };
+            let _ = writeln!(self.page, "* `{name}` ({value}{must}){colon}{description}");
         }
     }
 
@@ -198,7 +208,7 @@ impl Writer {
         if let Some(default) = field.get("default").and_then(Value::as_str) {
             let _ = write!(description, " Default: `{default}`.");
         }
-        description.trim().replace('|', "\\|")
+        description.trim().to_owned()
     }
 }
 

@@ -1,7 +1,6 @@
-//! The page for operators names series that exist, and the rights that are computed.
+//! The page for operators names series that exist.
 
-use super::{read, root};
-use crate::program;
+use super::read;
 
 const PAGE: &str = "docs/operations.md";
 
@@ -15,14 +14,4 @@ fn alerts_name_series_that_exist() {
     assert!(named.len() > 4, "{named:?}");
     let unknown: Vec<_> = named.iter().filter(|name| !reference.contains(&format!("| `{name}"))).collect();
     assert!(unknown.is_empty(), "{unknown:?}");
-}
-
-#[test]
-fn the_rights_on_the_page_are_those_that_are_computed() {
-    let page = read(PAGE);
-    let (_, rest) = page.split_once("-o table\n```\n\n```text\n").expect("the table");
-    let output = program::output(root(), &["rbac", "mappings", "-o", "table"]);
-    let computed = String::from_utf8_lossy(&output.stdout).into_owned();
-    let lines = |text: &str| text.lines().map(|line| line.trim_end().to_owned()).collect::<Vec<_>>();
-    assert_eq!(lines(rest.split("```").next().expect("its end")), lines(&computed));
 }

@@ -19,19 +19,20 @@ pub fn page() -> String {
 }
 
 fn table() -> String {
-    let names = Root::ALL.map(|root| format!("`{}`", root.name()));
-    let mut table = format!("| place | {} |\n|---|{}\n", names.join(" | "), "---|".repeat(names.len()));
+    let mut table = "| place | reads |\n|---|---|\n".to_owned();
     for (place, roots) in RootSet::PLACES {
-        let cells = Root::ALL.map(|root| cell(roots, root));
-        writeln!(table, "| {place} | {} |", cells.join(" | ")).expect("a text takes everything");
+        let names: Vec<_> = Root::ALL.into_iter().flat_map(|root| readable(roots, root)).collect();
+        writeln!(table, "| {place} | {} |", names.join(", ")).expect("a text takes everything");
     }
     table
 }
 
-fn cell(roots: RootSet, root: Root) -> String {
+/// A name with the fields of it that can be read, where not all can.
+fn readable(roots: RootSet, root: Root) -> Vec<String> {
+    let name = root.name();
     match roots.readable(root) {
-        None => "–".to_owned(),
-        Some([]) => "yes".to_owned(),
-        Some(fields) => fields.iter().map(|field| format!("`{field}`")).collect::<Vec<_>>().join(", "),
+        None => Vec::new(),
+        Some([]) => vec![format!("`{name}`")],
+        Some(fields) => fields.iter().map(|field| format!("`{name}.{field}`")).collect(),
     }
 }

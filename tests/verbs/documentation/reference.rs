@@ -17,7 +17,7 @@ use super::read;
 /// The content of `docs/reference.md`.
 pub fn page() -> String {
     let mut page = notice("the metrics, reasons, marks and limits in the code");
-    page.push_str("# Reference\n\nFlags are on the page [Command line](cli.md), fields of documents on [Every field](fields.md).\n");
+    page.push_str("# Reference\n");
     let mut section = |title: &str, text: &str, head: &str, rows: Vec<String>| {
         let columns = "|---".repeat(head.matches('|').count() - 1);
         write!(page, "\n## {title}\n\n{text}\n\n{head}\n{columns}|\n{}\n", rows.join("\n")).expect("a text");

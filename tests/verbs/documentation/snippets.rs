@@ -9,7 +9,7 @@ use crate::program;
 const PAGES: [(&str, usize); 5] = [
     ("README.md", 1),
     ("docs/language.md", 4),
-    ("docs/from-a-controller.md", 4),
+    ("docs/from-a-controller.md", 1),
     ("docs/providers.md", 8),
     ("docs/patterns.md", 5),
 ];
