@@ -3,6 +3,7 @@
 use clap::Args;
 
 use super::arguments::{ConnectionArguments, Connections, EngineArguments, Format};
+use super::terminal::count;
 use super::{Exit, Misconfigured, ask, terminal};
 use crate::catalog::Catalog;
 use crate::engine::approval::{Approvals, Record};
@@ -85,7 +86,7 @@ pub(super) fn approve(arguments: &ApproveArguments) -> anyhow::Result<Exit> {
             approvals.approve(record).await.map_err(|error| {
                 Misconfigured(format!("the approval of mapping {} cannot be written: {error}", record.mapping))
             })?;
-            eprintln!("approved: {} deletions of mapping {}", record.held.total(), record.mapping);
+            eprintln!("approved: {} of mapping {}", count(record.held.total(), "deletion"), record.mapping);
         }
         Ok(Exit::Success)
     })
@@ -98,9 +99,9 @@ fn since(record: &Record) -> String {
 fn for_people(record: &Record, engine: &str) -> String {
     let targets = record.held.deletions.iter().map(|(target, number)| format!("  {target}: {number}\n"));
     format!(
-        "mapping {} holds {} deletions since {}\n{}  digest {}\n",
+        "mapping {} holds {} since {}\n{}  digest {}\n",
         record.mapping,
-        record.held.total(),
+        count(record.held.total(), "deletion"),
         since(record),
         targets.collect::<String>(),
         record.digest(engine),

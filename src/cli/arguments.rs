@@ -23,6 +23,7 @@ use super::render::{self, RenderArguments};
 use super::retarget::{self, RetargetArguments};
 use super::sandbox::{self, SandboxArguments};
 use super::schema::SchemaVerb;
+use super::status::{self, StatusArguments};
 use super::test::{self, TestArguments};
 use super::validate::{self, ValidateArguments};
 use crate::mapping::Selector;
@@ -89,6 +90,9 @@ pub enum Verb {
     /// Dry run: show what a change of mappings changes, or what the engine would change on live clusters now.
     #[command(after_help = diff::AFTER_HELP)]
     Diff(DiffArguments),
+    /// Show what a running engine syncs, what is not in sync and why, and what to do.
+    #[command(after_help = status::AFTER_HELP)]
+    Status(StatusArguments),
     /// Show the deletions of a changed or removed mapping that the engine holds, and approve them.
     #[command(after_help = approve::AFTER_HELP)]
     Approve(ApproveArguments),

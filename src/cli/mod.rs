@@ -24,6 +24,7 @@ pub mod sandbox;
 pub mod schema;
 mod signals;
 mod sources;
+pub mod status;
 mod terminal;
 pub mod test;
 pub mod validate;
@@ -81,6 +82,7 @@ pub fn execute(verb: Verb, custom_providers: CustomProviders) -> Exit {
         Verb::Sandbox(arguments) => play_sandbox(arguments),
         Verb::Init(arguments) => init::init(&arguments),
         Verb::Diff(arguments) => diff::diff(&arguments),
+        Verb::Status(arguments) => status::status(&arguments),
         Verb::Approve(arguments) => approve::approve(&arguments),
         Verb::Orphans(arguments) => orphans::orphans(&arguments),
         Verb::Retarget(arguments) => retarget::retarget(&arguments),

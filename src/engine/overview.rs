@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::Engine;
-use super::pipeline::Pipeline;
+use super::pipeline::{Pipeline, Unsettled};
 use super::target::Target;
 use crate::catalog::{Entry, Standing};
 use crate::mapping::SourceClusters;
@@ -14,8 +14,9 @@ use crate::multicluster::registry::Cluster;
 use crate::multicluster::shares::Work;
 use crate::object::Key;
 use crate::plan::{Cause, Phase};
+use crate::server::api;
 use crate::server::metrics::{NotSynced, ObjectSide, TABLES};
-use crate::server::status::{MappingOverview, Overview, ProviderOverview, TargetOverview};
+use crate::server::status::{MappingOverview, Overview, ProviderOverview, ReasonOverview, TargetOverview};
 
 /// Publishes what runs.
 pub fn publish(engine: &Engine) {
@@ -36,7 +37,7 @@ pub fn publish(engine: &Engine) {
         metrics.set_objects(&overview.name, ObjectSide::Target, overview.objects);
         metrics.set_tables(&overview.name, tables(engine, &overview.name));
         metrics.set_not_synced(&overview.name, &reasons(&running));
-        metrics.set_held(&overview.name, held(engine, &overview.name));
+        metrics.set_held(&overview.name, overview.held);
     }
     metrics.set_conditions(&engine.shared.instruments.health);
     for (name, connection) in &engine.settings.connections {
@@ -53,6 +54,7 @@ pub fn publish(engine: &Engine) {
     let targets: Vec<TargetOverview> = engine.targets.values().map(|target| target_overview(target)).collect();
     let known = targets.iter().filter(|target| !target.identity.is_empty());
     metrics.set_targets(known.map(|target| (target.name.as_str(), target.identity.as_str())));
+    engine.shared.instruments.status.ask(engine.running().map(|pipeline| pipeline.clone() as _).collect());
     engine.shared.instruments.status.publish(Overview {
         engine_id: engine.settings.engine.clone(),
         mappings,
@@ -113,6 +115,33 @@ fn mapping(engine: &Engine, entry: &Entry) -> MappingOverview {
         objects: running.iter().map(objects).sum(),
         queued: running.iter().map(|one| one.queue.depth().ready).sum(),
         orphans: orphans(engine, &entry.mapping.name),
+        held: held(engine, &entry.mapping.name),
+        not_synced: reasons(&running).into_iter().map(reason).collect(),
+    }
+}
+
+fn reason((cause, of): (Cause, NotSynced)) -> ReasonOverview {
+    ReasonOverview { reason: cause.as_str().to_owned(), sources: of.sources, seconds: of.oldest.as_secs() }
+}
+
+impl api::NotSynced for Pipeline {
+    fn mapping(&self) -> &str {
+        self.writer.mapping()
+    }
+
+    fn sources(&self) -> Vec<api::Source> {
+        let target = self.generation().target.name.clone();
+        let source = |(key, how): (Key, Unsettled)| api::Source {
+            mapping: self.writer.mapping().to_owned(),
+            cluster: key.cluster.to_string(),
+            namespace: key.namespace.to_string(),
+            name: key.name.to_string(),
+            target: target.clone(),
+            reason: how.cause.unwrap_or(Cause::RequestFailed).as_str().to_owned(),
+            message: how.why,
+            seconds: how.since.elapsed().as_secs(),
+        };
+        self.unsettled().into_iter().map(source).collect()
     }
 }
 

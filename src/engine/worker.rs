@@ -517,8 +517,16 @@ fn finish(pipeline: &Pipeline, generation: &Generation, key: &Key, ended: Ended)
         }
         Ended::Elsewhere { .. } => {
             let why = "another replica serves it, and is not done with it".to_owned();
-            pipeline
-                .settled(key, Some(Unsettled { cause: Some(Cause::Waiting), orphans: false, why, of_target: None, since: Instant::now() }));
+            pipeline.settled(
+                key,
+                Some(Unsettled {
+                    cause: Some(Cause::Waiting),
+                    orphans: false,
+                    why,
+                    of_target: None,
+                    since: Instant::now(),
+                }),
+            );
             Finish::Done
         }
         Ended::Waiting(reasons) if reasons == Reasons::default() => Finish::Done,
@@ -554,7 +562,8 @@ fn report(pipeline: &Pipeline, key: &Key, reasons: &Reasons) {
     let cause = reasons.cause();
     let orphans = reasons.0.iter().any(|reason| reason.cause == Cause::Orphaned);
     let of_target = reasons.of_target();
-    let news = pipeline.settled(key, Some(Unsettled { cause, orphans, why: reasons.to_string(), of_target, since: Instant::now() }));
+    let news = pipeline
+        .settled(key, Some(Unsettled { cause, orphans, why: reasons.to_string(), of_target, since: Instant::now() }));
     if news {
         pipeline.tell_others(key);
     }
@@ -567,7 +576,10 @@ fn report(pipeline: &Pipeline, key: &Key, reasons: &Reasons) {
 }
 
 fn warn_once(pipeline: &Pipeline, key: &Key, orphans: bool, why: String) {
-    if pipeline.settled(key, Some(Unsettled { cause: None, orphans, why: why.clone(), of_target: None, since: Instant::now() })) {
+    if pipeline.settled(
+        key,
+        Some(Unsettled { cause: None, orphans, why: why.clone(), of_target: None, since: Instant::now() }),
+    ) {
         warn!("{why}");
     }
 }

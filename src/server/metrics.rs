@@ -499,7 +499,9 @@ mod tests {
     /// The engine's own series, without the process's, whose values are the machine's.
     fn series(metrics: &Metrics) -> Vec<String> {
         let text = metrics.encode(Format::OpenMetrics).expect("writing into a String");
-        let is_unset = |line: &str| line.starts_with("sync_engine_sources_not_synced") && (line.ends_with(" 0") || line.ends_with(" 0.0"));
+        let is_unset = |line: &str| {
+            line.starts_with("sync_engine_sources_not_synced") && (line.ends_with(" 0") || line.ends_with(" 0.0"))
+        };
         let own = |line: &&str| line.starts_with("sync_engine_") && !line.contains("_bucket{") && !is_unset(line);
         text.lines().filter(own).map(str::to_owned).collect()
     }

@@ -8,6 +8,7 @@
 //! Both answer from shared handles ([`Instruments`]) and hold no state of their own.
 
 mod access;
+pub mod api;
 mod listener;
 pub mod metrics;
 pub(crate) mod process;
@@ -51,6 +52,8 @@ pub fn console(instruments: Instruments, reload: ReloadHandle, hosts: Hosts) -> 
         .route("/", get(status_page))
         .route("/readyz", get(readiness_with_reasons))
         .route("/-/reload", post(reload_mappings))
+        .route("/api/v1/status", get(api::status))
+        .route("/api/v1/sources", get(api::sources))
         .with_state(Shared { instruments, reload })
         .layer(middleware::from_fn_with_state(hosts, access::check))
 }

@@ -4,14 +4,23 @@ use std::fmt::Write as _;
 use std::sync::Arc;
 
 use arc_swap::ArcSwap;
+use serde::{Deserialize, Serialize};
 
+use super::api::NotSynced;
 use crate::health::{self, Standing};
 use crate::table;
 
 /// Where the engine puts its latest [`Overview`]. Cloning gives another handle to the same place.
-#[derive(Debug, Clone, Default)]
+#[derive(Clone, Default)]
 pub struct StatusPage {
     latest: Arc<ArcSwap<Overview>>,
+    not_synced: Arc<ArcSwap<Vec<Arc<dyn NotSynced>>>>,
+}
+
+impl std::fmt::Debug for StatusPage {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("StatusPage").field("latest", &self.latest).finish_non_exhaustive()
+    }
 }
 
 /// The engine at a glance. Names and counts only: a page without a password must not show a consumer's data.
@@ -26,7 +35,8 @@ pub struct Overview {
 }
 
 /// One mapping that the engine knows.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
 pub struct MappingOverview {
     pub name: String,
     /// The file it came from; `inventory` for one that is known from a target only.
@@ -38,10 +48,24 @@ pub struct MappingOverview {
     pub objects: usize,
     pub queued: usize,
     pub orphans: usize,
+    /// Deletions that wait for a person's approval.
+    pub held: usize,
+    /// The worst reason of each source that is not in sync.
+    pub not_synced: Vec<ReasonOverview>,
+}
+
+/// The sources of a mapping that are not in sync for one reason.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ReasonOverview {
+    /// As the condition `Synced` has it.
+    pub reason: String,
+    pub sources: usize,
+    /// For how long the first of them has not been.
+    pub seconds: u64,
 }
 
 /// One target.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TargetOverview {
     pub name: String,
     /// As ownership annotations show it; empty before it is confirmed.
@@ -49,7 +73,7 @@ pub struct TargetOverview {
 }
 
 /// One provider of source clusters.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ProviderOverview {
     pub name: String,
     pub clusters: usize,
@@ -64,6 +88,15 @@ impl StatusPage {
     /// Shows this overview from now on.
     pub fn publish(&self, overview: Overview) {
         self.latest.store(Arc::new(overview));
+    }
+
+    /// Asks them from now on which sources are not in sync.
+    pub fn ask(&self, who: Vec<Arc<dyn NotSynced>>) {
+        self.not_synced.store(Arc::new(who));
+    }
+
+    pub(super) fn not_synced(&self) -> Arc<Vec<Arc<dyn NotSynced>>> {
+        self.not_synced.load_full()
     }
 
     pub fn latest(&self) -> Arc<Overview> {
@@ -142,6 +175,8 @@ mod tests {
                 objects: 8,
                 queued: 0,
                 orphans: 0,
+                held: 0,
+                not_synced: Vec::new(),
             }],
             providers: vec![ProviderOverview {
                 name: "kcp".to_owned(),

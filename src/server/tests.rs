@@ -1,5 +1,7 @@
 //! The routes, asked as any client asks.
 
+use std::sync::Arc;
+
 use crate::health::Condition;
 use axum::body::Body;
 use axum::http::Request;
@@ -125,6 +127,43 @@ async fn metrics_are_in_the_format_that_is_asked_for() {
     let request = Request::get("/metrics").header("accept", "application/openmetrics-text; version=1.0.0");
     let open = send(probes(shared.instruments.clone()), request.body(Body::empty()).expect("a request")).await;
     assert!(open.body.ends_with("# EOF\n"), "{}", open.body);
+}
+
+struct Unsettled(&'static str);
+
+impl api::NotSynced for Unsettled {
+    fn mapping(&self) -> &str {
+        self.0
+    }
+
+    fn sources(&self) -> Vec<api::Source> {
+        let source = |(name, reason): (&str, &str)| api::Source {
+            mapping: self.0.to_owned(),
+            cluster: "c".to_owned(),
+            namespace: "n".to_owned(),
+            name: name.to_owned(),
+            target: "target".to_owned(),
+            reason: reason.to_owned(),
+            message: "why".to_owned(),
+            seconds: 5,
+        };
+        [("a", "Conflict"), ("b", "Refused")].into_iter().map(source).collect()
+    }
+}
+
+#[tokio::test]
+async fn programs_ask_for_the_status_and_for_sources_that_are_not_in_sync() {
+    let shared = shared();
+    shared.instruments.status.publish(Overview { engine_id: "main".to_owned(), ..Overview::default() });
+    shared.instruments.status.ask(vec![Arc::new(Unsettled("one")), Arc::new(Unsettled("two"))]);
+    shared.instruments.health.set("connection target", Condition::waiting("refused"));
+    let status: api::Status = serde_json::from_str(&ask(&shared, "GET", "/api/v1/status").await.body).expect("JSON");
+    assert_eq!((status.engine.as_str(), status.conditions[0].level.as_str()), ("main", "waiting"));
+    let page = ask(&shared, "GET", "/api/v1/sources?mapping=two&reason=Refused").await;
+    let page: api::Page = serde_json::from_str(&page.body).expect("JSON");
+    let found: Vec<_> = page.items.iter().map(|source| (source.mapping.as_str(), source.name.as_str())).collect();
+    assert_eq!((found, page.next), (vec![("two", "b")], None));
+    assert_eq!(ask(&shared, "GET", "/api/v1/sources?reasons=Refused").await.code, 400);
 }
 
 #[tokio::test]

@@ -70,6 +70,7 @@ impl Launch {
             .args(["--console", &format!("127.0.0.1:{console}")]);
         Engine {
             connections: self.of_verbs(),
+            port: console,
             environment: self.environment.clone(),
             process: Process::spawn("sync-engine", &mut command, &log),
             probes: Rest::plain(probes),
@@ -90,6 +91,8 @@ pub struct Engine {
     process: Process,
     /// The flags and the environment by which verbs reach the same clusters.
     connections: Vec<String>,
+    /// Of the console.
+    port: u16,
     environment: Vec<(String, String)>,
     /// For the kubelet and Prometheus.
     probes: Rest,
@@ -146,6 +149,15 @@ impl Engine {
     pub async fn reload(&self) -> Answer {
         let answer = self.console.call(Method::POST, "/-/reload", "text/plain", Vec::new()).await;
         answer.expect("an answer to the reload")
+    }
+
+    /// What `sync-engine status` prints.
+    pub fn status(&self, arguments: &[&str]) -> String {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_sync-engine"));
+        command.env_clear().args(["status", "--console", &format!("127.0.0.1:{}", self.port)]).args(arguments);
+        let output = command.output().expect("the program");
+        let [out, error] = [output.stdout, output.stderr].map(|text| String::from_utf8_lossy(&text).into_owned());
+        out + &error
     }
 
     /// Approves the deletions of a mapping, once some are held, as a person does it.

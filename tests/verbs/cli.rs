@@ -85,6 +85,9 @@ fn help_is_for_strangers() {
                       CustomResourceDefinition
       diff            Dry run: show what a change of mappings changes, or what the engine would change
                       on live clusters now
+      status          Show what a running engine syncs, what is not in sync and why, and what to do
+      approve         Show the deletions of a changed or removed mapping that the engine holds, and
+                      approve them
       orphans         List orphaned objects on targets, and delete or release those that you select
       retarget        Move sources to the target that the connection leads to now
       abandon-target  Release the sources of a lost target. Deletes nothing

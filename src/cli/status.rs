@@ -1,0 +1,252 @@
+//! `sync-engine status`: what a running engine says of itself, read from its console.
+
+use std::net::SocketAddr;
+use std::time::Duration;
+
+use anyhow::{Context, bail};
+use clap::Args;
+use http::Request;
+use http::header::HOST;
+use http_body_util::{BodyExt, Empty, Limited};
+use hyper::body::Bytes;
+use hyper_util::rt::TokioIo;
+use serde::de::DeserializeOwned;
+use serde_json::json;
+use tokio::net::TcpStream;
+use tokio::time::timeout;
+
+use super::arguments::Format;
+use super::options::Listen;
+use super::terminal::count;
+use super::{Exit, Misconfigured, ask, terminal};
+use crate::server::api::{Filter, Page, Source, Status, Wrong};
+use crate::server::status::{MappingOverview, ReasonOverview};
+use crate::table;
+
+pub(super) const AFTER_HELP: &str = "\
+For example: sync-engine status
+             sync-engine status --reason Conflict
+             kubectl exec deploy/sync-engine -- /sync-engine status
+
+Without --reason or --mapping, the verb shows the mappings, and what is to be done about what is wrong. With one of them, it lists \
+the sources that are not in sync.
+
+Exit codes: 0 everything is in sync; 1 something is not; 2 usage error; 3 no engine answers.";
+
+/// Flags of `status`.
+#[derive(Debug, Clone, Args)]
+pub struct StatusArguments {
+    /// Address of the engine's console.
+    #[arg(long, value_name = "ADDR", env = "SYNC_ENGINE_CONSOLE", default_value = "127.0.0.1:8080")]
+    pub console: Listen,
+
+    /// List the sources of this mapping that are not in sync.
+    #[arg(long, value_name = "MAPPING")]
+    pub mapping: Option<String>,
+
+    /// List the sources that are not in sync for this reason, such as `Conflict`.
+    #[arg(long, value_name = "REASON")]
+    pub reason: Option<String>,
+
+    /// Output format.
+    #[arg(short, long, value_parser = Format::without_places(), default_value = "text")]
+    pub output: Format,
+}
+
+pub(super) fn status(arguments: &StatusArguments) -> anyhow::Result<Exit> {
+    let Listen::At(address) = arguments.console else {
+        return Err(Misconfigured("the console is off; name its address with `--console ADDR`".to_owned()).into());
+    };
+    let unanswered = |error: anyhow::Error| {
+        let help = "is an engine running there? `kubectl exec` or `kubectl port-forward` reaches one in a Pod";
+        Misconfigured(format!("no engine answers at {address}: {error:#}; {help}"))
+    };
+    if arguments.mapping.is_some() || arguments.reason.is_some() {
+        let sources = ask(async { Ok(sources(address, arguments).await) })?.map_err(unanswered)?;
+        let text = || sources.iter().map(for_people).collect();
+        let table = || table::table(SOURCE_COLUMNS, sources.iter().map(source_row));
+        let documents = || sources.iter().map(|source| json!(source)).collect();
+        terminal::print(&arguments.output.shown(text, table, documents))?;
+        return Ok(if sources.is_empty() { Exit::Success } else { Exit::Failure });
+    }
+    let status: Status = ask(async { Ok(get(address, "/api/v1/status").await) })?.map_err(unanswered)?;
+    let table = || table::table(MAPPING_COLUMNS, status.mappings.iter().map(mapping_row));
+    let documents = || vec![json!(status)];
+    terminal::print(&arguments.output.shown(|| glance(&status), table, documents))?;
+    Ok(if is_well(&status) { Exit::Success } else { Exit::Failure })
+}
+
+/// All pages.
+async fn sources(address: SocketAddr, arguments: &StatusArguments) -> anyhow::Result<Vec<Source>> {
+    let mut sources = Vec::new();
+    let StatusArguments { mapping, reason, .. } = arguments.clone();
+    let mut filter = Filter { mapping, reason, ..Filter::default() };
+    loop {
+        let page: Page = get(address, &format!("/api/v1/sources?{}", filter.to_query())).await?;
+        sources.extend(page.items);
+        if page.next.is_none() {
+            return Ok(sources);
+        }
+        filter.after = page.next;
+    }
+}
+
+const DEADLINE: Duration = Duration::from_secs(10);
+/// A page has a thousand sources, each with a message.
+const MOST_BYTES: usize = 64 << 20;
+
+async fn get<T: DeserializeOwned>(address: SocketAddr, path: &str) -> anyhow::Result<T> {
+    timeout(DEADLINE, async {
+        let stream = TcpStream::connect(address).await?;
+        let (mut sender, connection) = hyper::client::conn::http1::handshake(TokioIo::new(stream)).await?;
+        let request = Request::get(path).header(HOST, address.to_string()).body(Empty::<Bytes>::new())?;
+        // The sender goes with the exchange, and the connection with the sender.
+        let exchange = async move {
+            let response = sender.send_request(request).await?;
+            let status = response.status();
+            let body = Limited::new(response.into_body(), MOST_BYTES).collect().await;
+            let body = body.map_err(|error| anyhow::anyhow!(error))?.to_bytes();
+            if !status.is_success() {
+                bail!("{status} {}", String::from_utf8_lossy(&body).trim());
+            }
+            serde_json::from_slice(&body).context("the answer is not what this version of the program understands")
+        };
+        // What ends the connection too early, the exchange tells as well.
+        futures::future::join(exchange, connection).await.0
+    })
+    .await
+    .context("no answer within ten seconds")?
+}
+
+fn is_well(status: &Status) -> bool {
+    let is_in_sync = |mapping: &MappingOverview| mapping.not_synced.is_empty() && mapping.held == 0;
+    status.conditions.is_empty() && status.problems.is_empty() && status.mappings.iter().all(is_in_sync)
+}
+
+const MAPPING_COLUMNS: [&str; 6] = ["MAPPING", "SOURCES", "IN SYNC", "OBJECTS", "NOT IN SYNC", "STANDING"];
+const SOURCE_COLUMNS: [&str; 6] = ["REASON", "FOR", "SOURCE", "CLUSTER", "MAPPING", "TARGET"];
+
+fn mapping_row(mapping: &MappingOverview) -> [String; 6] {
+    let reasons: Vec<String> = mapping.not_synced.iter().map(reason).collect();
+    let not_synced: usize = mapping.not_synced.iter().map(|one| one.sources).sum();
+    [
+        mapping.name.clone(),
+        mapping.sources.to_string(),
+        mapping.sources.saturating_sub(not_synced).to_string(),
+        mapping.objects.to_string(),
+        if reasons.is_empty() { "-".to_owned() } else { reasons.join(", ") },
+        mapping.standing.clone(),
+    ]
+}
+
+/// `Conflict 2 (5m)`
+fn reason(of: &ReasonOverview) -> String {
+    format!("{} {} ({})", of.reason, of.sources, age(of.seconds))
+}
+
+/// As kubectl shows ages: the largest unit that has two, else the next.
+fn age(seconds: u64) -> String {
+    match seconds {
+        0..120 => format!("{seconds}s"),
+        120..7200 => format!("{}m", seconds / 60),
+        7200..172_800 => format!("{}h", seconds / 3600),
+        _ => format!("{}d", seconds / 86_400),
+    }
+}
+
+fn source_row(source: &Source) -> [String; 6] {
+    let Source { mapping, cluster, namespace, name, target, reason, seconds, .. } = source;
+    let title = if namespace.is_empty() { name.clone() } else { format!("{namespace}/{name}") };
+    [reason.clone(), age(*seconds), title, cluster.clone(), mapping.clone(), target.clone()]
+}
+
+fn for_people(source: &Source) -> String {
+    let [reason, age, title, cluster, mapping, target] = source_row(source);
+    format!("{title} of {cluster} (mapping {mapping}, target {target}), for {age}\n  {reason}: {}\n", source.message)
+}
+
+fn glance(status: &Status) -> String {
+    let mut text = format!("engine {}, version {}\n\n", status.engine, status.version);
+    text += &table::table(MAPPING_COLUMNS, status.mappings.iter().map(mapping_row));
+    if status.mappings.is_empty() {
+        text += "no mappings\n";
+    }
+    let to_do = to_do(status);
+    text += "\nto do\n";
+    text += if to_do.is_empty() { "  nothing\n" } else { "" };
+    to_do.iter().for_each(|line| text += &format!("  {line}\n"));
+    text
+}
+
+/// What a person can do about what is wrong, each with the command.
+fn to_do(status: &Status) -> Vec<String> {
+    let mut lines = Vec::new();
+    if !status.problems.is_empty() {
+        let errors = count(status.problems.len(), "error");
+        lines.push(format!("{errors} in documents; the last good versions run: sync-engine validate"));
+    }
+    for mapping in &status.mappings {
+        let name = &mapping.name;
+        if mapping.held > 0 {
+            lines.push(format!("mapping {name} holds {}: sync-engine approve {name}", count(mapping.held, "deletion")));
+        }
+        if mapping.orphans > 0 {
+            let sources = count(mapping.orphans, "source");
+            lines.push(format!("{sources} of mapping {name} with orphaned objects: sync-engine orphans"));
+        }
+        for one in &mapping.not_synced {
+            let (reason, sources) = (&one.reason, count(one.sources, "source"));
+            lines.push(format!("{sources} of mapping {name}: sync-engine status --mapping {name} --reason {reason}"));
+        }
+    }
+    let first = |text: &str| text.lines().next().unwrap_or_default().to_owned();
+    let condition = |wrong: &Wrong| {
+        format!("{} ({} for {}): {}", wrong.component, wrong.level, age(wrong.seconds), first(&wrong.message))
+    };
+    lines.extend(status.conditions.iter().map(condition));
+    lines
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_glance_names_what_is_wrong_and_the_command() {
+        let mapping = MappingOverview {
+            name: "mongodb".to_owned(),
+            origin: "mongodb.yaml".to_owned(),
+            generation: 7,
+            standing: "running".to_owned(),
+            sources: 12,
+            objects: 48,
+            queued: 0,
+            orphans: 1,
+            held: 11,
+            not_synced: vec![ReasonOverview { reason: "Conflict".to_owned(), sources: 2, seconds: 300 }],
+        };
+        let wrong = Wrong {
+            component: "connection target".to_owned(),
+            level: "waiting".to_owned(),
+            message: "connection refused\nand more".to_owned(),
+            seconds: 5,
+        };
+        let status = Status {
+            engine: "main".to_owned(),
+            version: "1.2.3".to_owned(),
+            mappings: vec![mapping],
+            conditions: vec![wrong],
+            problems: vec!["error".to_owned()],
+            ..Status::default()
+        };
+        insta::assert_snapshot!(glance(&status));
+        assert!(!is_well(&status) && is_well(&Status::default()));
+        insta::assert_snapshot!(glance(&Status::default()));
+    }
+
+    #[test]
+    fn ages_have_one_unit() {
+        let shown: Vec<String> = [0, 119, 120, 7199, 7200, 172_800].into_iter().map(age).collect();
+        assert_eq!(shown, ["0s", "119s", "2m", "119m", "2h", "2d"]);
+    }
+}

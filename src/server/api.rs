@@ -1,0 +1,228 @@
+//! The JSON API of the console: what the status page shows, for programs, and which sources are not in sync.
+//!
+//! `GET /api/v1/status` answers with a [`Status`], `GET /api/v1/sources` with a [`Page`] of [`Source`]s. Both only read.
+
+use std::sync::Arc;
+
+use axum::extract::{RawQuery, State};
+use axum::http::{StatusCode, header};
+use axum::response::{IntoResponse, Response};
+use serde::{Deserialize, Serialize};
+
+use super::Shared;
+use super::status::{MappingOverview, ProviderOverview, TargetOverview};
+use crate::health::Level;
+
+/// Most sources in one page.
+const MOST: usize = 1000;
+
+/// The engine at a glance.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Status {
+    pub engine: String,
+    pub version: String,
+    pub mappings: Vec<MappingOverview>,
+    pub providers: Vec<ProviderOverview>,
+    pub targets: Vec<TargetOverview>,
+    /// Those in which something is wrong.
+    pub conditions: Vec<Wrong>,
+    /// Rendered diagnostics of documents that do not run as they are written.
+    pub problems: Vec<String>,
+}
+
+/// A condition of `/readyz` in which something is wrong.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Wrong {
+    pub component: String,
+    /// `degraded`, or `waiting`: the process is not ready.
+    pub level: String,
+    pub message: String,
+    /// For how long.
+    pub seconds: u64,
+}
+
+/// A source that is not in sync.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+pub struct Source {
+    pub mapping: String,
+    /// Of the source; in kcp, the name of the logical cluster.
+    pub cluster: String,
+    pub namespace: String,
+    pub name: String,
+    /// The connection of the target that this is about.
+    pub target: String,
+    /// As the condition `Synced` has it.
+    pub reason: String,
+    pub message: String,
+    /// For how long it has not been in sync.
+    pub seconds: u64,
+}
+
+/// Which sources are meant, as the query names it. All that is not given is any.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Filter {
+    pub mapping: Option<String>,
+    pub reason: Option<String>,
+    /// At most so many, and no more than 1000.
+    pub limit: Option<usize>,
+    /// `continue` of the page before.
+    pub after: Option<String>,
+}
+
+/// Sources in order of mapping, cluster, namespace and name.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Page {
+    pub items: Vec<Source>,
+    /// For the next page; missing on the last one.
+    #[serde(rename = "continue", skip_serializing_if = "Option::is_none")]
+    pub next: Option<String>,
+}
+
+/// Who knows which sources of a mapping are not in sync.
+pub trait NotSynced: Send + Sync {
+    fn mapping(&self) -> &str;
+    fn sources(&self) -> Vec<Source>;
+}
+
+impl Source {
+    /// What the page behind this one begins after.
+    fn position(&self) -> String {
+        let Self { mapping, cluster, namespace, name, target, .. } = self;
+        // No name has a slash.
+        [mapping, cluster, namespace, name, target].map(String::as_str).join("/")
+    }
+}
+
+impl Filter {
+    /// # Errors
+    /// Where a parameter is unknown, or is no number.
+    fn parse(query: &str) -> Result<Self, String> {
+        let mut filter = Self::default();
+        for (name, value) in form_urlencoded::parse(query.as_bytes()) {
+            let value = value.into_owned();
+            match &*name {
+                "mapping" => filter.mapping = Some(value),
+                "reason" => filter.reason = Some(value),
+                "continue" => filter.after = Some(value),
+                "limit" => filter.limit = Some(value.parse().map_err(|_| format!("limit: `{value}` is no number"))?),
+                other => return Err(format!("`{other}` is none of mapping, reason, limit and continue")),
+            }
+        }
+        Ok(filter)
+    }
+
+    /// As a query has it.
+    pub fn to_query(&self) -> String {
+        let limit = self.limit.map(|limit| limit.to_string());
+        let all = [("mapping", &self.mapping), ("reason", &self.reason), ("limit", &limit), ("continue", &self.after)];
+        let given = all.into_iter().filter_map(|(name, value)| Some((name, value.as_deref()?)));
+        form_urlencoded::Serializer::new(String::new()).extend_pairs(given).finish()
+    }
+}
+
+/// A page of what is asked for.
+fn page(mut all: Vec<Source>, filter: &Filter) -> Page {
+    all.retain(|source| filter.reason.as_ref().is_none_or(|reason| *reason == source.reason));
+    let mut placed: Vec<_> = all.into_iter().map(|source| (source.position(), source)).collect();
+    placed.sort();
+    placed.retain(|(position, _)| filter.after.as_ref().is_none_or(|after| position > after));
+    let limit = filter.limit.unwrap_or(MOST).clamp(1, MOST);
+    let more = placed.len() > limit;
+    placed.truncate(limit);
+    let next = placed.last().filter(|_| more).map(|(position, _)| position.clone());
+    Page { items: placed.into_iter().map(|(_, source)| source).collect(), next }
+}
+
+pub(super) async fn status(State(shared): State<Shared>) -> Response {
+    let overview = shared.instruments.status.latest();
+    let standings = shared.instruments.health.standings();
+    let wrong = standings.into_iter().filter_map(|standing| {
+        let level = match standing.condition.level {
+            Level::Ready => return None,
+            Level::Degraded => "degraded",
+            Level::Waiting => "waiting",
+        };
+        let (component, message) = (standing.component, standing.condition.message);
+        Some(Wrong { component, level: level.to_owned(), message, seconds: standing.lasted.as_secs() })
+    });
+    json(&Status {
+        engine: overview.engine_id.clone(),
+        version: env!("CARGO_PKG_VERSION").to_owned(),
+        mappings: overview.mappings.clone(),
+        providers: overview.providers.clone(),
+        targets: overview.targets.clone(),
+        conditions: wrong.collect(),
+        problems: overview.problems.clone(),
+    })
+}
+
+pub(super) async fn sources(State(shared): State<Shared>, RawQuery(query): RawQuery) -> Response {
+    let filter = match Filter::parse(&query.unwrap_or_default()) {
+        Ok(filter) => filter,
+        Err(why) => return (StatusCode::BAD_REQUEST, format!("{why}\n")).into_response(),
+    };
+    let known = shared.instruments.status.not_synced();
+    let is_meant = |one: &&Arc<dyn NotSynced>| filter.mapping.as_ref().is_none_or(|mapping| mapping == one.mapping());
+    json(&page(known.iter().filter(is_meant).flat_map(|one| one.sources()).collect(), &filter))
+}
+
+fn json(document: &impl Serialize) -> Response {
+    match serde_json::to_string(document) {
+        Ok(text) => ([(header::CONTENT_TYPE, "application/json")], text).into_response(),
+        Err(error) => (StatusCode::INTERNAL_SERVER_ERROR, format!("{error}\n")).into_response(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn source(name: &str, reason: &str) -> Source {
+        Source {
+            mapping: "m".to_owned(),
+            cluster: "c".to_owned(),
+            namespace: "n".to_owned(),
+            name: name.to_owned(),
+            target: "target".to_owned(),
+            reason: reason.to_owned(),
+            message: String::new(),
+            seconds: 1,
+        }
+    }
+
+    #[test]
+    fn pages_follow_each_other_without_a_gap() {
+        let all: Vec<Source> = (0..25).map(|number| source(&format!("s{number:02}"), "Conflict")).rev().collect();
+        let mut filter = Filter { limit: Some(10), ..Filter::default() };
+        let mut names = Vec::new();
+        loop {
+            let page = page(all.clone(), &filter);
+            assert!(page.items.len() <= 10);
+            names.extend(page.items.into_iter().map(|source| source.name));
+            let Some(next) = page.next else { break };
+            filter.after = Some(next);
+        }
+        assert_eq!(names, (0..25).map(|number| format!("s{number:02}")).collect::<Vec<_>>());
+    }
+
+    #[test]
+    fn a_filter_is_read_as_it_is_written() {
+        let filter = Filter {
+            mapping: Some("a b&c".to_owned()),
+            limit: Some(7),
+            after: Some("m/c/n/s".to_owned()),
+            ..Filter::default()
+        };
+        assert_eq!(Filter::parse(&filter.to_query()), Ok(filter));
+        assert!(Filter::parse("limit=x").is_err() && Filter::parse("reasons=x").is_err());
+    }
+
+    #[test]
+    fn a_reason_is_asked_for_by_its_name() {
+        let all = vec![source("a", "Conflict"), source("b", "Refused")];
+        let filter = Filter { reason: Some("Refused".to_owned()), ..Filter::default() };
+        let Page { items, next } = page(all, &filter);
+        assert_eq!((items.len(), items[0].name.as_str(), next), (1, "b", None));
+    }
+}
