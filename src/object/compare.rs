@@ -1,15 +1,105 @@
 //! Does what stands on a server hold what we want there?
 
+use std::fmt;
+
 use serde_json::{Map, Number, Value};
 
+use super::hash::tuple_hash;
+use super::json_text;
+use super::lists::Lists;
 pub use crate::mapping::names::{escape_pointer, pointer, unescape_pointer};
 
-/// JSON pointers of what `desired` says and `actual` does not hold. Fields that only `actual` has are others', and no
-/// difference. Numbers are compared by value (a server stores `1.0` as `1`), and null is what is not there.
-pub fn differences(desired: &Value, actual: &Value) -> Vec<String> {
-    let mut found = Vec::new();
-    compare(desired, Some(actual), &mut String::new(), &mut found);
-    found
+/// Where an object does not hold what is desired.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Difference {
+    /// JSON pointer into what is desired.
+    pub pointer: String,
+    /// Hash of both values: the same only while both stay as they are.
+    pub hash: String,
+}
+
+/// One line of the annotation that remembers it.
+impl fmt::Display for Difference {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} {}", self.hash, self.pointer.replace('\n', " "))
+    }
+}
+
+/// What `desired` says and `actual` does not hold. Fields that only `actual` has are others', and no difference. Numbers are
+/// compared by value (a server stores `1.0` as `1`), and null is what is not there. In a list that the server merges by key,
+/// others may have items of their own, in any order.
+pub fn differences(desired: &Value, actual: &Value) -> Vec<Difference> {
+    let lists = Lists::of(actual);
+    let mut comparison = Comparison { lists: &lists, pointer: String::new(), place: String::new(), found: Vec::new() };
+    comparison.compare(desired, Some(actual));
+    comparison.found
+}
+
+struct Comparison<'l> {
+    /// Lists that the server merges by key.
+    lists: &'l Lists,
+    /// Where the comparison is.
+    pointer: String,
+    /// The same with `*` for the items of lists.
+    place: String,
+    found: Vec<Difference>,
+}
+
+impl Comparison<'_> {
+    fn compare(&mut self, desired: &Value, actual: Option<&Value>) {
+        match (desired, actual) {
+            (Value::Object(fields), Some(Value::Object(actual))) => {
+                fields.iter().for_each(|(key, value)| self.below(key, key, value, actual.get(key)));
+            }
+            (Value::Array(items), Some(Value::Array(actual))) if self.lists.at(&self.place).is_some() => {
+                let keys = self.lists.at(&self.place).unwrap_or_default();
+                items.iter().enumerate().for_each(|(index, item)| self.compare_item(index, item, actual, keys));
+            }
+            (Value::Array(items), Some(Value::Array(actual))) if items.len() == actual.len() => {
+                let both = items.iter().zip(actual).enumerate();
+                both.for_each(|(index, (item, actual))| self.below(&index.to_string(), "*", item, Some(actual)));
+            }
+            (desired, actual) if !is_same_leaf(desired, actual) => {
+                let text = |value: &Value| String::from_utf8(json_text(value)).unwrap_or_default();
+                let hash = tuple_hash([&*text(desired), &*actual.map(text).unwrap_or_default()], 10);
+                self.found.push(Difference { pointer: self.pointer.clone(), hash });
+            }
+            _ => {}
+        }
+    }
+
+    /// An item of a list that is merged by these keys, or, without keys, of a set. A key that has a default may be omitted:
+    /// of several items that it may be, the most similar one counts.
+    fn compare_item(&mut self, index: usize, item: &Value, all: &[Value], keys: &[String]) {
+        let is_key = |other: &Value, key: &String| {
+            item.get(key).is_none_or(|own| other.get(key).is_some_and(|other| same(own, other)))
+        };
+        let is_it = |other: &&Value| {
+            if keys.is_empty() { same(item, other) } else { keys.iter().all(|key| is_key(other, key)) }
+        };
+        let mut candidates: Vec<_> = all.iter().filter(is_it).map(Some).collect();
+        if candidates.is_empty() {
+            candidates.push(None);
+        }
+        let (former, index) = (self.found.len(), index.to_string());
+        let compared = candidates.into_iter().map(|candidate| {
+            self.below(&index, "*", item, candidate);
+            self.found.split_off(former)
+        });
+        let least = compared.min_by_key(Vec::len).unwrap_or_default();
+        self.found.extend(least);
+    }
+
+    fn below(&mut self, segment: &str, at: &str, desired: &Value, actual: Option<&Value>) {
+        let lengths = (self.pointer.len(), self.place.len());
+        for (path, segment) in [(&mut self.pointer, segment), (&mut self.place, at)] {
+            path.push('/');
+            path.push_str(&escape_pointer(segment));
+        }
+        self.compare(desired, actual);
+        self.pointer.truncate(lengths.0);
+        self.place.truncate(lengths.1);
+    }
 }
 
 fn is_same_leaf(desired: &Value, actual: Option<&Value>) -> bool {
@@ -17,21 +107,6 @@ fn is_same_leaf(desired: &Value, actual: Option<&Value>) -> bool {
         (Value::Number(a), Some(Value::Number(b))) => same_number(a, b),
         (Value::Null, actual) => actual.is_none_or(Value::is_null),
         (desired, actual) => actual == Some(desired),
-    }
-}
-
-fn compare(desired: &Value, actual: Option<&Value>, path: &mut String, found: &mut Vec<String>) {
-    match (desired, actual) {
-        (Value::Object(fields), Some(Value::Object(actual))) => fields.iter().for_each(|(key, value)| {
-            descend(path, key, |path| compare(value, actual.get(key), path, found));
-        }),
-        (Value::Array(items), Some(Value::Array(actual))) if items.len() == actual.len() => {
-            items.iter().zip(actual).enumerate().for_each(|(index, (item, actual))| {
-                descend(path, &index.to_string(), |path| compare(item, Some(actual), path, found));
-            });
-        }
-        (desired, actual) if !is_same_leaf(desired, actual) => found.push(path.clone()),
-        _ => {}
     }
 }
 
@@ -117,27 +192,59 @@ mod tests {
     use super::*;
     use serde_json::json;
 
+    fn differing(desired: &Value, actual: &Value) -> Vec<String> {
+        differences(desired, actual).into_iter().map(|one| one.pointer).collect()
+    }
+
     #[test]
     fn others_fields_are_no_difference() {
-        assert!(differences(&json!({"a": 1}), &json!({"a": 1, "b": 2})).is_empty());
+        assert!(differing(&json!({"a": 1}), &json!({"a": 1, "b": 2})).is_empty());
     }
 
     #[test]
     fn names_each_place_that_differs() {
         let desired = json!({"a": {"b/c": 1}, "l": [1, 2], "m": [{"x": 1}], "n": null});
         let actual = json!({"a": {"b/c": 2}, "l": [1], "m": [{"x": 2, "y": 3}]});
-        assert_eq!(differences(&desired, &actual), ["/a/b~1c", "/l", "/m/0/x"]);
+        assert_eq!(differing(&desired, &actual), ["/a/b~1c", "/l", "/m/0/x"]);
     }
 
     #[test]
     fn numbers_are_compared_by_value() {
-        assert!(differences(&json!({"a": 1.0}), &json!({"a": 1})).is_empty());
-        assert_eq!(differences(&json!(9007199254740993_i64), &json!(9007199254740992_i64)), [""]);
+        assert!(differing(&json!({"a": 1.0}), &json!({"a": 1})).is_empty());
+        assert_eq!(differing(&json!(9007199254740993_i64), &json!(9007199254740992_i64)), [""]);
     }
 
     #[test]
     fn an_empty_map_is_not_nothing() {
-        assert_eq!(differences(&json!({"a": {}}), &json!({})), ["/a"]);
+        assert_eq!(differing(&json!({"a": {}}), &json!({})), ["/a"]);
+    }
+
+    #[test]
+    fn a_difference_is_the_same_while_both_values_are() {
+        let of = |desired: &str, actual: &str| differences(&json!({"cpu": desired}), &json!({"cpu": actual}));
+        assert_eq!(of("1000m", "1"), of("1000m", "1"));
+        assert!(of("1000m", "1") != of("1000m", "32") && of("1000m", "1") != of("2000m", "1"));
+        assert_ne!(differences(&json!({"a": ""}), &json!({})), differences(&json!({"a": ""}), &json!({"a": null})));
+    }
+
+    #[test]
+    fn a_list_that_is_merged_by_key_is_compared_item_by_item() {
+        let actual = |items: Value| {
+            json!({"users": items, "tags": ["x", "blue"], "metadata": {"managedFields": {
+                "/users": ["name"], "/users/*/ports": ["port", "protocol"], "/tags": [],
+            }}})
+        };
+        let desired = json!({"users": [{"name": "ann", "ports": [{"port": 1, "ip": "a"}, {"port": 1, "protocol": "UDP"}]}, {"name": "bob"}], "tags": ["blue"]});
+        let ann = json!({"name": "ann", "more": 1, "ports": [
+            {"port": 1, "protocol": "UDP"}, {"port": 1, "protocol": "TCP", "ip": "a"},
+        ]});
+        assert!(differing(&desired, &actual(json!([{"name": "op"}, {"name": "bob"}, ann]))).is_empty());
+        assert_eq!(differing(&desired, &actual(json!([{"name": "op"}, ann]))), ["/users/1"]);
+        let changed = json!([{"name": "op"}, {"name": "ann", "ports": [{"port": 1, "protocol": "TCP", "ip": "b"}]}, {"name": "bob"}]);
+        assert_eq!(differing(&desired, &actual(changed)), ["/users/0/ports/0/ip", "/users/0/ports/1"]);
+        let mut without = actual(json!([{"name": "bob"}, ann]));
+        without["tags"] = json!(["x"]);
+        assert_eq!(differing(&desired, &without), ["/tags/0"]);
     }
 
     #[test]

@@ -1,5 +1,6 @@
 //! Rows "live, in": a source that wants its objects.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use serde_json::{Value, json};
@@ -13,7 +14,7 @@ use super::{
 };
 use crate::mapping::template::Unrendered;
 use crate::mapping::{Drift, Mapping, ObjectRule, Propagation, RELATED, Side, SourceRecreated};
-use crate::object::compare::{differences, escape_pointer};
+use crate::object::compare::{Difference, differences, escape_pointer};
 use crate::object::marks::{self, Reference};
 use crate::object::metadata;
 
@@ -269,7 +270,10 @@ impl<'a> Live<'a> {
             return Fit::Refused;
         }
         let differing = differing(desired, object);
-        if differing.is_empty() {
+        let applied = self.applied(desired);
+        // A value that is another one after each write is not written for ever.
+        let is_remembered = || unkept(&object.object) == lines(&differences(&desired.body, &object.object));
+        if applied > 1 || differing.is_empty() && (applied == 0 || is_remembered()) {
             let doubted = answers.unanswered.contains(&object.reference);
             return if doubted { Fit::Differs } else { Fit::Same };
         }
@@ -278,11 +282,15 @@ impl<'a> Live<'a> {
         }
         // Ownership labels and annotations are restored, whatever `drift` says.
         let is_the_engines = |path: &String| path == &hash_pointer() || is_ownership(path);
-        if differing.iter().any(is_the_engines) || answers.applied.contains(&desired.reference) {
-            Fit::Differs
-        } else {
-            Fit::Drifted(rule.drift)
-        }
+        if applied > 0 || differing.iter().any(is_the_engines) { Fit::Differs } else { Fit::Drifted(rule.drift) }
+    }
+
+    /// How often this very rendering was applied in this reconcile.
+    fn applied(&self, desired: &Desired) -> usize {
+        let applied = self.observed.answers.applied.get(&desired.reference);
+        applied
+            .filter(|(hash, _)| hash == marks::annotation(&desired.body, marks::HASH).unwrap_or_default())
+            .map_or(0, |(_, times)| *times)
     }
 
     fn create(&self, desired: &Desired) -> Action {
@@ -304,16 +312,10 @@ impl<'a> Live<'a> {
     fn apply(&self, desired: &Desired, object: &TargetObject) -> Action {
         let answers = &self.observed.answers;
         let mut body = Value::clone(&desired.body);
-        let mut dropped = unkept(&object.object);
-        if answers.applied.contains(&desired.reference) {
-            dropped.extend(differing(desired, object));
-            dropped.sort();
-        } else if differing(desired, object).contains(&hash_pointer()) {
-            dropped.clear();
-        }
+        let unkept = self.unkept(desired, object);
         let annotations = &mut body["metadata"]["annotations"];
-        if !dropped.is_empty() {
-            annotations[marks::UNKEPT] = json!(dropped.join("\n"));
+        if !unkept.is_empty() {
+            annotations[marks::UNKEPT] = json!(Vec::from_iter(unkept).join("\n"));
         }
         if !object.source_uid().is_empty() && object.source_uid() != self.observed.source_uid() {
             annotations[marks::ADOPTED_FROM] = json!(object.source_uid());
@@ -327,6 +329,23 @@ impl<'a> Live<'a> {
         }
         let intent = Intent::Update { uid: object.uid().to_owned() };
         Action::Apply { reference: desired.reference.clone(), body: Arc::new(body), intent }
+    }
+
+    /// What the server will not keep as far as that is known: after an apply, what differs. Before it, what it did not keep of
+    /// the same value.
+    fn unkept(&self, desired: &Desired, object: &TargetObject) -> BTreeSet<String> {
+        let (all, known) = (differences(&desired.body, &object.object), unkept(&object.object));
+        if self.applied(desired) > 0 {
+            return lines(&all);
+        }
+        let is_rendered_anew = all.iter().any(|one| one.pointer == hash_pointer());
+        let may_be_desired = |line: &String| {
+            let is_still_there = |one: &Difference| one.to_string() == *line;
+            let was_changed =
+                |one: &Difference| line.split_once(' ').is_some_and(|(_, pointer)| pointer == one.pointer);
+            all.iter().any(|one| is_still_there(one) || !is_rendered_anew && was_changed(one))
+        };
+        known.into_iter().filter(may_be_desired).collect()
     }
 
     fn drifted(&self, desired: &Desired, object: Option<&TargetObject>) -> Step {
@@ -525,18 +544,20 @@ pub fn failed(reference: &Reference, failure: &Failure) -> Reason {
     Reason { cause, detail: format!("{reference}: {}", failure.why) }
 }
 
-/// JSON pointers at which an object differs, but for what the server did not keep of the same rendering before.
+/// JSON pointers at which an object differs, but for values that the server stored in place of the same value before.
 fn differing(desired: &Desired, object: &TargetObject) -> Vec<String> {
-    let all = differences(&desired.body, &object.object);
-    let rendered_anew = all.iter().any(|path| path == &hash_pointer());
-    let unkept = if rendered_anew { Vec::new() } else { unkept(&object.object) };
-    all.into_iter().filter(|path| !unkept.contains(path)).collect()
+    let (all, unkept) = (differences(&desired.body, &object.object), unkept(&object.object));
+    all.into_iter().filter(|one| !unkept.contains(&one.to_string())).map(|one| one.pointer).collect()
 }
 
-/// JSON pointers that the server did not keep when this rendering was applied.
-fn unkept(object: &Value) -> Vec<String> {
+/// Differences that were left by an apply: lines as [`lines`] makes them.
+fn unkept(object: &Value) -> BTreeSet<String> {
     let marked = marks::annotation(object, marks::UNKEPT).unwrap_or_default();
     marked.lines().map(str::to_owned).collect()
+}
+
+fn lines(differences: &[Difference]) -> BTreeSet<String> {
+    differences.iter().map(Difference::to_string).collect()
 }
 
 /// Whether a JSON pointer leads to an ownership label or annotation.

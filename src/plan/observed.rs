@@ -87,8 +87,8 @@ pub struct Observed {
 pub struct Answers {
     /// Objects at this source's places that are not owned.
     pub foreign: BTreeMap<Reference, Arc<Value>>,
-    /// Applied in this reconcile: what differs now is not kept by the server.
-    pub applied: BTreeSet<Reference>,
+    /// Applied in this reconcile: the hash of the rendering, and how often. What differs then is not kept by the server.
+    pub applied: BTreeMap<Reference, (String, usize)>,
     /// Objects whose ownership labels were put back.
     pub restored: BTreeSet<Reference>,
     /// Deleted in this reconcile, and held by finalizers.
@@ -602,8 +602,13 @@ impl Observed {
                 if matches!(action, Action::Restore { .. }) {
                     self.answers.restored.insert(reference.clone());
                 }
-                if matches!(action, Action::Apply { .. }) && self.is_owned(reference, &object) {
-                    self.answers.applied.insert(reference.clone());
+                if let Action::Apply { body, .. } = action
+                    && self.is_owned(reference, &object)
+                {
+                    let hash = marks::annotation(body, marks::HASH).unwrap_or_default();
+                    let applied = self.answers.applied.entry(reference.clone()).or_default();
+                    let times = if applied.0 == hash { applied.1 } else { 0 };
+                    *applied = (hash.to_owned(), times + 1);
                     self.answers.unanswered.remove(reference);
                 }
                 self.see(reference, object);

@@ -2,6 +2,7 @@
 
 pub mod claims;
 pub mod hold;
+pub mod lists;
 
 use std::fmt;
 use std::ops::Deref;

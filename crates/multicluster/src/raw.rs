@@ -1,4 +1,5 @@
-//! Objects as they are kept: their JSON text without managedFields, and the few facts that are asked for all the time.
+//! Objects as they are kept: their JSON text, and the few facts that are asked for all the time. Of managedFields, only the
+//! lists in which the engine owns items are kept.
 
 mod pass;
 mod skim;
@@ -8,6 +9,7 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use lz4_flex::block::{compress_into_with_dict, decompress_with_dict, get_maximum_output_size};
+use sync_engine_mapping::object::lists::Lists;
 
 use pass::Pass;
 use skim::NoMap;
@@ -55,7 +57,8 @@ impl NotAnObject {
 }
 
 impl Object {
-    /// From an answer's body: drops `metadata.managedFields` and kubectl's last-applied annotation without building a tree.
+    /// From an answer's body: drops kubectl's last-applied annotation and `metadata.managedFields`, but for the engine's
+    /// [`Lists`], without building a tree of the object.
     pub fn from_json(json: &[u8]) -> Result<Self, NotAnObject> {
         Parsed::from_json(json)?.object()
     }
@@ -170,7 +173,9 @@ impl<'a> Parsed<'a> {
         let mut facts = String::with_capacity(self.uid.len() + self.resource_version.len() + owner.len());
         let [uid, resource_version, owner] =
             [self.uid, self.resource_version, owner].map(|fact| Span::push(&mut facts, fact));
-        let dropped = [pass.managed_fields, pass.last_applied];
+        let lists = pass.managers.clone().and_then(|managers| Lists::kept(self.text.get(managers)?));
+        let managed_fields = if lists.is_some() { pass.managers } else { pass.managed_fields };
+        let dropped = [(managed_fields, lists.unwrap_or_default()), (pass.last_applied, String::new())];
         let prefix = self.item_type.filter(|_| !pass.has_kind).map(type_prefix).unwrap_or_default();
         let text = Text::Plain(Cut::new(self.text, dropped).text(&prefix));
         let facts = facts.into_boxed_str();
@@ -198,33 +203,35 @@ impl Span {
     }
 }
 
-/// What is left out of a text: two ranges, in order, neither within the other.
+/// What is left out of a text: two ranges, in order, neither within the other, and what stands there instead.
 #[derive(Debug)]
 struct Cut<'t> {
     text: &'t str,
-    ranges: [Range<usize>; 2],
+    ranges: [(Range<usize>, String); 2],
 }
 
 impl<'t> Cut<'t> {
     /// `None` leaves nothing out.
-    fn new(text: &'t str, ranges: [Option<Range<usize>>; 2]) -> Self {
-        let mut ranges = ranges.map(|range| range.unwrap_or(text.len()..text.len()));
-        ranges.sort_by_key(|range| range.start);
+    fn new(text: &'t str, ranges: [(Option<Range<usize>>, String); 2]) -> Self {
+        let mut ranges = ranges.map(|(range, instead)| (range.unwrap_or(text.len()..text.len()), instead));
+        ranges.sort_by_key(|(range, _)| range.start);
         Self { text, ranges }
     }
 
     /// The text without the ranges, and with `prefix` behind its opening brace: one allocation of the exact size.
     fn text(&self, prefix: &str) -> Box<str> {
-        let removed: usize = self.ranges.iter().map(Range::len).sum();
-        let mut kept = String::with_capacity(self.text.len() - removed + prefix.len());
+        let removed: usize = self.ranges.iter().map(|(range, _)| range.len()).sum();
+        let added: usize = self.ranges.iter().map(|(_, instead)| instead.len()).sum();
+        let mut kept = String::with_capacity(self.text.len() - removed + added + prefix.len());
         let mut from = 0;
         if !prefix.is_empty() {
             kept.push('{');
             kept.push_str(prefix);
             from = 1;
         }
-        for range in &self.ranges {
+        for (range, instead) in &self.ranges {
             kept.push_str(&self.text[from..range.start]);
+            kept.push_str(instead);
             from = range.end;
         }
         kept.push_str(&self.text[from..]);

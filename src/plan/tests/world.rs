@@ -65,6 +65,10 @@ pub struct World {
     pub shared_in_use: Option<bool>,
     /// JSON pointers that the target drops from what is applied.
     pub drops: Vec<String>,
+    /// Values that the target stores in place of others.
+    pub stores: Vec<(String, Value, Value)>,
+    /// A field in which the target stores another value at each write.
+    pub counts: Option<String>,
     /// What the servers were asked to do, in their order.
     pub log: Vec<String>,
     /// What we applied last, which an apply gives up where it says less.
@@ -110,6 +114,8 @@ impl World {
             refused_status: Vec::new(),
             shared_in_use: Some(false),
             drops: Vec::new(),
+            stores: Vec::new(),
+            counts: None,
             log: Vec::new(),
             applied: BTreeMap::new(),
             version: 100,
@@ -333,6 +339,15 @@ impl World {
         }
         merge(&mut object, body);
         self.drops.iter().for_each(|pointer| crate::object::compare::remove_pointer(&mut object, pointer));
+        let given = |pointer: &str| body.pointer(pointer).cloned();
+        for (pointer, _, stored) in
+            self.stores.iter().filter(|(pointer, value, _)| given(pointer).as_ref() == Some(value))
+        {
+            crate::object::compare::put_pointer(&mut object, pointer, stored.clone());
+        }
+        if let Some(pointer) = &self.counts {
+            crate::object::compare::put_pointer(&mut object, pointer, json!(version));
+        }
         object["metadata"]["resourceVersion"] = json!(version);
         self.applied.insert(reference.clone(), body.clone());
         self.objects.insert(reference.clone(), object.clone());

@@ -21,6 +21,8 @@ pub struct Pass<'a> {
     pub cluster: Option<&'a str>,
     pub owner: Option<&'a str>,
     pub managed_fields: Option<Range<usize>>,
+    /// The value alone.
+    pub managers: Option<Range<usize>>,
     pub last_applied: Option<Range<usize>>,
 }
 
@@ -118,7 +120,7 @@ impl<'a> Pass<'a> {
 
     /// Takes note of an entry. What of it is to be cut out is told.
     fn note(&mut self, fields: Fields, key: &Key<'a>, value: Range<usize>) -> Result<Option<Part>, NoMap> {
-        let text: &'a str = &self.text[value];
+        let text: &'a str = &self.text[value.clone()];
         match (fields, key.name) {
             (Fields::Object, "kind") => self.has_kind = true,
             (Fields::Object, "metadata") => return Err(NoMap),
@@ -128,7 +130,10 @@ impl<'a> Pass<'a> {
             (Fields::Metadata, "uid") => self.uid = plain(text),
             (Fields::Metadata, "resourceVersion") => self.resource_version = plain(text),
             (Fields::Metadata, "deletionTimestamp") => self.deleting = text != "null",
-            (Fields::Metadata, "managedFields") => return Ok(Some(Part::ManagedFields)),
+            (Fields::Metadata, "managedFields") => {
+                self.managers = Some(value);
+                return Ok(Some(Part::ManagedFields));
+            }
             (Fields::Labels, OWNER_LABEL) => self.owner = plain(text),
             (Fields::Annotations, CLUSTER_ANNOTATION) => self.cluster = plain(text),
             (Fields::Annotations, LAST_APPLIED) => return Ok(Some(Part::LastApplied)),

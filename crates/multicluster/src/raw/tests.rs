@@ -26,6 +26,20 @@ fn managed_fields_and_last_applied_are_dropped_wherever_they_stand() {
 }
 
 #[test]
+fn of_managed_fields_the_lists_are_kept_in_which_the_engine_owns_items() {
+    let fields = r#"[{"manager":"sync-engine/main/db","operation":"Apply","fieldsV1":{"f:spec":{"f:users":{"k:{\"name\":\"ann\"}":{".":{}}}}}}]"#;
+    for text in [
+        format!(r#"{{"metadata":{{"name":"x","managedFields":{fields},"uid":"u"}},"spec":{{}}}}"#),
+        format!(r#"{{"metadata":{{"name":"x","uid":"u","managedFields":{fields}}},"spec":{{}}}}"#),
+    ] {
+        let kept = read(&text).object().unwrap().value().unwrap();
+        let expected =
+            json!({"metadata": {"name": "x", "uid": "u", "managedFields": {"/spec/users": ["name"]}}, "spec": {}});
+        assert_eq!(kept, expected);
+    }
+}
+
+#[test]
 fn facts_are_read_from_the_metadata_alone() {
     let text = r#"{"kind":"Db","spec":{"metadata":{"name":"no","uid":"no"}},"metadata":{"name":"db","namespace":"ns","uid":"u1","resourceVersion":"12","deletionTimestamp":"2026-01-01T00:00:00Z","labels":{"sync-engine.dev/owner":"abc"},"annotations":{"kcp.io/cluster":"c1"}}}"#;
     let parsed = read(text);

@@ -1,0 +1,109 @@
+//! Lists that a server merges item by item, as the engine's own entries of `metadata.managedFields` tell them.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use crate::names::escape_pointer;
+
+/// Field managers of the engine begin with this.
+const MANAGER: &str = "sync-engine/";
+
+/// The fields that tell the items of a list apart, by the list's JSON pointer, in which `*` stands for any item. Without
+/// fields, the list is a set of values.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct Lists(BTreeMap<String, Vec<String>>);
+
+/// An entry of managedFields.
+#[derive(Deserialize)]
+struct Entry {
+    #[serde(default)]
+    manager: String,
+    #[serde(default)]
+    operation: String,
+    #[serde(default, rename = "fieldsV1")]
+    fields: Value,
+}
+
+impl Lists {
+    /// The lists in which the engine owns items. An object in a cache has them in place of its managedFields.
+    pub fn of(object: &Value) -> Self {
+        match object.get("metadata").and_then(|metadata| metadata.get("managedFields")) {
+            Some(kept @ Value::Object(_)) => Self::deserialize(kept).unwrap_or_default(),
+            Some(entries @ Value::Array(_)) => Self::from_entries(Vec::deserialize(entries).unwrap_or_default()),
+            _ => Self::default(),
+        }
+    }
+
+    /// What of the text of managedFields is kept; `None`: the engine owns no item of a list.
+    pub fn kept(managed_fields: &str) -> Option<String> {
+        let may_own =
+            managed_fields.contains(MANAGER) && ["\"k:", "\"v:"].iter().any(|key| managed_fields.contains(key));
+        let lists = may_own.then(|| serde_json::from_str(managed_fields).ok().map(Self::from_entries)).flatten()?;
+        if lists.0.is_empty() { None } else { serde_json::to_string(&lists).ok() }
+    }
+
+    /// The fields that tell the items of a list apart.
+    pub fn at(&self, list: &str) -> Option<&[String]> {
+        self.0.get(list).map(Vec::as_slice)
+    }
+
+    fn from_entries(entries: Vec<Entry>) -> Self {
+        let mut lists = Self::default();
+        for entry in entries.iter().filter(|one| one.manager.starts_with(MANAGER) && one.operation == "Apply") {
+            lists.walk(&entry.fields, "");
+        }
+        lists
+    }
+
+    fn walk(&mut self, fields: &Value, at: &str) {
+        for (key, below) in fields.as_object().into_iter().flatten() {
+            match key.split_once(':') {
+                Some(("f", name)) => self.walk(below, &format!("{at}/{}", escape_pointer(name))),
+                Some(("k", keys)) => {
+                    let keys: BTreeMap<String, Value> = serde_json::from_str(keys).unwrap_or_default();
+                    self.0.entry(at.to_owned()).or_insert_with(|| keys.into_keys().collect());
+                    self.walk(below, &format!("{at}/*"));
+                }
+                Some(("v", _)) => drop(self.0.entry(at.to_owned()).or_default()),
+                _ => {}
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    fn managed(manager: &str) -> Value {
+        json!([{"manager": manager, "operation": "Apply", "fieldsV1": {"f:spec": {
+            "f:a/b": {"v:\"x\"": {}, ".": {}},
+            "f:ports": {"k:{\"port\":53,\"protocol\":\"UDP\"}": {".": {}, "f:env": {"k:{\"name\":\"A\"}": {}}}},
+            "f:replicas": {},
+        }}}])
+    }
+
+    #[test]
+    fn lists_are_told_by_the_engines_own_fields() {
+        let lists = Lists::of(&json!({"metadata": {"managedFields": managed("sync-engine/main/db")}}));
+        assert_eq!(lists.at("/spec/ports"), Some(&["port".to_owned(), "protocol".to_owned()][..]));
+        assert_eq!(lists.at("/spec/ports/*/env"), Some(&["name".to_owned()][..]));
+        assert_eq!(lists.at("/spec/a~1b"), Some(&[][..]));
+        assert_eq!(lists.at("/spec/replicas"), None);
+    }
+
+    #[test]
+    fn what_a_cache_keeps_tells_the_same() {
+        let managed_fields = managed("sync-engine/main/db");
+        let kept = Lists::kept(&managed_fields.to_string()).expect("it owns items");
+        let kept: Value = serde_json::from_str(&kept).unwrap();
+        let of = |managed_fields: Value| Lists::of(&json!({"metadata": {"managedFields": managed_fields}}));
+        assert_eq!(of(kept), of(managed_fields));
+        assert_eq!(Lists::kept(&managed("operator").to_string()), None);
+        assert_eq!(Lists::kept("[{\"manager\": \"sync-engine/a/b\", \"k:"), None);
+    }
+}
