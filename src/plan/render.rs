@@ -17,7 +17,7 @@ use crate::mapping::{Copied, Mapping, ObjectRule, RELATED, RelatedRule, Side, Ta
 use crate::object::compare::{leaves, put_pointer, remove_pointer};
 use crate::object::hash::value_hash;
 use crate::object::marks::{self, Owner, Reference};
-use crate::object::metadata;
+use crate::object::{encode_string_data, metadata};
 
 /// What a mapping wants for one source, object by object.
 #[derive(Debug)]
@@ -439,6 +439,9 @@ pub fn one(
     let once = take(&mut body, &rule.at_creation);
     // The hash is of what the engine keeps as it is rendered.
     let mut body = mark(observed, rule, id, place, &reference, body)?;
+    if rule.kind.is_secret() {
+        encode_string_data(&mut body);
+    }
     put_back(&mut body, once, standing_at(observed, &reference));
     Ok(Rendered::Present(Desired { reference, body: Arc::new(body) }))
 }

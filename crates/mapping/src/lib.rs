@@ -573,6 +573,11 @@ impl Kind {
         Resource { group: self.group.clone(), version: self.version.clone(), plural: plural.to_owned() }
     }
 
+    /// Whether its objects have `stringData`, which servers store as `data`.
+    pub fn is_secret(&self) -> bool {
+        self.group.is_empty() && self.kind == "Secret"
+    }
+
     /// Whether it is of Kubernetes' own groups, which no CustomResourceDefinition serves.
     pub fn is_built_in(&self) -> bool {
         !self.group.contains('.') || self.group.ends_with(".k8s.io")

@@ -105,10 +105,14 @@ impl Compiler {
         let template = self.leaf(&spec.template, roots, Template::compile);
         let (ready, failed) = (self.verdict(spec.ready.as_ref()), self.verdict(spec.failed.as_ref()));
         self.end_item();
-        let (ignore, at_creation) = self.left_to_others(spec);
+        let (mut ignore, mut at_creation) = self.left_to_others(spec);
+        let kind = kind?;
+        if kind.is_secret() {
+            ignore.iter_mut().chain(&mut at_creation).for_each(encoded);
+        }
         Some(ObjectRule {
             id: spec.id.value.clone(),
-            kind: kind?,
+            kind,
             shared,
             for_each: for_each?.map(Box::new),
             when: when?,
@@ -293,6 +297,13 @@ impl Compiler {
         }
         let texts = |pointers: &[Spanned<String>]| pointers.iter().map(|pointer| pointer.value.clone()).collect();
         (texts(&apply.ignore), texts(&apply.at_creation))
+    }
+}
+
+/// A pointer into a Secret as servers store it.
+fn encoded(pointer: &mut String) {
+    if let Some(rest) = pointer.strip_prefix("/stringData") {
+        *pointer = format!("/data{rest}");
     }
 }
 
