@@ -157,8 +157,9 @@ impl Executor<'_> {
         let kind = match error {
             // No server takes such a name: nothing was sent, and nothing will be until it is another.
             RequestError::Name(_) => FailureKind::Refused,
-            // A 404 of something that the object needs: its namespace, the Role of a RoleBinding.
-            error if error.is_invalid() || error.is_forbidden() || error.code() == Some(404) => FailureKind::Refused,
+            // A kind that is not served, a namespace that is missing or being terminated: no change of the object helps.
+            error if error.code() == Some(404) || error.is_terminating() => FailureKind::Error,
+            error if error.is_invalid() || error.is_forbidden() => FailureKind::Refused,
             error if error.code().is_none() || matches!(error.code(), Some(408 | 429 | 503 | 504)) => {
                 FailureKind::Unreachable
             }
@@ -380,7 +381,16 @@ impl Executor<'_> {
         let manager = self.pipeline.writer.field_manager();
         let (path, text) = (self.path(reference)?, json_text(&self.of_this_epoch(side, body)));
         let sent = match (side, intent) {
-            (Side::Target, _) => self.at_target.apply(&path, manager, force, text).await,
+            (Side::Target, _) => match self.at_target.apply(&path, manager, force, text).await {
+                Err(error)
+                    if force && error.code() == Some(500) && self.follow_version(&path, body, &error).await? =>
+                {
+                    let text = json_text(&self.of_this_epoch(side, body));
+                    self.tally.sent(1);
+                    self.at_target.apply(&path, manager, force, text).await
+                }
+                sent => sent,
+            },
             // Through a virtual workspace, server-side apply does not work as on Kubernetes.
             (Side::Source, Intent::Create) => {
                 let collection = ApiPath::collection(&self.resource(&reference.kind)?, &reference.namespace)?;
@@ -508,6 +518,23 @@ fn unreadable(at: &Endpoint, error: &dyn std::error::Error) -> RequestError {
 fn expect(feed: &KindFeed, reference: &Reference, cluster: &ClusterName) -> PendingWrite {
     let Reference { namespace, name, .. } = reference;
     feed.subscription.expect(&Key::new(cluster.clone(), namespace.as_str(), name.as_str()))
+    /// A server that no longer knows the version in which the engine applied an object before cannot compare the two, and
+    /// answers 500. What the engine's own managedFields say holds for the new version too. `true`: they follow it now.
+    async fn follow_version(&self, path: &ApiPath, body: &Value, error: &RequestError) -> Result<bool, RequestError> {
+        if error.is_invalid() {
+            return Ok(false);
+        }
+        self.tally.sent(1);
+        let reply = self.at_target.get(path).await?;
+        let object: Value = serde_json::from_slice(&reply.body).map_err(|error| unreadable(&self.at_target, &error))?;
+        let Some(patch) = followed_version(self.pipeline.writer.field_manager(), &object, body) else {
+            return Ok(false);
+        };
+        self.tally.sent(1);
+        let patch = Body::json_patch(json_text(&patch));
+        self.at_target.patch(path, self.pipeline.writer.field_manager(), patch).await.map(|_| true)
+    }
+
 }
 
 fn owned_object(item: &Value, kind: &Kind, owners: &[String]) -> Option<TargetObject> {
@@ -544,3 +571,19 @@ fn status_pointer(field: &str) -> Option<String> {
 fn is_failed_patch(error: &RequestError) -> bool {
     matches!(error, RequestError::Status(status) if status.code == 422 && status.causes.is_empty())
 }
+/// The version of the engine's own entries of managedFields, as it is in the body that is applied now. `None`: they have it.
+fn followed_version(manager: &str, object: &Value, body: &Value) -> Option<Value> {
+    let entries = object.pointer("/metadata/managedFields")?.as_array()?.iter().enumerate();
+    let is_outdated = |entry: &Value| {
+        entry["manager"] == manager && entry["operation"] == "Apply" && entry["apiVersion"] != body["apiVersion"]
+    };
+    let replace = |(index, _): (usize, &Value)| {
+        let path = format!("/metadata/managedFields/{index}/apiVersion");
+        json!({"op": "replace", "path": path, "value": body["apiVersion"]})
+    };
+    let replaced: Vec<Value> = entries.filter(|(_, entry)| is_outdated(entry)).map(replace).collect();
+    let version = metadata(object, "resourceVersion");
+    let guard = json!({"op": "replace", "path": "/metadata/resourceVersion", "value": version});
+    (!replaced.is_empty()).then(|| std::iter::once(guard).chain(replaced).collect())
+}
+

@@ -82,6 +82,12 @@ impl RequestError {
         matches!(self.code(), Some(401 | 403))
     }
 
+    /// 403 because the namespace is being terminated.
+    pub fn is_terminating(&self) -> bool {
+        self.status()
+            .is_some_and(|s| s.code == 403 && s.causes.iter().any(|cause| cause.reason == "NamespaceTerminating"))
+    }
+
     /// 400, 413, 415 or 422: sending the same again changes nothing.
     pub fn is_invalid(&self) -> bool {
         matches!(self.code(), Some(400 | 413 | 415 | 422)) || self.is_mistyped()
