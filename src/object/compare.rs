@@ -1,6 +1,8 @@
 //! Does what stands on a server hold what we want there?
 
+use std::collections::BTreeSet;
 use std::fmt;
+use std::ops::RangeInclusive;
 
 use serde_json::{Map, Number, Value};
 
@@ -178,6 +180,61 @@ pub fn leaves(object: &Value) -> Vec<String> {
     found
 }
 
+/// JSON pointers as an annotation holds them: as text or, of too many, as hashes.
+#[derive(Debug, PartialEq, Eq)]
+pub enum Pointers<'t> {
+    Written(BTreeSet<&'t str>),
+    Hashed(BTreeSet<&'t str>),
+}
+
+/// Annotations have 256 KiB together.
+const MOST_TEXT: usize = 64 << 10;
+/// Characters of a hash: 40 bits. Of more pointers than fit, they are shorter.
+const HASH: RangeInclusive<usize> = 4..=8;
+const MOST_HASHES: usize = 192 << 10;
+/// Begins a text of hashes, before how long each is. No pointer begins with it.
+const HASHED: char = '#';
+
+/// What an annotation holds of JSON pointers.
+pub fn pointers_text(pointers: &[String]) -> String {
+    let text = pointers.join("\n");
+    if text.len() <= MOST_TEXT {
+        return text;
+    }
+    let length = (MOST_HASHES / pointers.len()).clamp(*HASH.start(), *HASH.end());
+    let hashes: String = pointers.iter().map(|pointer| pointer_hash(pointer, length)).collect();
+    format!("{HASHED}{length}{hashes}")
+}
+
+impl<'t> Pointers<'t> {
+    pub fn read(text: &'t str) -> Self {
+        let hashed = text.strip_prefix(HASHED).and_then(|text| text.split_at_checked(1));
+        let Some((length, hashes)) = hashed.and_then(|(length, hashes)| Some((length.parse::<usize>().ok()?, hashes)))
+        else {
+            return Self::Written(text.lines().collect());
+        };
+        let starts = (0..hashes.len()).step_by(length.max(1));
+        Self::Hashed(starts.filter_map(|start| hashes.get(start..start + length)).collect())
+    }
+
+    /// Those of them that `pointers`, the leaves of an object, may be about.
+    pub fn among(&self, leaves: impl Iterator<Item = String>) -> Vec<String> {
+        match self {
+            Self::Written(all) => all.iter().map(|pointer| (*pointer).to_owned()).collect(),
+            Self::Hashed(all) => {
+                let length = all.first().map_or(0, |hash| hash.len());
+                leaves.filter(|leaf| all.contains(&*pointer_hash(leaf, length))).collect()
+            }
+        }
+    }
+}
+
+fn pointer_hash(pointer: &str, length: usize) -> String {
+    let mut hash = tuple_hash([pointer], 10);
+    hash.truncate(length);
+    hash
+}
+
 fn leaf(value: &Value, path: &mut String, found: &mut Vec<String>) {
     match value {
         Value::Object(fields) if !fields.is_empty() => fields.iter().for_each(|(key, value)| {
@@ -251,6 +308,23 @@ mod tests {
     fn leaves_are_what_a_merge_patch_sets() {
         let object = json!({"kind": "A", "spec": {"a/b": [{"c": 1}], "d": {}, "e": {"f": null}, "g\nh": 1}});
         assert_eq!(leaves(&object), ["/spec/a~1b", "/spec/d", "/spec/e/f"]);
+    }
+
+    #[test]
+    fn too_many_pointers_are_hashed() {
+        let few = vec!["/a".to_owned(), "/b/c".to_owned()];
+        assert_eq!(pointers_text(&few), "/a\n/b/c");
+        assert_eq!(Pointers::read("/a\n/b/c").among(std::iter::empty()), few);
+        for count in [6_000, 60_000] {
+            let many: Vec<String> = (0..count).map(|n| format!("/data/{n:06}{}", "k".repeat(30))).collect();
+            let text = pointers_text(&many);
+            assert!(text.len() <= 240 << 10, "{}", text.len());
+            let others = ["/data/other".to_owned()];
+            let found = Pointers::read(&text).among(many.iter().chain(&others).cloned());
+            assert!(found.len() >= count && many.iter().zip(&found).all(|(one, other)| one == other));
+        }
+        let hashes = Pointers::read("#4abcdefgh");
+        assert_eq!(hashes, Pointers::Hashed(BTreeSet::from(["abcd", "efgh"])));
     }
 
     #[test]

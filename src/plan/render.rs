@@ -14,7 +14,7 @@ use crate::mapping::expression::{Missing, ObjectState, Outcome, Root, Scope, Sev
 use crate::mapping::placement::{self, Place};
 use crate::mapping::template::{Text, Unrendered};
 use crate::mapping::{Copied, Mapping, ObjectRule, RELATED, RelatedRule, Side, TargetChoice, target_root};
-use crate::object::compare::{leaves, put_pointer, remove_pointer};
+use crate::object::compare::{leaves, pointers_text, put_pointer, remove_pointer};
 use crate::object::hash::value_hash;
 use crate::object::marks::{self, Owner, Reference};
 use crate::object::{encode_string_data, metadata};
@@ -531,7 +531,7 @@ pub fn mark(
     reference: &Reference,
     body: Value,
 ) -> Result<Value, Unrendered> {
-    let fields = needs_fields(rule).then(|| leaves(&body).join("\n"));
+    let fields = needs_fields(rule).then(|| pointers_text(&leaves(&body)));
     let Value::Object(mut body) = body else {
         return Err(Unrendered::Failed(format!("the template of `{}` is no map", rule.id)));
     };

@@ -58,6 +58,21 @@ fn what_the_template_no_longer_says_is_removed_and_all_else_stays() {
     assert_eq!(world.object("Settings")["spec"], json!({"size": {}, "name": {}, "byOthers": {"a": 1}}));
 }
 
+#[test]
+fn thousands_of_fields_fit_the_annotation_and_go_when_they_are_no_longer_rendered() {
+    let keys =
+        |count: usize| -> Value { (0..count).map(|n| (format!("key-{n:06}-{}", "k".repeat(30)), json!(1))).collect() };
+    let mut world = of(keys(6_000));
+    assert_eq!(world.settle(&settings()), Rest::InSync);
+    let annotations = world.object("Settings")["metadata"]["annotations"].to_string();
+    assert!(annotations.len() < 256 << 10, "{}", annotations.len());
+    world.edit("Settings", |object| object["spec"]["byOthers"] = json!(1));
+    world.edit_source(|source| source["spec"] = keys(1_000));
+    assert_eq!(world.settle(&settings()), Rest::InSync);
+    let fields = world.object("Settings")["spec"].as_object().expect("a map");
+    assert_eq!((fields.len(), &fields["byOthers"]), (1_001, &json!(1)));
+}
+
 /// A tenant takes off what says which fields are the engine's, or says more: nothing but that tenant's own object changes.
 #[test]
 fn a_forged_list_of_fields_takes_nothing_else() {
