@@ -52,6 +52,7 @@ pub fn observe(
         prune: facts.read([Topic::Approval], || pipeline.prune(generation), |prune| *prune == Prune::Held),
         reporting: pipeline.shared.reporting.clone(),
         pin: pin(generation),
+        is_target_lost: generation.target.is_lost(),
         target_url: Some(generation.target.endpoint().url().to_owned()),
         ..Observed::new(pipeline.writer.clone(), key.clone(), origin, source, target, pipeline.shared.clock.now())
     };

@@ -242,13 +242,13 @@ impl Leaving<'_> {
         reasons.0.iter().any(|reason| reason.cause != Cause::Orphaned)
     }
 
-    /// What holds a departure up is reported to the consumer, unless it only takes its time.
+    /// What holds a departure up is reported to the consumer, unless that is the engine itself.
     fn report(&self, source: &Arc<Value>, reasons: Reasons) -> Plan {
         if self.moves && !self.mapping.has_several_targets() {
             // The target that it moves to says nothing before it has the source.
             return say(self.mapping, self.observed, source, None, reasons);
         }
-        let only_waits = reasons.0.iter().all(|reason| reason.cause.is_wait());
+        let only_waits = reasons.0.iter().all(|reason| reason.cause.is_wait() && reason.cause != Cause::Deleting);
         if only_waits && !matches!(self.stage, Stage::Out(OnExit::Retain)) {
             return reasons.rest();
         }
@@ -339,7 +339,7 @@ pub fn being_deleted(
     let failure = observed.answers.failed.get(&object.reference);
     Some(Step::rest(failure.map_or_else(
         || Reason {
-            cause: if stuck { Cause::Stuck } else { Cause::Waiting },
+            cause: if stuck { Cause::Stuck } else { Cause::Deleting },
             detail: format!("{} is being deleted since {ends}, finalizers {finalizers}", object.reference),
         },
         |failure| live::failed(&object.reference, failure),

@@ -34,7 +34,8 @@ pub fn instances(
     for (key, item) in keyed(each, &mut scope)? {
         scope.set_local(&each.item, item.clone());
         let rendered = render::one(observed, rule, &render::instance_id(rule, &key), place, &scope);
-        instances.push(Instance { key, item, rendered });
+        let reference = render::reference(rule, place, &scope).ok();
+        instances.push(Instance { key, item, reference, rendered });
     }
     have_names_apart(&instances)?;
     Ok(instances)
@@ -90,7 +91,8 @@ fn failed(why: String) -> Unrendered {
     Unrendered::Failed(format!("forEach: {why}"))
 }
 
-/// What stands of a rule and is not wanted any more, as far as that is certain: everything of it was rendered.
+/// What stands of a rule and is not wanted any more, as far as that is certain: its list was rendered, and where each item goes
+/// is known. An item that cannot be rendered holds up no other.
 pub fn leaving<'o>(
     mapping: &Mapping,
     observed: &'o Observed,
@@ -104,14 +106,15 @@ pub fn leaving<'o>(
         Ok(Wanted::One(Rendered::Absent)) => {
             render::standing(mapping, observed, rule, &rendering.place).into_iter().collect()
         }
-        Ok(Wanted::Each(all)) if all.iter().all(|one| one.rendered.is_ok()) => {
+        Ok(Wanted::Each(all)) if all.iter().all(|one| one.rendered.is_ok() || one.reference.is_some()) => {
             let wanted = |standing: &&TargetObject| {
                 let is_of_key = |one: &Instance| standing.key() == Some(one.key.as_str());
+                let is_there = |one: &Instance| one.reference.as_ref() == Some(&standing.reference);
                 all.iter().any(|one| match &one.rendered {
                     // Another key may have taken over its name.
-                    Ok(Rendered::Present(desired)) => is_of_key(one) || desired.reference == standing.reference,
+                    Ok(Rendered::Present(_)) | Err(_) => is_of_key(one) || is_there(one),
                     Ok(Rendered::Kept(_)) => is_of_key(one),
-                    _ => false,
+                    Ok(Rendered::Absent) => false,
                 })
             };
             render::instances(mapping, observed, rule, &rendering.place).filter(|one| !wanted(one)).collect()

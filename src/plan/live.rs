@@ -7,6 +7,7 @@ use serde_json::{Value, json};
 
 use super::decision::{Fit, Found, Stage, Verdict, Wish, decide};
 use super::observed::{Failure, FailureKind, ObjectState, Observed, Original, Prune, Source, Target, TargetObject};
+use super::related::Related;
 use super::render::{self, Desired, Instance, Rendered, Rendering, Wanted};
 use super::{
     Action, Cause, Intent, Plan, Reason, Reasons, Rest, departure, each, merge_patch, on_source_recreated,
@@ -31,7 +32,9 @@ pub fn live(mapping: &Mapping, observed: &Observed, source: &Arc<Value>) -> Plan
         return say(mapping, observed, source, None, Reasons(vec![reason]));
     }
     if let Target::Unknown(why) = &observed.target {
-        return Reasons::one(Cause::Unknown, why.clone()).rest();
+        let reasons = Reasons::one(Cause::Unknown, why.clone());
+        let is_told = observed.is_target_lost && !mapping.has_several_targets();
+        return if is_told { say(mapping, observed, source, None, reasons) } else { reasons.rest() };
     }
     match render::render(mapping, observed, source) {
         Err(unrendered) => say(mapping, observed, source, None, Reasons(vec![unrendered.into()])),
@@ -114,7 +117,7 @@ impl<'a> Live<'a> {
     fn rule(&self, rule: &ObjectRule, wanted: &Result<Wanted, Unrendered>) -> Step {
         let mut step = match wanted {
             Err(unrendered) => Step::rest(unrendered.clone().into()).of(&rule.id),
-            Ok(Wanted::One(rendered)) => self.rendered(rule, &rule.id, rendered).of(&rule.id),
+            Ok(Wanted::One(rendered)) => self.rendered(rule, None, &rule.id, rendered).of(&rule.id),
             Ok(Wanted::Each(instances)) => self.several(rule, instances),
         };
         let leaving = each::leaving(self.mapping, self.observed, rule, wanted, self.rendering);
@@ -122,8 +125,10 @@ impl<'a> Live<'a> {
             step.extend(Step::act(Action::ReadAnew(original)));
             return step;
         }
+        let reader =
+            if leaving.is_empty() { None } else { self.unwritten(|other| self.mapping.depends(other, &rule.id)) };
         for object in leaving {
-            step.extend(self.unwanted(rule, object).of(object.object_id()));
+            step.extend(self.unwanted(rule, object, reader).of(object.object_id()));
         }
         step
     }
@@ -145,28 +150,28 @@ impl<'a> Live<'a> {
             let id = render::instance_id(rule, &one.key);
             let step = match &one.rendered {
                 Err(unrendered) => Step::rest(unrendered.clone().into()),
-                Ok(rendered) => self.rendered(rule, &id, rendered),
+                Ok(rendered) => self.rendered(rule, Some(&one.key), &id, rendered),
             };
             all.extend(step.of(&id));
         }
         all
     }
 
-    fn rendered(&self, rule: &ObjectRule, id: &str, rendered: &Rendered) -> Step {
+    fn rendered(&self, rule: &ObjectRule, key: Option<&str>, id: &str, rendered: &Rendered) -> Step {
         match rendered {
-            Rendered::Present(desired) => self.wanted(rule, id, desired),
+            Rendered::Present(desired) => self.wanted(rule, key, id, desired),
             Rendered::Absent => Step::default(),
             Rendered::Kept(reason) => reason.clone().map_or_else(Step::default, Step::rest),
         }
     }
 
     /// An object that is rendered.
-    fn wanted(&self, rule: &ObjectRule, id: &str, desired: &Desired) -> Step {
+    fn wanted(&self, rule: &ObjectRule, key: Option<&str>, id: &str, desired: &Desired) -> Step {
         let state = self.observed.state(&desired.reference, rule.shared);
         let former = self.moved(rule, id, desired);
         let unmet = match state {
-            ObjectState::Absent => readiness::unmet(self.mapping, self.observed, rule, self.rendering),
-            ObjectState::Ours(_) => readiness::copies_unmet(self.mapping, self.observed, rule, self.rendering),
+            ObjectState::Absent => readiness::unmet(self.mapping, self.observed, (rule, key), self.rendering),
+            ObjectState::Ours(_) => readiness::copies_unmet(self.mapping, self.observed, (rule, key), self.rendering),
             _ => None,
         };
         let wish = if unmet.is_some() { Wish::Unmet } else { Wish::Wanted };
@@ -355,18 +360,44 @@ impl<'a> Live<'a> {
     }
 
     /// An object that the mapping no longer wants, though it has its rule.
-    fn unwanted(&self, rule: &ObjectRule, object: &TargetObject) -> Step {
+    fn unwanted(&self, rule: &ObjectRule, object: &TargetObject, reader: Option<&Reference>) -> Step {
         if let Some(other) = self.depending(rule) {
             let detail = format!("{} is deleted after {other}, which depends on it", object.reference);
             return Step::rest(Reason { cause: Cause::Waiting, detail });
         }
+        if let Some(reader) = reader {
+            return kept_for(object, reader);
+        }
         self.taken_away(object, Wish::Unwanted, rule.propagation, false)
+    }
+
+    /// An object of such a rule that may still refer to what is on its way out: it was not written as it is rendered now.
+    fn unwritten(&self, is_reader: impl Fn(&ObjectRule) -> bool) -> Option<&'a Reference> {
+        let Live { mapping, observed, rendering, .. } = self;
+        let place = |desired: &Desired| {
+            observed.owned.at(&desired.reference).or_else(|| observed.shared.at(&desired.reference))
+        };
+        let written = rendering.desired(mapping).filter_map(|(_, _, desired)| {
+            let hash = marks::annotation(&desired.body, marks::HASH);
+            place(desired).filter(|object| object.annotation(marks::HASH) == hash).map(|object| &object.reference)
+        });
+        let written: BTreeSet<&Reference> = written.collect();
+        let is_several = |object: &TargetObject| object.key().is_some();
+        let reads = |object: &&TargetObject| {
+            let rule = mapping.rule(object.rule_id());
+            rule.is_some_and(|rule| rule.is_several() == is_several(object) && is_reader(rule))
+        };
+        let mut readers = observed.owned.iter().chain(&observed.shared).filter(reads).map(|object| &object.reference);
+        readers.find(|reader| !written.contains(reader))
     }
 
     /// Objects whose id the mapping no longer has: they go when everything was rendered completely.
     fn dropped(&self) -> Step {
         let mut all = Step::default();
-        for object in render::dropped(self.mapping, self.observed) {
+        let mut dropped = render::dropped(self.mapping, self.observed).peekable();
+        // Which objects refer to them, only a former document tells.
+        let reader = dropped.peek().and_then(|_| self.unwritten(|other| other.copy.is_none()));
+        for object in dropped {
             if self.is_wanted(&object.reference) {
                 continue;
             }
@@ -377,6 +408,8 @@ impl<'a> Live<'a> {
                     object.reference
                 );
                 Step::rest(Reason { cause: Cause::Waiting, detail })
+            } else if let Some(reader) = reader {
+                kept_for(object, reader)
             } else {
                 self.taken_away(object, Wish::Dropped, Propagation::default(), false)
             };
@@ -391,7 +424,8 @@ impl<'a> Live<'a> {
         let rules = mapping.objects.iter().filter(|rule| rule.shared && rule.copy.is_some());
         let mut all = self.unruled();
         let is_told = |rule: &ObjectRule| {
-            rule.copy.is_some_and(|copy| rendering.related.get(copy.related).is_some_and(Result::is_ok))
+            let all = rule.copy.and_then(|copy| rendering.related.get(copy.related)?.as_ref().ok());
+            all.is_some_and(|all| all.iter().all(Related::is_placed))
         };
         if !rules.clone().all(is_told) {
             return all;
@@ -411,6 +445,10 @@ impl<'a> Live<'a> {
             if !selections.is_empty() {
                 all.actions.extend(selections.into_iter().map(Action::ReadAnew));
                 return all;
+            }
+            if let Some(reader) = self.unwritten(|other| mapping.depends(other, object.rule_id())) {
+                all.extend(kept_for(object, reader));
+                continue;
             }
             all.extend(self.taken_away(object, Wish::Dropped, Propagation::default(), true).of(object.object_id()));
         }
@@ -485,6 +523,12 @@ impl<'a> Live<'a> {
         let labels = self.rendering.namespace_labels.clone();
         std::iter::once(Action::CreateNamespace { name: namespace.clone(), labels }).chain(actions).collect()
     }
+}
+
+/// An object on its way out to which another one may still refer.
+fn kept_for(object: &TargetObject, reader: &Reference) -> Step {
+    let detail = format!("{} is deleted after {reader} was written without it", object.reference);
+    Step::rest(Reason { cause: Cause::Waiting, detail })
 }
 
 /// Whether the mapping still has the rule of a shared object.

@@ -96,6 +96,8 @@ pub enum Cause {
     /// The workspace of the source has not accepted a permission claim.
     ClaimNotAccepted,
     Stuck,
+    /// An object that is being deleted is held by somebody's finalizers.
+    Deleting,
     /// A deletion that follows from a changed document, held by `pruneGuard`.
     Held,
     Retained,
@@ -118,6 +120,7 @@ impl Cause {
         Self::Refused,
         Self::ClaimNotAccepted,
         Self::Stuck,
+        Self::Deleting,
         Self::Held,
         Self::Retained,
         Self::Orphaned,
@@ -131,7 +134,13 @@ impl Cause {
     fn is_wait(self) -> bool {
         matches!(
             self,
-            Self::Waiting | Self::Unknown | Self::Retained | Self::Held | Self::Orphaned | Self::ClaimNotAccepted
+            Self::Waiting
+                | Self::Unknown
+                | Self::Retained
+                | Self::Held
+                | Self::Orphaned
+                | Self::ClaimNotAccepted
+                | Self::Deleting
         )
     }
 
@@ -145,6 +154,7 @@ impl Cause {
             Self::Refused => "Refused",
             Self::ClaimNotAccepted => "ClaimNotAccepted",
             Self::Stuck => "Stuck",
+            Self::Deleting => "Deleting",
             Self::Held => "Held",
             Self::Retained => "Retained",
             Self::Orphaned => "Orphaned",

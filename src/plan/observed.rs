@@ -36,6 +36,8 @@ pub struct Observed {
     /// Whether the mapping selects the source's cluster; `None`: that is not known.
     pub is_selected: Option<bool>,
     pub target: Target,
+    /// Whether the target cannot be reached, and is not just being looked up.
+    pub is_target_lost: bool,
     /// Permission claims that are in force in the source's workspace; `None`: RBAC alone decides.
     pub claims: Option<Claims>,
     /// What the source is held up by until the engine is done with it, in place of a finalizer: then it is a LogicalCluster, and
@@ -381,6 +383,7 @@ impl Observed {
             source,
             is_selected: Some(true),
             target,
+            is_target_lost: false,
             claims: None,
             hold: None,
             pin: None,
@@ -497,6 +500,12 @@ impl Observed {
     pub fn unclaimed(&self, kind: &Kind) -> Option<String> {
         let claims = self.claims.as_ref().filter(|_| kind.side == Side::Source)?;
         claims.lacking(&kind.resource(&kind.plural()), WRITE)
+    }
+
+    /// Whether the target was asked and did not answer.
+    pub fn is_target_unreachable(&self) -> bool {
+        let is_unreachable = |failure: &Failure| failure.kind == FailureKind::Unreachable;
+        self.is_target_lost || self.answers.failed.values().any(is_unreachable)
     }
 
     /// Whether what the target has of the source is in sight, so that a plan tells every deletion that it asks for.

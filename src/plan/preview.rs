@@ -182,7 +182,8 @@ fn looked_at(mapping: &Mapping, scene: &Scene, observed: &Observed, target: At) 
 
 /// What stands in the way on one target.
 fn reasons(mapping: &Mapping, observed: &Observed, rendering: &Rendering) -> Reasons {
-    let lacking = mapping.related.iter().zip(&rendering.related).filter_map(|(rule, one)| related::missing(rule, one));
+    let lacking =
+        mapping.related.iter().zip(&rendering.related).filter_map(|(rule, one)| related::missing(rule, one, None));
     let objects = unrendered(mapping, rendering).chain(waiting(mapping, observed, rendering));
     Reasons(lacking.chain(objects).collect())
 }
@@ -219,7 +220,7 @@ fn waiting<'r>(
     let missing = |(rule, key, desired): (&'r ObjectRule, Option<&str>, &Desired)| {
         let id = key.map_or_else(|| rule.id.clone(), |key| render::instance_id(rule, key));
         let absent = matches!(observed.state(&desired.reference, rule.shared), ObjectState::Absent);
-        let unmet = absent.then(|| readiness::unmet(mapping, observed, rule, rendering)).flatten();
+        let unmet = absent.then(|| readiness::unmet(mapping, observed, (rule, key), rendering)).flatten();
         unmet.map(|reason| live::named(&id, reason))
     };
     rendering.desired(mapping).filter_map(missing)

@@ -12,26 +12,37 @@ use crate::mapping::expression::Expression;
 use crate::mapping::{Mapping, ObjectRule, RelatedMissing, Side};
 use crate::object::readiness::{Readiness, readiness};
 
-/// Why an object cannot be created yet.
-pub fn unmet(mapping: &Mapping, observed: &Observed, rule: &ObjectRule, rendering: &Rendering) -> Option<Reason> {
+/// Why an object cannot be created yet. One of several, with its key, does not wait for what another key lacks.
+pub fn unmet(
+    mapping: &Mapping,
+    observed: &Observed,
+    (rule, key): (&ObjectRule, Option<&str>),
+    rendering: &Rendering,
+) -> Option<Reason> {
     let related = rule.depends_on_related.iter();
     let originals = related.filter_map(|at| Some((mapping.related.get(*at)?, rendering.related.get(*at)?)));
-    if let Some(reason) = originals.into_iter().find_map(|(rule, resolved)| related::missing(rule, resolved)) {
+    if let Some(reason) = originals.into_iter().find_map(|(rule, resolved)| related::missing(rule, resolved, key)) {
         return Some(Reason { detail: format!("waits for {}", reason.detail), ..reason });
     }
-    rule.depends_on.iter().find_map(|position| lacking(mapping, observed, rendering, *position))
+    rule.depends_on.iter().find_map(|position| lacking(mapping, observed, rendering, *position, key))
 }
 
 /// Why the objects of a mapping are not all there and ready.
 pub fn unready_objects(mapping: &Mapping, observed: &Observed, rendering: &Rendering) -> Vec<Reason> {
-    (0..mapping.objects.len()).filter_map(|position| lacking(mapping, observed, rendering, position)).collect()
+    (0..mapping.objects.len()).filter_map(|position| lacking(mapping, observed, rendering, position, None)).collect()
 }
 
 /// What is not ready yet of one rule's objects.
-fn lacking(mapping: &Mapping, observed: &Observed, rendering: &Rendering, position: usize) -> Option<Reason> {
+fn lacking(
+    mapping: &Mapping,
+    observed: &Observed,
+    rendering: &Rendering,
+    position: usize,
+    key: Option<&str>,
+) -> Option<Reason> {
     let needed = mapping.objects.get(position)?;
     if needed.copy.is_some() {
-        return copy_missing(mapping, observed, needed, rendering);
+        return copy_missing(mapping, observed, needed, rendering, key);
     }
     let unready = |id: &str, item| unready(mapping, observed, needed, id, item, rendering);
     match rendering.objects.get(position) {
@@ -49,22 +60,29 @@ fn lacking(mapping: &Mapping, observed: &Observed, rendering: &Rendering, positi
 pub fn copies_unmet(
     mapping: &Mapping,
     observed: &Observed,
-    rule: &ObjectRule,
+    (rule, key): (&ObjectRule, Option<&str>),
     rendering: &Rendering,
 ) -> Option<Reason> {
     let needed = rule.depends_on.iter().filter_map(|position| mapping.objects.get(*position));
-    needed.into_iter().find_map(|needed| copy_missing(mapping, observed, needed, rendering))
+    needed.into_iter().find_map(|needed| copy_missing(mapping, observed, needed, rendering, key))
 }
 
 /// A copy that does not exist yet. Where there is no original either, and nothing waits for one, none is missing.
-fn copy_missing(mapping: &Mapping, observed: &Observed, rule: &ObjectRule, rendering: &Rendering) -> Option<Reason> {
+fn copy_missing(
+    mapping: &Mapping,
+    observed: &Observed,
+    rule: &ObjectRule,
+    rendering: &Rendering,
+    key: Option<&str>,
+) -> Option<Reason> {
     let position = rule.copy?.related;
     let (of, resolved) = (mapping.related.get(position)?, rendering.related.get(position)?);
     let all = match resolved {
         Ok(all) => all,
         Err(reason) => return Some(live::named(&rule.id, reason.clone())),
     };
-    all.iter().find_map(|one| {
+    let needed = all.iter().filter(|one| one.present().is_some() || related::concerns(one, all, key));
+    needed.into_iter().find_map(|one| {
         let reference = render::copy_reference(rule, one);
         let state = observed.state(&reference, rule.shared);
         let exists = matches!(state, ObjectState::Ours(object) if !object.is_deleting());

@@ -5,15 +5,16 @@ use std::sync::Arc;
 use data_encoding::BASE64;
 use serde_json::{Map, Value, json};
 
-use super::observed::{Observed, Original, Pick, TargetObject};
+use super::observed::{self, Observed, Original, Originals, Pick, TargetObject};
 use super::{Cause, Reason, each, render};
 use crate::mapping::expression::{Missing, ObjectState, Outcome, Root, Scope, Several};
 use crate::mapping::names::is_dns_subdomain;
 use crate::mapping::placement::Place;
 use crate::mapping::template::{Template, Text, Unrendered};
 use crate::mapping::{
-    Direction, Mapping, OriginalOwner, RelatedMissing, RelatedPlace, RelatedRule, SERVICE_ACCOUNT_TOKEN, Side,
+    Direction, Mapping, ObjectRule, OriginalOwner, RelatedMissing, RelatedPlace, RelatedRule, SERVICE_ACCOUNT_TOKEN, Side,
 };
+use crate::object::marks::Reference;
 use crate::object::metadata;
 
 /// What one rule gives.
@@ -43,7 +44,7 @@ pub enum State {
 }
 
 /// Namespace and name in a cluster.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct At {
     pub namespace: String,
     pub name: String,
@@ -56,6 +57,11 @@ impl Related {
             State::Present(object) => Some(object),
             _ => None,
         }
+    }
+
+    /// Whether it is known where it goes. Of a selection that was not read, nothing is.
+    pub fn is_placed(&self) -> bool {
+        self.key.is_none() || !self.to.name.is_empty()
     }
 }
 
@@ -73,7 +79,12 @@ pub fn resolve(
     // None of them waits for itself: each round settles one more at least.
     for _ in &mapping.related {
         render::set_vars(mapping, scope);
-        resolved = mapping.related.iter().map(|rule| find(rule, observed, source, place, scope)).collect();
+        let positions = mapping.related.iter().enumerate();
+        let find = |(position, rule)| match unread_yet(mapping, position, observed, place, scope) {
+            Some(reason) => Err(reason),
+            None => find(rule, observed, source, place, scope),
+        };
+        resolved = positions.map(find).collect();
         for (rule, resolved) in mapping.related.iter().zip(&resolved) {
             scope.set_related(&rule.id, state(rule, resolved));
         }
@@ -101,13 +112,62 @@ fn find(rule: &RelatedRule, observed: &Observed, source: &Value, place: &Place, 
             let items = each::keyed(list, &mut scope)?;
             let one = |(key, item): (String, Arc<Value>)| {
                 scope.set_local(&list.item, item.clone());
-                Ok(Related { key: Some(key), item: Some(item), ..places.named(&scope)? })
+                let unnamed = |why: Unrendered| Related {
+                    key: None,
+                    item: None,
+                    from: At::default(),
+                    to: At::default(),
+                    original: State::Unseen(why.into()),
+                };
+                Related { key: Some(key), item: Some(item), ..places.named(&scope).unwrap_or_else(unnamed) }
             };
-            items.into_iter().map(one).collect()
+            Ok(items.into_iter().map(one).collect())
         }
         (None, Some(selector)) => places.selected(&selector.to_string(), &scope),
         (None, None) => Ok(vec![places.named(&scope)?]),
     }
+}
+
+/// Why nothing is read back from a target yet: an object of the source, from which it may derive, is not the source's own. What
+/// depends on it derives from it, and not the other way round.
+fn unread_yet(mapping: &Mapping, position: usize, observed: &Observed, place: &Place, scope: &Scope) -> Option<Reason> {
+    let is_given = matches!(observed.related, Originals::Given(_));
+    if is_given || mapping.related.get(position)?.direction == Direction::ToTarget {
+        return None;
+    }
+    let reads = |rule: &ObjectRule| rule.depends_on_related.contains(&position);
+    let derives = |rule: &ObjectRule| {
+        reads(rule) || mapping.objects.iter().any(|other| reads(other) && mapping.depends(rule, &other.id))
+    };
+    let is_origin =
+        |rule: &&ObjectRule| rule.copy.is_none() && !rule.shared && rule.kind.side == Side::Target && !derives(rule);
+    let not_own = |reference: Reference| {
+        let (cause, why) = match observed.state(&reference, false) {
+            observed::ObjectState::Ours(_) => return None,
+            observed::ObjectState::Unknown(_) => (observed.cause_unseen(&reference.kind), "cannot be seen"),
+            observed::ObjectState::Absent => (Cause::Waiting, "does not exist yet"),
+            observed::ObjectState::OursOfEarlier(_) => (Cause::Recreated, "was made for an earlier source"),
+            observed::ObjectState::Foreign => (Cause::Conflict, "does not belong to this source"),
+        };
+        Some(Reason { cause, detail: format!("it is not read while {reference} {why}") })
+    };
+    mapping.objects.iter().filter(is_origin).flat_map(|rule| wanted_places(rule, place, scope)).find_map(not_own)
+}
+
+/// Where the objects of a rule go that `when` does not leave out.
+fn wanted_places(rule: &ObjectRule, place: &Place, scope: &Scope) -> Vec<Reference> {
+    let mut scope = scope.clone();
+    let one = |scope: &Scope| {
+        let is_left_out = rule.when.as_ref().is_some_and(|when| render::truth(when.evaluate(scope)) == Ok(false));
+        render::reference(rule, place, scope).ok().filter(|_| !is_left_out)
+    };
+    let Some(list) = &rule.for_each else { return one(&scope).into_iter().collect() };
+    let items = each::keyed(list, &mut scope).unwrap_or_default().into_iter();
+    let each = items.filter_map(|(_, item)| {
+        scope.set_local(&list.item, item);
+        one(&scope)
+    });
+    each.collect()
 }
 
 #[derive(Clone, Copy, PartialEq)]
@@ -261,11 +321,19 @@ fn readable(found: &Value, one: &Related) -> Value {
 }
 
 /// Why a related object delays what depends on it.
-pub fn missing(rule: &RelatedRule, resolved: &Resolved) -> Option<Reason> {
+pub fn missing(rule: &RelatedRule, resolved: &Resolved, key: Option<&str>) -> Option<Reason> {
     match resolved {
-        Ok(all) => all.iter().find_map(|one| Some(named(rule, one.key.as_deref(), lacking(rule, one)?))),
+        Ok(all) => {
+            let needed = all.iter().filter(|one| concerns(one, all, key));
+            needed.into_iter().find_map(|one| Some(named(rule, one.key.as_deref(), lacking(rule, one)?)))
+        }
         Err(reason) => Some(named(rule, None, reason.clone())),
     }
+}
+
+/// Whether an object with this key waits for a related object: where one of them has its key, for that one alone.
+pub fn concerns(one: &Related, all: &[Related], key: Option<&str>) -> bool {
+    one.key.as_deref() == key || !all.iter().any(|other| key.is_some() && other.key.as_deref() == key)
 }
 
 /// Why the original of a related object is not at hand. `None`: it is, or nothing waits for it.

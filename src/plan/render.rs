@@ -59,6 +59,8 @@ pub struct Instance {
     pub key: String,
     /// What it is made from.
     pub item: Arc<Value>,
+    /// Where it goes; `None`: that cannot be told.
+    pub reference: Option<Reference>,
     pub rendered: Result<Rendered, Unrendered>,
 }
 
@@ -363,7 +365,8 @@ fn copies(
         // A shared copy is the same for all who name it.
         let id = if rule.shared { rule.id.clone() } else { instance_id(rule, &key) };
         let rendered = copied(observed, rule, of, one, &id, place, scope);
-        Instance { key, item: one.item.clone().unwrap_or_default(), rendered }
+        let reference = one.is_placed().then(|| copy_reference(rule, one));
+        Instance { key, item: one.item.clone().unwrap_or_default(), reference, rendered }
     };
     let mut instances: Vec<_> = all.iter().map(instance).collect();
     if rule.shared {
@@ -383,7 +386,9 @@ pub fn shared_places(mapping: &Mapping, observed: &Observed, source: &Arc<Value>
     let mut scope = placed_scope(mapping, observed, source);
     let related = related::resolve(mapping, observed, source, place, &mut scope);
     let of = |(rule, copy): (&ObjectRule, Copied)| match related.get(copy.related) {
-        Some(Ok(_)) => places(rule, place, &scope, &related).iter().map(|(_, at)| copy_place(at)).collect(),
+        Some(Ok(all)) if all.iter().all(Related::is_placed) => {
+            places(rule, place, &scope, &related).iter().map(|(_, at)| copy_place(at)).collect()
+        }
         _ => vec![all_copies(&place.namespace)],
     };
     rules().flat_map(of).collect()
@@ -434,14 +439,14 @@ pub fn one(
         return Ok(Rendered::Absent);
     }
     let mut body = rule.template.render(scope)?;
+    if rule.kind.is_secret() {
+        encode_string_data(&mut body);
+    }
     let reference = reference(rule, place, scope)?;
     rule.ignore.iter().for_each(|pointer| remove_pointer(&mut body, pointer));
     let once = take(&mut body, &rule.at_creation);
     // The hash is of what the engine keeps as it is rendered.
     let mut body = mark(observed, rule, id, place, &reference, body)?;
-    if rule.kind.is_secret() {
-        encode_string_data(&mut body);
-    }
     put_back(&mut body, once, standing_at(observed, &reference));
     Ok(Rendered::Present(Desired { reference, body: Arc::new(body) }))
 }

@@ -492,11 +492,18 @@ fn engine_conditions(
     status: &mut Value,
     reasons: &Reasons,
 ) {
+    let kind = engine_condition(observed);
     let unseen = reasons.cause() == Some(Cause::Unknown);
-    if mapping.status.engine_conditions.is_empty() || unseen {
+    // What was said before stays. A new source is told that nothing is said yet.
+    let is_unsaid = observed.is_target_unreachable() && entry(status, &kind).is_none();
+    if mapping.status.engine_conditions.is_empty() || unseen && !is_unsaid {
         return;
     }
-    let kind = engine_condition(observed);
+    if unseen {
+        let message = "the service's cluster cannot be reached now".to_owned();
+        let condition = Condition { status: "Unknown", reason: "TargetUnreachable".into(), message };
+        return set_condition(observed, generation, status, &kind, condition);
+    }
     let mut condition = synced(reasons, redaction);
     let is_adopted = |object: &TargetObject| marks::annotation(&object.object, marks::ADOPTED_FROM).is_some();
     if condition.status == "True" && observed.owned_anywhere().any(is_adopted) {
@@ -535,6 +542,7 @@ fn synced(reasons: &Reasons, redaction: &Redaction) -> Condition {
         Cause::Refused => "the service's cluster refused what this object asks for",
         Cause::ClaimNotAccepted => "the service may not use an object of the workspace that it needs",
         Cause::Stuck => "the deletion takes unusually long",
+        Cause::Deleting => "what it has is being deleted",
         Cause::Recreated => "what an earlier object of this name had still exists; the provider of the service decides",
         Cause::Held => "a change of the service would delete what this object has; its provider has to approve it",
         Cause::Retained => "the object is not selected (any more); what it has is kept as it is",
@@ -554,7 +562,12 @@ fn synced(reasons: &Reasons, redaction: &Redaction) -> Condition {
 fn explains(cause: Cause) -> bool {
     matches!(
         cause,
-        Cause::RenderFailed | Cause::StatusFailed | Cause::Waiting | Cause::Refused | Cause::ClaimNotAccepted
+        Cause::RenderFailed
+            | Cause::StatusFailed
+            | Cause::Waiting
+            | Cause::Deleting
+            | Cause::Refused
+            | Cause::ClaimNotAccepted
     )
 }
 

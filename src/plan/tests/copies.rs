@@ -79,7 +79,7 @@ fn a_copy_is_made_before_what_refers_to_it_and_holds_nothing_of_its_cluster() {
     let mut world = of(&["ann", "bob"]);
     world.originals = vec![password("ann")];
     let waiting = said(&world.settle(&related()));
-    insta::assert_snapshot!(waiting, @"waiting: Waiting: related object `passwords[bob]`: secrets default/bob does not exist in the consumer's cluster; Waiting: object `db`: waits for related object `passwords[bob]`: secrets default/bob does not exist in the consumer's cluster");
+    insta::assert_snapshot!(waiting, @"waiting: Waiting: related object `passwords[bob]`: secrets default/bob does not exist in the consumer's cluster; Waiting: related object `connection`: it is not read while Database default-r7udrysckmmlkpz2/db does not exist yet; Waiting: object `db`: waits for related object `passwords[bob]`: secrets default/bob does not exist in the consumer's cluster");
     world.take_log();
     world.originals.push(password("bob"));
     assert_eq!(world.settle(&related()), Rest::InSync);
@@ -109,6 +109,84 @@ fn a_copy_follows_its_original_stays_without_it_and_goes_with_its_item() {
     world.edit_source(|source| source["spec"]["users"] = json!([]));
     assert_eq!(world.settle(&related()), Rest::InSync);
     assert_eq!(world.objects.len(), 1, "the Database alone");
+}
+
+/// What reads the copies names them, and the server refuses to change it.
+#[test]
+fn a_copy_goes_after_what_refers_to_it_was_written_without_it() {
+    let reads =
+        "spec: {users: \"{% for user in source.spec.users %}{{ related.passwords[user].to.name }} {% endfor %}\"}";
+    let reads = mapping(&RELATED.replace("spec: {size: 1}", reads));
+    let mut world = of(&["ann", "bob"]);
+    world.originals = vec![password("ann"), password("bob")];
+    assert_eq!(world.settle(&reads), Rest::InSync);
+    world.edit_source(|source| source["spec"]["users"] = json!(["ann"]));
+    world.take_log();
+    let mut refused = world.clone();
+    assert_eq!(world.settle(&reads), Rest::InSync);
+    let log: Vec<_> = world.take_log().iter().map(|line| line.replace(&place(), "place")).collect();
+    assert_eq!(log, ["update Database place/db", "delete Secret place/db-bob"]);
+
+    refused.refuses = vec!["update Database".into()];
+    let rest = said(&refused.settle(&reads));
+    assert!(rest.contains("db-bob is deleted after Database"), "{rest}");
+    assert_eq!(refused.objects.len(), 3, "the copy is still named");
+}
+
+#[test]
+fn one_missing_secret_holds_up_its_own_item_alone() {
+    let each = "    - id: user
+      forEach: ${{ source.spec.users | default([]) }}
+      as: user
+      key: ${{ user }}
+      template:
+        apiVersion: example.dev/v1
+        kind: User
+        metadata: {name: \"{{ placement.name }}-{{ user }}\"}
+        spec: {password: \"{{ related.passwords[user].to.name }}\", size: \"${{ source.spec.size | default(1) }}\"}
+";
+    let users = mapping(&format!("{RELATED}{each}").replace("      dependsOn: [related.passwords]\n", ""));
+    let mut world = of(&["ann", "bob", "joe"]);
+    world.originals = vec![password("ann"), password("bob"), password("joe")];
+    assert_eq!(world.settle(&users), Rest::InSync);
+    world.originals.remove(1);
+    world.edit_source(|source| source["spec"] = json!({"users": ["ann", "bob"], "size": 2}));
+    let rest = said(&world.settle(&users));
+    assert!(rest.contains("default/bob does not exist"), "{rest}");
+    let sizes = world.objects.iter().filter(|(at, _)| at.kind.kind == "User");
+    let sizes: Vec<_> = sizes.map(|(at, object)| (at.name.as_str(), object["spec"]["size"].clone())).collect();
+    assert_eq!(sizes, [("db-ann", json!(2)), ("db-bob", json!(1))], "ann follows, joe goes, bob waits");
+}
+
+#[test]
+fn one_name_that_is_none_holds_up_its_own_copy_alone() {
+    let mut world = of(&["ann", "A n n"]);
+    world.originals = vec![password("ann")];
+    let rest = said(&world.settle(&related()));
+    assert!(rest.contains("related object `passwords[A n n]`: `from`: the name is no name of an object"), "{rest}");
+    assert_eq!(world.object("Secret")["data"], json!({"password": "cA=="}));
+}
+
+/// A database that somebody else made has the name that this source's would have.
+#[test]
+fn nothing_is_read_back_while_the_object_that_it_derives_from_is_foreign() {
+    let tells = format!(
+        "{RELATED}  status:\n    fields:\n      uri: {{value: \"${{{{ related.connection.data.uri | default('') }}}}\"}}\n"
+    );
+    for mapping in [related(), mapping(&tells)] {
+        let mut world = of(&[]);
+        world.originals = vec![connection(json!({"uri": "c2VjcmV0"}))];
+        let at = {
+            let mut other = of(&[]);
+            other.settle(&mapping);
+            other.reference("Database")
+        };
+        world.objects.insert(at, foreign());
+        let rest = said(&world.settle(&mapping));
+        assert!(rest.contains("Conflict: object `db`"), "{rest}");
+        assert!(world.objects.keys().all(|one| one.kind.kind != "Secret"), "{:?}", world.objects.keys());
+        assert!(!world.source.as_ref().unwrap()["status"].to_string().contains("c2VjcmV0"));
+    }
 }
 
 /// Servers refuse to change the type of a Secret, and the data of one that is immutable.
@@ -197,8 +275,11 @@ fn a_foreign_secret_is_a_conflict_on_both_sides() {
     let on_target = Reference { kind: Kind::new("", "v1", "Secret"), namespace: place(), name: "db-ann".into() };
     world.objects.insert(on_target.clone(), foreign());
     let blocked = said(&world.settle(&related()));
-    assert_eq!(blocked.matches("Conflict").count(), 2, "{blocked}");
-    assert_eq!((&world.objects[&on_target], &world.objects[&beside("db-access")]), (&foreign(), &foreign()));
+    assert!(blocked.contains("Conflict: related object `passwords[ann]`"), "{blocked}");
+    assert_eq!(world.objects.remove(&on_target), Some(foreign()));
+    let blocked = said(&world.settle(&related()));
+    assert!(blocked.contains("Conflict: related object `connection`"), "{blocked}");
+    assert_eq!(world.objects[&beside("db-access")], foreign());
 }
 
 #[test]

@@ -17,11 +17,25 @@ fn being_deleted_waits_and_says_so_when_stuck() {
     let reference = world.reference("Database");
     world.edit("Database", |object| object["metadata"]["deletionTimestamp"] = json!("2027-01-15T07:59:00Z"));
     let plan = world.settle(&mapping(DATABASES));
-    assert_eq!(cause(&plan), Some(Cause::Waiting));
+    assert_eq!(cause(&plan), Some(Cause::Deleting));
     assert!(reasons(&plan).to_string().contains("operator.example.dev/hold"));
+    assert_eq!((&condition(&world)["status"], &condition(&world)["reason"]), (&json!("False"), &json!("Deleting")));
     world.edit("Database", |object| object["metadata"]["deletionTimestamp"] = json!("2026-01-01T00:00:00Z"));
     assert_eq!(cause(&world.settle(&mapping(DATABASES))), Some(Cause::Stuck));
     assert!(world.objects.contains_key(&reference), "it is not deleted twice");
+}
+
+#[test]
+fn a_source_whose_objects_deletion_hangs_says_so_at_once() {
+    let mut world = synced();
+    world.edit("Database", |object| object["metadata"]["finalizers"] = json!(["operator.example.dev/hold"]));
+    world.delete_source();
+    assert_eq!(cause(&world.settle(&mapping(DATABASES))), Some(Cause::Stuck), "the test world's time is fixed");
+    world.edit("Database", |object| object["metadata"]["deletionTimestamp"] = json!("2027-01-15T07:59:00Z"));
+    world.settle(&mapping(DATABASES));
+    let condition = condition(&world);
+    assert_eq!((&condition["status"], &condition["reason"]), (&json!("False"), &json!("Deleting")));
+    assert!(condition["message"].to_string().contains("operator.example.dev/hold"), "{condition}");
 }
 
 #[test]
@@ -336,7 +350,7 @@ fn a_pod_in_its_grace_period_is_not_stuck() {
         object["metadata"]["deletionTimestamp"] = json!("2027-01-15T09:00:00Z");
         object["metadata"]["finalizers"] = json!(["hold"]);
     });
-    assert_eq!(cause(&world.settle(&mapping(DATABASES))), Some(Cause::Waiting), "an hour of grace is left");
+    assert_eq!(cause(&world.settle(&mapping(DATABASES))), Some(Cause::Deleting), "an hour of grace is left");
 }
 
 #[test]

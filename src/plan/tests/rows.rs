@@ -353,6 +353,66 @@ fn a_value_that_is_another_one_after_each_write_comes_to_rest() {
 }
 
 #[test]
+fn string_data_is_compared_as_the_data_that_servers_store() {
+    let secret = "        apiVersion: v1\n        kind: Secret\n        stringData: {user: \"${{ source.spec.user | default(omit) }}\", key: x}\n";
+    let template = "        apiVersion: example.dev/v1\n        kind: Database\n        spec: ${{ source.spec }}\n";
+    let apply = "    - id: db\n      apply: {atCreation: [/stringData/key]}\n";
+    let login = mapping(&DATABASES.replace(template, secret).replace("    - id: db\n", apply));
+    let mut world = World::new(source());
+    world.edit_source(|source| source["spec"]["user"] = json!("ann"));
+    assert_eq!(world.settle(&login), Rest::InSync);
+    assert_eq!(world.object("Secret")["data"], json!({"user": "YW5u", "key": "eA=="}));
+    assert_eq!(world.object("Secret").get("stringData"), None);
+    world.edit("Secret", |object| object["data"] = json!({"user": "bWFs", "key": "eQ=="}));
+    assert_eq!(world.settle(&login), Rest::InSync);
+    assert_eq!(
+        world.object("Secret")["data"],
+        json!({"user": "YW5u", "key": "eQ=="}),
+        "the key is set at creation alone"
+    );
+    world.edit_source(|source| drop(source["spec"].as_object_mut().expect("a map").remove("user")));
+    assert_eq!(world.settle(&login), Rest::InSync);
+    assert_eq!(world.object("Secret")["data"], json!({"key": "eQ=="}));
+}
+
+#[test]
+fn an_object_that_cannot_be_written_keeps_what_the_mapping_no_longer_has() {
+    let alone = DATABASES.replace("  status:\n", "  status:\n    from: db\n");
+    let login = "    - id: login\n      template: {apiVersion: v1, kind: ConfigMap}\n    - id: db\n";
+    let mut world = World::new(source());
+    assert_eq!(world.settle(&mapping(&alone.replace("    - id: db\n", login))), Rest::InSync);
+    world.edit_source(|source| source["spec"]["members"] = json!(4));
+    world.refuses = vec!["update Database".into()];
+    assert!(said(&world.settle(&mapping(&alone))).contains("is deleted after Database"));
+    world.object("ConfigMap");
+    world.refuses.clear();
+    assert_eq!(world.settle(&mapping(&alone)), Rest::InSync);
+    assert!(world.objects.keys().all(|at| at.kind.kind != "ConfigMap"));
+}
+
+#[test]
+fn a_new_source_is_told_once_that_its_target_cannot_be_reached() {
+    let mut world = World::new(source());
+    (world.target_unknown, world.is_target_lost) = (Some("no answer".into()), true);
+    world.settle(&mapping(DATABASES));
+    assert_eq!(
+        (&condition(&world)["status"], &condition(&world)["reason"]),
+        (&json!("Unknown"), &json!("TargetUnreachable"))
+    );
+    world.take_log();
+    world.settle(&mapping(DATABASES));
+    assert_eq!(world.take_log(), Vec::<String>::new());
+    let mut world = synced();
+    (world.target_unknown, world.is_target_lost) = (Some("no answer".into()), true);
+    world.settle(&mapping(DATABASES));
+    assert_eq!((&condition(&world)["status"], world.take_log()), (&json!("True"), Vec::<String>::new()));
+    let mut world = World::new(source());
+    world.target_unknown = Some("it is being looked up".into());
+    world.settle(&mapping(DATABASES));
+    assert_eq!(world.take_log(), Vec::<String>::new(), "a start is no news");
+}
+
+#[test]
 fn an_item_of_a_list_that_is_merged_by_key_is_corrected_beside_others_items() {
     let users = changed("        spec: ${{ source.spec }}\n", "        spec: {users: [{name: ann, role: admin}]}\n");
     let mut world = World::new(source());

@@ -45,6 +45,7 @@ pub struct World {
     /// What the server says of those when it is asked.
     pub unserved_for: Unserved,
     pub target_unknown: Option<String>,
+    pub is_target_lost: bool,
     pub target_url: Option<String>,
     /// Namespace rules of former documents.
     pub former_placements: Vec<String>,
@@ -104,6 +105,7 @@ impl World {
             unserved: BTreeSet::new(),
             unserved_for: Unserved::ForNow,
             target_unknown: None,
+            is_target_lost: false,
             former_placements: Vec::new(),
             former_status: BTreeSet::new(),
             missing: Missing::default(),
@@ -165,6 +167,7 @@ impl World {
             stripped: self.stripped.clone(),
             former_status: Arc::new(mapping.status.no_longer_written(&self.former_status)),
             target_url: self.target_url.clone(),
+            is_target_lost: self.is_target_lost,
             pin: Some(Pin {
                 connection: self.among.as_ref().map_or("target", |among| &among.name).to_owned(),
                 identity: self.identity.clone(),

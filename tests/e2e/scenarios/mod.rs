@@ -7,6 +7,7 @@ mod deletion;
 mod examples;
 mod fleets;
 mod former_sources;
+mod forms;
 mod harness;
 mod informers;
 mod isolation;
@@ -67,6 +68,7 @@ pub fn cases() -> Vec<Case> {
         workspaces::cases(),
         workspace_types::cases(),
         operation::cases(),
+        forms::cases(),
         replicas::cases(),
         shards::cases(),
         fleets::cases(),

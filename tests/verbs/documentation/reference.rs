@@ -131,6 +131,10 @@ fn reason(cause: Cause) -> String {
         Cause::Stuck => {
             ("a deletion takes longer than `lifecycle.stuckAfter`", "look at the finalizers of the target object")
         }
+        Cause::Deleting => (
+            "an object is being deleted, and finalizers hold it",
+            "the message names them; `Stuck` follows after `lifecycle.stuckAfter`",
+        ),
         Cause::Held => (
             "a changed or removed document would delete more than `lifecycle.pruneGuard` allows",
             "`sync-engine approve MAPPING`, or go back to the former document",

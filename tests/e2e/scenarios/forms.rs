@@ -1,0 +1,232 @@
+//! What a server stores in another form than it was written in, and what it remembers of who wrote what.
+
+use serde_json::{Value, json};
+
+use crate::case::{Case, Stage, case};
+use crate::eventually::eventually;
+use crate::rest::{Patch, Rest};
+use crate::target::{name, namespace};
+use crate::world::World;
+
+pub fn cases() -> Vec<Case> {
+    vec![
+        case!(drift_of_values_that_the_server_stores_in_another_form_is_corrected).on_kube(),
+        case!(a_secrets_string_data_is_kept_as_data_is).on_kube(),
+        case!(an_object_follows_its_template_after_its_former_version_is_gone).on_kube(),
+        case!(a_copy_goes_after_what_names_it_was_written_without_it).on_kube(),
+        case!(an_object_with_thousands_of_keys_is_written_beside_its_source).on_kube(),
+    ]
+}
+
+const DEFINITIONS: &str = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
+
+const FORMS: &str = r#"<mapping>
+  objects:
+    - id: app
+      template:
+        apiVersion: apps/v1
+        kind: Deployment
+        spec:
+          replicas: 1
+          selector: {matchLabels: {app: a}}
+          template:
+            metadata: {labels: {app: a}}
+            spec:
+              containers:
+                - name: main
+                  image: example.org/app:1
+                  env: [{name: EMPTY, value: ""}]
+                  resources: {limits: {cpu: 1000m, memory: 1024Mi}}
+    - id: service
+      template:
+        apiVersion: v1
+        kind: Service
+        spec: {selector: {app: a}, ports: [{name: http, port: 80, targetPort: 8080}]}
+"#;
+
+/// Waits until an object has this value.
+async fn has(rest: &Rest, path: &str, pointer: &str, expected: Value) {
+    eventually(&format!("{path} has {expected} at {pointer}"), async || {
+        let now = rest.get(path).await.ok_or("it is missing")?;
+        let value = now.pointer(pointer).cloned().unwrap_or_default();
+        if value == expected { Ok(()) } else { Err(value.to_string()) }
+    })
+    .await;
+}
+
+/// The one object of the mapping in a collection across namespaces, `/api/v1/secrets` for example.
+async fn only(world: &World<'_>, all: &str) -> String {
+    let objects = eventually("the object is made", async || {
+        let objects = world.target.labelled(all).await;
+        if objects.len() == 1 { Ok(objects) } else { Err(format!("there are {}", objects.len())) }
+    })
+    .await;
+    let (api, plural) = all.rsplit_once('/').expect("a path");
+    format!("{api}/namespaces/{}/{plural}/{}", namespace(&objects[0]), name(&objects[0]))
+}
+
+async fn drift_of_values_that_the_server_stores_in_another_form_is_corrected(stage: &Stage) {
+    let (world, _engine) = stage.running_with(FORMS).await;
+    world.alpha.create_synced("it", json!({"size": 1})).await;
+    let rest = &world.target.rest;
+    let app = only(&world, "/apis/apps/v1/deployments").await;
+    let container = "/spec/template/spec/containers/0";
+    for (field, drift, stored) in [
+        ("/resources/limits/cpu", json!("32"), json!("1")),
+        ("/resources/limits/memory", json!("7Gi"), json!("1Gi")),
+        ("/env/0", json!({"name": "EMPTY", "value": "full"}), json!({"name": "EMPTY"})),
+    ] {
+        let pointer = format!("{container}{field}");
+        has(rest, &app, &pointer, stored.clone()).await;
+        world.settled().await;
+        rest.patch(Patch::Json, &app, &json!([{"op": "replace", "path": pointer, "value": drift}])).await;
+        has(rest, &app, &pointer, stored).await;
+    }
+
+    // An operator's own item stays, beside the engine's, which is corrected.
+    let service = only(&world, "/api/v1/services").await;
+    let ports = json!({"spec": {"ports": [
+        {"name": "http", "port": 80, "targetPort": 8080, "protocol": "TCP"}, {"name": "metrics", "port": 9090, "protocol": "TCP"},
+    ]}});
+    rest.patch(Patch::Merge, &service, &ports).await;
+    world.settled().await;
+    rest.patch(Patch::Json, &service, &json!([{"op": "replace", "path": "/spec/ports/0/targetPort", "value": 9}]))
+        .await;
+    has(rest, &service, "/spec/ports/0/targetPort", json!(8080)).await;
+    has(rest, &service, "/spec/ports/1/name", json!("metrics")).await;
+    world.settled().await;
+}
+
+const LOGIN: &str = r#"<mapping>
+  objects:
+    - id: login
+      template:
+        apiVersion: v1
+        kind: Secret
+        stringData: {user: "${{ source.spec.version }}", extra: "${{ source.spec.note | default(omit) }}"}
+"#;
+
+async fn a_secrets_string_data_is_kept_as_data_is(stage: &Stage) {
+    let (world, _engine) = stage.running_with(LOGIN).await;
+    world.alpha.create_synced("it", json!({"version": "ann", "note": "x"})).await;
+    let (rest, login) = (&world.target.rest, only(&world, "/api/v1/secrets").await);
+    has(rest, &login, "/data", json!({"user": "YW5u", "extra": "eA=="})).await;
+    rest.patch(Patch::Merge, &login, &json!({"stringData": {"user": "mallory"}})).await;
+    has(rest, &login, "/data", json!({"user": "YW5u", "extra": "eA=="})).await;
+    world.alpha.patch("it", json!({"spec": {"version": "bob", "note": null}})).await;
+    has(rest, &login, "/data", json!({"user": "Ym9i"})).await;
+}
+
+const CRATE: &str = r#"<mapping>
+  objects:
+    - id: crate
+      template: {apiVersion: crates.<group>/VERSION, kind: Crate, spec: SPEC}
+"#;
+
+/// The operator's upgrade: the definition has another version, in which all objects are stored.
+async fn an_object_follows_its_template_after_its_former_version_is_gone(stage: &Stage) {
+    let world = stage.unmapped(false).await;
+    let (rest, group) = (&world.target.rest, format!("crates.{}", world.api.group));
+    let version = |name: &str, storage: bool| {
+        let spec = json!({"type": "object", "properties": {"size": {"type": "integer"}, "text": {"type": "string"}}});
+        let schema = json!({"type": "object", "properties": {"spec": spec}});
+        json!({"name": name, "served": true, "storage": storage, "schema": {"openAPIV3Schema": schema}})
+    };
+    let names = json!({"kind": "Crate", "plural": "crates", "singular": "crate", "listKind": "CrateList"});
+    let definition = json!({
+        "apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
+        "metadata": {"name": format!("crates.{group}")},
+        "spec": {"group": group, "names": names, "scope": "Namespaced", "versions": [version("v1beta1", true)]},
+    });
+    rest.create(DEFINITIONS, &definition).await;
+    rest.appears(&format!("/apis/{group}/v1beta1")).await;
+    let mapping = |version: &str, spec: &str| CRATE.replace("VERSION", version).replace("SPEC", spec);
+    world.mappings.write("widgets.yaml", &mapping("v1beta1", "{size: 1, text: old}"));
+    let _engine = world.engine().await;
+    world.alpha.create_synced("it", json!({"size": 1})).await;
+    let before = only(&world, &format!("/apis/{group}/v1beta1/crates")).await;
+    let crate_ = before.replace("/v1beta1/", "/v1/");
+
+    let path = format!("{DEFINITIONS}/crates.{group}");
+    let serve = async |versions: Value| {
+        rest.patch(Patch::Merge, &path, &json!({"spec": {"versions": versions}})).await;
+    };
+    serve(json!([version("v1beta1", false), version("v1", true)])).await;
+    rest.appears(&crate_).await;
+    eventually("the object is stored in the new version", async || {
+        let stored =
+            rest.try_patch(Patch::Merge, &crate_, &json!({"metadata": {"annotations": {"stored": "anew"}}})).await;
+        if stored.is_success() { Ok(()) } else { Err(stored.body.to_string()) }
+    })
+    .await;
+    rest.patch(Patch::Merge, &format!("{path}/status"), &json!({"status": {"storedVersions": ["v1"]}})).await;
+    serve(json!([version("v1", true)])).await;
+    world.mappings.write("widgets.yaml", &mapping("v1", "{size: 2}"));
+    has(rest, &crate_, "/spec", json!({"size": 2})).await;
+    world.alpha.synced("it", "True", "Synced").await;
+}
+
+const NAMED: &str = r#"<mapping>
+  related:
+    - id: passwords
+      direction: ToTarget
+      resource: secrets.v1
+      forEach: ${{ source.spec.tags | default([]) }}
+      as: tag
+      key: ${{ tag }}
+      from: {name: "{{ tag }}"}
+      to: {name: "{{ placement.name }}-{{ tag }}"}
+  objects:
+    - id: reader
+      template:
+        apiVersion: v1
+        kind: ConfigMap
+        data:
+          names: "{% for tag in source.spec.tags | default([]) %}{{ related.passwords[tag].to.name }} {% endfor %}"
+          version: ${{ source.spec.free | default("1") }}
+"#;
+
+async fn a_copy_goes_after_what_names_it_was_written_without_it(stage: &Stage) {
+    let (world, _engine) = stage.running_with(NAMED).await;
+    let alpha = &world.alpha;
+    for secret in ["a", "b"] {
+        let body = json!({"apiVersion": "v1", "kind": "Secret", "metadata": {"name": secret}, "data": {"p": "eA=="}});
+        alpha.rest.create(&format!("/api/v1/namespaces/{}/secrets", alpha.namespace), &body).await;
+    }
+    alpha.create_synced("it", json!({"tags": ["a", "b"]})).await;
+    let copies = async || world.target.labelled("/api/v1/secrets").await.len();
+    assert_eq!(copies().await, 2);
+    // A map is no value of a ConfigMap's key: the server refuses it.
+    alpha.patch("it", json!({"spec": {"tags": ["a"], "free": {"no": "text"}}})).await;
+    alpha.synced("it", "False", "Refused").await;
+    assert_eq!(copies().await, 2, "the ConfigMap still names it");
+    alpha.patch("it", json!({"spec": {"free": null}})).await;
+    alpha.synced("it", "True", "Synced").await;
+    eventually("the copy is gone", async || {
+        let left = copies().await;
+        if left == 1 { Ok(()) } else { Err(format!("{left} are left")) }
+    })
+    .await;
+}
+
+const LARGE: &str = r#"<mapping>
+  target: {cluster: source}
+  objects:
+    - id: map
+      template: {apiVersion: v1, kind: ConfigMap, data: "${{ source.spec.labels }}"}
+"#;
+
+async fn an_object_with_thousands_of_keys_is_written_beside_its_source(stage: &Stage) {
+    let (world, _engine) = stage.running_with(LARGE).await;
+    let keys = |count: usize| -> Value {
+        (0..count).map(|n| (format!("key-{n:06}-{}", "k".repeat(30)), json!("v"))).collect()
+    };
+    let alpha = &world.alpha;
+    alpha.create_synced("it", json!({"labels": keys(6_000)})).await;
+    let path = format!("/api/v1/namespaces/{}/configmaps/it", alpha.namespace);
+    has(&alpha.rest, &path, "/data", keys(6_000)).await;
+    let removed: Value =
+        keys(6_000).as_object().expect("a map").keys().skip(1).map(|key| (key.clone(), Value::Null)).collect();
+    alpha.patch("it", json!({"spec": {"labels": removed}})).await;
+    has(&alpha.rest, &path, "/data", keys(1)).await;
+}
