@@ -1,8 +1,11 @@
 //! Rows under a head, as kubectl shows them.
 
+use crate::object::one_line;
+
 /// Columns as wide as their widest cell, three spaces between, none behind the last. Without rows, nothing.
 pub fn table<const N: usize>(head: [&str; N], rows: impl IntoIterator<Item = [String; N]>) -> String {
-    let (head, rows): (_, Vec<_>) = (head.map(str::to_owned), rows.into_iter().collect());
+    let shown = |row: [String; N]| row.map(|cell| one_line(&cell).into_owned());
+    let (head, rows): (_, Vec<_>) = (head.map(str::to_owned), rows.into_iter().map(shown).collect());
     if rows.is_empty() {
         return String::new();
     }
@@ -19,6 +22,11 @@ pub fn table<const N: usize>(head: [&str; N], rows: impl IntoIterator<Item = [St
 #[cfg(test)]
 mod tests {
     use super::table;
+
+    #[test]
+    fn a_cell_makes_no_row() {
+        assert_eq!(table(["X"], [["a\nb".to_owned()]]), "X\na\\nb\n");
+    }
 
     #[test]
     fn columns_stand_below_each_other() {

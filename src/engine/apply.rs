@@ -1,12 +1,13 @@
 //! The only writer: carries out one action, and returns what the server answered. It decides nothing.
 
 use std::borrow::Cow;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
+use data_encoding::BASE64;
 use json_patch::Patch;
 use serde_json::{Value, json};
 use tracing::debug;
@@ -36,9 +37,79 @@ pub struct Executor<'a> {
     pub at_target: Endpoint,
     pub feed: &'a SourceFeed,
     pub key: &'a Key,
+    /// Secrets that were read in this reconcile.
+    pub secrets: Secrets,
     /// What the source waited for, where a timer and no event brought it here.
     pub waited_for: Option<&'static str>,
     pub tally: Tally,
+}
+
+/// Secrets that were read. What a server says of an object may quote them.
+#[derive(Debug, Default)]
+pub struct Secrets(Mutex<Vec<Arc<Value>>>);
+
+/// Of a value shorter than this, a message would still tell where it was left out.
+const SHORTEST: usize = 6;
+const LEFT_OUT: &str = "the server's message quotes a secret and is left out";
+
+impl Secrets {
+    /// An object was read.
+    pub fn note(&self, object: &Arc<Value>) {
+        if is_secret(object) {
+            self.0.lock().unwrap_or_else(PoisonError::into_inner).push(object.clone());
+        }
+    }
+
+    /// A server's message about a request with this body, without the values in it that are secret.
+    fn without(&self, message: String, body: &Value) -> String {
+        let read = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let own = Some(body).filter(|body| is_secret(body));
+        let all: BTreeSet<String> = read.iter().map(|object| &**object).chain(own).flat_map(values).collect();
+        let (mut message, mut leaves) = (message, Vec::new());
+        texts(body, &mut leaves);
+        let mut quoted: Vec<&String> = all
+            .iter()
+            .filter(|secret| {
+                leaves
+                    .iter()
+                    .any(|leaf| if secret.len() < SHORTEST { leaf == *secret } else { leaf.contains(&***secret) })
+            })
+            .collect();
+        quoted.sort_by_key(|secret| std::cmp::Reverse(secret.len()));
+        for secret in quoted {
+            // As Go quotes a text, too.
+            let escaped = secret.escape_debug().to_string();
+            for form in [secret.as_str(), &escaped] {
+                if secret.len() < SHORTEST && message.contains(form) {
+                    return LEFT_OUT.to_owned();
+                }
+                message = message.replace(form, "(secret)");
+            }
+        }
+        message
+    }
+}
+
+fn is_secret(object: &Value) -> bool {
+    object["kind"] == "Secret"
+}
+
+/// What a Secret holds, encoded and as it is.
+fn values(secret: &Value) -> Vec<String> {
+    let encoded = secret["data"].as_object().into_iter().flatten().filter_map(|(_, value)| value.as_str());
+    let plain = |text: &str| BASE64.decode(text.as_bytes()).ok().and_then(|bytes| String::from_utf8(bytes).ok());
+    let both = encoded.flat_map(|text| [Some(text.to_owned()), plain(text)]);
+    both.flatten().filter(|value| !value.is_empty()).collect()
+}
+
+/// All texts of a tree.
+fn texts<'v>(value: &'v Value, found: &mut Vec<&'v str>) {
+    match value {
+        Value::String(text) => found.push(text),
+        Value::Array(items) => items.iter().for_each(|item| texts(item, found)),
+        Value::Object(fields) => fields.values().for_each(|value| texts(value, found)),
+        _ => {}
+    }
 }
 
 /// What the requests of a reconcile came to. Several are under way at once.
@@ -147,8 +218,30 @@ impl Executor<'_> {
             (_, Err(error)) if error.is_not_permitted() => {
                 Err(ApplyError::NotOwned { action: action.to_string(), source: error })
             }
-            (Action::PatchSource { .. } | Action::PatchStatus { .. }, Err(error)) => failed_on_source(action, error),
-            (_, Err(error)) => Ok(Outcome::Failed(self.failed_on_target(&error))),
+            (Action::PatchSource { .. } | Action::PatchStatus { .. }, Err(error)) => {
+                failed_on_source(action, self.without_secrets(action, error))
+            }
+            (_, Err(error)) => Ok(Outcome::Failed(self.failed_on_target(&self.without_secrets(action, error)))),
+        }
+    }
+
+    /// What a server says of what was written may quote it.
+    fn without_secrets(&self, action: &Action, error: RequestError) -> RequestError {
+        let patched;
+        let body = match action {
+            Action::Apply { body, .. } => &**body,
+            Action::PatchStatus { values, .. } => {
+                patched = json!(values);
+                &patched
+            }
+            _ => return error,
+        };
+        match error {
+            RequestError::Status(mut status) => {
+                status.message = self.secrets.without(status.message, body);
+                RequestError::Status(status)
+            }
+            error => error,
         }
     }
 
@@ -255,7 +348,7 @@ impl Executor<'_> {
     /// Only a 404 that names the object says that it is missing.
     async fn look_for_source(&self) -> Result<Outcome, RequestError> {
         self.tally.sent(1);
-        match self.at_source.get(&self.source_path()?).await {
+        match self.at_source.for_evidence().get(&self.source_path()?).await {
             Ok(reply) => shown(&self.at_source, &reply).map(Outcome::Object),
             Err(error) if error.is_not_found_of(&self.key.name) => Ok(Outcome::Absent),
             Err(error) => Err(error),
@@ -277,7 +370,7 @@ impl Executor<'_> {
     async fn look(&self, reference: &Reference) -> Result<Outcome, RequestError> {
         self.tally.sent(1);
         let at = self.at(reference.kind.side);
-        match at.get(&self.path(reference)?).await {
+        match at.for_evidence().get(&self.path(reference)?).await {
             Ok(reply) => shown(at, &reply).map(Outcome::Object),
             Err(error) if error.is_not_found_of(&reference.name) => Ok(Outcome::Absent),
             Err(error) => Err(error),
@@ -318,7 +411,7 @@ impl Executor<'_> {
     async fn is_removed(&self, kind: &Kind) -> Result<bool, RequestError> {
         let Some(plural) = self.pipeline.plural(kind) else { return Ok(false) };
         self.tally.sent(2);
-        is_removed(self.at(kind.side), kind, &plural).await
+        is_removed(&self.at(kind.side).for_evidence(), kind, &plural).await
     }
 
     async fn owned_of_kind(
@@ -346,7 +439,7 @@ impl Executor<'_> {
         let selector = format!("{} in ({})", marks::OWNER, owners.join(","));
         self.tally.sent(1);
         let at = self.at(kind.side);
-        let reply = at.get(&path.query("labelSelector", &selector)).await?;
+        let reply = at.for_evidence().get(&path.query("labelSelector", &selector)).await?;
         let list: Value = serde_json::from_slice(&reply.body).map_err(|error| unreadable(at, &error))?;
         let items = list["items"].as_array().into_iter().flatten();
         Ok(items.filter_map(|item| owned_object(item, kind, owners)).collect())
@@ -424,6 +517,23 @@ impl Executor<'_> {
         }
     }
 
+    /// A server that no longer knows the version in which the engine applied an object before cannot compare the two, and
+    /// answers 500. What the engine's own managedFields say holds for the new version too. `true`: they follow it now.
+    async fn follow_version(&self, path: &ApiPath, body: &Value, error: &RequestError) -> Result<bool, RequestError> {
+        if error.is_invalid() {
+            return Ok(false);
+        }
+        self.tally.sent(1);
+        let reply = self.at_target.get(path).await?;
+        let object: Value = serde_json::from_slice(&reply.body).map_err(|error| unreadable(&self.at_target, &error))?;
+        let Some(patch) = followed_version(self.pipeline.writer.field_manager(), &object, body) else {
+            return Ok(false);
+        };
+        self.tally.sent(1);
+        let patch = Body::json_patch(json_text(&patch));
+        self.at_target.patch(path, self.pipeline.writer.field_manager(), patch).await.map(|_| true)
+    }
+
     /// What is written to a target says which epoch of the Lease it is of. That is no part of what was rendered: an object in
     /// sync is not written because another replica leads.
     fn of_this_epoch<'b>(&self, side: Side, body: &'b Value) -> Cow<'b, Value> {
@@ -481,6 +591,22 @@ impl Executor<'_> {
     }
 }
 
+/// The version of the engine's own entries of managedFields, as it is in the body that is applied now. `None`: they have it.
+fn followed_version(manager: &str, object: &Value, body: &Value) -> Option<Value> {
+    let entries = object.pointer("/metadata/managedFields")?.as_array()?.iter().enumerate();
+    let is_outdated = |entry: &Value| {
+        entry["manager"] == manager && entry["operation"] == "Apply" && entry["apiVersion"] != body["apiVersion"]
+    };
+    let replace = |(index, _): (usize, &Value)| {
+        let path = format!("/metadata/managedFields/{index}/apiVersion");
+        json!({"op": "replace", "path": path, "value": body["apiVersion"]})
+    };
+    let replaced: Vec<Value> = entries.filter(|(_, entry)| is_outdated(entry)).map(replace).collect();
+    let version = metadata(object, "resourceVersion");
+    let guard = json!({"op": "replace", "path": "/metadata/resourceVersion", "value": version});
+    (!replaced.is_empty()).then(|| std::iter::once(guard).chain(replaced).collect())
+}
+
 /// Whether an object was deleted already, and its event is yet to come.
 fn was_gone(action: &Action, sent: &Result<Outcome, RequestError>) -> bool {
     match (action, sent) {
@@ -518,23 +644,6 @@ fn unreadable(at: &Endpoint, error: &dyn std::error::Error) -> RequestError {
 fn expect(feed: &KindFeed, reference: &Reference, cluster: &ClusterName) -> PendingWrite {
     let Reference { namespace, name, .. } = reference;
     feed.subscription.expect(&Key::new(cluster.clone(), namespace.as_str(), name.as_str()))
-    /// A server that no longer knows the version in which the engine applied an object before cannot compare the two, and
-    /// answers 500. What the engine's own managedFields say holds for the new version too. `true`: they follow it now.
-    async fn follow_version(&self, path: &ApiPath, body: &Value, error: &RequestError) -> Result<bool, RequestError> {
-        if error.is_invalid() {
-            return Ok(false);
-        }
-        self.tally.sent(1);
-        let reply = self.at_target.get(path).await?;
-        let object: Value = serde_json::from_slice(&reply.body).map_err(|error| unreadable(&self.at_target, &error))?;
-        let Some(patch) = followed_version(self.pipeline.writer.field_manager(), &object, body) else {
-            return Ok(false);
-        };
-        self.tally.sent(1);
-        let patch = Body::json_patch(json_text(&patch));
-        self.at_target.patch(path, self.pipeline.writer.field_manager(), patch).await.map(|_| true)
-    }
-
 }
 
 fn owned_object(item: &Value, kind: &Kind, owners: &[String]) -> Option<TargetObject> {
@@ -571,19 +680,36 @@ fn status_pointer(field: &str) -> Option<String> {
 fn is_failed_patch(error: &RequestError) -> bool {
     matches!(error, RequestError::Status(status) if status.code == 422 && status.causes.is_empty())
 }
-/// The version of the engine's own entries of managedFields, as it is in the body that is applied now. `None`: they have it.
-fn followed_version(manager: &str, object: &Value, body: &Value) -> Option<Value> {
-    let entries = object.pointer("/metadata/managedFields")?.as_array()?.iter().enumerate();
-    let is_outdated = |entry: &Value| {
-        entry["manager"] == manager && entry["operation"] == "Apply" && entry["apiVersion"] != body["apiVersion"]
-    };
-    let replace = |(index, _): (usize, &Value)| {
-        let path = format!("/metadata/managedFields/{index}/apiVersion");
-        json!({"op": "replace", "path": path, "value": body["apiVersion"]})
-    };
-    let replaced: Vec<Value> = entries.filter(|(_, entry)| is_outdated(entry)).map(replace).collect();
-    let version = metadata(object, "resourceVersion");
-    let guard = json!({"op": "replace", "path": "/metadata/resourceVersion", "value": version});
-    (!replaced.is_empty()).then(|| std::iter::once(guard).chain(replaced).collect())
-}
 
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_a_server_quotes_of_a_secret_is_left_out() {
+        let secrets = Secrets::default();
+        let data = json!({"password": "aHVudGVyMjI=", "pin": "MTIz", "other": "dW51c2Vk"});
+        secrets.note(&Arc::new(json!({"kind": "Secret", "data": data})));
+        let body =
+            json!({"kind": "Database", "spec": {"password": "hunter22", "pin": "123", "uri": "db://hunter22@a"}});
+        let without = |message: &str| secrets.without(message.to_owned(), &body);
+        assert_eq!(without("Invalid value: \"db://hunter22@a\""), "Invalid value: \"db://(secret)@a\"");
+        assert_eq!(without("expected map, got &{123}"), LEFT_OUT);
+        assert_eq!(without("unused"), "unused", "it is no part of the request");
+        let secret = json!({"kind": "Secret", "data": {"key": "YSJiXG5jZGVm"}});
+        assert_eq!(secrets.without("data.key: \"YSJiXG5jZGVm\"".into(), &secret), "data.key: \"(secret)\"");
+    }
+
+    #[test]
+    fn only_the_engines_own_fields_follow_the_version() {
+        let entry = |manager: &str, operation: &str, version: &str| json!({"manager": manager, "operation": operation, "apiVersion": version});
+        let entries = [entry("x", "Apply", "a/v1"), entry("m", "Update", "a/v1"), entry("m", "Apply", "a/v1")];
+        let object = json!({"metadata": {"resourceVersion": "7", "managedFields": entries}});
+        let expected = json!([
+            {"op": "replace", "path": "/metadata/resourceVersion", "value": "7"},
+            {"op": "replace", "path": "/metadata/managedFields/2/apiVersion", "value": "a/v2"},
+        ]);
+        assert_eq!(followed_version("m", &object, &json!({"apiVersion": "a/v2"})), Some(expected));
+        assert_eq!(followed_version("m", &object, &json!({"apiVersion": "a/v1"})), None);
+    }
+}

@@ -11,7 +11,7 @@ use serde_json::Value;
 use tokio::time::Instant;
 use tracing::{Span, debug, info, warn};
 
-use super::apply::{ApplyError, Executor, Tally};
+use super::apply::{ApplyError, Executor, Secrets, Tally};
 use super::facts::Facts;
 use super::observe::observe;
 use super::originals;
@@ -25,7 +25,7 @@ use crate::multicluster::work_queue::Lease;
 use crate::object::marks::Reference;
 use crate::object::{Key, has_finalizer, metadata};
 use crate::plan::{
-    Action, Cause, FailureKind, MAX_ROUNDS, Missing, Observed, Outcome, Phase, Plan, Reasons, Rest, Source,
+    Action, Cause, FailureKind, MAX_ROUNDS, Missing, Observed, Outcome, Phase, Plan, Reasons, Rest, Seen, Source,
     SourcePatch, owns_finalizer, plan, render, status,
 };
 use crate::server::metrics::ReconcileResult;
@@ -180,9 +180,11 @@ async fn run(
         at_target,
         feed: &feed,
         key,
+        secrets: Secrets::default(),
         waited_for,
         tally: Tally::default(),
     };
+    observed.owned.iter().chain(&observed.shared).for_each(|one| executor.secrets.note(&one.object));
     if let Err(error) = refresh_if_stale(pipeline, &executor, &mut observed).await {
         return Run {
             cost: executor.tally.cost(),
@@ -412,10 +414,10 @@ async fn carry_out(
 ) -> Vec<Result<Outcome, ApplyError>> {
     match together {
         [Action::Read(original)] => {
-            return vec![Ok(Outcome::Seen(originals::read(executor, facts, original).await))];
+            return vec![Ok(Outcome::Seen(noted(executor, originals::read(executor, facts, original).await)))];
         }
         [Action::ReadAnew(original)] => {
-            return vec![Ok(Outcome::Seen(originals::read_anew(executor, facts, original).await))];
+            return vec![Ok(Outcome::Seen(noted(executor, originals::read_anew(executor, facts, original).await)))];
         }
         _ => {}
     }
@@ -424,6 +426,12 @@ async fn carry_out(
         requests.push(executor.execute(action));
     }
     stream::iter(requests).buffered(TOGETHER).collect().await
+}
+
+/// What was read, with what of it is secret noted.
+fn noted(executor: &Executor<'_>, seen: Seen) -> Seen {
+    seen.iter().flatten().for_each(|object| executor.secrets.note(object));
+    seen
 }
 
 fn log_write(executor: &Executor<'_>, action: &Action, outcome: &Outcome) {

@@ -13,8 +13,8 @@ use std::sync::Arc;
 
 use serde_json::{Map, Value};
 
-use super::Key;
 use super::hash::tuple_hash;
+use super::{Key, one_line};
 use crate::mapping::{Kind, Resource, Side};
 
 /// Of the engine's own labels and annotations.
@@ -181,6 +181,7 @@ impl Reference {
 impl std::fmt::Display for Reference {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let Self { kind, namespace, name } = self;
+        let (namespace, name) = (one_line(namespace), one_line(name));
         let namespace = if namespace.is_empty() { String::new() } else { format!("{namespace}/") };
         let beside = if kind.side == Side::Source { " in the consumer's cluster" } else { "" };
         write!(f, "{} {namespace}{name}{beside}", kind.kind)

@@ -42,7 +42,7 @@ pub use source::{guard, pins, release_finalizer};
 
 use crate::mapping::template::Unrendered;
 use crate::mapping::{Mapping, OnExit, SourceRecreated};
-use crate::object::{has_finalizer, metadata};
+use crate::object::{has_finalizer, metadata, one_line};
 
 use decision::Stage;
 use targets::Share;
@@ -205,7 +205,7 @@ impl fmt::Display for Reasons {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         for (index, reason) in self.0.iter().enumerate() {
             let separator = if index == 0 { "" } else { "; " };
-            write!(f, "{separator}{}: {}", reason.cause.as_str(), reason.detail)?;
+            write!(f, "{separator}{}: {}", reason.cause.as_str(), one_line(&reason.detail))?;
         }
         Ok(())
     }

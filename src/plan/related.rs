@@ -12,7 +12,8 @@ use crate::mapping::names::is_dns_subdomain;
 use crate::mapping::placement::Place;
 use crate::mapping::template::{Template, Text, Unrendered};
 use crate::mapping::{
-    Direction, Mapping, ObjectRule, OriginalOwner, RelatedMissing, RelatedPlace, RelatedRule, SERVICE_ACCOUNT_TOKEN, Side,
+    Direction, Mapping, ObjectRule, OriginalOwner, RelatedMissing, RelatedPlace, RelatedRule, SERVICE_ACCOUNT_TOKEN,
+    Side,
 };
 use crate::object::marks::Reference;
 use crate::object::metadata;

@@ -46,6 +46,19 @@ pub fn escape_pointer(segment: &str) -> Cow<'_, str> {
     if segment.contains(['~', '/']) { segment.replace('~', "~0").replace('/', "~1").into() } else { segment.into() }
 }
 
+/// A text of tenants or servers for a line of a log or a terminal: what would end the line, move the cursor, colour what
+/// follows or turn it around is shown by its code point.
+pub fn one_line(text: &str) -> Cow<'_, str> {
+    let is_hidden = |c: char| {
+        c.is_control() || matches!(c, '\u{200e}' | '\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
+    };
+    if !text.contains(is_hidden) {
+        return Cow::Borrowed(text);
+    }
+    let shown = |c: char| if is_hidden(c) { c.escape_default().collect() } else { c.to_string() };
+    Cow::Owned(text.chars().map(shown).collect())
+}
+
 /// What a segment of a JSON pointer means.
 pub fn unescape_pointer(segment: &str) -> String {
     segment.replace("~1", "/").replace("~0", "~")
@@ -55,4 +68,15 @@ pub fn unescape_pointer(segment: &str) -> String {
 pub fn is_kcps(key: &str) -> bool {
     let prefix = key.split_once('/').map_or("", |(prefix, _)| prefix);
     prefix == "kcp.io" || prefix.ends_with(".kcp.io")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_text_of_others_is_one_line() {
+        assert_eq!(one_line("Größe 3"), "Größe 3");
+        assert_eq!(one_line("a\nforged\u{1b}[31m\u{202e}\u{9b}"), "a\\nforged\\u{1b}[31m\\u{202e}\\u{9b}");
+    }
 }

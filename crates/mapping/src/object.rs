@@ -11,7 +11,7 @@ use std::sync::Arc;
 use serde::Serialize;
 use serde_json::{Map, Value};
 
-pub use crate::names::{is_dns_label, is_dns_subdomain};
+pub use crate::names::{is_dns_label, is_dns_subdomain, one_line};
 
 /// Name of a cluster, unique within its provider: for kcp the logical cluster's name.
 ///
@@ -84,10 +84,12 @@ impl Deref for Key {
 
 impl fmt::Display for Key {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        if self.namespace.is_empty() {
-            write!(f, "{}|{}", self.cluster, self.name)
+        // It may be of annotations, which anybody can write.
+        let (namespace, name) = (one_line(&self.namespace), one_line(&self.name));
+        if namespace.is_empty() {
+            write!(f, "{}|{name}", self.cluster)
         } else {
-            write!(f, "{}|{}/{}", self.cluster, self.namespace, self.name)
+            write!(f, "{}|{namespace}/{name}", self.cluster)
         }
     }
 }

@@ -38,6 +38,8 @@ pub struct Endpoint {
     site: Site,
     /// The cluster that it was found to lead to, where that may change.
     cluster: Option<Arc<str>>,
+    /// Whether what is read is evidence of what the cluster has.
+    is_evidence: bool,
     /// The one namespace that it reaches, where that stands for a cluster.
     namespace: Option<Arc<str>>,
     /// The one connection that its requests go over.
@@ -102,6 +104,7 @@ impl Endpoint {
             lane,
             site,
             cluster: None,
+            is_evidence: false,
             namespace: None,
             over: None,
             permits: Vec::new(),
@@ -119,6 +122,11 @@ impl Endpoint {
     pub fn leading_to(mut self, identity: &str) -> Endpoint {
         self.cluster = Some(identity.into());
         self
+    }
+
+    /// The same for reads from which a deletion or a release follows: they go to the cluster, as writes do.
+    pub fn for_evidence(&self) -> Endpoint {
+        Self { is_evidence: true, ..self.clone() }
     }
 
     /// The same, which reaches objects of this namespace alone.
@@ -350,8 +358,8 @@ impl Endpoint {
         sent.unwrap_or_else(|_| Err(self.lost(path, format!("nothing within {} s", deadline.as_secs()))))
     }
 
-    /// A write goes over a connection that is known to lead to the cluster: whatever is in between may lead elsewhere with
-    /// each new connection.
+    /// A write, and a read that is evidence, goes over a connection that is known to lead to the cluster: whatever is in
+    /// between may lead elsewhere with each new connection.
     async fn transmit(
         &self,
         stack: &HttpStack,
@@ -363,7 +371,7 @@ impl Endpoint {
         loop {
             let ready = match (&self.over, &self.cluster) {
                 (Some(kept), _) => kept.next().ok_or_else(|| self.lost(path, CLOSED.into()))?,
-                (None, Some(cluster)) if writes => {
+                (None, Some(cluster)) if writes || self.is_evidence => {
                     let ready = stack.open(origin, Some(cluster)).await.map_err(failed)?;
                     if ready.leads_to(cluster) { ready } else { self.confirm(path, ready, cluster).await? }
                 }

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use serde::Deserialize;
 
-use sync_engine_mapping::object::InvalidName;
+use sync_engine_mapping::object::{InvalidName, one_line};
 
 /// However long a server asks us to stay away, it is asked again after this.
 const LONGEST_RETRY_AFTER: Duration = Duration::from_secs(60);
@@ -185,7 +185,7 @@ impl std::error::Error for Status {}
 impl fmt::Display for Status {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let code = self.code;
-        match (self.code, self.message.trim()) {
+        match (self.code, &*one_line(self.message.trim())) {
             (401, _) => write!(f, "the server does not accept the credential (401): check the kubeconfig's user"),
             (_, "") => write!(f, "the server answered {code} without a word"),
             (_, message) if self.reason.is_empty() => write!(f, "{message} ({code})"),

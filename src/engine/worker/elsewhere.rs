@@ -5,7 +5,7 @@
 
 use super::{
     Action, Arc, Cause, Ended, Executor, Facts, Generation, Key, MAX_ROUNDS, Observed, Outcome, Pipeline, Plan,
-    Reasons, Rest, Run, Source, Tally, note_places, observe, originals, plan,
+    Reasons, Rest, Run, Secrets, Source, Tally, note_places, observe, originals, plan,
 };
 use crate::engine::pipeline::SourceFeed;
 use crate::multicluster::permit::Permit;
@@ -41,6 +41,7 @@ pub async fn look(
         at_target: generation.target.endpoint().permitted(Permit::of_nothing()),
         feed,
         key,
+        secrets: Secrets::default(),
         waited_for: None,
         tally: Tally::default(),
     };
