@@ -622,19 +622,31 @@ fn a_forged_finalizer_of_a_future_mapping_blocks_its_own_source_alone() {
         let tenants = ["a", "b"].map(|tenant| [workspace(tenant), binding(tenant, false)]);
         export(false).iter().chain(tenants.iter().flatten()).for_each(|request| net.act(request));
         net.add("t1", Side::Target, Flavor::Kubernetes, 1, USUAL);
-        let answer = net.lock().handle("t1", &Request::get("/api/v1/namespaces/kube-system")).0;
-        let Outcome::Answer(answer) = answer else { panic!("no answer") };
-        let identity = answer.to_json()["metadata"]["uid"].as_str().expect("a uid").to_owned();
         let things = |tenant: &str| format!("/clusters/root:{tenant}/apis/{GROUP}/v1/namespaces/default/things");
-        let mut forged = thing("forged", 1);
-        forged["metadata"]["finalizers"] = json!(["sync-engine.dev/main.m"]);
-        forged["metadata"]["annotations"] = json!({"target.sync-engine.dev/main.m": format!("t1={identity}")});
-        net.act(&Request::post(&things("a"), &forged));
-        net.act(&Request::post(&things("a"), &thing("beside", 1)));
-        net.act(&Request::post(&things("b"), &thing("other", 1)));
         let connections =
             BTreeMap::from([net.connection("kcp", "source", "/clusters/root"), net.connection("t1", "t1", "")]);
         let source = json!({"apiExport": {"name": "things", "path": "root"}, "resource": format!("things.v1.{GROUP}")});
+        // What a mapping writes shows how the identity of the target is written.
+        let mut pin = Value::Null;
+        with_engine(&net, connections.clone(), &[mapping("before", "t1", source.clone())], async {
+            let first = format!("{}/first", things("a"));
+            net.act(&Request::post(&things("a"), &thing("first", 1)));
+            net.until("the first one is served", |inner| !inner.made("first").is_empty()).await;
+            let Outcome::Answer(answer) = net.lock().handle("source", &Request::get(&first)).0 else {
+                panic!("no answer")
+            };
+            pin = answer.to_json()["metadata"]["annotations"]["target.sync-engine.dev/main.before"].clone();
+            net.act(&Request::delete(&first));
+            sleep(Duration::from_secs(30)).await;
+        })
+        .await;
+        assert!(pin.as_str().is_some_and(|pin| pin.starts_with("t1=")), "{pin}");
+        let mut forged = thing("forged", 1);
+        forged["metadata"]["finalizers"] = json!(["sync-engine.dev/main.m"]);
+        forged["metadata"]["annotations"] = json!({"target.sync-engine.dev/main.m": pin});
+        net.act(&Request::post(&things("a"), &forged));
+        net.act(&Request::post(&things("a"), &thing("beside", 1)));
+        net.act(&Request::post(&things("b"), &thing("other", 1)));
         with_engine(&net, connections, &[mapping("m", "t1", source)], async {
             let others = |inner: &Inner| ["beside", "other"].iter().all(|name| !inner.made(name).is_empty());
             net.until("every other source is served", others).await;
