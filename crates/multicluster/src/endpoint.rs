@@ -377,6 +377,12 @@ impl Endpoint {
                 }
                 (None, _) => stack.open(origin, None).await.map_err(failed)?,
             };
+            // While it was confirmed, the server may have asked for a pause.
+            if writes && self.lane.is_paused(logical_cluster(&self.base)) {
+                ready.put_back();
+                self.lane.wait_for_pause(logical_cluster(&self.base)).await;
+                continue;
+            }
             // The last moment: nothing waits between here and the connection.
             if writes && !self.is_permitted() {
                 ready.put_back();

@@ -103,15 +103,24 @@ impl Lane {
     pub(super) async fn write_slot(&self, cluster: &str) -> WriteSlot<'_> {
         let cluster: Arc<str> = cluster.into();
         loop {
-            while let Some(until) = self.paused_until(&cluster) {
-                sleep_until(until).await;
-            }
+            self.wait_for_pause(&cluster).await;
             let slot = self.writes.slot(&cluster).await;
             // Nobody waits in a slot: the server may have asked for a pause while this was in the queue.
-            if self.paused_until(&cluster).is_none() {
+            if !self.is_paused(&cluster) {
                 return WriteSlot { lane: self, cluster, _slot: slot };
             }
         }
+    }
+
+    /// Waits until the server wants writes to a logical cluster again.
+    pub(super) async fn wait_for_pause(&self, cluster: &str) {
+        while let Some(until) = self.paused_until(cluster) {
+            sleep_until(until).await;
+        }
+    }
+
+    pub(super) fn is_paused(&self, cluster: &str) -> bool {
+        self.paused_until(cluster).is_some()
     }
 
     fn paused_until(&self, cluster: &str) -> Option<Instant> {
