@@ -132,7 +132,7 @@ pub fn decide(source: Stage, finalizer: bool, object: Found, wish: Wish) -> Verd
         (Out(OnExit::Orphan), true, Ours(_), _) => Verdict::GiveUp,
         (Out(OnExit::Delete), true, Ours(Fit::Uncompared { needed: true }), _) => Verdict::Wait,
         (Out(OnExit::Delete), true, Ours(_), _) => Verdict::Prune,
-        (Deleting(_), true, Ours(Fit::Uncompared { needed: true }), _) => Verdict::Wait,
+        (Deleting(_) | Departed(_), _, Ours(Fit::Uncompared { needed: true }), _) => Verdict::Wait,
         (Deleting(_), true, OursOfEarlier(_), _) => Verdict::Orphaned,
         (Deleting(_), true, Absent | Foreign, _) => Verdict::Release,
         (Deleting(_), false, Absent | Foreign | OursOfEarlier(_), _) => Verdict::Nothing,

@@ -7,7 +7,8 @@ use serde_json::json;
 use super::world::World;
 use super::{CHAIN, mapping, said, source};
 use crate::mapping::Kind;
-use crate::plan::Rest;
+use crate::object::metadata;
+use crate::plan::{Missing, Rest};
 
 fn in_chain(from: &str, to: &str) -> crate::mapping::Mapping {
     assert!(CHAIN.contains(from), "the mapping has no `{from}`");
@@ -133,6 +134,28 @@ fn they_are_deleted_the_other_way_round() {
     world.objects.remove(&view);
     assert_eq!(world.settle(&mapping(CHAIN)), Rest::InSync);
     assert_eq!(writes(&mut world), ["delete Database", "delete ConfigMap", "delete ServiceAccount"]);
+}
+
+/// A create that came late makes objects of a source that is gone, or of one that no finalizer of the engine holds any more.
+#[test]
+fn what_is_left_of_a_source_without_finalizer_is_deleted_the_other_way_round() {
+    let made = || {
+        let mut world = World::new(source());
+        world.settle(&mapping(CHAIN));
+        world.take_log();
+        world.edit("View", |object| object["metadata"]["finalizers"] = json!(["hold"]));
+        world
+    };
+    let mut gone = made();
+    let uid = metadata(gone.source.as_ref().expect("it is there"), "uid").to_owned();
+    (gone.missing, gone.source) = (Missing { deleted: Some(uid), long: false }, None);
+    let mut stripped = made();
+    stripped.edit_source(|source| source["metadata"]["finalizers"] = json!(["of-another"]));
+    stripped.edit_source(|source| source["metadata"]["deletionTimestamp"] = json!("2026-01-01T00:00:00Z"));
+    for mut world in [gone, stripped] {
+        world.settle(&mapping(CHAIN));
+        assert_eq!(writes(&mut world), ["delete View"], "what it depends on stays as long as it does");
+    }
 }
 
 #[test]
