@@ -2,6 +2,7 @@
 
 use std::fmt;
 
+use serde::{Deserialize, Serialize};
 use sync_engine::engine::election::How;
 
 use super::core::Weather;
@@ -22,7 +23,7 @@ pub const LONGEST: usize = 253;
 pub const TENANTS: [&str; 2] = ["a", "b"];
 
 /// A consumer's object, as people speak of it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct SourceRef {
     pub tenant: &'static str,
     pub resource: &'static str,
@@ -37,7 +38,7 @@ impl fmt::Display for SourceRef {
 }
 
 /// What an author does to the mapping.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Edit {
     Resource(&'static str),
     /// Adds the object of this id, or removes it.
@@ -90,7 +91,7 @@ pub enum Edit {
 }
 
 /// What people do to an object on the target.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Meddling {
     Edit,
     Delete,
@@ -109,7 +110,7 @@ pub enum Meddling {
 }
 
 /// What a consumer does to the Secrets beside a source.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Secrecy {
     /// Creates the Secret that the source names, or puts another value into it.
     Put,
@@ -130,7 +131,7 @@ pub enum Secrecy {
 }
 
 /// What operators and people do to the Secrets of a source on the target.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Wiring {
     /// An operator creates the Secret with the connection, or puts another value into it.
     Connect,
@@ -146,7 +147,7 @@ pub enum Wiring {
     Squat,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Action {
     Create(SourceRef),
     Change(SourceRef),
@@ -230,7 +231,7 @@ pub enum Action {
 }
 
 /// How a fleet lists the plain cluster.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Roster {
     Listed,
     /// Under another name.
@@ -374,14 +375,15 @@ impl Action {
 }
 
 /// An action, and how long after the one before it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(bound(deserialize = "'de: 'static"))]
 pub struct Step {
     pub after_ms: u64,
     pub action: Action,
 }
 
 /// What stays broken for ever.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Forever {
     /// Admission at the target refuses every write of the objects of this name.
     Refusal(&'static str),
@@ -394,7 +396,8 @@ pub enum Forever {
 }
 
 /// Everything that is decided before a world begins. Steps can be left out of it, to find the ones that matter.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(bound(deserialize = "'de: 'static"))]
 pub struct Plan {
     pub seed: u64,
     /// Other luck: what is a matter of chance at the servers and in the network is drawn otherwise.
@@ -414,6 +417,7 @@ pub struct Plan {
     /// Whether the plain cluster is one of a fleet.
     pub has_fleet: bool,
     /// How the replicas of an engine agree on who writes.
+    #[serde(with = "elects")]
     pub elects: Option<How>,
     /// How many watches an engine may run that starts before the faults end.
     pub max_watches: Option<usize>,
@@ -432,5 +436,22 @@ impl Plan {
             }
         }
         Self { steps, ..self.clone() }
+    }
+}
+
+/// The engine's own type, as data.
+mod elects {
+    use serde::{Deserialize, Deserializer, Serialize, Serializer};
+    use sync_engine::engine::election::How;
+
+    pub fn serialize<S: Serializer>(how: &Option<How>, serializer: S) -> Result<S::Ok, S::Error> {
+        how.map(|how| format!("{how:?}")).serialize(serializer)
+    }
+
+    pub fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<How>, D::Error> {
+        let named = Option::<String>::deserialize(deserializer)?;
+        let how = |name: String| [How::Leader, How::Sharded].into_iter().find(|how| format!("{how:?}") == name);
+        let unknown = || serde::de::Error::custom("`elects` is Leader or Sharded");
+        named.map(|name| how(name).ok_or_else(unknown)).transpose()
     }
 }

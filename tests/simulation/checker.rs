@@ -4,7 +4,10 @@
 
 mod copies;
 mod deletions;
+mod order;
+mod patience;
 mod refusals;
+mod truth;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
@@ -13,6 +16,7 @@ use std::time::Duration;
 use serde_json::Value;
 use sync_engine::sandbox::{ChangeKind, Event, Request, Verb};
 
+use self::patience::Lane;
 use self::refusals::{Refused, refused_key};
 use super::mapping::{KINDS, Mapping, Spread, TRANSFORMED, placement};
 use super::marks;
@@ -30,6 +34,9 @@ const CALM_RACE: Duration = Duration::from_secs(1);
 
 /// How long after a fault the engine may know less than it would without: until its watches time out.
 pub const AFTERMATH: Duration = Duration::from_secs(300);
+
+/// For how long a server that is busy wants no write.
+pub const BUSY: Duration = Duration::from_secs(1);
 
 /// Namespace of the engine's own records.
 pub const RECORDS: &str = "sync-engine";
@@ -111,6 +118,12 @@ pub struct Checker {
     pub carried_out: BTreeMap<u32, u64>,
     /// Writes of one process to one object, in the minute that runs.
     paces: BTreeMap<String, (u64, u32)>,
+    /// What servers asked engines for: no write from then until then.
+    pauses: Vec<(Lane, Duration, Duration)>,
+    /// Whether it judges also by the rules that engines are known to break.
+    pub is_strict: bool,
+    /// Whether any clock ever jumped.
+    pub has_jumped: bool,
     /// Requests that are no watches, since somebody last looked.
     pub asked: BTreeMap<String, usize>,
 }
@@ -181,7 +194,7 @@ impl Checker {
 
     /// The source server was put back, and holds these sources now.
     pub fn sources_restored<'a>(&mut self, at: Duration, alive: impl Iterator<Item = &'a Value>) {
-        self.sources.values_mut().for_each(Source::vanishes);
+        self.sources.values_mut().for_each(|source| source.vanishes(at));
         let grace = self.grace(at);
         for object in alive {
             // A source that lives again has its objects again.
@@ -196,12 +209,14 @@ impl Checker {
     pub fn objects_restored<'a>(&mut self, at: Duration, side: Side, objects: impl Iterator<Item = &'a Value>) {
         let before: BTreeSet<String> =
             self.made.iter().filter(|(_, made)| !made.gone).map(|(uid, _)| uid.clone()).collect();
-        self.made.values_mut().filter(|made| made.side == side).for_each(|made| made.gone = true);
+        self.made.values_mut().filter(|made| made.side == side).for_each(|made| made.goes(at));
         let mut types: BTreeMap<SecretKey, (String, bool)> = BTreeMap::new();
         for object in objects {
             if let Some(made) = self.made.get_mut(&uid(object)) {
                 made.since = if before.contains(&uid(object)) { made.since } else { at };
                 made.gone = false;
+                // Since when it is being deleted is what the backup says.
+                made.note_deletion(Duration::ZERO, object);
                 made.reread(object);
             }
             if let Some(kind) = object["type"].as_str() {
@@ -224,6 +239,9 @@ impl Checker {
     pub fn sent(&mut self, at: Duration, process: u32, side: Side, request: &Request) {
         let call = request.call();
         self.check_request(process, request);
+        if !matches!(call.verb, Verb::Get | Verb::List | Verb::Watch) {
+            self.check_pause(at, process, side, request);
+        }
         let is_judged = match side {
             Side::Target | Side::Second => call.namespace != RECORDS,
             Side::Source => KINDS.iter().any(|(_, plural)| *plural == call.resource),
@@ -233,8 +251,8 @@ impl Checker {
         }
         match call.verb {
             Verb::Delete => {}
-            Verb::Apply => return self.applied(process, side, request),
-            Verb::Create if side == Side::Source => return self.applied(process, side, request),
+            Verb::Apply => return self.applied(at, process, side, request),
+            Verb::Create if side == Side::Source => return self.applied(at, process, side, request),
             Verb::DeleteCollection => return self.violated("I1", "a collection is deleted at once"),
             _ => return,
         }
@@ -243,9 +261,20 @@ impl Checker {
         let Some(uid) = body["preconditions"]["uid"].as_str() else {
             return self.violated("I1", format!("{what} without a uid"));
         };
+        if body["propagationPolicy"] != "Background" {
+            let policy = &body["propagationPolicy"];
+            self.violated(
+                "I6b",
+                format!("{what}, and what that owns with the policy {policy}, which no mapping asks for"),
+            );
+        }
         match self.made.get(uid) {
             None => self.violated("I1", format!("{what}, which no engine made")),
-            Some(made) if self.may_delete(at, made) => {}
+            Some(made) if self.may_delete(at, made) => {
+                if let Some(dependent) = self.standing_dependent(at, made) {
+                    self.violated("I6b", format!("{what} before {dependent}, which depends on it"));
+                }
+            }
             Some(made) => {
                 let text = format!("{what} of {}, and nobody asked for it", made.owner);
                 self.violated("I1", text);
@@ -254,13 +283,21 @@ impl Checker {
     }
 
     /// Before the first object is made of a source, the source carries the engine's finalizer.
-    fn applied(&mut self, process: u32, side: Side, request: &Request) {
+    fn applied(&mut self, at: Duration, process: u32, side: Side, request: &Request) {
         let (call, body) = (request.call(), serde_json::from_slice::<Value>(&request.body).unwrap_or_default());
-        let made = Made::read(&body, &call.resource, side);
-        let Some(source) = made.as_ref().and_then(|made| self.sources.get(&made.source_uid)) else { return };
+        let Some(mut made) = Made::read(&body, &call.resource, side) else { return };
+        (made.namespace, made.name) = (call.namespace.to_string(), call.name.to_string());
+        if made.name.is_empty() {
+            made.name = body["metadata"]["name"].as_str().unwrap_or_default().to_owned();
+        }
+        if let Some(needed) = self.missing_need(at, &made) {
+            let text = format!("engine {process} creates {} before `{needed}`, on which it depends", made.place());
+            self.violated("I6b", text);
+        }
+        let Some(source) = self.sources.get(&made.source_uid) else { return };
         // Of several targets, the source names each that may hold objects of it.
         let lacks = match side {
-            _ if !source.was_held => "carries a finalizer",
+            _ if source.was_held.is_empty() => "carries a finalizer",
             Side::Second if !source.was_sent_to.contains(side.name()) => "names the target",
             _ => return,
         };
@@ -328,11 +365,22 @@ impl Checker {
         }
         let (uid, gone) = (event.object.uid.to_string(), event.kind == ChangeKind::Deleted);
         let source = self.sources.entry(uid.clone()).or_default();
-        let former = source.sent_to.clone();
+        let (former, observed) = (source.sent_to.clone(), source.observed);
         let place = [&event.key.cluster, &event.key.namespace, &event.key.name].map(|text| text.to_string());
         source.is_seen(at, &event.storage.plural, place, &event.object.object(), process.is_some(), gone);
         let left = former.difference(&source.sent_to).filter(|_| source.is_held()).map(|name| Side::of_host(name));
         let left: Vec<Side> = left.collect();
+        let is_new = source.observed != observed && !gone && process.is_some();
+        if process.is_some() {
+            self.check_stuck(at, &uid, &event.object.object());
+        }
+        let source = self.sources.entry(uid.clone()).or_default();
+        if let Some(generation) = source.observed.filter(|_| is_new)
+            && let Some(why) = self.untrue(at, &uid, generation)
+        {
+            let name = &event.key.name;
+            self.violated("I6b", format!("{name} says that generation {generation} is observed, and {why}"));
+        }
         if gone && process.is_some() {
             self.released.insert(uid.clone());
             self.just_released.push((uid, None));
@@ -367,9 +415,14 @@ impl Checker {
         }
         let place = format!("{plural} {}/{}", event.key.namespace, event.key.name);
         let uid = &*event.object.uid;
+        if let Some(made) = self.made.get_mut(uid) {
+            made.note_deletion(at, &event.object.object());
+        }
         let Some(process) = process else {
             let Some(made) = self.made.get_mut(uid) else { return };
-            made.gone |= event.kind == ChangeKind::Deleted;
+            if event.kind == ChangeKind::Deleted {
+                made.goes(at);
+            }
             return made.reread(&event.object.object());
         };
         match (plural, event.kind) {
@@ -378,7 +431,7 @@ impl Checker {
             (_, ChangeKind::Added) => self.created(at, side, event, process, &place),
             (_, ChangeKind::Deleted) => {
                 if let Some(made) = self.made.get_mut(uid) {
-                    made.gone = true;
+                    made.goes(at);
                 }
             }
             (_, ChangeKind::Modified) => self.changed(at, event, process, &place),
@@ -390,7 +443,7 @@ impl Checker {
         match Made::read(&object, &event.storage.plural, side) {
             Some(made) => {
                 self.check_tokens(&object, &made, place);
-                self.made.insert(event.object.uid.to_string(), Made { since: at, ..made });
+                self.made.insert(event.object.uid.to_string(), Made { since: at, written: at, ..made });
             }
             None => self.violated("I2", format!("engine {process} creates {place} without its ownership annotations")),
         }
@@ -402,6 +455,9 @@ impl Checker {
             return self.violated("I2", format!("engine {process} writes to {place}, which no engine made"));
         };
         let object = event.object.object();
+        if let Some(lost) = before.loses(&object) {
+            self.violated("I6b", format!("engine {process} takes {lost} of others off {place}"));
+        }
         match Made::read(&object, &event.storage.plural, before.side) {
             None if before.stripped => {}
             None if self.may_orphan(at, &before) => {
@@ -420,8 +476,8 @@ impl Checker {
             }
             Some(now) => {
                 self.check_tokens(&object, &now, place);
-                let (since, was_edited) = (before.since, before.was_edited);
-                self.made.insert(uid, Made { since, was_edited, ..now });
+                let Made { since, deleting, was_edited, was_forged, .. } = before;
+                self.made.insert(uid, Made { since, deleting, was_edited, was_forged, written: at, ..now });
             }
         }
     }
@@ -489,7 +545,8 @@ impl Checker {
         }
     }
 
-    /// An engine's request, `sent` then, was answered. Where it does not hear the answer, it may send the request again.
+    /// An engine's request, `sent` then, was answered. Where it does not hear the answer, at `heard`, it may send the request
+    /// again.
     pub fn answered(
         &mut self,
         at: Duration,
@@ -497,7 +554,7 @@ impl Checker {
         (process, side): (u32, Side),
         request: &Request,
         code: u16,
-        is_heard: bool,
+        heard: Option<Duration>,
     ) {
         for (uid, of_target) in std::mem::take(&mut self.just_released) {
             // What arrived a moment before it was sent may have been under way while the engine looked: it has to go later.
@@ -525,7 +582,8 @@ impl Checker {
             }
         }
         let call = request.call();
-        if call.verb != Verb::Watch {
+        // The pages of a list are one question.
+        if call.verb != Verb::Watch && request.query.get("continue").is_none() {
             *self.asked.entry(format!("{} {} at {}", call.verb, request.path, side.name())).or_default() += 1;
         }
         if call.verb == Verb::List || (call.verb == Verb::Get && call.namespace == RECORDS) {
@@ -536,8 +594,11 @@ impl Checker {
             return;
         }
         self.count_pace(at, process, side, request);
+        if let Some(heard) = heard.filter(|_| code == 429) {
+            self.is_told_to_wait(heard, BUSY, process, side, request);
+        }
         match code {
-            400 | 403 | 405 | 422 if is_heard => self.count_refusal(at, process, side, request),
+            400 | 403 | 405 | 422 if heard.is_some() => self.count_refusal(at, process, side, request),
             400 | 403 | 405 | 422 => self.has_refused = true,
             409 if call.verb == Verb::Apply || call.verb == Verb::Create && call.resource == "configmaps" => {
                 // An object is there: what was refused is another request now.

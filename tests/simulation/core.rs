@@ -5,6 +5,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 
+use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use sync_engine::engine::election::How;
 use sync_engine::sandbox::{Flavor, Request, Timestamp};
@@ -95,7 +96,7 @@ pub struct Held {
 }
 
 /// What the network and the servers do, in per cent of the requests of a kind, or of the events of watches.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Weather {
     pub lost_before: u64,
     pub lost_after: u64,
@@ -224,6 +225,8 @@ impl Core {
     /// A process goes on, or is gone.
     pub fn resume(&mut self, process: u32) {
         self.paused.remove(&process);
+        // What it was told while it stood still comes together with what it sent.
+        self.checker.forgets_pauses();
         self.leaders.resumed(self.age(), process);
         self.resumed.notify_waiters();
     }

@@ -15,6 +15,7 @@ mod matrix;
 mod model;
 mod modes;
 mod network;
+mod open;
 mod orphans;
 mod plan;
 mod process;
@@ -68,29 +69,13 @@ fn seeds() {
     let mut known = BTreeSet::new();
     for (seed, violation) in &failed {
         println!("seed {seed}: {violation}");
-        if env::var("SYNC_ENGINE_SHRINK").is_ok() {
-            explain(*seed, violation, &mut known);
-        }
+        shrink::explain(plan::plan(*seed), violation, &mut known);
     }
     println!("{matrix}");
     let seeds = range.count();
     assert_eq!(failed.len(), 0, "of {seeds} seeds");
     let gaps = matrix.gaps();
     assert!(seeds < MANY || plan::is_plain() || gaps.is_empty(), "{gaps:#?}");
-}
-
-/// Prints what matters of a failing seed, unless another failed alike.
-fn explain(seed: u64, violation: &checker::Violation, known: &mut BTreeSet<String>) {
-    let (plan, violation) = shrink::shrink(plan::plan(seed), violation.clone());
-    let signature = shrink::signature(&plan, &violation);
-    if known.insert(signature.clone()) {
-        println!("  NEW {signature}\n  {violation} (kcp: {})", plan.is_kcp);
-        plan.steps.iter().for_each(|step| println!("    {:>7} ms later {}", step.after_ms, step.action));
-        if env::var("SYNC_ENGINE_SHRINK").is_ok_and(|how| how == "aloud") {
-            speak_up();
-            world::run_aloud(&plan);
-        }
-    }
 }
 
 /// What the engine says stands in the trace with what it does: `RUST_LOG=sync_engine=debug`.

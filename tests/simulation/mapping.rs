@@ -2,7 +2,9 @@
 //! language's documentation, not from the engine's code.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
 
+use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use sync_engine::object::hash::tuple_hash;
 
@@ -24,7 +26,7 @@ pub struct Rule {
 }
 
 /// On which targets the objects of a source are.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Spread {
     /// On the one that every mapping has.
     One,
@@ -112,7 +114,7 @@ pub const RELATED: [Rule; 2] = [PASSWORD, CONNECTION];
 pub const MORE: Rule = Rule { id: "related.more", kind: "Secret", suffix: "", conditional: false };
 
 /// What the rule [`MORE`] copies to the target.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum More {
     /// The Secret that the source names, under its own name: one copy for all sources of a namespace.
     Shared,
@@ -220,7 +222,7 @@ impl Mapping {
             "onSourceVanished": self.on_source_vanished, "pruneGuard": {"maxObjects": self.may_prune, "maxPercent": 100},
         });
         if self.on_source_vanished == "Delete" {
-            lifecycle["stuckAfter"] = "1m".into();
+            lifecycle["stuckAfter"] = format!("{}s", self.stuck_after().as_secs()).into();
         }
         if !self.on_source_recreated.is_empty() {
             lifecycle["onSourceRecreated"] = self.on_source_recreated.into();
@@ -300,10 +302,22 @@ impl Mapping {
         if rule.conditional {
             object["when"] = EXTRA_ALONE.into();
         }
-        if rule.id == CA.id && self.copies(PASSWORD.id) {
-            object["dependsOn"] = json!([PASSWORD.id]);
+        let needed: Vec<&str> = self.needed_by(rule.id).map(|rule| rule.id).collect();
+        if !needed.is_empty() {
+            object["dependsOn"] = needed.into();
         }
         object
+    }
+
+    /// What an object of this id names in `dependsOn`: the object `ca` the first one, and the copy of the password.
+    pub fn needed_by(&self, id: &str) -> impl Iterator<Item = &Rule> {
+        let password = self.related.iter().filter(|rule| rule.id == PASSWORD.id);
+        self.rules.iter().take(1).chain(password).filter(move |_| id == CA.id)
+    }
+
+    /// `lifecycle.stuckAfter`: its default, or less where something waits for it.
+    pub fn stuck_after(&self) -> Duration {
+        Duration::from_secs(if self.on_source_vanished == "Delete" { 60 } else { 15 * 60 })
     }
 
     /// The field of an object beside its source that this edition of the templates alone has.

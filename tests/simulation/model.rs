@@ -9,7 +9,7 @@ use super::mapping::{
     CA, CONN, CONNECTION, COPY, FIELD, GUEST, ITEMS, MORE, Mapping, More, NAMESPACES, PASSWORD, Rule, Spread,
     TRANSFORMED, Wanted, base64, guest, placement,
 };
-use super::records::{Made, targets_of};
+use super::records::{Made, finalizer, targets_of};
 use super::server::Side;
 use super::world::{File, SourceKey, World, side_of, text};
 
@@ -119,12 +119,17 @@ impl View<'_> {
             mapping.related.iter().flat_map(|rule| of_rule(rule).into_iter().map(move |found| (rule, found))).collect();
         let is_password = |(rule, copy): &(&Rule, Found)| rule.id == PASSWORD.id && !matches!(copy, Found::InOrder);
         let waits_for_copy = copies.iter().any(is_password);
+        let lacks_first = |side: Side| {
+            let mut first = wanted.iter().filter(|one| one.side == side && one.id == mapping.rules[0].id);
+            let found = first.next().map(|one| self.of_object(mapping, key, source, one));
+            matches!(found, Some(Found::HeldUp | Found::Missing))
+        };
         let has_copy = self.owned(mapping, key).any(|made| made.id == PASSWORD.id);
         let of_object = |one: &Wanted| match self.of_object(mapping, key, source, one) {
             // Of one target that is out of sight, the status stays as it was.
             _ if self.is_away(one.side) && mapping.spread == Spread::Choice => Found::Unclear,
             _ if self.is_away(one.side) => Found::HeldUp,
-            Found::Missing if one.id == CA.id && waits_for_copy => Found::HeldUp,
+            Found::Missing if one.id == CA.id && (waits_for_copy || lacks_first(one.side)) => Found::HeldUp,
             // A change waits for what it refers to.
             Found::Wrong(_) if one.id == CA.id && waits_for_copy && !has_copy => Found::HeldUp,
             found => found,
@@ -255,6 +260,11 @@ impl View<'_> {
                 found.push(format!("the status of {resource} {name} should have {field} {expected} and has {actual}"));
             }
         }
+        let (generation, observed) = (&source["metadata"]["generation"], &source["status"]["observedGeneration"]);
+        if generation != observed {
+            let (resource, name) = (key.resource, &key.name);
+            found.push(format!("{resource} {name} is of generation {generation} and says that {observed} is observed"));
+        }
         found
     }
 
@@ -286,6 +296,46 @@ impl View<'_> {
     }
 
     fn of_unselected(&self, key: &SourceKey, source: &Value) -> Vec<String> {
+        let mut found: Vec<String> = self.of_status_of_unselected(key, source).into_iter().collect();
+        found.extend(self.of_objects_of_unselected(key, source));
+        found
+    }
+
+    /// A source that was selected says that it is so no more.
+    fn of_status_of_unselected(&self, key: &SourceKey, source: &Value) -> Option<String> {
+        let mapping = &self.world.mapping;
+        let was_held = {
+            let core = self.world.shared.lock();
+            // What another mapping said of it, it said to the end.
+            let is_of_another = core.checker.ever(|other| other.name != mapping.name);
+            let known = core.checker.sources.get(&text(source, "uid"));
+            known.is_some_and(|known| known.was_held.contains(&finalizer("main", mapping.name))) && !is_of_another
+        };
+        // What is beside a source that is let go while the claim is taken back belongs to the consumer.
+        let may_be_forgotten = |made: &Made| {
+            let was_unclaimed = || self.world.shared.lock().checker.was_unclaimed(&made.owner.cluster);
+            self.is_out_of_reach(made) || made.side == Side::Source && was_unclaimed()
+        };
+        let (resource, name) = (key.resource, &key.name);
+        match (synced(source), reason(source).unwrap_or_default()) {
+            _ if !was_held => None,
+            (Some("False"), "NotSelected") => self
+                .made_of(source)
+                .find(|made| {
+                    made.owner.mapping == mapping.name && mapping.on_exit == "Retain" && !may_be_forgotten(made)
+                })
+                .map(|made| {
+                    format!("{resource} {name} is not selected, and does not say that it keeps {}", made.place())
+                }),
+            (Some("False"), _) => None,
+            (synced, why) => Some(format!(
+                "`Synced` of {resource} {name}, which is not selected any more, should be False and is {} {why}",
+                synced.unwrap_or("missing")
+            )),
+        }
+    }
+
+    fn of_objects_of_unselected(&self, key: &SourceKey, source: &Value) -> Vec<String> {
         // Where a changed document may delete nothing, a person decides.
         if self.world.mapping.on_exit != "Delete" || self.world.mapping.may_prune == 0 {
             return Vec::new();

@@ -9,6 +9,7 @@ use super::checker::Violation;
 use super::dice::Dice;
 use super::matrix::is_fault;
 use super::process::OTHER;
+use super::scenarios::every_seed_holds;
 use super::seeds;
 use super::twins::twin;
 use super::world::{Run, run};
@@ -49,8 +50,8 @@ fn in_kcp(plan: Plan) -> Plan {
 }
 
 /// A plan of which some part stays broken: nothing else may wait for that part.
-fn for_ever(seed: u64) -> Plan {
-    let (mut dice, mut plan) = (Dice::new(!seed), plan::plan(seed));
+fn for_ever(mut plan: Plan) -> Plan {
+    let mut dice = Dice::new(!plan.seed);
     let forever = match dice.below(3) {
         0 => Forever::Refusal(dice.pick(&NAMES)),
         1 => Forever::Workspace(TENANTS[1]),
@@ -65,9 +66,9 @@ fn for_ever(seed: u64) -> Plan {
 }
 
 /// A second target goes away and stays away: everything else is in order on the first one.
-fn without_second(seed: u64) -> Plan {
-    let mut dice = Dice::new(!seed);
-    let mut plan = plan::of_several(plan::plan(seed));
+fn without_second(plan: Plan) -> Plan {
+    let mut dice = Dice::new(!plan.seed);
+    let mut plan = plan::of_several(plan);
     let at = dice.below(plan.steps.len() as u64 + 1) as usize;
     plan.steps.insert(at, Step { after_ms: dice.below(5_000), action: Action::Away(Side::Second) });
     Plan { forever: Some(Forever::Second), ..plan }
@@ -75,18 +76,12 @@ fn without_second(seed: u64) -> Plan {
 
 #[test]
 fn a_target_that_never_comes_back_holds_up_nothing_else() {
-    let range = seeds::seeds("SYNC_ENGINE_SEEDS_WITHOUT", 0..15);
-    let found = seeds::each(range, |seed| run(&without_second(seed)).violations);
-    let found: Vec<_> = found.into_iter().filter(|(_, violations)| !violations.is_empty()).collect();
-    assert!(found.is_empty(), "{found:#?}");
+    every_seed_holds("SYNC_ENGINE_SEEDS_WITHOUT", 0..15, without_second);
 }
 
 #[test]
 fn faults_for_ever_hold_up_nothing_else() {
-    let range = seeds::seeds("SYNC_ENGINE_SEEDS_FOREVER", 0..16);
-    let found = seeds::each(range, |seed| run(&for_ever(seed)).violations);
-    let found: Vec<_> = found.into_iter().filter(|(_, violations)| !violations.is_empty()).collect();
-    assert!(found.is_empty(), "{found:#?}");
+    every_seed_holds("SYNC_ENGINE_SEEDS_FOREVER", 0..16, for_ever);
 }
 
 /// A world in which the outcome does not depend on who is first: an edit of the mapping, a restore or a crash meets

@@ -22,7 +22,7 @@ use tokio::sync::oneshot;
 use tokio::time::{Instant, sleep, timeout_at};
 
 use super::action::Forever;
-use super::checker::{LEASES, RECORDS};
+use super::checker::{BUSY, LEASES, RECORDS};
 use super::core::{Core, Held, Sent, Shared, Weather};
 use super::dice::Dice;
 use super::mapping::KINDS;
@@ -151,8 +151,8 @@ async fn exchange(
         if fate.lurks && carried.shared.lock().release(|held| held.sent == sent).is_empty() {
             return;
         }
-        let is_heard = fate.back.is_some() && fate.cut.is_none();
-        let outcome = arrive(&carried, sent, &request, fate.error, is_heard);
+        let back = fate.back.filter(|_| fate.cut.is_none()).map(Duration::from_millis);
+        let outcome = arrive(&carried, sent, &request, fate.error, back);
         if let Some(back) = fate.back {
             sleep(Duration::from_millis(back)).await;
             // Whoever asked may be gone.
@@ -255,25 +255,25 @@ fn error(dice: &mut Dice, weather: Weather, reads: bool) -> Option<Error> {
 }
 
 /// Carries a request out at its server, and before it what lurks for it.
-fn arrive(link: &Link, sent: Sent, request: &Request, error: Option<Error>, is_heard: bool) -> Outcome {
+fn arrive(link: &Link, sent: Sent, request: &Request, error: Option<Error>, back: Option<Duration>) -> Outcome {
     let core = &mut *link.shared.lock();
     if request.method != http::Method::GET {
         let meets = |held: &Held| held.link.side == link.side && held.request.path == request.path;
         for held in core.release(meets) {
-            carry_out(core, &held.link, held.sent, &held.request, None, false);
+            carry_out(core, &held.link, held.sent, &held.request, None, None);
         }
     }
-    carry_out(core, link, sent, request, error, is_heard)
+    carry_out(core, link, sent, request, error, back)
 }
 
-/// `is_heard`: whether the client hears the answer.
+/// `back`: how long until the client hears the answer, if it does.
 fn carry_out(
     core: &mut Core,
     link: &Link,
     sent: Sent,
     request: &Request,
     error: Option<Error>,
-    is_heard: bool,
+    back: Option<Duration>,
 ) -> Outcome {
     let (now, age, up) = (core.now(), core.age(), core.server(link.side).up);
     let is_away = !up || is_cut_off(core, request);
@@ -310,7 +310,7 @@ fn carry_out(
         link.side.name()
     ));
     core.checker.happened(age, link.side, Some(link.process), &events);
-    core.checker.answered(age, sent.at, (link.process, link.side), request, code, is_heard);
+    core.checker.answered(age, sent.at, (link.process, link.side), request, code, back.map(|back| age + back));
     outcome
 }
 
@@ -351,7 +351,7 @@ impl Error {
                 Failure::status(409, "Conflict", why)
             }
             Self::Unauthorized => Failure::status(401, "Unauthorized", "Unauthorized"),
-            Self::Busy => Failure::too_many_requests(1),
+            Self::Busy => Failure::too_many_requests(BUSY.as_secs() as u32),
             Self::Broken { code, .. } => Failure::server_error(code),
             Self::Forbidden => {
                 let why =

@@ -18,6 +18,10 @@ const NAME: &str = "sync-engine.dev/name";
 const SOURCE_UID: &str = "sync-engine.dev/source-uid";
 const OBJECT: &str = "sync-engine.dev/object";
 const SELF: &str = "sync-engine.dev/self";
+/// Which fields the engine set.
+const FIELDS: &str = "sync-engine.dev/fields";
+/// Keys that only people write: into data, labels and annotations.
+const OF_OTHERS: [&str; 2] = ["more", "example.dev/people"];
 /// How the annotations on sources begin that name their targets.
 const TARGETS: &str = "target.sync-engine.dev/";
 /// How its finalizers on sources begin.
@@ -42,6 +46,10 @@ pub struct Made {
     /// The engine's own hash of whom it belongs to.
     pub hash: String,
     pub gone: bool,
+    /// When it went.
+    pub gone_at: Duration,
+    /// Since when it is being deleted.
+    pub deleting: Option<Duration>,
     /// Its labels or annotations were taken off: a process that saw it before knows it still.
     pub stripped: bool,
     /// The engine took them off.
@@ -54,6 +62,15 @@ pub struct Made {
     pub secret_type: String,
     /// Nobody can change its data.
     pub is_immutable: bool,
+    /// What others put on it: keys of its data, its labels and annotations, and finalizers.
+    pub of_others: BTreeSet<String>,
+    /// Which of its fields a template set, as the engine wrote it down.
+    pub fields: String,
+    /// Somebody else changed that: then the engine takes what is another's for its own.
+    pub was_forged: bool,
+    /// The size that the engine wrote into it, and when.
+    pub size: Option<String>,
+    pub written: Duration,
     /// It belongs to the consumer, who had taken the permission claim back when its source went.
     pub is_left: bool,
 }
@@ -105,12 +122,19 @@ impl Made {
             hash: metadata["labels"][OWNER].as_str()?.to_owned(),
             since: Duration::ZERO,
             gone: false,
+            gone_at: Duration::ZERO,
+            deleting: None,
             stripped: false,
             given_up: false,
             edited: false,
             was_edited: false,
             secret_type: object["type"].as_str().unwrap_or_default().to_owned(),
             is_immutable: object["immutable"] == true,
+            of_others: of_others(object),
+            fields: annotation(FIELDS).unwrap_or_default(),
+            was_forged: false,
+            size: object["data"]["size"].as_str().filter(|_| plural != "secrets").map(str::to_owned),
+            written: Duration::ZERO,
             is_left: false,
         })
     }
@@ -122,13 +146,36 @@ impl Made {
 
     /// Somebody else changed the object.
     pub fn reread(&mut self, object: &Value) {
-        let (gone, since, is_left) = (self.gone, self.since, self.is_left);
+        let before = self.clone();
         match Self::read(object, &self.plural, self.side) {
-            Some(now) if now.hash == self.hash && now.id == self.id => *self = now,
+            Some(now) if now.hash == self.hash && now.id == self.id => {
+                let Self { gone, gone_at, since, deleting, is_left, written, .. } = before;
+                *self = Self { gone, gone_at, since, deleting, is_left, written, ..now };
+            }
             _ => self.stripped = true,
         }
-        (self.gone, self.since, self.edited, self.is_left) = (gone, since, true, is_left);
-        self.was_edited = true;
+        self.of_others = of_others(object);
+        self.was_forged = before.was_forged || self.stripped || self.fields != before.fields;
+        (self.edited, self.was_edited) = (true, true);
+    }
+
+    /// What others put on it, and a version of it has no more.
+    pub fn loses(&self, object: &Value) -> Option<&str> {
+        let left = of_others(object);
+        self.of_others.iter().find(|one| !self.was_forged && !left.contains(*one)).map(String::as_str)
+    }
+
+    /// It is being deleted, or is not.
+    pub fn note_deletion(&mut self, at: Duration, object: &Value) {
+        let is_deleting = !object["metadata"]["deletionTimestamp"].is_null();
+        self.deleting = is_deleting.then(|| self.deleting.unwrap_or(at));
+    }
+
+    /// It went.
+    pub fn goes(&mut self, at: Duration) {
+        if !self.gone {
+            (self.gone, self.gone_at) = (true, at);
+        }
     }
 
     /// Whether it is there still, and the engine's.
@@ -183,8 +230,10 @@ pub struct Source {
     pub place: [String; 3],
     /// It went without a deletion: the server was put back to a time before it.
     pub vanished: bool,
-    /// Whether it ever carried a finalizer of an engine.
-    pub was_held: bool,
+    /// When it did so for the first time.
+    pub vanished_at: Option<Duration>,
+    /// The engines' finalizers that it ever carried.
+    pub was_held: BTreeSet<String>,
     /// The targets that engines ever wrote on it, and those that it names now.
     pub was_sent_to: BTreeSet<String>,
     pub sent_to: BTreeSet<String>,
@@ -195,6 +244,12 @@ pub struct Source {
     /// Somebody asked for its deletion; until when that counts.
     asked: Option<Duration>,
     gone: bool,
+    /// The size that each of its generations asked for.
+    sizes: Vec<(i64, String)>,
+    /// `status.observedGeneration`.
+    pub observed: Option<i64>,
+    /// Whether it says that a deletion is stuck.
+    pub is_stuck: bool,
     extra: Lately,
     managed: Lately,
     /// The names of its Secret, each since when.
@@ -216,6 +271,11 @@ impl<T: PartialEq> History<T> {
         if self.0.last().is_none_or(|(_, last)| *last != now) {
             self.0.push((at, now));
         }
+    }
+
+    /// Whether it ever was.
+    pub fn ever(&self, was: &T) -> bool {
+        self.0.iter().any(|(_, one)| one == was)
     }
 
     /// What it is, and what it was until a moment ago.
@@ -265,7 +325,7 @@ impl Source {
         let finalizers = object["metadata"]["finalizers"].as_array().into_iter().flatten();
         let held = finalizers.filter_map(Value::as_str).filter(|one| one.starts_with(FINALIZER));
         let held: BTreeSet<String> = held.map(str::to_owned).collect();
-        self.was_held |= !held.is_empty();
+        self.was_held.extend(held.iter().cloned());
         self.sent_to = targets_of(object).into_iter().collect();
         self.was_sent_to.extend(self.sent_to.iter().cloned());
         if !by_engine {
@@ -276,6 +336,7 @@ impl Source {
         self.extra.set(at, object["spec"]["extra"] == true);
         self.managed.set(at, object["metadata"]["labels"]["tier"] == "managed");
         self.secrets.note(at, secret_of(object));
+        self.note_generation(object);
         if gone || !object["metadata"]["deletionTimestamp"].is_null() {
             self.asked = Some(Duration::MAX);
         }
@@ -284,6 +345,9 @@ impl Source {
     /// What it was is what it is: its deletion counts for those alone who saw it.
     pub fn is_restored(&mut self, at: Duration, object: &Value, grace: Duration) {
         (self.gone, self.vanished) = (false, false);
+        let generation = generation_of(object);
+        self.sizes.retain(|(known, _)| *known < generation);
+        self.note_generation(object);
         self.sent_to = targets_of(object).into_iter().collect();
         self.extra.set(at, object["spec"]["extra"] == true);
         self.managed.set(at, object["metadata"]["labels"]["tier"] == "managed");
@@ -291,6 +355,19 @@ impl Source {
         if object["metadata"]["deletionTimestamp"].is_null() {
             self.asked = self.asked.map(|until| until.min(at + grace));
         }
+    }
+
+    fn note_generation(&mut self, object: &Value) {
+        let generation = generation_of(object);
+        if self.sizes.last().is_none_or(|(known, _)| *known < generation) {
+            self.sizes.push((generation, object["spec"]["size"].to_string()));
+        }
+        self.observed = object["status"]["observedGeneration"].as_i64();
+    }
+
+    /// The last generation that asked for a size.
+    pub fn generation_with(&self, size: &str) -> Option<i64> {
+        self.sizes.iter().rev().find(|(_, known)| known == size).map(|(generation, _)| *generation)
     }
 
     /// Whether it is where the object's source was, and is another one.
@@ -302,7 +379,7 @@ impl Source {
 
     /// Whether somebody took off the finalizer that would keep it until this object is gone.
     pub fn lets_go_of(&self, made: &Made) -> bool {
-        self.let_go.contains(&format!("{FINALIZER}{}.{}", made.owner.engine, made.owner.mapping))
+        self.let_go.contains(&finalizer(&made.owner.engine, &made.owner.mapping))
     }
 
     pub fn is_alive(&self) -> bool {
@@ -319,8 +396,11 @@ impl Source {
     }
 
     /// The server was put back to a time without it.
-    pub fn vanishes(&mut self) {
-        self.vanished |= !self.gone;
+    pub fn vanishes(&mut self, at: Duration) {
+        if !self.gone {
+            self.vanished = true;
+            self.vanished_at.get_or_insert(at);
+        }
         self.gone = true;
     }
 
@@ -343,6 +423,29 @@ pub fn targets_of(source: &Value) -> Vec<String> {
     let of_engine = annotations.filter(|(key, _)| key.starts_with(TARGETS)).filter_map(|(_, value)| value.as_str());
     let names = of_engine.flat_map(|value| value.split(',')).filter_map(|pair| pair.split('=').next());
     names.map(str::to_owned).collect()
+}
+
+/// The finalizer by which an engine holds the sources of a mapping.
+pub fn finalizer(engine: &str, mapping: &str) -> String {
+    format!("{FINALIZER}{engine}.{mapping}")
+}
+
+fn generation_of(source: &Value) -> i64 {
+    source["metadata"]["generation"].as_i64().unwrap_or_default()
+}
+
+/// What people and operators put on an object of the engine.
+fn of_others(object: &Value) -> BTreeSet<String> {
+    let metadata = &object["metadata"];
+    let keys = |part: &'static str, all: &Value| {
+        let keys = all.as_object().into_iter().flatten().map(|(key, _)| key.clone());
+        keys.filter(|key| OF_OTHERS.contains(&key.as_str())).map(|key| format!("{part} {key}")).collect::<Vec<_>>()
+    };
+    let finalizers = metadata["finalizers"].as_array().into_iter().flatten().filter_map(Value::as_str);
+    let finalizers = finalizers.filter(|one| !one.starts_with(FINALIZER)).map(|one| format!("the finalizer {one}"));
+    let parts =
+        [("data", &object["data"]), ("the label", &metadata["labels"]), ("the annotation", &metadata["annotations"])];
+    parts.into_iter().flat_map(|(part, all)| keys(part, all)).chain(finalizers).collect()
 }
 
 fn secret_of(source: &Value) -> String {

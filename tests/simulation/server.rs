@@ -1,11 +1,13 @@
 //! A simulated API server: the sandbox's state machine, its watches and its backups.
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use super::core::Weather;
 use super::dice::Dice;
 use hyper::body::Bytes;
+use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use sync_engine::sandbox::{
     Answer, Controllers, Event, Failure, Flavor, Interest, Reply, Request, Settings, State, Timestamp,
@@ -13,8 +15,11 @@ use sync_engine::sandbox::{
 use tokio::sync::Notify;
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 
+/// The most objects that a page of a list has.
+const PAGE: u32 = 2;
+
 /// One of the servers of a world.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub enum Side {
     Source,
     Target,
@@ -96,7 +101,7 @@ impl Kubeconfig {
 }
 
 /// What a watch from a version of the future comes to: servers differ.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Ahead {
     /// It is silent until then.
     Silent,
@@ -223,7 +228,7 @@ impl Server {
             return (Outcome::refused(&expired), Vec::new());
         }
         let old = (self.ahead == Ahead::Old && self.is_ahead(request)).then(|| self.since_long_ago(request));
-        let (reply, events) = self.state.handle(old.as_ref().unwrap_or(request), now);
+        let (reply, events) = self.state.handle(&in_pages(old.as_ref().unwrap_or(request)), now);
         self.show(&events);
         self.wake();
         let outcome = match reply {
@@ -337,6 +342,16 @@ impl Server {
         self.state = State::new(settings(self.side, self.flavor, self.epoch, self.shards), now);
         self.cut_watches();
     }
+}
+
+/// Pages of a list are small, so that there are several.
+fn in_pages(request: &Request) -> Cow<'_, Request> {
+    let limit = request.query.get("limit").and_then(|limit| limit.parse::<u32>().ok());
+    if limit.is_none_or(|limit| limit <= PAGE) {
+        return Cow::Borrowed(request);
+    }
+    let query = request.query.clone().with("limit", &PAGE.to_string());
+    Cow::Owned(Request { query, ..request.clone() })
 }
 
 fn seed(side: Side, epoch: u32) -> String {

@@ -1,10 +1,13 @@
 //! From a failing plan to the steps that matter.
 
 use std::collections::BTreeSet;
+use std::env;
 
 use super::action::Plan;
 use super::checker::Violation;
-use super::world::run;
+use super::open::keep;
+use super::speak_up;
+use super::world::{run, run_aloud};
 
 /// The smallest plan found that violates the same, and what it comes to.
 pub fn shrink(plan: Plan, violation: Violation) -> (Plan, Violation) {
@@ -15,6 +18,27 @@ pub fn shrink(plan: Plan, violation: Violation) -> (Plan, Violation) {
             Some(smaller) => best = smaller,
             None => return best,
         }
+    }
+}
+
+/// Where `SYNC_ENGINE_SHRINK` is set, prints what matters of a failing plan, unless another failed alike. `aloud`: with its
+/// trace. `keep`: it becomes an open defect.
+pub fn explain(plan: Plan, violation: &Violation, known: &mut BTreeSet<String>) {
+    let Ok(how) = env::var("SYNC_ENGINE_SHRINK") else { return };
+    let (plan, violation) = shrink(plan, violation.clone());
+    let signature = signature(&plan, &violation);
+    if !known.insert(signature.clone()) {
+        return;
+    }
+    println!("  NEW {signature}\n  {violation} (kcp: {})", plan.is_kcp);
+    plan.steps.iter().for_each(|step| println!("    {:>7} ms later {}", step.after_ms, step.action));
+    match &*how {
+        "aloud" => {
+            speak_up();
+            run_aloud(&plan);
+        }
+        "keep" => println!("  {}", keep(&plan, &violation).display()),
+        _ => {}
     }
 }
 

@@ -11,7 +11,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use serde_json::Value;
-use sync_engine::engine::election::How;
+use sync_engine::engine::election;
 use sync_engine::sandbox::{Flavor, Request};
 use tokio::time::sleep;
 use tracing_subscriber::fmt::MakeWriter;
@@ -50,19 +50,30 @@ pub struct Run {
 
 /// Runs a plan in a world of its own.
 pub fn run(plan: &Plan) -> Run {
-    run_world(plan, false)
+    run_world(plan, How::default())
 }
 
 /// The same, with its trace printed as it comes.
 pub fn run_aloud(plan: &Plan) -> Run {
-    run_world(plan, true)
+    run_world(plan, How { is_aloud: true, ..How::default() })
+}
+
+/// The same, judged also by the rules that engines are known to break: each has an open defect.
+pub fn run_strictly(plan: &Plan) -> Run {
+    run_world(plan, How { is_strict: true, ..How::default() })
+}
+
+#[derive(Clone, Copy, Default)]
+struct How {
+    is_aloud: bool,
+    is_strict: bool,
 }
 
 /// On a thread of its own: an engine that never rests would hold up virtual time for ever.
-fn run_world(plan: &Plan, aloud: bool) -> Run {
+fn run_world(plan: &Plan, how: How) -> Run {
     let (send, receive) = std::sync::mpsc::channel();
     let lived = plan.clone();
-    let thread = std::thread::spawn(move || send.send(run_here(&lived, aloud)));
+    let thread = std::thread::spawn(move || send.send(run_here(&lived, how)));
     match receive.recv_timeout(PATIENCE) {
         Ok(run) => run,
         Err(RecvTimeoutError::Timeout) => {
@@ -75,19 +86,20 @@ fn run_world(plan: &Plan, aloud: bool) -> Run {
     }
 }
 
-fn run_here(plan: &Plan, aloud: bool) -> Run {
+fn run_here(plan: &Plan, how: How) -> Run {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_time().start_paused(true).build();
     let runtime = runtime.expect("a runtime");
     let log = Log::default();
     // Who watches one world reads the log between the lines of the trace.
-    let _logged = (!aloud).then(|| {
+    let _logged = (!how.is_aloud).then(|| {
         let filter = tracing_subscriber::EnvFilter::new("sync_engine=trace");
         let subscriber = tracing_subscriber::fmt().with_env_filter(filter).without_time().with_ansi(false);
         tracing::subscriber::set_default(subscriber.with_writer(log.clone()).finish())
     });
     runtime.block_on(async {
         let mut world = World::new(plan);
-        world.shared.lock().aloud = aloud;
+        world.shared.lock().aloud = how.is_aloud;
+        world.shared.lock().checker.is_strict = how.is_strict;
         world.shared.lock().forever = plan.forever;
         world.shared.lock().elects = plan.elects;
         world.shared.lock().max_watches = plan.max_watches;
@@ -328,7 +340,7 @@ impl World {
             Action::Resume(OTHER),
         ];
         let mut ends = ends.to_vec();
-        if self.core(|core| core.elects) == Some(How::Sharded) {
+        if self.core(|core| core.elects) == Some(election::How::Sharded) {
             ends.extend([Action::Resume(THIRD), Action::Unbar(0), Action::Unbar(1), Action::Unbar(THIRD)]);
         }
         // It disturbs nobody that what did not happen ends.

@@ -98,6 +98,11 @@ impl Checker {
         self.claims.get(cluster).is_some_and(|claims| claims.lately(at, |_| GRACE).any(|accepted| !accepted))
     }
 
+    /// Whether a cluster ever took the permission claim for Secrets back.
+    pub fn was_unclaimed(&self, cluster: &str) -> bool {
+        self.claims.get(cluster).is_some_and(|claims| claims.ever(&false))
+    }
+
     /// Whether the source of a copy has objects in another namespace too.
     pub(super) fn has_moved(&self, made: &Made) -> bool {
         let is_elsewhere =

@@ -37,6 +37,9 @@ impl Checker {
                 let is_changed = mapping.rules.iter().any(|rule| rule.id == made.id && !made.is_named_by(rule));
                 let follows = |other: &Source| source.is_none_or(|source| other.follows(made, &source.resource));
                 let recreated = || self.sources.iter().any(|(uid, other)| *uid != made.source_uid && follows(other));
+                let has_vanished = |source: &Source| {
+                    source.vanished && source.vanished_at.is_some_and(|since| since + mapping.stuck_after() <= at)
+                };
                 let is_recreated = || made.is_copy() && (self.may_be_recreated(at, made) || self.has_moved(made));
                 (rule.is_none() && !self.is_removal_held(mapping, made))
                     || self.has_left_list(at, made, mapping, source)
@@ -46,7 +49,7 @@ impl Checker {
                     || (out && mapping.on_exit == "Delete")
                     || source.is_none_or(|source| mapping.lately_elsewhere(made.side, source, at, grace))
                     || (mapping.on_source_recreated == "Replace" && recreated())
-                    || (mapping.on_source_vanished == "Delete" && source.is_some_and(|source| source.vanished))
+                    || (mapping.on_source_vanished == "Delete" && source.is_some_and(has_vanished))
             }
         };
         self.recent(at).any(by_edition)

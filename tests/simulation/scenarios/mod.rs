@@ -11,6 +11,7 @@ mod replicas;
 mod several;
 mod shards;
 
+use std::collections::BTreeSet;
 use std::ops::Range;
 
 use super::action::{Action, Edit, Meddling, Plan, RARE_NAMES, Secrecy, SourceRef, Step, Wiring};
@@ -19,7 +20,7 @@ use super::core::Weather;
 use super::mapping::Spread;
 use super::server::{Ahead, Side};
 use super::world::run;
-use super::{plan, seeds};
+use super::{plan, seeds, shrink};
 
 /// Sources of a scenario.
 const X: SourceRef = SourceRef { tenant: "a", resource: "things", name: "x" };
@@ -56,10 +57,14 @@ fn world(sources: Sources, steps: &[(u64, Action)]) -> Plan {
 
 /// Worlds of many seeds, each turned into one of a kind. The variable names other seeds.
 #[track_caller]
-fn every_seed_holds(variable: &str, range: Range<u64>, turn: fn(Plan) -> Plan) {
+pub fn every_seed_holds(variable: &str, range: Range<u64>, turn: fn(Plan) -> Plan) {
     let found = seeds::each(seeds::seeds(variable, range), |seed| run(&turn(plan::plan(seed))).violations);
     let found: Vec<_> = found.into_iter().filter(|(_, violations)| !violations.is_empty()).collect();
-    found.iter().for_each(|(seed, violations)| println!("seed {seed}: {}", violations[0]));
+    let mut known = BTreeSet::new();
+    for (seed, violations) in &found {
+        println!("seed {seed}: {}", violations[0]);
+        shrink::explain(turn(plan::plan(*seed)), &violations[0], &mut known);
+    }
     assert!(found.is_empty(), "{found:#?}");
 }
 

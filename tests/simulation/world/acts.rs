@@ -25,6 +25,10 @@ impl World {
             Action::Silence(_) | Action::Restore(_, Ahead::Silent) | Action::Rebuild(_, Ahead::Silent)
         );
         self.tell_checker(action);
+        if !action.is_everyday() {
+            // Another process, or another connection, was told nothing.
+            self.core(|core| core.checker.forgets_pauses());
+        }
         let for_ever = match action {
             Action::Widgets => Some(Forever::NoWidgets),
             Action::Back(Side::Second) => Some(Forever::Second),
@@ -83,7 +87,10 @@ impl World {
             Action::Deny(verb) => self.core(|core| core.denied = Some(verb)),
             Action::Allow => self.core(|core| core.denied = None),
             Action::Compact(side) => self.core(|core| core.server(side).compact()),
-            Action::Jump(seconds) => self.core(|core| core.jumped += seconds),
+            Action::Jump(seconds) => self.core(|core| {
+                core.checker.has_jumped = true;
+                core.jumped += seconds;
+            }),
             Action::Edit(edit) => self.edit(edit),
             Action::Approve => self.approve(),
             Action::Schema => self.source_servers(new_schema(self.is_kcp, !self.has_edition(), self.is_beside)),
@@ -106,7 +113,10 @@ impl World {
                 let lease = self.core(|core| replicas::lease_of(core, number));
                 lease.iter().for_each(|url| self.target_server(&Request::delete(url)));
             }
-            Action::Skew(number, seconds) => self.core(|core| *core.skewed.entry(number).or_default() += seconds),
+            Action::Skew(number, seconds) => self.core(|core| {
+                core.checker.has_jumped = true;
+                *core.skewed.entry(number).or_default() += seconds;
+            }),
             Action::Address(side) => self.core(|core| core.server(side).kubeconfig.address += 1),
             Action::List(roster) => self.core(|core| {
                 core.checker.is_doubled |= roster == Roster::Doubled;

@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 use sync_engine::sandbox::Request;
 
 use super::super::action::{LONGEST, Meddling, NAMES, Secrecy, SourceRef, TENANTS, Wiring};
-use super::super::mapping::{CONN, CONNECTION, COPY, More, PASSWORD, api_version, url};
+use super::super::mapping::{CA, CONN, CONNECTION, COPY, More, PASSWORD, api_version, url};
 use super::super::marks;
 use super::super::server::{GROUP, RESOURCES, Side};
 use super::{World, side_of, text};
@@ -119,10 +119,20 @@ impl World {
         let present = self.core(|core| core.get(side, &place));
         let patch = |body: Value| act(&Request::patch(&format!("{place}?fieldManager=people"), MERGE, &body));
         match (meddling, present) {
-            (Meddling::Edit, Some(_)) => patch(json!({"data": {"size": "edited", "more": "edited"}})),
+            (Meddling::Edit, Some(_)) => patch(json!({
+                "metadata": {"labels": {"example.dev/people": "x"}, "annotations": {"example.dev/people": "x"}},
+                "data": {"size": "edited", "more": "edited"},
+            })),
             (Meddling::Delete, Some(_)) => act(&Request::delete(&place)),
             (Meddling::Strip, Some(_)) => patch(json!({"metadata": {"labels": null, "annotations": null}})),
-            (Meddling::Hold, Some(_)) => patch(json!({"metadata": {"finalizers": ["example.dev/hold"]}})),
+            (Meddling::Hold, Some(_)) => {
+                let hold = json!({"metadata": {"finalizers": ["example.dev/hold"]}});
+                patch(hold.clone());
+                // What depends on it is held too: it has to wait for that.
+                let dependent = format!("{}{}", source.name, CA.suffix);
+                let (_, place) = self.object_url(source.tenant, CA.kind, &namespace, &dependent);
+                act(&Request::patch(&format!("{place}?fieldManager=people"), MERGE, &hold));
+            }
             (Meddling::Copy, Some(mut object)) => {
                 let metadata = object["metadata"].as_object_mut().expect("metadata");
                 metadata.retain(|field, _| matches!(field.as_str(), "labels" | "annotations" | "namespace"));

@@ -1,0 +1,56 @@
+//! The order in which the objects of a source are made, and in which they are deleted.
+
+use std::time::Duration;
+
+use super::super::mapping::Mapping;
+use super::super::records::Made;
+use super::super::server::Side;
+use super::Checker;
+
+impl Checker {
+    /// What an object that is to be made depends on by every document, and that does not exist.
+    pub(super) fn missing_need(&self, at: Duration, made: &Made) -> Option<&'static str> {
+        let is_there = |other: &Made| (other.place(), &other.owner.cluster) == (made.place(), &made.owner.cluster);
+        if self.made.values().any(|other| is_there(other) && !other.gone) {
+            return None;
+        }
+        let mut editions = self.recent(at).map(|edition| edition.filter(|one| one.name == made.owner.mapping));
+        let first = editions.next()??;
+        let others: Option<Vec<&Mapping>> = editions.collect();
+        let others = others?;
+        let is_needed = |rule| others.iter().all(|one| one.needed_by(made.rule_id()).any(|other| other == rule));
+        let exists = |other: &&Made| !other.gone || other.gone_at + self.grace(other.gone_at) >= at;
+        let of_source = |other: &&Made| other.side == made.side && other.owner == made.owner;
+        let mut needed = first.needed_by(made.rule_id()).filter(|rule| is_needed(*rule));
+        let missing =
+            needed.find(|rule| !self.made.values().filter(of_source).filter(exists).any(|other| other.is_by(rule)));
+        missing.map(|rule| rule.id)
+    }
+
+    /// What depends by every document on an object that is to be deleted, and still exists.
+    pub(super) fn standing_dependent(&self, at: Duration, made: &Made) -> Option<String> {
+        let is_changed = |edition: Option<&Mapping>| {
+            let rule = edition.and_then(|one| one.rules.iter().find(|rule| rule.id == made.id));
+            rule.is_some_and(|rule| !made.is_named_by(rule))
+        };
+        // What is made anew at once has its dependents again.
+        let is_recreated = made.is_copy() && (self.may_be_recreated(at, made) || self.has_moved(made));
+        if made.is_shared || is_recreated || self.recent(at).any(is_changed) {
+            return None;
+        }
+        let depends = |other: &Made| {
+            let needs = |one: &Mapping| one.needed_by(other.rule_id()).any(|rule| rule.id == made.rule_id());
+            self.recent(at).all(|edition| self.governing(edition, made).is_some_and(needs))
+        };
+        let is_out_of_reach =
+            |other: &Made| other.side == Side::Source && self.lately_unclaimed(at, &other.owner.cluster);
+        let stands = |other: &&Made| {
+            other.remains()
+                && other.side == made.side
+                && (&other.source_uid, &other.owner) == (&made.source_uid, &made.owner)
+                && other.since + self.grace(other.since) < at
+                && !is_out_of_reach(other)
+        };
+        self.made.values().filter(stands).find(|other| depends(other)).map(Made::place)
+    }
+}

@@ -1,0 +1,61 @@
+//! Whether engines wait as long as a server or a mapping asks for.
+
+use std::time::Duration;
+
+use serde_json::Value;
+use sync_engine::sandbox::Request;
+
+use super::super::mapping::Mapping;
+use super::super::server::Side;
+use super::Checker;
+
+/// Process, server, shard and cluster.
+pub(super) type Lane = (u32, Side, usize, String);
+
+impl Checker {
+    /// An engine hears then that a server wants no write to a cluster for so long.
+    pub(super) fn is_told_to_wait(&mut self, heard: Duration, wait: Duration, process: u32, side: Side, to: &Request) {
+        self.pauses.push((lane(process, side, to), heard, heard + wait));
+    }
+
+    /// What an engine was told by a server is forgotten: it has another connection, or is another process.
+    pub fn forgets_pauses(&mut self) {
+        self.pauses.clear();
+    }
+
+    /// An engine sends a write.
+    pub(super) fn check_pause(&mut self, at: Duration, process: u32, side: Side, request: &Request) {
+        self.pauses.retain(|(_, _, until)| *until > at);
+        let lane = lane(process, side, request);
+        if self.pauses.iter().any(|(of, heard, _)| *of == lane && *heard < at) {
+            let call = request.call();
+            let text =
+                format!("engine {process} sends a {} of {} before `Retry-After` is over", call.verb, call.resource);
+            self.violated("I6b", text);
+        }
+    }
+
+    /// An engine calls a deletion stuck, where the clocks of all go alike.
+    pub(super) fn check_stuck(&mut self, at: Duration, uid: &str, source: &Value) {
+        let mut conditions = source["status"]["conditions"].as_array().into_iter().flatten();
+        let is_stuck = conditions.any(|one| one["type"] == "Synced" && one["reason"] == "Stuck");
+        let was_stuck = self.sources.get_mut(uid).map(|known| std::mem::replace(&mut known.is_stuck, is_stuck));
+        if self.has_jumped || !is_stuck || was_stuck == Some(true) {
+            return;
+        }
+        let Some(least) = self.editions.iter().filter_map(|(_, one)| one.as_ref()).map(Mapping::stuck_after).min()
+        else {
+            return;
+        };
+        // Clocks show whole seconds.
+        let is_overdue = |since: Duration| since + least <= at + Duration::from_secs(1);
+        let mut overdue = self.made.values().filter(|made| made.source_uid == uid || made.is_shared);
+        if !overdue.any(|made| made.deleting.is_some_and(is_overdue)) {
+            self.violated("I6b", format!("a deletion is called stuck, and nothing is being deleted since {least:?}"));
+        }
+    }
+}
+
+fn lane(process: u32, side: Side, request: &Request) -> Lane {
+    (process, side, request.shard, request.call().cluster.to_string())
+}
