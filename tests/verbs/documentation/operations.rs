@@ -1,6 +1,7 @@
-//! The page for operators names series that exist.
+//! The page for operators, the chart and the runbook name what there is.
 
-use super::read;
+use super::{read, root};
+use crate::program;
 
 const PAGE: &str = "docs/operations.md";
 
@@ -14,4 +15,40 @@ fn alerts_name_series_that_exist() {
     assert!(named.len() > 4, "{named:?}");
     let unknown: Vec<_> = named.iter().filter(|name| !reference.contains(&format!("| `{name}"))).collect();
     assert!(unknown.is_empty(), "{unknown:?}");
+}
+
+/// A variable that the program does not know would be ignored in silence.
+#[test]
+fn the_chart_gives_variables_that_the_program_reads() {
+    let output = program::output(root(), &["run", "--help"]);
+    let help = String::from_utf8_lossy(&output.stdout).into_owned();
+    let template = read("deploy/chart/templates/deployment.yaml");
+    let names = template.split("{name: ").skip(1).filter_map(|rest| rest.split([',', '}']).next());
+    let names: Vec<&str> = names.filter(|name| name.starts_with("SYNC_ENGINE_")).collect();
+    assert!(names.len() > 10, "{names:?}");
+    let unknown: Vec<_> = names.iter().filter(|name| !help.contains(&format!("[env: {name}="))).collect();
+    assert!(unknown.is_empty(), "{unknown:?}");
+}
+
+#[test]
+fn the_charts_alerts_and_panels_name_series_that_exist() {
+    let reference = read("docs/reference.md");
+    let is_name = |character: char| character.is_ascii_lowercase() || character == '_';
+    for file in ["deploy/chart/files/alerts.yaml", "deploy/chart/files/dashboard.json"] {
+        let text = read(file);
+        let words = text.split(|character| !is_name(character));
+        let named: Vec<_> = words.filter(|word| word.starts_with("sync_engine_")).collect();
+        assert!(named.len() > 8, "{file}: {named:?}");
+        let row = |name: &str| format!("| `{}", name.trim_end_matches("_bucket"));
+        let unknown: Vec<_> = named.iter().filter(|name| !reference.contains(&row(name))).collect();
+        assert!(unknown.is_empty(), "{file}: {unknown:?}");
+    }
+}
+
+#[test]
+fn each_alert_has_its_section_in_the_runbook() {
+    let (alerts, runbook) = (read("deploy/chart/files/alerts.yaml"), read("docs/runbook.md"));
+    let alerts: Vec<&str> = alerts.lines().filter_map(|line| line.trim().strip_prefix("- alert: ")).collect();
+    let sections: Vec<&str> = runbook.lines().filter_map(|line| line.strip_prefix("## ")).collect();
+    assert_eq!(sections, alerts);
 }
