@@ -31,7 +31,8 @@ pub fn page() -> String {
     section(
         "Reasons",
         "The engine writes the condition `Synced` to source objects whose schema has `status.conditions`. An engine with another id than\n\
-         `main` writes `<engine>.sync-engine.dev/Synced`. If it is `False`, its reason is the first of this table that applies.",
+         `main` writes `<engine>.sync-engine.dev/Synced`. If it is `False`, its reason is the first of this table that applies. A new source object whose target cannot be\n\
+         reached gets `Unknown` with the reason `TargetUnreachable`; one that had the condition before keeps it.",
         "| reason | meaning | what to do |",
         Cause::ALL.into_iter().map(reason).collect(),
     );
