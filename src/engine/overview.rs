@@ -1,7 +1,7 @@
 //! The engine at a glance: gauges and the status page, brought up to date on each tick.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use super::Engine;
@@ -54,7 +54,8 @@ pub fn publish(engine: &Engine) {
     let targets: Vec<TargetOverview> = engine.targets.values().map(|target| target_overview(target)).collect();
     let known = targets.iter().filter(|target| !target.identity.is_empty());
     metrics.set_targets(known.map(|target| (target.name.as_str(), target.identity.as_str())));
-    engine.shared.instruments.status.ask(engine.running().map(|pipeline| pipeline.clone() as _).collect());
+    let asked = engine.running().map(|pipeline| -> Weak<dyn api::NotSynced> { Arc::<Pipeline>::downgrade(pipeline) });
+    engine.shared.instruments.status.ask(asked.collect());
     engine.shared.instruments.status.publish(Overview {
         engine_id: engine.settings.engine.clone(),
         mappings,

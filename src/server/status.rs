@@ -1,7 +1,7 @@
 //! The status page: what runs, what does not and why, for a person with a browser or curl.
 
 use std::fmt::Write as _;
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 
 use arc_swap::ArcSwap;
 use serde::{Deserialize, Serialize};
@@ -14,7 +14,8 @@ use crate::table;
 #[derive(Clone, Default)]
 pub struct StatusPage {
     latest: Arc<ArcSwap<Overview>>,
-    not_synced: Arc<ArcSwap<Vec<Arc<dyn NotSynced>>>>,
+    /// What answers keeps nothing alive: it may have its own handle to this page.
+    not_synced: Arc<ArcSwap<Vec<Weak<dyn NotSynced>>>>,
 }
 
 impl std::fmt::Debug for StatusPage {
@@ -91,12 +92,12 @@ impl StatusPage {
     }
 
     /// Asks them from now on which sources are not in sync.
-    pub fn ask(&self, who: Vec<Arc<dyn NotSynced>>) {
+    pub fn ask(&self, who: Vec<Weak<dyn NotSynced>>) {
         self.not_synced.store(Arc::new(who));
     }
 
-    pub(super) fn not_synced(&self) -> Arc<Vec<Arc<dyn NotSynced>>> {
-        self.not_synced.load_full()
+    pub(super) fn not_synced(&self) -> Vec<Arc<dyn NotSynced>> {
+        self.not_synced.load().iter().filter_map(Weak::upgrade).collect()
     }
 
     pub fn latest(&self) -> Arc<Overview> {

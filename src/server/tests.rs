@@ -155,7 +155,8 @@ impl api::NotSynced for Unsettled {
 async fn programs_ask_for_the_status_and_for_sources_that_are_not_in_sync() {
     let shared = shared();
     shared.instruments.status.publish(Overview { engine_id: "main".to_owned(), ..Overview::default() });
-    shared.instruments.status.ask(vec![Arc::new(Unsettled("one")), Arc::new(Unsettled("two"))]);
+    let known: [Arc<dyn api::NotSynced>; 2] = [Arc::new(Unsettled("one")), Arc::new(Unsettled("two"))];
+    shared.instruments.status.ask(known.iter().map(Arc::downgrade).collect());
     shared.instruments.health.set("connection target", Condition::waiting("refused"));
     let status: api::Status = serde_json::from_str(&ask(&shared, "GET", "/api/v1/status").await.body).expect("JSON");
     assert_eq!((status.engine.as_str(), status.conditions[0].level.as_str()), ("main", "waiting"));
