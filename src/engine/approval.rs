@@ -14,7 +14,7 @@ use k8s_openapi::jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use tokio::sync::{mpsc, watch};
-use tokio::time::sleep;
+use tokio::time::{Instant, sleep};
 
 use super::Event;
 use super::clock::Clock;
@@ -241,6 +241,19 @@ struct Recorded {
     mappings: BTreeSet<String>,
     /// The number of the view in which they were listed.
     view: Option<u64>,
+    /// What was held at the last look that is not recorded, and since when exactly that.
+    unrecorded: BTreeMap<String, (Held, Instant)>,
+}
+
+impl Recorded {
+    /// Whether so much was held for a while. A process that starts counts sources that it does not see yet with all their objects.
+    fn is_settled(&mut self, mapping: &str, held: &Held) -> bool {
+        let (seen, since) = self.unrecorded.entry(mapping.to_owned()).or_insert_with(|| (held.clone(), Instant::now()));
+        if seen != held {
+            (*seen, *since) = (held.clone(), Instant::now());
+        }
+        since.elapsed() >= LOOK
+    }
 }
 
 impl Attendant {
@@ -291,7 +304,7 @@ impl Attendant {
             match self.at_home(None).records().await {
                 Ok(records) => {
                     let mappings = records.into_iter().map(|record| record.mapping).collect();
-                    *recorded = Recorded { mappings, view: Some(view) };
+                    *recorded = Recorded { mappings, view: Some(view), unrecorded: BTreeMap::new() };
                 }
                 Err(error) => return vec![Problem::Unread(error)],
             }
@@ -324,12 +337,15 @@ impl Attendant {
         let known = approvals.record(mapping).await.map_err(Problem::Unread)?;
         recorded.mappings.insert(mapping.to_owned());
         let record = match known {
-            Some(record) if record.held == *held => record,
+            // A record that a person may have seen stays.
+            Some(record) if held.is_within(&record.held) => record,
+            _ if !recorded.is_settled(mapping, held) => return Ok(()),
             known => {
                 let written = approvals.write(mapping, held, known.as_ref(), self.clock.now()).await;
                 written.map_err(Problem::Unwritten)?
             }
         };
+        recorded.unrecorded.remove(mapping);
         let Some(approval) = approvals.approval(mapping).await.map_err(Problem::Unread)? else { return Ok(()) };
         let is_of_record = record.digest_of(&self.engine, &approval.held) == approval.digest;
         if !is_of_record || !held.is_within(&approval.held) {

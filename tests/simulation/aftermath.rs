@@ -108,12 +108,13 @@ fn contents(world: &World) -> BTreeMap<String, String> {
     let objects = objects
         .map(|object| (format!("{} {}", side_of(&object).name(), object["metadata"]["name"]), object.to_string()));
     let secrets = world.secrets().into_iter().map(|(key, secret)| (format!("{key:?}"), secret.to_string()));
-    let records = |target: Side, name: &str| {
+    let records = |target: Side, name: String| {
         let path = format!("/api/v1/namespaces/{RECORDS}/configmaps/main.{name}");
         let data = world.shared.lock().get(target, &path)?["data"].to_string();
         Some((format!("{} {path}", target.name()), data))
     };
-    let names = || MAPPINGS.iter().chain([&GUEST]);
+    let both = |name: &&'static str| [(*name).to_owned(), format!("{name}.held")];
+    let names = || MAPPINGS.iter().chain([&GUEST]).flat_map(both);
     let records = [Side::Target, Side::Second]
         .into_iter()
         .flat_map(|target| names().filter_map(move |name| records(target, name)));

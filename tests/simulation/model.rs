@@ -134,8 +134,15 @@ impl View<'_> {
             Found::Wrong(_) if one.id == CA.id && waits_for_copy && !has_copy => Found::HeldUp,
             found => found,
         };
-        let objects = wanted.iter().map(|one| (one.id, one.kind, one.name.as_str(), of_object(one)));
-        let copies = copies.into_iter().map(|(rule, copy)| (rule.id, rule.kind, "", copy));
+        let objects: Vec<_> = wanted.iter().map(|one| (one.id, one.kind, one.name.as_str(), of_object(one))).collect();
+        // Nothing is read back while an object of the source is not its own.
+        let is_unread = objects.iter().any(|(.., one)| matches!(one, Found::HeldUp | Found::Missing | Found::Unclear));
+        let copies = copies.into_iter().map(|(rule, copy)| match copy {
+            Found::Missing | Found::Wrong(_) if is_unread && rule.id == CONNECTION.id => {
+                (rule.id, rule.kind, "", Found::HeldUp)
+            }
+            copy => (rule.id, rule.kind, "", copy),
+        });
         for (id, kind, name, one) in copies.chain(objects) {
             match one {
                 Found::Missing | Found::Wrong(_) if self.is_broken(kind, name) => held_up = true,

@@ -60,7 +60,7 @@ pub fn check(world: &World) {
         let may_hide = has_refused || world.was_silenced;
         let is_hidden = (may_hide && WORSE.contains(&reason)) || (is_unseen && reason == "Recreated");
         // There, `stuckAfter` is a minute: what a finalizer of people holds is told as stuck when that is over.
-        let is_stuck = vanishes && world.had_holds && reason == "Waiting";
+        let is_stuck = vanishes && world.had_holds && reason == "Deleting";
         TIMED.contains(&reason) || is_hidden || is_stuck || (vanishes && reason == "Orphaned")
     };
     for process in world.processes.values() {
