@@ -288,13 +288,6 @@ fn remove(schema: &mut Value, parent: &str, field: &str) {
     assert!(parent.remove(field).is_some(), "there is no `{field}` to leave out");
 }
 
-/// A newcomer reads it whole.
-#[test]
-fn the_readme_is_short() {
-    let lines = read("README.md").lines().count();
-    assert!((60..=120).contains(&lines), "{lines} lines");
-}
-
 #[test]
 fn the_commands_of_the_readme_exist() {
     let tests = command("tests");

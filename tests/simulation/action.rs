@@ -249,6 +249,14 @@ pub enum Roster {
 }
 
 impl Action {
+    /// What no state shows: it concerns connections and clocks.
+    pub fn is_of_connections_or_clocks(self) -> bool {
+        matches!(
+            self,
+            Self::Cut(_) | Self::Silence(_) | Self::Compact(_) | Self::Weather(_) | Self::Jump(_) | Self::Skew(..)
+        )
+    }
+
     /// What consumers and people at the target do, while the engine runs and sees everything.
     pub fn is_everyday(self) -> bool {
         matches!(

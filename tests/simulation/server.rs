@@ -63,7 +63,7 @@ pub struct Server {
     silenced: Vec<Watcher>,
     pub backup: Option<State>,
     /// Restores and rebuilds so far: each draws other uids.
-    epoch: u32,
+    pub epoch: u32,
     flavor: Flavor,
     side: Side,
     /// Whether anything listens.

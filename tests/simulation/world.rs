@@ -4,7 +4,7 @@ mod acts;
 mod contents;
 mod people;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 use std::sync::mpsc::RecvTimeoutError;
 use std::sync::{Arc, Mutex};
@@ -46,6 +46,8 @@ pub struct Run {
     pub writes: u64,
     /// What the first tenant sees in the end.
     pub view: BTreeMap<String, Value>,
+    /// The numbers of the plan's steps that changed nothing.
+    pub idle: BTreeSet<usize>,
 }
 
 /// Runs a plan in a world of its own.
@@ -117,6 +119,7 @@ fn run_here(plan: &Plan, how: How) -> Run {
             faults: core.checker.faults,
             writes: world.writes,
             view,
+            idle: std::mem::take(&mut world.idle),
         }
     })
 }
@@ -187,6 +190,8 @@ pub struct World {
     writes: u64,
     /// What the first tenant saw then.
     view: BTreeMap<String, Value>,
+    /// The numbers of the plan's steps that changed nothing.
+    idle: BTreeSet<usize>,
     pub processes: BTreeMap<u32, Process>,
     /// Whether there may be related objects.
     has_related: bool,
@@ -258,6 +263,7 @@ impl World {
             connections: BTreeMap::new(),
             writes: 0,
             view: BTreeMap::new(),
+            idle: BTreeSet::new(),
         };
         world.furnish();
         for target in [Side::Target, Side::Second] {
@@ -297,9 +303,13 @@ impl World {
             self.shared.spawn(run_controllers(self.shared.clone(), side));
         }
         self.start(0);
-        for step in &plan.steps {
+        for (number, step) in plan.steps.iter().enumerate() {
             sleep(Duration::from_millis(step.after_ms)).await;
+            let before = self.circumstances();
             self.act(step.action).await;
+            if !step.action.is_of_connections_or_clocks() && self.circumstances() == before {
+                self.idle.insert(number);
+            }
             if self.is_over() {
                 return;
             }
@@ -320,6 +330,20 @@ impl World {
 
     fn is_over(&self) -> bool {
         !self.shared.lock().checker.violations.is_empty()
+    }
+
+    /// What steps change, as far as it can be compared: servers, files and processes.
+    fn circumstances(&self) -> String {
+        let processes: Vec<_> = self.processes.keys().collect();
+        let files = (&self.mapping, self.file, self.guests, self.is_fleet);
+        let core = &mut *self.shared.lock();
+        let servers = Side::ALL.map(|side| {
+            let server = core.server(side);
+            let backup = server.backup.as_ref().map(|backup| backup.version());
+            (server.epoch, server.state.version(), server.state.waiting(), backup, server.up, server.kubeconfig)
+        });
+        let faults = (&core.paused, &core.barred, core.denied, core.roster);
+        format!("{servers:?} {files:?} {processes:?} {faults:?}")
     }
 
     /// Ends all faults, and gives the engine its time.

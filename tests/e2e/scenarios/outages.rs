@@ -90,6 +90,7 @@ async fn a_target_that_comes_up_later_is_served(stage: &Stage) {
     world.alpha.create("it", json!({"size": 1})).await;
     let mut engine = world.launch().start();
     engine.becomes_unready("target target", "cannot reach").await;
+    world.alpha.synced("it", "Unknown", "TargetUnreachable").await;
     assert!(world.alpha.holds("it").await.is_empty(), "no promise is made for a target that nobody has seen");
     own.resume().await;
     world.target.has_spec(&world.alpha, "it", json!({"size": 1})).await;

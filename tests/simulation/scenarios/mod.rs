@@ -15,11 +15,10 @@ use std::collections::BTreeSet;
 use std::ops::Range;
 
 use super::action::{Action, Edit, Meddling, Plan, RARE_NAMES, Secrecy, SourceRef, Step, Wiring};
-use super::checker::Violation;
 use super::core::Weather;
 use super::mapping::Spread;
 use super::server::{Ahead, Side};
-use super::world::run;
+use super::world::{Run, run};
 use super::{plan, seeds, shrink};
 
 /// Sources of a scenario.
@@ -68,15 +67,20 @@ pub fn every_seed_holds(variable: &str, range: Range<u64>, turn: fn(Plan) -> Pla
     assert!(found.is_empty(), "{found:#?}");
 }
 
-/// What is violated where the network decides differently each time.
-fn violations(plan: &Plan, seeds: u64) -> Vec<(u64, Violation)> {
-    let of_seed = |seed| run(&Plan { seed, ..plan.clone() }).violations.into_iter().map(move |found| (seed, found));
-    (0..seeds).flat_map(of_seed).collect()
-}
-
 /// The scenario holds, whatever the network does.
 #[track_caller]
 fn holds(plan: &Plan, seeds: u64) {
-    let found = violations(plan, seeds);
+    hold(std::slice::from_ref(plan), seeds);
+}
+
+/// Scenarios that differ in their moments hold, and each step came about at one of them.
+#[track_caller]
+fn hold(plans: &[Plan], seeds: u64) {
+    let plans = plans.iter().flat_map(|plan| (0..seeds).map(|seed| Plan { seed, ..plan.clone() }));
+    let runs: Vec<(u64, Run)> = plans.map(|plan| (plan.seed, run(&plan))).collect();
+    let found: Vec<_> =
+        runs.iter().flat_map(|(seed, run)| run.violations.iter().map(move |found| (seed, found))).collect();
     assert!(found.is_empty(), "{found:#?}");
+    let idle = runs.iter().map(|(_, run)| run.idle.clone()).reduce(|all, one| &all & &one);
+    assert!(idle.iter().all(BTreeSet::is_empty), "steps that change nothing, by their numbers: {idle:?}");
 }
