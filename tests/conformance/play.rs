@@ -18,9 +18,10 @@ pub struct Played {
     pub variables: Variables,
 }
 
-/// Plays all steps, beginning with the given variables.
+/// Plays all steps, beginning with the given variables, and with one for a long text.
 pub async fn play(case: &Case, server: &Server, mut variables: Variables) -> Played {
     let mut answers = Vec::new();
+    variables.insert("128KiB".into(), "x".repeat(128 << 10));
     for step in &case.steps {
         let answer = take(step, server, &variables).await;
         for (name, pointer) in &step.keep {

@@ -11,6 +11,9 @@ use super::status::{Cause, Failure};
 /// Levels of an object. Its managedFields nest a little deeper, and all of it is read again with serde_json's limit of 127.
 const LEVELS: usize = 100;
 
+/// Bytes of all annotations of an object, their keys included.
+const ANNOTATIONS: usize = 256 << 10;
+
 /// An object can be read again once it is stored.
 pub(super) fn check_depth(object: &Value) -> Result<(), Failure> {
     if fits(object, LEVELS) {
@@ -219,6 +222,22 @@ pub(super) fn check_metadata(object: &Value, resource: &Resource) -> Vec<Cause> 
         causes.push(Cause::new("FieldValueRequired", "metadata.name", message));
     }
     causes
+}
+
+/// Annotations have a limit together. Servers look at those of an object that is changed several times.
+pub(super) fn check_annotations(object: &Value, is_new: bool, resource: &Resource) -> Result<(), Failure> {
+    let size: usize = entries(object, "annotations").map(|(key, value)| key.len() + value.len()).sum();
+    if size <= ANNOTATIONS {
+        return Ok(());
+    }
+    let message = format!("Too long: may not be more than {ANNOTATIONS} bytes");
+    let cause = Cause::new("FieldValueTooLong", "metadata.annotations", message);
+    let times = match (is_new, resource.custom) {
+        (true, _) => 1,
+        (false, true) => 3,
+        (false, false) => 4,
+    };
+    Err(Failure::invalid(resource, object::text(object, "name"), &vec![cause; times]))
 }
 
 /// What is said of finalizers that may meet others of the same name.

@@ -170,6 +170,7 @@ impl State {
         }
         draft.drop_what_servers_set(write);
         draft.admit(write)?;
+        validation::check_annotations(&draft.object, true, write.resource())?;
         builtin::default(write.resource(), &mut draft.object);
         let nothing = json!({"metadata": {}});
         let managers = self.managers_of(write, &mut draft, &nothing, Managers::default());
@@ -189,6 +190,7 @@ impl State {
         validation::check_version(&draft.object, old, write.resource())?;
         draft.inherit(write, old);
         draft.admit(write)?;
+        validation::check_annotations(&draft.object, false, write.resource())?;
         builtin::default(write.resource(), &mut draft.object);
         builtin_rules::check_immutable(&draft.object, old, write.resource())?;
         validation::check_finalizers(&draft.object, old, write.resource())?;
