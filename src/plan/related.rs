@@ -90,7 +90,27 @@ pub fn resolve(
             scope.set_related(&rule.id, state(rule, resolved));
         }
     }
+    doubt_consequences(mapping, &mut resolved);
     resolved
+}
+
+/// While an original is not seen, the objects that need it are not made, and what is read back once they exist says nothing
+/// that is certain.
+fn doubt_consequences(mapping: &Mapping, resolved: &mut [Resolved]) {
+    let is_unseen = |(rule, resolved): (&RelatedRule, &Resolved)| {
+        rule.direction == Direction::ToTarget
+            && missing(rule, resolved, None).is_some_and(|reason| reason.cause == Cause::Unknown)
+    };
+    if !mapping.related.iter().zip(&*resolved).any(is_unseen) {
+        return;
+    }
+    for (rule, resolved) in mapping.related.iter().zip(resolved) {
+        if let (Direction::ToSource, Err(reason)) = (rule.direction, resolved)
+            && reason.cause == Cause::Waiting
+        {
+            reason.cause = Cause::Unknown;
+        }
+    }
 }
 
 /// What has to be read before anything is decided.

@@ -416,6 +416,36 @@ fn a_copy_is_not_deleted_for_what_a_cache_alone_says() {
     assert_eq!(world.objects, before);
 }
 
+/// A process that starts sees the original a moment later: nobody is told until then.
+#[test]
+fn what_is_read_back_is_uncertain_while_an_original_is_not_seen() {
+    let mut world = of(&["ann"]);
+    let mut observed = world.observe(&related());
+    for _ in 0..9 {
+        let actions = match crate::plan::plan(&related(), &observed) {
+            crate::plan::Plan::Act(actions) => actions,
+            crate::plan::Plan::Last(action, _) => vec![*action],
+            crate::plan::Plan::Rest(rest) => {
+                let said = said(&rest);
+                assert!(said.contains("Unknown: related object `connection`") && !said.contains("Waiting:"), "{said}");
+                assert_eq!(world.take_log(), Vec::<String>::new());
+                return;
+            }
+        };
+        for action in actions {
+            let outcome = match &action {
+                crate::plan::Action::Read(_) => crate::plan::Outcome::Failed(crate::plan::Failure {
+                    kind: crate::plan::FailureKind::Unreachable,
+                    why: "it is not listed yet".into(),
+                }),
+                action => world.execute(action),
+            };
+            observed.absorb(&action, outcome);
+        }
+    }
+    panic!("the plan does not rest");
+}
+
 /// A watch that loses sight of Secrets shows them as deleted.
 #[test]
 fn a_selected_copy_goes_once_a_read_past_the_caches_says_so() {
