@@ -6,6 +6,7 @@
 
 mod apply;
 pub mod approval;
+mod bodies;
 pub mod clock;
 mod clusters;
 pub mod consumer_schema;
