@@ -85,6 +85,7 @@ pub fn observe(
         reporting: pipeline.shared.reporting.clone(),
         pin: pin(generation),
         is_target_lost: generation.target.is_lost(),
+        is_held_up: is_held_up(pipeline, generation),
         target_url: Some(generation.target.endpoint().url().to_owned()),
         ..Observed::new(pipeline.writer.clone(), key.clone(), origin, source, target, pipeline.shared.clock.now())
     };
@@ -293,6 +294,20 @@ fn is_unserved(pipeline: &Pipeline, generation: &Generation, kind: &Kind) -> boo
 /// Whether a kind may be served and is not listed yet. A kind whose list is refused holds up no other.
 fn is_starting(pipeline: &Pipeline, generation: &Generation, kind: &Kind) -> bool {
     is_unlisted(pipeline.kind_feed(kind)).unwrap_or_else(|| !generation.target.lacks(kind))
+}
+
+/// Whether the document is not carried out yet because a kind of it cannot be listed. One that is just being listed holds up
+/// nothing to speak of.
+fn is_held_up(pipeline: &Pipeline, generation: &Generation) -> bool {
+    let cannot_be_listed = |kind: &Kind| {
+        let failed =
+            |feed: Arc<KindFeed>| matches!(feed.watch.state(), WatchState::Failed { synced_before: false, .. });
+        kind.side == Side::Target && pipeline.kind_feed(kind).is_some_and(failed)
+    };
+    generation.phase == Phase::Active
+        && pipeline.unconfirmed().is_none()
+        && !pipeline.is_in_force()
+        && generation.mapping.objects.iter().any(|rule| cannot_be_listed(&rule.kind))
 }
 
 /// Whether a list is still to come; `None`: there is no watch.
