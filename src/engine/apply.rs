@@ -12,6 +12,8 @@ use json_patch::Patch;
 use serde_json::{Value, json};
 use tracing::debug;
 
+use super::bodies::Read;
+use super::observe::Outline;
 use super::originals;
 use super::pipeline::{Generation, KindFeed, Pipeline, SourceFeed};
 use super::target::is_removed;
@@ -39,6 +41,8 @@ pub struct Executor<'a> {
     pub key: &'a Key,
     /// Secrets that were read in this reconcile.
     pub secrets: Secrets,
+    /// Objects that the caches have as outlines.
+    pub read: Read,
     /// What the source waited for, where a timer and no event brought it here.
     pub waited_for: Option<&'static str>,
     pub tally: Tally,
@@ -102,10 +106,11 @@ fn values(secret: &Value) -> Vec<String> {
     both.flatten().filter(|value| !value.is_empty()).collect()
 }
 
-/// All texts of a tree.
-fn texts<'v>(value: &'v Value, found: &mut Vec<&'v str>) {
+/// All leaves of a tree, as texts: a template may make a number of what it read.
+fn texts<'v>(value: &'v Value, found: &mut Vec<Cow<'v, str>>) {
     match value {
-        Value::String(text) => found.push(text),
+        Value::String(text) => found.push(Cow::Borrowed(text)),
+        Value::Number(number) => found.push(Cow::Owned(number.to_string())),
         Value::Array(items) => items.iter().for_each(|item| texts(item, found)),
         Value::Object(fields) => fields.values().for_each(|value| texts(value, found)),
         _ => {}
@@ -247,17 +252,7 @@ impl Executor<'_> {
 
     /// What became of a request about the target.
     fn failed_on_target(&self, error: &RequestError) -> Failure {
-        let kind = match error {
-            // No server takes such a name: nothing was sent, and nothing will be until it is another.
-            RequestError::Name(_) => FailureKind::Refused,
-            // A kind that is not served, a namespace that is missing or being terminated: no change of the object helps.
-            error if error.code() == Some(404) || error.is_terminating() => FailureKind::Error,
-            error if error.is_invalid() || error.is_forbidden() => FailureKind::Refused,
-            error if error.code().is_none() || matches!(error.code(), Some(408 | 429 | 503 | 504)) => {
-                FailureKind::Unreachable
-            }
-            _ => FailureKind::Error,
-        };
+        let kind = failure_kind(error);
         if kind != FailureKind::Refused {
             self.tally.fail(error);
         }
@@ -341,6 +336,35 @@ impl Executor<'_> {
         match self.at_source.get(&self.source_path()?).await {
             Ok(reply) => self.completed(&self.at_source.clone(), pending, &reply),
             Err(error) if error.is_not_found_of(&self.key.name) => Ok(Outcome::Absent),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Reads what a cache has as an outline. One that is gone is told of by its watch.
+    pub async fn read_outline(&self, outline: &Outline) -> Result<(), RequestError> {
+        let Outline { kind, at, .. } = outline;
+        let (path, endpoint, pending) = match kind {
+            None => (self.source_path()?, &self.at_source, self.feed.subscription.expect(at)),
+            Some(kind) => {
+                let feed = match kind.side {
+                    Side::Target => self.pipeline.kind_feed(kind),
+                    Side::Source => self.pipeline.copy_feed(&self.cluster.spec.scope, kind),
+                };
+                let Some(feed) = feed else { return Ok(()) };
+                let path = ApiPath::object(&self.resource(kind)?, &at.namespace, &at.name)?;
+                (path, self.at(kind.side), feed.subscription.expect(at))
+            }
+        };
+        self.tally.sent(1);
+        match endpoint.for_evidence().get(&path).await {
+            Ok(reply) => {
+                let completed = Parsed::from_json(&reply.body).and_then(|answer| pending.complete(&answer));
+                let (object, overtaken) = completed.map_err(|error| unreadable(endpoint, &error))?;
+                self.tally.overtake(overtaken);
+                self.read.hold(object);
+                Ok(())
+            }
+            Err(error) if error.is_not_found_of(&at.name) => Ok(()),
             Err(error) => Err(error),
         }
     }
@@ -591,6 +615,21 @@ impl Executor<'_> {
     }
 }
 
+/// Who can do something about a request that failed.
+fn failure_kind(error: &RequestError) -> FailureKind {
+    match error {
+        // No server takes such a name: nothing was sent, and nothing will be until it is another.
+        RequestError::Name(_) => FailureKind::Refused,
+        // A kind that is not served, a namespace that is missing or being terminated: no change of the object helps.
+        error if error.code() == Some(404) || error.is_terminating() => FailureKind::Error,
+        error if error.is_invalid() || error.is_forbidden() => FailureKind::Refused,
+        error if error.code().is_none() || matches!(error.code(), Some(408 | 429 | 503 | 504)) => {
+            FailureKind::Unreachable
+        }
+        _ => FailureKind::Error,
+    }
+}
+
 /// The version of the engine's own entries of managedFields, as it is in the body that is applied now. `None`: they have it.
 fn followed_version(manager: &str, object: &Value, body: &Value) -> Option<Value> {
     let entries = object.pointer("/metadata/managedFields")?.as_array()?.iter().enumerate();
@@ -684,6 +723,7 @@ fn is_failed_patch(error: &RequestError) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::multicluster::request_error::{Cause, Status};
 
     #[test]
     fn what_a_server_quotes_of_a_secret_is_left_out() {
@@ -695,9 +735,23 @@ mod tests {
         let without = |message: &str| secrets.without(message.to_owned(), &body);
         assert_eq!(without("Invalid value: \"db://hunter22@a\""), "Invalid value: \"db://(secret)@a\"");
         assert_eq!(without("expected map, got &{123}"), LEFT_OUT);
+        let number = json!({"kind": "Database", "spec": {"pin": 123}});
+        assert_eq!(secrets.without("spec.pin: Invalid value: 123".into(), &number), LEFT_OUT);
         assert_eq!(without("unused"), "unused", "it is no part of the request");
         let secret = json!({"kind": "Secret", "data": {"key": "YSJiXG5jZGVm"}});
         assert_eq!(secrets.without("data.key: \"YSJiXG5jZGVm\"".into(), &secret), "data.key: \"(secret)\"");
+    }
+
+    #[test]
+    fn a_consumer_is_told_of_refusals_that_their_object_can_mend() {
+        let status = |code, reason: &str| {
+            let causes = vec![Cause { reason: reason.to_owned(), ..Cause::default() }];
+            failure_kind(&RequestError::Status(Box::new(Status { code, causes, ..Status::default() })))
+        };
+        assert_eq!(status(403, "NamespaceTerminating"), FailureKind::Error);
+        assert_eq!(failure_kind(&RequestError::NotServed { url: "u".into() }), FailureKind::Error);
+        assert_eq!([status(403, ""), status(422, "FieldValueInvalid")], [FailureKind::Refused; 2]);
+        assert_eq!(status(503, ""), FailureKind::Unreachable);
     }
 
     #[test]

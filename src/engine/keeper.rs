@@ -448,7 +448,7 @@ pub async fn read_retained(target: Arc<Target>, engine: String, shared: Arc<Shar
         match inventories.list().await {
             Ok(found) => {
                 shared.instruments.health.set(&what, Condition::ready(""));
-                let _ = events.send(Event::Retained(found)).await;
+                let _ = events.send(Event::Retained(target.name.clone(), found)).await;
                 return;
             }
             Err(error) => {

@@ -6,6 +6,7 @@
 
 mod apply;
 pub mod approval;
+mod bodies;
 pub mod clock;
 mod clusters;
 pub mod consumer_schema;
@@ -130,7 +131,7 @@ enum Event {
     /// A target was identified, or serves a kind that it did not.
     Target(String),
     /// The inventories of a target, read for the first time.
-    Retained(Vec<Inventory>),
+    Retained(String, Vec<Inventory>),
     /// A mapping that was removed has taken everything away.
     Left(Slot),
     /// The former sources of a mapping, as its state store names them.
@@ -165,11 +166,13 @@ struct Engine {
     retained: BTreeMap<String, String>,
     /// When they were recorded.
     recorded: BTreeMap<String, Option<Timestamp>>,
+    /// Targets whose inventories were read.
+    read: BTreeSet<String>,
     targets: BTreeMap<String, Arc<Target>>,
     locks: Arc<NamespaceLocks>,
     /// Providers of sources that run.
     providers: BTreeSet<SourceClusters>,
-    /// Mappings that cannot run because nobody gave their target.
+    /// Mappings that cannot run because nobody gave their target, or their latest document cannot be read.
     refused: BTreeSet<Slot>,
     pipelines: BTreeMap<Slot, Running>,
     /// Targets of mappings with several, which their former documents named.
@@ -222,6 +225,7 @@ pub async fn run(
         snapshot: Arc::default(),
         retained: BTreeMap::new(),
         recorded: BTreeMap::new(),
+        read: BTreeSet::new(),
         targets: BTreeMap::new(),
         locks: Arc::default(),
         providers: BTreeSet::new(),
@@ -326,7 +330,7 @@ impl Engine {
             Event::Reload(reload) => self.reload(reload),
             Event::Cluster(event) => self.cluster(event),
             Event::Target(name) => self.target_changed(&name),
-            Event::Retained(inventories) => self.learn(inventories),
+            Event::Retained(target, inventories) => self.learn(target, inventories),
             Event::Left(slot) => self.forget(slot),
             Event::Former(slot, former) => self.follow_former(&slot, former),
             Event::FormerDone(slot, source) => self.former_done(&slot, source),
@@ -477,6 +481,15 @@ impl Engine {
             }
             return;
         };
+        if let Some(unread) = self.unread_target(entry) {
+            let message = format!(
+                "its document was removed, and `{unread}`, which may hold a later one than the other targets, cannot be read \
+                 yet: nothing is done; if that target is lost, put the document back, and remove it while the engine runs"
+            );
+            self.hold_up(&entry.mapping.name, slot, message);
+            self.stop(slot);
+            return;
+        }
         let phase = Self::phase(entry);
         let generation = Generation::new(entry.mapping.clone(), phase, target);
         match self.pipelines.get(slot).map(|running| running.pipeline.clone()) {
@@ -514,11 +527,15 @@ impl Engine {
 
     /// A mapping whose target nobody named on the command line.
     fn refuse(&mut self, entry: &Entry, slot: &Slot, target: &str) {
-        self.refused.insert(slot.clone());
         let mapping = &entry.mapping.name;
         let flag = flag(target);
         let what = if entry.mapping.is_beside() { "its state store is on" } else { "it writes to" };
         let message = format!("{what} `{target}`, a connection that the command line does not give: add `{flag}`");
+        self.hold_up(mapping, slot, message);
+    }
+
+    fn hold_up(&mut self, mapping: &str, slot: &Slot, message: String) {
+        self.refused.insert(slot.clone());
         if self.shared.instruments.health.set(&component(slot), Condition::waiting(message.clone())) {
             error!(mapping, "{message}");
         }
@@ -594,10 +611,14 @@ impl Engine {
         });
     }
 
-    fn learn(&mut self, inventories: Vec<Inventory>) {
+    fn learn(&mut self, target: String, inventories: Vec<Inventory>) {
+        let is_news = self.read.insert(target);
         let mut learned = false;
         for inventory in inventories {
             let (documents, name) = (inventory.documents(), inventory.mapping);
+            if self.catalog.mapping(&name).is_none_or(|entry| entry.file.is_none()) {
+                self.former_targets.entry(name.clone()).or_default().extend(inventory.targets);
+            }
             if self.recorded.get(&name).is_some_and(|known| *known >= inventory.recorded) {
                 continue;
             }
@@ -614,7 +635,17 @@ impl Engine {
         }
         if learned {
             self.update();
+        } else if is_news {
+            self.converge();
         }
+    }
+
+    /// Of a mapping without a file, the target that may hold its latest document and was not read yet. Until then, what the
+    /// engine knows of it may be what a later document forbids.
+    fn unread_target(&self, entry: &Entry) -> Option<String> {
+        let is_known_from_stores = entry.standing == Standing::Retained && entry.file.is_none();
+        let targets = self.slots(&entry.mapping).into_values();
+        targets.filter(|_| is_known_from_stores).find(|target| !self.read.contains(target))
     }
 
     /// A mapping that left nothing behind is forgotten, unless a document names it.

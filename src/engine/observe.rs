@@ -1,5 +1,6 @@
 //! Fills the planner's picture of one source from the caches. Reads no server.
 
+use std::cell::RefCell;
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
@@ -22,7 +23,37 @@ use crate::plan::observed::all_copies;
 use crate::plan::targets::double;
 use crate::plan::{Answers, Observed, Phase, Pin, Prune, Source, Target, TargetObject, render};
 
-/// What is known of one source now.
+/// An object of which a cache has an outline.
+#[derive(Debug)]
+pub struct Outline {
+    /// Where it is cached; `None`: it is the source.
+    pub kind: Option<Kind>,
+    pub at: Key,
+    /// Of the whole object.
+    pub bytes: usize,
+}
+
+/// Outlines that were met while something was observed.
+#[derive(Debug, Default)]
+struct Outlines(RefCell<Vec<Outline>>);
+
+impl Outlines {
+    /// The object; `None`: it is an outline, or cannot be read.
+    fn whole(&self, kind: &Kind, at: &Key, object: &Object) -> Option<Arc<serde_json::Value>> {
+        let read = object.value().map(Arc::new);
+        if read == Err(Unreadable::Outlined) {
+            self.meet(Some(kind), at, object);
+        }
+        read.ok()
+    }
+
+    fn meet(&self, kind: Option<&Kind>, at: &Key, object: &Object) {
+        self.0.borrow_mut().push(Outline { kind: kind.cloned(), at: at.clone(), bytes: object.length() });
+    }
+}
+
+/// What is known of one source now, but for the objects of which the caches have outlines: with any, it is not to be planned
+/// with.
 pub fn observe(
     pipeline: &Pipeline,
     generation: &Generation,
@@ -30,12 +61,13 @@ pub fn observe(
     feed: &SourceFeed,
     key: &Key,
     facts: &mut Facts<'_>,
-) -> Observed {
+) -> (Observed, Vec<Outline>) {
     facts.again();
+    let outlines = Outlines::default();
     let schema = schema(pipeline, feed, facts);
     // Of a LogicalCluster nothing is written that a schema could drop.
     let is_schema_known = schema.is_some() || cluster.spec.holding.is_some();
-    let source = source(pipeline, generation, feed, key, is_schema_known, facts);
+    let source = source(pipeline, generation, feed, key, is_schema_known, &outlines, facts);
     let version = schema.as_ref().map(|known| &*known.version).unwrap_or_default();
     let unkept_status = pipeline.learned().dropped.of(&key.cluster, version);
     let origin = Origin::new(&generation.mapping.source.resource, cluster.identity(), key);
@@ -53,6 +85,7 @@ pub fn observe(
         reporting: pipeline.shared.reporting.clone(),
         pin: pin(generation),
         is_target_lost: generation.target.is_lost(),
+        is_held_up: is_held_up(pipeline, generation),
         target_url: Some(generation.target.endpoint().url().to_owned()),
         ..Observed::new(pipeline.writer.clone(), key.clone(), origin, source, target, pipeline.shared.clock.now())
     };
@@ -65,19 +98,22 @@ pub fn observe(
         ..Answers::default()
     };
     drop(learned);
-    let owned = carrying(pipeline, &observed, &observed.owner, |at, object| observed.owns(at, object));
+    let whole = |kind: &Kind, at: &Key, object: &Object| outlines.whole(kind, at, object);
+    let owned = carrying(pipeline, &observed, &observed.owner, whole, |at, object| observed.owns(at, object));
     observed.owned.extend(owned);
-    observed.owned.extend(copies(pipeline, cluster, &observed));
+    observed.owned.extend(copies(pipeline, cluster, &observed, whole));
     observed.among = pipeline.among(key, |other| {
         let mut objects = Objects::default();
-        objects.extend(carrying(other, &observed, &observed.owner, |at, object| observed.owns(at, object)));
+        // Where it is says enough.
+        let outline = |_: &Kind, _: &Key, object: &Object| object.outline().ok().map(Arc::new);
+        objects.extend(carrying(other, &observed, &observed.owner, outline, |at, object| observed.owns(at, object)));
         objects
     });
     if let Some(why) = observed.among.as_ref().and_then(|among| double(among, observed.pin.as_ref())) {
         observed.target = Target::Unknown(why);
     }
-    observe_namespaces(pipeline, generation, &mut observed, facts);
-    observed
+    observe_namespaces(pipeline, generation, &mut observed, whole, facts);
+    (observed, outlines.0.into_inner())
 }
 
 /// Whether sources may share something: also by a rule that the mapping has no more.
@@ -93,7 +129,13 @@ fn owners(generation: &Generation, observed: &Observed) -> Vec<Owner> {
 }
 
 /// The namespaces that a source's objects may be in: whether they exist, what is shared there, and who else needs it.
-fn observe_namespaces(pipeline: &Pipeline, generation: &Generation, observed: &mut Observed, facts: &mut Facts<'_>) {
+fn observe_namespaces(
+    pipeline: &Pipeline,
+    generation: &Generation,
+    observed: &mut Observed,
+    read: impl Fn(&Kind, &Key, &Object) -> Option<Arc<serde_json::Value>>,
+    facts: &mut Facts<'_>,
+) {
     let mut shared = Objects::default();
     for namespace in &observed.places {
         let holds = observed.owned.iter().any(|one| one.reference.namespace == *namespace);
@@ -107,11 +149,11 @@ fn observe_namespaces(pipeline: &Pipeline, generation: &Generation, observed: &m
                 observed.shared_in_use.insert(namespace.clone(), in_use);
             }
             let owner = observed.writer.shared_owner(namespace);
-            let read = || carrying(pipeline, observed, &owner, |at, object| observed.shares(at, object));
+            let read = || carrying(pipeline, observed, &owner, &read, |at, object| observed.shares(at, object));
             shared.extend(facts.owned_by(&owner.0, read));
         } else if may_share(generation) {
             let owner = observed.writer.shared_owner(namespace);
-            shared.extend(carrying(pipeline, observed, &owner, |at, object| observed.shares(at, object)));
+            shared.extend(carrying(pipeline, observed, &owner, &read, |at, object| observed.shares(at, object)));
         }
     }
     for place in shared.iter().map(TargetObject::shared_place).collect::<BTreeSet<_>>() {
@@ -154,6 +196,7 @@ fn source(
     feed: &SourceFeed,
     key: &Key,
     is_schema_known: bool,
+    outlines: &Outlines,
     facts: &mut Facts<'_>,
 ) -> Source {
     // The state before the objects: a list that ends in between is no evidence.
@@ -163,6 +206,9 @@ fn source(
         return Source::Unknown("the schema of its API is being read".into());
     }
     if let Some(object) = feed.watch.store().get(key) {
+        if !object.is_whole() {
+            outlines.meet(None, key, &object);
+        }
         return present(pipeline, key, &object);
     }
     match state {
@@ -181,7 +227,9 @@ fn present(pipeline: &Pipeline, key: &Key, object: &Object) -> Source {
     let value = match object.value() {
         Ok(value) => value,
         Err(error) => {
-            warn!("{error}");
+            if error != Unreadable::Outlined {
+                warn!("{error}");
+            }
             return Source::Unknown(error.to_string());
         }
     };
@@ -248,6 +296,20 @@ fn is_starting(pipeline: &Pipeline, generation: &Generation, kind: &Kind) -> boo
     is_unlisted(pipeline.kind_feed(kind)).unwrap_or_else(|| !generation.target.lacks(kind))
 }
 
+/// Whether the document is not carried out yet because a kind of it cannot be listed. One that is just being listed holds up
+/// nothing to speak of.
+fn is_held_up(pipeline: &Pipeline, generation: &Generation) -> bool {
+    let cannot_be_listed = |kind: &Kind| {
+        let failed =
+            |feed: Arc<KindFeed>| matches!(feed.watch.state(), WatchState::Failed { synced_before: false, .. });
+        kind.side == Side::Target && pipeline.kind_feed(kind).is_some_and(failed)
+    };
+    generation.phase == Phase::Active
+        && pipeline.unconfirmed().is_none()
+        && !pipeline.is_in_force()
+        && generation.mapping.objects.iter().any(|rule| cannot_be_listed(&rule.kind))
+}
+
 /// Whether a list is still to come; `None`: there is no watch.
 fn is_unlisted(feed: Option<Arc<KindFeed>>) -> Option<bool> {
     Some(match feed?.watch.state() {
@@ -292,11 +354,16 @@ fn copies_state(pipeline: &Pipeline, cluster: &Cluster, kind: &Kind) -> Result<(
 }
 
 /// The copies beside a source. Who is not allowed to see them sees none.
-fn copies(pipeline: &Pipeline, cluster: &Cluster, observed: &Observed) -> Vec<TargetObject> {
+fn copies(
+    pipeline: &Pipeline,
+    cluster: &Cluster,
+    observed: &Observed,
+    read: impl Fn(&Kind, &Key, &Object) -> Option<Arc<serde_json::Value>>,
+) -> Vec<TargetObject> {
     let of_kind = |(kind, feed): (Kind, Arc<KindFeed>)| {
         let owned = feed.watch.store().of_owner(&observed.owner.0).into_iter();
         let here = owned.filter(|(at, _)| at.cluster == cluster.spec.name);
-        let read = here.filter_map(|(at, object)| Some((target_reference(&kind, &at), read(&object).ok()?)));
+        let read = here.filter_map(|(at, object)| Some((target_reference(&kind, &at), read(&kind, &at, &object)?)));
         let owned = read.filter(|(reference, object)| observed.owns(reference, object));
         owned.map(|(reference, object)| observed.recognize(reference, object)).collect::<Vec<_>>()
     };
@@ -309,16 +376,14 @@ fn carrying(
     pipeline: &Pipeline,
     observed: &Observed,
     owner: &Owner,
+    read: impl Fn(&Kind, &Key, &Object) -> Option<Arc<serde_json::Value>>,
     passes: impl Fn(&Reference, &serde_json::Value) -> bool,
 ) -> Vec<TargetObject> {
     let found = pipeline.each_kind(|kind, feed| {
-        let read = |(key, object): (Key, Arc<Object>)| Some((target_reference(kind, &key), read(&object).ok()?));
-        feed.watch.store().of_owner(&owner.0).into_iter().filter_map(read).collect()
+        let of_owner = feed.watch.store().of_owner(&owner.0).into_iter();
+        let read = |(at, object): (Key, Arc<Object>)| Some((target_reference(kind, &at), read(kind, &at, &object)?));
+        of_owner.filter_map(read).collect()
     });
     let found = found.into_iter().filter(|(reference, object)| passes(reference, object));
     found.map(|(reference, object)| observed.recognize(reference, object)).collect()
-}
-
-fn read(object: &Object) -> Result<Arc<serde_json::Value>, Unreadable> {
-    object.value().map(Arc::new)
 }

@@ -69,7 +69,9 @@ async fn read_by(executor: &Executor<'_>, facts: &mut Facts<'_>, original: &Orig
             let known = feed.subscription.ask(&key);
             is_visible(original, state)?;
             match known {
-                Known::Answer(object) if !anew => object.iter().map(|object| value(object)).collect(),
+                Known::Answer(object) if !anew && object.as_ref().is_none_or(|object| object.is_whole()) => {
+                    object.iter().map(|object| value(object)).collect()
+                }
                 _ => look(executor, &feed, &place, &key, original).await,
             }
         }
@@ -79,8 +81,13 @@ async fn read_by(executor: &Executor<'_>, facts: &mut Facts<'_>, original: &Orig
                 return select(executor, &place, original, labels).await;
             }
             let all = feed.watch.store().of_cluster(&place.cluster);
-            let there = all.iter().filter(|(key, _)| *key.namespace == original.namespace);
-            there.map(|(_, object)| value(object)).collect()
+            let there = || all.iter().filter(|(key, _)| *key.namespace == original.namespace);
+            if !there().all(|(_, object)| object.is_whole()) {
+                let bytes = there().map(|(_, object)| object.length()).sum();
+                executor.read.make_room(executor.at_source.connection().budget().bodies(), bytes).await;
+                return select(executor, &place, original, labels).await;
+            }
+            there().map(|(_, object)| value(object)).collect()
         }
     }
 }
@@ -138,6 +145,9 @@ async fn select(executor: &Executor<'_>, place: &Place, original: &Original, lab
 async fn look(executor: &Executor<'_>, feed: &RelatedFeed, place: &Place, key: &Key, original: &Original) -> Seen {
     let path = ApiPath::object(&original.resource, &key.namespace, &key.name);
     let path = path.map_err(|error| unknown(error.to_string()))?;
+    if let Some(outline) = feed.watch.store().get(key) {
+        executor.read.make_room(executor.at_source.connection().budget().bodies(), outline.length()).await;
+    }
     let list = feed.subscription.list();
     let pending = feed.subscription.expect(key);
     executor.tally.sent(1);

@@ -311,7 +311,7 @@ impl Pipeline {
         // Most sources are told apart by their text; the others are read.
         let finalizer = format!("\"{}\"", self.writer.finalizer());
         let is_pinned = |object: &Object| {
-            let Ok(source) = object.value() else { return true };
+            let Ok(source) = object.outline() else { return true };
             let pins = plan::pins(&self.writer, &source);
             has_finalizer(&source, self.writer.finalizer())
                 && (identity.is_empty() || pins.values().any(|pinned| pinned == identity))
@@ -332,7 +332,7 @@ impl Pipeline {
         let annotation = self.writer.target_annotation();
         let is_such = |object: &Object| {
             object.json().contains(annotation)
-                && object.value().map_or(true, |source| are_such(&plan::pins(&self.writer, &source)))
+                && object.outline().map_or(true, |source| are_such(&plan::pins(&self.writer, &source)))
         };
         self.source_feeds().iter().any(|feed| {
             let store = feed.watch.store();

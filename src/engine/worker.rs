@@ -12,18 +12,20 @@ use tokio::time::Instant;
 use tracing::{Span, debug, info, warn};
 
 use super::apply::{ApplyError, Executor, Secrets, Tally};
+use super::bodies::{Read, observe_whole};
 use super::facts::Facts;
-use super::observe::observe;
 use super::originals;
 use super::pipeline::wakes::Topic;
-use super::pipeline::{Generation, Pipeline, Unsettled};
+use super::pipeline::{Generation, Pipeline, SourceFeed, Unsettled};
 use crate::mapping::{Mode, ProviderKind};
 use crate::multicluster::identity::Known;
 use crate::multicluster::queue::{Cost, Outcome as Finish, Priority};
+use crate::multicluster::raw::Unreadable;
 use crate::multicluster::shares::Work;
 use crate::multicluster::work_queue::Lease;
 use crate::object::marks::Reference;
 use crate::object::{Key, has_finalizer, metadata};
+use crate::plan::observed::all_copies;
 use crate::plan::{
     Action, Cause, FailureKind, MAX_ROUNDS, Missing, Observed, Outcome, Phase, Plan, Reasons, Rest, Seen, Source,
     SourcePatch, owns_finalizer, plan, render, status,
@@ -158,7 +160,7 @@ async fn run(
         return Run::unplanned(Ended::Waiting(Reasons::one(Cause::Unknown, detail)));
     }
     if pipeline.is_unproven(key) {
-        let source = feed.watch.store().get(key).and_then(|source| source.value().ok());
+        let source = feed.watch.store().get(key).and_then(|source| source.outline().ok());
         match source.filter(|source| has_finalizer(source, pipeline.writer.finalizer())) {
             Some(_) => return Run::unplanned(Ended::Waiting(Reasons::one(Cause::Unknown, unproven(pipeline)))),
             None => pipeline.is_proven(key),
@@ -171,7 +173,6 @@ async fn run(
     let at_target = generation.target.endpoint().permitted(lease.clone());
     let at_target = at_target.paced(generation.mapping.reconcile.target_writes_per_second);
     let at_source = cluster.spec.endpoint.clone().permitted(lease);
-    let mut observed = observe(pipeline, generation, &cluster, &feed, key, facts);
     let executor = Executor {
         pipeline,
         generation,
@@ -181,16 +182,22 @@ async fn run(
         feed: &feed,
         key,
         secrets: Secrets::default(),
+        read: Read::default(),
         waited_for,
         tally: Tally::default(),
     };
+    let failed = |error, executor: &Executor<'_>| Run {
+        cost: executor.tally.cost(),
+        overtaken: executor.tally.overtaken(),
+        ..Run::unplanned(Ended::Failed(error))
+    };
+    let mut observed = match observe_whole(&executor, facts).await {
+        Ok(observed) => observed,
+        Err(error) => return failed(error, &executor),
+    };
     observed.owned.iter().chain(&observed.shared).for_each(|one| executor.secrets.note(&one.object));
     if let Err(error) = refresh_if_stale(pipeline, &executor, &mut observed).await {
-        return Run {
-            cost: executor.tally.cost(),
-            overtaken: executor.tally.overtaken(),
-            ..Run::unplanned(Ended::Failed(error))
-        };
+        return failed(error, &executor);
     }
     let unanswered = observed.answers.unanswered.clone();
     let ended = converge(&executor, &mut observed, facts).await;
@@ -333,7 +340,10 @@ async fn converge(executor: &Executor<'_>, observed: &mut Observed, facts: &mut 
             lock = Some(generation.target.namespace_lock(&namespace).lock_owned().await);
             // What the plan was made from may have changed while it waited for its turn.
             let (answers, related) = (std::mem::take(&mut observed.answers), std::mem::take(&mut observed.related));
-            *observed = observe(pipeline, generation, executor.cluster, executor.feed, executor.key, facts);
+            *observed = match observe_whole(executor, facts).await {
+                Ok(observed) => observed,
+                Err(error) => return Ended::Failed(error),
+            };
             (observed.answers, observed.related) = (answers, related);
             continue;
         }
@@ -485,20 +495,40 @@ fn note_places(
     observed: &Observed,
     noted: &mut Option<BTreeSet<String>>,
 ) {
-    // A source that cannot be seen may be placed anywhere.
-    if !generation.mapping.has_shared() || matches!(observed.source, Source::Unknown(_)) {
+    if !generation.mapping.has_shared() {
         return;
     }
     let holds = |source: &&Arc<Value>| owns_finalizer(observed, source);
     let places = match &observed.source {
         Source::Present(source) => Some(source).filter(holds).map(|source| places(generation, observed, source)),
-        _ => None,
+        // A source that cannot be seen may be placed anywhere. What is no tree has its metadata, and tells its namespace.
+        Source::Unknown(_) => match unreadable(pipeline, &observed.key) {
+            Some(source) => Some(&source).filter(holds).map(|source| all_places(generation, observed, source)),
+            None => return,
+        },
+        Source::Missing(_) => None,
     };
     let places = places.unwrap_or_default();
     if noted.as_ref() != Some(&places) {
         pipeline.saw_places(&observed.key, &places);
         *noted = Some(places);
     }
+}
+
+/// A source that is there and cannot be read: what its metadata says.
+fn unreadable(pipeline: &Pipeline, key: &Key) -> Option<Arc<Value>> {
+    let find = |feed: Arc<SourceFeed>| feed.watch.store().get(key);
+    let object = pipeline.source_feeds().into_iter().find_map(find)?;
+    match object.value() {
+        Err(Unreadable::NoTree(_)) => object.outline().ok().map(Arc::new),
+        _ => None,
+    }
+}
+
+/// The namespace of a source that cannot tell which shared copies it names.
+fn all_places(generation: &Generation, observed: &Observed, source: &Arc<Value>) -> BTreeSet<String> {
+    let Ok(place) = render::place(&generation.mapping, observed, source) else { return BTreeSet::new() };
+    BTreeSet::from([all_copies(&place.namespace), place.namespace])
 }
 
 /// The namespace that a source's objects go to, and the shared copies that it names, as far as it can be told.

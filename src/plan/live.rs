@@ -33,7 +33,7 @@ pub fn live(mapping: &Mapping, observed: &Observed, source: &Arc<Value>) -> Plan
     }
     if let Target::Unknown(why) = &observed.target {
         let reasons = Reasons::one(Cause::Unknown, why.clone());
-        let is_told = observed.is_target_lost && !mapping.has_several_targets();
+        let is_told = (observed.is_target_lost || observed.is_held_up) && !mapping.has_several_targets();
         return if is_told { say(mapping, observed, source, None, reasons) } else { reasons.rest() };
     }
     match render::render(mapping, observed, source) {

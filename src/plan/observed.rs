@@ -38,6 +38,9 @@ pub struct Observed {
     pub target: Target,
     /// Whether the target cannot be reached, and is not just being looked up.
     pub is_target_lost: bool,
+    /// Whether the document is not carried out yet, and has a kind that cannot be listed: what the status says is of a former
+    /// one.
+    pub is_held_up: bool,
     /// Permission claims that are in force in the source's workspace; `None`: RBAC alone decides.
     pub claims: Option<Claims>,
     /// What the source is held up by until the engine is done with it, in place of a finalizer: then it is a LogicalCluster, and
@@ -384,6 +387,7 @@ impl Observed {
             is_selected: Some(true),
             target,
             is_target_lost: false,
+            is_held_up: false,
             claims: None,
             hold: None,
             pin: None,

@@ -494,12 +494,13 @@ fn engine_conditions(
 ) {
     let kind = engine_condition(observed);
     let unseen = reasons.cause() == Some(Cause::Unknown);
-    // What was said before stays. A new source is told that nothing is said yet.
+    // What was said before stays, unless it was said of a former document. A new source is told that nothing is said yet.
     let is_unsaid = observed.is_target_unreachable() && entry(status, &kind).is_none();
-    if mapping.status.engine_conditions.is_empty() || unseen && !is_unsaid {
+    let is_outdated = observed.is_held_up && entry(status, &kind).is_some_and(|former| former["status"] == "True");
+    if mapping.status.engine_conditions.is_empty() || unseen && !is_unsaid && !is_outdated {
         return;
     }
-    if unseen {
+    if unseen && is_unsaid {
         let message = "the service's cluster cannot be reached now".to_owned();
         let condition = Condition { status: "Unknown", reason: "TargetUnreachable".into(), message };
         return set_condition(observed, generation, status, &kind, condition);

@@ -57,6 +57,8 @@ struct Inner {
     overloaded: Option<(&'static str, u16)>,
     /// The host that takes requests and answers none.
     hung: Option<&'static str>,
+    /// Whether the server shows the size [`DEEP`] as a value of 200 levels. It takes none that deep itself.
+    deepens: bool,
     /// Logical clusters whose admission is slow.
     slow: BTreeSet<String>,
     /// Writes under way at each host.
@@ -84,6 +86,7 @@ impl Net {
             writes: Vec::new(),
             overloaded: None,
             hung: None,
+            deepens: false,
             slow: BTreeSet::new(),
             in_flight: BTreeMap::new(),
             most_in_flight: BTreeMap::new(),
@@ -226,22 +229,35 @@ async fn exchange(net: Net, host: String, request: hyper::Request<Incoming>) -> 
         let path = request.path.clone();
         inner.writes.push(Written { at, host: host.clone(), verb: call.verb, cluster, resource, name, path });
     }
+    let deepens = inner.deepens;
     Ok(match outcome {
         Outcome::Answer(answer) => {
-            let mut response = hyper::Response::new(Full::new(answer.body).boxed_unsync());
+            let mut response = hyper::Response::new(Full::new(deepened(answer.body, deepens)).boxed_unsync());
             *response.status_mut() = http::StatusCode::from_u16(answer.code).expect("a status code");
             response
         }
         Outcome::Stream { lines, .. } => {
             let net = net.clone();
-            let lines = futures::stream::unfold((lines, net, host), async |(mut lines, net, host)| {
-                let line = lines.recv().await?;
-                net.wait_while_hung(&host).await;
-                Some((Ok::<_, Infallible>(Frame::data(line)), (lines, net, host)))
-            });
+            let lines =
+                futures::stream::unfold((lines, net, host, deepens), async |(mut lines, net, host, deepens)| {
+                    let line = lines.recv().await?;
+                    net.wait_while_hung(&host).await;
+                    Some((Ok::<_, Infallible>(Frame::data(deepened(line, deepens))), (lines, net, host, deepens)))
+                });
             hyper::Response::new(StreamBody::new(lines).boxed_unsync())
         }
     })
+}
+
+/// A size that a server shows as what no reader of JSON trees takes.
+const DEEP: u32 = 987_654;
+
+fn deepened(text: Bytes, deepens: bool) -> Bytes {
+    if !deepens {
+        return text;
+    }
+    let deep = format!("{}{}", "[".repeat(200), "]".repeat(200));
+    String::from_utf8_lossy(&text).replace(&DEEP.to_string(), &deep).into()
 }
 
 /// An engine that runs: its directory of documents, and what it reports.
@@ -612,6 +628,107 @@ fn tenants_with_slow_admission_delay_another_by_two_seconds_at_most() {
         let longest = longest_beside_slow_tenants(number);
         assert!(longest <= Duration::from_secs(2), "{longest:?} beside {number} slow tenants");
     }
+}
+
+/// Sources that are deleted within a second take along what they share, also beside one that nobody can read, in their
+/// namespace and elsewhere.
+#[test]
+fn the_last_of_several_sources_takes_the_shared_object_along() {
+    for (gap, deep_goes) in [(0, false), (7, true), (90, false), (240, true)] {
+        in_virtual_time(async {
+            let net = Net::new(Flavor::Kcp);
+            let tenants = ["a", "b"].map(|tenant| [workspace(tenant), binding(tenant, false)]);
+            export(false).iter().chain(tenants.iter().flatten()).for_each(|request| net.act(request));
+            net.add("t1", Side::Target, Flavor::Kubernetes, 1, USUAL);
+            let connections =
+                BTreeMap::from([net.connection("kcp", "source", "/clusters/root"), net.connection("t1", "t1", "")]);
+            let source =
+                json!({"apiExport": {"name": "things", "path": "root"}, "resource": format!("things.v1.{GROUP}")});
+            let mut sharing = mapping("m", "t1", source);
+            let account = json!({"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": "shared"}});
+            let shared = json!({"id": "account", "shared": "Namespace", "template": account});
+            sharing["spec"]["objects"].as_array_mut().expect("objects").push(shared);
+            let things = |tenant: &str| format!("/clusters/root:{tenant}/apis/{GROUP}/v1/namespaces/default/things");
+            let names: Vec<String> = (0..5).map(|number| format!("x{number}")).collect();
+            let all = ["a", "b"].map(|tenant| names.iter().map(move |name| (tenant, name.clone())));
+            let all: Vec<(&str, String)> = all.into_iter().flatten().collect();
+            for (tenant, name) in &all {
+                net.act(&Request::post(&things(tenant), &thing(name, 1)));
+            }
+            net.lock().deepens = true;
+            net.act(&Request::post(&things("a"), &thing("deep", DEEP)));
+            with_engine(&net, connections, &[sharing], async {
+                let served = |inner: &Inner| {
+                    let is_main = |one: &&Written| one.verb == Verb::Apply && one.resource == "configmaps";
+                    inner.writes.iter().filter(|one| one.host == "t1").filter(is_main).count() >= all.len()
+                };
+                net.until("every source is served", served).await;
+                sleep(Duration::from_secs(10)).await;
+                if deep_goes {
+                    net.act(&Request::delete(&format!("{}/deep", things("a"))));
+                }
+                for (tenant, name) in &all {
+                    net.act(&Request::delete(&format!("{}/{name}", things(tenant))));
+                    sleep(Duration::from_millis(gap)).await;
+                }
+                sleep(Duration::from_secs(5)).await;
+                let inner = net.lock();
+                let deleted = |one: &&Written| one.verb == Verb::Delete && one.resource == "serviceaccounts";
+                assert_eq!(inner.writes.iter().filter(deleted).count(), 2, "{gap} ms apart");
+            })
+            .await;
+        });
+    }
+}
+
+/// Large objects are read when they are needed, and as seldom as others are written.
+#[test]
+fn a_large_source_is_served_and_followed() {
+    in_virtual_time(async {
+        let net = Net::new(Flavor::Kcp);
+        let tenant = [workspace("a"), binding("a", false)];
+        export(false).iter().chain(&tenant).for_each(|request| net.act(request));
+        net.add("t1", Side::Target, Flavor::Kubernetes, 1, USUAL);
+        let connections =
+            BTreeMap::from([net.connection("kcp", "source", "/clusters/root"), net.connection("t1", "t1", "")]);
+        let source = json!({"apiExport": {"name": "things", "path": "root"}, "resource": format!("things.v1.{GROUP}")});
+        let mut copies = mapping("m", "t1", source);
+        copies["spec"]["objects"][0]["template"]["data"]["token"] = json!("{{ source.spec.token }}");
+        let things = format!("/clusters/root:a/apis/{GROUP}/v1/namespaces/default/things");
+        let large = |name: &str, size: u32| {
+            let mut thing = thing(name, size);
+            thing["spec"]["token"] = "x".repeat(400_000).into();
+            thing
+        };
+        let made = |inner: &Inner, name: &str| {
+            let is_made = |one: &&Written| one.host == "t1" && one.verb == Verb::Apply && one.name == name;
+            inner.writes.iter().filter(is_made).count()
+        };
+        for number in 0..8 {
+            net.act(&Request::post(&things, &large(&format!("before-{number}"), 1)));
+        }
+        for round in 1..=2 {
+            with_engine(&net, connections.clone(), std::slice::from_ref(&copies), async {
+                net.act(&Request::post(&things, &large(&format!("x{round}"), 1)));
+                let all = |inner: &Inner| {
+                    made(inner, &format!("x{round}")) == 1 && (0..8).all(|n| made(inner, &format!("before-{n}")) == 1)
+                };
+                net.until("large sources are served", all).await;
+                sleep(Duration::from_secs(300)).await;
+                let writes = net.lock().writes.len();
+                let size = json!({"spec": {"size": round + 1}});
+                let path = format!("{things}/x{round}");
+                net.act(&Request::patch(&path, "application/merge-patch+json", &size));
+                net.until("its change is followed", |inner| made(inner, &format!("x{round}")) == 2).await;
+                sleep(Duration::from_secs(300)).await;
+                let inner = net.lock();
+                assert!(inner.writes[writes..].iter().all(|one| one.name == format!("x{round}")));
+                assert!(inner.writes.len() <= writes + 3, "one change is written once");
+                assert!((0..8).all(|n| made(&inner, &format!("before-{n}")) == 1), "a start writes nothing");
+            })
+            .await;
+        }
+    });
 }
 
 /// A tenant may write the engine's finalizer and annotation before a mapping of that name ever runs.

@@ -8,11 +8,14 @@ use std::sync::Arc;
 
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
+use super::bodies::Bodies;
+
 /// What is left for watches. Clones share it; the default is no limit.
 #[derive(Debug, Clone, Default)]
 pub struct Budget {
     watches: Option<Watches>,
     memory: Option<Memory>,
+    bodies: Bodies,
 }
 
 #[derive(Debug, Clone)]
@@ -41,7 +44,13 @@ impl Budget {
     pub fn new(watches: Option<usize>, memory: Option<Memory>) -> Self {
         let watches = watches.filter(|most| *most <= Semaphore::MAX_PERMITS);
         let watches = watches.map(|most| Watches { most, left: Arc::new(Semaphore::new(most)) });
-        Self { watches, memory }
+        let bodies = memory.and_then(|memory| usize::try_from(memory.most / 2).ok());
+        Self { watches, memory, bodies: Bodies::new(bodies) }
+    }
+
+    /// The memory for bodies of objects: half of what there may be.
+    pub fn bodies(&self) -> &Bodies {
+        &self.bodies
     }
 
     /// The place of one more watch.

@@ -277,7 +277,8 @@ impl Connection {
         self.agent.clone()
     }
 
-    pub(super) fn budget(&self) -> &Budget {
+    /// What the process may use.
+    pub fn budget(&self) -> &Budget {
         &self.budget
     }
 

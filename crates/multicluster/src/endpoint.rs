@@ -25,6 +25,8 @@ use super::request_error::RequestError;
 
 /// Deadline of a request where the caller gives none.
 pub const DEFAULT_DEADLINE: Duration = Duration::from_secs(30);
+/// Bytes of an answer that are read. Schemas are longest; etcd takes objects of 1.5 MiB by default.
+const LONGEST: usize = 32 << 20;
 /// Why a connection that was just in use takes no request.
 const CLOSED: &str = "the connection closed";
 const JSON: HeaderValue = HeaderValue::from_static("application/json");
@@ -180,7 +182,7 @@ impl Endpoint {
         deadline: Duration,
     ) -> Result<Reply, RequestError> {
         let verb = verb(&method, body.as_ref());
-        self.send(verb, method, path, body, deadline).await
+        self.send(verb, method, path, body, deadline, LONGEST).await
     }
 
     pub async fn get(&self, path: &ApiPath) -> Result<Reply, RequestError> {
@@ -221,9 +223,14 @@ impl Endpoint {
         self.request(Method::DELETE, path, Some(Body::json(body.to_string())), DEFAULT_DEADLINE).await
     }
 
-    /// A page of a list: a GET, counted as `list`.
-    pub(super) async fn list_page(&self, path: &ApiPath, deadline: Duration) -> Result<Reply, RequestError> {
-        self.send("list", Method::GET, path, None, deadline).await
+    /// A page of a list, of so many bytes at most: a GET, counted as `list`.
+    pub(super) async fn list_page(
+        &self,
+        path: &ApiPath,
+        deadline: Duration,
+        most: usize,
+    ) -> Result<Reply, RequestError> {
+        self.send("list", Method::GET, path, None, deadline, most).await
     }
 
     /// Opens a watch; `deadline` is for its first answer.
@@ -257,6 +264,7 @@ impl Endpoint {
         path: &ApiPath,
         body: Option<Body>,
         deadline: Duration,
+        most: usize,
     ) -> Result<Reply, RequestError> {
         if self.is_outside(path) {
             return Err(RequestError::Outside { url: self.url_of(path) });
@@ -270,7 +278,7 @@ impl Endpoint {
             return Err(self.unreachable(path, reason));
         }
         let begun = Instant::now();
-        let reply = self.whole(method, path, body, deadline).await;
+        let reply = self.whole(method, path, body, deadline, most).await;
         self.learn(verb, begun, reply.as_ref().map(|reply| reply.status));
         if let Some(slot) = slot {
             slot.learn(begun, reply.as_ref().err());
@@ -290,11 +298,12 @@ impl Endpoint {
         path: &ApiPath,
         body: Option<Body>,
         deadline: Duration,
+        most: usize,
     ) -> Result<Reply, RequestError> {
         let until = Instant::now() + deadline;
         let answer = self.exchange(method, path, body, deadline).await?;
         let status = answer.status().as_u16();
-        let body = self.read(path, answer, until).await?;
+        let body = self.read(path, answer, until, most).await?;
         Ok(Reply { status, body })
     }
 
@@ -425,17 +434,18 @@ impl Endpoint {
     async fn failure(&self, path: &ApiPath, answer: Answer, until: Instant) -> RequestError {
         let code = answer.status().as_u16();
         let retry_after = answer.headers().get(RETRY_AFTER).and_then(seconds);
-        match self.read(path, answer, until).await {
+        match self.read(path, answer, until, LONGEST).await {
             Ok(body) => RequestError::of_answer(code, &self.url_of(path), retry_after, &body),
             Err(error) => error,
         }
     }
 
-    async fn read(&self, path: &ApiPath, answer: Answer, until: Instant) -> Result<Bytes, RequestError> {
+    async fn read(&self, path: &ApiPath, answer: Answer, until: Instant, most: usize) -> Result<Bytes, RequestError> {
         let failed = |reason| RequestError::Body { url: self.url_of(path), reason };
-        let reading = pin!(answer.read());
+        let reading = pin!(answer.read(most));
         match timeout_at(until, reading).await {
-            Ok(Ok(body)) => Ok(body),
+            Ok(Ok(Some(body))) => Ok(body),
+            Ok(Ok(None)) => Err(RequestError::TooLong { url: self.url_of(path), most }),
             Ok(Err(error)) => Err(failed(with_causes(&error))),
             Err(_) => Err(failed("it did not end in time".into())),
         }

@@ -8,6 +8,7 @@
 
 pub mod api_path;
 pub mod backoff;
+pub mod bodies;
 pub mod budget;
 pub mod connection;
 mod credential;

@@ -4,7 +4,7 @@ use super::http_stack::with_causes;
 use super::pool::Answer;
 
 /// No object comes near this: etcd takes 1.5 MiB by default.
-const LONGEST_LINE: usize = 64 << 20;
+const LONGEST_LINE: usize = 16 << 20;
 
 /// What a buffer may keep for nothing.
 const LARGE: usize = 64 << 10;

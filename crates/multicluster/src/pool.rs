@@ -346,14 +346,25 @@ impl Answer {
         poll_fn(|cx| self.poll_next(cx)).await
     }
 
-    /// The whole body. Its connection is free for the next request then.
-    pub(super) async fn read(mut self) -> Result<Bytes, hyper::Error> {
-        let mut pieces = Vec::new();
+    /// The whole body; `None`: it is longer than `most`. Read to its end, its connection is free for the next request.
+    pub(super) async fn read(mut self, most: usize) -> Result<Option<Bytes>, hyper::Error> {
+        let mut first = Bytes::new();
+        let mut all = Vec::new();
         while let Some(piece) = self.next().await.transpose()? {
-            pieces.push(piece);
+            if first.len().max(all.len()) + piece.len() > most {
+                return Ok(None);
+            }
+            match (first.is_empty(), all.is_empty()) {
+                (true, _) => first = piece,
+                (false, true) => {
+                    all.extend_from_slice(&first);
+                    all.extend_from_slice(&piece);
+                }
+                (false, false) => all.extend_from_slice(&piece),
+            }
         }
         self.ready.put_back();
-        Ok(if let [whole] = &pieces[..] { whole.clone() } else { pieces.concat().into() })
+        Ok(Some(if all.is_empty() { first } else { all.into() }))
     }
 
     fn poll_next(&mut self, cx: &mut Context<'_>) -> Poll<Option<Result<Bytes, hyper::Error>>> {
@@ -399,10 +410,10 @@ mod tests {
             let origin = Arc::new(Origin::of(&address).unwrap());
             let ready = pool.open(&origin, None).await.ok().unwrap();
             let answer = ready.send(Request::new(Body::default())).await.ok().unwrap();
-            answer.read().await.unwrap()
+            answer.read(2).await.unwrap()
         };
         // Nobody asks for anything any more, and the server sees the end.
-        assert_eq!(tokio::join!(server, client), (0, Bytes::from_static(b"{}")));
+        assert_eq!(tokio::join!(server, client), (0, Some(Bytes::from_static(b"{}"))));
         assert!(pool.idle().links.is_empty() && !pool.idle().swept);
     }
 

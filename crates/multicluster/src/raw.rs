@@ -37,7 +37,16 @@ pub struct Object {
 #[derive(Debug, Clone, PartialEq, Eq)]
 enum Text {
     Plain(Box<str>),
-    Packed { bytes: Box<[u8]>, length: u32, dictionary: Arc<[u8]> },
+    Packed {
+        bytes: Box<[u8]>,
+        length: u32,
+        dictionary: Arc<[u8]>,
+    },
+    /// What is asked of all objects all the time: the metadata, without what others wrote there.
+    Outline {
+        text: Box<str>,
+        length: u32,
+    },
 }
 
 /// JSON that is no Kubernetes object.
@@ -45,10 +54,16 @@ enum Text {
 #[error("not a Kubernetes object: {0}")]
 pub struct NotAnObject(String);
 
-/// An object that is passed on and cannot be read: API servers take JSON of any depth.
+/// Why an object that is known cannot be read.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("the object cannot be read: {0} (the engine reads 127 levels)")]
-pub struct Unreadable(String);
+pub enum Unreadable {
+    /// It is passed on all the same: API servers take JSON of any depth.
+    #[error("the object cannot be read: {0} (the engine reads 127 levels)")]
+    NoTree(String),
+    /// It is kept as an outline: its server has the rest.
+    #[error("the object is kept as an outline, and has to be read")]
+    Outlined,
+}
 
 impl NotAnObject {
     pub(super) fn new(reason: impl Into<String>) -> Self {
@@ -63,10 +78,10 @@ impl Object {
         Parsed::from_json(json)?.object()
     }
 
-    /// The whole object, without what was dropped.
+    /// The whole object, without what was dropped; of an outline, what it has.
     pub fn json(&self) -> Cow<'_, str> {
         match &self.text {
-            Text::Plain(text) => Cow::Borrowed(text),
+            Text::Plain(text) | Text::Outline { text, .. } => Cow::Borrowed(text),
             Text::Packed { bytes, length, dictionary } => {
                 let unpacked = decompress_with_dict(bytes, *length as usize, dictionary);
                 let text = unpacked.expect("packed by this process with the same dictionary");
@@ -89,9 +104,59 @@ impl Object {
         Some(Self { text, facts: self.facts.clone(), ..*self })
     }
 
+    /// The same object as an outline; `None`: it is one.
+    pub(super) fn outlined(&self) -> Option<Self> {
+        if !self.is_whole() {
+            return None;
+        }
+        let text = outline(&self.json())?.into();
+        let length = u32::try_from(self.length()).expect("an object is smaller than 4 GiB");
+        Some(Self { text: Text::Outline { text, length }, facts: self.facts.clone(), ..*self })
+    }
+
+    /// Whether it is more than an outline.
+    pub fn is_whole(&self) -> bool {
+        !matches!(self.text, Text::Outline { .. })
+    }
+
+    /// Bytes of the whole object.
+    pub fn length(&self) -> usize {
+        match &self.text {
+            Text::Plain(text) => text.len(),
+            Text::Packed { length, .. } | Text::Outline { length, .. } => *length as usize,
+        }
+    }
+
+    /// Bytes that its text takes in memory.
+    pub(super) fn takes(&self) -> usize {
+        match &self.text {
+            Text::Plain(text) | Text::Outline { text, .. } => text.len(),
+            Text::Packed { bytes, .. } => bytes.len(),
+        }
+    }
+
     /// Parsed anew each time: keep it no longer than a reconcile.
+    ///
+    /// # Errors
+    /// It is an outline, or no tree can be made of it.
     pub fn value(&self) -> Result<serde_json::Value, Unreadable> {
-        serde_json::from_str(&self.json()).map_err(|error| Unreadable(error.to_string()))
+        if !self.is_whole() {
+            return Err(Unreadable::Outlined);
+        }
+        serde_json::from_str(&self.json()).map_err(|error| Unreadable::NoTree(error.to_string()))
+    }
+
+    /// At least what an outline has: name, versions, finalizers, and the engine's own labels and annotations. However deep the
+    /// rest is.
+    ///
+    /// # Errors
+    /// No tree can be made of its metadata.
+    pub fn outline(&self) -> Result<serde_json::Value, Unreadable> {
+        let text = self.json();
+        serde_json::from_str(&text).or_else(|error| {
+            let outline = outline(&text).and_then(|outline| serde_json::from_str(&outline).ok());
+            outline.ok_or_else(|| Unreadable::NoTree(error.to_string()))
+        })
     }
 
     pub fn uid(&self) -> &str {
@@ -237,6 +302,44 @@ impl<'t> Cut<'t> {
         kept.push_str(&self.text[from..]);
         kept.into_boxed_str()
     }
+}
+
+/// What the engine asks of objects that it does not read: labels and annotations may be as large as an object.
+fn outline(text: &str) -> Option<String> {
+    #[derive(serde::Deserialize, serde::Serialize)]
+    #[serde(rename_all = "camelCase")]
+    struct Whole {
+        #[serde(skip_serializing_if = "Option::is_none")]
+        api_version: Option<serde_json::Value>,
+        #[serde(skip_serializing_if = "Option::is_none")]
+        kind: Option<serde_json::Value>,
+        metadata: serde_json::Map<String, serde_json::Value>,
+    }
+    let mut whole: Whole = serde_json::from_str(text).ok()?;
+    whole.metadata.retain(|field, _| OUTLINED.contains(&field.as_str()));
+    for field in ["labels", "annotations"] {
+        let entries = whole.metadata.get_mut(field).and_then(serde_json::Value::as_object_mut);
+        entries.into_iter().for_each(|entries| entries.retain(|key, _| is_outlined(key)));
+    }
+    serde_json::to_string(&whole).ok()
+}
+
+/// Fields of the metadata that an outline has.
+const OUTLINED: [&str; 10] = [
+    "name",
+    "namespace",
+    "uid",
+    "resourceVersion",
+    "generation",
+    "creationTimestamp",
+    "deletionTimestamp",
+    "finalizers",
+    "labels",
+    "annotations",
+];
+
+fn is_outlined(key: &str) -> bool {
+    key == CLUSTER_ANNOTATION || key == "app.kubernetes.io/managed-by" || key.contains("sync-engine.dev/")
 }
 
 /// What is wrong with a text that is no JSON map.

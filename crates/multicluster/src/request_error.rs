@@ -28,6 +28,9 @@ pub enum RequestError {
     /// The answer came and could not be read.
     #[error("cannot read the answer of {url}: {reason}")]
     Body { url: String, reason: String },
+    /// The answer is longer than the engine reads.
+    #[error("the answer of {url} is longer than {} MiB", most >> 20)]
+    TooLong { url: String, most: usize },
     /// The credential could not be made (exec plugin, token file); nothing was sent.
     #[error("no credential for {url}: {reason}")]
     Credential { url: String, reason: String },
@@ -115,7 +118,8 @@ impl RequestError {
 
     /// Whether a write may have been applied although it failed.
     pub fn may_have_been_applied(&self) -> bool {
-        matches!(self, Self::AnswerLost { .. } | Self::Body { .. }) || matches!(self.code(), Some(500..))
+        matches!(self, Self::AnswerLost { .. } | Self::Body { .. } | Self::TooLong { .. })
+            || matches!(self.code(), Some(500..))
     }
 
     /// Whether time alone may mend it: unreachable, a lost answer, 408, 429 or 5xx.
@@ -123,7 +127,7 @@ impl RequestError {
         match self {
             Self::Status(status) => matches!(status.code, 408 | 429 | 500..) && !self.is_mistyped(),
             Self::Unreachable { .. } | Self::AnswerLost { .. } | Self::Body { .. } | Self::Credential { .. } => true,
-            Self::NotPermitted { .. } | Self::NoBudget { .. } => true,
+            Self::NotPermitted { .. } | Self::NoBudget { .. } | Self::TooLong { .. } => true,
             Self::NotServed { .. } | Self::Outside { .. } | Self::Name(_) => false,
         }
     }

@@ -7,10 +7,11 @@
 use std::collections::{BTreeMap, VecDeque};
 use std::fmt;
 use std::hash::BuildHasher;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
 use hashbrown::{DefaultHashBuilder, HashMap, HashTable};
 
+use super::bodies::Bodies;
 use super::names::Names;
 use super::raw::{NotAnObject, Object, Parsed};
 use super::registry::ClustersOf;
@@ -54,6 +55,8 @@ type Notify = Arc<dyn Fn(&Change<'_>) + Send + Sync>;
 pub struct Store {
     clusters: ClustersOf,
     state: Mutex<State>,
+    /// Set where bodies that are too large to keep are read when they are needed.
+    bodies: Option<Bodies>,
 }
 
 #[derive(Default)]
@@ -78,6 +81,9 @@ struct State {
     complete: u32,
     /// Versions that were heard before this list are of another history.
     doubted_before: u32,
+    bodies: Option<Bodies>,
+    /// Whether each cluster has a share of the memory for bodies.
+    shares: bool,
 }
 
 /// An object that somebody asked for.
@@ -107,6 +113,15 @@ struct Entry {
     list: u32,
     /// Put by a write's answer, and not yet told by the watch: older events may still arrive.
     ahead: bool,
+    /// Of an outline, the whole object while somebody has it.
+    whole: Weak<Object>,
+}
+
+impl Entry {
+    /// The object, whole where somebody has it.
+    fn known(&self) -> Arc<Object> {
+        self.whole.upgrade().unwrap_or_else(|| self.object.clone())
+    }
 }
 
 /// A write on its way, and what the watch told of its object meanwhile.
@@ -123,25 +138,38 @@ struct Pending {
 }
 
 impl Store {
+    /// A store that keeps everything.
     pub fn new(clusters: ClustersOf) -> Arc<Self> {
-        Arc::new(Self { clusters, state: Mutex::default() })
+        Self::bounded(clusters, false, None)
     }
 
-    /// A store that keeps only what somebody [asked for](Subscription::ask).
-    pub fn of_asked(clusters: ClustersOf) -> Arc<Self> {
-        let state = State { asked: Some(HashMap::new()), ..State::default() };
-        Arc::new(Self { clusters, state: Mutex::new(state) })
+    /// A store that keeps outlines of objects that are too large for `bodies`. `by_name`: it keeps only what somebody
+    /// [asked for](Subscription::ask).
+    pub fn bounded(clusters: ClustersOf, by_name: bool, bodies: Option<Bodies>) -> Arc<Self> {
+        let asked = by_name.then(HashMap::new);
+        let shares = clusters == ClustersOf::Annotated;
+        let state = Mutex::new(State { asked, bodies: bodies.clone(), shares, ..State::default() });
+        let store = Arc::new(Self { clusters, state, bodies });
+        store.bodies.iter().for_each(|bodies| bodies.counts_of(&store));
+        store
     }
 
+    /// The object; an outline where its body is not kept and nobody has read it.
     pub fn get(&self, key: &Key) -> Option<Arc<Object>> {
-        self.lock().entry(key).map(|entry| entry.object.clone())
+        self.lock().entry(key).map(Entry::known)
+    }
+
+    /// Keeps outlines of a cluster's objects, the largest first, until so many bytes are free. Returns how many still are to
+    /// be freed.
+    pub(super) fn outline(&self, cluster: &ClusterName, bytes: usize) -> usize {
+        self.lock().outline(cluster, bytes)
     }
 
     /// Keys and objects of one cluster, in order. O(its objects).
     pub fn of_cluster(&self, cluster: &ClusterName) -> Vec<(Key, Arc<Object>)> {
         let state = self.lock();
         let range = state.objects.range(Key::least_of(cluster)..).take_while(|(key, _)| key.cluster == *cluster);
-        range.map(|(key, entry)| (key.clone(), entry.object.clone())).collect()
+        range.map(|(key, entry)| (key.clone(), entry.known())).collect()
     }
 
     /// Objects that carry this value in the label `sync-engine.dev/owner`, in order.
@@ -149,7 +177,7 @@ impl Store {
         let state = self.lock();
         let found = state.owners.of(owner);
         let mut found: Vec<_> = found
-            .filter_map(|key| state.entry(key).map(|entry| (key.clone(), entry.object.clone())))
+            .filter_map(|key| state.entry(key).map(|entry| (key.clone(), entry.known())))
             .filter(|(_, object)| object.owner() == Some(owner))
             .collect();
         found.sort_unstable_by(|(a, _), (b, _)| a.cmp(b));
@@ -230,12 +258,22 @@ impl Store {
         let told = state.put(&key, &parsed)?;
         drop(state);
         told.tell(&key, cause);
+        self.bodies.iter().for_each(Bodies::shrink);
         Ok(true)
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
         // A panic under this lock would be in a comparison or an allocation: the maps are whole.
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Drop for Store {
+    fn drop(&mut self) {
+        let state = self.state.get_mut().unwrap_or_else(PoisonError::into_inner);
+        for (key, entry) in &state.objects {
+            state.bodies.iter().for_each(|bodies| bodies.forget(&key.cluster, &entry.object));
+        }
     }
 }
 
@@ -290,7 +328,7 @@ impl Subscription {
     pub fn ask(&self, key: &Key) -> Known {
         let mut state = self.store.lock();
         let (list, complete) = (state.list, state.complete);
-        let known = state.entry(key).map(|entry| entry.object.clone());
+        let known = state.entry(key).map(Entry::known);
         let Some(asked) = &mut state.asked else { return Known::Answer(known) };
         let asked = asked.entry(key.clone()).or_insert(Asked { by: Vec::new(), list, looked: false });
         if !asked.by.contains(&self.id) {
@@ -365,7 +403,8 @@ impl PendingWrite {
     /// # Errors
     /// The answer is no JSON, and as good as lost.
     pub fn complete(mut self, answer: &Parsed<'_>) -> Result<(Arc<Object>, bool), NotAnObject> {
-        let object = match self.store.get(&self.key).filter(|known| is_version(known, answer)) {
+        let is_answer = |known: &Arc<Object>| known.is_whole() && is_version(known, answer);
+        let object = match self.store.get(&self.key).filter(is_answer) {
             Some(known) => known,
             None => Arc::new(answer.object()?),
         };
@@ -382,6 +421,7 @@ impl PendingWrite {
         } else {
             state.put_answer(&self.key, object.clone(), &pending)
         };
+        state.has_read(&self.key, &object);
         let (held_back, cause) = state.held_back(&self.key, pending);
         drop(state);
         told.tell(&self.key, Cause::Write);
@@ -490,7 +530,19 @@ impl State {
 
     fn replace(&mut self, key: &Key, object: Arc<Object>, ahead: bool) -> Told {
         let version = object.resource_version();
-        let entry = Entry { object: object.clone(), list: self.list, ahead };
+        let former = self.objects.get(key).map(|entry| entry.object.clone());
+        if let (Some(bodies), Some(former)) = (&self.bodies, &former) {
+            bodies.forget(&key.cluster, former);
+        }
+        let outline = self.bodies.as_ref().filter(|bodies| !bodies.keeps(&key.cluster, &object, self.shares));
+        let outline = outline.and_then(|_| object.outlined().map(Arc::new));
+        let (kept, whole) = match outline {
+            Some(outline) => (outline, Arc::downgrade(&object)),
+            None => (object.clone(), Weak::new()),
+        };
+        self.bodies.iter().for_each(|bodies| bodies.note(&key.cluster, &kept));
+        let is_whole = kept.is_whole();
+        let entry = Entry { object: kept, list: self.list, ahead, whole };
         // The map keeps the key that it has, which all share.
         let before = self.objects.insert(key.clone(), entry).map(|entry| entry.object);
         let former = before.as_ref().and_then(|before| before.owner());
@@ -502,7 +554,9 @@ impl State {
                 self.owners.insert(owner, key);
             }
         }
-        self.plain.push_back((key.clone(), object.clone()));
+        if is_whole {
+            self.plain.push_back((key.clone(), object.clone()));
+        }
         if self.plain.len() > PLAIN {
             self.pack_oldest();
         }
@@ -522,7 +576,44 @@ impl State {
         };
         let dictionary = self.dictionary.get_or_insert_with(first);
         if let Some(packed) = object.packed(dictionary, &mut self.scratch) {
+            if let Some(bodies) = &self.bodies {
+                bodies.forget(&key.cluster, &object);
+                bodies.note(&key.cluster, &packed);
+            }
             entry.object = Arc::new(packed);
+        }
+    }
+
+    fn outline(&mut self, cluster: &ClusterName, mut bytes: usize) -> usize {
+        let range = self.objects.range(Key::least_of(cluster)..).take_while(|(key, _)| key.cluster == *cluster);
+        let whole = range.filter(|(_, entry)| entry.object.is_whole());
+        let mut all: Vec<(usize, Key)> = whole.map(|(key, entry)| (entry.object.takes(), key.clone())).collect();
+        all.sort_unstable_by(|a, b| b.cmp(a));
+        for (takes, key) in all {
+            let Some(entry) = self.objects.get_mut(&key).filter(|_| bytes > 0) else { break };
+            let Some(outline) = entry.object.outlined() else { continue };
+            if let Some(bodies) = &self.bodies {
+                bodies.forget(cluster, &entry.object);
+                bodies.note(cluster, &outline);
+            }
+            entry.whole = Arc::downgrade(&entry.object);
+            entry.object = Arc::new(outline);
+            bytes = bytes.saturating_sub(takes);
+        }
+        let objects = &self.objects;
+        self.plain.retain(|(key, object)| objects.get(key).is_some_and(|entry| Arc::ptr_eq(&entry.object, object)));
+        bytes
+    }
+
+    /// Somebody has read an object, and has it for a while.
+    fn has_read(&mut self, key: &Key, object: &Arc<Object>) {
+        let is_it = |entry: &&mut Entry| {
+            !entry.object.is_whole()
+                && entry.object.uid() == object.uid()
+                && entry.object.resource_version() == object.resource_version()
+        };
+        if let Some(entry) = self.entry_mut(key).filter(|entry| is_it(&entry)) {
+            entry.whole = Arc::downgrade(object);
         }
     }
 
@@ -553,6 +644,7 @@ impl State {
     fn forget(&mut self, key: &Key) -> Told {
         let before = self.objects.remove(key).map(|entry| entry.object);
         if let Some(before) = &before {
+            self.bodies.iter().for_each(|bodies| bodies.forget(&key.cluster, before));
             self.unown(key, before);
         }
         self.told(key, before, None, None)

@@ -26,8 +26,14 @@ use sync_engine_mapping::Resource;
 
 pub use super::list_watch::WatchState;
 
-/// Objects a page.
-const PAGE: &str = "500";
+/// Objects a page at most.
+const PAGE: u32 = 500;
+/// Bytes of a page. Longer ones are asked for again with fewer objects.
+const PAGE_BYTES: usize = 8 << 20;
+/// Bytes of a page that has one object.
+const OBJECT_BYTES: usize = 16 << 20;
+/// What the condition is called that names clusters with large objects.
+const LARGE_OBJECTS: &str = "large objects";
 /// A page of 500 large objects takes its time.
 const LIST_DEADLINE: Duration = Duration::from_secs(120);
 /// How long after its own `timeoutSeconds` a watch is given up.
@@ -75,6 +81,8 @@ pub struct Selectors {
     pub namespace: String,
     /// Whether only objects are kept that somebody asks for by name. Others pass by and are forgotten at once.
     pub by_name: bool,
+    /// Whether objects that are too large are kept as outlines. Whoever asks for it reads them when they are needed.
+    pub outlines: bool,
 }
 
 /// A running watch. Dropping the last handle ends it.
@@ -218,10 +226,8 @@ impl Watches {
     }
 
     fn start(&self, key: WatchKey, scope: &WatchScope, condition: Arc<Shown>) -> Watch {
-        let store = match key.selectors.by_name {
-            true => Store::of_asked(scope.clusters.clone()),
-            false => Store::new(scope.clusters.clone()),
-        };
+        let bodies = key.selectors.outlines.then(|| scope.endpoint.connection().budget().bodies().clone());
+        let store = Store::bounded(scope.clusters.clone(), key.selectors.by_name, bodies);
         let (states, state) = watch::channel(WatchState::Starting);
         let bell = Arc::<Notify>::default();
         let worker = Worker {
@@ -233,6 +239,7 @@ impl Watches {
             health: self.health.clone(),
             machine: ListWatch::new(scope.endpoint.connection().entropy()),
             place: None,
+            page: PAGE,
         };
         let task = tokio::spawn(worker.run());
         Watch { key, endpoint: scope.endpoint.clone(), store, state, bell, task, condition }
@@ -251,6 +258,8 @@ struct Worker {
     machine: ListWatch,
     /// Taken before the first list.
     place: Option<Place>,
+    /// Objects that the next page asks for.
+    page: u32,
 }
 
 /// An open stream: since when it is open, when it brought its last line, how long it brought none at most, and until when
@@ -339,7 +348,7 @@ impl Worker {
     async fn list(&mut self, listing: &mut Option<Listing<'_>>, page: Option<&str>) -> Outcome {
         let permitted = self.within_budget();
         let listed = match permitted {
-            Ok(()) => self.list_page(listing, page).await,
+            Ok(()) => self.list_fitting_page(listing, page).await,
             Err(reason) => Err(RequestError::NoBudget { reason }),
         };
         match listed {
@@ -365,12 +374,38 @@ impl Worker {
         if self.machine.has_listed() { Ok(()) } else { budget.permits_more() }
     }
 
-    async fn list_page(&self, listing: &Option<Listing<'_>>, page: Option<&str>) -> Result<PageEnd, RequestError> {
-        let mut path = self.path()?.query("limit", PAGE);
+    /// Asks for fewer objects until a page is not too long, and for more again where they are small.
+    async fn list_fitting_page(
+        &mut self,
+        listing: &Option<Listing<'_>>,
+        page: Option<&str>,
+    ) -> Result<PageEnd, RequestError> {
+        loop {
+            match self.list_page(listing, page).await {
+                Err(RequestError::TooLong { .. }) if self.page > 1 => self.page = (self.page / 4).max(1),
+                Ok((end, bytes)) => {
+                    if bytes < PAGE_BYTES / 4 {
+                        self.page = (self.page * 2).min(PAGE);
+                    }
+                    return Ok(end);
+                }
+                Err(error) => return Err(error),
+            }
+        }
+    }
+
+    /// A page, and its length.
+    async fn list_page(
+        &self,
+        listing: &Option<Listing<'_>>,
+        page: Option<&str>,
+    ) -> Result<(PageEnd, usize), RequestError> {
+        let mut path = self.path()?.query("limit", &self.page.to_string());
         if let Some(token) = page {
             path = path.query("continue", token);
         }
-        let reply = self.endpoint.list_page(&path, LIST_DEADLINE).await?;
+        let most = if self.page == 1 { OBJECT_BYTES } else { PAGE_BYTES };
+        let reply = self.endpoint.list_page(&path, LIST_DEADLINE, most).await?;
         if self.machine.lists_again() {
             // Before anybody acts on it: it may be the answer of another cluster behind the same address.
             self.endpoint.connection().identity().doubt();
@@ -384,7 +419,9 @@ impl Worker {
             }
             Ok(())
         };
-        read_page(&reply.body, item).map_err(|error| self.unreadable(&error))
+        let end = read_page(&reply.body, item).map_err(|error| self.unreadable(&error))?;
+        self.report_bodies();
+        Ok((end, reply.body.len()))
     }
 
     /// The collection's version, by the cheapest list.
@@ -397,7 +434,7 @@ impl Worker {
     }
 
     async fn first_of_list(&self) -> Result<PageEnd, RequestError> {
-        let reply = self.endpoint.list_page(&self.path()?.query("limit", "1"), DEFAULT_DEADLINE).await?;
+        let reply = self.endpoint.list_page(&self.path()?.query("limit", "1"), DEFAULT_DEADLINE, OBJECT_BYTES).await?;
         read_page(&reply.body, |_| Ok(())).map_err(|error| self.unreadable(&error))
     }
 
@@ -460,7 +497,19 @@ impl Worker {
         if !goes_back(version, &new) && !apply(&self.store, parsed)? {
             self.homeless(name);
         }
+        self.report_bodies();
         Ok(Outcome::Line { version: new })
+    }
+
+    /// Shows which clusters have more than what is kept whole.
+    fn report_bodies(&self) {
+        let bodies = self.endpoint.connection().budget().bodies();
+        if let Some(condition) = bodies.condition() {
+            match condition {
+                Ok(()) => self.health.remove(LARGE_OBJECTS),
+                Err(clusters) => drop(self.health.set(LARGE_OBJECTS, Condition::degraded(clusters))),
+            }
+        }
     }
 
     fn path(&self) -> Result<ApiPath, RequestError> {
@@ -510,5 +559,38 @@ impl Worker {
 
     fn homeless(&self, name: &str) {
         tracing::warn!(name, "{}: an object does not say which cluster it lives in, and is left out", self.key);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use super::*;
+    use sync_engine_mapping::object::ClusterName;
+
+    /// Their conditions would take each other's place.
+    #[test]
+    fn no_two_watches_have_one_name() {
+        let key = |endpoint: &str, connection: &str, clusters: ClustersOf, resource: &str, selectors: Selectors| {
+            let resource = Resource { group: String::new(), version: "v1".to_owned(), plural: resource.to_owned() };
+            let (endpoint, connection) = (endpoint.to_owned(), connection.to_owned());
+            WatchKey { endpoint, connection, clusters, resource, selectors }.to_string()
+        };
+        let one = |name: &str| ClustersOf::One(ClusterName::try_from(name).expect("a name"));
+        let all = Selectors::default;
+        let names = [
+            key("https://a", "x", ClustersOf::Annotated, "secrets", all()),
+            key("https://b", "x", ClustersOf::Annotated, "secrets", all()),
+            key("https://a", "y", ClustersOf::Annotated, "secrets", all()),
+            key("https://a", "x", one("c"), "secrets", all()),
+            key("https://a", "x", one("d"), "secrets", all()),
+            key("https://a", "x", ClustersOf::Annotated, "configmaps", all()),
+            key("https://a", "x", ClustersOf::Annotated, "secrets", Selectors { label: "a=b".into(), ..all() }),
+            key("https://a", "x", ClustersOf::Annotated, "secrets", Selectors { field: "a.b=c".into(), ..all() }),
+            key("https://a", "x", ClustersOf::Annotated, "secrets", Selectors { namespace: "n".into(), ..all() }),
+            key("https://a", "x", ClustersOf::Annotated, "secrets", Selectors { by_name: true, ..all() }),
+        ];
+        assert_eq!(names.iter().collect::<BTreeSet<_>>().len(), names.len(), "{names:#?}");
     }
 }

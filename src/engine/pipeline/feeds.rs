@@ -163,7 +163,8 @@ impl Pipeline {
         }
         let resource = &self.generation().mapping.source.resource;
         let seen_at = spec.holding.as_ref().map_or(scope, |holding| &holding.scope);
-        let watch = self.shared.watches.acquire(seen_at, resource, &Selectors::default());
+        let selectors = Selectors { outlines: spec.holding.is_none(), ..Selectors::default() };
+        let watch = self.shared.watches.acquire(seen_at, resource, &selectors);
         let pipeline = Arc::downgrade(self);
         let subscription = watch.store().subscribe(move |change| {
             if let Some(pipeline) = pipeline.upgrade() {
@@ -238,7 +239,8 @@ impl Pipeline {
             return feed.clone();
         }
         drop(feeds);
-        let selectors = Selectors { label: of.labels.clone(), by_name: of.labels.is_empty(), ..Selectors::default() };
+        let (label, by_name) = (of.labels.clone(), of.labels.is_empty());
+        let selectors = Selectors { label, by_name, outlines: true, ..Selectors::default() };
         let watch = self.shared.watches.acquire(scope, &of.resource, &selectors);
         let (pipeline, collection) = (Arc::downgrade(self), Collection::Related(of.clone()));
         let changed = collection.clone();
@@ -315,8 +317,8 @@ impl Pipeline {
 
     /// Watches the engine's objects of one kind at an address.
     fn follow_kind(self: &Arc<Self>, kind: &Kind, served: ServedKind, scope: WatchScope) -> Arc<KindFeed> {
-        let selectors =
-            Selectors { label: format!("{}={}", marks::MAPPING, self.writer.label()), ..Selectors::default() };
+        let label = format!("{}={}", marks::MAPPING, self.writer.label());
+        let selectors = Selectors { label, outlines: true, ..Selectors::default() };
         let watch = self.shared.watches.acquire(&scope, &served.resource, &selectors);
         let (pipeline, of) = (Arc::downgrade(self), kind.clone());
         let subscription = watch.store().subscribe(move |change| {
@@ -428,7 +430,7 @@ impl Pipeline {
         let resource = &self.generation().mapping.source.resource;
         let owner = self.writer.owner(&Origin::new(resource, key.cluster.as_str(), key));
         let is_owned = |kind: &Kind, (at, object): &(Key, Arc<Object>)| {
-            let object = object.value();
+            let object = object.outline();
             object.is_ok_and(|object| marks::is_ours(&object, &target_reference(kind, at), &owner))
         };
         let owned = |(kind, feed): &(Kind, Arc<KindFeed>)| {

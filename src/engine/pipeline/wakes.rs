@@ -184,7 +184,7 @@ impl Pipeline {
             return;
         }
         let reference = target_reference(kind, change.key);
-        let Ok(before) = before.value() else { return };
+        let Ok(before) = before.outline() else { return };
         // Whose source this pipeline does not serve would be remembered for ever.
         let is_served = |origin| self.key_of(&origin).is_some_and(|key| self.is_engaged(&key.cluster));
         let origin = marks::origin(&self.writer, &before, &reference);
@@ -194,7 +194,7 @@ impl Pipeline {
             return;
         }
         let Some(known) = marks::Known::of(&self.writer, &before, &reference) else { return };
-        let after = change.after.and_then(|after| after.value().ok());
+        let after = change.after.and_then(|after| after.outline().ok());
         if !after.is_some_and(|after| marks::is_ours(&after, &reference, &known.owner)) {
             self.learned().saw_stripped(reference, known);
         }
@@ -228,7 +228,7 @@ impl Pipeline {
 
     /// The source that an object names.
     fn source_of(&self, kind: &Kind, at: &Key, object: &Object) -> Option<Key> {
-        let origin = marks::origin(&self.writer, &object.value().ok()?, &target_reference(kind, at))?;
+        let origin = marks::origin(&self.writer, &object.outline().ok()?, &target_reference(kind, at))?;
         self.key_of(&origin)
     }
 

@@ -4,8 +4,8 @@
 //! state store also counts the deletions that `pruneGuard` holds of them, and sees whether they are in sync.
 
 use super::{
-    Action, Arc, Cause, Ended, Executor, Facts, Generation, Key, MAX_ROUNDS, Observed, Outcome, Pipeline, Plan,
-    Reasons, Rest, Run, Secrets, Source, Tally, note_places, observe, originals, plan,
+    Action, Arc, Cause, Ended, Executor, Facts, Generation, Key, MAX_ROUNDS, Observed, Outcome, Pipeline, Plan, Read,
+    Reasons, Rest, Run, Secrets, Source, Tally, note_places, observe_whole, originals, plan,
 };
 use crate::engine::pipeline::SourceFeed;
 use crate::multicluster::permit::Permit;
@@ -25,14 +25,6 @@ pub async fn look(
     if !counts && !generation.mapping.has_shared() {
         return Run { held: Some(0), ..Run::unplanned(Ended::Dropped) };
     }
-    let mut observed = observe(pipeline, generation, cluster, feed, key, facts);
-    note_places(pipeline, generation, &observed, &mut None);
-    if let Source::Unknown(why) = &observed.source {
-        return Run::unplanned(Ended::Waiting(Reasons::one(Cause::Unknown, format!("source: {why}"))));
-    }
-    if !counts {
-        return Run { held: Some(0), ..Run::unplanned(Ended::Dropped) };
-    }
     let executor = Executor {
         pipeline,
         generation,
@@ -42,9 +34,21 @@ pub async fn look(
         feed,
         key,
         secrets: Secrets::default(),
+        read: Read::default(),
         waited_for: None,
         tally: Tally::default(),
     };
+    let mut observed = match observe_whole(&executor, facts).await {
+        Ok(observed) => observed,
+        Err(error) => return Run { cost: executor.tally.cost(), ..Run::unplanned(Ended::Failed(error)) },
+    };
+    note_places(pipeline, generation, &observed, &mut None);
+    if let Source::Unknown(why) = &observed.source {
+        return Run::unplanned(Ended::Waiting(Reasons::one(Cause::Unknown, format!("source: {why}"))));
+    }
+    if !counts {
+        return Run { held: Some(0), ..Run::unplanned(Ended::Dropped) };
+    }
     let ended = rehearse(&executor, &mut observed, facts).await;
     let held = match &ended {
         Ended::Waiting(_) => None,

@@ -391,6 +391,29 @@ fn an_object_that_cannot_be_written_keeps_what_the_mapping_no_longer_has() {
 }
 
 #[test]
+fn a_source_is_not_in_sync_with_a_document_whose_kinds_cannot_be_listed() {
+    let said = |world: &World| condition(world)["status"].clone();
+    let mut world = synced();
+    let kind = mapping(DATABASES).objects[0].kind.clone();
+    world.unseen_kinds.insert(kind, "Database cannot be listed".into());
+    world.settle(&mapping(DATABASES));
+    assert_eq!(said(&world), "True", "a start alone changes nothing");
+    world.is_held_up = true;
+    world.settle(&mapping(DATABASES));
+    assert_eq!((said(&world), &condition(&world)["reason"]), (json!("False"), &json!("Unknown")));
+    let mut world = synced();
+    (world.target_unknown, world.is_held_up) = (Some("Database is not listed yet".into()), true);
+    world.settle(&mapping(DATABASES));
+    assert_eq!(said(&world), "False");
+    world.take_log();
+    world.settle(&mapping(DATABASES));
+    assert_eq!(world.take_log(), Vec::<String>::new());
+    (world.target_unknown, world.is_held_up) = (None, false);
+    world.settle(&mapping(DATABASES));
+    assert_eq!(said(&world), "True");
+}
+
+#[test]
 fn a_new_source_is_told_once_that_its_target_cannot_be_reached() {
     let mut world = World::new(source());
     (world.target_unknown, world.is_target_lost) = (Some("no answer".into()), true);

@@ -46,6 +46,7 @@ pub struct World {
     pub unserved_for: Unserved,
     pub target_unknown: Option<String>,
     pub is_target_lost: bool,
+    pub is_held_up: bool,
     pub target_url: Option<String>,
     /// Namespace rules of former documents.
     pub former_placements: Vec<String>,
@@ -106,6 +107,7 @@ impl World {
             unserved_for: Unserved::ForNow,
             target_unknown: None,
             is_target_lost: false,
+            is_held_up: false,
             former_placements: Vec::new(),
             former_status: BTreeSet::new(),
             missing: Missing::default(),
@@ -168,6 +170,7 @@ impl World {
             former_status: Arc::new(mapping.status.no_longer_written(&self.former_status)),
             target_url: self.target_url.clone(),
             is_target_lost: self.is_target_lost,
+            is_held_up: self.is_held_up,
             pin: Some(Pin {
                 connection: self.among.as_ref().map_or("target", |among| &among.name).to_owned(),
                 identity: self.identity.clone(),

@@ -154,6 +154,31 @@ async fn selectors_are_the_servers_to_evaluate() {
 }
 
 #[tokio::test]
+async fn pages_of_large_objects_are_short_and_outlines_are_kept_of_them() {
+    const NUMBER: usize = 40;
+    let scene = Scene::new().await;
+    for number in 0..NUMBER {
+        let object = json!({
+            "apiVersion": "v1", "kind": "ConfigMap", "data": {"key": "x".repeat(900_000)},
+            "metadata": {"name": format!("large-{number}"), "namespace": "default"},
+        });
+        scene.sandbox.create(CONFIG_MAPS, &object).expect("created");
+    }
+    scene.create("small");
+    let selectors = Selectors { outlines: true, ..Selectors::default() };
+    let watch = scene.watches.acquire(&scene.scope, &resource("configmaps.v1"), &selectors);
+    until_state(&watch, "synced", |state| *state == WatchState::Synced).await;
+    let store = watch.store();
+    let whole = store.keys().iter().filter(|key| store.get(key).expect("it is there").is_whole()).count();
+    assert_eq!((store.len(), whole), (NUMBER + 1, 1));
+    assert!(scene.lists() >= 5, "36 MB are more than four pages of 8 MiB: {}", scene.lists());
+    let standings = scene.health.standings();
+    let said = standings.iter().find(|standing| standing.component == "large objects").expect("a condition");
+    assert!(said.condition.message.ends_with(": here (40)"), "{}", said.condition.message);
+    assert!(scene.health.is_ready(), "nobody else is held up");
+}
+
+#[tokio::test]
 async fn an_expired_version_is_met_by_a_new_list() {
     let scene = Scene::new().await;
     scene.sandbox.faults().next(1, |call| call.verb == Verb::Watch, Fault::ExpireWatch);

@@ -4,6 +4,7 @@ use proptest::prelude::*;
 use serde_json::json;
 
 use super::*;
+use crate::bodies::Bodies;
 
 /// What a subscriber heard: name, versions before and after, cause.
 type Heard = Arc<Mutex<Vec<(String, Option<String>, Option<String>, Cause)>>>;
@@ -430,4 +431,88 @@ proptest! {
         prop_assert_eq!(scene.version("db"), last.clone());
         prop_assert_eq!(seen, last);
     }
+}
+
+/// A store whose large objects are outlines, and an object of so many bytes for it.
+fn bounded(bodies: &Bodies) -> Arc<Store> {
+    Store::bounded(ClustersOf::Annotated, false, Some(bodies.clone()))
+}
+
+fn large(cluster: &str, name: &str, version: u64, bytes: usize) -> String {
+    // Nothing that could be packed.
+    let mut state = name.bytes().fold(version + 1, |state, byte| state * 31 + u64::from(byte));
+    let mut letter = || {
+        state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        char::from(b' ' + 3 + (state >> 40) as u8 % 50)
+    };
+    json!({
+        "metadata": {
+            "name": name, "namespace": "ns", "uid": "u", "resourceVersion": version.to_string(), "finalizers": ["f"],
+            "labels": {"sync-engine.dev/owner": "o", "app": "a"}, "annotations": {"kcp.io/cluster": cluster, "note": "n"},
+        },
+        "spec": {"text": (0..bytes).map(|_| letter()).collect::<String>()},
+    })
+    .to_string()
+}
+
+#[test]
+fn of_an_object_that_is_too_large_an_outline_is_kept() {
+    let (bodies, at) = (Bodies::default(), key("c", "a"));
+    let store = bounded(&bodies);
+    let subscription = store.subscribe(|_| {});
+    let text = large("c", "a", 3, 1 << 20);
+    store.put(Parsed::read(&text, None).unwrap()).unwrap();
+    let outline = store.get(&at).unwrap();
+    assert!(!outline.is_whole() && outline.value().is_err() && outline.takes() < 1024);
+    assert_eq!((outline.length(), outline.owner()), (text.len(), Some("o")));
+    let known = outline.outline().unwrap();
+    assert_eq!(known["metadata"]["finalizers"], json!(["f"]));
+    assert_eq!(known["metadata"]["labels"], json!({"sync-engine.dev/owner": "o"}));
+    assert_eq!(
+        known["metadata"]["annotations"],
+        json!({"kcp.io/cluster": "c"}),
+        "others may write as much as they like"
+    );
+    let named = bodies.condition().unwrap().unwrap_err();
+    assert!(named.ends_with(": c (1)"), "{named}");
+
+    let read = subscription.expect(&at).complete(&Parsed::read(&text, None).unwrap()).unwrap().0;
+    assert!(read.is_whole() && store.get(&at).unwrap().is_whole(), "while somebody has it");
+    assert!(store.of_owner("o")[0].1.is_whole());
+    drop(read);
+    assert!(!store.get(&at).unwrap().is_whole());
+    store.delete(Parsed::read(&text, None).unwrap());
+    assert_eq!(bodies.condition(), Some(Ok(())));
+}
+
+#[test]
+fn a_tenant_has_room_for_so_many_bodies_and_others_have_theirs() {
+    let bodies = Bodies::default();
+    let store = bounded(&bodies);
+    let mut put = |cluster: &str, number: usize| {
+        for index in 0..number {
+            let text = large(cluster, &format!("db-{index}"), 3, 200 << 10);
+            store.put(Parsed::read(&text, None).unwrap()).unwrap();
+        }
+        let all = store.of_cluster(&ClusterName::try_from(cluster).unwrap());
+        all.iter().filter(|(_, object)| object.is_whole()).count()
+    };
+    let kept = put("greedy", 400);
+    assert!((100..400).contains(&kept), "{kept}");
+    assert_eq!(put("modest", 10), 10);
+}
+
+#[test]
+fn beyond_the_memory_of_the_process_the_cluster_with_most_bodies_loses_some() {
+    let bodies = Bodies::new(Some(4 << 20));
+    let store = bounded(&bodies);
+    let put = |cluster: &str, name: &str, bytes: usize| {
+        store.put(Parsed::read(&large(cluster, name, 3, bytes), None).unwrap()).unwrap();
+    };
+    (0..5).for_each(|index| put("modest", &format!("db-{index}"), 100 << 10));
+    (0..200).for_each(|index| put("greedy", &format!("db-{index}"), 200 << 10));
+    let is_whole = |cluster: &str, name: &str| store.get(&key(cluster, name)).unwrap().is_whole();
+    assert!((0..5).all(|index| is_whole("modest", &format!("db-{index}"))));
+    let kept = (0..200).filter(|index| is_whole("greedy", &format!("db-{index}"))).count();
+    assert!((1..20).contains(&kept), "{kept} of 200 KiB each");
 }
