@@ -612,7 +612,7 @@ impl State {
                 && entry.object.uid() == object.uid()
                 && entry.object.resource_version() == object.resource_version()
         };
-        if let Some(entry) = self.entry_mut(key).filter(|entry| is_it(&entry)) {
+        if let Some(entry) = self.entry_mut(key).filter(|entry| is_it(entry)) {
             entry.whole = Arc::downgrade(object);
         }
     }

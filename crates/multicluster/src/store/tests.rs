@@ -489,7 +489,7 @@ fn of_an_object_that_is_too_large_an_outline_is_kept() {
 fn a_tenant_has_room_for_so_many_bodies_and_others_have_theirs() {
     let bodies = Bodies::default();
     let store = bounded(&bodies);
-    let mut put = |cluster: &str, number: usize| {
+    let put = |cluster: &str, number: usize| {
         for index in 0..number {
             let text = large(cluster, &format!("db-{index}"), 3, 200 << 10);
             store.put(Parsed::read(&text, None).unwrap()).unwrap();
