@@ -400,6 +400,8 @@ pub enum Format {
     Json,
     /// Annotations of a pull request: workflow commands of GitHub Actions.
     Github,
+    /// Values of the Helm chart.
+    Values,
 }
 
 impl Format {
@@ -411,16 +413,30 @@ impl Format {
         documents: impl FnOnce() -> Vec<Value>,
     ) -> String {
         match self {
-            Self::Text | Self::Github => text(),
+            Self::Text | Self::Github | Self::Values => text(),
             Self::Table => table(),
             Self::Yaml => yaml::write_all(&documents()),
             Self::Json => format!("{:#}\n", Value::from(documents())),
         }
     }
 
-    /// The formats of verbs whose findings have no place in a file: all but `github`.
+    /// The formats of verbs whose findings have no place in a file.
     pub(super) fn without_places() -> impl TypedValueParser<Value = Self> {
-        let formats = Self::value_variants().iter().filter(|format| **format != Self::Github);
+        Self::but(&[Self::Github, Self::Values])
+    }
+
+    /// The formats of verbs whose findings have one.
+    pub(super) fn with_places() -> impl TypedValueParser<Value = Self> {
+        Self::but(&[Self::Values])
+    }
+
+    /// The formats of rights, which the Helm chart takes.
+    pub(super) fn of_rights() -> impl TypedValueParser<Value = Self> {
+        Self::but(&[Self::Github])
+    }
+
+    fn but(others: &[Self]) -> impl TypedValueParser<Value = Self> + use<> {
+        let formats = Self::value_variants().iter().filter(|format| !others.contains(format));
         let values: Vec<PossibleValue> = formats.filter_map(ValueEnum::to_possible_value).collect();
         PossibleValuesParser::new(values).try_map(|text| Self::from_str(&text, false))
     }

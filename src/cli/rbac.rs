@@ -17,6 +17,7 @@ use crate::yaml;
 pub(super) const AFTER_HELP: &str = "\
 For example: sync-engine rbac --for target | kubectl --context target apply -f -
              sync-engine rbac --for provider --subject user:engine | kubectl --context kcp apply -f -
+             sync-engine rbac -o values > rights.yaml     (for `helm install --values rights.yaml`)
 
 The rules allow what the engine's requests need, for each kind that a mapping renders. They include what the mapping's own Roles \
 grant, because nobody may grant what they do not hold. What an APIExport publishes itself takes no claim: the sources of its \
@@ -51,8 +52,9 @@ pub struct RbacArguments {
     #[command(flatten)]
     pub how: LeaderElectArguments,
 
-    /// Output format. `text` is YAML documents with comments; `table` shows why each rule is needed.
-    #[arg(short, long, value_parser = Format::without_places(), default_value = "text")]
+    /// Output format. `text` is YAML documents with comments; `table` shows why each rule is needed; `values` is for the chart,
+    /// in the home cluster.
+    #[arg(short, long, value_parser = Format::of_rights(), default_value = "text")]
     pub output: Format,
 }
 
@@ -122,6 +124,7 @@ pub(super) fn rbac(arguments: &RbacArguments) -> anyhow::Result<Exit> {
             format!("{:#}\n", json!({"apiVersion": "v1", "kind": "List", "items": items}))
         }
         Format::Table => shown(&rights),
+        Format::Values => yaml::write(&values(arguments, rights)),
     })?;
     Ok(Exit::Success)
 }
@@ -155,6 +158,26 @@ fn documents(arguments: &RbacArguments, rights: &Rights) -> Vec<(String, Value)>
         documents.push((about, rights::claims(export, claims)));
     }
     documents
+}
+
+/// What the chart does not give by itself: rules for the kinds of the mappings, and roles in other namespaces than its own.
+fn values(arguments: &RbacArguments, mut rights: Rights) -> Value {
+    rights.places.retain(|place, _| *place == Place::Target(arguments.state.home.clone()));
+    rights.claims.clear();
+    let documents = documents(arguments, &rights).into_iter().map(|(_, document)| document);
+    let (cluster, others): (Vec<Value>, Vec<Value>) =
+        documents.partition(|document| document["kind"].as_str().is_some_and(|kind| kind.starts_with("ClusterRole")));
+    let rules: Vec<&Value> = cluster.iter().filter_map(|role| role["rules"].as_array()).flatten().collect();
+    let own = &arguments.state.state_namespace;
+    let is_beside = |document: &Value| {
+        let name = if document["kind"] == "Namespace" { "name" } else { "namespace" };
+        document["metadata"][name] != own.as_str()
+    };
+    let others: Vec<Value> = others.into_iter().filter(is_beside).collect();
+    match others.is_empty() {
+        true => json!({"rbac": {"clusterRules": rules}}),
+        false => json!({"rbac": {"clusterRules": rules}, "extraObjects": others}),
+    }
 }
 
 fn default_subject(arguments: &RbacArguments, place: &Place) -> Subject {

@@ -266,7 +266,7 @@ fn shown(arguments: &RenderArguments, rendered: &Rendered) -> String {
         return provenance::shown(arguments.output, &rendered.origins);
     }
     match arguments.output {
-        Format::Text | Format::Yaml | Format::Github => written(&rendered.documents),
+        Format::Text | Format::Yaml | Format::Github | Format::Values => written(&rendered.documents),
         Format::Json => {
             let items: Value = rendered.documents.iter().map(|one| one.body.clone()).collect();
             let list = json!({"apiVersion": "v1", "kind": "List", "items": items});

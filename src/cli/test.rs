@@ -104,7 +104,7 @@ fn run(arguments: &TestArguments) -> anyhow::Result<(String, Exit)> {
 fn refused(diagnostics: &[Diagnostic], format: Format) -> String {
     let list = || json!({"diagnostics": diagnostics});
     match format {
-        Format::Text | Format::Table | Format::Github => {
+        Format::Text | Format::Table | Format::Github | Format::Values => {
             diagnostics.iter().map(|one| format!("{}\n\n", one.render(terminal::colours()))).collect()
         }
         Format::Yaml => yaml::write(&list()),

@@ -44,7 +44,7 @@ pub struct ValidateArguments {
     pub engine: EngineArguments,
 
     /// Output format. `text` shows the place in the file.
-    #[arg(short, long, value_enum, default_value = "text")]
+    #[arg(short, long, value_parser = Format::with_places(), default_value = "text")]
     pub output: Format,
 
     /// Do it again at each change, until interrupted.

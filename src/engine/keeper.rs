@@ -441,7 +441,7 @@ async fn remove(pipeline: &Pipeline, permit: Option<&Permit>) -> bool {
 pub async fn read_retained(target: Arc<Target>, engine: String, shared: Arc<Shared>, events: mpsc::Sender<Event>) {
     let mut failures = 0;
     let mut jitter = Jitter::of(&target.name);
-    let what = format!("inventories on target {}", target.name);
+    let what = format!("state stores on target {}", target.name);
     loop {
         let namespace = shared.inventory_namespace.clone();
         let inventories = Inventories { endpoint: target.endpoint(), engine: engine.clone(), namespace };

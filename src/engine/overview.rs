@@ -109,7 +109,7 @@ fn mapping(engine: &Engine, entry: &Entry) -> MappingOverview {
         |one: &&Arc<Pipeline>| one.object_feeds().iter().map(|(_, feed)| feed.watch.store().len()).sum::<usize>();
     MappingOverview {
         name: entry.mapping.name.clone(),
-        origin: entry.file.clone().unwrap_or_else(|| "inventory".to_owned()),
+        origin: entry.file.clone().unwrap_or_else(|| "state store".to_owned()),
         generation: entry.generation,
         standing: standing(entry, &running),
         sources: running.first().map(sources).unwrap_or_default(),

@@ -47,8 +47,8 @@ use wakes::Interests;
 
 pub use feeds::{KindFeed, RelatedFeed, SourceFeed};
 
-/// Why a target is not written to before its inventory is confirmed.
-const NOT_READ: &str = "the inventory on its target is not read yet";
+/// Why a target is not written to before its state store is confirmed.
+const NOT_READ: &str = "the state store on its target is not read yet";
 
 /// One generation of a mapping, pinned by a reconcile from start to end.
 #[derive(Debug)]

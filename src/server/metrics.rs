@@ -275,9 +275,7 @@ impl Metrics {
 
     /// Counts a write. `connection` is the one written through, `verb` one of Kubernetes' (`apply`, `patch`, `delete`…).
     pub fn written(&self, mapping: &str, connection: &str, verb: &'static str, result: WriteResult) {
-        let [mapping, connection, verb] = [mapping, connection, verb].map(str::to_owned);
-        let labels = [("mapping", mapping), ("connection", connection), ("verb", verb), ("result", result.label())];
-        self.series.writes.get_or_create(&labels).inc();
+        self.series.writes.get_or_create(&of_writes(mapping, connection, verb, result)).inc();
     }
 
     /// Counts a write of a reconcile that a timer started, by what the source had waited for: the reason in its `Synced`
@@ -411,9 +409,7 @@ impl Metrics {
     pub fn forget_target(&self, mapping: &str, target: &str) {
         for (verb, result) in VERBS.iter().flat_map(|verb| WriteResult::ALL.iter().map(move |result| (*verb, *result)))
         {
-            let [mapping, target, verb] = [mapping, target, verb].map(str::to_owned);
-            let labels = [("mapping", mapping), ("target", target), ("verb", verb), ("result", result.label())];
-            self.series.writes.remove(&labels);
+            self.series.writes.remove(&of_writes(mapping, target, verb, result));
         }
     }
 
@@ -490,6 +486,11 @@ fn label(mapping: &str) -> Labels<1> {
 /// Of a mapping, with one more label.
 fn of(mapping: &str, name: &'static str, value: impl Into<String>) -> Labels<2> {
     [("mapping", mapping.to_owned()), (name, value.into())]
+}
+
+fn of_writes(mapping: &str, connection: &str, verb: &'static str, result: WriteResult) -> Labels<4> {
+    let [mapping, connection, verb] = [mapping, connection, verb].map(str::to_owned);
+    [("mapping", mapping), ("connection", connection), ("verb", verb), ("result", result.label())]
 }
 
 #[cfg(test)]
@@ -649,6 +650,16 @@ mod tests {
         let left: Vec<_> = series(&metrics).into_iter().filter(|line| line.contains("gone")).collect();
         assert!(left.iter().all(|line| line.contains("sync_engine_reconcile")), "{left:?}");
         assert!(!left.is_empty());
+    }
+
+    #[test]
+    fn a_target_that_left_takes_its_writes_along() {
+        let metrics = Metrics::new();
+        let written = |target| metrics.written("mongodb", target, "apply", WriteResult::Success);
+        ["gone", "stays"].into_iter().for_each(written);
+        metrics.forget_target("mongodb", "gone");
+        let writes: Vec<_> = series(&metrics).into_iter().filter(|line| line.contains("writes_total")).collect();
+        assert!(matches!(&writes[..], [one] if one.contains("stays")), "{writes:?}");
     }
 
     #[test]

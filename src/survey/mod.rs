@@ -283,7 +283,7 @@ impl Surveyor {
         let (engine, namespace) = (self.engine.clone(), namespace.to_owned());
         let inventories = Inventories { endpoint: endpoint.clone(), engine, namespace };
         let inventory = inventories.get(&mapping.name).await.map(Option::unwrap_or_default);
-        let unreadable = |error| format!("the mapping's inventory cannot be read: {error}");
+        let unreadable = |error| format!("the mapping's state store cannot be read: {error}");
         self.target_of(mapping, endpoint, inventory.map_err(unreadable)).await
     }
 

@@ -167,7 +167,7 @@ fn formats_are_the_same_everywhere() {
     exit 2
     stderr:
     error: invalid value 'github' for '--output <OUTPUT>'
-      [possible values: text, table, yaml, json]
+      [possible values: text, table, yaml, json, values]
 
     For more information, try '--help'.
     ");

@@ -9,6 +9,7 @@ fn it_prints_what_to_apply_where() {
     assert_snapshot!("table", shown(&["rbac", "-o", "table"]));
     assert_snapshot!("provider", shown(&["rbac", "--for", "provider", "--subject", "group:engines"]));
     assert_snapshot!("target", shown(&["rbac", "--for", "target", "--state-namespace", "notes"]));
+    assert_snapshot!("values", shown(&["rbac", "-o", "values"]));
     let output = run(&["rbac", "-o", "json"]);
     let list: serde_json::Value = serde_json::from_slice(&output.stdout).expect("JSON");
     let kinds: Vec<_> = list["items"].as_array().expect("a list").iter().map(|item| item["kind"].clone()).collect();

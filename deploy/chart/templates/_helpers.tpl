@@ -42,11 +42,12 @@ helm.sh/chart: {{ .Chart.Name }}-{{ .Chart.Version }}
 {{/* Where a connection's kubeconfig is, as the flags take it. */}}
 {{- define "sync-engine.kubeconfig" -}}
 {{- $given := .given -}}
-{{- if $given.inCluster -}}
+{{- if $given.secret -}}
+/connections/{{ .name }}/{{ $given.key | default "kubeconfig" }}{{ with $given.context }}#{{ . }}{{ end }}
+{{- else if $given.inCluster -}}
 in-cluster
 {{- else -}}
-{{- $secret := required (printf "connections.%s: give `secret`, or `inCluster: true`" .name) $given.secret -}}
-/connections/{{ .name }}/{{ $given.key | default "kubeconfig" }}{{ with $given.context }}#{{ . }}{{ end }}
+{{- fail (printf "connections.%s: give `secret`, or `inCluster: true`" .name) -}}
 {{- end -}}
 {{- end -}}
 

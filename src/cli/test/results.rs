@@ -130,7 +130,7 @@ impl Results {
 
     pub fn shown(&self, format: Format, least: Option<usize>, colours: bool) -> String {
         match format {
-            Format::Text | Format::Github => self.text(least, colours),
+            Format::Text | Format::Github | Format::Values => self.text(least, colours),
             Format::Yaml => yaml::write(&self.to_json()),
             Format::Json => format!("{:#}\n", self.to_json()),
             Format::Table => self.table(),

@@ -2,6 +2,7 @@
 
 mod bad_input;
 mod beside;
+mod chart;
 mod cost;
 mod deletion;
 mod examples;
@@ -62,6 +63,7 @@ pub fn cases() -> Vec<Case> {
         selection::cases(),
         harness::cases(),
         kubectl::cases(),
+        chart::cases(),
         informers::cases(),
         mongodb::cases(),
         mongodb_operator::cases(),

@@ -2,6 +2,7 @@
 
 use std::fmt::Write;
 
+use clap::builder::{PossibleValue, PossibleValuesParser};
 use clap::{Arg, Command, CommandFactory};
 use sync_engine::cli::Arguments;
 
@@ -89,9 +90,17 @@ fn shared(root: &Command, verbs: &[Verb]) -> Vec<Arg> {
             shared.push(flag.clone());
         }
     }
-    let formats = verbs.iter().flat_map(|verb| verb.command.get_arguments()).filter(|flag| flag.get_id() == "output");
-    let formats = formats.max_by_key(|flag| flag.get_possible_values().len()).expect("a verb with a format").clone();
-    shared.push(formats.help("Output format. Not every verb has every one").long_help(None).hide_default_value(true));
+    let outputs = verbs.iter().flat_map(|verb| verb.command.get_arguments()).filter(|flag| flag.get_id() == "output");
+    let outputs: Vec<&Arg> = outputs.collect();
+    let mut formats: Vec<PossibleValue> = Vec::new();
+    for format in outputs.iter().flat_map(|flag| flag.get_possible_values()) {
+        if !formats.iter().any(|other| other.get_name() == format.get_name()) {
+            formats.push(format);
+        }
+    }
+    let output = Arg::clone(outputs.first().expect("a verb with a format"));
+    let output = output.value_parser(PossibleValuesParser::new(formats)).long_help(None).hide_default_value(true);
+    shared.push(output.help("Output format. Not every verb has every one"));
     shared
 }
 
