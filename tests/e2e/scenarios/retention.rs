@@ -263,10 +263,9 @@ async fn a_dropped_object_id_is_held_until_a_person_approves(stage: &Stage) {
 
     world.alpha.synced("it", "False", "Held").await;
     engine.becomes_degraded(&format!("mapping {}: sources", world.name), "sync-engine approve").await;
-    let told = engine.status(&[]);
-    assert!(told.contains(&format!("mapping {} holds 1 deletion: sync-engine approve", world.name)), "{told}");
-    let sources = engine.status(&["--reason", "Held"]);
-    assert!(sources.contains("default/it of ") && sources.contains("Held: "), "{sources}");
+    let to_do = format!("mapping {} holds 1 deletion: sync-engine approve", world.name);
+    engine.status_tells(&[], &[&to_do]).await;
+    engine.status_tells(&["--reason", "Held"], &["default/it of ", "Held: "]).await;
 
     engine.approve(&world.name).await;
     eventually("the dropped object is deleted", async || match settings().await.len() {
