@@ -162,7 +162,9 @@ fn source_row(source: &Source) -> [String; 6] {
 
 fn for_people(source: &Source) -> String {
     let [reason, age, title, cluster, mapping, target] = source_row(source);
-    format!("{title} of {cluster} (mapping {mapping}, target {target}), for {age}\n  {reason}: {}\n", source.message)
+    // Where there are several reasons, each stands before what it is about.
+    let message = source.message.strip_prefix(&format!("{reason}: ")).unwrap_or(&source.message);
+    format!("{title} of {cluster} (mapping {mapping}, target {target}), for {age}\n  {reason}: {message}\n")
 }
 
 fn glance(status: &Status) -> String {

@@ -265,7 +265,7 @@ async fn a_dropped_object_id_is_held_until_a_person_approves(stage: &Stage) {
     engine.becomes_degraded(&format!("mapping {}: sources", world.name), "sync-engine approve").await;
     let to_do = format!("mapping {} holds 1 deletion: sync-engine approve", world.name);
     engine.status_tells(&[], &[&to_do]).await;
-    engine.status_tells(&["--reason", "Held"], &["default/it of ", "Held: "]).await;
+    engine.status_tells(&["--reason", "Held"], &["/it of ", "\n  Held: object `settings`"]).await;
 
     engine.approve(&world.name).await;
     eventually("the dropped object is deleted", async || match settings().await.len() {
