@@ -264,10 +264,10 @@ impl Reloader {
     fn tell_problems(&self, earlier: &Snapshot) {
         let (before, now) = (texts(&earlier.problems), texts(&self.current.problems));
         for problem in now.difference(&before) {
-            warn!(directory = %self.directory.display(), "{problem}");
+            warn!(directory = %self.directory.display(), problem, "mappings not readable");
         }
         for problem in before.difference(&now) {
-            info!(directory = %self.directory.display(), "no longer: {problem}");
+            info!(directory = %self.directory.display(), problem, "mappings readable again");
         }
         // Ready all the same: what ran before runs on, and a restart would only lose it.
         self.health.set(COMPONENT, Condition::ready(now.into_iter().collect::<Vec<_>>().join("; ")));
@@ -292,8 +292,8 @@ async fn at(time: Option<Instant>) {
 fn warn_of_frozen_mounts(directory: &Path) {
     for mount in mount::frozen(directory) {
         warn!(
-            "{} is mounted with subPath: Kubernetes never updates it. Mount the whole volume to reload while running",
-            mount.display()
+            mount = %mount.display(),
+            "mounted with subPath: Kubernetes never updates it. Mount the whole volume to reload while running"
         );
     }
 }

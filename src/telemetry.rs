@@ -3,9 +3,16 @@
 use std::io;
 
 use anstream::{AutoStream, ColorChoice};
+use serde_json::{Map, Value};
+use tracing::{Event, Subscriber};
+use tracing_serde::fields::AsMap;
 use tracing_subscriber::EnvFilter;
 use tracing_subscriber::filter::LevelFilter;
 use tracing_subscriber::fmt;
+use tracing_subscriber::fmt::format::{JsonFields, Writer};
+use tracing_subscriber::fmt::time::{FormatTime, SystemTime};
+use tracing_subscriber::fmt::{FmtContext, FormatEvent, FormattedFields};
+use tracing_subscriber::registry::LookupSpan;
 
 /// How a log line is written.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, clap::ValueEnum)]
@@ -70,13 +77,96 @@ pub fn start(format: LogFormat, filter: &LogFilter) {
     // An error here means that a subscriber stands already: an embedding program's choice, which wins.
     let _ = match format {
         LogFormat::Text => builder.try_init(),
-        LogFormat::Json => builder.json().flatten_event(true).with_current_span(false).try_init(),
+        LogFormat::Json => builder.fmt_fields(JsonFields::new()).event_format(Flat).try_init(),
     };
+}
+
+/// One JSON object an event, without nesting: time, level and module (`target`), the fields of the spans, and the event's own,
+/// which take the place of a span's of the same name.
+struct Flat;
+
+impl<S> FormatEvent<S, JsonFields> for Flat
+where
+    S: Subscriber + for<'lookup> LookupSpan<'lookup>,
+{
+    fn format_event(
+        &self,
+        context: &FmtContext<'_, S, JsonFields>,
+        mut writer: Writer<'_>,
+        event: &Event<'_>,
+    ) -> std::fmt::Result {
+        let mut time = String::new();
+        SystemTime.format_time(&mut Writer::new(&mut time))?;
+        let metadata = event.metadata();
+        let mut line = Map::from_iter([
+            ("timestamp".to_owned(), time.into()),
+            ("level".to_owned(), metadata.level().as_str().into()),
+            ("target".to_owned(), metadata.target().into()),
+        ]);
+        for span in context.event_scope().into_iter().flat_map(|scope| scope.from_root()) {
+            let extensions = span.extensions();
+            let fields = extensions.get::<FormattedFields<JsonFields>>().map_or("", |fields| fields.as_str());
+            line.extend(serde_json::from_str::<Map<String, Value>>(fields).unwrap_or_default());
+        }
+        if let Ok(Value::Object(fields)) = serde_json::to_value(event.field_map()) {
+            line.extend(fields);
+        }
+        writeln!(writer, "{}", Value::Object(line))
+    }
 }
 
 #[cfg(test)]
 mod tests {
+    use std::sync::{Arc, Mutex};
+
+    use tracing::{info, info_span, subscriber};
+
     use super::*;
+
+    #[derive(Clone, Default)]
+    struct Written(Arc<Mutex<Vec<u8>>>);
+
+    impl io::Write for Written {
+        fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+            self.0.lock().expect("no panic before").write(bytes)
+        }
+
+        fn flush(&mut self) -> io::Result<()> {
+            Ok(())
+        }
+    }
+
+    #[test]
+    fn an_event_is_one_flat_object_whose_keys_are_unique() {
+        let written = Written::default();
+        let writer = written.clone();
+        let builder = fmt().with_writer(move || writer.clone()).fmt_fields(JsonFields::new()).event_format(Flat);
+        subscriber::with_default(builder.finish(), || {
+            let span = info_span!("reconcile", mapping = "mongodb", name = "db", workspace = tracing::field::Empty);
+            span.record("workspace", "root:a");
+            let _entered = span.enter();
+            info!(verb = "apply", name = "of the event", object = "a\nb", took_ms = 3, "create");
+        });
+        let text = String::from_utf8(written.0.lock().expect("no panic before").clone()).expect("UTF-8");
+        assert_eq!(text.lines().count(), 1, "{text}");
+        let mut line: Map<String, Value> = serde_json::from_str(&text).expect("an object");
+        line.remove("timestamp").expect("a time");
+        assert_eq!(
+            Value::Object(line),
+            serde_json::json!({
+                "level": "INFO",
+                "target": "sync_engine::telemetry::tests",
+                "mapping": "mongodb",
+                "workspace": "root:a",
+                "verb": "apply",
+                "name": "of the event",
+                "object": "a\nb",
+                "took_ms": 3,
+                "message": "create",
+            })
+        );
+        assert_eq!(text.matches("\"name\":").count(), 1, "{text}");
+    }
 
     #[test]
     fn a_level_keeps_the_http_stack_quiet() {

@@ -26,14 +26,16 @@ use crate::server::{self, Instruments, Listener, Overview};
 pub(super) async fn run(options: RunOptions, custom_providers: CustomProviders) -> anyhow::Result<()> {
     let replica = options.election.as_ref().map(|terms| terms.replica.as_str().into());
     let budget = limits::budget(options.max_watches, options.max_memory);
-    let process = Process { replica, budget, machine: Arc::new(options.machine) };
+    let process = Process { replica, budget, machine: Arc::new(options.machine.clone()) };
     let connections = connections::open(options.connections.clone(), &process)?;
     let (schemas, findings) = inputs::schemas(options.schemas.as_deref(), std::slice::from_ref(&options.mappings))?;
     findings.iter().for_each(|finding| warn!("{}", finding.render(false)));
     let instruments = Instruments::default();
+    instruments.metrics.set_engine(&options.engine_id);
     instruments.status.publish(Overview { engine_id: options.engine_id.clone(), ..Overview::default() });
     let (reloader, reload, reloads) =
         Reloader::open(&options.mappings, instruments.health.clone()).map_err(Misconfigured::from)?;
+    let given = options.clone();
     if reloader.snapshot().files.is_empty() {
         let directory = options.mappings.display();
         warn!(%directory, "no *.yaml or *.yml in the mappings directory yet: waiting for the first one");
@@ -52,12 +54,12 @@ pub(super) async fn run(options: RunOptions, custom_providers: CustomProviders) 
         let address = serve(&mut servants, address, router, &stopped).await.with_context(|| {
             format!("cannot listen on {address}; give another address with --{flag}, or `--{flag} off` for none")
         })?;
-        info!(%address, "listening for {flag}");
+        info!(what = flag, %address, "listening");
     }
     servants.spawn(flatten(hangups.reload(reload)));
     servants.spawn(follow(reloader, drain.clone(), stopped.clone()));
 
-    info!(mappings = %options.mappings.display(), engine = %options.engine_id, "running");
+    tell_start(&given);
     let settings = Settings {
         engine: options.engine_id,
         inventory_namespace: options.state_namespace,
@@ -77,6 +79,25 @@ pub(super) async fn run(options: RunOptions, custom_providers: CustomProviders) 
     stopped.cancel();
     info!("stopped");
     Ok(())
+}
+
+/// The first line of a log: who runs, as what, and within which limits.
+fn tell_start(options: &RunOptions) {
+    let connections: Vec<&str> = options.connections.keys().map(String::as_str).collect();
+    let election = options.election.as_ref();
+    info!(
+        version = env!("CARGO_PKG_VERSION"),
+        commit = env!("SYNC_ENGINE_COMMIT"),
+        engine = options.engine_id,
+        replica = election.map(|terms| terms.replica.as_str()),
+        election = election.map(|terms| format!("{:?}", terms.how)),
+        mappings = %options.mappings.display(),
+        connections = connections.join(" "),
+        home = options.home,
+        max_watches = options.max_watches,
+        max_memory = options.max_memory,
+        "running",
+    );
 }
 
 /// Starts to answer at an address until `stopped`; gives the address that was bound.

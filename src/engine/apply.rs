@@ -5,12 +5,12 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use data_encoding::BASE64;
 use json_patch::Patch;
 use serde_json::{Value, json};
-use tracing::debug;
+use tracing::{debug, info, warn};
 
 use super::bodies::Read;
 use super::observe::Outline;
@@ -190,6 +190,7 @@ impl Executor<'_> {
     /// that it is about and nothing else.
     pub async fn execute(&self, action: &Action) -> Result<Outcome, ApplyError> {
         debug!(%action, "acting");
+        let started = Instant::now();
         self.tally.writes(action);
         let result = match action {
             Action::PatchSource { purpose, .. } if purpose.is_release() && !self.at_target.is_permitted() => {
@@ -216,7 +217,7 @@ impl Executor<'_> {
                 self.patch_object(reference, patch).await
             }
         };
-        self.count(action, &result);
+        self.note(action, &result, started.elapsed());
         let result = if was_gone(action, &result) { Ok(Outcome::Absent) } else { result };
         match (action, result) {
             (_, Ok(outcome)) => Ok(outcome),
@@ -259,31 +260,50 @@ impl Executor<'_> {
         Failure { kind, why: error.to_string() }
     }
 
-    fn count(&self, action: &Action, sent: &Result<Outcome, RequestError>) {
-        let (side, verb) = match action {
-            Action::PatchSource { .. } => ("source", "patch"),
-            Action::PatchStatus { .. } => ("source", "patch_status"),
-            Action::CreateNamespace { .. } => (self.generation.target.name.as_str(), "create"),
-            Action::Apply { reference, .. } => (self.name(reference.kind.side), "apply"),
-            Action::Delete { reference, .. } => (self.name(reference.kind.side), "delete"),
-            Action::GiveUp { reference, .. } | Action::Restore { reference, .. } => {
-                (self.name(reference.kind.side), "patch")
-            }
-            Action::LookForSource | Action::Sweep { .. } | Action::Read(_) | Action::ReadAnew(_) => return,
-        };
+    /// Counts a write and logs it.
+    fn note(&self, action: &Action, sent: &Result<Outcome, RequestError>, took: Duration) {
+        let Some(verb) = action.verb() else { return };
+        let was_gone = was_gone(action, sent);
         let result = match sent {
             Err(error) if error.is_not_permitted() => return,
             Ok(_) => WriteResult::Success,
-            Err(_) if was_gone(action, sent) => WriteResult::Success,
+            Err(_) if was_gone => WriteResult::Success,
             Err(error) if error.is_conflict() => WriteResult::Conflict,
             Err(error) if error.retryable() => WriteResult::Error,
             Err(_) => WriteResult::Rejected,
         };
+        let namespace;
+        let about = match action {
+            Action::CreateNamespace { name, .. } => {
+                namespace = Reference::namespace(name);
+                Some(&namespace)
+            }
+            action => action.reference(),
+        };
+        let connection = match about {
+            Some(reference) => self.name(reference.kind.side),
+            None => "source",
+        };
         let (metrics, mapping) = (&self.pipeline.shared.instruments.metrics, self.pipeline.writer.mapping());
-        metrics.written(mapping, side, verb, result);
+        metrics.written(mapping, connection, verb, result);
         // Nothing was left to write.
-        if let Some(waited_for) = self.waited_for.filter(|_| !was_gone(action, sent)) {
+        if let Some(waited_for) = self.waited_for.filter(|_| !was_gone) {
             metrics.written_by_timer(mapping, waited_for);
+        }
+        let kind = about.map(|reference| &*reference.kind.kind);
+        let object = about.map(Reference::place);
+        let took_ms = u64::try_from(took.as_millis()).unwrap_or(u64::MAX);
+        let what = action.name();
+        match sent {
+            // What became of it is the reason of the source, which is logged once.
+            Err(error) => debug!(verb, kind, object, connection, took_ms, %error, "{what}: failed"),
+            Ok(Outcome::StatusRefused { why, .. }) => warn!(verb, connection, took_ms, why, "{what}: refused in part"),
+            Ok(Outcome::Existing(_)) => {
+                debug!(verb, kind, object, connection, took_ms, "{what}: nothing was written, for an object exists");
+            }
+            Ok(Outcome::Absent) => debug!(verb, kind, object, connection, took_ms, "{what}: gone already"),
+            Ok(_) if verb == "patch_status" => debug!(verb, connection, took_ms, "{what}"),
+            Ok(_) => info!(verb, kind, object, connection, took_ms, "{what}"),
         }
     }
 

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use tokio::sync::Notify;
-use tracing::info;
+use tracing::debug;
 
 use super::target::Target;
 use super::{Engine, Pipeline, Shared, keeper};
@@ -17,7 +17,7 @@ impl Engine {
         match event {
             ClusterEvent::Engaged(cluster) => {
                 let (name, identity) = (&cluster.spec.name, cluster.identity());
-                info!(cluster = %name, identity, workspace = cluster.spec.path, "engaged");
+                debug!(cluster = %name, identity, workspace = cluster.spec.path, "engaged");
                 match &cluster.provider {
                     ProviderName::Connection(name) => self.engage_target(name, &cluster),
                     ProviderName::Source(provider) => {
@@ -47,7 +47,7 @@ impl Engine {
             }
             ClusterEvent::Disengaged(cluster, reason) => {
                 let (name, identity) = (&cluster.spec.name, cluster.identity());
-                info!(cluster = %name, identity, workspace = cluster.spec.path, ?reason, "disengaged");
+                debug!(cluster = %name, identity, workspace = cluster.spec.path, ?reason, "disengaged");
                 // A target stays what it was until another cluster is known to be there.
                 if let ProviderName::Source(provider) = &cluster.provider {
                     let used = self.is_used(&cluster);

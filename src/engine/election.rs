@@ -152,8 +152,8 @@ impl Election {
         if self.lease.lose() {
             let replica = &self.terms.replica;
             match self.terms.how {
-                How::Leader => warn!(replica, "leads no more: {why}; nothing is written until it leads again"),
-                How::Sharded => warn!(replica, "serves no share: {why}; nothing is written until it serves one again"),
+                How::Leader => warn!(replica, %why, "leads no more; nothing is written until it leads again"),
+                How::Sharded => warn!(replica, %why, "serves no share; nothing is written until it serves one again"),
             }
         }
     }

@@ -154,7 +154,7 @@ impl From<String> for Doubt {
 fn report(pipeline: &Pipeline, condition: Condition) {
     let (is_ready, why) = (condition.level == Level::Ready, condition.message.clone());
     if pipeline.shared.instruments.health.set(&component(pipeline), condition) && !is_ready {
-        info!(mapping = pipeline.writer.mapping(), "waits: {why}");
+        info!(mapping = pipeline.writer.mapping(), why, "the mapping waits");
     }
 }
 

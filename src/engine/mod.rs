@@ -32,7 +32,7 @@ use std::time::Duration;
 use k8s_openapi::jiff::Timestamp;
 use tokio::sync::{Notify, mpsc, watch};
 use tokio::task::JoinSet;
-use tokio::time::{MissedTickBehavior, interval, timeout};
+use tokio::time::{Instant, MissedTickBehavior, interval, timeout};
 use tokio_util::sync::CancellationToken;
 use tracing::{error, info, warn};
 
@@ -187,6 +187,8 @@ struct Engine {
     events: mpsc::Sender<Event>,
     /// Rendered diagnostics of documents that do not run as they are written.
     problems: Vec<String>,
+    /// Since when it runs, until every source was planned once.
+    catching_up_since: Option<Instant>,
 }
 
 /// Runs until `shutdown`, then lets the reconciles under way end. No server's failure ends it.
@@ -238,6 +240,7 @@ pub async fn run(
         deletions: watch::Sender::default(),
         events,
         problems: Vec::new(),
+        catching_up_since: Some(Instant::now()),
     };
     engine.run_providers();
     engine.target(DEFAULT_TARGET);
@@ -370,6 +373,22 @@ impl Engine {
         self.judge_deletions();
         self.report_blocked();
         overview::publish(self);
+        self.say_caught_up();
+    }
+
+    /// Once: every source was planned with the documents, as far as its clusters can be seen.
+    fn say_caught_up(&mut self) {
+        let Some(since) = self.catching_up_since else { return };
+        let is_waiting =
+            self.catalog.mappings().any(|(_, entry)| self.pipelines_of(&entry.mapping.name).next().is_none());
+        if is_waiting || !self.running().all(|pipeline| pipeline.is_planned()) {
+            return;
+        }
+        self.catching_up_since = None;
+        let (sources, not_synced) = overview::sources(self);
+        let in_sync = sources.saturating_sub(not_synced.values().sum());
+        let after_ms = u64::try_from(since.elapsed().as_millis()).unwrap_or(u64::MAX);
+        info!(after_ms, sources, in_sync, ?not_synced, "caught up");
     }
 
     fn reload(&mut self, reload: Reload) {
@@ -388,15 +407,15 @@ impl Engine {
         let wrong: Vec<String> = wrong.map(|diagnostic| diagnostic.render(false)).collect();
         let errors = wrong.len();
         for change in &update.changes {
-            info!("reload: {change}");
+            info!(%change, "documents changed");
         }
         if update.is_quiet() {
-            info!("reload: nothing changes");
+            info!("documents read again; nothing changed");
         }
         for diagnostic in &update.new_diagnostics {
             match diagnostic.severity {
-                Severity::Error => error!("{}", diagnostic.render(false)),
-                Severity::Warning => warn!("{}", diagnostic.render(false)),
+                Severity::Error => error!(diagnostic = diagnostic.render(false), "document refused"),
+                Severity::Warning => warn!(diagnostic = diagnostic.render(false), "document questionable"),
             }
         }
         let texts: Vec<String> = update.diagnostics.iter().map(|one| one.render(false)).collect();
@@ -537,7 +556,7 @@ impl Engine {
     fn hold_up(&mut self, mapping: &str, slot: &Slot, message: String) {
         self.refused.insert(slot.clone());
         if self.shared.instruments.health.set(&component(slot), Condition::waiting(message.clone())) {
-            error!(mapping, "{message}");
+            error!(mapping, why = message, "the mapping does not run");
         }
     }
 

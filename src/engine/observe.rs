@@ -228,7 +228,7 @@ fn present(pipeline: &Pipeline, key: &Key, object: &Object) -> Source {
         Ok(value) => value,
         Err(error) => {
             if error != Unreadable::Outlined {
-                warn!("{error}");
+                warn!(%error, "the source cannot be read");
             }
             return Source::Unknown(error.to_string());
         }

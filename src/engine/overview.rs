@@ -4,6 +4,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
+use k8s_openapi::jiff::Timestamp;
+
 use super::Engine;
 use super::pipeline::{Pipeline, Unsettled};
 use super::target::Target;
@@ -45,6 +47,7 @@ pub fn publish(engine: &Engine) {
             metrics.set_requests(name, verb, code, sent);
         }
         metrics.set_latencies(name, connection.counters().latencies());
+        metrics.set_credential_end(name, connection.credential_ends().map(Timestamp::as_second));
         if let Some(ago) = connection.counters().last_answer() {
             metrics.set_last_answer(name, engine.shared.clock.now().as_second() as f64 - ago.as_secs_f64());
         }
@@ -91,6 +94,24 @@ fn reasons(running: &[&Arc<Pipeline>]) -> BTreeMap<Cause, NotSynced> {
     reasons
 }
 
+/// How many sources there are, and how many of them are not in sync, by reason.
+pub fn sources(engine: &Engine) -> (usize, BTreeMap<&'static str, usize>) {
+    let (mut sources, mut not_synced) = (0, BTreeMap::new());
+    for (_, entry) in engine.catalog.mappings() {
+        let running: Vec<&Arc<Pipeline>> = engine.pipelines_of(&entry.mapping.name).collect();
+        sources += source_count(&running);
+        for (cause, of) in reasons(&running) {
+            *not_synced.entry(cause.as_str()).or_default() += of.sources;
+        }
+    }
+    (sources, not_synced)
+}
+
+/// Each target of a mapping has the same sources.
+fn source_count(running: &[&Arc<Pipeline>]) -> usize {
+    running.first().map(|one| one.source_feeds().iter().map(|feed| feed.keys().len()).sum()).unwrap_or_default()
+}
+
 /// How many deletions of a mapping wait for approval.
 fn held(engine: &Engine, mapping: &str) -> usize {
     former(engine, mapping).chain(engine.pipelines_of(mapping)).filter_map(|pipeline| pipeline.held()).sum()
@@ -104,7 +125,6 @@ fn former<'a>(engine: &'a Engine, mapping: &'a str) -> impl Iterator<Item = &'a 
 
 fn mapping(engine: &Engine, entry: &Entry) -> MappingOverview {
     let running: Vec<&Arc<Pipeline>> = engine.pipelines_of(&entry.mapping.name).collect();
-    let sources = |one: &&Arc<Pipeline>| one.source_feeds().iter().map(|feed| feed.keys().len()).sum();
     let objects =
         |one: &&Arc<Pipeline>| one.object_feeds().iter().map(|(_, feed)| feed.watch.store().len()).sum::<usize>();
     MappingOverview {
@@ -112,7 +132,7 @@ fn mapping(engine: &Engine, entry: &Entry) -> MappingOverview {
         origin: entry.file.clone().unwrap_or_else(|| "state store".to_owned()),
         generation: entry.generation,
         standing: standing(entry, &running),
-        sources: running.first().map(sources).unwrap_or_default(),
+        sources: source_count(&running),
         objects: running.iter().map(objects).sum(),
         queued: running.iter().map(|one| one.queue.depth().ready).sum(),
         orphans: orphans(engine, &entry.mapping.name),

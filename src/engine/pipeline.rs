@@ -119,7 +119,9 @@ struct State {
     unplanned: BTreeSet<Key>,
     /// Sources whose last plan did not end in sync, and why.
     unsettled: BTreeMap<Key, Unsettled>,
-    /// Those of them that wait for nothing but the time at which a request is tried again.
+    /// Sources that a consumer changed, until everything that follows is written.
+    changed: BTreeMap<Key, Changed>,
+    /// Those of the unsettled that wait for nothing but the time at which a request is tried again.
     retried: BTreeSet<Key>,
     /// Whether deletions that the document asks for are held back.
     guard: Guard,
@@ -142,6 +144,14 @@ struct State {
     unproven: BTreeSet<Key>,
     /// Documents that ran since the state store was last confirmed, and may not stand in it: the last one of each source.
     unrecorded: Vec<Arc<Mapping>>,
+}
+
+/// Since when a consumer's change is not carried out.
+#[derive(Debug)]
+struct Changed {
+    since: Instant,
+    /// Whether anything was written for it.
+    has_written: bool,
 }
 
 /// How the last plan of a source ended, where it did not end in sync.
@@ -515,13 +525,15 @@ impl Pipeline {
                 lease = self.queue.next(at_once) => match lease {
                     None => break,
                     Some(lease) => {
-                        // The identities of both clusters are known once it looks for them.
+                        let key = lease.key();
+                        // The workspace is known once its cluster is looked for.
                         let span = info_span!(
                             "reconcile",
                             mapping = self.writer.mapping(),
-                            object = %lease.key(),
-                            source_cluster = Empty,
-                            target_cluster = Empty,
+                            cluster = key.cluster.as_str(),
+                            workspace = Empty,
+                            namespace = &*key.namespace,
+                            name = &*key.name,
                         );
                         // On the heap from the start: it is large, and would be copied at each step of its way into the task.
                         running.spawn(Box::pin(worker::reconcile(self.clone(), lease)).instrument(span));

@@ -43,7 +43,11 @@ impl Engine {
         }
         let before = released(entry, &all);
         let number: usize = all.iter().filter_map(|pipeline| pipeline.approve()).sum();
-        warn!(mapping, "a person approved {number} deletions that follow from the changed or removed document");
+        warn!(
+            mapping,
+            deletions = number,
+            "a person approved deletions that follow from the changed or removed document"
+        );
         if number > 0 {
             all.iter().for_each(|pipeline| pipeline.set_released(before + number));
         }

@@ -57,7 +57,7 @@ impl Engine {
             pairs.join(", ")
         );
         if health.set(ALIASES, Condition::ready(why.clone())) {
-            warn!("{why}");
+            warn!(why, "connections lead to one cluster");
         }
     }
 }

@@ -77,7 +77,7 @@ impl Engine {
             left.extend(slots.filter(is_left).take(most));
         }
         for slot in &left {
-            info!(mapping = slot.mapping, target = slot.target, "nothing is left on a former target");
+            info!(mapping = slot.mapping, connection = slot.target, "nothing is left on a former target");
             if let Some(former) = self.former_targets.get_mut(&slot.mapping) {
                 former.remove(&slot.target);
             }
@@ -206,7 +206,7 @@ impl Engine {
                 one.name, other.name
             );
             if health.set(&what, Condition::waiting(why.clone())) {
-                error!(mapping = name, "{why}");
+                error!(mapping = name, why, "two targets are one cluster");
                 self.pipelines_of(name).for_each(|pipeline| pipeline.enqueue_all());
             }
         }

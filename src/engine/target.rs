@@ -293,8 +293,10 @@ impl Target {
     fn report(&self, health: &Health, state: Result<(), String>) {
         if health.report(&format!("target {}", self.name), state.clone()) {
             match state {
-                Ok(()) => info!(identity = self.identity().unwrap_or_default(), "target `{}`: in order", self.name),
-                Err(why) => warn!("{why}"),
+                Ok(()) => {
+                    info!(connection = self.name, identity = self.identity().unwrap_or_default(), "target in order")
+                }
+                Err(why) => warn!(connection = self.name, why, "target not in order"),
             }
         }
     }

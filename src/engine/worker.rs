@@ -27,8 +27,8 @@ use crate::object::marks::Reference;
 use crate::object::{Key, has_finalizer, metadata};
 use crate::plan::observed::all_copies;
 use crate::plan::{
-    Action, Cause, FailureKind, MAX_ROUNDS, Missing, Observed, Outcome, Phase, Plan, Reasons, Rest, Seen, Source,
-    SourcePatch, owns_finalizer, plan, render, status,
+    Action, Cause, MAX_ROUNDS, Missing, Observed, Outcome, Phase, Plan, Reasons, Rest, Seen, Source, SourcePatch,
+    owns_finalizer, plan, render, status,
 };
 use crate::server::metrics::ReconcileResult;
 
@@ -89,6 +89,10 @@ pub async fn reconcile(pipeline: Arc<Pipeline>, lease: Lease<Key>) {
         result(&ended, cost.requests > 0),
         started.elapsed(),
     );
+    let (has_written, is_done) = (cost.requests > 0, matches!(ended, Ended::InSync | Ended::Dropped));
+    if let Some(took) = pipeline.carried_out(&key, has_written, is_done) {
+        pipeline.shared.instruments.metrics.synced(pipeline.writer.mapping(), took);
+    }
     let again = match ended {
         _ if overtaken => Some(Priority::Live),
         Ended::Deferred => Some(Priority::Initial),
@@ -141,10 +145,8 @@ async fn run(
         };
         return Run { held, ..Run::unplanned(ended) };
     };
-    let span = Span::current();
-    span.record("source_cluster", cluster.identity());
-    if let Ok(identity) = generation.target.identity() {
-        span.record("target_cluster", identity);
+    if let Some(path) = &cluster.spec.path {
+        Span::current().record("workspace", &**path);
     }
     if pipeline.is_succeeded(&cluster) {
         return Run { held: Some(0), ..Run::unplanned(Ended::Dropped) };
@@ -332,7 +334,7 @@ async fn converge(executor: &Executor<'_>, observed: &mut Observed, facts: &mut 
             Plan::Last(action, then) => (vec![*action], Some(then)),
             Plan::Rest(rest) => return rest.into(),
         };
-        if generation.mapping.mode == Mode::Observe && actions.iter().any(Action::is_write) {
+        if generation.mapping.mode == Mode::Observe && actions.iter().any(|action| action.verb().is_some()) {
             return Ended::Observed(actions, matches!(observed.source, Source::Missing(_)));
         }
         if lock.is_none() && needs_namespace(generation, &actions) {
@@ -400,7 +402,6 @@ async fn act(
         for (action, done) in together.iter().zip(carry_out(executor, together, facts).await) {
             match done {
                 Ok(outcome) => {
-                    log_write(executor, action, &outcome);
                     note_dropped_status(executor, action, &outcome);
                     note_release(executor, observed, action);
                     refused_status |= matches!(outcome, Outcome::StatusRefused { .. });
@@ -442,24 +443,6 @@ async fn carry_out(
 fn noted(executor: &Executor<'_>, seen: Seen) -> Seen {
     seen.iter().flatten().for_each(|object| executor.secrets.note(object));
     seen
-}
-
-fn log_write(executor: &Executor<'_>, action: &Action, outcome: &Outcome) {
-    match (action, outcome) {
-        (_, Outcome::Failed(failure)) if failure.kind == FailureKind::Unreachable => {
-            debug!("{action}: {}", failure.why)
-        }
-        (_, Outcome::Failed(failure)) => warn!("{action}: {}", failure.why),
-        (_, Outcome::StatusRefused { why, .. }) => warn!("{action}: {why}"),
-        (_, Outcome::Existing(_)) => debug!("{action}: nothing was written, for an object exists"),
-        (Action::PatchStatus { .. }, _) => debug!("status updated"),
-        (
-            Action::Delete { .. } | Action::PatchSource { .. } | Action::GiveUp { .. } | Action::Restore { .. },
-            Outcome::Absent,
-        ) => debug!("{action}: gone already"),
-        _ if action.is_write() => info!(target = executor.generation.target.name, "{action}"),
-        _ => {}
-    }
 }
 
 /// Status fields that the consumer's server drops without a word are reported once, and not written again.
@@ -606,9 +589,9 @@ fn report(pipeline: &Pipeline, key: &Key, reasons: &Reasons) {
         pipeline.tell_others(key);
     }
     match cause {
-        None | Some(Cause::Unknown) => debug!("{reasons}"),
-        Some(Cause::Waiting) if news => info!("{reasons}"),
-        _ if news => warn!("{reasons}"),
+        None | Some(Cause::Unknown) => debug!(why = %reasons, "not in sync"),
+        Some(cause @ Cause::Waiting) if news => info!(reason = cause.as_str(), why = %reasons, "not in sync"),
+        Some(cause) if news => warn!(reason = cause.as_str(), why = %reasons, "not in sync"),
         _ => {}
     }
 }
@@ -618,19 +601,19 @@ fn warn_once(pipeline: &Pipeline, key: &Key, orphans: bool, why: String) {
         key,
         Some(Unsettled { cause: None, orphans, why: why.clone(), of_target: None, since: Instant::now() }),
     ) {
-        warn!("{why}");
+        warn!(why, "not in sync");
     }
 }
 
 fn failed(pipeline: &Pipeline, key: &Key, error: ApplyError) -> Finish {
     match &error {
         ApplyError::Stale { .. } => {
-            debug!("{error}");
+            debug!(%error, "not in sync");
             note_stale(pipeline, key);
             Finish::After(STALE_WAIT)
         }
         ApplyError::NotOwned { .. } => {
-            debug!("{error}");
+            debug!(%error, "not in sync");
             pipeline.request_failed(key);
             Finish::Retry
         }

@@ -172,6 +172,12 @@ impl Reference {
         Self { kind: Kind::new("", "v1", "Namespace"), namespace: String::new(), name: name.to_owned() }
     }
 
+    /// `NAMESPACE/NAME`, or the name alone.
+    pub fn place(&self) -> String {
+        let Self { namespace, name, .. } = self;
+        if namespace.is_empty() { name.clone() } else { format!("{namespace}/{name}") }
+    }
+
     /// The same kind in another version is the same object.
     pub fn is_same_object(&self, other: &Self) -> bool {
         self.kind.is_same_in_any_version(&other.kind) && self.namespace == other.namespace && self.name == other.name

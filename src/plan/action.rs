@@ -1,7 +1,8 @@
 //! Every write (and every uncached read) that the engine can make, as a value.
 //!
 //! An action carries everything that is needed to carry it out: where, what, and on which condition. The shell that
-//! executes it never decides. Its `Display` is its log line; it shows no body, because a body may hold secrets.
+//! executes it never decides. Its name is the message of its log line, its verb and what it is about are the fields; nothing
+//! shows a body, because a body may hold secrets.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -100,9 +101,38 @@ impl Action {
         }
     }
 
-    /// Whether the action changes anything on a server.
-    pub fn is_write(&self) -> bool {
-        !matches!(self, Self::Sweep { .. } | Self::LookForSource | Self::Read(_) | Self::ReadAnew(_))
+    /// Kubernetes' verb of a write, with `patch_status` for one of a status. `None`: nothing changes on a server.
+    pub fn verb(&self) -> Option<&'static str> {
+        match self {
+            Self::PatchStatus { .. } => Some("patch_status"),
+            Self::PatchSource { .. } | Self::GiveUp { .. } | Self::Restore { .. } => Some("patch"),
+            Self::CreateNamespace { .. } => Some("create"),
+            Self::Apply { .. } => Some("apply"),
+            Self::Delete { .. } => Some("delete"),
+            Self::Read(_) | Self::ReadAnew(_) | Self::LookForSource | Self::Sweep { .. } => None,
+        }
+    }
+
+    /// What is done, in words that do not depend on what it is done to.
+    pub fn name(&self) -> &'static str {
+        match self {
+            Self::PatchSource { purpose: SourcePatch::AddFinalizer, .. } => "add finalizer",
+            Self::PatchSource { purpose: SourcePatch::ReleaseFinalizer, .. } => "release finalizer",
+            Self::PatchSource { purpose: SourcePatch::Unpin, .. } => "release target",
+            Self::PatchSource { purpose: SourcePatch::ReleaseHold(HoldStage::Initializing), .. } => {
+                "remove initializer"
+            }
+            Self::PatchSource { purpose: SourcePatch::ReleaseHold(HoldStage::Terminating), .. } => "remove terminator",
+            Self::PatchStatus { .. } => "update status",
+            Self::Read(_) | Self::ReadAnew(_) => "read",
+            Self::LookForSource => "get source",
+            Self::Sweep { .. } => "list all objects of owner",
+            Self::CreateNamespace { .. } | Self::Apply { intent: Intent::Create, .. } => "create",
+            Self::Apply { intent: Intent::Update { .. }, .. } => "update",
+            Self::Delete { .. } => "delete",
+            Self::GiveUp { .. } => "give up",
+            Self::Restore { .. } => "restore ownership labels of",
+        }
     }
 }
 
@@ -119,21 +149,16 @@ fn without_times(value: &Value) -> Value {
 
 impl fmt::Display for Action {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())?;
         match self {
-            Self::PatchSource { purpose: SourcePatch::AddFinalizer, .. } => write!(f, "add finalizer"),
-            Self::PatchSource { purpose: SourcePatch::ReleaseFinalizer, .. } => write!(f, "release finalizer"),
-            Self::PatchSource { purpose: SourcePatch::Unpin, .. } => write!(f, "release target"),
-            Self::PatchSource { purpose: SourcePatch::ReleaseHold(stage), .. } => write!(f, "remove {}", stage.entry()),
-            Self::PatchStatus { .. } => write!(f, "update status"),
-            Self::Read(original) | Self::ReadAnew(original) => write!(f, "read {original}"),
-            Self::LookForSource => write!(f, "get source"),
-            Self::Sweep { owners, .. } => write!(f, "list all objects of owner {}", owners.join(", ")),
-            Self::CreateNamespace { name, .. } => write!(f, "create Namespace {name}"),
-            Self::Apply { reference, intent: Intent::Create, .. } => write!(f, "create {reference}"),
-            Self::Apply { reference, intent: Intent::Update { .. }, .. } => write!(f, "update {reference}"),
-            Self::Delete { reference, .. } => write!(f, "delete {reference}"),
-            Self::GiveUp { reference, .. } => write!(f, "give up {reference}"),
-            Self::Restore { reference, .. } => write!(f, "restore ownership labels of {reference}"),
+            Self::PatchSource { .. } | Self::PatchStatus { .. } | Self::LookForSource => Ok(()),
+            Self::Read(original) | Self::ReadAnew(original) => write!(f, " {original}"),
+            Self::Sweep { owners, .. } => write!(f, " {}", owners.join(", ")),
+            Self::CreateNamespace { name, .. } => write!(f, " Namespace {name}"),
+            Self::Apply { reference, .. }
+            | Self::Delete { reference, .. }
+            | Self::GiveUp { reference, .. }
+            | Self::Restore { reference, .. } => write!(f, " {reference}"),
         }
     }
 }

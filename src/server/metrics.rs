@@ -16,7 +16,6 @@ use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::metrics::histogram::Histogram;
-use prometheus_client::metrics::info::Info;
 use prometheus_client::registry::Registry;
 
 use super::process::ProcessCollector;
@@ -36,9 +35,12 @@ pub enum Format {
 impl Format {
     /// The format for a request with these values of `Accept`.
     pub fn among<'a>(mut accepted: impl Iterator<Item = &'a str>) -> Self {
-        let is_open =
-            |values: &str| values.split(',').any(|value| value.trim().starts_with("application/openmetrics-text"));
-        if accepted.any(is_open) { Self::OpenMetrics } else { Self::Text }
+        let is_open = |value: &str| {
+            let mut parts = value.split(';').map(str::trim);
+            let is_refused = |part: &str| part.strip_prefix("q=").is_some_and(|q| q.parse() == Ok(0.0));
+            parts.next() == Some("application/openmetrics-text") && !parts.any(is_refused)
+        };
+        if accepted.any(|values| values.split(',').any(is_open)) { Self::OpenMetrics } else { Self::Text }
     }
 
     pub fn content_type(self) -> &'static str {
@@ -52,8 +54,11 @@ impl Format {
 /// From a cached comparison (under a millisecond) to a target that hardly answers.
 const RECONCILE_BUCKETS: [f64; 12] = [0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 1.0, 5.0, 30.0];
 
+/// From a write nearby to an hour of waiting for a person.
+const SYNC_BUCKETS: [f64; 12] = [0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 5.0, 15.0, 60.0, 600.0, 3600.0];
+
 /// The tables of a pipeline that grow with its sources, and shrink with them.
-pub const TABLES: [&str; 11] = [
+pub const TABLES: [&str; 12] = [
     "queue",
     "readers",
     "interests",
@@ -65,6 +70,7 @@ pub const TABLES: [&str; 11] = [
     "unsettled",
     "held",
     "withheld",
+    "changed",
 ];
 
 /// What the engine writes by.
@@ -82,7 +88,7 @@ macro_rules! series {
 
         impl Metrics {
             /// Names of the series that it holds itself, without their prefix `sync_engine_`.
-            pub const NAMES: &[&str] = &[$($name,)+ "reconcile_duration_seconds"];
+            pub const NAMES: &[&str] = &[$($name,)+ "reconcile_duration_seconds", "sync_duration_seconds"];
         }
 
         impl Series {
@@ -116,8 +122,10 @@ series! {
         "Time of the last reload after which every document ran as it is written";
     generation: Family<Labels<1>, Gauge> = "mapping_generation", "Generation of the mapping that runs";
     invalid_documents: Gauge = "invalid_documents", "Documents that do not run as they are written";
-    conditions: Family<Labels<1>, Gauge> =
-        "conditions", "Conditions of `/readyz` in which something is wrong, by level: `degraded` or `waiting`";
+    build: Family<Labels<3>, Gauge> = "build_info", "Version and commit of the engine, and its id; always 1";
+    conditions: Family<Labels<2>, Gauge> =
+        "condition",
+        "Conditions of `/readyz` in which something is wrong, by the kind of component and by level: `degraded` or `waiting`";
     leader: Gauge = "leader", "1 while this replica leads or serves a share, else 0";
     targets: Family<Labels<2>, Gauge> = "target_info", "Which cluster a target is, by the identity that ownership annotations show";
     clusters: Family<Labels<1>, Gauge> = "clusters_engaged", "Workspaces or clusters that a provider serves";
@@ -137,6 +145,10 @@ series! {
         "client_requests", "Requests to API servers by status code, which is `none` if no answer came";
     answers: Family<Labels<1>, FloatGauge> =
         "connection_last_answer_timestamp_seconds", "Time of the last answer from an API server, or of the last line of a watch";
+    credentials: Family<Labels<1>, FloatGauge> =
+        "connection_credential_expiry_timestamp_seconds",
+        "Time at which the client certificate or the token of a connection ends. Missing where it does not say so, and where an \
+         exec plugin gives it";
 }
 
 /// Every series of the engine.
@@ -145,9 +157,12 @@ pub struct Metrics {
     registry: Arc<Registry>,
     series: Series,
     reconcile_duration: Family<Labels<1>, Histogram, fn() -> Histogram>,
+    sync_duration: Family<Labels<1>, Histogram, fn() -> Histogram>,
     latencies: Latencies,
     /// Labels of `target_info` that are set.
     targets: Arc<Mutex<BTreeSet<Labels<2>>>>,
+    /// Labels of `condition` that are set.
+    conditions: Arc<Mutex<BTreeSet<Labels<2>>>>,
 }
 
 /// How long the requests of each connection took, as it counts them itself.
@@ -256,15 +271,36 @@ impl Metrics {
             started,
         );
         let own = registry.sub_registry_with_prefix("sync_engine");
-        let version = [("version", env!("CARGO_PKG_VERSION")), ("commit", env!("SYNC_ENGINE_COMMIT"))];
-        own.register("build", "Version and commit of the engine; always 1", Info::new(version));
         let latencies = Latencies::default();
         own.register_collector(Box::new(latencies.clone()));
         let series = Series::register(own);
         let reconcile_duration = Family::new_with_constructor(reconcile_histogram as fn() -> Histogram);
         let what = "Time from taking an object out of the queue to the end of its reconcile";
         own.register("reconcile_duration_seconds", what, reconcile_duration.clone());
-        Self { registry: Arc::new(registry), series, reconcile_duration, latencies, targets: Arc::default() }
+        let sync_duration = Family::new_with_constructor(sync_histogram as fn() -> Histogram);
+        let what = "Time from the event of a consumer's change until everything that follows from it is written";
+        own.register("sync_duration_seconds", what, sync_duration.clone());
+        Self {
+            registry: Arc::new(registry),
+            series,
+            reconcile_duration,
+            sync_duration,
+            latencies,
+            targets: Arc::default(),
+            conditions: Arc::default(),
+        }
+    }
+
+    /// Which engine the process is.
+    pub fn set_engine(&self, engine: &str) {
+        let [version, commit] = [env!("CARGO_PKG_VERSION"), env!("SYNC_ENGINE_COMMIT")].map(str::to_owned);
+        let labels = [("version", version), ("commit", commit), ("engine", engine.to_owned())];
+        self.series.build.get_or_create(&labels).set(1);
+    }
+
+    /// Everything that followed from a consumer's change is written, so long after its event.
+    pub fn synced(&self, mapping: &str, took: Duration) {
+        self.sync_duration.get_or_create(&label(mapping)).observe(took.as_secs_f64());
     }
 
     /// Counts a reconcile and the time it took.
@@ -302,6 +338,15 @@ impl Metrics {
         self.series.answers.get_or_create(&[("connection", connection.to_owned())]).set(at);
     }
 
+    /// When the credential of a connection ends, in seconds since the epoch.
+    pub fn set_credential_end(&self, connection: &str, ends: Option<i64>) {
+        let labels = [("connection", connection.to_owned())];
+        match ends {
+            Some(at) => drop(self.series.credentials.get_or_create(&labels).set(at as f64)),
+            None => drop(self.series.credentials.remove(&labels)),
+        }
+    }
+
     /// How many objects wait in a mapping's queue, and for how long the first of them.
     pub fn set_queue(&self, mapping: &str, depth: usize, oldest: Duration) {
         self.series.queue_depth.get_or_create(&label(mapping)).set(count(depth));
@@ -317,10 +362,22 @@ impl Metrics {
         }
     }
 
-    /// In how many conditions something is wrong.
+    /// In how many conditions something is wrong. One that is mended is 0, so that its series does not end.
     pub fn set_conditions(&self, health: &Health) {
-        for (name, level) in [("degraded", Level::Degraded), ("waiting", Level::Waiting)] {
-            self.series.conditions.get_or_create(&[("level", name.to_owned())]).set(count(health.count(level)));
+        let mut known = self.conditions.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut now: BTreeMap<Labels<2>, usize> = known.iter().map(|labels| (labels.clone(), 0)).collect();
+        for standing in health.standings() {
+            let level = match standing.condition.level {
+                Level::Ready => continue,
+                Level::Degraded => "degraded",
+                Level::Waiting => "waiting",
+            };
+            let labels = [("component", standing.kind().to_owned()), ("level", level.to_owned())];
+            *now.entry(labels).or_default() += 1;
+        }
+        for (labels, number) in now {
+            self.series.conditions.get_or_create(&labels).set(count(number));
+            known.insert(labels);
         }
     }
 
@@ -471,6 +528,10 @@ fn reconcile_histogram() -> Histogram {
     Histogram::new(RECONCILE_BUCKETS)
 }
 
+fn sync_histogram() -> Histogram {
+    Histogram::new(SYNC_BUCKETS)
+}
+
 fn epoch_seconds() -> f64 {
     SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs_f64()
 }
@@ -496,6 +557,7 @@ fn of_writes(mapping: &str, connection: &str, verb: &'static str, result: WriteR
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::health::Condition;
 
     /// The engine's own series, without the process's, whose values are the machine's.
     fn series(metrics: &Metrics) -> Vec<String> {
@@ -515,10 +577,19 @@ mod tests {
         metrics.set_requests("target", "patch", 200, 1);
         metrics.set_requests("target", "patch", 0, 1);
         metrics.set_last_answer("target", 12.5);
+        metrics.set_credential_end("target", Some(1_767_225_600));
+        metrics.set_credential_end("kcp", None);
+        metrics.synced("mongodb", Duration::from_millis(20));
+        metrics.set_engine("main");
         metrics.set_queue("mongodb", 2, Duration::from_millis(1_500));
         metrics.reloaded(ReloadResult::Partial, 1);
         metrics.set_leader(true);
-        metrics.set_conditions(&Health::default());
+        let health = Health::default();
+        health.set("connection target", Condition::waiting("refused"));
+        metrics.set_conditions(&health);
+        health.set("connection target", Condition::ready(""));
+        health.set("cluster of tenant-a", Condition::degraded("forbidden"));
+        metrics.set_conditions(&health);
         metrics.set_generation("mongodb", 7);
         metrics.set_orphans("mongodb", 0);
         let three = NotSynced { sources: 3, oldest: Duration::from_secs(90) };
@@ -532,15 +603,16 @@ mod tests {
         let mut lines = series(&metrics);
         lines.sort();
         insta::assert_snapshot!(lines.join("\n").replace(env!("CARGO_PKG_VERSION"), "VERSION"), @r#"
-        sync_engine_build_info{version="VERSION",commit="unknown"} 1
+        sync_engine_build_info{version="VERSION",commit="unknown",engine="main"} 1
         sync_engine_client_request_duration_seconds_count{connection="target",verb="get"} 20
         sync_engine_client_request_duration_seconds_sum{connection="target",verb="get"} 0.5
         sync_engine_client_requests_total{connection="target",verb="patch",code="200"} 1
         sync_engine_client_requests_total{connection="target",verb="patch",code="none"} 1
         sync_engine_clusters_engaged{provider="kcp"} 2
         sync_engine_clusters_owned{provider="kcp"} 1
-        sync_engine_conditions{level="degraded"} 0
-        sync_engine_conditions{level="waiting"} 0
+        sync_engine_condition{component="cluster",level="degraded"} 1
+        sync_engine_condition{component="connection",level="waiting"} 0
+        sync_engine_connection_credential_expiry_timestamp_seconds{connection="target"} 1767225600.0
         sync_engine_connection_last_answer_timestamp_seconds{connection="target"} 12.5
         sync_engine_held_deletions{mapping="mongodb"} 11
         sync_engine_invalid_documents 1
@@ -557,6 +629,9 @@ mod tests {
         sync_engine_reloads_total{result="partial"} 1
         sync_engine_sources_not_synced_oldest_seconds{mapping="mongodb",reason="Conflict"} 90.0
         sync_engine_sources_not_synced{mapping="mongodb",reason="Conflict"} 3
+        sync_engine_sync_duration_seconds_count{mapping="mongodb"} 1
+        sync_engine_sync_duration_seconds_sum{mapping="mongodb"} 0.02
+        sync_engine_table_entries{mapping="mongodb",table="changed"} 11
         sync_engine_table_entries{mapping="mongodb",table="held"} 9
         sync_engine_table_entries{mapping="mongodb",table="interests"} 2
         sync_engine_table_entries{mapping="mongodb",table="learned"} 6
@@ -632,6 +707,7 @@ mod tests {
         let prometheus = "application/openmetrics-text;version=1.0.0;q=0.5,text/plain;version=0.0.4;q=0.3,*/*;q=0.1";
         assert_eq!(Format::among([prometheus].into_iter()), Format::OpenMetrics);
         assert_eq!(Format::among(["*/*"].into_iter()), Format::Text);
+        assert_eq!(Format::among(["application/openmetrics-text; q=0.0, text/plain"].into_iter()), Format::Text);
         assert_eq!(Format::among([].into_iter()), Format::Text);
     }
 

@@ -474,8 +474,8 @@ fn an_empty_directory_is_served_until_a_signal_and_says_so() {
     for signal in ["TERM", "INT"] {
         let (mut engine, _root) = start(&[]);
         engine.line("no *.yaml or *.yml in the mappings directory yet");
-        engine.line("listening for probes");
-        engine.line("listening for console");
+        engine.line("listening what=\"probes\"");
+        engine.line("listening what=\"console\"");
         engine.line("running");
         assert_eq!(engine.stop(signal), Some(0), "{signal}");
         engine.line("stopped");

@@ -10,6 +10,7 @@ use std::time::Duration;
 
 use arc_swap::ArcSwap;
 use http::{HeaderValue, Uri};
+use k8s_openapi::jiff::Timestamp;
 use tokio::time::Instant;
 
 use super::budget::Budget;
@@ -297,6 +298,12 @@ impl Connection {
     /// Requests sent so far, to any of the connection's addresses.
     pub fn counters(&self) -> &Counters {
         &self.counters
+    }
+
+    /// When its credential ends, as far as it says so and nothing here replaces it: a client certificate, or a token that is a
+    /// JWT. An exec plugin gives another in time.
+    pub fn credential_ends(&self) -> Option<Timestamp> {
+        self.current.load().site.load().ends()
     }
 
     /// Which cluster the connection's own address leads to, as far as that is confirmed.

@@ -17,7 +17,7 @@ use tokio::sync::Mutex;
 use tokio::task::JoinHandle;
 use tokio::time::{Instant, timeout};
 
-use super::exec_plugin;
+use super::{exec_plugin, expiry};
 
 /// Kubernetes rotates mounted tokens long before they end; client-go re-reads them each minute as well.
 const TOKEN_FILE_AGE: Duration = Duration::from_secs(60);
@@ -140,6 +140,16 @@ impl Credential {
                 let mut state = state.lock().await;
                 state.current(plugin).await.map_err(CredentialError)
             }
+        }
+    }
+
+    /// When the token ends that only somebody else replaces, where it is known and says so. A plugin gives another in time.
+    pub(super) fn ends(&self) -> Option<Timestamp> {
+        let token = |header: &HeaderValue| expiry::of_token(header.to_str().ok()?.strip_prefix("Bearer ")?);
+        match self {
+            Self::None | Self::Exec { .. } => None,
+            Self::Fixed(header) => token(header),
+            Self::TokenFile { state, .. } => token(&state.try_lock().ok()?.read.as_ref()?.0),
         }
     }
 

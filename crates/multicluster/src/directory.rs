@@ -73,7 +73,7 @@ impl Watch {
         let text = error.to_string();
         if self.told.as_ref() != Some(&text) {
             let directory = self.directory.display();
-            warn!(%directory, "no file events, changes are seen by polling every 10 s: {text}");
+            warn!(%directory, why = text, "no file events, changes are seen by polling every 10 s");
             self.told = Some(text);
         }
     }

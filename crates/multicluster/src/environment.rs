@@ -206,8 +206,8 @@ impl Reporter {
         let (is_in_order, message) = (condition.level == Level::Ready, condition.message.clone());
         if self.health.set(&self.what, condition) {
             match is_in_order {
-                false => tracing::warn!("{}: {message}", self.what),
-                true => tracing::info!("{}: in order", self.what),
+                false => tracing::warn!(component = self.what, why = message, "not in order"),
+                true => tracing::info!(component = self.what, "in order"),
             }
         }
     }
@@ -230,7 +230,7 @@ impl Reporter {
             Ok(Reloaded::Unchanged) => {}
             Ok(Reloaded::Credential) => tracing::info!(connection, "another credential is in use"),
             Ok(Reloaded::Address) => tracing::info!(connection, "another address is in use"),
-            Err(error) if changed => tracing::error!("{error}; what was read before stays in use"),
+            Err(error) if changed => tracing::error!(connection, %error, "what was read before stays in use"),
             Err(_) => {}
         }
     }

@@ -44,6 +44,16 @@ pub struct Standing {
     pub lasted: Duration,
 }
 
+impl Standing {
+    /// What kind of component it is: how its name begins. The rest names one of them.
+    pub fn kind(&self) -> &str {
+        const OF_TWO_WORDS: [&str; 4] = ["state store", "leader election", "large objects", "mappings directory"];
+        let component = self.component.as_str();
+        let known = OF_TWO_WORDS.into_iter().find(|kind| component.starts_with(kind));
+        known.unwrap_or_else(|| component.split([' ', ':', ',']).next().unwrap_or_default())
+    }
+}
+
 #[derive(Debug)]
 struct Entry {
     condition: Condition,

@@ -4,14 +4,17 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use arc_swap::ArcSwap;
+use data_encoding::BASE64;
 use http::{HeaderName, HeaderValue, Request};
 use http_body_util::Full;
 use hyper::body::Bytes;
 use hyper_util::client::legacy::connect::HttpConnector;
+use k8s_openapi::jiff::Timestamp;
 use kube::client::ConfigExt;
 use kube::config::{AuthInfo, Config};
 
 use super::credential::{Credential, CredentialError};
+use super::expiry;
 use super::pool::{Origin, Pool, Ready, SendError};
 use super::proxy::{Connector, Proxies};
 
@@ -31,6 +34,8 @@ pub(super) struct HttpStack {
     pool: ArcSwap<Pool>,
     credential: Credential,
     impersonation: Vec<(HeaderName, HeaderValue)>,
+    /// When the client certificate of the configuration ends.
+    certificate_ends: Option<Timestamp>,
 }
 
 impl HttpStack {
@@ -40,7 +45,13 @@ impl HttpStack {
         let credential = Credential::take(&mut config.auth_info)?;
         let impersonation = impersonation(&config.auth_info)?;
         let pool = ArcSwap::new(pool(&config, &proxies)?);
-        Ok(Self { config, proxies, pool, credential, impersonation })
+        let certificate_ends = certificate(&config.auth_info).and_then(|pem| expiry::of_certificate(&pem));
+        Ok(Self { config, proxies, pool, credential, impersonation, certificate_ends })
+    }
+
+    /// When the credential ends, as far as it says so: what ends first.
+    pub(super) fn ends(&self) -> Option<Timestamp> {
+        [self.certificate_ends, self.credential.ends()].into_iter().flatten().min()
     }
 
     /// What the next request carries as `Authorization`; runs an exec plugin where there is one and it is time.
@@ -73,6 +84,14 @@ impl HttpStack {
             request.headers_mut().append(name, value.clone());
         }
         request
+    }
+}
+
+/// The client certificate of a kubeconfig's user, as PEM.
+fn certificate(user: &AuthInfo) -> Option<Vec<u8>> {
+    match (&user.client_certificate_data, &user.client_certificate) {
+        (Some(data), _) => BASE64.decode(data.trim().as_bytes()).ok(),
+        (None, path) => std::fs::read(path.as_ref()?).ok(),
     }
 }
 

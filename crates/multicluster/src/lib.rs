@@ -16,6 +16,7 @@ pub mod directory;
 pub mod endpoint;
 pub mod environment;
 mod exec_plugin;
+mod expiry;
 pub mod health;
 mod http_stack;
 pub mod identity;

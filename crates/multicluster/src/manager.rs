@@ -334,17 +334,17 @@ fn log(provider: &ProviderName, transition: &Transition) {
         Transition::Engage(cluster) => {
             let path = cluster.spec.path.as_deref().unwrap_or_default();
             let (name, identity) = (&cluster.spec.name, cluster.identity());
-            tracing::info!(cluster = %name, identity, path, "{provider}: cluster engaged");
+            tracing::info!(provider, cluster = %name, identity, workspace = path, "cluster engaged");
         }
         Transition::Describe(cluster) => {
-            tracing::debug!(cluster = %cluster.spec.name, "{provider}: labels or properties are others");
+            tracing::debug!(provider, cluster = %cluster.spec.name, "labels or properties are others");
         }
         Transition::Disengage(cluster, reason) => {
             let (name, identity) = (&cluster.spec.name, cluster.identity());
-            tracing::info!(cluster = %name, identity, %reason, "{provider}: cluster disengaged");
+            tracing::info!(provider, cluster = %name, identity, %reason, "cluster disengaged");
         }
-        Transition::Synced => tracing::info!("{provider}: every cluster is known"),
-        Transition::Identity(identity) => tracing::debug!(identity, "{provider}: identity of the source"),
+        Transition::Synced => tracing::info!(provider, "every cluster is known"),
+        Transition::Identity(identity) => tracing::debug!(provider, identity, "identity of the source"),
     }
 }
 

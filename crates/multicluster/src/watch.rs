@@ -334,7 +334,7 @@ impl Worker {
             }
             phase = self.machine.step(phase, outcome);
             if self.machine.take_went_back() {
-                tracing::warn!("{}: a version went back: the server was restored to an earlier state", self.key);
+                tracing::warn!(watch = %self.key, "a version went back: the server was restored to an earlier state");
                 store.doubt_versions();
                 self.endpoint.restored().advance_from(known);
             }
@@ -461,7 +461,7 @@ impl Worker {
         let line = match timeout_at(stream.until, stream.lines.next()).await {
             Err(_) | Ok(Ok(None)) => return ended(),
             Ok(Err(reason)) => {
-                tracing::debug!(reason, "{}: the stream broke off", self.key);
+                tracing::debug!(watch = %self.key, reason, "the stream broke off");
                 return ended();
             }
             Ok(Ok(Some(line))) => line,
@@ -540,12 +540,12 @@ impl Worker {
             WatchState::Failed { reason, .. } => {
                 let trouble = self.endpoint.connection().trouble();
                 if self.health.set(&what, Condition::of(Err(reason.clone()), trouble)) {
-                    tracing::warn!(%reason, "{what} fails and is retried");
+                    tracing::warn!(watch = what, %reason, "a watch fails and is retried");
                 }
             }
             WatchState::Synced | WatchState::NotServed => {
                 self.health.report(&what, Ok(()));
-                tracing::debug!(?state, "{what}");
+                tracing::debug!(watch = what, ?state, "state of a watch");
             }
             WatchState::Starting => {}
         }

@@ -78,7 +78,7 @@ impl Election {
             return Attempt { condition, pause: no_later(pause, from) };
         }
         if self.lease.share(view, Some(own.renewed + terms.renew_deadline)) {
-            info!(replica = terms.replica, "serves its share of the source clusters; the replicas are `{all}`");
+            info!(replica = terms.replica, replicas = all, "serves its share of the source clusters");
         }
         self.clean_up(member, now).await;
         Attempt { condition: Condition::ready(format!("this replica serves its share; alive are `{all}`")), pause }

@@ -2,12 +2,13 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
+use std::time::Duration;
 
 use tokio::time::Instant;
 
 use super::guard::Count;
 use super::wakes::Topic;
-use super::{Generation, Inventory, NOT_READ, Pipeline, Reason, State, Unsettled};
+use super::{Changed, Generation, Inventory, NOT_READ, Pipeline, Reason, State, Unsettled};
 use crate::engine::former;
 use crate::mapping::template::Text;
 use crate::mapping::{Kind, Mapping, OnExit, SourceClusters, placement};
@@ -28,6 +29,25 @@ impl Pipeline {
         let is_news = former != Some(&why);
         state.unsettled.insert(key.clone(), why);
         is_news
+    }
+
+    /// An event tells of a consumer's change.
+    pub(super) fn note_change(&self, key: &Key) {
+        let changed = Changed { since: Instant::now(), has_written: false };
+        self.state().changed.entry(key.clone()).or_insert(changed);
+    }
+
+    /// A reconcile ended. How long ago the change was, if this carried it out: something was written, and nothing is left to
+    /// write.
+    pub fn carried_out(&self, key: &Key, has_written: bool, is_done: bool) -> Option<Duration> {
+        let mut state = self.state();
+        let changed = state.changed.get_mut(key)?;
+        changed.has_written |= has_written;
+        if !is_done {
+            return None;
+        }
+        let Changed { since, has_written } = state.changed.remove(key)?;
+        has_written.then(|| since.elapsed())
     }
 
     pub fn unsettled(&self) -> BTreeMap<Key, Unsettled> {
@@ -80,6 +100,7 @@ impl Pipeline {
             state.unsettled.len() + state.retried.iter().filter(|key| !state.unsettled.contains_key(*key)).count(),
             state.guard.size(),
             withheld,
+            state.changed.len(),
         ]
     }
 
@@ -107,6 +128,12 @@ impl Pipeline {
     /// What only former documents wrote into the status.
     pub fn former_status(&self) -> Arc<BTreeSet<String>> {
         self.state().former_status.clone()
+    }
+
+    /// Whether every source was planned with the document, as far as its clusters are in sight.
+    pub fn is_planned(&self) -> bool {
+        let is_planned = self.state().unplanned.is_empty() && self.queue.depth().ready == 0;
+        self.is_out_of_sight() || (is_planned && self.are_sources_listed() && self.are_clusters_known())
     }
 
     /// Whether every source was planned with the document and is in sync.

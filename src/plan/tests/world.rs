@@ -209,7 +209,7 @@ impl World {
             };
             assert!(!actions.is_empty(), "a plan to act says how");
             for action in actions {
-                if action.is_write() {
+                if action.verb().is_some() {
                     left = left.checked_sub(1)?;
                 }
                 let outcome = self.execute(&action);

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write;
 use std::time::Duration;
 
-use sync_engine::health::Health;
+use sync_engine::health::{Condition, Health};
 use sync_engine::multicluster::Latency;
 use sync_engine::object::marks::Writer;
 use sync_engine::plan::Cause;
@@ -87,7 +87,12 @@ fn every_series() -> Metrics {
     metrics.set_last_answer("target", 0.0);
     metrics.set_queue("m", 0, Duration::ZERO);
     metrics.reloaded(ReloadResult::Success, 0);
-    metrics.set_conditions(&Health::default());
+    let health = Health::default();
+    health.set("target t", Condition::waiting("not reached"));
+    metrics.set_conditions(&health);
+    metrics.set_engine("main");
+    metrics.synced("m", Duration::ZERO);
+    metrics.set_credential_end("target", Some(0));
     metrics.set_generation("m", 1);
     metrics.set_orphans("m", 0);
     metrics.set_not_synced("m", &BTreeMap::new());
