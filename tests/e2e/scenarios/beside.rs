@@ -32,7 +32,7 @@ pub fn with_kcp() -> Vec<Case> {
 
 impl World<'_> {
     /// The mapping of these cases, where the workspaces let the engine use ConfigMaps.
-    async fn beside(&self) {
+    pub(super) async fn beside(&self) {
         if let Some(provider) = &self.provider {
             provider.claim(&self.api, &["configmaps"]).await;
         }
@@ -47,7 +47,7 @@ fn maps(tenant: &Tenant) -> String {
     format!("/api/v1/namespaces/{}/configmaps", tenant.namespace)
 }
 
-fn path(tenant: &Tenant, source: &str) -> String {
+pub(super) fn path(tenant: &Tenant, source: &str) -> String {
     format!("{}/{source}-settings", maps(tenant))
 }
 

@@ -1,5 +1,6 @@
 //! What the engine must show, a theme a file.
 
+mod admission;
 mod bad_input;
 mod beside;
 mod chart;
@@ -76,6 +77,7 @@ pub fn cases() -> Vec<Case> {
         fleets::cases(),
         bad_input::cases(),
         examples::cases(),
+        admission::cases(),
         beside::with_kcp(),
         tutorial::cases(),
         rights::cases(),
