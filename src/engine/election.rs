@@ -181,7 +181,9 @@ impl Election {
 pub async fn holder(store: &Inventories, is_sure: bool) -> Result<Option<String>, RequestError> {
     let listed = async || {
         let listed = record::list(store, DEFAULT_DEADLINE).await?;
-        Ok::<_, RequestError>(listed.items.into_iter().filter(|one| !record::holder(one).is_empty()).collect::<Vec<_>>())
+        Ok::<_, RequestError>(
+            listed.items.into_iter().filter(|one| !record::holder(one).is_empty()).collect::<Vec<_>>(),
+        )
     };
     let name = |one: &Record| one.metadata.name.clone().unwrap_or_default();
     let words = |one: &Record| format!("`{}` holds the Lease {}/{}", record::holder(one), store.namespace, name(one));

@@ -98,8 +98,7 @@ pub async fn list(store: &Inventories, deadline: Duration) -> Result<Listed, Req
     let selector = format!("{MANAGED_BY}={MANAGER}");
     let path = ApiPath::collection(&leases(), &store.namespace)?.query("labelSelector", &selector);
     let reply = store.endpoint.request(Method::GET, &path, None, deadline).await?;
-    let mut list: Listed =
-        serde_json::from_slice(&reply.body).map_err(|error| store.unreadable(&error.to_string()))?;
+    let mut list: Listed = serde_json::from_slice(&reply.body).map_err(|error| store.unreadable(&error.to_string()))?;
     let label = |record: &Record| record.metadata.labels.as_ref().and_then(|labels| labels.get(ENGINE)).cloned();
     let leaders = leaders_lease(&store.engine);
     let is_own = |record: &Record| {
