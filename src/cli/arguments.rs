@@ -5,8 +5,8 @@ use std::str::FromStr;
 use std::time::Duration;
 
 use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
-use clap::error::{ContextKind, ContextValue, ErrorKind};
-use clap::{Args, CommandFactory, Parser, Subcommand, ValueEnum};
+use clap::error::{ContextKind, ContextValue};
+use clap::{Args, Parser, Subcommand, ValueEnum};
 use k8s_openapi::jiff::SignedDuration;
 use serde_json::Value;
 use tracing_subscriber::filter::LevelFilter;
@@ -480,9 +480,12 @@ impl LogArguments {
 impl Arguments {
     /// This process's command line. Prints help or a usage error and exits where there is nothing to run.
     pub fn read() -> (Verb, LogArguments) {
-        let Self { verb, run, log } = Self::try_parse().unwrap_or_else(|error| match gone(&error) {
-            Some(why) => Self::command().error(ErrorKind::InvalidValue, why).exit(),
-            None => error.exit(),
+        let Self { verb, run, log } = Self::try_parse().unwrap_or_else(|error| {
+            if let Some(why) = gone(&error) {
+                eprintln!("error: {why}");
+                std::process::exit(error.exit_code());
+            }
+            error.exit()
         });
         (verb.unwrap_or(Verb::Run(run)), log)
     }
@@ -490,14 +493,14 @@ impl Arguments {
 
 /// Verbs and flags of earlier versions, and what to write now.
 const GONE: [(&str, &str); 2] =
-    [("abandon-target", "uninstall --lost-target NAME"), ("--listen", "--probes ADDR and --console ADDR")];
+    [("abandon-target", "`uninstall --lost-target NAME`"), ("--listen", "`--probes ADDR` and `--console ADDR`")];
 
 /// What an error says of a word that an earlier version knew.
 fn gone(error: &clap::Error) -> Option<String> {
     let words = [ContextKind::InvalidSubcommand, ContextKind::InvalidArg].map(|kind| error.get(kind));
     let is_it = |name: &str| words.iter().any(|word| matches!(word, Some(ContextValue::String(word)) if word == name));
     let (name, successor) = GONE.into_iter().find(|(name, _)| is_it(name))?;
-    Some(format!("`{name}` is gone; write `{successor}`"))
+    Some(format!("`{name}` is gone: write {successor}"))
 }
 
 pub(super) fn duration(text: &str) -> Result<Duration, String> {

@@ -278,14 +278,18 @@ impl Verb<'_> {
             carrying.partition(|(.., source)| self.unread_pin(&writer, remains, source).is_some());
         let (elsewhere, owned): (Vec<_>, Vec<_>) = remains.objects.iter().partition(|one| one.is_elsewhere);
         let deleted = owned.iter().filter(|one| delete && !stays(mapping, &one.object)).count();
-        let [sources, deleted, rest] =
-            [(sources.len(), "source"), (deleted, "object"), (owned.len() - deleted, "object")]
-                .map(|(n, noun)| count(n, noun));
-        let mut text = match (delete, release) {
-            (true, _) => format!("delete {deleted}, release {rest} and {sources}"),
-            (_, true) => format!("release {rest} and {sources}"),
-            _ => format!("{rest} and {sources}"),
-        };
+        let rest = owned.len() - deleted;
+        let (sources, verb) = (count(sources.len(), "source"), if delete || release { "release " } else { "" });
+        let mut parts = Vec::new();
+        if delete {
+            parts.push(format!("delete {}", count(deleted, "object")));
+        }
+        if !delete || rest > 0 {
+            parts.push(format!("{verb}{}", count(rest, "object")));
+        }
+        parts.push(format!("{verb}{sources}"));
+        let targets: Vec<_> = remains.targets.keys().map(String::as_str).collect();
+        let mut text = format!("{} ({})", parts.join(", "), targets.join(", "));
         let unread = (!kept.is_empty())
             .then(|| format!("{}, which may have objects on a target that is not read", count(kept.len(), "source")));
         let elsewhere = elsewhere.into_iter().map(|one| format!("{}: {ELSEWHERE}", title(one)));
@@ -329,13 +333,14 @@ impl Verb<'_> {
             let remains = self.look(mapping).await;
             let owned: Vec<&Remnant> = remains.objects.iter().filter(|one| !one.is_elsewhere).collect();
             progress::show(&format!("mapping `{}`: {} left", mapping.name, count(owned.len(), "object")));
+            let due: Vec<_> = owned.iter().filter(|one| self.is_due(mapping, one, &owned)).collect();
             let is_late = looks > 0 && began.elapsed() >= self.arguments.timeout;
-            if owned.is_empty() || idle == ATTEMPTS || is_late {
+            if owned.is_empty() || idle == ATTEMPTS || is_late && due.is_empty() {
                 return (remains, failed);
             }
-            let mut is_moving = owned.iter().any(|one| one.object.is_deleting());
+            let mut is_moving = !is_late && owned.iter().any(|one| one.object.is_deleting());
             failed.clear();
-            for one in owned.iter().filter(|one| self.is_due(mapping, one, &owned)) {
+            for one in due {
                 match self.take_object(mapping, writer, one).await {
                     Ok(()) => is_moving = true,
                     Err(why) => drop(failed.insert(title(one), why)),
