@@ -333,7 +333,7 @@ impl Verb<'_> {
             let remains = self.look(mapping).await;
             let owned: Vec<&Remnant> = remains.objects.iter().filter(|one| !one.is_elsewhere).collect();
             progress::show(&format!("mapping `{}`: {} left", mapping.name, count(owned.len(), "object")));
-            let due: Vec<_> = owned.iter().filter(|one| self.is_due(mapping, one, &owned)).collect();
+            let due = self.due(mapping, &owned);
             let is_late = looks > 0 && began.elapsed() >= self.arguments.timeout;
             if owned.is_empty() || idle == ATTEMPTS || is_late && due.is_empty() {
                 return (remains, failed);
@@ -352,26 +352,27 @@ impl Verb<'_> {
         }
     }
 
-    /// Whether an object is to be written to now: one that is deleted goes after what depends on it, and what is shared goes after
-    /// what uses it.
-    fn is_due(&self, mapping: &Mapping, one: &Remnant, all: &[&Remnant]) -> bool {
-        if self.arguments.release || stays(mapping, &one.object) {
-            return true;
+    /// What is to be written to now: an object that is deleted goes after those that depend on it, and what is shared goes after
+    /// all else of its namespace.
+    fn due<'r>(&self, mapping: &Mapping, owned: &[&'r Remnant]) -> Vec<&'r Remnant> {
+        let place = |one: &'r Remnant| (&one.place, &one.object.reference.namespace);
+        // An object depends on those of the same source, and what is shared on what is shared with it.
+        let among = |one: &'r Remnant| (one.origin.as_ref(), one.origin.is_none().then(|| place(one)));
+        let in_use: BTreeSet<_> = owned.iter().filter(|one| one.origin.is_some()).map(|one| place(one)).collect();
+        let mut needed = BTreeSet::new();
+        for one in owned {
+            if let Some(rule) = mapping.rule(one.object.rule_id()) {
+                let before = mapping.objects.iter().filter(|other| mapping.depends(rule, &other.id));
+                needed.extend(before.map(|other| (among(one), other.id.as_str())));
+            }
         }
-        let depends = |other: &Remnant| {
-            let rule = mapping.rule(other.object.rule_id());
-            rule.is_some_and(|rule| mapping.depends(rule, one.object.rule_id()))
+        let is_free = |one: &'r Remnant| {
+            let is_shared_in_use = one.origin.is_none() && in_use.contains(&place(one));
+            !is_shared_in_use && !needed.contains(&(among(one), one.object.rule_id()))
         };
-        let is_beside = |other: &Remnant| {
-            other.object.reference.namespace == one.object.reference.namespace && other.place == one.place
-        };
-        let is_before = |other: &&Remnant| match (&one.origin, &other.origin) {
-            (Some(own), Some(origin)) => own == origin && depends(other),
-            (None, Some(_)) => is_beside(other),
-            (None, None) => is_beside(other) && depends(other),
-            (Some(_), None) => false,
-        };
-        !one.object.is_deleting() && !all.iter().any(is_before)
+        let is_kept = |one: &Remnant| self.arguments.release || stays(mapping, &one.object);
+        let is_due = |one: &&'r Remnant| is_kept(one) || !one.object.is_deleting() && is_free(one);
+        owned.iter().copied().filter(is_due).collect()
     }
 
     async fn take_object(&self, mapping: &Mapping, writer: &Writer, one: &Remnant) -> Result<(), String> {

@@ -165,6 +165,12 @@ async fn delete_leaves_nothing_of_the_engine() {
     let foreign =
         json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "c", "namespace": left.placed()}});
     let [copied, foreign] = [copied, foreign].map(|one| left.target.create(CONFIG_MAPS, &one).expect("an object"));
+    // It held deletions of an edit, and a person approved them.
+    for (name, labels) in [("held", json!({"sync-engine.dev/held": "main"})), ("approval", json!({}))] {
+        let metadata = json!({"name": format!("main.things.{name}"), "namespace": "sync-engine", "labels": labels});
+        let record = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": {"of": "things"}});
+        left.target.create(CONFIG_MAPS, &record).expect("a record");
+    }
     // Somebody's own condition stays, and so does the namespace.
     let conditions = |name: &str| left.source(name)["status"]["conditions"].clone();
     let mut all = conditions("a").as_array().expect("conditions").clone();
@@ -190,6 +196,7 @@ async fn delete_leaves_nothing_of_the_engine() {
     assert_eq!((kinds("a"), kinds("b"), kinds("c")), (vec!["Paid".to_owned()], vec![], vec!["Ready".to_owned()]));
     assert_eq!(left.source("a")["status"].get("phase"), None);
     assert!(left.target.get(NAMESPACES, "", metadata(&foreign, "namespace")).is_some());
+    assert_eq!(left.target.list(CONFIG_MAPS).len(), 2, "{:?}", left.target.list(CONFIG_MAPS));
     left.target.delete(CONFIG_MAPS, metadata(&copied, "namespace"), "copied").expect("deleted");
     assert_eq!(left.of_engine(), Vec::<String>::new());
     assert_snapshot!("again", left.uninstall(&["--delete", "--yes"]));
