@@ -32,7 +32,7 @@ use crate::object::marks::{ENGINE, MANAGED_BY, MANAGER, Origin, Writer};
 use crate::object::{Key, has_finalizer, metadata};
 use crate::plan::status::{says_not_selected, taken_back, without_condition};
 use crate::plan::{Action, Observed, Phase, Source, Target, pins, release_finalizer, stays, unmarked};
-use crate::survey::{Remains, Remnant, SourceCluster, Surveyor, find, items};
+use crate::survey::{Remains, Remnant, SourceCluster, Surveyor, Unseen, find, items};
 
 pub(super) const AFTER_HELP: &str = "\
 For example: sync-engine uninstall --delete --kcp-kubeconfig kcp.kubeconfig --target-kubeconfig target.kubeconfig
@@ -134,6 +134,7 @@ impl Verb<'_> {
             return Ok(Exit::Failure);
         }
         self.read_stores().await;
+        self.note_nothing();
         let catalog = self.catalog()?;
         let mut exit = Exit::Success;
         if let Some((name, found)) = lost {
@@ -179,7 +180,7 @@ impl Verb<'_> {
         Ok(election::holder(&store, self.arguments.yes).await.map_err(|why| unread(&why))?)
     }
 
-    fn store(&self, connection: &str) -> Result<Inventories, crate::survey::Unseen> {
+    fn store(&self, connection: &str) -> Result<Inventories, Unseen> {
         Ok(self.store_at(self.surveyor.connection(connection)?.endpoint()))
     }
 
@@ -221,6 +222,18 @@ impl Verb<'_> {
                     self.left.push((None, format!("connection `{name}`: the state stores cannot be read: {why}")))
                 }
             }
+        }
+    }
+
+    /// A wrong kubeconfig, engine id or namespace looks like an engine that has left nothing.
+    fn note_nothing(&self) {
+        if self.stores.is_empty() {
+            let (engine, namespace) = (&self.surveyor.engine, &self.arguments.engine.state.state_namespace);
+            let names: Vec<_> = self.surveyor.connections.keys().map(String::as_str).collect();
+            let names = names.join(", ");
+            eprintln!(
+                "there is no state store of engine {engine} in the namespace {namespace} of the connections {names}"
+            );
         }
     }
 

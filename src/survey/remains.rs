@@ -7,6 +7,7 @@ use serde_json::Value;
 
 use super::observe::{owned, reference};
 use super::orphans::is_placed;
+use super::whole::documents;
 use super::{SourceCluster, Surveyor, TargetCluster, Unseen, items};
 use crate::engine::compiled;
 use crate::engine::inventory::Inventory;
@@ -64,16 +65,26 @@ impl Surveyor {
     }
 
     async fn see_sources(&self, mapping: &Mapping, store: &Inventory, remains: &mut Remains) {
-        let texts = store.former.iter().map(|former| &former.document).chain([&store.document]);
-        let former: Vec<Arc<Mapping>> = texts.filter_map(|text| compiled(text)).collect();
         let mut seen = Vec::new();
-        for document in std::iter::once(mapping).chain(former.iter().map(|former| &**former)) {
+        let recorded =
+            documents(store).filter_map(|(source, text)| Some((compiled(text)?, Some(source)))).collect::<Vec<_>>();
+        // Where no state store tells of the mapping, its file does.
+        let file = recorded.is_empty().then_some((mapping, None));
+        for (document, source) in recorded.iter().map(|(document, source)| (&**document, *source)).chain(file) {
             let (clusters, resource) = (&document.source.clusters, &document.source.resource);
-            if seen.contains(&(clusters, resource.group_plural())) {
+            if seen.contains(&(clusters.clone(), resource.group_plural())) {
                 continue;
             }
-            seen.push((clusters, resource.group_plural()));
-            match self.sources(document).await {
+            seen.push((clusters.clone(), resource.group_plural()));
+            let confirmed = match source {
+                Some(source) => self.confirm_export(document, source).await,
+                None => Ok(()),
+            };
+            let found = match confirmed {
+                Ok(()) => self.sources(document).await.map_err(|why| why.to_string()),
+                Err(why) => Err(why),
+            };
+            match found {
                 Ok(found) => remains.clusters.extend(found.into_iter().map(|cluster| (resource.clone(), cluster))),
                 Err(why) => remains.unseen.push(format!("the sources of {resource}: {why}")),
             }
