@@ -134,8 +134,18 @@ impl Verb<'_> {
             return Ok(Exit::Failure);
         }
         self.read_stores().await;
-        self.note_nothing();
         let catalog = self.catalog()?;
+        if catalog.mappings().next().is_none() {
+            let nothing = self.nothing();
+            match is_of_target {
+                true => {
+                    return Err(
+                        Misconfigured(format!("{nothing}; give the files of the mappings with --mappings")).into()
+                    );
+                }
+                false => eprintln!("{nothing}"),
+            }
+        }
         let mut exit = Exit::Success;
         if let Some((name, found)) = lost {
             exit = self.abandon(&catalog, &name, &found).await?;
@@ -226,15 +236,11 @@ impl Verb<'_> {
     }
 
     /// A wrong kubeconfig, engine id or namespace looks like an engine that has left nothing.
-    fn note_nothing(&self) {
-        if self.stores.is_empty() {
-            let (engine, namespace) = (&self.surveyor.engine, &self.arguments.engine.state.state_namespace);
-            let names: Vec<_> = self.surveyor.connections.keys().map(String::as_str).collect();
-            let names = names.join(", ");
-            eprintln!(
-                "there is no state store of engine {engine} in the namespace {namespace} of the connections {names}"
-            );
-        }
+    fn nothing(&self) -> String {
+        let (engine, namespace) = (&self.surveyor.engine, &self.arguments.engine.state.state_namespace);
+        let names: Vec<_> = self.surveyor.connections.keys().map(String::as_str).collect();
+        let names = names.join(", ");
+        format!("there is no state store of engine {engine} in the namespace {namespace} of the connections {names}")
     }
 
     /// The mappings of state stores and of files.
@@ -268,7 +274,7 @@ impl Verb<'_> {
             let of = lost_target::abandon(&self.surveyor, &entry.mapping, target, found, self.arguments.yes).await;
             findings.extend(of.map_err(|why| Misconfigured(format!("mapping `{name}`: {why}")))?);
         }
-        report(&findings, Format::Table)
+        report(&findings, Format::Text)
     }
 
     async fn look(&self, mapping: &Mapping) -> Remains {

@@ -350,6 +350,8 @@ async fn a_target_that_is_away_keeps_its_sources() {
 async fn a_lost_target_is_given_up_and_a_reachable_one_is_not() {
     let mut left = Left::behind_with(&of_two_targets()).await;
     assert_snapshot!("lost-reachable", left.uninstall(&["--lost-target", "edge", "--yes"]));
+    let unknown = left.uninstall(&["--lost-target", "edge", "--engine-id", "other"]);
+    assert!(unknown.starts_with("exit 3\n") && unknown.contains("with --mappings"), "{unknown}");
     left.edge.disconnect().await;
     assert_snapshot!("lost-dry-run", left.uninstall(&["--lost-target", "edge"]));
     assert_snapshot!("lost", left.uninstall(&["--lost-target", "edge", "--delete", "--yes"]));
