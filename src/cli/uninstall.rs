@@ -70,7 +70,8 @@ pub struct UninstallArguments {
     #[arg(long, value_name = "NAME", group = "how")]
     pub lost_target: Option<String>,
 
-    /// Folder or file of mappings that no state store tells of any more. Can be repeated.
+    /// Folder or file of mappings that no state store on a connection tells of: the target is lost, or a ClusterProvider gives
+    /// the targets. Can be repeated.
     #[arg(long, value_name = "DIR|FILE", env = "SYNC_ENGINE_MAPPINGS")]
     pub mappings: Vec<PathBuf>,
 
@@ -146,6 +147,7 @@ impl Verb<'_> {
                 false => eprintln!("{nothing}"),
             }
         }
+        self.read_fleets(&catalog).await;
         let mut exit = Exit::Success;
         if let Some((name, found)) = lost {
             exit = self.abandon(&catalog, &name, &found).await?;
@@ -220,11 +222,7 @@ impl Verb<'_> {
             let Ok(store) = self.store(name) else { continue };
             match store.list().await {
                 Ok(found) => {
-                    for one in found {
-                        let (known, at) = self.stores.entry(one.mapping.clone()).or_default();
-                        *known = if at.is_empty() { one } else { std::mem::take(known).and(one) };
-                        at.insert(name.clone());
-                    }
+                    found.into_iter().for_each(|one| self.remember(one, name.clone()));
                 }
                 // Of a cluster that has sources alone, nobody need see ConfigMaps.
                 Err(why) if *name != self.surveyor.home && matches!(why.code(), Some(403 | 404)) => {}
@@ -233,6 +231,32 @@ impl Verb<'_> {
                 }
             }
         }
+    }
+
+    /// The state stores on targets that providers give: no flag names those.
+    async fn read_fleets(&mut self, catalog: &Catalog) {
+        for (name, entry) in catalog.mappings() {
+            let fleet = entry.mapping.target_rule.as_ref().and_then(|rule| rule.fleet.as_ref());
+            let Some(fleet) = fleet.filter(|_| self.is_meant(name)) else { continue };
+            let clusters = self.surveyor.clusters(&fleet.provider).await;
+            let mut unread = clusters.as_ref().err().map(ToString::to_string).into_iter().collect::<Vec<_>>();
+            for (cluster, endpoint, _) in clusters.into_iter().flatten() {
+                match self.store_at(endpoint).get(name).await {
+                    Ok(found) => {
+                        found.into_iter().for_each(|one| self.remember(one, format!("{}/{cluster}", fleet.provider)))
+                    }
+                    Err(why) => unread.push(format!("`{cluster}`: {why}")),
+                }
+            }
+            let of = |why| (Some(name.to_owned()), format!("mapping {name}: the targets of {}: {why}", fleet.provider));
+            self.left.extend(unread.into_iter().map(of));
+        }
+    }
+
+    fn remember(&mut self, store: Inventory, at: String) {
+        let (known, places) = self.stores.entry(store.mapping.clone()).or_default();
+        *known = if places.is_empty() { store } else { std::mem::take(known).and(store) };
+        places.insert(at);
     }
 
     /// A wrong kubeconfig, engine id or namespace looks like an engine that has left nothing.
@@ -357,7 +381,7 @@ impl Verb<'_> {
             if owned.is_empty() || idle == ATTEMPTS || is_late && due.is_empty() {
                 return (remains, failed);
             }
-            let mut is_moving = !is_late && owned.iter().any(|one| one.object.is_deleting());
+            let mut is_moving = owned.iter().any(|one| one.object.is_deleting());
             failed.clear();
             for one in due {
                 match self.take_object(mapping, writer, one).await {
@@ -365,7 +389,7 @@ impl Verb<'_> {
                     Err(why) => drop(failed.insert(title(one), why)),
                 }
             }
-            idle = if is_moving { 0 } else { idle + 1 };
+            idle = if is_moving && !is_late { 0 } else { idle + 1 };
             sleep(LOOK.delay(looks, &mut jitter)).await;
             looks += 1;
         }
@@ -520,9 +544,11 @@ impl Verb<'_> {
             }
         }
         for (mapping, remains) in uninstalled {
-            let stores = remains.targets.values().map(|target| self.store_at(target.endpoint.clone()));
-            // The one at home says where the others are.
-            for store in stores.chain(home.clone()).collect::<Vec<_>>() {
+            // Each store that is found without a provider names all targets, and the one at home is looked for first.
+            let others = remains.targets.iter().filter(|(name, _)| **name != self.surveyor.home);
+            let (of_fleets, others): (Vec<_>, Vec<_>) = others.partition(|(name, _)| name.contains('/'));
+            let others = of_fleets.into_iter().chain(others).map(|(_, target)| self.store_at(target.endpoint.clone()));
+            for store in others.chain(home.clone()).collect::<Vec<_>>() {
                 if !self.left.iter().any(|(of, _)| of.as_ref().is_none_or(|of| *of == mapping.name)) {
                     let result = store.forget(&mapping.name).await.map_err(|error| error.to_string());
                     self.note(&format!("the state store of mapping {}", mapping.name), &store.endpoint, result);

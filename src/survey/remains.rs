@@ -12,7 +12,7 @@ use super::{SourceCluster, Surveyor, TargetCluster, Unseen, items};
 use crate::engine::compiled;
 use crate::engine::inventory::Inventory;
 use crate::engine::target::is_removed;
-use crate::mapping::{Kind, Mapping, Resource, Side};
+use crate::mapping::{Kind, Mapping, ProviderKind, Resource, Side, SourceClusters};
 use crate::multicluster::{Endpoint, RequestError};
 use crate::object::marks::{self, Origin, Writer};
 use crate::plan::TargetObject;
@@ -50,6 +50,8 @@ impl Surveyor {
         self.see_sources(mapping, store, &mut remains).await;
         for name in targets {
             match self.whole_target(mapping, store, name).await {
+                // A connection and a provider may lead to one cluster.
+                Ok((target, _)) if remains.targets.values().any(|other| other.identity == target.identity) => {}
                 Ok((target, unseen)) => {
                     remains.objects.extend(self.on_target(mapping, store, name, &target, &remains.clusters));
                     remains.unseen.extend(unseen.iter().map(|why| format!("target `{name}`: {why}")));
@@ -76,6 +78,9 @@ impl Surveyor {
                 continue;
             }
             seen.push((clusters.clone(), resource.group_plural()));
+            if self.are_held_up(clusters) {
+                continue;
+            }
             let confirmed = match source {
                 Some(source) => self.confirm_export(document, source).await,
                 None => Ok(()),
@@ -89,6 +94,12 @@ impl Surveyor {
                 Err(why) => remains.unseen.push(format!("the sources of {resource}: {why}")),
             }
         }
+    }
+
+    /// Whether the sources are workspaces that kcp holds up: the engine writes nothing to them.
+    fn are_held_up(&self, clusters: &SourceClusters) -> bool {
+        let SourceClusters::Provider(provider) = clusters else { return false };
+        matches!(self.providers.get(provider), Some(ProviderKind::WorkspaceTypes { .. }))
     }
 
     /// A target with what of the mapping is there, and which kinds cannot be read.

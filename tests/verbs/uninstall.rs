@@ -67,6 +67,7 @@ impl Left {
             ("kcp", &kcp.kubeconfig(None)),
             ("target", &target.kubeconfig(None)),
             ("edge", &edge.kubeconfig(None)),
+            ("fleet/edge", &edge.kubeconfig(None)),
         ]);
         let left = Self { kcp, target, edge, acme, root };
         for name in ["a", "b"] {
@@ -90,7 +91,12 @@ impl Left {
         let (maps, kcp, target, edge) = (path("maps"), path("kcp"), path("target"), format!("edge={}", path("edge")));
         let flags =
             ["--mappings", &maps, "--kcp-kubeconfig", &kcp, "--target-kubeconfig", &target, "--connection", &edge];
-        let flags = [&flags[..], &["--probes", "off", "--console", "127.0.0.1:0", "--leader-elect", "lease"]].concat();
+        let fleet = format!("fleet={}", path("fleet"));
+        let flags = [
+            &flags[..],
+            &["--directory", &fleet, "--probes", "off", "--console", "127.0.0.1:0", "--leader-elect", "lease"],
+        ]
+        .concat();
         Running::logging(&mut program::command(Path::new(ROOT), &flags))
     }
 
@@ -343,6 +349,24 @@ async fn a_target_that_is_away_keeps_its_sources() {
     assert_eq!((finalizers(&left, "a"), finalizers(&left, "b")), (Value::Null, json!(["sync-engine.dev/main.things"])));
     left.edge.reconnect().await.expect("it is back");
     assert!(left.uninstall(&["--delete", "--yes"]).ends_with("left: nothing\n"));
+    assert_eq!(left.of_engine(), Vec::<String>::new());
+}
+
+/// No connection leads to the targets: a provider does, and files say which.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_targets_of_a_fleet_are_found_by_the_files() {
+    let target = "  target: {cluster: fleet/edge.sandbox, clusters: {provider: fleet}}\n";
+    let provider = "---\napiVersion: sync-engine.dev/v1alpha1\nkind: ClusterProvider\nmetadata: {name: fleet}\n\
+        spec: {kubeconfigFiles: {directory: fleet}}\n";
+    let fleet = MAPPING.replace("  objects:\n", &format!("{target}  objects:\n"));
+    let left = Left::behind_with(&format!("{fleet}{provider}")).await;
+    assert!(left.edge.list(SECRETS).len() == 2 && left.target.list(SECRETS).is_empty());
+    let by_files = ["--mappings", "ROOT/maps", "--directory", "fleet=ROOT/fleet"];
+    let both = left.uninstall(&[&["--delete"], &by_files[..]].concat());
+    assert!(both.contains("delete 4 objects, release 2 sources"), "a connection leads there, too: {both}");
+    let connections = ["--kcp-kubeconfig", "ROOT/kcp", "--target-kubeconfig", "ROOT/target", "--console", "off"];
+    let flags = [&["uninstall", "--delete", "--yes"], &by_files[..], &connections].concat();
+    assert_snapshot!("fleet", tokio::task::block_in_place(|| shown_in(&left.root, &flags)));
     assert_eq!(left.of_engine(), Vec::<String>::new());
 }
 
