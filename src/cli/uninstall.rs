@@ -589,8 +589,11 @@ impl Verb<'_> {
         if others.is_empty() { self.unlabel(endpoint, &[found]).await } else { Ok(()) }
     }
 
-    fn report(self, exit: Exit) -> anyhow::Result<Exit> {
+    fn report(mut self, exit: Exit) -> anyhow::Result<Exit> {
         progress::clear();
+        if !self.left.is_empty() && !self.stores.is_empty() {
+            self.left.push((None, "the state stores that name it, and the Leases: a second run needs them".to_owned()));
+        }
         if self.left.is_empty() {
             terminal::print("left: nothing\n")?;
             return Ok(exit);
@@ -621,7 +624,7 @@ fn why_left(one: &Remnant, failed: &BTreeMap<String, String>) -> String {
         let since = metadata(&one.object.object, "deletionTimestamp");
         return format!("it is being deleted since {since}, finalizers {finalizers}");
     }
-    failed.get(&title(one)).cloned().unwrap_or_else(|| "it is deleted after what depends on it".to_owned())
+    failed.get(&title(one)).cloned().unwrap_or_else(|| "it is deleted after objects that need it".to_owned())
 }
 
 /// Whether the engine serves a source, as the source says.

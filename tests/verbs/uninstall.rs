@@ -9,7 +9,7 @@ use k8s_openapi::jiff::{SignedDuration, Timestamp};
 use serde_json::{Value, json};
 use sync_engine::object::hash::tuple_hash;
 use sync_engine::object::metadata;
-use sync_engine::sandbox::{ApiRef, Failure, Fault, Options, Sandbox, Verb, anything, resource_schema};
+use sync_engine::sandbox::{ApiRef, Claim, Failure, Fault, Options, Sandbox, Verb, anything, resource_schema};
 use tempfile::TempDir;
 
 use super::program::{self, Running};
@@ -30,6 +30,9 @@ spec:
     - id: login
       dependsOn: [settings]
       template: {apiVersion: v1, kind: Secret, stringData: {user: it}}
+    - id: common
+      shared: Namespace
+      template: {apiVersion: v1, kind: ConfigMap, metadata: {name: common}, data: {size: big}}
   status:
     fields: {phase: {value: Made}}
     conditions: [{type: Ready, status: true, reason: Made}]
@@ -60,8 +63,9 @@ impl Left {
         let edge = Options::kubernetes().seed("edge").start().await.expect("starts");
         let [_, acme] = ["provider", "acme"].map(|name| kcp.create_workspace("root", name).expect("a workspace"));
         let schema = resource_schema("things.v1.example.com", "Thing", &anything());
-        kcp.publish("root:provider", "things", &[schema], &[]).expect("an export");
-        kcp.bind(&acme, "root:provider", "things", &[]).expect("a binding");
+        let claims = ["configmaps", "secrets"].map(|resource| Claim { group: "", resource });
+        kcp.publish("root:provider", "things", &[schema], &claims).expect("an export");
+        kcp.bind(&acme, "root:provider", "things", &claims).expect("a binding");
         let root = directory(&[
             ("maps/a.yaml", mapping),
             ("kcp", &kcp.kubeconfig(None)),
@@ -133,7 +137,9 @@ impl Left {
     fn of_engine(&self) -> Vec<String> {
         let of = |server: &Sandbox| [CONFIG_MAPS, SECRETS, NAMESPACES, LEASES].map(|api| server.list(api)).concat();
         let on_targets = [&self.target, &self.edge].into_iter().flat_map(of);
-        let all = on_targets.chain(self.kcp.list(self.things())).map(|mut object| {
+        let beside = ["configmaps.v1", "secrets.v1"].map(|resource| ApiRef { cluster: &self.acme, resource });
+        let at_source = beside.into_iter().chain([self.things()]).flat_map(|api| self.kcp.list(api));
+        let all = on_targets.chain(at_source).map(|mut object| {
             // Who wrote a field once is history.
             object["metadata"]["managedFields"] = Value::Null;
             object["metadata"]["name"] = Value::Null;
@@ -213,7 +219,7 @@ async fn release_leaves_the_objects_and_nothing_of_the_engine() {
     let left = Left::behind().await;
     let placed = left.placed();
     assert_snapshot!("release", left.uninstall(&["--release", "--yes"]));
-    for (api, name) in [(CONFIG_MAPS, "a"), (CONFIG_MAPS, "b"), (SECRETS, "a"), (SECRETS, "b")] {
+    for (api, name) in [(CONFIG_MAPS, "a"), (CONFIG_MAPS, "common"), (SECRETS, "a"), (SECRETS, "b")] {
         assert!(left.target.get(api, &placed, name).is_some(), "{name}");
     }
     assert_eq!(left.of_engine(), Vec::<String>::new());
@@ -225,9 +231,23 @@ async fn an_object_that_its_rule_orphans_is_released() {
     let left = Left::behind_with(&orphaned).await;
     let placed = left.placed();
     let said = left.uninstall(&["--delete", "--yes"]);
-    assert!(said.contains("delete 2 objects, release 2 objects, release 2 sources"), "{said}");
+    assert!(said.contains("delete 3 objects, release 2 objects, release 2 sources"), "{said}");
     assert!(said.ends_with("left: nothing\n"), "{said}");
     assert!(left.target.get(SECRETS, &placed, "a").is_some() && left.target.get(CONFIG_MAPS, &placed, "a").is_none());
+    assert_eq!(left.of_engine(), Vec::<String>::new());
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn objects_beside_their_sources_go_too() {
+    let (head, rest) = MAPPING.split_once("    - id: common").expect("a shared object");
+    let (_, status) = rest.split_once("  status:").expect("a status");
+    let beside =
+        format!("{head}  status:{status}").replace("  objects:\n", "  target: {cluster: source}\n  objects:\n");
+    let left = Left::behind_with(&beside).await;
+    let config_maps = ApiRef { cluster: &left.acme, resource: "configmaps.v1" };
+    assert!(left.kcp.get(config_maps, "default", "a").is_some());
+    assert_snapshot!("beside", left.uninstall(&["--delete", "--yes"]));
+    assert!(left.kcp.get(config_maps, "default", "a").is_none());
     assert_eq!(left.of_engine(), Vec::<String>::new());
 }
 
@@ -298,8 +318,8 @@ async fn a_second_run_finishes_what_an_interrupted_one_began() {
         assert!(second.contains("left: nothing\n"), "after {allowed} writes: {second}");
         assert_eq!(left.of_engine(), Vec::<String>::new(), "after {allowed} writes");
     }
-    // Four objects, two sources with a status and a finalizer, two namespaces, the Lease, and the state store.
-    assert_eq!(interrupted, 12);
+    // Five objects, two sources with a status and a finalizer, two namespaces, the Lease, and the state store.
+    assert_eq!(interrupted, 13);
 }
 
 /// Both servers refuse every write after the first ones, as they would a process that is gone.
@@ -363,7 +383,7 @@ async fn the_targets_of_a_fleet_are_found_by_the_files() {
     assert!(left.edge.list(SECRETS).len() == 2 && left.target.list(SECRETS).is_empty());
     let by_files = ["--mappings", "ROOT/maps", "--directory", "fleet=ROOT/fleet"];
     let both = left.uninstall(&[&["--delete"], &by_files[..]].concat());
-    assert!(both.contains("delete 4 objects, release 2 sources"), "a connection leads there, too: {both}");
+    assert!(both.contains("delete 5 objects, release 2 sources"), "a connection leads there, too: {both}");
     let connections = ["--kcp-kubeconfig", "ROOT/kcp", "--target-kubeconfig", "ROOT/target", "--console", "off"];
     let flags = [&["uninstall", "--delete", "--yes"], &by_files[..], &connections].concat();
     assert_snapshot!("fleet", tokio::task::block_in_place(|| shown_in(&left.root, &flags)));
