@@ -40,11 +40,11 @@ For example: sync-engine uninstall --delete --kcp-kubeconfig kcp.kubeconfig --ta
              sync-engine uninstall --lost-target edge --yes --mappings mappings --connection edge=edge.kubeconfig
 
 Stop the engine first, and give every connection that it had. The verb reads the state stores there. Of each mapping it deletes or \
-releases the target objects, then takes finalizers, annotations and conditions off the sources, and deletes the state stores last. \
-Then the Leases go. A second run finishes what a first one began. Namespaces stay, without the engine's labels.
+releases the target objects, then takes finalizers, annotations and conditions off the sources. Leases and state stores go last: a \
+second run finishes what a first one began. Namespaces stay, without the engine's labels.
 
-With --lost-target NAME, it removes the pin of each source that is pinned to that target, and the engine's finalizer if no other \
-target is pinned. It deletes nothing. A source is refused while its target can still be reached. An engine that runs with the same \
+With --lost-target NAME, the verb removes the pin of each source that is pinned to that target, and the engine's finalizer if no other \
+target is pinned. By itself it deletes nothing; with --delete or --release, the rest is uninstalled without that target. A source is refused while its target can still be reached. An engine that runs with the same \
 mappings takes the sources on again, on the target that it finds.
 
 Exit codes: 0 listed, or nothing is left; 1 an engine runs, or something is left or refused; 2 usage error; 3 a file or the home \

@@ -68,11 +68,13 @@ impl Surveyor {
 
     async fn see_sources(&self, mapping: &Mapping, store: &Inventory, remains: &mut Remains) {
         let mut seen = Vec::new();
-        let recorded =
-            documents(store).filter_map(|(source, text)| Some((compiled(text)?, Some(source)))).collect::<Vec<_>>();
+        let recorded = documents(store).filter_map(|(source, text)| Some((compiled(text)?, Some(source))));
+        let recorded: Vec<_> = recorded.collect();
         // Where no state store tells of the mapping, its file does.
         let file = recorded.is_empty().then_some((mapping, None));
-        for (document, source) in recorded.iter().map(|(document, source)| (&**document, *source)).chain(file) {
+        // The last document first: an APIExport that was created anew is the one that it names.
+        let recorded = recorded.iter().rev().map(|(document, source)| (&**document, *source));
+        for (document, source) in recorded.chain(file) {
             let (clusters, resource) = (&document.source.clusters, &document.source.resource);
             if seen.contains(&(clusters.clone(), resource.group_plural())) {
                 continue;

@@ -292,7 +292,13 @@ async fn the_sources_of_another_export_are_no_sources_of_the_mapping() {
     left.target.merge(CONFIG_MAPS, stores.0, stores.1, &json!({"data": {"source": other}})).expect("another identity");
     assert_snapshot!("other-export", left.uninstall(&["--release", "--yes"]));
     assert_eq!(left.source("a")["metadata"]["finalizers"], json!(["sync-engine.dev/main.things"]));
-    assert!(left.target.get(CONFIG_MAPS, stores.0, stores.1).is_some(), "a second run needs it");
+    // The engine went on with the new one, and remembers the former one, which nobody can read any more.
+    let former =
+        json!([{"source": serde_json::from_str::<Value>(&other).expect("JSON"), "document": MAPPING}]).to_string();
+    let both = json!({"data": {"source": source, "former": former}});
+    left.target.merge(CONFIG_MAPS, stores.0, stores.1, &both).expect("a former source");
+    assert!(left.uninstall(&["--release", "--yes"]).ends_with("left: nothing\n"));
+    assert_eq!(left.of_engine(), Vec::<String>::new());
 }
 
 /// The process ends before each write in turn: whatever was done, another run does the rest.
