@@ -5,12 +5,12 @@ use std::str::FromStr;
 use std::time::Duration;
 
 use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
+use clap::error::{ContextKind, ContextValue};
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use k8s_openapi::jiff::SignedDuration;
 use serde_json::Value;
 use tracing_subscriber::filter::LevelFilter;
 
-use super::abandon_target::{self, AbandonTargetArguments};
 use super::approve::{self, ApproveArguments};
 use super::completions::{self, CompletionsArguments};
 use super::diff::{self, DiffArguments};
@@ -25,6 +25,7 @@ use super::sandbox::{self, SandboxArguments};
 use super::schema::SchemaVerb;
 use super::status::{self, StatusArguments};
 use super::test::{self, TestArguments};
+use super::uninstall::{self, UninstallArguments};
 use super::validate::{self, ValidateArguments};
 use crate::mapping::Selector;
 use crate::mapping::expression::quantity;
@@ -102,9 +103,9 @@ pub enum Verb {
     /// Move sources to the target that the connection leads to now.
     #[command(after_help = retarget::AFTER_HELP)]
     Retarget(RetargetArguments),
-    /// Release the sources of a lost target. Deletes nothing.
-    #[command(after_help = abandon_target::AFTER_HELP)]
-    AbandonTarget(AbandonTargetArguments),
+    /// Take away what an engine that no longer runs has left, or release the sources of a lost target.
+    #[command(after_help = uninstall::AFTER_HELP)]
+    Uninstall(UninstallArguments),
     /// Check mappings for errors, without a cluster.
     #[command(after_help = validate::AFTER_HELP)]
     Validate(ValidateArguments),
@@ -363,7 +364,7 @@ pub struct StateArguments {
 }
 
 /// Which of the objects a verb is about, as kubectl takes it.
-#[derive(Debug, Clone, Args)]
+#[derive(Debug, Clone, Default, Args)]
 pub struct ScopeArguments {
     /// Only objects in this namespace.
     #[arg(short, long, value_name = "NAMESPACE", conflicts_with = "all_namespaces")]
@@ -479,12 +480,30 @@ impl LogArguments {
 impl Arguments {
     /// This process's command line. Prints help or a usage error and exits where there is nothing to run.
     pub fn read() -> (Verb, LogArguments) {
-        let Self { verb, run, log } = Self::parse();
+        let Self { verb, run, log } = Self::try_parse().unwrap_or_else(|error| {
+            if let Some(why) = gone(&error) {
+                eprintln!("error: {why}");
+                std::process::exit(error.exit_code());
+            }
+            error.exit()
+        });
         (verb.unwrap_or(Verb::Run(run)), log)
     }
 }
 
-fn duration(text: &str) -> Result<Duration, String> {
+/// Verbs and flags of earlier versions, and what to write now.
+const GONE: [(&str, &str); 2] =
+    [("abandon-target", "`uninstall --lost-target NAME`"), ("--listen", "`--probes ADDR` and `--console ADDR`")];
+
+/// What an error says of a word that an earlier version knew.
+fn gone(error: &clap::Error) -> Option<String> {
+    let words = [ContextKind::InvalidSubcommand, ContextKind::InvalidArg].map(|kind| error.get(kind));
+    let is_it = |name: &str| words.iter().any(|word| matches!(word, Some(ContextValue::String(word)) if word == name));
+    let (name, successor) = GONE.into_iter().find(|(name, _)| is_it(name))?;
+    Some(format!("`{name}` is gone: write {successor}"))
+}
+
+pub(super) fn duration(text: &str) -> Result<Duration, String> {
     let parsed = text.parse::<SignedDuration>().ok().and_then(|duration| Duration::try_from(duration).ok());
     parsed.ok_or_else(|| "write a duration such as 15s or 1m30s".to_owned())
 }

@@ -16,6 +16,7 @@ mod schemas;
 mod several_targets;
 mod story;
 mod targets;
+mod uninstall;
 mod validate_live;
 mod watch;
 

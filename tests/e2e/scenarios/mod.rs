@@ -34,6 +34,7 @@ mod spec;
 mod status;
 mod targets;
 mod tutorial;
+mod uninstall;
 mod workspace_types;
 mod workspaces;
 
@@ -80,6 +81,7 @@ pub fn cases() -> Vec<Case> {
         admission::cases(),
         beside::with_kcp(),
         tutorial::cases(),
+        uninstall::cases(),
         rights::cases(),
     ];
     let anywhere = anywhere.into_iter().flatten().map(Case::in_memory);
