@@ -5,6 +5,9 @@
 //! process of its own; CPU is its `utime + stime`, as Linux tells them. Machines are noisy: bare clients and engine
 //! take turns in one run, and the ratios are what counts. Objects come to each of them in the same two ways: one by one,
 //! as fast as a consumer creates them, and all at once, when the process has been held up while they were created.
+//!
+//! `cargo bench --bench kcp -- large [OBJECTS] [TENANTS]` tells instead how long another tenant waits, and what memory it takes,
+//! while tenants have so many objects of 1 MB, and after a restart. `SYNC_ENGINE_MAX_MEMORY` is the engine's.
 
 mod bare;
 #[path = "../engine/process.rs"]
@@ -21,7 +24,7 @@ use std::fs;
 use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::{Value, json};
@@ -38,6 +41,7 @@ const PATIENCE: Duration = Duration::from_secs(600);
 const CLIENTS: [&str; 3] =
     ["bare client, the engine's stack", "bare client, kube", "bare client, kube, with the watches"];
 const ORDERS: &str = "--orders";
+const LARGE: &str = "large";
 
 type Failed = Box<dyn std::error::Error>;
 
@@ -57,9 +61,56 @@ fn main() -> Result<(), Failed> {
             return Ok(());
         }
     };
-    let objects = arguments.iter().find_map(|argument| argument.parse().ok()).unwrap_or(300);
+    let mut numbers = arguments.iter().filter_map(|argument| argument.parse().ok());
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
-    runtime.block_on(compare(binary, objects))
+    if arguments.iter().any(|argument| argument == LARGE) {
+        let (objects, tenants) = (numbers.next().unwrap_or(500), numbers.next().unwrap_or(1));
+        return runtime.block_on(beside_large_objects(binary, objects, tenants));
+    }
+    runtime.block_on(compare(binary, numbers.next().unwrap_or(300)))
+}
+
+/// What another tenant notices of large objects.
+async fn beside_large_objects(binary: PathBuf, objects: usize, tenants: usize) -> Result<(), Failed> {
+    let folder = tempfile::TempDir::new()?;
+    let scene = Scene::set(binary, folder.path()).await?;
+    let mut greedy = Vec::new();
+    for number in 0..tenants {
+        let workspace = scene.kcp.workspace(&format!("greedy-{number}")).await;
+        workspace.bind(&scene.provider.path, &scene.api).await;
+        greedy.push(workspace);
+    }
+    let engine = scene.start_engine().await?;
+    println!("before: {:.1} MiB", mebibytes(&engine)?);
+    let mut large = spec();
+    large["note"] = "x".repeat(1_000_000).into();
+    let mut longest = Duration::ZERO;
+    for index in 0..objects {
+        let object = scene.api.object(&format!("large-{index}"), large.clone());
+        greedy[index % tenants].rest.create(&scene.api.collection("default"), &object).await;
+        if index % 25 == 24 {
+            longest = longest.max(scene.wait_of_another(&format!("while-{index}")).await);
+        }
+    }
+    println!(
+        "while they come: another tenant waits {:.1} s at most, {:.1} MiB",
+        longest.as_secs_f64(),
+        mebibytes(&engine)?
+    );
+    drop(engine);
+    let started = Instant::now();
+    let engine = Engine::start(folder.path(), &folder.path().join("mappings"))?;
+    scene.wait_of_another("restarted").await;
+    println!(
+        "after a restart: another tenant waits {:.1} s, {:.1} MiB",
+        started.elapsed().as_secs_f64(),
+        mebibytes(&engine)?
+    );
+    for number in 0..3 {
+        let waited = scene.wait_of_another(&format!("later-{number}")).await;
+        println!("  then {:.1} s, {:.1} MiB", waited.as_secs_f64(), mebibytes(&engine)?);
+    }
+    Ok(())
 }
 
 /// How objects come.
@@ -108,7 +159,7 @@ fn each(spent: Duration, objects: usize) -> String {
 
 /// The servers and their workspaces.
 struct Scene {
-    _kcp: Kcp,
+    kcp: Kcp,
     folder: PathBuf,
     api: Api,
     provider: Workspace,
@@ -142,7 +193,7 @@ impl Scene {
         fs::create_dir_all(folder.join("mappings"))?;
         fs::write(folder.join("mappings/widgets.yaml"), mapping(&api, &provider.path))?;
         let bare_endpoint = endpoint(&bare_provider).await;
-        Ok(Scene { _kcp: kcp, folder: folder.to_owned(), api, provider, consumer, bare, target, bare_endpoint })
+        Ok(Scene { kcp, folder: folder.to_owned(), api, provider, consumer, bare, target, bare_endpoint })
     }
 
     /// Starts the engine, and waits until it has served a first object.
@@ -155,6 +206,14 @@ impl Scene {
 
     async fn create(&self, workspace: &Workspace, api: &Api, name: &str) -> Value {
         workspace.rest.create(&api.collection("default"), &api.object(name, spec())).await
+    }
+
+    /// How long a new object of the consumer waits for its status.
+    async fn wait_of_another(&self, name: &str) -> Duration {
+        let begun = Instant::now();
+        self.create(&self.consumer, &self.api, name).await;
+        self.served(name, 1, PATIENCE).await;
+        begun.elapsed()
     }
 
     /// What each object costs more that has a Secret of its own: the same objects with it and without.

@@ -160,6 +160,11 @@ pub struct RunArguments {
     #[arg(long, value_name = "HOST", env = "SYNC_ENGINE_CONSOLE_HOST", value_delimiter = ',')]
     pub console_host: Vec<HostName>,
 
+    /// Write Kubernetes Events: of sources, where the reason of `Synced` changes and the workspace accepts a claim for `events`; and in
+    /// the namespace of the state store, of documents, held deletions and leadership.
+    #[arg(long, env = "SYNC_ENGINE_EVENTS")]
+    pub events: bool,
+
     #[command(flatten)]
     pub engine: EngineArguments,
 

@@ -30,6 +30,7 @@ pub struct RunOptions {
     pub console: Option<SocketAddr>,
     /// Names by which browsers may ask the console, beside those of loopback.
     pub console_hosts: Vec<HostName>,
+    pub events: bool,
     pub engine_id: String,
     pub state_namespace: String,
     /// The connection of the home cluster.
@@ -149,6 +150,7 @@ impl TryFrom<RunArguments> for RunOptions {
             probes: arguments.probes.address(),
             console: arguments.console.address(),
             console_hosts: arguments.console_host,
+            events: arguments.events,
             engine_id: arguments.engine.engine_id,
             state_namespace: arguments.engine.state.state_namespace,
             home: arguments.engine.state.home,

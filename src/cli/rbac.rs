@@ -52,6 +52,10 @@ pub struct RbacArguments {
     #[command(flatten)]
     pub how: LeaderElectArguments,
 
+    /// Also the rights for Events, which the engine writes with `--events`.
+    #[arg(long)]
+    pub events: bool,
+
     /// Output format. `text` is YAML documents with comments; `table` shows why each rule is needed; `values` is for the chart,
     /// in the home cluster.
     #[arg(short, long, value_parser = Format::of_rights(), default_value = "text")]
@@ -105,6 +109,7 @@ pub(super) fn rbac(arguments: &RbacArguments) -> anyhow::Result<Exit> {
             LeaderElect::Lease => &["get", "create", "update"],
             LeaderElect::Sharded => &["get", "list", "create", "update", "delete"],
         },
+        events: arguments.events,
     };
     let mappings: Vec<&Mapping> = catalog.mappings().map(|(_, entry)| &*entry.mapping).collect();
     let mut rights = rights(mappings, &setting);

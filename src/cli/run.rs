@@ -70,6 +70,7 @@ pub(super) async fn run(options: RunOptions, custom_providers: CustomProviders) 
         clock: Clock::default(),
         election: options.election,
         custom_providers,
+        events: options.events,
     };
     tokio::select! {
         () = engine::run(settings, reloads, instruments, drain.clone()) => {}

@@ -158,6 +158,7 @@ fn unasked(arguments: &ValidateArguments, inputs: &Inputs, catalog: &Catalog, sc
         home: &arguments.engine.state.home,
         // Claims are for the consumers' workspaces, and Leases are at home.
         leases: &[],
+        events: false,
     };
     let mut diagnostics = Vec::new();
     for Compiled { file, content, document, mapping } in compiled(inputs, catalog) {

@@ -28,6 +28,8 @@ use crate::multicluster::connection::Connection;
 use crate::multicluster::endpoint::DEFAULT_DEADLINE;
 use crate::multicluster::permit::Lease;
 use crate::multicluster::request_error::RequestError;
+pub use record::leaders_lease;
+
 use leader::Candidate;
 use record::Record;
 use sharded::Member;

@@ -131,6 +131,11 @@ pub struct Inventories {
     pub namespace: String,
 }
 
+/// The name of a mapping's ConfigMap.
+pub fn name(engine: &str, mapping: &str) -> String {
+    format!("{engine}.{mapping}")
+}
+
 impl Inventories {
     /// Every mapping this engine ever wrote for there. No namespace is no inventory.
     ///
@@ -275,7 +280,7 @@ impl Inventories {
     }
 
     fn name(&self, mapping: &str) -> String {
-        format!("{}.{mapping}", self.engine)
+        name(&self.engine, mapping)
     }
 
     fn body(&self, name: &str, inventory: &Inventory) -> Value {

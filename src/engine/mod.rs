@@ -11,6 +11,7 @@ pub mod clock;
 mod clusters;
 pub mod consumer_schema;
 pub mod election;
+pub mod events;
 mod facts;
 mod former;
 pub mod inventory;
@@ -61,6 +62,7 @@ use clock::Clock;
 use clusters::Discovered;
 use consumer_schema::ConsumerSchemas;
 use election::{Election, Terms};
+use events::Recorder;
 use inventory::{Former, Inventory, SourceId};
 use pipeline::{Generation, Pipeline};
 use report::sources_component;
@@ -94,6 +96,8 @@ pub struct Settings {
     pub election: Option<Terms>,
     /// Providers of a program that embeds the engine.
     pub custom_providers: CustomProviders,
+    /// Whether Kubernetes Events are written.
+    pub events: bool,
 }
 
 /// What all pipelines share.
@@ -114,6 +118,7 @@ pub struct Shared {
     pub counted: Notify,
     /// Targets that were identified, or serve a kind that they did not.
     pub discovered: Discovered,
+    pub recorder: Recorder,
 }
 
 /// An engine that is dropped in the middle leaves no provider running.
@@ -206,6 +211,8 @@ pub async fn run(
         custom: settings.custom_providers.clone(),
     });
     let clusters = manager.subscribe();
+    let mut tasks = JoinSet::new();
+    let recorder = settings.events.then(|| Recorder::start(&mut tasks, &settings.engine, settings.clock.clone()));
     let shared = Arc::new(Shared {
         manager,
         watches: Watches::new(instruments.health.clone()),
@@ -218,6 +225,7 @@ pub async fn run(
         lease: settings.election.as_ref().map_or_else(Lease::default, Terms::lease),
         counted: Notify::new(),
         discovered: Discovered::default(),
+        recorder: recorder.unwrap_or_default(),
     });
     let catalog = Catalog::checking(settings.schemas.clone());
     let mut engine = Engine {
@@ -236,7 +244,7 @@ pub async fn run(
         former_targets: BTreeMap::new(),
         left: BTreeSet::new(),
         former: BTreeMap::new(),
-        tasks: JoinSet::new(),
+        tasks,
         deletions: watch::Sender::default(),
         events,
         problems: Vec::new(),
@@ -355,6 +363,8 @@ impl Engine {
         self.report_leadership();
         self.running().for_each(|pipeline| pipeline.check_inventory());
         if self.shared.lease.is_held() {
+            let replica = self.settings.election.as_ref().map(|terms| terms.replica.clone());
+            self.tell_provider(None, false, "LeaderElected", || format!("{} leads", replica.unwrap_or_default()));
             self.retained.clear();
             self.recorded.clear();
             let targets: Vec<Arc<Target>> = self.targets.values().cloned().collect();
@@ -408,11 +418,15 @@ impl Engine {
         let errors = wrong.len();
         for change in &update.changes {
             info!(%change, "documents changed");
+            self.tell_provider(Some(&change.name), false, "DocumentLoaded", || change.to_string());
         }
         if update.is_quiet() {
             info!("documents read again; nothing changed");
         }
         for diagnostic in &update.new_diagnostics {
+            if diagnostic.is_error() {
+                self.tell_provider(None, true, "DocumentRefused", || diagnostic.render(false));
+            }
             match diagnostic.severity {
                 Severity::Error => error!(diagnostic = diagnostic.render(false), "document refused"),
                 Severity::Warning => warn!(diagnostic = diagnostic.render(false), "document questionable"),

@@ -48,6 +48,8 @@ impl Engine {
             deletions = number,
             "a person approved deletions that follow from the changed or removed document"
         );
+        let told = format!("a person approved {number} deletions that follow from the changed or removed document");
+        self.tell_provider(Some(mapping), false, "DeletionsApproved", || told);
         if number > 0 {
             all.iter().for_each(|pipeline| pipeline.set_released(before + number));
         }

@@ -5,9 +5,13 @@ use std::sync::Arc;
 use tracing::warn;
 
 use super::Engine;
+use super::election::leaders_lease;
+use super::events::Event;
+use super::inventory;
 use super::pipeline::Pipeline;
 use super::target::Target;
 use crate::health::Condition;
+use crate::multicluster::shares::Work;
 use crate::plan::Cause;
 
 /// The condition that names connections to one cluster.
@@ -20,10 +24,37 @@ impl Engine {
         for running in self.pipelines.values().chain(former) {
             let component = sources_component(&running.pipeline);
             match blocked(&running.pipeline) {
-                Some(condition) => drop(self.shared.instruments.health.set(&component, condition)),
+                Some(condition) => {
+                    let (held, message) = (running.pipeline.held().is_some(), condition.message.clone());
+                    if self.shared.instruments.health.set(&component, condition) && held {
+                        let mapping = running.pipeline.writer.mapping();
+                        self.tell_provider(Some(mapping), true, "DeletionsHeld", || message);
+                    }
+                }
                 None => self.shared.instruments.health.remove(&component),
             }
         }
+    }
+
+    /// An event of a mapping's state store, or of the engine's Lease, in the home cluster. The replica that writes tells it.
+    pub(super) fn tell_provider(
+        &self,
+        mapping: Option<&str>,
+        is_warning: bool,
+        reason: &str,
+        message: impl FnOnce() -> String,
+    ) {
+        let Some(home) = self.settings.connections.get(&self.settings.home) else { return };
+        let Some(permit) = self.shared.lease.permit(Work::Mapping(mapping.unwrap_or_default())) else { return };
+        let engine = &self.settings.engine;
+        let (kind, name) = match mapping {
+            Some(mapping) => ("ConfigMap", inventory::name(engine, mapping)),
+            None => ("Lease", leaders_lease(engine)),
+        };
+        self.shared.recorder.tell(&home.endpoint().permitted(permit), || {
+            let namespace = &self.settings.inventory_namespace;
+            Some(Event::of_provider(kind, namespace, &name, is_warning, reason, message()))
+        });
     }
 
     pub(super) fn say_errors(&self, texts: &[String]) {

@@ -13,6 +13,7 @@ use tracing::{Span, debug, info, warn};
 
 use super::apply::{ApplyError, Executor, Secrets, Tally};
 use super::bodies::{Read, observe_whole};
+use super::events::Event;
 use super::facts::Facts;
 use super::originals;
 use super::pipeline::wakes::Topic;
@@ -403,6 +404,7 @@ async fn act(
             match done {
                 Ok(outcome) => {
                     note_dropped_status(executor, action, &outcome);
+                    tell_consumer(executor, observed, action, &outcome);
                     note_release(executor, observed, action);
                     refused_status |= matches!(outcome, Outcome::StatusRefused { .. });
                     observed.absorb(action, outcome);
@@ -443,6 +445,15 @@ async fn carry_out(
 fn noted(executor: &Executor<'_>, seen: Seen) -> Seen {
     seen.iter().flatten().for_each(|object| executor.secrets.note(object));
     seen
+}
+
+/// The condition that was written, as an Event.
+fn tell_consumer(executor: &Executor<'_>, observed: &Observed, action: &Action, outcome: &Outcome) {
+    let (Action::PatchStatus { .. }, Outcome::Object(after)) = (action, outcome) else { return };
+    let Source::Present(before) = &observed.source else { return };
+    let engine = executor.pipeline.writer.engine();
+    let event = || Event::of_status(engine, before, after);
+    executor.pipeline.shared.recorder.tell(&executor.at_source, event);
 }
 
 /// Status fields that the consumer's server drops without a word are reported once, and not written again.

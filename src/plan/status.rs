@@ -77,7 +77,7 @@ pub fn taken_back(mapping: &Mapping, observed: &Observed, source: &Arc<Value>) -
         all.retain(|entry| !mapping.status.condition_types().any(|kind| entry["type"] == kind));
     }
     if !mapping.status.engine_conditions.is_empty() {
-        let kind = engine_condition(&observed.writer);
+        let kind = engine_condition(observed.writer.engine());
         if matches!(observed.phase, Phase::Leaving(_)) {
             // Nobody would keep it up to date.
             remove_condition(&mut new, &kind);
@@ -97,14 +97,14 @@ pub fn taken_back(mapping: &Mapping, observed: &Observed, source: &Arc<Value>) -
 pub fn without_condition(writer: &Writer, source: &Arc<Value>) -> Option<Action> {
     let old = source.get("status")?;
     let mut new = old.clone();
-    remove_condition(&mut new, &engine_condition(writer));
+    remove_condition(&mut new, &engine_condition(writer.engine()));
     let patch = guarded(source, Pointer::from_static("/status"), Some(old), Some(new.clone()));
     (new != *old).then_some(Action::PatchStatus { patch, values: BTreeMap::new() })
 }
 
 /// Whether the engine said of a source that it is not selected. Then it carries nothing else of the engine's.
 pub fn says_not_selected(writer: &Writer, source: &Value) -> bool {
-    let said = source.get("status").and_then(|status| entry(status, &engine_condition(writer)));
+    let said = source.get("status").and_then(|status| entry(status, &engine_condition(writer.engine())));
     said.is_some_and(|entry| entry["reason"] == NOT_SELECTED)
 }
 
@@ -521,7 +521,7 @@ fn engine_conditions(
     status: &mut Value,
     reasons: &Reasons,
 ) {
-    let kind = engine_condition(&observed.writer);
+    let kind = engine_condition(observed.writer.engine());
     let unseen = reasons.cause() == Some(Cause::Unknown);
     // What was said before stays, unless it was said of a former document. A new source is told that nothing is said yet.
     let is_unsaid = observed.is_target_unreachable() && entry(status, &kind).is_none();
@@ -555,11 +555,17 @@ fn engine_conditions(
 const NOT_SELECTED: &str = "NotSelected";
 
 /// The type of the engine's own condition.
-fn engine_condition(writer: &Writer) -> String {
-    match writer.engine() {
+fn engine_condition(engine: &str) -> String {
+    match engine {
         "main" => "Synced".to_owned(),
         engine => format!("{engine}.sync-engine.dev/Synced"),
     }
+}
+
+/// The condition `Synced` of a source, as this engine writes it.
+pub fn synced_condition<'o>(engine: &str, source: &'o Value) -> Option<&'o Value> {
+    let kind = engine_condition(engine);
+    source["status"]["conditions"].as_array()?.iter().find(|condition| condition["type"] == *kind)
 }
 
 /// The condition `Synced`. What it says is for the consumer.

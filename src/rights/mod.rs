@@ -83,6 +83,8 @@ pub struct Setting<'a> {
     pub home: &'a str,
     /// What it does with Leases, where several replicas run.
     pub leases: &'a [&'a str],
+    /// Whether it writes Kubernetes Events.
+    pub events: bool,
 }
 
 /// What the engine does with its own ConfigMaps.
@@ -99,6 +101,9 @@ pub fn rights<'m>(mappings: impl IntoIterator<Item = &'m Mapping>, setting: &Set
         rights.on_target(mapping, setting);
         rights.on_source(mapping, setting);
         rights.of_related(mapping, setting);
+        if setting.events {
+            rights.beside(mapping, &events(), &["create"], "tells why a source is not in sync", setting);
+        }
     }
     rights.drop_published(&mappings, setting.schemas);
     rights.at_home(setting);
@@ -153,6 +158,10 @@ impl Rights {
         let home = Place::Target(setting.home.to_owned());
         let held = rule("", "configmaps", STATE, "what is held, and approvals");
         self.add(&home, Rule { namespace: namespace(), ..held });
+        if setting.events {
+            let told = rule("", "events", &["create"], "tells of documents, held deletions and leadership");
+            self.add(&home, Rule { namespace: namespace(), ..told });
+        }
         if !setting.leases.is_empty() {
             let leases = rule("coordination.k8s.io", "leases", setting.leases, "leader election");
             self.add(&home, Rule { namespace: namespace(), ..leases });
@@ -423,6 +432,10 @@ fn texts(texts: &[&str]) -> Vec<String> {
 }
 
 /// Adds the verbs that are new, in the order that people know.
+fn events() -> Resource {
+    Resource { group: String::new(), version: "v1".into(), plural: "events".into() }
+}
+
 fn join(verbs: &mut Vec<String>, more: &[String]) {
     verbs.extend(more.iter().filter(|verb| !verbs.contains(verb)).cloned().collect::<Vec<_>>());
     verbs.sort_by_key(|verb| WRITE.iter().position(|known| known == verb).unwrap_or(WRITE.len()));

@@ -30,6 +30,7 @@ fn of_fleet(mappings: &[Arc<Mapping>], provider: ProviderKind) -> Rights {
         providers: BTreeMap::from([("fleet".to_owned(), provider)]),
         home: "target",
         leases: &[],
+        events: false,
     };
     rights(mappings.iter().map(|mapping| &**mapping), &setting)
 }

@@ -306,6 +306,7 @@ async fn with_edits(net: &Net, connections: BTreeMap<String, Arc<Connection>>, h
         election: None,
         process: Process::default(),
         custom_providers: CustomProviders::default(),
+        events: false,
     };
     let mut tasks = JoinSet::new();
     let instruments = Instruments::default();

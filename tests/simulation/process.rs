@@ -70,6 +70,7 @@ impl Process {
             process: common,
             election: elects,
             custom_providers: fleet(shared, number),
+            events: false,
         };
         let (mut task, instruments) = (JoinSet::new(), Instruments::default());
         task.spawn(engine::run(settings, receiver, instruments.clone(), shutdown.clone()));

@@ -186,5 +186,6 @@ fn settings(stage: &Stage) -> anyhow::Result<Settings> {
         clock: Clock::default(),
         election: None,
         custom_providers: CustomProviders::default(),
+        events: false,
     })
 }

@@ -76,6 +76,7 @@ impl Visit<'_> {
             home: &self.surveyor.home,
             // Flags of `run` are none of this verb's.
             leases: &[],
+            events: false,
         };
         let needed = rights([mapping], &setting);
         let source = place_of(spec, "source");

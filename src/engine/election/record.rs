@@ -89,7 +89,7 @@ fn leases() -> Resource {
 }
 
 /// The name of the one Lease of an engine.
-fn leaders_lease(engine: &str) -> String {
+pub fn leaders_lease(engine: &str) -> String {
     format!("sync-engine-{engine}")
 }
 

@@ -1,6 +1,7 @@
 use super::*;
 use crate::engine::clock::Clock;
 use crate::engine::consumer_schema::ConsumerSchemas;
+use crate::engine::events::Recorder;
 use crate::engine::former::compiled;
 use crate::engine::inventory::ruling_hash;
 use crate::mapping::schema::Schemas;
@@ -54,6 +55,7 @@ fn shared(lease: Lease) -> Arc<Shared> {
         lease,
         counted: Notify::new(),
         discovered: Default::default(),
+        recorder: Recorder::default(),
     })
 }
 

@@ -8,6 +8,7 @@ use crate::case::{Case, Stage, case};
 use crate::engine::Launch;
 use crate::eventually::eventually;
 use crate::proxy::Proxy;
+use crate::rest::Rest;
 use crate::target::uid;
 use crate::world::WIDGETS;
 
@@ -20,7 +21,39 @@ pub fn cases() -> Vec<Case> {
         case!(marks_say_whose_an_object_is).in_memory(),
         case!(an_observing_mapping_writes_nothing).on_kube(),
         case!(a_suspended_mapping_still_deletes).on_kube(),
+        case!(events_tell_consumers_of_their_sources_and_the_provider_of_documents).on_both(),
     ]
+}
+
+async fn events_tell_consumers_of_their_sources_and_the_provider_of_documents(stage: &Stage) {
+    let world = stage.widgets().await;
+    if let Some(provider) = &world.provider {
+        provider.claim(&world.api, &["events"]).await;
+    }
+    for workspace in &world.workspaces {
+        workspace.accept(&world.api, &["events"]).await;
+    }
+    let _engine = world.launch().environment("SYNC_ENGINE_EVENTS", "true").ready().await;
+    let source = world.alpha.create_synced("it", json!({"size": 1})).await;
+    let reasons = async |rest: &Rest, namespace: &str, name: &str| -> Vec<String> {
+        let all = rest.list(&format!("/api/v1/namespaces/{namespace}/events")).await;
+        let its = all.iter().filter(|event| event["involvedObject"]["name"] == name);
+        its.map(|event| format!("{} {}", event["type"], event["reason"]).replace('"', "")).collect()
+    };
+    eventually("the consumer is told once", async || {
+        let told = reasons(&world.alpha.rest, &world.alpha.namespace, "it").await;
+        (told == ["Normal Synced"]).then_some(()).ok_or_else(|| format!("{told:?}"))
+    })
+    .await;
+    assert_eq!(source["metadata"]["name"], "it");
+    // The namespace of the state store stands by now.
+    world.mappings.write("widgets.yaml", &WIDGETS.replace("Pending", "Waiting"));
+    let notes = format!("notes-{}", stage.id);
+    eventually("the provider is told of the document", async || {
+        let told = reasons(&world.target.rest, &notes, &format!("main.{}", world.name)).await;
+        told.contains(&"Normal DocumentLoaded".to_owned()).then_some(()).ok_or_else(|| format!("{told:?}"))
+    })
+    .await;
 }
 
 async fn health_and_metrics_are_served(stage: &Stage) {

@@ -1,0 +1,226 @@
+//! Kubernetes Events: to a consumer, that the reason of `Synced` changed; to the provider, what became of documents,
+//! deletions and leadership. They go nowhere unless they are asked for (`--events`), and one that is refused or lost is
+//! not repeated: conditions and the state store are what counts.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use serde_json::{Value, json};
+use tokio::sync::mpsc;
+use tokio::task::JoinSet;
+use tokio::time::Instant;
+use tracing::debug;
+
+use super::clock::Clock;
+use crate::mapping::Resource;
+use crate::multicluster::{ApiPath, Endpoint};
+use crate::object::metadata;
+use crate::plan::status::synced_condition;
+
+/// As client-go's filter of spam: so many at once of one object, and one more every five minutes.
+const BURST: u32 = 25;
+const REFILL: Duration = Duration::from_secs(300);
+/// Objects whose events are counted. Beyond that, those that have not had any for longest are forgotten.
+const OBJECTS: usize = 4096;
+/// Events that wait, and requests at one time. What is beyond is dropped.
+const WAITING: usize = 256;
+const AT_ONCE: usize = 8;
+/// client-go's names of events: the object's, and a number.
+const LONGEST_NAME: usize = 230;
+
+/// Takes events and never waits. The default drops them.
+#[derive(Debug, Clone, Default)]
+pub struct Recorder(Option<mpsc::Sender<(Endpoint, Event)>>);
+
+/// What is told of an object.
+#[derive(Debug, Clone)]
+pub struct Event {
+    /// `ObjectReference` of the core API.
+    involved: Value,
+    is_warning: bool,
+    reason: String,
+    message: String,
+}
+
+impl Event {
+    /// `kind` is of the core API, or a Lease; the object is in the namespace of the state store.
+    pub fn of_provider(
+        kind: &str,
+        namespace: &str,
+        name: &str,
+        is_warning: bool,
+        reason: &str,
+        message: String,
+    ) -> Self {
+        let api_version = if kind == "Lease" { "coordination.k8s.io/v1" } else { "v1" };
+        let involved = json!({"apiVersion": api_version, "kind": kind, "namespace": namespace, "name": name});
+        Self { involved, is_warning, reason: reason.to_owned(), message }
+    }
+
+    /// What a status tells that was just written: its condition `Synced`, where the reason is another than before.
+    pub fn of_status(engine: &str, before: &Value, after: &Value) -> Option<Self> {
+        let condition = |object| {
+            let condition = synced_condition(engine, object)?;
+            let text = |field: &str| condition[field].as_str().unwrap_or_default().to_owned();
+            Some((text("status"), text("reason"), text("message")))
+        };
+        let (status, reason, message) = condition(after)?;
+        if condition(before).is_some_and(|(_, former, _)| former == reason) {
+            return None;
+        }
+        let involved = json!({
+            "apiVersion": after["apiVersion"], "kind": after["kind"], "uid": metadata(after, "uid"),
+            "namespace": metadata(after, "namespace"), "name": metadata(after, "name"),
+            "resourceVersion": metadata(after, "resourceVersion"),
+        });
+        Some(Self { involved, is_warning: status == "False", reason, message })
+    }
+
+    /// An event about an object without namespace is in `default`, as client-go has it.
+    fn namespace(&self) -> &str {
+        match self.involved["namespace"].as_str() {
+            None | Some("") => "default",
+            Some(namespace) => namespace,
+        }
+    }
+
+    fn body(&self, component: &str, clock: &Clock, number: u64) -> Value {
+        let (now, name) = (clock.now(), self.involved["name"].as_str().unwrap_or_default());
+        let name: String = name.chars().take(LONGEST_NAME).collect();
+        json!({
+            "apiVersion": "v1", "kind": "Event",
+            "metadata": {
+                "namespace": self.namespace(),
+                "name": format!("{name}.{:x}", now.as_nanosecond().unsigned_abs().wrapping_add(number.into())),
+            },
+            "involvedObject": self.involved,
+            "type": if self.is_warning { "Warning" } else { "Normal" },
+            "reason": self.reason, "message": self.message, "count": 1,
+            "firstTimestamp": seconds(now), "lastTimestamp": seconds(now),
+            "source": {"component": component}, "reportingComponent": component, "reportingInstance": "",
+        })
+    }
+}
+
+/// `metav1.Time` has no fractions.
+fn seconds(time: k8s_openapi::jiff::Timestamp) -> String {
+    time.strftime("%Y-%m-%dT%H:%M:%SZ").to_string()
+}
+
+impl Recorder {
+    /// Writes events until it and all its clones are dropped, or the task is.
+    pub fn start(tasks: &mut JoinSet<()>, engine: &str, clock: Clock) -> Self {
+        let (sender, receiver) = mpsc::channel(WAITING);
+        tasks.spawn(run(receiver, format!("sync-engine/{engine}"), clock));
+        Self(Some(sender))
+    }
+
+    /// Tells it at the cluster of the object. Who does not read fast enough loses some.
+    pub fn tell(&self, at: &Endpoint, event: impl FnOnce() -> Option<Event>) {
+        let Some(sender) = &self.0 else { return };
+        if let Some(event) = event()
+            && sender.try_send((at.clone(), event)).is_err()
+        {
+            debug!("an event is dropped: too many wait");
+        }
+    }
+}
+
+async fn run(mut received: mpsc::Receiver<(Endpoint, Event)>, component: String, clock: Clock) {
+    let (mut spam, mut sending, mut number) = (Spam::default(), JoinSet::new(), 0);
+    let component: Arc<str> = component.into();
+    while let Some((at, event)) = received.recv().await {
+        while sending.try_join_next().is_some() {}
+        let of = format!("{} {}", at.place(), event.involved);
+        if sending.len() >= AT_ONCE || !spam.permits(of, Instant::now()) {
+            debug!(reason = event.reason, "an event is dropped");
+            continue;
+        }
+        number += 1;
+        sending.spawn(write(at, event.body(&component, &clock, number), component.clone()));
+    }
+}
+
+async fn write(at: Endpoint, body: Value, component: Arc<str>) {
+    let events = Resource { group: String::new(), version: "v1".into(), plural: "events".into() };
+    let namespace = metadata(&body, "namespace");
+    let Ok(path) = ApiPath::collection(&events, namespace) else { return };
+    // Where the claim for events is not accepted, or the right is missing, there are none.
+    if let Err(error) = at.create(&path, &component, body.to_string().into()).await {
+        debug!(%error, "an event is not written");
+    }
+}
+
+/// What is left of each object's share.
+#[derive(Default)]
+struct Spam(HashMap<String, Share>);
+
+struct Share {
+    left: u32,
+    since: Instant,
+}
+
+impl Spam {
+    fn permits(&mut self, of: String, now: Instant) -> bool {
+        if self.0.len() >= OBJECTS && !self.0.contains_key(&of) {
+            self.0.retain(|_, share| now - share.since < REFILL);
+        }
+        if self.0.len() >= OBJECTS && !self.0.contains_key(&of) {
+            return false;
+        }
+        let share = self.0.entry(of).or_insert(Share { left: BURST, since: now });
+        let refilled = (now - share.since).as_secs() / REFILL.as_secs();
+        if refilled > 0 {
+            share.left = BURST.min(share.left.saturating_add(u32::try_from(refilled).unwrap_or(BURST)));
+            share.since = now;
+        }
+        let permits = share.left > 0;
+        share.left = share.left.saturating_sub(1);
+        permits
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn object(reason: Option<&str>) -> Value {
+        let condition = reason.map(|reason| {
+            let status = if reason == "Synced" { "True" } else { "False" };
+            json!({"type": "Synced", "status": status, "reason": reason, "message": "why"})
+        });
+        json!({
+            "apiVersion": "a.test/v1", "kind": "Db",
+            "metadata": {"name": "db", "namespace": "ns", "uid": "u", "resourceVersion": "7"},
+            "status": {"conditions": condition.into_iter().collect::<Vec<_>>()},
+        })
+    }
+
+    #[test]
+    fn a_status_is_told_where_the_reason_of_synced_is_another() {
+        let told = |before, after| Event::of_status("main", &object(before), &object(after));
+        assert!(told(Some("Conflict"), Some("Conflict")).is_none());
+        assert!(told(Some("Conflict"), None).is_none(), "it is taken off");
+        assert!(Event::of_status("other", &object(None), &object(Some("Conflict"))).is_none(), "another engine's");
+        let warning = told(Some("Synced"), Some("Conflict")).expect("an event");
+        assert!(warning.is_warning && warning.namespace() == "ns" && warning.message == "why");
+        assert!(!told(Some("Conflict"), Some("Synced")).expect("an event").is_warning);
+        let body = warning.body("sync-engine/main", &Clock::default(), 1);
+        assert_eq!((&body["involvedObject"]["uid"], &body["type"]), (&json!("u"), &json!("Warning")));
+    }
+
+    #[test]
+    fn one_object_has_so_many_events_at_once_and_then_one_in_five_minutes() {
+        let (mut spam, now) = (Spam::default(), Instant::now());
+        let mut permitted = |at| (0..100).filter(|_| spam.permits("a".into(), at)).count();
+        assert_eq!(permitted(now), BURST as usize);
+        assert_eq!(permitted(now + REFILL), 1);
+        assert_eq!(permitted(now + 3 * REFILL), 2);
+        assert!(spam.permits("b".into(), now), "others have their own");
+        for number in 0..OBJECTS + 10 {
+            let _ = spam.permits(number.to_string(), now);
+        }
+        assert!(spam.0.len() <= OBJECTS);
+    }
+}
