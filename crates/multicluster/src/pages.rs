@@ -8,13 +8,13 @@
 /// Objects a page at most.
 pub(super) const MOST: u32 = 500;
 /// Bytes of a page. A longer one is not read to its end.
-pub(super) const BYTES: usize = 4 << 20;
+pub(super) const BYTES: usize = 2 << 20;
 /// Bytes of a page of one object.
 pub(super) const OBJECT_BYTES: usize = 16 << 20;
 /// Objects of the page between two of metadata.
 const PROBE: u32 = 4;
-/// Objects of a page of metadata at most: some of them are small.
-const METADATA: u32 = MOST / 2;
+/// Objects of a page of metadata, at least and at most: some of them are small.
+const METADATA: (u32, u32) = (MOST / 10, MOST / 2);
 
 /// What the next page asks for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -89,7 +89,7 @@ impl Pages {
     }
 
     fn ask_for_metadata(&mut self, limit: u32) {
-        let limit = limit.max(self.last * 2).clamp(PROBE, METADATA);
+        let limit = limit.max(self.last * 2).clamp(METADATA.0, METADATA.1);
         self.next = Page { limit, is_metadata: true };
     }
 }
