@@ -5,6 +5,7 @@ use std::str::FromStr;
 use std::time::Duration;
 
 use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
+use clap::error::{ContextKind, ContextValue};
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use k8s_openapi::jiff::SignedDuration;
 use serde_json::Value;
@@ -14,6 +15,7 @@ use super::abandon_target::{self, AbandonTargetArguments};
 use super::approve::{self, ApproveArguments};
 use super::completions::{self, CompletionsArguments};
 use super::diff::{self, DiffArguments};
+use super::doctor::{self, DoctorArguments};
 use super::explain::ExplainArguments;
 use super::init::{self, InitArguments};
 use super::options::{KubeconfigRef, Listen, NamedDirectory, NamedKubeconfig};
@@ -108,7 +110,10 @@ pub enum Verb {
     /// Check mappings for errors, without a cluster.
     #[command(after_help = validate::AFTER_HELP)]
     Validate(ValidateArguments),
-    /// Explain an error code of `validate`, or list all codes.
+    /// Check mappings and their live clusters: rights, claims, kinds, versions, clocks, credentials. Writes nothing.
+    #[command(after_help = doctor::AFTER_HELP)]
+    Doctor(DoctorArguments),
+    /// Explain an error code, a reason of `Synced` or an alert, or list all of them.
     Explain(ExplainArguments),
     /// Print the target objects of a source object, without a cluster.
     #[command(after_help = render::AFTER_HELP)]
@@ -479,9 +484,35 @@ impl LogArguments {
 impl Arguments {
     /// This process's command line. Prints help or a usage error and exits where there is nothing to run.
     pub fn read() -> (Verb, LogArguments) {
-        let Self { verb, run, log } = Self::parse();
+        let Self { verb, run, log } = Self::try_parse().unwrap_or_else(|error| {
+            if let Some(why) = gone(&error, std::env::args()) {
+                eprintln!("error: {why}");
+                std::process::exit(error.exit_code());
+            }
+            error.exit()
+        });
         (verb.unwrap_or(Verb::Run(run)), log)
     }
+}
+
+/// Verbs and flags of earlier versions, and what to write now.
+const GONE: [(&str, &str); 2] =
+    [("--listen", "`--probes ADDR` and `--console ADDR`"), ("--live", "`sync-engine doctor`")];
+
+/// What an error says of a word that an earlier version knew. Where a flag went, those that it needed went with it: the error
+/// may name one of them.
+fn gone(error: &clap::Error, given: impl Iterator<Item = String>) -> Option<String> {
+    let words = [ContextKind::InvalidSubcommand, ContextKind::InvalidArg].map(|kind| error.get(kind));
+    let words = words.iter().filter_map(|word| match word {
+        Some(ContextValue::String(word)) => Some(word.clone()),
+        _ => None,
+    });
+    let words: Vec<String> = words.collect();
+    let flags: Vec<String> =
+        if words.is_empty() { Vec::new() } else { given.filter(|word| word.starts_with("--")).collect() };
+    let is_it = |name: &str| words.iter().chain(&flags).any(|word| word == name);
+    let (name, successor) = GONE.into_iter().find(|(name, _)| is_it(name))?;
+    Some(format!("`{name}` is gone: write {successor}"))
 }
 
 fn duration(text: &str) -> Result<Duration, String> {

@@ -4,6 +4,7 @@ mod cli;
 mod completions;
 mod coverage;
 mod diff;
+mod doctor;
 mod documentation;
 mod examples;
 mod init;
@@ -16,7 +17,6 @@ mod schemas;
 mod several_targets;
 mod story;
 mod targets;
-mod validate_live;
 mod watch;
 
 use std::fs;

@@ -1,0 +1,337 @@
+//! What is looked at beside the mappings: servers, clocks, credentials, accepted claims, recorded documents.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
+
+use k8s_openapi::jiff::{SignedDuration, Timestamp};
+use serde_json::{Value, json};
+
+use super::mappings::Claimed;
+use crate::catalog::Catalog;
+use crate::cli::status::age;
+use crate::cli::terminal::count;
+use crate::engine::inventory::Inventory;
+use crate::mapping::diagnostic::Diagnostic;
+use crate::mapping::{ClusterProvider, Mapping, Resource, SourceClusters};
+use crate::multicluster::connection::{Connection, ConnectionSource, flag};
+use crate::multicluster::{Endpoint, RequestError};
+use crate::object::claims::{Claims, acceptance};
+use crate::rights::{Place, targets};
+use crate::survey::servers::{self, Told};
+use crate::survey::{Surveyor, Unseen};
+
+/// A clock that differs by more gets a warning.
+const MOST_AHEAD: SignedDuration = SignedDuration::from_secs(30);
+/// A credential that ends sooner gets a warning.
+const SOON: SignedDuration = SignedDuration::from_hours(24);
+/// So many workspaces are named.
+const NAMED: usize = 10;
+
+/// One thing that was looked at.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Check {
+    pub verdict: Verdict,
+    /// `clock`
+    check: &'static str,
+    /// A connection, an APIExport or a mapping.
+    about: String,
+    message: String,
+    /// The command or the file that mends it; empty where nothing is to be mended.
+    fix: String,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Verdict {
+    Ok,
+    Warning,
+    Error,
+    /// It cannot be read.
+    Unknown,
+}
+
+impl Verdict {
+    fn as_str(self) -> &'static str {
+        match self {
+            Self::Ok => "ok",
+            Self::Warning => "warning",
+            Self::Error => "error",
+            Self::Unknown => "unknown",
+        }
+    }
+}
+
+impl Check {
+    fn ok(check: &'static str, about: impl Into<String>, message: impl Into<String>) -> Self {
+        Self { verdict: Verdict::Ok, check, about: about.into(), message: message.into(), fix: String::new() }
+    }
+
+    fn unknown(check: &'static str, about: impl Into<String>, why: &dyn fmt::Display, fix: impl Into<String>) -> Self {
+        Self { verdict: Verdict::Unknown, check, about: about.into(), message: why.to_string(), fix: fix.into() }
+    }
+
+    pub fn row(&self) -> [String; 4] {
+        [self.verdict.as_str().to_owned(), self.check.to_owned(), self.about.clone(), self.sentence()]
+    }
+
+    pub fn to_json(&self) -> Value {
+        let Self { verdict, check, about, message, fix } = self;
+        json!({"verdict": verdict.as_str(), "check": check, "about": about, "message": message, "fix": fix})
+    }
+
+    fn sentence(&self) -> String {
+        if self.fix.is_empty() { self.message.clone() } else { format!("{}; {}", self.message, self.fix) }
+    }
+}
+
+impl fmt::Display for Check {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:7}  {:10}  {}: {}", self.verdict.as_str(), self.check, self.about, self.sentence())
+    }
+}
+
+/// Versions, clocks and credentials of all connections and of the clusters of providers.
+pub(super) async fn servers(surveyor: &Surveyor) -> Vec<Check> {
+    let (endpoints, unseen) = surveyor.endpoints().await;
+    let version = concat!(env!("CARGO_PKG_VERSION"), ", commit ", env!("SYNC_ENGINE_COMMIT"));
+    let mut checks = vec![Check::ok("version", "sync-engine", version)];
+    let provider = |(name, why): &(String, Unseen)| {
+        Check::unknown("version", format!("ClusterProvider `{name}`"), why, "its clusters were not looked at")
+    };
+    checks.extend(unseen.iter().map(provider));
+    let told = servers::ask(&endpoints).await;
+    checks.extend(endpoints.keys().filter_map(|name| Some(server_version(name, told.get(name.as_str())?))));
+    checks.extend(told_clocks(&told));
+    // A token's file is read with the first request.
+    let ends = endpoints.iter().map(|(name, endpoint)| credential(name, endpoint.connection(), Timestamp::now()));
+    checks.extend(ends);
+    checks
+}
+
+fn connection(name: &str) -> String {
+    format!("connection `{name}`")
+}
+
+fn server_version(name: &str, told: &Result<Told, RequestError>) -> Check {
+    match told {
+        Ok(told) => Check::ok("version", connection(name), told.version.as_str()),
+        Err(why) => {
+            let fix = "look whether `kubectl get --raw /version` answers with the same kubeconfig";
+            Check::unknown("version", connection(name), why, fix)
+        }
+    }
+}
+
+/// Servers that do not answer, or tell no time, are left out.
+fn told_clocks(told: &BTreeMap<&str, Result<Told, RequestError>>) -> Vec<Check> {
+    let clocks = told.iter().filter_map(|(name, told)| Some((*name, told.as_ref().ok()?.ahead?)));
+    clocks.map(|(name, ahead)| clock(name, ahead)).collect()
+}
+
+fn clock(name: &str, ahead: SignedDuration) -> Check {
+    let about = connection(name);
+    if ahead.abs() <= MOST_AHEAD {
+        return Check::ok("clock", about, "within 30s of this machine");
+    }
+    let direction = if ahead.is_positive() { "ahead of" } else { "behind" };
+    Check {
+        verdict: Verdict::Warning,
+        check: "clock",
+        about,
+        message: format!(
+            "the server's clock is {} {direction} this machine's",
+            age(ahead.abs().as_secs().unsigned_abs())
+        ),
+        fix: "`timedatectl` on both shows which one is wrong".to_owned(),
+    }
+}
+
+fn credential(name: &str, connection: &Connection, now: Timestamp) -> Check {
+    let about = self::connection(name);
+    let Some(ends) = connection.credential_ends() else {
+        return Check::ok("credential", about, "it does not say when it ends, or is renewed by a program");
+    };
+    let left = ends.duration_since(now);
+    // The kubelet replaces the token of a Pod in time.
+    let is_replaced = *connection.source() == ConnectionSource::InCluster;
+    let (verdict, message) = match left {
+        left if !left.is_positive() => (Verdict::Error, format!("it ended at {ends:.0}")),
+        left if left < SOON && !is_replaced => {
+            (Verdict::Warning, format!("it ends in {}, at {ends:.0}", age(left.as_secs().unsigned_abs())))
+        }
+        _ => return Check::ok("credential", about, format!("it ends at {ends:.0}")),
+    };
+    let fix = match connection.source() {
+        ConnectionSource::Kubeconfig { path, .. } => format!("write another into {}", path.display()),
+        ConnectionSource::Held { kubeconfig, .. } => format!("write another into {}", kubeconfig.origin()),
+        ConnectionSource::InCluster => "restart the Pod".to_owned(),
+        ConnectionSource::Default { .. } | ConnectionSource::InProcess(_) => format!("give another: {}", flag(name)),
+    };
+    let fix = format!("{fix}; a running engine takes it up");
+    Check { verdict, check: "credential", about, message, fix }
+}
+
+/// Claims of APIExports that workspaces have not accepted, as far as mappings need them.
+pub(super) async fn claims(surveyor: &Surveyor, claimed: &Claimed) -> Vec<Check> {
+    if claimed.is_empty() {
+        return vec![Check::ok("claims", "all mappings", "they need no permission claim")];
+    }
+    let mut checks = Vec::new();
+    for (export, needed) in claimed {
+        let about = format!("APIExport `{}`", export.name);
+        match surveyor.claims(export).await {
+            Ok(Some(workspaces)) => checks.extend(unaccepted(&about, &workspaces, needed)),
+            Ok(None) => {
+                let fix = "`sync-engine rbac --for provider` prints the rights that the engine needs there";
+                checks.push(Check::unknown("claims", about, &"its APIBindings cannot be read", fix));
+            }
+            Err(why) => checks.push(Check::unknown("claims", about, &why, "")),
+        }
+    }
+    checks
+}
+
+/// A line for each claim that is not accepted everywhere.
+fn unaccepted(
+    about: &str,
+    workspaces: &BTreeMap<String, Claims>,
+    needed: &BTreeMap<Resource, BTreeSet<String>>,
+) -> Vec<Check> {
+    let lines = needed.iter().filter_map(|(resource, verbs)| {
+        let verbs: Vec<&str> = verbs.iter().map(String::as_str).collect();
+        let lacking = workspaces.iter().filter(|(_, claims)| claims.is_unaccepted(resource, &verbs));
+        let lacking: Vec<&str> = lacking.map(|(path, _)| path.as_str()).collect();
+        (!lacking.is_empty()).then(|| Check {
+            verdict: Verdict::Warning,
+            check: "claims",
+            about: about.to_owned(),
+            message: format!(
+                "{} of {} did not accept the claim for {} ({}): {}",
+                lacking.len(),
+                count(workspaces.len(), "workspace"),
+                resource.group_plural(),
+                verbs.join(", "),
+                named(&lacking)
+            ),
+            fix: format!("add to `spec.permissionClaims` of the APIBinding in each: {}", acceptance(resource, &verbs)),
+        })
+    });
+    let lines: Vec<Check> = lines.collect();
+    if !lines.is_empty() {
+        return lines;
+    }
+    let message =
+        format!("{}, and no claim that mappings need is left to accept", count(workspaces.len(), "workspace"));
+    vec![Check::ok("claims", about, message)]
+}
+
+/// The first of them.
+fn named(workspaces: &[&str]) -> String {
+    let shown = workspaces[..workspaces.len().min(NAMED)].join(", ");
+    match workspaces.len().saturating_sub(NAMED) {
+        0 => shown,
+        others => format!("{shown} and {others} more"),
+    }
+}
+
+/// What the state stores on the targets of all mappings hold, compared with the documents of the files.
+pub(super) async fn documents(surveyor: &Surveyor, namespace: &str, catalog: &Catalog) -> Vec<Check> {
+    let mut checks = Vec::new();
+    let mut recorded: BTreeMap<String, Vec<(String, Inventory)>> = BTreeMap::new();
+    let (targets, unseen) = endpoints(surveyor, catalog).await;
+    checks.extend(unseen.into_iter().map(|(name, why)| unread(&name, &why)));
+    for (name, target) in targets {
+        match surveyor.stores(target, namespace).await {
+            Ok(stores) => {
+                stores.into_iter().for_each(|store| {
+                    recorded.entry(store.mapping.clone()).or_default().push((name.clone(), store));
+                });
+            }
+            Err(why) => checks.push(unread(&name, &why)),
+        }
+    }
+    for (name, entry) in catalog.mappings() {
+        let stores = recorded.remove(name).unwrap_or_default();
+        checks.push(compared(surveyor, &entry.mapping, &stores));
+    }
+    // A document with an error may be the one that is recorded.
+    if !catalog.diagnostics().iter().any(Diagnostic::is_error) {
+        checks.extend(recorded.iter().map(|(mapping, stores)| without_file(mapping, stores)));
+    }
+    checks
+}
+
+/// The targets of all mappings.
+async fn endpoints(surveyor: &Surveyor, catalog: &Catalog) -> (BTreeMap<String, Endpoint>, Vec<(String, Unseen)>) {
+    let places: BTreeSet<Place> =
+        catalog.mappings().flat_map(|(_, entry)| targets(&entry.mapping, &surveyor.home)).collect();
+    let (mut found, mut unseen) = (BTreeMap::new(), Vec::new());
+    for place in places {
+        match place {
+            Place::Target(name) => match surveyor.connection(&name) {
+                Ok(connection) => drop(found.insert(name, connection.endpoint())),
+                Err(why) => unseen.push((name, why)),
+            },
+            Place::Fleet(provider) => match surveyor.clusters(&provider).await {
+                Ok(clusters) => found
+                    .extend(clusters.into_iter().map(|(name, endpoint, _)| (format!("{provider}/{name}"), endpoint))),
+                Err(why) => unseen.push((provider, why)),
+            },
+            Place::Provider { .. } | Place::Source(_) | Place::Hub(_) => {}
+        }
+    }
+    (found, unseen)
+}
+
+fn unread(target: &str, why: &dyn fmt::Display) -> Check {
+    Check::unknown("documents", format!("target `{target}`"), why, "what its state stores hold was not looked at")
+}
+
+fn compared(surveyor: &Surveyor, mapping: &Mapping, stores: &[(String, Inventory)]) -> Check {
+    let about = format!("mapping `{}`", mapping.name);
+    let provider = match &mapping.source.clusters {
+        SourceClusters::ApiExport(_) => String::new(),
+        SourceClusters::Provider(name) => {
+            let kind = surveyor.providers.get(name).cloned();
+            kind.map(|kind| ClusterProvider { name: name.clone(), kind }.document()).unwrap_or_default()
+        }
+    };
+    let is_same =
+        |store: &Inventory| store.document == *mapping.text && store.provider == provider && store.leaving.is_empty();
+    let others: Vec<_> = stores.iter().filter(|(_, store)| !is_same(store)).collect();
+    if stores.is_empty() {
+        return Check::ok("documents", about, "no engine has recorded it yet");
+    }
+    if others.is_empty() {
+        return Check::ok(
+            "documents",
+            about,
+            format!("the engine runs the document of the files ({})", on(stores.iter())),
+        );
+    }
+    Check {
+        verdict: Verdict::Warning,
+        check: "documents",
+        about,
+        message: format!("the engine runs another document than that of the files ({})", on(others.into_iter())),
+        fix: "give all replicas the same files; `sync-engine status` tells whether an edit is refused".to_owned(),
+    }
+}
+
+fn without_file(mapping: &str, stores: &[(String, Inventory)]) -> Check {
+    Check {
+        verdict: Verdict::Warning,
+        check: "documents",
+        about: format!("mapping `{mapping}`"),
+        message: format!("an engine ran it, and no file has it ({})", on(stores.iter())),
+        fix: "`sync-engine orphans --retained` lists what is left of it".to_owned(),
+    }
+}
+
+/// `target `east`, recorded at …`
+fn on<'s>(stores: impl Iterator<Item = &'s (String, Inventory)>) -> String {
+    let one = |(target, store): &(String, Inventory)| match store.recorded {
+        Some(at) => format!("target `{target}`, recorded at {at:.0}"),
+        None => format!("target `{target}`"),
+    };
+    stores.map(one).collect::<Vec<_>>().join("; ")
+}
