@@ -70,12 +70,13 @@ impl Subject {
 
     /// Its line in the list.
     fn line(&self) -> String {
-        let (kind, title) = match self {
-            Self::Code(code) => (code.severity.to_string(), code.title.to_owned()),
-            Self::Reason(cause) => ("reason".to_owned(), plain(Advice::of(*cause).meaning)),
-            Self::Alert { text, .. } => ("alert".to_owned(), plain(&first_sentence(text))),
+        // As wide as the longest name of its kind.
+        let (width, kind, title) = match self {
+            Self::Code(code) => (6, code.severity.to_string(), code.title.to_owned()),
+            Self::Reason(cause) => (16, "reason".to_owned(), plain(Advice::of(*cause).meaning)),
+            Self::Alert { text, .. } => (32, "alert".to_owned(), plain(&first_sentence(text))),
         };
-        format!("{} {kind:7} {title}\n", self.name())
+        format!("{:width$} {kind:7} {title}\n", self.name())
     }
 
     /// The whole explanation.

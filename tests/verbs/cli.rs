@@ -92,7 +92,9 @@ fn help_is_for_strangers() {
       retarget        Move sources to the target that the connection leads to now
       abandon-target  Release the sources of a lost target. Deletes nothing
       validate        Check mappings for errors, without a cluster
-      explain         Explain an error code of `validate`, or list all codes
+      doctor          Check mappings and their live clusters: rights, claims, kinds, versions, clocks,
+                      credentials. Writes nothing
+      explain         Explain an error code, a reason of `Synced` or an alert, or list all of them
       render          Print the target objects of a source object, without a cluster
       rbac            Print the RBAC rules that the engine needs for mappings, without a cluster
       test            Run MappingTest documents, without a cluster

@@ -24,7 +24,7 @@ use crate::survey::{Surveyor, Unseen};
 const MOST_AHEAD: SignedDuration = SignedDuration::from_secs(30);
 /// A credential that ends sooner gets a warning.
 const SOON: SignedDuration = SignedDuration::from_hours(24);
-/// So many workspaces are named.
+/// So many workspaces or connections are named.
 const NAMED: usize = 10;
 
 /// One thing that was looked at.
@@ -99,75 +99,81 @@ pub(super) async fn servers(surveyor: &Surveyor) -> Vec<Check> {
     };
     checks.extend(unseen.iter().map(provider));
     let told = servers::ask(&endpoints).await;
-    checks.extend(endpoints.keys().filter_map(|name| Some(server_version(name, told.get(name.as_str())?))));
-    checks.extend(told_clocks(&told));
+    // A server that does not answer, or tells no time, has no clock here.
+    let clocks = told.iter().filter_map(|(name, told)| Some((*name, told.as_ref().ok()?.ahead?)));
     // A token's file is read with the first request.
-    let ends = endpoints.iter().map(|(name, endpoint)| credential(name, endpoint.connection(), Timestamp::now()));
-    checks.extend(ends);
+    let credentials = endpoints.iter().map(|(name, endpoint)| (name.as_str(), endpoint.connection()));
+    checks.extend(together(told.iter().map(|(name, told)| server_version(name, told))));
+    checks.extend(together(clocks.map(|(name, ahead)| clock(name, ahead))));
+    checks.extend(together(credentials.map(|(name, connection)| credential(name, connection, Timestamp::now()))));
     checks
 }
 
-fn connection(name: &str) -> String {
-    format!("connection `{name}`")
+/// One line for connections that are fine in the same way: a fleet may have hundreds.
+fn together(checks: impl Iterator<Item = Check>) -> Vec<Check> {
+    let mut all: Vec<(Vec<String>, Check)> = Vec::new();
+    for check in checks {
+        let is_same = |other: &Check| check.verdict == Verdict::Ok && other.message == check.message;
+        let name = format!("`{}`", check.about);
+        match all.iter_mut().find(|(_, other)| is_same(other)) {
+            Some((names, _)) => names.push(name),
+            None => all.push((vec![name], check)),
+        }
+    }
+    let shown = |(names, check): (Vec<String>, Check)| {
+        let noun = if names.len() == 1 { "connection" } else { "connections" };
+        let names: Vec<&str> = names.iter().map(String::as_str).collect();
+        Check { about: format!("{noun} {}", named(&names)), ..check }
+    };
+    all.into_iter().map(shown).collect()
 }
 
 fn server_version(name: &str, told: &Result<Told, RequestError>) -> Check {
     match told {
-        Ok(told) => Check::ok("version", connection(name), told.version.as_str()),
+        Ok(told) => Check::ok("version", name, told.version.as_str()),
         Err(why) => {
             let fix = "look whether `kubectl get --raw /version` answers with the same kubeconfig";
-            Check::unknown("version", connection(name), why, fix)
+            Check::unknown("version", name, why, fix)
         }
     }
 }
 
-/// Servers that do not answer, or tell no time, are left out.
-fn told_clocks(told: &BTreeMap<&str, Result<Told, RequestError>>) -> Vec<Check> {
-    let clocks = told.iter().filter_map(|(name, told)| Some((*name, told.as_ref().ok()?.ahead?)));
-    clocks.map(|(name, ahead)| clock(name, ahead)).collect()
-}
-
 fn clock(name: &str, ahead: SignedDuration) -> Check {
-    let about = connection(name);
     if ahead.abs() <= MOST_AHEAD {
-        return Check::ok("clock", about, "within 30s of this machine");
+        return Check::ok("clock", name, "within 30 seconds of this machine's");
     }
     let direction = if ahead.is_positive() { "ahead of" } else { "behind" };
+    let by = age(ahead.abs().as_secs().unsigned_abs());
     Check {
         verdict: Verdict::Warning,
         check: "clock",
-        about,
-        message: format!(
-            "the server's clock is {} {direction} this machine's",
-            age(ahead.abs().as_secs().unsigned_abs())
-        ),
+        about: name.to_owned(),
+        message: format!("the server's clock is {by} {direction} this machine's"),
         fix: "`timedatectl` on both shows which one is wrong".to_owned(),
     }
 }
 
 fn credential(name: &str, connection: &Connection, now: Timestamp) -> Check {
-    let about = self::connection(name);
-    let Some(ends) = connection.credential_ends() else {
-        return Check::ok("credential", about, "it does not say when it ends, or is renewed by a program");
-    };
+    let fine = Check::ok("credential", name, "none is known to end within 24 hours");
+    let Some(ends) = connection.credential_ends() else { return fine };
     let left = ends.duration_since(now);
-    // The kubelet replaces the token of a Pod in time.
-    let is_replaced = *connection.source() == ConnectionSource::InCluster;
-    let (verdict, message) = match left {
-        left if !left.is_positive() => (Verdict::Error, format!("it ended at {ends:.0}")),
-        left if left < SOON && !is_replaced => {
-            (Verdict::Warning, format!("it ends in {}, at {ends:.0}", age(left.as_secs().unsigned_abs())))
-        }
-        _ => return Check::ok("credential", about, format!("it ends at {ends:.0}")),
+    let (verdict, message) = match left.is_positive() {
+        false => (Verdict::Error, format!("it ended at {ends:.0}")),
+        // The kubelet replaces the token of a Pod in time.
+        true if left >= SOON || *connection.source() == ConnectionSource::InCluster => return fine,
+        true => (Verdict::Warning, format!("it ends in {}, at {ends:.0}", age(left.as_secs().unsigned_abs()))),
     };
     let fix = match connection.source() {
-        ConnectionSource::Kubeconfig { path, .. } => format!("write another into {}", path.display()),
+        ConnectionSource::Kubeconfig { path, .. } => {
+            format!("write another into {}: a running engine takes it up", path.display())
+        }
         ConnectionSource::Held { kubeconfig, .. } => format!("write another into {}", kubeconfig.origin()),
         ConnectionSource::InCluster => "restart the Pod".to_owned(),
-        ConnectionSource::Default { .. } | ConnectionSource::InProcess(_) => format!("give another: {}", flag(name)),
+        ConnectionSource::Default { .. } | ConnectionSource::InProcess(_) => {
+            format!("give another with {}", flag(name))
+        }
     };
-    let fix = format!("{fix}; a running engine takes it up");
-    Check { verdict, check: "credential", about, message, fix }
+    Check { verdict, check: "credential", about: name.to_owned(), message, fix }
 }
 
 /// Claims of APIExports that workspaces have not accepted, as far as mappings need them.
@@ -184,7 +190,8 @@ pub(super) async fn claims(surveyor: &Surveyor, claimed: &Claimed) -> Vec<Check>
                 let fix = "`sync-engine rbac --for provider` prints the rights that the engine needs there";
                 checks.push(Check::unknown("claims", about, &"its APIBindings cannot be read", fix));
             }
-            Err(why) => checks.push(Check::unknown("claims", about, &why, "")),
+            // The mapping has a finding that says so.
+            Err(_) => {}
         }
     }
     checks
@@ -225,9 +232,9 @@ fn unaccepted(
 }
 
 /// The first of them.
-fn named(workspaces: &[&str]) -> String {
-    let shown = workspaces[..workspaces.len().min(NAMED)].join(", ");
-    match workspaces.len().saturating_sub(NAMED) {
+fn named(names: &[&str]) -> String {
+    let shown = names[..names.len().min(NAMED)].join(", ");
+    match names.len().saturating_sub(NAMED) {
         0 => shown,
         others => format!("{shown} and {others} more"),
     }
@@ -305,15 +312,15 @@ fn compared(surveyor: &Surveyor, mapping: &Mapping, stores: &[(String, Inventory
         return Check::ok(
             "documents",
             about,
-            format!("the engine runs the document of the files ({})", on(stores.iter())),
+            format!("its state store holds the document of the files ({})", on(stores.iter())),
         );
     }
     Check {
         verdict: Verdict::Warning,
         check: "documents",
         about,
-        message: format!("the engine runs another document than that of the files ({})", on(others.into_iter())),
-        fix: "give all replicas the same files; `sync-engine status` tells whether an edit is refused".to_owned(),
+        message: format!("its state store holds another document than the files ({})", on(others.into_iter())),
+        fix: "an engine runs that one: give all replicas the same files; `sync-engine status` tells whether an edit is refused".to_owned(),
     }
 }
 
