@@ -8,7 +8,7 @@ use data_encoding::BASE64URL_NOPAD;
 use insta::assert_snapshot;
 use serde_json::{Value, json};
 use sync_engine::engine::compiled;
-use sync_engine::sandbox::{ApiRef, Claim, Options, Sandbox, Timestamp, resource_schema};
+use sync_engine::sandbox::{ApiRef, Claim, Options, Sandbox, Timestamp, anything, definition, resource_schema};
 
 use super::diff::UNREACHABLE;
 use super::live::Live;
@@ -238,4 +238,44 @@ async fn each_trouble_is_said_with_what_mends_it() {
 async fn a_credential_that_ended_is_an_error() {
     let practice = Practice::new(-3 * DAY - DAY / 2, -60).await;
     assert_snapshot!("ended", practice.shown(&[]));
+}
+
+/// Its sources and its targets are clusters of a directory.
+const FLEET: &str = r#"apiVersion: sync-engine.dev/v1alpha1
+kind: Mapping
+metadata: {name: things}
+spec:
+  source: {provider: shops, resource: things.v1.example.com}
+  target: {cluster: "shops/{{ source.metadata.labels.shop }}", clusters: {provider: shops}}
+  objects:
+    - id: settings
+      template: {apiVersion: v1, kind: ConfigMap, data: {size: big}}
+---
+apiVersion: sync-engine.dev/v1alpha1
+kind: ClusterProvider
+metadata: {name: shops}
+spec:
+  kubeconfigFiles: {directory: shops, glob: "*.yaml"}
+"#;
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_clusters_of_a_fleet_are_looked_at_too() {
+    let shops = [Options::kubernetes().seed("east"), Options::kubernetes().seed("west")];
+    let mut servers = Vec::new();
+    for shop in shops {
+        let server = shop.start().await.expect("starts");
+        let crds = ApiRef { cluster: "", resource: "customresourcedefinitions.v1.apiextensions.k8s.io" };
+        server.create(crds, &definition("things.v1.example.com", "Thing", &anything())).expect("a definition");
+        servers.push(server);
+    }
+    let shown = |files: &[(&str, &str)], directory_flag: &str| {
+        let root = directory(&[&[("maps/fleet.yaml", FLEET)], files].concat());
+        let arguments = ["doctor", "ROOT/maps", "--directory", directory_flag];
+        steady(&tokio::task::block_in_place(|| shown_in(&root, &arguments)))
+    };
+    let [east, west] = [&servers[0], &servers[1]].map(|server| server.kubeconfig(None));
+    assert_snapshot!("fleet", shown(&[("shops/east.yaml", &east), ("shops/west.yaml", &west)], "shops=ROOT/shops"));
+    let dead = [("shops/east.yaml", east.as_str()), ("shops/west.yaml", UNREACHABLE)];
+    assert_snapshot!("fleet-west-is-down", shown(&dead, "shops=ROOT/shops"));
+    assert_snapshot!("fleet-unknown", shown(&[("shops/east.yaml", &east)], "other=ROOT/shops"));
 }
