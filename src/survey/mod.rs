@@ -278,11 +278,6 @@ impl Surveyor {
         Ok(Some(claims))
     }
 
-    /// The state stores of the engine on a target.
-    pub async fn stores(&self, target: Endpoint, namespace: &str) -> Result<Vec<Inventory>, RequestError> {
-        self.inventories(target, namespace).list().await
-    }
-
     fn inventories(&self, endpoint: Endpoint, namespace: &str) -> Inventories {
         Inventories { endpoint, engine: self.engine.clone(), namespace: namespace.to_owned() }
     }
@@ -295,10 +290,27 @@ impl Surveyor {
         }
     }
 
-    /// The target of a mapping, with what of the mapping stands there.
+    /// The target of a mapping, with what of the mapping stands there; of a fleet, its first cluster.
     pub async fn target(&self, mapping: &Mapping) -> Result<TargetCluster, Unseen> {
-        let endpoint = self.connection(self.target_name(mapping))?.endpoint();
+        let name = self.target_name(mapping);
+        let endpoint = match self.connection(name) {
+            Ok(connection) => connection.endpoint(),
+            Err(missing) => self.first_of_fleet(name).await?.ok_or(missing)?,
+        };
         self.target_of(mapping, endpoint, Ok(Inventory::default())).await
+    }
+
+    /// `PROVIDER/CLUSTER`, or the first cluster of a provider. `None`: there is no such provider.
+    async fn first_of_fleet(&self, name: &str) -> Result<Option<Endpoint>, Unseen> {
+        let (provider, cluster) = name.split_once('/').map_or((name, None), |(one, cluster)| (one, Some(cluster)));
+        if !self.providers.contains_key(provider) {
+            return Ok(None);
+        }
+        let mut clusters = self.clusters(provider).await?.into_iter();
+        let found = clusters.find(|(name, ..)| cluster.is_none_or(|wanted| wanted == name.as_str()));
+        let missing =
+            || Unseen::Connection(format!("the ClusterProvider `{provider}` does not list such a cluster now"));
+        found.map(|(_, endpoint, _)| Some(endpoint)).ok_or_else(missing)
     }
 
     /// The same with the kinds that only earlier versions of the mapping used, as its inventory keeps them.

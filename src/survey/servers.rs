@@ -1,4 +1,4 @@
-//! What servers tell of themselves: their version and the time of day.
+//! What servers tell of themselves: their version, the time of day, and the state stores that they hold.
 
 use std::collections::BTreeMap;
 
@@ -6,6 +6,7 @@ use futures::stream::{self, StreamExt};
 use k8s_openapi::jiff::{SignedDuration, Timestamp};
 
 use super::{Surveyor, Unseen, json};
+use crate::engine::inventory::Inventory;
 use crate::multicluster::{Endpoint, RequestError};
 
 /// How many servers are asked at one time.
@@ -36,11 +37,29 @@ impl Surveyor {
         }
         (endpoints, unseen)
     }
+
+    /// The state stores of the engine on targets, by the target's name.
+    pub async fn stores<'t>(
+        &self,
+        targets: &'t BTreeMap<String, Endpoint>,
+        namespace: &str,
+    ) -> BTreeMap<&'t str, Result<Vec<Inventory>, RequestError>> {
+        of_each(targets, async |target| self.inventories(target.clone(), namespace).list().await).await
+    }
+}
+
+/// What servers tell, by name.
+pub async fn ask(endpoints: &BTreeMap<String, Endpoint>) -> BTreeMap<&str, Result<Told, RequestError>> {
+    of_each(endpoints, ask_one).await
 }
 
 /// Asks servers, several at one time.
-pub async fn ask(endpoints: &BTreeMap<String, Endpoint>) -> BTreeMap<&str, Result<Told, RequestError>> {
-    let asked = endpoints.iter().map(|(name, endpoint)| async move { (name.as_str(), ask_one(endpoint).await) });
+async fn of_each<'e, T>(
+    endpoints: &'e BTreeMap<String, Endpoint>,
+    ask: impl AsyncFn(&'e Endpoint) -> T,
+) -> BTreeMap<&'e str, T> {
+    let ask = &ask;
+    let asked = endpoints.iter().map(|(name, endpoint)| async move { (name.as_str(), ask(endpoint).await) });
     stream::iter(asked).buffer_unordered(AT_ONCE).collect().await
 }
 

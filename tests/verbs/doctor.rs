@@ -268,14 +268,23 @@ async fn the_clusters_of_a_fleet_are_looked_at_too() {
         server.create(crds, &definition("things.v1.example.com", "Thing", &anything())).expect("a definition");
         servers.push(server);
     }
-    let shown = |files: &[(&str, &str)], directory_flag: &str| {
-        let root = directory(&[&[("maps/fleet.yaml", FLEET)], files].concat());
-        let arguments = ["doctor", "ROOT/maps", "--directory", directory_flag];
+    let shown = |files: &[(&str, &str)], flags: &[&str]| {
+        let gadgets = FLEET.replace("kind: ConfigMap", "kind: Gadget");
+        let root =
+            directory(&[&[("maps/fleet.yaml", FLEET), ("gadgets/fleet.yaml", gadgets.as_str())], files].concat());
+        let arguments = [&["doctor"], flags].concat();
         steady(&tokio::task::block_in_place(|| shown_in(&root, &arguments)))
     };
     let [east, west] = [&servers[0], &servers[1]].map(|server| server.kubeconfig(None));
-    assert_snapshot!("fleet", shown(&[("shops/east.yaml", &east), ("shops/west.yaml", &west)], "shops=ROOT/shops"));
+    let both = [("shops/east.yaml", east.as_str()), ("shops/west.yaml", west.as_str())];
+    let directory = ["ROOT/maps", "--directory", "shops=ROOT/shops"];
+    assert_snapshot!("fleet", shown(&both, &directory));
+    let gadgets = ["ROOT/gadgets", "--directory", "shops=ROOT/shops"];
+    assert_snapshot!("fleet-without-the-kind", wrong(&shown(&both, &gadgets)));
     let dead = [("shops/east.yaml", east.as_str()), ("shops/west.yaml", UNREACHABLE)];
-    assert_snapshot!("fleet-west-is-down", shown(&dead, "shops=ROOT/shops"));
-    assert_snapshot!("fleet-unknown", shown(&[("shops/east.yaml", &east)], "other=ROOT/shops"));
+    assert_snapshot!("fleet-west-is-down", wrong(&shown(&dead, &directory)));
+    let other = ["ROOT/maps", "--directory", "other=ROOT/shops"];
+    assert_snapshot!("fleet-unknown", wrong(&shown(&both, &other)));
+    let north = [&directory[..], &["--target", "shops/north"]].concat();
+    assert_snapshot!("fleet-without-the-cluster", wrong(&shown(&both, &north)));
 }

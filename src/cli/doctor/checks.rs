@@ -244,19 +244,21 @@ pub(super) async fn documents(surveyor: &Surveyor, namespace: &str, catalog: &Ca
     let mut recorded: BTreeMap<String, Vec<(String, Inventory)>> = BTreeMap::new();
     let (targets, unseen) = endpoints(surveyor, catalog).await;
     checks.extend(unseen.into_iter().map(|(name, why)| unread(&name, &why)));
-    for (name, target) in targets {
-        match surveyor.stores(target, namespace).await {
-            Ok(stores) => {
-                stores.into_iter().for_each(|store| {
-                    recorded.entry(store.mapping.clone()).or_default().push((name.clone(), store));
-                });
-            }
-            Err(why) => checks.push(unread(&name, &why)),
+    for (name, stores) in surveyor.stores(&targets, namespace).await {
+        match stores {
+            Ok(stores) => stores.into_iter().for_each(|store| {
+                recorded.entry(store.mapping.clone()).or_default().push((name.to_owned(), store));
+            }),
+            Err(why) => checks.push(unread(name, &why)),
         }
     }
+    let is_whole = checks.is_empty();
     for (name, entry) in catalog.mappings() {
         let stores = recorded.remove(name).unwrap_or_default();
-        checks.push(compared(surveyor, &entry.mapping, &stores));
+        // It may be recorded where nothing could be read.
+        if is_whole || !stores.is_empty() {
+            checks.push(compared(surveyor, &entry.mapping, &stores));
+        }
     }
     // A document with an error may be the one that is recorded.
     if !catalog.diagnostics().iter().any(Diagnostic::is_error) {

@@ -72,7 +72,10 @@ impl<'a> Visit<'a> {
             Err(why) => findings.push(unseen(place_of(spec, "target"), &why)),
             Ok(target) => {
                 kinds(spec, mapping, &target, &mut findings);
+                // Which cluster of a fleet a source goes to is the source's to say.
+                let is_one = self.surveyor.connection(self.surveyor.target_name(mapping)).is_ok();
                 if findings.is_empty()
+                    && is_one
                     && let Err(why) = self.dry_run(spec, mapping, &target, &mut findings).await
                 {
                     findings.push(unseen(source, &why));
