@@ -16,6 +16,7 @@ use crate::mapping::{ClusterProvider, Mapping, Resource, SourceClusters};
 use crate::multicluster::connection::{Connection, ConnectionSource, flag};
 use crate::multicluster::{Endpoint, RequestError};
 use crate::object::claims::{Claims, acceptance};
+use crate::object::one_line;
 use crate::rights::{Place, targets};
 use crate::survey::servers::{self, Told};
 use crate::survey::{Surveyor, Unseen};
@@ -85,7 +86,9 @@ impl Check {
 
 impl fmt::Display for Check {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{:7}  {:10}  {}: {}", self.verdict.as_str(), self.check, self.about, self.sentence())
+        // Servers and consumers wrote parts of it.
+        let (about, sentence) = (one_line(&self.about), self.sentence());
+        write!(f, "{:7}  {:10}  {about}: {}", self.verdict.as_str(), self.check, one_line(&sentence))
     }
 }
 
