@@ -1,11 +1,12 @@
 //! What was said: the flags, their environment variables and their help.
 
+use std::ffi::OsString;
 use std::path::PathBuf;
 use std::str::FromStr;
 use std::time::Duration;
 
 use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
-use clap::error::{ContextKind, ContextValue};
+use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use k8s_openapi::jiff::SignedDuration;
 use serde_json::Value;
@@ -485,7 +486,7 @@ impl Arguments {
     /// This process's command line. Prints help or a usage error and exits where there is nothing to run.
     pub fn read() -> (Verb, LogArguments) {
         let Self { verb, run, log } = Self::try_parse().unwrap_or_else(|error| {
-            if let Some(why) = gone(&error, std::env::args()) {
+            if let Some(why) = gone(&error, std::env::args_os()) {
                 eprintln!("error: {why}");
                 std::process::exit(error.exit_code());
             }
@@ -499,19 +500,14 @@ impl Arguments {
 const GONE: [(&str, &str); 2] =
     [("--listen", "`--probes ADDR` and `--console ADDR`"), ("--live", "`sync-engine doctor`")];
 
-/// What an error says of a word that an earlier version knew. Where a flag went, those that it needed went with it: the error
-/// may name one of them.
-fn gone(error: &clap::Error, given: impl Iterator<Item = String>) -> Option<String> {
+/// What an error says of a word that an earlier version knew. The error names the first unknown flag: another one that went
+/// with it may be given behind.
+fn gone(error: &clap::Error, given: impl Iterator<Item = OsString>) -> Option<String> {
     let words = [ContextKind::InvalidSubcommand, ContextKind::InvalidArg].map(|kind| error.get(kind));
-    let words = words.iter().filter_map(|word| match word {
-        Some(ContextValue::String(word)) => Some(word.clone()),
-        _ => None,
-    });
-    let words: Vec<String> = words.collect();
-    let flags: Vec<String> =
-        if words.is_empty() { Vec::new() } else { given.filter(|word| word.starts_with("--")).collect() };
-    let is_it = |name: &str| words.iter().chain(&flags).any(|word| word == name);
-    let (name, successor) = GONE.into_iter().find(|(name, _)| is_it(name))?;
+    let is_it = |name: &str| words.iter().any(|word| matches!(word, Some(ContextValue::String(word)) if word == name));
+    let flags: Vec<OsString> = given.filter(|_| error.kind() == ErrorKind::UnknownArgument).collect();
+    let is_given = |name: &str| name.starts_with("--") && flags.iter().any(|flag| flag == name);
+    let (name, successor) = GONE.into_iter().find(|(name, _)| is_it(name) || is_given(name))?;
     Some(format!("`{name}` is gone: write {successor}"))
 }
 

@@ -8,7 +8,9 @@ use data_encoding::BASE64URL_NOPAD;
 use insta::assert_snapshot;
 use serde_json::{Value, json};
 use sync_engine::engine::compiled;
-use sync_engine::sandbox::{ApiRef, Claim, Options, Sandbox, Timestamp, anything, definition, resource_schema};
+use sync_engine::sandbox::{
+    ApiRef, Claim, Failure, Fault, Options, Sandbox, Timestamp, anything, definition, resource_schema,
+};
 
 use super::diff::UNREACHABLE;
 use super::live::Live;
@@ -195,9 +197,14 @@ impl Practice {
 
     /// What the doctor prints.
     fn shown(&self, flags: &[&str]) -> String {
+        self.shown_of(THINGS, flags)
+    }
+
+    /// The same of another file.
+    fn shown_of(&self, file: &str, flags: &[&str]) -> String {
         let target = self.target.kubeconfig(None).replace(self.target.token(), &self.token);
         let kcp = self.kcp.kubeconfig(None);
-        let root = directory(&[("things.yaml", THINGS), ("kcp", &kcp), ("target", &target), ("edge", UNREACHABLE)]);
+        let root = directory(&[("things.yaml", file), ("kcp", &kcp), ("target", &target), ("edge", UNREACHABLE)]);
         let arguments =
             ["doctor", "ROOT/things.yaml", "--kcp-kubeconfig", "ROOT/kcp", "--target-kubeconfig", "ROOT/target"];
         let arguments = [&arguments[..], flags].concat();
@@ -232,12 +239,29 @@ async fn each_trouble_is_said_with_what_mends_it() {
     assert_snapshot!("warnings", practice.shown(&[]));
     assert_snapshot!("unread", wrong(&practice.shown(&["--connection", "edge=ROOT/edge"])));
     assert_snapshot!("json", practice.shown(&["-o", "json"]));
+    // The document that cannot be used may be the one that is recorded.
+    let broken = practice.shown_of(&THINGS.replace("objects:", "object:"), &[]);
+    assert!(broken.starts_with("exit 1\n") && !broken.contains("mapping `gone`"), "{broken}");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_credential_that_ended_is_an_error() {
     let practice = Practice::new(-3 * DAY - DAY / 2, -60).await;
     assert_snapshot!("ended", practice.shown(&[]));
+}
+
+/// Servers that answer, and refuse what is asked.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_may_not_be_read_is_not_called_fine() {
+    let practice = Practice::new(0, 30 * DAY).await;
+    practice.consumer("acme", &[]);
+    let refuse = |server: &Sandbox, resource: &'static str| {
+        let denied = Failure::status(403, "Forbidden", "forbidden: access denied".to_owned());
+        server.faults().inject(move |call| (call.resource == resource).then(|| Fault::Refuse(denied.clone())));
+    };
+    refuse(&practice.kcp, "apibindings");
+    refuse(&practice.target, "configmaps");
+    assert_snapshot!("refused", practice.shown(&[]));
 }
 
 /// Its sources and its targets are clusters of a directory.
