@@ -3,6 +3,7 @@
 use std::io;
 
 use anstream::{AutoStream, ColorChoice};
+use serde::{Serialize, Serializer};
 use serde_json::{Map, Value};
 use tracing::{Event, Subscriber};
 use tracing_serde::fields::AsMap;
@@ -98,20 +99,41 @@ where
         let mut time = String::new();
         SystemTime.format_time(&mut Writer::new(&mut time))?;
         let metadata = event.metadata();
-        let mut line = Map::from_iter([
-            ("timestamp".to_owned(), time.into()),
-            ("level".to_owned(), metadata.level().as_str().into()),
-            ("target".to_owned(), metadata.target().into()),
-        ]);
+        let mut line = Line::default();
+        line.put("timestamp", time.into());
+        line.put("level", metadata.level().as_str().into());
+        let fields = serde_json::to_value(event.field_map()).map_err(|_| std::fmt::Error)?;
+        let mut fields = fields.as_object().cloned().unwrap_or_default();
+        line.put("message", fields.remove("message").unwrap_or_default());
+        line.put("target", metadata.target().into());
         for span in context.event_scope().into_iter().flat_map(|scope| scope.from_root()) {
             let extensions = span.extensions();
             let fields = extensions.get::<FormattedFields<JsonFields>>().map_or("", |fields| fields.as_str());
-            line.extend(serde_json::from_str::<Map<String, Value>>(fields).unwrap_or_default());
+            let fields = serde_json::from_str::<Map<String, Value>>(fields).unwrap_or_default();
+            fields.into_iter().for_each(|(name, value)| line.put(&name, value));
         }
-        if let Ok(Value::Object(fields)) = serde_json::to_value(event.field_map()) {
-            line.extend(fields);
+        fields.into_iter().for_each(|(name, value)| line.put(&name, value));
+        let line = serde_json::to_string(&line).map_err(|_| std::fmt::Error)?;
+        writeln!(writer, "{line}")
+    }
+}
+
+/// Fields in the order in which people read them.
+#[derive(Default)]
+struct Line(Vec<(String, Value)>);
+
+impl Line {
+    fn put(&mut self, name: &str, value: Value) {
+        match self.0.iter_mut().find(|(known, _)| known == name) {
+            Some((_, known)) => *known = value,
+            None => self.0.push((name.to_owned(), value)),
         }
-        writeln!(writer, "{}", Value::Object(line))
+    }
+}
+
+impl Serialize for Line {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_map(self.0.iter().map(|(name, value)| (name, value)))
     }
 }
 
@@ -166,6 +188,7 @@ mod tests {
             })
         );
         assert_eq!(text.matches("\"name\":").count(), 1, "{text}");
+        assert!(text.starts_with("{\"timestamp\":"), "{text}");
     }
 
     #[test]

@@ -12,7 +12,6 @@ use k8s_openapi::jiff::SignedDuration;
 use serde_json::Value;
 use tracing_subscriber::filter::LevelFilter;
 
-use super::abandon_target::{self, AbandonTargetArguments};
 use super::approve::{self, ApproveArguments};
 use super::completions::{self, CompletionsArguments};
 use super::diff::{self, DiffArguments};
@@ -28,6 +27,7 @@ use super::sandbox::{self, SandboxArguments};
 use super::schema::SchemaVerb;
 use super::status::{self, StatusArguments};
 use super::test::{self, TestArguments};
+use super::uninstall::{self, UninstallArguments};
 use super::validate::{self, ValidateArguments};
 use crate::mapping::Selector;
 use crate::mapping::expression::quantity;
@@ -105,9 +105,9 @@ pub enum Verb {
     /// Move sources to the target that the connection leads to now.
     #[command(after_help = retarget::AFTER_HELP)]
     Retarget(RetargetArguments),
-    /// Release the sources of a lost target. Deletes nothing.
-    #[command(after_help = abandon_target::AFTER_HELP)]
-    AbandonTarget(AbandonTargetArguments),
+    /// Take away what an engine that no longer runs has left, or release the sources of a lost target.
+    #[command(after_help = uninstall::AFTER_HELP)]
+    Uninstall(UninstallArguments),
     /// Check mappings for errors, without a cluster.
     #[command(after_help = validate::AFTER_HELP)]
     Validate(ValidateArguments),
@@ -369,7 +369,7 @@ pub struct StateArguments {
 }
 
 /// Which of the objects a verb is about, as kubectl takes it.
-#[derive(Debug, Clone, Args)]
+#[derive(Debug, Clone, Default, Args)]
 pub struct ScopeArguments {
     /// Only objects in this namespace.
     #[arg(short, long, value_name = "NAMESPACE", conflicts_with = "all_namespaces")]
@@ -497,8 +497,11 @@ impl Arguments {
 }
 
 /// Verbs and flags of earlier versions, and what to write now.
-const GONE: [(&str, &str); 2] =
-    [("--listen", "`--probes ADDR` and `--console ADDR`"), ("--live", "`sync-engine doctor`")];
+const GONE: [(&str, &str); 3] = [
+    ("abandon-target", "`uninstall --lost-target NAME`"),
+    ("--listen", "`--probes ADDR` and `--console ADDR`"),
+    ("--live", "`sync-engine doctor`"),
+];
 
 /// What an error says of a word that an earlier version knew. The error names the first unknown flag: another one that went
 /// with it may be given behind.
@@ -511,7 +514,7 @@ fn gone(error: &clap::Error, given: impl Iterator<Item = OsString>) -> Option<St
     Some(format!("`{name}` is gone: write {successor}"))
 }
 
-fn duration(text: &str) -> Result<Duration, String> {
+pub(super) fn duration(text: &str) -> Result<Duration, String> {
     let parsed = text.parse::<SignedDuration>().ok().and_then(|duration| Duration::try_from(duration).ok());
     parsed.ok_or_else(|| "write a duration such as 15s or 1m30s".to_owned())
 }

@@ -11,7 +11,7 @@ use super::{Exit, Misconfigured, ask, inputs, progress, terminal};
 use crate::catalog::Catalog;
 use crate::mapping::Mapping;
 use crate::multicluster::endpoint::DeleteOptions;
-use crate::multicluster::{ApiPath, Body, Endpoint, RequestError};
+use crate::multicluster::{ApiPath, Body, Endpoint, Reply, RequestError};
 use crate::object::marks::Writer;
 use crate::survey::Surveyor;
 use crate::table;
@@ -163,7 +163,7 @@ pub(super) enum Write<'a> {
 }
 
 /// Sends one write. It takes effect only on the version that was read.
-pub(super) async fn act(at: &Endpoint, path: &ApiPath, writer: &Writer, write: Write<'_>) -> Result<(), String> {
+pub(super) async fn act(at: &Endpoint, path: &ApiPath, writer: &Writer, write: Write<'_>) -> Result<Reply, String> {
     let answer = match write {
         Write::Delete(options) => at.delete(path, options).await,
         Write::Patch(patch) => {
@@ -171,7 +171,7 @@ pub(super) async fn act(at: &Endpoint, path: &ApiPath, writer: &Writer, write: W
             at.patch(path, writer.field_manager(), Body::json_patch(body)).await
         }
     };
-    answer.map(drop).map_err(|error: RequestError| match error.is_conflict() {
+    answer.map_err(|error: RequestError| match error.is_conflict() {
         true => "it changed meanwhile; run the command again".to_owned(),
         false => error.to_string(),
     })

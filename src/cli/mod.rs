@@ -1,6 +1,5 @@
 //! The command line: one file a verb. The only place that prints, and the only user of `anyhow`.
 
-pub mod abandon_target;
 pub mod approve;
 pub mod arguments;
 pub mod completions;
@@ -13,6 +12,7 @@ pub mod init;
 mod inputs;
 mod limits;
 pub mod live;
+mod lost_target;
 pub mod options;
 pub mod orphans;
 mod pinned;
@@ -28,6 +28,7 @@ mod sources;
 pub mod status;
 mod terminal;
 pub mod test;
+pub mod uninstall;
 pub mod validate;
 mod watching;
 
@@ -87,7 +88,7 @@ pub fn execute(verb: Verb, custom_providers: CustomProviders) -> Exit {
         Verb::Approve(arguments) => approve::approve(&arguments),
         Verb::Orphans(arguments) => orphans::orphans(&arguments),
         Verb::Retarget(arguments) => retarget::retarget(&arguments),
-        Verb::AbandonTarget(arguments) => abandon_target::abandon_target(&arguments),
+        Verb::Uninstall(arguments) => uninstall::uninstall(&arguments),
         Verb::Validate(arguments) => validate::validate(&arguments),
         Verb::Doctor(arguments) => doctor::doctor(&arguments),
         Verb::Explain(arguments) => explain::explain(&arguments),

@@ -190,7 +190,7 @@ impl Verb<'_> {
                 propagation: propagation.as_str(),
             }),
         };
-        act(&target.endpoint, &path, &writer, write).await
+        act(&target.endpoint, &path, &writer, write).await.map(drop)
     }
 }
 

@@ -69,7 +69,7 @@ impl Pinned {
     pub(super) async fn write(&self, patch: &Patch) -> Result<(), String> {
         let (namespace, name) = (metadata(&self.source, "namespace"), metadata(&self.source, "name"));
         let path = ApiPath::object(&self.resource, namespace, name).map_err(|error| error.to_string())?;
-        act(&self.at, &path, &self.writer, Write::Patch(patch)).await
+        act(&self.at, &path, &self.writer, Write::Patch(patch)).await.map(drop)
     }
 
     pub(super) fn finding(&self, outcome: Outcome, reason: &'static str, found: &str) -> Finding {

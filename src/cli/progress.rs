@@ -1,10 +1,12 @@
 //! How far long work is: one line on standard error, on a terminal only.
 
+use std::io;
 use std::sync::LazyLock;
 use std::time::Duration;
 
 use indicatif::{ProgressBar, ProgressStyle};
 
+use super::terminal;
 use crate::catalog::{Catalog, Entry};
 
 /// The line of this process; `indicatif` draws nothing where standard error is no terminal.
@@ -33,6 +35,16 @@ pub(super) fn mappings(catalog: &Catalog) -> impl Iterator<Item = (&str, &Entry)
 /// Writes a line to standard error, above the line of progress.
 pub(super) fn say(text: &str) {
     LINE.suspend(|| eprintln!("{text}"));
+}
+
+/// Says what is being done now.
+pub(super) fn show(text: &str) {
+    LINE.set_message(text.to_owned());
+}
+
+/// Writes to standard output, above the line of progress.
+pub(super) fn print(text: &str) -> io::Result<()> {
+    LINE.suspend(|| terminal::print(text))
 }
 
 /// Takes the line away before an error is reported.

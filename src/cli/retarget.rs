@@ -35,8 +35,8 @@ pub(super) fn retarget(arguments: &RetargetArguments) -> anyhow::Result<Exit> {
 async fn of_mapping(surveyor: &Surveyor, mapping: &Mapping, live: &LiveArguments) -> Result<Vec<Finding>, Unseen> {
     if mapping.target_rule.is_some() {
         // Its sources may have objects on other targets, which they would be cut off from.
-        let what = "it has several targets, so its sources are not moved by hand: see `onTargetChange`, and the verb \
-                    abandon-target for a target that is lost";
+        let what = "it has several targets, so its sources are not moved by hand: see `onTargetChange`, and \
+                    `uninstall --lost-target` for a target that is lost";
         return Err(Unseen::Connection(what.to_owned()));
     }
     let target = surveyor.target_name(mapping);

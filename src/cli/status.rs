@@ -91,6 +91,12 @@ async fn sources(address: SocketAddr, arguments: &StatusArguments) -> anyhow::Re
     }
 }
 
+/// The id of the engine whose console answers at an address.
+pub(super) async fn engine_at(address: SocketAddr) -> Option<String> {
+    let status: Status = get(address, "/api/v1/status").await.ok()?;
+    Some(status.engine)
+}
+
 const DEADLINE: Duration = Duration::from_secs(10);
 /// A page has a thousand sources, each with a message.
 const MOST_BYTES: usize = 64 << 20;

@@ -133,6 +133,11 @@ impl Record {
 const RECORD: &str = "held";
 const APPROVAL: &str = "approval";
 
+/// Names of the ConfigMaps of a mapping: the record last, for an approval is of a record.
+pub fn names(engine: &str, mapping: &str) -> [String; 2] {
+    [APPROVAL, RECORD].map(|what| name(engine, mapping, what))
+}
+
 fn name(engine: &str, mapping: &str, what: &str) -> String {
     format!("{engine}.{mapping}.{what}")
 }

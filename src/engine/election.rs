@@ -15,6 +15,7 @@ mod sharded;
 use std::sync::Arc;
 use std::time::Duration;
 
+use k8s_openapi::jiff::Timestamp;
 use tokio::time::{Instant, sleep};
 use tokio_util::sync::CancellationToken;
 use tracing::{info, warn};
@@ -24,6 +25,7 @@ use super::inventory::Inventories;
 use crate::health::{Condition, Health};
 use crate::multicluster::backoff::Jitter;
 use crate::multicluster::connection::Connection;
+use crate::multicluster::endpoint::DEFAULT_DEADLINE;
 use crate::multicluster::permit::Lease;
 use crate::multicluster::request_error::RequestError;
 use leader::Candidate;
@@ -169,6 +171,42 @@ impl Election {
     fn store(&self) -> Inventories {
         Inventories { endpoint: self.home.endpoint(), engine: self.engine.clone(), namespace: self.namespace.clone() }
     }
+}
+
+/// Who holds a Lease of an engine, in words. `None`: nobody, or each holder let it run out. `is_sure`: no clock but this
+/// process's own is trusted to say that one has run out, which takes as long as a Lease lasts.
+///
+/// # Errors
+/// The request's.
+pub async fn holder(store: &Inventories, is_sure: bool) -> Result<Option<String>, RequestError> {
+    let listed = async || {
+        let listed = record::list(store, DEFAULT_DEADLINE).await?;
+        Ok::<_, RequestError>(
+            listed.items.into_iter().filter(|one| !record::holder(one).is_empty()).collect::<Vec<_>>(),
+        )
+    };
+    let name = |one: &Record| one.metadata.name.clone().unwrap_or_default();
+    let words = |one: &Record| format!("`{}` holds the Lease {}/{}", record::holder(one), store.namespace, name(one));
+    let before = listed().await?;
+    let now = Timestamp::now();
+    if let Some(current) = before.iter().find(|one| record::is_current(one, now)) {
+        return Ok(Some(words(current)));
+    }
+    let Some(longest) = before.iter().map(record::lasts).max().filter(|_| is_sure) else { return Ok(None) };
+    sleep(longest).await;
+    let is_as_before = |one: &Record| before.iter().any(|other| other.metadata == one.metadata);
+    Ok(listed().await?.iter().find(|one| !is_as_before(one)).map(words))
+}
+
+/// Deletes the Leases of an engine that nobody runs any more.
+///
+/// # Errors
+/// The request's.
+pub async fn remove(store: &Inventories) -> Result<(), RequestError> {
+    for record in record::list(store, DEFAULT_DEADLINE).await?.items {
+        record::delete(store, &record).await?;
+    }
+    Ok(())
 }
 
 /// Until then, and at least that long.

@@ -10,6 +10,7 @@ use k8s_openapi::jiff::{SignedDuration, Timestamp};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
+use super::approval;
 use crate::mapping::{Kind, Resource, Side};
 use crate::multicluster::endpoint::DeleteOptions;
 use crate::multicluster::{ApiPath, Endpoint, RequestError};
@@ -84,6 +85,19 @@ impl Inventory {
         self.is_in_force(&self.document, &self.leaving)
     }
 
+    /// What this state store and another one of the same mapping say together: the later document, and the kinds, namespaces,
+    /// targets and former sources of both.
+    pub fn and(self, other: Self) -> Self {
+        let (mut later, earlier) = if other.recorded > self.recorded { (other, self) } else { (self, other) };
+        later.kinds.extend(earlier.kinds);
+        later.plurals.extend(earlier.plurals);
+        later.placements.extend(earlier.placements);
+        later.targets.extend(earlier.targets);
+        later.former.extend(earlier.former);
+        later.former.push(Former { source: earlier.source, document: earlier.document });
+        later
+    }
+
     /// When a document is recorded that follows this one: later, whatever the clock says.
     pub fn next_moment(&self, now: Timestamp) -> Timestamp {
         self.recorded.map_or(now, |before| now.max(before.saturating_add(MOMENT).unwrap_or(before)))
@@ -137,7 +151,7 @@ impl Inventories {
     }
 
     /// The ConfigMaps in the namespace of the state store with these labels. No namespace is no ConfigMap.
-    pub(super) async fn config_maps(&self, selector: &str) -> Result<Vec<Value>, RequestError> {
+    pub async fn config_maps(&self, selector: &str) -> Result<Vec<Value>, RequestError> {
         let path = ApiPath::collection(&config_maps(), &self.namespace)?.query("labelSelector", selector);
         let reply = self.endpoint.get(&path).await?;
         let mut list: Value = parse(&reply.body, self.endpoint.url())?;
@@ -212,6 +226,20 @@ impl Inventories {
             Err(error) if error.is_not_found_of(&name) => Ok(()),
             Err(error) => Err(error),
         }
+    }
+
+    /// Deletes what is there of a mapping that leaves nothing behind, each ConfigMap as it is now: the state store last, because
+    /// it says where to look.
+    ///
+    /// # Errors
+    /// The request's.
+    pub async fn forget(&self, mapping: &str) -> Result<(), RequestError> {
+        for name in approval::names(&self.engine, mapping).into_iter().chain([self.name(mapping)]) {
+            if let Some(found) = self.config_map(&name).await? {
+                self.delete_config_map(&name, metadata(&found, "uid"), metadata(&found, "resourceVersion")).await?;
+            }
+        }
+        Ok(())
     }
 
     /// `None`: it is no state store.

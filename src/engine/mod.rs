@@ -379,9 +379,9 @@ impl Engine {
     /// Once: every source was planned with the documents, as far as its clusters can be seen.
     fn say_caught_up(&mut self) {
         let Some(since) = self.catching_up_since else { return };
-        let is_waiting =
-            self.catalog.mappings().any(|(_, entry)| self.pipelines_of(&entry.mapping.name).next().is_none());
-        if is_waiting || !self.running().all(|pipeline| pipeline.is_planned()) {
+        let has_pipelines = |(_, entry): (_, &Entry)| self.pipelines_of(&entry.mapping.name).next().is_some();
+        let is_started = self.catalog.mappings().next().is_some() && self.catalog.mappings().all(has_pipelines);
+        if !is_started || !self.running().all(|pipeline| pipeline.is_planned()) {
             return;
         }
         self.catching_up_since = None;

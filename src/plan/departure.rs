@@ -137,7 +137,7 @@ impl Leaving<'_> {
             _ if self.vanished() => Found::Ours(Fit::Uncompared { needed: self.is_needed(object, shared) }),
             _ => Found::OursOfEarlier(on_source_recreated(self.mapping, self.observed)),
         };
-        let orphan = self.stays(object);
+        let orphan = stays(self.mapping, object);
         match decide(self.stage, self.finalizer || shared, found, Wish::Dropped) {
             Verdict::Delete | Verdict::Prune if orphan => unless_failed(self.observed, give_up(object)),
             Verdict::Delete => unless_failed(self.observed, delete(object, propagation)),
@@ -163,17 +163,6 @@ impl Leaving<'_> {
     fn is_held_with_another(&self, found: Found) -> bool {
         let is_needed = found == Found::Ours(Fit::Uncompared { needed: true });
         is_needed && self.stage == Stage::Out(OnExit::Delete) && self.observed.prune == Prune::Held
-    }
-
-    /// Whether an object is left when its source goes. One whose id the mapping no longer has may be of a renamed rule:
-    /// then the most careful rule of its kind decides.
-    fn stays(&self, object: &TargetObject) -> bool {
-        let kind = &object.reference.kind;
-        let is_of_kind = |rule: &&ObjectRule| rule.kind.is_same_in_any_version(kind);
-        match self.mapping.rule(object.rule_id()) {
-            Some(rule) => rule.orphan_on_delete,
-            None => self.mapping.objects.iter().filter(is_of_kind).any(|rule| rule.orphan_on_delete),
-        }
     }
 
     /// Whether `onSourceVanished: Delete` acts: then the uid says nothing.
@@ -304,6 +293,17 @@ impl Leaving<'_> {
     }
 }
 
+/// Whether an object is left when its source goes. One whose id the mapping no longer has may be of a renamed rule: then the
+/// most careful rule of its kind decides.
+pub fn stays(mapping: &Mapping, object: &TargetObject) -> bool {
+    let kind = &object.reference.kind;
+    let is_of_kind = |rule: &&ObjectRule| rule.kind.is_same_in_any_version(kind);
+    match mapping.rule(object.rule_id()) {
+        Some(rule) => rule.orphan_on_delete,
+        None => mapping.objects.iter().filter(is_of_kind).any(|rule| rule.orphan_on_delete),
+    }
+}
+
 fn kinds(observed: &Observed) -> impl Iterator<Item = &Kind> {
     let kinds = match &observed.target {
         Target::Known { kinds, .. } => Some(kinds.keys()),
@@ -386,14 +386,18 @@ pub fn delete(object: &TargetObject, propagation: Propagation) -> Action {
 /// Takes the ownership labels and annotations off an object that stays. One annotation says that nobody stripped it, so that
 /// no process that knows it as owned takes it back.
 pub fn give_up(object: &TargetObject) -> Action {
-    let mut patch = vec![source::guard(&object.object)];
-    patch.extend(removals(&object.object, "labels"));
-    patch.extend(removals(&object.object, "annotations"));
+    let Patch(mut patch) = unmarked(&object.object);
     patch.push(match object.object.pointer("/metadata/annotations") {
         Some(_) => source::add(["metadata", "annotations", marks::RELEASED], "true".into()),
         None => source::add(["metadata", "annotations"], json!({marks::RELEASED: "true"})),
     });
     Action::GiveUp { reference: object.reference.clone(), patch: Patch(patch) }
+}
+
+/// Takes the engine's labels and annotations off an object, and nothing else.
+pub fn unmarked(object: &Value) -> Patch {
+    let removals = ["labels", "annotations"].into_iter().flat_map(|field| removals(object, field));
+    Patch(std::iter::once(source::guard(object)).chain(removals).collect())
 }
 
 /// Puts the ownership labels and annotations back on an object that waits for somebody's finalizer, where somebody took them

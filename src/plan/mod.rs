@@ -33,7 +33,7 @@ use std::sync::Arc;
 use serde_json::Value;
 
 pub use action::{Action, Intent, SourcePatch};
-pub use departure::give_up;
+pub use departure::{delete, give_up, stays, unmarked};
 pub use observed::{
     Answers, Failure, FailureKind, Missing, ObjectState, Observed, Original, Originals, Outcome, Phase, Pick, Pin,
     Prune, Seen, Source, Target, TargetObject,
@@ -331,7 +331,7 @@ fn target_changed(observed: &Observed, source: &Value) -> Option<Reason> {
         detail: format!(
             "the target is not the cluster this object was synced to (pinned {}, found {name}={identity}): give the engine \
              the kubeconfig of the former target; or, if the move is meant, run `sync-engine retarget`; or, if the former \
-             target is lost, `sync-engine abandon-target`",
+             target is lost, `sync-engine uninstall --lost-target`",
             pinned.join(","),
         ),
     })

@@ -10,7 +10,7 @@ use json_patch::jsonptr::Pointer;
 use serde_json::{Map, Value, json};
 
 use super::action::Action;
-use super::observed::{ObjectState, Observed, TargetObject};
+use super::observed::{ObjectState, Observed, Phase, TargetObject};
 use super::redact::Redaction;
 use super::render::{self, Rendering, kind_of};
 use super::source::guarded;
@@ -20,6 +20,7 @@ use crate::mapping::schema::{Presence, Schema};
 use crate::mapping::template::{Template, Unrendered};
 use crate::mapping::{ConditionRule, Mapping, OnMissing, StatusField, StatusValue, Take};
 use crate::object::compare::{pointer, same};
+use crate::object::marks::Writer;
 use crate::object::{generation, marks};
 
 /// What becomes of one leaf.
@@ -65,7 +66,8 @@ fn write(mapping: &Mapping, source: &Value, wanted: Option<Value>) -> Option<Act
 }
 
 /// The patch that takes back what the mapping wrote, when a source leaves it: its fields and its conditions go, and
-/// `Synced` says that the source is not selected. `None`: there is nothing to take back, or the consumer's schema requires it.
+/// `Synced` says that the source is not selected, or goes with its mapping. `None`: there is nothing to take back, or the
+/// consumer's schema requires it.
 pub fn taken_back(mapping: &Mapping, observed: &Observed, source: &Arc<Value>) -> Option<Action> {
     let mut new = source.get("status")?.clone();
     for field in mapping.status.fields.iter().filter(|field| field.on_missing != OnMissing::Keep) {
@@ -75,14 +77,35 @@ pub fn taken_back(mapping: &Mapping, observed: &Observed, source: &Arc<Value>) -
         all.retain(|entry| !mapping.status.condition_types().any(|kind| entry["type"] == kind));
     }
     if !mapping.status.engine_conditions.is_empty() {
-        let generation = generation_of(mapping, observed, source);
-        let message = "the object is not selected (any more)".to_owned();
-        let condition = Condition { status: "False", reason: "NotSelected".into(), message };
-        set_condition(observed, generation, &mut new, &engine_condition(observed), condition);
+        let kind = engine_condition(&observed.writer);
+        if matches!(observed.phase, Phase::Leaving(_)) {
+            // Nobody would keep it up to date.
+            remove_condition(&mut new, &kind);
+        } else {
+            let generation = generation_of(mapping, observed, source);
+            let message = "the object is not selected (any more)".to_owned();
+            let condition = Condition { status: "False", reason: NOT_SELECTED.into(), message };
+            set_condition(observed, generation, &mut new, &kind, condition);
+        }
     }
     let required = observed.schema.as_ref().is_some_and(|schema| !schema.required_missing(&new).is_empty());
     let refused = observed.answers.status_failed.is_some() || !observed.answers.refused_status.is_empty();
     if required || refused { None } else { write(mapping, source, Some(new)) }
+}
+
+/// The patch that takes the engine's own condition alone off a source. `None`: it has none.
+pub fn without_condition(writer: &Writer, source: &Arc<Value>) -> Option<Action> {
+    let old = source.get("status")?;
+    let mut new = old.clone();
+    remove_condition(&mut new, &engine_condition(writer));
+    let patch = guarded(source, Pointer::from_static("/status"), Some(old), Some(new.clone()));
+    (new != *old).then_some(Action::PatchStatus { patch, values: BTreeMap::new() })
+}
+
+/// Whether the engine said of a source that it is not selected. Then it carries nothing else of the engine's.
+pub fn says_not_selected(writer: &Writer, source: &Value) -> bool {
+    let said = source.get("status").and_then(|status| entry(status, &engine_condition(writer)));
+    said.is_some_and(|entry| entry["reason"] == NOT_SELECTED)
 }
 
 /// The status as it should be now; `None` where there is nothing to say.
@@ -455,6 +478,12 @@ pub fn set_condition(
     }
 }
 
+fn remove_condition(status: &mut Value, kind: &str) {
+    if let Some(all) = status.get_mut("conditions").and_then(Value::as_array_mut) {
+        all.retain(|entry| entry["type"] != kind);
+    }
+}
+
 /// One entry of `.status.conditions`.
 fn entry<'s>(status: &'s Value, kind: &str) -> Option<&'s Value> {
     status.get("conditions")?.as_array()?.iter().find(|entry| entry["type"] == kind)
@@ -492,7 +521,7 @@ fn engine_conditions(
     status: &mut Value,
     reasons: &Reasons,
 ) {
-    let kind = engine_condition(observed);
+    let kind = engine_condition(&observed.writer);
     let unseen = reasons.cause() == Some(Cause::Unknown);
     // What was said before stays, unless it was said of a former document. A new source is told that nothing is said yet.
     let is_unsaid = observed.is_target_unreachable() && entry(status, &kind).is_none();
@@ -522,9 +551,12 @@ fn engine_conditions(
     set_condition(observed, generation, status, &kind, condition);
 }
 
+/// The reason of `Synced` where the mapping's filter leaves the source out.
+const NOT_SELECTED: &str = "NotSelected";
+
 /// The type of the engine's own condition.
-fn engine_condition(observed: &Observed) -> String {
-    match observed.writer.engine() {
+fn engine_condition(writer: &Writer) -> String {
+    match writer.engine() {
         "main" => "Synced".to_owned(),
         engine => format!("{engine}.sync-engine.dev/Synced"),
     }

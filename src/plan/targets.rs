@@ -231,7 +231,7 @@ fn unserved<'n>(names: impl Iterator<Item = &'n String>) -> Reason {
         cause: Cause::TargetChanged,
         detail: format!(
             "it may have objects on `{}`, which is not a target of the engine (any more): give the engine that connection; or, \
-             if it is lost, run `sync-engine abandon-target`",
+             if it is lost, run `sync-engine uninstall --lost-target`",
             names.map(String::as_str).collect::<Vec<_>>().join("`, `"),
         ),
     }

@@ -6,6 +6,7 @@ pub mod access;
 mod observe;
 mod openapi;
 pub mod orphans;
+mod remains;
 pub mod schemas;
 pub mod servers;
 mod trial;
@@ -36,6 +37,7 @@ use crate::provider::kcp::{self, Binding, EndpointSlice};
 use crate::provider::members::Groups;
 
 pub use observe::{Rehearsed, Scene};
+pub use remains::{Remains, Remnant};
 pub use whole::{Former, Whole};
 
 /// The connections by their names, and what says where providers' clusters are.

@@ -222,7 +222,7 @@ pub(super) fn owned(target: &TargetCluster, passes: impl Fn(&Reference, &Value) 
     all.filter(|(at, object)| passes(at, object)).map(|(at, object)| TargetObject::new(at, object.clone())).collect()
 }
 
-fn reference(kind: &Kind, object: &Value) -> Reference {
+pub(super) fn reference(kind: &Kind, object: &Value) -> Reference {
     let text = |field| metadata(object, field).to_owned();
     Reference { kind: kind.clone(), namespace: text("namespace"), name: text("name") }
 }

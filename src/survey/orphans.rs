@@ -95,7 +95,7 @@ pub async fn orphans(surveyor: &Surveyor, mapping: &Mapping, whole: &Whole) -> R
         let namespace = &object.reference.namespace;
         let origin = marks::origin(&writer, &object.object, &object.reference);
         let found = match &origin {
-            Some(origin) if !is_placed(mapping, whole, origin, namespace) => {
+            Some(origin) if !is_placed(mapping, placements(whole), path_of(whole, origin), origin, namespace) => {
                 let why = "it is in no namespace of its source, where ownership labels and annotations do not count";
                 Some((OrphanReason::OtherNamespace, why.to_owned()))
             }
@@ -121,12 +121,24 @@ pub async fn orphans(surveyor: &Surveyor, mapping: &Mapping, whole: &Whole) -> R
     Ok(orphans)
 }
 
+fn placements(whole: &Whole) -> impl Iterator<Item = &String> {
+    whole.target.inventory.iter().flat_map(|store| &store.placements)
+}
+
+/// Path of the workspace of a source, where it is seen.
+fn path_of<'w>(whole: &'w Whole, origin: &Origin) -> Option<&'w str> {
+    whole.clusters.iter().find(|one| one.identity == origin.cluster)?.path.as_deref()
+}
+
 /// Whether the namespace is one that the mapping, now or in an earlier document, gives for a source.
-fn is_placed(mapping: &Mapping, whole: &Whole, origin: &Origin, namespace: &str) -> bool {
-    let rules = whole.target.inventory.iter().flat_map(|store| &store.placements);
-    let rules: Vec<_> = rules.filter_map(|text| placement::rule(text)).map(Arc::new).collect();
-    let seen = whole.clusters.iter().find(|one| one.identity == origin.cluster);
-    let workspace_path = seen.and_then(|cluster| cluster.path.as_deref());
+pub(super) fn is_placed<'p>(
+    mapping: &Mapping,
+    placements: impl IntoIterator<Item = &'p String>,
+    workspace_path: Option<&str>,
+    origin: &Origin,
+    namespace: &str,
+) -> bool {
+    let rules: Vec<_> = placements.into_iter().filter_map(|text| placement::rule(text)).map(Arc::new).collect();
     let source = Fixed { cluster: &origin.cluster, workspace_path, namespace: &origin.namespace, name: &origin.name };
     render::namespaces_of(mapping, &rules, source).contains(namespace)
 }

@@ -118,21 +118,27 @@ impl Surveyor {
         document: &str,
     ) -> Result<Vec<SourceCluster>, String> {
         let former = compiled(document).ok_or("its document in the state store cannot be read")?;
-        if let SourceClusters::ApiExport(export) = &former.source.clusters {
-            let found = self.export(export).await.map_err(|error| error.to_string())?;
-            if found["status"]["identityHash"].as_str() != Some(&source.identity) {
-                return Err(format!("the APIExport `{}` has another identity than in the state store", export.name));
-            }
-        }
+        self.confirm_export(&former, source).await?;
         let resource = former.source.resource.group_plural();
         if former.source.clusters == mapping.source.clusters && resource == mapping.source.resource.group_plural() {
             return Ok(Vec::new());
         }
         self.sources(&former).await.map_err(|error| error.to_string())
     }
+
+    /// # Errors
+    /// The APIExport of a document is another than the one that its state store names, or cannot be read.
+    pub(super) async fn confirm_export(&self, document: &Mapping, source: &SourceId) -> Result<(), String> {
+        let SourceClusters::ApiExport(export) = &document.source.clusters else { return Ok(()) };
+        let found = self.export(export).await.map_err(|error| error.to_string())?;
+        match found["status"]["identityHash"].as_str() == Some(&source.identity) {
+            true => Ok(()),
+            false => Err(format!("the APIExport `{}` has another identity than in the state store", export.name)),
+        }
+    }
 }
 
-fn documents(inventory: &Inventory) -> impl Iterator<Item = (&SourceId, &str)> {
+pub(super) fn documents(inventory: &Inventory) -> impl Iterator<Item = (&SourceId, &str)> {
     let former = inventory.former.iter().map(|one| (&one.source, one.document.as_str()));
     let last = (&inventory.source, inventory.document.as_str());
     former.chain([last]).filter(|(source, _)| !source.resource.is_empty())

@@ -2,7 +2,7 @@
 
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::process::{Command, ExitStatus};
+use std::process::{Command, ExitStatus, Output};
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use http::Method;
@@ -163,12 +163,23 @@ impl Engine {
         .await;
     }
 
+    /// What a verb prints that is given the engine's clusters, and the address of its console.
+    pub fn verb(&self, arguments: &[&str]) -> String {
+        let output = self.run_verb(&[arguments, &["--console", &format!("127.0.0.1:{}", self.port)]].concat());
+        let [out, error] = [output.stdout, output.stderr].map(|text| String::from_utf8_lossy(&text).into_owned());
+        out + &error
+    }
+
+    fn run_verb(&self, arguments: &[&str]) -> Output {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_sync-engine"));
+        command.env_clear().envs(self.environment.iter().cloned()).args(arguments).args(&self.connections);
+        command.output().expect("the program")
+    }
+
     /// Approves the deletions of a mapping, once some are held, as a person does it.
     pub async fn approve(&self, mapping: &str) {
         eventually("deletions wait for approval", async || {
-            let mut command = Command::new(env!("CARGO_BIN_EXE_sync-engine"));
-            command.env_clear().envs(self.environment.iter().cloned()).args(["approve", mapping, "--yes"]);
-            let output = command.args(&self.connections).output().map_err(|error| error.to_string())?;
+            let output = self.run_verb(&["approve", mapping, "--yes"]);
             output.status.success().then_some(()).ok_or_else(|| String::from_utf8_lossy(&output.stderr).into_owned())
         })
         .await;

@@ -18,6 +18,7 @@ mod scenarios;
 mod steps;
 mod target;
 mod tenant;
+mod webhook;
 mod world;
 
 // Everything names them from here, wherever they are shared with.

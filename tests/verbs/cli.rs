@@ -78,30 +78,31 @@ fn help_is_for_strangers() {
            sync-engine <COMMAND>
 
     Commands:
-      run             Run the engine: the same as giving its flags without a verb
-      sandbox         Run kcp, a target cluster, consumers, a toy operator and the engine on this
-                      machine, in memory
-      init            Write a folder that offers an operator's API to workspaces, from its
-                      CustomResourceDefinition
-      diff            Dry run: show what a change of mappings changes, or what the engine would change
-                      on live clusters now
-      status          Show what a running engine syncs, what is not in sync and why, and what to do
-      approve         Show the deletions of a changed or removed mapping that the engine holds, and
-                      approve them
-      orphans         List orphaned objects on targets, and delete or release those that you select
-      retarget        Move sources to the target that the connection leads to now
-      abandon-target  Release the sources of a lost target. Deletes nothing
-      validate        Check mappings for errors, without a cluster
-      doctor          Check mappings and their live clusters: rights, claims, kinds, versions, clocks,
-                      credentials. Writes nothing
-      explain         Explain an error code, a reason of `Synced` or an alert, or list all of them
-      render          Print the target objects of a source object, without a cluster
-      rbac            Print the RBAC rules that the engine needs for mappings, without a cluster
-      test            Run MappingTest documents, without a cluster
-      schema          Print the JSON Schema of the documents, or copy schemas from live clusters
-      completions     Print a completion script for a shell
-      version         Print version, commit and build
-      help            Print this message or the help of the given subcommand(s)
+      run          Run the engine: the same as giving its flags without a verb
+      sandbox      Run kcp, a target cluster, consumers, a toy operator and the engine on this machine,
+                   in memory
+      init         Write a folder that offers an operator's API to workspaces, from its
+                   CustomResourceDefinition
+      diff         Dry run: show what a change of mappings changes, or what the engine would change on
+                   live clusters now
+      status       Show what a running engine syncs, what is not in sync and why, and what to do
+      approve      Show the deletions of a changed or removed mapping that the engine holds, and approve
+                   them
+      orphans      List orphaned objects on targets, and delete or release those that you select
+      retarget     Move sources to the target that the connection leads to now
+      uninstall    Take away what an engine that no longer runs has left, or release the sources of a
+                   lost target
+      validate     Check mappings for errors, without a cluster
+      doctor       Check mappings and their live clusters: rights, claims, kinds, versions, clocks,
+                   credentials. Writes nothing
+      explain      Explain an error code, a reason of `Synced` or an alert, or list all of them
+      render       Print the target objects of a source object, without a cluster
+      rbac         Print the RBAC rules that the engine needs for mappings, without a cluster
+      test         Run MappingTest documents, without a cluster
+      schema       Print the JSON Schema of the documents, or copy schemas from live clusters
+      completions  Print a completion script for a shell
+      version      Print version, commit and build
+      help         Print this message or the help of the given subcommand(s)
 
     Options:
           --mappings <DIR>

@@ -17,6 +17,7 @@ mod schemas;
 mod several_targets;
 mod story;
 mod targets;
+mod uninstall;
 mod watch;
 
 use std::fs;

@@ -153,10 +153,15 @@ impl Scene {
 
     /// What a verb prints, with the names of the workspaces replaced.
     pub fn shown(&self, verb: &str, mapping: &str, target: &str, flags: &[&str]) -> String {
+        self.shown_of(verb, &["ROOT/maps"], mapping, target, flags)
+    }
+
+    /// The same of a verb that takes its mappings in other words.
+    pub fn shown_of(&self, verb: &str, maps: &[&str], mapping: &str, target: &str, flags: &[&str]) -> String {
         let kcp = self.kcp.kubeconfig(None);
         let root = directory(&[("maps/a.yaml", mapping), ("kcp", &kcp), ("target", target)]);
-        let arguments = [verb, "ROOT/maps", "--kcp-kubeconfig", "ROOT/kcp", "--target-kubeconfig", "ROOT/target"];
-        let arguments = [&arguments[..], flags].concat();
+        let connections = ["--kcp-kubeconfig", "ROOT/kcp", "--target-kubeconfig", "ROOT/target"];
+        let arguments = [&[verb], maps, &connections, flags].concat();
         // The servers stand in this process: they must go on meanwhile.
         let said = tokio::task::block_in_place(|| shown_in(&root, &arguments));
         let said =

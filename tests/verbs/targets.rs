@@ -1,4 +1,4 @@
-//! `sync-engine retarget` and `sync-engine abandon-target`.
+//! `sync-engine retarget` and `sync-engine uninstall --lost-target`, by the files of mappings.
 
 use insta::assert_snapshot;
 use serde_json::{Value, json};
@@ -36,7 +36,8 @@ impl Scene {
     }
 
     fn abandon(&self, target: &str, flags: &[&str]) -> String {
-        self.shown("abandon-target", MAPPING, target, &[&["--target", "target"], flags].concat())
+        let lost = ["--console", "off", "--lost-target", "target"];
+        self.shown_of("uninstall", &["--mappings", "ROOT/maps"], MAPPING, target, &[&lost[..], flags].concat())
     }
 
     /// The identity of the target, as pins have it.
@@ -78,9 +79,9 @@ async fn a_lost_target_is_abandoned_and_a_reachable_one_is_not() {
     scene.pinned("elsewhere", "other=x");
     let target = scene.target.kubeconfig(None);
     let shown = |flags: &[&str]| scene.abandon(&target, flags).replace(&identity, "IDENTITY");
-    assert_snapshot!("abandon-dry-run", shown(&[]));
+    assert_snapshot!("lost-dry-run", shown(&[]));
     assert_eq!(scene.pin("lost"), (Some(former), true), "nothing was written");
-    assert_snapshot!("abandon", shown(&["--yes", "-o", "yaml"]));
+    assert_snapshot!("lost", shown(&["--yes"]));
     assert_eq!(scene.pin("lost"), (None, false));
     assert_eq!(scene.pin("served"), (Some(present), true));
     assert_eq!(scene.pin("both"), (Some("other=x".to_owned()), true), "another target is pinned too");

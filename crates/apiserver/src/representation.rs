@@ -112,6 +112,9 @@ impl Representation {
             Representation::Table(_) => ("Table", META),
         };
         let mut head = json!({"kind": kind, "apiVersion": api_version, "metadata": list_metadata});
+        // A typed list omits what is empty.
+        let fields = head["metadata"].as_object_mut().filter(|_| self == Representation::Metadata);
+        fields.into_iter().for_each(|fields| fields.retain(|_, value| value != ""));
         if let Representation::Table(_) = self {
             let columns = resource.version(version).map_or(&[][..], |version| &version.columns);
             head["columnDefinitions"] = columns.iter().map(super::table::Column::definition).collect();

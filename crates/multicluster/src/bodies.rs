@@ -123,7 +123,7 @@ impl Bodies {
         };
         share.bytes += body(object);
         share.objects += 1;
-        share.outlined += usize::from(!object.is_whole());
+        share.outlined += usize::from(object.is_outlined());
         self.note_change(object);
     }
 
@@ -133,7 +133,7 @@ impl Bodies {
         let Some(share) = ledger.clusters.get_mut(cluster) else { return };
         share.bytes = share.bytes.saturating_sub(body(object));
         share.objects = share.objects.saturating_sub(1);
-        share.outlined = share.outlined.saturating_sub(usize::from(!object.is_whole()));
+        share.outlined = share.outlined.saturating_sub(usize::from(object.is_outlined()));
         if share.objects == 0 {
             ledger.clusters.remove(cluster);
         }
@@ -165,7 +165,7 @@ impl Bodies {
     }
 
     fn note_change(&self, object: &Object) {
-        if !object.is_whole() {
+        if object.is_outlined() {
             self.0.changed.store(true, Ordering::Relaxed);
         }
     }

@@ -32,6 +32,9 @@ const LONGEST: usize = 32 << 20;
 /// Why a connection that was just in use takes no request.
 const CLOSED: &str = "the connection closed";
 const JSON: HeaderValue = HeaderValue::from_static("application/json");
+/// Objects without what is beside their metadata.
+const METADATA: HeaderValue =
+    HeaderValue::from_static("application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1");
 
 /// One address of an API server, cheap to clone. Views made by [`at`](Self::at) share HTTP stack, limits and counters.
 #[derive(Clone)]
@@ -44,6 +47,8 @@ pub struct Endpoint {
     cluster: Option<Arc<str>>,
     /// Whether what is read is evidence of what the cluster has.
     is_evidence: bool,
+    /// Whether lists are of the objects' metadata alone.
+    is_metadata: bool,
     /// The one namespace that it reaches, where that stands for a cluster.
     namespace: Option<Arc<str>>,
     /// The one connection that its requests go over.
@@ -109,6 +114,7 @@ impl Endpoint {
             site,
             cluster: None,
             is_evidence: false,
+            is_metadata: false,
             namespace: None,
             over: None,
             permits: Vec::new(),
@@ -131,6 +137,11 @@ impl Endpoint {
     /// The same for reads from which a deletion or a release follows: they go to the cluster, as writes do.
     pub fn for_evidence(&self) -> Endpoint {
         Self { is_evidence: true, ..self.clone() }
+    }
+
+    /// The same for lists of metadata.
+    pub(super) fn for_metadata(&self) -> Endpoint {
+        Self { is_metadata: true, ..self.clone() }
     }
 
     /// The same, which reaches objects of this namespace alone.
@@ -342,8 +353,11 @@ impl Endpoint {
             })?;
             let header = credential.and_then(|header| self.confidential(header));
             let header = header.map_err(|e| RequestError::Credential { url: self.url_of(path), reason: e.0 })?;
-            let request =
-                stack.impersonating(build(&method, &uri, body.as_ref(), header.as_ref(), self.connection.agent()));
+            let mut request = build(&method, &uri, body.as_ref(), header.as_ref(), self.connection.agent());
+            if self.is_metadata {
+                request.headers_mut().insert(ACCEPT, METADATA);
+            }
+            let request = stack.impersonating(request);
             let until = Instant::now() + deadline;
             let answer = self.head(&stack, path, request, deadline).await?;
             if answer.status().is_success() {

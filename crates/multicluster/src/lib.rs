@@ -30,6 +30,7 @@ mod list_watch;
 mod mailbox;
 pub mod manager;
 mod names;
+mod pages;
 pub mod permit;
 mod pool;
 pub mod provider;

@@ -23,9 +23,11 @@ pub(super) fn read_page(
 ) -> Result<PageEnd, NotAnObject> {
     let page: Page<'_> = serde_json::from_slice(body).map_err(|e| NotAnObject::new(format!("not a list: {e}")))?;
     let kind = page.kind.as_deref().and_then(|kind| kind.strip_suffix("List")).filter(|kind| !kind.is_empty());
+    let is_metadata = page.kind.as_deref() == Some("PartialObjectMetadataList");
     let item_type = page.api_version.as_deref().zip(kind).map(|(api_version, kind)| ItemType { api_version, kind });
     for raw in page.items.into_iter().flatten() {
-        item(Parsed::read(raw.get(), item_type)?)?;
+        let parsed = Parsed::read(raw.get(), item_type)?;
+        item(if is_metadata { parsed.of_metadata() } else { parsed })?;
     }
     let next = page.metadata.next.filter(|token| !token.is_empty());
     Ok(PageEnd { version: page.metadata.resource_version.unwrap_or_default(), next })

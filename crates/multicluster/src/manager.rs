@@ -329,22 +329,22 @@ impl State {
 }
 
 fn log(provider: &ProviderName, transition: &Transition) {
-    let provider = condition_name(provider);
+    let component = condition_name(provider);
     match transition {
         Transition::Engage(cluster) => {
             let path = cluster.spec.path.as_deref().unwrap_or_default();
             let (name, identity) = (&cluster.spec.name, cluster.identity());
-            tracing::info!(provider, cluster = %name, identity, workspace = path, "cluster engaged");
+            tracing::info!(component, cluster = %name, identity, workspace = path, "cluster engaged");
         }
         Transition::Describe(cluster) => {
-            tracing::debug!(provider, cluster = %cluster.spec.name, "labels or properties are others");
+            tracing::debug!(component, cluster = %cluster.spec.name, "labels or properties are others");
         }
         Transition::Disengage(cluster, reason) => {
             let (name, identity) = (&cluster.spec.name, cluster.identity());
-            tracing::info!(provider, cluster = %name, identity, %reason, "cluster disengaged");
+            tracing::info!(component, cluster = %name, identity, %reason, "cluster disengaged");
         }
-        Transition::Synced => tracing::info!(provider, "every cluster is known"),
-        Transition::Identity(identity) => tracing::debug!(provider, identity, "identity of the source"),
+        Transition::Synced => tracing::info!(component, "every cluster is known"),
+        Transition::Identity(identity) => tracing::debug!(component, identity, "identity of the source"),
     }
 }
 

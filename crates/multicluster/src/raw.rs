@@ -18,6 +18,8 @@ use skim::NoMap;
 pub const OWNER_LABEL: &str = "sync-engine.dev/owner";
 /// Annotation by which kcp says which logical cluster an object of a wildcard list lives in.
 pub const CLUSTER_ANNOTATION: &str = "kcp.io/cluster";
+/// etcd's `--max-request-bytes`, by default.
+const MOST_BYTES: usize = 3 << 19;
 const LAST_APPLIED: &str = "kubectl.kubernetes.io/last-applied-configuration";
 
 /// One object, slim: its JSON text, and the facts that are asked for all the time.
@@ -45,7 +47,8 @@ enum Text {
     /// What is asked of all objects all the time: the metadata, without what others wrote there.
     Outline {
         text: Box<str>,
-        length: u32,
+        /// Of the whole object; `None`: only the metadata was listed.
+        length: Option<u32>,
     },
 }
 
@@ -109,8 +112,8 @@ impl Object {
         if !self.is_whole() {
             return None;
         }
-        let text = outline(&self.json())?.into();
-        let length = u32::try_from(self.length()).expect("an object is smaller than 4 GiB");
+        let text = outline(&self.json(), true)?.into();
+        let length = Some(u32::try_from(self.length()).expect("an object is smaller than 4 GiB"));
         Some(Self { text: Text::Outline { text, length }, facts: self.facts.clone(), ..*self })
     }
 
@@ -119,11 +122,18 @@ impl Object {
         !matches!(self.text, Text::Outline { .. })
     }
 
-    /// Bytes of the whole object.
+    /// Whether it is an outline because the whole object is large, or its cluster has too many: not because only metadata was
+    /// listed.
+    pub(super) fn is_outlined(&self) -> bool {
+        matches!(self.text, Text::Outline { length: Some(_), .. })
+    }
+
+    /// Bytes of the whole object. Of one that was never read whole, what etcd takes at most.
     pub fn length(&self) -> usize {
         match &self.text {
             Text::Plain(text) => text.len(),
-            Text::Packed { length, .. } | Text::Outline { length, .. } => *length as usize,
+            Text::Packed { length, .. } => *length as usize,
+            Text::Outline { length, .. } => length.map_or(MOST_BYTES, |length| length as usize),
         }
     }
 
@@ -154,7 +164,7 @@ impl Object {
     pub fn outline(&self) -> Result<serde_json::Value, Unreadable> {
         let text = self.json();
         serde_json::from_str(&text).or_else(|error| {
-            let outline = outline(&text).and_then(|outline| serde_json::from_str(&outline).ok());
+            let outline = outline(&text, true).and_then(|outline| serde_json::from_str(&outline).ok());
             outline.ok_or_else(|| Unreadable::NoTree(error.to_string()))
         })
     }
@@ -200,6 +210,8 @@ pub struct Parsed<'a> {
     /// Has come to the end of the metadata.
     pass: Pass<'a>,
     item_type: Option<ItemType<'a>>,
+    /// Whether the text has nothing but the metadata, with a type of its own.
+    is_metadata: bool,
 }
 
 impl<'a> Parsed<'a> {
@@ -224,7 +236,13 @@ impl<'a> Parsed<'a> {
             text,
             pass,
             item_type,
+            is_metadata: false,
         })
+    }
+
+    /// The same of a `PartialObjectMetadata`: an outline.
+    pub(super) fn of_metadata(self) -> Self {
+        Self { is_metadata: true, ..self }
     }
 
     /// The object, to keep: the rest of its text is read here and not before, and copied. What is no fact about it is
@@ -242,7 +260,12 @@ impl<'a> Parsed<'a> {
         let managed_fields = if lists.is_some() { pass.managers } else { pass.managed_fields };
         let dropped = [(managed_fields, lists.unwrap_or_default()), (pass.last_applied, String::new())];
         let prefix = self.item_type.filter(|_| !pass.has_kind).map(type_prefix).unwrap_or_default();
-        let text = Text::Plain(Cut::new(self.text, dropped).text(&prefix));
+        let text = if self.is_metadata {
+            let outline = outline(self.text, false).ok_or_else(|| NotAnObject("its metadata cannot be read".into()))?;
+            Text::Outline { text: outline.into(), length: None }
+        } else {
+            Text::Plain(Cut::new(self.text, dropped).text(&prefix))
+        };
         let facts = facts.into_boxed_str();
         Ok(Object { text, facts, uid, resource_version, owner, deleting: pass.deleting })
     }
@@ -304,8 +327,9 @@ impl<'t> Cut<'t> {
     }
 }
 
-/// What the engine asks of objects that it does not read: labels and annotations may be as large as an object.
-fn outline(text: &str) -> Option<String> {
+/// What the engine asks of objects that it does not read: labels and annotations may be as large as an object. `is_typed`:
+/// with apiVersion and kind.
+fn outline(text: &str, is_typed: bool) -> Option<String> {
     #[derive(serde::Deserialize, serde::Serialize)]
     #[serde(rename_all = "camelCase")]
     struct Whole {
@@ -316,6 +340,9 @@ fn outline(text: &str) -> Option<String> {
         metadata: serde_json::Map<String, serde_json::Value>,
     }
     let mut whole: Whole = serde_json::from_str(text).ok()?;
+    if !is_typed {
+        (whole.api_version, whole.kind) = (None, None);
+    }
     whole.metadata.retain(|field, _| OUTLINED.contains(&field.as_str()));
     for field in ["labels", "annotations"] {
         let entries = whole.metadata.get_mut(field).and_then(serde_json::Value::as_object_mut);

@@ -425,6 +425,7 @@ impl PendingWrite {
         let (held_back, cause) = state.held_back(&self.key, pending);
         drop(state);
         told.tell(&self.key, Cause::Write);
+        self.store.bodies.iter().for_each(Bodies::shrink);
         // Another object was or is in its place: it may be one of another source, which the writer has to wake.
         let is_another = |it: &Option<Arc<Object>>| it.as_ref().is_some_and(|it| it.uid() != object.uid());
         let is_deleted = cause == Cause::Deleted;
@@ -534,9 +535,7 @@ impl State {
         if let (Some(bodies), Some(former)) = (&self.bodies, &former) {
             bodies.forget(&key.cluster, former);
         }
-        let outline = self.bodies.as_ref().filter(|bodies| !bodies.keeps(&key.cluster, &object, self.shares));
-        let outline = outline.and_then(|_| object.outlined().map(Arc::new));
-        let (kept, whole) = match outline {
+        let (kept, whole) = match self.outline_of(key, &object) {
             Some(outline) => (outline, Arc::downgrade(&object)),
             None => (object.clone(), Weak::new()),
         };
@@ -561,6 +560,12 @@ impl State {
             self.pack_oldest();
         }
         self.told(key, before, Some(object.clone()), Some(version))
+    }
+
+    /// What is kept of an object that is too large, or of a cluster that has too much.
+    fn outline_of(&self, key: &Key, object: &Object) -> Option<Arc<Object>> {
+        let bodies = self.bodies.as_ref().filter(|_| object.is_whole())?;
+        if bodies.keeps(&key.cluster, object, self.shares) { None } else { object.outlined().map(Arc::new) }
     }
 
     /// Packs the object that has not changed for longest, unless it did. The first object of a store is the dictionary
@@ -612,8 +617,23 @@ impl State {
                 && entry.object.uid() == object.uid()
                 && entry.object.resource_version() == object.resource_version()
         };
-        if let Some(entry) = self.entry_mut(key).filter(|entry| is_it(entry)) {
-            entry.whole = Arc::downgrade(object);
+        let Some(entry) = self.entry_mut(key).filter(|entry| is_it(entry)) else { return };
+        entry.whole = Arc::downgrade(object);
+        if entry.object.is_outlined() {
+            return;
+        }
+        // Only its metadata was listed: now it is known whether it is large.
+        let outline = self.outline_of(key, object);
+        let is_kept = outline.is_none();
+        let known = outline.unwrap_or_else(|| object.clone());
+        let Some(entry) = self.objects.get_mut(key) else { return };
+        if let Some(bodies) = &self.bodies {
+            bodies.forget(&key.cluster, &entry.object);
+            bodies.note(&key.cluster, &known);
+        }
+        entry.object = known;
+        if is_kept {
+            self.plain.push_back((key.clone(), object.clone()));
         }
     }
 

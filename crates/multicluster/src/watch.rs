@@ -17,6 +17,7 @@ use super::endpoint::{DEFAULT_DEADLINE, Endpoint};
 use super::lines::Lines;
 use super::list::{PageEnd, WatchLine, read_page};
 use super::list_watch::{ListWatch, Outcome, Phase, goes_back};
+use super::pages::{OBJECT_BYTES, Pages};
 use super::raw::{NotAnObject, Parsed};
 use super::registry::{ClustersOf, WatchScope};
 use super::request_error::RequestError;
@@ -26,12 +27,8 @@ use sync_engine_mapping::Resource;
 
 pub use super::list_watch::WatchState;
 
-/// Objects a page at most.
-const PAGE: u32 = 500;
-/// Bytes of a page. Longer ones are asked for again with fewer objects.
-const PAGE_BYTES: usize = 8 << 20;
-/// Bytes of a page that has one object.
-const OBJECT_BYTES: usize = 16 << 20;
+/// A server that gives no metadata says so with this code.
+const NOT_ACCEPTABLE: u16 = 406;
 /// What the condition is called that names clusters with large objects.
 const LARGE_OBJECTS: &str = "large objects";
 /// A page of 500 large objects takes its time.
@@ -239,7 +236,7 @@ impl Watches {
             health: self.health.clone(),
             machine: ListWatch::new(scope.endpoint.connection().entropy()),
             place: None,
-            page: PAGE,
+            pages: Pages::new(key.selectors.outlines),
         };
         let task = tokio::spawn(worker.run());
         Watch { key, endpoint: scope.endpoint.clone(), store, state, bell, task, condition }
@@ -258,8 +255,7 @@ struct Worker {
     machine: ListWatch,
     /// Taken before the first list.
     place: Option<Place>,
-    /// Objects that the next page asks for.
-    page: u32,
+    pages: Pages,
 }
 
 /// An open stream: since when it is open, when it brought its last line, how long it brought none at most, and until when
@@ -374,7 +370,7 @@ impl Worker {
         if self.machine.has_listed() { Ok(()) } else { budget.permits_more() }
     }
 
-    /// Asks for fewer objects until a page is not too long, and for more again where they are small.
+    /// Asks for less until a page is not too long.
     async fn list_fitting_page(
         &mut self,
         listing: &Option<Listing<'_>>,
@@ -382,11 +378,10 @@ impl Worker {
     ) -> Result<PageEnd, RequestError> {
         loop {
             match self.list_page(listing, page).await {
-                Err(RequestError::TooLong { .. }) if self.page > 1 => self.page = (self.page / 4).max(1),
+                Err(RequestError::TooLong { .. }) if self.pages.too_long() => {}
+                Err(error) if error.code() == Some(NOT_ACCEPTABLE) && self.pages.refused() => {}
                 Ok((end, bytes)) => {
-                    if bytes < PAGE_BYTES / 4 {
-                        self.page = (self.page * 2).min(PAGE);
-                    }
+                    self.pages.came(bytes);
                     return Ok(end);
                 }
                 Err(error) => return Err(error),
@@ -400,12 +395,13 @@ impl Worker {
         listing: &Option<Listing<'_>>,
         page: Option<&str>,
     ) -> Result<(PageEnd, usize), RequestError> {
-        let mut path = self.path()?.query("limit", &self.page.to_string());
+        let asked = self.pages.next();
+        let mut path = self.path()?.query("limit", &asked.limit.to_string());
         if let Some(token) = page {
             path = path.query("continue", token);
         }
-        let most = if self.page == 1 { OBJECT_BYTES } else { PAGE_BYTES };
-        let reply = self.endpoint.list_page(&path, LIST_DEADLINE, most).await?;
+        let endpoint = if asked.is_metadata { &self.endpoint.for_metadata() } else { &self.endpoint };
+        let reply = endpoint.list_page(&path, LIST_DEADLINE, asked.bytes()).await?;
         if self.machine.lists_again() {
             // Before anybody acts on it: it may be the answer of another cluster behind the same address.
             self.endpoint.connection().identity().doubt();

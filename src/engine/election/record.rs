@@ -8,9 +8,11 @@ use hyper::body::Bytes;
 pub use k8s_openapi::api::coordination::v1::Lease as Record;
 use k8s_openapi::api::coordination::v1::LeaseSpec;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ListMeta, MicroTime, ObjectMeta};
+use k8s_openapi::jiff::Timestamp;
 use serde::Deserialize;
 use tokio::time::Instant;
 
+use super::super::inventory::Inventories;
 use super::{Election, How};
 use crate::mapping::Resource;
 use crate::multicluster::ApiPath;
@@ -58,6 +60,13 @@ pub fn lasts(record: &Record) -> Duration {
     Duration::from_secs(seconds.unsigned_abs().into())
 }
 
+/// Whether it counts by the time of day that its holder wrote.
+pub fn is_current(record: &Record, now: Timestamp) -> bool {
+    let renewed = record.spec.as_ref().and_then(|spec| spec.renew_time.as_ref());
+    let since = |renewed: &MicroTime| now.duration_since(renewed.0);
+    renewed.is_some_and(|renewed| Duration::try_from(since(renewed)).map_or(true, |since| since < lasts(record)))
+}
+
 /// Whether two states are of one reign of one holder: nobody took the Lease in between.
 pub fn is_same_reign(one: &Record, other: &Record) -> bool {
     let acquired = |record: &Record| record.spec.as_ref().and_then(|spec| spec.acquire_time.clone());
@@ -79,10 +88,40 @@ fn leases() -> Resource {
     Resource { group: "coordination.k8s.io".into(), version: "v1".into(), plural: "leases".into() }
 }
 
+/// The name of the one Lease of an engine.
+fn leaders_lease(engine: &str) -> String {
+    format!("sync-engine-{engine}")
+}
+
+/// Every Lease of an engine, as the server has them now: no cache is asked.
+pub async fn list(store: &Inventories, deadline: Duration) -> Result<Listed, RequestError> {
+    let selector = format!("{MANAGED_BY}={MANAGER}");
+    let path = ApiPath::collection(&leases(), &store.namespace)?.query("labelSelector", &selector);
+    let reply = store.endpoint.request(Method::GET, &path, None, deadline).await?;
+    let mut list: Listed = serde_json::from_slice(&reply.body).map_err(|error| store.unreadable(&error.to_string()))?;
+    let label = |record: &Record| record.metadata.labels.as_ref().and_then(|labels| labels.get(ENGINE)).cloned();
+    let leaders = leaders_lease(&store.engine);
+    let is_own = |record: &Record| {
+        label(record).is_some_and(|engine| engine == store.engine) || record.metadata.name.as_ref() == Some(&leaders)
+    };
+    list.items.retain(is_own);
+    Ok(list)
+}
+
+/// Deletes a Lease, as it was seen.
+pub async fn delete(store: &Inventories, record: &Record) -> Result<(), RequestError> {
+    let ObjectMeta { name, uid, resource_version, .. } = &record.metadata;
+    let text = |text: &Option<String>| text.clone().unwrap_or_default();
+    let (uid, version) = (text(uid), text(resource_version));
+    let options = DeleteOptions { uid: &uid, resource_version: &version, propagation: "Background" };
+    let path = ApiPath::object(&leases(), &store.namespace, &text(name))?;
+    store.endpoint.delete(&path, options).await.map(drop)
+}
+
 impl Election {
     /// The name of the one Lease of the engine.
     pub(super) fn leaders_lease(&self) -> String {
-        format!("sync-engine-{}", self.engine)
+        leaders_lease(&self.engine)
     }
 
     /// The name of the Lease that this replica writes.
@@ -102,21 +141,6 @@ impl Election {
         }
     }
 
-    /// Every Lease of the engine, as the server has them now: no cache is asked.
-    pub(super) async fn list(&self) -> Result<Listed, RequestError> {
-        let selector = format!("{MANAGED_BY}={MANAGER}");
-        let path = ApiPath::collection(&leases(), &self.namespace)?.query("labelSelector", &selector);
-        let reply = self.home.endpoint().request(Method::GET, &path, None, self.deadline()).await?;
-        let mut list: Listed = serde_json::from_slice(&reply.body).map_err(|error| self.unreadable(&error))?;
-        let label = |record: &Record| record.metadata.labels.as_ref().and_then(|labels| labels.get(ENGINE)).cloned();
-        let leaders = self.leaders_lease();
-        let is_own = |record: &Record| {
-            label(record).is_some_and(|engine| engine == self.engine) || record.metadata.name.as_ref() == Some(&leaders)
-        };
-        list.items.retain(is_own);
-        Ok(list)
-    }
-
     pub(super) async fn put(&self, record: &Record) -> Result<Record, RequestError> {
         self.send(Method::PUT, &self.path(&self.name())?, record).await
     }
@@ -131,14 +155,10 @@ impl Election {
 
     /// Deletes a Lease, as it was seen.
     pub(super) async fn delete(&self, record: &Record) -> Result<(), RequestError> {
-        let ObjectMeta { name, uid, resource_version, .. } = &record.metadata;
-        let text = |text: &Option<String>| text.clone().unwrap_or_default();
-        let (uid, version) = (text(uid), text(resource_version));
-        let options = DeleteOptions { uid: &uid, resource_version: &version, propagation: "Background" };
-        let (home, path) = (self.home.endpoint(), self.path(&text(name))?);
+        let store = self.store();
         // It must not hold up a renewal.
-        let late = |_| RequestError::Body { url: home.url().to_owned(), reason: "no answer in time".to_owned() };
-        tokio::time::timeout(self.terms.retry_period, home.delete(&path, options)).await.map_err(late)?.map(drop)
+        let late = |_| store.unreadable("no answer in time");
+        tokio::time::timeout(self.terms.retry_period, delete(&store, record)).await.map_err(late)?
     }
 
     pub(super) fn renewed(&self, record: &Record) -> Record {
@@ -199,7 +219,7 @@ impl Election {
     }
 
     /// So that two attempts fit in a renew deadline.
-    fn deadline(&self) -> Duration {
+    pub(super) fn deadline(&self) -> Duration {
         self.terms.renew_deadline / 2
     }
 }

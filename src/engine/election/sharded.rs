@@ -14,7 +14,7 @@ use tokio::time::Instant;
 use tracing::{info, warn};
 
 use super::members::Members;
-use super::record::{Record, is_same_reign};
+use super::record::{self, Record, is_same_reign};
 use super::{Attempt, Election, no_later};
 use crate::health::Condition;
 use crate::multicluster::request_error::RequestError;
@@ -89,7 +89,7 @@ impl Election {
         if member.own.as_ref().is_none_or(|own| own.renewed.elapsed() >= self.terms.retry_period) {
             self.renew(member).await?;
         }
-        let listed = self.list().await?;
+        let listed = record::list(&self.store(), self.deadline()).await?;
         member.members.note(listed, Instant::now());
         let is_listed =
             |own: &Own| member.members.listed(&self.name()).is_some_and(|record| is_same_reign(record, &own.record));

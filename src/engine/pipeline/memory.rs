@@ -100,7 +100,8 @@ impl Pipeline {
             state.unsettled.len() + state.retried.iter().filter(|key| !state.unsettled.contains_key(*key)).count(),
             state.guard.size(),
             withheld,
-            state.changed.len(),
+            // The others wait for what is said of them there.
+            state.changed.keys().filter(|key| !state.unsettled.contains_key(*key)).count(),
         ]
     }
 

@@ -128,7 +128,7 @@ impl Pipeline {
             if is_new && self.generation().mapping.has_several_targets() {
                 self.state().unplanned.insert(change.key.clone());
             }
-            if matches!(change.cause, Cause::Event | Cause::Deleted) {
+            if matches!(change.cause, Cause::Event | Cause::Deleted) && !self.is_out_of_sight() {
                 self.note_change(change.key);
             }
             self.enqueue_source(change.key, priority);

@@ -318,11 +318,16 @@ fn deletions_only_does_nothing_else() {
 
 #[test]
 fn a_mapping_that_leaves_acts_by_its_policy() {
-    let mut world = synced();
-    world.phase = Phase::Leaving(OnExit::Delete);
-    assert_eq!(world.settle(&mapping(DATABASES)), Rest::InSync);
-    assert!(world.objects.is_empty());
-    assert!(!has_finalizer(world.source.as_ref().unwrap(), World::writer().finalizer()));
+    for (policy, objects) in [(OnExit::Delete, 0), (OnExit::Orphan, 2)] {
+        let mut world = synced();
+        assert_eq!(condition(&world)["status"], "True");
+        world.phase = Phase::Leaving(policy);
+        assert_eq!(world.settle(&mapping(DATABASES)), Rest::InSync);
+        assert_eq!(world.objects.len(), objects);
+        let source = world.source.as_ref().unwrap();
+        assert!(!has_finalizer(source, World::writer().finalizer()));
+        assert_eq!(source["status"]["conditions"], json!([]), "nobody would keep a condition up to date");
+    }
 }
 
 #[test]

@@ -32,7 +32,7 @@ pub fn with_kcp() -> Vec<Case> {
 
 impl World<'_> {
     /// The mapping of these cases, where the workspaces let the engine use ConfigMaps.
-    async fn beside(&self) {
+    pub(super) async fn beside(&self) {
         if let Some(provider) = &self.provider {
             provider.claim(&self.api, &["configmaps"]).await;
         }
@@ -47,7 +47,7 @@ fn maps(tenant: &Tenant) -> String {
     format!("/api/v1/namespaces/{}/configmaps", tenant.namespace)
 }
 
-fn path(tenant: &Tenant, source: &str) -> String {
+pub(super) fn path(tenant: &Tenant, source: &str) -> String {
     format!("{}/{source}-settings", maps(tenant))
 }
 
@@ -77,7 +77,7 @@ async fn an_object_beside_its_source_follows_it_and_goes_with_it(stage: &Stage) 
     let made = holds(alpha, "it", json!({"size": "1", "version": "v1"})).await;
     holds(beta, "it", json!({"size": "2"})).await;
     assert_eq!(made["metadata"]["labels"]["part"], "v1");
-    engine.says(&["\"message\":\"create\"", "\"kind\":\"ConfigMap\"", "\"connection\":\"source\""]).await;
+    engine.says(&["message=create", "kind=ConfigMap", "connection=source"]).await;
     alpha.status("it", json!({"phase": "1", "message": "none"})).await;
     alpha.synced("it", "True", "Synced").await;
     assert_eq!(alpha.holds("it").await.len(), 1, "the finalizer");

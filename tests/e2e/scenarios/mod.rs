@@ -1,5 +1,6 @@
 //! What the engine must show, a theme a file.
 
+mod admission;
 mod bad_input;
 mod beside;
 mod chart;
@@ -33,6 +34,7 @@ mod spec;
 mod status;
 mod targets;
 mod tutorial;
+mod uninstall;
 mod workspace_types;
 mod workspaces;
 
@@ -76,8 +78,10 @@ pub fn cases() -> Vec<Case> {
         fleets::cases(),
         bad_input::cases(),
         examples::cases(),
+        admission::cases(),
         beside::with_kcp(),
         tutorial::cases(),
+        uninstall::cases(),
         rights::cases(),
     ];
     let anywhere = anywhere.into_iter().flatten().map(Case::in_memory);

@@ -170,7 +170,7 @@ async fn a_new_workspace_is_ready_once_it_is_bootstrapped(stage: &Stage) {
     one.stays("Initializing").await;
     let mut engine = world.engine().await;
     one.phase("Ready").await;
-    engine.says(&["remove initializer", "\"workspace\""]).await;
+    engine.says(&["remove initializer", "workspace="]).await;
     one.namespace("tools").await;
     two.stays("Initializing").await;
     two.approve().await;
@@ -254,7 +254,7 @@ async fn what_is_elsewhere_for_a_workspace_goes_with_it(stage: &Stage) {
         team.object().await.map_or(Ok(()), |found| Err(found["status"].to_string()))
     })
     .await;
-    engine.says(&["remove terminator", "\"workspace\""]).await;
+    engine.says(&["remove terminator", "workspace="]).await;
     assert_eq!(account(&team).await, None, "it goes first");
     world.settled().await;
     assert!(account(&other).await.is_some(), "the other workspace is in use");

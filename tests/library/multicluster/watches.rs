@@ -154,7 +154,7 @@ async fn selectors_are_the_servers_to_evaluate() {
 }
 
 #[tokio::test]
-async fn pages_of_large_objects_are_short_and_outlines_are_kept_of_them() {
+async fn of_large_objects_the_metadata_is_listed_and_each_is_measured_once_it_is_read() {
     const NUMBER: usize = 40;
     let scene = Scene::new().await;
     for number in 0..NUMBER {
@@ -169,12 +169,28 @@ async fn pages_of_large_objects_are_short_and_outlines_are_kept_of_them() {
     let watch = scene.watches.acquire(&scene.scope, &resource("configmaps.v1"), &selectors);
     until_state(&watch, "synced", |state| *state == WatchState::Synced).await;
     let store = watch.store();
-    let whole = store.keys().iter().filter(|key| store.get(key).expect("it is there").is_whole()).count();
-    assert_eq!((store.len(), whole), (NUMBER + 1, 1));
-    assert!(scene.lists() >= 5, "36 MB are more than four pages of 8 MiB: {}", scene.lists());
+    let whole = || store.keys().iter().filter(|key| store.get(key).expect("it is there").is_whole()).count();
+    assert_eq!(
+        (store.len(), whole(), scene.lists()),
+        (NUMBER + 1, 0, 2),
+        "a page that is too long, and one of metadata"
+    );
+    let outline = store.get(&key("here", "default", "large-0")).expect("it is there").outline().expect("metadata");
+    assert_eq!((&outline["metadata"]["name"], &outline["kind"]), (&json!("large-0"), &Value::Null));
+
+    let subscription = store.subscribe(|_| {});
+    for name in ["small", "large-0"] {
+        let path = ApiPath::object(&resource("configmaps.v1"), "default", name).expect("a path");
+        let pending = subscription.expect(&key("here", "default", name));
+        let reply = scene.scope.endpoint.get(&path).await.expect("an answer");
+        pending.complete(&Parsed::from_json(&reply.body).expect("an object")).expect("read");
+    }
+    assert_eq!(whole(), 1, "the small one is kept as it is");
+    scene.create("another");
+    until(store, "an event", |store| store.len() == NUMBER + 2).await;
     let standings = scene.health.standings();
     let said = standings.iter().find(|standing| standing.component == "large objects").expect("a condition");
-    assert!(said.condition.message.ends_with(": here (40)"), "{}", said.condition.message);
+    assert!(said.condition.message.ends_with(": here (1)"), "{}", said.condition.message);
     assert!(scene.health.is_ready(), "nobody else is held up");
 }
 

@@ -486,6 +486,31 @@ fn of_an_object_that_is_too_large_an_outline_is_kept() {
 }
 
 #[test]
+fn what_was_listed_without_its_body_is_kept_whole_once_it_is_read_unless_it_is_large() {
+    let bodies = Bodies::default();
+    let store = bounded(&bodies);
+    let subscription = store.subscribe(|_| {});
+    for (name, bytes, is_kept) in [("small", 100, true), ("large", 1 << 20, false)] {
+        let whole = large("c", name, 3, bytes);
+        let mut partial: serde_json::Value = serde_json::from_str(&whole).unwrap();
+        partial.as_object_mut().unwrap().remove("spec");
+        partial["kind"] = json!("PartialObjectMetadata");
+        let partial = partial.to_string();
+        let listed = || Parsed::read(&partial, None).unwrap().of_metadata();
+        store.put(listed()).unwrap();
+        let outline = store.get(&key("c", name)).unwrap();
+        assert!(!outline.is_whole() && outline.owner() == Some("o"));
+        assert_eq!(outline.outline().unwrap()["kind"], serde_json::Value::Null, "it is none of this kind");
+        drop(subscription.expect(&key("c", name)).complete(&Parsed::read(&whole, None).unwrap()).unwrap());
+        assert_eq!(store.get(&key("c", name)).unwrap().is_whole(), is_kept, "{name}");
+        store.put(listed()).unwrap();
+        assert_eq!(store.get(&key("c", name)).unwrap().is_whole(), is_kept, "{name}: the same version, listed again");
+    }
+    let named = bodies.condition().unwrap().unwrap_err();
+    assert!(named.ends_with(": c (1)"), "{named}");
+}
+
+#[test]
 fn a_tenant_has_room_for_so_many_bodies_and_others_have_theirs() {
     let bodies = Bodies::default();
     let store = bounded(&bodies);

@@ -1,0 +1,49 @@
+//! What is left once an engine was uninstalled: nothing.
+
+use serde_json::{Value, json};
+
+use crate::case::{Case, Stage, case};
+use crate::target::namespace;
+
+pub fn cases() -> Vec<Case> {
+    vec![case!(an_uninstalled_engine_leaves_nothing_on_either_cluster).on_kube()]
+}
+
+async fn an_uninstalled_engine_leaves_nothing_on_either_cluster(stage: &Stage) {
+    // Of its own: labels of namespaces go by the id of the engine, which other cases have too.
+    let server = stage.fleet.own_cluster(&stage.id).await;
+    let world = stage.world_on(&server, true).await;
+    world.mappings.write("widgets.yaml", crate::world::WIDGETS);
+    let mut engine = world.launch().flag("--leader-elect", "lease").ready().await;
+    world.alpha.create_synced("it", json!({"size": 1})).await;
+    let made = world.target.copy(&world.alpha, "it").await;
+
+    let refused = engine.verb(&["uninstall", "--delete", "--yes"]);
+    assert!(refused.contains("refused: an engine with the id main answers at"), "{refused}");
+    assert_eq!(world.alpha.holds("it").await.len(), 1);
+
+    assert!(engine.terminate().await.success());
+    let planned = engine.verb(&["uninstall", "--delete"]);
+    let plan = format!("mapping {}: delete 1 object, release 1 source (target)\n", world.name);
+    assert_eq!(planned, format!("{plan}nothing was written; add --yes to write\n"));
+    assert_eq!(world.target.again(&made).await, made);
+    assert_eq!(engine.verb(&["uninstall", "--delete", "--yes"]), format!("{plan}left: nothing\n"));
+
+    let mut all = vec![world.alpha.object("it").await];
+    let kinds = ["/api/v1/configmaps", "/api/v1/namespaces", "/apis/coordination.k8s.io/v1/leases"];
+    for collection in kinds.into_iter().chain([&*world.api.everywhere()]) {
+        all.extend(world.target.rest.list(collection).await);
+    }
+    assert!(all.iter().any(|one| one["metadata"]["name"] == json!(namespace(&made))), "a namespace is never deleted");
+    let of_engine = all.into_iter().filter_map(|mut object| {
+        // Who wrote a field once is history.
+        object["metadata"]["managedFields"] = Value::Null;
+        let text = object.to_string();
+        text.contains("sync-engine").then_some(text)
+    });
+    assert_eq!(of_engine.collect::<Vec<_>>(), Vec::<String>::new());
+    let status = world.alpha.object("it").await["status"].clone();
+    assert_eq!(status["conditions"], json!([]), "{status}");
+    let again = engine.verb(&["uninstall", "--delete", "--yes"]);
+    assert!(again.starts_with("left: nothing\nthere is no state store of engine main"), "{again}");
+}

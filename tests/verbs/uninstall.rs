@@ -1,0 +1,425 @@
+//! `sync-engine uninstall`, on what a real engine has left.
+
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+
+use insta::assert_snapshot;
+use k8s_openapi::jiff::{SignedDuration, Timestamp};
+use serde_json::{Value, json};
+use sync_engine::object::hash::tuple_hash;
+use sync_engine::object::metadata;
+use sync_engine::sandbox::{ApiRef, Claim, Failure, Fault, Options, Sandbox, Verb, anything, resource_schema};
+use tempfile::TempDir;
+
+use super::program::{self, Running};
+use super::{ROOT, directory, shown, shown_in};
+
+const MAPPING: &str = "\
+apiVersion: sync-engine.dev/v1alpha1
+kind: Mapping
+metadata: {name: things}
+spec:
+  source:
+    apiExport: {name: things, path: root:provider}
+    resource: things.v1.example.com
+    selector: {matchLabels: {tier: managed}}
+  objects:
+    - id: settings
+      template: {apiVersion: v1, kind: ConfigMap, data: {size: big}}
+    - id: login
+      dependsOn: [settings]
+      template: {apiVersion: v1, kind: Secret, stringData: {user: it}}
+    - id: common
+      shared: Namespace
+      template: {apiVersion: v1, kind: ConfigMap, metadata: {name: common}, data: {size: big}}
+  status:
+    fields: {phase: {value: Made}}
+    conditions: [{type: Ready, status: true, reason: Made}]
+";
+
+const CONFIG_MAPS: ApiRef<'_> = ApiRef { cluster: "", resource: "configmaps.v1" };
+const SECRETS: ApiRef<'_> = ApiRef { cluster: "", resource: "secrets.v1" };
+const NAMESPACES: ApiRef<'_> = ApiRef { cluster: "", resource: "namespaces.v1" };
+const LEASES: ApiRef<'_> = ApiRef { cluster: "", resource: "leases.v1.coordination.k8s.io" };
+
+/// A provider, a consumer and a target. An engine has synced what the consumer has, and was stopped.
+struct Left {
+    kcp: Sandbox,
+    target: Sandbox,
+    edge: Sandbox,
+    acme: String,
+    root: TempDir,
+}
+
+impl Left {
+    async fn behind() -> Self {
+        Self::behind_with(MAPPING).await
+    }
+
+    async fn behind_with(mapping: &str) -> Self {
+        let kcp = Options::kcp().start().await.expect("starts");
+        let target = Options::kubernetes().start().await.expect("starts");
+        let edge = Options::kubernetes().seed("edge").start().await.expect("starts");
+        let [_, acme] = ["provider", "acme"].map(|name| kcp.create_workspace("root", name).expect("a workspace"));
+        let schema = resource_schema("things.v1.example.com", "Thing", &anything());
+        let claims = ["configmaps", "secrets"].map(|resource| Claim { group: "", resource });
+        kcp.publish("root:provider", "things", &[schema], &claims).expect("an export");
+        kcp.bind(&acme, "root:provider", "things", &claims).expect("a binding");
+        let root = directory(&[
+            ("maps/a.yaml", mapping),
+            ("kcp", &kcp.kubeconfig(None)),
+            ("target", &target.kubeconfig(None)),
+            ("edge", &edge.kubeconfig(None)),
+            ("fleet/edge", &edge.kubeconfig(None)),
+        ]);
+        let left = Self { kcp, target, edge, acme, root };
+        for name in ["a", "b"] {
+            let thing = json!({"apiVersion": "example.com/v1", "kind": "Thing", "metadata": {
+                "name": name, "namespace": "default", "labels": {"tier": "managed"},
+            }});
+            left.kcp.create(left.things(), &thing).expect("a source");
+        }
+        let engine = left.engine();
+        tokio::task::block_in_place(|| {
+            // The last object of each; what follows in a reconcile is finished.
+            (0..2).for_each(|_| drop(engine.line("create Secret")));
+            let mut engine = engine;
+            assert_eq!(engine.stop("TERM"), Some(0));
+        });
+        left
+    }
+
+    fn engine(&self) -> Running {
+        let path = |name: &str| self.root.path().join(name).display().to_string();
+        let (maps, kcp, target, edge) = (path("maps"), path("kcp"), path("target"), format!("edge={}", path("edge")));
+        let flags =
+            ["--mappings", &maps, "--kcp-kubeconfig", &kcp, "--target-kubeconfig", &target, "--connection", &edge];
+        let fleet = format!("fleet={}", path("fleet"));
+        let flags = [
+            &flags[..],
+            &["--directory", &fleet, "--probes", "off", "--console", "127.0.0.1:0", "--leader-elect", "lease"],
+        ]
+        .concat();
+        Running::logging(&mut program::command(Path::new(ROOT), &flags))
+    }
+
+    fn uninstall(&self, flags: &[&str]) -> String {
+        self.uninstall_at("off", flags)
+    }
+
+    /// What the verb prints; names that differ from run to run are replaced.
+    fn uninstall_at(&self, console: &str, flags: &[&str]) -> String {
+        let placed = self.placed();
+        let connections =
+            ["--kcp-kubeconfig", "ROOT/kcp", "--target-kubeconfig", "ROOT/target", "--connection", "edge=ROOT/edge"];
+        let flags = [&["uninstall", "--console", console], flags, &connections].concat();
+        let said = tokio::task::block_in_place(|| shown_in(&self.root, &flags));
+        let urls = [(&self.target, "TARGET"), (&self.edge, "EDGE"), (&self.kcp, "KCP")];
+        let said = urls.into_iter().fold(said, |said, (server, name)| said.replace(&server.url(), name));
+        said.replace(&placed, "PLACED").replace(&self.acme, "ACME")
+    }
+
+    fn things(&self) -> ApiRef<'_> {
+        ApiRef { cluster: &self.acme, resource: "things.v1.example.com" }
+    }
+
+    fn source(&self, name: &str) -> Value {
+        self.kcp.get(self.things(), "default", name).expect("a source")
+    }
+
+    /// The namespace of the objects.
+    fn placed(&self) -> String {
+        format!("default-{}", tuple_hash([&*self.acme, "default"], 10))
+    }
+
+    /// Everything on both servers that names the engine, as text.
+    fn of_engine(&self) -> Vec<String> {
+        let of = |server: &Sandbox| [CONFIG_MAPS, SECRETS, NAMESPACES, LEASES].map(|api| server.list(api)).concat();
+        let on_targets = [&self.target, &self.edge].into_iter().flat_map(of);
+        let beside = ["configmaps.v1", "secrets.v1"].map(|resource| ApiRef { cluster: &self.acme, resource });
+        let at_source = beside.into_iter().chain([self.things()]).flat_map(|api| self.kcp.list(api));
+        let all = on_targets.chain(at_source).map(|mut object| {
+            // Who wrote a field once is history.
+            object["metadata"]["managedFields"] = Value::Null;
+            object["metadata"]["name"] = Value::Null;
+            object["metadata"]["namespace"] = Value::Null;
+            object["metadata"]["labels"]["kubernetes.io/metadata.name"] = Value::Null;
+            object.to_string()
+        });
+        all.filter(|text| text.contains("sync-engine")).collect()
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn without_yes_nothing_is_written() {
+    let left = Left::behind().await;
+    let versions = || (left.kcp.version(), left.target.version());
+    let before = versions();
+    assert_snapshot!("dry-run-delete", left.uninstall(&["--delete"]));
+    assert_snapshot!("dry-run-release", left.uninstall(&["--release", "things"]));
+    assert_snapshot!("dry-run", left.uninstall(&[]));
+    assert!(left.uninstall(&["--yes"]).starts_with("exit 2\n"), "what is to become of the objects is not said");
+    assert!(left.uninstall(&["--delete", "--release"]).starts_with("exit 2\n"));
+    assert_eq!(versions(), before);
+    assert!(left.of_engine().len() > 6, "{:#?}", left.of_engine());
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn delete_leaves_nothing_of_the_engine() {
+    let left = Left::behind().await;
+    // What an operator makes of an object carries its labels, and somebody else's carries none.
+    let mut copied = left.target.get(CONFIG_MAPS, &left.placed(), "a").expect("an object");
+    copied["metadata"] = json!({
+        "name": "copied", "namespace": left.placed(), "labels": copied["metadata"]["labels"],
+        "annotations": copied["metadata"]["annotations"],
+    });
+    let foreign =
+        json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "c", "namespace": left.placed()}});
+    let [copied, foreign] = [copied, foreign].map(|one| left.target.create(CONFIG_MAPS, &one).expect("an object"));
+    // It held deletions of an edit, and a person approved them.
+    for (name, labels) in [("held", json!({"sync-engine.dev/held": "main"})), ("approval", json!({}))] {
+        let metadata = json!({"name": format!("main.things.{name}"), "namespace": "sync-engine", "labels": labels});
+        let record = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": {"of": "things"}});
+        left.target.create(CONFIG_MAPS, &record).expect("a record");
+    }
+    // Somebody's own condition stays, and so does the namespace.
+    let conditions = |name: &str| left.source(name)["status"]["conditions"].clone();
+    let mut all = conditions("a").as_array().expect("conditions").clone();
+    all.push(json!({"type": "Paid", "status": "True", "reason": "Card"}));
+    left.kcp.merge_status(left.things(), "default", "a", &json!({"conditions": all})).expect("a condition");
+    // It left the filter while the engine ran: nothing but its condition tells of the engine.
+    let out =
+        json!({"apiVersion": "example.com/v1", "kind": "Thing", "metadata": {"name": "c", "namespace": "default"}});
+    left.kcp.create(left.things(), &out).expect("a source");
+    let said =
+        json!([{"type": "Synced", "status": "False", "reason": "NotSelected"}, {"type": "Ready", "status": "True"}]);
+    left.kcp.merge_status(left.things(), "default", "c", &json!({"conditions": said})).expect("a condition");
+
+    assert_snapshot!("delete", left.uninstall(&["--delete", "--yes"]));
+    for kept in [&copied, &foreign] {
+        let now = left.target.get(CONFIG_MAPS, metadata(kept, "namespace"), metadata(kept, "name"));
+        assert_eq!(now.as_ref(), Some(kept), "it is foreign");
+    }
+    let kinds = |name: &str| {
+        let all = conditions(name).as_array().expect("conditions").clone();
+        all.iter().map(|one| one["type"].as_str().expect("a type").to_owned()).collect::<Vec<_>>()
+    };
+    assert_eq!((kinds("a"), kinds("b"), kinds("c")), (vec!["Paid".to_owned()], vec![], vec!["Ready".to_owned()]));
+    assert_eq!(left.source("a")["status"].get("phase"), None);
+    assert!(left.target.get(NAMESPACES, "", metadata(&foreign, "namespace")).is_some());
+    assert_eq!(left.target.list(CONFIG_MAPS).len(), 2, "{:?}", left.target.list(CONFIG_MAPS));
+    left.target.delete(CONFIG_MAPS, metadata(&copied, "namespace"), "copied").expect("deleted");
+    assert_eq!(left.of_engine(), Vec::<String>::new());
+    assert_snapshot!("again", left.uninstall(&["--delete", "--yes"]));
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn release_leaves_the_objects_and_nothing_of_the_engine() {
+    let left = Left::behind().await;
+    let placed = left.placed();
+    assert_snapshot!("release", left.uninstall(&["--release", "--yes"]));
+    for (api, name) in [(CONFIG_MAPS, "a"), (CONFIG_MAPS, "common"), (SECRETS, "a"), (SECRETS, "b")] {
+        assert!(left.target.get(api, &placed, name).is_some(), "{name}");
+    }
+    assert_eq!(left.of_engine(), Vec::<String>::new());
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_object_that_its_rule_orphans_is_released() {
+    let orphaned = MAPPING.replace("    - id: login\n", "    - id: login\n      delete: {policy: Orphan}\n");
+    let left = Left::behind_with(&orphaned).await;
+    let placed = left.placed();
+    let said = left.uninstall(&["--delete", "--yes"]);
+    assert!(said.contains("delete 3 objects, release 2 objects, release 2 sources"), "{said}");
+    assert!(said.ends_with("left: nothing\n"), "{said}");
+    assert!(left.target.get(SECRETS, &placed, "a").is_some() && left.target.get(CONFIG_MAPS, &placed, "a").is_none());
+    assert_eq!(left.of_engine(), Vec::<String>::new());
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn objects_beside_their_sources_go_too() {
+    let (head, rest) = MAPPING.split_once("    - id: common").expect("a shared object");
+    let (_, status) = rest.split_once("  status:").expect("a status");
+    let beside =
+        format!("{head}  status:{status}").replace("  objects:\n", "  target: {cluster: source}\n  objects:\n");
+    let left = Left::behind_with(&beside).await;
+    let config_maps = ApiRef { cluster: &left.acme, resource: "configmaps.v1" };
+    assert!(left.kcp.get(config_maps, "default", "a").is_some());
+    assert_snapshot!("beside", left.uninstall(&["--delete", "--yes"]));
+    assert!(left.kcp.get(config_maps, "default", "a").is_none());
+    assert_eq!(left.of_engine(), Vec::<String>::new());
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_engine_that_runs_is_not_uninstalled() {
+    let left = Left::behind().await;
+    let lease = left.target.list(LEASES).into_iter().next().expect("a Lease");
+    let held = |seconds: i64| {
+        let renewed = Timestamp::now() - SignedDuration::from_secs(seconds);
+        let spec = json!({"holderIdentity": "pod-1", "leaseDurationSeconds": 1, "renewTime": format!("{renewed:.6}")});
+        let (namespace, name) = (metadata(&lease, "namespace"), metadata(&lease, "name"));
+        left.target.merge(LEASES, namespace, name, &json!({"spec": spec})).expect("a holder")
+    };
+    held(-600);
+    let before = (left.kcp.version(), left.target.version());
+    assert_snapshot!("held", left.uninstall(&["--delete", "--yes"]));
+    assert_snapshot!("held-dry-run", left.uninstall(&["--delete"]));
+    assert_eq!((left.kcp.version(), left.target.version()), before);
+
+    // A Lease says nothing where an engine runs without one: its console does.
+    held(600);
+    let engine = left.engine();
+    let console = tokio::task::block_in_place(|| engine.line("listening for console"));
+    let console = console.split("address=").nth(1).and_then(|rest| rest.split_whitespace().next()).expect("an address");
+    let said = left.uninstall_at(console, &["--delete", "--yes"]);
+    assert!(said.contains(&format!("refused: an engine with the id main answers at {console}")), "{said}");
+    drop(engine);
+
+    // Its holder was killed, and the Lease has run out.
+    held(600);
+    assert!(left.uninstall(&["--delete", "--yes"]).ends_with("left: nothing\n"));
+}
+
+/// A kcp where another export has the name: what the engine served is out of sight, and not gone.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_sources_of_another_export_are_no_sources_of_the_mapping() {
+    let left = Left::behind().await;
+    let stores = ("sync-engine", "main.things");
+    let store = left.target.get(CONFIG_MAPS, stores.0, stores.1).expect("a state store");
+    let source = store["data"]["source"].as_str().expect("a source");
+    let other = source.replace("\"identity\":\"", "\"identity\":\"other-");
+    left.target.merge(CONFIG_MAPS, stores.0, stores.1, &json!({"data": {"source": other}})).expect("another identity");
+    assert_snapshot!("other-export", left.uninstall(&["--release", "--yes"]));
+    assert_eq!(left.source("a")["metadata"]["finalizers"], json!(["sync-engine.dev/main.things"]));
+    // The engine went on with the new one, and remembers the former one, which nobody can read any more.
+    let former =
+        json!([{"source": serde_json::from_str::<Value>(&other).expect("JSON"), "document": MAPPING}]).to_string();
+    let both = json!({"data": {"source": source, "former": former}});
+    left.target.merge(CONFIG_MAPS, stores.0, stores.1, &both).expect("a former source");
+    assert!(left.uninstall(&["--release", "--yes"]).ends_with("left: nothing\n"));
+    assert_eq!(left.of_engine(), Vec::<String>::new());
+}
+
+/// The process ends before each write in turn: whatever was done, another run does the rest.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_second_run_finishes_what_an_interrupted_one_began() {
+    let left = Left::behind().await;
+    let (kcp, target) = (left.kcp.backup(), left.target.backup());
+    let mut interrupted = 0;
+    for allowed in 0.. {
+        left.kcp.restore(&kcp);
+        left.target.restore(&target);
+        let refused = refuse_after(&left, allowed);
+        let first = left.uninstall(&["--delete", "--yes", "--timeout", "0s"]);
+        left.kcp.faults().clear();
+        left.target.faults().clear();
+        if !refused.load(Ordering::Relaxed) {
+            assert!(first.ends_with("left: nothing\n"), "{first}");
+            break;
+        }
+        assert!(first.starts_with("exit 1\n") && first.contains("left:\n  "), "after {allowed} writes: {first}");
+        interrupted += 1;
+        let second = left.uninstall(&["--delete", "--yes"]);
+        assert!(second.contains("left: nothing\n"), "after {allowed} writes: {second}");
+        assert_eq!(left.of_engine(), Vec::<String>::new(), "after {allowed} writes");
+    }
+    // Five objects, two sources with a status and a finalizer, two namespaces, the Lease, and the state store.
+    assert_eq!(interrupted, 13);
+}
+
+/// Both servers refuse every write after the first ones, as they would a process that is gone.
+fn refuse_after(left: &Left, allowed: usize) -> Arc<AtomicBool> {
+    let (writes, refused) = (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicBool::new(false)));
+    for server in [&left.kcp, &left.target] {
+        let (writes, refused) = (writes.clone(), refused.clone());
+        server.faults().inject(move |call| {
+            let is_write = !matches!(call.verb, Verb::Get | Verb::List | Verb::Watch);
+            let is_refused = is_write && writes.fetch_add(1, Ordering::Relaxed) >= allowed;
+            refused.fetch_or(is_refused, Ordering::Relaxed);
+            is_refused.then(|| Fault::Refuse(Failure::status(403, "Forbidden", "the process is gone")))
+        });
+    }
+    refused
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_cannot_go_is_listed_with_the_reason() {
+    let left = Left::behind().await;
+    let (placed, hold) = (left.placed(), json!({"metadata": {"finalizers": ["example.com/hold"]}}));
+    left.target.merge(CONFIG_MAPS, &placed, "a", &hold).expect("a finalizer");
+    let said = left.uninstall(&["--delete", "--yes", "--timeout", "0s"]);
+    let since = said.split("since ").nth(1).and_then(|rest| rest.split(',').next()).expect("a time");
+    assert_snapshot!("stuck", said.replace(since, "TIME"));
+    let finalizers = |name: &str| left.source(name)["metadata"]["finalizers"].clone();
+    assert_eq!((finalizers("a"), finalizers("b")), (json!(["sync-engine.dev/main.things"]), Value::Null));
+    left.target.merge(CONFIG_MAPS, &placed, "a", &json!({"metadata": {"finalizers": []}})).expect("released");
+    assert!(left.uninstall(&["--delete", "--yes"]).ends_with("left: nothing\n"));
+    assert_eq!(left.of_engine(), Vec::<String>::new());
+}
+
+/// Each source has its objects on the target of its name.
+fn of_two_targets() -> String {
+    let target =
+        "  target: {cluster: \"{{ 'edge' if source.metadata.name == 'b' else 'target' }}\", allowed: [target, edge]}\n";
+    MAPPING.replace("  objects:\n", &format!("{target}  objects:\n"))
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_target_that_is_away_keeps_its_sources() {
+    let mut left = Left::behind_with(&of_two_targets()).await;
+    left.edge.disconnect().await;
+    assert_snapshot!("away-dry-run", left.uninstall(&["--delete"]));
+    assert_snapshot!("away", left.uninstall(&["--delete", "--yes"]));
+    let finalizers = |left: &Left, name: &str| left.source(name)["metadata"]["finalizers"].clone();
+    assert_eq!((finalizers(&left, "a"), finalizers(&left, "b")), (Value::Null, json!(["sync-engine.dev/main.things"])));
+    left.edge.reconnect().await.expect("it is back");
+    assert!(left.uninstall(&["--delete", "--yes"]).ends_with("left: nothing\n"));
+    assert_eq!(left.of_engine(), Vec::<String>::new());
+}
+
+/// No connection leads to the targets: a provider does, and files say which.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_targets_of_a_fleet_are_found_by_the_files() {
+    let target = "  target: {cluster: fleet/edge.sandbox, clusters: {provider: fleet}}\n";
+    let provider = "---\napiVersion: sync-engine.dev/v1alpha1\nkind: ClusterProvider\nmetadata: {name: fleet}\n\
+        spec: {kubeconfigFiles: {directory: fleet}}\n";
+    let fleet = MAPPING.replace("  objects:\n", &format!("{target}  objects:\n"));
+    let left = Left::behind_with(&format!("{fleet}{provider}")).await;
+    assert!(left.edge.list(SECRETS).len() == 2 && left.target.list(SECRETS).is_empty());
+    let by_files = ["--mappings", "ROOT/maps", "--directory", "fleet=ROOT/fleet"];
+    let both = left.uninstall(&[&["--delete"], &by_files[..]].concat());
+    assert!(both.contains("delete 5 objects, release 2 sources"), "a connection leads there, too: {both}");
+    let connections = ["--kcp-kubeconfig", "ROOT/kcp", "--target-kubeconfig", "ROOT/target", "--console", "off"];
+    let flags = [&["uninstall", "--delete", "--yes"], &by_files[..], &connections].concat();
+    assert_snapshot!("fleet", tokio::task::block_in_place(|| shown_in(&left.root, &flags)));
+    assert_eq!(left.of_engine(), Vec::<String>::new());
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_lost_target_is_given_up_and_a_reachable_one_is_not() {
+    let mut left = Left::behind_with(&of_two_targets()).await;
+    assert_snapshot!("lost-reachable", left.uninstall(&["--lost-target", "edge", "--yes"]));
+    let unknown = left.uninstall(&["--lost-target", "edge", "--engine-id", "other"]);
+    assert!(unknown.starts_with("exit 3\n") && unknown.contains("with --mappings"), "{unknown}");
+    left.edge.disconnect().await;
+    assert_snapshot!("lost-dry-run", left.uninstall(&["--lost-target", "edge"]));
+    assert_snapshot!("lost", left.uninstall(&["--lost-target", "edge", "--delete", "--yes"]));
+    let left_on_edge = left.edge.list(CONFIG_MAPS).len();
+    left.edge = Options::kubernetes().start().await.expect("another cluster");
+    assert_eq!((left.of_engine(), left_on_edge > 1), (Vec::new(), true), "what is on the lost target stays");
+}
+
+#[test]
+fn a_removed_verb_or_flag_names_its_successor() {
+    assert_snapshot!(shown(&["abandon-target", "mappings", "--yes"]), @"
+    exit 2
+    stderr:
+    error: `abandon-target` is gone: write `uninstall --lost-target NAME`
+    ");
+    assert_snapshot!(shown(&["run", "--listen", "127.0.0.1:1"]), @"
+    exit 2
+    stderr:
+    error: `--listen` is gone: write `--probes ADDR` and `--console ADDR`
+    ");
+}
