@@ -1,11 +1,12 @@
 //! What was said: the flags, their environment variables and their help.
 
+use std::ffi::OsString;
 use std::path::PathBuf;
 use std::str::FromStr;
 use std::time::Duration;
 
 use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
-use clap::error::{ContextKind, ContextValue};
+use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use k8s_openapi::jiff::SignedDuration;
 use serde_json::Value;
@@ -14,6 +15,7 @@ use tracing_subscriber::filter::LevelFilter;
 use super::approve::{self, ApproveArguments};
 use super::completions::{self, CompletionsArguments};
 use super::diff::{self, DiffArguments};
+use super::doctor::{self, DoctorArguments};
 use super::explain::ExplainArguments;
 use super::init::{self, InitArguments};
 use super::options::{KubeconfigRef, Listen, NamedDirectory, NamedKubeconfig};
@@ -109,7 +111,10 @@ pub enum Verb {
     /// Check mappings for errors, without a cluster.
     #[command(after_help = validate::AFTER_HELP)]
     Validate(ValidateArguments),
-    /// Explain an error code of `validate`, or list all codes.
+    /// Check mappings and their live clusters: rights, claims, kinds, versions, clocks, credentials. Writes nothing.
+    #[command(after_help = doctor::AFTER_HELP)]
+    Doctor(DoctorArguments),
+    /// Explain an error code, a reason of `Synced` or an alert, or list all of them.
     Explain(ExplainArguments),
     /// Print the target objects of a source object, without a cluster.
     #[command(after_help = render::AFTER_HELP)]
@@ -486,7 +491,7 @@ impl Arguments {
     /// This process's command line. Prints help or a usage error and exits where there is nothing to run.
     pub fn read() -> (Verb, LogArguments) {
         let Self { verb, run, log } = Self::try_parse().unwrap_or_else(|error| {
-            if let Some(why) = gone(&error) {
+            if let Some(why) = gone(&error, std::env::args_os()) {
                 eprintln!("error: {why}");
                 std::process::exit(error.exit_code());
             }
@@ -497,14 +502,20 @@ impl Arguments {
 }
 
 /// Verbs and flags of earlier versions, and what to write now.
-const GONE: [(&str, &str); 2] =
-    [("abandon-target", "`uninstall --lost-target NAME`"), ("--listen", "`--probes ADDR` and `--console ADDR`")];
+const GONE: [(&str, &str); 3] = [
+    ("abandon-target", "`uninstall --lost-target NAME`"),
+    ("--listen", "`--probes ADDR` and `--console ADDR`"),
+    ("--live", "`sync-engine doctor`"),
+];
 
-/// What an error says of a word that an earlier version knew.
-fn gone(error: &clap::Error) -> Option<String> {
+/// What an error says of a word that an earlier version knew. The error names the first unknown flag: another one that went
+/// with it may be given behind.
+fn gone(error: &clap::Error, given: impl Iterator<Item = OsString>) -> Option<String> {
     let words = [ContextKind::InvalidSubcommand, ContextKind::InvalidArg].map(|kind| error.get(kind));
     let is_it = |name: &str| words.iter().any(|word| matches!(word, Some(ContextValue::String(word)) if word == name));
-    let (name, successor) = GONE.into_iter().find(|(name, _)| is_it(name))?;
+    let flags: Vec<OsString> = given.filter(|_| error.kind() == ErrorKind::UnknownArgument).collect();
+    let is_given = |name: &str| name.starts_with("--") && flags.iter().any(|flag| flag == name);
+    let (name, successor) = GONE.into_iter().find(|(name, _)| is_it(name) || is_given(name))?;
     Some(format!("`{name}` is gone: write {successor}"))
 }
 

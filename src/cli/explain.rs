@@ -1,43 +1,100 @@
-//! `sync-engine explain`: what a code of `validate` stands for.
+//! `sync-engine explain`: what a code of `validate`, a reason of `Synced` or an alert stands for.
+
+mod advice;
 
 use clap::Args;
 
 use super::{Exit, Usage, terminal};
-use crate::mapping::diagnostic::{CODES, Code, code};
-use crate::yaml::closest;
+use crate::mapping::diagnostic::{CODES, Code};
+use crate::plan::Cause;
+use crate::yaml::nearest;
+
+pub use advice::Advice;
 
 /// Arguments of `explain`.
 #[derive(Debug, Args)]
 pub struct ExplainArguments {
-    /// A code, such as SE0101. Without one, all are listed.
-    pub code: Option<String>,
+    /// A code such as SE0101, a reason of the condition `Synced` such as Conflict, or the name of an alert such as
+    /// SyncEngineDown. Without one, all are listed.
+    #[arg(value_name = "CODE|REASON|ALERT")]
+    pub word: Option<String>,
+}
+
+/// A section for each alert.
+const RUNBOOK: &str = include_str!("../../docs/runbook.md");
+
+/// What can be explained.
+enum Subject {
+    Code(&'static Code),
+    Reason(Cause),
+    Alert { name: &'static str, text: &'static str },
 }
 
 pub(super) fn explain(arguments: &ExplainArguments) -> anyhow::Result<Exit> {
-    let text = match &arguments.code {
-        Some(name) => page(known(name)?),
-        None => list(),
+    let subjects: Vec<Subject> = subjects().collect();
+    let text = match &arguments.word {
+        Some(word) => known(&subjects, word)?.page(),
+        None => subjects.iter().map(Subject::line).collect(),
     };
     terminal::print(&text)?;
     Ok(Exit::Success)
 }
 
-fn known(name: &str) -> Result<&'static Code, Usage> {
-    let upper = name.to_uppercase();
-    code(&upper).ok_or_else(|| {
-        let codes: Vec<_> = CODES.iter().map(|code| code.code).collect();
-        let meant = closest(&upper, &codes).map(|meant| format!("did you mean {meant}? ")).unwrap_or_default();
-        Usage(format!("there is no code `{name}`; {meant}`sync-engine explain` lists them all"))
+fn subjects() -> impl Iterator<Item = Subject> {
+    let sections = RUNBOOK.split("\n## ").skip(1).filter_map(|section| section.split_once('\n'));
+    let alerts = sections.map(|(name, text)| Subject::Alert { name, text: text.trim() });
+    CODES.iter().map(Subject::Code).chain(Cause::ALL.into_iter().map(Subject::Reason)).chain(alerts)
+}
+
+fn known<'s>(subjects: &'s [Subject], word: &str) -> Result<&'s Subject, Usage> {
+    let known = subjects.iter().find(|subject| subject.name().eq_ignore_ascii_case(word));
+    known.ok_or_else(|| {
+        let names: Vec<&str> = subjects.iter().map(Subject::name).collect();
+        let near = nearest(word, &names);
+        let meant = match &near[..near.len().min(3)] {
+            [] => String::new(),
+            near => format!("did you mean {}? ", near.join(", ")),
+        };
+        Usage(format!("there is no code, reason or alert `{word}`; {meant}`sync-engine explain` lists them all"))
     })
 }
 
-/// A line a code.
-fn list() -> String {
-    CODES.iter().map(|code| format!("{} {:7} {}\n", code.code, code.severity.to_string(), code.title)).collect()
+impl Subject {
+    fn name(&self) -> &'static str {
+        match self {
+            Self::Code(code) => code.code,
+            Self::Reason(cause) => cause.as_str(),
+            Self::Alert { name, .. } => name,
+        }
+    }
+
+    /// Its line in the list.
+    fn line(&self) -> String {
+        // As wide as the longest name of its kind.
+        let (width, kind, title) = match self {
+            Self::Code(code) => (6, code.severity.to_string(), code.title.to_owned()),
+            Self::Reason(cause) => (16, "reason".to_owned(), plain(Advice::of(*cause).meaning)),
+            Self::Alert { text, .. } => (32, "alert".to_owned(), plain(&first_sentence(text))),
+        };
+        format!("{:width$} {kind:7} {title}\n", self.name())
+    }
+
+    /// The whole explanation.
+    fn page(&self) -> String {
+        match self {
+            Self::Code(code) => of_code(code),
+            Self::Reason(cause) => {
+                let Advice { meaning, what_to_do } = Advice::of(*cause);
+                let (meaning, what_to_do) = (plain(meaning), plain(what_to_do));
+                format!("reason {} of the condition `Synced`: {meaning}\n\nWhat to do: {what_to_do}\n", cause.as_str())
+            }
+            Self::Alert { name, text } => format!("alert {name}\n\n{}\n", plain(text)),
+        }
+    }
 }
 
 /// Title and explanation, what brings it about, and the same put right.
-fn page(code: &Code) -> String {
+fn of_code(code: &Code) -> String {
     let mut page = format!("{}[{}]: {}\n\n{}\n", code.severity, code.code, code.title, code.explanation);
     for (title, text) in [("For example", code.example), ("Put right", code.fix)] {
         if !text.is_empty() {
@@ -50,4 +107,30 @@ fn page(code: &Code) -> String {
 fn indented(text: &str) -> String {
     let line = |line: &str| if line.is_empty() { String::new() } else { format!("  {line}") };
     text.trim_end().lines().map(line).collect::<Vec<_>>().join("\n")
+}
+
+/// On one line.
+fn first_sentence(text: &str) -> String {
+    let line = text.split_whitespace().collect::<Vec<_>>().join(" ");
+    line.split_once(". ").map_or(line.clone(), |(sentence, _)| sentence.to_owned())
+}
+
+/// Markdown without its links: `[Another target](operations.md#another-target)` is `Another target
+/// (docs/operations.md#another-target)`.
+fn plain(text: &str) -> String {
+    let mut plain = String::new();
+    let mut rest = text;
+    while let Some((before, words, place, after)) = link(rest) {
+        plain += &format!("{before}{words} (docs/{place})");
+        rest = after;
+    }
+    plain + rest
+}
+
+/// What is before the first link, its words, where it leads, and what follows.
+fn link(text: &str) -> Option<(&str, &str, &str, &str)> {
+    let (before, rest) = text.split_once('[')?;
+    let (words, rest) = rest.split_once("](")?;
+    let (place, after) = rest.split_once(')')?;
+    Some((before, words, place, after))
 }

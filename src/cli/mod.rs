@@ -6,6 +6,7 @@ pub mod completions;
 mod connections;
 pub mod diff;
 mod difference;
+pub mod doctor;
 pub mod explain;
 pub mod init;
 mod inputs;
@@ -89,6 +90,7 @@ pub fn execute(verb: Verb, custom_providers: CustomProviders) -> Exit {
         Verb::Retarget(arguments) => retarget::retarget(&arguments),
         Verb::Uninstall(arguments) => uninstall::uninstall(&arguments),
         Verb::Validate(arguments) => validate::validate(&arguments),
+        Verb::Doctor(arguments) => doctor::doctor(&arguments),
         Verb::Explain(arguments) => explain::explain(&arguments),
         Verb::Render(arguments) => render::render(&arguments),
         Verb::Rbac(arguments) => rbac::rbac(&arguments),

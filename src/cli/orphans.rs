@@ -9,7 +9,7 @@ use super::live::{Finding, LiveArguments, Outcome, Write, act, report, survey};
 use super::{Exit, ask, inputs, progress};
 use crate::catalog::{Catalog, Standing};
 use crate::engine::consumer_schema::ConsumerSchemas;
-use crate::engine::inventory::{Inventories, Inventory};
+use crate::engine::inventory::Inventory;
 use crate::mapping::Mapping;
 use crate::multicluster::ApiPath;
 use crate::multicluster::endpoint::DeleteOptions;
@@ -110,12 +110,11 @@ impl Verb<'_> {
         let mut targets: BTreeSet<&str> = of.collect();
         targets.insert("target");
         let mut documents = BTreeMap::new();
-        for target in targets {
-            let endpoint = self.surveyor.connection(target)?.endpoint();
-            let (engine, namespace) =
-                (self.surveyor.engine.clone(), self.arguments.live.engine.state.state_namespace.clone());
-            let stores = Inventories { endpoint, engine, namespace };
-            let stores = stores.list().await.map_err(|why| unseen_target(target, &why))?;
+        let endpoint = |name: &str| Ok((name.to_owned(), self.surveyor.connection(name)?.endpoint()));
+        let targets = targets.into_iter().map(endpoint).collect::<Result<BTreeMap<_, _>, Unseen>>()?;
+        for (target, stores) in self.surveyor.stores(&targets, &self.arguments.live.engine.state.state_namespace).await
+        {
+            let stores = stores.map_err(|why| unseen_target(target, &why))?;
             let of_store = |store: Inventory| (store.mapping.clone(), store.documents());
             documents.extend(stores.into_iter().map(of_store));
         }

@@ -151,7 +151,7 @@ fn reason(of: &ReasonOverview) -> String {
 }
 
 /// As kubectl shows ages: the largest unit that has two, else the next.
-fn age(seconds: u64) -> String {
+pub(super) fn age(seconds: u64) -> String {
     match seconds {
         0..120 => format!("{seconds}s"),
         120..7200 => format!("{}m", seconds / 60),

@@ -112,7 +112,7 @@ pub fn rights<'m>(mappings: impl IntoIterator<Item = &'m Mapping>, setting: &Set
 
 impl Rights {
     fn on_target(&mut self, mapping: &Mapping, setting: &Setting<'_>) {
-        for place in targets(mapping, setting) {
+        for place in targets(mapping, setting.home) {
             if let Place::Fleet(provider) = &place {
                 self.at_hub(provider, setting);
             }
@@ -297,7 +297,7 @@ impl Rights {
                 Direction::ToTarget => (READ, WRITE),
                 Direction::ToSource => (WRITE, READ),
             };
-            let places = if mapping.is_beside() { Vec::new() } else { targets(mapping, setting) };
+            let places = if mapping.is_beside() { Vec::new() } else { targets(mapping, setting.home) };
             for place in places {
                 self.add(&place, rule(&resource.group, &resource.plural, target, &why));
             }
@@ -388,9 +388,9 @@ impl Rights {
 }
 
 /// The targets of a mapping. Where its objects are beside their sources, the home of its state store.
-fn targets(mapping: &Mapping, setting: &Setting<'_>) -> Vec<Place> {
+pub fn targets(mapping: &Mapping, home: &str) -> Vec<Place> {
     let Some(rule) = &mapping.target_rule else {
-        return vec![Place::Target(mapping.state_store(setting.home).to_owned())];
+        return vec![Place::Target(mapping.state_store(home).to_owned())];
     };
     let named = rule.allowed.iter().map(|name| match name.split_once('/') {
         Some((provider, _)) => Place::Fleet(provider.to_owned()),

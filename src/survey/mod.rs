@@ -8,6 +8,7 @@ mod openapi;
 pub mod orphans;
 mod remains;
 pub mod schemas;
+pub mod servers;
 mod trial;
 mod whole;
 
@@ -30,6 +31,7 @@ use crate::multicluster::identity::cluster_identity;
 use crate::multicluster::raw::CLUSTER_ANNOTATION;
 use crate::multicluster::{ApiPath, Endpoint, Reply, RequestError};
 use crate::object::ClusterName;
+use crate::object::claims::Claims;
 use crate::object::marks::{self, Writer};
 use crate::provider::kcp::{self, Binding, EndpointSlice};
 use crate::provider::members::Groups;
@@ -251,9 +253,9 @@ impl Surveyor {
                 traits: Traits::default(),
                 sources: Vec::new(),
             };
-            for (name, path, engaged) in bindings(&everywhere, export).await {
+            for Bound { cluster: name, binding, engaged } in bindings(&everywhere, export).await.into_iter().flatten() {
                 let cluster = clusters.entry(name.clone()).or_insert_with(|| cluster(name));
-                cluster.path = cluster.path.take().or(path);
+                cluster.path = cluster.path.take().or(binding.workspace_path());
                 cluster.engaged |= engaged;
             }
             for source in items(&everywhere, &mapping.source.resource, None).await? {
@@ -265,6 +267,23 @@ impl Surveyor {
         Ok(clusters.into_values().collect())
     }
 
+    /// The permission claims that are in force in each workspace that binds an export, by the workspace's path, where that is
+    /// known. `None`: the APIBindings of a shard cannot be read.
+    pub async fn claims(&self, export: &ApiExportRef) -> Result<Option<BTreeMap<String, Claims>>, Unseen> {
+        let mut claims = BTreeMap::new();
+        for shard in self.shards(export).await? {
+            let Some(bindings) = bindings(&shard.at("/clusters/*"), export).await else { return Ok(None) };
+            for Bound { cluster, binding, .. } in bindings.into_iter().filter(|one| one.engaged) {
+                claims.insert(binding.workspace_path().unwrap_or_else(|| cluster.to_string()), binding.claims());
+            }
+        }
+        Ok(Some(claims))
+    }
+
+    fn inventories(&self, endpoint: Endpoint, namespace: &str) -> Inventories {
+        Inventories { endpoint, engine: self.engine.clone(), namespace: namespace.to_owned() }
+    }
+
     /// The connection of a mapping's target, or of its state store where its objects are beside their sources.
     pub fn target_name<'a>(&'a self, mapping: &'a Mapping) -> &'a str {
         match &self.target {
@@ -273,18 +292,34 @@ impl Surveyor {
         }
     }
 
-    /// The target of a mapping, with what of the mapping stands there.
+    /// The target of a mapping, with what of the mapping stands there; of a fleet, its first cluster.
     pub async fn target(&self, mapping: &Mapping) -> Result<TargetCluster, Unseen> {
-        let endpoint = self.connection(self.target_name(mapping))?.endpoint();
+        let name = self.target_name(mapping);
+        let endpoint = match self.connection(name) {
+            Ok(connection) => connection.endpoint(),
+            Err(missing) => self.first_of_fleet(name).await?.ok_or(missing)?,
+        };
         self.target_of(mapping, endpoint, Ok(Inventory::default())).await
+    }
+
+    /// `PROVIDER/CLUSTER`, or the first cluster of a provider. `None`: there is no such provider.
+    async fn first_of_fleet(&self, name: &str) -> Result<Option<Endpoint>, Unseen> {
+        let (provider, cluster) = name.split_once('/').map_or((name, None), |(one, cluster)| (one, Some(cluster)));
+        if !self.providers.contains_key(provider) {
+            return Ok(None);
+        }
+        let mut clusters = self.clusters(provider).await?.into_iter();
+        let found = clusters.find(|(name, ..)| cluster.is_none_or(|wanted| wanted == name.as_str()));
+        let missing =
+            || Unseen::Connection(format!("the ClusterProvider `{provider}` does not list such a cluster now"));
+        found.map(|(_, endpoint, _)| Some(endpoint)).ok_or_else(missing)
     }
 
     /// The same with the kinds that only earlier versions of the mapping used, as its inventory keeps them.
     pub async fn target_with_past(&self, mapping: &Mapping, namespace: &str) -> Result<TargetCluster, Unseen> {
         let endpoint = self.connection(self.target_name(mapping))?.endpoint();
-        let (engine, namespace) = (self.engine.clone(), namespace.to_owned());
-        let inventories = Inventories { endpoint: endpoint.clone(), engine, namespace };
-        let inventory = inventories.get(&mapping.name).await.map(Option::unwrap_or_default);
+        let inventory = self.inventories(endpoint.clone(), namespace).get(&mapping.name).await;
+        let inventory = inventory.map(Option::unwrap_or_default);
         let unreadable = |error| format!("the mapping's state store cannot be read: {error}");
         self.target_of(mapping, endpoint, inventory.map_err(unreadable)).await
     }
@@ -319,21 +354,28 @@ impl Surveyor {
     }
 }
 
-/// The workspaces that bind something, with their paths, and whether they bind an export. Where bindings cannot be read, none
-/// is known.
-async fn bindings(everywhere: &Endpoint, export: &ApiExportRef) -> Vec<(ClusterName, Option<String>, bool)> {
+/// A workspace that binds something.
+struct Bound {
+    cluster: ClusterName,
+    binding: Binding,
+    /// Whether it binds the export that was asked for.
+    engaged: bool,
+}
+
+/// The workspaces that bind something. `None`: bindings cannot be read.
+async fn bindings(everywhere: &Endpoint, export: &ApiExportRef) -> Option<Vec<Bound>> {
     for resource in kcp::bindings() {
         let Ok(bindings) = items(everywhere, &resource, None).await else { continue };
         let read = |document: Value| {
             let leaving = !crate::object::metadata(&document, "deletionTimestamp").is_empty();
             let binding: Binding = serde_json::from_value(document).ok()?;
-            let name = ClusterName::try_from(binding.cluster()?).ok()?;
+            let cluster = ClusterName::try_from(binding.cluster()?).ok()?;
             let engaged = binding.binds(&export.name, None) && (binding.is_bound() || leaving);
-            Some((name, binding.workspace_path(), engaged))
+            Some(Bound { cluster, binding, engaged })
         };
-        return bindings.into_iter().filter_map(read).collect();
+        return Some(bindings.into_iter().filter_map(read).collect());
     }
-    Vec::new()
+    None
 }
 
 /// Documents as the provider reads them; one that does not read says nothing.

@@ -93,7 +93,9 @@ fn help_is_for_strangers() {
       uninstall    Take away what an engine that no longer runs has left, or release the sources of a
                    lost target
       validate     Check mappings for errors, without a cluster
-      explain      Explain an error code of `validate`, or list all codes
+      doctor       Check mappings and their live clusters: rights, claims, kinds, versions, clocks,
+                   credentials. Writes nothing
+      explain      Explain an error code, a reason of `Synced` or an alert, or list all of them
       render       Print the target objects of a source object, without a cluster
       rbac         Print the RBAC rules that the engine needs for mappings, without a cluster
       test         Run MappingTest documents, without a cluster

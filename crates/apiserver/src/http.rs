@@ -10,7 +10,7 @@ use futures::stream::{self, StreamExt};
 use http_body_util::combinators::UnsyncBoxBody;
 use http_body_util::{BodyExt, Full, LengthLimitError, Limited, StreamBody};
 use hyper::body::{Bytes, Frame, Incoming};
-use hyper::header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE, RETRY_AFTER, USER_AGENT, WARNING};
+use hyper::header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE, DATE, RETRY_AFTER, USER_AGENT, WARNING};
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use tokio::io::{AsyncRead, AsyncWrite};
@@ -114,7 +114,7 @@ async fn answer(
     let uri = request.uri().to_string();
     let (mut request, authorization, body) = read(request, shard);
     // Who has no token is answered before the body is read.
-    let answer = match server.tokens.user(&authorization) {
+    let mut answer = match server.tokens.user(&authorization) {
         None => Ok(refuse(&Failure::unauthorized())),
         Some(user) => match Limited::new(body, MAX_BODY).collect().await {
             Ok(body) => {
@@ -125,6 +125,10 @@ async fn answer(
             Err(_) => Err(Cut),
         },
     };
+    let date = server.now().date().and_then(|date| date.parse().ok());
+    if let (Ok(response), Some(date)) = (&mut answer, date) {
+        response.headers_mut().insert(DATE, date);
+    }
     server.answered(|| Exchange {
         call: request.call(),
         path: uri,

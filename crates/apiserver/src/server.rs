@@ -76,6 +76,11 @@ impl Server {
         Server { core, counters, auditors, faults, tokens, clock }
     }
 
+    /// What the server's clock says.
+    pub fn now(&self) -> Timestamp {
+        (self.clock)()
+    }
+
     /// Counts a request that came from outside, and tells what is to go wrong with it.
     pub fn admit(&self, call: &Call) -> Option<Fault> {
         self.counters.lock().unwrap_or_else(PoisonError::into_inner).record(call);
@@ -105,7 +110,7 @@ impl Server {
     /// lost between them, or sent twice.
     pub fn handle(&self, request: &Request) -> Outcome {
         let mut core = self.lock();
-        let (reply, events) = core.state.handle(request, (self.clock)());
+        let (reply, events) = core.state.handle(request, self.now());
         core.send(&events);
         match reply {
             Reply::Answer(answer) => Outcome::Answer(answer),

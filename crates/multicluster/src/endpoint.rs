@@ -6,10 +6,12 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use futures::future::BoxFuture;
-use http::header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE, RETRY_AFTER, USER_AGENT};
+use http::header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE, DATE, RETRY_AFTER, USER_AGENT};
 use http::{HeaderValue, Method, Request, StatusCode, Uri};
 use http_body_util::Full;
 use hyper::body::Bytes;
+use k8s_openapi::jiff::Timestamp;
+use k8s_openapi::jiff::fmt::rfc2822::DateTimeParser;
 use tokio::time::{Instant, timeout, timeout_at};
 
 use super::api_path::ApiPath;
@@ -198,6 +200,18 @@ impl Endpoint {
 
     pub async fn get(&self, path: &ApiPath) -> Result<Reply, RequestError> {
         self.request(Method::GET, path, None, DEFAULT_DEADLINE).await
+    }
+
+    /// The server's version, and the time of day that its answer tells, in whole seconds.
+    pub async fn version(&self) -> Result<(Reply, Option<Timestamp>), RequestError> {
+        let path = ApiPath::version();
+        let begun = Instant::now();
+        let answer = self.exchange(Method::GET, &path, None, DEFAULT_DEADLINE).await;
+        self.learn("get", begun, answer.as_ref().map(|answer| answer.status().as_u16()));
+        let answer = answer?;
+        let (status, time) = (answer.status().as_u16(), answer.headers().get(DATE).and_then(time));
+        let body = self.read(&path, answer, begun + DEFAULT_DEADLINE, LONGEST).await?;
+        Ok((Reply { status, body }, time))
     }
 
     /// POST on a collection.
@@ -535,6 +549,11 @@ fn verb(method: &Method, body: Option<&Body>) -> &'static str {
         _ if body.is_some_and(|body| body.content_type == APPLY) => "apply",
         _ => "patch",
     }
+}
+
+/// As servers write `Date`: <https://www.rfc-editor.org/rfc/rfc9110#section-5.6.7>.
+fn time(value: &HeaderValue) -> Option<Timestamp> {
+    DateTimeParser::new().parse_timestamp(value.to_str().ok()?).ok()
 }
 
 fn seconds(value: &HeaderValue) -> Option<Duration> {

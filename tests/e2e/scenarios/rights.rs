@@ -28,13 +28,13 @@ const NAME: &str = "my-database";
 /// The shipped mapping, whose Role and RoleBinding nobody may create who does not hold what they grant.
 async fn what_rbac_prints_is_enough(stage: &Stage) {
     let scene = Scene::set(stage).await;
-    let before = scene.validate_live();
+    let before = scene.doctor();
     assert!(before.contains("SE0806") && before.contains(&format!("rbac --for {}", scene.side)), "{before}");
     for side in ["target", scene.side] {
         scene.grant(side, &scene.rbac(side));
     }
-    let after = scene.validate_live();
-    assert!(after.contains("nothing wrong"), "{after}");
+    let after = scene.doctor();
+    assert!(after.contains("nothing wrong; 6 of 6 checks are fine"), "{after}");
     let mut engine = scene.launch.ready().await;
 
     let copy = scene.target.copy(&scene.tenant, NAME).await;
@@ -149,15 +149,15 @@ impl<'s> Scene<'s> {
         String::from_utf8(output.stdout).expect("text")
     }
 
-    /// What `validate --live` says with the engine's own kubeconfigs.
-    fn validate_live(&self) -> String {
+    /// What `doctor` says with the engine's own kubeconfigs.
+    fn doctor(&self) -> String {
         let kubeconfig = |file: &str| self.stage.folder.join(file).display().to_string();
         let source = match self.side {
             "provider" => ["--kcp-kubeconfig".to_owned(), kubeconfig("source.kubeconfig")],
             _ => ["--connection".to_owned(), format!("source={}", kubeconfig("source.kubeconfig"))],
         };
         let output = Command::new(env!("CARGO_BIN_EXE_sync-engine"))
-            .args(["validate", "--live", "--schemas"])
+            .args(["doctor", "--schemas"])
             .arg(repository().join("schemas"))
             .arg(&self.mappings)
             .args(source)

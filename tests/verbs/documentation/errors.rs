@@ -23,7 +23,7 @@ const PHASES: [(&str, &str); 9] = [
 pub fn page() -> String {
     let mut page = notice("crates/mapping/src/diagnostic/codes");
     page.push_str(
-        "\n# Error codes\n\nThese are the codes of `sync-engine validate` and of the engine. They are stable. A document with an error does not run; if it \
+        "\n# Error codes\n\nThese are the codes of `sync-engine validate`, `doctor` and the engine. They are stable. A document with an error does not run; if it \
          ran before, its last good version keeps running. A warning does not keep a document from running.\n\n`sync-engine explain CODE` \
          prints an example of each code and how to correct it.\n",
     );

@@ -49,7 +49,7 @@ impl Claims {
             return None;
         }
         let Resource { group, plural, .. } = resource;
-        if self.asked.as_ref().is_some_and(|asked| !asked.have(resource, verbs)) {
+        if self.asks_not(resource, verbs) {
             return Some(format!(
                 "the APIExport of the service does not ask for the permission claim for {} with the verbs {verbs}. Its provider \
                  has to add to `spec.permissionClaims` of the APIExport: {{group: \"{group}\", resource: {plural}, verbs: \
@@ -59,11 +59,28 @@ impl Claims {
             ));
         }
         Some(format!(
-            "the workspace has not accepted the permission claim for {} with the verbs {verbs}. Add to \
-             `spec.permissionClaims` of its APIBinding: {{group: \"{group}\", resource: {plural}, verbs: [{verbs}], state: \
-             Accepted, selector: {{matchAll: true}}}}",
+            "the workspace has not accepted the permission claim for {} with the verbs {}. Add to \
+             `spec.permissionClaims` of its APIBinding: {}",
             resource.group_plural(),
-            verbs = verbs.join(", "),
+            verbs.join(", "),
+            acceptance(resource, verbs),
         ))
     }
+
+    /// Whether the workspace has not accepted what its APIExport asks for, as far as that is known.
+    pub fn is_unaccepted(&self, resource: &Resource, verbs: &[&str]) -> bool {
+        !self.accepted.have(resource, verbs) && !self.asks_not(resource, verbs)
+    }
+
+    fn asks_not(&self, resource: &Resource, verbs: &[&str]) -> bool {
+        self.asked.as_ref().is_some_and(|asked| !asked.have(resource, verbs))
+    }
+}
+
+/// The entry of an APIBinding that accepts a claim.
+pub fn acceptance(Resource { group, plural, .. }: &Resource, verbs: &[&str]) -> String {
+    let verbs = verbs.join(", ");
+    format!(
+        "{{group: \"{group}\", resource: {plural}, verbs: [{verbs}], state: Accepted, selector: {{matchAll: true}}}}"
+    )
 }

@@ -286,11 +286,15 @@ fn listed(names: &[&str]) -> String {
 
 /// The candidate that an author probably meant.
 pub fn closest<'c>(name: &str, candidates: &[&'c str]) -> Option<&'c str> {
+    nearest(name, candidates).into_iter().next()
+}
+
+/// The candidates that an author may have meant, the most likely first.
+pub fn nearest<'c>(name: &str, candidates: &[&'c str]) -> Vec<&'c str> {
     let lower = name.to_lowercase();
-    candidates
-        .iter()
-        .map(|candidate| (strsim::damerau_levenshtein(&lower, &candidate.to_lowercase()), *candidate))
-        .filter(|(distance, candidate)| *distance <= candidate.len().max(name.len()) / 3)
-        .min_by_key(|(distance, _)| *distance)
-        .map(|(_, candidate)| candidate)
+    let distance = |candidate: &str| strsim::damerau_levenshtein(&lower, &candidate.to_lowercase());
+    let all = candidates.iter().map(|candidate| (distance(candidate), *candidate));
+    let mut near: Vec<_> = all.filter(|(distance, one)| *distance <= one.len().max(name.len()) / 3).collect();
+    near.sort_by_key(|(distance, _)| *distance);
+    near.into_iter().map(|(_, candidate)| candidate).collect()
 }

@@ -1,4 +1,4 @@
-//! SE08: what live clusters lack (`validate --live`).
+//! SE08: what live clusters lack (`sync-engine doctor`).
 
 use super::{Code, error};
 

@@ -1,64 +1,44 @@
-//! `validate --live`: what the clusters lack that a mapping needs.
+//! What clusters lack that a mapping needs, with its place in the document.
 
+use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 
 use serde_json::Value;
 
-use super::{Compiled, ValidateArguments, compiled};
-use crate::catalog::Catalog;
-use crate::cli::ask;
-use crate::cli::inputs::Inputs;
+use crate::cli::validate::unasked::{place_of, unasked};
 use crate::engine::consumer_schema::ConsumerSchemas;
-use crate::mapping::diagnostic::{Diagnostic, Finding};
+use crate::mapping::diagnostic::Finding;
 use crate::mapping::schema::Schemas;
-use crate::mapping::{ApiExportRef, Mapping, SourceClusters};
+use crate::mapping::{ApiExportRef, Mapping, Resource, SourceClusters};
 use crate::multicluster::Endpoint;
-use crate::rights::{Claim, Place, Rights, Rule, Setting, rights};
+use crate::rights::{Place, Rights, Rule, Setting, rights};
 use crate::survey::access::Access;
 use crate::survey::{Scene, Surveyor, TargetCluster, Unseen};
 use crate::yaml::{Node, NodeValue};
 
-/// Looks at the clusters of every mapping.
-///
-/// # Errors
-/// Where a kubeconfig cannot be used; what a server says is a finding.
-pub(super) fn check(
-    arguments: &ValidateArguments,
-    inputs: &Inputs,
-    catalog: &Catalog,
-    schemas: Schemas,
-) -> anyhow::Result<Vec<Diagnostic>> {
-    let surveyor =
-        arguments.connections.surveyor(catalog, &arguments.engine.engine_id, &arguments.engine.state.home)?;
-    let visit = Visit {
-        surveyor: &surveyor,
-        consumers: ConsumerSchemas::new(schemas.clone()),
-        schemas,
-        inventory_namespace: &arguments.engine.state.state_namespace,
-        access: Access::default(),
-    };
-    ask(async {
-        let mut diagnostics = Vec::new();
-        for Compiled { file, content, document, mapping } in compiled(inputs, catalog) {
-            let Some(spec) = document.root.as_ref().and_then(|root| root.get("spec")) else { continue };
-            let mut findings = visit.mapping(spec, mapping).await;
-            findings.dedup();
-            diagnostics.extend(findings.into_iter().map(|finding| Diagnostic::new(finding, file, content)));
-        }
-        Ok(diagnostics)
-    })
-}
+/// The verbs that mappings need of each resource in the workspaces that bind an export.
+pub(super) type Claimed = BTreeMap<ApiExportRef, BTreeMap<Resource, BTreeSet<String>>>;
 
-struct Visit<'a> {
+/// A look at the clusters of mappings, one after another.
+pub(super) struct Visit<'a> {
     surveyor: &'a Surveyor,
     consumers: ConsumerSchemas,
     schemas: Schemas,
     inventory_namespace: &'a str,
     access: Access,
+    /// What was needed so far.
+    pub claimed: Claimed,
 }
 
-impl Visit<'_> {
-    async fn mapping(&self, spec: &Node, mapping: &Mapping) -> Vec<Finding> {
+impl<'a> Visit<'a> {
+    pub fn new(surveyor: &'a Surveyor, schemas: Schemas, inventory_namespace: &'a str) -> Self {
+        let consumers = ConsumerSchemas::new(schemas.clone());
+        let (access, claimed) = (Access::default(), Claimed::default());
+        Self { surveyor, consumers, schemas, inventory_namespace, access, claimed }
+    }
+
+    /// What is lacking for one mapping. What a server says is a finding.
+    pub async fn mapping(&mut self, spec: &Node, mapping: &Mapping) -> Vec<Finding> {
         let mut findings = Vec::new();
         let export = match &mapping.source.clusters {
             SourceClusters::ApiExport(export) => Some((export, self.surveyor.export(export).await)),
@@ -82,6 +62,7 @@ impl Visit<'_> {
         let source = place_of(spec, "source");
         match export {
             Some((export, Ok(found))) => {
+                self.note_claims(export, &needed);
                 self.export(spec, mapping, export, &found, &needed, &mut findings).await;
             }
             Some((_, Err(why))) => findings.push(unseen(at_export(spec), &why)),
@@ -92,14 +73,27 @@ impl Visit<'_> {
             Err(why) => findings.push(unseen(place_of(spec, "target"), &why)),
             Ok(target) => {
                 kinds(spec, mapping, &target, &mut findings);
+                // Which cluster of a fleet a source goes to is the source's to say.
+                let is_one = self.surveyor.connection(self.surveyor.target_name(mapping)).is_ok();
                 if findings.is_empty()
+                    && is_one
                     && let Err(why) = self.dry_run(spec, mapping, &target, &mut findings).await
                 {
                     findings.push(unseen(source, &why));
                 }
             }
         }
+        findings.dedup();
         findings
+    }
+
+    fn note_claims(&mut self, export: &ApiExportRef, needed: &Rights) {
+        for claim in needed.claims.get(export).into_iter().flatten() {
+            let (group, plural) = (claim.group.clone(), claim.resource.clone());
+            let resource = Resource { group, version: String::new(), plural };
+            let claimed = self.claimed.entry(export.clone()).or_default().entry(resource).or_default();
+            claimed.extend(claim.verbs.iter().cloned());
+        }
     }
 
     /// The export's slice, what it publishes and what it claims.
@@ -228,11 +222,6 @@ fn at_export(spec: &Node) -> Range<usize> {
     spec.get("source").map_or(0..0, |source| place_of(source, "apiExport"))
 }
 
-/// The key of a part of the spec; where it has none, its first line.
-fn place_of(node: &Node, key: &str) -> Range<usize> {
-    node.entry(key).map_or_else(|| node.headline(), |(key, _)| key.span.clone())
-}
-
 fn unseen(at: Range<usize>, why: &Unseen) -> Finding {
     let code = match why {
         Unseen::NoExport { .. } => "SE0802",
@@ -241,47 +230,4 @@ fn unseen(at: Range<usize>, why: &Unseen) -> Finding {
         _ => "SE0801",
     };
     Finding::new(code, at, why.to_string())
-}
-
-/// What a mapping needs in the consumers' workspaces and its APIExport does not ask for.
-pub(super) fn unasked(spec: &Node, export: &ApiExportRef, needed: &Rights, document: &Value) -> Vec<Finding> {
-    let finding = |claim: &Claim| {
-        let lacking = unclaimed(claim, document);
-        let verbs = lacking.join(", ");
-        let message = format!("the APIExport `{}` does not claim {verbs} of `{}`", export.name, claim.resource);
-        let finding = Finding::new("SE0805", place_of(spec, "related"), message);
-        let help = "`sync-engine rbac --for claims` prints what to add; consumers must accept it";
-        (!lacking.is_empty()).then(|| finding.help(help))
-    };
-    needed.claims.get(export).into_iter().flatten().filter_map(finding).collect()
-}
-
-/// Verbs of a claim that an APIExport does not ask for.
-fn unclaimed(claim: &Claim, export: &Value) -> Vec<String> {
-    let mut claims = export["spec"]["permissionClaims"].as_array().into_iter().flatten();
-    // The core group can be left out.
-    let group = |one: &Value| one["group"].as_str().unwrap_or_default().to_owned();
-    let known = claims.find(|one| one["resource"] == claim.resource && group(one) == claim.group);
-    let verbs: Vec<&str> =
-        known.and_then(|known| known["verbs"].as_array()).into_iter().flatten().filter_map(Value::as_str).collect();
-    let lacks = |verb: &&String| !verbs.contains(&"*") && !verbs.contains(&verb.as_str());
-    claim.verbs.iter().filter(lacks).cloned().collect()
-}
-
-#[cfg(test)]
-mod tests {
-    use serde_json::json;
-
-    use super::*;
-
-    #[test]
-    fn a_claim_is_met_by_its_verbs_or_by_all() {
-        let verbs = ["get", "list"].map(str::to_owned).to_vec();
-        let claim = Claim { group: String::new(), resource: "secrets".into(), verbs, why: String::new() };
-        let of = |claims: Value| unclaimed(&claim, &json!({"spec": {"permissionClaims": claims}}));
-        assert_eq!(of(json!(null)), ["get", "list"]);
-        assert_eq!(of(json!([{"group": "x", "resource": "secrets", "verbs": ["*"]}])), ["get", "list"]);
-        assert_eq!(of(json!([{"resource": "secrets", "verbs": ["get", "watch"]}])), ["list"]);
-        assert!(of(json!([{"group": "", "resource": "secrets", "verbs": ["*"]}])).is_empty());
-    }
 }
