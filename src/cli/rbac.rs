@@ -53,7 +53,7 @@ pub struct RbacArguments {
     pub how: LeaderElectArguments,
 
     /// Also the rights for Events, which the engine writes with `--events`.
-    #[arg(long)]
+    #[arg(long, env = "SYNC_ENGINE_EVENTS")]
     pub events: bool,
 
     /// Output format. `text` is YAML documents with comments; `table` shows why each rule is needed; `values` is for the chart,

@@ -179,6 +179,13 @@ fn help_is_for_strangers() {
               
               [env: SYNC_ENGINE_CONSOLE_HOST=]
 
+          --events
+              Write Kubernetes Events: of sources, where the reason of `Synced` changes and the
+              workspace accepts a claim for `events`; and in the namespace of the state store, of
+              documents, held deletions and leadership
+              
+              [env: SYNC_ENGINE_EVENTS=]
+
           --engine-id <ID>
               Id of the engine, where several work on the same clusters. Objects, finalizers and field
               managers carry it.

@@ -83,7 +83,7 @@ impl Left {
         let engine = left.engine();
         tokio::task::block_in_place(|| {
             // The last object of each; what follows in a reconcile is finished.
-            (0..2).for_each(|_| drop(engine.line("create Secret")));
+            (0..2).for_each(|_| drop(engine.line("create verb=\"apply\" kind=\"Secret\"")));
             let mut engine = engine;
             assert_eq!(engine.stop("TERM"), Some(0));
         });
@@ -270,7 +270,7 @@ async fn an_engine_that_runs_is_not_uninstalled() {
     // A Lease says nothing where an engine runs without one: its console does.
     held(600);
     let engine = left.engine();
-    let console = tokio::task::block_in_place(|| engine.line("listening for console"));
+    let console = tokio::task::block_in_place(|| engine.line("listening what=\"console\""));
     let console = console.split("address=").nth(1).and_then(|rest| rest.split_whitespace().next()).expect("an address");
     let said = left.uninstall_at(console, &["--delete", "--yes"]);
     assert!(said.contains(&format!("refused: an engine with the id main answers at {console}")), "{said}");
