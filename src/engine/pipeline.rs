@@ -441,7 +441,10 @@ impl Pipeline {
         }
         let is_recorded = state.unconfirmed.is_none();
         state.guard.lose_sight(name, &cluster.named_by_identity(), unplanned, is_recorded);
-        state.changed.retain(|key, _| key.cluster != *name);
+        let changed: Vec<Key> = state.changed.range(&least..).map(|(key, _)| key).take_while(is_its).cloned().collect();
+        for key in &changed {
+            state.changed.remove(key);
+        }
         let unsettled = state.unsettled.range(&least..).map(|(key, _)| key).take_while(is_its);
         let unsettled = unsettled.chain(state.retried.range(&least..).take_while(is_its));
         left.extend(unsettled.chain(&queued).flat_map(|key| [key.clone(), of_identity(key)]));

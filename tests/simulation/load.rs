@@ -31,7 +31,7 @@ use sync_engine::server::metrics::Format;
 use tokio::io::DuplexStream;
 use tokio::sync::{Notify, mpsc};
 use tokio::task::{JoinSet, yield_now};
-use tokio::time::{Instant, sleep};
+use tokio::time::{Instant, sleep, timeout};
 use tokio_util::sync::CancellationToken;
 
 use super::network::{self, Cut};
@@ -875,12 +875,12 @@ fn many_workspaces_that_go_at_once_leave_turns_to_leases_and_probes() {
             BTreeMap::from([net.connection("kcp", "source", "/clusters/root"), net.connection("t1", "t1", "")]);
         let source = json!({"apiExport": {"name": "things", "path": "root"}, "resource": format!("things.v1.{GROUP}")});
         let gone = Arc::new(Gone::default());
-        let log = tracing_subscriber::fmt().with_env_filter("sync_engine::engine=info").with_ansi(false);
+        let log = tracing_subscriber::fmt().with_env_filter("sync_engine::engine::clusters=debug").with_ansi(false);
         let _guard = tracing::subscriber::set_default(log.with_writer(gone.clone()).finish());
         with_engine(&net, connections, &[mapping("m", "t1", source)], async {
             sleep(Duration::from_secs(30)).await;
             tenants.iter().for_each(|tenant| net.act(&Request::delete(&binding_url(tenant))));
-            gone.first.notified().await;
+            timeout(Duration::from_secs(600), gone.first.notified()).await.expect("the log tells of the first one");
             // As a lease or a probe whose time has come.
             for _ in 0..10_000 {
                 gone.stretch.store(0, Ordering::Relaxed);
