@@ -44,8 +44,9 @@ releases the target objects, then takes finalizers, annotations and conditions o
 second run finishes what a first one began. Namespaces stay, without the engine's labels.
 
 With --lost-target NAME, the verb removes the pin of each source that is pinned to that target, and the engine's finalizer if no other \
-target is pinned. By itself it deletes nothing; with --delete or --release, the rest is uninstalled without that target. A source is refused while its target can still be reached. An engine that runs with the same \
-mappings takes the sources on again, on the target that it finds.
+target is pinned. By itself it deletes nothing; with --delete or --release, the rest is uninstalled without that target. A source \
+is refused while its target can still be reached. An engine that runs with the same mappings takes the sources on again, on the \
+target that it finds.
 
 Exit codes: 0 listed, or nothing is left; 1 an engine runs, or something is left or refused; 2 usage error; 3 a file or the home \
 cluster cannot be read.";

@@ -46,6 +46,16 @@ pub enum How {
     Sharded,
 }
 
+impl How {
+    /// As `--leader-elect` names it.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Leader => "lease",
+            Self::Sharded => "sharded",
+        }
+    }
+}
+
 /// The terms on which the replicas of one engine agree on who writes.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Terms {

@@ -418,7 +418,7 @@ impl Engine {
         let errors = wrong.len();
         for change in &update.changes {
             info!(%change, "documents changed");
-            self.tell_provider(Some(&change.name), false, "DocumentLoaded", || change.to_string());
+            self.tell_change(change);
         }
         if update.is_quiet() {
             info!("documents read again; nothing changed");

@@ -10,6 +10,7 @@ use super::events::Event;
 use super::inventory;
 use super::pipeline::Pipeline;
 use super::target::Target;
+use crate::catalog::{Change, ChangeKind};
 use crate::health::Condition;
 use crate::multicluster::shares::Work;
 use crate::plan::Cause;
@@ -55,6 +56,21 @@ impl Engine {
             let namespace = &self.settings.inventory_namespace;
             Some(Event::of_provider(kind, namespace, &name, is_warning, reason, message()))
         });
+    }
+
+    /// What became of a document. One that has become bad is told by what is wrong with it.
+    pub(super) fn tell_change(&self, change: &Change) {
+        let is_provider = matches!(
+            change.kind,
+            ChangeKind::ProviderAdded | ChangeKind::ProviderChanged | ChangeKind::ProviderRemoved
+        );
+        let reason = match change.kind {
+            ChangeKind::Kept { .. } => return,
+            ChangeKind::Removed { .. } | ChangeKind::ProviderRemoved => "DocumentRemoved",
+            _ => "DocumentLoaded",
+        };
+        let mapping = (!is_provider).then_some(change.name.as_str());
+        self.tell_provider(mapping, false, reason, || change.to_string());
     }
 
     pub(super) fn say_errors(&self, texts: &[String]) {

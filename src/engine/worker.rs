@@ -91,7 +91,7 @@ pub async fn reconcile(pipeline: Arc<Pipeline>, lease: Lease<Key>) {
         started.elapsed(),
     );
     let (has_written, is_done) = (cost.requests > 0, matches!(ended, Ended::InSync | Ended::Dropped));
-    if let Some(took) = pipeline.carried_out(&key, has_written, is_done) {
+    if let Some(took) = pipeline.synced_after(&key, has_written, is_done) {
         pipeline.shared.instruments.metrics.synced(pipeline.writer.mapping(), took);
     }
     let again = match ended {

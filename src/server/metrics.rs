@@ -197,8 +197,8 @@ macro_rules! labels {
         }
 
         impl $name {
-            #[allow(dead_code, reason = "not of every label")]
-            const ALL: &[Self] = &[$(Self::$variant,)+];
+            /// Every value, in the order above.
+            pub const ALL: &[Self] = &[$(Self::$variant,)+];
 
             fn label(self) -> String {
                 match self { $(Self::$variant => $label,)+ }.to_owned()

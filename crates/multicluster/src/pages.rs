@@ -124,7 +124,7 @@ mod tests {
     }
 
     #[test]
-    fn of_many_large_objects_a_twentieth_is_read_and_what_follows_is_listed_whole() {
+    fn of_many_large_objects_a_sixteenth_is_read_and_what_follows_is_listed_whole() {
         let sizes = [vec![2_000; 1_000], vec![1 << 20; 500], vec![2_000; 5_000]].concat();
         let (read, whole) = list(&sizes, &mut Pages::new(true));
         assert!(read < 500 << 20 >> 4, "{read}");

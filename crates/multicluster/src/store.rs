@@ -554,10 +554,7 @@ impl State {
             }
         }
         if is_whole {
-            self.plain.push_back((key.clone(), object.clone()));
-        }
-        if self.plain.len() > PLAIN {
-            self.pack_oldest();
+            self.keep_plain(key, &object);
         }
         self.told(key, before, Some(object.clone()), Some(version))
     }
@@ -566,6 +563,14 @@ impl State {
     fn outline_of(&self, key: &Key, object: &Object) -> Option<Arc<Object>> {
         let bodies = self.bodies.as_ref().filter(|_| object.is_whole())?;
         if bodies.keeps(&key.cluster, object, self.shares) { None } else { object.outlined().map(Arc::new) }
+    }
+
+    /// What was put last is asked for again soon: it is packed once others follow.
+    fn keep_plain(&mut self, key: &Key, object: &Arc<Object>) {
+        self.plain.push_back((key.clone(), object.clone()));
+        if self.plain.len() > PLAIN {
+            self.pack_oldest();
+        }
     }
 
     /// Packs the object that has not changed for longest, unless it did. The first object of a store is the dictionary
@@ -633,7 +638,7 @@ impl State {
         }
         entry.object = known;
         if is_kept {
-            self.plain.push_back((key.clone(), object.clone()));
+            self.keep_plain(key, object);
         }
     }
 

@@ -37,9 +37,8 @@ impl Pipeline {
         self.state().changed.entry(key.clone()).or_insert(changed);
     }
 
-    /// A reconcile ended. How long ago the change was, if this carried it out: something was written, and nothing is left to
-    /// write.
-    pub fn carried_out(&self, key: &Key, has_written: bool, is_done: bool) -> Option<Duration> {
+    /// A reconcile ended. How long ago the change was, if something was written for it and nothing is left to write.
+    pub fn synced_after(&self, key: &Key, has_written: bool, is_done: bool) -> Option<Duration> {
         let mut state = self.state();
         let changed = state.changed.get_mut(key)?;
         changed.has_written |= has_written;
