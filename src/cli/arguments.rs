@@ -200,11 +200,9 @@ pub struct LimitArguments {
 /// Whether several replicas of the engine run.
 #[derive(Debug, Clone, Args)]
 pub struct LeaderElectArguments {
-    /// `lease`: several replicas run, and the one that holds a Lease writes. `sharded`: each writes for its share of the source
-    /// clusters. `none`: there is one replica.
+    /// `lease`: several replicas run, and the one that holds a Lease writes. `none`: there is one replica.
     ///
-    /// The Lease `sync-engine-ID`, or a Lease `sync-engine-ID.HASH` for each replica, is in the namespace of the state store.
-    /// All replicas need the same --home.
+    /// The Lease `sync-engine-ID` is in the namespace of the state store. All replicas need the same --home.
     #[arg(long, value_name = "HOW", env = "SYNC_ENGINE_LEADER_ELECT", value_enum, default_value_t)]
     pub leader_elect: LeaderElect,
 }
@@ -256,7 +254,6 @@ pub enum LeaderElect {
     #[default]
     None,
     Lease,
-    Sharded,
 }
 
 /// The connections that mappings and providers name.
@@ -502,17 +499,28 @@ impl Arguments {
 }
 
 /// Verbs and flags of earlier versions, and what to write now.
-const GONE: [(&str, &str); 3] = [
+const GONE: [(&str, &str); 4] = [
     ("abandon-target", "`uninstall --lost-target NAME`"),
     ("--listen", "`--probes ADDR` and `--console ADDR`"),
     ("--live", "`sync-engine doctor`"),
+    (
+        "--leader-elect sharded",
+        "`--leader-elect lease`, and give each engine a partition of kcp (docs/operations.md#partitions)",
+    ),
 ];
 
 /// What an error says of a word that an earlier version knew. The error names the first unknown flag: another one that went
 /// with it may be given behind.
 fn gone(error: &clap::Error, given: impl Iterator<Item = OsString>) -> Option<String> {
-    let words = [ContextKind::InvalidSubcommand, ContextKind::InvalidArg].map(|kind| error.get(kind));
-    let is_it = |name: &str| words.iter().any(|word| matches!(word, Some(ContextValue::String(word)) if word == name));
+    let text = |kind| match error.get(kind) {
+        Some(ContextValue::String(text)) => text.as_str(),
+        _ => "",
+    };
+    let (verb, flag, value) =
+        (text(ContextKind::InvalidSubcommand), text(ContextKind::InvalidArg), text(ContextKind::InvalidValue));
+    // The name of a flag comes with that of its value.
+    let with_value = format!("{} {value}", flag.split(' ').next().unwrap_or_default());
+    let is_it = |name: &str| [verb, flag, &with_value].contains(&name);
     let flags: Vec<OsString> = given.filter(|_| error.kind() == ErrorKind::UnknownArgument).collect();
     let is_given = |name: &str| name.starts_with("--") && flags.iter().any(|flag| flag == name);
     let (name, successor) = GONE.into_iter().find(|(name, _)| is_it(name) || is_given(name))?;

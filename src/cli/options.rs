@@ -11,7 +11,7 @@ use std::str::FromStr;
 use super::arguments::{
     ConnectionArguments, Connections, ElectionArguments, LeaderElect, MachineArguments, RunArguments,
 };
-use crate::engine::election::{How, Terms};
+use crate::engine::election::Terms;
 use crate::multicluster::connection::{ConnectionSource, Machine, flag};
 use crate::object;
 use crate::server::HostName;
@@ -162,12 +162,8 @@ impl TryFrom<RunArguments> for RunOptions {
 
 impl ElectionArguments {
     fn terms(self, home: &str) -> Option<Terms> {
-        Some(Terms {
-            how: match self.how.leader_elect {
-                LeaderElect::None => return None,
-                LeaderElect::Lease => How::Leader,
-                LeaderElect::Sharded => How::Sharded,
-            },
+        let is_elected = self.how.leader_elect == LeaderElect::Lease;
+        is_elected.then(|| Terms {
             home: home.to_owned(),
             replica: self.replica.unwrap_or_else(some_replica),
             lease_duration: self.leader_elect_lease_duration,

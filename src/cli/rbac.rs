@@ -107,7 +107,6 @@ pub(super) fn rbac(arguments: &RbacArguments) -> anyhow::Result<Exit> {
         leases: match arguments.how.leader_elect {
             LeaderElect::None => &[],
             LeaderElect::Lease => &["get", "create", "update"],
-            LeaderElect::Sharded => &["get", "list", "create", "update", "delete"],
         },
         events: arguments.events,
     };

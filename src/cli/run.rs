@@ -91,7 +91,7 @@ fn tell_start(options: &RunOptions) {
         commit = env!("SYNC_ENGINE_COMMIT"),
         engine = options.engine_id,
         replica = election.map(|terms| terms.replica.as_str()),
-        election = election.map_or("none", |terms| terms.how.as_str()),
+        election = if election.is_some() { "lease" } else { "none" },
         mappings = %options.mappings.display(),
         connections = connections.join(" "),
         home = options.home,

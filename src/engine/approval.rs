@@ -24,7 +24,6 @@ use crate::multicluster::RequestError;
 use crate::multicluster::backoff::{Backoff, Jitter};
 use crate::multicluster::connection::Connection;
 use crate::multicluster::permit::{Lease, Permit};
-use crate::multicluster::shares::Work;
 use crate::object::hash::tuple_hash;
 use crate::object::marks::{self, HELD};
 use crate::object::metadata;
@@ -244,8 +243,8 @@ pub(super) struct Attendant {
 #[derive(Default)]
 struct Recorded {
     mappings: BTreeSet<String>,
-    /// The number of the view in which they were listed.
-    view: Option<u64>,
+    /// In which term of the lease they were listed.
+    term: Option<u64>,
     /// What was held at the last look that is not recorded, and since when exactly that.
     unrecorded: BTreeMap<String, (Held, Instant)>,
 }
@@ -300,16 +299,16 @@ impl Attendant {
 
     /// Brings the records up to date, and hands on what is approved.
     async fn attend(&self, deletions: &BTreeMap<String, Deletions>, recorded: &mut Recorded) -> Vec<Problem> {
-        let view = self.lease.number();
+        let term = self.lease.number();
         if !self.lease.is_held() {
             *recorded = Recorded::default();
             return Vec::new();
         }
-        if recorded.view != Some(view) {
+        if recorded.term != Some(term) {
             match self.at_home(None).records().await {
                 Ok(records) => {
                     let mappings = records.into_iter().map(|record| record.mapping).collect();
-                    *recorded = Recorded { mappings, view: Some(view), unrecorded: BTreeMap::new() };
+                    *recorded = Recorded { mappings, term: Some(term), unrecorded: BTreeMap::new() };
                 }
                 Err(error) => return vec![Problem::Unread(error)],
             }
@@ -329,7 +328,7 @@ impl Attendant {
 
     /// Nothing is held any more.
     async fn end(&self, mapping: &str, recorded: &mut Recorded) -> Result<(), Problem> {
-        let Some(approvals) = self.permitted(mapping) else { return Ok(()) };
+        let Some(approvals) = self.permitted() else { return Ok(()) };
         if let Some(record) = approvals.record(mapping).await.map_err(Problem::Unread)? {
             approvals.remove(&record).await.map_err(Problem::Unwritten)?;
         }
@@ -338,7 +337,7 @@ impl Attendant {
     }
 
     async fn hold(&self, mapping: &str, held: &Held, recorded: &mut Recorded) -> Result<(), Problem> {
-        let Some(approvals) = self.permitted(mapping) else { return Ok(()) };
+        let Some(approvals) = self.permitted() else { return Ok(()) };
         let known = approvals.record(mapping).await.map_err(Problem::Unread)?;
         recorded.mappings.insert(mapping.to_owned());
         let record = match known {
@@ -363,9 +362,9 @@ impl Attendant {
         Ok(())
     }
 
-    /// `None`: another replica decides for the mapping.
-    fn permitted(&self, mapping: &str) -> Option<Approvals> {
-        self.lease.permit(Work::Mapping(mapping)).map(|permit| self.at_home(Some(permit)))
+    /// `None`: another replica leads.
+    fn permitted(&self) -> Option<Approvals> {
+        self.lease.permit().map(|permit| self.at_home(Some(permit)))
     }
 
     fn at_home(&self, permit: Option<Permit>) -> Approvals {

@@ -1,16 +1,14 @@
-//! Which replica writes what, agreed on by Leases of coordination.k8s.io.
+//! Which replica writes, agreed on by a Lease of coordination.k8s.io.
 //!
-//! [`leader`]: one Lease, as client-go's package `leaderelection` has it: who holds it writes, the other replicas watch along
-//! and wait. [`sharded`]: each replica has a Lease of its own, and those that are alive divide the source clusters.
+//! One Lease, as client-go's package `leaderelection` has it: who holds it writes, the other replicas watch along and wait
+//! ([`leader`]).
 //!
 //! A replica trusts no clock but its own: a Lease has run out once this replica saw it unchanged for as long as it lasts. A
 //! replica stops writing a renew deadline after the *sending* of its last successful renewal, which is before any other
 //! replica can take over.
 
 mod leader;
-mod members;
 mod record;
-mod sharded;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -25,42 +23,20 @@ use super::inventory::Inventories;
 use crate::health::{Condition, Health};
 use crate::multicluster::backoff::Jitter;
 use crate::multicluster::connection::Connection;
-use crate::multicluster::endpoint::DEFAULT_DEADLINE;
 use crate::multicluster::permit::Lease;
 use crate::multicluster::request_error::RequestError;
 pub use record::leaders_lease;
 
 use leader::Candidate;
 use record::Record;
-use sharded::Member;
 
 /// The condition of leader election in readiness.
 pub const COMPONENT: &str = "leader election";
 
-/// How the replicas of one engine agree on who writes.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum How {
-    /// One of them writes.
-    Leader,
-    /// Each writes for its share of the source clusters.
-    Sharded,
-}
-
-impl How {
-    /// As `--leader-elect` names it.
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Leader => "lease",
-            Self::Sharded => "sharded",
-        }
-    }
-}
-
 /// The terms on which the replicas of one engine agree on who writes.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Terms {
-    pub how: How,
-    /// The connection of the cluster that holds the Leases.
+    /// The connection of the cluster that holds the Lease.
     pub home: String,
     /// The name of this replica, which no other has.
     pub replica: String,
@@ -77,9 +53,9 @@ pub struct Terms {
 pub struct Election {
     pub terms: Terms,
     pub engine: String,
-    /// The namespace of the Leases: that of the state store.
+    /// The namespace of the Lease: that of the state store.
     pub namespace: String,
-    /// The cluster of the Leases. Its address may change.
+    /// The cluster of the Lease. Its address may change.
     pub home: Arc<Connection>,
     pub clock: Clock,
     pub lease: Lease,
@@ -87,11 +63,6 @@ pub struct Election {
 }
 
 impl Terms {
-    /// What a replica may write for before it takes part: nothing.
-    pub fn lease(&self) -> Lease {
-        Lease::of_replica(&self.replica, self.how == How::Sharded)
-    }
-
     /// # Errors
     /// What is wrong: the same as client-go checks.
     pub fn check(&self) -> Result<(), String> {
@@ -127,14 +98,11 @@ impl Election {
     /// Takes part until told to stop, and then hands the Lease back.
     pub async fn run(self, stop: CancellationToken) {
         let mut jitter = Jitter::new(self.home.entropy());
-        let (mut candidate, mut member) = (Candidate::default(), Member::default());
+        let mut candidate = Candidate::default();
         loop {
             // Sooner than a replica renews: a renewal is seen within a second, and so is a Lease that was handed back.
             let soon = self.terms.retry_period.mul_f64(0.3 + 0.15 * jitter.unit());
-            let attempt = match self.terms.how {
-                How::Leader => self.stand(&mut candidate, soon).await,
-                How::Sharded => self.take_part(&mut member, soon).await,
-            };
+            let attempt = self.stand(&mut candidate, soon).await;
             self.health.set(COMPONENT, attempt.condition);
             // Cancel-safe: a timer, and a token that stays cancelled.
             tokio::select! {
@@ -144,11 +112,7 @@ impl Election {
             }
         }
         self.stand_back("it stops");
-        let own = match self.terms.how {
-            How::Leader => candidate.own(&self.terms.replica),
-            How::Sharded => member.own(),
-        };
-        if let Some(own) = own {
+        if let Some(own) = candidate.own(&self.terms.replica) {
             self.hand_back(own).await;
         }
     }
@@ -164,11 +128,7 @@ impl Election {
 
     fn stand_back(&self, why: &str) {
         if self.lease.lose() {
-            let replica = &self.terms.replica;
-            match self.terms.how {
-                How::Leader => warn!(replica, %why, "leads no more; nothing is written until it leads again"),
-                How::Sharded => warn!(replica, %why, "serves no share; nothing is written until it serves one again"),
-            }
+            warn!(replica = self.terms.replica, %why, "leads no more; nothing is written until it leads again");
         }
     }
 
@@ -192,10 +152,8 @@ impl Election {
 /// The request's.
 pub async fn holder(store: &Inventories, is_sure: bool) -> Result<Option<String>, RequestError> {
     let listed = async || {
-        let listed = record::list(store, DEFAULT_DEADLINE).await?;
-        Ok::<_, RequestError>(
-            listed.items.into_iter().filter(|one| !record::holder(one).is_empty()).collect::<Vec<_>>(),
-        )
+        let listed = record::list(store).await?;
+        Ok::<_, RequestError>(listed.into_iter().filter(|one| !record::holder(one).is_empty()).collect::<Vec<_>>())
     };
     let name = |one: &Record| one.metadata.name.clone().unwrap_or_default();
     let words = |one: &Record| format!("`{}` holds the Lease {}/{}", record::holder(one), store.namespace, name(one));
@@ -215,7 +173,7 @@ pub async fn holder(store: &Inventories, is_sure: bool) -> Result<Option<String>
 /// # Errors
 /// The request's.
 pub async fn remove(store: &Inventories) -> Result<(), RequestError> {
-    for record in record::list(store, DEFAULT_DEADLINE).await?.items {
+    for record in record::list(store).await? {
         record::delete(store, &record).await?;
     }
     Ok(())

@@ -52,8 +52,6 @@ pub struct Inventory {
     pub in_force: String,
     /// How many deletions were released for it, on all targets of the mapping.
     pub released: usize,
-    /// Set where several replicas write and the mapping was removed: what becomes of its objects.
-    pub leaving: String,
     /// The version that was read; empty before the first write.
     pub resource_version: String,
 }
@@ -82,7 +80,7 @@ impl Inventory {
 
     /// Whether what the state store holds was.
     pub fn is_in_force_itself(&self) -> bool {
-        self.is_in_force(&self.document, &self.leaving)
+        self.is_in_force(&self.document, "")
     }
 
     /// What this state store and another one of the same mapping say together: the later document, and the kinds, namespaces,
@@ -316,9 +314,6 @@ impl Inventories {
         if let Some(recorded) = inventory.recorded {
             body["data"]["recorded"] = recorded.to_string().into();
         }
-        if !inventory.leaving.is_empty() {
-            body["data"]["leaving"] = inventory.leaving.as_str().into();
-        }
         if inventory.released > 0 {
             body["data"]["released"] = inventory.released.to_string().into();
         }
@@ -355,7 +350,6 @@ fn read(config_map: &Value) -> Option<Inventory> {
         status: serde_json::from_str(&text("status")).unwrap_or_default(),
         in_force: text("inForce"),
         released: text("released").parse().unwrap_or_default(),
-        leaving: text("leaving"),
         resource_version: metadata(config_map, "resourceVersion").to_owned(),
     })
 }

@@ -21,11 +21,10 @@ use crate::health::{Condition, Level};
 use crate::mapping::{Kind, Mode, Side};
 use crate::multicluster::backoff::{Backoff, Jitter};
 use crate::multicluster::permit::Permit;
-use crate::multicluster::shares::Work;
 use crate::multicluster::watch::WatchState;
 use crate::object::hold::HoldStage;
 use crate::plan::Phase;
-use agreement::{agreed, provider, stand_by};
+use agreement::{provider, stand_by};
 
 /// How often kinds that are no longer in use are looked for, where there may be some.
 const REVIEW: Duration = Duration::from_secs(30);
@@ -42,28 +41,23 @@ pub async fn keep(pipeline: Arc<Pipeline>, slot: Slot, events: mpsc::Sender<Even
     let mut jitter = Jitter::of(&pipeline.name());
     let mut unused = BTreeMap::new();
     let mut unanswered = None;
-    let (began, lease) = (Instant::now(), &pipeline.shared.lease);
+    let lease = &pipeline.shared.lease;
     loop {
-        // Before anything is read: under another view, it counts no more.
+        // Before anything is read: in another term, it counts no more.
         pipeline.leadership(lease.number());
         note_unused(&pipeline, &mut unused);
         let generation = pipeline.generation();
-        let permit = lease.permit(Work::Mapping(pipeline.writer.mapping()));
-        if permit.is_none() && !lease.is_divided() {
+        let Some(permit) = lease.permit() else {
             stand_by(&pipeline, &generation).await;
             continue;
-        }
-        let result = confirm(&pipeline, &generation, &unused, permit.as_ref(), &mut unanswered).await;
+        };
+        let result = confirm(&pipeline, &generation, &unused, &permit, &mut unanswered).await;
         if !Arc::ptr_eq(&generation, &pipeline.generation()) {
             // It says nothing of the document that runs now.
             continue;
         }
-        let is_told = permit.is_some() || pipeline.is_in_force();
-        failures = if result.is_ok() && is_told { 0 } else { failures + 1 };
+        failures = if result.is_ok() { 0 } else { failures + 1 };
         let pause = match &result {
-            Ok(_) if !is_told => RETRY.delay(failures, &mut jitter),
-            // Another replica may write it.
-            Ok(_) if lease.is_divided() => REVIEW,
             Ok(inventory) if is_final(&pipeline, inventory) && !may_come(unanswered) => {
                 match generation.mapping.is_beside() {
                     true => LOOK,
@@ -82,14 +76,12 @@ pub async fn keep(pipeline: Arc<Pipeline>, slot: Slot, events: mpsc::Sender<Even
             }
         }
         say(&pipeline, &generation, result);
-        // A replica with the former document may serve its source until it looks at the state store again.
-        let is_former_alone = !lease.is_divided() || began.elapsed() >= late(&pipeline);
-        if is_former_alone && is_former_done(&pipeline) {
+        if is_former_done(&pipeline) {
             let source = pipeline.generation().former.clone().unwrap_or_default();
             let _ = events.send(Event::FormerDone(slot, source)).await;
             return;
         }
-        if has_left(&pipeline).await && remove(&pipeline, permit.as_ref()).await {
+        if has_left(&pipeline).await && remove(&pipeline, &permit).await {
             let _ = events.send(Event::Left(slot.clone())).await;
         }
         // Cancel-safe: a permit that is not taken stays stored.
@@ -98,12 +90,6 @@ pub async fn keep(pipeline: Arc<Pipeline>, slot: Slot, events: mpsc::Sender<Even
             failures = 0;
         }
     }
-}
-
-/// For how long something may come that a former document asked for: a request, and before it a replica that has not looked
-/// at the state store again.
-fn late(pipeline: &Pipeline) -> Duration {
-    if pipeline.shared.lease.is_divided() { 2 * LATE_REQUEST } else { LATE_REQUEST }
 }
 
 /// Whether a write that failed may still reach the state store, and put a former document into it.
@@ -169,18 +155,18 @@ fn say(pipeline: &Pipeline, generation: &Arc<Generation>, result: Result<Invento
     pipeline.confirm(generation, result.map_err(|doubt| doubt.why));
 }
 
-/// Reads the state store, and writes what is new. Without a permit, another replica does, and this one goes by it.
+/// Reads the state store, and writes what is new.
 /// `unanswered`: when a write last failed.
 async fn confirm(
     pipeline: &Pipeline,
     generation: &Arc<Generation>,
     unused: &BTreeMap<Kind, Instant>,
-    permit: Option<&Permit>,
+    permit: &Permit,
     unanswered: &mut Option<Instant>,
 ) -> Result<Inventory, Doubt> {
     generation.target.identity()?;
     let source = source_id(pipeline, generation)?;
-    let inventories = inventories(pipeline, generation, permit);
+    let inventories = inventories(pipeline, generation, Some(permit));
     let found =
         inventories.get(pipeline.writer.mapping()).await.map_err(|error| unreadable(generation, &error.to_string()))?;
     if let Some(former) = &generation.former {
@@ -191,21 +177,12 @@ async fn confirm(
         }
         return Ok(confirm_former(pipeline, generation, former, found, &source)?);
     }
-    match (&found, permit) {
-        (Some(found), _) => pipeline.found(found),
-        (None, Some(_)) => check_first(pipeline, generation)?,
-        (None, None) => {}
-    }
-    if permit.is_none() {
-        return agreed(pipeline, generation, found);
+    match &found {
+        Some(found) => pipeline.found(found),
+        None => check_first(pipeline, generation)?,
     }
     let wanted = wanted(pipeline, generation, found.as_ref(), source, unused);
-    let writes = match generation.phase {
-        Phase::Active => generation.mapping.mode == Mode::Enforce,
-        Phase::DeletionsOnly => false,
-        // Other replicas wait for it.
-        Phase::Leaving(_) => pipeline.shared.lease.is_divided() && found.is_some(),
-    };
+    let writes = generation.phase == Phase::Active && generation.mapping.mode == Mode::Enforce;
     let stored = match found.as_ref() == Some(&wanted) || !writes {
         true => wanted,
         false => {
@@ -318,22 +295,14 @@ fn wanted(
 ) -> Inventory {
     let former = found.cloned().unwrap_or_default();
     let (document, provider) = (generation.mapping.text.to_string(), provider(pipeline, generation));
-    let leaving = match pipeline.shared.lease.is_divided() {
-        true => generation.leaving().to_owned(),
-        false => String::new(),
-    };
     let is_in_force = pipeline.unconfirmed().is_none() && pipeline.is_in_force();
-    if !leaving.is_empty() {
-        let in_force = if is_in_force { generation.ruling() } else { former.in_force };
-        return Inventory { leaving, in_force, ..former };
-    }
     let mapping = pipeline.writer.mapping().to_owned();
     let recorded = match (&document, &provider) == (&former.document, &former.provider) {
         true => former.recorded,
         false => Some(former.next_moment(pipeline.shared.clock.now())),
     };
-    let mut wanted = Inventory { mapping, source, document, provider, recorded, leaving, ..former.clone() };
-    wanted.kinds.retain(|kind| unused.get(kind).is_none_or(|since| since.elapsed() < late(pipeline)));
+    let mut wanted = Inventory { mapping, source, document, provider, recorded, ..former.clone() };
+    wanted.kinds.retain(|kind| unused.get(kind).is_none_or(|since| since.elapsed() < LATE_REQUEST));
     wanted.kinds.extend(generation.mapping.objects.iter().map(|rule| rule.kind.clone()));
     let plural = |kind: &Kind| Some((kind.clone(), generation.target.kind(kind).ok()?.resource.plural));
     wanted.plurals.extend(wanted.kinds.iter().filter_map(plural));
@@ -388,10 +357,14 @@ fn is_unused(pipeline: &Pipeline, kind: &Kind) -> bool {
     pipeline.kind_feed(kind).is_some_and(|feed| is_empty(&feed))
 }
 
-/// Without a permit, nothing is written.
+/// Who only reads needs no permit.
 fn inventories(pipeline: &Pipeline, generation: &Generation, permit: Option<&Permit>) -> Inventories {
+    let endpoint = generation.target.endpoint();
     Inventories {
-        endpoint: generation.target.endpoint().permitted(permit.cloned().unwrap_or_else(Permit::of_nothing)),
+        endpoint: match permit {
+            Some(permit) => endpoint.permitted(permit.clone()),
+            None => endpoint,
+        },
         engine: pipeline.writer.engine().to_owned(),
         namespace: pipeline.shared.inventory_namespace.clone(),
     }
@@ -428,13 +401,12 @@ async fn is_gone(pipeline: &Pipeline, kind: &Kind) -> bool {
     is_removed(&pipeline.generation().target.endpoint(), kind, &plural).await.unwrap_or(false)
 }
 
-/// Who may not write leaves it to who may, and forgets the mapping once the state store is gone.
-async fn remove(pipeline: &Pipeline, permit: Option<&Permit>) -> bool {
+async fn remove(pipeline: &Pipeline, permit: &Permit) -> bool {
     if pipeline.is_unrecorded() {
         return true;
     }
     let generation = pipeline.generation();
-    inventories(pipeline, &generation, permit).remove(pipeline.writer.mapping()).await.is_ok()
+    inventories(pipeline, &generation, Some(permit)).remove(pipeline.writer.mapping()).await.is_ok()
 }
 
 /// Reads, once, which mappings a former engine of this id had on a target.

@@ -222,7 +222,7 @@ pub async fn run(
         inventory_namespace: settings.inventory_namespace.clone(),
         home: settings.home.clone(),
         clock: settings.clock.clone(),
-        lease: settings.election.as_ref().map_or_else(Lease::default, Terms::lease),
+        lease: settings.election.as_ref().map_or_else(Lease::default, |_| Lease::of_replica()),
         counted: Notify::new(),
         discovered: Discovered::default(),
         recorder: recorder.unwrap_or_default(),
@@ -357,8 +357,7 @@ impl Engine {
         self.shared.instruments.metrics.set_leader(self.shared.lease.is_held());
     }
 
-    /// What the leader before it recorded is read anew; who leads no more knows nothing for sure. The same where clusters
-    /// came to this replica, or went to another.
+    /// What the leader before it recorded is read anew; who leads no more knows nothing for sure.
     fn leadership(&mut self) {
         self.report_leadership();
         self.running().for_each(|pipeline| pipeline.check_inventory());

@@ -13,7 +13,6 @@ use crate::catalog::{Entry, Standing};
 use crate::mapping::SourceClusters;
 use crate::multicluster::queue::Depth;
 use crate::multicluster::registry::Cluster;
-use crate::multicluster::shares::Work;
 use crate::object::Key;
 use crate::plan::{Cause, Phase};
 use crate::server::api;
@@ -53,7 +52,7 @@ pub fn publish(engine: &Engine) {
         }
     }
     let providers = providers(engine);
-    providers.iter().for_each(|provider| metrics.set_clusters(&provider.name, provider.clusters, provider.owned));
+    providers.iter().for_each(|provider| metrics.set_clusters(&provider.name, provider.clusters));
     let targets: Vec<TargetOverview> = engine.targets.values().map(|target| target_overview(target)).collect();
     let known = targets.iter().filter(|target| !target.identity.is_empty());
     metrics.set_targets(known.map(|target| (target.name.as_str(), target.identity.as_str())));
@@ -200,17 +199,12 @@ fn identity(cluster: &Cluster) -> String {
     if name == identity { name.to_owned() } else { format!("{name}={identity}") }
 }
 
-fn is_owned(engine: &Engine, cluster: &Cluster) -> bool {
-    engine.shared.lease.owns(Work::Cluster(cluster.identity()))
-}
-
 fn providers(engine: &Engine) -> Vec<ProviderOverview> {
     let all: BTreeSet<&SourceClusters> =
         engine.catalog.mappings().map(|(_, entry)| &entry.mapping.source.clusters).collect();
     let overview = |provider: &&SourceClusters| ProviderOverview {
         name: provider.to_string(),
         clusters: engine.shared.manager.clusters(*provider).len(),
-        owned: engine.shared.manager.clusters(*provider).iter().filter(|one| is_owned(engine, one)).count(),
         identities: engine.shared.manager.clusters(*provider).iter().take(SHOWN).map(|one| identity(one)).collect(),
         standing: if engine.shared.manager.is_synced(*provider) { "synced" } else { "waiting" }.to_owned(),
     };

@@ -137,8 +137,8 @@ struct State {
     done: BTreeSet<SourceId>,
     /// Why the state store is not confirmed.
     unconfirmed: Option<String>,
-    /// Under which view of the replicas it was looked at: the number of [`Lease`](crate::multicluster::permit::Lease).
-    view: u64,
+    /// In which term of the [`Lease`](crate::multicluster::permit::Lease) it was looked at.
+    term: u64,
     /// Sources that carry the engine's finalizer and this target's identity from before there was a state store: somebody forged
     /// them, or the state store is lost. Each blocks itself alone.
     unproven: BTreeSet<Key>,
@@ -174,7 +174,7 @@ impl Pipeline {
             Backoff { min: reconcile.backoff_min, max: reconcile.backoff_max },
             generation.target.endpoint().connection().entropy(),
         );
-        let state = State { unconfirmed: Some(NOT_READ.into()), view: shared.lease.number(), ..State::default() };
+        let state = State { unconfirmed: Some(NOT_READ.into()), term: shared.lease.number(), ..State::default() };
         let generation = ArcSwap::from_pointee(generation);
         Arc::new(Self {
             writer,
@@ -285,13 +285,16 @@ impl Pipeline {
         self.inventory_due.notified().await;
     }
 
-    /// Which replica writes for what may be another since this view: what the state store says may be another's word.
-    pub fn leadership(&self, view: u64) {
+    /// Another replica may have written before this term: what is known is looked at again.
+    pub fn leadership(&self, term: u64) {
         let mut state = self.state();
-        if std::mem::replace(&mut state.view, view) != view {
-            state.unconfirmed = Some(NOT_READ.into());
-            state.guard.leave();
+        if std::mem::replace(&mut state.term, term) == term {
+            return;
         }
+        state.unconfirmed = Some(NOT_READ.into());
+        state.guard.leave();
+        drop(state);
+        self.shared_use().doubt();
     }
 
     /// The target is another cluster: nothing that was found out there holds here.

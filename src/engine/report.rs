@@ -12,7 +12,6 @@ use super::pipeline::Pipeline;
 use super::target::Target;
 use crate::catalog::{Change, ChangeKind};
 use crate::health::Condition;
-use crate::multicluster::shares::Work;
 use crate::plan::Cause;
 
 /// The condition that names connections to one cluster.
@@ -46,7 +45,7 @@ impl Engine {
         message: impl FnOnce() -> String,
     ) {
         let Some(home) = self.settings.connections.get(&self.settings.home) else { return };
-        let Some(permit) = self.shared.lease.permit(Work::Mapping(mapping.unwrap_or_default())) else { return };
+        let Some(permit) = self.shared.lease.permit() else { return };
         let engine = &self.settings.engine;
         let (kind, name) = match mapping {
             Some(mapping) => ("ConfigMap", inventory::name(engine, mapping)),

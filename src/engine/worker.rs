@@ -1,7 +1,5 @@
 //! One reconcile: observe, plan, apply, until the plan rests.
 
-mod elsewhere;
-
 use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
@@ -22,7 +20,6 @@ use crate::mapping::{Mode, ProviderKind};
 use crate::multicluster::identity::Known;
 use crate::multicluster::queue::{Cost, Outcome as Finish, Priority};
 use crate::multicluster::raw::Unreadable;
-use crate::multicluster::shares::Work;
 use crate::multicluster::work_queue::Lease;
 use crate::object::marks::Reference;
 use crate::object::{Key, has_finalizer, metadata};
@@ -53,10 +50,6 @@ enum Ended {
     Deferred,
     /// Its cluster is not engaged (any more), or another replica leads.
     Dropped,
-    /// Another replica serves it, and has something to do or waits for something. So many deletions are held.
-    Elsewhere {
-        held: usize,
-    },
 }
 
 /// What a reconcile did.
@@ -118,7 +111,7 @@ fn causes(ended: &Ended) -> Vec<Cause> {
             reasons.0.iter().map(|reason| reason.cause).collect()
         }
         // What would be done changes with what it was planned from.
-        Ended::Observed(..) | Ended::Elsewhere { .. } => vec![Cause::Waiting],
+        Ended::Observed(..) => vec![Cause::Waiting],
         _ => Vec::new(),
     }
 }
@@ -169,8 +162,10 @@ async fn run(
             None => pipeline.is_proven(key),
         }
     }
-    let Some(lease) = pipeline.shared.lease.permit(Work::Cluster(cluster.identity())) else {
-        return elsewhere::look(pipeline, generation, &cluster, &feed, key, facts).await;
+    let Some(lease) = pipeline.shared.lease.permit() else {
+        // Once this replica leads, every source is planned.
+        pipeline.saw_places(key, &BTreeSet::new());
+        return Run::unplanned(Ended::Dropped);
     };
     // Before anything is looked at: whatever changes from now on ends the right to write.
     let at_target = generation.target.endpoint().permitted(lease.clone());
@@ -249,7 +244,6 @@ fn held(ended: &Ended, observed: &Observed) -> Option<usize> {
         Ended::Deferred => None,
         Ended::Failed(_) | Ended::Stale(_) => every(),
         _ if causes.is_empty() || matches!(observed.source, Source::Unknown(_)) => every(),
-        Ended::Elsewhere { held } => Some(*held),
         _ if causes.contains(&Cause::Unknown) => None,
         _ => Some(causes.iter().filter(|cause| **cause == Cause::Held).count()),
     }
@@ -547,20 +541,6 @@ fn finish(pipeline: &Pipeline, generation: &Generation, key: &Key, ended: Ended)
             pipeline.settled(key, None);
             Finish::Done
         }
-        Ended::Elsewhere { .. } => {
-            let why = "another replica serves it, and is not done with it".to_owned();
-            pipeline.settled(
-                key,
-                Some(Unsettled {
-                    cause: Some(Cause::Waiting),
-                    orphans: false,
-                    why,
-                    of_target: None,
-                    since: Instant::now(),
-                }),
-            );
-            Finish::Done
-        }
         Ended::Waiting(reasons) if reasons == Reasons::default() => Finish::Done,
         Ended::Deferred => Finish::Done,
         Ended::Waiting(reasons) => {
@@ -648,7 +628,7 @@ fn result(ended: &Ended, wrote: bool) -> ReconcileResult {
     match ended {
         Ended::InSync | Ended::Dropped | Ended::Observed(..) if wrote => ReconcileResult::Written,
         Ended::Deferred => ReconcileResult::Written,
-        Ended::InSync | Ended::Dropped | Ended::Observed(..) | Ended::Elsewhere { .. } => ReconcileResult::InSync,
+        Ended::InSync | Ended::Dropped | Ended::Observed(..) => ReconcileResult::InSync,
         Ended::Waiting(_) => ReconcileResult::Waiting,
         Ended::Blocked(_) => ReconcileResult::Blocked,
         Ended::Failed(_) | Ended::Stale(_) | Ended::Retry(..) => ReconcileResult::Error,

@@ -129,7 +129,6 @@ series! {
     leader: Gauge = "leader", "1 while this replica leads or serves a share, else 0";
     targets: Family<Labels<2>, Gauge> = "target_info", "Which cluster a target is, by the identity that ownership annotations show";
     clusters: Family<Labels<1>, Gauge> = "clusters_engaged", "Workspaces or clusters that a provider serves";
-    owned: Family<Labels<1>, Gauge> = "clusters_owned", "Those of them for which this replica writes";
     orphans: Family<Labels<1>, Gauge> = "orphans", "Sources with orphaned objects: a person must decide about them";
     not_synced: Family<Labels<2>, Gauge> =
         "sources_not_synced", "Source objects that are not in sync, by the reason in their condition `Synced`";
@@ -436,10 +435,8 @@ impl Metrics {
         *known = now;
     }
 
-    /// `owned`: those for which this replica writes.
-    pub fn set_clusters(&self, provider: &str, clusters: usize, owned: usize) {
+    pub fn set_clusters(&self, provider: &str, clusters: usize) {
         self.series.clusters.get_or_create(&[("provider", provider.to_owned())]).set(count(clusters));
-        self.series.owned.get_or_create(&[("provider", provider.to_owned())]).set(count(owned));
     }
 
     /// Takes a stopped mapping's gauges away. Its counters stay, as counters must.
@@ -473,7 +470,6 @@ impl Metrics {
     /// Takes a stopped provider's gauge away.
     pub fn forget_provider(&self, provider: &str) {
         self.series.clusters.remove(&[("provider", provider.to_owned())]);
-        self.series.owned.remove(&[("provider", provider.to_owned())]);
     }
 
     /// All series as `/metrics` answers with them.
@@ -597,7 +593,7 @@ mod tests {
         metrics.set_held("mongodb", 11);
         metrics.set_latencies("target", BTreeMap::from([("get", Latency { buckets: [2; 10], sum: 0.5 })]));
         metrics.set_objects("mongodb", ObjectSide::Source, 4);
-        metrics.set_clusters("kcp", 2, 1);
+        metrics.set_clusters("kcp", 2);
         metrics.written_by_timer("mongodb", "Conflict");
         metrics.set_tables("mongodb", std::array::from_fn(|table| table));
         let mut lines = series(&metrics);
@@ -609,7 +605,6 @@ mod tests {
         sync_engine_client_requests_total{connection="target",verb="patch",code="200"} 1
         sync_engine_client_requests_total{connection="target",verb="patch",code="none"} 1
         sync_engine_clusters_engaged{provider="kcp"} 2
-        sync_engine_clusters_owned{provider="kcp"} 1
         sync_engine_condition{component="cluster",level="degraded"} 1
         sync_engine_condition{component="connection",level="waiting"} 0
         sync_engine_connection_credential_expiry_timestamp_seconds{connection="target"} 1767225600.0

@@ -78,8 +78,6 @@ pub struct TargetOverview {
 pub struct ProviderOverview {
     pub name: String,
     pub clusters: usize,
-    /// Those for which this replica writes.
-    pub owned: usize,
     /// The first of them with their identities.
     pub identities: Vec<String>,
     pub standing: String,
@@ -120,7 +118,7 @@ pub(super) fn render(overview: &Overview, standings: &[Standing]) -> String {
 
 const MAPPING_COLUMNS: [&str; 8] =
     ["NAME", "GENERATION", "SOURCES", "OBJECTS", "QUEUED", "ORPHANS", "ORIGIN", "STANDING"];
-const PROVIDER_COLUMNS: [&str; 5] = ["NAME", "CLUSTERS", "OWNED", "STANDING", "IDENTITIES"];
+const PROVIDER_COLUMNS: [&str; 4] = ["NAME", "CLUSTERS", "STANDING", "IDENTITIES"];
 
 fn mapping_row(mapping: &MappingOverview) -> [String; 8] {
     [
@@ -135,12 +133,11 @@ fn mapping_row(mapping: &MappingOverview) -> [String; 8] {
     ]
 }
 
-fn provider_row(provider: &ProviderOverview) -> [String; 5] {
+fn provider_row(provider: &ProviderOverview) -> [String; 4] {
     let hidden = provider.clusters.saturating_sub(provider.identities.len());
     let more = (hidden > 0).then(|| format!("and {hidden} more"));
     let identities: Vec<String> = provider.identities.iter().cloned().chain(more).collect();
-    let (clusters, owned) = (provider.clusters.to_string(), provider.owned.to_string());
-    [provider.name.clone(), clusters, owned, provider.standing.clone(), identities.join(", ")]
+    [provider.name.clone(), provider.clusters.to_string(), provider.standing.clone(), identities.join(", ")]
 }
 
 fn problems(problems: &[String]) -> String {
@@ -182,7 +179,6 @@ mod tests {
             providers: vec![ProviderOverview {
                 name: "kcp".to_owned(),
                 clusters: 3,
-                owned: 2,
                 identities: vec!["2xcau5l8".to_owned(), "edge=uid-1".to_owned()],
                 standing: "ready".to_owned(),
             }],
@@ -209,8 +205,8 @@ mod tests {
 
         Providers
         ---------
-        NAME   CLUSTERS   OWNED   STANDING   IDENTITIES
-        kcp    3          2       ready      2xcau5l8, edge=uid-1, and 1 more
+        NAME   CLUSTERS   STANDING   IDENTITIES
+        kcp    3          ready      2xcau5l8, edge=uid-1, and 1 more
 
         Targets
         -------

@@ -63,6 +63,9 @@ pub struct Until {
     /// JSON pointers and the values that must stand there; null for nothing.
     #[serde(default)]
     pub holds: BTreeMap<String, Value>,
+    /// JSON pointers at which anything stands.
+    #[serde(default)]
+    pub present: Vec<String>,
 }
 
 fn everywhere() -> Vec<Kind> {
@@ -88,7 +91,10 @@ impl Step {
 impl Until {
     pub fn is_met(&self, code: u16, body: &Value) -> bool {
         let stands = |(pointer, value): (&String, &Value)| body.pointer(pointer).unwrap_or(&Value::Null) == value;
-        self.code.is_none_or(|wanted| wanted == code) && self.holds.iter().all(stands)
+        let is_there = |pointer: &String| body.pointer(pointer).is_some_and(|value| !value.is_null());
+        self.code.is_none_or(|wanted| wanted == code)
+            && self.holds.iter().all(stands)
+            && self.present.iter().all(is_there)
     }
 }
 

@@ -24,9 +24,9 @@ pub struct Memory {
 }
 
 impl Memory {
-    /// Starts both; their requests are told as those of `user` where an engine sends them.
+    /// Starts both, the kcp with two shards; their requests are told as those of `user` where an engine sends them.
     pub async fn start(user: &str) -> Self {
-        let kcp = Options::kcp().seed("kcp").start().await.expect("an in-memory kcp");
+        let kcp = Options::kcp().seed("kcp").shards(2).start().await.expect("an in-memory kcp");
         let target = Options::kubernetes().seed("target").start().await.expect("an in-memory cluster");
         let began = Instant::now();
         Self {

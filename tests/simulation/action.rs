@@ -3,7 +3,6 @@
 use std::fmt;
 
 use serde::{Deserialize, Serialize};
-use sync_engine::engine::election::How;
 
 use super::core::Weather;
 use super::mapping::{More, Spread};
@@ -424,9 +423,8 @@ pub struct Plan {
     pub has_operators: bool,
     /// Whether the plain cluster is one of a fleet.
     pub has_fleet: bool,
-    /// How the replicas of an engine agree on who writes.
-    #[serde(with = "elects")]
-    pub elects: Option<How>,
+    /// Whether there are replicas of an engine, which agree by a Lease on who writes.
+    pub elects: bool,
     /// How many watches an engine may run that starts before the faults end.
     pub max_watches: Option<usize>,
     pub steps: Vec<Step>,
@@ -444,22 +442,5 @@ impl Plan {
             }
         }
         Self { steps, ..self.clone() }
-    }
-}
-
-/// The engine's own type, as data.
-mod elects {
-    use serde::{Deserialize, Deserializer, Serialize, Serializer};
-    use sync_engine::engine::election::How;
-
-    pub fn serialize<S: Serializer>(how: &Option<How>, serializer: S) -> Result<S::Ok, S::Error> {
-        how.map(|how| format!("{how:?}")).serialize(serializer)
-    }
-
-    pub fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<How>, D::Error> {
-        let named = Option::<String>::deserialize(deserializer)?;
-        let how = |name: String| [How::Leader, How::Sharded].into_iter().find(|how| format!("{how:?}") == name);
-        let unknown = || serde::de::Error::custom("`elects` is Leader or Sharded");
-        named.map(|name| how(name).ok_or_else(unknown)).transpose()
     }
 }

@@ -7,7 +7,6 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
-use sync_engine::engine::election::How;
 use sync_engine::sandbox::{Flavor, Request, Timestamp};
 use tokio::sync::Notify;
 use tokio::time::Instant;
@@ -16,7 +15,7 @@ use super::action::{Forever, Roster};
 use super::checker::Checker;
 use super::dice::Dice;
 use super::network::Link;
-use super::replicas::{Leaders, Shares};
+use super::replicas::Leaders;
 use super::server::{Outcome, Server, Side};
 
 /// The moment at which every world begins.
@@ -42,9 +41,8 @@ pub struct Core {
     pub is_beside: bool,
     /// Whether engines know a second target.
     pub has_second: bool,
-    pub shares: Shares,
-    /// How replicas agree on who writes.
-    pub elects: Option<How>,
+    /// Whether replicas agree by a Lease on who writes.
+    pub elects: bool,
     /// How many watches an engine may run that starts now.
     pub max_watches: Option<usize>,
     pub trace: Vec<String>,
@@ -130,11 +128,10 @@ impl Shared {
             second: Server::new(Side::Second, Flavor::Kubernetes, now, seed, 1),
             checker: Checker::default(),
             leaders: Leaders::default(),
-            elects: None,
+            elects: false,
             max_watches: None,
             is_beside: false,
             has_second: false,
-            shares: Shares::default(),
             trace: Vec::new(),
             aloud: false,
             dice: Dice::new(seed),

@@ -13,7 +13,6 @@ use hyper::body::{Bytes, Frame, Incoming};
 use hyper::header::{AUTHORIZATION, CONTENT_TYPE, RETRY_AFTER};
 use hyper::service::service_fn;
 use hyper_util::rt::TokioIo;
-use sync_engine::engine::election::How;
 use sync_engine::multicluster::in_process::{InProcess, Surroundings};
 use sync_engine::sandbox::{Failure, Query, Request, User, Verb};
 use tokio::io::DuplexStream;
@@ -26,7 +25,6 @@ use super::checker::{BUSY, LEASES, RECORDS};
 use super::core::{Core, Held, Sent, Shared, Weather};
 use super::dice::Dice;
 use super::mapping::KINDS;
-use super::process::OTHER;
 use super::replicas;
 use super::server::{Outcome, SHARD, Side};
 
@@ -189,12 +187,8 @@ fn send(link: &Link, request: &Request, token: Option<HeaderValue>) -> (Sent, Fa
         fate.error = Some(Error::Forbidden);
     }
     let is_write = !matches!(call.verb, Verb::Get | Verb::List | Verb::Watch);
-    if core.elects == Some(How::Leader) && is_write {
+    if core.elects && is_write {
         replicas::judge(core, link.process, call.resource == LEASES);
-    }
-    if core.elects == Some(How::Sharded) && is_write && link.process != OTHER {
-        let work = replicas::work(core, link.side, request);
-        work.into_iter().for_each(|work| replicas::judge_share(core, link.process, work));
     }
     if let Some(until) = fate.trouble() {
         core.checker.is_troubled(age + until);
@@ -290,9 +284,6 @@ fn carry_out(
         (None, Some(failure)) => (Outcome::refused(&failure), Vec::new()),
         (None, None) => core.server(link.side).handle(request, now),
     };
-    if core.elects == Some(How::Sharded) && request.call().resource == LEASES {
-        replicas::note(core);
-    }
     let code = match &outcome {
         Outcome::Answer(answer) => answer.code,
         Outcome::Stream { .. } => 200,

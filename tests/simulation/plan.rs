@@ -1,7 +1,5 @@
 //! From a seed to what happens in its world.
 
-use sync_engine::engine::election::How;
-
 use super::action::{
     Action, Edit, Meddling, NAMES, Plan, RARE_NAMES, Roster, Secrecy, SourceRef, Step, TENANTS, Wiring,
 };
@@ -19,7 +17,6 @@ const PLAIN: &str = "SYNC_ENGINE_PLAIN";
 const REPLICAS: &str = "SYNC_ENGINE_REPLICAS";
 
 /// Set: two or three replicas run from the beginning, and each serves its share of the clusters.
-const SHARDS: &str = "SYNC_ENGINE_SHARDS";
 
 /// Set: the sources are in one plain cluster, which is one of a fleet.
 const FLEETS: &str = "SYNC_ENGINE_FLEETS";
@@ -43,20 +40,12 @@ pub fn plan(seed: u64) -> Plan {
     let plan = if std::env::var_os(COPIES).is_some() { of_copies(plan) } else { plan };
     let plan = if std::env::var_os(BESIDE).is_some() { of_beside(plan) } else { plan };
     let plan = if std::env::var_os(SEVERAL).is_some() { of_several(plan) } else { plan };
-    let plan = if std::env::var_os(SHARDS).is_some() { of_shards(plan) } else { plan };
     let plan = if std::env::var_os(LIMITED).is_some() { of_limited(plan) } else { plan };
     if std::env::var_os(REPLICAS).is_some() { of_replicas(plan) } else { plan }
 }
 
-/// The same with two replicas from the beginning.
+/// The same with two or three replicas from the beginning. The Lease is lost, and replicas stop for a while to see it.
 pub fn of_replicas(mut plan: Plan) -> Plan {
-    plan.steps.insert(0, Step { after_ms: plan.seed % 3_000, action: Action::Start(1) });
-    Plan { elects: Some(How::Leader), ..plan }
-}
-
-/// The same with two or three replicas from the beginning, of which each serves its share. Leases are lost, and replicas stop
-/// for a while to see them.
-pub fn of_shards(mut plan: Plan) -> Plan {
     let mut dice = Dice::new(plan.seed.rotate_left(48));
     let processes = if dice.percent(50) { &[0, 1, THIRD][..] } else { &[0, 1] };
     for _ in 0..dice.between(1, 5) {
@@ -80,7 +69,7 @@ pub fn of_shards(mut plan: Plan) -> Plan {
     for process in &processes[1..] {
         plan.steps.insert(0, Step { after_ms: dice.below(3_000), action: Action::Start(*process) });
     }
-    Plan { elects: Some(How::Sharded), ..plan }
+    Plan { elects: true, ..plan }
 }
 
 /// The same with sources in one plain cluster of a fleet, whose list changes.
@@ -255,7 +244,7 @@ pub fn plan_of(seed: u64, worlds: Worlds) -> Plan {
         spread: Spread::One,
         has_operators: has_related,
         has_fleet: false,
-        elects: None,
+        elects: false,
         max_watches: None,
         steps,
         forever: None,

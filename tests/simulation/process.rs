@@ -8,7 +8,7 @@ use std::time::Duration;
 use http::Uri;
 use k8s_openapi::jiff::Timestamp;
 use sync_engine::engine::clock::Clock;
-use sync_engine::engine::election::{How, Terms};
+use sync_engine::engine::election::Terms;
 use sync_engine::engine::{self, Settings};
 use sync_engine::mapping::Traits;
 use sync_engine::mapping::schema::Schemas;
@@ -52,11 +52,11 @@ pub struct Process {
 }
 
 impl Process {
-    pub fn start(shared: &Shared, number: u32, is_kcp: bool, elects: Option<How>) -> Self {
+    pub fn start(shared: &Shared, number: u32, is_kcp: bool, elects: bool) -> Self {
         let (reloads, receiver) = mpsc::channel(16);
         let shutdown = CancellationToken::new();
         let max_watches = shared.lock().max_watches;
-        let elects = elects.map(|how| terms(number, how));
+        let elects = elects.then(|| terms(number));
         let replica = elects.as_ref().map(|terms| terms.replica.as_str().into());
         let common =
             connection::Process { replica, budget: Budget::new(max_watches, None), ..connection::Process::default() };
@@ -133,9 +133,8 @@ async fn settle() {
 }
 
 /// As the flags have them by default.
-fn terms(process: u32, how: How) -> Terms {
+fn terms(process: u32) -> Terms {
     Terms {
-        how,
         home: "target".into(),
         replica: replica(process),
         lease_duration: LEASE_DURATION,

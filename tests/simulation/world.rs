@@ -11,7 +11,6 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use serde_json::Value;
-use sync_engine::engine::election;
 use sync_engine::sandbox::{Flavor, Request};
 use tokio::time::sleep;
 use tracing_subscriber::fmt::MakeWriter;
@@ -322,7 +321,7 @@ impl World {
         self.core(|core| reports.iter().for_each(|(what, text)| core.checker.check_report(what, text)));
         // A process that starts beside a leader does nothing that could be compared.
         // Nor one that cannot see what is away.
-        if !self.is_over() && plan.elects.is_none() && plan.forever != Some(Forever::Second) {
+        if !self.is_over() && !plan.elects && plan.forever != Some(Forever::Second) {
             super::aftermath::check(self).await;
         }
         self.end().await;
@@ -364,7 +363,7 @@ impl World {
             Action::Resume(OTHER),
         ];
         let mut ends = ends.to_vec();
-        if self.core(|core| core.elects) == Some(election::How::Sharded) {
+        if self.core(|core| core.elects) {
             ends.extend([Action::Resume(THIRD), Action::Unbar(0), Action::Unbar(1), Action::Unbar(THIRD)]);
         }
         // It disturbs nobody that what did not happen ends.

@@ -53,7 +53,7 @@ impl Row {
 
     /// Whether the schema says all: kcp's kinds are kept as they come.
     fn is_typed(&self) -> bool {
-        ![APIS, TENANCY, CORE].contains(&self.group)
+        ![APIS, TENANCY, CORE, TOPOLOGY].contains(&self.group)
     }
 
     fn resource(&self) -> Resource {
@@ -108,6 +108,7 @@ const KUBERNETES: &[Row] = &[
 pub(super) const APIS: &str = "apis.kcp.io";
 pub(super) const TENANCY: &str = "tenancy.kcp.io";
 pub(super) const CORE: &str = "core.kcp.io";
+pub(super) const TOPOLOGY: &str = "topology.kcp.io";
 
 const KCP: &[Row] = &[
     row(TENANCY, &["v1alpha1"], "workspaces", "Workspace")
@@ -123,6 +124,7 @@ const KCP: &[Row] = &[
         .cluster_scoped()
         .with_status()
         .with_generation(),
+    row(TOPOLOGY, &["v1alpha1"], "partitions", "Partition").cluster_scoped().with_generation(),
 ];
 
 /// What every Kubernetes cluster serves here.

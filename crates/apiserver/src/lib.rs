@@ -31,7 +31,7 @@
 //!   YAML, CBOR or compression. Reads and watches come as tables or as metadata alone where that is asked for, answers
 //!   to writes never. No aggregated discovery, no OpenAPI v2, no schemas of kcp's kinds. What is said of a body that
 //!   cannot be read is in the words of another parser.
-//! * **kcp**: no workspace types, no initializers, terminators, mounts, partitions or replication; the virtual
+//! * **kcp**: no workspace types, no initializers, terminators, mounts, Shards, PartitionSets or replication; the virtual
 //!   workspace of exports is the only one. `fieldManager` is never recorded as `kcp`. An export that is deleted leaves
 //!   its bindings as they are. Two exports bound in one workspace that bring the same resource: the later one is served.
 //!   `kcp.io/cluster` is stored like any annotation; kcp adds it on the way out, and stores it with the next write.

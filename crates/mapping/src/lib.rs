@@ -32,7 +32,7 @@ use std::ops::{Deref, Range};
 use std::sync::Arc;
 use std::time::Duration;
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
 pub use document::{
@@ -224,8 +224,8 @@ pub struct GroupVersionKind {
 }
 
 /// A label selector, evaluated by the engine. Empty matches everything.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "camelCase")]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
 pub struct Selector {
     pub match_labels: BTreeMap<String, String>,
     pub match_expressions: Vec<SelectorRequirement>,

@@ -314,6 +314,41 @@ mod tests {
         assert!(listed_files(None).is_empty());
     }
 
+    /// A pipe gives each reader the text that is written next: a file that is replaced at every look.
+    #[test]
+    fn what_is_parsed_is_what_is_hashed() {
+        let folder = tempfile::tempdir().unwrap();
+        let (pipe, file) = (folder.path().join("pipe"), folder.path().join("file"));
+        assert!(std::process::Command::new("mkfifo").arg(&pipe).status().unwrap().success());
+        let text = |server: &str| {
+            format!(
+                r#"{{"current-context": "a", "contexts": [{{"name": "a", "context": {{"cluster": "c"}}}}],
+                "clusters": [{{"name": "c", "cluster": {{"server": "{server}"}}}}]}}"#
+            )
+        };
+        let servers = ["https://one:1", "https://two:1"];
+        let (next, loaded_one) = std::sync::mpsc::channel();
+        let writer = std::thread::spawn({
+            let pipe = pipe.clone();
+            move || {
+                for text in servers.map(text) {
+                    std::fs::write(&pipe, text).unwrap();
+                    // One that reads twice waits for the next text, and gets it.
+                    let _ = loaded_one.recv_timeout(std::time::Duration::from_secs(5));
+                }
+            }
+        });
+        let load = |path: &Path| from_files(&spec(), &[path.to_owned()], None).unwrap();
+        for server in servers {
+            let loaded = load(&pipe);
+            next.send(()).unwrap();
+            assert_eq!(loaded.config.cluster_url.to_string(), format!("{server}/"));
+            std::fs::write(&file, text(server)).unwrap();
+            assert_eq!(loaded.fingerprint, load(&file).fingerprint, "the hash is of what was parsed");
+        }
+        writer.join().unwrap();
+    }
+
     #[test]
     fn every_file_that_takes_part_counts_as_a_change() {
         let folder = tempfile::tempdir().unwrap();

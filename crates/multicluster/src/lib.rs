@@ -40,7 +40,6 @@ pub mod raw;
 pub mod registry;
 pub mod request_error;
 mod seats;
-pub mod shares;
 mod silence;
 pub mod store;
 pub mod watch;

@@ -393,3 +393,44 @@ impl fmt::Debug for ClusterEvents {
         f.write_str("ClusterEvents")
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use futures::future::pending;
+    use sync_engine_mapping::ProviderKind;
+
+    use super::*;
+    use crate::connection::Process;
+    use crate::environment::CustomProviders;
+
+    #[tokio::test]
+    async fn a_provider_that_was_replaced_is_heard_no_more() {
+        let environment = Environment {
+            connections: Arc::default(),
+            health: Health::default(),
+            process: Process::default(),
+            custom: CustomProviders::default(),
+        };
+        let manager = Manager::new(environment, |_, _, _, _| pending().boxed());
+        let fleet = || ClusterProvider { name: "fleet".into(), kind: ProviderKind::None };
+        let name = ProviderName::Source(SourceClusters::Provider("fleet".into()));
+        let number = || manager.0.lock().running[&name].number;
+        // It tells something in the moment in which it is stopped.
+        let tell = async |number: u64, identity: &str| {
+            let (send, receive) = mpsc::channel(1);
+            send.try_send(ProviderEvent::Identity(identity.to_owned())).expect("there is room");
+            drop(send);
+            manager.0.listen(&name, number, receive).await;
+            manager.identity(&name)
+        };
+        manager.configure(vec![fleet()]);
+        manager.run([name.clone()]);
+        let first = number();
+        assert_eq!(tell(first, "first").await.as_deref(), Some("first"));
+        manager.configure(vec![ClusterProvider { kind: ProviderKind::Kind, ..fleet() }]);
+        assert_eq!(tell(first, "late").await, None, "another document: nothing is known of it yet");
+        assert_eq!(tell(number(), "second").await.as_deref(), Some("second"));
+        assert_eq!(tell(first, "later").await.as_deref(), Some("second"));
+        manager.shutdown().await;
+    }
+}

@@ -4,13 +4,10 @@
 //! the server asked for, for a credential. Whatever ends the right meanwhile advances an [`Epoch`], and a request whose
 //! [`Permit`] is of an earlier one is never sent.
 
-use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use tokio::sync::{Notify, watch};
 use tokio::time::Instant;
-
-use super::shares::{View, Work};
 
 /// A number that advances whenever what was known before may no longer hold.
 #[derive(Debug, Clone, Default)]
@@ -99,204 +96,121 @@ pub struct Permit(Grant);
 enum Grant {
     /// Within one epoch.
     Epoch { epoch: Epoch, granted: u64 },
-    /// For a work, as long as it is this process's without a break.
-    Work { lease: Lease, work: Named, since: u64 },
-    /// Never.
-    Nothing,
-}
-
-/// A work by its name.
-#[derive(Debug, Clone)]
-enum Named {
-    Cluster(Arc<str>),
-    Mapping(Arc<str>),
+    /// Within one term of a lease.
+    Term { lease: Lease, granted: u64 },
 }
 
 impl Permit {
-    /// The right to look, and to write nothing.
-    pub fn of_nothing() -> Self {
-        Self(Grant::Nothing)
-    }
-
     pub fn holds(&self) -> bool {
         match &self.0 {
             Grant::Epoch { epoch, granted } => epoch.now() == *granted,
-            Grant::Work { lease, work, since } => lease.tenure().is_kept(work.borrowed(), *since),
-            Grant::Nothing => false,
+            Grant::Term { lease, granted } => {
+                let term = lease.term();
+                term.is_held() && term.number == *granted
+            }
         }
     }
 }
 
-impl Named {
-    fn borrowed(&self) -> Work<'_> {
-        match self {
-            Self::Cluster(identity) => Work::Cluster(identity),
-            Self::Mapping(name) => Work::Mapping(name),
-        }
-    }
-}
-
-impl From<Work<'_>> for Named {
-    fn from(work: Work<'_>) -> Self {
-        match work {
-            Work::Cluster(identity) => Self::Cluster(identity.into()),
-            Work::Mapping(name) => Self::Mapping(name.into()),
-        }
-    }
-}
-
-/// How many views are remembered. A permit of an earlier one ends.
-const REMEMBERED: usize = 16;
-
-/// What this process may write for: everything, nothing, or its share of the work.
+/// Whether this process may write. A single process always may; of several replicas, the one that holds the Lease.
 #[derive(Debug, Clone)]
 pub struct Lease {
-    tenure: Arc<Mutex<Tenure>>,
-    /// The number of the present view.
+    term: Arc<Mutex<Term>>,
+    /// The number of the present term.
     number: watch::Sender<u64>,
-    /// Whether several replicas write, each its share.
-    is_divided: bool,
 }
 
+/// For as long as this process holds the lease without a break, or does not hold it.
 #[derive(Debug)]
-struct Tenure {
-    /// The name of this process.
-    replica: Arc<str>,
-    /// Who shared the work, as this process saw it: the present view comes last.
-    views: VecDeque<View>,
-    /// The number of the present view.
+struct Term {
     number: u64,
-    /// Until when the present view counts; `None`: for ever. It is compared with the clock at the moment of each write, so that
-    /// a process that stood still sends nothing once it goes on.
+    is_granted: bool,
+    /// Until when it is held; `None`: for ever. It is compared with the clock at the moment of each write, so that a process
+    /// that stood still sends nothing once it goes on.
     until: Option<Instant>,
     /// How often the Lease had changed hands when this process took it.
     transitions: Option<i32>,
 }
 
-impl Tenure {
-    fn view(&self) -> View {
-        self.views.back().cloned().unwrap_or_default()
-    }
-
-    fn lasts(&self) -> bool {
-        self.until.is_none_or(|until| Instant::now() < until)
-    }
-
-    /// Whether a work is this process's now, and was in every view from this number on.
-    fn is_kept(&self, work: Work<'_>, since: u64) -> bool {
-        let views = usize::try_from(self.number - since).unwrap_or(usize::MAX).saturating_add(1);
-        let is_own = |view: &View| view.owner(work) == Some(&*self.replica);
-        views <= self.views.len() && self.lasts() && self.views.iter().rev().take(views).all(is_own)
-    }
-
-    fn see(&mut self, view: View) {
-        self.number += 1;
-        self.views.push_back(view);
-        if self.views.len() > REMEMBERED {
-            self.views.pop_front();
-        }
+impl Term {
+    fn is_held(&self) -> bool {
+        self.is_granted && self.until.is_none_or(|until| Instant::now() < until)
     }
 }
 
 /// That of a single process.
 impl Default for Lease {
     fn default() -> Self {
-        Self::new("", View::from_iter([""]), false)
+        Self::new(true)
     }
 }
 
 impl Lease {
-    fn new(replica: &str, view: View, is_divided: bool) -> Self {
-        let tenure =
-            Tenure { replica: replica.into(), views: [view].into(), number: 0, until: None, transitions: None };
-        Self { tenure: Arc::new(Mutex::new(tenure)), number: watch::Sender::new(0), is_divided }
+    fn new(is_granted: bool) -> Self {
+        let term = Term { number: 0, is_granted, until: None, transitions: None };
+        Self { term: Arc::new(Mutex::new(term)), number: watch::Sender::new(0) }
     }
 
-    /// That of a replica which may not write yet.
-    pub fn of_replica(name: &str, is_divided: bool) -> Self {
-        Self::new(name, View::default(), is_divided)
+    /// That of one of several replicas, which may not write yet.
+    pub fn of_replica() -> Self {
+        Self::new(false)
     }
 
-    fn tenure(&self) -> MutexGuard<'_, Tenure> {
-        self.tenure.lock().unwrap_or_else(PoisonError::into_inner)
+    fn term(&self) -> MutexGuard<'_, Term> {
+        self.term.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// `None`: another process does it.
-    pub fn permit(&self, work: Work<'_>) -> Option<Permit> {
-        let tenure = self.tenure();
-        let since = tenure.number;
-        tenure.is_kept(work, since).then(|| Permit(Grant::Work { lease: self.clone(), work: work.into(), since }))
+    /// `None`: another process writes.
+    pub fn permit(&self) -> Option<Permit> {
+        let term = self.term();
+        term.is_held().then(|| Permit(Grant::Term { lease: self.clone(), granted: term.number }))
     }
 
-    /// Whether this process does a work now.
-    pub fn owns(&self, work: Work<'_>) -> bool {
-        let tenure = self.tenure();
-        tenure.is_kept(work, tenure.number)
-    }
-
-    /// Who does a work, as this process sees it.
-    pub fn owner(&self, work: Work<'_>) -> Option<String> {
-        self.tenure().view().owner(work).map(str::to_owned)
-    }
-
-    /// Whether this process may write anything now.
+    /// Whether this process may write now.
     pub fn is_held(&self) -> bool {
-        let tenure = self.tenure();
-        tenure.lasts() && !tenure.view().is_empty()
-    }
-
-    pub fn is_divided(&self) -> bool {
-        self.is_divided
+        self.term().is_held()
     }
 
     /// How often the Lease had changed hands when this process took it; `None`: there is no such Lease. A request is sent with
-    /// a permit of the same tenure or not at all, so whoever builds one may ask now.
+    /// a permit of the same term or not at all, so whoever builds one may ask now.
     pub fn transitions(&self) -> Option<i32> {
-        self.tenure().transitions
+        self.term().transitions
     }
 
-    /// Counts the views. What was learned under an earlier one may be outdated: another process may have written since.
+    /// Counts the terms. What was learned in an earlier one may be outdated: another process may have written since.
     pub fn number(&self) -> u64 {
-        self.tenure().number
+        self.term().number
     }
 
-    /// To wait for another view.
+    /// To wait for another term.
     pub fn changes(&self) -> watch::Receiver<u64> {
         self.number.subscribe()
     }
 
-    /// Ends every permit, and grants none until there is a view again. `false`: there was none.
+    /// Ends every permit, and grants none until the lease is taken again. `false`: it was not held.
     pub fn lose(&self) -> bool {
-        self.see(View::default(), |tenure| tenure.view().is_empty())
+        let mut term = self.term();
+        let was_granted = std::mem::replace(&mut term.is_granted, false);
+        if was_granted {
+            self.begin(&mut term);
+        }
+        was_granted
     }
 
-    /// Grants permits for everything until then (`None`: until the lease is lost).
+    /// Grants permits until then (`None`: until the lease is lost). Those of the present term go on.
     pub fn take(&self, until: Option<Instant>, transitions: Option<i32>) {
-        let mut tenure = self.tenure();
-        tenure.transitions = transitions;
-        let alone = View::from_iter([&tenure.replica]);
-        drop(tenure);
-        self.share(alone, until);
+        let mut term = self.term();
+        // One that ended unnoticed goes on no more: another process may have written since.
+        let goes_on = term.is_held();
+        (term.is_granted, term.until, term.transitions) = (true, until, transitions);
+        if !goes_on {
+            self.begin(&mut term);
+        }
     }
 
-    /// Grants permits for this process's share until then. Those for what stays its own go on. `true`: the shares are others.
-    pub fn share(&self, view: View, until: Option<Instant>) -> bool {
-        if !self.tenure().lasts() {
-            // It ended unnoticed: another process may have written since.
-            self.lose();
-        }
-        self.tenure().until = until;
-        self.see(view.clone(), |tenure| tenure.view() == view)
-    }
-
-    fn see(&self, view: View, is_known: impl FnOnce(&Tenure) -> bool) -> bool {
-        let mut tenure = self.tenure();
-        if is_known(&tenure) {
-            return false;
-        }
-        tenure.see(view);
-        self.number.send_replace(tenure.number);
-        true
+    fn begin(&self, term: &mut Term) {
+        term.number += 1;
+        self.number.send_replace(term.number);
     }
 }
 
@@ -304,63 +218,39 @@ impl Lease {
 mod tests {
     use super::*;
 
-    const EVERYTHING: Work<'static> = Work::Mapping("m");
-
     #[test]
     fn a_permit_ends_with_its_epoch_and_a_later_lease_does_not_renew_it() {
         let lease = Lease::default();
-        let first = lease.permit(EVERYTHING).expect("a single replica always holds the lease");
+        let first = lease.permit().expect("a single replica always holds the lease");
         assert!(first.holds());
         lease.lose();
-        assert!(!first.holds() && lease.permit(EVERYTHING).is_none());
+        assert!(!first.holds() && lease.permit().is_none());
         lease.take(None, None);
-        assert!(!first.holds() && lease.permit(EVERYTHING).is_some_and(|permit| permit.holds()));
+        assert!(!first.holds() && lease.permit().is_some_and(|permit| permit.holds()));
     }
 
     #[tokio::test(start_paused = true)]
     async fn no_permit_outlives_the_term_of_its_lease() {
-        let lease = Lease::of_replica("a", false);
+        let lease = Lease::of_replica();
         assert!(!lease.is_held());
         let term = std::time::Duration::from_secs(10);
         lease.take(Some(Instant::now() + term), None);
-        let permit = lease.permit(EVERYTHING).expect("it leads");
+        let permit = lease.permit().expect("it leads");
         tokio::time::advance(term).await;
         assert!(!permit.holds() && !lease.is_held(), "before anybody noticed");
         lease.take(Some(Instant::now() + term), None);
         assert!(!permit.holds(), "another may have led in between");
     }
 
-    /// A cluster of each replica's.
-    fn work_of(view: &View, replica: &str) -> String {
-        let names = (0..100).map(|number| number.to_string());
-        names.into_iter().find(|name| view.owner(Work::Cluster(name)) == Some(replica)).expect("a share")
-    }
-
     #[test]
-    fn who_loses_a_cluster_loses_its_permits_alone() {
-        let lease = Lease::of_replica("a", true);
-        let (alone, both) = (View::from_iter(["a"]), View::from_iter(["a", "b"]));
-        let (kept, lost) = (work_of(&both, "a"), work_of(&both, "b"));
-        lease.share(alone.clone(), None);
-        let permits = [&kept, &lost].map(|name| lease.permit(Work::Cluster(name)).expect("it is alone"));
-        assert!(lease.share(both.clone(), None) && !lease.share(both, None), "the second tells nothing new");
-        assert_eq!(permits.each_ref().map(Permit::holds), [true, false]);
-        lease.share(alone, None);
-        assert_eq!(permits.each_ref().map(Permit::holds), [true, false], "another wrote in between");
-        assert!(lease.owns(Work::Cluster(&lost)));
-    }
-
-    #[test]
-    fn a_permit_of_a_view_that_is_forgotten_ends() {
-        let lease = Lease::of_replica("a", true);
-        let views = [View::from_iter(["a"]), View::from_iter(["a", "b"])];
-        let kept = work_of(&views[1], "a");
-        lease.share(views[0].clone(), None);
-        let permit = lease.permit(Work::Cluster(&kept)).expect("it is alone");
-        for number in 0..REMEMBERED {
-            assert!(lease.share(views[(number + 1) % 2].clone(), None));
-        }
-        assert!(!permit.holds() && lease.owns(Work::Cluster(&kept)));
+    fn a_permit_lasts_as_long_as_its_lease_is_renewed() {
+        let lease = Lease::of_replica();
+        lease.take(None, Some(1));
+        let (permit, number) = (lease.permit().expect("it leads"), lease.number());
+        lease.take(None, Some(1));
+        assert!(permit.holds() && lease.number() == number, "a renewal begins no term");
+        assert!(lease.lose() && !lease.lose(), "it is lost once");
+        assert_eq!((permit.holds(), lease.number()), (false, number + 1));
     }
 
     #[test]

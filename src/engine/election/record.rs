@@ -7,18 +7,17 @@ use http::Method;
 use hyper::body::Bytes;
 pub use k8s_openapi::api::coordination::v1::Lease as Record;
 use k8s_openapi::api::coordination::v1::LeaseSpec;
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ListMeta, MicroTime, ObjectMeta};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{MicroTime, ObjectMeta};
 use k8s_openapi::jiff::Timestamp;
 use serde::Deserialize;
 use tokio::time::Instant;
 
 use super::super::inventory::Inventories;
-use super::{Election, How};
+use super::Election;
 use crate::mapping::Resource;
 use crate::multicluster::ApiPath;
 use crate::multicluster::endpoint::{Body, DeleteOptions};
 use crate::multicluster::request_error::RequestError;
-use crate::object::hash::tuple_hash;
 use crate::object::marks::{ENGINE, MANAGED_BY, MANAGER};
 
 /// A Lease as it was seen last.
@@ -67,21 +66,9 @@ pub fn is_current(record: &Record, now: Timestamp) -> bool {
     renewed.is_some_and(|renewed| Duration::try_from(since(renewed)).map_or(true, |since| since < lasts(record)))
 }
 
-/// Whether two states are of one reign of one holder: nobody took the Lease in between.
-pub fn is_same_reign(one: &Record, other: &Record) -> bool {
-    let acquired = |record: &Record| record.spec.as_ref().and_then(|spec| spec.acquire_time.clone());
-    one.metadata.uid == other.metadata.uid
-        && holder(one) == holder(other)
-        && transitions(one) == transitions(other)
-        && acquired(one) == acquired(other)
-}
-
-/// Leases at one moment.
-#[derive(Debug, Deserialize)]
-pub struct Listed {
-    /// With the version of the whole list.
-    pub metadata: ListMeta,
-    pub items: Vec<Record>,
+#[derive(Deserialize)]
+struct Listed {
+    items: Vec<Record>,
 }
 
 fn leases() -> Resource {
@@ -93,11 +80,11 @@ pub fn leaders_lease(engine: &str) -> String {
     format!("sync-engine-{engine}")
 }
 
-/// Every Lease of an engine, as the server has them now: no cache is asked.
-pub async fn list(store: &Inventories, deadline: Duration) -> Result<Listed, RequestError> {
+/// Every Lease of an engine, as the server has them now: no cache is asked. An earlier version had one for each replica.
+pub async fn list(store: &Inventories) -> Result<Vec<Record>, RequestError> {
     let selector = format!("{MANAGED_BY}={MANAGER}");
     let path = ApiPath::collection(&leases(), &store.namespace)?.query("labelSelector", &selector);
-    let reply = store.endpoint.request(Method::GET, &path, None, deadline).await?;
+    let reply = store.endpoint.get(&path).await?;
     let mut list: Listed = serde_json::from_slice(&reply.body).map_err(|error| store.unreadable(&error.to_string()))?;
     let label = |record: &Record| record.metadata.labels.as_ref().and_then(|labels| labels.get(ENGINE)).cloned();
     let leaders = leaders_lease(&store.engine);
@@ -105,7 +92,7 @@ pub async fn list(store: &Inventories, deadline: Duration) -> Result<Listed, Req
         label(record).is_some_and(|engine| engine == store.engine) || record.metadata.name.as_ref() == Some(&leaders)
     };
     list.items.retain(is_own);
-    Ok(list)
+    Ok(list.items)
 }
 
 /// Deletes a Lease, as it was seen.
@@ -119,17 +106,9 @@ pub async fn delete(store: &Inventories, record: &Record) -> Result<(), RequestE
 }
 
 impl Election {
-    /// The name of the one Lease of the engine.
-    pub(super) fn leaders_lease(&self) -> String {
-        leaders_lease(&self.engine)
-    }
-
-    /// The name of the Lease that this replica writes.
+    /// The name of the engine's Lease.
     pub(super) fn name(&self) -> String {
-        match self.terms.how {
-            How::Leader => self.leaders_lease(),
-            How::Sharded => format!("{}.{}", self.leaders_lease(), tuple_hash([self.terms.replica.as_str()], 10)),
-        }
+        leaders_lease(&self.engine)
     }
 
     pub(super) async fn get(&self) -> Result<Option<Record>, RequestError> {
@@ -145,20 +124,12 @@ impl Election {
         self.send(Method::PUT, &self.path(&self.name())?, record).await
     }
 
-    /// Creates the Lease of this replica. The spec is that of one which is known to have been there.
+    /// Creates the Lease. The spec is that of one which is known to have been there.
     pub(super) async fn post(&self, spec: Option<LeaseSpec>) -> Result<Record, RequestError> {
         let metadata =
             ObjectMeta { name: Some(self.name()), namespace: Some(self.namespace.clone()), ..ObjectMeta::default() };
         let path = ApiPath::collection(&leases(), &self.namespace)?;
         self.send(Method::POST, &path, &self.taken(&Record { metadata, spec })).await
-    }
-
-    /// Deletes a Lease, as it was seen.
-    pub(super) async fn delete(&self, record: &Record) -> Result<(), RequestError> {
-        let store = self.store();
-        // It must not hold up a renewal.
-        let late = |_| store.unreadable("no answer in time");
-        tokio::time::timeout(self.terms.retry_period, delete(&store, record)).await.map_err(late)?
     }
 
     pub(super) fn renewed(&self, record: &Record) -> Record {
@@ -241,21 +212,5 @@ pub mod tests {
                 ..LeaseSpec::default()
             }),
         }
-    }
-
-    #[test]
-    fn a_lease_that_was_taken_anew_is_of_another_reign() {
-        let own =
-            Record { metadata: ObjectMeta { uid: Some("u".into()), ..ObjectMeta::default() }, ..record("me", 15, "1") };
-        let renewed = Record {
-            metadata: ObjectMeta { resource_version: Some("2".into()), ..own.metadata.clone() },
-            ..own.clone()
-        };
-        assert!(is_same_reign(&own, &renewed));
-        let recreated =
-            Record { metadata: ObjectMeta { uid: Some("v".into()), ..own.metadata.clone() }, ..own.clone() };
-        let mut taken = own.clone();
-        taken.spec.get_or_insert_default().lease_transitions = Some(1);
-        assert!(!is_same_reign(&own, &recreated) && !is_same_reign(&own, &taken));
     }
 }

@@ -167,16 +167,6 @@ impl Guard {
         }
     }
 
-    /// Releases what is held, for the replica that counts says that the document is in force. `false`: it was released.
-    pub fn release(&mut self) -> bool {
-        let is_held = self.state != State::Open;
-        if is_held {
-            self.open();
-            self.recorded();
-        }
-        is_held
-    }
-
     /// The state store says that the document is in force.
     pub fn recorded(&mut self) {
         self.is_unrecorded = false;
@@ -342,14 +332,6 @@ mod tests {
             assert_eq!(guard.approve(), Some(held));
             assert_eq!(guard.prune(), Prune::Allowed);
         }
-    }
-
-    #[test]
-    fn what_the_replica_that_counts_releases_is_released() {
-        let mut guard = Guard::default().next("b", false, 0);
-        guard.note(&key("a"), 11, 1);
-        assert!(guard.release() && !guard.release());
-        assert_eq!((guard.prune(), guard.size()), (Prune::Allowed, 0));
     }
 
     #[test]

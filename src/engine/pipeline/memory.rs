@@ -13,7 +13,6 @@ use crate::engine::former;
 use crate::mapping::template::Text;
 use crate::mapping::{Kind, Mapping, OnExit, SourceClusters, placement};
 use crate::multicluster::queue::Priority;
-use crate::multicluster::shares::Work;
 use crate::object::Key;
 use crate::plan::{Phase, Prune};
 use crate::server::metrics::TABLES;
@@ -278,26 +277,16 @@ impl Pipeline {
         self.state().guard.prune() == Prune::Allowed
     }
 
-    /// Why the inventory is not confirmed, if so. Once the replicas are others, it is not.
+    /// Why the inventory is not confirmed, if so. In another term of the lease, it is not.
     pub fn unconfirmed(&self) -> Option<String> {
         let state = self.state();
-        let is_outdated = state.view != self.shared.lease.number();
+        let is_outdated = state.term != self.shared.lease.number();
         state.unconfirmed.clone().or_else(|| is_outdated.then(|| NOT_READ.to_owned()))
     }
 
-    /// Whether this replica keeps the state store, and decides what concerns all sources.
+    /// Whether this replica writes, and keeps the state store.
     pub fn keeps(&self) -> bool {
-        self.shared.lease.owns(Work::Mapping(self.writer.mapping()))
-    }
-
-    /// Whether this replica has to look at sources that others serve: deletions of all of them are counted, or the state store
-    /// says what is to go from all of them.
-    pub fn counts_all(&self) -> bool {
-        let state = self.state();
-        let is_counting =
-            state.guard.prune() == Prune::Held || state.store.status != self.generation().mapping.status.written();
-        drop(state);
-        is_counting && self.shared.lease.is_divided() && self.keeps()
+        self.shared.lease.is_held()
     }
 
     /// Whether it is known what the state store says.
@@ -333,12 +322,11 @@ impl Pipeline {
     /// before knew neither the target nor what is held back.
     pub fn confirm(&self, generation: &Arc<Generation>, result: Result<Inventory, String>) {
         let mut state = self.state();
-        if state.view != self.shared.lease.number() || !Arc::ptr_eq(generation, &self.generation()) {
-            // The replicas or the document are others meanwhile: it is read again.
+        if state.term != self.shared.lease.number() || !Arc::ptr_eq(generation, &self.generation()) {
+            // The term of the lease or the document is another meanwhile: it is read again.
             return;
         }
         let was_unconfirmed = state.unconfirmed.is_some();
-        let mut is_released = false;
         match result {
             Ok(store) => {
                 let ruling = generation.ruling();
@@ -353,10 +341,6 @@ impl Pipeline {
                     state.guard = state.guard.next(&ruling, is_in_force, released);
                 } else if is_in_force {
                     state.guard.recorded();
-                }
-                if is_in_force && !self.keeps() {
-                    // The replica that counts says so.
-                    is_released = state.guard.release();
                 }
                 state.recorded(&generation.mapping, store);
                 state.unconfirmed = None;
@@ -376,9 +360,6 @@ impl Pipeline {
             }
             // Where there is no source, no plan will.
             self.conclude();
-        }
-        if is_released {
-            self.touch(Topic::Approval);
         }
         self.touch(Topic::Store(generation.target.cluster.clone()));
     }

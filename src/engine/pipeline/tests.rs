@@ -8,7 +8,6 @@ use crate::mapping::schema::Schemas;
 use crate::multicluster::connection::{Connection, ConnectionSource, ConnectionSpec, Process};
 use crate::multicluster::environment::{CustomProviders, Environment};
 use crate::multicluster::permit::Lease;
-use crate::multicluster::shares::View;
 use crate::multicluster::store::{Cause, Change};
 use crate::multicluster::watch::Watches;
 use crate::plan::Prune;
@@ -72,8 +71,8 @@ fn in_force(text: &str) -> Inventory {
 
 #[tokio::test]
 async fn who_does_not_keep_the_state_store_approves_nothing() {
-    let lease = Lease::of_replica("a", true);
-    lease.share(View::from_iter(["a"]), None);
+    let lease = Lease::of_replica();
+    lease.take(None, None);
     let pipeline = pipeline(shared(lease.clone()));
     let holds = || {
         pipeline.leadership(lease.number());
@@ -84,14 +83,14 @@ async fn who_does_not_keep_the_state_store_approves_nothing() {
         assert_eq!(pipeline.held(), Some(11));
     };
     holds();
-    lease.share(View::from_iter(["b"]), None);
+    lease.lose();
     assert_eq!(pipeline.approve(), None, "another replica counts");
-    lease.share(View::from_iter(["a"]), None);
+    lease.take(None, None);
     assert_eq!(pipeline.approve(), None, "what the other one recorded is not read yet");
     holds();
     assert_eq!(pipeline.approve(), Some(11));
-    lease.share(View::from_iter(["a", "b"]), None);
-    lease.share(View::from_iter(["a"]), None);
+    lease.lose();
+    lease.take(None, None);
     holds();
 }
 

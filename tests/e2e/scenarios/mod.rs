@@ -21,6 +21,7 @@ mod operation;
 mod orphans;
 mod outages;
 mod ownership;
+mod partitions;
 mod refusals;
 mod related;
 mod reload;
@@ -29,7 +30,6 @@ mod restarts;
 mod retention;
 mod rights;
 mod selection;
-mod shards;
 mod spec;
 mod status;
 mod targets;
@@ -49,6 +49,7 @@ pub fn cases() -> Vec<Case> {
         status::cases(),
         deletion::cases(),
         ownership::cases(),
+        partitions::cases(),
         restarts::cases(),
         reload::cases(),
         cost::cases(),
@@ -74,7 +75,6 @@ pub fn cases() -> Vec<Case> {
         operation::cases(),
         forms::cases(),
         replicas::cases(),
-        shards::cases(),
         fleets::cases(),
         bad_input::cases(),
         examples::cases(),

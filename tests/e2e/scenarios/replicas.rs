@@ -16,6 +16,7 @@ pub fn cases() -> Vec<Case> {
         case!(another_replica_takes_over_from_a_killed_leader),
         case!(a_leader_that_stood_still_past_its_lease_writes_nothing_more),
         case!(a_deleted_lease_makes_nobody_lead_beside_the_leader),
+        case!(a_standby_with_other_mappings_says_so).in_memory_alone(),
         case!(a_policy_refuses_what_an_earlier_leader_sends_late).on_kube(),
     ]
 }
@@ -153,6 +154,34 @@ fn policy(stage: &Stage) -> String {
     text.replace("system:serviceaccount:sync-engine:sync-engine", &stage.user)
         .replace("namespace: sync-engine,", &format!("namespace: notes-{},", stage.id))
         .replace("sync-engine-epoch", &format!("epoch-{}", stage.id))
+}
+
+async fn a_standby_with_other_mappings_says_so(stage: &Stage) {
+    let world = stage.widgets().await;
+    let other = world.second_mappings("other");
+    other.write("widgets.yaml", WIDGETS);
+    let mut group = Group::start(&world, 1).await;
+    group.join(REPLICAS[1], world.launch().flag("--mappings", other.folder().display())).await;
+    group.syncs("a").await;
+    // The document of the one that leads counts.
+    let labelled = WIDGETS.replace("kind: Widget\n", "kind: Widget\n        metadata: {labels: {edition: second}}\n");
+    other.write("widgets.yaml", &labelled);
+    let standby = group.engine(REPLICAS[1]);
+    eventually("the standby has another document than the state store", async || {
+        let answer = standby.ask("/readyz?verbose").await?;
+        let text = answer.body.as_str().unwrap_or_default();
+        let is_told = answer.is_success() && text.contains("is not the one that the state store");
+        is_told.then_some(()).ok_or_else(|| text.to_owned())
+    })
+    .await;
+    standby.says(&["give all replicas the same documents"]).await;
+    world.alpha.patch("a", json!({"spec": {"size": 2}})).await;
+    let copy = world.target.has(&world.alpha, "a", json!({"spec": {"size": 2}})).await;
+    assert_eq!(copy["metadata"]["labels"]["edition"], Value::Null);
+    world.mappings.write("widgets.yaml", &labelled);
+    let expected = json!({"metadata": {"labels": {"edition": "second"}}, "spec": {"size": 2}});
+    world.target.has(&world.alpha, "a", expected).await;
+    group.engine(REPLICAS[1]).becomes_ready().await;
 }
 
 async fn a_policy_refuses_what_an_earlier_leader_sends_late(stage: &Stage) {

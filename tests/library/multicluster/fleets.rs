@@ -250,6 +250,34 @@ async fn joined_providers_fail_each_for_itself() {
     assert_eq!(fleet.clusters().len(), 1);
 }
 
+/// A pipe that nobody writes to is a file on a mount that hangs.
+#[tokio::test]
+async fn a_kubeconfig_on_a_mount_that_hangs_delays_no_other() {
+    let (one, two) = (cluster("one").await, cluster("two").await);
+    let folder = Folder::new();
+    folder.write("a.yaml", &one.kubeconfig(None));
+    let plain = Folder::with(&two.kubeconfig(None));
+    let connection = plain.connection();
+    let (path, hung) = (plain.0.path().join("kubeconfig"), plain.0.path().join("hung"));
+    assert!(std::process::Command::new("mkfifo").arg(&hung).status().expect("mkfifo").success());
+    std::fs::rename(&hung, &path).expect("the file hangs");
+    let files = ProviderKind::KubeconfigFiles { directory: "fleet".into(), glob: None };
+    let parts = vec![
+        Part { name: "plain".into(), kind: Some(ProviderKind::Kubeconfig { connection: "plain".into() }) },
+        Part { name: "files".into(), kind: Some(files) },
+    ];
+    let mut fleet = Fleet::run(folder, &[("plain", connection)], ProviderKind::Multi(parts)).await;
+    assert_eq!(fleet.next().await, "+files.a.sandbox -");
+    // The mount answers again: whoever waited gets the text, and nobody else waits.
+    std::fs::rename(&path, &hung).expect("the pipe is aside");
+    let text = two.kubeconfig(None);
+    plain.write("kubeconfig", &text);
+    std::fs::write(&hung, &text).expect("it is read");
+    let mut seen = [fleet.next().await, fleet.next().await];
+    seen.sort_unstable();
+    assert_eq!(seen, ["+plain -", "synced"]);
+}
+
 #[tokio::test]
 async fn a_cluster_of_cluster_api_is_used_once_it_is_provisioned_and_until_it_is_gone() {
     let (hub, one) = (cluster("hub").await, cluster("one").await);
@@ -281,6 +309,47 @@ async fn a_cluster_of_cluster_api_is_used_once_it_is_provisioned_and_until_it_is
     assert_eq!(fleet.clusters().len(), 1);
     hub.merge(CLUSTERS, "default", "one", &json!({"metadata": {"finalizers": null}})).expect("a change");
     assert_eq!(fleet.next().await, "-default.one Removed");
+}
+
+#[tokio::test]
+async fn a_change_of_one_cluster_of_cluster_api_reads_its_kubeconfig_alone() {
+    let hub = cluster("hub").await;
+    let definitions = ApiRef { cluster: "", resource: "customresourcedefinitions.v1.apiextensions.k8s.io" };
+    hub.create(definitions, &definition("clusters.v1beta1.cluster.x-k8s.io", "Cluster", &anything())).expect("it");
+    let names = ["a", "b", "c"];
+    let clusters = [cluster("a").await, cluster("b").await, cluster("c").await];
+    for (name, sandbox) in names.iter().zip(&clusters) {
+        let document = json!({
+            "apiVersion": "cluster.x-k8s.io/v1beta1", "kind": "Cluster",
+            "metadata": {"name": name, "namespace": "default"},
+        });
+        hub.create(CLUSTERS, &document).expect("a Cluster");
+        let kubeconfig = secret(&format!("{name}-kubeconfig"), "value", &sandbox.kubeconfig(None));
+        hub.create(SECRETS, &kubeconfig).expect("a Secret");
+        hub.merge_status(CLUSTERS, "default", name, &json!({"phase": "Provisioned"})).expect("a status");
+    }
+    let (reads, read) = tokio::sync::watch::channel(Vec::<String>::new());
+    hub.audit(move |exchange| {
+        let name = exchange.path.strip_prefix("/api/v1/namespaces/default/secrets/");
+        if let Some(name) = name {
+            reads.send_modify(|reads| reads.push(name.to_owned()));
+        }
+    });
+    let kind = ProviderKind::ClusterApi { connection: "hub".into(), namespace: None, selector: Selector::default() };
+    let mut fleet = Fleet::of_hub(&hub, kind).await;
+    let mut seen = [fleet.next().await, fleet.next().await, fleet.next().await, fleet.next().await];
+    seen.sort_unstable();
+    assert_eq!(seen, ["+default.a -", "+default.b -", "+default.c -", "synced"]);
+    let all = |names: &[&str]| names.iter().map(|name| format!("{name}-kubeconfig")).collect::<Vec<_>>();
+    assert_eq!(*read.borrow(), all(&names));
+    // Another server behind it, and a change of its Cluster that tells so.
+    let moved = cluster("moved").await;
+    let kubeconfig = secret("b-kubeconfig", "value", &moved.kubeconfig(None));
+    hub.merge(SECRETS, "default", "b-kubeconfig", &kubeconfig).expect("a change");
+    hub.merge(CLUSTERS, "default", "b", &json!({"metadata": {"labels": {"a": "b"}}})).expect("a change");
+    // Its labels, and then the other cluster.
+    while fleet.next().await != "+default.b -" {}
+    assert_eq!(*read.borrow(), all(&["a", "b", "c", "b"]));
 }
 
 /// The definition of the cluster inventory's profiles.

@@ -14,7 +14,6 @@ use serde_json::{Value, json};
 use sync_engine::multicluster::endpoint::DeleteOptions;
 use sync_engine::multicluster::identity::cluster_identity;
 use sync_engine::multicluster::permit::Lease;
-use sync_engine::multicluster::shares::Work;
 use sync_engine::multicluster::{ApiPath, Body, Endpoint, RequestError};
 use sync_engine::sandbox::{ApiRef, Failure, Fault, Options, Sandbox};
 use tokio::net::TcpListener;
@@ -233,7 +232,7 @@ async fn writes_with_a_limit_follow_each_other_at_its_pace_and_others_do_not_wai
 async fn no_write_is_sent_without_a_permit_and_reads_need_none() {
     let (sandbox, endpoint) = sandbox().await;
     let lease = Lease::default();
-    let endpoint = endpoint.permitted(lease.permit(Work::Cluster("c")).expect("a single replica holds it"));
+    let endpoint = endpoint.permitted(lease.permit().expect("a single replica holds it"));
     endpoint.apply(&config_map("a"), "me", true, body("a", "1")).await.expect("applied");
     lease.lose();
     let before = sandbox.counters().writes();

@@ -9,7 +9,6 @@ mod limits;
 mod related;
 mod replicas;
 mod several;
-mod shards;
 
 use std::collections::BTreeSet;
 use std::ops::Range;
@@ -47,7 +46,7 @@ fn world(sources: Sources, steps: &[(u64, Action)]) -> Plan {
         spread: Spread::One,
         has_operators: false,
         has_fleet: false,
-        elects: None,
+        elects: false,
         max_watches: None,
         steps,
         forever: None,

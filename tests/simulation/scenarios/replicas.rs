@@ -1,14 +1,12 @@
-//! Two replicas of one engine with leader election: one of them writes.
+//! Replicas of one engine with leader election: one of them writes.
 
 use std::time::Duration;
 
-use sync_engine::engine::election::How;
-
-use super::super::process::LEASE_DURATION;
+use super::super::process::{LEASE_DURATION, THIRD};
 use super::*;
 
 fn replicas(steps: &[(u64, Action)]) -> Plan {
-    Plan { elects: Some(How::Leader), ..world(Kcp, steps) }
+    Plan { elects: true, ..world(Kcp, steps) }
 }
 
 #[test]
@@ -94,5 +92,64 @@ fn a_former_leader_whom_a_restored_lease_names_waits_for_the_present_one() {
         let writes =
             |engine: u32| run.trace.iter().any(|line| line.contains(&format!("engine {engine} apply configmaps")));
         assert!(writes(0) && writes(1), "{seed}: one of the two never led");
+    }
+}
+
+/// What happens to each of two replicas holds, while its sources change for longer than a Lease lasts.
+#[track_caller]
+fn holds_for_each(first: fn(u32) -> Action, then: fn(u32) -> Action) {
+    for process in [0, 1] {
+        let mut steps = vec![(0, Action::Create(X)), (1_000, Action::Start(1)), (1_000, Action::Start(THIRD))];
+        steps.extend([(30_000, Action::Change(X)), (5_000, first(process))]);
+        steps.extend((0..30).map(|_| (700, Action::Change(X))));
+        steps.push((0, then(process)));
+        steps.extend((0..20).map(|_| (700, Action::Change(X))));
+        holds(&replicas(&steps), 2);
+    }
+}
+
+#[test]
+fn a_replica_that_stood_still_past_its_lease_writes_nothing_more() {
+    holds_for_each(Action::Pause, Action::Resume);
+}
+
+#[test]
+fn a_deleted_lease_makes_nobody_lead_beside_the_leader() {
+    let begin = [(0, Action::Create(X)), (1_000, Action::Start(1)), (1_000, Action::Start(THIRD))];
+    let busy = (0..20).map(|_| (700, Action::Change(X)));
+    let steps: Vec<_> = begin.into_iter().chain([(30_000, Action::DropLease(0))]).chain(busy.clone()).collect();
+    // Once more, while who took it waits until the former leader has stopped.
+    let again: Vec<_> = steps.iter().copied().chain([(0, Action::DropLease(0))]).chain(busy).collect();
+    hold(&[replicas(&steps), replicas(&again)], 4);
+}
+
+#[test]
+fn a_replica_that_starts_again_makes_nobody_lead_beside_the_leader() {
+    holds_for_each(Action::Crash, Action::Start);
+    holds_for_each(Action::Stop, Action::Start);
+}
+
+#[test]
+fn the_next_leader_goes_on_with_a_changed_document_and_with_a_removed_mapping() {
+    let other = SourceRef { tenant: "b", ..X };
+    let begin = [(0, Action::Create(X)), (1_000, Action::Start(1)), (0, Action::Create(other))];
+    let changed = [
+        (30_000, Action::Edit(Edit::PruneGuard(0))),
+        (30_000, Action::Edit(Edit::Toggle("ca"))),
+        (30_000, Action::Crash(0)),
+        (60_000, Action::Approve),
+        (60_000, Action::Edit(Edit::Resource("gadgets"))),
+        (60_000, Action::Edit(Edit::Resource("things"))),
+    ];
+    let removed = [
+        (30_000, Action::Edit(Edit::OnMappingRemoved("Delete"))),
+        (0, Action::Edit(Edit::PruneGuard(0))),
+        (70_000, Action::Edit(Edit::Remove)),
+        (30_000, Action::Crash(0)),
+        (60_000, Action::Start(0)),
+    ];
+    for steps in [&changed[..], &removed] {
+        let steps: Vec<_> = begin.iter().chain(steps).copied().collect();
+        holds(&replicas(&steps), 4);
     }
 }

@@ -13,10 +13,7 @@ fn objects_are_on_several_targets() {
 
 #[test]
 fn replicas_serve_several_targets() {
-    every_seed_holds("SYNC_ENGINE_SEEDS_SEVERAL_REPLICAS", 0..24, |plan| {
-        let several = plan::of_several(plan);
-        if several.seed.is_multiple_of(2) { plan::of_shards(several) } else { plan::of_replicas(several) }
-    });
+    every_seed_holds("SYNC_ENGINE_SEEDS_SEVERAL_REPLICAS", 0..24, |plan| plan::of_replicas(plan::of_several(plan)));
 }
 
 #[test]

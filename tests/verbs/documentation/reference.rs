@@ -100,7 +100,7 @@ fn every_series() -> Metrics {
     metrics.set_held("m", 0);
     metrics.set_objects("m", ObjectSide::Source, 0);
     metrics.set_tables("m", [0; TABLES.len()]);
-    metrics.set_clusters("kcp", 0, 0);
+    metrics.set_clusters("kcp", 0);
     metrics.set_targets([("target", "identity")].into_iter());
     metrics
 }

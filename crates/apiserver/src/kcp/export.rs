@@ -1,4 +1,4 @@
-//! APIResourceSchema, APIExport and APIExportEndpointSlice.
+//! APIResourceSchema and APIExport.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -33,6 +33,7 @@ impl State {
         let Some(stored) = self.stored(&exports, key).cloned() else {
             self.exports.published.remove(&*identity);
             self.remove(&slices, key, Propagation::Background);
+            self.publish_endpoints(&identity);
             return;
         };
         let object = stored.object();
@@ -77,20 +78,6 @@ impl State {
         let bound = bound.iter().flat_map(|cluster| self.keys_of(&bindings, cluster, None));
         let touched: Vec<Touched> = bound.chain(self.exports.waiting.iter().cloned()).map(Touched::Binding).collect();
         self.touched.extend(touched);
-    }
-
-    /// Lists the URL of every shard on which something binds the export.
-    pub(super) fn publish_endpoints(&mut self, identity: &str) {
-        let Some(slices) = self.builtin(APIS, "apiexportendpointslices") else { return };
-        let Some((cluster, name)) = identity.split_once('/') else { return };
-        let shards = 0..self.settings.shards;
-        let used = shards.filter(|shard| self.clusters_bound(identity, *shard).next().is_some());
-        let endpoints: Vec<Value> = used
-            .map(|shard| json!({"url": format!("{}/services/apiexport/{identity}", self.settings.urls[shard])}))
-            .collect();
-        self.change_own(&slices, &Key::new(cluster, "", name), |slice| {
-            slice["status"] = if endpoints.is_empty() { json!({}) } else { json!({"endpoints": endpoints}) };
-        });
     }
 
     pub(crate) fn path_of(&self, cluster: &str) -> String {

@@ -2,6 +2,7 @@
 
 pub(super) mod binding;
 mod export;
+mod slice;
 pub(super) mod versions;
 mod view;
 pub(super) mod workspace;
@@ -41,6 +42,8 @@ pub(crate) struct Exports {
     published: BTreeMap<Arc<str>, Export>,
     /// Bindings whose export cannot be found yet.
     waiting: BTreeSet<Key>,
+    /// Every APIExportEndpointSlice.
+    slices: BTreeSet<Key>,
 }
 
 impl State {

@@ -168,6 +168,62 @@ fn shards_have_endpoints_of_their_own() {
 }
 
 #[test]
+fn a_slice_with_a_partition_has_the_shards_that_it_selects() {
+    let urls = ["http://one", "http://two"].map(str::to_owned).to_vec();
+    let mut world = World::of(Settings { flavor: Flavor::Kcp, shards: 2, urls, ..Settings::default() });
+    let slices = format!("/clusters/root/{APIS}/v1alpha1/apiexportendpointslices");
+    let partitions = "/clusters/root/apis/topology.kcp.io/v1alpha1/partitions";
+    let status = |world: &mut World| world.get(&format!("{slices}/half"))["status"].clone();
+    let url = |host: &str| json!([{"url": format!("http://{host}/services/apiexport/root/things")}]);
+    let valid = |status: &Value, kind: &str| {
+        let conditions = status["conditions"].as_array().into_iter().flatten();
+        conditions.clone().find(|one| one["type"] == kind).map(|one| one["status"].clone()).unwrap_or_default()
+    };
+    let slice = json!({
+        "apiVersion": "apis.kcp.io/v1alpha1", "kind": "APIExportEndpointSlice", "metadata": {"name": "half"},
+        "spec": {"export": {"path": "root", "name": "things"}, "partition": "half"},
+    });
+    world.ok(Request::post(&slices, &slice));
+    assert_eq!(valid(&status(&mut world), "APIExportValid"), "False", "its export is missing");
+    world.publish();
+    assert_eq!(valid(&status(&mut world), "PartitionValid"), "False", "its partition is missing");
+    let partition = |name: &str| {
+        json!({
+            "apiVersion": "topology.kcp.io/v1alpha1", "kind": "Partition", "metadata": {"name": "half"},
+            "spec": {"selector": {"matchLabels": {"name": name}}},
+        })
+    };
+    world.ok(Request::post(partitions, &partition("shard-1")));
+    let found = status(&mut world);
+    assert_eq!((&found["endpoints"], &found["shardSelector"]), (&json!(null), &json!("name=shard-1")), "{found}");
+    for name in ["a", "b"] {
+        world.workspace(name);
+        world.bind(name);
+    }
+    assert_eq!(status(&mut world)["endpoints"], url("two"));
+    // A shard that left keeps its URL for as long as it has consumers.
+    world.ok(patch(&format!("{partitions}/half"), MERGE, partition("root")));
+    let both = status(&mut world)["endpoints"].as_array().map(Vec::len);
+    assert_eq!(both, Some(2));
+    let bound_on = |shard: usize| if shard == 0 { "a" } else { "b" };
+    for shard in [0, 1] {
+        let mut request =
+            Request::get("/services/apiexport/root/things/clusters/*/apis/apis.kcp.io/v1alpha2/apibindings");
+        request.shard = shard;
+        let items = world.ok(request)["items"].as_array().map(Vec::len);
+        assert_eq!(items, Some(1), "{}", bound_on(shard));
+    }
+    let gone = ["a", "b"].map(|name| format!("/clusters/root:{name}/{APIS}/v1alpha2/apibindings/things"));
+    gone.iter().for_each(|binding| drop(world.ok(Request::delete(binding))));
+    assert_eq!(status(&mut world)["endpoints"], json!(null));
+    world.workspace("c");
+    world.bind("c");
+    world.workspace("d");
+    world.bind("d");
+    assert_eq!(status(&mut world)["endpoints"], url("one"));
+}
+
+#[test]
 fn a_schema_cannot_be_changed() {
     let mut world = World::kcp();
     world.publish();

@@ -194,3 +194,35 @@ pub(super) fn traits(object: &Value) -> Traits {
     let text = |(key, value): (&String, &Value)| Some((key.clone(), value.as_str()?.to_owned()));
     Traits { labels: labels.into_iter().flatten().filter_map(text).collect(), properties: None }
 }
+
+#[cfg(test)]
+mod tests {
+    use tokio::sync::watch::channel;
+    use tokio::time::Instant;
+
+    use super::*;
+
+    #[tokio::test(start_paused = true)]
+    async fn what_changes_between_two_looks_is_not_waited_for() {
+        let (state, seen) = channel(WatchState::NotServed);
+        let running = Watches::new(Health::default());
+        let mut collection = Collection {
+            what: "things",
+            watches: Vec::new(),
+            states: vec![seen],
+            wake: Arc::default(),
+            _running: running,
+        };
+        let mut look = async |change: &dyn Fn()| {
+            let found = collection.objects().await;
+            assert_eq!(found.map_err(|why| why.contains("serves no things")), Err(true));
+            change();
+            let begin = Instant::now();
+            collection.changed(Duration::from_secs(600)).await;
+            begin.elapsed()
+        };
+        let rings = look(&|| drop(state.send_replace(WatchState::NotServed))).await;
+        assert_eq!(rings, SETTLE, "a watch that says something anew");
+        assert_eq!(look(&|| ()).await, Duration::from_secs(600) + SETTLE, "nothing changes");
+    }
+}
