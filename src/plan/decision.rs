@@ -187,6 +187,10 @@ impl Decisions {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).push(decision);
     }
 
+    pub fn all(&self) -> Vec<Decision> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
     pub fn take(&self) -> Vec<Decision> {
         std::mem::take(&mut *self.0.lock().unwrap_or_else(PoisonError::into_inner))
     }

@@ -292,7 +292,7 @@ impl<'a> Live<'a> {
         if answers.failed.contains_key(&desired.reference) {
             return Fit::Refused;
         }
-        let differing = differing(desired, object);
+        let differing = differing(&desired.body, &object.object);
         let applied = self.applied(desired);
         // A value that is another one after each write is not written for ever.
         let is_remembered = || unkept(&object.object) == lines(&differences(&desired.body, &object.object));
@@ -372,7 +372,7 @@ impl<'a> Live<'a> {
     }
 
     fn drifted(&self, desired: &Desired, object: Option<&TargetObject>) -> Step {
-        let paths = object.map(|object| differing(desired, object).join(", ")).unwrap_or_default();
+        let paths = object.map(|object| differing(&desired.body, &object.object).join(", ")).unwrap_or_default();
         let detail = format!("{} was changed at {paths} (drift: {:?})", desired.reference, Drift::Report);
         Step::rest(Reason { cause: Cause::Waiting, detail })
     }
@@ -609,8 +609,8 @@ pub fn failed(reference: &Reference, failure: &Failure) -> Reason {
 }
 
 /// JSON pointers at which an object differs, but for values that the server stored in place of the same value before.
-fn differing(desired: &Desired, object: &TargetObject) -> Vec<String> {
-    let (all, unkept) = (differences(&desired.body, &object.object), unkept(&object.object));
+pub fn differing(desired: &Value, object: &Value) -> Vec<String> {
+    let (all, unkept) = (differences(desired, object), unkept(object));
     all.into_iter().filter(|one| !unkept.contains(&one.to_string())).map(|one| one.pointer).collect()
 }
 

@@ -15,17 +15,20 @@ mod mirror;
 pub mod objects;
 pub mod observed;
 pub mod preview;
+pub mod provenance;
 mod readable;
 mod readiness;
 mod redact;
 pub mod rehearsal;
 pub mod related;
 pub mod render;
+pub mod saved;
 mod source;
 pub mod status;
 pub mod targets;
 #[cfg(test)]
 mod tests;
+pub mod trace;
 
 use std::fmt;
 use std::sync::Arc;
