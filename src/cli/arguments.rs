@@ -27,6 +27,7 @@ use super::sandbox::{self, SandboxArguments};
 use super::schema::SchemaVerb;
 use super::status::{self, StatusArguments};
 use super::test::{self, TestArguments};
+use super::trace::{self, TraceArguments};
 use super::uninstall::{self, UninstallArguments};
 use super::validate::{self, ValidateArguments};
 use crate::mapping::Selector;
@@ -96,6 +97,9 @@ pub enum Verb {
     /// Show what a running engine syncs, what is not in sync and why, and what to do.
     #[command(after_help = status::AFTER_HELP)]
     Status(StatusArguments),
+    /// Show why one source is as it is: each object, the rule that decided, what differs, what it waits for.
+    #[command(after_help = trace::AFTER_HELP)]
+    Trace(TraceArguments),
     /// Show the deletions of a changed or removed mapping that the engine holds, and approve them.
     #[command(after_help = approve::AFTER_HELP)]
     Approve(ApproveArguments),

@@ -54,22 +54,15 @@ pub struct StatusArguments {
 }
 
 pub(super) fn status(arguments: &StatusArguments) -> anyhow::Result<Exit> {
-    let Listen::At(address) = arguments.console else {
-        return Err(Misconfigured("the console is off; name its address with `--console ADDR`".to_owned()).into());
-    };
-    let unanswered = |error: anyhow::Error| {
-        let help = "is an engine running there? `kubectl exec` or `kubectl port-forward` reaches one in a Pod";
-        Misconfigured(format!("no engine answers at {address}: {error:#}; {help}"))
-    };
     if arguments.mapping.is_some() || arguments.reason.is_some() {
-        let sources = ask(async { Ok(sources(address, arguments).await) })?.map_err(unanswered)?;
+        let sources = sources(arguments)?;
         let text = || sources.iter().map(for_people).collect();
         let table = || table::table(SOURCE_COLUMNS, sources.iter().map(source_row));
         let documents = || sources.iter().map(|source| json!(source)).collect();
         terminal::print(&arguments.output.shown(text, table, documents))?;
         return Ok(if sources.is_empty() { Exit::Success } else { Exit::Failure });
     }
-    let status: Status = ask(async { Ok(get(address, "/api/v1/status").await) })?.map_err(unanswered)?;
+    let status: Status = ask_console(arguments.console, "/api/v1/status")?;
     let table = || table::table(MAPPING_COLUMNS, status.mappings.iter().map(mapping_row));
     let documents = || vec![json!(status)];
     terminal::print(&arguments.output.shown(|| glance(&status), table, documents))?;
@@ -77,18 +70,38 @@ pub(super) fn status(arguments: &StatusArguments) -> anyhow::Result<Exit> {
 }
 
 /// All pages.
-async fn sources(address: SocketAddr, arguments: &StatusArguments) -> anyhow::Result<Vec<Source>> {
+fn sources(arguments: &StatusArguments) -> anyhow::Result<Vec<Source>> {
     let mut sources = Vec::new();
     let StatusArguments { mapping, reason, .. } = arguments.clone();
     let mut filter = Filter { mapping, reason, ..Filter::default() };
     loop {
-        let page: Page = get(address, &format!("/api/v1/sources?{}", filter.to_query())).await?;
+        let page: Page = ask_console(arguments.console, &format!("/api/v1/sources?{}", filter.to_query()))?;
         sources.extend(page.items);
         if page.next.is_none() {
             return Ok(sources);
         }
         filter.after = page.next;
     }
+}
+
+/// What the console says instead of an answer.
+#[derive(Debug, thiserror::Error)]
+#[error("{0}")]
+struct Refused(String);
+
+/// Asks the console of a running engine.
+pub(super) fn ask_console<T: DeserializeOwned>(console: Listen, path: &str) -> anyhow::Result<T> {
+    let Listen::At(address) = console else {
+        return Err(Misconfigured("the console is off; name its address with `--console ADDR`".to_owned()).into());
+    };
+    let answer: anyhow::Result<T> = ask(async { Ok(get(address, path).await) })?;
+    answer.map_err(|error| match error.downcast_ref::<Refused>() {
+        Some(Refused(why)) => Misconfigured(why.clone()).into(),
+        None => {
+            let help = "is an engine running there? `kubectl exec` or `kubectl port-forward` reaches one in a Pod";
+            Misconfigured(format!("no engine answers at {address}: {error:#}; {help}")).into()
+        }
+    })
 }
 
 /// The id of the engine whose console answers at an address.
@@ -113,7 +126,8 @@ async fn get<T: DeserializeOwned>(address: SocketAddr, path: &str) -> anyhow::Re
             let body = Limited::new(response.into_body(), MOST_BYTES).collect().await;
             let body = body.map_err(|error| anyhow::anyhow!(error))?.to_bytes();
             if !status.is_success() {
-                bail!("{status} {}", String::from_utf8_lossy(&body).trim());
+                let said = String::from_utf8_lossy(&body).trim().to_owned();
+                bail!(Refused(if said.is_empty() { status.to_string() } else { said }));
             }
             serde_json::from_slice(&body).context("the answer is not what this version of the program understands")
         };
@@ -224,6 +238,7 @@ mod tests {
         let mapping = MappingOverview {
             name: "mongodb".to_owned(),
             origin: "mongodb.yaml".to_owned(),
+            line: 1,
             generation: 7,
             standing: "running".to_owned(),
             sources: 12,

@@ -24,6 +24,7 @@ mod prune;
 mod report;
 mod slots;
 pub mod target;
+mod trace;
 mod worker;
 
 use std::collections::{BTreeMap, BTreeSet};

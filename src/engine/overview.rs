@@ -7,7 +7,7 @@ use std::time::Duration;
 use k8s_openapi::jiff::Timestamp;
 
 use super::Engine;
-use super::pipeline::{Pipeline, Unsettled};
+use super::pipeline::Pipeline;
 use super::target::Target;
 use crate::catalog::{Entry, Standing};
 use crate::mapping::SourceClusters;
@@ -57,7 +57,7 @@ pub fn publish(engine: &Engine) {
     let targets: Vec<TargetOverview> = engine.targets.values().map(|target| target_overview(target)).collect();
     let known = targets.iter().filter(|target| !target.identity.is_empty());
     metrics.set_targets(known.map(|target| (target.name.as_str(), target.identity.as_str())));
-    let asked = engine.running().map(|pipeline| -> Weak<dyn api::NotSynced> { Arc::<Pipeline>::downgrade(pipeline) });
+    let asked = engine.running().map(|pipeline| -> Weak<dyn api::Sources> { Arc::<Pipeline>::downgrade(pipeline) });
     engine.shared.instruments.status.ask(asked.collect());
     engine.shared.instruments.status.publish(Overview {
         engine_id: engine.settings.engine.clone(),
@@ -130,6 +130,7 @@ fn mapping(engine: &Engine, entry: &Entry) -> MappingOverview {
     MappingOverview {
         name: entry.mapping.name.clone(),
         origin: entry.file.clone().unwrap_or_else(|| "state store".to_owned()),
+        line: line(engine, entry),
         generation: entry.generation,
         standing: standing(entry, &running),
         sources: source_count(&running),
@@ -141,29 +142,16 @@ fn mapping(engine: &Engine, entry: &Entry) -> MappingOverview {
     }
 }
 
-fn reason((cause, of): (Cause, NotSynced)) -> ReasonOverview {
-    ReasonOverview { reason: cause.as_str().to_owned(), sources: of.sources, seconds: of.oldest.as_secs() }
+/// The line of its file on which the document begins.
+fn line(engine: &Engine, entry: &Entry) -> usize {
+    let content = entry.file.as_ref().and_then(|file| engine.snapshot.files.get(file));
+    let content = content.and_then(|content| std::str::from_utf8(content).ok()).unwrap_or_default();
+    let before = content.find(&*entry.mapping.text).map_or("", |at| &content[..at]);
+    before.matches('\n').count() + 1
 }
 
-impl api::NotSynced for Pipeline {
-    fn mapping(&self) -> &str {
-        self.writer.mapping()
-    }
-
-    fn sources(&self) -> Vec<api::Source> {
-        let target = self.generation().target.name.clone();
-        let source = |(key, how): (Key, Unsettled)| api::Source {
-            mapping: self.writer.mapping().to_owned(),
-            cluster: key.cluster.to_string(),
-            namespace: key.namespace.to_string(),
-            name: key.name.to_string(),
-            target: target.clone(),
-            reason: how.cause.unwrap_or(Cause::RequestFailed).as_str().to_owned(),
-            message: how.why,
-            seconds: how.since.elapsed().as_secs(),
-        };
-        self.unsettled().into_iter().map(source).collect()
-    }
+fn reason((cause, of): (Cause, NotSynced)) -> ReasonOverview {
+    ReasonOverview { reason: cause.as_str().to_owned(), sources: of.sources, seconds: of.oldest.as_secs() }
 }
 
 /// Sources with orphaned objects: one that two pipelines know of counts once.

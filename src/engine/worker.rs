@@ -28,8 +28,8 @@ use crate::object::marks::Reference;
 use crate::object::{Key, has_finalizer, metadata};
 use crate::plan::observed::all_copies;
 use crate::plan::{
-    Action, Cause, MAX_ROUNDS, Missing, Observed, Outcome, Phase, Plan, Reasons, Rest, Seen, Source, SourcePatch,
-    owns_finalizer, plan, render, status,
+    Action, Answers, Cause, MAX_ROUNDS, Missing, Observed, Outcome, Phase, Plan, Reasons, Rest, Seen, Source,
+    SourcePatch, owns_finalizer, plan, render, status,
 };
 use crate::server::metrics::ReconcileResult;
 
@@ -67,11 +67,22 @@ struct Run {
     overtaken: bool,
     /// How many deletions `pruneGuard` holds; `None`: it was not planned with everything in sight.
     held: Option<usize>,
+    /// What was written, for people.
+    done: Vec<String>,
+    /// What servers answered.
+    answers: Answers,
 }
 
 impl Run {
     fn unplanned(ended: Ended) -> Self {
-        Self { ended, cost: Cost::default(), overtaken: false, held: None }
+        Self {
+            ended,
+            cost: Cost::default(),
+            overtaken: false,
+            held: None,
+            done: Vec::new(),
+            answers: Answers::default(),
+        }
     }
 }
 
@@ -84,7 +95,8 @@ pub async fn reconcile(pipeline: Arc<Pipeline>, lease: Lease<Key>) {
     let key = lease.key().clone();
     let mut facts = Facts::new(pipeline.interests.reader(&key));
     let waited_for = lease.is_by_timer().then(|| pipeline.waits_for(&key));
-    let Run { ended, cost, overtaken, held } = run(&pipeline, &generation, &key, &mut facts, waited_for).await;
+    let Run { ended, cost, overtaken, held, done, answers } =
+        run(&pipeline, &generation, &key, &mut facts, waited_for).await;
     pipeline.shared.instruments.metrics.reconciled(
         pipeline.writer.mapping(),
         result(&ended, cost.requests > 0),
@@ -101,6 +113,10 @@ pub async fn reconcile(pipeline: Arc<Pipeline>, lease: Lease<Key>) {
     };
     let causes = causes(&ended);
     let timer = finish(&pipeline, &generation, &key, ended);
+    if !is_done {
+        let waits_for = if causes.is_empty() { Vec::new() } else { facts.waits_for() };
+        pipeline.remember(&key, done, answers, waits_for);
+    }
     let finish = facts.finish(&causes, timer);
     if let Some(held) = held {
         pipeline.guard(&key, held, pass);
@@ -192,6 +208,7 @@ async fn run(
     let failed = |error, executor: &Executor<'_>| Run {
         cost: executor.tally.cost(),
         overtaken: executor.tally.overtaken(),
+        done: executor.tally.done(),
         ..Run::unplanned(Ended::Failed(error))
     };
     let mut observed = match observe_whole(&executor, facts).await {
@@ -225,7 +242,8 @@ async fn run(
         pipeline.forget(key);
     }
     let held = held(&ended, &observed);
-    Run { ended, cost: executor.tally.cost(), overtaken: executor.tally.overtaken(), held }
+    let (cost, overtaken, done) = (executor.tally.cost(), executor.tally.overtaken(), executor.tally.done());
+    Run { ended, cost, overtaken, held, done, answers: observed.answers }
 }
 
 /// What a tenant writes is believed against nobody else: the source waits alone.

@@ -208,6 +208,11 @@ impl std::fmt::Display for Reference {
     }
 }
 
+/// Whether an annotation is the engine's own.
+pub fn is_ours_to_write(key: &str) -> bool {
+    key.starts_with(PREFIX)
+}
+
 /// Whether an object carries a true self mark of this owner.
 pub fn is_ours(object: &Value, reference: &Reference, owner: &Owner) -> bool {
     let id = annotation(object, OBJECT).unwrap_or_default();

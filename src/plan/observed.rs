@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use k8s_openapi::jiff::Timestamp;
 use serde::{Deserialize, Serialize};
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use super::action::Action;
 use super::decision::Decisions;
@@ -340,6 +340,27 @@ pub enum Outcome {
         leaves: Vec<String>,
         why: String,
     },
+}
+
+impl Answers {
+    /// What decides, without what is in objects that are foreign: who they belong to is enough.
+    #[must_use]
+    pub fn without_bodies(mut self) -> Self {
+        for object in self.foreign.values_mut() {
+            let text = |field: &str| object.get(field).cloned().unwrap_or_default();
+            let mut head = json!({"apiVersion": text("apiVersion"), "kind": text("kind"), "metadata": {}});
+            for field in ["namespace", "name", "uid", "labels", "annotations", "creationTimestamp"] {
+                if let Some(value) = object.get("metadata").and_then(|metadata| metadata.get(field)) {
+                    head["metadata"][field] = value.clone();
+                }
+            }
+            if let Some(annotations) = head["metadata"]["annotations"].as_object_mut() {
+                annotations.retain(|key, _| marks::is_ours_to_write(key));
+            }
+            *object = Arc::new(head);
+        }
+        self
+    }
 }
 
 impl TargetObject {

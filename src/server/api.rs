@@ -1,17 +1,23 @@
 //! The JSON API of the console: what the status page shows, for programs, and which sources are not in sync.
 //!
-//! `GET /api/v1/status` answers with a [`Status`], `GET /api/v1/sources` with a [`Page`] of [`Source`]s. Both only read.
+//! `GET /api/v1/status` answers with a [`Status`], `GET /api/v1/sources` with a [`Page`] of [`Source`]s that are not in sync,
+//! `GET /api/v1/sources/KEY` with how one is [`Traced`]. `GET /api/v1/objects/KIND/NAMESPACE/NAME` names the sources of a target
+//! object. All of them only read.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use axum::extract::{RawQuery, State};
+use axum::extract::{Path, RawQuery, State};
 use axum::http::{StatusCode, header};
 use axum::response::{IntoResponse, Response};
+use futures::future::{BoxFuture, join_all};
 use serde::{Deserialize, Serialize};
 
 use super::Shared;
 use super::status::{MappingOverview, ProviderOverview, TargetOverview};
 use crate::health::Level;
+use crate::plan::saved::Saved;
+use crate::plan::trace::Trace;
 
 /// Most sources in one page.
 const MOST: usize = 1000;
@@ -79,10 +85,63 @@ pub struct Page {
     pub next: Option<String>,
 }
 
-/// Who knows which sources of a mapping are not in sync.
-pub trait NotSynced: Send + Sync {
+/// Who knows the sources of a mapping on one target.
+pub trait Sources: Send + Sync {
     fn mapping(&self) -> &str;
-    fn sources(&self) -> Vec<Source>;
+    /// The name of the target.
+    fn target(&self) -> String;
+    fn not_synced(&self) -> Vec<Source>;
+    /// The sources of an object, as its ownership annotations name them.
+    fn owners(&self, object: &ObjectName) -> Vec<SourceName>;
+    /// How a source is decided now. `None`: it is not known.
+    fn trace(self: Arc<Self>, asked: Asked) -> BoxFuture<'static, Option<Traced>>;
+}
+
+/// A source on one target.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+pub struct SourceName {
+    pub mapping: String,
+    pub cluster: String,
+    pub namespace: String,
+    pub name: String,
+    pub target: String,
+}
+
+/// A target object: its kind as a mapping writes it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ObjectName {
+    pub kind: String,
+    pub namespace: String,
+    pub name: String,
+}
+
+/// Which source is asked for.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Asked {
+    /// The name of its cluster, or the path of its workspace.
+    pub workspace: String,
+    pub namespace: String,
+    pub name: String,
+    /// The file of the mapping, and the line in it on which the document begins.
+    pub file: String,
+    pub line: usize,
+    /// Whether what was observed is asked for as well.
+    pub is_whole: bool,
+}
+
+/// How a source is decided on one target.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct Traced {
+    pub trace: Trace,
+    /// What it follows from, without the values of Secrets; missing where nothing could be observed.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub saved: Option<Saved>,
+}
+
+/// All that is asked for.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct Items<T> {
+    pub items: Vec<T>,
 }
 
 impl Source {
@@ -160,11 +219,72 @@ pub(super) async fn status(State(shared): State<Shared>) -> Response {
 pub(super) async fn sources(State(shared): State<Shared>, RawQuery(query): RawQuery) -> Response {
     let filter = match Filter::parse(&query.unwrap_or_default()) {
         Ok(filter) => filter,
-        Err(why) => return (StatusCode::BAD_REQUEST, format!("{why}\n")).into_response(),
+        Err(why) => return bad_request(&why),
     };
-    let known = shared.instruments.status.not_synced();
-    let is_meant = |one: &&Arc<dyn NotSynced>| filter.mapping.as_ref().is_none_or(|mapping| mapping == one.mapping());
-    json(&page(known.iter().filter(is_meant).flat_map(|one| one.sources()).collect(), &filter))
+    let known = shared.instruments.status.sources();
+    let is_meant = |one: &&Arc<dyn Sources>| filter.mapping.as_ref().is_none_or(|mapping| mapping == one.mapping());
+    json(&page(known.iter().filter(is_meant).flat_map(|one| one.not_synced()).collect(), &filter))
+}
+
+/// `MAPPING/WORKSPACE/NAMESPACE/NAME`, with an empty namespace where there is none.
+pub(super) async fn source(
+    State(shared): State<Shared>,
+    Path(key): Path<String>,
+    RawQuery(query): RawQuery,
+) -> Response {
+    let [mapping, workspace, namespace, name] = key.split('/').collect::<Vec<_>>()[..] else {
+        return not_found("a source is MAPPING/WORKSPACE/NAMESPACE/NAME");
+    };
+    let (mut target, mut is_whole) = (None, false);
+    for (parameter, value) in form_urlencoded::parse(query.unwrap_or_default().as_bytes()) {
+        match &*parameter {
+            "target" => target = Some(value.into_owned()),
+            "saved" => is_whole = value == "true",
+            other => return bad_request(&format!("`{other}` is none of target and saved")),
+        }
+    }
+    let status = &shared.instruments.status;
+    let overview = status.latest();
+    let Some(of) = overview.mappings.iter().find(|one| one.name == mapping) else {
+        let known: Vec<&str> = overview.mappings.iter().map(|one| one.name.as_str()).collect();
+        return not_found(&format!("there is no mapping `{mapping}`; this engine has: {}", known.join(", ")));
+    };
+    let [workspace, namespace, name] = [workspace, namespace, name].map(str::to_owned);
+    let asked = Asked { workspace, namespace, name, file: of.origin.clone(), line: of.line, is_whole };
+    let is_meant = |one: &Arc<dyn Sources>| {
+        one.mapping() == mapping && target.as_ref().is_none_or(|target| *target == one.target())
+    };
+    let known = status.sources().into_iter().filter(is_meant).map(|one| one.trace(asked.clone()));
+    let items: Vec<Traced> = join_all(known).await.into_iter().flatten().collect();
+    if items.is_empty() {
+        let Asked { workspace, namespace, name, .. } = asked;
+        let what = "no source that it knows or watches has this name";
+        return not_found(&format!("mapping `{mapping}`, workspace `{workspace}`, `{namespace}/{name}`: {what}"));
+    }
+    json(&Items { items })
+}
+
+/// The sources of a target object.
+pub(super) async fn object(
+    State(shared): State<Shared>,
+    Path((kind, namespace, name)): Path<(String, String, String)>,
+) -> Response {
+    let object = ObjectName { kind, namespace, name };
+    let known = shared.instruments.status.sources();
+    let owners: BTreeSet<SourceName> = known.iter().flat_map(|one| one.owners(&object)).collect();
+    if owners.is_empty() {
+        let ObjectName { kind, namespace, name } = object;
+        return not_found(&format!("no source of this engine has the object {kind} {namespace}/{name}"));
+    }
+    json(&Items { items: owners.into_iter().collect() })
+}
+
+fn not_found(why: &str) -> Response {
+    (StatusCode::NOT_FOUND, format!("{why}\n")).into_response()
+}
+
+fn bad_request(why: &str) -> Response {
+    (StatusCode::BAD_REQUEST, format!("{why}\n")).into_response()
 }
 
 fn json(document: &impl Serialize) -> Response {

@@ -54,6 +54,8 @@ pub fn console(instruments: Instruments, reload: ReloadHandle, hosts: Hosts) -> 
         .route("/-/reload", post(reload_mappings))
         .route("/api/v1/status", get(api::status))
         .route("/api/v1/sources", get(api::sources))
+        .route("/api/v1/sources/{*key}", get(api::source))
+        .route("/api/v1/objects/{kind}/{namespace}/{name}", get(api::object))
         .with_state(Shared { instruments, reload })
         .layer(middleware::from_fn_with_state(hosts, access::check))
 }

@@ -6,7 +6,7 @@ use std::sync::{Arc, Weak};
 use arc_swap::ArcSwap;
 use serde::{Deserialize, Serialize};
 
-use super::api::NotSynced;
+use super::api::Sources;
 use crate::health::{self, Standing};
 use crate::table;
 
@@ -15,7 +15,7 @@ use crate::table;
 pub struct StatusPage {
     latest: Arc<ArcSwap<Overview>>,
     /// What answers keeps nothing alive: it may have its own handle to this page.
-    not_synced: Arc<ArcSwap<Vec<Weak<dyn NotSynced>>>>,
+    sources: Arc<ArcSwap<Vec<Weak<dyn Sources>>>>,
 }
 
 impl std::fmt::Debug for StatusPage {
@@ -42,6 +42,8 @@ pub struct MappingOverview {
     pub name: String,
     /// The file it came from; `inventory` for one that is known from a target only.
     pub origin: String,
+    /// The line of the file on which it begins.
+    pub line: usize,
     pub generation: u64,
     /// `running`, `suspended`, `retained`… and why, in a few words.
     pub standing: String,
@@ -91,13 +93,13 @@ impl StatusPage {
         self.latest.store(Arc::new(overview));
     }
 
-    /// Asks them from now on which sources are not in sync.
-    pub fn ask(&self, who: Vec<Weak<dyn NotSynced>>) {
-        self.not_synced.store(Arc::new(who));
+    /// Asks them from now on about sources.
+    pub fn ask(&self, who: Vec<Weak<dyn Sources>>) {
+        self.sources.store(Arc::new(who));
     }
 
-    pub(super) fn not_synced(&self) -> Vec<Arc<dyn NotSynced>> {
-        self.not_synced.load().iter().filter_map(Weak::upgrade).collect()
+    pub(super) fn sources(&self) -> Vec<Arc<dyn Sources>> {
+        self.sources.load().iter().filter_map(Weak::upgrade).collect()
     }
 
     pub fn latest(&self) -> Arc<Overview> {
@@ -170,6 +172,7 @@ mod tests {
             mappings: vec![MappingOverview {
                 name: "mongodb".to_owned(),
                 origin: "mongodb.yaml".to_owned(),
+                line: 1,
                 generation: 7,
                 standing: "running the last good version".to_owned(),
                 sources: 2,

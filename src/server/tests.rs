@@ -5,11 +5,14 @@ use std::sync::Arc;
 use crate::health::Condition;
 use axum::body::Body;
 use axum::http::Request;
+use futures::future::{BoxFuture, ready};
 use http_body_util::BodyExt;
+use k8s_openapi::jiff::Timestamp;
 use tokio_util::sync::CancellationToken;
 use tower::ServiceExt;
 
 use super::*;
+use crate::plan::trace::Trace;
 use crate::reload::Reloader;
 
 struct Answer {
@@ -131,12 +134,33 @@ async fn metrics_are_in_the_format_that_is_asked_for() {
 
 struct Unsettled(&'static str);
 
-impl api::NotSynced for Unsettled {
+impl api::Sources for Unsettled {
     fn mapping(&self) -> &str {
         self.0
     }
 
-    fn sources(&self) -> Vec<api::Source> {
+    fn target(&self) -> String {
+        "target".to_owned()
+    }
+
+    fn owners(&self, object: &api::ObjectName) -> Vec<api::SourceName> {
+        let name = |name: String| api::SourceName {
+            mapping: self.0.to_owned(),
+            cluster: "c".to_owned(),
+            namespace: "n".to_owned(),
+            name,
+            target: "target".to_owned(),
+        };
+        (object.kind == "Database").then(|| name(object.name.clone())).into_iter().collect()
+    }
+
+    fn trace(self: Arc<Self>, asked: api::Asked) -> BoxFuture<'static, Option<api::Traced>> {
+        let source = (asked.namespace.as_str(), asked.name.as_str());
+        let trace = Trace::unseen(self.0, &asked.workspace, source, "target", Timestamp::UNIX_EPOCH);
+        Box::pin(ready((asked.name == "a").then_some(api::Traced { trace, saved: None })))
+    }
+
+    fn not_synced(&self) -> Vec<api::Source> {
         let source = |(name, reason): (&str, &str)| api::Source {
             mapping: self.0.to_owned(),
             cluster: "c".to_owned(),
@@ -155,7 +179,7 @@ impl api::NotSynced for Unsettled {
 async fn programs_ask_for_the_status_and_for_sources_that_are_not_in_sync() {
     let shared = shared();
     shared.instruments.status.publish(Overview { engine_id: "main".to_owned(), ..Overview::default() });
-    let known: [Arc<dyn api::NotSynced>; 2] = [Arc::new(Unsettled("one")), Arc::new(Unsettled("two"))];
+    let known: [Arc<dyn api::Sources>; 2] = [Arc::new(Unsettled("one")), Arc::new(Unsettled("two"))];
     shared.instruments.status.ask(known.iter().map(Arc::downgrade).collect());
     shared.instruments.health.set("connection target", Condition::waiting("refused"));
     let status: api::Status = serde_json::from_str(&ask(&shared, "GET", "/api/v1/status").await.body).expect("JSON");

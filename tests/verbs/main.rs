@@ -17,6 +17,7 @@ mod schemas;
 mod several_targets;
 mod story;
 mod targets;
+mod trace;
 mod uninstall;
 mod watch;
 

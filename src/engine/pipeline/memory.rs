@@ -15,15 +15,22 @@ use crate::mapping::{Kind, Mapping, OnExit, SourceClusters, placement};
 use crate::multicluster::queue::Priority;
 use crate::multicluster::shares::Work;
 use crate::object::Key;
-use crate::plan::{Phase, Prune};
+use crate::plan::trace::{Decided, Past};
+use crate::plan::{Answers, Phase, Prune};
 use crate::server::metrics::TABLES;
+
+/// Decisions that are remembered of a source that is not in sync.
+const REMEMBERED: usize = 16;
 
 impl Pipeline {
     /// Notes how a reconcile ended. `true`: the reason is news.
     pub fn settled(&self, key: &Key, why: Option<Unsettled>) -> bool {
         let mut state = self.state();
         state.retried.remove(key);
-        let Some(mut why) = why else { return state.unsettled.remove(key).is_some() };
+        let Some(mut why) = why else {
+            state.history.remove(key);
+            return state.unsettled.remove(key).is_some();
+        };
         let former = state.unsettled.get(key);
         why.since = former.map_or(why.since, |former| former.since);
         let is_news = former != Some(&why);
@@ -47,6 +54,39 @@ impl Pipeline {
         }
         let Changed { since, has_written } = state.changed.remove(key)?;
         has_written.then(|| since.elapsed())
+    }
+
+    /// A reconcile ended, and the source is not in sync: what was written, and what it waits for.
+    pub fn remember(&self, key: &Key, actions: Vec<String>, answers: Answers, waits_for: Vec<String>) {
+        let now = self.shared.clock.now();
+        let State { unsettled, history, .. } = &mut *self.state();
+        let Some(how) = unsettled.get(key) else { return };
+        let past = history.entry(key.clone()).or_default();
+        match past.decisions.back_mut().filter(|last| last.why == how.why && last.actions == actions) {
+            Some(last) => (last.last, last.times) = (now, last.times + 1),
+            None => {
+                let decided = Decided { first: now, last: now, times: 1, actions, why: how.why.clone() };
+                past.decisions.push_back(decided);
+            }
+        }
+        if past.decisions.len() > REMEMBERED {
+            past.decisions.pop_front();
+        }
+        past.waits_for = waits_for;
+        past.answers = answers.without_bodies();
+    }
+
+    /// What is remembered of a source that is not in sync, and since when it is not.
+    pub fn remembered(&self, key: &Key) -> Option<(Past, Answers, Instant)> {
+        let state = self.state();
+        let (how, past) = (state.unsettled.get(key)?, state.history.get(key)?);
+        let decisions = past.decisions.iter().cloned().collect();
+        let told = Past { since: None, waits_for: past.waits_for.clone(), again: None, decisions };
+        Some((told, past.answers.clone(), how.since))
+    }
+
+    pub fn is_unsettled(&self, key: &Key) -> bool {
+        self.state().unsettled.contains_key(key)
     }
 
     pub fn unsettled(&self) -> BTreeMap<Key, Unsettled> {
@@ -96,7 +136,12 @@ impl Pipeline {
             placements,
             learned,
             state.unplanned.len(),
-            state.unsettled.len() + state.retried.iter().filter(|key| !state.unsettled.contains_key(*key)).count(),
+            [state.retried.iter().collect::<Vec<_>>(), state.history.keys().collect()]
+                .concat()
+                .into_iter()
+                .filter(|key| !state.unsettled.contains_key(*key))
+                .count()
+                + state.unsettled.len(),
             state.guard.size(),
             withheld,
             // The others wait for what is said of them there.

@@ -4,11 +4,10 @@
 //! state store also counts the deletions that `pruneGuard` holds of them, and sees whether they are in sync.
 
 use super::{
-    Action, Arc, Cause, Ended, Executor, Facts, Generation, Key, MAX_ROUNDS, Observed, Outcome, Pipeline, Plan, Read,
-    Reasons, Rest, Run, Secrets, Source, Tally, note_places, observe_whole, originals, plan,
+    Action, Arc, Cause, Ended, Executor, Facts, Generation, Key, MAX_ROUNDS, Observed, Outcome, Pipeline, Plan,
+    Reasons, Rest, Run, Source, note_places, observe_whole, originals, plan,
 };
 use crate::engine::pipeline::SourceFeed;
-use crate::multicluster::permit::Permit;
 use crate::multicluster::registry::Cluster;
 use crate::plan::rehearsal;
 
@@ -25,19 +24,7 @@ pub async fn look(
     if !counts && !generation.mapping.has_shared() {
         return Run { held: Some(0), ..Run::unplanned(Ended::Dropped) };
     }
-    let executor = Executor {
-        pipeline,
-        generation,
-        cluster,
-        at_source: cluster.spec.endpoint.clone().permitted(Permit::of_nothing()),
-        at_target: generation.target.endpoint().permitted(Permit::of_nothing()),
-        feed,
-        key,
-        secrets: Secrets::default(),
-        read: Read::default(),
-        waited_for: None,
-        tally: Tally::default(),
-    };
+    let executor = Executor::looking(pipeline, generation, cluster, feed, key);
     let mut observed = match observe_whole(&executor, facts).await {
         Ok(observed) => observed,
         Err(error) => return Run { cost: executor.tally.cost(), ..Run::unplanned(Ended::Failed(error)) },

@@ -1,0 +1,169 @@
+//! `sync-engine trace`, asked of a real engine, and decided again without one.
+
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+use insta::assert_snapshot;
+use regex::Regex;
+use serde_json::{Value, json};
+use sync_engine::object::hash::tuple_hash;
+use sync_engine::sandbox::{ApiRef, Options, Sandbox, anything, resource_schema};
+use tempfile::TempDir;
+
+use super::program::{self, Running};
+use super::{ROOT, directory, shown_in};
+
+const MAPPING: &str = "\
+# The first document of its file is another one.
+apiVersion: sync-engine.dev/v1alpha1
+kind: Mapping
+metadata: {name: things}
+spec:
+  source:
+    apiExport: {name: things, path: root:provider}
+    resource: things.v1.example.com
+  objects:
+    - id: login
+      template: {apiVersion: v1, kind: Secret, stringData: {password: \"${{ source.spec.password }}\"}}
+    - id: settings
+      drift: Report
+      template:
+        apiVersion: v1
+        kind: ConfigMap
+        data:
+          size: \"{{ source.spec.size }}\"
+          url: \"db://it:{{ source.spec.password }}@db\"
+";
+
+const CONFIG_MAPS: ApiRef<'_> = ApiRef { cluster: "", resource: "configmaps.v1" };
+
+/// Longer than anything here takes, on a machine that is busy with something else.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+struct Scene {
+    kcp: Sandbox,
+    target: Sandbox,
+    acme: String,
+    root: TempDir,
+}
+
+impl Scene {
+    async fn new() -> Self {
+        let kcp = Options::kcp().start().await.expect("starts");
+        let target = Options::kubernetes().start().await.expect("starts");
+        let [_, acme] = ["provider", "acme"].map(|name| kcp.create_workspace("root", name).expect("a workspace"));
+        let schema = resource_schema("things.v1.example.com", "Thing", &anything());
+        kcp.publish("root:provider", "things", &[schema], &[]).expect("an export");
+        kcp.bind(&acme, "root:provider", "things", &[]).expect("a binding");
+        let maps = format!("# none\n---\n{MAPPING}");
+        let root =
+            directory(&[("maps/a.yaml", &maps), ("kcp", &kcp.kubeconfig(None)), ("target", &target.kubeconfig(None))]);
+        let scene = Self { kcp, target, acme, root };
+        let namespace = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": scene.placed()}});
+        scene.target.create(ApiRef { cluster: "", resource: "namespaces.v1" }, &namespace).expect("a namespace");
+        scene
+    }
+
+    fn thing(&self, name: &str) {
+        let thing = json!({
+            "apiVersion": "example.com/v1", "kind": "Thing", "metadata": {"name": name, "namespace": "default"},
+            "spec": {"password": "hunter22", "size": 3},
+        });
+        let api = ApiRef { cluster: &self.acme, resource: "things.v1.example.com" };
+        self.kcp.create(api, &thing).expect("a source");
+    }
+
+    /// A ConfigMap of Helm's where the engine would make one.
+    fn foreign(&self, name: &str) {
+        let metadata = json!({
+            "name": name, "namespace": self.placed(), "labels": {"app.kubernetes.io/managed-by": "Helm"},
+        });
+        let object = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": {"size": "theirs"}});
+        self.target.create(CONFIG_MAPS, &object).expect("an object");
+    }
+
+    fn engine(&self, flags: &[&str]) -> (Running, String) {
+        let path = |name: &str| self.root.path().join(name).display().to_string();
+        let (maps, kcp, target) = (path("maps"), path("kcp"), path("target"));
+        let own = ["--mappings", &maps, "--kcp-kubeconfig", &kcp, "--target-kubeconfig", &target];
+        let flags = [&own[..], &["--probes", "off", "--console", "127.0.0.1:0"], flags].concat();
+        let engine = Running::logging(&mut program::command(Path::new(ROOT), &flags));
+        let line = tokio::task::block_in_place(|| engine.line("listening what=\"console\""));
+        let address = line.split("address=").nth(1).and_then(|rest| rest.split_whitespace().next());
+        (engine, address.expect("an address").to_owned())
+    }
+
+    fn placed(&self) -> String {
+        format!("default-{}", tuple_hash([&*self.acme, "default"], 10))
+    }
+
+    /// What a verb prints, without what differs from run to run. What is remembered depends on how fast the engine is.
+    fn shown(&self, arguments: &[&str]) -> String {
+        let said = tokio::task::block_in_place(|| shown_in(&self.root, arguments));
+        let said = said.replace(&self.placed(), "PLACED").replace(&self.acme, "ACME");
+        let said = said.split("waits for\n").next().unwrap_or_default().to_owned();
+        let times = Regex::new(r"\d{4}-\d\d-\d\dT[0-9:.]+Z").expect("a pattern");
+        let masks = Regex::new("redacted-[0-9a-f]{16}").expect("a pattern");
+        masks.replace_all(&times.replace_all(&said, "TIME"), "MASK").into_owned()
+    }
+
+    /// The same once it has a part.
+    fn shows(&self, arguments: &[&str], part: &str) -> String {
+        let until = Instant::now() + PATIENCE;
+        loop {
+            let said = self.shown(arguments);
+            if said.contains(part) {
+                return said;
+            }
+            assert!(Instant::now() < until, "no `{part}` in {said}");
+        }
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_source_is_traced_by_its_name_by_its_object_and_from_a_file() {
+    let scene = Scene::new().await;
+    scene.foreign("a");
+    ["a", "b"].iter().for_each(|name| scene.thing(name));
+    let (engine, console) = scene.engine(&[]);
+    let asked = |what: &[&str]| scene.shown(&[&["trace", "--console", &console], what].concat());
+    let by_name = |name| ["trace", "--console", &console, "things", "root:acme", name];
+    let conflict = scene.shows(&by_name("default/a"), "Conflict: ");
+    assert_snapshot!("conflict", conflict);
+    assert_eq!(asked(&["things", &scene.acme, "default/a"]), conflict, "by its cluster");
+    assert_snapshot!("in-sync", scene.shows(&by_name("default/b"), "in sync"));
+
+    // Somebody edits what the mapping only reports.
+    let edit = json!({"data": {"size": "5", "url": "db://it:hunter22@elsewhere"}});
+    scene.target.merge(CONFIG_MAPS, &scene.placed(), "b", &edit).expect("an edit");
+    let object = format!("{}/b", scene.placed());
+    let by_object = ["trace", "--console", &console, "--object", "ConfigMap", &object, "--save", "ROOT/b.json"];
+    assert_snapshot!("drift", scene.shows(&by_object, "ReportDrift"));
+    assert_snapshot!(
+        "unknown",
+        [
+            asked(&["things", "root:acme", "default/c"]),
+            asked(&["other", "root:acme", "default/a"]),
+            asked(&["--object", "Secret", "default/x"]),
+            asked(&["things", "root:acme", "a/b/c"]),
+        ]
+        .join("\n")
+    );
+
+    // Nothing listens any more.
+    drop((engine, scene.kcp, scene.target));
+    let path = scene.root.path().join("b.json");
+    let kept = std::fs::read_to_string(&path).expect("the saved trace");
+    for secret in ["hunter22", "aHVudGVyMjI="] {
+        assert!(!kept.contains(secret), "{secret}");
+    }
+    let replay = |file: &str| shown_in(&scene.root, &["trace", "--replay", file, "-o", "json"]);
+    let replayed = replay("ROOT/b.json");
+    assert!(replayed.contains("\"reason\": \"Waiting\"") && replayed.contains("ReportDrift"), "{replayed}");
+    let mut older: Value = serde_json::from_str(&kept).expect("JSON");
+    older["version"] = json!("0.0.9");
+    std::fs::write(&path, older.to_string()).expect("a file");
+    assert_snapshot!("older", replay("ROOT/b.json"));
+    std::fs::write(&path, "kind: Mapping").expect("a file");
+    assert_snapshot!("no-trace", replay("ROOT/b.json"));
+}
