@@ -19,7 +19,8 @@ use super::arguments::Format;
 use super::options::Listen;
 use super::terminal::count;
 use super::{Exit, Misconfigured, ask, terminal};
-use crate::server::api::{Filter, Page, Source, Status, Wrong};
+use crate::server::api::{Filter, Leader, Page, Source, Status, Wrong};
+use crate::server::changes::Change;
 use crate::server::status::{MappingOverview, ReasonOverview};
 use crate::table;
 
@@ -40,6 +41,10 @@ pub struct StatusArguments {
     #[arg(long, value_name = "ADDR", env = "SYNC_ENGINE_CONSOLE", default_value = "127.0.0.1:8080")]
     pub console: Listen,
 
+    /// List what became of documents, held deletions and leadership, the latest first; of this mapping or reason.
+    #[arg(long)]
+    pub changes: bool,
+
     /// List the sources of this mapping that are not in sync.
     #[arg(long, value_name = "MAPPING")]
     pub mapping: Option<String>,
@@ -54,8 +59,15 @@ pub struct StatusArguments {
 }
 
 pub(super) fn status(arguments: &StatusArguments) -> anyhow::Result<Exit> {
+    if arguments.changes {
+        let changes: Vec<Change> = pages(arguments, "changes")?;
+        let table = || table::table(CHANGE_COLUMNS, changes.iter().map(change_row));
+        let documents = || changes.iter().map(|change| json!(change)).collect();
+        terminal::print(&arguments.output.shown(table, table, documents))?;
+        return Ok(Exit::Success);
+    }
     if arguments.mapping.is_some() || arguments.reason.is_some() {
-        let sources = sources(arguments)?;
+        let sources: Vec<Source> = pages(arguments, "sources")?;
         let text = || sources.iter().map(for_people).collect();
         let table = || table::table(SOURCE_COLUMNS, sources.iter().map(source_row));
         let documents = || sources.iter().map(|source| json!(source)).collect();
@@ -70,15 +82,15 @@ pub(super) fn status(arguments: &StatusArguments) -> anyhow::Result<Exit> {
 }
 
 /// All pages.
-fn sources(arguments: &StatusArguments) -> anyhow::Result<Vec<Source>> {
-    let mut sources = Vec::new();
+fn pages<T: DeserializeOwned>(arguments: &StatusArguments, of: &str) -> anyhow::Result<Vec<T>> {
+    let mut all = Vec::new();
     let StatusArguments { mapping, reason, .. } = arguments.clone();
     let mut filter = Filter { mapping, reason, ..Filter::default() };
     loop {
-        let page: Page = ask_console(arguments.console, &format!("/api/v1/sources?{}", filter.to_query()))?;
-        sources.extend(page.items);
+        let page: Page<T> = ask_console(arguments.console, &format!("/api/v1/{of}?{}", filter.to_query()))?;
+        all.extend(page.items);
         if page.next.is_none() {
-            return Ok(sources);
+            return Ok(all);
         }
         filter.after = page.next;
     }
@@ -138,9 +150,28 @@ async fn get<T: DeserializeOwned>(address: SocketAddr, path: &str) -> anyhow::Re
     .context("no answer within ten seconds")?
 }
 
+/// Whether there is nothing to do. Who stands by leaves that to the leader.
 fn is_well(status: &Status) -> bool {
+    if is_standby(status) {
+        return true;
+    }
     let is_in_sync = |mapping: &MappingOverview| mapping.not_synced.is_empty() && mapping.held == 0;
     status.conditions.is_empty() && status.problems.is_empty() && status.mappings.iter().all(is_in_sync)
+}
+
+fn is_standby(status: &Status) -> bool {
+    status.leader.as_ref().is_some_and(Leader::is_standby)
+}
+
+const CHANGE_COLUMNS: [&str; 4] = ["TIME", "REASON", "MAPPING", "MESSAGE"];
+
+fn change_row(change: &Change) -> [String; 4] {
+    let time = change.time.strftime("%Y-%m-%dT%H:%M:%SZ").to_string();
+    [time, change.reason.clone(), change.mapping.clone(), first_line(&change.message)]
+}
+
+fn first_line(text: &str) -> String {
+    text.lines().next().unwrap_or_default().to_owned()
 }
 
 const MAPPING_COLUMNS: [&str; 6] = ["MAPPING", "SOURCES", "IN SYNC", "OBJECTS", "NOT IN SYNC", "STANDING"];
@@ -189,6 +220,9 @@ fn for_people(source: &Source) -> String {
 
 fn glance(status: &Status) -> String {
     let mut text = format!("engine {}, version {}\n\n", status.engine, status.version);
+    if let Some(leader) = status.leader.as_ref().filter(|leader| leader.is_standby()) {
+        text += &format!("{}; this is what the state store says, ask the leader for the rest\n\n", leader.words());
+    }
     text += &table::table(MAPPING_COLUMNS, status.mappings.iter().map(mapping_row));
     if status.mappings.is_empty() {
         text += "no mappings\n";
@@ -221,9 +255,8 @@ fn to_do(status: &Status) -> Vec<String> {
             lines.push(format!("{sources} of mapping {name}: sync-engine status --mapping {name} --reason {reason}"));
         }
     }
-    let first = |text: &str| text.lines().next().unwrap_or_default().to_owned();
     let condition = |wrong: &Wrong| {
-        format!("{} ({} for {}): {}", wrong.component, wrong.level, age(wrong.seconds), first(&wrong.message))
+        format!("{} ({} for {}): {}", wrong.component, wrong.level, age(wrong.seconds), first_line(&wrong.message))
     };
     lines.extend(status.conditions.iter().map(condition));
     lines
@@ -265,6 +298,9 @@ mod tests {
         insta::assert_snapshot!(glance(&status));
         assert!(!is_well(&status) && is_well(&Status::default()));
         insta::assert_snapshot!(glance(&Status::default()));
+        let leader = Leader { replica: "two".to_owned(), leader: "one".to_owned() };
+        let standby = Status { leader: Some(leader), ..status };
+        assert!(glance(&standby).contains("replica two stands by: one leads") && is_well(&standby));
     }
 
     #[test]

@@ -28,6 +28,7 @@ use crate::multicluster::connection::Connection;
 use crate::multicluster::endpoint::DEFAULT_DEADLINE;
 use crate::multicluster::permit::Lease;
 use crate::multicluster::request_error::RequestError;
+use crate::server::StatusPage;
 pub use record::leaders_lease;
 
 use leader::Candidate;
@@ -84,6 +85,7 @@ pub struct Election {
     pub clock: Clock,
     pub lease: Lease,
     pub health: Health,
+    pub status: StatusPage,
 }
 
 impl Terms {

@@ -132,7 +132,10 @@ fn mapping(engine: &Engine, entry: &Entry) -> MappingOverview {
         origin: entry.file.clone().unwrap_or_else(|| "state store".to_owned()),
         line: line(engine, entry),
         generation: entry.generation,
-        standing: standing(entry, &running),
+        standing: match standby(engine, &running) {
+            Some(recorded) => recorded,
+            None => standing(entry, &running),
+        },
         sources: source_count(&running),
         objects: running.iter().map(objects).sum(),
         queued: running.iter().map(|one| one.queue.depth().ready).sum(),
@@ -162,6 +165,18 @@ fn orphans(engine: &Engine, mapping: &str) -> usize {
         pipeline.orphans().into_iter().map(move |key| (resource.clone(), key))
     };
     running.flat_map(of).collect::<BTreeSet<_>>().len()
+}
+
+/// What a replica that stands by knows of a mapping: what the state store says.
+fn standby(engine: &Engine, running: &[&Arc<Pipeline>]) -> Option<String> {
+    let lease = &engine.shared.lease;
+    if engine.settings.election.is_none() || lease.is_divided() || lease.is_held() {
+        return None;
+    }
+    match running.first()?.recorded_in_words() {
+        "" => Some("standby".to_owned()),
+        recorded => Some(format!("standby: {recorded}")),
+    }
 }
 
 fn standing(entry: &Entry, running: &[&Arc<Pipeline>]) -> String {

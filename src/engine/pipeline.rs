@@ -130,6 +130,8 @@ struct State {
     guard: Guard,
     /// What the state store on the target says.
     store: Inventory,
+    /// The same in words, where another replica keeps it.
+    recorded: &'static str,
     /// Where the other sources of the mapping are, former ones or the present one.
     siblings: Vec<SourceClusters>,
     /// The namespace rules of former documents.

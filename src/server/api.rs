@@ -2,7 +2,7 @@
 //!
 //! `GET /api/v1/status` answers with a [`Status`], `GET /api/v1/sources` with a [`Page`] of [`Source`]s that are not in sync,
 //! `GET /api/v1/sources/KEY` with how one is [`Traced`]. `GET /api/v1/objects/KIND/NAMESPACE/NAME` names the sources of a target
-//! object. All of them only read.
+//! object. `GET /api/v1/changes` is a page of [`Change`](super::changes::Change)s. All of them only read.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -19,7 +19,7 @@ use crate::health::Level;
 use crate::plan::saved::Saved;
 use crate::plan::trace::Trace;
 
-/// Most sources in one page.
+/// Most items in one page.
 const MOST: usize = 1000;
 
 /// The engine at a glance.
@@ -28,6 +28,9 @@ const MOST: usize = 1000;
 pub struct Status {
     pub engine: String,
     pub version: String,
+    /// Which replica leads; missing where there is one replica, or each leads for its share.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub leader: Option<Leader>,
     pub mappings: Vec<MappingOverview>,
     pub providers: Vec<ProviderOverview>,
     pub targets: Vec<TargetOverview>,
@@ -35,6 +38,30 @@ pub struct Status {
     pub conditions: Vec<Wrong>,
     /// Rendered diagnostics of documents that do not run as they are written.
     pub problems: Vec<String>,
+}
+
+/// Which replica leads.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Leader {
+    /// The one that answers.
+    pub replica: String,
+    /// The one that writes; empty where nobody does.
+    pub leader: String,
+}
+
+impl Leader {
+    /// Whether the replica that answers writes nothing.
+    pub fn is_standby(&self) -> bool {
+        self.replica != self.leader
+    }
+
+    /// In words.
+    pub fn words(&self) -> String {
+        match self.leader.as_str() {
+            "" => format!("replica {} stands by, and nobody leads", self.replica),
+            leader => format!("replica {} stands by: {leader} leads", self.replica),
+        }
+    }
 }
 
 /// A condition of `/readyz` in which something is wrong.
@@ -65,7 +92,7 @@ pub struct Source {
     pub seconds: u64,
 }
 
-/// Which sources are meant, as the query names it. All that is not given is any.
+/// Which sources or changes are meant, as the query names it. All that is not given is any.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Filter {
     pub mapping: Option<String>,
@@ -76,10 +103,10 @@ pub struct Filter {
     pub after: Option<String>,
 }
 
-/// Sources in order of mapping, cluster, namespace and name.
+/// A part of what is asked for: sources in order of mapping, cluster, namespace and name; changes with the latest first.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Page {
-    pub items: Vec<Source>,
+pub struct Page<T> {
+    pub items: Vec<T>,
     /// For the next page; missing on the last one.
     #[serde(rename = "continue", skip_serializing_if = "Option::is_none")]
     pub next: Option<String>,
@@ -171,6 +198,11 @@ impl Filter {
         Ok(filter)
     }
 
+    /// The size of a page.
+    pub fn at_most(&self) -> usize {
+        self.limit.unwrap_or(MOST).clamp(1, MOST)
+    }
+
     /// As a query has it.
     pub fn to_query(&self) -> String {
         let limit = self.limit.map(|limit| limit.to_string());
@@ -181,12 +213,12 @@ impl Filter {
 }
 
 /// A page of what is asked for.
-fn page(mut all: Vec<Source>, filter: &Filter) -> Page {
+fn page(mut all: Vec<Source>, filter: &Filter) -> Page<Source> {
     all.retain(|source| filter.reason.as_ref().is_none_or(|reason| *reason == source.reason));
     let mut placed: Vec<_> = all.into_iter().map(|source| (source.position(), source)).collect();
     placed.sort();
     placed.retain(|(position, _)| filter.after.as_ref().is_none_or(|after| position > after));
-    let limit = filter.limit.unwrap_or(MOST).clamp(1, MOST);
+    let limit = filter.at_most();
     let more = placed.len() > limit;
     placed.truncate(limit);
     let next = placed.last().filter(|_| more).map(|(position, _)| position.clone());
@@ -208,6 +240,7 @@ pub(super) async fn status(State(shared): State<Shared>) -> Response {
     json(&Status {
         engine: overview.engine_id.clone(),
         version: env!("CARGO_PKG_VERSION").to_owned(),
+        leader: shared.instruments.status.leader(),
         mappings: overview.mappings.clone(),
         providers: overview.providers.clone(),
         targets: overview.targets.clone(),
@@ -249,6 +282,9 @@ pub(super) async fn source(
         let known: Vec<&str> = overview.mappings.iter().map(|one| one.name.as_str()).collect();
         return not_found(&format!("there is no mapping `{mapping}`; this engine has: {}", known.join(", ")));
     };
+    if let Some(leader) = status.leader().filter(Leader::is_standby) {
+        return (StatusCode::CONFLICT, format!("{}; ask the leader\n", leader.words())).into_response();
+    }
     let [workspace, namespace, name] = [workspace, namespace, name].map(str::to_owned);
     let asked = Asked { workspace, namespace, name, file: of.origin.clone(), line: of.line, is_whole };
     let is_meant = |one: &Arc<dyn Sources>| {
@@ -262,6 +298,14 @@ pub(super) async fn source(
         return not_found(&format!("mapping `{mapping}`, workspace `{workspace}`, `{namespace}/{name}`: {what}"));
     }
     json(&Items { items })
+}
+
+pub(super) async fn changes(State(shared): State<Shared>, RawQuery(query): RawQuery) -> Response {
+    let page = Filter::parse(&query.unwrap_or_default()).and_then(|filter| shared.instruments.changes.page(&filter));
+    match page {
+        Ok(page) => json(&page),
+        Err(why) => bad_request(&why),
+    }
 }
 
 /// The sources of a target object.

@@ -6,7 +6,7 @@ use std::sync::{Arc, Weak};
 use arc_swap::ArcSwap;
 use serde::{Deserialize, Serialize};
 
-use super::api::Sources;
+use super::api::{Leader, Sources};
 use crate::health::{self, Standing};
 use crate::table;
 
@@ -16,6 +16,7 @@ pub struct StatusPage {
     latest: Arc<ArcSwap<Overview>>,
     /// What answers keeps nothing alive: it may have its own handle to this page.
     sources: Arc<ArcSwap<Vec<Weak<dyn Sources>>>>,
+    leader: Arc<ArcSwap<Option<Leader>>>,
 }
 
 impl std::fmt::Debug for StatusPage {
@@ -96,6 +97,16 @@ impl StatusPage {
     /// Asks them from now on about sources.
     pub fn ask(&self, who: Vec<Weak<dyn Sources>>) {
         self.sources.store(Arc::new(who));
+    }
+
+    /// This replica leads, or knows who does.
+    pub fn set_leader(&self, replica: &str, leader: &str) {
+        let leader = Leader { replica: replica.to_owned(), leader: leader.to_owned() };
+        self.leader.store(Arc::new(Some(leader)));
+    }
+
+    pub(super) fn leader(&self) -> Option<Leader> {
+        Option::clone(&self.leader.load())
     }
 
     pub(super) fn sources(&self) -> Vec<Arc<dyn Sources>> {

@@ -167,3 +167,21 @@ async fn a_source_is_traced_by_its_name_by_its_object_and_from_a_file() {
     std::fs::write(&path, "kind: Mapping").expect("a file");
     assert_snapshot!("no-trace", replay("ROOT/b.json"));
 }
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_replica_that_stands_by_says_who_leads_and_what_the_state_store_says() {
+    let scene = Scene::new().await;
+    scene.thing("a");
+    let (_leader, first) = scene.engine(&["--leader-elect", "lease", "--replica", "one"]);
+    let status = |console: &str, part: &str| scene.shows(&["status", "--console", console], part);
+    status(&first, "things    1         1         2");
+    let (_standby, second) = scene.engine(&["--leader-elect", "lease", "--replica", "two"]);
+    assert_snapshot!("standby", status(&second, "standby: in force"));
+    let traced = ["trace", "--console", &second, "things", "root:acme", "default/a"];
+    assert_snapshot!("standby-trace", scene.shown(&traced));
+    // The order of the first two depends on the machine.
+    let changes = scene.shown(&["status", "--console", &first, "--changes", "--reason", "DocumentLoaded"]);
+    assert_snapshot!("changes", changes);
+    let elected = scene.shown(&["status", "--console", &first, "--changes", "--reason", "LeaderElected", "-o", "json"]);
+    assert!(elected.contains("\"message\": \"one leads\""), "{elected}");
+}

@@ -12,6 +12,7 @@ use crate::plan::Phase;
 pub async fn stand_by(pipeline: &Pipeline, generation: &Arc<Generation>) {
     let found = inventories(pipeline, generation, None).get(pipeline.writer.mapping()).await;
     let found = found.ok().flatten().filter(|_| generation.former.is_none());
+    pipeline.saw_recorded(found.as_ref());
     let condition = match found.map(|found| agreed(pipeline, generation, Some(found))) {
         Some(Err(doubt)) => Condition { level: doubt.level, message: doubt.why },
         _ => Condition::ready("another replica keeps it"),

@@ -335,6 +335,22 @@ impl Pipeline {
         self.shared.lease.owns(Work::Mapping(self.writer.mapping()))
     }
 
+    /// What the state store says to a replica that stands by.
+    pub fn saw_recorded(&self, store: Option<&Inventory>) {
+        let text = &self.generation().mapping.text;
+        self.state().recorded = match store {
+            None => "the state store is not there, or cannot be read",
+            Some(store) if store.document != **text => "the state store has another document",
+            Some(store) if store.is_in_force_itself() => "in force",
+            Some(_) => "recorded, and not all of its deletions are released",
+        };
+    }
+
+    /// The same; empty before it was read.
+    pub fn recorded_in_words(&self) -> &'static str {
+        self.state().recorded
+    }
+
     /// Whether this replica has to look at sources that others serve: deletions of all of them are counted, or the state store
     /// says what is to go from all of them.
     pub fn counts_all(&self) -> bool {
