@@ -97,7 +97,7 @@ pub enum Verb {
     /// Show what a running engine syncs, what is not in sync and why, and what to do.
     #[command(after_help = status::AFTER_HELP)]
     Status(StatusArguments),
-    /// Show why one source is as it is: each object, the rule that decided, what differs, what it waits for.
+    /// Show why one source is as it is: each object, what decided on it, what differs, what it waits for.
     #[command(after_help = trace::AFTER_HELP)]
     Trace(TraceArguments),
     /// Show the deletions of a changed or removed mapping that the engine holds, and approve them.

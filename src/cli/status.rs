@@ -41,7 +41,7 @@ pub struct StatusArguments {
     #[arg(long, value_name = "ADDR", env = "SYNC_ENGINE_CONSOLE", default_value = "127.0.0.1:8080")]
     pub console: Listen,
 
-    /// List what became of documents, held deletions and leadership, the latest first; of this mapping or reason.
+    /// List what became of documents, held deletions and leadership.
     #[arg(long)]
     pub changes: bool,
 
@@ -75,7 +75,7 @@ pub(super) fn status(arguments: &StatusArguments) -> anyhow::Result<Exit> {
         return Ok(if sources.is_empty() { Exit::Success } else { Exit::Failure });
     }
     let status: Status = ask_console(arguments.console, "/api/v1/status")?;
-    let table = || table::table(MAPPING_COLUMNS, status.mappings.iter().map(mapping_row));
+    let table = || mappings(&status);
     let documents = || vec![json!(status)];
     terminal::print(&arguments.output.shown(|| glance(&status), table, documents))?;
     Ok(if is_well(&status) { Exit::Success } else { Exit::Failure })
@@ -177,13 +177,20 @@ fn first_line(text: &str) -> String {
 const MAPPING_COLUMNS: [&str; 6] = ["MAPPING", "SOURCES", "IN SYNC", "OBJECTS", "NOT IN SYNC", "STANDING"];
 const SOURCE_COLUMNS: [&str; 6] = ["REASON", "FOR", "SOURCE", "CLUSTER", "MAPPING", "TARGET"];
 
-fn mapping_row(mapping: &MappingOverview) -> [String; 6] {
+fn mappings(status: &Status) -> String {
+    let row = |mapping| mapping_row(mapping, is_standby(status));
+    table::table(MAPPING_COLUMNS, status.mappings.iter().map(row))
+}
+
+/// Who stands by plans nothing, and cannot tell what is in sync.
+fn mapping_row(mapping: &MappingOverview, is_standby: bool) -> [String; 6] {
     let reasons: Vec<String> = mapping.not_synced.iter().map(reason).collect();
     let not_synced: usize = mapping.not_synced.iter().map(|one| one.sources).sum();
+    let in_sync = mapping.sources.saturating_sub(not_synced).to_string();
     [
         mapping.name.clone(),
         mapping.sources.to_string(),
-        mapping.sources.saturating_sub(not_synced).to_string(),
+        if is_standby { "-".to_owned() } else { in_sync },
         mapping.objects.to_string(),
         if reasons.is_empty() { "-".to_owned() } else { reasons.join(", ") },
         mapping.standing.clone(),
@@ -223,7 +230,7 @@ fn glance(status: &Status) -> String {
     if let Some(leader) = status.leader.as_ref().filter(|leader| leader.is_standby()) {
         text += &format!("{}; this is what the state store says, ask the leader for the rest\n\n", leader.words());
     }
-    text += &table::table(MAPPING_COLUMNS, status.mappings.iter().map(mapping_row));
+    text += &mappings(status);
     if status.mappings.is_empty() {
         text += "no mappings\n";
     }

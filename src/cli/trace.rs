@@ -20,28 +20,22 @@ use crate::table;
 pub(super) const AFTER_HELP: &str = "\
 For example: sync-engine trace mongodb root:alice default/my-database
              sync-engine trace --object StatefulSet tenant-x/my-database
-             sync-engine trace mongodb root:alice default/my-database --save my-database.json
-             sync-engine trace --replay my-database.json
 
-The verb writes nothing. A saved trace holds the document of the mapping and the objects that were observed, and no value of a \
-Secret. Only the version that saved it decides it again.
-
-Exit codes: 0 it is in sync; 1 it is not; 2 usage error; 3 no engine answers, it does not know the source, or the file cannot be \
-used.";
+Exit codes: 0 in sync; 1 not in sync; 2 usage error; 3 no engine answers, or the source or file cannot be used.";
 
 /// Flags of `trace`.
 #[derive(Debug, Clone, Args)]
 #[command(group = ArgGroup::new("what").args(["source", "object", "replay"]).required(true))]
 pub struct TraceArguments {
-    /// The mapping, the workspace (or the name of its cluster), and the source; a cluster-scoped source without a namespace.
+    /// The mapping, the workspace or its cluster, and the source.
     #[arg(num_args = 3, value_names = ["MAPPING", "WORKSPACE", "[NAMESPACE/]NAME"])]
     pub source: Vec<String>,
 
-    /// The sources of this target object, as its ownership annotations name them.
+    /// The sources of this target object instead.
     #[arg(long, num_args = 2, value_names = ["KIND", "NAMESPACE/NAME"])]
     pub object: Vec<String>,
 
-    /// Connection of the target, where a mapping has several. Default: all.
+    /// On this target alone.
     #[arg(long, value_name = "NAME", conflicts_with = "replay")]
     pub target: Option<String>,
 
@@ -49,7 +43,7 @@ pub struct TraceArguments {
     #[arg(long, value_name = "FILE", conflicts_with = "replay")]
     pub save: Option<PathBuf>,
 
-    /// Decide again what a file keeps, without an engine.
+    /// Decide again what a file of the same version keeps, without an engine.
     #[arg(long, value_name = "FILE")]
     pub replay: Option<PathBuf>,
 

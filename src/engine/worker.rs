@@ -69,20 +69,13 @@ struct Run {
     held: Option<usize>,
     /// What was written, for people.
     done: Vec<String>,
-    /// What servers answered.
-    answers: Answers,
+    /// What servers answered; `None`: nothing was planned.
+    answers: Option<Answers>,
 }
 
 impl Run {
     fn unplanned(ended: Ended) -> Self {
-        Self {
-            ended,
-            cost: Cost::default(),
-            overtaken: false,
-            held: None,
-            done: Vec::new(),
-            answers: Answers::default(),
-        }
+        Self { ended, cost: Cost::default(), overtaken: false, held: None, done: Vec::new(), answers: None }
     }
 }
 
@@ -112,8 +105,10 @@ pub async fn reconcile(pipeline: Arc<Pipeline>, lease: Lease<Key>) {
         _ => None,
     };
     let causes = causes(&ended);
+    // An event came in between, or its status waits: nothing was decided.
+    let is_decided = !is_done && (!causes.is_empty() || matches!(ended, Ended::Failed(_) | Ended::Stale(_)));
     let timer = finish(&pipeline, &generation, &key, ended);
-    if !is_done {
+    if is_decided {
         let waits_for = if causes.is_empty() { Vec::new() } else { facts.waits_for() };
         pipeline.remember(&key, done, answers, waits_for);
     }
@@ -243,7 +238,7 @@ async fn run(
     }
     let held = held(&ended, &observed);
     let (cost, overtaken, done) = (executor.tally.cost(), executor.tally.overtaken(), executor.tally.done());
-    Run { ended, cost, overtaken, held, done, answers: observed.answers }
+    Run { ended, cost, overtaken, held, done, answers: Some(observed.answers) }
 }
 
 /// What a tenant writes is believed against nobody else: the source waits alone.

@@ -86,6 +86,13 @@ impl Launch {
     }
 }
 
+/// What a verb prints that asks no cluster.
+pub fn printed(arguments: &[&str]) -> String {
+    let output = Command::new(env!("CARGO_BIN_EXE_sync-engine")).env_clear().args(arguments).output();
+    let output = output.expect("the program");
+    [output.stdout, output.stderr].map(|text| String::from_utf8_lossy(&text).into_owned()).concat()
+}
+
 /// A running engine; killed when dropped.
 pub struct Engine {
     process: Process,
@@ -154,13 +161,15 @@ impl Engine {
     /// Waits until `sync-engine status` prints each of the parts. It tells what the last tick of the engine saw.
     pub async fn status_tells(&self, arguments: &[&str], parts: &[&str]) {
         eventually(&format!("status prints {parts:?}"), async || {
-            let mut command = Command::new(env!("CARGO_BIN_EXE_sync-engine"));
-            command.env_clear().args(["status", "--console", &format!("127.0.0.1:{}", self.port)]).args(arguments);
-            let output = command.output().map_err(|error| error.to_string())?;
-            let [out, error] = [output.stdout, output.stderr].map(|text| String::from_utf8_lossy(&text).into_owned());
-            parts.iter().all(|part| out.contains(part)).then_some(()).ok_or_else(|| out + &error)
+            let said = self.told(&[&["status"], arguments].concat());
+            parts.iter().all(|part| said.contains(part)).then_some(()).ok_or(said)
         })
         .await;
+    }
+
+    /// What a verb prints that asks the console alone.
+    pub fn told(&self, arguments: &[&str]) -> String {
+        printed(&[arguments, &["--console", &format!("127.0.0.1:{}", self.port)]].concat())
     }
 
     /// What a verb prints that is given the engine's clusters, and the address of its console.

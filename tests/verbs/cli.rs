@@ -86,6 +86,8 @@ fn help_is_for_strangers() {
       diff         Dry run: show what a change of mappings changes, or what the engine would change on
                    live clusters now
       status       Show what a running engine syncs, what is not in sync and why, and what to do
+      trace        Show why one source is as it is: each object, what decided on it, what differs, what
+                   it waits for
       approve      Show the deletions of a changed or removed mapping that the engine holds, and approve
                    them
       orphans      List orphaned objects on targets, and delete or release those that you select

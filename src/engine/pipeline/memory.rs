@@ -57,7 +57,7 @@ impl Pipeline {
     }
 
     /// A reconcile ended, and the source is not in sync: what was written, and what it waits for.
-    pub fn remember(&self, key: &Key, actions: Vec<String>, answers: Answers, waits_for: Vec<String>) {
+    pub fn remember(&self, key: &Key, actions: Vec<String>, answers: Option<Answers>, waits_for: Vec<String>) {
         let now = self.shared.clock.now();
         let State { unsettled, history, .. } = &mut *self.state();
         let Some(how) = unsettled.get(key) else { return };
@@ -73,7 +73,7 @@ impl Pipeline {
             past.decisions.pop_front();
         }
         past.waits_for = waits_for;
-        past.answers = answers.without_bodies();
+        past.answers = answers.map_or_else(|| std::mem::take(&mut past.answers), Answers::without_bodies);
     }
 
     /// What is remembered of a source that is not in sync, and since when it is not.
