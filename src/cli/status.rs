@@ -222,7 +222,8 @@ fn for_people(source: &Source) -> String {
     let [reason, age, title, cluster, mapping, target] = source_row(source);
     // Where there are several reasons, each stands before what it is about.
     let message = source.message.strip_prefix(&format!("{reason}: ")).unwrap_or(&source.message);
-    format!("{title} of {cluster} (mapping {mapping}, target {target}), for {age}\n  {reason}: {message}\n")
+    let look = format!("sync-engine trace {mapping} {cluster} {title}");
+    format!("{title} of {cluster} (mapping {mapping}, target {target}), for {age}\n  {reason}: {message}\n  {look}\n")
 }
 
 fn glance(status: &Status) -> String {

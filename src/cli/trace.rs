@@ -13,8 +13,8 @@ use super::status::{age, ask_console};
 use super::{Exit, Misconfigured, Usage, inputs, terminal};
 use crate::object::one_line;
 use crate::plan::saved::Saved;
-use crate::plan::trace::{Decided, Differs, Past, Said, Trace, Traced, Whole};
-use crate::server::api::{self, Items, SourceName};
+use crate::plan::trace::{Conclusion, Decided, Differs, Past, Said, Trace, TracedObject};
+use crate::server::api::{Items, SourceName, TracedSource};
 use crate::table;
 
 pub(super) const AFTER_HELP: &str = "\
@@ -92,10 +92,10 @@ fn asked(arguments: &TraceArguments) -> anyhow::Result<Vec<Trace>> {
         parameters.append_pair("saved", "true");
     }
     let parameters = parameters.finish();
-    let mut found: Vec<api::Traced> = Vec::new();
+    let mut found: Vec<TracedSource> = Vec::new();
     for key in keys(arguments)? {
         let path = format!("/api/v1/sources/{key}?{parameters}");
-        let of_source: Items<api::Traced> = ask_console(arguments.console, &path)?;
+        let of_source: Items<TracedSource> = ask_console(arguments.console, &path)?;
         found.extend(of_source.items);
     }
     if let Some(path) = &arguments.save {
@@ -129,7 +129,7 @@ fn checked(text: &str) -> Result<&str, Usage> {
     if text.chars().all(is_plain) { Ok(text) } else { Err(Usage(format!("`{text}` is no name"))) }
 }
 
-fn save(path: &Path, found: &[api::Traced]) -> Result<(), Misconfigured> {
+fn save(path: &Path, found: &[TracedSource]) -> Result<(), Misconfigured> {
     let saved = match found {
         [one] => one.saved.as_ref().ok_or("the source cannot be looked at now: there is nothing to keep".to_owned()),
         all => {
@@ -146,7 +146,7 @@ fn save(path: &Path, found: &[api::Traced]) -> Result<(), Misconfigured> {
 const COLUMNS: [&str; 6] = ["ID", "OBJECT", "VERDICT", "REASON", "ROW", "DIFFERS"];
 
 fn rows(trace: &Trace) -> Vec<[String; 6]> {
-    let row = |one: &Traced| {
+    let row = |one: &TracedObject| {
         let reasons: Vec<&str> = one.reasons.iter().map(|said| said.reason.as_str()).collect();
         [
             one.id.clone(),
@@ -180,13 +180,13 @@ fn for_people(trace: &Trace) -> String {
     lines.iter().map(|line| format!("{}\n", one_line(line))).collect()
 }
 
-fn whole(verdict: Whole) -> &'static str {
+fn whole(verdict: Conclusion) -> &'static str {
     match verdict {
-        Whole::InSync => "in sync",
-        Whole::Waiting => "waits until something else changes",
-        Whole::Blocked => "waits until somebody mends something",
-        Whole::Acting => "has something to do",
-        Whole::Unseen => "cannot be looked at now",
+        Conclusion::InSync => "in sync",
+        Conclusion::Waiting => "waits until something else changes",
+        Conclusion::Blocked => "waits until somebody mends something",
+        Conclusion::Acting => "has something to do",
+        Conclusion::Unseen => "cannot be looked at now",
     }
 }
 
@@ -199,7 +199,7 @@ fn listed(title: &str, all: &[String]) -> Vec<String> {
     title.into_iter().chain(all.iter().map(|one| format!("  {one}"))).collect()
 }
 
-fn of_object(one: &Traced) -> Vec<String> {
+fn of_object(one: &TracedObject) -> Vec<String> {
     let verdict = one.verdict.as_deref().unwrap_or("stays as it is");
     let mut lines = vec![format!("  {}  {}: {verdict}", one.id, one.object.as_deref().unwrap_or("not rendered"))];
     lines.extend(one.row.iter().map(|row| format!("    row: {row}")));

@@ -14,11 +14,14 @@ use super::facts::Facts;
 use super::originals;
 use super::pipeline::wakes::Interests;
 use super::pipeline::{Pipeline, Unsettled};
+use super::worker::unproven;
+use crate::multicluster::identity::Known;
+use crate::multicluster::shares::Work;
 use crate::object::{ClusterName, Key};
 use crate::plan::saved::{Context, Saved};
-use crate::plan::trace::{Past, Trace};
+use crate::plan::trace::{Past, Said, Trace};
 use crate::plan::{Action, Answers, Cause, MAX_ROUNDS, Observed, Outcome, Plan, plan};
-use crate::server::api::{self, Asked, ObjectName, SourceName, Traced};
+use crate::server::api::{self, Asked, ObjectName, SourceName, TracedSource};
 
 /// A cluster that does not answer keeps nobody waiting: the last decisions tell that it does not.
 const PATIENCE: Duration = Duration::from_secs(5);
@@ -59,16 +62,17 @@ impl api::Sources for Pipeline {
         owners.map(name).collect()
     }
 
-    fn trace(self: Arc<Self>, asked: Asked) -> BoxFuture<'static, Option<Traced>> {
+    fn trace(self: Arc<Self>, asked: Asked) -> BoxFuture<'static, Option<TracedSource>> {
         Box::pin(async move {
             let key = key(&self, &asked)?;
             let (past, answers) = past(&self, &key);
-            let looked = timeout(PATIENCE, look(&self, &key, answers)).await;
+            let late = Err("a cluster does not answer within five seconds".to_owned());
+            let looked = timeout(PATIENCE, look(&self, &key, answers)).await.unwrap_or(late);
             let context =
                 Context { version: env!("CARGO_PKG_VERSION").into(), file: asked.file, line: asked.line, past };
-            Some(match looked.ok().flatten() {
-                Some(observed) => traced(&self, &observed, context, asked.is_whole),
-                None => unseen(&self, &key, context.past),
+            Some(match looked {
+                Ok(observed) => traced(&self, &observed, context, asked.is_whole),
+                Err(why) => unseen(&self, &key, context.past, why),
             })
         })
     }
@@ -87,6 +91,11 @@ fn key(pipeline: &Pipeline, asked: &Asked) -> Option<Key> {
         .map(|one| one.spec.name.clone());
     let cluster = cluster.or_else(|| ClusterName::try_from(asked.workspace.as_str()).ok())?;
     let key = Key::new(cluster, asked.namespace.as_str(), asked.name.as_str());
+    let cluster = pipeline.shared.manager.cluster(&generation.mapping.source.clusters, &key.cluster);
+    if pipeline.is_out_of_sight() || cluster.is_some_and(|cluster| pipeline.is_succeeded(&cluster)) {
+        // A later document decides.
+        return None;
+    }
     let is_there = || pipeline.source_feeds().iter().any(|feed| feed.watch.store().get(&key).is_some());
     (pipeline.is_unsettled(&key) || is_there()).then_some(key)
 }
@@ -110,14 +119,29 @@ fn after(now: Timestamp, later: Duration) -> Option<Timestamp> {
 }
 
 /// What a reconcile would plan with. It reads what that reads, and registers nothing: nobody is to be woken for it.
-async fn look(pipeline: &Arc<Pipeline>, key: &Key, answers: Answers) -> Option<Observed> {
+///
+/// # Errors
+/// Why there would be no plan.
+async fn look(pipeline: &Arc<Pipeline>, key: &Key, answers: Answers) -> Result<Observed, String> {
     let generation = pipeline.generation();
-    let cluster = pipeline.shared.manager.cluster(&generation.mapping.source.clusters, &key.cluster)?;
-    let feed = pipeline.feed_of(&cluster)?;
+    let cluster = pipeline.shared.manager.cluster(&generation.mapping.source.clusters, &key.cluster);
+    let engaged = cluster.and_then(|cluster| Some((pipeline.feed_of(&cluster)?, cluster)));
+    let (feed, cluster) = engaged.ok_or("its workspace or cluster is not engaged")?;
+    if !matches!(cluster.known(), Known::Identity(_)) {
+        return Err(format!("whether {} is still the same cluster is being confirmed", cluster.spec.name));
+    }
+    if pipeline.is_unproven(key) {
+        return Err(unproven(pipeline));
+    }
+    let (lease, work) = (&pipeline.shared.lease, Work::Cluster(cluster.identity()));
+    if !lease.owns(work) {
+        let replica = lease.owner(work).unwrap_or_else(|| "another replica".to_owned());
+        return Err(format!("{replica} serves its cluster: ask that replica"));
+    }
     let interests = Interests::default();
     let mut facts = Facts::new(interests.reader(key));
     let executor = Executor::looking(pipeline, &generation, &cluster, &feed, key);
-    let mut observed = observe_whole(&executor, &mut facts).await.ok()?;
+    let mut observed = observe_whole(&executor, &mut facts).await.map_err(|error| error.to_string())?;
     let Answers { unanswered, refused_status, .. } = std::mem::take(&mut observed.answers);
     observed.answers = Answers { unanswered, refused_status, ..answers };
     for _ in 0..MAX_ROUNDS {
@@ -132,31 +156,32 @@ async fn look(pipeline: &Arc<Pipeline>, key: &Key, answers: Answers) -> Option<O
                 Action::ReadAnew(original) => {
                     Outcome::Seen(originals::read_anew(&executor, &mut facts, original).await)
                 }
-                action => executor.execute(action).await.ok()?,
+                action => executor.execute(action).await.map_err(|error| error.to_string())?,
             };
             observed.absorb(&action, outcome);
         }
     }
-    Some(observed)
+    Ok(observed)
 }
 
 /// The decision on what would be kept: no value of a Secret is in it.
-fn traced(pipeline: &Pipeline, observed: &Observed, context: Context, is_whole: bool) -> Traced {
+fn traced(pipeline: &Pipeline, observed: &Observed, context: Context, is_whole: bool) -> TracedSource {
     // Another one each time: what stands for a value tells nothing of it to who tries values.
     let hasher = RandomState::new();
     let mask = |value: &str| format!("redacted-{:016x}", hasher.hash_one(value));
     let (key, past) = (observed.key.clone(), context.past.clone());
     let saved = Saved::of(&pipeline.generation().mapping, observed, context, &mask).ok();
     match saved.as_ref().and_then(|saved| saved.trace().ok()) {
-        Some(trace) => Traced { trace, saved: saved.filter(|_| is_whole) },
-        None => unseen(pipeline, &key, past),
+        Some(trace) => TracedSource { trace, saved: saved.filter(|_| is_whole) },
+        None => unseen(pipeline, &key, past, "it cannot be kept".to_owned()),
     }
 }
 
-fn unseen(pipeline: &Pipeline, key: &Key, past: Past) -> Traced {
+fn unseen(pipeline: &Pipeline, key: &Key, past: Past, why: String) -> TracedSource {
     let now = pipeline.shared.clock.now();
     let (cluster, source) = (key.cluster.as_str(), (&*key.namespace, &*key.name));
     let target = pipeline.generation().target.name.clone();
-    let trace = Trace { past, ..Trace::unseen(pipeline.writer.mapping(), cluster, source, &target, now) };
-    Traced { trace, saved: None }
+    let reasons = vec![Said { reason: Cause::Unknown.as_str().to_owned(), message: why }];
+    let trace = Trace { past, reasons, ..Trace::unseen(pipeline.writer.mapping(), cluster, source, &target, now) };
+    TracedSource { trace, saved: None }
 }

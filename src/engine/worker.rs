@@ -242,7 +242,7 @@ async fn run(
 }
 
 /// What a tenant writes is believed against nobody else: the source waits alone.
-fn unproven(pipeline: &Pipeline) -> String {
+pub fn unproven(pipeline: &Pipeline) -> String {
     format!(
         "source: it carries the finalizer `{}` from before the target had a state store, and the target has no object of this \
          mapping: somebody wrote the finalizer by hand, or the state store is lost; nothing is written or deleted for it. \

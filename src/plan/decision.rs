@@ -126,7 +126,7 @@ pub fn decide(source: Stage, finalizer: bool, object: Found, wish: Wish) -> Row 
         (In, true, Absent, Unmet) => ("live, in; finalizer; absent; a dependency is not met", Verdict::Wait),
         (In, true, Absent, Wanted) => ("live, in; finalizer; absent; wanted", Verdict::Create),
         (In, true, Absent | Foreign, Unwanted | Dropped) => ("live, in; finalizer; absent or foreign; not wanted", Verdict::Nothing),
-        (In, true, Ours(Fit::Refused), _) => ("live, in; finalizer; ours, refused by the server", Verdict::Wait),
+        (In, true, Ours(Fit::Refused), _) => ("live, in; finalizer; ours, refused or failed", Verdict::Wait),
         (In, true, Ours(Fit::Fixed), Wanted | Unmet) => ("live, in; finalizer; ours, a copy that cannot follow its original", Verdict::Delete),
         (In, true, Ours(Fit::Moved(IdentityChange::Block)), _) => ("live, in; finalizer; ours, of another kind or name (Block)", Verdict::ReportMove),
         (In, true, Ours(Fit::Moved(IdentityChange::Orphan)), _) => ("live, in; finalizer; ours, of another kind or name (Orphan)", Verdict::GiveUp),
@@ -193,5 +193,41 @@ impl Decisions {
 
     pub fn take(&self) -> Vec<Decision> {
         std::mem::take(&mut *self.0.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::{BTreeMap, BTreeSet};
+
+    use super::*;
+
+    #[test]
+    fn a_row_has_a_name_of_its_own_that_says_one_thing() {
+        let deletes = [SourceDelete::Delete, SourceDelete::Orphan];
+        let stages = [OnExit::Retain, OnExit::Orphan, OnExit::Delete].map(Stage::Out).into_iter();
+        let stages = stages.chain(deletes.map(Stage::Deleting)).chain(deletes.map(Stage::Departed));
+        let stages: Vec<Stage> = stages.chain([Stage::In, Stage::Gone]).collect();
+        let moves = [IdentityChange::Block, IdentityChange::Orphan, IdentityChange::Recreate].map(Fit::Moved);
+        let drifts = [Drift::Correct, Drift::Report, Drift::Ignore].map(Fit::Drifted);
+        let others = [Fit::Refused, Fit::Fixed, Fit::Differs, Fit::Same];
+        let uncompared = [true, false].map(|needed| Fit::Uncompared { needed });
+        let fits = moves.into_iter().chain(drifts).chain(others).chain(uncompared);
+        let earlier = [SourceRecreated::Adopt, SourceRecreated::Block, SourceRecreated::Replace];
+        let found = earlier.map(Found::OursOfEarlier).into_iter().chain(fits.map(Found::Ours));
+        let found = found.chain([Found::Unknown, Found::BeingDeleted, Found::Absent, Found::Foreign]);
+        let mut rows: BTreeMap<&str, BTreeSet<String>> = BTreeMap::new();
+        for object in found {
+            for wish in [Wish::Unrendered, Wish::Unmet, Wish::Wanted, Wish::Unwanted, Wish::Dropped] {
+                for (stage, finalizer) in stages.iter().flat_map(|stage| [(*stage, true), (*stage, false)]) {
+                    let Row { name, verdict } = decide(stage, finalizer, object, wish);
+                    rows.entry(name).or_default().insert(format!("{verdict:?}"));
+                }
+            }
+        }
+        let ambiguous: Vec<_> = rows.iter().filter(|(_, verdicts)| verdicts.len() > 1).collect();
+        assert!(ambiguous.is_empty(), "{ambiguous:?}");
+        let written = include_str!("decision.rs").matches("=> (\"").count();
+        assert_eq!(rows.len(), written, "each row is reached, and two have no name in common");
     }
 }

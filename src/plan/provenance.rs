@@ -11,7 +11,7 @@ use crate::yaml::{self, Node, NodeValue};
 
 /// One field.
 #[derive(Debug, Clone)]
-pub struct Row {
+pub struct Written {
     pub object: String,
     pub field: String,
     /// The same as a JSON pointer.
@@ -23,7 +23,7 @@ pub struct Row {
     pub reads: Vec<String>,
 }
 
-impl Row {
+impl Written {
     pub fn to_json(&self) -> Value {
         json!({
             "object": self.object, "field": self.field, "value": self.value, "place": self.place,
@@ -44,7 +44,7 @@ pub struct File<'a> {
 
 impl File<'_> {
     /// The fields of everything that is rendered. What the engine adds (its marks) is left out.
-    pub fn rows(&self, mapping: &Mapping, rendering: &Rendering) -> Vec<Row> {
+    pub fn rows(&self, mapping: &Mapping, rendering: &Rendering) -> Vec<Written> {
         let mut rows = Vec::new();
         for (position, (rule, wanted)) in mapping.objects.iter().zip(rendering.objects.iter()).enumerate() {
             let Some(node) = self.template(position) else { continue };
@@ -75,13 +75,13 @@ impl File<'_> {
         nodes.get(position)?.get("template").map(|node| &**node)
     }
 
-    fn of_object(&self, rule: &ObjectRule, node: &Node, scope: &Scope, desired: &Desired) -> Vec<Row> {
+    fn of_object(&self, rule: &ObjectRule, node: &Node, scope: &Scope, desired: &Desired) -> Vec<Written> {
         let object = desired.reference.to_string();
         let origins = rule.template.provenance(node, scope);
         let placed = ["name", "namespace"].into_iter().filter_map(|field| {
             let given = origins.keys().any(|place| place.to_string() == format!("metadata.{field}"));
             let value = desired.body["metadata"].get(field).filter(|_| !given)?;
-            Some(Row {
+            Some(Written {
                 object: object.clone(),
                 field: format!("metadata.{field}"),
                 pointer: format!("/metadata/{field}"),
@@ -91,8 +91,8 @@ impl File<'_> {
                 reads: vec![format!("placement.{field}")],
             })
         });
-        let mut rows: Vec<Row> = placed.collect();
-        rows.extend(origins.into_iter().map(|(place, Origin { value, span, expression, reads })| Row {
+        let mut rows: Vec<Written> = placed.collect();
+        rows.extend(origins.into_iter().map(|(place, Origin { value, span, expression, reads })| Written {
             object: object.clone(),
             field: place.to_string(),
             pointer: pointer(&place),

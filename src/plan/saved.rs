@@ -69,8 +69,8 @@ impl Saved {
         mask: &dyn Fn(&str) -> String,
     ) -> Result<Self, serde_json::Error> {
         let mut tree = serde_json::to_value(observed)?;
-        let secrets = Secrets::of(&tree, mask);
-        secrets.redact(&mut tree);
+        let masks = Masks::of(&tree, mask);
+        masks.redact(&mut tree);
         let mut redacted: Observed = serde_json::from_value(tree.clone())?;
         let hashes = other_hashes(mapping, observed, &redacted);
         if !hashes.is_empty() {
@@ -151,7 +151,7 @@ fn other_hashes(mapping: &Mapping, before: &Observed, after: &Observed) -> BTree
 }
 
 /// Values of Secrets, each with what stands for it.
-struct Secrets<'m> {
+struct Masks<'m> {
     mask: &'m dyn Fn(&str) -> String,
     /// Longer ones first: one may be a part of another.
     all: Vec<(String, String)>,
@@ -169,14 +169,14 @@ const FREE: [&str; 2] = ["labels", "annotations"];
 /// Beside objects, where servers are quoted.
 const QUOTES: [&str; 4] = ["why", "refused_status", "status_failed", "read_failed"];
 
-impl<'m> Secrets<'m> {
+impl<'m> Masks<'m> {
     fn of(tree: &Value, mask: &'m dyn Fn(&str) -> String) -> Self {
-        let mut secrets = Self { mask, all: Vec::new() };
-        secrets.collect(tree);
-        secrets.all.retain(|(value, _)| !value.is_empty());
-        secrets.all.sort_by(|(one, _), (other, _)| other.len().cmp(&one.len()).then(one.cmp(other)));
-        secrets.all.dedup();
-        secrets
+        let mut masks = Self { mask, all: Vec::new() };
+        masks.collect(tree);
+        masks.all.retain(|(value, _)| !value.is_empty());
+        masks.all.sort_by(|(one, _), (other, _)| other.len().cmp(&one.len()).then(one.cmp(other)));
+        masks.all.dedup();
+        masks
     }
 
     fn collect(&mut self, tree: &Value) {

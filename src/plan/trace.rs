@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use super::decision::{Decision, Decisions, Verdict};
-use super::provenance::{File, Row};
+use super::provenance::{File, Written};
 use super::{Observed, Plan, Reason, Reasons, Rest, Source, live, plan, render};
 use crate::mapping::Mapping;
 use crate::object::marks;
@@ -24,18 +24,18 @@ pub struct Trace {
     pub target: String,
     /// When it was observed.
     pub observed: Timestamp,
-    pub verdict: Whole,
+    pub verdict: Conclusion,
     pub reasons: Vec<Said>,
     /// What is done next.
     pub next: Vec<String>,
-    pub objects: Vec<Traced>,
+    pub objects: Vec<TracedObject>,
     #[serde(flatten)]
     pub past: Past,
 }
 
 /// What the decisions on its objects come to for a source.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-pub enum Whole {
+pub enum Conclusion {
     InSync,
     /// Until something else moves.
     Waiting,
@@ -57,7 +57,7 @@ pub struct Said {
 
 /// What was decided on one object.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct Traced {
+pub struct TracedObject {
     /// In the mapping.
     pub id: String,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -139,7 +139,7 @@ impl Trace {
             name: name.to_owned(),
             target: target.to_owned(),
             observed: now,
-            verdict: Whole::Unseen,
+            verdict: Conclusion::Unseen,
             reasons: Vec::new(),
             next: Vec::new(),
             objects: Vec::new(),
@@ -150,17 +150,17 @@ impl Trace {
     /// Decides once, and takes down why. `file` is what the mapping was read from.
     pub fn of(mapping: &Mapping, observed: &Observed, file: Option<&File<'_>>, past: Past) -> Self {
         let decisions = Decisions::default();
-        let traced = Observed { decisions: Some(decisions.clone()), recorder: None, ..observed.clone() };
-        let (next, rest) = match plan(mapping, &traced) {
+        let watched = Observed { decisions: Some(decisions.clone()), recorder: None, ..observed.clone() };
+        let (next, rest) = match plan(mapping, &watched) {
             Plan::Act(actions) => (actions, None),
             Plan::Last(action, rest) => (vec![*action], Some(rest)),
             Plan::Rest(rest) => (Vec::new(), Some(rest)),
         };
         let (verdict, reasons) = match &rest {
-            None => (Whole::Acting, decided_reasons(&decisions)),
-            Some(Rest::InSync) => (Whole::InSync, Vec::new()),
-            Some(Rest::Waiting(reasons)) => (Whole::Waiting, said(reasons)),
-            Some(Rest::Blocked(reasons)) => (Whole::Blocked, said(reasons)),
+            None => (Conclusion::Acting, decided_reasons(&decisions)),
+            Some(Rest::InSync) => (Conclusion::InSync, Vec::new()),
+            Some(Rest::Waiting(reasons)) => (Conclusion::Waiting, said(reasons)),
+            Some(Rest::Blocked(reasons)) => (Conclusion::Blocked, said(reasons)),
         };
         let rows = file.map(|file| rows(mapping, observed, file)).unwrap_or_default();
         let target = observed.among.as_ref().map(|among| among.name.clone());
@@ -172,7 +172,7 @@ impl Trace {
             verdict,
             reasons,
             next: next.iter().map(ToString::to_string).collect(),
-            objects: decisions.take().into_iter().map(|decision| traced_object(decision, &rows)).collect(),
+            objects: decisions.take().into_iter().map(|decision| traced(decision, &rows)).collect(),
             past,
             ..Self::unseen(
                 observed.writer.mapping(),
@@ -186,7 +186,7 @@ impl Trace {
 
     /// Whether it is in sync, and nothing is left to do.
     pub fn is_in_sync(&self) -> bool {
-        self.verdict == Whole::InSync && self.next.is_empty()
+        self.verdict == Conclusion::InSync && self.next.is_empty()
     }
 }
 
@@ -196,21 +196,21 @@ fn decided_reasons(decisions: &Decisions) -> Vec<Said> {
     all.iter().flat_map(|decision| said(&decision.reasons)).collect()
 }
 
-fn rows(mapping: &Mapping, observed: &Observed, file: &File<'_>) -> Vec<Row> {
+fn rows(mapping: &Mapping, observed: &Observed, file: &File<'_>) -> Vec<Written> {
     let Source::Present(source) = &observed.source else { return Vec::new() };
     let rendering = render::render(mapping, observed, source);
     rendering.map(|rendering| file.rows(mapping, &rendering)).unwrap_or_default()
 }
 
-fn traced_object(decision: Decision, rows: &[Row]) -> Traced {
+fn traced(decision: Decision, rows: &[Written]) -> TracedObject {
     let is_foreign = decision.row.is_some_and(|row| row.verdict == Verdict::Conflict);
     let object = decision.reference.as_ref().map(ToString::to_string);
-    let of_object: Vec<&Row> = rows.iter().filter(|row| Some(&row.object) == object.as_ref()).collect();
+    let of_object: Vec<&Written> = rows.iter().filter(|row| Some(&row.object) == object.as_ref()).collect();
     let differs = match (&decision.desired, &decision.object) {
         (Some(desired), Some(found)) if !is_foreign => differs(desired, found, &of_object),
         _ => Vec::new(),
     };
-    Traced {
+    TracedObject {
         id: decision.id,
         object,
         row: decision.row.map(|row| row.name.to_owned()),
@@ -223,14 +223,14 @@ fn traced_object(decision: Decision, rows: &[Row]) -> Traced {
 }
 
 /// What the engine writes by itself differs with what the mapping writes, and tells nothing beside it.
-fn differs(desired: &Value, found: &Value, rows: &[&Row]) -> Vec<Differs> {
+fn differs(desired: &Value, found: &Value, rows: &[&Written]) -> Vec<Differs> {
     let all = live::differing(desired, found);
     let (own, mapped): (Vec<String>, Vec<String>) = all.into_iter().partition(|pointer| live::is_ownership(pointer));
     let told = if mapped.is_empty() { own } else { mapped };
     told.into_iter().map(|field| differs_at(field, desired, found, rows)).collect()
 }
 
-fn differs_at(field: String, desired: &Value, found: &Value, rows: &[&Row]) -> Differs {
+fn differs_at(field: String, desired: &Value, found: &Value, rows: &[&Written]) -> Differs {
     // The field itself, else the leaf that holds it or the first that it holds.
     let within = |one: &str, other: &str| one.strip_prefix(other).is_some_and(|rest| rest.starts_with('/'));
     let row = rows.iter().find(|row| row.pointer == field);

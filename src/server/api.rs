@@ -1,7 +1,7 @@
 //! The JSON API of the console: what the status page shows, for programs, and which sources are not in sync.
 //!
 //! `GET /api/v1/status` answers with a [`Status`], `GET /api/v1/sources` with a [`Page`] of [`Source`]s that are not in sync,
-//! `GET /api/v1/sources/KEY` with how one is [`Traced`]. `GET /api/v1/objects/KIND/NAMESPACE/NAME` names the sources of a target
+//! `GET /api/v1/sources/KEY` with how one is [`TracedSource`]. `GET /api/v1/objects/KIND/NAMESPACE/NAME` names the sources of a target
 //! object. `GET /api/v1/changes` is a page of [`Change`](super::changes::Change)s. All of them only read.
 
 use std::collections::BTreeSet;
@@ -121,7 +121,7 @@ pub trait Sources: Send + Sync {
     /// The sources of an object, as its ownership annotations name them.
     fn owners(&self, object: &ObjectName) -> Vec<SourceName>;
     /// How a source is decided now. `None`: it is not known.
-    fn trace(self: Arc<Self>, asked: Asked) -> BoxFuture<'static, Option<Traced>>;
+    fn trace(self: Arc<Self>, asked: Asked) -> BoxFuture<'static, Option<TracedSource>>;
 }
 
 /// A source on one target.
@@ -158,7 +158,7 @@ pub struct Asked {
 
 /// How a source is decided on one target.
 #[derive(Debug, Clone, Serialize, Deserialize)]
-pub struct Traced {
+pub struct TracedSource {
     pub trace: Trace,
     /// What it follows from, without the values of Secrets; missing where nothing could be observed.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -291,7 +291,7 @@ pub(super) async fn source(
         one.mapping() == mapping && target.as_ref().is_none_or(|target| *target == one.target())
     };
     let known = status.sources().into_iter().filter(is_meant).map(|one| one.trace(asked.clone()));
-    let items: Vec<Traced> = join_all(known).await.into_iter().flatten().collect();
+    let items: Vec<TracedSource> = join_all(known).await.into_iter().flatten().collect();
     if items.is_empty() {
         let Asked { workspace, namespace, name, .. } = asked;
         let what = "no source that it knows or watches has this name";

@@ -155,10 +155,10 @@ impl api::Sources for Unsettled {
         (object.kind == "Database").then(|| name(object.name.clone())).into_iter().collect()
     }
 
-    fn trace(self: Arc<Self>, asked: api::Asked) -> BoxFuture<'static, Option<api::Traced>> {
+    fn trace(self: Arc<Self>, asked: api::Asked) -> BoxFuture<'static, Option<api::TracedSource>> {
         let source = (asked.namespace.as_str(), asked.name.as_str());
         let trace = Trace::unseen(self.0, &asked.workspace, source, "target", Timestamp::UNIX_EPOCH);
-        Box::pin(ready((asked.name == "a").then_some(api::Traced { trace, saved: None })))
+        Box::pin(ready((asked.name == "a").then_some(api::TracedSource { trace, saved: None })))
     }
 
     fn not_synced(&self) -> Vec<api::Source> {
@@ -213,7 +213,7 @@ async fn programs_ask_how_a_source_is_decided_and_whose_an_object_is() {
     let known: [Arc<dyn api::Sources>; 2] = [Arc::new(Unsettled("one")), Arc::new(Unsettled("two"))];
     shared.instruments.status.ask(known.iter().map(Arc::downgrade).collect());
     let found = ask(&shared, "GET", "/api/v1/sources/two/c/n/a").await;
-    let found: api::Items<api::Traced> = serde_json::from_str(&found.body).expect("JSON");
+    let found: api::Items<api::TracedSource> = serde_json::from_str(&found.body).expect("JSON");
     assert_eq!((found.items.len(), found.items[0].trace.mapping.as_str()), (1, "two"));
     let owners = ask(&shared, "GET", "/api/v1/objects/Database/n/a").await;
     let owners: api::Items<api::SourceName> = serde_json::from_str(&owners.body).expect("JSON");

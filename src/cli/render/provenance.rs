@@ -5,7 +5,7 @@ use crate::cli::inputs::Inputs;
 use crate::mapping::Mapping;
 use crate::plan::preview::Preview;
 use crate::plan::provenance::File;
-pub(super) use crate::plan::provenance::Row;
+pub(super) use crate::plan::provenance::Written;
 use crate::table;
 use crate::yaml;
 
@@ -13,7 +13,7 @@ use crate::yaml;
 const WIDTH: usize = 60;
 
 /// The fields of everything that is rendered of a source, of several targets on the first.
-pub(super) fn rows(inputs: &Inputs, mapping: &Mapping, preview: &Preview) -> Vec<Row> {
+pub(super) fn rows(inputs: &Inputs, mapping: &Mapping, preview: &Preview) -> Vec<Written> {
     let file = inputs.readable.iter().find_map(|(path, content)| {
         let document = yaml::parse(content).into_iter().find(|document| document.text == mapping.text)?;
         Some(File { path, first_line: 1, content, document })
@@ -21,15 +21,15 @@ pub(super) fn rows(inputs: &Inputs, mapping: &Mapping, preview: &Preview) -> Vec
     file.map(|file| file.rows(mapping, preview.rendering())).unwrap_or_default()
 }
 
-pub(super) fn shown(format: Format, rows: &[Row]) -> String {
-    format.shown(|| by_object(rows), || by_object(rows), || rows.iter().map(Row::to_json).collect())
+pub(super) fn shown(format: Format, rows: &[Written]) -> String {
+    format.shown(|| by_object(rows), || by_object(rows), || rows.iter().map(Written::to_json).collect())
 }
 
 /// A table an object.
-fn by_object(rows: &[Row]) -> String {
+fn by_object(rows: &[Written]) -> String {
     let mut text = String::new();
     for of_one in rows.chunk_by(|one, other| one.object == other.object) {
-        let cells = |row: &Row| {
+        let cells = |row: &Written| {
             let written = row.expression.as_deref().unwrap_or(if row.place.is_empty() { "" } else { "literal" });
             [row.field.clone(), short(&row.value.to_string()), row.place.clone(), short(written), row.reads.join(", ")]
         };

@@ -9,7 +9,7 @@ use crate::mapping::{Kind, Mapping};
 use crate::object::hash::tuple_hash;
 use crate::plan::saved::{Context, Saved, Unreadable};
 use crate::plan::trace::{Past, Trace};
-use crate::plan::{Prune, Rest};
+use crate::plan::{Failure, FailureKind, Prune, Rest};
 
 const VERSION: &str = "1.2.3";
 
@@ -113,6 +113,34 @@ fn each_reason_names_the_row_that_decided_also_from_a_file() {
     let mut world = synced();
     world.identity = "target-2".into();
     tell("another target", &mut world, &databases);
+
+    let mut world = synced();
+    world.edit("Database", |object| object["metadata"]["finalizers"] = json!(["operator.example.dev/hold"]));
+    world.edit("Database", |object| object["metadata"]["deletionTimestamp"] = json!("2027-01-15T07:59:00Z"));
+    tell("being deleted", &mut world, &databases);
+
+    let mut world = synced();
+    let moves = changed("kind: Database\n", "kind: Cluster\n");
+    tell("another kind", &mut world, &moves);
+
+    let mut world = World::new(source());
+    world.refused_status = vec![json!("Pending")];
+    tell("a status that is refused", &mut world, &databases);
+
+    let mut world = World::new(source());
+    world.edit_source(|source| source["spec"] = json!({"users": ["ann"]}));
+    world.claims = Some([].into_iter().collect());
+    tell("a claim that is not accepted", &mut world, &related());
+
+    let mut world = synced();
+    world.settle(&databases);
+    let failure = Failure { kind: FailureKind::Error, why: "500 InternalError".into() };
+    let reference = world.reference("Database");
+    world.edit("Database", |object| object["spec"]["members"] = json!(5));
+    let mut observed = world.observe(&databases);
+    observed.answers.failed.insert(reference, failure);
+    world.rested = Some(observed);
+    told += &format!("a request that failed: {}", decided(&replayed(&world, &databases)));
     insta::assert_snapshot!(told);
 }
 
