@@ -279,7 +279,6 @@ mod tests {
         let mapping = MappingOverview {
             name: "mongodb".to_owned(),
             origin: "mongodb.yaml".to_owned(),
-            line: 1,
             generation: 7,
             standing: "running".to_owned(),
             sources: 12,

@@ -65,6 +65,7 @@ pub fn publish(engine: &Engine) {
         providers,
         targets,
         problems: engine.problems.clone(),
+        snapshot: engine.snapshot.clone(),
     });
 }
 
@@ -130,7 +131,6 @@ fn mapping(engine: &Engine, entry: &Entry) -> MappingOverview {
     MappingOverview {
         name: entry.mapping.name.clone(),
         origin: entry.file.clone().unwrap_or_else(|| "state store".to_owned()),
-        line: line(engine, entry),
         generation: entry.generation,
         standing: match standby(engine, &running) {
             Some(recorded) => recorded,
@@ -143,14 +143,6 @@ fn mapping(engine: &Engine, entry: &Entry) -> MappingOverview {
         held: held(engine, &entry.mapping.name),
         not_synced: reasons(&running).into_iter().map(reason).collect(),
     }
-}
-
-/// The line of its file on which the document begins.
-fn line(engine: &Engine, entry: &Entry) -> usize {
-    let content = entry.file.as_ref().and_then(|file| engine.snapshot.files.get(file));
-    let content = content.and_then(|content| std::str::from_utf8(content).ok()).unwrap_or_default();
-    let before = content.find(&*entry.mapping.text).map_or("", |at| &content[..at]);
-    before.matches('\n').count() + 1
 }
 
 fn reason((cause, of): (Cause, NotSynced)) -> ReasonOverview {

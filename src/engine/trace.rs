@@ -68,8 +68,8 @@ impl api::Sources for Pipeline {
             let (past, answers) = past(&self, &key);
             let late = Err("a cluster does not answer within five seconds".to_owned());
             let looked = timeout(PATIENCE, look(&self, &key, answers)).await.unwrap_or(late);
-            let context =
-                Context { version: env!("CARGO_PKG_VERSION").into(), file: asked.file, line: asked.line, past };
+            let line = line(&asked, &self.generation().mapping.text);
+            let context = Context { version: env!("CARGO_PKG_VERSION").into(), file: asked.file, line, past };
             Some(match looked {
                 Ok(observed) => traced(&self, &observed, context, asked.is_whole),
                 Err(why) => unseen(&self, &key, context.past, why),
@@ -98,6 +98,14 @@ fn key(pipeline: &Pipeline, asked: &Asked) -> Option<Key> {
     }
     let is_there = || pipeline.source_feeds().iter().any(|feed| feed.watch.store().get(&key).is_some());
     (pipeline.is_unsettled(&key) || is_there()).then_some(key)
+}
+
+/// The line of its file on which a document begins.
+fn line(asked: &Asked, document: &str) -> usize {
+    let content = asked.snapshot.files.get(&asked.file);
+    let content = content.and_then(|content| std::str::from_utf8(content).ok()).unwrap_or_default();
+    let before = content.find(document).map_or("", |at| &content[..at]);
+    before.matches('\n').count() + 1
 }
 
 /// What is remembered of a source, and what servers answered when it was reconciled last.

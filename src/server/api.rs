@@ -18,6 +18,7 @@ use super::status::{MappingOverview, ProviderOverview, TargetOverview};
 use crate::health::Level;
 use crate::plan::saved::Saved;
 use crate::plan::trace::Trace;
+use crate::reload::Snapshot;
 
 /// Most items in one page.
 const MOST: usize = 1000;
@@ -149,9 +150,9 @@ pub struct Asked {
     pub workspace: String,
     pub namespace: String,
     pub name: String,
-    /// The file of the mapping, and the line in it on which the document begins.
+    /// The file of the mapping, among these.
     pub file: String,
-    pub line: usize,
+    pub snapshot: Arc<Snapshot>,
     /// Whether what was observed is asked for as well.
     pub is_whole: bool,
 }
@@ -286,7 +287,8 @@ pub(super) async fn source(
         return (StatusCode::CONFLICT, format!("{}; ask the leader\n", leader.words())).into_response();
     }
     let [workspace, namespace, name] = [workspace, namespace, name].map(str::to_owned);
-    let asked = Asked { workspace, namespace, name, file: of.origin.clone(), line: of.line, is_whole };
+    let (file, snapshot) = (of.origin.clone(), overview.snapshot.clone());
+    let asked = Asked { workspace, namespace, name, file, snapshot, is_whole };
     let is_meant = |one: &Arc<dyn Sources>| {
         one.mapping() == mapping && target.as_ref().is_none_or(|target| *target == one.target())
     };

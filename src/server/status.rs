@@ -8,6 +8,7 @@ use serde::{Deserialize, Serialize};
 
 use super::api::{Leader, Sources};
 use crate::health::{self, Standing};
+use crate::reload::Snapshot;
 use crate::table;
 
 /// Where the engine puts its latest [`Overview`]. Cloning gives another handle to the same place.
@@ -34,6 +35,8 @@ pub struct Overview {
     pub targets: Vec<TargetOverview>,
     /// Rendered diagnostics of documents that do not run as they are written, one text each.
     pub problems: Vec<String>,
+    /// The files of mappings, which no answer shows.
+    pub snapshot: Arc<Snapshot>,
 }
 
 /// One mapping that the engine knows.
@@ -43,8 +46,6 @@ pub struct MappingOverview {
     pub name: String,
     /// The file it came from; `inventory` for one that is known from a target only.
     pub origin: String,
-    /// The line of the file on which it begins.
-    pub line: usize,
     pub generation: u64,
     /// `running`, `suspended`, `retained`… and why, in a few words.
     pub standing: String,
@@ -183,7 +184,6 @@ mod tests {
             mappings: vec![MappingOverview {
                 name: "mongodb".to_owned(),
                 origin: "mongodb.yaml".to_owned(),
-                line: 1,
                 generation: 7,
                 standing: "running the last good version".to_owned(),
                 sources: 2,
@@ -201,6 +201,7 @@ mod tests {
                 standing: "ready".to_owned(),
             }],
             targets: vec![TargetOverview { name: "target".to_owned(), identity: "abcd".to_owned() }],
+            snapshot: Arc::default(),
             problems: vec!["error[SE0101]: unknown field `statsu`\n  --> mongodb.yaml:9:3".to_owned()],
         };
         let standings = [Standing {

@@ -198,7 +198,6 @@ async fn programs_ask_how_a_source_is_decided_and_whose_an_object_is() {
     let mapping = |name: &str| MappingOverview {
         name: name.to_owned(),
         origin: "a.yaml".to_owned(),
-        line: 1,
         generation: 1,
         standing: "running".to_owned(),
         sources: 2,
