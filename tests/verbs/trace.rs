@@ -151,6 +151,7 @@ async fn a_source_is_traced_by_its_name_by_its_object_and_from_a_file() {
     );
 
     // Nothing listens any more.
+    let placed = scene.placed();
     drop((engine, scene.kcp, scene.target));
     let path = scene.root.path().join("b.json");
     let kept = std::fs::read_to_string(&path).expect("the saved trace");
@@ -160,6 +161,10 @@ async fn a_source_is_traced_by_its_name_by_its_object_and_from_a_file() {
     let replay = |file: &str| shown_in(&scene.root, &["trace", "--replay", file, "-o", "json"]);
     let replayed = replay("ROOT/b.json");
     assert!(replayed.contains("\"reason\": \"Waiting\"") && replayed.contains("ReportDrift"), "{replayed}");
+    assert_snapshot!(
+        "table",
+        shown_in(&scene.root, &["trace", "--replay", "ROOT/b.json", "-o", "table"]).replace(&placed, "PLACED")
+    );
     let mut older: Value = serde_json::from_str(&kept).expect("JSON");
     older["version"] = json!("0.0.9");
     std::fs::write(&path, older.to_string()).expect("a file");

@@ -209,7 +209,7 @@ impl World {
                 Plan::Act(actions) => (actions, None),
                 Plan::Last(action, then) => (vec![*action], Some(then)),
                 Plan::Rest(rest) => {
-                    self.rested = Some(observed);
+                    self.rest_on(mapping, observed, &rest);
                     return Some(rest);
                 }
             };
@@ -223,12 +223,20 @@ impl World {
                 observed.absorb(&action, outcome);
                 if let Some(then) = last.clone().filter(|_| !refused) {
                     assert_eq!(plan(mapping, &observed), Plan::Rest(then.clone()), "the last plan tells how it rests");
-                    self.rested = Some(observed);
+                    self.rest_on(mapping, observed, &then);
                     return Some(then);
                 }
             }
         }
         panic!("the plan does not come to rest: {:?}", self.log);
+    }
+
+    /// What is kept in a file is all that a decision follows from.
+    fn rest_on(&mut self, mapping: &Mapping, observed: Observed, rest: &Rest) {
+        let kept = serde_json::to_string(&observed).expect("it can be kept");
+        let read: Observed = serde_json::from_str(&kept).expect("it can be read");
+        assert_eq!(plan(mapping, &read), Plan::Rest(rest.clone()), "another machine decides the same");
+        self.rested = Some(observed);
     }
 
     pub fn settle(&mut self, mapping: &Mapping) -> Rest {
