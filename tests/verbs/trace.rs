@@ -7,14 +7,13 @@ use insta::assert_snapshot;
 use regex::Regex;
 use serde_json::{Value, json};
 use sync_engine::object::hash::tuple_hash;
-use sync_engine::sandbox::{ApiRef, Options, Sandbox, anything, resource_schema};
+use sync_engine::sandbox::{ApiRef, Claim, Failure, Fault, Options, Sandbox, anything, resource_schema};
 use tempfile::TempDir;
 
 use super::program::{self, Running};
 use super::{ROOT, directory, shown_in};
 
 const MAPPING: &str = "\
-# The first document of its file is another one.
 apiVersion: sync-engine.dev/v1alpha1
 kind: Mapping
 metadata: {name: things}
@@ -49,28 +48,41 @@ struct Scene {
 
 impl Scene {
     async fn new() -> Self {
+        // The first document of its file is another one.
+        Self::of(&format!("# none\n---\n{MAPPING}")).await
+    }
+
+    async fn of(mapping: &str) -> Self {
         let kcp = Options::kcp().start().await.expect("starts");
         let target = Options::kubernetes().start().await.expect("starts");
         let [_, acme] = ["provider", "acme"].map(|name| kcp.create_workspace("root", name).expect("a workspace"));
         let schema = resource_schema("things.v1.example.com", "Thing", &anything());
-        kcp.publish("root:provider", "things", &[schema], &[]).expect("an export");
+        let claims = [Claim { group: "", resource: "secrets" }];
+        kcp.publish("root:provider", "things", &[schema], &claims).expect("an export");
         kcp.bind(&acme, "root:provider", "things", &[]).expect("a binding");
-        let maps = format!("# none\n---\n{MAPPING}");
-        let root =
-            directory(&[("maps/a.yaml", &maps), ("kcp", &kcp.kubeconfig(None)), ("target", &target.kubeconfig(None))]);
+        let root = directory(&[
+            ("maps/a.yaml", mapping),
+            ("kcp", &kcp.kubeconfig(None)),
+            ("target", &target.kubeconfig(None)),
+        ]);
         let scene = Self { kcp, target, acme, root };
         let namespace = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": scene.placed()}});
         scene.target.create(ApiRef { cluster: "", resource: "namespaces.v1" }, &namespace).expect("a namespace");
         scene
     }
 
+    fn things(&self) -> ApiRef<'_> {
+        ApiRef { cluster: &self.acme, resource: "things.v1.example.com" }
+    }
+
     fn thing(&self, name: &str) {
-        let thing = json!({
-            "apiVersion": "example.com/v1", "kind": "Thing", "metadata": {"name": name, "namespace": "default"},
-            "spec": {"password": "hunter22", "size": 3},
-        });
-        let api = ApiRef { cluster: &self.acme, resource: "things.v1.example.com" };
-        self.kcp.create(api, &thing).expect("a source");
+        self.thing_of(name, json!({"password": "hunter22", "size": 3}));
+    }
+
+    fn thing_of(&self, name: &str, spec: Value) {
+        let metadata = json!({"name": name, "namespace": "default", "labels": {"tier": "managed"}});
+        let thing = json!({"apiVersion": "example.com/v1", "kind": "Thing", "metadata": metadata, "spec": spec});
+        self.kcp.create(self.things(), &thing).expect("a source");
     }
 
     /// A ConfigMap of Helm's where the engine would make one.
@@ -100,19 +112,27 @@ impl Scene {
     /// What a verb prints, without what differs from run to run. What is remembered depends on how fast the engine is.
     fn shown(&self, arguments: &[&str]) -> String {
         let said = tokio::task::block_in_place(|| shown_in(&self.root, arguments));
-        let said = said.replace(&self.placed(), "PLACED").replace(&self.acme, "ACME");
+        let said =
+            said.replace(&self.placed(), "PLACED").replace(&self.acme, "ACME").replace(&self.target.url(), "TARGET");
         let said = said.split("waits for\n").next().unwrap_or_default().to_owned();
-        let times = Regex::new(r"\d{4}-\d\d-\d\dT[0-9:.]+Z").expect("a pattern");
-        let masks = Regex::new("redacted-[0-9a-f]{16}").expect("a pattern");
-        masks.replace_all(&times.replace_all(&said, "TIME"), "MASK").into_owned()
+        let volatile = [
+            (r"\d{4}-\d\d-\d\dT[0-9:.]+Z", "TIME"),
+            ("redacted-[0-9a-f]{16}", "MASK"),
+            ("[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}", "UID"),
+            (r"\b[a-z2-7]{16}\b", "HASH"),
+            (r"(no answer from \S+): .*", "$1: WHY"),
+        ];
+        volatile.into_iter().fold(said, |said, (pattern, name)| {
+            Regex::new(pattern).expect("a pattern").replace_all(&said, name).into_owned()
+        })
     }
 
-    /// The same once it has a part.
+    /// The same once it has a part, and nothing is about to be written.
     fn shows(&self, arguments: &[&str], part: &str) -> String {
         let until = Instant::now() + PATIENCE;
         loop {
             let said = self.shown(arguments);
-            if said.contains(part) {
+            if said.contains(part) && !said.contains("\nnext\n") {
                 return said;
             }
             assert!(Instant::now() < until, "no `{part}` in {said}");
@@ -189,4 +209,98 @@ async fn a_replica_that_stands_by_says_who_leads_and_what_the_state_store_says()
     assert_snapshot!("changes", changes);
     let elected = scene.shown(&["status", "--console", &first, "--changes", "--reason", "LeaderElected", "-o", "json"]);
     assert!(elected.contains("\"message\": \"one leads\""), "{elected}");
+}
+
+/// Each source has a trouble of its own.
+const TROUBLES: &str = "\
+apiVersion: sync-engine.dev/v1alpha1
+kind: Mapping
+metadata: {name: things}
+spec:
+  source:
+    apiExport: {name: things, path: root:provider}
+    resource: things.v1.example.com
+    selector: {matchLabels: {tier: managed}}
+  lifecycle: {onSourceRecreated: Block, pruneGuard: {maxObjects: 0, maxPercent: 0}}
+  related:
+    - id: password
+      direction: ToTarget
+      resource: secrets.v1
+      forEach: ${{ source.spec.secrets | default([]) }}
+      as: secret
+      key: ${{ secret }}
+      from: {name: \"{{ secret }}\"}
+      to: {name: \"{{ placement.name }}-{{ secret }}\"}
+  objects:
+    - id: settings
+      template: {apiVersion: v1, kind: ConfigMap, data: {size: \"{{ source.spec.size }}\"}}
+    - id: later
+      dependsOn: [settings]
+      template: {apiVersion: v1, kind: ConfigMap, metadata: {name: \"{{ placement.name }}-later\"}, data: {a: b}}
+";
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn each_trouble_is_traced_on_a_running_engine() {
+    let scene = Scene::of(TROUBLES).await;
+    let edge = Options::kubernetes().seed("edge").start().await.expect("starts");
+    let denied = Failure::status(403, "Forbidden", "configmaps \"refused\" is forbidden: no".to_owned());
+    scene.target.faults().inject(move |call| {
+        (call.resource == "configmaps" && call.name == "refused").then(|| Fault::Refuse(denied.clone()))
+    });
+    let (engine, console) = scene.engine(&[]);
+    let mut told = Vec::new();
+    let mut tell = |scene: &Scene, console: &str, name: &str, reason: &str| {
+        let source = format!("default/{name}");
+        let arguments = ["trace", "--console", console, "things", "root:acme", &source];
+        told.push(scene.shows(&arguments, &format!("  {reason}: ")));
+    };
+    let is_synced = |scene: &Scene, console: &str, name: &str| {
+        let source = format!("default/{name}");
+        scene.shows(&["trace", "--console", console, "things", "root:acme", &source], ": in sync\n");
+    };
+
+    scene.thing_of("unrendered", json!({}));
+    scene.thing_of("refused", json!({"size": 1}));
+    scene.thing_of("claims", json!({"size": 1, "secrets": ["login"]}));
+    ["plain", "out", "hangs"].iter().for_each(|name| scene.thing_of(name, json!({"size": 1})));
+    tell(&scene, &console, "unrendered", "RenderFailed");
+    tell(&scene, &console, "refused", "Refused");
+    tell(&scene, &console, "claims", "ClaimNotAccepted");
+    ["plain", "out", "hangs"].iter().for_each(|name| is_synced(&scene, &console, name));
+
+    scene.kcp.merge(scene.things(), "default", "out", &json!({"metadata": {"labels": null}})).expect("an edit");
+    tell(&scene, &console, "out", "Retained");
+    let holds = json!({"metadata": {"finalizers": ["operator.example.com/hold"]}});
+    scene.target.merge(CONFIG_MAPS, &scene.placed(), "hangs", &holds).expect("an edit");
+    scene.kcp.delete(scene.things(), "default", "hangs").expect("a deletion");
+    tell(&scene, &console, "hangs", "Deleting");
+
+    // kcp is restored, and the consumer creates what is lost once more.
+    let backup = scene.kcp.backup();
+    scene.thing_of("lost", json!({"size": 1}));
+    is_synced(&scene, &console, "lost");
+    scene.kcp.restore(&backup);
+    tell(&scene, &console, "lost", "Orphaned");
+    // The server's next uid is another one.
+    scene.thing_of("between", json!({"size": 1}));
+    scene.thing_of("lost", json!({"size": 1}));
+    tell(&scene, &console, "lost", "Recreated");
+
+    let edited = TROUBLES.split("    - id: later").next().expect("a document");
+    std::fs::write(scene.root.path().join("maps/a.yaml"), edited).expect("a file");
+    engine.signal("HUP");
+    tell(&scene, &console, "plain", "Held");
+    std::fs::write(scene.root.path().join("maps/a.yaml"), TROUBLES).expect("a file");
+    engine.signal("HUP");
+    is_synced(&scene, &console, "plain");
+
+    // No answer any more.
+    scene.target.faults().inject(|_| Some(Fault::DropBefore));
+    scene.kcp.merge(scene.things(), "default", "plain", &json!({"spec": {"size": 2}})).expect("an edit");
+    tell(&scene, &console, "plain", "Unknown");
+    drop(engine);
+    std::fs::write(scene.root.path().join("target"), edge.kubeconfig(None)).expect("a file");
+    let (_engine, console) = scene.engine(&[]);
+    tell(&scene, &console, "plain", "TargetChanged");
+    assert_snapshot!("troubles", told.join("\n"));
 }
