@@ -20,7 +20,7 @@ use crate::multicluster::shares::Work;
 use crate::object::{ClusterName, Key};
 use crate::plan::saved::{Context, Saved};
 use crate::plan::trace::{Past, Said, Trace};
-use crate::plan::{Action, Answers, Cause, MAX_ROUNDS, Observed, Outcome, Plan, plan};
+use crate::plan::{Action, Answers, Cause, MAX_ROUNDS, Observed, Outcome, Plan, Source, plan};
 use crate::server::api::{self, Asked, ObjectName, SourceName, TracedSource};
 
 /// A cluster that does not answer keeps nobody waiting: the last decisions tell that it does not.
@@ -150,6 +150,10 @@ async fn look(pipeline: &Arc<Pipeline>, key: &Key, answers: Answers) -> Result<O
     let mut facts = Facts::new(interests.reader(key));
     let executor = Executor::looking(pipeline, &generation, &cluster, &feed, key);
     let mut observed = observe_whole(&executor, &mut facts).await.map_err(|error| error.to_string())?;
+    if matches!(observed.source, Source::Missing(_)) && !pipeline.is_unsettled(key) {
+        // It was let go meanwhile: to have looked for it is no reason to remember it.
+        pipeline.learned().forget(key);
+    }
     let Answers { unanswered, refused_status, .. } = std::mem::take(&mut observed.answers);
     observed.answers = Answers { unanswered, refused_status, ..answers };
     for _ in 0..MAX_ROUNDS {
