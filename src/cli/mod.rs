@@ -31,6 +31,7 @@ pub mod test;
 pub mod uninstall;
 pub mod validate;
 mod watching;
+mod which;
 
 use std::io;
 use std::process::ExitCode;

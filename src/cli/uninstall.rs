@@ -13,7 +13,7 @@ use k8s_openapi::jiff::Timestamp;
 use serde_json::Value;
 use tokio::time::{Instant, sleep};
 
-use super::arguments::{ConnectionArguments, Connections, EngineArguments, Format, duration};
+use super::arguments::{ADVANCED, Connections, Format, MachineArguments, WhichArguments, duration};
 use super::live::{Write, act, report};
 use super::lost_target::{self, Found};
 use super::options::Listen;
@@ -77,7 +77,7 @@ pub struct UninstallArguments {
     pub mappings: Vec<PathBuf>,
 
     /// How long to wait until the objects of a mapping are gone.
-    #[arg(long, value_name = "DURATION", default_value = "5m", value_parser = duration)]
+    #[arg(long, value_name = "DURATION", default_value = "5m", value_parser = duration, help_heading = ADVANCED)]
     pub timeout: Duration,
 
     /// Address of the engine's console. An engine that answers there is not uninstalled.
@@ -88,7 +88,10 @@ pub struct UninstallArguments {
     pub connections: Connections,
 
     #[command(flatten)]
-    pub engine: EngineArguments,
+    pub machine: MachineArguments,
+
+    #[command(flatten)]
+    pub which: WhichArguments,
 
     /// Write. Without this flag, the verb prints what it would do, and writes nothing.
     #[arg(long, requires = "how")]
@@ -105,9 +108,9 @@ const LOOK: Backoff = Backoff { min: Duration::from_millis(200), max: Duration::
 const ATTEMPTS: usize = 3;
 
 pub(super) fn uninstall(arguments: &UninstallArguments) -> anyhow::Result<Exit> {
-    let EngineArguments { engine_id, state } = &arguments.engine;
-    let connections = ConnectionArguments::of(arguments.connections.clone());
-    let surveyor = connections.surveyor(&Catalog::default(), engine_id, &state.home)?;
+    let mappings: Vec<&str> = arguments.mapping.iter().map(String::as_str).collect();
+    let mut surveyor = arguments.connections.surveyor_of(&arguments.which, &mappings)?;
+    surveyor.machine = arguments.machine.given()?;
     let schemas = ConsumerSchemas::new(Schemas::default());
     let stores = BTreeMap::new();
     ask(async { Verb { arguments, surveyor, schemas, stores, lost: None, left: Vec::new() }.run().await })
@@ -198,8 +201,8 @@ impl Verb<'_> {
     }
 
     fn store_at(&self, endpoint: Endpoint) -> Inventories {
-        let namespace = self.arguments.engine.state.state_namespace.clone();
-        Inventories { endpoint, engine: self.surveyor.engine.clone(), namespace }
+        let Surveyor { engine, namespace, .. } = &self.surveyor;
+        Inventories { endpoint, engine: engine.clone(), namespace: namespace.clone() }
     }
 
     async fn look_for_lost(&mut self) -> anyhow::Result<Option<(String, Found)>> {
@@ -262,7 +265,7 @@ impl Verb<'_> {
 
     /// A wrong kubeconfig, engine id or namespace looks like an engine that has left nothing.
     fn nothing(&self) -> String {
-        let (engine, namespace) = (&self.surveyor.engine, &self.arguments.engine.state.state_namespace);
+        let Surveyor { engine, namespace, .. } = &self.surveyor;
         let names: Vec<_> = self.surveyor.connections.keys().map(String::as_str).collect();
         let names = names.join(", ");
         format!("there is no state store of engine {engine} in the namespace {namespace} of the connections {names}")

@@ -10,7 +10,7 @@ use k8s_openapi::jiff::{SignedDuration, Timestamp};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
-use super::approval;
+use super::{DEFAULT_TARGET, approval};
 use crate::mapping::{Kind, Resource, Side};
 use crate::multicluster::endpoint::DeleteOptions;
 use crate::multicluster::{ApiPath, Endpoint, RequestError};
@@ -54,6 +54,8 @@ pub struct Inventory {
     pub released: usize,
     /// Set where several replicas write and the mapping was removed: what becomes of its objects.
     pub leaving: String,
+    /// The connection of the engine's home cluster; empty for the default.
+    pub home: String,
     /// The version that was read; empty before the first write.
     pub resource_version: String,
 }
@@ -319,6 +321,9 @@ impl Inventories {
         if !inventory.leaving.is_empty() {
             body["data"]["leaving"] = inventory.leaving.as_str().into();
         }
+        if !inventory.home.is_empty() {
+            body["data"]["home"] = inventory.home.as_str().into();
+        }
         if inventory.released > 0 {
             body["data"]["released"] = inventory.released.to_string().into();
         }
@@ -326,7 +331,7 @@ impl Inventories {
     }
 }
 
-fn config_maps() -> Resource {
+pub fn config_maps() -> Resource {
     Resource { group: String::new(), version: "v1".into(), plural: "configmaps".into() }
 }
 
@@ -356,8 +361,14 @@ fn read(config_map: &Value) -> Option<Inventory> {
         in_force: text("inForce"),
         released: text("released").parse().unwrap_or_default(),
         leaving: text("leaving"),
+        home: text("home"),
         resource_version: metadata(config_map, "resourceVersion").to_owned(),
     })
+}
+
+/// The connection of the home cluster, as a state store tells it.
+pub fn home(config_map: &Value) -> String {
+    config_map["data"]["home"].as_str().unwrap_or(DEFAULT_TARGET).to_owned()
 }
 
 /// What ends the line of a kind whose objects are beside the sources.
