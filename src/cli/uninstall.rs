@@ -22,7 +22,7 @@ use super::{Exit, Misconfigured, ask, inputs, progress, sources, status};
 use crate::catalog::Catalog;
 use crate::engine::consumer_schema::ConsumerSchemas;
 use crate::engine::election;
-use crate::engine::inventory::{Inventories, Inventory};
+use crate::engine::inventory::{Inventories, Inventory, namespaces};
 use crate::mapping::schema::Schemas;
 use crate::mapping::{Mapping, OnExit, Propagation, Resource};
 use crate::multicluster::backoff::{Backoff, Jitter};
@@ -639,8 +639,4 @@ fn is_held(writer: &Writer, source: &Value) -> bool {
 /// Whether a source carries anything of a mapping.
 fn carries(mapping: &Mapping, writer: &Writer, source: &Value) -> bool {
     is_held(writer, source) || !mapping.status.engine_conditions.is_empty() && says_not_selected(writer, source)
-}
-
-fn namespaces() -> Resource {
-    Resource { group: String::new(), version: "v1".into(), plural: "namespaces".into() }
 }

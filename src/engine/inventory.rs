@@ -335,7 +335,7 @@ pub fn config_maps() -> Resource {
     Resource { group: String::new(), version: "v1".into(), plural: "configmaps".into() }
 }
 
-fn namespaces() -> Resource {
+pub fn namespaces() -> Resource {
     Resource { group: String::new(), version: "v1".into(), plural: "namespaces".into() }
 }
 
