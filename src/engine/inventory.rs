@@ -264,7 +264,7 @@ impl Inventories {
     async fn apply(&self, inventory: &Inventory) -> Result<Inventory, RequestError> {
         let writer = Writer::new(&self.engine, &inventory.mapping);
         let name = self.name(&inventory.mapping);
-        let body = self.body(&name, inventory).to_string();
+        let body = body(&self.engine, &self.namespace, inventory).to_string();
         let stored = self.apply_config_map(&name, writer.field_manager(), Bytes::from(body)).await?;
         Ok(self.read(&stored)?.unwrap_or_default())
     }
@@ -284,51 +284,52 @@ impl Inventories {
     fn name(&self, mapping: &str) -> String {
         name(&self.engine, mapping)
     }
+}
 
-    fn body(&self, name: &str, inventory: &Inventory) -> Value {
-        let plural = |kind: &Kind| inventory.plurals.get(kind).map(|plural| format!(" {plural}")).unwrap_or_default();
-        let beside = |kind: &Kind| if kind.side == Side::Source { BESIDE } else { "" };
-        let kinds = inventory.kinds.iter();
-        let kinds: Vec<_> =
-            kinds.map(|kind| format!("{} {}{}{}", kind.api_version(), kind.kind, plural(kind), beside(kind))).collect();
-        let mut body = json!({
-            "apiVersion": "v1",
-            "kind": "ConfigMap",
-            "metadata": {
-                "name": name,
-                "namespace": self.namespace,
-                "labels": {ENGINE: self.engine, marks::MANAGED_BY: marks::MANAGER},
-                // Where nothing was read, only a create: no object has the version 1.
-                "resourceVersion": if inventory.resource_version.is_empty() { "1" } else { &inventory.resource_version },
-            },
-            "data": {
-                "format": FORMAT,
-                "mapping": inventory.mapping,
-                "kinds": kinds.join("\n"),
-                "document": inventory.document,
-                "provider": inventory.provider,
-                "source": json!(inventory.source).to_string(),
-                "former": json!(inventory.former).to_string(),
-                "placements": json!(inventory.placements).to_string(),
-                "targets": json!(inventory.targets).to_string(),
-                "status": json!(inventory.status).to_string(),
-                "inForce": inventory.in_force,
-            },
-        });
-        if let Some(recorded) = inventory.recorded {
-            body["data"]["recorded"] = recorded.to_string().into();
-        }
-        if !inventory.leaving.is_empty() {
-            body["data"]["leaving"] = inventory.leaving.as_str().into();
-        }
-        if !inventory.home.is_empty() {
-            body["data"]["home"] = inventory.home.as_str().into();
-        }
-        if inventory.released > 0 {
-            body["data"]["released"] = inventory.released.to_string().into();
-        }
-        body
+/// The ConfigMap of an engine's state store.
+fn body(engine: &str, namespace: &str, inventory: &Inventory) -> Value {
+    let plural = |kind: &Kind| inventory.plurals.get(kind).map(|plural| format!(" {plural}")).unwrap_or_default();
+    let beside = |kind: &Kind| if kind.side == Side::Source { BESIDE } else { "" };
+    let kinds = inventory.kinds.iter();
+    let kinds: Vec<_> =
+        kinds.map(|kind| format!("{} {}{}{}", kind.api_version(), kind.kind, plural(kind), beside(kind))).collect();
+    let mut body = json!({
+        "apiVersion": "v1",
+        "kind": "ConfigMap",
+        "metadata": {
+            "name": name(engine, &inventory.mapping),
+            "namespace": namespace,
+            "labels": {ENGINE: engine, marks::MANAGED_BY: marks::MANAGER},
+            // Where nothing was read, only a create: no object has the version 1.
+            "resourceVersion": if inventory.resource_version.is_empty() { "1" } else { &inventory.resource_version },
+        },
+        "data": {
+            "format": FORMAT,
+            "mapping": inventory.mapping,
+            "kinds": kinds.join("\n"),
+            "document": inventory.document,
+            "provider": inventory.provider,
+            "source": json!(inventory.source).to_string(),
+            "former": json!(inventory.former).to_string(),
+            "placements": json!(inventory.placements).to_string(),
+            "targets": json!(inventory.targets).to_string(),
+            "status": json!(inventory.status).to_string(),
+            "inForce": inventory.in_force,
+        },
+    });
+    if let Some(recorded) = inventory.recorded {
+        body["data"]["recorded"] = recorded.to_string().into();
     }
+    if !inventory.leaving.is_empty() {
+        body["data"]["leaving"] = inventory.leaving.as_str().into();
+    }
+    if !inventory.home.is_empty() {
+        body["data"]["home"] = inventory.home.as_str().into();
+    }
+    if inventory.released > 0 {
+        body["data"]["released"] = inventory.released.to_string().into();
+    }
+    body
 }
 
 pub fn config_maps() -> Resource {
@@ -388,6 +389,18 @@ fn kind(line: &str) -> Option<(Kind, Option<String>)> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// A new engine that wrote another text would write every state store.
+    #[test]
+    fn what_the_release_before_wrote_is_read_and_written_back_as_it_is() {
+        let former = include_str!("../../tests/e2e/fixtures/former-state-store.json");
+        let former: Value = serde_json::from_str(former).expect("JSON");
+        assert_eq!(former["data"]["format"], FORMAT);
+        let written = body("main", "sync-engine", &read(&former).expect("a state store"));
+        assert_eq!(written["metadata"]["name"], former["metadata"]["name"]);
+        assert_eq!(written["data"], former["data"]);
+        assert_eq!(written["metadata"]["labels"], former["metadata"]["labels"]);
+    }
 
     #[test]
     fn a_document_is_handed_back_as_it_was_written() {

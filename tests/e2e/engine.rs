@@ -164,9 +164,20 @@ impl Engine {
 
     /// What a verb prints that is given the engine's clusters, and the address of its console.
     pub fn verb(&self, arguments: &[&str]) -> String {
+        let (_, out, error) = self.said(arguments);
+        out + &error
+    }
+
+    /// The same of a verb that has to succeed.
+    pub fn verb_succeeds(&self, arguments: &[&str]) -> Result<String, String> {
+        let (status, out, error) = self.said(arguments);
+        if status.success() { Ok(out) } else { Err(out + &error) }
+    }
+
+    fn said(&self, arguments: &[&str]) -> (ExitStatus, String, String) {
         let output = self.run_verb(&[arguments, &["--console", &format!("127.0.0.1:{}", self.port)]].concat());
         let [out, error] = [output.stdout, output.stderr].map(|text| String::from_utf8_lossy(&text).into_owned());
-        out + &error
+        (output.status, out, error)
     }
 
     fn run_verb(&self, arguments: &[&str]) -> Output {

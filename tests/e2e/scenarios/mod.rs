@@ -12,6 +12,7 @@ mod former_sources;
 mod forms;
 mod harness;
 mod informers;
+mod installation;
 mod isolation;
 mod kubectl;
 mod mongodb;
@@ -67,6 +68,7 @@ pub fn cases() -> Vec<Case> {
         kubectl::cases(),
         chart::cases(),
         informers::cases(),
+        installation::cases(),
         mongodb::cases(),
         mongodb_operator::cases(),
         workspaces::cases(),
