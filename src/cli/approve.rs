@@ -17,8 +17,7 @@ For example: sync-engine approve --target-kubeconfig target.kubeconfig
 A changed or removed mapping that would delete more than `lifecycle.pruneGuard` allows is held. The engine records in the home \
 cluster what it holds, and this verb shows that record. With --yes it writes the approval, a ConfigMap beside the record; \
 `-o yaml` prints it, so that it can be applied by other means. If the mapping changes, or more is held than was shown, the \
-approval has no effect. Whoever approves needs the verbs get, list, create and patch for ConfigMaps in the namespace of the state \
-store.
+approval has no effect.
 
 Exit codes: 0 listed or approved; 1 the mapping holds nothing, or something else; 2 usage error; 3 the home cluster cannot be read.";
 

@@ -39,8 +39,7 @@ For example: sync-engine uninstall --delete --kcp-kubeconfig kcp.kubeconfig --ta
              sync-engine uninstall mongodb --release --yes --kcp-kubeconfig kcp.kubeconfig --target-kubeconfig target.kubeconfig
              sync-engine uninstall --lost-target edge --yes --mappings mappings --connection edge=edge.kubeconfig
 
-Stop the engine first, and give every connection that it had. The verb reads the state stores there. Of each mapping it deletes or \
-releases the target objects, then takes finalizers, annotations and conditions off the sources. Leases and state stores go last: a \
+Stop the engine first, and give every connection that it had: the state stores there tell what is to be taken away. They go last: a \
 second run finishes what a first one began. Namespaces stay, without the engine's labels.
 
 With --lost-target NAME, the verb removes the pin of each source that is pinned to that target, and the engine's finalizer if no other \

@@ -153,13 +153,19 @@ impl Engine {
     /// Waits until `sync-engine status` prints each of the parts. It tells what the last tick of the engine saw.
     pub async fn status_tells(&self, arguments: &[&str], parts: &[&str]) {
         eventually(&format!("status prints {parts:?}"), async || {
-            let mut command = Command::new(env!("CARGO_BIN_EXE_sync-engine"));
-            command.env_clear().args(["status", "--console", &format!("127.0.0.1:{}", self.port)]).args(arguments);
-            let output = command.output().map_err(|error| error.to_string())?;
-            let [out, error] = [output.stdout, output.stderr].map(|text| String::from_utf8_lossy(&text).into_owned());
-            parts.iter().all(|part| out.contains(part)).then_some(()).ok_or_else(|| out + &error)
+            let said = self.status(arguments);
+            parts.iter().all(|part| said.contains(part)).then_some(()).ok_or(said)
         })
         .await;
+    }
+
+    /// What `sync-engine status` prints, of which a running engine is all that it needs.
+    pub fn status(&self, arguments: &[&str]) -> String {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_sync-engine"));
+        command.env_clear().args(["status", "--console", &format!("127.0.0.1:{}", self.port)]).args(arguments);
+        let output = command.output().expect("the program");
+        let [out, error] = [output.stdout, output.stderr].map(|text| String::from_utf8_lossy(&text).into_owned());
+        out + &error
     }
 
     /// What a verb prints that is given the engine's clusters, and the address of its console.

@@ -110,7 +110,8 @@ impl Place<'_> {
     /// Runs the commands that are not for a Pod. An image is nobody's here: what it holds is a process of this machine.
     fn follow(&self, commands: &[String]) {
         let here = commands.iter().filter(|line| !line.starts_with("docker ") && !line.starts_with(IN_POD));
-        assert!(here.map(|line| self.run(line)).count() > 3, "{commands:?}");
+        let said: Vec<String> = here.map(|line| self.run(line)).collect();
+        assert!(said.len() > 3, "{commands:?}");
     }
 
     /// Runs a command that has to succeed, as a shell does.

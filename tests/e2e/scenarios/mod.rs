@@ -34,6 +34,7 @@ mod shards;
 mod spec;
 mod status;
 mod targets;
+mod troubles;
 mod tutorial;
 mod uninstall;
 mod workspace_types;
@@ -82,6 +83,7 @@ pub fn cases() -> Vec<Case> {
         examples::cases(),
         admission::cases(),
         beside::with_kcp(),
+        troubles::cases(),
         tutorial::cases(),
         uninstall::cases(),
         rights::cases(),

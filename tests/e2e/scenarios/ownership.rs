@@ -6,6 +6,7 @@ use serde_json::{Value, json};
 use sync_engine::mapping::Kind;
 use sync_engine::object::marks::{Owner, Reference};
 
+use super::troubles;
 use crate::case::{Case, Stage, case};
 use crate::eventually::{eventually, throughout};
 use crate::rest::Patch;
@@ -42,7 +43,7 @@ async fn unchanged(world: &World<'_>, object: &Value) {
 }
 
 async fn a_foreign_object_is_not_touched(stage: &Stage) {
-    let (world, _engine) = stage.running().await;
+    let (world, engine) = stage.running().await;
     let place = place_of_alpha(&world).await;
     let collection = world.api.collection(&place);
     let foreign = world.target.rest.create(&collection, &world.api.object("taken", json!({"note": "mine"}))).await;
@@ -50,6 +51,7 @@ async fn a_foreign_object_is_not_touched(stage: &Stage) {
 
     world.alpha.create("taken", json!({"size": 1})).await;
     world.alpha.synced("taken", "False", "Conflict").await;
+    troubles::shown(stage, &engine, "Conflict").await;
     unchanged(&world, &foreign).await;
     let status = world.alpha.object("taken").await["status"].clone();
     assert_ne!(status["phase"], "Secret", "a foreign object's status is nobody's: {status}");

@@ -167,3 +167,12 @@ fn there_are_so_many_verbs_and_flags() {
     let distinct: BTreeSet<_> = pairs.iter().collect();
     insta::assert_snapshot!(format!("{} verbs, {} flags, {} pairs", verbs.len(), distinct.len(), pairs.len()), @"19 verbs, 62 flags, 155 pairs");
 }
+
+#[test]
+fn each_verb_is_in_a_group_of_the_help() {
+    let help = String::from_utf8_lossy(&crate::run(&["--help"]).stdout).into_owned();
+    for verb in Arguments::command().get_subcommands() {
+        let listed = help.lines().filter(|line| line.split_whitespace().next() == Some(verb.get_name()));
+        assert_eq!(listed.filter(|line| line.starts_with("  ")).count(), 1, "{}", verb.get_name());
+    }
+}
