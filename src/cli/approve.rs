@@ -2,10 +2,9 @@
 
 use clap::Args;
 
-use super::arguments::{ConnectionArguments, Connections, EngineArguments, Format};
+use super::arguments::{Connections, Format, WhichArguments};
 use super::terminal::count;
 use super::{Exit, Misconfigured, ask, terminal};
-use crate::catalog::Catalog;
 use crate::engine::approval::{Approvals, Record};
 use crate::engine::inventory::Inventories;
 use crate::table;
@@ -18,8 +17,7 @@ For example: sync-engine approve --target-kubeconfig target.kubeconfig
 A changed or removed mapping that would delete more than `lifecycle.pruneGuard` allows is held. The engine records in the home \
 cluster what it holds, and this verb shows that record. With --yes it writes the approval, a ConfigMap beside the record; \
 `-o yaml` prints it, so that it can be applied by other means. If the mapping changes, or more is held than was shown, the \
-approval has no effect. Whoever approves needs the verbs get, list, create and patch for ConfigMaps in the namespace of the state \
-store.
+approval has no effect.
 
 Exit codes: 0 listed or approved; 1 the mapping holds nothing, or something else; 2 usage error; 3 the home cluster cannot be read.";
 
@@ -34,7 +32,7 @@ pub struct ApproveArguments {
     pub connections: Connections,
 
     #[command(flatten)]
-    pub engine: EngineArguments,
+    pub which: WhichArguments,
 
     /// Approve only what has this digest, as an earlier call showed it.
     #[arg(long, value_name = "DIGEST", requires = "yes")]
@@ -50,13 +48,13 @@ pub struct ApproveArguments {
 }
 
 pub(super) fn approve(arguments: &ApproveArguments) -> anyhow::Result<Exit> {
-    let EngineArguments { engine_id, state } = &arguments.engine;
-    let connections = ConnectionArguments::of(arguments.connections.clone());
-    let surveyor = connections.surveyor(&Catalog::default(), engine_id, &state.home)?;
-    let home = surveyor.connection(&state.home).map_err(|why| Misconfigured(why.to_string()))?.endpoint();
+    let mappings: Vec<&str> = arguments.mapping.as_deref().into_iter().collect();
+    let surveyor = arguments.connections.surveyor_of(&arguments.which, &mappings)?;
+    let home = surveyor.connection(&surveyor.home).map_err(|why| Misconfigured(why.to_string()))?.endpoint();
+    let (engine_id, namespace) = (&surveyor.engine, &surveyor.namespace);
     let place = home.url().to_owned();
-    let namespace = state.state_namespace.clone();
-    let approvals = Approvals::new(Inventories { endpoint: home, engine: engine_id.clone(), namespace });
+    let approvals =
+        Approvals::new(Inventories { endpoint: home, engine: engine_id.clone(), namespace: namespace.clone() });
     ask(async {
         let unread = |error| Misconfigured(format!("what is held cannot be read at {place}: {error}"));
         let mut records = approvals.records().await.map_err(unread)?;
@@ -71,7 +69,7 @@ pub(super) fn approve(arguments: &ApproveArguments) -> anyhow::Result<Exit> {
         let text = || records.iter().map(|record| for_people(record, engine_id)).collect();
         let rows = records.iter().map(|record| row(record, engine_id));
         let table = || table::table(["MAPPING", "DELETIONS", "SINCE", "DIGEST"], rows);
-        let documents = || records.iter().map(|record| record.approval(engine_id, &state.state_namespace)).collect();
+        let documents = || records.iter().map(|record| record.approval(engine_id, namespace)).collect();
         terminal::print(&arguments.output.shown(text, table, documents))?;
         if !arguments.yes {
             eprintln!("nothing was written; name a mapping and add --yes to approve its deletions");

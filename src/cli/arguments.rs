@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 use clap::error::{ContextKind, ContextValue, ErrorKind};
-use clap::{Args, Parser, Subcommand, ValueEnum};
+use clap::{Arg, Args, Command, CommandFactory, FromArgMatches, Parser, Subcommand, ValueEnum};
 use k8s_openapi::jiff::SignedDuration;
 use serde_json::Value;
 use tracing_subscriber::filter::LevelFilter;
@@ -27,6 +27,7 @@ use super::sandbox::{self, SandboxArguments};
 use super::schema::SchemaVerb;
 use super::status::{self, StatusArguments};
 use super::test::{self, TestArguments};
+use super::trace::{self, TraceArguments};
 use super::uninstall::{self, UninstallArguments};
 use super::validate::{self, ValidateArguments};
 use crate::mapping::Selector;
@@ -54,6 +55,15 @@ or cannot be used.
 On the first SIGTERM or Ctrl-C, the engine finishes what is under way. On the second, it stops at once. On SIGHUP, it reads the \
 mappings again.";
 
+/// The heading of flags that few need.
+pub(super) const ADVANCED: &str = "Advanced options";
+
+/// Id of an engine that has no other.
+pub(super) const DEFAULT_ENGINE: &str = "main";
+
+/// Namespace of its state stores.
+pub(super) const DEFAULT_NAMESPACE: &str = "sync-engine";
+
 /// What `--version` prints behind the program's name.
 const VERSION: &str =
     concat!(env!("CARGO_PKG_VERSION"), " (commit ", env!("SYNC_ENGINE_COMMIT"), ", ", env!("SYNC_ENGINE_BUILD"), ")");
@@ -64,7 +74,6 @@ const VERSION: &str =
     name = "sync-engine",
     version = VERSION,
     long_about = LONG_ABOUT,
-    after_help = AFTER_HELP,
     args_conflicts_with_subcommands = true,
     subcommand_negates_reqs = true,
     max_term_width = 110
@@ -81,22 +90,45 @@ pub struct Arguments {
 /// One verb a file.
 #[derive(Debug, Subcommand)]
 pub enum Verb {
+    /// Write a folder that offers an operator's API to workspaces.
+    #[command(after_help = init::AFTER_HELP)]
+    Init(InitArguments),
+    /// Print the JSON Schema of the documents, or copy schemas from live clusters.
+    #[command(subcommand)]
+    Schema(SchemaVerb),
+    /// Check mappings for errors, without a cluster.
+    #[command(after_help = validate::AFTER_HELP)]
+    Validate(ValidateArguments),
+    /// Print the target objects of a source object, without a cluster.
+    #[command(after_help = render::AFTER_HELP)]
+    Render(RenderArguments),
+    /// Run MappingTest documents, without a cluster.
+    #[command(after_help = test::AFTER_HELP)]
+    Test(TestArguments),
     /// Run the engine: the same as giving its flags without a verb.
     #[command(after_help = AFTER_HELP)]
     Run(RunArguments),
-    /// Run kcp, a target cluster, consumers, a toy operator and the engine on this machine, in memory.
+    /// Print the RBAC rules that the engine needs for mappings, without a cluster.
+    #[command(after_help = rbac::AFTER_HELP)]
+    Rbac(RbacArguments),
+    /// Run kcp, a target cluster, consumers, a toy operator and the engine, in memory.
     #[command(after_help = sandbox::AFTER_HELP)]
     Sandbox(SandboxArguments),
-    /// Write a folder that offers an operator's API to workspaces, from its CustomResourceDefinition.
-    #[command(after_help = init::AFTER_HELP)]
-    Init(InitArguments),
-    /// Dry run: show what a change of mappings changes, or what the engine would change on live clusters now.
-    #[command(after_help = diff::AFTER_HELP)]
-    Diff(DiffArguments),
     /// Show what a running engine syncs, what is not in sync and why, and what to do.
     #[command(after_help = status::AFTER_HELP)]
     Status(StatusArguments),
-    /// Show the deletions of a changed or removed mapping that the engine holds, and approve them.
+    /// Show why one source is as it is: what decided on each object, what it waits for.
+    #[command(after_help = trace::AFTER_HELP)]
+    Trace(TraceArguments),
+    /// Check live clusters for what mappings need: rights, claims, kinds, clocks, credentials.
+    #[command(after_help = doctor::AFTER_HELP)]
+    Doctor(DoctorArguments),
+    /// Dry run: what an edit of mappings changes, or what the engine would change now.
+    #[command(after_help = diff::AFTER_HELP)]
+    Diff(DiffArguments),
+    /// Explain an error code, a reason of `Synced` or an alert, or list all of them.
+    Explain(ExplainArguments),
+    /// Show the deletions that the engine holds, and approve them.
     #[command(after_help = approve::AFTER_HELP)]
     Approve(ApproveArguments),
     /// List orphaned objects on targets, and delete or release those that you select.
@@ -105,29 +137,9 @@ pub enum Verb {
     /// Move sources to the target that the connection leads to now.
     #[command(after_help = retarget::AFTER_HELP)]
     Retarget(RetargetArguments),
-    /// Take away what an engine that no longer runs has left, or release the sources of a lost target.
+    /// Take away what a stopped engine has left, or release the sources of a lost target.
     #[command(after_help = uninstall::AFTER_HELP)]
     Uninstall(UninstallArguments),
-    /// Check mappings for errors, without a cluster.
-    #[command(after_help = validate::AFTER_HELP)]
-    Validate(ValidateArguments),
-    /// Check mappings and their live clusters: rights, claims, kinds, versions, clocks, credentials. Writes nothing.
-    #[command(after_help = doctor::AFTER_HELP)]
-    Doctor(DoctorArguments),
-    /// Explain an error code, a reason of `Synced` or an alert, or list all of them.
-    Explain(ExplainArguments),
-    /// Print the target objects of a source object, without a cluster.
-    #[command(after_help = render::AFTER_HELP)]
-    Render(RenderArguments),
-    /// Print the RBAC rules that the engine needs for mappings, without a cluster.
-    #[command(after_help = rbac::AFTER_HELP)]
-    Rbac(RbacArguments),
-    /// Run MappingTest documents, without a cluster.
-    #[command(after_help = test::AFTER_HELP)]
-    Test(TestArguments),
-    /// Print the JSON Schema of the documents, or copy schemas from live clusters.
-    #[command(subcommand)]
-    Schema(SchemaVerb),
     /// Print a completion script for a shell.
     #[command(after_help = completions::AFTER_HELP)]
     Completions(CompletionsArguments),
@@ -146,6 +158,9 @@ pub struct RunArguments {
     #[command(flatten)]
     pub connections: Connections,
 
+    #[command(flatten)]
+    pub machine: MachineArguments,
+
     /// Folder of schemas (APIResourceSchemas, CustomResourceDefinitions). Default: the folders `schemas` beside the folders of
     /// mappings.
     #[arg(long, value_name = "DIR", env = "SYNC_ENGINE_SCHEMAS")]
@@ -162,7 +177,7 @@ pub struct RunArguments {
     pub console: Listen,
 
     /// A host name by which browsers may ask the console, beside those of loopback. Repeatable.
-    #[arg(long, value_name = "HOST", env = "SYNC_ENGINE_CONSOLE_HOST", value_delimiter = ',')]
+    #[arg(long, value_name = "HOST", env = "SYNC_ENGINE_CONSOLE_HOST", value_delimiter = ',', help_heading = ADVANCED)]
     pub console_host: Vec<HostName>,
 
     /// Write Kubernetes Events: of sources, where the reason of `Synced` changes and the workspace accepts a claim for `events`; and in
@@ -186,14 +201,14 @@ pub struct LimitArguments {
     /// How many watches may run at once; each holds a connection. Default: three quarters of the limit of open files.
     ///
     /// A watch beyond it waits, and `/readyz` says so. The others go on.
-    #[arg(long, value_name = "NUMBER", env = "SYNC_ENGINE_MAX_WATCHES")]
+    #[arg(long, value_name = "NUMBER", env = "SYNC_ENGINE_MAX_WATCHES", help_heading = ADVANCED)]
     pub max_watches: Option<usize>,
 
     /// How much memory the engine may use and still begin another watch: bytes, or a quantity such as 400Mi. Default: nine
     /// tenths of the limit of its container.
     ///
     /// Watches beyond it wait, and `/readyz` says so. What is known already is kept up to date, whatever that takes.
-    #[arg(long, value_name = "QUANTITY", env = "SYNC_ENGINE_MAX_MEMORY", value_parser = memory)]
+    #[arg(long, value_name = "QUANTITY", env = "SYNC_ENGINE_MAX_MEMORY", value_parser = memory, help_heading = ADVANCED)]
     pub max_memory: Option<u64>,
 }
 
@@ -214,7 +229,7 @@ pub struct ElectionArguments {
     pub how: LeaderElectArguments,
 
     /// Name of this replica, in the Lease and in the User-Agent of its requests. Default: the host's name and a random ending.
-    #[arg(long, value_name = "NAME", env = "SYNC_ENGINE_REPLICA", value_parser = replica)]
+    #[arg(long, value_name = "NAME", env = "SYNC_ENGINE_REPLICA", value_parser = replica, help_heading = ADVANCED)]
     pub replica: Option<String>,
 
     /// How long other replicas wait after the last renewal that they saw before one takes over.
@@ -223,7 +238,8 @@ pub struct ElectionArguments {
         value_name = "DURATION",
         env = "SYNC_ENGINE_LEADER_ELECT_LEASE_DURATION",
         default_value = "15s",
-        value_parser = duration
+        value_parser = duration,
+        help_heading = ADVANCED
     )]
     pub leader_elect_lease_duration: Duration,
 
@@ -233,7 +249,8 @@ pub struct ElectionArguments {
         value_name = "DURATION",
         env = "SYNC_ENGINE_LEADER_ELECT_RENEW_DEADLINE",
         default_value = "10s",
-        value_parser = duration
+        value_parser = duration,
+        help_heading = ADVANCED
     )]
     pub leader_elect_renew_deadline: Duration,
 
@@ -243,7 +260,8 @@ pub struct ElectionArguments {
         value_name = "DURATION",
         env = "SYNC_ENGINE_LEADER_ELECT_RETRY_PERIOD",
         default_value = "2s",
-        value_parser = duration
+        value_parser = duration,
+        help_heading = ADVANCED
     )]
     pub leader_elect_retry_period: Duration,
 }
@@ -281,9 +299,6 @@ pub struct Connections {
         value_delimiter = ','
     )]
     pub others: Vec<NamedKubeconfig>,
-
-    #[command(flatten)]
-    pub machine: MachineArguments,
 }
 
 /// What documents may use of this machine. They name no path and no program themselves.
@@ -293,15 +308,15 @@ pub struct MachineArguments {
     /// environment variable separates several with commas.
     ///
     /// A kubeconfig file can run programs as the engine: mount the directory read-only.
-    #[arg(long = "directory", value_name = "NAME=PATH", env = "SYNC_ENGINE_DIRECTORY", value_delimiter = ',')]
+    #[arg(long = "directory", value_name = "NAME=PATH", env = "SYNC_ENGINE_DIRECTORY", value_delimiter = ',', help_heading = ADVANCED)]
     pub directories: Vec<NamedDirectory>,
 
     /// File that says which program gives the credential for each access provider of a cluster inventory.
-    #[arg(long, value_name = "FILE", env = "SYNC_ENGINE_ACCESS_PROVIDERS")]
+    #[arg(long, value_name = "FILE", env = "SYNC_ENGINE_ACCESS_PROVIDERS", help_heading = ADVANCED)]
     pub access_providers: Option<PathBuf>,
 
     /// Lets ClusterProviders of the kind `kind` run the program `kind`.
-    #[arg(long, env = "SYNC_ENGINE_ALLOW_KIND")]
+    #[arg(long, env = "SYNC_ENGINE_ALLOW_KIND", help_heading = ADVANCED)]
     pub allow_kind: bool,
 }
 
@@ -324,13 +339,8 @@ pub struct ConnectionArguments {
     #[command(flatten)]
     pub named: Connections,
 
-    /// Kubeconfig of the connection `target`, as kubectl takes it. If no connection is given, KUBECONFIG names the target.
-    #[arg(long, value_name = "PATH", conflicts_with = "target_kubeconfig")]
-    pub kubeconfig: Option<PathBuf>,
-
-    /// Context of --kubeconfig, of KUBECONFIG or of `~/.kube/config` for the connection `target`.
-    #[arg(long, value_name = "CONTEXT", conflicts_with = "target_kubeconfig")]
-    pub context: Option<String>,
+    #[command(flatten)]
+    pub machine: MachineArguments,
 
     /// Connection of the target that the verb is about, where a mapping has several. Default: the first that the mapping
     /// names.
@@ -338,13 +348,32 @@ pub struct ConnectionArguments {
     pub target: Option<String>,
 }
 
-/// The engine that runs, or that a verb stands in for.
+/// The engine that a verb is about. Its state stores tell the rest.
+#[derive(Debug, Clone, Args)]
+pub struct WhichArguments {
+    /// Id of the engine. Default: the one that has state stores on the clusters; if there are several, the one that has these
+    /// mappings.
+    ///
+    /// The state stores also tell their namespace and the home cluster. SYNC_ENGINE_STATE_NAMESPACE and SYNC_ENGINE_HOME say
+    /// otherwise.
+    #[arg(long, value_name = "ID", env = "SYNC_ENGINE_ENGINE_ID", value_parser = engine_id, help_heading = ADVANCED)]
+    pub engine_id: Option<String>,
+}
+
+/// The engine that runs.
 #[derive(Debug, Clone, Args)]
 pub struct EngineArguments {
     /// Id of the engine, where several work on the same clusters. Objects, finalizers and field managers carry it.
     ///
     /// An engine with another id does not own the objects of the first.
-    #[arg(long, value_name = "ID", env = "SYNC_ENGINE_ENGINE_ID", default_value = "main", value_parser = engine_id)]
+    #[arg(
+        long,
+        value_name = "ID",
+        env = "SYNC_ENGINE_ENGINE_ID",
+        default_value = DEFAULT_ENGINE,
+        value_parser = engine_id,
+        help_heading = ADVANCED
+    )]
     pub engine_id: String,
 
     #[command(flatten)]
@@ -359,27 +388,24 @@ pub struct StateArguments {
         long,
         value_name = "NAMESPACE",
         env = "SYNC_ENGINE_STATE_NAMESPACE",
-        default_value = "sync-engine",
-        value_parser = namespace
+        default_value = DEFAULT_NAMESPACE,
+        value_parser = namespace,
+        help_heading = ADVANCED
     )]
     pub state_namespace: String,
 
     /// The connection of the cluster that holds the Lease, and the state stores of mappings whose target is the source's own
     /// cluster.
-    #[arg(long, value_name = "CONNECTION", env = "SYNC_ENGINE_HOME", default_value = "target")]
+    #[arg(long, value_name = "CONNECTION", env = "SYNC_ENGINE_HOME", default_value = "target", help_heading = ADVANCED)]
     pub home: String,
 }
 
 /// Which of the objects a verb is about, as kubectl takes it.
 #[derive(Debug, Clone, Default, Args)]
 pub struct ScopeArguments {
-    /// Only objects in this namespace.
-    #[arg(short, long, value_name = "NAMESPACE", conflicts_with = "all_namespaces")]
+    /// Only objects in this namespace. Default: in all.
+    #[arg(short, long, value_name = "NAMESPACE")]
     pub namespace: Option<String>,
-
-    /// Objects in all namespaces. This is the default.
-    #[arg(short = 'A', long)]
-    pub all_namespaces: bool,
 
     /// Only objects with these labels, such as `tier=gold,team in (a, b),!legacy`.
     #[arg(short = 'l', long, value_name = "SELECTOR", value_parser = Selector::from_str)]
@@ -454,7 +480,7 @@ impl Format {
 #[derive(Debug, Args)]
 pub struct LogArguments {
     /// Print each event as a line for people, or as one JSON object.
-    #[arg(long, global = true, value_enum, env = "SYNC_ENGINE_LOG_FORMAT", default_value_t)]
+    #[arg(long, global = true, value_enum, env = "SYNC_ENGINE_LOG_FORMAT", default_value_t, help_heading = ADVANCED)]
     pub log_format: LogFormat,
 
     /// A level (off, error, warn, info, debug, trace), or a filter such as `info,sync_engine::engine=debug`.
@@ -465,7 +491,8 @@ pub struct LogArguments {
         global = true,
         value_name = "LEVEL|FILTER",
         env = "SYNC_ENGINE_LOG_LEVEL",
-        value_parser = LogFilter::parse
+        value_parser = LogFilter::parse,
+        help_heading = ADVANCED
     )]
     pub log_level: Option<LogFilter>,
 }
@@ -487,7 +514,8 @@ impl LogArguments {
 impl Arguments {
     /// This process's command line. Prints help or a usage error and exits where there is nothing to run.
     pub fn read() -> (Verb, LogArguments) {
-        let Self { verb, run, log } = Self::try_parse().unwrap_or_else(|error| {
+        let parsed = grouped(Self::command()).try_get_matches().and_then(|matches| Self::from_arg_matches(&matches));
+        let Self { verb, run, log } = parsed.unwrap_or_else(|error| {
             if let Some(why) = gone(&error, std::env::args_os()) {
                 eprintln!("error: {why}");
                 std::process::exit(error.exit_code());
@@ -498,14 +526,52 @@ impl Arguments {
     }
 }
 
+/// What a person wants to do, and the verbs for it.
+const GROUPS: [(&str, &[&str]); 5] = [
+    ("Write mappings", &["init", "schema", "validate", "render", "test"]),
+    ("Run the engine", &["run", "rbac", "sandbox"]),
+    ("Look", &["status", "trace", "doctor", "diff", "explain"]),
+    ("Act", &["approve", "orphans", "retarget", "uninstall"]),
+    ("For the shell", &["completions", "version", "help"]),
+];
+
+/// The program with its verbs in groups. The flags of `run` are in the help of `run`.
+fn grouped(program: Command) -> Command {
+    let mut built = program.clone();
+    built.build();
+    let about = |name: &str| {
+        let verb = built.find_subcommand(name)?;
+        let about = verb.get_about().map(ToString::to_string).unwrap_or_default();
+        Some(format!("  {name:<11}  {about}\n"))
+    };
+    let group = |(title, verbs): &(&str, &[&str])| {
+        let lines: String = verbs.iter().filter_map(|name| about(name)).collect();
+        format!("{title}:\n{lines}\n")
+    };
+    let groups: String = GROUPS.iter().map(group).collect();
+    let layout = format!("{{about-with-newline}}\n{{usage-heading}} {{usage}}\n\n{groups}{{all-args}}{{after-help}}");
+    let of_run = |flag: Arg| if flag.is_global_set() { flag } else { flag.hide(true) };
+    program
+        .help_template(layout)
+        .override_usage("sync-engine run --mappings <DIR> [OPTIONS]\n       sync-engine <COMMAND>")
+        .mut_args(of_run)
+        .mut_subcommands(|verb| verb.hide(true))
+}
+
 /// Verbs and flags of earlier versions, and what to write now.
-const GONE: [(&str, &str); 4] = [
-    ("abandon-target", "`uninstall --lost-target NAME`"),
-    ("--listen", "`--probes ADDR` and `--console ADDR`"),
-    ("--live", "`sync-engine doctor`"),
+const GONE: [(&str, &str); 10] = [
+    ("abandon-target", "write `uninstall --lost-target NAME`"),
+    ("--listen", "write `--probes ADDR` and `--console ADDR`"),
+    ("--live", "write `sync-engine doctor`"),
+    ("-A", "leave it out, all namespaces are the default"),
+    ("--all-namespaces", "leave it out, all namespaces are the default"),
+    ("--kubeconfig", "write `--target-kubeconfig PATH`, or set KUBECONFIG"),
+    ("--context", "write `--target-kubeconfig PATH#CONTEXT`"),
+    ("--state-namespace", "leave it out, the state stores tell it; SYNC_ENGINE_STATE_NAMESPACE says otherwise"),
+    ("--home", "leave it out, the state stores tell it; SYNC_ENGINE_HOME says otherwise"),
     (
         "--leader-elect sharded",
-        "`--leader-elect lease`, and give each engine a partition of kcp (docs/operations.md#partitions)",
+        "write `--leader-elect lease`, and give each engine a partition of kcp (docs/partitions.md)",
     ),
 ];
 
@@ -524,7 +590,7 @@ fn gone(error: &clap::Error, given: impl Iterator<Item = OsString>) -> Option<St
     let flags: Vec<OsString> = given.filter(|_| error.kind() == ErrorKind::UnknownArgument).collect();
     let is_given = |name: &str| name.starts_with("--") && flags.iter().any(|flag| flag == name);
     let (name, successor) = GONE.into_iter().find(|(name, _)| is_it(name) || is_given(name))?;
-    Some(format!("`{name}` is gone: write {successor}"))
+    Some(format!("`{name}` is gone: {successor}"))
 }
 
 pub(super) fn duration(text: &str) -> Result<Duration, String> {
@@ -556,7 +622,7 @@ fn engine_id(text: &str) -> Result<String, String> {
     Err(format!("an engine id has at most {MAX_ENGINE_ID} lower case letters, digits and `-`, with no `-` at its ends"))
 }
 
-fn namespace(text: &str) -> Result<String, String> {
+pub(super) fn namespace(text: &str) -> Result<String, String> {
     if object::is_dns_label(text) {
         return Ok(text.to_owned());
     }

@@ -4,10 +4,10 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use super::Misconfigured;
-use super::arguments::ConnectionArguments;
+use super::arguments::{ConnectionArguments, Connections, WhichArguments};
 use super::options::KubeconfigRef;
 use crate::catalog::Catalog;
-use crate::multicluster::connection::{Connection, ConnectionSpec, Process};
+use crate::multicluster::connection::{Connection, ConnectionSpec, Machine, Process};
 use crate::survey::Surveyor;
 
 /// Opens every connection of a process.
@@ -26,20 +26,53 @@ pub(super) fn open(
     given.into_iter().map(opened).collect()
 }
 
-impl ConnectionArguments {
-    /// Reads the clusters of a catalog's mappings.
+impl Connections {
+    /// Reads the clusters of connections, for no engine.
     ///
     /// # Errors
     /// Where two flags give the same connection, or a kubeconfig or context cannot be used.
-    pub(super) fn surveyor(&self, catalog: &Catalog, engine: &str, home: &str) -> anyhow::Result<Surveyor> {
+    fn surveyor(&self) -> anyhow::Result<Surveyor> {
         let has_kubeconfig = std::env::var_os("KUBECONFIG").is_some_and(|paths| !paths.is_empty());
         Ok(Surveyor {
-            connections: open(self.by_name(has_kubeconfig)?, &Process::default())?,
-            machine: self.named.machine.given()?,
-            providers: catalog.providers().map(|provider| (provider.name.clone(), provider.kind.clone())).collect(),
-            engine: engine.to_owned(),
-            home: home.to_owned(),
-            target: self.target.clone(),
+            connections: open(self.for_verb(has_kubeconfig)?, &Process::default())?,
+            providers: BTreeMap::new(),
+            machine: Machine::default(),
+            engine: String::new(),
+            namespace: String::new(),
+            home: String::new(),
+            target: None,
         })
+    }
+
+    /// The same for an engine that may have these mappings.
+    ///
+    /// # Errors
+    /// As above, and where several engines fit.
+    pub(super) fn surveyor_of(&self, which: &WhichArguments, mappings: &[&str]) -> anyhow::Result<Surveyor> {
+        which.complete(self.surveyor()?, mappings)
+    }
+}
+
+impl ConnectionArguments {
+    /// Reads the clusters of a catalog's mappings, for no engine.
+    ///
+    /// # Errors
+    /// As [`Connections::surveyor`].
+    pub(super) fn surveyor(&self, catalog: &Catalog) -> anyhow::Result<Surveyor> {
+        Ok(Surveyor {
+            machine: self.machine.given()?,
+            providers: catalog.providers().map(|provider| (provider.name.clone(), provider.kind.clone())).collect(),
+            target: self.target.clone(),
+            ..self.named.surveyor()?
+        })
+    }
+
+    /// The same for the engine that has these mappings.
+    ///
+    /// # Errors
+    /// As [`Connections::surveyor_of`].
+    pub(super) fn surveyor_of(&self, which: &WhichArguments, catalog: &Catalog) -> anyhow::Result<Surveyor> {
+        let mappings: Vec<&str> = catalog.mappings().map(|(name, _)| name).collect();
+        which.complete(self.surveyor(catalog)?, &mappings)
     }
 }

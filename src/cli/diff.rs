@@ -8,7 +8,7 @@ use std::path::PathBuf;
 
 use clap::Args;
 
-use super::arguments::{ConnectionArguments, EngineArguments, Format, ScopeArguments};
+use super::arguments::{ConnectionArguments, Format, ScopeArguments, WhichArguments};
 use super::{Exit, Usage, terminal};
 
 pub(super) const AFTER_HELP: &str = "\
@@ -50,7 +50,7 @@ pub struct DiffArguments {
     pub connections: ConnectionArguments,
 
     #[command(flatten)]
-    pub engine: EngineArguments,
+    pub which: WhichArguments,
 
     #[command(flatten)]
     pub scope: ScopeArguments,

@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 
 use self::checks::{Check, Verdict};
 use self::mappings::Visit;
-use super::arguments::{ConnectionArguments, EngineArguments, Format, MappingArguments};
+use super::arguments::{ConnectionArguments, Format, MappingArguments, WhichArguments};
 use super::inputs::Inputs;
 use super::validate::{Checked, Report, compiled};
 use super::{Exit, ask, progress, terminal};
@@ -43,7 +43,7 @@ pub struct DoctorArguments {
     pub connections: ConnectionArguments,
 
     #[command(flatten)]
-    pub engine: EngineArguments,
+    pub which: WhichArguments,
 
     /// Output format. `text` shows the place in the file.
     #[arg(short, long, value_parser = Format::without_places(), default_value = "text")]
@@ -70,10 +70,8 @@ impl Diagnosis {
         let Checked { inputs, schemas, mut report } = Checked::of(&arguments.from)?;
         // What the clusters lack is looked for as well where a mapping is refused.
         let catalog = inputs.catalog().0;
-        let state = &arguments.engine.state;
-        let surveyor = arguments.connections.surveyor(&catalog, &arguments.engine.engine_id, &state.home)?;
-        let (diagnostics, checks) =
-            ask(async { Ok(look(&surveyor, &state.state_namespace, &inputs, &catalog, schemas).await) })?;
+        let surveyor = arguments.connections.surveyor_of(&arguments.which, &catalog)?;
+        let (diagnostics, checks) = ask(async { Ok(look(&surveyor, &inputs, &catalog, schemas).await) })?;
         report.add(diagnostics);
         Ok(Self { report, checks })
     }
@@ -111,12 +109,11 @@ impl Diagnosis {
 /// Looks at the clusters. What a server says is a finding.
 async fn look(
     surveyor: &Surveyor,
-    namespace: &str,
     inputs: &Inputs,
     catalog: &Catalog,
     schemas: Schemas,
 ) -> (Vec<Diagnostic>, Vec<Check>) {
-    let mut visit = Visit::new(surveyor, schemas, namespace);
+    let mut visit = Visit::new(surveyor, schemas);
     let mut diagnostics = Vec::new();
     let documents: Vec<_> = compiled(inputs, catalog).collect();
     for (name, _) in progress::mappings(catalog) {
@@ -127,7 +124,7 @@ async fn look(
     }
     let mut checks = checks::servers(surveyor).await;
     checks.extend(checks::claims(surveyor, &visit.claimed).await);
-    checks.extend(checks::documents(surveyor, namespace, catalog).await);
+    checks.extend(checks::documents(surveyor, catalog).await);
     (diagnostics, checks)
 }
 

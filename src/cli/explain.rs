@@ -86,7 +86,12 @@ impl Subject {
             Self::Reason(cause) => {
                 let Advice { meaning, what_to_do } = Advice::of(*cause);
                 let (meaning, what_to_do) = (plain(meaning), plain(what_to_do));
-                format!("reason {} of the condition `Synced`: {meaning}\n\nWhat to do: {what_to_do}\n", cause.as_str())
+                let reason = cause.as_str();
+                let look =
+                    format!("sync-engine status --reason {reason}; sync-engine trace MAPPING WORKSPACE NAMESPACE/NAME");
+                format!(
+                    "reason {reason} of the condition `Synced`: {meaning}\n\nWhat to do: {what_to_do}\n\nTo look: {look}\n"
+                )
             }
             Self::Alert { name, text } => format!("alert {name}\n\n{}\n", plain(text)),
         }

@@ -6,7 +6,7 @@ use clap::Args;
 use json_patch::Patch;
 use serde_json::{Value, json};
 
-use super::arguments::{ConnectionArguments, EngineArguments, Format, MappingArguments, ScopeArguments};
+use super::arguments::{ConnectionArguments, Format, MappingArguments, ScopeArguments, WhichArguments};
 use super::{Exit, Misconfigured, ask, inputs, progress, terminal};
 use crate::catalog::Catalog;
 use crate::mapping::Mapping;
@@ -26,7 +26,7 @@ pub struct LiveArguments {
     pub connections: ConnectionArguments,
 
     #[command(flatten)]
-    pub engine: EngineArguments,
+    pub which: WhichArguments,
 
     #[command(flatten)]
     pub scope: ScopeArguments,
@@ -44,7 +44,7 @@ impl LiveArguments {
     /// The mappings, and how to read their clusters.
     pub(super) fn open(&self) -> anyhow::Result<(Catalog, Surveyor)> {
         let catalog = inputs::sound(&self.from.mappings)?;
-        let surveyor = self.connections.surveyor(&catalog, &self.engine.engine_id, &self.engine.state.home)?;
+        let surveyor = self.connections.surveyor_of(&self.which, &catalog)?;
         Ok((catalog, surveyor))
     }
 }

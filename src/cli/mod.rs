@@ -28,9 +28,11 @@ mod sources;
 pub mod status;
 mod terminal;
 pub mod test;
+pub mod trace;
 pub mod uninstall;
 pub mod validate;
 mod watching;
+mod which;
 
 use std::io;
 use std::process::ExitCode;
@@ -85,6 +87,7 @@ pub fn execute(verb: Verb, custom_providers: CustomProviders) -> Exit {
         Verb::Init(arguments) => init::init(&arguments),
         Verb::Diff(arguments) => diff::diff(&arguments),
         Verb::Status(arguments) => status::status(&arguments),
+        Verb::Trace(arguments) => trace::trace(&arguments),
         Verb::Approve(arguments) => approve::approve(&arguments),
         Verb::Orphans(arguments) => orphans::orphans(&arguments),
         Verb::Retarget(arguments) => retarget::retarget(&arguments),

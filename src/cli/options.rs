@@ -8,9 +8,8 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::str::FromStr;
 
-use super::arguments::{
-    ConnectionArguments, Connections, ElectionArguments, LeaderElect, MachineArguments, RunArguments,
-};
+use super::arguments::{Connections, ElectionArguments, LeaderElect, MachineArguments, RunArguments};
+use crate::engine::DEFAULT_TARGET;
 use crate::engine::election::Terms;
 use crate::multicluster::connection::{ConnectionSource, Machine, flag};
 use crate::object;
@@ -51,7 +50,7 @@ pub enum KubeconfigRef {
     /// `PATH[#CONTEXT]`. Without a context: the file's `current-context`.
     File { path: PathBuf, context: Option<String> },
     /// What kubectl uses: KUBECONFIG, else `~/.kube/config`.
-    Default { context: Option<String> },
+    Default,
 }
 
 /// The value that stands for the cluster of the Pod.
@@ -132,7 +131,7 @@ impl TryFrom<RunArguments> for RunOptions {
     type Error = Contradiction;
 
     fn try_from(arguments: RunArguments) -> Result<Self, Contradiction> {
-        let machine = arguments.connections.machine.given()?;
+        let machine = arguments.machine.given()?;
         let connections = arguments.connections.by_name()?;
         let election = arguments.election.terms(&arguments.engine.state.home);
         if let Some(terms) = &election {
@@ -181,35 +180,23 @@ fn some_replica() -> String {
     format!("{}_{ending:016x}", host.unwrap_or_else(|| "replica".to_owned()))
 }
 
-impl ConnectionArguments {
-    /// Nothing but these connections.
-    pub fn of(named: Connections) -> Self {
-        Self { named, kubeconfig: None, context: None, target: None }
-    }
-
-    /// The connections by their names. `kubeconfig`: whether there is a KUBECONFIG; it names the target where no connection is
-    /// given.
+impl Connections {
+    /// The connections of a verb by their names. `kubeconfig`: whether there is a KUBECONFIG; it names the target where no
+    /// connection is given.
     ///
     /// # Errors
     /// Where two flags give the same connection.
-    pub fn by_name(&self, kubeconfig: bool) -> Result<BTreeMap<String, KubeconfigRef>, GivenTwice> {
-        let context = self.context.clone();
-        let mut named = self.named.clone();
-        let is_given = context.is_some() || named.kcp_kubeconfig.is_some() || !named.others.is_empty();
-        named.target_kubeconfig = match (named.target_kubeconfig, &self.kubeconfig) {
-            (Some(target), _) => Some(target),
-            (None, Some(path)) => Some(KubeconfigRef::File { path: path.clone(), context }),
-            (None, None) if context.is_some() || kubeconfig && !is_given => Some(KubeconfigRef::Default { context }),
-            (None, None) => None,
-        };
-        named.by_name()
+    pub fn for_verb(&self, kubeconfig: bool) -> Result<BTreeMap<String, KubeconfigRef>, GivenTwice> {
+        let mut connections = self.clone().by_name()?;
+        if connections.is_empty() && kubeconfig {
+            connections.insert(DEFAULT_TARGET.to_owned(), KubeconfigRef::Default);
+        }
+        Ok(connections)
     }
-}
 
-impl Connections {
     fn by_name(self) -> Result<BTreeMap<String, KubeconfigRef>, GivenTwice> {
         let default = |name: &str, given: Option<KubeconfigRef>| given.map(|given| (name.to_owned(), given));
-        let defaults = [default("kcp", self.kcp_kubeconfig), default("target", self.target_kubeconfig)];
+        let defaults = [default("kcp", self.kcp_kubeconfig), default(DEFAULT_TARGET, self.target_kubeconfig)];
         let others = self.others.into_iter().map(|other| (other.name, other.kubeconfig));
         let mut connections = BTreeMap::new();
         for (name, other) in defaults.into_iter().flatten().chain(others) {
@@ -240,7 +227,7 @@ impl From<KubeconfigRef> for ConnectionSource {
         match reference {
             KubeconfigRef::InCluster => Self::InCluster,
             KubeconfigRef::File { path, context } => Self::Kubeconfig { path, context },
-            KubeconfigRef::Default { context } => Self::Default { context },
+            KubeconfigRef::Default => Self::Default,
         }
     }
 }
@@ -271,7 +258,7 @@ impl fmt::Display for KubeconfigRef {
             Self::InCluster => f.write_str(IN_CLUSTER),
             Self::File { path, context: Some(context) } => write!(f, "{}#{context}", path.display()),
             Self::File { path, context: None } => write!(f, "{}", path.display()),
-            Self::Default { .. } => f.write_str("KUBECONFIG"),
+            Self::Default => f.write_str("KUBECONFIG"),
         }
     }
 }
@@ -332,22 +319,21 @@ mod tests {
     #[derive(Parser)]
     struct Verb {
         #[command(flatten)]
-        connections: ConnectionArguments,
+        connections: Connections,
     }
 
     /// The connections of a verb's flags, where there is a KUBECONFIG or not.
     fn named(flags: &str, kubeconfig: bool) -> String {
         let verb = Verb::try_parse_from(["verb"].into_iter().chain(flags.split_whitespace()));
         let verb = verb.unwrap_or_else(|error| panic!("{flags}: {error}"));
-        let connections = verb.connections.by_name(kubeconfig).expect("each is given once");
+        let connections = verb.connections.for_verb(kubeconfig).expect("each is given once");
         connections.iter().map(|(name, reference)| format!("{name}={reference:?} ")).collect()
     }
 
     #[test]
-    fn kubectl_flags_name_the_target() {
-        insta::assert_snapshot!(named("--kubeconfig t --context c", true), @r#"target=File { path: "t", context: Some("c") } "#);
-        insta::assert_snapshot!(named("--context c --kcp-kubeconfig k", false), @r#"kcp=File { path: "k", context: None } target=Default { context: Some("c") } "#);
-        insta::assert_snapshot!(named("", true), @"target=Default { context: None } ");
+    fn kubeconfig_names_the_target_where_no_connection_is_given() {
+        insta::assert_snapshot!(named("--target-kubeconfig t#c", true), @r#"target=File { path: "t", context: Some("c") } "#);
+        insta::assert_snapshot!(named("", true), @"target=Default ");
         assert_eq!(named("", false), "");
         // KUBECONFIG may as well be of the kcp, and then no verb may write to it as to a target.
         insta::assert_snapshot!(named("--kcp-kubeconfig k", true), @r#"kcp=File { path: "k", context: None } "#);

@@ -112,8 +112,7 @@ impl Verb<'_> {
         let mut documents = BTreeMap::new();
         let endpoint = |name: &str| Ok((name.to_owned(), self.surveyor.connection(name)?.endpoint()));
         let targets = targets.into_iter().map(endpoint).collect::<Result<BTreeMap<_, _>, Unseen>>()?;
-        for (target, stores) in self.surveyor.stores(&targets, &self.arguments.live.engine.state.state_namespace).await
-        {
+        for (target, stores) in self.surveyor.stores(&targets).await {
             let stores = stores.map_err(|why| unseen_target(target, &why))?;
             let of_store = |store: Inventory| (store.mapping.clone(), store.documents());
             documents.extend(stores.into_iter().map(of_store));
@@ -128,8 +127,7 @@ impl Verb<'_> {
     }
 
     async fn of_mapping(&self, mapping: &Mapping) -> Result<Vec<Finding>, Unseen> {
-        let whole =
-            self.surveyor.whole(&self.schemas, mapping, &self.arguments.live.engine.state.state_namespace).await?;
+        let whole = self.surveyor.whole(&self.schemas, mapping).await?;
         warn(mapping, &whole);
         let all = find(self.surveyor, mapping, &whole).await?;
         let mut findings = Vec::new();
@@ -162,8 +160,7 @@ impl Verb<'_> {
             return Err("it is in no namespace of its source, and somebody else can have made it".to_owned());
         }
         is_remembered(&whole.target)?;
-        let namespace = &self.arguments.live.engine.state.state_namespace;
-        let fresh = self.surveyor.afresh(&self.schemas, mapping, namespace, (whole, orphan)).await;
+        let fresh = self.surveyor.afresh(&self.schemas, mapping, (whole, orphan)).await;
         let fresh = fresh.map_err(|error| error.to_string())?;
         let found = find(self.surveyor, mapping, &fresh).await.map_err(|error| error.to_string())?;
         let found =
@@ -199,8 +196,7 @@ fn is_remembered(target: &TargetCluster) -> Result<(), String> {
     match &target.inventory {
         Err(why) => Err(why.clone()),
         Ok(store) if store.mapping.is_empty() => {
-            Err("the target holds no state store of the mapping, which names the \
-            sources of earlier documents; name its namespace with --state-namespace"
+            Err("the target holds no state store of the mapping, which names the sources of earlier documents"
                 .to_owned())
         }
         Ok(_) => Ok(()),

@@ -91,7 +91,7 @@ pub(super) struct Document {
 #[derive(Default)]
 struct Rendered {
     documents: Vec<Document>,
-    origins: Vec<provenance::Row>,
+    origins: Vec<provenance::Written>,
     /// For standard error.
     said: String,
     failed: bool,

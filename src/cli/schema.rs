@@ -8,7 +8,6 @@ use clap::{Args, Subcommand};
 use super::arguments::ConnectionArguments;
 use super::live::survey;
 use super::{Exit, Misconfigured, inputs, terminal};
-use crate::engine::DEFAULT_TARGET;
 use crate::mapping::document::json_schema;
 use crate::survey::schemas::Documents;
 use crate::yaml;
@@ -62,7 +61,7 @@ pub(super) fn schema(verb: &SchemaVerb) -> anyhow::Result<Exit> {
 
 fn pull(arguments: &PullArguments) -> anyhow::Result<Exit> {
     let catalog = inputs::sound(&arguments.mappings)?;
-    let surveyor = arguments.connections.surveyor(&catalog, "", DEFAULT_TARGET)?;
+    let surveyor = arguments.connections.surveyor(&catalog)?;
     let beside = || arguments.mappings.iter().find_map(|path| inputs::beside(path, "schemas"));
     let folder = arguments.schemas.clone().or_else(beside).unwrap_or_else(|| PathBuf::from("schemas"));
     let (mut documents, mut missing) = (Documents::new(), Vec::new());

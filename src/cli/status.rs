@@ -19,7 +19,8 @@ use super::arguments::Format;
 use super::options::Listen;
 use super::terminal::count;
 use super::{Exit, Misconfigured, ask, terminal};
-use crate::server::api::{Filter, Page, Source, Status, Wrong};
+use crate::server::api::{Filter, Leader, Page, Source, Status, Wrong};
+use crate::server::changes::Change;
 use crate::server::status::{MappingOverview, ReasonOverview};
 use crate::table;
 
@@ -40,6 +41,10 @@ pub struct StatusArguments {
     #[arg(long, value_name = "ADDR", env = "SYNC_ENGINE_CONSOLE", default_value = "127.0.0.1:8080")]
     pub console: Listen,
 
+    /// List what became of documents, held deletions and leadership.
+    #[arg(long)]
+    pub changes: bool,
+
     /// List the sources of this mapping that are not in sync.
     #[arg(long, value_name = "MAPPING")]
     pub mapping: Option<String>,
@@ -54,41 +59,61 @@ pub struct StatusArguments {
 }
 
 pub(super) fn status(arguments: &StatusArguments) -> anyhow::Result<Exit> {
-    let Listen::At(address) = arguments.console else {
-        return Err(Misconfigured("the console is off; name its address with `--console ADDR`".to_owned()).into());
-    };
-    let unanswered = |error: anyhow::Error| {
-        let help = "is an engine running there? `kubectl exec` or `kubectl port-forward` reaches one in a Pod";
-        Misconfigured(format!("no engine answers at {address}: {error:#}; {help}"))
-    };
+    if arguments.changes {
+        let changes: Vec<Change> = pages(arguments, "changes")?;
+        let table = || table::table(CHANGE_COLUMNS, changes.iter().map(change_row));
+        let documents = || changes.iter().map(|change| json!(change)).collect();
+        terminal::print(&arguments.output.shown(table, table, documents))?;
+        return Ok(Exit::Success);
+    }
     if arguments.mapping.is_some() || arguments.reason.is_some() {
-        let sources = ask(async { Ok(sources(address, arguments).await) })?.map_err(unanswered)?;
+        let sources: Vec<Source> = pages(arguments, "sources")?;
         let text = || sources.iter().map(for_people).collect();
         let table = || table::table(SOURCE_COLUMNS, sources.iter().map(source_row));
         let documents = || sources.iter().map(|source| json!(source)).collect();
         terminal::print(&arguments.output.shown(text, table, documents))?;
         return Ok(if sources.is_empty() { Exit::Success } else { Exit::Failure });
     }
-    let status: Status = ask(async { Ok(get(address, "/api/v1/status").await) })?.map_err(unanswered)?;
-    let table = || table::table(MAPPING_COLUMNS, status.mappings.iter().map(mapping_row));
+    let status: Status = ask_console(arguments.console, "/api/v1/status")?;
+    let table = || mappings(&status);
     let documents = || vec![json!(status)];
     terminal::print(&arguments.output.shown(|| glance(&status), table, documents))?;
     Ok(if is_well(&status) { Exit::Success } else { Exit::Failure })
 }
 
 /// All pages.
-async fn sources(address: SocketAddr, arguments: &StatusArguments) -> anyhow::Result<Vec<Source>> {
-    let mut sources = Vec::new();
+fn pages<T: DeserializeOwned>(arguments: &StatusArguments, of: &str) -> anyhow::Result<Vec<T>> {
+    let mut all = Vec::new();
     let StatusArguments { mapping, reason, .. } = arguments.clone();
     let mut filter = Filter { mapping, reason, ..Filter::default() };
     loop {
-        let page: Page = get(address, &format!("/api/v1/sources?{}", filter.to_query())).await?;
-        sources.extend(page.items);
+        let page: Page<T> = ask_console(arguments.console, &format!("/api/v1/{of}?{}", filter.to_query()))?;
+        all.extend(page.items);
         if page.next.is_none() {
-            return Ok(sources);
+            return Ok(all);
         }
         filter.after = page.next;
     }
+}
+
+/// What the console says instead of an answer.
+#[derive(Debug, thiserror::Error)]
+#[error("{0}")]
+struct Refused(String);
+
+/// Asks the console of a running engine.
+pub(super) fn ask_console<T: DeserializeOwned>(console: Listen, path: &str) -> anyhow::Result<T> {
+    let Listen::At(address) = console else {
+        return Err(Misconfigured("the console is off; name its address with `--console ADDR`".to_owned()).into());
+    };
+    let answer: anyhow::Result<T> = ask(async { Ok(get(address, path).await) })?;
+    answer.map_err(|error| match error.downcast_ref::<Refused>() {
+        Some(Refused(why)) => Misconfigured(why.clone()).into(),
+        None => {
+            let help = "is an engine running there? `kubectl exec` or `kubectl port-forward` reaches one in a Pod";
+            Misconfigured(format!("no engine answers at {address}: {error:#}; {help}")).into()
+        }
+    })
 }
 
 /// The id of the engine whose console answers at an address.
@@ -113,7 +138,8 @@ async fn get<T: DeserializeOwned>(address: SocketAddr, path: &str) -> anyhow::Re
             let body = Limited::new(response.into_body(), MOST_BYTES).collect().await;
             let body = body.map_err(|error| anyhow::anyhow!(error))?.to_bytes();
             if !status.is_success() {
-                bail!("{status} {}", String::from_utf8_lossy(&body).trim());
+                let said = String::from_utf8_lossy(&body).trim().to_owned();
+                bail!(Refused(if said.is_empty() { status.to_string() } else { said }));
             }
             serde_json::from_slice(&body).context("the answer is not what this version of the program understands")
         };
@@ -124,21 +150,47 @@ async fn get<T: DeserializeOwned>(address: SocketAddr, path: &str) -> anyhow::Re
     .context("no answer within ten seconds")?
 }
 
+/// Whether there is nothing to do. Who stands by leaves that to the leader.
 fn is_well(status: &Status) -> bool {
+    if is_standby(status) {
+        return true;
+    }
     let is_in_sync = |mapping: &MappingOverview| mapping.not_synced.is_empty() && mapping.held == 0;
     status.conditions.is_empty() && status.problems.is_empty() && status.mappings.iter().all(is_in_sync)
+}
+
+fn is_standby(status: &Status) -> bool {
+    status.leader.as_ref().is_some_and(Leader::is_standby)
+}
+
+const CHANGE_COLUMNS: [&str; 4] = ["TIME", "REASON", "MAPPING", "MESSAGE"];
+
+fn change_row(change: &Change) -> [String; 4] {
+    let time = change.time.strftime("%Y-%m-%dT%H:%M:%SZ").to_string();
+    [time, change.reason.clone(), change.mapping.clone(), first_line(&change.message)]
+}
+
+fn first_line(text: &str) -> String {
+    text.lines().next().unwrap_or_default().to_owned()
 }
 
 const MAPPING_COLUMNS: [&str; 6] = ["MAPPING", "SOURCES", "IN SYNC", "OBJECTS", "NOT IN SYNC", "STANDING"];
 const SOURCE_COLUMNS: [&str; 6] = ["REASON", "FOR", "SOURCE", "CLUSTER", "MAPPING", "TARGET"];
 
-fn mapping_row(mapping: &MappingOverview) -> [String; 6] {
+fn mappings(status: &Status) -> String {
+    let row = |mapping| mapping_row(mapping, is_standby(status));
+    table::table(MAPPING_COLUMNS, status.mappings.iter().map(row))
+}
+
+/// Who stands by plans nothing, and cannot tell what is in sync.
+fn mapping_row(mapping: &MappingOverview, is_standby: bool) -> [String; 6] {
     let reasons: Vec<String> = mapping.not_synced.iter().map(reason).collect();
     let not_synced: usize = mapping.not_synced.iter().map(|one| one.sources).sum();
+    let in_sync = mapping.sources.saturating_sub(not_synced).to_string();
     [
         mapping.name.clone(),
         mapping.sources.to_string(),
-        mapping.sources.saturating_sub(not_synced).to_string(),
+        if is_standby { "-".to_owned() } else { in_sync },
         mapping.objects.to_string(),
         if reasons.is_empty() { "-".to_owned() } else { reasons.join(", ") },
         mapping.standing.clone(),
@@ -170,12 +222,16 @@ fn for_people(source: &Source) -> String {
     let [reason, age, title, cluster, mapping, target] = source_row(source);
     // Where there are several reasons, each stands before what it is about.
     let message = source.message.strip_prefix(&format!("{reason}: ")).unwrap_or(&source.message);
-    format!("{title} of {cluster} (mapping {mapping}, target {target}), for {age}\n  {reason}: {message}\n")
+    let look = format!("sync-engine trace {mapping} {cluster} {title}");
+    format!("{title} of {cluster} (mapping {mapping}, target {target}), for {age}\n  {reason}: {message}\n  {look}\n")
 }
 
 fn glance(status: &Status) -> String {
     let mut text = format!("engine {}, version {}\n\n", status.engine, status.version);
-    text += &table::table(MAPPING_COLUMNS, status.mappings.iter().map(mapping_row));
+    if let Some(leader) = status.leader.as_ref().filter(|leader| leader.is_standby()) {
+        text += &format!("{}; this is what the state store says, ask the leader for the rest\n\n", leader.words());
+    }
+    text += &mappings(status);
     if status.mappings.is_empty() {
         text += "no mappings\n";
     }
@@ -207,9 +263,8 @@ fn to_do(status: &Status) -> Vec<String> {
             lines.push(format!("{sources} of mapping {name}: sync-engine status --mapping {name} --reason {reason}"));
         }
     }
-    let first = |text: &str| text.lines().next().unwrap_or_default().to_owned();
     let condition = |wrong: &Wrong| {
-        format!("{} ({} for {}): {}", wrong.component, wrong.level, age(wrong.seconds), first(&wrong.message))
+        format!("{} ({} for {}): {}", wrong.component, wrong.level, age(wrong.seconds), first_line(&wrong.message))
     };
     lines.extend(status.conditions.iter().map(condition));
     lines
@@ -250,6 +305,9 @@ mod tests {
         insta::assert_snapshot!(glance(&status));
         assert!(!is_well(&status) && is_well(&Status::default()));
         insta::assert_snapshot!(glance(&Status::default()));
+        let leader = Leader { replica: "two".to_owned(), leader: "one".to_owned() };
+        let standby = Status { leader: Some(leader), ..status };
+        assert!(glance(&standby).contains("replica two stands by: one leads") && is_well(&standby));
     }
 
     #[test]

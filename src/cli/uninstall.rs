@@ -13,7 +13,7 @@ use k8s_openapi::jiff::Timestamp;
 use serde_json::Value;
 use tokio::time::{Instant, sleep};
 
-use super::arguments::{ConnectionArguments, Connections, EngineArguments, Format, duration};
+use super::arguments::{ADVANCED, Connections, Format, MachineArguments, WhichArguments, duration};
 use super::live::{Write, act, report};
 use super::lost_target::{self, Found};
 use super::options::Listen;
@@ -22,7 +22,7 @@ use super::{Exit, Misconfigured, ask, inputs, progress, sources, status};
 use crate::catalog::Catalog;
 use crate::engine::consumer_schema::ConsumerSchemas;
 use crate::engine::election;
-use crate::engine::inventory::{Inventories, Inventory};
+use crate::engine::inventory::{Inventories, Inventory, namespaces};
 use crate::mapping::schema::Schemas;
 use crate::mapping::{Mapping, OnExit, Propagation, Resource};
 use crate::multicluster::backoff::{Backoff, Jitter};
@@ -39,8 +39,7 @@ For example: sync-engine uninstall --delete --kcp-kubeconfig kcp.kubeconfig --ta
              sync-engine uninstall mongodb --release --yes --kcp-kubeconfig kcp.kubeconfig --target-kubeconfig target.kubeconfig
              sync-engine uninstall --lost-target edge --yes --mappings mappings --connection edge=edge.kubeconfig
 
-Stop the engine first, and give every connection that it had. The verb reads the state stores there. Of each mapping it deletes or \
-releases the target objects, then takes finalizers, annotations and conditions off the sources. Leases and state stores go last: a \
+Stop the engine first, and give every connection that it had: the state stores there tell what is to be taken away. They go last: a \
 second run finishes what a first one began. Namespaces stay, without the engine's labels.
 
 With --lost-target NAME, the verb removes the pin of each source that is pinned to that target, and the engine's finalizer if no other \
@@ -77,7 +76,7 @@ pub struct UninstallArguments {
     pub mappings: Vec<PathBuf>,
 
     /// How long to wait until the objects of a mapping are gone.
-    #[arg(long, value_name = "DURATION", default_value = "5m", value_parser = duration)]
+    #[arg(long, value_name = "DURATION", default_value = "5m", value_parser = duration, help_heading = ADVANCED)]
     pub timeout: Duration,
 
     /// Address of the engine's console. An engine that answers there is not uninstalled.
@@ -88,7 +87,10 @@ pub struct UninstallArguments {
     pub connections: Connections,
 
     #[command(flatten)]
-    pub engine: EngineArguments,
+    pub machine: MachineArguments,
+
+    #[command(flatten)]
+    pub which: WhichArguments,
 
     /// Write. Without this flag, the verb prints what it would do, and writes nothing.
     #[arg(long, requires = "how")]
@@ -105,9 +107,9 @@ const LOOK: Backoff = Backoff { min: Duration::from_millis(200), max: Duration::
 const ATTEMPTS: usize = 3;
 
 pub(super) fn uninstall(arguments: &UninstallArguments) -> anyhow::Result<Exit> {
-    let EngineArguments { engine_id, state } = &arguments.engine;
-    let connections = ConnectionArguments::of(arguments.connections.clone());
-    let surveyor = connections.surveyor(&Catalog::default(), engine_id, &state.home)?;
+    let mappings: Vec<&str> = arguments.mapping.iter().map(String::as_str).collect();
+    let mut surveyor = arguments.connections.surveyor_of(&arguments.which, &mappings)?;
+    surveyor.machine = arguments.machine.given()?;
     let schemas = ConsumerSchemas::new(Schemas::default());
     let stores = BTreeMap::new();
     ask(async { Verb { arguments, surveyor, schemas, stores, lost: None, left: Vec::new() }.run().await })
@@ -198,8 +200,8 @@ impl Verb<'_> {
     }
 
     fn store_at(&self, endpoint: Endpoint) -> Inventories {
-        let namespace = self.arguments.engine.state.state_namespace.clone();
-        Inventories { endpoint, engine: self.surveyor.engine.clone(), namespace }
+        let Surveyor { engine, namespace, .. } = &self.surveyor;
+        Inventories { endpoint, engine: engine.clone(), namespace: namespace.clone() }
     }
 
     async fn look_for_lost(&mut self) -> anyhow::Result<Option<(String, Found)>> {
@@ -262,7 +264,7 @@ impl Verb<'_> {
 
     /// A wrong kubeconfig, engine id or namespace looks like an engine that has left nothing.
     fn nothing(&self) -> String {
-        let (engine, namespace) = (&self.surveyor.engine, &self.arguments.engine.state.state_namespace);
+        let Surveyor { engine, namespace, .. } = &self.surveyor;
         let names: Vec<_> = self.surveyor.connections.keys().map(String::as_str).collect();
         let names = names.join(", ");
         format!("there is no state store of engine {engine} in the namespace {namespace} of the connections {names}")
@@ -636,8 +638,4 @@ fn is_held(writer: &Writer, source: &Value) -> bool {
 /// Whether a source carries anything of a mapping.
 fn carries(mapping: &Mapping, writer: &Writer, source: &Value) -> bool {
     is_held(writer, source) || !mapping.status.engine_conditions.is_empty() && says_not_selected(writer, source)
-}
-
-fn namespaces() -> Resource {
-    Resource { group: String::new(), version: "v1".into(), plural: "namespaces".into() }
 }

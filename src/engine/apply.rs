@@ -19,6 +19,7 @@ use super::pipeline::{Generation, KindFeed, Pipeline, SourceFeed};
 use super::target::is_removed;
 use crate::mapping::{Kind, Resource, Side};
 use crate::multicluster::endpoint::DeleteOptions;
+use crate::multicluster::permit::Permit;
 use crate::multicluster::queue::Cost;
 use crate::multicluster::raw::Parsed;
 use crate::multicluster::registry::Cluster;
@@ -124,9 +125,26 @@ pub struct Tally {
     overtaken: AtomicBool,
     retry: Mutex<Option<Duration>>,
     writes: Mutex<BTreeMap<u64, u64>>,
+    /// What was written, for people.
+    done: Mutex<Vec<String>>,
 }
 
+/// Writes of one reconcile that are told.
+const TOLD: usize = 16;
+
 impl Tally {
+    fn did(&self, action: &Action) {
+        let mut done = self.done.lock().unwrap_or_else(PoisonError::into_inner);
+        if done.len() < TOLD {
+            done.push(action.to_string());
+        }
+    }
+
+    /// The first writes.
+    pub fn done(&self) -> Vec<String> {
+        self.done.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
     /// Requests are sent.
     pub fn sent(&self, requests: u32) {
         self.cost.fetch_add(requests, Ordering::Relaxed);
@@ -184,7 +202,30 @@ pub enum ApplyError {
     NotOwned { action: String, source: RequestError },
 }
 
-impl Executor<'_> {
+impl<'a> Executor<'a> {
+    /// One that looks, and cannot write.
+    pub fn looking(
+        pipeline: &'a Arc<Pipeline>,
+        generation: &'a Generation,
+        cluster: &'a Cluster,
+        feed: &'a SourceFeed,
+        key: &'a Key,
+    ) -> Self {
+        Self {
+            pipeline,
+            generation,
+            cluster,
+            at_source: cluster.spec.endpoint.clone().permitted(Permit::of_nothing()),
+            at_target: generation.target.endpoint().permitted(Permit::of_nothing()),
+            feed,
+            key,
+            secrets: Secrets::default(),
+            read: Read::default(),
+            waited_for: None,
+            tally: Tally::default(),
+        }
+    }
+
     /// # Errors
     /// A request about the source that failed. A request about the target that failed is an outcome: it blocks the object
     /// that it is about and nothing else.
@@ -289,6 +330,9 @@ impl Executor<'_> {
         // Nothing was left to write.
         if let Some(waited_for) = self.waited_for.filter(|_| !was_gone) {
             metrics.written_by_timer(mapping, waited_for);
+        }
+        if result == WriteResult::Success && !was_gone && !matches!(sent, Ok(Outcome::Existing(_))) {
+            self.tally.did(action);
         }
         let kind = about.map(|reference| &*reference.kind.kind);
         let object = about.map(Reference::place);

@@ -25,6 +25,7 @@ use crate::multicluster::backoff::Jitter;
 use crate::multicluster::connection::Connection;
 use crate::multicluster::permit::Lease;
 use crate::multicluster::request_error::RequestError;
+use crate::server::StatusPage;
 pub use record::leaders_lease;
 
 use leader::Candidate;
@@ -60,6 +61,7 @@ pub struct Election {
     pub clock: Clock,
     pub lease: Lease,
     pub health: Health,
+    pub status: StatusPage,
 }
 
 impl Terms {

@@ -13,10 +13,10 @@ use tokio::time::Instant;
 use tracing::debug;
 
 use super::clock::Clock;
-use crate::mapping::Resource;
 use crate::multicluster::{ApiPath, Endpoint};
 use crate::object::metadata;
 use crate::plan::status::synced_condition;
+use crate::rights::events;
 
 /// As client-go's filter of spam: so many at once of one object, and one more every five minutes.
 const BURST: u32 = 25;
@@ -143,9 +143,8 @@ async fn run(mut received: mpsc::Receiver<(Endpoint, Event)>, component: String,
 }
 
 async fn write(at: Endpoint, body: Value, component: Arc<str>) {
-    let events = Resource { group: String::new(), version: "v1".into(), plural: "events".into() };
     let namespace = metadata(&body, "namespace");
-    let Ok(path) = ApiPath::collection(&events, namespace) else { return };
+    let Ok(path) = ApiPath::collection(&events(), namespace) else { return };
     // Where the claim for events is not accepted, or the right is missing, there are none.
     if let Err(error) = at.create(&path, &component, body.to_string().into()).await {
         debug!(%error, "an event is not written");

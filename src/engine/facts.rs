@@ -1,6 +1,8 @@
 //! What a reconcile reads beside its own objects, and which of that it waits for.
 
-use super::pipeline::wakes::{Collection, Reader, Token, Topic, Until};
+use std::collections::BTreeSet;
+
+use super::pipeline::wakes::{Collection, Reader, Token, Topic, Until, in_words};
 use crate::multicluster::interests::Waits;
 use crate::multicluster::queue::Outcome;
 use crate::object::Key;
@@ -63,6 +65,13 @@ impl<'i> Facts<'i> {
     /// Reads the objects that carry the label of another owner than the source.
     pub fn owned_by<T>(&mut self, owner: &str, read: impl FnOnce() -> T) -> T {
         self.reader.list(&Collection::Target, owner, read).0
+    }
+
+    /// What is open, in words.
+    pub fn waits_for(&self) -> Vec<String> {
+        let words: BTreeSet<String> = self.open.iter().chain(&self.related).filter_map(in_words).collect();
+        let own = "a change of the source, or of its objects".to_owned();
+        words.into_iter().chain([own]).collect()
     }
 
     /// Ends the reconcile. Without a cause, everything is in order. Else it waits for its own objects and for what is open,

@@ -10,7 +10,7 @@ use k8s_openapi::jiff::{SignedDuration, Timestamp};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
-use super::approval;
+use super::{DEFAULT_TARGET, approval};
 use crate::mapping::{Kind, Resource, Side};
 use crate::multicluster::endpoint::DeleteOptions;
 use crate::multicluster::{ApiPath, Endpoint, RequestError};
@@ -52,6 +52,8 @@ pub struct Inventory {
     pub in_force: String,
     /// How many deletions were released for it, on all targets of the mapping.
     pub released: usize,
+    /// The connection of the engine's home cluster; empty for the default.
+    pub home: String,
     /// The version that was read; empty before the first write.
     pub resource_version: String,
 }
@@ -260,7 +262,7 @@ impl Inventories {
     async fn apply(&self, inventory: &Inventory) -> Result<Inventory, RequestError> {
         let writer = Writer::new(&self.engine, &inventory.mapping);
         let name = self.name(&inventory.mapping);
-        let body = self.body(&name, inventory).to_string();
+        let body = body(&self.engine, &self.namespace, inventory).to_string();
         let stored = self.apply_config_map(&name, writer.field_manager(), Bytes::from(body)).await?;
         Ok(self.read(&stored)?.unwrap_or_default())
     }
@@ -280,52 +282,56 @@ impl Inventories {
     fn name(&self, mapping: &str) -> String {
         name(&self.engine, mapping)
     }
-
-    fn body(&self, name: &str, inventory: &Inventory) -> Value {
-        let plural = |kind: &Kind| inventory.plurals.get(kind).map(|plural| format!(" {plural}")).unwrap_or_default();
-        let beside = |kind: &Kind| if kind.side == Side::Source { BESIDE } else { "" };
-        let kinds = inventory.kinds.iter();
-        let kinds: Vec<_> =
-            kinds.map(|kind| format!("{} {}{}{}", kind.api_version(), kind.kind, plural(kind), beside(kind))).collect();
-        let mut body = json!({
-            "apiVersion": "v1",
-            "kind": "ConfigMap",
-            "metadata": {
-                "name": name,
-                "namespace": self.namespace,
-                "labels": {ENGINE: self.engine, marks::MANAGED_BY: marks::MANAGER},
-                // Where nothing was read, only a create: no object has the version 1.
-                "resourceVersion": if inventory.resource_version.is_empty() { "1" } else { &inventory.resource_version },
-            },
-            "data": {
-                "format": FORMAT,
-                "mapping": inventory.mapping,
-                "kinds": kinds.join("\n"),
-                "document": inventory.document,
-                "provider": inventory.provider,
-                "source": json!(inventory.source).to_string(),
-                "former": json!(inventory.former).to_string(),
-                "placements": json!(inventory.placements).to_string(),
-                "targets": json!(inventory.targets).to_string(),
-                "status": json!(inventory.status).to_string(),
-                "inForce": inventory.in_force,
-            },
-        });
-        if let Some(recorded) = inventory.recorded {
-            body["data"]["recorded"] = recorded.to_string().into();
-        }
-        if inventory.released > 0 {
-            body["data"]["released"] = inventory.released.to_string().into();
-        }
-        body
-    }
 }
 
-fn config_maps() -> Resource {
+/// The ConfigMap of an engine's state store.
+fn body(engine: &str, namespace: &str, inventory: &Inventory) -> Value {
+    let plural = |kind: &Kind| inventory.plurals.get(kind).map(|plural| format!(" {plural}")).unwrap_or_default();
+    let beside = |kind: &Kind| if kind.side == Side::Source { BESIDE } else { "" };
+    let kinds = inventory.kinds.iter();
+    let kinds: Vec<_> =
+        kinds.map(|kind| format!("{} {}{}{}", kind.api_version(), kind.kind, plural(kind), beside(kind))).collect();
+    let mut body = json!({
+        "apiVersion": "v1",
+        "kind": "ConfigMap",
+        "metadata": {
+            "name": name(engine, &inventory.mapping),
+            "namespace": namespace,
+            "labels": {ENGINE: engine, marks::MANAGED_BY: marks::MANAGER},
+            // Where nothing was read, only a create: no object has the version 1.
+            "resourceVersion": if inventory.resource_version.is_empty() { "1" } else { &inventory.resource_version },
+        },
+        "data": {
+            "format": FORMAT,
+            "mapping": inventory.mapping,
+            "kinds": kinds.join("\n"),
+            "document": inventory.document,
+            "provider": inventory.provider,
+            "source": json!(inventory.source).to_string(),
+            "former": json!(inventory.former).to_string(),
+            "placements": json!(inventory.placements).to_string(),
+            "targets": json!(inventory.targets).to_string(),
+            "status": json!(inventory.status).to_string(),
+            "inForce": inventory.in_force,
+        },
+    });
+    if let Some(recorded) = inventory.recorded {
+        body["data"]["recorded"] = recorded.to_string().into();
+    }
+    if !inventory.home.is_empty() {
+        body["data"]["home"] = inventory.home.as_str().into();
+    }
+    if inventory.released > 0 {
+        body["data"]["released"] = inventory.released.to_string().into();
+    }
+    body
+}
+
+pub fn config_maps() -> Resource {
     Resource { group: String::new(), version: "v1".into(), plural: "configmaps".into() }
 }
 
-fn namespaces() -> Resource {
+pub fn namespaces() -> Resource {
     Resource { group: String::new(), version: "v1".into(), plural: "namespaces".into() }
 }
 
@@ -350,8 +356,14 @@ fn read(config_map: &Value) -> Option<Inventory> {
         status: serde_json::from_str(&text("status")).unwrap_or_default(),
         in_force: text("inForce"),
         released: text("released").parse().unwrap_or_default(),
+        home: text("home"),
         resource_version: metadata(config_map, "resourceVersion").to_owned(),
     })
+}
+
+/// The connection of the home cluster, as a state store tells it.
+pub fn home(config_map: &Value) -> String {
+    config_map["data"]["home"].as_str().unwrap_or(DEFAULT_TARGET).to_owned()
 }
 
 /// What ends the line of a kind whose objects are beside the sources.
@@ -371,6 +383,18 @@ fn kind(line: &str) -> Option<(Kind, Option<String>)> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// A new engine that wrote another text would write every state store.
+    #[test]
+    fn what_the_release_before_wrote_is_read_and_written_back_as_it_is() {
+        let former = include_str!("../../tests/e2e/fixtures/former-state-store.json");
+        let former: Value = serde_json::from_str(former).expect("JSON");
+        assert_eq!(former["data"]["format"], FORMAT);
+        let written = body("main", "sync-engine", &read(&former).expect("a state store"));
+        assert_eq!(written["metadata"]["name"], former["metadata"]["name"]);
+        assert_eq!(written["data"], former["data"]);
+        assert_eq!(written["metadata"]["labels"], former["metadata"]["labels"]);
+    }
 
     #[test]
     fn a_document_is_handed_back_as_it_was_written() {

@@ -16,7 +16,7 @@ use super::pipeline::learned::LATE_REQUEST;
 use super::pipeline::{Generation, KindFeed, Pipeline};
 use super::slots::Slot;
 use super::target::{Target, is_removed};
-use super::{Event, Shared};
+use super::{DEFAULT_TARGET, Event, Shared};
 use crate::health::{Condition, Level};
 use crate::mapping::{Kind, Mode, Side};
 use crate::multicluster::backoff::{Backoff, Jitter};
@@ -301,7 +301,8 @@ fn wanted(
         true => former.recorded,
         false => Some(former.next_moment(pipeline.shared.clock.now())),
     };
-    let mut wanted = Inventory { mapping, source, document, provider, recorded, ..former.clone() };
+    let home = Some(pipeline.shared.home.clone()).filter(|home| home != DEFAULT_TARGET).unwrap_or_default();
+    let mut wanted = Inventory { mapping, source, document, provider, recorded, home, ..former.clone() };
     wanted.kinds.retain(|kind| unused.get(kind).is_none_or(|since| since.elapsed() < LATE_REQUEST));
     wanted.kinds.extend(generation.mapping.objects.iter().map(|rule| rule.kind.clone()));
     let plural = |kind: &Kind| Some((kind.clone(), generation.target.kind(kind).ok()?.resource.plural));

@@ -24,6 +24,7 @@ mod prune;
 mod report;
 mod slots;
 pub mod target;
+mod trace;
 mod worker;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -283,6 +284,7 @@ impl Engine {
             clock: clock.clone(),
             lease: lease.clone(),
             health: instruments.health.clone(),
+            status: instruments.status.clone(),
         })
     }
 
@@ -368,6 +370,8 @@ impl Engine {
             self.recorded.clear();
             let targets: Vec<Arc<Target>> = self.targets.values().cloned().collect();
             targets.iter().for_each(|target| self.read_retained(target));
+        } else {
+            self.tell_provider(None, true, "LeaderLost", || "this replica writes nothing any more".to_owned());
         }
     }
 

@@ -7,7 +7,7 @@ use std::time::Duration;
 use k8s_openapi::jiff::Timestamp;
 
 use super::Engine;
-use super::pipeline::{Pipeline, Unsettled};
+use super::pipeline::Pipeline;
 use super::target::Target;
 use crate::catalog::{Entry, Standing};
 use crate::mapping::SourceClusters;
@@ -56,7 +56,7 @@ pub fn publish(engine: &Engine) {
     let targets: Vec<TargetOverview> = engine.targets.values().map(|target| target_overview(target)).collect();
     let known = targets.iter().filter(|target| !target.identity.is_empty());
     metrics.set_targets(known.map(|target| (target.name.as_str(), target.identity.as_str())));
-    let asked = engine.running().map(|pipeline| -> Weak<dyn api::NotSynced> { Arc::<Pipeline>::downgrade(pipeline) });
+    let asked = engine.running().map(|pipeline| -> Weak<dyn api::Sources> { Arc::<Pipeline>::downgrade(pipeline) });
     engine.shared.instruments.status.ask(asked.collect());
     engine.shared.instruments.status.publish(Overview {
         engine_id: engine.settings.engine.clone(),
@@ -64,6 +64,7 @@ pub fn publish(engine: &Engine) {
         providers,
         targets,
         problems: engine.problems.clone(),
+        snapshot: engine.snapshot.clone(),
     });
 }
 
@@ -130,7 +131,10 @@ fn mapping(engine: &Engine, entry: &Entry) -> MappingOverview {
         name: entry.mapping.name.clone(),
         origin: entry.file.clone().unwrap_or_else(|| "state store".to_owned()),
         generation: entry.generation,
-        standing: standing(entry, &running),
+        standing: match standby(engine, &running) {
+            Some(recorded) => recorded,
+            None => standing(entry, &running),
+        },
         sources: source_count(&running),
         objects: running.iter().map(objects).sum(),
         queued: running.iter().map(|one| one.queue.depth().ready).sum(),
@@ -144,27 +148,6 @@ fn reason((cause, of): (Cause, NotSynced)) -> ReasonOverview {
     ReasonOverview { reason: cause.as_str().to_owned(), sources: of.sources, seconds: of.oldest.as_secs() }
 }
 
-impl api::NotSynced for Pipeline {
-    fn mapping(&self) -> &str {
-        self.writer.mapping()
-    }
-
-    fn sources(&self) -> Vec<api::Source> {
-        let target = self.generation().target.name.clone();
-        let source = |(key, how): (Key, Unsettled)| api::Source {
-            mapping: self.writer.mapping().to_owned(),
-            cluster: key.cluster.to_string(),
-            namespace: key.namespace.to_string(),
-            name: key.name.to_string(),
-            target: target.clone(),
-            reason: how.cause.unwrap_or(Cause::RequestFailed).as_str().to_owned(),
-            message: how.why,
-            seconds: how.since.elapsed().as_secs(),
-        };
-        self.unsettled().into_iter().map(source).collect()
-    }
-}
-
 /// Sources with orphaned objects: one that two pipelines know of counts once.
 fn orphans(engine: &Engine, mapping: &str) -> usize {
     let running = engine.pipelines_of(mapping).chain(former(engine, mapping));
@@ -173,6 +156,18 @@ fn orphans(engine: &Engine, mapping: &str) -> usize {
         pipeline.orphans().into_iter().map(move |key| (resource.clone(), key))
     };
     running.flat_map(of).collect::<BTreeSet<_>>().len()
+}
+
+/// What a replica that stands by knows of a mapping: what the state store says.
+fn standby(engine: &Engine, running: &[&Arc<Pipeline>]) -> Option<String> {
+    let lease = &engine.shared.lease;
+    if engine.settings.election.is_none() || lease.is_held() {
+        return None;
+    }
+    match running.first()?.recorded_in_words() {
+        "" => Some("standby".to_owned()),
+        recorded => Some(format!("standby: {recorded}")),
+    }
 }
 
 fn standing(entry: &Entry, running: &[&Arc<Pipeline>]) -> String {

@@ -11,7 +11,7 @@ mod others;
 mod shared_use;
 pub mod wakes;
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::hash::RandomState;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Duration;
@@ -37,7 +37,8 @@ use crate::multicluster::watch::WatchState;
 use crate::multicluster::work_queue::WorkQueue;
 use crate::object::marks::Writer;
 use crate::object::{ClusterName, Key, has_finalizer};
-use crate::plan::{self, Cause as Reason, Phase};
+use crate::plan::trace::Decided;
+use crate::plan::{self, Answers, Cause as Reason, Phase};
 use feeds::Feeds;
 use guard::Guard;
 use learned::Learned;
@@ -121,12 +122,16 @@ struct State {
     unsettled: BTreeMap<Key, Unsettled>,
     /// Sources that a consumer changed, until everything that follows is written.
     changed: BTreeMap<Key, Changed>,
+    /// What led to that.
+    history: BTreeMap<Key, History>,
     /// Those of the unsettled that wait for nothing but the time at which a request is tried again.
     retried: BTreeSet<Key>,
     /// Whether deletions that the document asks for are held back.
     guard: Guard,
     /// What the state store on the target says.
     store: Inventory,
+    /// The same in words, where another replica keeps it.
+    recorded: &'static str,
     /// Where the other sources of the mapping are, former ones or the present one.
     siblings: Vec<SourceClusters>,
     /// The namespace rules of former documents.
@@ -165,6 +170,15 @@ pub struct Unsettled {
     pub of_target: Option<(Reason, String)>,
     /// Since when it has not been in sync.
     pub since: Instant,
+}
+
+/// The last decisions on a source that is not in sync.
+#[derive(Debug, Default)]
+struct History {
+    decisions: VecDeque<Decided>,
+    waits_for: Vec<String>,
+    /// What servers answered last, and no cache shows.
+    answers: Answers,
 }
 
 impl Pipeline {

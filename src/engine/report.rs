@@ -36,7 +36,8 @@ impl Engine {
         }
     }
 
-    /// An event of a mapping's state store, or of the engine's Lease, in the home cluster. The replica that writes tells it.
+    /// A change for the console; and an event of a mapping's state store, or of the engine's Lease, in the home cluster, which the
+    /// replica that writes tells.
     pub(super) fn tell_provider(
         &self,
         mapping: Option<&str>,
@@ -44,6 +45,9 @@ impl Engine {
         reason: &str,
         message: impl FnOnce() -> String,
     ) {
+        let message = message();
+        let (now, changes) = (self.shared.clock.now(), &self.shared.instruments.changes);
+        changes.note(now, mapping.unwrap_or_default(), is_warning, reason, &message);
         let Some(home) = self.settings.connections.get(&self.settings.home) else { return };
         let Some(permit) = self.shared.lease.permit() else { return };
         let engine = &self.settings.engine;
@@ -53,7 +57,7 @@ impl Engine {
         };
         self.shared.recorder.tell(&home.endpoint().permitted(permit), || {
             let namespace = &self.settings.inventory_namespace;
-            Some(Event::of_provider(kind, namespace, &name, is_warning, reason, message()))
+            Some(Event::of_provider(kind, namespace, &name, is_warning, reason, message))
         });
     }
 

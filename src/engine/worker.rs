@@ -25,8 +25,8 @@ use crate::object::marks::Reference;
 use crate::object::{Key, has_finalizer, metadata};
 use crate::plan::observed::all_copies;
 use crate::plan::{
-    Action, Cause, MAX_ROUNDS, Missing, Observed, Outcome, Phase, Plan, Reasons, Rest, Seen, Source, SourcePatch,
-    owns_finalizer, plan, render, status,
+    Action, Answers, Cause, MAX_ROUNDS, Missing, Observed, Outcome, Phase, Plan, Reasons, Rest, Seen, Source,
+    SourcePatch, owns_finalizer, plan, render, status,
 };
 use crate::server::metrics::ReconcileResult;
 
@@ -60,11 +60,15 @@ struct Run {
     overtaken: bool,
     /// How many deletions `pruneGuard` holds; `None`: it was not planned with everything in sight.
     held: Option<usize>,
+    /// What was written, for people.
+    done: Vec<String>,
+    /// What servers answered; `None`: nothing was planned.
+    answers: Option<Answers>,
 }
 
 impl Run {
     fn unplanned(ended: Ended) -> Self {
-        Self { ended, cost: Cost::default(), overtaken: false, held: None }
+        Self { ended, cost: Cost::default(), overtaken: false, held: None, done: Vec::new(), answers: None }
     }
 }
 
@@ -77,7 +81,8 @@ pub async fn reconcile(pipeline: Arc<Pipeline>, lease: Lease<Key>) {
     let key = lease.key().clone();
     let mut facts = Facts::new(pipeline.interests.reader(&key));
     let waited_for = lease.is_by_timer().then(|| pipeline.waits_for(&key));
-    let Run { ended, cost, overtaken, held } = run(&pipeline, &generation, &key, &mut facts, waited_for).await;
+    let Run { ended, cost, overtaken, held, done, answers } =
+        run(&pipeline, &generation, &key, &mut facts, waited_for).await;
     pipeline.shared.instruments.metrics.reconciled(
         pipeline.writer.mapping(),
         result(&ended, cost.requests > 0),
@@ -93,7 +98,13 @@ pub async fn reconcile(pipeline: Arc<Pipeline>, lease: Lease<Key>) {
         _ => None,
     };
     let causes = causes(&ended);
+    // An event came in between, or its status waits: nothing was decided.
+    let is_decided = !is_done && (!causes.is_empty() || matches!(ended, Ended::Failed(_) | Ended::Stale(_)));
     let timer = finish(&pipeline, &generation, &key, ended);
+    if is_decided {
+        let waits_for = if causes.is_empty() { Vec::new() } else { facts.waits_for() };
+        pipeline.remember(&key, done, answers, waits_for);
+    }
     let finish = facts.finish(&causes, timer);
     if let Some(held) = held {
         pipeline.guard(&key, held, pass);
@@ -187,6 +198,7 @@ async fn run(
     let failed = |error, executor: &Executor<'_>| Run {
         cost: executor.tally.cost(),
         overtaken: executor.tally.overtaken(),
+        done: executor.tally.done(),
         ..Run::unplanned(Ended::Failed(error))
     };
     let mut observed = match observe_whole(&executor, facts).await {
@@ -220,11 +232,12 @@ async fn run(
         pipeline.forget(key);
     }
     let held = held(&ended, &observed);
-    Run { ended, cost: executor.tally.cost(), overtaken: executor.tally.overtaken(), held }
+    let (cost, overtaken, done) = (executor.tally.cost(), executor.tally.overtaken(), executor.tally.done());
+    Run { ended, cost, overtaken, held, done, answers: Some(observed.answers) }
 }
 
 /// What a tenant writes is believed against nobody else: the source waits alone.
-fn unproven(pipeline: &Pipeline) -> String {
+pub fn unproven(pipeline: &Pipeline) -> String {
     format!(
         "source: it carries the finalizer `{}` from before the target had a state store, and the target has no object of this \
          mapping: somebody wrote the finalizer by hand, or the state store is lost; nothing is written or deleted for it. \

@@ -11,6 +11,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
 use super::hash::tuple_hash;
@@ -58,7 +59,8 @@ pub const PLACEMENT_NAME: &str = "sync-engine.dev/placement-name";
 const MARK_BYTES: usize = 16;
 
 /// Engine and mapping: who writes. Every derived name is made here, once.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[serde(from = "(String, String)", into = "(String, String)")]
 pub struct Writer(Arc<Names>);
 
 #[derive(Debug)]
@@ -69,6 +71,18 @@ struct Names {
     finalizer: String,
     target_annotation: String,
     field_manager: String,
+}
+
+impl From<(String, String)> for Writer {
+    fn from((engine, mapping): (String, String)) -> Self {
+        Self::new(&engine, &mapping)
+    }
+}
+
+impl From<Writer> for (String, String) {
+    fn from(writer: Writer) -> Self {
+        (writer.engine().to_owned(), writer.mapping().to_owned())
+    }
 }
 
 impl Writer {
@@ -124,7 +138,7 @@ impl Writer {
 }
 
 /// A source object as ownership knows it.
-#[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct Origin {
     /// `plural.group`, without the version: another version of a resource is the same resource.
     pub resource: String,
@@ -147,7 +161,7 @@ impl Origin {
 }
 
 /// Hash that identifies whose an object is.
-#[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct Owner(pub String);
 
 impl Owner {
@@ -159,7 +173,7 @@ impl Owner {
 }
 
 /// One object on a target.
-#[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct Reference {
     pub kind: Kind,
     /// Empty for cluster-scoped objects.
@@ -194,6 +208,11 @@ impl std::fmt::Display for Reference {
     }
 }
 
+/// Whether an annotation is the engine's own.
+pub fn is_ours_to_write(key: &str) -> bool {
+    key.starts_with(PREFIX)
+}
+
 /// Whether an object carries a true self mark of this owner.
 pub fn is_ours(object: &Value, reference: &Reference, owner: &Owner) -> bool {
     let id = annotation(object, OBJECT).unwrap_or_default();
@@ -212,7 +231,7 @@ pub fn origin(writer: &Writer, object: &Value, reference: &Reference) -> Option<
 }
 
 /// An owned object as this process saw it last, before somebody took its ownership annotations off or changed them.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Known {
     pub owner: Owner,
     pub uid: String,
@@ -237,6 +256,18 @@ impl Known {
         let is_same = !self.uid.is_empty() && super::metadata(object, "uid") == self.uid;
         is_same && annotation(object, RELEASED).is_none()
     }
+}
+
+/// Whose an object is, as its labels and annotations say, for people. `None`: they say nothing.
+pub fn holder(object: &Value) -> Option<String> {
+    let mapping = label(object, MAPPING);
+    if let (Some(label), Some(name)) = (mapping, annotation(object, NAME)) {
+        let text = |key| annotation(object, key).unwrap_or_default();
+        let (cluster, namespace) = (text(CLUSTER), text(NAMESPACE));
+        return Some(format!("source {cluster}|{namespace}/{name} of {label} (engine.mapping)"));
+    }
+    let manager = label(object, MANAGED_BY)?;
+    Some(format!("{manager} ({})", MANAGED_BY))
 }
 
 /// Whether two texts of one object, as servers write them, say the same of whom it belongs to. `false` where that cannot be

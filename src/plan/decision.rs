@@ -1,6 +1,12 @@
 //! The decision table of the design: one `match` over (source, finalizer, object), in the order of its rows.
 
+use std::sync::{Arc, Mutex, PoisonError};
+
+use serde_json::Value;
+
+use super::Reasons;
 use crate::mapping::{Drift, IdentityChange, OnExit, SourceDelete, SourceRecreated};
+use crate::object::marks::Reference;
 
 /// What the source object is, with the policies that its state calls for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -94,53 +100,134 @@ pub enum Verdict {
     Release,
 }
 
+/// A row of the table: which it is, and what it says.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Row {
+    /// Source; finalizer; object; what the mapping wants.
+    pub name: &'static str,
+    pub verdict: Verdict,
+}
+
 /// The first row that matches decides.
 #[rustfmt::skip]
-pub fn decide(source: Stage, finalizer: bool, object: Found, wish: Wish) -> Verdict {
+pub fn decide(source: Stage, finalizer: bool, object: Found, wish: Wish) -> Row {
     use {Found::*, Stage::*, Wish::*};
-    match (source, finalizer, object, wish) {
-        (_, _, Unknown | BeingDeleted, _) => Verdict::Wait,
-        (In, _, _, Unrendered) => Verdict::Wait,
-        (In, false, _, Wanted) => Verdict::AddFinalizer,
-        (In, false, _, Unmet) => Verdict::Wait,
-        (In, false, _, Unwanted | Dropped) => Verdict::Nothing,
-        (In, true, OursOfEarlier(SourceRecreated::Adopt), Wanted | Unmet) => Verdict::Apply,
-        (In, true, OursOfEarlier(SourceRecreated::Adopt), Unwanted | Dropped) => Verdict::Prune,
-        (In, true, OursOfEarlier(SourceRecreated::Block), _) => Verdict::ReportRecreated,
-        (In, true, OursOfEarlier(SourceRecreated::Replace), _) => Verdict::Prune,
-        (In, true, Absent, Unmet) => Verdict::Wait,
-        (In, true, Absent, Wanted) => Verdict::Create,
-        (In, true, Absent | Foreign, Unwanted | Dropped) => Verdict::Nothing,
-        (In, true, Ours(Fit::Refused), _) => Verdict::Wait,
-        (In, true, Ours(Fit::Fixed), Wanted | Unmet) => Verdict::Delete,
-        (In, true, Ours(Fit::Moved(IdentityChange::Block)), _) => Verdict::ReportMove,
-        (In, true, Ours(Fit::Moved(IdentityChange::Orphan)), _) => Verdict::GiveUp,
-        (In, true, Ours(Fit::Moved(IdentityChange::Recreate)), _) => Verdict::Prune,
-        (In, true, Ours(_), Unwanted | Dropped) => Verdict::Prune,
-        (In, true, Ours(Fit::Drifted(_) | Fit::Differs), Unmet) => Verdict::Wait,
-        (In, true, Ours(Fit::Drifted(Drift::Correct)), _) => Verdict::Apply,
-        (In, true, Ours(Fit::Drifted(Drift::Report)), _) => Verdict::ReportDrift,
-        (In, true, Ours(Fit::Drifted(Drift::Ignore)), _) => Verdict::Nothing,
-        (In, true, Ours(Fit::Differs), _) => Verdict::Apply,
-        (In, true, Ours(Fit::Same | Fit::Uncompared { .. }), _) => Verdict::Nothing,
-        (In, true, Foreign, Wanted | Unmet) => Verdict::Conflict,
-        (Out(_), false, Ours(_), _) => Verdict::Orphaned,
-        (Out(_), false, _, _) => Verdict::Nothing,
-        (Out(_), true, Absent | Foreign, _) => Verdict::Release,
-        (Out(_), true, OursOfEarlier(_), _) => Verdict::Orphaned,
-        (Out(OnExit::Retain), true, Ours(_), _) => Verdict::Retain,
-        (Out(OnExit::Orphan), true, Ours(_), _) => Verdict::GiveUp,
-        (Out(OnExit::Delete), true, Ours(Fit::Uncompared { needed: true }), _) => Verdict::Wait,
-        (Out(OnExit::Delete), true, Ours(_), _) => Verdict::Prune,
-        (Deleting(_) | Departed(_), _, Ours(Fit::Uncompared { needed: true }), _) => Verdict::Wait,
-        (Deleting(_), true, OursOfEarlier(_), _) => Verdict::Orphaned,
-        (Deleting(_), true, Absent | Foreign, _) => Verdict::Release,
-        (Deleting(_), false, Absent | Foreign | OursOfEarlier(_), _) => Verdict::Nothing,
-        (Deleting(policy) | Departed(policy), _, Ours(_), _) => match policy {
-            SourceDelete::Delete => Verdict::Delete,
-            SourceDelete::Orphan => Verdict::GiveUp,
-        },
-        (Gone | Departed(_), _, Ours(_) | OursOfEarlier(_), _) => Verdict::Orphaned,
-        (Gone | Departed(_), _, Absent | Foreign, _) => Verdict::Nothing,
+    let (name, verdict) = match (source, finalizer, object, wish) {
+        (_, _, Unknown, _) => ("any; any; unknown", Verdict::Wait),
+        (_, _, BeingDeleted, _) => ("any; any; ours, being deleted", Verdict::Wait),
+        (In, _, _, Unrendered) => ("live, in; any; any; not rendered", Verdict::Wait),
+        (In, false, _, Wanted) => ("live, in; no finalizer; any; wanted", Verdict::AddFinalizer),
+        (In, false, _, Unmet) => ("live, in; no finalizer; any; a dependency is not met", Verdict::Wait),
+        (In, false, _, Unwanted | Dropped) => ("live, in; no finalizer; any; not wanted", Verdict::Nothing),
+        (In, true, OursOfEarlier(SourceRecreated::Adopt), Wanted | Unmet) => ("live, in; finalizer; ours of an earlier source (Adopt); wanted", Verdict::Apply),
+        (In, true, OursOfEarlier(SourceRecreated::Adopt), Unwanted | Dropped) => ("live, in; finalizer; ours of an earlier source (Adopt); not wanted", Verdict::Prune),
+        (In, true, OursOfEarlier(SourceRecreated::Block), _) => ("live, in; finalizer; ours of an earlier source (Block)", Verdict::ReportRecreated),
+        (In, true, OursOfEarlier(SourceRecreated::Replace), _) => ("live, in; finalizer; ours of an earlier source (Replace)", Verdict::Prune),
+        (In, true, Absent, Unmet) => ("live, in; finalizer; absent; a dependency is not met", Verdict::Wait),
+        (In, true, Absent, Wanted) => ("live, in; finalizer; absent; wanted", Verdict::Create),
+        (In, true, Absent | Foreign, Unwanted | Dropped) => ("live, in; finalizer; absent or foreign; not wanted", Verdict::Nothing),
+        (In, true, Ours(Fit::Refused), _) => ("live, in; finalizer; ours, refused or failed", Verdict::Wait),
+        (In, true, Ours(Fit::Fixed), Wanted | Unmet) => ("live, in; finalizer; ours, a copy that cannot follow its original", Verdict::Delete),
+        (In, true, Ours(Fit::Moved(IdentityChange::Block)), _) => ("live, in; finalizer; ours, of another kind or name (Block)", Verdict::ReportMove),
+        (In, true, Ours(Fit::Moved(IdentityChange::Orphan)), _) => ("live, in; finalizer; ours, of another kind or name (Orphan)", Verdict::GiveUp),
+        (In, true, Ours(Fit::Moved(IdentityChange::Recreate)), _) => ("live, in; finalizer; ours, of another kind or name (Recreate)", Verdict::Prune),
+        (In, true, Ours(_), Unwanted | Dropped) => ("live, in; finalizer; ours; not wanted", Verdict::Prune),
+        (In, true, Ours(Fit::Drifted(_) | Fit::Differs), Unmet) => ("live, in; finalizer; ours, differs; a dependency is not met", Verdict::Wait),
+        (In, true, Ours(Fit::Drifted(Drift::Correct)), _) => ("live, in; finalizer; ours, changed by somebody else (Correct)", Verdict::Apply),
+        (In, true, Ours(Fit::Drifted(Drift::Report)), _) => ("live, in; finalizer; ours, changed by somebody else (Report)", Verdict::ReportDrift),
+        (In, true, Ours(Fit::Drifted(Drift::Ignore)), _) => ("live, in; finalizer; ours, changed by somebody else (Ignore)", Verdict::Nothing),
+        (In, true, Ours(Fit::Differs), _) => ("live, in; finalizer; ours, differs", Verdict::Apply),
+        (In, true, Ours(Fit::Same | Fit::Uncompared { .. }), _) => ("live, in; finalizer; ours, same", Verdict::Nothing),
+        (In, true, Foreign, Wanted | Unmet) => ("live, in; finalizer; foreign", Verdict::Conflict),
+        (Out(_), false, Ours(_), _) => ("live, out; no finalizer; ours", Verdict::Orphaned),
+        (Out(_), false, _, _) => ("live, out; no finalizer; not ours", Verdict::Nothing),
+        (Out(_), true, Absent | Foreign, _) => ("live, out; finalizer; absent or foreign", Verdict::Release),
+        (Out(_), true, OursOfEarlier(_), _) => ("live, out; finalizer; ours of an earlier source", Verdict::Orphaned),
+        (Out(OnExit::Retain), true, Ours(_), _) => ("live, out (Retain); finalizer; ours", Verdict::Retain),
+        (Out(OnExit::Orphan), true, Ours(_), _) => ("live, out (Orphan); finalizer; ours", Verdict::GiveUp),
+        (Out(OnExit::Delete), true, Ours(Fit::Uncompared { needed: true }), _) => ("live, out (Delete); finalizer; ours, and a dependent exists", Verdict::Wait),
+        (Out(OnExit::Delete), true, Ours(_), _) => ("live, out (Delete); finalizer; ours", Verdict::Prune),
+        (Deleting(_) | Departed(_), _, Ours(Fit::Uncompared { needed: true }), _) => ("deleting or gone; any; ours, and a dependent exists", Verdict::Wait),
+        (Deleting(_), true, OursOfEarlier(_), _) => ("deleting; finalizer; ours of an earlier source", Verdict::Orphaned),
+        (Deleting(_), true, Absent | Foreign, _) => ("deleting; finalizer; absent or foreign", Verdict::Release),
+        (Deleting(_), false, Absent | Foreign | OursOfEarlier(_), _) => ("deleting; no finalizer; not ours", Verdict::Nothing),
+        (Deleting(SourceDelete::Delete), _, Ours(_), _) => ("deleting (Delete); any; ours", Verdict::Delete),
+        (Deleting(SourceDelete::Orphan), _, Ours(_), _) => ("deleting (Orphan); any; ours", Verdict::GiveUp),
+        (Departed(SourceDelete::Delete), _, Ours(_), _) => ("gone, seen being deleted (Delete); any; ours", Verdict::Delete),
+        (Departed(SourceDelete::Orphan), _, Ours(_), _) => ("gone, seen being deleted (Orphan); any; ours", Verdict::GiveUp),
+        (Gone | Departed(_), _, Ours(_) | OursOfEarlier(_), _) => ("gone; any; ours", Verdict::Orphaned),
+        (Gone | Departed(_), _, Absent | Foreign, _) => ("gone; any; absent or foreign", Verdict::Nothing),
+    };
+    Row { name, verdict }
+}
+
+/// One object of a source, with the row that decided on it and what followed.
+#[derive(Debug, Clone)]
+pub struct Decision {
+    /// In the mapping; of several objects of one rule with the key.
+    pub id: String,
+    /// `None`: where it goes cannot be told.
+    pub reference: Option<Reference>,
+    /// `None`: it never came to a row, for what it would be is not known.
+    pub row: Option<Row>,
+    pub desired: Option<Arc<Value>>,
+    /// As it is on the target.
+    pub object: Option<Arc<Value>>,
+    /// What is done about it.
+    pub actions: Vec<String>,
+    pub reasons: Reasons,
+}
+
+/// What was decided while one plan was made. Clones take down the same.
+#[derive(Debug, Clone, Default)]
+pub struct Decisions(Arc<Mutex<Vec<Decision>>>);
+
+impl Decisions {
+    pub fn note(&self, decision: Decision) {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).push(decision);
+    }
+
+    pub fn all(&self) -> Vec<Decision> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    pub fn take(&self) -> Vec<Decision> {
+        std::mem::take(&mut *self.0.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::{BTreeMap, BTreeSet};
+
+    use super::*;
+
+    #[test]
+    fn a_row_has_a_name_of_its_own_that_says_one_thing() {
+        let deletes = [SourceDelete::Delete, SourceDelete::Orphan];
+        let stages = [OnExit::Retain, OnExit::Orphan, OnExit::Delete].map(Stage::Out).into_iter();
+        let stages = stages.chain(deletes.map(Stage::Deleting)).chain(deletes.map(Stage::Departed));
+        let stages: Vec<Stage> = stages.chain([Stage::In, Stage::Gone]).collect();
+        let moves = [IdentityChange::Block, IdentityChange::Orphan, IdentityChange::Recreate].map(Fit::Moved);
+        let drifts = [Drift::Correct, Drift::Report, Drift::Ignore].map(Fit::Drifted);
+        let others = [Fit::Refused, Fit::Fixed, Fit::Differs, Fit::Same];
+        let uncompared = [true, false].map(|needed| Fit::Uncompared { needed });
+        let fits = moves.into_iter().chain(drifts).chain(others).chain(uncompared);
+        let earlier = [SourceRecreated::Adopt, SourceRecreated::Block, SourceRecreated::Replace];
+        let found = earlier.map(Found::OursOfEarlier).into_iter().chain(fits.map(Found::Ours));
+        let found = found.chain([Found::Unknown, Found::BeingDeleted, Found::Absent, Found::Foreign]);
+        let mut rows: BTreeMap<&str, BTreeSet<String>> = BTreeMap::new();
+        for object in found {
+            for wish in [Wish::Unrendered, Wish::Unmet, Wish::Wanted, Wish::Unwanted, Wish::Dropped] {
+                for (stage, finalizer) in stages.iter().flat_map(|stage| [(*stage, true), (*stage, false)]) {
+                    let Row { name, verdict } = decide(stage, finalizer, object, wish);
+                    rows.entry(name).or_default().insert(format!("{verdict:?}"));
+                }
+            }
+        }
+        let ambiguous: Vec<_> = rows.iter().filter(|(_, verdicts)| verdicts.len() > 1).collect();
+        assert!(ambiguous.is_empty(), "{ambiguous:?}");
+        let written = include_str!("decision.rs").matches("=> (\"").count();
+        assert_eq!(rows.len(), written, "each row is reached, and two have no name in common");
     }
 }

@@ -12,7 +12,7 @@ use k8s_openapi::jiff::Timestamp;
 use serde_json::{Map, Value, json};
 
 use super::decision::{Fit, Found, Stage, Verdict, Wish, decide};
-use super::live::{self, Step, say};
+use super::live::{self, About, Step, say};
 use super::observed::{Missing, ObjectState, Observed, Phase, Prune, Source, Target, TargetObject};
 use super::{
     Action, Cause, Plan, Reason, Reasons, Rest, on_source_recreated, owns_finalizer, render, source, status,
@@ -138,7 +138,8 @@ impl Leaving<'_> {
             _ => Found::OursOfEarlier(on_source_recreated(self.mapping, self.observed)),
         };
         let orphan = stays(self.mapping, object);
-        match decide(self.stage, self.finalizer || shared, found, Wish::Dropped) {
+        let row = decide(self.stage, self.finalizer || shared, found, Wish::Dropped);
+        let step = match row.verdict {
             Verdict::Delete | Verdict::Prune if orphan => unless_failed(self.observed, give_up(object)),
             Verdict::Delete => unless_failed(self.observed, delete(object, propagation)),
             Verdict::Prune if self.observed.prune == Prune::Held => Step::rest(held(object)),
@@ -156,7 +157,8 @@ impl Leaving<'_> {
             Verdict::Orphaned => Step::rest(self.orphaned(object)),
             Verdict::Wait => self.waiting(object, propagation),
             _ => Step::default(),
-        }
+        };
+        step.noted(self.observed, object.object_id(), Some(row), About::of(object))
     }
 
     /// Whether an object is to be deleted after another one whose deletion is held.

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use serde_json::{Value, json};
 
-use super::decision::{Fit, Found, Stage, Verdict, Wish, decide};
+use super::decision::{Decision, Fit, Found, Row, Stage, Verdict, Wish, decide};
 use super::observed::{Failure, FailureKind, ObjectState, Observed, Original, Prune, Source, Target, TargetObject};
 use super::related::Related;
 use super::render::{self, Desired, Instance, Rendered, Rendering, Wanted};
@@ -116,7 +116,7 @@ impl<'a> Live<'a> {
     /// The rows of one rule's objects.
     fn rule(&self, rule: &ObjectRule, wanted: &Result<Wanted, Unrendered>) -> Step {
         let mut step = match wanted {
-            Err(unrendered) => Step::rest(unrendered.clone().into()).of(&rule.id),
+            Err(unrendered) => self.unrendered(&rule.id, unrendered).of(&rule.id),
             Ok(Wanted::One(rendered)) => self.rendered(rule, None, &rule.id, rendered).of(&rule.id),
             Ok(Wanted::Each(instances)) => self.several(rule, instances),
         };
@@ -149,7 +149,7 @@ impl<'a> Live<'a> {
         for one in instances {
             let id = render::instance_id(rule, &one.key);
             let step = match &one.rendered {
-                Err(unrendered) => Step::rest(unrendered.clone().into()),
+                Err(unrendered) => self.unrendered(&id, unrendered),
                 Ok(rendered) => self.rendered(rule, Some(&one.key), &id, rendered),
             };
             all.extend(step.of(&id));
@@ -160,9 +160,22 @@ impl<'a> Live<'a> {
     fn rendered(&self, rule: &ObjectRule, key: Option<&str>, id: &str, rendered: &Rendered) -> Step {
         match rendered {
             Rendered::Present(desired) => self.wanted(rule, key, id, desired),
-            Rendered::Absent => Step::default(),
-            Rendered::Kept(reason) => reason.clone().map_or_else(Step::default, Step::rest),
+            // What stands of it is decided on as what the mapping no longer wants.
+            Rendered::Absent if !self.observed.owned.with_id(id).is_empty() => Step::default(),
+            Rendered::Absent => {
+                let row = decide(Stage::In, self.finalizer, Found::Absent, Wish::Unwanted);
+                Step::default().noted(self.observed, id, Some(row), About::default())
+            }
+            Rendered::Kept(reason) => {
+                let step = reason.clone().map_or_else(Step::default, Step::rest);
+                step.noted(self.observed, id, None, About::default())
+            }
         }
+    }
+
+    fn unrendered(&self, id: &str, why: &Unrendered) -> Step {
+        let row = decide(Stage::In, self.finalizer, Found::Absent, Wish::Unrendered);
+        Step::rest(why.clone().into()).noted(self.observed, id, Some(row), About::default())
     }
 
     /// An object that is rendered.
@@ -183,19 +196,24 @@ impl<'a> Live<'a> {
             ObjectState::Ours(object) | ObjectState::OursOfEarlier(object) => Some(object),
             _ => None,
         });
-        match decide(Stage::In, self.finalizer, found, wish) {
+        let row = decide(Stage::In, self.finalizer, found, wish);
+        let step = match row.verdict {
             Verdict::Wait => self.waiting(&state, object, rule, desired, unmet),
             Verdict::AddFinalizer | Verdict::Create => self.act(self.create(desired)),
             Verdict::Apply => object.map_or_else(Step::default, |object| self.act(self.apply(desired, object))),
             Verdict::ReportDrift => self.drifted(desired, object),
             Verdict::ReportMove => Step::rest(moves(id, object, desired)),
             Verdict::ReportRecreated => Step::rest(recreated(desired)),
-            Verdict::Conflict => Step::rest(conflict(desired)),
+            Verdict::Conflict => Step::rest(conflict(self.observed, desired)),
             Verdict::Delete => object.map_or_else(Step::default, |object| self.recreate(rule, desired, object)),
             Verdict::GiveUp => object.map_or_else(Step::default, |object| self.act(departure::give_up(object))),
             Verdict::Prune => object.map_or_else(Step::default, |object| self.prune(object, rule.propagation)),
             _ => Step::default(),
-        }
+        };
+        let foreign = self.observed.answers.foreign.get(&desired.reference).filter(|_| found == Found::Foreign);
+        let object = object.map(|object| &object.object).or(foreign);
+        let about = About { reference: Some(&desired.reference), desired: Some(&desired.body), object };
+        step.noted(self.observed, id, Some(row), about)
     }
 
     /// Deletes a copy that cannot become what its original is: it is created at once. A cache that lags behind is no reason.
@@ -274,7 +292,7 @@ impl<'a> Live<'a> {
         if answers.failed.contains_key(&desired.reference) {
             return Fit::Refused;
         }
-        let differing = differing(desired, object);
+        let differing = differing(&desired.body, &object.object);
         let applied = self.applied(desired);
         // A value that is another one after each write is not written for ever.
         let is_remembered = || unkept(&object.object) == lines(&differences(&desired.body, &object.object));
@@ -354,7 +372,7 @@ impl<'a> Live<'a> {
     }
 
     fn drifted(&self, desired: &Desired, object: Option<&TargetObject>) -> Step {
-        let paths = object.map(|object| differing(desired, object).join(", ")).unwrap_or_default();
+        let paths = object.map(|object| differing(&desired.body, &object.object).join(", ")).unwrap_or_default();
         let detail = format!("{} was changed at {paths} (drift: {:?})", desired.reference, Drift::Report);
         Step::rest(Reason { cause: Cause::Waiting, detail })
     }
@@ -475,7 +493,8 @@ impl<'a> Live<'a> {
 
     fn taken_away(&self, object: &TargetObject, wish: Wish, propagation: Propagation, shared: bool) -> Step {
         let found = self.found(&self.observed.state_of(object, shared), |_| Fit::Uncompared { needed: false });
-        match decide(Stage::In, self.finalizer, found, wish) {
+        let row = decide(Stage::In, self.finalizer, found, wish);
+        let step = match row.verdict {
             Verdict::Prune => self.prune(object, propagation),
             Verdict::ReportRecreated => Step::default(),
             Verdict::Wait if found == Found::Unknown => {
@@ -483,7 +502,8 @@ impl<'a> Live<'a> {
                 Step::rest(Reason { cause: self.observed.cause_unseen(&object.reference.kind), detail: why })
             }
             _ => departure::being_deleted(self.mapping, self.observed, object, propagation).unwrap_or_default(),
-        }
+        };
+        step.noted(self.observed, object.object_id(), Some(row), About::of(object))
     }
 
     /// Deletes what the mapping no longer wants, unless `pruneGuard` holds it.
@@ -568,13 +588,12 @@ fn recreated(desired: &Desired) -> Reason {
     }
 }
 
-fn conflict(desired: &Desired) -> Reason {
+fn conflict(observed: &Observed, desired: &Desired) -> Reason {
+    let holder = observed.answers.foreign.get(&desired.reference).and_then(|object| marks::holder(object));
+    let whose = holder.map_or("does not belong to this source".to_owned(), |holder| format!("belongs to {holder}"));
     Reason {
         cause: Cause::Conflict,
-        detail: format!(
-            "{} exists and does not belong to this source: the engine does not modify it; remove or rename it",
-            desired.reference
-        ),
+        detail: format!("{} exists and {whose}: the engine does not modify it; remove or rename it", desired.reference),
     }
 }
 
@@ -589,8 +608,8 @@ pub fn failed(reference: &Reference, failure: &Failure) -> Reason {
 }
 
 /// JSON pointers at which an object differs, but for values that the server stored in place of the same value before.
-fn differing(desired: &Desired, object: &TargetObject) -> Vec<String> {
-    let (all, unkept) = (differences(&desired.body, &object.object), unkept(&object.object));
+pub fn differing(desired: &Value, object: &Value) -> Vec<String> {
+    let (all, unkept) = (differences(desired, object), unkept(object));
     all.into_iter().filter(|one| !unkept.contains(&one.to_string())).map(|one| one.pointer).collect()
 }
 
@@ -657,7 +676,38 @@ fn say_of_all(
     action
 }
 
+/// What a decision is about, as far as it is known.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct About<'a> {
+    reference: Option<&'a Reference>,
+    desired: Option<&'a Arc<Value>>,
+    object: Option<&'a Arc<Value>>,
+}
+
+impl<'a> About<'a> {
+    /// An object that exists, and is compared with nothing.
+    pub fn of(object: &'a TargetObject) -> Self {
+        Self { reference: Some(&object.reference), desired: None, object: Some(&object.object) }
+    }
+}
+
 impl Step {
+    /// Takes down what was decided about one object, where somebody asks for it.
+    pub fn noted(self, observed: &Observed, id: &str, row: Option<Row>, about: About<'_>) -> Self {
+        if let Some(decisions) = &observed.decisions {
+            decisions.note(Decision {
+                id: id.to_owned(),
+                reference: about.reference.cloned(),
+                row,
+                desired: about.desired.cloned(),
+                object: about.object.cloned(),
+                actions: self.actions.iter().map(Action::to_string).collect(),
+                reasons: self.reasons.clone(),
+            });
+        }
+        self
+    }
+
     pub fn act(action: Action) -> Self {
         Self { actions: vec![action], reasons: Reasons::default() }
     }

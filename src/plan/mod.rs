@@ -15,21 +15,25 @@ mod mirror;
 pub mod objects;
 pub mod observed;
 pub mod preview;
+pub mod provenance;
 mod readable;
 mod readiness;
 mod redact;
 pub mod rehearsal;
 pub mod related;
 pub mod render;
+pub mod saved;
 mod source;
 pub mod status;
 pub mod targets;
 #[cfg(test)]
 mod tests;
+pub mod trace;
 
 use std::fmt;
 use std::sync::Arc;
 
+use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 pub use action::{Action, Intent, SourcePatch};
@@ -77,7 +81,7 @@ pub enum Rest {
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Reasons(pub Vec<Reason>);
 
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Reason {
     pub cause: Cause,
     /// For the log of the provider: names targets and namespaces.
@@ -85,7 +89,7 @@ pub struct Reason {
 }
 
 /// The causes, worst first: the first of them is the reason of the `Synced` condition.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub enum Cause {
     TargetChanged,
     Conflict,

@@ -4,11 +4,14 @@ use std::collections::BTreeMap;
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::ops::Deref;
 
+use serde::{Deserialize, Serialize};
+
 use super::observed::TargetObject;
 use crate::object::marks::Reference;
 
 /// A list that reads as a slice. Finding one object takes no walk through all.
-#[derive(Debug, Clone, Default)]
+#[derive(Debug, Clone, Default, Serialize, Deserialize)]
+#[serde(from = "Vec<TargetObject>", into = "Vec<TargetObject>")]
 pub struct Objects {
     all: Vec<TargetObject>,
     /// Positions by a hash: of where an object is, and of its id in the mapping.
@@ -53,6 +56,18 @@ impl Deref for Objects {
 
     fn deref(&self) -> &[TargetObject] {
         &self.all
+    }
+}
+
+impl From<Vec<TargetObject>> for Objects {
+    fn from(all: Vec<TargetObject>) -> Self {
+        all.into_iter().collect()
+    }
+}
+
+impl From<Objects> for Vec<TargetObject> {
+    fn from(objects: Objects) -> Self {
+        objects.all
     }
 }
 

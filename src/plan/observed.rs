@@ -5,15 +5,17 @@ use std::fmt;
 use std::sync::Arc;
 
 use k8s_openapi::jiff::Timestamp;
-use serde_json::Value;
+use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
 
 use super::action::Action;
+use super::decision::Decisions;
 use super::objects::Objects;
 use super::targets::Among;
 use super::{Cause, Reason};
 use crate::mapping::expression::Recorder;
 use crate::mapping::schema::Schema;
-use crate::mapping::{Kind, OnExit, RELATED, Resource, Selector, Side, is_within};
+use crate::mapping::{Kind, OnExit, RELATED, Resource, Selector, Side, form, is_within};
 use crate::object::claims::{Claims, WRITE};
 use crate::object::hold::Hold;
 use crate::object::marks::{self, Known, Origin, Owner, Reference, Writer};
@@ -21,7 +23,7 @@ use crate::object::{Key, metadata};
 
 /// The planner's whole input beside the mapping. The shell fills it from its caches, and [`Observed::absorb`] adds what
 /// the server answered to each action.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct Observed {
     pub writer: Writer,
     pub phase: Phase,
@@ -57,6 +59,7 @@ pub struct Observed {
     pub places: BTreeSet<String>,
     /// Objects of these owners that somebody stripped of their ownership annotations while this process watched: they are
     /// owned still.
+    #[serde(with = "form::pairs")]
     pub stripped: BTreeMap<Reference, Known>,
     /// What belongs to this source.
     pub owned: Objects,
@@ -69,14 +72,18 @@ pub struct Observed {
     /// Namespaces of the target known to exist.
     pub namespaces: BTreeSet<String>,
     /// The consumer API, where its schema is known.
+    #[serde(with = "form::shared_option")]
     pub schema: Option<Arc<Schema>>,
     /// Status leaves (JSON pointers) that the consumer's server dropped before.
+    #[serde(with = "form::shared")]
     pub unkept_status: Arc<BTreeSet<String>>,
     /// What only former documents of the mapping wrote into the status, as [`StatusRules::written`] tells it.
     ///
     /// [`StatusRules::written`]: crate::mapping::StatusRules::written
+    #[serde(with = "form::shared")]
     pub former_status: Arc<BTreeSet<String>>,
     /// Kinds of target objects whose controllers report on each object, as their schemas say.
+    #[serde(with = "form::shared")]
     pub reporting: Arc<BTreeSet<Kind>>,
     /// Whether deletions that the mapping asks for are held back (`pruneGuard`).
     pub prune: Prune,
@@ -84,21 +91,28 @@ pub struct Observed {
     /// What servers answered that the caches do not show.
     pub answers: Answers,
     /// Takes down what is evaluated, where somebody asks for it.
+    #[serde(skip)]
     pub recorder: Option<Recorder>,
+    /// Takes down what is decided, the same.
+    #[serde(skip)]
+    pub decisions: Option<Decisions>,
 }
 
 /// What servers answered that the caches do not show.
-#[derive(Debug, Clone, Default)]
+#[derive(Debug, Clone, Default, Serialize, Deserialize)]
 pub struct Answers {
     /// Objects at this source's places that are not owned.
+    #[serde(with = "form::pairs_of_shared")]
     pub foreign: BTreeMap<Reference, Arc<Value>>,
     /// Applied in this reconcile: the hash of the rendering, and how often. What differs then is not kept by the server.
+    #[serde(with = "form::pairs")]
     pub applied: BTreeMap<Reference, (String, usize)>,
     /// Objects whose ownership labels were put back.
     pub restored: BTreeSet<Reference>,
     /// Deleted in this reconcile, and held by finalizers.
     pub deleted: BTreeSet<Reference>,
     /// Requests about an object that failed in this reconcile: the object rests until the next one.
+    #[serde(with = "form::pairs")]
     pub failed: BTreeMap<Reference, Failure>,
     /// Deletions without an answer: they may still take effect.
     pub unanswered: BTreeSet<Reference>,
@@ -119,13 +133,13 @@ pub struct Answers {
 }
 
 /// Why a request about a target object brought no result.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Failure {
     pub kind: FailureKind,
     pub why: String,
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub enum FailureKind {
     /// The server's word on this very request: only a change of it helps.
     Refused,
@@ -136,7 +150,7 @@ pub enum FailureKind {
 }
 
 /// What a mapping may do now.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Phase {
     /// Everything.
     Active,
@@ -147,7 +161,7 @@ pub enum Phase {
 }
 
 /// Related objects, as a rule names them: one by its name, or all with some labels.
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct Original {
     pub side: Side,
     pub resource: Resource,
@@ -155,7 +169,7 @@ pub struct Original {
     pub pick: Pick,
 }
 
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub enum Pick {
     Name(String),
     /// A label selector as servers take it.
@@ -172,6 +186,25 @@ pub enum Originals {
     Read(BTreeMap<Original, Seen>),
     /// All there are, for a dry run.
     Given(Vec<Arc<Value>>),
+}
+
+/// Each with what is known of it. A dry run is not kept.
+impl Serialize for Originals {
+    fn serialize<S: serde::Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
+        let Self::Read(read) = self else { return Err(serde::ser::Error::custom("a dry run is not kept")) };
+        let trees = |seen: &Seen| -> Result<Vec<Value>, Reason> {
+            seen.clone().map(|all| all.iter().map(|one| Value::clone(one)).collect())
+        };
+        to.collect_seq(read.iter().map(|(original, seen)| (original, trees(seen))))
+    }
+}
+
+impl<'d> Deserialize<'d> for Originals {
+    fn deserialize<D: serde::Deserializer<'d>>(from: D) -> Result<Self, D::Error> {
+        let read = Vec::<(Original, Result<Vec<Value>, Reason>)>::deserialize(from)?;
+        let shared = |seen: Result<Vec<Value>, Reason>| seen.map(|all| all.into_iter().map(Arc::new).collect());
+        Ok(Self::Read(read.into_iter().map(|(original, seen)| (original, shared(seen))).collect()))
+    }
 }
 
 impl Default for Originals {
@@ -218,24 +251,24 @@ impl fmt::Display for Original {
 }
 
 /// What becomes of deletions that a changed document asks for.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Prune {
     Allowed,
     /// Until every source was planned with the document and the total is within `pruneGuard`, or a person approves.
     Held,
 }
 
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Serialize, Deserialize)]
 pub enum Source {
     /// Not known to be there or not, and why.
     Unknown(String),
-    Present(Arc<Value>),
+    Present(#[serde(with = "form::shared")] Arc<Value>),
     /// Not in a cache that is in sync.
     Missing(Missing),
 }
 
 /// What is known of a source that is missing.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Missing {
     /// The uid under which it was seen being deleted, or was released.
     pub deleted: Option<String>,
@@ -243,20 +276,22 @@ pub struct Missing {
     pub long: bool,
 }
 
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Serialize, Deserialize)]
 pub enum Target {
     /// Not reachable, not identified, or its state store is not confirmed; the text says why.
     Unknown(String),
     Known {
         /// The kinds of the mapping and of its state store; an error says why a kind cannot be seen.
+        #[serde(with = "form::shared_pairs")]
         kinds: Arc<BTreeMap<Kind, Result<(), String>>>,
         /// Those of them that the target does not serve: where their CustomResourceDefinition is gone, so are their objects.
+        #[serde(with = "form::shared")]
         unserved: Arc<BTreeSet<Kind>>,
     },
 }
 
 /// Which cluster a target is.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Pin {
     /// The connection (or provider/cluster) by which the mapping names it.
     pub connection: String,
@@ -265,9 +300,10 @@ pub struct Pin {
 }
 
 /// An object on the target.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct TargetObject {
     pub reference: Reference,
+    #[serde(with = "form::shared")]
     pub object: Arc<Value>,
     /// What its ownership annotations said, where somebody stripped them.
     stripped_of: Option<BTreeMap<String, String>>,
@@ -304,6 +340,27 @@ pub enum Outcome {
         leaves: Vec<String>,
         why: String,
     },
+}
+
+impl Answers {
+    /// What decides, without what is in objects that are foreign: who they belong to is enough.
+    #[must_use]
+    pub fn without_bodies(mut self) -> Self {
+        for object in self.foreign.values_mut() {
+            let text = |field: &str| object.get(field).cloned().unwrap_or_default();
+            let mut head = json!({"apiVersion": text("apiVersion"), "kind": text("kind"), "metadata": {}});
+            for field in ["namespace", "name", "uid", "labels", "annotations", "creationTimestamp"] {
+                if let Some(value) = object.get("metadata").and_then(|metadata| metadata.get(field)) {
+                    head["metadata"][field] = value.clone();
+                }
+            }
+            if let Some(annotations) = head["metadata"]["annotations"].as_object_mut() {
+                annotations.retain(|key, _| marks::is_ours_to_write(key));
+            }
+            *object = Arc::new(head);
+        }
+        self
+    }
 }
 
 impl TargetObject {
@@ -408,6 +465,7 @@ impl Observed {
             now,
             answers: Answers::default(),
             recorder: None,
+            decisions: None,
         }
     }
 

@@ -7,6 +7,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
+use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 
 use super::objects::Objects;
@@ -19,7 +20,7 @@ use crate::mapping::{Mapping, Side, TargetChange, TargetChoice, TargetRule};
 use crate::object::has_finalizer;
 
 /// One of several targets of a mapping, and what is known of the others.
-#[derive(Debug, Clone, Default)]
+#[derive(Debug, Clone, Default, Serialize, Deserialize)]
 pub struct Among {
     /// This target.
     pub name: String,
@@ -30,7 +31,7 @@ pub struct Among {
 }
 
 /// Another target of the mapping, as its own pipeline knows it.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct Other {
     pub sight: Sight,
     /// Hash of its identity, where that is confirmed.
@@ -44,7 +45,7 @@ pub struct Other {
 }
 
 /// Whether what a target has of a source is known.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Sight {
     /// Not yet, or the source was not planned there yet.
     Starting,

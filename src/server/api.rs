@@ -1,19 +1,26 @@
 //! The JSON API of the console: what the status page shows, for programs, and which sources are not in sync.
 //!
-//! `GET /api/v1/status` answers with a [`Status`], `GET /api/v1/sources` with a [`Page`] of [`Source`]s. Both only read.
+//! `GET /api/v1/status` answers with a [`Status`], `GET /api/v1/sources` with a [`Page`] of [`Source`]s that are not in sync,
+//! `GET /api/v1/sources/KEY` with how one is [`TracedSource`]. `GET /api/v1/objects/KIND/NAMESPACE/NAME` names the sources of a target
+//! object. `GET /api/v1/changes` is a page of [`Change`](super::changes::Change)s. All of them only read.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use axum::extract::{RawQuery, State};
+use axum::extract::{Path, RawQuery, State};
 use axum::http::{StatusCode, header};
 use axum::response::{IntoResponse, Response};
+use futures::future::{BoxFuture, join_all};
 use serde::{Deserialize, Serialize};
 
 use super::Shared;
 use super::status::{MappingOverview, ProviderOverview, TargetOverview};
 use crate::health::Level;
+use crate::plan::saved::Saved;
+use crate::plan::trace::Trace;
+use crate::reload::Snapshot;
 
-/// Most sources in one page.
+/// Most items in one page.
 const MOST: usize = 1000;
 
 /// The engine at a glance.
@@ -22,6 +29,9 @@ const MOST: usize = 1000;
 pub struct Status {
     pub engine: String,
     pub version: String,
+    /// Which replica leads; missing where there is one replica, or each leads for its share.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub leader: Option<Leader>,
     pub mappings: Vec<MappingOverview>,
     pub providers: Vec<ProviderOverview>,
     pub targets: Vec<TargetOverview>,
@@ -29,6 +39,30 @@ pub struct Status {
     pub conditions: Vec<Wrong>,
     /// Rendered diagnostics of documents that do not run as they are written.
     pub problems: Vec<String>,
+}
+
+/// Which replica leads.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Leader {
+    /// The one that answers.
+    pub replica: String,
+    /// The one that writes; empty where nobody does.
+    pub leader: String,
+}
+
+impl Leader {
+    /// Whether the replica that answers writes nothing.
+    pub fn is_standby(&self) -> bool {
+        self.replica != self.leader
+    }
+
+    /// In words.
+    pub fn words(&self) -> String {
+        match self.leader.as_str() {
+            "" => format!("replica {} stands by, and nobody leads", self.replica),
+            leader => format!("replica {} stands by: {leader} leads", self.replica),
+        }
+    }
 }
 
 /// A condition of `/readyz` in which something is wrong.
@@ -59,7 +93,7 @@ pub struct Source {
     pub seconds: u64,
 }
 
-/// Which sources are meant, as the query names it. All that is not given is any.
+/// Which sources or changes are meant, as the query names it. All that is not given is any.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Filter {
     pub mapping: Option<String>,
@@ -70,19 +104,72 @@ pub struct Filter {
     pub after: Option<String>,
 }
 
-/// Sources in order of mapping, cluster, namespace and name.
+/// A part of what is asked for: sources in order of mapping, cluster, namespace and name; changes with the latest first.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Page {
-    pub items: Vec<Source>,
+pub struct Page<T> {
+    pub items: Vec<T>,
     /// For the next page; missing on the last one.
     #[serde(rename = "continue", skip_serializing_if = "Option::is_none")]
     pub next: Option<String>,
 }
 
-/// Who knows which sources of a mapping are not in sync.
-pub trait NotSynced: Send + Sync {
+/// Who knows the sources of a mapping on one target.
+pub trait Sources: Send + Sync {
     fn mapping(&self) -> &str;
-    fn sources(&self) -> Vec<Source>;
+    /// The name of the target.
+    fn target(&self) -> String;
+    fn not_synced(&self) -> Vec<Source>;
+    /// The sources of an object, as its ownership annotations name them.
+    fn owners(&self, object: &ObjectName) -> Vec<SourceName>;
+    /// How a source is decided now. `None`: it is not known.
+    fn trace(self: Arc<Self>, asked: Asked) -> BoxFuture<'static, Option<TracedSource>>;
+}
+
+/// A source on one target.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+pub struct SourceName {
+    pub mapping: String,
+    pub cluster: String,
+    pub namespace: String,
+    pub name: String,
+    pub target: String,
+}
+
+/// A target object: its kind as a mapping writes it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ObjectName {
+    pub kind: String,
+    pub namespace: String,
+    pub name: String,
+}
+
+/// Which source is asked for.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Asked {
+    /// The name of its cluster, or the path of its workspace.
+    pub workspace: String,
+    pub namespace: String,
+    pub name: String,
+    /// The file of the mapping, among these.
+    pub file: String,
+    pub snapshot: Arc<Snapshot>,
+    /// Whether what was observed is asked for as well.
+    pub is_whole: bool,
+}
+
+/// How a source is decided on one target.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct TracedSource {
+    pub trace: Trace,
+    /// What it follows from, without the values of Secrets; missing where nothing could be observed.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub saved: Option<Saved>,
+}
+
+/// All that is asked for.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct Items<T> {
+    pub items: Vec<T>,
 }
 
 impl Source {
@@ -112,6 +199,11 @@ impl Filter {
         Ok(filter)
     }
 
+    /// The size of a page.
+    pub fn at_most(&self) -> usize {
+        self.limit.unwrap_or(MOST).clamp(1, MOST)
+    }
+
     /// As a query has it.
     pub fn to_query(&self) -> String {
         let limit = self.limit.map(|limit| limit.to_string());
@@ -122,12 +214,12 @@ impl Filter {
 }
 
 /// A page of what is asked for.
-fn page(mut all: Vec<Source>, filter: &Filter) -> Page {
+fn page(mut all: Vec<Source>, filter: &Filter) -> Page<Source> {
     all.retain(|source| filter.reason.as_ref().is_none_or(|reason| *reason == source.reason));
     let mut placed: Vec<_> = all.into_iter().map(|source| (source.position(), source)).collect();
     placed.sort();
     placed.retain(|(position, _)| filter.after.as_ref().is_none_or(|after| position > after));
-    let limit = filter.limit.unwrap_or(MOST).clamp(1, MOST);
+    let limit = filter.at_most();
     let more = placed.len() > limit;
     placed.truncate(limit);
     let next = placed.last().filter(|_| more).map(|(position, _)| position.clone());
@@ -149,6 +241,7 @@ pub(super) async fn status(State(shared): State<Shared>) -> Response {
     json(&Status {
         engine: overview.engine_id.clone(),
         version: env!("CARGO_PKG_VERSION").to_owned(),
+        leader: shared.instruments.status.leader(),
         mappings: overview.mappings.clone(),
         providers: overview.providers.clone(),
         targets: overview.targets.clone(),
@@ -160,11 +253,84 @@ pub(super) async fn status(State(shared): State<Shared>) -> Response {
 pub(super) async fn sources(State(shared): State<Shared>, RawQuery(query): RawQuery) -> Response {
     let filter = match Filter::parse(&query.unwrap_or_default()) {
         Ok(filter) => filter,
-        Err(why) => return (StatusCode::BAD_REQUEST, format!("{why}\n")).into_response(),
+        Err(why) => return bad_request(&why),
     };
-    let known = shared.instruments.status.not_synced();
-    let is_meant = |one: &&Arc<dyn NotSynced>| filter.mapping.as_ref().is_none_or(|mapping| mapping == one.mapping());
-    json(&page(known.iter().filter(is_meant).flat_map(|one| one.sources()).collect(), &filter))
+    let known = shared.instruments.status.sources();
+    let is_meant = |one: &&Arc<dyn Sources>| filter.mapping.as_ref().is_none_or(|mapping| mapping == one.mapping());
+    json(&page(known.iter().filter(is_meant).flat_map(|one| one.not_synced()).collect(), &filter))
+}
+
+/// `MAPPING/WORKSPACE/NAMESPACE/NAME`, with an empty namespace where there is none.
+pub(super) async fn source(
+    State(shared): State<Shared>,
+    Path(key): Path<String>,
+    RawQuery(query): RawQuery,
+) -> Response {
+    let [mapping, workspace, namespace, name] = key.split('/').collect::<Vec<_>>()[..] else {
+        return not_found("a source is MAPPING/WORKSPACE/NAMESPACE/NAME");
+    };
+    let (mut target, mut is_whole) = (None, false);
+    for (parameter, value) in form_urlencoded::parse(query.unwrap_or_default().as_bytes()) {
+        match &*parameter {
+            "target" => target = Some(value.into_owned()),
+            "saved" => is_whole = value == "true",
+            other => return bad_request(&format!("`{other}` is none of target and saved")),
+        }
+    }
+    let status = &shared.instruments.status;
+    let overview = status.latest();
+    let Some(of) = overview.mappings.iter().find(|one| one.name == mapping) else {
+        let known: Vec<&str> = overview.mappings.iter().map(|one| one.name.as_str()).collect();
+        return not_found(&format!("there is no mapping `{mapping}`; this engine has: {}", known.join(", ")));
+    };
+    if let Some(leader) = status.leader().filter(Leader::is_standby) {
+        return (StatusCode::CONFLICT, format!("{}; ask the leader\n", leader.words())).into_response();
+    }
+    let [workspace, namespace, name] = [workspace, namespace, name].map(str::to_owned);
+    let (file, snapshot) = (of.origin.clone(), overview.snapshot.clone());
+    let asked = Asked { workspace, namespace, name, file, snapshot, is_whole };
+    let is_meant = |one: &Arc<dyn Sources>| {
+        one.mapping() == mapping && target.as_ref().is_none_or(|target| *target == one.target())
+    };
+    let known = status.sources().into_iter().filter(is_meant).map(|one| one.trace(asked.clone()));
+    let items: Vec<TracedSource> = join_all(known).await.into_iter().flatten().collect();
+    if items.is_empty() {
+        let Asked { workspace, namespace, name, .. } = asked;
+        let what = "no source that it knows or watches has this name";
+        return not_found(&format!("mapping `{mapping}`, workspace `{workspace}`, `{namespace}/{name}`: {what}"));
+    }
+    json(&Items { items })
+}
+
+pub(super) async fn changes(State(shared): State<Shared>, RawQuery(query): RawQuery) -> Response {
+    let page = Filter::parse(&query.unwrap_or_default()).and_then(|filter| shared.instruments.changes.page(&filter));
+    match page {
+        Ok(page) => json(&page),
+        Err(why) => bad_request(&why),
+    }
+}
+
+/// The sources of a target object.
+pub(super) async fn object(
+    State(shared): State<Shared>,
+    Path((kind, namespace, name)): Path<(String, String, String)>,
+) -> Response {
+    let object = ObjectName { kind, namespace, name };
+    let known = shared.instruments.status.sources();
+    let owners: BTreeSet<SourceName> = known.iter().flat_map(|one| one.owners(&object)).collect();
+    if owners.is_empty() {
+        let ObjectName { kind, namespace, name } = object;
+        return not_found(&format!("no source of this engine has the object {kind} {namespace}/{name}"));
+    }
+    json(&Items { items: owners.into_iter().collect() })
+}
+
+fn not_found(why: &str) -> Response {
+    (StatusCode::NOT_FOUND, format!("{why}\n")).into_response()
+}
+
+fn bad_request(why: &str) -> Response {
+    (StatusCode::BAD_REQUEST, format!("{why}\n")).into_response()
 }
 
 fn json(document: &impl Serialize) -> Response {

@@ -9,6 +9,7 @@
 
 mod access;
 pub mod api;
+pub mod changes;
 mod listener;
 pub mod metrics;
 pub(crate) mod process;
@@ -35,6 +36,7 @@ pub struct Instruments {
     pub metrics: Metrics,
     pub health: Health,
     pub status: StatusPage,
+    pub changes: changes::Changes,
 }
 
 /// What the kubelet and Prometheus ask.
@@ -54,6 +56,9 @@ pub fn console(instruments: Instruments, reload: ReloadHandle, hosts: Hosts) -> 
         .route("/-/reload", post(reload_mappings))
         .route("/api/v1/status", get(api::status))
         .route("/api/v1/sources", get(api::sources))
+        .route("/api/v1/sources/{*key}", get(api::source))
+        .route("/api/v1/changes", get(api::changes))
+        .route("/api/v1/objects/{kind}/{namespace}/{name}", get(api::object))
         .with_state(Shared { instruments, reload })
         .layer(middleware::from_fn_with_state(hosts, access::check))
 }

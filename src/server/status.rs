@@ -6,8 +6,9 @@ use std::sync::{Arc, Weak};
 use arc_swap::ArcSwap;
 use serde::{Deserialize, Serialize};
 
-use super::api::NotSynced;
+use super::api::{Leader, Sources};
 use crate::health::{self, Standing};
+use crate::reload::Snapshot;
 use crate::table;
 
 /// Where the engine puts its latest [`Overview`]. Cloning gives another handle to the same place.
@@ -15,7 +16,8 @@ use crate::table;
 pub struct StatusPage {
     latest: Arc<ArcSwap<Overview>>,
     /// What answers keeps nothing alive: it may have its own handle to this page.
-    not_synced: Arc<ArcSwap<Vec<Weak<dyn NotSynced>>>>,
+    sources: Arc<ArcSwap<Vec<Weak<dyn Sources>>>>,
+    leader: Arc<ArcSwap<Option<Leader>>>,
 }
 
 impl std::fmt::Debug for StatusPage {
@@ -33,6 +35,8 @@ pub struct Overview {
     pub targets: Vec<TargetOverview>,
     /// Rendered diagnostics of documents that do not run as they are written, one text each.
     pub problems: Vec<String>,
+    /// The files of mappings, which no answer shows.
+    pub snapshot: Arc<Snapshot>,
 }
 
 /// One mapping that the engine knows.
@@ -89,13 +93,23 @@ impl StatusPage {
         self.latest.store(Arc::new(overview));
     }
 
-    /// Asks them from now on which sources are not in sync.
-    pub fn ask(&self, who: Vec<Weak<dyn NotSynced>>) {
-        self.not_synced.store(Arc::new(who));
+    /// Asks them from now on about sources.
+    pub fn ask(&self, who: Vec<Weak<dyn Sources>>) {
+        self.sources.store(Arc::new(who));
     }
 
-    pub(super) fn not_synced(&self) -> Vec<Arc<dyn NotSynced>> {
-        self.not_synced.load().iter().filter_map(Weak::upgrade).collect()
+    /// This replica leads, or knows who does.
+    pub fn set_leader(&self, replica: &str, leader: &str) {
+        let leader = Leader { replica: replica.to_owned(), leader: leader.to_owned() };
+        self.leader.store(Arc::new(Some(leader)));
+    }
+
+    pub(super) fn leader(&self) -> Option<Leader> {
+        Option::clone(&self.leader.load())
+    }
+
+    pub(super) fn sources(&self) -> Vec<Arc<dyn Sources>> {
+        self.sources.load().iter().filter_map(Weak::upgrade).collect()
     }
 
     pub fn latest(&self) -> Arc<Overview> {
@@ -183,6 +197,7 @@ mod tests {
                 standing: "ready".to_owned(),
             }],
             targets: vec![TargetOverview { name: "target".to_owned(), identity: "abcd".to_owned() }],
+            snapshot: Arc::default(),
             problems: vec!["error[SE0101]: unknown field `statsu`\n  --> mongodb.yaml:9:3".to_owned()],
         };
         let standings = [Standing {

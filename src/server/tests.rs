@@ -5,12 +5,16 @@ use std::sync::Arc;
 use crate::health::Condition;
 use axum::body::Body;
 use axum::http::Request;
+use futures::future::{BoxFuture, ready};
 use http_body_util::BodyExt;
+use k8s_openapi::jiff::Timestamp;
 use tokio_util::sync::CancellationToken;
 use tower::ServiceExt;
 
 use super::*;
+use crate::plan::trace::Trace;
 use crate::reload::Reloader;
+use crate::server::status::MappingOverview;
 
 struct Answer {
     code: u16,
@@ -131,12 +135,33 @@ async fn metrics_are_in_the_format_that_is_asked_for() {
 
 struct Unsettled(&'static str);
 
-impl api::NotSynced for Unsettled {
+impl api::Sources for Unsettled {
     fn mapping(&self) -> &str {
         self.0
     }
 
-    fn sources(&self) -> Vec<api::Source> {
+    fn target(&self) -> String {
+        "target".to_owned()
+    }
+
+    fn owners(&self, object: &api::ObjectName) -> Vec<api::SourceName> {
+        let name = |name: String| api::SourceName {
+            mapping: self.0.to_owned(),
+            cluster: "c".to_owned(),
+            namespace: "n".to_owned(),
+            name,
+            target: "target".to_owned(),
+        };
+        (object.kind == "Database").then(|| name(object.name.clone())).into_iter().collect()
+    }
+
+    fn trace(self: Arc<Self>, asked: api::Asked) -> BoxFuture<'static, Option<api::TracedSource>> {
+        let source = (asked.namespace.as_str(), asked.name.as_str());
+        let trace = Trace::unseen(self.0, &asked.workspace, source, "target", Timestamp::UNIX_EPOCH);
+        Box::pin(ready((asked.name == "a").then_some(api::TracedSource { trace, saved: None })))
+    }
+
+    fn not_synced(&self) -> Vec<api::Source> {
         let source = |(name, reason): (&str, &str)| api::Source {
             mapping: self.0.to_owned(),
             cluster: "c".to_owned(),
@@ -155,16 +180,67 @@ impl api::NotSynced for Unsettled {
 async fn programs_ask_for_the_status_and_for_sources_that_are_not_in_sync() {
     let shared = shared();
     shared.instruments.status.publish(Overview { engine_id: "main".to_owned(), ..Overview::default() });
-    let known: [Arc<dyn api::NotSynced>; 2] = [Arc::new(Unsettled("one")), Arc::new(Unsettled("two"))];
+    let known: [Arc<dyn api::Sources>; 2] = [Arc::new(Unsettled("one")), Arc::new(Unsettled("two"))];
     shared.instruments.status.ask(known.iter().map(Arc::downgrade).collect());
     shared.instruments.health.set("connection target", Condition::waiting("refused"));
     let status: api::Status = serde_json::from_str(&ask(&shared, "GET", "/api/v1/status").await.body).expect("JSON");
     assert_eq!((status.engine.as_str(), status.conditions[0].level.as_str()), ("main", "waiting"));
     let page = ask(&shared, "GET", "/api/v1/sources?mapping=two&reason=Refused").await;
-    let page: api::Page = serde_json::from_str(&page.body).expect("JSON");
+    let page: api::Page<api::Source> = serde_json::from_str(&page.body).expect("JSON");
     let found: Vec<_> = page.items.iter().map(|source| (source.mapping.as_str(), source.name.as_str())).collect();
     assert_eq!((found, page.next), (vec![("two", "b")], None));
     assert_eq!(ask(&shared, "GET", "/api/v1/sources?reasons=Refused").await.code, 400);
+}
+
+#[tokio::test]
+async fn programs_ask_how_a_source_is_decided_and_whose_an_object_is() {
+    let shared = shared();
+    let mapping = |name: &str| MappingOverview {
+        name: name.to_owned(),
+        origin: "a.yaml".to_owned(),
+        generation: 1,
+        standing: "running".to_owned(),
+        sources: 2,
+        objects: 2,
+        queued: 0,
+        orphans: 0,
+        held: 0,
+        not_synced: Vec::new(),
+    };
+    let overview = Overview { mappings: vec![mapping("one"), mapping("two")], ..Overview::default() };
+    shared.instruments.status.publish(overview);
+    let known: [Arc<dyn api::Sources>; 2] = [Arc::new(Unsettled("one")), Arc::new(Unsettled("two"))];
+    shared.instruments.status.ask(known.iter().map(Arc::downgrade).collect());
+    let found = ask(&shared, "GET", "/api/v1/sources/two/c/n/a").await;
+    let found: api::Items<api::TracedSource> = serde_json::from_str(&found.body).expect("JSON");
+    assert_eq!((found.items.len(), found.items[0].trace.mapping.as_str()), (1, "two"));
+    let owners = ask(&shared, "GET", "/api/v1/objects/Database/n/a").await;
+    let owners: api::Items<api::SourceName> = serde_json::from_str(&owners.body).expect("JSON");
+    assert_eq!(owners.items.len(), 2);
+    for (uri, code) in [
+        ("/api/v1/sources/two/c//a", 200),
+        ("/api/v1/sources/two/c/n/x", 404),
+        ("/api/v1/sources/three/c/n/a", 404),
+        ("/api/v1/sources/two/c/n", 404),
+        ("/api/v1/sources/two/c/n/a?target=other", 404),
+        ("/api/v1/sources/two/c/n/a?targets=other", 400),
+        ("/api/v1/objects/Cache/n/a", 404),
+    ] {
+        assert_eq!(ask(&shared, "GET", uri).await.code, code, "{uri}");
+    }
+    shared.instruments.status.set_leader("one", "other");
+    let standby = ask(&shared, "GET", "/api/v1/sources/two/c/n/a").await;
+    assert_eq!((standby.code, standby.body.as_str()), (409, "replica one stands by: other leads; ask the leader\n"));
+}
+
+#[tokio::test]
+async fn programs_ask_for_changes() {
+    let shared = shared();
+    shared.instruments.changes.note(Timestamp::UNIX_EPOCH, "one", true, "DocumentRefused", "SE0101");
+    let page = ask(&shared, "GET", "/api/v1/changes?mapping=one").await;
+    let page: api::Page<changes::Change> = serde_json::from_str(&page.body).expect("JSON");
+    assert_eq!((page.items.len(), page.items[0].reason.as_str(), page.next), (1, "DocumentRefused", None));
+    assert_eq!(ask(&shared, "GET", "/api/v1/changes?continue=x").await.code, 400);
 }
 
 #[tokio::test]

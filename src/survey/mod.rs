@@ -3,6 +3,7 @@
 //! The engine's own caches are watches; a verb that ends needs one look. What is read is handed to the same planner.
 
 pub mod access;
+pub mod engines;
 mod observe;
 mod openapi;
 pub mod orphans;
@@ -47,6 +48,8 @@ pub struct Surveyor {
     pub machine: Machine,
     /// The engine's id.
     pub engine: String,
+    /// Of its state stores.
+    pub namespace: String,
     /// The connection of the home cluster.
     pub home: String,
     /// The target that is looked at, where a mapping has several; `None`: the first that it names.
@@ -280,8 +283,8 @@ impl Surveyor {
         Ok(Some(claims))
     }
 
-    fn inventories(&self, endpoint: Endpoint, namespace: &str) -> Inventories {
-        Inventories { endpoint, engine: self.engine.clone(), namespace: namespace.to_owned() }
+    fn inventories(&self, endpoint: Endpoint) -> Inventories {
+        Inventories { endpoint, engine: self.engine.clone(), namespace: self.namespace.clone() }
     }
 
     /// The connection of a mapping's target, or of its state store where its objects are beside their sources.
@@ -316,9 +319,9 @@ impl Surveyor {
     }
 
     /// The same with the kinds that only earlier versions of the mapping used, as its inventory keeps them.
-    pub async fn target_with_past(&self, mapping: &Mapping, namespace: &str) -> Result<TargetCluster, Unseen> {
+    pub async fn target_with_past(&self, mapping: &Mapping) -> Result<TargetCluster, Unseen> {
         let endpoint = self.connection(self.target_name(mapping))?.endpoint();
-        let inventory = self.inventories(endpoint.clone(), namespace).get(&mapping.name).await;
+        let inventory = self.inventories(endpoint.clone()).get(&mapping.name).await;
         let inventory = inventory.map(Option::unwrap_or_default);
         let unreadable = |error| format!("the mapping's state store cannot be read: {error}");
         self.target_of(mapping, endpoint, inventory.map_err(unreadable)).await

@@ -42,9 +42,8 @@ impl Surveyor {
     pub async fn stores<'t>(
         &self,
         targets: &'t BTreeMap<String, Endpoint>,
-        namespace: &str,
     ) -> BTreeMap<&'t str, Result<Vec<Inventory>, RequestError>> {
-        of_each(targets, async |target| self.inventories(target.clone(), namespace).list().await).await
+        of_each(targets, async |target| self.inventories(target.clone()).list().await).await
     }
 }
 

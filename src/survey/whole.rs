@@ -46,12 +46,12 @@ impl Former {
 }
 
 impl Surveyor {
-    /// Reads everything of a mapping. `namespace` is that of the state stores.
+    /// Reads everything of a mapping.
     ///
     /// # Errors
     /// Of a read of the clusters.
-    pub async fn whole(&self, schemas: &ConsumerSchemas, mapping: &Mapping, namespace: &str) -> Result<Whole, Unseen> {
-        let target = self.target_with_past(mapping, namespace).await?;
+    pub async fn whole(&self, schemas: &ConsumerSchemas, mapping: &Mapping) -> Result<Whole, Unseen> {
+        let target = self.target_with_past(mapping).await?;
         let clusters = self.sources(mapping).await?;
         let rehearsed = self.rehearse_all(schemas, mapping, &clusters, &target).await?;
         let former = self.former(mapping, &target).await;
@@ -67,11 +67,10 @@ impl Surveyor {
         &self,
         schemas: &ConsumerSchemas,
         mapping: &Mapping,
-        namespace: &str,
         (whole, orphan): (&Whole, &Orphan),
     ) -> Result<Whole, Unseen> {
         let Some((origin, cluster)) = whole.place_of(mapping, orphan) else {
-            return self.whole(schemas, mapping, namespace).await;
+            return self.whole(schemas, mapping).await;
         };
         let owner = self.writer(mapping).owner(origin);
         let target = whole.target.afresh(&owner, &orphan.object).await?;

@@ -48,8 +48,7 @@ impl Launch {
 
     /// The flags that verbs have, too.
     fn of_verbs(&self) -> Vec<String> {
-        let flags =
-            ["--kcp-kubeconfig", "--target-kubeconfig", "--connection", "--engine-id", "--state-namespace", "--home"];
+        let flags = ["--kcp-kubeconfig", "--target-kubeconfig", "--connection", "--engine-id"];
         let pairs = self.arguments.windows(2).filter(|pair| flags.contains(&pair[0].as_str()));
         pairs.flatten().cloned().collect()
     }
@@ -84,6 +83,13 @@ impl Launch {
         engine.becomes_ready().await;
         engine
     }
+}
+
+/// What a verb prints that asks no cluster.
+pub fn printed(arguments: &[&str]) -> String {
+    let output = Command::new(env!("CARGO_BIN_EXE_sync-engine")).env_clear().args(arguments).output();
+    let output = output.expect("the program");
+    [output.stdout, output.stderr].map(|text| String::from_utf8_lossy(&text).into_owned()).concat()
 }
 
 /// A running engine; killed when dropped.
@@ -154,20 +160,38 @@ impl Engine {
     /// Waits until `sync-engine status` prints each of the parts. It tells what the last tick of the engine saw.
     pub async fn status_tells(&self, arguments: &[&str], parts: &[&str]) {
         eventually(&format!("status prints {parts:?}"), async || {
-            let mut command = Command::new(env!("CARGO_BIN_EXE_sync-engine"));
-            command.env_clear().args(["status", "--console", &format!("127.0.0.1:{}", self.port)]).args(arguments);
-            let output = command.output().map_err(|error| error.to_string())?;
-            let [out, error] = [output.stdout, output.stderr].map(|text| String::from_utf8_lossy(&text).into_owned());
-            parts.iter().all(|part| out.contains(part)).then_some(()).ok_or_else(|| out + &error)
+            let said = self.status(arguments);
+            parts.iter().all(|part| said.contains(part)).then_some(()).ok_or(said)
         })
         .await;
     }
 
+    /// What a verb prints that asks the console alone.
+    pub fn told(&self, arguments: &[&str]) -> String {
+        printed(&[arguments, &["--console", &format!("127.0.0.1:{}", self.port)]].concat())
+    }
+
+    /// What `sync-engine status` prints, of which a running engine is all that it needs.
+    pub fn status(&self, arguments: &[&str]) -> String {
+        self.told(&[&["status"], arguments].concat())
+    }
+
     /// What a verb prints that is given the engine's clusters, and the address of its console.
     pub fn verb(&self, arguments: &[&str]) -> String {
+        let (_, out, error) = self.said(arguments);
+        out + &error
+    }
+
+    /// The same of a verb that has to succeed.
+    pub fn verb_succeeds(&self, arguments: &[&str]) -> Result<String, String> {
+        let (status, out, error) = self.said(arguments);
+        if status.success() { Ok(out) } else { Err(out + &error) }
+    }
+
+    fn said(&self, arguments: &[&str]) -> (ExitStatus, String, String) {
         let output = self.run_verb(&[arguments, &["--console", &format!("127.0.0.1:{}", self.port)]].concat());
         let [out, error] = [output.stdout, output.stderr].map(|text| String::from_utf8_lossy(&text).into_owned());
-        out + &error
+        (output.status, out, error)
     }
 
     fn run_verb(&self, arguments: &[&str]) -> Output {

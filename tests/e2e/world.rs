@@ -259,7 +259,7 @@ impl World<'_> {
             .flag("--mappings", self.mappings.folder().display())
             .flag("--target-kubeconfig", self.target_kubeconfig.display())
             // Engines of one id share what they noted; the cases beside this one are none of its business.
-            .flag("--state-namespace", format!("notes-{}", self.stage.id));
+            .environment("SYNC_ENGINE_STATE_NAMESPACE", format!("notes-{}", self.stage.id));
         self.at_source(launch, &self.source_kubeconfig)
     }
 

@@ -16,8 +16,6 @@ const PLAIN: &str = "SYNC_ENGINE_PLAIN";
 /// Set: two replicas run from the beginning, and elect a leader.
 const REPLICAS: &str = "SYNC_ENGINE_REPLICAS";
 
-/// Set: two or three replicas run from the beginning, and each serves its share of the clusters.
-
 /// Set: the sources are in one plain cluster, which is one of a fleet.
 const FLEETS: &str = "SYNC_ENGINE_FLEETS";
 

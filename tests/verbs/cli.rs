@@ -74,192 +74,47 @@ fn help_is_for_strangers() {
     Exit codes of every verb but `run`: 0 clean; 1 findings or differences; 2 usage error; 3 the verb
     could not check.
 
-    Usage: sync-engine [OPTIONS] --mappings <DIR>
+    Usage: sync-engine run --mappings <DIR> [OPTIONS]
            sync-engine <COMMAND>
 
-    Commands:
+    Write mappings:
+      init         Write a folder that offers an operator's API to workspaces
+      schema       Print the JSON Schema of the documents, or copy schemas from live clusters
+      validate     Check mappings for errors, without a cluster
+      render       Print the target objects of a source object, without a cluster
+      test         Run MappingTest documents, without a cluster
+
+    Run the engine:
       run          Run the engine: the same as giving its flags without a verb
-      sandbox      Run kcp, a target cluster, consumers, a toy operator and the engine on this machine,
-                   in memory
-      init         Write a folder that offers an operator's API to workspaces, from its
-                   CustomResourceDefinition
-      diff         Dry run: show what a change of mappings changes, or what the engine would change on
-                   live clusters now
+      rbac         Print the RBAC rules that the engine needs for mappings, without a cluster
+      sandbox      Run kcp, a target cluster, consumers, a toy operator and the engine, in memory
+
+    Look:
       status       Show what a running engine syncs, what is not in sync and why, and what to do
-      approve      Show the deletions of a changed or removed mapping that the engine holds, and approve
-                   them
+      trace        Show why one source is as it is: what decided on each object, what it waits for
+      doctor       Check live clusters for what mappings need: rights, claims, kinds, clocks, credentials
+      diff         Dry run: what an edit of mappings changes, or what the engine would change now
+      explain      Explain an error code, a reason of `Synced` or an alert, or list all of them
+
+    Act:
+      approve      Show the deletions that the engine holds, and approve them
       orphans      List orphaned objects on targets, and delete or release those that you select
       retarget     Move sources to the target that the connection leads to now
-      uninstall    Take away what an engine that no longer runs has left, or release the sources of a
-                   lost target
-      validate     Check mappings for errors, without a cluster
-      doctor       Check mappings and their live clusters: rights, claims, kinds, versions, clocks,
-                   credentials. Writes nothing
-      explain      Explain an error code, a reason of `Synced` or an alert, or list all of them
-      render       Print the target objects of a source object, without a cluster
-      rbac         Print the RBAC rules that the engine needs for mappings, without a cluster
-      test         Run MappingTest documents, without a cluster
-      schema       Print the JSON Schema of the documents, or copy schemas from live clusters
+      uninstall    Take away what a stopped engine has left, or release the sources of a lost target
+
+    For the shell:
       completions  Print a completion script for a shell
       version      Print version, commit and build
       help         Print this message or the help of the given subcommand(s)
 
     Options:
-          --mappings <DIR>
-              Folder of mapping files: every *.yaml and *.yml in it and below, except hidden files
-              
-              [env: SYNC_ENGINE_MAPPINGS=]
+      -h, --help
+              Print help (see a summary with '-h')
 
-          --kcp-kubeconfig <PATH[#CONTEXT]>
-              Kubeconfig of the connection `kcp`, from which the engine reads APIExports unless a
-              mapping names another connection.
-              
-              It may point at any workspace: a mapping's `apiExport.path` replaces the `/clusters/…`
-              part of its server address. Default context: the current one of the file.
-              
-              [env: SYNC_ENGINE_KCP_KUBECONFIG=]
+      -V, --version
+              Print version
 
-          --target-kubeconfig <PATH[#CONTEXT]>
-              Kubeconfig of the connection `target`, the cluster that receives the objects unless a
-              mapping names another.
-              
-              `in-cluster` stands for the cluster of the Pod that the command runs in, here and for
-              every other connection.
-              
-              [env: SYNC_ENGINE_TARGET_KUBECONFIG=]
-
-          --connection <NAME=PATH[#CONTEXT]>
-              Another connection that mappings and providers name. Can be repeated; the environment
-              variable separates several with commas
-              
-              [env: SYNC_ENGINE_CONNECTION=]
-
-          --directory <NAME=PATH>
-              A directory of kubeconfig files that a ClusterProvider names
-              (`kubeconfigFiles.directory`). Can be repeated; the environment variable separates several
-              with commas.
-              
-              A kubeconfig file can run programs as the engine: mount the directory read-only.
-              
-              [env: SYNC_ENGINE_DIRECTORY=]
-
-          --access-providers <FILE>
-              File that says which program gives the credential for each access provider of a cluster
-              inventory
-              
-              [env: SYNC_ENGINE_ACCESS_PROVIDERS=]
-
-          --allow-kind
-              Lets ClusterProviders of the kind `kind` run the program `kind`
-              
-              [env: SYNC_ENGINE_ALLOW_KIND=]
-
-          --schemas <DIR>
-              Folder of schemas (APIResourceSchemas, CustomResourceDefinitions). Default: the folders
-              `schemas` beside the folders of mappings
-              
-              [env: SYNC_ENGINE_SCHEMAS=]
-
-          --probes <ADDR>
-              Address of /healthz, /readyz and /metrics, for the kubelet and Prometheus; `off` for none.
-              Port 0 takes a free port and logs it
-              
-              [env: SYNC_ENGINE_PROBES=]
-              [default: 127.0.0.1:8081]
-
-          --console <ADDR>
-              Address of the status page and of `POST /-/reload`, for people; `off` for none. It has no
-              password: keep it on loopback, and reach it with `kubectl port-forward`
-              
-              [env: SYNC_ENGINE_CONSOLE=]
-              [default: 127.0.0.1:8080]
-
-          --console-host <HOST>
-              A host name by which browsers may ask the console, beside those of loopback. Repeatable
-              
-              [env: SYNC_ENGINE_CONSOLE_HOST=]
-
-          --events
-              Write Kubernetes Events: of sources, where the reason of `Synced` changes and the
-              workspace accepts a claim for `events`; and in the namespace of the state store, of
-              documents, held deletions and leadership
-              
-              [env: SYNC_ENGINE_EVENTS=]
-
-          --engine-id <ID>
-              Id of the engine, where several work on the same clusters. Objects, finalizers and field
-              managers carry it.
-              
-              An engine with another id does not own the objects of the first.
-              
-              [env: SYNC_ENGINE_ENGINE_ID=]
-              [default: main]
-
-          --state-namespace <NAMESPACE>
-              Namespace of the state store on each target. The engine creates it if it is missing
-              
-              [env: SYNC_ENGINE_STATE_NAMESPACE=]
-              [default: sync-engine]
-
-          --home <CONNECTION>
-              The connection of the cluster that holds the Lease, and the state stores of mappings whose
-              target is the source's own cluster
-              
-              [env: SYNC_ENGINE_HOME=]
-              [default: target]
-
-          --leader-elect <HOW>
-              `lease`: several replicas run, and the one that holds a Lease writes. `sharded`: each
-              writes for its share of the source clusters. `none`: there is one replica.
-              
-              The Lease `sync-engine-ID`, or a Lease `sync-engine-ID.HASH` for each replica, is in the
-              namespace of the state store. All replicas need the same --home.
-              
-              [env: SYNC_ENGINE_LEADER_ELECT=]
-              [default: none]
-              [possible values: none, lease, sharded]
-
-          --replica <NAME>
-              Name of this replica, in the Lease and in the User-Agent of its requests. Default: the
-              host's name and a random ending
-              
-              [env: SYNC_ENGINE_REPLICA=]
-
-          --leader-elect-lease-duration <DURATION>
-              How long other replicas wait after the last renewal that they saw before one takes over
-              
-              [env: SYNC_ENGINE_LEADER_ELECT_LEASE_DURATION=]
-              [default: 15s]
-
-          --leader-elect-renew-deadline <DURATION>
-              How long a replica writes without a renewal
-              
-              [env: SYNC_ENGINE_LEADER_ELECT_RENEW_DEADLINE=]
-              [default: 10s]
-
-          --leader-elect-retry-period <DURATION>
-              The pause between two renewals, or two attempts to take over
-              
-              [env: SYNC_ENGINE_LEADER_ELECT_RETRY_PERIOD=]
-              [default: 2s]
-
-          --max-watches <NUMBER>
-              How many watches may run at once; each holds a connection. Default: three quarters of the
-              limit of open files.
-              
-              A watch beyond it waits, and `/readyz` says so. The others go on.
-              
-              [env: SYNC_ENGINE_MAX_WATCHES=]
-
-          --max-memory <QUANTITY>
-              How much memory the engine may use and still begin another watch: bytes, or a quantity
-              such as 400Mi. Default: nine tenths of the limit of its container.
-              
-              Watches beyond it wait, and `/readyz` says so. What is known already is kept up to date,
-              whatever that takes.
-              
-              [env: SYNC_ENGINE_MAX_MEMORY=]
-
+    Advanced options:
           --log-format <LOG_FORMAT>
               Print each event as a line for people, or as one JSON object
 
@@ -277,18 +132,6 @@ fn help_is_for_strangers() {
               Default: `info` for `run`, `off` for `sandbox`, `warn` for the other verbs.
               
               [env: SYNC_ENGINE_LOG_LEVEL=]
-
-      -h, --help
-              Print help (see a summary with '-h')
-
-      -V, --version
-              Print version
-
-    Exit codes: 0 clean shutdown; 1 failure, or a second signal; 2 usage error; 78 a folder, kubeconfig
-    or context does not exist or cannot be used.
-
-    On the first SIGTERM or Ctrl-C, the engine finishes what is under way. On the second, it stops at
-    once. On SIGHUP, it reads the mappings again.
     ");
 }
 
@@ -300,7 +143,8 @@ fn what_cannot_be_understood_exits_with_2() {
     error: the following required arguments were not provided:
       --mappings <DIR>
 
-    Usage: sync-engine --mappings <DIR>
+    Usage: sync-engine run --mappings <DIR> [OPTIONS]
+           sync-engine <COMMAND>
 
     For more information, try '--help'.
     ");
@@ -310,7 +154,8 @@ fn what_cannot_be_understood_exits_with_2() {
 
       tip: a similar argument exists: '--mappings'
 
-    Usage: sync-engine --mappings <DIR>
+    Usage: sync-engine run --mappings <DIR> [OPTIONS]
+           sync-engine <COMMAND>
 
     For more information, try '--help'.
     ");

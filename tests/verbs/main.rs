@@ -17,6 +17,7 @@ mod schemas;
 mod several_targets;
 mod story;
 mod targets;
+mod trace;
 mod uninstall;
 mod watch;
 
@@ -249,6 +250,8 @@ fn explain_takes_reasons_and_alerts() {
     reason TargetChanged of the condition `Synced`: the connection leads to another cluster than before; the engine writes nothing
 
     What to do: give the right kubeconfig, or see Another target (docs/operations.md#another-target)
+
+    To look: sync-engine status --reason TargetChanged; sync-engine trace MAPPING WORKSPACE NAMESPACE/NAME
     ");
     assert_snapshot!(shown(&["explain", "syncenginemappingbroken"]), @"
     exit 0

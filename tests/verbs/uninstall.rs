@@ -58,6 +58,11 @@ impl Left {
     }
 
     async fn behind_with(mapping: &str) -> Self {
+        Self::behind_engine(mapping, &[]).await
+    }
+
+    /// The engine had these flags as well.
+    async fn behind_engine(mapping: &str, flags: &[&str]) -> Self {
         let kcp = Options::kcp().start().await.expect("starts");
         let target = Options::kubernetes().start().await.expect("starts");
         let edge = Options::kubernetes().seed("edge").start().await.expect("starts");
@@ -80,7 +85,7 @@ impl Left {
             }});
             left.kcp.create(left.things(), &thing).expect("a source");
         }
-        let engine = left.engine();
+        let engine = left.engine(flags);
         tokio::task::block_in_place(|| {
             // The last object of each; what follows in a reconcile is finished.
             (0..2).for_each(|_| drop(engine.line("create verb=\"apply\" kind=\"Secret\"")));
@@ -90,7 +95,7 @@ impl Left {
         left
     }
 
-    fn engine(&self) -> Running {
+    fn engine(&self, more: &[&str]) -> Running {
         let path = |name: &str| self.root.path().join(name).display().to_string();
         let (maps, kcp, target, edge) = (path("maps"), path("kcp"), path("target"), format!("edge={}", path("edge")));
         let flags =
@@ -99,6 +104,7 @@ impl Left {
         let flags = [
             &flags[..],
             &["--directory", &fleet, "--probes", "off", "--console", "127.0.0.1:0", "--leader-elect", "lease"],
+            more,
         ]
         .concat();
         Running::logging(&mut program::command(Path::new(ROOT), &flags))
@@ -269,7 +275,7 @@ async fn an_engine_that_runs_is_not_uninstalled() {
 
     // A Lease says nothing where an engine runs without one: its console does.
     held(600);
-    let engine = left.engine();
+    let engine = left.engine(&[]);
     let console = tokio::task::block_in_place(|| engine.line("listening what=\"console\""));
     let console = console.split("address=").nth(1).and_then(|rest| rest.split_whitespace().next()).expect("an address");
     let said = left.uninstall_at(console, &["--delete", "--yes"]);
@@ -410,8 +416,61 @@ async fn a_lost_target_is_given_up_and_a_reachable_one_is_not() {
     assert_eq!((left.of_engine(), left_on_edge > 1), (Vec::new(), true), "what is on the lost target stays");
 }
 
+/// What the command line said to the engine, nobody says again.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn state_stores_tell_which_engine_is_meant() {
+    let flags = ["--engine-id", "eu", "--state-namespace", "notes", "--home", "edge"];
+    let left = Left::behind_engine(MAPPING, &flags).await;
+    let planned = left.uninstall(&["--delete"]);
+    assert!(planned.starts_with("exit 0\nmapping things: delete 5 objects, release 2 sources (target)\n"), "{planned}");
+    let of_another = json!({"apiVersion": "v1", "kind": "ConfigMap", "data": {"mapping": "other"}, "metadata": {
+        "name": "us.other", "namespace": "default",
+        "labels": {"sync-engine.dev/engine": "us", "app.kubernetes.io/managed-by": "sync-engine"},
+    }});
+    left.target.create(CONFIG_MAPS, &of_another).expect("a state store");
+    assert_snapshot!(left.uninstall(&["--delete"]), @"
+    exit 2
+    stderr:
+    error: several engines have state stores on these clusters: `eu` in the namespace notes, `us` in the namespace default; choose one with --engine-id
+    ");
+    assert_eq!(left.uninstall(&["--delete", "things"]), planned);
+    let said = left.uninstall(&["--delete", "--yes", "--engine-id", "eu"]);
+    assert!(said.ends_with("left: nothing\n"), "{said}");
+    left.target.delete(CONFIG_MAPS, "default", "us.other").expect("deleted");
+    assert_eq!(left.of_engine(), Vec::<String>::new(), "the Lease on the home cluster goes, too");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn who_may_read_one_namespace_is_told_of_that_one() {
+    let left = Left::behind_engine(MAPPING, &["--engine-id", "eu"]).await;
+    left.target.faults().inject(|call| {
+        let is_whole = call.resource == "configmaps" && call.verb == Verb::List && call.namespace.is_empty();
+        is_whole.then(|| Fault::Refuse(Failure::status(403, "Forbidden", "not in all namespaces")))
+    });
+    let target = ["--target-kubeconfig", "ROOT/target"];
+    let said = tokio::task::block_in_place(|| shown_in(&left.root, &[&["approve"], &target[..]].concat()));
+    assert!(said.contains("no mapping of engine eu holds deletions"), "{said}");
+}
+
 #[test]
 fn a_removed_verb_or_flag_names_its_successor() {
+    let gone = [
+        "orphans -A",
+        "orphans --all-namespaces",
+        "diff --kubeconfig target",
+        "doctor --context edge",
+        "retarget --state-namespace notes",
+        "approve --home hub",
+    ];
+    let said = gone.map(|line| shown(&line.split(' ').collect::<Vec<_>>()).replace("exit 2\nstderr:\n", ""));
+    assert_snapshot!(said.concat(), @"
+    error: `-A` is gone: leave it out, all namespaces are the default
+    error: `--all-namespaces` is gone: leave it out, all namespaces are the default
+    error: `--kubeconfig` is gone: write `--target-kubeconfig PATH`, or set KUBECONFIG
+    error: `--context` is gone: write `--target-kubeconfig PATH#CONTEXT`
+    error: `--state-namespace` is gone: leave it out, the state stores tell it; SYNC_ENGINE_STATE_NAMESPACE says otherwise
+    error: `--home` is gone: leave it out, the state stores tell it; SYNC_ENGINE_HOME says otherwise
+    ");
     assert_snapshot!(shown(&["abandon-target", "mappings", "--yes"]), @"
     exit 2
     stderr:

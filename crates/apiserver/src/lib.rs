@@ -35,6 +35,7 @@
 //!   workspace of exports is the only one. `fieldManager` is never recorded as `kcp`. An export that is deleted leaves
 //!   its bindings as they are. Two exports bound in one workspace that bring the same resource: the later one is served.
 //!   `kcp.io/cluster` is stored like any annotation; kcp adds it on the way out, and stores it with the next write.
+//!   A slice lists no shard that its partition does not select; kcp 0.32 may, where consumers are there before the slice.
 //!
 //! The suite in `tests/conformance` compares all this with real servers; `known.yaml` there lists where the answers differ.
 

@@ -13,6 +13,7 @@ pub mod coverage;
 pub mod diagnostic;
 pub mod document;
 pub mod expression;
+pub mod form;
 pub mod hash;
 pub mod jsonpath;
 pub mod names;
@@ -190,7 +191,7 @@ pub struct RelatedData {
 }
 
 /// A served resource: `plural.version.group`, the core group left out.
-#[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct Resource {
     pub group: String,
     pub version: String,
@@ -199,11 +200,11 @@ pub struct Resource {
 
 /// Group, version and kind of a rendered object, literals of the template, and the side that it is on. Cheap to clone: whatever names an object holds
 /// one.
-#[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub struct Kind(Arc<GroupVersionKind>);
+#[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+pub struct Kind(#[serde(with = "form::shared")] Arc<GroupVersionKind>);
 
 /// On which side of a mapping an object is.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 pub enum Side {
     /// On the target.
     #[default]
@@ -213,7 +214,7 @@ pub enum Side {
 }
 
 /// What a [`Kind`] is made of.
-#[derive(Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[derive(Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct GroupVersionKind {
     /// Objects of one kind on two sides are two kinds to the engine: other watches, rights and writes.
     pub side: Side,

@@ -8,7 +8,7 @@ use std::fmt;
 use std::ops::Deref;
 use std::sync::Arc;
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
 pub use crate::names::{is_dns_label, is_dns_subdomain, one_line};
@@ -16,7 +16,8 @@ pub use crate::names::{is_dns_label, is_dns_subdomain, one_line};
 /// Name of a cluster, unique within its provider: for kcp the logical cluster's name.
 ///
 /// Checked when it is made (DNS-1123 subdomain), for it becomes part of URLs.
-#[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(try_from = "String", into = "String")]
 pub struct ClusterName(Arc<str>);
 
 impl ClusterName {
@@ -44,9 +45,24 @@ impl TryFrom<&str> for ClusterName {
     }
 }
 
+impl TryFrom<String> for ClusterName {
+    type Error = InvalidName;
+
+    fn try_from(name: String) -> Result<Self, InvalidName> {
+        name.as_str().try_into()
+    }
+}
+
+impl From<ClusterName> for String {
+    fn from(name: ClusterName) -> Self {
+        name.as_str().to_owned()
+    }
+}
+
 /// Identity of an object across all clusters of one provider and one resource, in order by cluster, namespace and name.
 /// Cheap to clone: half a dozen indexes hold the key of each object.
-#[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(from = "(ClusterName, String, String)", into = "(ClusterName, String, String)")]
 pub struct Key(Arc<KeyParts>);
 
 /// What a [`Key`] is made of.
@@ -71,6 +87,18 @@ impl Key {
     /// None of a cluster's keys sorts before it, and no object has it.
     pub fn least_of(cluster: &ClusterName) -> Self {
         Self::new(cluster.clone(), "", "")
+    }
+}
+
+impl From<(ClusterName, String, String)> for Key {
+    fn from((cluster, namespace, name): (ClusterName, String, String)) -> Self {
+        Self::new(cluster, namespace, name)
+    }
+}
+
+impl From<Key> for (ClusterName, String, String) {
+    fn from(key: Key) -> Self {
+        (key.cluster.clone(), key.namespace.to_string(), key.name.to_string())
     }
 }
 

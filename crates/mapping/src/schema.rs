@@ -9,10 +9,11 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::sync::Arc;
 
+use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use super::names::unescape_pointer;
-use super::{Kind, Resource, Side};
+use super::{Kind, Resource, Side, form};
 
 pub use load::schema_names;
 pub use view::{Field, Form, View};
@@ -46,7 +47,7 @@ enum Origin {
 }
 
 /// The schema of one version of a kind.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct Schema {
     pub kind: Kind,
     /// Whether objects live in namespaces; `None`: the document does not say.
@@ -55,6 +56,7 @@ pub struct Schema {
     pub status_subresource: Option<bool>,
     root: Value,
     /// Where `$ref`s point: an OpenAPI document's `components.schemas`.
+    #[serde(with = "form::shared")]
     definitions: Arc<Value>,
 }
 

@@ -38,7 +38,7 @@ pub enum ConnectionSource {
     /// The service account of the pod.
     InCluster,
     /// As kubectl: `KUBECONFIG` (a list), else `~/.kube/config`.
-    Default { context: Option<String> },
+    Default,
     /// A kubeconfig that a cluster holds; `context` `None`: its current context.
     Held { kubeconfig: Held, context: Option<String> },
     /// Servers in this process: no file is read and no network used.

@@ -44,6 +44,13 @@ pub enum Interest<C> {
     Topic(Topic<C>),
 }
 
+impl<C> Token<C> {
+    /// What was read; `None`: what structure ties to the request.
+    pub fn interest(&self) -> Option<&Interest<C>> {
+        self.0.as_deref()
+    }
+}
+
 impl<C> Interest<C> {
     fn collection(&self) -> Option<&C> {
         match self {

@@ -29,7 +29,7 @@ pub(super) fn load(spec: &ConnectionSpec) -> Result<Loaded, ConnectionError> {
         }
         ConnectionSource::Held { kubeconfig, context } => held(spec, kubeconfig, context.as_deref()),
         ConnectionSource::InCluster => in_cluster(spec),
-        ConnectionSource::Default { context } => by_default(spec, context.as_deref()),
+        ConnectionSource::Default => by_default(spec),
         ConnectionSource::InProcess(servers) => Ok(in_process(servers)),
     }
 }
@@ -45,14 +45,14 @@ fn in_process(servers: &InProcess) -> Loaded {
 }
 
 /// `KUBECONFIG`, else `~/.kube/config`.
-fn by_default(spec: &ConnectionSpec, context: Option<&str>) -> Result<Loaded, ConnectionError> {
+fn by_default(spec: &ConnectionSpec) -> Result<Loaded, ConnectionError> {
     let listed = listed_files(std::env::var_os("KUBECONFIG"));
     if !listed.is_empty() {
-        return from_files(spec, &listed, context);
+        return from_files(spec, &listed, None);
     }
     let home = std::env::home_dir().map(|home| home.join(".kube").join("config"));
     match home.filter(|path| path.exists()) {
-        Some(path) => from_files(spec, &[path], context),
+        Some(path) => from_files(spec, &[path], None),
         None => Err(ConnectionError::NothingFound { connection: spec.name.clone() }),
     }
 }
@@ -285,7 +285,7 @@ mod tests {
     use super::*;
 
     fn spec() -> ConnectionSpec {
-        ConnectionSpec { name: "kcp".into(), source: ConnectionSource::Default { context: None } }
+        ConnectionSpec { name: "kcp".into(), source: ConnectionSource::Default }
     }
 
     #[test]

@@ -98,9 +98,16 @@ enum Grant {
     Epoch { epoch: Epoch, granted: u64 },
     /// Within one term of a lease.
     Term { lease: Lease, granted: u64 },
+    /// Never.
+    Nothing,
 }
 
 impl Permit {
+    /// The right to look, and to write nothing.
+    pub fn of_nothing() -> Self {
+        Self(Grant::Nothing)
+    }
+
     pub fn holds(&self) -> bool {
         match &self.0 {
             Grant::Epoch { epoch, granted } => epoch.now() == *granted,
@@ -108,6 +115,7 @@ impl Permit {
                 let term = lease.term();
                 term.is_held() && term.number == *granted
             }
+            Grant::Nothing => false,
         }
     }
 }

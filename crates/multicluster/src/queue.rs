@@ -288,6 +288,15 @@ impl<K: Queued> Queue<K> {
         self.entries.get(key).is_some_and(|entry| entry.by_timer)
     }
 
+    /// When a request that waits is due. `None`: it does not wait, or is in flight.
+    pub fn due(&self, key: &K, now: Instant) -> Option<Instant> {
+        match self.entries.get(key)?.state {
+            State::Ready { .. } => Some(now),
+            State::Delayed { until } => Some(until),
+            State::InFlight { .. } => None,
+        }
+    }
+
     /// Whether more requests wait than are served at once.
     pub fn is_busy(&self) -> bool {
         self.ready > self.in_flight

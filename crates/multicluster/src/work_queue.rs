@@ -74,6 +74,11 @@ impl<K: Queued> WorkQueue<K> {
         self.shared.changed.notify_one();
     }
 
+    /// When a request that waits is due. `None`: it does not wait, or is in flight.
+    pub fn due(&self, key: &K) -> Option<Instant> {
+        self.shared.lock().due(key, now())
+    }
+
     /// Whether more requests wait than are served at once.
     pub fn is_busy(&self) -> bool {
         self.shared.lock().is_busy()

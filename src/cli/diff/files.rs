@@ -9,6 +9,7 @@ use serde_json::{Value, json};
 use super::DiffArguments;
 use super::change::{Change, What};
 use crate::catalog::Catalog;
+use crate::cli::arguments::DEFAULT_ENGINE;
 use crate::cli::inputs::{self, Inputs};
 use crate::cli::{Misconfigured, Usage, render, sources};
 use crate::mapping::schema::Schemas;
@@ -33,7 +34,7 @@ pub(super) fn changes(arguments: &DiffArguments, old: &Path, new: &Path) -> anyh
         schemas: &schemas,
         standing: sources::all(&arguments.observed)?,
         related: sources::all(&arguments.related)?.into_iter().map(Arc::new).collect(),
-        engine: &arguments.engine.engine_id,
+        engine: arguments.which.engine_id.as_deref().unwrap_or(DEFAULT_ENGINE),
     };
     let mut changes = Vec::new();
     let mut compared = false;

@@ -18,8 +18,7 @@ use crate::survey::{Rehearsed, Surveyor};
 pub(super) fn changes(arguments: &DiffArguments, path: &Path) -> anyhow::Result<Vec<Change>> {
     let catalog = inputs::sound(&[path.to_owned()])?;
     let (schemas, _) = inputs::schemas(arguments.schemas.as_deref(), &arguments.mappings)?;
-    let surveyor =
-        arguments.connections.surveyor(&catalog, &arguments.engine.engine_id, &arguments.engine.state.home)?;
+    let surveyor = arguments.connections.surveyor_of(&arguments.which, &catalog)?;
     let schemas = ConsumerSchemas::new(schemas);
     survey(&catalog, async |mapping| of_mapping(arguments, &surveyor, &schemas, mapping).await)
 }
@@ -30,7 +29,7 @@ async fn of_mapping(
     schemas: &ConsumerSchemas,
     mapping: &Mapping,
 ) -> anyhow::Result<Vec<Change>> {
-    let whole = surveyor.whole(schemas, mapping, &arguments.engine.state.state_namespace).await?;
+    let whole = surveyor.whole(schemas, mapping).await?;
     let target = &whole.target;
     for why in target.kinds.values().filter_map(|served| served.as_ref().err()).chain(target.inventory.as_ref().err()) {
         progress::say(&format!("mapping `{}`: target `{}`: {why}", mapping.name, mapping.target));

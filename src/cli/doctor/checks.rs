@@ -172,7 +172,7 @@ fn credential(name: &str, connection: &Connection, now: Timestamp) -> Check {
         }
         ConnectionSource::Held { kubeconfig, .. } => format!("write another into {}", kubeconfig.origin()),
         ConnectionSource::InCluster => "restart the Pod".to_owned(),
-        ConnectionSource::Default { .. } | ConnectionSource::InProcess(_) => {
+        ConnectionSource::Default | ConnectionSource::InProcess(_) => {
             format!("give another with {}", flag(name))
         }
     };
@@ -242,12 +242,12 @@ fn named(names: &[&str]) -> String {
 }
 
 /// What the state stores on the targets of all mappings hold, compared with the documents of the files.
-pub(super) async fn documents(surveyor: &Surveyor, namespace: &str, catalog: &Catalog) -> Vec<Check> {
+pub(super) async fn documents(surveyor: &Surveyor, catalog: &Catalog) -> Vec<Check> {
     let mut checks = Vec::new();
     let mut recorded: BTreeMap<String, Vec<(String, Inventory)>> = BTreeMap::new();
     let (targets, unseen) = endpoints(surveyor, catalog).await;
     checks.extend(unseen.into_iter().map(|(name, why)| unread(&name, &why)));
-    for (name, stores) in surveyor.stores(&targets, namespace).await {
+    for (name, stores) in surveyor.stores(&targets).await {
         match stores {
             Ok(stores) => stores.into_iter().for_each(|store| {
                 recorded.entry(store.mapping.clone()).or_default().push((name.to_owned(), store));

@@ -24,17 +24,16 @@ pub(super) struct Visit<'a> {
     surveyor: &'a Surveyor,
     consumers: ConsumerSchemas,
     schemas: Schemas,
-    inventory_namespace: &'a str,
     access: Access,
     /// What was needed so far.
     pub claimed: Claimed,
 }
 
 impl<'a> Visit<'a> {
-    pub fn new(surveyor: &'a Surveyor, schemas: Schemas, inventory_namespace: &'a str) -> Self {
+    pub fn new(surveyor: &'a Surveyor, schemas: Schemas) -> Self {
         let consumers = ConsumerSchemas::new(schemas.clone());
         let (access, claimed) = (Access::default(), Claimed::default());
-        Self { surveyor, consumers, schemas, inventory_namespace, access, claimed }
+        Self { surveyor, consumers, schemas, access, claimed }
     }
 
     /// What is lacking for one mapping. What a server says is a finding.
@@ -51,7 +50,7 @@ impl<'a> Visit<'a> {
         }
         let setting = Setting {
             schemas: &schemas,
-            inventory_namespace: self.inventory_namespace,
+            inventory_namespace: &self.surveyor.namespace,
             providers: self.surveyor.providers.clone(),
             home: &self.surveyor.home,
             // Flags of `run` are none of this verb's.

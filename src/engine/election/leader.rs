@@ -73,6 +73,7 @@ impl Election {
         let seen = candidate.seen.as_ref().map(|seen| &seen.record);
         match outcome {
             Outcome::Leads => {
+                self.status.set_leader(&self.terms.replica, &self.terms.replica);
                 candidate.until = sent + self.terms.renew_deadline;
                 let is_early = candidate.from > Instant::now();
                 if !is_early {
@@ -87,6 +88,7 @@ impl Election {
             Outcome::Waits { until } => {
                 self.stand_back("another replica leads");
                 let leader = seen.map(holder).unwrap_or_default();
+                self.status.set_leader(&self.terms.replica, leader);
                 let condition = Condition::ready(format!("standby: `{leader}` leads"));
                 Attempt { condition, pause: no_later(soon, until) }
             }

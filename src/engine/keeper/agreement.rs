@@ -12,6 +12,7 @@ use crate::plan::Phase;
 pub async fn stand_by(pipeline: &Pipeline, generation: &Arc<Generation>) {
     let found = inventories(pipeline, generation, None).get(pipeline.writer.mapping()).await;
     let found = found.ok().flatten().filter(|_| generation.former.is_none());
+    pipeline.saw_recorded(found.as_ref());
     report(
         pipeline,
         match found.map_or(Ok(true), |found| is_same(pipeline, generation, &found)) {

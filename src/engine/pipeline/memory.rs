@@ -14,15 +14,22 @@ use crate::mapping::template::Text;
 use crate::mapping::{Kind, Mapping, OnExit, SourceClusters, placement};
 use crate::multicluster::queue::Priority;
 use crate::object::Key;
-use crate::plan::{Phase, Prune};
+use crate::plan::trace::{Decided, Past};
+use crate::plan::{Answers, Phase, Prune};
 use crate::server::metrics::TABLES;
+
+/// Decisions that are remembered of a source that is not in sync.
+const REMEMBERED: usize = 16;
 
 impl Pipeline {
     /// Notes how a reconcile ended. `true`: the reason is news.
     pub fn settled(&self, key: &Key, why: Option<Unsettled>) -> bool {
         let mut state = self.state();
         state.retried.remove(key);
-        let Some(mut why) = why else { return state.unsettled.remove(key).is_some() };
+        let Some(mut why) = why else {
+            state.history.remove(key);
+            return state.unsettled.remove(key).is_some();
+        };
         let former = state.unsettled.get(key);
         why.since = former.map_or(why.since, |former| former.since);
         let is_news = former != Some(&why);
@@ -46,6 +53,39 @@ impl Pipeline {
         }
         let Changed { since, has_written } = state.changed.remove(key)?;
         has_written.then(|| since.elapsed())
+    }
+
+    /// A reconcile ended, and the source is not in sync: what was written, and what it waits for.
+    pub fn remember(&self, key: &Key, actions: Vec<String>, answers: Option<Answers>, waits_for: Vec<String>) {
+        let now = self.shared.clock.now();
+        let State { unsettled, history, .. } = &mut *self.state();
+        let Some(how) = unsettled.get(key) else { return };
+        let past = history.entry(key.clone()).or_default();
+        match past.decisions.back_mut().filter(|last| last.why == how.why && last.actions == actions) {
+            Some(last) => (last.last, last.times) = (now, last.times + 1),
+            None => {
+                let decided = Decided { first: now, last: now, times: 1, actions, why: how.why.clone() };
+                past.decisions.push_back(decided);
+            }
+        }
+        if past.decisions.len() > REMEMBERED {
+            past.decisions.pop_front();
+        }
+        past.waits_for = waits_for;
+        past.answers = answers.map_or_else(|| std::mem::take(&mut past.answers), Answers::without_bodies);
+    }
+
+    /// What is remembered of a source that is not in sync, and since when it is not.
+    pub fn remembered(&self, key: &Key) -> Option<(Past, Answers, Instant)> {
+        let state = self.state();
+        let (how, past) = (state.unsettled.get(key)?, state.history.get(key)?);
+        let decisions = past.decisions.iter().cloned().collect();
+        let told = Past { since: None, waits_for: past.waits_for.clone(), again: None, decisions };
+        Some((told, past.answers.clone(), how.since))
+    }
+
+    pub fn is_unsettled(&self, key: &Key) -> bool {
+        self.state().unsettled.contains_key(key)
     }
 
     pub fn unsettled(&self) -> BTreeMap<Key, Unsettled> {
@@ -95,7 +135,12 @@ impl Pipeline {
             placements,
             learned,
             state.unplanned.len(),
-            state.unsettled.len() + state.retried.iter().filter(|key| !state.unsettled.contains_key(*key)).count(),
+            [state.retried.iter().collect::<Vec<_>>(), state.history.keys().collect()]
+                .concat()
+                .into_iter()
+                .filter(|key| !state.unsettled.contains_key(*key))
+                .count()
+                + state.unsettled.len(),
             state.guard.size(),
             withheld,
             // The others wait for what is said of them there.
@@ -287,6 +332,22 @@ impl Pipeline {
     /// Whether this replica writes, and keeps the state store.
     pub fn keeps(&self) -> bool {
         self.shared.lease.is_held()
+    }
+
+    /// What the state store says to a replica that stands by.
+    pub fn saw_recorded(&self, store: Option<&Inventory>) {
+        let text = &self.generation().mapping.text;
+        self.state().recorded = match store {
+            None => "the state store is not there, or cannot be read",
+            Some(store) if store.document != **text => "the state store has another document",
+            Some(store) if store.is_in_force_itself() => "in force",
+            Some(_) => "recorded, and not all of its deletions are released",
+        };
+    }
+
+    /// The same; empty before it was read.
+    pub fn recorded_in_words(&self) -> &'static str {
+        self.state().recorded
     }
 
     /// Whether it is known what the state store says.

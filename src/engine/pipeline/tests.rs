@@ -114,6 +114,36 @@ async fn a_document_does_not_run_on_the_confirmation_of_the_one_before() {
     assert_eq!(pipeline.prune(&first), Prune::Held, "a reconcile under way has the document before");
 }
 
+/// The table has nothing of a source that is in sync.
+#[tokio::test]
+async fn the_last_sixteen_decisions_are_kept_while_a_source_is_not_in_sync() {
+    let pipeline = pipeline(shared(Lease::default()));
+    let key = Key::new(ClusterName::try_from("c").expect("a name"), "default", "x");
+    let rests = pipeline.tables();
+    let unsettled = |why: String| Unsettled {
+        cause: Some(Reason::Conflict),
+        orphans: false,
+        why,
+        of_target: None,
+        since: Instant::now(),
+    };
+    pipeline.remember(&key, Vec::new(), None, Vec::new());
+    assert!(pipeline.remembered(&key).is_none(), "it is in sync");
+    for number in 0..20 {
+        for _ in 0..3 {
+            pipeline.settled(&key, Some(unsettled(format!("why {number}"))));
+            pipeline.remember(&key, Vec::new(), Some(Answers::default()), vec!["a change".into()]);
+        }
+    }
+    let (past, ..) = pipeline.remembered(&key).expect("it is not in sync");
+    let told: Vec<(&str, u64)> = past.decisions.iter().map(|one| (one.why.as_str(), one.times)).collect();
+    assert_eq!((told.len(), told[0], told[15]), (16, ("why 4", 3), ("why 19", 3)));
+    assert_eq!(past.waits_for, ["a change"]);
+    assert_ne!(pipeline.tables(), rests);
+    pipeline.settled(&key, None);
+    assert!(pipeline.remembered(&key).is_none() && pipeline.tables() == rests);
+}
+
 /// A tenant may take the finalizer off and delete a source at once: nobody sees it with a time of deletion.
 #[tokio::test]
 async fn a_deletion_that_an_event_told_is_evidence_and_what_a_list_lacks_is_none() {

@@ -50,6 +50,25 @@ pub type Token = interests::Token<Collection>;
 pub type Until = interests::Until<Collection>;
 pub type Reader<'i> = interests::Reader<'i, Key, Collection>;
 
+/// What a source waits for, for people.
+pub fn in_words(token: &Token) -> Option<String> {
+    let Interest::Topic(topic) = token.interest()? else { return None };
+    Some(match topic {
+        Topic::Served(cluster, kind) => format!("{} to be served by {cluster}", kind.kind),
+        Topic::Synced(Collection::Sources(at)) => format!("the sources at {at} to be listed"),
+        Topic::Synced(Collection::Kind(kind)) => format!("{} to be listed", kind.kind),
+        Topic::Synced(Collection::Target) => "its objects to be listed".to_owned(),
+        Topic::Synced(Collection::Related(of)) => format!("{} to be listed", of.resource),
+        Topic::Schema(at) => format!("the schema of its API at {at} to be read"),
+        Topic::Placement(_, place) => format!("news of who else uses {place}"),
+        Topic::Identity(cluster) => format!("the cluster {cluster} to be confirmed"),
+        Topic::Binding(cluster) => format!("{cluster} to be engaged"),
+        Topic::Store(cluster) => format!("the state store on {cluster} to be confirmed"),
+        Topic::Approval => "the deletions that are held to be approved".to_owned(),
+        Topic::PassComplete => "every source to be looked at once".to_owned(),
+    })
+}
+
 impl Pipeline {
     /// A fact has changed: queues who reads it now or waits for it.
     pub fn touch(&self, topic: Topic) {
@@ -227,6 +246,18 @@ impl Pipeline {
             store.keys().iter().filter_map(source).any(|key| !self.is_engaged_elsewhere(&key.cluster))
         };
         self.object_feeds().iter().any(has)
+    }
+
+    /// The sources that objects of a kind name, by the place of the object.
+    pub fn sources_of_object(&self, kind: &str, namespace: &str, name: &str) -> BTreeSet<Key> {
+        let is_it = |at: &Key| *at.namespace == *namespace && *at.name == *name;
+        let feeds = self.object_feeds().into_iter().filter(|(of, _)| of.kind.eq_ignore_ascii_case(kind));
+        let sources = feeds.flat_map(|(kind, feed)| {
+            let store = feed.watch.store();
+            let there = store.keys().into_iter().filter(is_it);
+            there.filter_map(|at| self.source_of(&kind, &at, &*store.get(&at)?)).collect::<Vec<_>>()
+        });
+        sources.collect()
     }
 
     /// The source that an object names.

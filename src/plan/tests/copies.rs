@@ -33,7 +33,7 @@ const RELATED: &str = r#"  related:
       template: {apiVersion: example.dev/v1, kind: Database, spec: {size: 1}}
 "#;
 
-fn related() -> Mapping {
+pub fn related() -> Mapping {
     mapping(RELATED)
 }
 
@@ -54,7 +54,7 @@ fn secret(namespace: &str, name: &str, data: Value) -> Value {
     })
 }
 
-fn password(name: &str) -> (Side, Value) {
+pub fn password(name: &str) -> (Side, Value) {
     (Side::Source, secret("default", name, json!({"password": "cA=="})))
 }
 

@@ -12,6 +12,7 @@ mod rows;
 mod status;
 mod sweep;
 mod targets;
+mod trace;
 mod world;
 
 use std::sync::Arc;

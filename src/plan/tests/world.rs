@@ -73,6 +73,8 @@ pub struct World {
     pub counts: Option<String>,
     /// What the servers were asked to do, in their order.
     pub log: Vec<String>,
+    /// What the last plan rested on.
+    pub rested: Option<Observed>,
     /// What we applied last, which an apply gives up where it says less.
     applied: BTreeMap<Reference, Value>,
     version: u64,
@@ -121,6 +123,7 @@ impl World {
             stores: Vec::new(),
             counts: None,
             log: Vec::new(),
+            rested: None,
             applied: BTreeMap::new(),
             version: 100,
             target_url: None,
@@ -205,7 +208,10 @@ impl World {
             let (actions, last) = match plan(mapping, &observed) {
                 Plan::Act(actions) => (actions, None),
                 Plan::Last(action, then) => (vec![*action], Some(then)),
-                Plan::Rest(rest) => return Some(rest),
+                Plan::Rest(rest) => {
+                    self.rest_on(mapping, observed, &rest);
+                    return Some(rest);
+                }
             };
             assert!(!actions.is_empty(), "a plan to act says how");
             for action in actions {
@@ -217,11 +223,20 @@ impl World {
                 observed.absorb(&action, outcome);
                 if let Some(then) = last.clone().filter(|_| !refused) {
                     assert_eq!(plan(mapping, &observed), Plan::Rest(then.clone()), "the last plan tells how it rests");
+                    self.rest_on(mapping, observed, &then);
                     return Some(then);
                 }
             }
         }
         panic!("the plan does not come to rest: {:?}", self.log);
+    }
+
+    /// What is kept in a file is all that a decision follows from.
+    fn rest_on(&mut self, mapping: &Mapping, observed: Observed, rest: &Rest) {
+        let kept = serde_json::to_string(&observed).expect("it can be kept");
+        let read: Observed = serde_json::from_str(&kept).expect("it can be read");
+        assert_eq!(plan(mapping, &read), Plan::Rest(rest.clone()), "another machine decides the same");
+        self.rested = Some(observed);
     }
 
     pub fn settle(&mut self, mapping: &Mapping) -> Rest {

@@ -58,13 +58,27 @@ fn digest(sources: &Path) -> Result<String, String> {
     for file in ["go.mod", "go.sum", "informers/main.go"] {
         hash.update(fs::read(sources.join(file)).expect("a file of the repository"));
     }
+    hash.update(said_version(sources));
     Ok(HEXLOWER.encode(&hash.finalize()[..8]))
+}
+
+/// Has the servers say their version, by which Helm goes. A release of Kubernetes is built with more of the same.
+fn said_version(sources: &Path) -> String {
+    let pinned = fs::read_to_string(sources.join("go.mod")).expect("a file of the repository");
+    let (_, version) = pinned.split_once("\tk8s.io/kubernetes v").expect("the pinned version");
+    let version = version.split_whitespace().next().expect("a version");
+    let mut parts = version.split('.');
+    let (major, minor) = (parts.next().expect("a major version"), parts.next().expect("a minor version"));
+    let words = [("gitVersion", &*format!("v{version}")), ("gitMajor", major), ("gitMinor", minor)];
+    let flags = words.map(|(name, value)| format!("-X k8s.io/component-base/version.{name}={value}"));
+    format!("-ldflags={}", flags.join(" "))
 }
 
 fn build(sources: &Path, folder: &Path) -> Result<(), String> {
     let built = Command::new("go")
         .current_dir(sources)
         .arg("build")
+        .arg(said_version(sources))
         .arg("-o")
         .arg(format!("{}/", folder.display()))
         .args(["tool", "./informers"])
@@ -84,6 +98,11 @@ pub fn kcp() -> Result<PathBuf, String> {
 /// The operator of MongoDB's community edition that `MONGODB_OPERATOR` names, or the first one on PATH.
 pub fn mongodb_operator() -> Result<PathBuf, String> {
     program("MONGODB_OPERATOR", "mongodb-kubernetes-operator")
+}
+
+/// The Helm that `HELM` names, or the first one on PATH: `.ci/tools helm` builds one.
+pub fn helm() -> Result<PathBuf, String> {
+    program("HELM", "helm")
 }
 
 fn program(variable: &str, name: &str) -> Result<PathBuf, String> {

@@ -116,7 +116,7 @@ fn with_rules(mut document: Value, rules: &[Value]) -> Value {
 }
 
 /// The engine with the variables of the Deployment, and with files of this machine in place of its volumes.
-fn process(world: &World<'_>, rendered: &[Value], target: &Path) -> Launch {
+pub fn process(world: &World<'_>, rendered: &[Value], target: &Path) -> Launch {
     let deployment = rendered.iter().find(|document| document["kind"] == "Deployment").expect("a Deployment");
     let container = &deployment["spec"]["template"]["spec"]["containers"][0];
     assert_eq!(container["args"], json!(["run"]));
@@ -126,6 +126,7 @@ fn process(world: &World<'_>, rendered: &[Value], target: &Path) -> Launch {
         value
             .replace("in-cluster", &target.display().to_string())
             .replace("/connections/source/kubeconfig", &world.source_kubeconfig().display().to_string())
+            .replace("/connections/kcp/kubeconfig", &world.source_kubeconfig().display().to_string())
             .replace("/mappings", &world.mappings.folder().display().to_string())
             .replace("/schemas", &schemas.display().to_string())
     };

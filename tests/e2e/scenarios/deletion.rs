@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 
+use super::troubles;
 use crate::case::{Case, Stage, case};
 use crate::eventually::{eventually, throughout};
 use crate::target::uid;
@@ -113,12 +114,13 @@ const FRAGILE: &str = r#"<mapping>
 "#;
 
 async fn a_deletion_needs_no_rendering(stage: &Stage) {
-    let (world, _engine) = stage.running_with(FRAGILE).await;
+    let (world, engine) = stage.running_with(FRAGILE).await;
     let copy = world.made("it", json!({"size": 1})).await;
 
     world.alpha.patch("it", json!({"spec": {"size": null}})).await;
     let condition = world.alpha.synced("it", "False", "RenderFailed").await;
     assert!(condition["message"].as_str().is_some_and(|text| text.contains("say how large")), "{condition}");
+    troubles::shown(stage, &engine, "RenderFailed").await;
     assert_eq!(world.target.again(&copy).await["spec"], json!({"size": 1}), "a failed rendering writes nothing");
 
     world.alpha.remove("it").await;

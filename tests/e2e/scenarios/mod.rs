@@ -12,6 +12,7 @@ mod former_sources;
 mod forms;
 mod harness;
 mod informers;
+mod installation;
 mod isolation;
 mod kubectl;
 mod mongodb;
@@ -33,6 +34,7 @@ mod selection;
 mod spec;
 mod status;
 mod targets;
+mod troubles;
 mod tutorial;
 mod uninstall;
 mod workspace_types;
@@ -68,6 +70,7 @@ pub fn cases() -> Vec<Case> {
         kubectl::cases(),
         chart::cases(),
         informers::cases(),
+        installation::cases(),
         mongodb::cases(),
         mongodb_operator::cases(),
         workspaces::cases(),
@@ -80,6 +83,7 @@ pub fn cases() -> Vec<Case> {
         examples::cases(),
         admission::cases(),
         beside::with_kcp(),
+        troubles::cases(),
         tutorial::cases(),
         uninstall::cases(),
         rights::cases(),

@@ -2,6 +2,7 @@
 
 use serde_json::{Value, json};
 
+use super::troubles;
 use crate::case::{Case, Stage, case};
 use crate::engine::Engine;
 use crate::eventually::eventually;
@@ -45,6 +46,7 @@ async fn the_object_of_a_source_that_vanished_is_kept_and_counted(stage: &Stage)
     let objects = stripped(&world).await;
     world.alpha.remove("it").await;
     let engine = alpha_is_orphaned(&world, &objects, "its source is missing").await;
+    troubles::shown(stage, &engine, "Orphaned").await;
 
     // A source of the same name takes it over.
     world.alpha.create("it", json!({"size": 3})).await;
@@ -53,7 +55,10 @@ async fn the_object_of_a_source_that_vanished_is_kept_and_counted(stage: &Stage)
             let now = world.target.has_spec(&world.alpha, "it", json!({"size": 3})).await;
             assert_eq!(uid(&now), uid(&objects[0]));
         }
-        None => drop(world.alpha.synced("it", "False", "Recreated").await),
+        None => {
+            world.alpha.synced("it", "False", "Recreated").await;
+            troubles::shown(stage, &engine, "Recreated").await;
+        }
     }
     engine.counts_orphans(0).await;
 }

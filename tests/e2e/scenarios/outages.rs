@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 
+use super::troubles;
 use crate::case::{Case, Stage, case};
 use crate::eventually::throughout;
 use crate::fleet::On;
@@ -91,6 +92,7 @@ async fn a_target_that_comes_up_later_is_served(stage: &Stage) {
     let mut engine = world.launch().start();
     engine.becomes_unready("target target", "cannot reach").await;
     world.alpha.synced("it", "Unknown", "TargetUnreachable").await;
+    troubles::shown(stage, &engine, "Unknown").await;
     assert!(world.alpha.holds("it").await.is_empty(), "no promise is made for a target that nobody has seen");
     own.resume().await;
     world.target.has_spec(&world.alpha, "it", json!({"size": 1})).await;
@@ -103,6 +105,7 @@ async fn a_target_api_that_comes_later_is_served(stage: &Stage) {
     let mut engine = world.launch().start();
     world.alpha.create("it", json!({"size": 1})).await;
     engine.says(&[&world.api.group, "Widget"]).await;
+    troubles::shown(stage, &engine, "Waiting").await;
     world.api.install(&world.target.rest).await;
     world.target.has_spec(&world.alpha, "it", json!({"size": 1})).await;
     engine.becomes_ready().await;

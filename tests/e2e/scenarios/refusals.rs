@@ -5,6 +5,7 @@ use std::time::Duration;
 use serde_json::{Value, json};
 use sync_engine::sandbox::{Failure, Verb};
 
+use super::troubles;
 use crate::case::{Case, Stage, case};
 use crate::eventually::{eventually, throughout};
 use crate::fleet::On;
@@ -201,6 +202,7 @@ async fn others_go_on(stage: &Stage, refused: Refused, reason: &str, words: &str
     let mut engine = world.engine().await;
     world.alpha.create(NAME, json!({"size": 1})).await;
     world.alpha.synced(NAME, "False", reason).await;
+    troubles::shown(stage, &engine, reason).await;
     world.alpha.status(NAME, json!({"version": "1"})).await;
     engine.becomes_degraded(&format!("mapping {}: sources", world.name), words).await;
     assert_eq!(world.target.find(&world.alpha, NAME).await, None);

@@ -5,6 +5,7 @@ use std::time::Duration;
 use data_encoding::{BASE64, HEXLOWER};
 use serde_json::{Value, json};
 
+use super::troubles;
 use crate::audit::Request;
 use crate::case::{Case, Stage, case};
 use crate::engine::Engine;
@@ -225,7 +226,7 @@ async fn a_claim_is_waited_for_and_followed_again(stage: &Stage) {
     provider.claim(&world.api, &["secrets"]).await;
     let [in_alpha, in_beta] = &world.workspaces[..] else { panic!("two workspaces") };
     in_beta.accept(&world.api, &["secrets"]).await;
-    let _engine = world.engine().await;
+    let engine = world.engine().await;
     for tenant in [alpha, beta] {
         put(tenant, "alice", &[("password", "p")]).await;
         tenant.create("it", json!({"size": 1, "tags": ["alice"]})).await;
@@ -234,6 +235,7 @@ async fn a_claim_is_waited_for_and_followed_again(stage: &Stage) {
     beta.synced("it", "True", "Synced").await;
     let lacking = alpha.synced("it", "False", "ClaimNotAccepted").await;
     assert!(lacking.to_string().contains("resource: secrets, verbs: [get, list, watch"), "{lacking}");
+    troubles::shown(stage, &engine, "ClaimNotAccepted").await;
     in_alpha.accept(&world.api, &["secrets"]).await;
     alpha.synced("it", "True", "Synced").await;
     let place = namespace(&target.copy(alpha, "it").await);

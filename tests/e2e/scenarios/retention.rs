@@ -6,6 +6,7 @@ use std::time::Duration;
 use serde_json::{Value, json};
 use sync_engine::sandbox::{Options, Sandbox};
 
+use super::troubles;
 use crate::case::{Case, Stage, case};
 use crate::eventually::{eventually, throughout};
 use crate::fleet::On;
@@ -83,6 +84,7 @@ async fn another_target_is_not_written_to(stage: &Stage) {
     let mut wrong = world.launch_at(&kubeconfig).start();
     world.alpha.synced("it", "False", "TargetChanged").await;
     wrong.says(&["it", "TargetChanged"]).await;
+    troubles::shown(stage, &wrong, "TargetChanged").await;
     let made = other_admin.list(&world.api.everywhere()).await;
     assert!(made.is_empty(), "a wrong target gets no objects: {made:?}");
 
@@ -265,7 +267,7 @@ async fn a_dropped_object_id_is_held_until_a_person_approves(stage: &Stage) {
     engine.becomes_degraded(&format!("mapping {}: sources", world.name), "sync-engine approve").await;
     let to_do = format!("mapping {} holds 1 deletion: sync-engine approve", world.name);
     engine.status_tells(&[], &[&to_do]).await;
-    engine.status_tells(&["--reason", "Held"], &["/it of ", "\n  Held: object `settings`"]).await;
+    troubles::shown(stage, &engine, "Held").await;
 
     engine.approve(&world.name).await;
     eventually("the dropped object is deleted", async || match settings().await.len() {

@@ -4,6 +4,7 @@ use data_encoding::BASE64;
 use serde_json::{Value, json};
 
 use super::fleets::contained;
+use super::troubles;
 use crate::case::{Case, Stage, case};
 use crate::eventually::eventually;
 use crate::fleet::On;
@@ -122,6 +123,7 @@ async fn a_relabelled_cluster_keeps_its_objects_and_gets_its_deletions(stage: &S
     let made = fleet.uids().await;
     fleet.becomes("b", "silver").await;
     b.synced("it", "False", "Retained").await;
+    troubles::shown(stage, &engine, "Retained").await;
     b.patch("it", json!({"spec": {"size": 4}})).await;
     a.patch("it", json!({"spec": {"size": 3}})).await;
     fleet.has(&[2, 3]).await;

@@ -2,6 +2,7 @@
 
 use serde_json::json;
 
+use super::troubles;
 use crate::case::{Case, Stage, case};
 use crate::eventually::eventually;
 use crate::tenant::condition;
@@ -54,6 +55,7 @@ async fn a_missing_field_follows_on_missing(stage: &Stage) {
     assert!(status["version"].is_null(), "{status}");
     world.alpha.synced("it", "False", "StatusFailed").await;
     engine.says(&["status.ready", "onMissing"]).await;
+    troubles::shown(stage, &engine, "StatusFailed").await;
 }
 
 const SEVERAL: &str = r#"<widget mapping>

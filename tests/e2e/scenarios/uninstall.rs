@@ -6,7 +6,7 @@ use crate::case::{Case, Stage, case};
 use crate::target::namespace;
 
 pub fn cases() -> Vec<Case> {
-    vec![case!(an_uninstalled_engine_leaves_nothing_on_either_cluster).on_kube()]
+    vec![case!(an_uninstalled_engine_leaves_nothing_on_either_cluster).on_both()]
 }
 
 async fn an_uninstalled_engine_leaves_nothing_on_either_cluster(stage: &Stage) {

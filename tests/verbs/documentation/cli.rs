@@ -1,5 +1,6 @@
 //! The page about the command line: the help of each verb, and once for all of them the flags that several verbs have.
 
+use std::collections::BTreeSet;
 use std::fmt::Write;
 
 use clap::builder::{PossibleValue, PossibleValuesParser};
@@ -12,17 +13,8 @@ use super::generated::notice;
 const WIDTH: usize = 120;
 
 /// The flags that say which clusters there are.
-const CONNECTIONS: [&str; 9] = [
-    "kcp_kubeconfig",
-    "target_kubeconfig",
-    "others",
-    "directories",
-    "access_providers",
-    "allow_kind",
-    "kubeconfig",
-    "context",
-    "target",
-];
+const CONNECTIONS: [&str; 7] =
+    ["kcp_kubeconfig", "target_kubeconfig", "others", "directories", "access_providers", "allow_kind", "target"];
 
 /// A verb under the words that call it.
 struct Verb {
@@ -162,5 +154,25 @@ fn what_run_takes_from_the_environment_every_verb_does() {
             let takes = flag.get_env().map(|name| name.to_string_lossy().into_owned());
             assert_eq!(takes, variable, "{name}: {}", flag.get_id());
         }
+    }
+}
+
+/// A flag more is a decision.
+#[test]
+fn there_are_so_many_verbs_and_flags() {
+    let root = Arguments::command();
+    let verbs = verbs(&root, "sync-engine");
+    let of_verbs = verbs.iter().flat_map(|verb| verb.command.get_arguments());
+    let pairs: Vec<_> = of_verbs.filter_map(Arg::get_long).collect();
+    let distinct: BTreeSet<_> = pairs.iter().collect();
+    insta::assert_snapshot!(format!("{} verbs, {} flags, {} pairs", verbs.len(), distinct.len(), pairs.len()), @"20 verbs, 65 flags, 162 pairs");
+}
+
+#[test]
+fn each_verb_is_in_a_group_of_the_help() {
+    let help = String::from_utf8_lossy(&crate::run(&["--help"]).stdout).into_owned();
+    for verb in Arguments::command().get_subcommands() {
+        let listed = help.lines().filter(|line| line.split_whitespace().next() == Some(verb.get_name()));
+        assert_eq!(listed.filter(|line| line.starts_with("  ")).count(), 1, "{}", verb.get_name());
     }
 }

@@ -14,6 +14,7 @@ mod readable;
 mod reference;
 mod snippets;
 mod steps;
+mod troubles;
 mod tutorial;
 
 use std::fs;

@@ -2,6 +2,8 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use serde::{Deserialize, Serialize};
+
 use crate::Resource;
 
 /// Verbs with which related objects are read.
@@ -10,7 +12,7 @@ pub const READ: &[&str] = &["get", "list", "watch"];
 pub const WRITE: &[&str] = &["get", "list", "watch", "create", "patch", "delete"];
 
 /// The permission claims that are in force in a workspace, and those that its APIExport asks for.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Claims {
     accepted: Verbs,
     /// `None`: it is not known.
@@ -18,7 +20,7 @@ pub struct Claims {
 }
 
 /// Verbs by resource (`plural.group`).
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 struct Verbs(BTreeMap<String, BTreeSet<String>>);
 
 impl FromIterator<(Resource, Vec<String>)> for Claims {

@@ -3,10 +3,11 @@
 //! kcp puts it into the status of the workspace's LogicalCluster before anybody else sees the workspace, or lets it go. It
 //! is to the engine what its finalizer is on other sources, and the only thing of a LogicalCluster that the engine writes.
 
+use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 /// An entry of a LogicalCluster's status that the engine takes out, and no other.
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct Hold {
     pub stage: HoldStage,
     /// The logical cluster and the name of the WorkspaceType: `2yfjjxzfqoa6apug:team`.
@@ -14,7 +15,7 @@ pub struct Hold {
 }
 
 /// What kcp waits with.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub enum HoldStage {
     /// Letting anybody use the workspace.
     Initializing,

@@ -1,0 +1,244 @@
+//! Why a source is as it is, and the same from a file on another machine.
+
+use serde_json::{Value, json};
+
+use super::copies::{password, related};
+use super::world::{World, foreign};
+use super::{CHAIN, DATABASES, changed, mapping, source, synced};
+use crate::mapping::{Kind, Mapping};
+use crate::object::hash::tuple_hash;
+use crate::plan::saved::{Context, Saved, Unreadable};
+use crate::plan::trace::{Past, Trace};
+use crate::plan::{Failure, FailureKind, Prune, Rest};
+
+const VERSION: &str = "1.2.3";
+
+fn mask(value: &str) -> String {
+    format!("redacted-{}", tuple_hash([value], 5))
+}
+
+fn saved(world: &World, mapping: &Mapping) -> Saved {
+    let observed = world.rested.as_ref().expect("it came to rest");
+    let context = Context { version: VERSION.into(), file: "databases.yaml".into(), line: 1, past: Past::default() };
+    Saved::of(mapping, observed, context, &mask).expect("it can be kept")
+}
+
+/// What another machine makes of the file, which has to be what this one makes of it.
+fn replayed(world: &World, mapping: &Mapping) -> Trace {
+    let saved = saved(world, mapping);
+    assert!(saved.is_same_without_secrets, "{:?}", saved.trace());
+    let file = serde_json::to_vec(&saved).expect("JSON");
+    let replayed = Saved::read(&file, VERSION).expect("it is of this version").trace().expect("a trace");
+    assert_eq!(replayed, saved.trace().expect("a trace"));
+    let here = Trace::of(mapping, world.rested.as_ref().expect("it came to rest"), None, Past::default());
+    assert_eq!((replayed.verdict, &replayed.reasons), (here.verdict, &here.reasons));
+    replayed
+}
+
+/// `Conflict: live, in; finalizer; foreign`
+fn decided(trace: &Trace) -> String {
+    let reasons: Vec<&str> = trace.reasons.iter().map(|said| said.reason.as_str()).collect();
+    let rows = trace.objects.iter().map(|one| {
+        let row = one.row.as_deref().unwrap_or("-");
+        format!("  {}: {row} -> {}\n", one.id, one.verdict.as_deref().unwrap_or("-"))
+    });
+    format!("{:?} {}\n{}", trace.verdict, reasons.join(", "), rows.collect::<String>())
+}
+
+#[test]
+fn each_reason_names_the_row_that_decided_also_from_a_file() {
+    let mut told = String::new();
+    let mut tell = |what: &str, world: &mut World, mapping: &Mapping| {
+        world.settle(mapping);
+        told += &format!("{what}: {}", decided(&replayed(world, mapping)));
+    };
+    let databases = mapping(DATABASES);
+    tell("in sync", &mut synced(), &databases);
+
+    let mut world = World::new(source());
+    world.settle(&databases);
+    let reference = world.reference("Database");
+    let mut theirs = World::new(source());
+    theirs.objects.insert(reference.clone(), foreign());
+    tell("somebody else's object", &mut theirs, &databases);
+
+    let mut world = World::new(source());
+    world.unseen_kinds.insert(Kind::new("example.dev", "v1", "Database"), "Database is not served".into());
+    tell("a kind out of sight", &mut world, &databases);
+
+    let mut world = World::new(source());
+    world.target_unknown = Some("target `t`: connection refused".into());
+    tell("no target", &mut world, &databases);
+
+    let failing = changed("spec: ${{ source.spec }}", "spec: {size: \"${{ source.spec.missing }}\"}");
+    tell("a field that is missing", &mut World::new(source()), &failing);
+
+    let mut world = World::new(source());
+    world.refuses = vec!["create Database".into()];
+    tell("refused by admission", &mut world, &databases);
+
+    let mut world = synced();
+    world.edit_source(|source| source["metadata"]["uid"] = json!("source-2"));
+    let blocks = changed("  objects:\n", "  lifecycle: {onSourceRecreated: Block}\n  objects:\n");
+    tell("created anew", &mut world, &blocks);
+
+    let mut world = synced();
+    world.prune = Prune::Held;
+    let without = changed("    - id: db\n", "    - id: db\n      when: ${{ source.spec.members > 3 }}\n");
+    tell("held", &mut world, &without);
+
+    let mut world = synced();
+    world.edit("Database", |object| object["metadata"]["finalizers"] = json!(["operator.example.dev/hold"]));
+    world.delete_source();
+    tell("a deletion that hangs", &mut world, &databases);
+
+    let mut world = synced();
+    let retains = changed("  objects:\n", "    onExit: Retain\n  objects:\n");
+    world.edit_source(|source| source["metadata"]["labels"] = json!({"tier": "none"}));
+    tell("out of the filter", &mut world, &retains);
+
+    let mut world = synced();
+    world.source = None;
+    tell("gone, and nobody saw it", &mut world, &databases);
+
+    let mut world = World::new(source());
+    world.refuses = vec!["create ConfigMap".into()];
+    tell("what others depend on", &mut world, &mapping(CHAIN));
+
+    let mut world = synced();
+    world.edit("Database", |object| object["spec"]["members"] = json!(5));
+    let reports = changed("    - id: db\n", "    - id: db\n      drift: Report\n");
+    tell("drift that is reported", &mut world, &reports);
+
+    let mut world = synced();
+    world.identity = "target-2".into();
+    tell("another target", &mut world, &databases);
+
+    let mut world = synced();
+    world.edit("Database", |object| object["metadata"]["finalizers"] = json!(["operator.example.dev/hold"]));
+    world.edit("Database", |object| object["metadata"]["deletionTimestamp"] = json!("2027-01-15T07:59:00Z"));
+    tell("being deleted", &mut world, &databases);
+
+    let mut world = synced();
+    let moves = changed("kind: Database\n", "kind: Cluster\n");
+    tell("another kind", &mut world, &moves);
+
+    let mut world = World::new(source());
+    world.refused_status = vec![json!("Pending")];
+    tell("a status that is refused", &mut world, &databases);
+
+    let mut world = World::new(source());
+    world.edit_source(|source| source["spec"] = json!({"users": ["ann"]}));
+    world.claims = Some([].into_iter().collect());
+    tell("a claim that is not accepted", &mut world, &related());
+
+    let mut world = synced();
+    world.settle(&databases);
+    let failure = Failure { kind: FailureKind::Error, why: "500 InternalError".into() };
+    let reference = world.reference("Database");
+    world.edit("Database", |object| object["spec"]["members"] = json!(5));
+    let mut observed = world.observe(&databases);
+    observed.answers.failed.insert(reference, failure);
+    world.rested = Some(observed);
+    told += &format!("a request that failed: {}", decided(&replayed(&world, &databases)));
+    insta::assert_snapshot!(told);
+}
+
+#[test]
+fn what_differs_is_told_with_its_line_and_expression() {
+    let mut world = synced();
+    let reports = changed("    - id: db\n", "    - id: db\n      drift: Report\n");
+    world.settle(&reports);
+    world.edit("Database", |object| object["spec"]["members"] = json!(5));
+    world.settle(&reports);
+    let trace = replayed(&world, &reports);
+    let differs = &trace.objects.iter().find(|one| one.id == "db").expect("it is traced").differs;
+    insta::assert_snapshot!(serde_json::to_string(differs).expect("JSON"));
+}
+
+#[test]
+fn whose_object_is_in_the_way_is_told_as_far_as_it_tells() {
+    let databases = mapping(DATABASES);
+    let mut world = World::new(source());
+    world.settle(&databases);
+    let reference = world.reference("Database");
+    let mut theirs = World::new(source());
+    let mut object = foreign();
+    object["metadata"]["labels"] = json!({"app.kubernetes.io/managed-by": "Helm"});
+    theirs.objects.insert(reference, object);
+    theirs.settle(&databases);
+    let trace = replayed(&theirs, &databases);
+    let of_db = trace.objects.iter().find(|one| one.id == "db").expect("it is traced");
+    assert_eq!(of_db.holder.as_deref(), Some("Helm (app.kubernetes.io/managed-by)"));
+    assert!(of_db.differs.is_empty(), "what is in it is not the engine's business");
+}
+
+const PASSWORD: &str = r#"  objects:
+    - id: login
+      template: {apiVersion: v1, kind: Secret, stringData: {password: "${{ source.spec.password }}", pin: "${{ source.spec.pin }}"}}
+    - id: db
+      template:
+        apiVersion: example.dev/v1
+        kind: Database
+        spec: {uri: "db://admin:{{ source.spec.password }}@db", pin: "${{ source.spec.pin }}"}
+"#;
+
+/// What is rendered from a secret is another text afterwards, and has another hash.
+#[test]
+fn no_value_of_a_secret_is_kept_and_the_decision_is_the_same() {
+    let login = mapping(PASSWORD);
+    let mut consumers = source();
+    consumers["spec"] = json!({"password": "hunter22", "pin": "1234"});
+    let mut world = World::new(consumers);
+    assert_eq!(world.settle(&login), Rest::InSync);
+    // As a server stores it.
+    world.edit("Secret", |secret| {
+        secret["metadata"]["annotations"]["kubectl.kubernetes.io/last-applied-configuration"] = json!("pin 1234");
+    });
+    let secrets = ["hunter22", "aHVudGVyMjI=", "1234", "MTIzNA=="];
+    for drifts in [false, true] {
+        if drifts {
+            world.edit("Database", |database| database["spec"]["pin"] = json!("0000"));
+        }
+        world.rested = Some(world.observe(&login));
+        let trace = replayed(&world, &login);
+        let file = serde_json::to_string(&saved(&world, &login)).expect("JSON");
+        let shown = serde_json::to_string(&trace).expect("JSON");
+        for secret in secrets {
+            assert!(!file.contains(secret) && !shown.contains(secret), "{secret}");
+        }
+        let row = trace.objects.iter().find(|one| one.id == "db").and_then(|one| one.verdict.clone());
+        assert_eq!(row.as_deref(), Some(if drifts { "Apply" } else { "Nothing" }));
+    }
+}
+
+#[test]
+fn copies_of_secrets_are_compared_without_their_values() {
+    let related = related();
+    let mut consumers = source();
+    consumers["spec"] = json!({"users": ["ann"]});
+    let mut world = World::new(consumers);
+    world.originals.push(password("ann"));
+    world.settle(&related);
+    replayed(&world, &related);
+    let file = serde_json::to_string(&saved(&world, &related)).expect("JSON");
+    assert!(!file.contains("cA=="));
+}
+
+#[test]
+fn what_another_version_saved_is_refused_by_both_names() {
+    let file = serde_json::to_vec(&saved(&synced_at_rest(), &mapping(DATABASES))).expect("JSON");
+    let refused = Saved::read(&file, "2.0.0").expect_err("it is of an earlier version");
+    assert_eq!(refused, Unreadable::OtherVersion { saved: VERSION.into(), own: "2.0.0".into() });
+    assert!(refused.to_string().contains("1.2.3") && refused.to_string().contains("2.0.0"), "{refused}");
+    for other in [json!({"kind": "Mapping"}), Value::Null] {
+        let refused = Saved::read(other.to_string().as_bytes(), VERSION).expect_err("it is no trace");
+        assert!(matches!(refused, Unreadable::NotSaved(_)), "{refused}");
+    }
+}
+
+fn synced_at_rest() -> World {
+    let mut world = synced();
+    world.settle(&mapping(DATABASES));
+    world
+}

@@ -1,0 +1,248 @@
+//! Why a source is as it is: the row of the decision table for each of its objects, what would differ, and what it waits for.
+
+use k8s_openapi::jiff::Timestamp;
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use super::decision::{Decision, Decisions, Verdict};
+use super::provenance::{File, Written};
+use super::{Observed, Plan, Reason, Reasons, Rest, Source, live, plan, render};
+use crate::mapping::Mapping;
+use crate::object::marks;
+
+/// How a source was decided on one target.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Trace {
+    pub mapping: String,
+    /// Of the source; in kcp, the name of the logical cluster.
+    pub cluster: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub workspace: Option<String>,
+    pub namespace: String,
+    pub name: String,
+    pub target: String,
+    /// When it was observed.
+    pub observed: Timestamp,
+    pub verdict: Conclusion,
+    pub reasons: Vec<Said>,
+    /// What is done next.
+    pub next: Vec<String>,
+    pub objects: Vec<TracedObject>,
+    #[serde(flatten)]
+    pub past: Past,
+}
+
+/// What the decisions on its objects come to for a source.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Conclusion {
+    InSync,
+    /// Until something else moves.
+    Waiting,
+    /// Until somebody mends something.
+    Blocked,
+    /// There is something to do.
+    Acting,
+    /// It cannot be looked at now: the last decisions tell why.
+    Unseen,
+}
+
+/// A reason.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Said {
+    /// As the condition `Synced` has it.
+    pub reason: String,
+    pub message: String,
+}
+
+/// What was decided on one object.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct TracedObject {
+    /// In the mapping.
+    pub id: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub object: Option<String>,
+    /// Of the decision table: source; finalizer; object; what the mapping wants.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub row: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub verdict: Option<String>,
+    /// Who has an object that is foreign, as far as it tells.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub holder: Option<String>,
+    pub actions: Vec<String>,
+    pub reasons: Vec<Said>,
+    pub differs: Vec<Differs>,
+}
+
+/// A field that is not as the mapping writes it.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Differs {
+    /// JSON pointer.
+    pub field: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub wanted: Option<Value>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub found: Option<Value>,
+    /// The line that writes it; empty where the engine does.
+    pub place: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub expression: Option<String>,
+    pub reads: Vec<String>,
+}
+
+/// What the engine remembers of a source that is not in sync.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Past {
+    /// Since when it is not in sync.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub since: Option<Timestamp>,
+    /// What it waits for.
+    pub waits_for: Vec<String>,
+    /// When it is looked at again, if nothing changes before.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub again: Option<Timestamp>,
+    /// The last of them, in their order.
+    pub decisions: Vec<Decided>,
+}
+
+/// A decision that was carried out, several times in a row.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Decided {
+    pub first: Timestamp,
+    pub last: Timestamp,
+    pub times: u64,
+    /// What was written.
+    pub actions: Vec<String>,
+    pub why: String,
+}
+
+impl From<&Reason> for Said {
+    fn from(reason: &Reason) -> Self {
+        Self { reason: reason.cause.as_str().to_owned(), message: reason.detail.clone() }
+    }
+}
+
+fn said(reasons: &Reasons) -> Vec<Said> {
+    reasons.0.iter().map(Said::from).collect()
+}
+
+impl Trace {
+    /// A source of which nothing is observed.
+    pub fn unseen(mapping: &str, cluster: &str, (namespace, name): (&str, &str), target: &str, now: Timestamp) -> Self {
+        Self {
+            mapping: mapping.to_owned(),
+            cluster: cluster.to_owned(),
+            workspace: None,
+            namespace: namespace.to_owned(),
+            name: name.to_owned(),
+            target: target.to_owned(),
+            observed: now,
+            verdict: Conclusion::Unseen,
+            reasons: Vec::new(),
+            next: Vec::new(),
+            objects: Vec::new(),
+            past: Past::default(),
+        }
+    }
+
+    /// Decides once, and takes down why. `file` is what the mapping was read from.
+    pub fn of(mapping: &Mapping, observed: &Observed, file: Option<&File<'_>>, past: Past) -> Self {
+        let decisions = Decisions::default();
+        let watched = Observed { decisions: Some(decisions.clone()), recorder: None, ..observed.clone() };
+        let (next, rest) = match plan(mapping, &watched) {
+            Plan::Act(actions) => (actions, None),
+            Plan::Last(action, rest) => (vec![*action], Some(rest)),
+            Plan::Rest(rest) => (Vec::new(), Some(rest)),
+        };
+        let (verdict, reasons) = match &rest {
+            None => (Conclusion::Acting, decided_reasons(&decisions)),
+            Some(Rest::InSync) => (Conclusion::InSync, Vec::new()),
+            Some(Rest::Waiting(reasons)) => (Conclusion::Waiting, said(reasons)),
+            Some(Rest::Blocked(reasons)) => (Conclusion::Blocked, said(reasons)),
+        };
+        let rows = file.map(|file| rows(mapping, observed, file)).unwrap_or_default();
+        let target = observed.among.as_ref().map(|among| among.name.clone());
+        let pinned = || observed.pin.as_ref().map(|pin| pin.connection.clone());
+        let (namespace, name) = (&*observed.key.namespace, &*observed.key.name);
+        let target = target.or_else(pinned).unwrap_or_else(|| mapping.target.clone());
+        Self {
+            workspace: observed.workspace_path.clone(),
+            verdict,
+            reasons,
+            next: next.iter().map(ToString::to_string).collect(),
+            objects: decisions.take().into_iter().map(|decision| traced(decision, &rows)).collect(),
+            past,
+            ..Self::unseen(
+                observed.writer.mapping(),
+                observed.key.cluster.as_str(),
+                (namespace, name),
+                &target,
+                observed.now,
+            )
+        }
+    }
+
+    /// Whether it is in sync, and nothing is left to do.
+    pub fn is_in_sync(&self) -> bool {
+        self.verdict == Conclusion::InSync && self.next.is_empty()
+    }
+}
+
+/// Those of its objects, where the plan has something to do first.
+fn decided_reasons(decisions: &Decisions) -> Vec<Said> {
+    let all = decisions.all();
+    all.iter().flat_map(|decision| said(&decision.reasons)).collect()
+}
+
+fn rows(mapping: &Mapping, observed: &Observed, file: &File<'_>) -> Vec<Written> {
+    let Source::Present(source) = &observed.source else { return Vec::new() };
+    let rendering = render::render(mapping, observed, source);
+    rendering.map(|rendering| file.rows(mapping, &rendering)).unwrap_or_default()
+}
+
+fn traced(decision: Decision, rows: &[Written]) -> TracedObject {
+    let is_foreign = decision.row.is_some_and(|row| row.verdict == Verdict::Conflict);
+    let object = decision.reference.as_ref().map(ToString::to_string);
+    let of_object: Vec<&Written> = rows.iter().filter(|row| Some(&row.object) == object.as_ref()).collect();
+    let differs = match (&decision.desired, &decision.object) {
+        (Some(desired), Some(found)) if !is_foreign => differs(desired, found, &of_object),
+        _ => Vec::new(),
+    };
+    TracedObject {
+        id: decision.id,
+        object,
+        row: decision.row.map(|row| row.name.to_owned()),
+        verdict: decision.row.map(|row| format!("{:?}", row.verdict)),
+        holder: decision.object.filter(|_| is_foreign).and_then(|object| marks::holder(&object)),
+        actions: decision.actions,
+        reasons: said(&decision.reasons),
+        differs,
+    }
+}
+
+/// What the engine writes by itself differs with what the mapping writes, and tells nothing beside it.
+fn differs(desired: &Value, found: &Value, rows: &[&Written]) -> Vec<Differs> {
+    let all = live::differing(desired, found);
+    let (own, mapped): (Vec<String>, Vec<String>) = all.into_iter().partition(|pointer| live::is_ownership(pointer));
+    let told = if mapped.is_empty() { own } else { mapped };
+    told.into_iter().map(|field| differs_at(field, desired, found, rows)).collect()
+}
+
+fn differs_at(field: String, desired: &Value, found: &Value, rows: &[&Written]) -> Differs {
+    // The field itself, else the leaf that holds it or the first that it holds.
+    let within = |one: &str, other: &str| one.strip_prefix(other).is_some_and(|rest| rest.starts_with('/'));
+    let row = rows.iter().find(|row| row.pointer == field);
+    let row = row.or_else(|| rows.iter().find(|row| within(&field, &row.pointer) || within(&row.pointer, &field)));
+    // In a list that is merged by key, the item is at another index.
+    let is_in_list = field.split('/').any(|segment| segment.parse::<usize>().is_ok());
+    Differs {
+        wanted: desired.pointer(&field).cloned(),
+        found: if is_in_list { None } else { found.pointer(&field).cloned() },
+        place: row.map(|row| row.place.clone()).unwrap_or_default(),
+        expression: row.and_then(|row| row.expression.clone()),
+        reads: row.map(|row| row.reads.clone()).unwrap_or_default(),
+        field,
+    }
+}
