@@ -79,6 +79,7 @@ impl Row {
             custom: false,
             identity: "".into(),
             versions: versions.collect(),
+            unserved: Vec::new(),
             storage_version: self.versions[0].into(),
         }
     }
@@ -91,6 +92,7 @@ const KUBERNETES: &[Row] = &[
     row("", &["v1"], "configmaps", "ConfigMap").short(&["cm"]),
     row("", &["v1"], "secrets", "Secret"),
     row("", &["v1"], "serviceaccounts", "ServiceAccount").short(&["sa"]),
+    row("", &["v1"], "resourcequotas", "ResourceQuota").short(&["quota"]).with_status(),
     row("", &["v1"], "events", "Event").short(&["ev"]),
     row("events.k8s.io", &["v1"], "events", "Event").short(&["ev"]),
     row(RBAC, &["v1"], "roles", "Role"),
@@ -160,6 +162,14 @@ pub(super) fn default(resource: &Resource, object: &mut Value) {
     }
 }
 
+/// What an object of a kind has before anybody says anything: what is a structure is there though it is empty.
+pub(super) fn nothing(resource: &Resource) -> Value {
+    match (&*resource.group, &*resource.plural) {
+        ("", "resourcequotas") => json!({"metadata": {}, "spec": {}}),
+        _ => json!({"metadata": {}}),
+    }
+}
+
 /// What is said of a role without rules.
 pub(super) fn say_nothing(resource: &Resource, object: &mut Value) {
     if matches!(&*resource.plural, "roles" | "clusterroles") && object.get("rules").is_none() {
@@ -174,6 +184,7 @@ pub(super) fn complete(resource: &Resource, object: &mut Value) {
             object["spec"] = json!({"finalizers": ["kubernetes"]});
             object["status"] = json!({"phase": "Active"});
         }
+        ("", "resourcequotas") => object["status"] = json!({}),
         ("apiextensions.k8s.io", "customresourcedefinitions") => {
             object::add_finalizer(object, super::definition::CLEANUP_FINALIZER);
         }

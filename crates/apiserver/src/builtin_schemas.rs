@@ -37,6 +37,7 @@ pub(super) fn generate(generator: &mut SchemaGenerator, group: &str, kind: &str)
         ("", "ConfigMap") => of::<core::v1::ConfigMap>(generator),
         ("", "Secret") => of::<core::v1::Secret>(generator),
         ("", "ServiceAccount") => of::<core::v1::ServiceAccount>(generator),
+        ("", "ResourceQuota") => of::<core::v1::ResourceQuota>(generator),
         ("", "Event") => of::<core::v1::Event>(generator),
         ("events.k8s.io", "Event") => of::<events::v1::Event>(generator),
         ("rbac.authorization.k8s.io", "Role") => of::<rbac::v1::Role>(generator),

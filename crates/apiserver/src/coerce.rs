@@ -3,6 +3,7 @@
 
 use serde_json::{Map, Value};
 
+use super::quantity;
 use super::resource::Resource;
 use super::schema::Schema;
 
@@ -65,6 +66,12 @@ fn check_type(value: &Value, place: &str, field: &str, wanted: &str) -> Result<(
 
 /// Reads an object of a built-in kind: refuses types that are wrong, and drops what is empty.
 pub(super) fn builtin(object: &mut Value, resource: &Resource, schema: &Schema) -> Result<(), String> {
+    if resource.is("", "resourcequotas") {
+        for pointer in ["/spec/hard", "/status/hard", "/status/used"] {
+            let quantities = object.pointer_mut(pointer).and_then(Value::as_object_mut);
+            quantities.into_iter().flat_map(|map| map.values_mut()).try_for_each(in_one_form)?;
+        }
+    }
     if let Some((path, value, wanted)) = schema.first_mismatch(object) {
         return Err(mismatch(&value, &resource.kind, &path, wanted));
     }
@@ -77,6 +84,17 @@ pub(super) fn builtin(object: &mut Value, resource: &Resource, schema: &Schema) 
             return Err(format!("illegal base64 data at input byte {position}"));
         }
     }
+    Ok(())
+}
+
+/// A quantity is a text or a number, and is stored in one form.
+fn in_one_form(quantity: &mut Value) -> Result<(), String> {
+    let text = match &*quantity {
+        Value::String(text) => text.clone(),
+        Value::Number(number) => number.to_string(),
+        _ => return Ok(()),
+    };
+    *quantity = quantity::canonical(&text).ok_or(quantity::EXPECTED)?.into();
     Ok(())
 }
 

@@ -28,7 +28,7 @@ fn read(document: &Value, identity: &str, schema_of: impl Fn(&Value) -> Value) -
     let or = |value: String, fallback: String| if value.is_empty() { fallback } else { value };
     let versions: Vec<&Value> = spec["versions"].as_array().into_iter().flatten().collect();
     let stored = versions.iter().find(|version| version["storage"] == true).or(versions.first());
-    let served = versions.iter().filter(|version| version["served"] != false);
+    let is_served = |version: &&&Value| version["served"] != false;
     Resource {
         group: text(&spec["group"]).into(),
         plural: text(&names["plural"]).into(),
@@ -42,7 +42,8 @@ fn read(document: &Value, identity: &str, schema_of: impl Fn(&Value) -> Value) -
         custom: true,
         identity: identity.into(),
         storage_version: stored.map(|version| text(&version["name"])).unwrap_or_default().into(),
-        versions: served.map(|version| read_version(version, schema_of(version))).collect(),
+        versions: versions.iter().filter(is_served).map(|version| read_version(version, schema_of(version))).collect(),
+        unserved: versions.iter().filter(|one| !is_served(one)).map(|one| text(&one["name"]).into()).collect(),
     }
 }
 
@@ -60,9 +61,12 @@ fn read_version(version: &Value, document: Value) -> Version {
 /// The status of a CustomResourceDefinition that is served.
 pub(super) fn establish(definition: &mut Value, now: &str) {
     let names = definition["spec"]["names"].clone();
-    let stored = definition["spec"]["versions"].as_array().into_iter().flatten();
-    let stored: Vec<Value> =
-        stored.filter(|version| version["storage"] == true).map(|version| version["name"].clone()).collect();
+    let versions = definition["spec"]["versions"].as_array().into_iter().flatten();
+    let now_stored = versions.filter(|version| version["storage"] == true).map(|version| &version["name"]);
+    // What was stored in a version may still be: a person takes it off the list.
+    let mut stored: Vec<Value> = definition["status"]["storedVersions"].as_array().cloned().unwrap_or_default();
+    let added: Vec<Value> = now_stored.filter(|name| !stored.contains(name)).cloned().collect();
+    stored.extend(added);
     let condition = |kind: &str, reason: &str, message: &str| json!({"type": kind, "status": "True", "lastTransitionTime": now, "reason": reason, "message": message});
     if definition["status"]["conditions"].is_null() {
         definition["status"]["conditions"] = json!([

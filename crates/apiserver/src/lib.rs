@@ -12,11 +12,11 @@
 //!   mean nothing. Permission claims are looked at, their verbs and selectors are not.
 //! * **Built-in kinds** have their fields and types, and few of their rules: what Kubernetes would refuse in a Role or a
 //!   CustomResourceDefinition is stored (kcp's kinds have no schemas). Served are namespaces, configmaps, secrets,
-//!   serviceaccounts, events, RBAC, leases and CustomResourceDefinitions; nothing that runs (pods, deployments, jobs), no
+//!   serviceaccounts, resourcequotas, events, RBAC, leases and CustomResourceDefinitions; nothing that runs (pods, deployments, jobs), no
 //!   `/scale`, no tokens, no access reviews.
 //! * **Schemas**: CEL rules, `oneOf`, `anyOf`, `allOf`, `not` and formats are not evaluated. Defaults are filled in on
 //!   writes only. A changed definition changes nothing that is stored. Versions of a custom resource differ in nothing
-//!   but their names, and there are no conversion webhooks. A field that a body says twice is not noticed.
+//!   but their names, and there are no conversion webhooks; what is stored in a version that is gone can still be read. A field that a body says twice is not noticed.
 //! * **Depth**: an object nested deeper than 100 levels is refused.
 //! * **Server-side apply** knows no change of a schema between two applies.
 //! * **Strategic merge patch** merges finalizers, ownerReferences and the secrets of a ServiceAccount, and replaces all other
@@ -66,6 +66,7 @@ mod openapi;
 mod options;
 mod patch;
 mod protobuf;
+mod quantity;
 mod read;
 mod reply;
 mod representation;

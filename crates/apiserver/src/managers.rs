@@ -40,6 +40,14 @@ struct Manager {
     fields: FieldSet,
 }
 
+impl Author {
+    /// Whether it is the same one. Who applies is, in whatever version.
+    fn is(&self, other: &Author) -> bool {
+        let key = |author: &Author| (author.manager.clone(), author.operation, author.subresource.clone());
+        key(self) == key(other) && (self.operation == Operation::Apply || self.api_version == other.api_version)
+    }
+}
+
 impl Managers {
     /// Takes the managers out of an object.
     pub fn take_from(object: &mut Value) -> Managers {
@@ -62,12 +70,28 @@ impl Managers {
 
     /// The fields an author has set.
     pub fn fields_of(&self, author: &Author) -> FieldSet {
-        self.0.iter().find(|entry| entry.author == *author).map(|entry| entry.fields.clone()).unwrap_or_default()
+        self.0.iter().find(|entry| entry.author.is(author)).map(|entry| entry.fields.clone()).unwrap_or_default()
     }
 
     /// Whether nobody has said anything.
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
+    }
+
+    /// The same, or, where nobody has said anything, one to whom all belongs that was there before somebody applied.
+    pub fn before_first_apply(&self, live: &Value, author: &Author, shape: &Shape, now: Timestamp) -> Managers {
+        let mut managers = self.clone();
+        if managers.is_empty() {
+            let manager = "before-first-apply".to_owned();
+            let before = Author { manager, operation: Operation::Update, subresource: String::new(), ..author.clone() };
+            managers.record_update(&before, &json!({"metadata": {}}), live, shape, now);
+        }
+        managers
+    }
+
+    /// A version that somebody wrote in, and that is none of these.
+    pub fn in_another_version(&self, is_declared: impl Fn(&str) -> bool) -> Option<&str> {
+        self.0.iter().map(|entry| &*entry.author.api_version).find(|version| !is_declared(version))
     }
 
     /// The fields that anybody has set.
@@ -77,7 +101,7 @@ impl Managers {
 
     /// Fields that an author is about to take from others: each with the other's name as messages print it.
     pub fn conflicts(&self, author: &Author, changed: &FieldSet) -> Vec<(String, FieldSet)> {
-        let others = self.0.iter().filter(|entry| entry.author != *author);
+        let others = self.0.iter().filter(|entry| !entry.author.is(author));
         others
             .map(|entry| (entry.printed(), entry.fields.intersection(changed)))
             .filter(|(_, fields)| !fields.is_empty())
@@ -86,16 +110,16 @@ impl Managers {
 
     /// Takes changed and removed fields from everybody but an author.
     pub fn take_from_others(&mut self, author: &Author, difference: &Difference) {
-        for entry in self.0.iter_mut().filter(|entry| entry.author != *author) {
+        for entry in self.0.iter_mut().filter(|entry| !entry.author.is(author)) {
             entry.fields = entry.fields.difference(&difference.changed).difference(&difference.removed);
         }
-        self.0.retain(|entry| entry.author == *author || !entry.fields.is_empty());
+        self.0.retain(|entry| entry.author.is(author) || !entry.fields.is_empty());
     }
 
     /// States an author's fields; when it did so is said by [`Managers::stamp`].
     pub fn set(&mut self, author: &Author, fields: FieldSet) {
-        match self.0.iter_mut().find(|entry| entry.author == *author) {
-            Some(entry) => entry.fields = fields,
+        match self.0.iter_mut().find(|entry| entry.author.is(author)) {
+            Some(entry) => (entry.author, entry.fields) = (author.clone(), fields),
             None => self.0.push(Manager { author: author.clone(), time: String::new(), fields }),
         }
         self.0.retain(|entry| !entry.fields.is_empty());
@@ -103,7 +127,7 @@ impl Managers {
 
     /// Notes that an author has changed the object.
     pub fn stamp(&mut self, author: &Author, now: Timestamp) {
-        if let Some(entry) = self.0.iter_mut().find(|entry| entry.author == *author) {
+        if let Some(entry) = self.0.iter_mut().find(|entry| entry.author.is(author)) {
             entry.time = now.to_string();
         }
     }

@@ -35,6 +35,8 @@ pub struct Resource {
     pub identity: Arc<str>,
     /// Served versions, the preferred one first.
     pub versions: Vec<Version>,
+    /// Versions that are not served any more, or not yet.
+    pub unserved: Vec<Arc<str>>,
     /// Version that objects are kept in.
     pub storage_version: Arc<str>,
 }
@@ -74,6 +76,12 @@ impl Resource {
 
     pub(super) fn version(&self, name: &str) -> Option<&Version> {
         self.versions.iter().find(|version| &*version.name == name)
+    }
+
+    /// Whether `apps/v1` is one of the kind's versions, served or not.
+    pub(super) fn declares(&self, api_version: &str) -> bool {
+        let all = self.versions.iter().map(|version| &version.name).chain(&self.unserved);
+        all.into_iter().any(|version| self.api_version(version) == api_version)
     }
 
     /// `v1`, `apps/v1`.

@@ -88,6 +88,12 @@ impl Failure {
         Failure::status(code, reason, message)
     }
 
+    /// What was written in a version that the kind no longer has.
+    pub(super) fn version_is_gone(direction: &str, api_version: &str) -> Failure {
+        let message = format!("request to convert CR {direction} an invalid group/version: {api_version}");
+        Failure::status(500, "", message)
+    }
+
     pub(super) fn not_found(resource: &Resource, name: &str) -> Failure {
         let message = format!("{} {name:?} not found", resource.qualified());
         Failure::status(404, "NotFound", message).about(resource, name)

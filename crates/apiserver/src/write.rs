@@ -133,7 +133,12 @@ impl State {
         };
         validation::check_uid_unchanged(config, &current.object, write.resource())?;
         validation::check_version(config, &current.object, write.resource())?;
-        let by = |options| apply::apply(&current.object, current.managers.clone(), config, &write.author, options);
+        if let Some(version) = current.managers.in_another_version(|version| write.resource().declares(version)) {
+            return Err(Failure::version_is_gone("to", version));
+        }
+        let managers =
+            current.managers.before_first_apply(&current.object, &write.author, write.shape(), self.now);
+        let by = |options| apply::apply(&current.object, managers.clone(), config, &write.author, options);
         let applied = match by(options) {
             Err(conflicts) if last_applied::allows(&current.object, &conflicts, request.field_manager()) => {
                 by(apply::Options { forced: true, ..options })
@@ -172,7 +177,7 @@ impl State {
         draft.admit(write)?;
         validation::check_annotations(&draft.object, true, write.resource())?;
         builtin::default(write.resource(), &mut draft.object);
-        let nothing = json!({"metadata": {}});
+        let nothing = builtin::nothing(write.resource());
         let managers = self.managers_of(write, &mut draft, &nothing, Managers::default());
         builtin::complete(write.resource(), &mut draft.object);
         builtin::say_nothing(write.resource(), &mut draft.object);
@@ -217,6 +222,10 @@ impl State {
         if is_untracked {
             // Nobody has said anything of this object: an update alone does not begin to keep a record.
             return before;
+        }
+        if before.in_another_version(|version| write.resource().declares(version)).is_some() {
+            // What cannot be compared is forgotten altogether.
+            return Managers::default();
         }
         before.record_update(&write.author, old, &draft.object, write.shape(), self.now);
         before
