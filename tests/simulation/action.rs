@@ -74,6 +74,8 @@ pub enum Edit {
     Kind(&'static str),
     /// Another id for the first object.
     Id(&'static str),
+    /// Another version of the kind Widget in the templates.
+    Version(&'static str),
     /// The objects of a source are on other targets.
     Spread(Spread),
     OnTargetChange(&'static str),
@@ -106,7 +108,37 @@ pub enum Meddling {
     Fields,
     /// Puts the ownership labels and annotations of another object of the source on it.
     Disguise,
+    /// Gives the quota of the source another size, or the same size in another form.
+    Resize,
 }
+
+/// Which versions of the kind Widget there are at the target.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Versions {
+    /// Both, stored in the first one.
+    Both,
+    /// Both, stored in the second one.
+    Moved,
+    /// The second one is not served.
+    First,
+    /// The first one is not served.
+    Second,
+    /// The first one is gone from the definition.
+    Gone,
+}
+
+impl Versions {
+    pub fn serves(self, version: &str) -> bool {
+        match self {
+            Self::Both | Self::Moved => true,
+            Self::First => version == VERSIONS[0],
+            Self::Second | Self::Gone => version == VERSIONS[1],
+        }
+    }
+}
+
+/// The versions of the kind Widget.
+pub const VERSIONS: [&str; 2] = ["v1", "v2"];
 
 /// What a consumer does to the Secrets beside a source.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -157,6 +189,10 @@ pub enum Action {
     Strip(SourceRef),
     /// Writes the ownership labels and annotations of a target object on the source of it.
     Forge(SourceRef),
+    /// Writes the finalizer of a mapping on it that is yet to come, and that it is on the target.
+    Mark(SourceRef),
+    /// Fills it with so much text that the engine keeps an outline, or takes that out.
+    Fill(SourceRef),
     /// Puts the label on that the selector asks for, or takes it off.
     Label(SourceRef),
     Secret(SourceRef, Secrecy),
@@ -183,6 +219,8 @@ pub enum Action {
     Release,
     NoWidgets,
     Widgets,
+    /// Versions of their kind come and go.
+    Version(Versions),
     /// Widgets stay, and are not served for a while.
     Unserve,
     Serve,
@@ -284,6 +322,8 @@ impl fmt::Display for Action {
             Self::Strip(source) => write!(f, "a consumer strips the finalizers of {source}"),
             Self::Label(source) => write!(f, "a consumer puts the selected label on {source}, or takes it off"),
             Self::Forge(source) => write!(f, "a consumer forges ownership labels and annotations on {source}"),
+            Self::Mark(source) => write!(f, "a consumer puts marks of a future mapping on {source}"),
+            Self::Fill(source) => write!(f, "a consumer fills {source} with text, or empties it"),
             Self::Plant(source) => write!(f, "people plant a copy of the target object of {source} elsewhere"),
             Self::Secret(source, secrecy) => write!(f, "a consumer deals with the Secrets of {source}: {secrecy:?}"),
             Self::Wire(source, wiring) => {
@@ -302,6 +342,7 @@ impl fmt::Display for Action {
             Self::Release => write!(f, "operators release the target's objects"),
             Self::NoWidgets => write!(f, "the kind Widget is removed from the target"),
             Self::Widgets => write!(f, "the kind Widget is installed on the target"),
+            Self::Version(versions) => write!(f, "the versions of the kind Widget change: {versions:?}"),
             Self::Unserve => write!(f, "the kind Widget is not served"),
             Self::Serve => write!(f, "the kind Widget is served again"),
             Self::Deny(verb) => write!(f, "admission at the target refuses every {verb}"),
@@ -352,6 +393,8 @@ impl Action {
             | Self::Strip(source)
             | Self::Label(source)
             | Self::Forge(source)
+            | Self::Mark(source)
+            | Self::Fill(source)
             | Self::Plant(source)
             | Self::Meddle(source, _)
             | Self::Secret(source, _)
@@ -417,6 +460,9 @@ pub struct Plan {
     pub more: Option<More>,
     /// Whether objects are beside their sources, where consumers can write them.
     pub is_beside: bool,
+    /// Whether objects are of a kind with two versions, and of one whose values have several forms.
+    #[serde(default)]
+    pub has_forms: bool,
     /// On which targets objects are in the beginning.
     pub spread: Spread,
     /// Whether operators connect what is new by themselves.

@@ -271,7 +271,9 @@ impl Checker {
         match self.made.get(uid) {
             None => self.violated("I1", format!("{what}, which no engine made")),
             Some(made) if self.may_delete(at, made) => {
-                if let Some(dependent) = self.standing_dependent(at, made) {
+                if let Some(reader) = self.standing_reader(at, made) {
+                    self.violated("I6b", format!("{what} while {reader} names it"));
+                } else if let Some(dependent) = self.standing_dependent(at, made) {
                     self.violated("I6b", format!("{what} before {dependent}, which depends on it"));
                 }
             }
@@ -410,7 +412,7 @@ impl Checker {
     /// Something changed that engines may make.
     fn object_changed(&mut self, at: Duration, side: Side, event: &Event, process: Option<u32>) {
         let plural = &*event.storage.plural;
-        if !matches!(plural, "configmaps" | "secrets" | "widgets" | "namespaces") {
+        if plural != "namespaces" && !KINDS.iter().any(|(_, known)| *known == plural) {
             return;
         }
         let place = format!("{plural} {}/{}", event.key.namespace, event.key.name);

@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use sync_engine::object::hash::tuple_hash;
 
-use super::action::Edit;
+use super::action::{Edit, VERSIONS};
 use super::server::{GROUP, Side};
 
 /// Only of sources that say so.
@@ -73,6 +73,8 @@ pub struct Mapping {
     pub owner_reference: bool,
     /// What the author writes into every object.
     pub edition: u32,
+    /// The version of the kind Widget.
+    pub version: &'static str,
     /// Only sources with the label `tier: managed`.
     pub selects: bool,
     /// Only sources with `spec.extra`.
@@ -99,6 +101,7 @@ pub const MAIN: Rule = Rule { id: "main", kind: "ConfigMap", suffix: "", conditi
 pub const CA: Rule = Rule { id: "ca", kind: "ConfigMap", suffix: "-ca", conditional: false };
 pub const EXTRA: Rule = Rule { id: "extra", kind: "Secret", suffix: "-extra", conditional: true };
 pub const WIDGET: Rule = Rule { id: "widget", kind: "Widget", suffix: "", conditional: false };
+pub const QUOTA: Rule = Rule { id: "quota", kind: "ResourceQuota", suffix: "-quota", conditional: false };
 
 /// The copy on the target of a Secret that the source names. The object `ca` depends on it.
 pub const PASSWORD: Rule = Rule { id: "related.password", kind: "Secret", suffix: "-password", conditional: false };
@@ -132,7 +135,7 @@ pub const ITEMS: [&str; 2] = ["s1", "s2"];
 pub const TRANSFORMED: &str = "of ";
 
 /// The rules that an author adds and removes.
-pub const OPTIONAL: [Rule; 3] = [CA, EXTRA, WIDGET];
+pub const OPTIONAL: [Rule; 4] = [CA, EXTRA, WIDGET, QUOTA];
 
 /// What `pruneGuard.maxObjects` is where nothing is held.
 pub const OPEN: u32 = 1000;
@@ -159,6 +162,7 @@ pub fn first(resource: &'static str) -> Mapping {
         more: More::Shared,
         owner_reference: false,
         edition: 1,
+        version: VERSIONS[0],
         selects: false,
         when: false,
         namespace: "",
@@ -282,18 +286,26 @@ impl Mapping {
 
     fn object(&self, rule: &Rule) -> Value {
         let mut template = json!({
-            "apiVersion": api_version(rule.kind), "kind": rule.kind,
+            "apiVersion": if rule.kind == WIDGET.kind { format!("{GROUP}/{}", self.version) } else { api_version(rule.kind) },
+            "kind": rule.kind,
             "metadata": {"name": format!("{{{{ placement.name }}}}{}", rule.suffix)},
         });
-        template["data"] = match rule.kind {
-            "Secret" => json!({"token": "{{ source.spec.token | b64encode }}"}),
-            _ => json!({
-                "size": "{{ source.spec.size }}", "token": "{{ source.spec.token }}",
-                "edition": self.edition.to_string(),
-            }),
-        };
+        match rule.kind {
+            "Secret" => template["data"] = json!({"token": "{{ source.spec.token | b64encode }}"}),
+            // A server stores it as gibibytes.
+            "ResourceQuota" => template["spec"]["hard"]["memory"] = "{{ source.spec.size * 1024 }}Mi".into(),
+            _ => {
+                template["data"] = json!({
+                    "size": "{{ source.spec.size }}", "token": "{{ source.spec.token }}",
+                    "edition": self.edition.to_string(),
+                })
+            }
+        }
         if self.is_beside && rule.kind != "Secret" {
             template["data"][self.field()] = "only here".into();
+        }
+        if self.names_copy(rule) {
+            template["data"][READS] = format!("{{{{ placement.name }}}}{}", PASSWORD.suffix).into();
         }
         let mut object = json!({
             "id": rule.id, "template": template, "drift": self.drift, "delete": {"policy": self.delete_policy},
@@ -307,6 +319,11 @@ impl Mapping {
             object["dependsOn"] = needed.into();
         }
         object
+    }
+
+    /// Whether an object says how the copy of the password is called.
+    fn names_copy(&self, rule: &Rule) -> bool {
+        rule.id == CA.id && self.copies(PASSWORD.id)
     }
 
     /// What an object of this id names in `dependsOn`: the object `ca` the first one, and the copy of the password.
@@ -416,6 +433,7 @@ impl Mapping {
             Edit::Name(suffix) => self.rules[0].suffix = suffix,
             Edit::Kind(kind) => self.rules[0].kind = kind,
             Edit::Id(id) => self.rules[0].id = id,
+            Edit::Version(version) => self.version = version,
             Edit::Rename(name) => self.name = name,
             Edit::Spread(spread) => self.spread = spread,
             Edit::OnTargetChange(policy) => self.on_target_change = policy,
@@ -452,6 +470,7 @@ impl Mapping {
             .map(|rule| {
                 let data = match rule.kind {
                     "Secret" => BTreeMap::from([("token".to_owned(), base64(token))]),
+                    "ResourceQuota" => BTreeMap::from([("memory".to_owned(), format!("{}Gi", source["spec"]["size"]))]),
                     _ => BTreeMap::from([
                         ("size".to_owned(), source["spec"]["size"].to_string()),
                         ("token".to_owned(), token.to_owned()),
@@ -459,7 +478,9 @@ impl Mapping {
                     ]),
                 };
                 let own = (self.is_beside && rule.kind != "Secret").then(|| (self.field(), "only here".to_owned()));
-                let data = data.into_iter().chain(own).collect();
+                let copy =
+                    self.names_copy(rule).then(|| (READS.to_owned(), format!("{}{}", text("name"), PASSWORD.suffix)));
+                let data = data.into_iter().chain(own).chain(copy).collect();
                 let name = format!("{}{}", text("name"), rule.suffix);
                 Wanted { side, id: rule.id, kind: rule.kind, namespace: namespace.to_owned(), name, data }
             })
@@ -468,7 +489,14 @@ impl Mapping {
 }
 
 /// Kinds that objects are made of, with their plurals: the last one by a CustomResourceDefinition.
-pub const KINDS: [(&str, &str); 3] = [("ConfigMap", "configmaps"), ("Secret", "secrets"), ("Widget", "widgets")];
+pub const KINDS: [(&str, &str); 4] =
+    [("ConfigMap", "configmaps"), ("Secret", "secrets"), ("ResourceQuota", "resourcequotas"), ("Widget", "widgets")];
+
+/// What an object says of what its rule gives it.
+pub fn contents(object: &Value) -> BTreeMap<String, String> {
+    let of_quota = Some(&object["spec"]["hard"]).filter(|hard| hard.is_object());
+    serde_json::from_value(of_quota.unwrap_or(&object["data"]).clone()).unwrap_or_default()
+}
 
 pub fn api_version(kind: &str) -> String {
     if kind == "Widget" { format!("{GROUP}/v1") } else { "v1".to_owned() }
@@ -493,6 +521,9 @@ pub struct Wanted {
     pub name: String,
     pub data: BTreeMap<String, String>,
 }
+
+/// The field that names the copy of the password.
+pub const READS: &str = "password";
 
 /// How fields begin that one edition alone has.
 pub const FIELD: &str = "in-edition-";

@@ -279,13 +279,26 @@ pub fn faults_of(action: Action) -> Vec<String> {
     }
 }
 
-/// What happens in worlds with a fleet, with more copies or with objects beside sources alone, which have no matrix of their own.
-const ELSEWHERE: [&str; 7] =
-    ["EditFleet", "EditSpread", "EditOnTargetChange", "List", "SecretSelect", "MeddleFields", "MeddleDisguise"];
+/// What happens in worlds with a fleet, with more copies, with objects beside sources or with several forms alone, which have no matrix of their own.
+const ELSEWHERE: [&str; 12] = [
+    "EditFleet",
+    "EditSpread",
+    "EditOnTargetChange",
+    "EditVersion",
+    "List",
+    "Mark",
+    "Fill",
+    "Version",
+    "SecretSelect",
+    "MeddleFields",
+    "MeddleDisguise",
+    "MeddleResize",
+];
 
 /// Whether an action is a fault: something that people who use the engine do not do on purpose.
 pub fn is_fault(action: Action) -> bool {
-    matches!(action, Action::Weather(_) | Action::Start(_) | Action::List(_)) || !fault_of(action).0.is_empty()
+    matches!(action, Action::Weather(_) | Action::Start(_) | Action::List(_) | Action::Version(_))
+        || !fault_of(action).0.is_empty()
 }
 
 fn spells(plan: &Plan) -> Vec<Spell> {

@@ -7,7 +7,7 @@ use serde_json::Value;
 use super::action::{Forever, LONGEST};
 use super::mapping::{
     CA, CONN, CONNECTION, COPY, FIELD, GUEST, ITEMS, MORE, Mapping, More, NAMESPACES, PASSWORD, Rule, Spread,
-    TRANSFORMED, Wanted, base64, guest, placement,
+    TRANSFORMED, Wanted, base64, contents, guest, placement,
 };
 use super::records::{Made, finalizer, targets_of};
 use super::server::Side;
@@ -35,7 +35,7 @@ pub fn differences(world: &World) -> Vec<String> {
             continue;
         }
         if !source["metadata"]["deletionTimestamp"].is_null() {
-            if view.is_held_for_ever(source) {
+            if view.is_held_for_ever(source) || world.marked.contains(&text(source, "uid")) {
                 continue;
             }
             // Where the records are lost, nobody knows the mapping any more.
@@ -47,8 +47,12 @@ pub fn differences(world: &World) -> Vec<String> {
         } else if key.resource == world.mapping.resource && world.file == File::Whole && is_enforced {
             found.extend(view.of_source(key, source));
         }
-        let is_guests =
-            world.has_guest() && world.file == File::Whole && key.resource == guest(world.is_beside).resource;
+        // Marks from before a mapping block the source that carries them, and no other.
+        let is_blocked = world.marked.contains(&text(source, "uid"));
+        let is_guests = world.has_guest()
+            && world.file == File::Whole
+            && key.resource == guest(world.is_beside).resource
+            && !is_blocked;
         if is_guests && source["metadata"]["deletionTimestamp"].is_null() {
             found.extend(view.of_guest(key, source));
         }
@@ -614,7 +618,7 @@ impl View<'_> {
         {
             return Found::HeldUp;
         }
-        let data: BTreeMap<String, String> = serde_json::from_value(object["data"].clone()).unwrap_or_default();
+        let data = contents(object);
         let differs = wanted.data.iter().find(|(field, value)| data.get(*field) != Some(*value));
         if made.edited && mapping.drift != "Correct" && !is_copy {
             return Found::Unclear;

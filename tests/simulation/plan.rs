@@ -1,7 +1,8 @@
 //! From a seed to what happens in its world.
 
 use super::action::{
-    Action, Edit, Meddling, NAMES, Plan, RARE_NAMES, Roster, Secrecy, SourceRef, Step, TENANTS, Wiring,
+    Action, Edit, Meddling, NAMES, Plan, RARE_NAMES, Roster, Secrecy, SourceRef, Step, TENANTS, VERSIONS, Versions,
+    Wiring,
 };
 use super::core::Weather;
 use super::dice::Dice;
@@ -31,6 +32,9 @@ const SEVERAL: &str = "SYNC_ENGINE_SEVERAL";
 /// Set: until the faults end, engines may run too few watches.
 const LIMITED: &str = "SYNC_ENGINE_LIMITED";
 
+/// Set: objects are of a kind with two versions, and of one whose values have several forms.
+const FORMS: &str = "SYNC_ENGINE_FORMS";
+
 /// What the world of a seed does.
 pub fn plan(seed: u64) -> Plan {
     let plan = plan_of(seed, if is_plain() { Worlds::Plain } else { Worlds::All });
@@ -38,6 +42,7 @@ pub fn plan(seed: u64) -> Plan {
     let plan = if std::env::var_os(COPIES).is_some() { of_copies(plan) } else { plan };
     let plan = if std::env::var_os(BESIDE).is_some() { of_beside(plan) } else { plan };
     let plan = if std::env::var_os(SEVERAL).is_some() { of_several(plan) } else { plan };
+    let plan = if std::env::var_os(FORMS).is_some() { of_forms(plan) } else { plan };
     let plan = if std::env::var_os(LIMITED).is_some() { of_limited(plan) } else { plan };
     if std::env::var_os(REPLICAS).is_some() { of_replicas(plan) } else { plan }
 }
@@ -158,6 +163,37 @@ pub fn of_several(plan: Plan) -> Plan {
     plan
 }
 
+/// The same with a kind whose versions come and go, values that a server stores in another form, large sources, and marks of
+/// a mapping that is yet to come.
+pub fn of_forms(plan: Plan) -> Plan {
+    let mut dice = Dice::new(plan.seed.rotate_left(56));
+    let plan = Plan { has_related: false, more: None, has_operators: false, has_forms: true, ..plan };
+    let mut plan = plan.keeping(|action| {
+        let is_of_secrets = matches!(action, Action::Secret(..) | Action::Wire(..) | Action::Edit(Edit::Related(_)));
+        // A kind of two versions is served in one of them, or in both.
+        !is_of_secrets && !matches!(action, Action::Unserve | Action::Serve)
+    });
+    for _ in 0..dice.between(4, 14) {
+        let at = dice.below(plan.steps.len() as u64) as usize + 1;
+        let action = of_form(&mut dice, plan.is_kcp);
+        plan.steps.insert(at, Step { after_ms: pause(&mut dice), action });
+    }
+    plan
+}
+
+fn of_form(dice: &mut Dice, is_kcp: bool) -> Action {
+    use Versions::{Both, First, Gone, Moved, Second};
+    match dice.below(14) {
+        0..=2 => Action::Version(dice.pick(&[Both, Moved, First, Second, Gone])),
+        3..=4 => Action::Edit(Edit::Version(dice.pick(&VERSIONS))),
+        5..=6 => Action::Meddle(source(dice, is_kcp), Meddling::Resize),
+        7 => Action::Mark(source(dice, is_kcp)),
+        8 => Action::Edit(Edit::Guest),
+        9 => Action::Fill(source(dice, is_kcp)),
+        _ => consumer(dice, is_kcp),
+    }
+}
+
 /// The same with engines that may run too few watches, until the faults end.
 pub fn of_limited(plan: Plan) -> Plan {
     Plan { max_watches: Some(1 + plan.seed as usize % 8), ..plan }
@@ -239,6 +275,7 @@ pub fn plan_of(seed: u64, worlds: Worlds) -> Plan {
         has_related,
         more: None,
         is_beside: false,
+        has_forms: false,
         spread: Spread::One,
         has_operators: has_related,
         has_fleet: false,

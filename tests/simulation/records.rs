@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use serde_json::Value;
 
-use super::mapping::{KINDS, MORE, Rule, Wanted};
+use super::mapping::{KINDS, MORE, READS, Rule, Wanted};
 use super::server::Side;
 
 /// Labels and annotations that the engine promises to write on what it makes.
@@ -23,7 +23,7 @@ const FIELDS: &str = "sync-engine.dev/fields";
 /// Keys that only people write: into data, labels and annotations.
 const OF_OTHERS: [&str; 2] = ["more", "example.dev/people"];
 /// How the annotations on sources begin that name their targets.
-const TARGETS: &str = "target.sync-engine.dev/";
+pub const TARGETS: &str = "target.sync-engine.dev/";
 /// How its finalizers on sources begin.
 const FINALIZER: &str = "sync-engine.dev/";
 
@@ -71,6 +71,8 @@ pub struct Made {
     /// The size that the engine wrote into it, and when.
     pub size: Option<String>,
     pub written: Duration,
+    /// It names the copy of the password.
+    pub reads: bool,
     /// It belongs to the consumer, who had taken the permission claim back when its source went.
     pub is_left: bool,
 }
@@ -135,6 +137,7 @@ impl Made {
             was_forged: false,
             size: object["data"]["size"].as_str().filter(|_| plural != "secrets").map(str::to_owned),
             written: Duration::ZERO,
+            reads: plural == "configmaps" && object["data"][READS].is_string(),
             is_left: false,
         })
     }

@@ -4,6 +4,7 @@ use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use super::action::{VERSIONS, Versions};
 use super::core::Weather;
 use super::dice::Dice;
 use hyper::body::Bytes;
@@ -382,7 +383,7 @@ fn schema(has_edition: bool) -> Value {
     let mut schema = json!({"type": "object", "properties": {
         "spec": {"type": "object", "properties": {
             "size": {"type": "integer"}, "token": {"type": "string"}, "extra": {"type": "boolean"},
-            "secret": {"type": "string"},
+            "secret": {"type": "string"}, "ballast": {"type": "string"},
         }},
         "status": {"type": "object", "properties": {
             "size": {"type": "string"}, "observedGeneration": {"type": "integer"},
@@ -466,6 +467,20 @@ fn widget() -> Value {
 }
 
 const DEFINITIONS: &str = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
+
+/// Which of its versions there are. Whoever takes one away has stored all objects in the other one.
+pub fn widget_versions(versions: Versions) -> Request {
+    let stored = if matches!(versions, Versions::Both | Versions::First) { VERSIONS[0] } else { VERSIONS[1] };
+    let definition = |(name, served): (&str, bool)| {
+        let version = version_of(json!({"openAPIV3Schema": widget()}));
+        let (storage, served) = (name == stored, served || name == stored);
+        json!({"name": name, "served": served, "storage": storage, "subresources": {"status": {}}, "schema": version["schema"]})
+    };
+    let all = VERSIONS.map(|name| (name, versions.serves(name)));
+    let all = all.into_iter().filter(|(name, _)| versions != Versions::Gone || *name != VERSIONS[0]).map(definition);
+    let url = format!("{DEFINITIONS}/widgets.{GROUP}");
+    Request::patch(&url, "application/merge-patch+json", &json!({"spec": {"versions": all.collect::<Vec<_>>()}}))
+}
 
 /// Whether its API is served, which says nothing of its objects.
 pub fn serve_widgets(served: bool) -> Request {

@@ -15,10 +15,10 @@ use sync_engine::sandbox::{Flavor, Request};
 use tokio::time::sleep;
 use tracing_subscriber::fmt::MakeWriter;
 
-use super::action::{Action, Edit, Forever, Plan, Roster, TENANTS};
+use super::action::{Action, Edit, Forever, Plan, Roster, TENANTS, Versions};
 use super::checker::Violation;
 use super::core::{Core, Shared, Weather};
-use super::mapping::{MORE, Mapping, More, RELATED, Spread, file, first, guest};
+use super::mapping::{MORE, Mapping, More, QUOTA, RELATED, Spread, WIDGET, file, first, guest};
 use super::process::{OTHER, Process, THIRD};
 use super::server::{RESOURCES, Side, binding, definitions, export, widgets, workspace};
 
@@ -183,6 +183,11 @@ pub struct World {
     pub was_silenced: bool,
     /// Whether an engine with another id was there.
     pub other_served: bool,
+    /// Which versions of the kind Widget the target has.
+    pub versions: Versions,
+    has_forms: bool,
+    /// Sources that carried marks of a mapping before it came.
+    pub marked: BTreeSet<String>,
     /// The mappings whose records a target's backup holds.
     backed_up: BTreeMap<Side, (&'static str, u32)>,
     /// The writes of the process that sent most of them, when the world came to rest.
@@ -234,7 +239,7 @@ impl World {
         let mapping = Mapping { related, more, owner_reference: plan.seed.is_multiple_of(3), ..first };
         // With two shards each tenant is on its own: the endpoint comes and goes with its binding.
         let shards = if plan.is_kcp && plan.seed % 2 == 1 { 2 } else { 1 };
-        let world = Self {
+        let mut world = Self {
             shared: Shared::new(flavor, plan.seed ^ plan.luck.rotate_left(40), shards),
             seed: plan.seed,
             is_kcp: plan.is_kcp,
@@ -253,6 +258,9 @@ impl World {
             had_holds: false,
             was_silenced: false,
             other_served: false,
+            versions: Versions::Both,
+            has_forms: plan.has_forms,
+            marked: BTreeSet::new(),
             backed_up: BTreeMap::new(),
             processes: BTreeMap::new(),
             written: BTreeMap::new(),
@@ -267,6 +275,10 @@ impl World {
         world.furnish();
         for target in [Side::Target, Side::Second] {
             world.shared.lock().act(target, &widgets());
+        }
+        if world.has_forms {
+            world.set_versions(Versions::Both);
+            world.mapping.rules.extend([WIDGET, QUOTA]);
         }
         world.shared.lock().checker.edit(Duration::ZERO, Some(world.mapping.clone()));
         world
@@ -321,7 +333,9 @@ impl World {
         self.core(|core| reports.iter().for_each(|(what, text)| core.checker.check_report(what, text)));
         // A process that starts beside a leader does nothing that could be compared.
         // Nor one that cannot see what is away.
-        if !self.is_over() && !plan.elects && plan.forever != Some(Forever::Second) {
+        // One that starts knows no more which marks were there before their mapping.
+        let is_blocked = self.has_guest() && !self.marked.is_empty();
+        if !self.is_over() && !plan.elects && plan.forever != Some(Forever::Second) && !is_blocked {
             super::aftermath::check(self).await;
         }
         self.end().await;
@@ -365,6 +379,9 @@ impl World {
         let mut ends = ends.to_vec();
         if self.core(|core| core.elects) {
             ends.extend([Action::Resume(THIRD), Action::Unbar(0), Action::Unbar(1), Action::Unbar(THIRD)]);
+        }
+        if !self.versions.serves(self.mapping.version) {
+            ends.push(Action::Version(Versions::Both));
         }
         // It disturbs nobody that what did not happen ends.
         let was_disturbed = self.is_disturbed;

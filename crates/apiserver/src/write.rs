@@ -136,8 +136,7 @@ impl State {
         if let Some(version) = current.managers.in_another_version(|version| write.resource().declares(version)) {
             return Err(Failure::version_is_gone("to", version));
         }
-        let managers =
-            current.managers.before_first_apply(&current.object, &write.author, write.shape(), self.now);
+        let managers = current.managers.before_first_apply(&current.object, &write.author, write.shape(), self.now);
         let by = |options| apply::apply(&current.object, managers.clone(), config, &write.author, options);
         let applied = match by(options) {
             Err(conflicts) if last_applied::allows(&current.object, &conflicts, request.field_manager()) => {

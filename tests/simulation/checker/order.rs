@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::super::mapping::{Mapping, Spread};
+use super::super::mapping::{CA, Mapping, PASSWORD, Spread};
 use super::super::records::Made;
 use super::super::server::Side;
 use super::Checker;
@@ -29,6 +29,31 @@ impl Checker {
         let missing =
             needed.find(|rule| !self.made.values().filter(of_source).filter(exists).any(|other| other.is_by(rule)));
         missing.map(|rule| rule.id)
+    }
+
+    /// What still names a copy whose rule is gone, though it is written without that name.
+    pub(super) fn standing_reader(&self, at: Duration, made: &Made) -> Option<String> {
+        let drops = |edition: Option<&Mapping>| {
+            let edition = edition.filter(|one| one.name == made.owner.mapping && one.mode == "Enforce");
+            edition.is_some_and(|one| !one.copies(PASSWORD.id) && one.rules.contains(&CA))
+        };
+        let source = self.sources.get(&made.source_uid)?;
+        let grace = |since| self.grace(since);
+        let leaves = |edition: Option<&Mapping>| {
+            edition.is_none_or(|one| {
+                one.lately_left(source, at, grace) || one.lately_elsewhere(made.side, source, at, grace)
+            })
+        };
+        let goes = made.id != PASSWORD.id || source.was_asked(at) || self.recent(at).any(leaves);
+        if goes || !self.recent(at).all(drops) {
+            return None;
+        }
+        let reads = |other: &&Made| {
+            let is_its = (&other.source_uid, &other.owner, other.side) == (&made.source_uid, &made.owner, made.side);
+            let is_settled = other.written + self.grace(other.written) < at;
+            is_its && other.id == CA.id && other.reads && other.remains() && !other.edited && is_settled
+        };
+        self.made.values().find(reads).map(Made::place)
     }
 
     /// What depends by every document on an object that is to be deleted, and still exists.

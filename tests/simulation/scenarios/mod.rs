@@ -4,6 +4,7 @@ mod aftermath;
 mod beside;
 mod copies;
 mod fleets;
+mod forms;
 mod identity;
 mod limits;
 mod related;
@@ -13,7 +14,7 @@ mod several;
 use std::collections::BTreeSet;
 use std::ops::Range;
 
-use super::action::{Action, Edit, Meddling, Plan, RARE_NAMES, Secrecy, SourceRef, Step, Wiring};
+use super::action::{Action, Edit, Meddling, Plan, RARE_NAMES, Secrecy, SourceRef, Step, VERSIONS, Versions, Wiring};
 use super::core::Weather;
 use super::mapping::Spread;
 use super::server::{Ahead, Side};
@@ -43,6 +44,7 @@ fn world(sources: Sources, steps: &[(u64, Action)]) -> Plan {
         has_related: false,
         more: None,
         is_beside: false,
+        has_forms: false,
         spread: Spread::One,
         has_operators: false,
         has_fleet: false,

@@ -139,3 +139,14 @@ fn a_deletion_that_is_held_stays_held_while_its_workspace_is_engaged_anew() {
     ];
     holds(&related(Kcp, &steps), 1);
 }
+
+#[test]
+fn a_copy_goes_after_what_names_it_was_written_without_it() {
+    let steps = [(0, Action::Create(X)), (10_000, Action::Edit(Edit::Related(PASSWORD.id)))];
+    for sources in [Kcp, Plain] {
+        let plan = related(sources, &steps);
+        let is_deleted = |line: &String| line.contains("delete secrets") && line.contains("/x-password ");
+        assert!(run(&plan).trace.iter().any(is_deleted), "the copy goes");
+        holds(&plan, 4);
+    }
+}

@@ -4,13 +4,14 @@ use sync_engine::engine::approval::Record;
 use sync_engine::object::marks::HELD;
 use sync_engine::sandbox::Request;
 
-use super::super::action::{Action, Edit, Forever, Meddling, Roster, TENANTS};
+use super::super::action::{Action, Edit, Forever, Meddling, Roster, TENANTS, Versions};
 use super::super::checker::{AFTERMATH, RECORDS};
 use super::super::mapping::{GUEST, OPTIONAL};
 use super::super::matrix::is_fault;
 use super::super::replicas;
 use super::super::server::{
-    Ahead, Side, accept, binding, binding_url, new_schema, no_widgets, serve_widgets, widgets, workspace,
+    Ahead, Side, accept, binding, binding_url, new_schema, no_widgets, serve_widgets, widget_versions, widgets,
+    workspace,
 };
 use super::{File, World};
 
@@ -49,6 +50,8 @@ impl World {
             Action::Strip(source) => self.strip(source),
             Action::Label(source) => self.label(source),
             Action::Forge(source) => self.forge(source),
+            Action::Mark(source) => self.mark(source),
+            Action::Fill(source) => self.fill(source),
             Action::Plant(source) => self.plant(source),
             Action::Secret(source, secrecy) => self.deal_with_secret(source, secrecy),
             Action::Wire(source, wiring) => self.wire(source, wiring),
@@ -78,7 +81,13 @@ impl World {
             Action::Widgets => {
                 self.core(|core| core.settle(Side::Target));
                 self.target_server(&widgets());
+                if self.has_forms {
+                    self.set_versions(self.versions);
+                }
             }
+            // Who takes a version away waits until no mapping has it: that the engine needs this is open.
+            Action::Version(versions) if self.has_left(versions) => self.set_versions(versions),
+            Action::Version(_) => {}
             Action::Unserve | Action::Serve => {
                 self.target_server(&serve_widgets(action == Action::Serve));
                 self.core(|core| core.settle(Side::Target));
@@ -148,6 +157,17 @@ impl World {
         }
     }
 
+    fn has_left(&self, versions: Versions) -> bool {
+        versions.serves(self.mapping.version) || self.core(|core| core.checker.is_strict)
+    }
+
+    pub(super) fn set_versions(&mut self, versions: Versions) {
+        self.versions = versions;
+        self.target_server(&widget_versions(versions));
+        self.core(|core| core.settle(Side::Target));
+        self.core(|core| core.server(Side::Target).end_watches("widgets"));
+    }
+
     /// Tells the checker which clusters accept the claim for Secrets.
     fn note_claims(&self) {
         let clusters = TENANTS.map(|tenant| self.cluster(tenant));
@@ -181,6 +201,10 @@ impl World {
     }
 
     fn edit(&mut self, edit: Edit) {
+        let is_strict = self.core(|core| core.checker.is_strict);
+        if matches!(edit, Edit::Version(version) if !self.versions.serves(version) && !is_strict) {
+            return;
+        }
         self.file = match (edit, self.file) {
             (Edit::Remove, File::Whole) => File::Missing,
             (Edit::Break, File::Whole) => File::Broken,
@@ -266,6 +290,9 @@ impl World {
             }
             Side::Target | Side::Second => {
                 self.target_restored = true;
+                if self.has_forms {
+                    self.set_versions(self.versions);
+                }
                 let objects = self.objects_at(side);
                 self.core(|core| {
                     let age = core.age();

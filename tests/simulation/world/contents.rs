@@ -4,9 +4,9 @@ use std::collections::BTreeMap;
 
 use serde_json::Value;
 
-use super::super::action::{SourceRef, TENANTS};
+use super::super::action::{SourceRef, TENANTS, VERSIONS};
 use super::super::checker::RECORDS;
-use super::super::mapping::{KINDS, placement, url};
+use super::super::mapping::{KINDS, WIDGET, placement, url};
 use super::super::server::{GROUP, RESOURCES, Side, accepts, api_url, binding_url, has_edition, items};
 use super::World;
 
@@ -60,7 +60,9 @@ impl World {
     /// Those of them on one target.
     pub fn objects_at(&self, target: Side) -> Vec<Value> {
         let of_kind = |kind: &str| {
-            let list = self.core(|core| core.get(target, &url(kind, "", ""))).unwrap_or_default();
+            let place = url(kind, "", "");
+            let place = if kind == WIDGET.kind { self.of_widgets(&place) } else { place };
+            let list = self.core(|core| core.get(target, &place)).unwrap_or_default();
             let mut objects: Vec<Value> = items(&list).into_values().collect();
             for object in &mut objects {
                 object["kind"] = kind.into();
@@ -70,6 +72,12 @@ impl World {
         };
         let all = KINDS.iter().flat_map(|(kind, _)| of_kind(kind));
         all.filter(|object| text(object, "namespace") != RECORDS).collect()
+    }
+
+    /// The URL of Widgets in a version that is served.
+    pub(super) fn of_widgets(&self, url: &str) -> String {
+        let version = VERSIONS.into_iter().find(|version| self.versions.serves(version)).unwrap_or(VERSIONS[0]);
+        url.replace(&format!("/{}/", VERSIONS[0]), &format!("/{version}/"))
     }
 
     /// Every object of these kinds beside the sources.

@@ -4,8 +4,9 @@ use serde_json::{Value, json};
 use sync_engine::sandbox::Request;
 
 use super::super::action::{LONGEST, Meddling, NAMES, Secrecy, SourceRef, TENANTS, Wiring};
-use super::super::mapping::{CA, CONN, CONNECTION, COPY, More, PASSWORD, api_version, url};
+use super::super::mapping::{CA, CONN, CONNECTION, COPY, GUEST, More, PASSWORD, QUOTA, WIDGET, api_version, url};
 use super::super::marks;
+use super::super::records::{TARGETS, finalizer};
 use super::super::server::{GROUP, RESOURCES, Side};
 use super::{World, side_of, text};
 
@@ -95,6 +96,29 @@ impl World {
         self.source_server(&Request::patch(&url, MERGE, &patch));
     }
 
+    /// What a mapping that has not come yet would write.
+    pub(super) fn mark(&mut self, source: SourceRef) {
+        let url = self.url(source.tenant, source.resource, source.name);
+        let Some(object) = self.core(|core| core.get(Side::Source, &url)).filter(|_| self.guests == 0) else { return };
+        let finalizer = finalizer("main", GUEST);
+        let mut finalizers = object["metadata"]["finalizers"].as_array().cloned().unwrap_or_default();
+        finalizers.retain(|one| *one != *finalizer);
+        finalizers.push(finalizer.into());
+        let annotations = object["metadata"]["annotations"].as_object().into_iter().flatten();
+        let pin = annotations.filter(|(key, _)| key.starts_with(TARGETS)).map(|(_, value)| value.clone()).next();
+        let mark = json!({"finalizers": finalizers, "annotations": {format!("{TARGETS}main.{GUEST}"): pin}});
+        self.source_server(&Request::patch(&url, MERGE, &json!({"metadata": mark})));
+        self.marked.insert(text(&object, "uid"));
+    }
+
+    /// Larger than what the engine keeps whole.
+    pub(super) fn fill(&self, source: SourceRef) {
+        let url = self.url(source.tenant, source.resource, source.name);
+        let Some(object) = self.core(|core| core.get(Side::Source, &url)) else { return };
+        let ballast = if object["spec"]["ballast"].is_null() { "x".repeat(300 << 10).into() } else { Value::Null };
+        self.source_server(&Request::patch(&url, MERGE, &json!({"spec": {"ballast": ballast}})));
+    }
+
     pub(super) fn plant(&self, source: SourceRef) {
         let Some(mut object) = self.target_object(source) else { return };
         self.make_namespace(source, "elsewhere");
@@ -138,6 +162,17 @@ impl World {
                 metadata.retain(|field, _| matches!(field.as_str(), "labels" | "annotations" | "namespace"));
                 metadata.insert("name".to_owned(), format!("{}-copy", source.name).into());
                 act(&Request::post(&all, &object));
+            }
+            (Meddling::Resize, _) => {
+                let (_, place) =
+                    self.object_url(source.tenant, QUOTA.kind, &namespace, &format!("{}{}", source.name, QUOTA.suffix));
+                let Some(quota) = self.core(|core| core.get(side, &place)) else { return };
+                let memory = if quota["spec"]["hard"]["memory"] == "7Gi" { "7168Mi" } else { "7Gi" };
+                act(&Request::patch(
+                    &format!("{place}?fieldManager=people"),
+                    MERGE,
+                    &json!({"spec": {"hard": {"memory": memory}}}),
+                ));
             }
             (Meddling::Fields, Some(object)) => {
                 // Another way each time.
@@ -291,6 +326,7 @@ impl World {
                 let cluster = object["metadata"]["annotations"]["kcp.io/cluster"].as_str();
                 let cluster = cluster.map(|cluster| format!("/clusters/{cluster}")).unwrap_or_default();
                 let place = url(kind, &text(&object, "namespace"), &text(&object, "name"));
+                let place = if kind == WIDGET.kind { self.of_widgets(&place) } else { place };
                 let request =
                     Request::patch(&format!("{cluster}{place}"), MERGE, &json!({"metadata": {"finalizers": null}}));
                 self.core(|core| core.act(side_of(&object), &request));

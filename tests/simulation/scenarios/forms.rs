@@ -1,0 +1,63 @@
+//! What a server stores in another form, kinds whose versions come and go, and marks of a mapping that is yet to come.
+
+use super::*;
+
+fn forms(sources: Sources, steps: &[(u64, Action)]) -> Plan {
+    Plan { has_forms: true, ..world(sources, steps) }
+}
+
+#[test]
+fn objects_are_stored_in_other_forms_and_versions() {
+    every_seed_holds("SYNC_ENGINE_SEEDS_FORMS", 0..16, plan::of_forms);
+}
+
+/// Whether an engine carried this out.
+fn has(plan: &Plan, what: &str) -> bool {
+    run(plan).trace.iter().any(|line| line.contains("engine 0") && line.contains(what))
+}
+
+#[test]
+fn a_value_that_the_server_stores_in_another_form_is_corrected_when_people_change_it() {
+    for pause in [0, 5_000] {
+        let steps = [(0, Action::Create(X)), (5_000, Action::Meddle(X, Meddling::Resize)), (pause, Action::Change(X))];
+        let plan = forms(Kcp, &steps[..if pause == 0 { 2 } else { 3 }]);
+        assert!(has(&plan, "patch resourcequotas") || has(&plan, "apply resourcequotas"), "there is a quota");
+        holds(&plan, 4);
+    }
+}
+
+#[test]
+fn an_object_follows_its_template_after_its_former_version_is_gone() {
+    let steps = [
+        (0, Action::Create(X)),
+        (5_000, Action::Version(Versions::Moved)),
+        (5_000, Action::Stop(0)),
+        (5_000, Action::Edit(Edit::Version(VERSIONS[1]))),
+        (5_000, Action::Version(Versions::Gone)),
+        (5_000, Action::Change(X)),
+        (0, Action::Start(0)),
+    ];
+    let plan = forms(Kcp, &steps);
+    assert!(
+        has(&plan, "widgets")
+            && run(&plan).trace.iter().any(|line| line.contains("widgets") && line.ends_with(": 500")),
+        "an apply meets the former version"
+    );
+    holds(&plan, 4);
+}
+
+#[test]
+fn marks_of_a_mapping_that_is_yet_to_come_hold_up_nobody_else() {
+    let steps = [
+        (0, Action::Create(X)),
+        (0, Action::Create(X_CA)),
+        (5_000, Action::Mark(X)),
+        (5_000, Action::Edit(Edit::Guest)),
+        (20_000, Action::Delete(X_CA)),
+        (5_000, Action::Create(X_CA)),
+    ];
+    let plan = forms(Kcp, &steps);
+    let guest = |name: &str| has(&plan, &format!("/{name}-g "));
+    assert!(!guest("x") && guest("x-ca"), "the marked one is blocked");
+    holds(&plan, 4);
+}
