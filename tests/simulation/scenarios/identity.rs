@@ -186,7 +186,7 @@ fn a_source_cluster_that_is_rebuilt_twice_leaves_no_count_of_deletions_behind() 
         (28_981, Action::Rebuild(Side::Source, Ahead::Expired)),
         (143_119, Action::Rebuild(Side::Source, Ahead::Old)),
     ];
-    holds(&Plan { seed: 88, ..world(Plain, &steps) }, 1);
+    holds(&world(Plain, &steps), 8);
 }
 
 #[test]
@@ -198,17 +198,6 @@ fn a_cluster_that_is_rebuilt_before_its_sources_are_listed_is_noticed() {
 /// The state store of the target cannot be read after the source cluster is another: what it says is the former one.
 #[test]
 fn nothing_is_written_for_a_rebuilt_cluster_before_the_state_store_names_it() {
-    let weather = Weather { lost_after: 9, broken: 4, forbidden: 12, dropped: 13, ..Weather::default() };
-    let steps = [
-        (0, Action::Create(SourceRef { name: RARE_NAMES[0], ..X })),
-        (1_490, Action::Weather(weather)),
-        (556, Action::Rebuild(Side::Source, Ahead::Old)),
-        (193, Action::Create(X_CA)),
-        (3_063, Action::Delete(X_CA)),
-        (20_277, Action::Edit(Edit::Resource("gadgets"))),
-    ];
-    let plan = Plan { seed: 2_809_222_895, ..world(Plain, &steps) };
-    assert_eq!(run(&plan).violations, []);
     let away = [
         (0, Action::Create(X)),
         (5_000, Action::Away(Side::Target)),

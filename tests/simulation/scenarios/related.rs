@@ -142,7 +142,12 @@ fn a_deletion_that_is_held_stays_held_while_its_workspace_is_engaged_anew() {
 
 #[test]
 fn a_copy_goes_after_what_names_it_was_written_without_it() {
-    let steps = [(0, Action::Create(X)), (10_000, Action::Edit(Edit::Related(PASSWORD.id)))];
+    let steps = [
+        (0, Action::Create(X)),
+        (120_000, Action::Deny("apply")),
+        (5_000, Action::Edit(Edit::Related(PASSWORD.id))),
+        (30_000, Action::Allow),
+    ];
     for sources in [Kcp, Plain] {
         let plan = related(sources, &steps);
         let is_deleted = |line: &String| line.contains("delete secrets") && line.contains("/x-password ");
