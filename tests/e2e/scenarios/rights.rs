@@ -68,8 +68,11 @@ async fn without_create_nothing_is_made(stage: &Stage) {
     scene.grant("target", &documents);
     let mut engine = scene.launch.start();
     // An apply that makes something is `patch` and `create`.
-    engine.says(&["forbidden"]).await;
+    engine.says(&["forbidden", "cannot create resource"]).await;
     assert_eq!(scene.target.find(&scene.tenant, NAME).await, None);
+    // Nothing else was lacking.
+    scene.grant("target", &all);
+    scene.target.copy(&scene.tenant, NAME).await;
 }
 
 /// A consumer who has ordered, and an engine whose user nobody gave any right.
