@@ -365,13 +365,13 @@ impl Engine {
         self.running().for_each(|pipeline| pipeline.check_inventory());
         if self.shared.lease.is_held() {
             let replica = self.settings.election.as_ref().map(|terms| terms.replica.clone());
-            self.tell_provider(None, false, "LeaderElected", || format!("{} leads", replica.unwrap_or_default()));
+            self.tell_provider(None, false, "LeaderElected", format!("{} leads", replica.unwrap_or_default()));
             self.retained.clear();
             self.recorded.clear();
             let targets: Vec<Arc<Target>> = self.targets.values().cloned().collect();
             targets.iter().for_each(|target| self.read_retained(target));
         } else {
-            self.tell_provider(None, true, "LeaderLost", || "this replica writes nothing any more".to_owned());
+            self.tell_provider(None, true, "LeaderLost", "this replica writes nothing any more".to_owned());
         }
     }
 
@@ -428,7 +428,7 @@ impl Engine {
         }
         for diagnostic in &update.new_diagnostics {
             if diagnostic.is_error() {
-                self.tell_provider(None, true, "DocumentRefused", || diagnostic.render(false));
+                self.tell_provider(None, true, "DocumentRefused", diagnostic.render(false));
             }
             match diagnostic.severity {
                 Severity::Error => error!(diagnostic = diagnostic.render(false), "document refused"),

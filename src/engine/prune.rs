@@ -49,8 +49,7 @@ impl Engine {
             "a person approved deletions that follow from the changed or removed document"
         );
         if number > 0 {
-            let told =
-                || format!("a person approved {number} deletions that follow from the changed or removed document");
+            let told = format!("a person approved {number} deletions that follow from the changed or removed document");
             self.tell_provider(Some(mapping), false, "DeletionsApproved", told);
             all.iter().for_each(|pipeline| pipeline.set_released(before + number));
         }

@@ -28,7 +28,7 @@ impl Engine {
                     let (held, message) = (running.pipeline.held().is_some(), condition.message.clone());
                     if self.shared.instruments.health.set(&component, condition) && held {
                         let mapping = running.pipeline.writer.mapping();
-                        self.tell_provider(Some(mapping), true, "DeletionsHeld", || message);
+                        self.tell_provider(Some(mapping), true, "DeletionsHeld", message);
                     }
                 }
                 None => self.shared.instruments.health.remove(&component),
@@ -38,14 +38,7 @@ impl Engine {
 
     /// A change for the console; and an event of a mapping's state store, or of the engine's Lease, in the home cluster, which the
     /// replica that writes tells.
-    pub(super) fn tell_provider(
-        &self,
-        mapping: Option<&str>,
-        is_warning: bool,
-        reason: &str,
-        message: impl FnOnce() -> String,
-    ) {
-        let message = message();
+    pub(super) fn tell_provider(&self, mapping: Option<&str>, is_warning: bool, reason: &str, message: String) {
         let (now, changes) = (self.shared.clock.now(), &self.shared.instruments.changes);
         changes.note(now, mapping.unwrap_or_default(), is_warning, reason, &message);
         let Some(home) = self.settings.connections.get(&self.settings.home) else { return };
@@ -73,7 +66,7 @@ impl Engine {
             _ => "DocumentLoaded",
         };
         let mapping = (!is_provider).then_some(change.name.as_str());
-        self.tell_provider(mapping, false, reason, || change.to_string());
+        self.tell_provider(mapping, false, reason, change.to_string());
     }
 
     pub(super) fn say_errors(&self, texts: &[String]) {

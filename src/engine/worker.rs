@@ -175,7 +175,7 @@ async fn run(
     }
     let Some(lease) = pipeline.shared.lease.permit() else {
         // Once this replica leads, every source is planned.
-        pipeline.saw_places(key, &BTreeSet::new());
+        pipeline.stands_by(key, feed.watch.store().get(key).is_some());
         return Run::unplanned(Ended::Dropped);
     };
     // Before anything is looked at: whatever changes from now on ends the right to write.

@@ -135,12 +135,13 @@ impl Pipeline {
             placements,
             learned,
             state.unplanned.len(),
-            [state.retried.iter().collect::<Vec<_>>(), state.history.keys().collect()]
-                .concat()
-                .into_iter()
-                .filter(|key| !state.unsettled.contains_key(*key))
-                .count()
-                + state.unsettled.len(),
+            state.unsettled.len()
+                + state
+                    .retried
+                    .iter()
+                    .chain(state.history.keys())
+                    .filter(|key| !state.unsettled.contains_key(*key))
+                    .count(),
             state.guard.size(),
             withheld,
             // The others wait for what is said of them there.

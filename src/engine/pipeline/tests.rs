@@ -94,6 +94,34 @@ async fn who_does_not_keep_the_state_store_approves_nothing() {
     holds();
 }
 
+/// It is planned again only after the state store was confirmed: another source may be planned before it.
+#[tokio::test]
+async fn a_replica_that_stood_by_does_not_know_who_uses_what_is_shared() {
+    let lease = Lease::of_replica();
+    lease.take(None, None);
+    let pipeline = pipeline(shared(lease.clone()));
+    let text = format!(
+        "{DOCUMENT}    - {{id: account, shared: Namespace, template: {{apiVersion: v1, kind: ServiceAccount, metadata: {{name: a}}}}}}\n"
+    );
+    let target = pipeline.generation().target.clone();
+    pipeline.swap(Generation::new(compiled(&text).expect("a mapping"), Phase::Active, target));
+    let key = |name: &str| Key::new(ClusterName::try_from("c").expect("a name"), "default", name);
+    let uses = |place: &str| pipeline.shared_use().in_use(place, Some(&key("other")));
+    pipeline.saw_places(&key("x"), &["former".to_owned()].into());
+    assert_eq!((uses("former"), uses("new")), (Some(true), Some(false)));
+    lease.lose();
+    pipeline.leadership(lease.number());
+    // It went to another place, and one more came.
+    pipeline.stands_by(&key("x"), true);
+    pipeline.stands_by(&key("y"), true);
+    lease.take(None, None);
+    pipeline.leadership(lease.number());
+    assert_eq!(uses("new"), None, "nothing is taken along before both are planned");
+    pipeline.saw_places(&key("x"), &["new".to_owned()].into());
+    pipeline.stands_by(&key("y"), false);
+    assert_eq!((uses("former"), uses("new")), (Some(false), Some(true)));
+}
+
 #[tokio::test]
 async fn a_document_does_not_run_on_the_confirmation_of_the_one_before() {
     let edited = DOCUMENT.replace("\"1\"", "\"2\"");

@@ -123,6 +123,14 @@ impl Pipeline {
         self.tell(news);
     }
 
+    /// Another replica plans a source. Until this one leads and does, it may use any place: nobody takes along what it shares.
+    pub fn stands_by(&self, key: &Key, is_there: bool) {
+        match is_there && self.generation().mapping.has_shared() {
+            true => self.shared_use().listed(key),
+            false => self.saw_places(key, &BTreeSet::new()),
+        }
+    }
+
     pub(super) fn tell(&self, news: News) {
         let target = &self.generation().target.cluster;
         let topics = news.places.iter().map(|place| Topic::Placement(target.clone(), (**place).into()));
