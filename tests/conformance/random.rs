@@ -31,7 +31,8 @@ pub fn run(runtime: &Runtime, ours: &InMemory, theirs: &Ready) -> Result<u32, St
     let outcome = runner.run(&prop::collection::vec(step(), 1..LONGEST), |steps| {
         // Each sequence, and each attempt to shrink one, has a namespace of its own.
         let name = format!("random::{}", played.fetch_add(1, Ordering::Relaxed));
-        let differences = runtime.block_on(differences(&Case { name, on: Vec::new(), steps }, ours, theirs));
+        let differences =
+            runtime.block_on(differences(&Case { name, on: Vec::new(), admission: Vec::new(), steps }, ours, theirs));
         match differences.first() {
             None => Ok(()),
             Some(first) => Err(TestCaseError::fail(first.to_string())),

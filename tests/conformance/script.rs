@@ -17,7 +17,22 @@ pub struct Case {
     pub name: String,
     #[serde(default = "everywhere")]
     pub on: Vec<Kind>,
+    /// What mutating admission changes while the case runs. A real server may take a moment: a first step waits for it.
+    #[serde(default)]
+    pub admission: Vec<Admission>,
     pub steps: Vec<Step>,
+}
+
+/// A change that mutating admission makes, in two languages.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Admission {
+    /// `plural.version.group`.
+    pub resource: String,
+    /// An apply configuration, as a MutatingAdmissionPolicy of a real server has it.
+    pub cel: String,
+    /// The same as a merge patch, for the in-memory server.
+    pub patch: Value,
 }
 
 /// A kind of real server.

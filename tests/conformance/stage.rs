@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use serde_json::{Value, json};
-use sync_engine::sandbox::{Options, Sandbox};
+use sync_engine::sandbox::{Admission, Options, Sandbox, parts};
 use tokio::sync::OnceCell;
 
 use crate::credentials::ADMIN;
@@ -37,7 +37,7 @@ pub struct Ready {
 /// An in-memory server of one case.
 pub struct InMemory {
     pub ready: Ready,
-    _sandbox: Sandbox,
+    sandbox: Sandbox,
 }
 
 /// Workspace of kcp that cases run in where they name no other.
@@ -89,7 +89,17 @@ impl InMemory {
             Kind::Kcp => Options::kcp(),
         };
         let sandbox = options.start().await.expect("an in-memory server");
-        Self { ready: Ready::new(kind, &sandbox.kubeconfig(None)).await, _sandbox: sandbox }
+        Self { ready: Ready::new(kind, &sandbox.kubeconfig(None)).await, sandbox }
+    }
+
+    /// Plays a case.
+    pub async fn play(&self, case: &Case) -> Vec<Value> {
+        let change = |change: &script::Admission| {
+            let (plural, _, group) = parts(&change.resource);
+            Admission { group: group.to_owned(), plural: plural.to_owned(), patch: change.patch.clone() }
+        };
+        self.sandbox.set_admission(case.admission.iter().map(change).collect());
+        self.ready.play(case).await
     }
 }
 
@@ -113,8 +123,21 @@ impl Ready {
 
     /// The answer to one request.
     async fn ask(&self, step: Step) -> Value {
-        let case = Case { name: String::new(), on: Vec::new(), steps: vec![step] };
+        let case = Case { name: String::new(), on: Vec::new(), admission: Vec::new(), steps: vec![step] };
         play(&case, &self.server, Variables::new()).await.answers.remove(0)
+    }
+
+    /// Plays a case on a real server.
+    pub async fn play_with_admission(&self, case: &Case) -> Vec<Value> {
+        for (index, change) in case.admission.iter().enumerate() {
+            let name = format!("{}-{index}", namespace_of(case));
+            for (plural, object) in policy(&name, &namespace_of(case), change) {
+                let url = format!("POST /apis/admissionregistration.k8s.io/v1/{plural}");
+                let answer = self.ask(Step { body: Some(object), ..Step::new(&url) }).await;
+                assert_eq!(answer["code"], 201, "{answer}");
+            }
+        }
+        self.play(case).await
     }
 
     /// Plays a case in a namespace of its own; gives the masked answers.
@@ -145,6 +168,29 @@ impl Ready {
         let answer = self.ask(Step { body, ..Step::new("POST /api/v1/namespaces") }).await;
         assert_eq!(answer["code"], 201, "{answer}");
     }
+}
+
+/// A policy of mutating admission for one namespace, and what puts it into force.
+fn policy(name: &str, namespace: &str, change: &script::Admission) -> [(&'static str, Value); 2] {
+    let (plural, version, group) = parts(&change.resource);
+    let api = "admissionregistration.k8s.io/v1";
+    let rule = json!({
+        "apiGroups": [group], "apiVersions": [version], "resources": [plural], "operations": ["CREATE", "UPDATE"],
+    });
+    let selector = json!({"matchLabels": {"kubernetes.io/metadata.name": namespace}});
+    let mutation = json!({"patchType": "ApplyConfiguration", "applyConfiguration": {"expression": change.cel}});
+    let policy = json!({
+        "apiVersion": api, "kind": "MutatingAdmissionPolicy", "metadata": {"name": name},
+        "spec": {
+            "matchConstraints": {"resourceRules": [rule], "namespaceSelector": selector}, "mutations": [mutation],
+            "reinvocationPolicy": "IfNeeded", "failurePolicy": "Fail",
+        },
+    });
+    let binding = json!({
+        "apiVersion": api, "kind": "MutatingAdmissionPolicyBinding", "metadata": {"name": name},
+        "spec": {"policyName": name},
+    });
+    [("mutatingadmissionpolicies", policy), ("mutatingadmissionpolicybindings", binding)]
 }
 
 /// `<file>-<case>`, fit for a namespace.

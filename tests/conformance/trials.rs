@@ -119,15 +119,15 @@ impl Suite {
 
     async fn with_kubernetes(&self, case: &Case) -> Vec<String> {
         let sandbox = InMemory::start(Kind::Kubernetes).await;
-        let ours = sandbox.ready.play(case).await;
-        let theirs = self.stage.real(Kind::Kubernetes).await.play(case).await;
+        let ours = sandbox.play(case).await;
+        let theirs = self.stage.real(Kind::Kubernetes).await.play_with_admission(case).await;
         self.known.judge(&case.name, Kind::Kubernetes, &compare(&ours, &theirs))
     }
 
     async fn with_recording(&self, case: &Case) -> Vec<String> {
         let Some(theirs) = self.recording.of(&case.name) else { return vec![not_recorded()] };
         let sandbox = InMemory::start(Kind::Kcp).await;
-        let ours = sandbox.ready.play(case).await;
+        let ours = sandbox.play(case).await;
         self.known.judge(&case.name, Kind::Kcp, &compare(&ours, theirs))
     }
 

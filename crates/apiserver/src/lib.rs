@@ -8,7 +8,7 @@
 //!
 //! # What is not modelled
 //!
-//! * **Who asks.** One bearer token for all, and one for each workspace: no other users, no groups, no impersonation, nobody is anonymous. No admission plugins, no quotas. RBAC objects are kept, and
+//! * **Who asks.** One bearer token for all, and one for each workspace: no other users, no groups, no impersonation, nobody is anonymous. No admission plugins but for what [`State::set_admission`] changes, no quotas. RBAC objects are kept, and
 //!   mean nothing. Permission claims are looked at, their verbs and selectors are not.
 //! * **Built-in kinds** have their fields and types, and few of their rules: what Kubernetes would refuse in a Role or a
 //!   CustomResourceDefinition is stored (kcp's kinds have no schemas). Served are namespaces, configmaps, secrets,
@@ -98,8 +98,8 @@ pub use kubeconfig::{Context, kubeconfig};
 pub use reply::{Answer, Reply, Subscription};
 pub use request::{Call, Exchange, Query, Request, Verb};
 pub use resource::Storage;
-pub use setup::{ApiRef, Claim, Events, anything, definition, resource_schema};
-pub use state::{Controllers, Flavor, Settings, State, Unbound};
+pub use setup::{ApiRef, Claim, Events, anything, definition, parts, resource_schema};
+pub use state::{Admission, Controllers, Flavor, Settings, State, Unbound};
 pub use status::{Cause, Failure, Status};
 pub use timestamp::Timestamp;
 pub use watch::Interest;
@@ -280,6 +280,11 @@ impl Sandbox {
     /// Forgets all history: a watch that resumes from before now gets a 410.
     pub fn compact(&self) {
         self.server.with_state(State::compact);
+    }
+
+    /// Replaces what mutating admission changes from now on.
+    pub fn set_admission(&self, changes: Vec<Admission>) {
+        self.server.with_state(|state| state.set_admission(changes));
     }
 
     /// All that the server knows now, to be [put back](Self::restore).

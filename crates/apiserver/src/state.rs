@@ -97,6 +97,18 @@ pub struct State {
     events: Vec<Event>,
     pub(super) touched: VecDeque<Touched>,
     pub(super) draining: BTreeSet<Draining>,
+    /// What admission changes on what is written, until it is told otherwise.
+    admission: Vec<Admission>,
+}
+
+/// A change that mutating admission makes on each object of a resource that is created or updated. As on a real server,
+/// managedFields do not tell of it.
+#[derive(Clone, Debug)]
+pub struct Admission {
+    pub group: String,
+    pub plural: String,
+    /// A JSON merge patch.
+    pub patch: Value,
 }
 
 /// A resource of one request, resolved: what it is and whose objects of it are meant.
@@ -176,6 +188,7 @@ impl State {
             events: Vec::new(),
             touched: VecDeque::new(),
             draining: BTreeSet::new(),
+            admission: Vec::new(),
         };
         match state.settings.flavor {
             Flavor::Kubernetes => {
@@ -213,6 +226,18 @@ impl State {
             self.settle_one(touched);
         }
         std::mem::take(&mut self.events)
+    }
+
+    /// Replaces what admission changes from now on.
+    pub fn set_admission(&mut self, changes: Vec<Admission>) {
+        self.admission = changes;
+    }
+
+    /// Changes an object on its way to storage as admission has it.
+    pub(super) fn admitted(&self, resource: &Resource, object: &mut Value) {
+        for change in self.admission.iter().filter(|change| resource.is(&change.group, &change.plural)) {
+            json_patch::merge(object, &change.patch);
+        }
     }
 
     /// The resourceVersion of the last write.

@@ -178,6 +178,7 @@ impl State {
         builtin::default(write.resource(), &mut draft.object);
         let nothing = builtin::nothing(write.resource());
         let managers = self.managers_of(write, &mut draft, &nothing, Managers::default());
+        self.change(write, &mut draft);
         builtin::complete(write.resource(), &mut draft.object);
         builtin::say_nothing(write.resource(), &mut draft.object);
         self.stamp(write.resource(), &write.key, &mut draft.object);
@@ -198,8 +199,9 @@ impl State {
         builtin::default(write.resource(), &mut draft.object);
         builtin_rules::check_immutable(&draft.object, old, write.resource())?;
         validation::check_finalizers(&draft.object, old, write.resource())?;
-        write.count_generation(old, &mut draft.object);
         let managers = self.managers_of(write, &mut draft, old, current.managers.clone());
+        self.change(write, &mut draft);
+        write.count_generation(old, &mut draft.object);
         builtin::say_nothing(write.resource(), &mut draft.object);
         self.mark(&write.key, write.resource(), &mut draft.object);
         if managers == current.managers && draft.object == *old {
@@ -209,6 +211,13 @@ impl State {
         let goes = object::is_deleting(&draft.object) && !object::is_held(&draft.object);
         let kind = if goes { ChangeKind::Deleted } else { ChangeKind::Modified };
         Ok(self.store(write, draft, managers, kind))
+    }
+
+    /// Lets admission change the object, which is not asked about a status.
+    fn change(&self, write: &Write, draft: &mut Draft) {
+        if write.part() != Part::Status {
+            self.admitted(write.resource(), &mut draft.object);
+        }
     }
 
     fn managers_of(&self, write: &Write, draft: &mut Draft, old: &Value, mut before: Managers) -> Managers {
