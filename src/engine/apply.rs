@@ -549,7 +549,7 @@ impl<'a> Executor<'a> {
     }
 
     async fn apply(&self, reference: &Reference, body: &Value, intent: &Intent) -> Result<Outcome, RequestError> {
-        let force = matches!(intent, Intent::Update { .. });
+        let force = *intent != Intent::Create;
         let side = reference.kind.side;
         let (feed, cluster) = match side {
             Side::Target => (self.pipeline.kind_feed(&reference.kind), &self.generation.target.cluster),
@@ -577,7 +577,7 @@ impl<'a> Executor<'a> {
                 let collection = ApiPath::collection(&self.resource(&reference.kind)?, &reference.namespace)?;
                 self.at_source.create(&collection, manager, text.into()).await
             }
-            (Side::Source, Intent::Update { .. }) => {
+            (Side::Source, Intent::Update { .. } | Intent::Adopt { .. }) => {
                 self.at_source.patch(&path, manager, Body::merge_patch(text)).await
             }
         };
@@ -598,7 +598,7 @@ impl<'a> Executor<'a> {
             }
             // A create where an object exists, or an update of another incarnation: read what is there now.
             (Err(error), _) if error.is_conflict() || error.is_already_exists() => self.existing(reference).await,
-            (Err(error), Intent::Update { uid }) if error.is_invalid() => {
+            (Err(error), Intent::Update { uid } | Intent::Adopt { uid }) if error.is_invalid() => {
                 self.look_for_other(reference, uid, error).await
             }
             (Err(error), _) => Err(error),

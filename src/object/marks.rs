@@ -12,7 +12,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
-use serde_json::{Map, Value};
+use serde_json::{Map, Value, json};
 
 use super::hash::tuple_hash;
 use super::{Key, one_line};
@@ -256,6 +256,15 @@ impl Known {
         let is_same = !self.uid.is_empty() && super::metadata(object, "uid") == self.uid;
         is_same && annotation(object, RELEASED).is_none()
     }
+}
+
+/// Whether nobody says that an object is theirs: it has no controller, no label of a manager, no ownership labels of an engine,
+/// and is not being deleted.
+pub fn is_unowned(object: &Value) -> bool {
+    let mut owners = object["metadata"]["ownerReferences"].as_array().into_iter().flatten();
+    let is_marked = [OWNER, MAPPING, MANAGED_BY].into_iter().any(|key| label(object, key).is_some());
+    let is_deleting = !super::metadata(object, "deletionTimestamp").is_empty();
+    !is_marked && !is_deleting && owners.all(|owner| owner["controller"] != json!(true))
 }
 
 /// Whose an object is, as its labels and annotations say, for people. `None`: they say nothing.

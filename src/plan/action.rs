@@ -69,6 +69,8 @@ pub enum Intent {
     Create,
     /// The object is owned: with force, and only onto this incarnation.
     Update { uid: String },
+    /// Nobody owned the version that the body names: with force, and only onto that version.
+    Adopt { uid: String },
 }
 
 impl Action {
@@ -129,6 +131,7 @@ impl Action {
             Self::Sweep { .. } => "list all objects of owner",
             Self::CreateNamespace { .. } | Self::Apply { intent: Intent::Create, .. } => "create",
             Self::Apply { intent: Intent::Update { .. }, .. } => "update",
+            Self::Apply { intent: Intent::Adopt { .. }, .. } => "adopt",
             Self::Delete { .. } => "delete",
             Self::GiveUp { .. } => "give up",
             Self::Restore { .. } => "restore ownership labels of",

@@ -46,6 +46,8 @@ pub enum Found {
     BeingDeleted,
     Absent,
     Foreign,
+    /// Nobody owns it, and `adopt` permits to take it over.
+    Unowned,
     OursOfEarlier(SourceRecreated),
     Ours(Fit),
 }
@@ -85,6 +87,8 @@ pub enum Verdict {
     ReportMove,
     /// Report that the source was created anew, and leave the object.
     ReportRecreated,
+    /// Make an object that nobody owns the source's own.
+    Adopt,
     Conflict,
     /// Delete, because the source is being deleted, or to create the object anew at once.
     Delete,
@@ -123,9 +127,9 @@ pub fn decide(source: Stage, finalizer: bool, object: Found, wish: Wish) -> Row 
         (In, true, OursOfEarlier(SourceRecreated::Adopt), Unwanted | Dropped) => ("live, in; finalizer; ours of an earlier source (Adopt); not wanted", Verdict::Prune),
         (In, true, OursOfEarlier(SourceRecreated::Block), _) => ("live, in; finalizer; ours of an earlier source (Block)", Verdict::ReportRecreated),
         (In, true, OursOfEarlier(SourceRecreated::Replace), _) => ("live, in; finalizer; ours of an earlier source (Replace)", Verdict::Prune),
-        (In, true, Absent, Unmet) => ("live, in; finalizer; absent; a dependency is not met", Verdict::Wait),
+        (In, true, Absent | Unowned, Unmet) => ("live, in; finalizer; absent or unowned; a dependency is not met", Verdict::Wait),
         (In, true, Absent, Wanted) => ("live, in; finalizer; absent; wanted", Verdict::Create),
-        (In, true, Absent | Foreign, Unwanted | Dropped) => ("live, in; finalizer; absent or foreign; not wanted", Verdict::Nothing),
+        (In, true, Absent | Foreign | Unowned, Unwanted | Dropped) => ("live, in; finalizer; absent or foreign; not wanted", Verdict::Nothing),
         (In, true, Ours(Fit::Refused), _) => ("live, in; finalizer; ours, refused or failed", Verdict::Wait),
         (In, true, Ours(Fit::Fixed), Wanted | Unmet) => ("live, in; finalizer; ours, a copy that cannot follow its original", Verdict::Delete),
         (In, true, Ours(Fit::Moved(IdentityChange::Block)), _) => ("live, in; finalizer; ours, of another kind or name (Block)", Verdict::ReportMove),
@@ -138,10 +142,11 @@ pub fn decide(source: Stage, finalizer: bool, object: Found, wish: Wish) -> Row 
         (In, true, Ours(Fit::Drifted(Drift::Ignore)), _) => ("live, in; finalizer; ours, changed by somebody else (Ignore)", Verdict::Nothing),
         (In, true, Ours(Fit::Differs), _) => ("live, in; finalizer; ours, differs", Verdict::Apply),
         (In, true, Ours(Fit::Same | Fit::Uncompared { .. }), _) => ("live, in; finalizer; ours, same", Verdict::Nothing),
+        (In, true, Unowned, Wanted) => ("live, in; finalizer; foreign, and nobody owns it (IfUnowned); wanted", Verdict::Adopt),
         (In, true, Foreign, Wanted | Unmet) => ("live, in; finalizer; foreign", Verdict::Conflict),
         (Out(_), false, Ours(_), _) => ("live, out; no finalizer; ours", Verdict::Orphaned),
         (Out(_), false, _, _) => ("live, out; no finalizer; not ours", Verdict::Nothing),
-        (Out(_), true, Absent | Foreign, _) => ("live, out; finalizer; absent or foreign", Verdict::Release),
+        (Out(_), true, Absent | Foreign | Unowned, _) => ("live, out; finalizer; absent or foreign", Verdict::Release),
         (Out(_), true, OursOfEarlier(_), _) => ("live, out; finalizer; ours of an earlier source", Verdict::Orphaned),
         (Out(OnExit::Retain), true, Ours(_), _) => ("live, out (Retain); finalizer; ours", Verdict::Retain),
         (Out(OnExit::Orphan), true, Ours(_), _) => ("live, out (Orphan); finalizer; ours", Verdict::GiveUp),
@@ -149,14 +154,14 @@ pub fn decide(source: Stage, finalizer: bool, object: Found, wish: Wish) -> Row 
         (Out(OnExit::Delete), true, Ours(_), _) => ("live, out (Delete); finalizer; ours", Verdict::Prune),
         (Deleting(_) | Departed(_), _, Ours(Fit::Uncompared { needed: true }), _) => ("deleting or gone; any; ours, and a dependent exists", Verdict::Wait),
         (Deleting(_), true, OursOfEarlier(_), _) => ("deleting; finalizer; ours of an earlier source", Verdict::Orphaned),
-        (Deleting(_), true, Absent | Foreign, _) => ("deleting; finalizer; absent or foreign", Verdict::Release),
-        (Deleting(_), false, Absent | Foreign | OursOfEarlier(_), _) => ("deleting; no finalizer; not ours", Verdict::Nothing),
+        (Deleting(_), true, Absent | Foreign | Unowned, _) => ("deleting; finalizer; absent or foreign", Verdict::Release),
+        (Deleting(_), false, Absent | Foreign | Unowned | OursOfEarlier(_), _) => ("deleting; no finalizer; not ours", Verdict::Nothing),
         (Deleting(SourceDelete::Delete), _, Ours(_), _) => ("deleting (Delete); any; ours", Verdict::Delete),
         (Deleting(SourceDelete::Orphan), _, Ours(_), _) => ("deleting (Orphan); any; ours", Verdict::GiveUp),
         (Departed(SourceDelete::Delete), _, Ours(_), _) => ("gone, seen being deleted (Delete); any; ours", Verdict::Delete),
         (Departed(SourceDelete::Orphan), _, Ours(_), _) => ("gone, seen being deleted (Orphan); any; ours", Verdict::GiveUp),
         (Gone | Departed(_), _, Ours(_) | OursOfEarlier(_), _) => ("gone; any; ours", Verdict::Orphaned),
-        (Gone | Departed(_), _, Absent | Foreign, _) => ("gone; any; absent or foreign", Verdict::Nothing),
+        (Gone | Departed(_), _, Absent | Foreign | Unowned, _) => ("gone; any; absent or foreign", Verdict::Nothing),
     };
     Row { name, verdict }
 }
@@ -215,7 +220,7 @@ mod tests {
         let fits = moves.into_iter().chain(drifts).chain(others).chain(uncompared);
         let earlier = [SourceRecreated::Adopt, SourceRecreated::Block, SourceRecreated::Replace];
         let found = earlier.map(Found::OursOfEarlier).into_iter().chain(fits.map(Found::Ours));
-        let found = found.chain([Found::Unknown, Found::BeingDeleted, Found::Absent, Found::Foreign]);
+        let found = found.chain([Found::Unknown, Found::BeingDeleted, Found::Absent, Found::Foreign, Found::Unowned]);
         let mut rows: BTreeMap<&str, BTreeSet<String>> = BTreeMap::new();
         for object in found {
             for wish in [Wish::Unrendered, Wish::Unmet, Wish::Wanted, Wish::Unwanted, Wish::Dropped] {

@@ -14,7 +14,7 @@ use super::{
     owns_finalizer, readiness, related, source, status, target_changed, targets,
 };
 use crate::mapping::template::Unrendered;
-use crate::mapping::{Drift, Mapping, ObjectRule, Propagation, RELATED, Side, SourceRecreated};
+use crate::mapping::{Adopt, Drift, Mapping, ObjectRule, Propagation, RELATED, Side, SourceRecreated};
 use crate::object::compare::{Difference, differences, escape_pointer};
 use crate::object::marks::{self, Reference};
 use crate::object::metadata;
@@ -190,6 +190,7 @@ impl<'a> Live<'a> {
         let wish = if unmet.is_some() { Wish::Unmet } else { Wish::Wanted };
         let found = match &former {
             Some(_) if !matches!(state, ObjectState::Unknown(_)) => Found::Ours(Fit::Moved(rule.on_identity_change)),
+            _ if matches!(state, ObjectState::Foreign) && self.unowned(rule, desired).is_some() => Found::Unowned,
             _ => self.found(&state, |object| self.fit(rule, desired, object)),
         };
         let object = former.or(match state {
@@ -201,10 +202,13 @@ impl<'a> Live<'a> {
             Verdict::Wait => self.waiting(&state, object, rule, desired, unmet),
             Verdict::AddFinalizer | Verdict::Create => self.act(self.create(desired)),
             Verdict::Apply => object.map_or_else(Step::default, |object| self.act(self.apply(desired, object))),
+            Verdict::Adopt => {
+                self.unowned(rule, desired).map_or_else(Step::default, |found| self.act(self.adopt(desired, found)))
+            }
             Verdict::ReportDrift => self.drifted(desired, object),
             Verdict::ReportMove => Step::rest(moves(id, object, desired)),
             Verdict::ReportRecreated => Step::rest(recreated(desired)),
-            Verdict::Conflict => Step::rest(conflict(self.observed, desired)),
+            Verdict::Conflict => Step::rest(conflict(self.observed, rule, desired)),
             Verdict::Delete => object.map_or_else(Step::default, |object| self.recreate(rule, desired, object)),
             Verdict::GiveUp => object.map_or_else(Step::default, |object| self.act(departure::give_up(object))),
             Verdict::Prune => object.map_or_else(Step::default, |object| self.prune(object, rule.propagation)),
@@ -352,6 +356,24 @@ impl<'a> Live<'a> {
         }
         let intent = Intent::Update { uid: object.uid().to_owned() };
         Action::Apply { reference: desired.reference.clone(), body: Arc::new(body), intent }
+    }
+
+    /// What exists at the placement of an object, if nobody owns it and the rule takes such objects over.
+    fn unowned(&self, rule: &ObjectRule, desired: &Desired) -> Option<&Arc<Value>> {
+        render::adoptable(self.observed, rule, &desired.reference)
+    }
+
+    /// Makes the version that was seen the source's own: its other fields stay as they are.
+    fn adopt(&self, desired: &Desired, found: &Arc<Value>) -> Action {
+        let found = TargetObject::new(desired.reference.clone(), found.clone());
+        match self.apply(desired, &found) {
+            Action::Apply { reference, mut body, .. } => {
+                let metadata = &mut Arc::make_mut(&mut body)["metadata"];
+                metadata["resourceVersion"] = json!(found.resource_version());
+                Action::Apply { reference, body, intent: Intent::Adopt { uid: found.uid().to_owned() } }
+            }
+            other => other,
+        }
     }
 
     /// What the server will not keep as far as that is known: after an apply, what differs. Before it, what it did not keep of
@@ -588,13 +610,15 @@ fn recreated(desired: &Desired) -> Reason {
     }
 }
 
-fn conflict(observed: &Observed, desired: &Desired) -> Reason {
-    let holder = observed.answers.foreign.get(&desired.reference).and_then(|object| marks::holder(object));
+fn conflict(observed: &Observed, rule: &ObjectRule, desired: &Desired) -> Reason {
+    let found = observed.answers.foreign.get(&desired.reference);
+    let holder = found.and_then(|object| marks::holder(object));
     let whose = holder.map_or("does not belong to this source".to_owned(), |holder| format!("belongs to {holder}"));
-    Reason {
-        cause: Cause::Conflict,
-        detail: format!("{} exists and {whose}: the engine does not modify it; remove or rename it", desired.reference),
-    }
+    let is_free = rule.adopt == Adopt::Never && found.is_some_and(|object| marks::is_unowned(object));
+    let or = if is_free { ", or set `adopt: IfUnowned` to take it over" } else { "" };
+    let exists = format!("{} exists and {whose}", desired.reference);
+    let detail = format!("{exists}: the engine does not modify it; remove or rename it{or}");
+    Reason { cause: Cause::Conflict, detail }
 }
 
 /// Why an object rests until the next reconcile.

@@ -349,7 +349,17 @@ impl Answers {
         for object in self.foreign.values_mut() {
             let text = |field: &str| object.get(field).cloned().unwrap_or_default();
             let mut head = json!({"apiVersion": text("apiVersion"), "kind": text("kind"), "metadata": {}});
-            for field in ["namespace", "name", "uid", "labels", "annotations", "creationTimestamp"] {
+            for field in [
+                "namespace",
+                "name",
+                "uid",
+                "resourceVersion",
+                "labels",
+                "annotations",
+                "creationTimestamp",
+                "deletionTimestamp",
+                "ownerReferences",
+            ] {
                 if let Some(value) = object.get("metadata").and_then(|metadata| metadata.get(field)) {
                     head["metadata"][field] = value.clone();
                 }

@@ -13,7 +13,7 @@ use super::targets::{self, Choice};
 use crate::mapping::expression::{Missing, ObjectState, Outcome, Root, Scope, Several};
 use crate::mapping::placement::{self, Place};
 use crate::mapping::template::{Text, Unrendered};
-use crate::mapping::{Copied, Mapping, ObjectRule, RELATED, RelatedRule, Side, TargetChoice, target_root};
+use crate::mapping::{Adopt, Copied, Mapping, ObjectRule, RELATED, RelatedRule, Side, TargetChoice, target_root};
 use crate::object::compare::{leaves, pointers_text, put_pointer, remove_pointer};
 use crate::object::hash::value_hash;
 use crate::object::marks::{self, Owner, Reference};
@@ -447,7 +447,7 @@ pub fn one(
     let once = take(&mut body, &rule.at_creation);
     // The hash is of what the engine keeps as it is rendered.
     let mut body = mark(observed, rule, id, place, &reference, body)?;
-    put_back(&mut body, once, standing_at(observed, &reference));
+    put_back(&mut body, once, existing_at(observed, rule, &reference));
     Ok(Rendered::Present(Desired { reference, body: Arc::new(body) }))
 }
 
@@ -462,17 +462,25 @@ fn take<'r>(body: &mut Value, pointers: &'r [String]) -> Vec<(&'r str, Value)> {
 }
 
 /// Of an object that exists, the values that it has now: an apply without them would remove what the engine set.
-fn put_back(body: &mut Value, once: Vec<(&str, Value)>, standing: Option<&TargetObject>) {
+fn put_back(body: &mut Value, once: Vec<(&str, Value)>, existing: Option<&Arc<Value>>) {
     for (pointer, rendered) in once {
-        let value = standing.map_or(Some(&rendered), |standing| standing.object.pointer(pointer));
+        let value = existing.map_or(Some(&rendered), |existing| existing.pointer(pointer));
         if let Some(value) = value {
             put_pointer(body, pointer, value.clone());
         }
     }
 }
 
-fn standing_at<'o>(observed: &'o Observed, reference: &Reference) -> Option<&'o TargetObject> {
-    observed.owned.at(reference).or_else(|| observed.shared.at(reference))
+/// What the object of a rule is written onto.
+fn existing_at<'o>(observed: &'o Observed, rule: &ObjectRule, reference: &Reference) -> Option<&'o Arc<Value>> {
+    let owned = observed.owned.at(reference).or_else(|| observed.shared.at(reference));
+    owned.map(|owned| &owned.object).or_else(|| adoptable(observed, rule, reference))
+}
+
+/// An object that nobody owns, where a rule would have its own and takes such objects over.
+pub fn adoptable<'o>(observed: &'o Observed, rule: &ObjectRule, reference: &Reference) -> Option<&'o Arc<Value>> {
+    let found = observed.answers.foreign.get(reference).filter(|_| rule.adopt == Adopt::IfUnowned)?;
+    marks::is_unowned(found).then_some(found)
 }
 
 /// Where a rule's object goes.

@@ -229,8 +229,8 @@ pub(super) fn reference(kind: &Kind, object: &Value) -> Reference {
 
 fn before(action: &Action, observed: &Observed) -> Option<Arc<Value>> {
     let reference = action.reference()?;
-    let all = observed.owned.iter().chain(&observed.shared);
-    all.into_iter().find(|one| one.reference == *reference).map(|one| one.object.clone())
+    let owned = observed.owned.at(reference).or_else(|| observed.shared.at(reference));
+    owned.map(|one| &one.object).or_else(|| observed.answers.foreign.get(reference)).cloned()
 }
 
 /// The engine makes a namespace without asking; one that exists is no change.

@@ -60,7 +60,7 @@ async fn dry_run(
     let Some((_, Ok(served))) = kind else { return Ok(Ok(())) };
     let mut body = body.clone();
     let writer = Writer::new(&surveyor.engine, &mapping.name);
-    let force = matches!(intent, Intent::Update { .. });
+    let force = *intent != Intent::Create;
     let manager = writer.field_manager();
     let mut sent = Err(RequestError::NotServed { url: target.endpoint.url().to_owned() });
     for place in [&*namespace, STAND_IN] {

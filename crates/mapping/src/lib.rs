@@ -37,7 +37,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
 pub use document::{
-    Direction, Drift, EngineCondition, IdentityChange, MappingRemoved, Mode, OnExit, OnMissing, Propagation,
+    Adopt, Direction, Drift, EngineCondition, IdentityChange, MappingRemoved, Mode, OnExit, OnMissing, Propagation,
     RelatedMissing, SelectorOperator, SelectorRequirement, SourceDelete, SourceRecreated, SourceVanished, Take,
     TargetChange,
 };
@@ -266,6 +266,7 @@ pub struct ObjectRule {
     /// JSON pointers under which it is set when it is created, and left to others from then on.
     pub at_creation: Vec<String>,
     pub drift: Drift,
+    pub adopt: Adopt,
     /// Whether a deletion of the source leaves this object (`delete.policy: Orphan`).
     pub orphan_on_delete: bool,
     pub propagation: Propagation,

@@ -31,6 +31,8 @@ pub(super) struct Change {
 pub(super) enum What {
     Create,
     Update,
+    /// An object that nobody owns becomes the source's.
+    Adopt,
     Delete,
     /// Left standing, without our marks.
     GiveUp,
@@ -55,6 +57,7 @@ impl What {
         match self {
             Self::Create => "create",
             Self::Update => "update",
+            Self::Adopt => "adopt",
             Self::Delete => "delete",
             Self::GiveUp => "give up",
             Self::Orphan => "orphan",

@@ -93,7 +93,10 @@ fn of_source(mapping: &Mapping, title: &str, rehearsed: &Rehearsed) -> Vec<Chang
             Action::Apply { body, intent: Intent::Create, .. } => {
                 (What::Create, object, (Value::Null, render::unmarked(Value::clone(body))))
             }
-            Action::Apply { body, .. } => (What::Update, object, updated(before.as_deref(), body)),
+            Action::Apply { body, intent, .. } => {
+                let what = if matches!(intent, Intent::Adopt { .. }) { What::Adopt } else { What::Update };
+                (what, object, updated(before.as_deref(), body))
+            }
             Action::Delete { .. } => (What::Delete, object, none()),
             Action::GiveUp { .. } => (What::GiveUp, object, none()),
             // Ownership labels are no difference.

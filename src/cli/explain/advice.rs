@@ -18,7 +18,7 @@ impl Advice {
             ),
             Cause::Conflict => (
                 "a foreign object has the namespace and name of a target object",
-                "remove it, set `adopt`, or let the consumer take another name",
+                "remove it, set `adopt: IfUnowned`, or let the consumer take another name",
             ),
             Cause::RenderFailed => {
                 ("an expression of the mapping fails for this source", "the message names the expression")

@@ -6,7 +6,7 @@ use serde_json::json;
 
 use super::world::{World, foreign};
 use super::{DATABASES, cause, changed, condition, mapping, source, synced};
-use crate::mapping::Kind;
+use crate::mapping::{Kind, Mapping};
 use crate::object::marks::{self, Known, Owner, Reference};
 use crate::plan::departure::give_up;
 use crate::plan::{Cause, Plan, Rest, TargetObject, plan};
@@ -160,6 +160,51 @@ fn a_foreign_object_is_a_conflict_and_left_alone() {
     world.objects.remove(&reference);
     assert_eq!(world.settle(&mapping(DATABASES)), Rest::InSync, "once it is gone, ours is made");
     assert_eq!(condition(&world)["status"], "True");
+}
+
+/// The mapping takes over what nobody owns.
+fn adopting() -> Mapping {
+    changed("    - id: db\n", "    - id: db\n      adopt: IfUnowned\n      apply: {atCreation: [/spec/members]}\n")
+}
+
+#[test]
+fn an_object_that_nobody_owns_is_taken_over_and_keeps_what_others_wrote() {
+    let mut world = synced();
+    let reference = world.reference("Database");
+    world.objects.insert(reference.clone(), foreign());
+    let rest = world.settle(&mapping(DATABASES));
+    assert!(format!("{rest:?}").contains("set `adopt: IfUnowned` to take it over"), "{rest:?}");
+    world.take_log();
+    assert_eq!(world.settle(&adopting()), Rest::InSync);
+    assert!(world.take_log().contains(&format!("adopt {reference}")));
+    let object = world.object("Database").clone();
+    assert_eq!((&object["metadata"]["uid"], &object["spec"]["theirs"]), (&json!("foreign"), &json!(true)));
+    assert!(marks::annotation(&object, marks::SOURCE_UID) == Some("source-1"), "{object}");
+    assert_eq!(object["spec"].get("members"), None, "it was created by others");
+    world.delete_source();
+    world.settle(&adopting());
+    assert!(world.objects.is_empty(), "it belongs to the source");
+}
+
+#[test]
+fn an_object_that_somebody_owns_is_not_taken_over() {
+    let controller = json!({"ownerReferences": [{"uid": "u", "controller": true}]});
+    let owned = [
+        controller,
+        json!({"labels": {marks::MANAGED_BY: "Helm"}}),
+        json!({"labels": {marks::OWNER: "0", marks::MAPPING: "other.mapping"}}),
+        json!({"labels": {marks::MAPPING: "other.mapping"}}),
+        json!({"deletionTimestamp": "2026-01-01T00:00:00Z"}),
+    ];
+    for metadata in owned {
+        let mut world = synced();
+        let reference = world.reference("Database");
+        let mut theirs = foreign();
+        json_patch::merge(&mut theirs["metadata"], &metadata);
+        world.objects.insert(reference.clone(), theirs.clone());
+        assert_eq!(cause(&world.settle(&adopting())), Some(Cause::Conflict), "{metadata}");
+        assert_eq!(world.objects[&reference], theirs);
+    }
 }
 
 #[test]

@@ -1,11 +1,15 @@
 //! What flows back into the status.
 
+use std::sync::Arc;
+
 use serde_json::{Value, json};
 
 use super::world::{World, foreign};
 use super::{CHAIN, DATABASES, cause, changed, condition, mapping, source, synced};
+use crate::mapping::Resource;
+use crate::mapping::schema::{Schema, Schemas};
 use crate::object::marks::Reference;
-use crate::plan::{Cause, Rest};
+use crate::plan::{Action, Cause, Failure, FailureKind, Observed, Plan, Rest, Source, plan};
 
 #[test]
 fn a_status_change_is_one_write() {
@@ -93,6 +97,55 @@ fn what_a_former_document_wrote_into_the_status_goes() {
     assert_eq!((&status["gone"], &status["phase"]), (&json!({"others": 2}), &json!("Pending")));
     assert_eq!(status["conditions"].as_array().map(Vec::len), Some(1), "{status}");
     assert_eq!(world.take_log(), ["update status"]);
+}
+
+/// The schema of the consumer's API, with `status.observedGeneration`.
+fn consumer_schema() -> Arc<Schema> {
+    let definition = json!({
+        "apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition", "metadata": {"name": "databases.example.dev"},
+        "spec": {
+            "group": "example.dev", "scope": "Namespaced", "names": {"plural": "databases", "kind": "Database"},
+            "versions": [{"name": "v1", "served": true, "storage": true, "schema": {"openAPIV3Schema": {
+                "type": "object", "properties": {"status": {
+                    "type": "object", "properties": {"observedGeneration": {"type": "integer"}},
+                }},
+            }}}],
+        },
+    });
+    let mut schemas = Schemas::default();
+    schemas.add_file(definition.to_string().as_bytes());
+    let resource = Resource { group: "example.dev".into(), version: "v1".into(), plural: "databases".into() };
+    schemas.resource(&resource).expect("its schema").clone()
+}
+
+#[test]
+fn a_generation_is_observed_where_the_objects_are_of_it_and_their_controllers_have_seen_them() {
+    let mapping = mapping(DATABASES);
+    let schema = consumer_schema();
+    let written = |observed: Observed| {
+        let Plan::Last(action, _) = plan(&mapping, &observed) else { return Value::Null };
+        let Action::PatchStatus { patch, .. } = *action else { panic!("{action}") };
+        let Source::Present(source) = &observed.source else { panic!("it is there") };
+        let mut source = Value::clone(source);
+        json_patch::patch(&mut source, &patch).expect("it fits");
+        source["status"]["observedGeneration"].clone()
+    };
+    let observed = |world: &World| Observed { schema: Some(schema.clone()), ..world.observe(&mapping) };
+    let mut world = synced();
+    assert_eq!(written(observed(&world)), 1);
+    world.edit("Database", |object| object["status"] = json!({"observedGeneration": 0, "phase": "Running"}));
+    assert_eq!(written(observed(&world)), Value::Null, "the object's controller has not seen it");
+    world.edit("Database", |object| object["status"]["observedGeneration"] = json!(1));
+    assert_eq!(written(observed(&world)), 1);
+    // Another generation, which the target refuses.
+    world.edit_source(|source| {
+        source["spec"]["members"] = json!(4);
+        source["metadata"]["generation"] = json!(2);
+    });
+    let reference = world.reference("Database");
+    let mut refused = observed(&world);
+    refused.answers.failed.insert(reference, Failure { kind: FailureKind::Refused, why: "no".into() });
+    assert_eq!(written(refused), Value::Null, "the object is not of it");
 }
 
 #[test]

@@ -347,8 +347,8 @@ impl World {
         match (intent, &former) {
             // 409: the executor reads what is there.
             (Intent::Create, Some(object)) => return Outcome::Existing(Arc::new(object.clone())),
-            (Intent::Update { uid }, Some(object)) => assert_eq!(uid, metadata(object, "uid")),
-            (Intent::Update { .. }, None) => return Outcome::Absent,
+            (Intent::Update { uid } | Intent::Adopt { uid }, Some(object)) => assert_eq!(uid, metadata(object, "uid")),
+            (Intent::Update { .. } | Intent::Adopt { .. }, None) => return Outcome::Absent,
             (Intent::Create, None) => {}
         }
         let mut object = former.unwrap_or_else(|| json!({"metadata": {
@@ -488,5 +488,5 @@ fn drop_given_up(object: &mut Value, former: &Value, body: &Value) {
 
 /// An object that does not belong to the engine.
 pub fn foreign() -> Value {
-    json!({"metadata": {"uid": "foreign", "resourceVersion": "1"}, "spec": {"theirs": true}})
+    json!({"metadata": {"uid": "foreign", "resourceVersion": "7"}, "spec": {"theirs": true}})
 }

@@ -114,4 +114,19 @@ async fn engines_with_a_partition_each_divide_the_workspaces_and_take_nothing_fr
         (&now["metadata"]["uid"], &now["metadata"]["labels"]),
         (&made["metadata"]["uid"], &made["metadata"]["labels"])
     );
+
+    // The way over, as the page has it.
+    let adopting = WIDGETS.replace("    - id: widget\n", "    - id: widget\n      adopt: IfUnowned\n");
+    let target = of_engine(&world, &mappings[1 - index], next, &adopting);
+    let mut stopped = engines.remove(index);
+    assert!(stopped.terminate().await.success());
+    assert_eq!(says(&world.alpha.object("it").await, next).expect("its condition")["reason"], "Conflict");
+    let released = stopped.verb(&["uninstall", &world.name, "--release", "--yes"]);
+    assert!(released.ends_with("left: nothing\n"), "{released}");
+    let source = told(&world.alpha, next, "Synced").await;
+    let adopted = target.copy(&world.alpha, "it").await;
+    assert_eq!(adopted["metadata"]["uid"], made["metadata"]["uid"], "nothing is deleted");
+    assert_eq!(carried(&source), format!("[\"sync-engine.dev/{next}.{}\"]", world.name));
+    world.alpha.delete("it").await;
+    target.gone(&world.alpha, "it").await;
 }

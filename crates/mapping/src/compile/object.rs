@@ -5,7 +5,7 @@ use std::ops::Range;
 use super::for_each::Written;
 use super::{Compiler, names};
 use crate::diagnostic::Finding;
-use crate::document::{Adopt, DeletePolicy, ObjectSpec, Strategy};
+use crate::document::{DeletePolicy, ObjectSpec, Strategy};
 use crate::expression::{Expression, RootSet};
 use crate::names::is_dns_subdomain;
 use crate::template::{Template, Text};
@@ -125,6 +125,7 @@ impl Compiler {
             ignore,
             at_creation,
             drift: spec.drift,
+            adopt: spec.adopt,
             orphan_on_delete: spec.delete.policy == DeletePolicy::Orphan,
             propagation: spec.delete.propagation,
             on_identity_change: spec.on_identity_change,
@@ -141,9 +142,6 @@ impl Compiler {
     }
 
     fn note_what_objects_cannot_do(&mut self, spec: &Spanned<ObjectSpec>) {
-        if let Some(adopt) = spec.adopt.as_ref().filter(|adopt| adopt.value != Adopt::Never) {
-            self.not_yet(adopt.span(), "adopting objects");
-        }
         let strategy = spec.apply.as_ref().and_then(|apply| apply.strategy.as_ref());
         if let Some(strategy) = strategy.filter(|strategy| strategy.value != Strategy::ServerSide) {
             self.not_yet(strategy.span(), "a strategy other than `ServerSide`");

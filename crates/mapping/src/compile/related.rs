@@ -99,6 +99,7 @@ impl Compiler {
                 ignore: Vec::new(),
                 at_creation: Vec::new(),
                 drift: Drift::Correct,
+                adopt: spec.adopt,
                 orphan_on_delete: spec.on_source_delete == SourceDelete::Orphan,
                 propagation: Propagation::default(),
                 on_identity_change: IdentityChange::Recreate,

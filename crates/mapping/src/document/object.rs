@@ -36,8 +36,9 @@ pub struct ObjectSpec {
     /// What to do about changes that others make to our fields.
     #[serde(default)]
     pub drift: Drift,
-    /// Whether an object that stands there already may be taken over. Default: `Never`.
-    pub adopt: Option<Spanned<Adopt>>,
+    /// Whether an object that exists already at its placement may be taken over. Default: `Never`.
+    #[serde(default)]
+    pub adopt: Adopt,
     /// How it is deleted.
     #[serde(default)]
     pub delete: DeleteSpec,
@@ -91,16 +92,15 @@ pub enum Drift {
     Ignore,
 }
 
-/// Whether an object that stands there already may be taken over.
+/// Whether an object that exists already may be taken over.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize, JsonSchema)]
 pub enum Adopt {
-    /// Never: it is a conflict.
+    /// It is a `Conflict`.
     #[default]
     Never,
-    /// Where nobody owns it.
+    /// It is taken over if it has no controller among its owners, no label `app.kubernetes.io/managed-by`, and no ownership labels of
+    /// an engine. From then on it belongs to the source, and is deleted with it.
     IfUnowned,
-    /// Where an annotation allows it.
-    IfAnnotated,
 }
 
 /// How an object is deleted.

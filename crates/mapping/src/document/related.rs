@@ -43,6 +43,9 @@ pub struct RelatedSpec {
     /// Whether the copy in the consumer's cluster is owned by the source object, so that it is deleted with it.
     #[serde(default)]
     pub owner_reference: bool,
+    /// The same of an object in the place of the copy. Default: `Never`.
+    #[serde(default)]
+    pub adopt: super::Adopt,
     /// What to do while the original is missing.
     #[serde(default)]
     pub on_missing: RelatedMissing,
