@@ -79,6 +79,8 @@ pub enum Edit {
     /// The objects of a source are on other targets.
     Spread(Spread),
     OnTargetChange(&'static str),
+    /// Objects that nobody owns are taken over, or are not any more.
+    Adopt,
     /// Another `metadata.name`.
     Rename(&'static str),
     /// The provider of the plain cluster becomes a fleet, or one connection again.
@@ -227,6 +229,8 @@ pub enum Action {
     /// Admission refuses these writes at the target.
     Deny(&'static str),
     Allow,
+    /// Whether admission at the target sets the edition of each ConfigMap that is written, and a label.
+    Mutate(bool),
     /// History is forgotten: watches that resume get a 410.
     Compact(Side),
     /// The clocks jump by so many seconds.
@@ -347,6 +351,8 @@ impl fmt::Display for Action {
             Self::Serve => write!(f, "the kind Widget is served again"),
             Self::Deny(verb) => write!(f, "admission at the target refuses every {verb}"),
             Self::Allow => write!(f, "admission at the target allows everything"),
+            Self::Mutate(true) => write!(f, "admission at the target changes what it admits"),
+            Self::Mutate(false) => write!(f, "admission at the target changes nothing any more"),
             Self::Compact(side) => write!(f, "the {} server forgets its history", side.name()),
             Self::Jump(seconds) => write!(f, "the clocks jump by {seconds} s"),
             Self::Edit(Edit::Resource(resource)) => write!(f, "the author sets source.resource to {resource}"),

@@ -436,7 +436,7 @@ impl Checker {
                     made.goes(at);
                 }
             }
-            (_, ChangeKind::Modified) => self.changed(at, event, process, &place),
+            (_, ChangeKind::Modified) => self.changed(at, side, event, process, &place),
         }
     }
 
@@ -451,9 +451,12 @@ impl Checker {
         }
     }
 
-    fn changed(&mut self, at: Duration, event: &Event, process: u32, place: &str) {
+    fn changed(&mut self, at: Duration, side: Side, event: &Event, process: u32, place: &str) {
         let uid = event.object.uid.to_string();
         let Some(before) = self.made.get(&uid).cloned() else {
+            if self.ever(|mapping| mapping.adopts) {
+                return self.created(at, side, event, process, place);
+            }
             return self.violated("I2", format!("engine {process} writes to {place}, which no engine made"));
         };
         let object = event.object.object();

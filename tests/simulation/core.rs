@@ -67,6 +67,8 @@ pub struct Core {
     requests: u64,
     /// The kind of writes that admission at the target refuses.
     pub denied: Option<&'static str>,
+    /// Whether admission there changes what it admits.
+    pub mutates: bool,
     /// How the fleet lists the plain cluster.
     pub roster: Roster,
     /// What is broken for ever.
@@ -150,6 +152,7 @@ impl Shared {
             connections: BTreeMap::new(),
             held: Vec::new(),
             denied: None,
+            mutates: false,
         };
         Self(Arc::new(Inner { core: Mutex::new(core), tasks: AtomicUsize::new(0) }))
     }

@@ -34,6 +34,8 @@ pub enum Spread {
     Extra,
     /// On both.
     Both,
+    /// On the one that every mapping has; the list names no other.
+    First,
     /// On the second one if the source has `spec.extra`, else on the other one. A source stays where it is, or moves.
     Choice,
 }
@@ -53,6 +55,7 @@ const TARGETS: [&str; 2] = ["target", "second"];
 const CHOSEN: &str = "${{ 'second' if source.spec.extra | default(false) else 'target' }}";
 const LISTED: &str = "${{ ['target', 'second'] if source.spec.extra | default(false) else ['target'] }}";
 const BOTH: &str = "${{ ['target', 'second'] }}";
+const FIRST: &str = "${{ ['target'] }}";
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Mapping {
@@ -82,6 +85,8 @@ pub struct Mapping {
     /// What follows the default namespace.
     pub namespace: &'static str,
     pub mode: &'static str,
+    /// Whether objects that nobody owns are taken over.
+    pub adopts: bool,
     pub on_identity_change: &'static str,
     pub on_source_vanished: &'static str,
     /// Empty: the default.
@@ -167,6 +172,7 @@ pub fn first(resource: &'static str) -> Mapping {
         when: false,
         namespace: "",
         mode: "Enforce",
+        adopts: false,
         on_identity_change: "Block",
         on_source_vanished: "Retain",
         on_source_recreated: "",
@@ -258,10 +264,14 @@ impl Mapping {
                     "cluster": CHOSEN, "allowed": TARGETS, "onTargetChange": self.on_target_change,
                 })
             }
-            Spread::Extra | Spread::Both => {
+            Spread::Extra | Spread::Both | Spread::First => {
+                let (list, allowed) = match self.spread {
+                    Spread::Both => (BOTH, &TARGETS[..]),
+                    Spread::First => (FIRST, &TARGETS[..1]),
+                    _ => (LISTED, &TARGETS[..]),
+                };
                 document["spec"]["targets"] = json!({
-                    "forEach": if self.spread == Spread::Both { BOTH } else { LISTED },
-                    "as": "one", "key": "${{ one }}", "cluster": "{{ one }}", "allowed": TARGETS,
+                    "forEach": list, "as": "one", "key": "${{ one }}", "cluster": "{{ one }}", "allowed": allowed,
                 })
             }
         }
@@ -314,6 +324,7 @@ impl Mapping {
         if rule.conditional {
             object["when"] = EXTRA_ALONE.into();
         }
+        self.say_adopts(&mut object);
         let needed: Vec<&str> = self.needed_by(rule.id).map(|rule| rule.id).collect();
         if !needed.is_empty() {
             object["dependsOn"] = needed.into();
@@ -343,9 +354,15 @@ impl Mapping {
     }
 
     /// A rule of `related`, as the language has it.
+    fn say_adopts(&self, rule: &mut Value) {
+        if self.adopts {
+            rule["adopt"] = "IfUnowned".into();
+        }
+    }
+
     fn related(&self, rule: &Rule) -> Value {
         let to = |name: &str| json!({"name": format!("{name}{}", rule.suffix)});
-        match *rule {
+        let mut related = match *rule {
             PASSWORD => json!({
                 "id": "password", "direction": "ToTarget", "resource": "secrets.v1",
                 "from": {"name": "{{ source.spec.secret }}"}, "to": to("{{ placement.name }}"),
@@ -356,7 +373,9 @@ impl Mapping {
                 "from": {"name": format!("{{{{ placement.name }}}}{CONN}")}, "to": to("{{ source.metadata.name }}"),
                 "onMissing": "Skip", "ownerReference": self.owner_reference,
             }),
-        }
+        };
+        self.say_adopts(&mut related);
+        related
     }
 
     fn more(&self) -> Value {
@@ -437,6 +456,7 @@ impl Mapping {
             Edit::Rename(name) => self.name = name,
             Edit::Spread(spread) => self.spread = spread,
             Edit::OnTargetChange(policy) => self.on_target_change = policy,
+            Edit::Adopt => self.adopts = !self.adopts,
             Edit::Remove | Edit::Break | Edit::Guest | Edit::Fleet => {}
         }
     }

@@ -280,7 +280,9 @@ pub fn faults_of(action: Action) -> Vec<String> {
 }
 
 /// What happens in worlds with a fleet, with more copies, with objects beside sources or with several forms alone, which have no matrix of their own.
-const ELSEWHERE: [&str; 12] = [
+const ELSEWHERE: [&str; 14] = [
+    "EditAdopt",
+    "Mutate",
     "EditFleet",
     "EditSpread",
     "EditOnTargetChange",

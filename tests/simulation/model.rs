@@ -590,7 +590,12 @@ impl View<'_> {
             let is_blocked = mapping.on_identity_change == "Block" && !is_copy;
             return if former && (is_blocked || mapping.may_prune == 0) { Found::HeldUp } else { Found::Missing };
         };
-        let Some(made) = self.made.get(&text(object, "uid")) else { return Found::HeldUp };
+        let Some(made) = self.made.get(&text(object, "uid")) else {
+            return match mapping.adopts {
+                true => Found::Wrong("is nobody's, and is not adopted".into()),
+                false => Found::HeldUp,
+            };
+        };
         if made.stripped {
             // A process that started later, or was cut off meanwhile, may have found it stripped already.
             let nobody_knows = self.world.is_disturbed || made.given_up || made.source_uid != text(source, "uid");
@@ -619,7 +624,9 @@ impl View<'_> {
             return Found::HeldUp;
         }
         let data = contents(object);
-        let differs = wanted.data.iter().find(|(field, value)| data.get(*field) != Some(*value));
+        let is_set_by_admission = |field: &str| field == "edition" && self.world.shared.lock().mutates;
+        let is_kept = |field: &str, value: &String| data.get(field) == Some(value) || is_set_by_admission(field);
+        let differs = wanted.data.iter().find(|(field, value)| !is_kept(field, value));
         if made.edited && mapping.drift != "Correct" && !is_copy {
             return Found::Unclear;
         }

@@ -355,7 +355,7 @@ impl World {
             let backup = server.backup.as_ref().map(|backup| backup.version());
             (server.epoch, server.state.version(), server.state.waiting(), backup, server.up, server.kubeconfig)
         });
-        let faults = (&core.paused, &core.barred, core.denied, core.roster);
+        let faults = (&core.paused, &core.barred, core.denied, core.mutates, core.roster);
         format!("{servers:?} {files:?} {processes:?} {faults:?}")
     }
 

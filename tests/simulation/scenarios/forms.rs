@@ -26,6 +26,22 @@ fn a_value_that_the_server_stores_in_another_form_is_corrected_when_people_chang
     }
 }
 
+/// What admission sets is not written again and again, and what it does not set follows the source.
+#[test]
+fn what_admission_changes_is_left_as_it_is_until_the_source_changes() {
+    let steps = [
+        (0, Action::Create(X)),
+        (5_000, Action::Mutate(true)),
+        (5_000, Action::Change(X)),
+        (60_000, Action::Change(X)),
+        (60_000, Action::Mutate(false)),
+        (5_000, Action::Change(X)),
+    ];
+    for sources in [Kcp, Plain] {
+        (3..=steps.len()).filter(|until| *until != 5).for_each(|until| holds(&world(sources, &steps[..until]), 4));
+    }
+}
+
 #[test]
 fn an_object_follows_its_template_after_its_former_version_is_gone() {
     let steps = [

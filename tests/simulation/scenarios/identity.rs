@@ -2,6 +2,25 @@
 
 use super::*;
 
+/// Whatever the answers come to: it is taken over once, and nothing that people add to it is lost.
+#[test]
+fn an_object_that_nobody_owns_is_taken_over_where_the_mapping_says_so() {
+    let troubles = Weather { lost_after: 30, lost_before: 20, conflict: 20, ..Weather::default() };
+    for sources in [Kcp, Plain] {
+        let steps = [
+            (0, Action::Meddle(X, Meddling::Squat)),
+            (1_000, Action::Create(X)),
+            (30_000, Action::Weather(troubles)),
+            (0, Action::Edit(Edit::Adopt)),
+            (10, Action::Meddle(X, Meddling::Edit)),
+            (60_000, Action::Weather(Weather::default())),
+            (0, Action::Change(X)),
+            (20_000, Action::Delete(X)),
+        ];
+        (4..=steps.len()).for_each(|until| holds(&world(sources, &steps[..until]), 4));
+    }
+}
+
 #[test]
 fn an_edit_of_the_source_resource_deletes_nothing() {
     for sources in [Kcp, Plain] {

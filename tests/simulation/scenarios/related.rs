@@ -155,3 +155,39 @@ fn a_copy_goes_after_what_names_it_was_written_without_it() {
         holds(&plan, 4);
     }
 }
+
+#[test]
+fn a_copy_in_whose_place_people_made_a_secret_takes_it_over_where_the_mapping_says_so() {
+    let steps = [
+        (0, Action::Create(X)),
+        (5_000, Action::Wire(X, Wiring::DeleteCopy)),
+        (0, Action::Wire(X, Wiring::Squat)),
+        (20_000, Action::Edit(Edit::Adopt)),
+        (60_000, Action::Secret(X, Secrecy::Put)),
+        (20_000, Action::Delete(X)),
+    ];
+    (4..=steps.len()).for_each(|until| holds(&related(Plain, &steps[..until]), 2));
+}
+
+/// News of an original queues its source: no other event and no timer is needed.
+#[test]
+fn a_copy_follows_its_original_within_a_second() {
+    let steps = [
+        (0, Action::Create(X)),
+        (60_000, Action::Secret(X, Secrecy::Put)),
+        (60_000, Action::Secret(X, Secrecy::Put)),
+        (60_000, Action::Wire(X, Wiring::Connect)),
+        (60_000, Action::Wire(X, Wiring::Connect)),
+    ];
+    let plan = related(Kcp, &steps);
+    let trace = run(&plan).trace;
+    let seconds = |line: &str| line.split_whitespace().next().and_then(|time| time.parse::<f64>().ok());
+    let until = |step: &str, copy: &str| {
+        let at = trace.iter().rposition(|line| line.contains(step)).expect("the step");
+        let line = trace[at..].iter().find(|line| line.contains("engine 0") && line.contains(copy)).expect("a write");
+        seconds(line).expect("a time") - seconds(&trace[at]).expect("a time")
+    };
+    assert!(until("of tenant a: Put", "apply secrets") < 1.0, "{trace:#?}");
+    assert!(until("are dealt with: Connect", "patch secrets") < 1.0, "{trace:#?}");
+    holds(&plan, 4);
+}

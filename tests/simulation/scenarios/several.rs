@@ -31,6 +31,19 @@ fn a_target_that_leaves_the_list_loses_its_objects_and_the_last_one_releases_the
 }
 
 #[test]
+fn a_target_that_the_document_no_longer_names_loses_its_objects() {
+    for pause in [5_000, 60_000] {
+        let steps = [
+            (0, Action::Create(X)),
+            (pause, Action::Edit(Edit::Spread(Spread::First))),
+            (60_000, Action::Change(X)),
+            (5_000, Action::Delete(X)),
+        ];
+        (2..=steps.len()).for_each(|until| holds(&several(Spread::Both, Kcp, &steps[..until]), 2));
+    }
+}
+
+#[test]
 fn a_target_that_was_down_serves_what_was_made_meanwhile_although_it_holds_no_state_store_of_a_new_mapping() {
     let steps = [
         (0, Action::Create(X)),

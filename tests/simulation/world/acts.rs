@@ -1,8 +1,9 @@
 //! What happens to a world: each action is carried out, or handed to whom it is about.
 
+use serde_json::json;
 use sync_engine::engine::approval::Record;
 use sync_engine::object::marks::HELD;
-use sync_engine::sandbox::Request;
+use sync_engine::sandbox::{Admission, Request};
 
 use super::super::action::{Action, Edit, Forever, Meddling, Roster, TENANTS, Versions};
 use super::super::checker::{AFTERMATH, RECORDS};
@@ -95,6 +96,12 @@ impl World {
             }
             Action::Deny(verb) => self.core(|core| core.denied = Some(verb)),
             Action::Allow => self.core(|core| core.denied = None),
+            Action::Mutate(changes) => self.core(|core| {
+                core.mutates = changes;
+                let patch = json!({"metadata": {"labels": {"policy": "set"}}, "data": {"edition": "policy"}});
+                let change = Admission { group: String::new(), plural: "configmaps".into(), patch };
+                core.server(Side::Target).state.set_admission(changes.then_some(change).into_iter().collect());
+            }),
             Action::Compact(side) => self.core(|core| core.server(side).compact()),
             Action::Jump(seconds) => self.core(|core| {
                 core.checker.has_jumped = true;
