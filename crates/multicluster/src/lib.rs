@@ -29,7 +29,6 @@ mod list;
 mod list_watch;
 mod mailbox;
 pub mod manager;
-mod names;
 mod pages;
 pub mod permit;
 mod pool;
