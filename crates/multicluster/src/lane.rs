@@ -13,7 +13,6 @@ use tokio::time::{Instant, sleep_until, timeout_at};
 use self::slots::Slots;
 use self::window::Window;
 use super::permit::Epoch;
-use super::pool::Origin;
 use super::request_error::RequestError;
 
 /// How long an address that cannot be reached is left alone: doubled from the first to the second.
@@ -22,7 +21,6 @@ const BREAK: [Duration; 2] = [Duration::from_millis(250), Duration::from_secs(4)
 /// Shared by all endpoints of one address.
 #[derive(Debug)]
 pub(super) struct Lane {
-    pub(super) origin: Arc<Origin>,
     writes: Arc<Writes>,
     /// Until when the server wants no write to a logical cluster. Reads go on, and so do writes to the other clusters: one
     /// tenant's cluster never holds up another's.
@@ -72,9 +70,8 @@ struct Break {
 
 impl Lane {
     /// Requests are counted with those of the lane's connection.
-    pub(super) fn new(origin: Arc<Origin>, counters: Arc<Counters>) -> Self {
+    pub(super) fn new(counters: Arc<Counters>) -> Self {
         Self {
-            origin,
             writes: Arc::default(),
             paused: Mutex::default(),
             breaker: Mutex::default(),

@@ -14,7 +14,7 @@ use hyper_util::rt::TokioIo;
 use tokio::net::TcpStream;
 use tower::{BoxError, Service};
 
-use super::http_stack::why_unreachable;
+use super::client::why_unreachable;
 use super::in_process::{InProcess, Stream};
 
 /// Which proxy leads to which address.
@@ -87,7 +87,7 @@ fn without_password(address: &str) -> String {
     format!("{scheme}://{host}")
 }
 
-fn is_this_machine(host: &str) -> bool {
+pub(super) fn is_this_machine(host: &str) -> bool {
     let address = host.trim_start_matches('[').trim_end_matches(']').parse::<IpAddr>();
     host.eq_ignore_ascii_case("localhost") || address.is_ok_and(|address| address.is_loopback())
 }
@@ -124,7 +124,7 @@ impl Service<Uri> for Connector {
 
     fn call(&mut self, to: Uri) -> Self::Future {
         if let Proxies::InProcess(servers) = &*self.proxies {
-            let dialled = servers.0.dial(&to).map(|stream| TokioIo::new(Stream::InProcess(stream)));
+            let dialled = servers.0.dial(&to).map(|stream| TokioIo::new(Box::new(stream) as Stream));
             return std::future::ready(dialled.map_err(BoxError::from)).boxed();
         }
         match self.proxies.to(&to) {
@@ -135,7 +135,7 @@ impl Service<Uri> for Connector {
 }
 
 fn of_tcp(stream: TokioIo<TcpStream>) -> TokioIo<Stream> {
-    TokioIo::new(Stream::Tcp(stream.into_inner()))
+    TokioIo::new(Box::new(stream.into_inner()))
 }
 
 async fn through(tcp: HttpConnector, proxy: Intercept, to: Uri) -> Result<TokioIo<Stream>, BoxError> {

@@ -37,8 +37,8 @@ pub enum RequestError {
     /// A watch was not begun, because this process is at its limits; nothing was sent.
     #[error("{reason}")]
     NoBudget { reason: String },
-    /// The right to write ended while the request waited; nothing was sent.
-    #[error("{url} may not be written to any more: its identity is in doubt, or another process took over")]
+    /// The right to write ended while the request waited, or the address leads to another cluster; nothing was sent.
+    #[error("{url} is not to be used now: its identity is in doubt, or another process took over")]
     NotPermitted { url: String },
     /// It is not in the namespace that stands for the cluster; nothing was sent.
     #[error("{url} is outside of the namespace that stands for the cluster")]
