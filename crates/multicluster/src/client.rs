@@ -122,10 +122,7 @@ impl hyper::body::Body for Content {
     type Data = Bytes;
     type Error = Withheld;
 
-    fn poll_frame(
-        mut self: Pin<&mut Self>,
-        _: &mut Context<'_>,
-    ) -> Poll<Option<Result<Frame<Bytes>, Withheld>>> {
+    fn poll_frame(mut self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, Withheld>>> {
         let may_leave = self.may_leave.as_ref().map_or(Ok(()), |may_leave| may_leave());
         let bytes = std::mem::take(&mut self.bytes);
         Poll::Ready((!bytes.is_empty()).then(|| may_leave.map(|()| Frame::data(bytes))))
@@ -275,7 +272,8 @@ async fn confirm(stream: Secured, to: Destination, access: &Access) -> Result<Se
     access.sign(&mut headers, header.as_ref());
     headers.insert(HOST, HeaderValue::from_str(uri.authority().map_or("", |authority| authority.as_str()))?);
     let (sender, connection) = http1::handshake(stream).await?;
-    let asked = Asked { sender: sender.into(), headers, prefix: uri.path().trim_end_matches('/').to_owned(), base: to.base };
+    let asked =
+        Asked { sender: sender.into(), headers, prefix: uri.path().trim_end_matches('/').to_owned(), base: to.base };
     let asking = async move {
         let found = cluster_identity(&asked).await?;
         if found == *to.identity { Ok(()) } else { Err(RequestError::NotPermitted { url: asked.base.to_string() }) }
@@ -413,9 +411,12 @@ fn unusable(error: &kube::Error) -> String {
 
 /// An error and its causes in one line, what is said twice said once.
 pub(super) fn with_causes(error: &dyn Error) -> String {
-    successors(error.source(), |&error| error.source()).map(ToString::to_string).fold(error.to_string(), |text, more| {
-        if text.contains(&more) { text } else { format!("{text}: {more}") }
-    })
+    successors(error.source(), |&error| error.source()).map(ToString::to_string).fold(
+        error.to_string(),
+        |text, more| {
+            if text.contains(&more) { text } else { format!("{text}: {more}") }
+        },
+    )
 }
 
 /// Why no connection came about, in words.
@@ -437,4 +438,3 @@ pub(super) fn why_unreachable(error: &dyn Error) -> String {
     let hint = hints.iter().find(|(mark, _)| all.contains(mark));
     hint.map_or(all, |(_, words)| (*words).to_owned())
 }
-

@@ -379,7 +379,8 @@ impl Connection {
 
     /// A new address is left to [`reload`](Self::reload), whose caller replaces the clusters.
     fn reread_credential(&self) -> bool {
-        let read = kubeconfig::load(&self.spec).and_then(|loaded| Current::build(&self.spec, loaded, self.agent.clone()));
+        let read =
+            kubeconfig::load(&self.spec).and_then(|loaded| Current::build(&self.spec, loaded, self.agent.clone()));
         let before = self.current.load_full();
         match read {
             Ok(after) if after.fingerprint != before.fingerprint && after.address == before.address => {
@@ -415,10 +416,7 @@ impl Connection {
 
 impl fmt::Debug for Connection {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Connection")
-            .field("spec", &self.spec)
-            .field("address", &self.current.load().address)
-            .finish()
+        f.debug_struct("Connection").field("spec", &self.spec).field("address", &self.current.load().address).finish()
     }
 }
 
@@ -426,10 +424,8 @@ impl Current {
     fn build(spec: &ConnectionSpec, loaded: Loaded, agent: HeaderValue) -> Result<Self, ConnectionError> {
         let encrypted = loaded.config.root_cert.is_some() || loaded.config.accept_invalid_certs;
         let address = address(&spec.name, &loaded.config.cluster_url.to_string(), encrypted)?;
-        let client = Client::new(loaded.config, loaded.proxies, agent).map_err(|reason| ConnectionError::Credential {
-            connection: spec.name.clone(),
-            origin: loaded.origin,
-            reason,
+        let client = Client::new(loaded.config, loaded.proxies, agent).map_err(|reason| {
+            ConnectionError::Credential { connection: spec.name.clone(), origin: loaded.origin, reason }
         })?;
         Ok(Self { fingerprint: loaded.fingerprint, address, site: Arc::new(ArcSwap::from_pointee(client)) })
     }

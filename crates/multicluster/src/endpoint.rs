@@ -342,7 +342,8 @@ impl Endpoint {
             let request = || self.build(&method, &uri, body.as_ref());
             let sending = self.transmit(&client, path, request, header.as_ref());
             let sent = timeout(deadline, sending).await;
-            let sent = sent.unwrap_or_else(|_| Err(self.lost(path, format!("nothing within {} s", deadline.as_secs()))));
+            let sent =
+                sent.unwrap_or_else(|_| Err(self.lost(path, format!("nothing within {} s", deadline.as_secs()))));
             let is_refused = match &sent {
                 Ok(answer) => answer.head().status() == StatusCode::UNAUTHORIZED,
                 Err(error) => error.code() == Some(401),

@@ -132,16 +132,6 @@ impl RequestError {
         }
     }
 
-    /// Whether the server may have too much to do: 408, 429, 5xx, or an answer that did not come. A webhook that cannot be called
-    /// says nothing of it.
-    pub fn is_overload(&self) -> bool {
-        match self {
-            Self::Status(status) => self.retryable() && !status.is_of_webhook(),
-            Self::AnswerLost { .. } | Self::Body { .. } => true,
-            _ => false,
-        }
-    }
-
     /// When the server wants to be asked again: in [`LONGEST_RETRY_AFTER`] at most.
     pub fn retry_after(&self) -> Option<Duration> {
         self.status().and_then(|status| status.retry_after)
@@ -286,9 +276,9 @@ mod tests {
             answer(500, &body("failed to create typed patch object (a/b; x/v1, Kind=Y): .spec: expected map"));
         assert!(mistyped.is_invalid() && !mistyped.retryable());
         let broken = answer(500, &body("etcdserver: request timed out"));
-        assert!(!broken.is_invalid() && broken.retryable() && broken.is_overload());
+        assert!(!broken.is_invalid() && broken.retryable());
         let webhook = answer(500, &body("Internal error occurred: failed calling webhook 'a.b': connection refused"));
-        assert!(webhook.retryable() && !webhook.is_overload());
+        assert!(webhook.retryable());
     }
 
     #[test]
@@ -332,7 +322,7 @@ mod tests {
         let webhook = "admission webhook 'of.a.tenant' denied the request: later";
         assert!(!asks(403, webhook) && !asks(429, webhook) && !asks(503, webhook));
         let error = answer(429, &format!(r#"{{"kind":"Status","code":429,"message":"{webhook}"}}"#));
-        assert!(error.retryable() && !error.is_overload());
+        assert!(error.retryable());
     }
 
     #[test]
