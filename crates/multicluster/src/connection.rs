@@ -353,15 +353,15 @@ impl Connection {
     ///
     /// A broken configuration keeps what works, and is returned to be said aloud.
     pub fn reload(&self) -> Result<Reloaded, ConnectionError> {
+        let Some(after) = self.changed()? else { return Ok(Reloaded::Unchanged) };
+        Ok(if self.take(after) { Reloaded::Credential } else { Reloaded::Address })
+    }
+
+    /// What the configuration says, if that is another thing than before.
+    fn changed(&self) -> Result<Option<Current>, ConnectionError> {
         let loaded = kubeconfig::load(&self.spec)?;
-        let before = self.current.load_full();
-        if loaded.fingerprint == before.fingerprint {
-            return Ok(Reloaded::Unchanged);
-        }
-        let after = Current::build(&self.spec, loaded, self.agent.clone())?;
-        let same_address = after.address == before.address;
-        self.take(after, &before);
-        Ok(if same_address { Reloaded::Credential } else { Reloaded::Address })
+        let is_same = loaded.fingerprint == self.current.load().fingerprint;
+        if is_same { Ok(None) } else { Current::build(&self.spec, loaded, self.agent.clone()).map(Some) }
     }
 
     /// Reads the configuration again because a server refused the credential: a kcp that starts anew, say, writes a new
@@ -377,30 +377,25 @@ impl Connection {
         self.aside(Self::reread_credential).await.unwrap_or(false)
     }
 
-    /// A new address is left to [`reload`](Self::reload), whose caller replaces the clusters.
+    /// A new address is left to [`reload`](Self::reload), whose caller replaces the clusters, and who says what is wrong.
     fn reread_credential(&self) -> bool {
-        let read =
-            kubeconfig::load(&self.spec).and_then(|loaded| Current::build(&self.spec, loaded, self.agent.clone()));
-        let before = self.current.load_full();
-        match read {
-            Ok(after) if after.fingerprint != before.fingerprint && after.address == before.address => {
-                tracing::info!(connection = self.name(), "the credential was refused, and is another now");
-                self.take(after, &before);
-                true
-            }
-            // Said by whoever reloads.
-            _ => false,
-        }
+        let after = self.changed().ok().flatten().filter(|after| after.address == self.current.load().address);
+        let Some(after) = after else { return false };
+        tracing::info!(connection = self.name(), "the credential was refused, and is another now");
+        self.take(after)
     }
 
-    /// Uses what was read from now on. Whether it leads to the same cluster is to be confirmed.
-    fn take(&self, mut after: Current, before: &Current) {
-        if after.address == before.address {
+    /// Uses what was read from now on. Whether it leads to the same cluster is to be confirmed. `false`: it is another address.
+    fn take(&self, mut after: Current) -> bool {
+        let before = self.current.load_full();
+        let is_same_address = after.address == before.address;
+        if is_same_address {
             let site = std::mem::replace(&mut after.site, before.site.clone());
             before.site.store(site.load_full());
         }
         self.current.store(Arc::new(after));
         self.identity.doubt();
+        is_same_address
     }
 
     /// Endpoints of one address share their limits, however often they are made.
