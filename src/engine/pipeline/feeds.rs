@@ -377,6 +377,11 @@ impl Pipeline {
         })
     }
 
+    /// Whether the first list of every kind came, or was refused.
+    pub fn has_asked_for_every_kind(&self) -> bool {
+        self.feeds().kinds.values().all(|feed| feed.watch.state() != WatchState::Starting)
+    }
+
     pub fn kind_feed(&self, kind: &Kind) -> Option<Arc<KindFeed>> {
         self.feeds().kinds.get(kind).cloned()
     }
