@@ -13,7 +13,6 @@ use std::time::Duration;
 use data_encoding::BASE64;
 use futures::FutureExt;
 use futures::future::BoxFuture;
-use hashbrown::HashMap;
 use http::header::{AUTHORIZATION, HOST, RETRY_AFTER, USER_AGENT};
 use http::{HeaderMap, HeaderValue, Request, Response, Uri};
 use http_body_util::{BodyExt, Empty, LengthLimitError, Limited};
@@ -55,7 +54,7 @@ const WAITING: usize = 16;
 pub(super) const LONGEST: usize = 32 << 20;
 
 /// The cluster that a connection must lead to, and the address by which it is asked.
-#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Destination {
     pub base: Arc<str>,
     pub identity: Arc<str>,
@@ -81,12 +80,14 @@ pub(super) struct Access {
     agent: HeaderValue,
 }
 
-/// Connections that stay open between requests, by where they must lead to.
+/// Connections that stay open between requests.
 struct Pools {
     tls: HttpsConnector<Connector>,
     /// The client certificate of an exec plugin that it was made with.
     identity: Option<Arc<Identity>>,
-    by_destination: HashMap<Option<Destination>, Pool>,
+    /// By origin, and by where they must lead to. In their order, which a simulation repeats: one pool of many origins closes
+    /// connections in any order.
+    all: Vec<(Uri, Option<Destination>, Pool)>,
 }
 
 type Pool = legacy::Client<Dial, Content>;
@@ -152,7 +153,7 @@ impl Client {
         let access = Access { credential, impersonation: impersonation(&config)?, agent };
         let tls = tls(&config, &proxies)?;
         let certificate_ends = certificate(&config.auth_info).and_then(|pem| expiry::of_certificate(&pem));
-        let pools = Mutex::new(Pools { tls, identity: None, by_destination: HashMap::new() });
+        let pools = Mutex::new(Pools { tls, identity: None, all: Vec::new() });
         Ok(Self { config, proxies, access: Arc::new(access), pools, certificate_ends, tasks: Arc::default() })
     }
 
@@ -171,7 +172,7 @@ impl Client {
                 config.auth_info = identity.put_into(&config.auth_info).map_err(CredentialError)?;
             }
             let tls = tls(&config, &self.proxies).map_err(CredentialError)?;
-            *pools = Pools { tls, identity, by_destination: HashMap::new() };
+            *pools = Pools { tls, identity, all: Vec::new() };
         }
         Ok(header)
     }
@@ -189,13 +190,16 @@ impl Client {
         authorization: Option<&HeaderValue>,
     ) -> Result<Answer, SendError> {
         self.access.sign(request.headers_mut(), authorization);
-        let response = self.pool(to).request(request).await.map_err(|error| SendError::of(&error))?;
+        let response = self.pool(to, request.uri()).request(request).await.map_err(|error| SendError::of(&error))?;
         Ok(Answer { response, _client: self.clone() })
     }
 
-    fn pool(&self, to: Option<&Destination>) -> Pool {
+    fn pool(&self, to: Option<&Destination>, uri: &Uri) -> Pool {
         let mut pools = self.pools.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(pool) = pools.by_destination.get(&to.cloned()) {
+        let is_it = |(origin, must, _): &&(Uri, Option<Destination>, Pool)| {
+            origin.authority() == uri.authority() && origin.scheme() == uri.scheme() && must.as_ref() == to
+        };
+        if let Some((_, _, pool)) = pools.all.iter().find(is_it) {
             return pool.clone();
         }
         let dial = Dial { tls: pools.tls.clone(), to: to.cloned(), access: self.access.clone() };
@@ -204,7 +208,7 @@ impl Client {
             .pool_idle_timeout(IDLE)
             .pool_max_idle_per_host(WAITING)
             .build(dial);
-        pools.by_destination.insert(to.cloned(), Pool::clone(&pool));
+        pools.all.push((uri.clone(), to.cloned(), Pool::clone(&pool)));
         pool
     }
 }
