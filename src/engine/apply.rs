@@ -420,7 +420,7 @@ impl<'a> Executor<'a> {
             }
         };
         self.tally.sent(1);
-        match endpoint.for_evidence().get(&path).await {
+        match endpoint.get(&path).await {
             Ok(reply) => {
                 let completed = Parsed::from_json(&reply.body).and_then(|answer| pending.complete(&answer));
                 let (object, overtaken) = completed.map_err(|error| unreadable(endpoint, &error))?;
@@ -436,7 +436,7 @@ impl<'a> Executor<'a> {
     /// Only a 404 that names the object says that it is missing.
     async fn look_for_source(&self) -> Result<Outcome, RequestError> {
         self.tally.sent(1);
-        match self.at_source.for_evidence().get(&self.source_path()?).await {
+        match self.at_source.get(&self.source_path()?).await {
             Ok(reply) => shown(&self.at_source, &reply).map(Outcome::Object),
             Err(error) if error.is_not_found_of(&self.key.name) => Ok(Outcome::Absent),
             Err(error) => Err(error),
@@ -458,7 +458,7 @@ impl<'a> Executor<'a> {
     async fn look(&self, reference: &Reference) -> Result<Outcome, RequestError> {
         self.tally.sent(1);
         let at = self.at(reference.kind.side);
-        match at.for_evidence().get(&self.path(reference)?).await {
+        match at.get(&self.path(reference)?).await {
             Ok(reply) => shown(at, &reply).map(Outcome::Object),
             Err(error) if error.is_not_found_of(&reference.name) => Ok(Outcome::Absent),
             Err(error) => Err(error),
@@ -499,7 +499,7 @@ impl<'a> Executor<'a> {
     async fn is_removed(&self, kind: &Kind) -> Result<bool, RequestError> {
         let Some(plural) = self.pipeline.plural(kind) else { return Ok(false) };
         self.tally.sent(2);
-        is_removed(&self.at(kind.side).for_evidence(), kind, &plural).await
+        is_removed(self.at(kind.side), kind, &plural).await
     }
 
     async fn owned_of_kind(
@@ -527,7 +527,7 @@ impl<'a> Executor<'a> {
         let selector = format!("{} in ({})", marks::OWNER, owners.join(","));
         self.tally.sent(1);
         let at = self.at(kind.side);
-        let reply = at.for_evidence().get(&path.query("labelSelector", &selector)).await?;
+        let reply = at.get(&path.query("labelSelector", &selector)).await?;
         let list: Value = serde_json::from_slice(&reply.body).map_err(|error| unreadable(at, &error))?;
         let items = list["items"].as_array().into_iter().flatten();
         Ok(items.filter_map(|item| owned_object(item, kind, owners)).collect())

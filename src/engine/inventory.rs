@@ -12,8 +12,8 @@ use serde_json::{Value, json};
 
 use super::{DEFAULT_TARGET, approval};
 use crate::mapping::{Kind, Resource, Side};
-use crate::multicluster::endpoint::DeleteOptions;
-use crate::multicluster::{ApiPath, Endpoint, RequestError};
+use crate::multicluster::endpoint::{DEFAULT_DEADLINE, DeleteOptions};
+use crate::multicluster::{ApiPath, Body, Endpoint, RequestError};
 use crate::object::hash::tuple_hash;
 use crate::object::marks::{self, ENGINE, Writer};
 use crate::object::metadata;
@@ -222,11 +222,8 @@ impl Inventories {
     pub async fn remove(&self, mapping: &str) -> Result<(), RequestError> {
         let name = self.name(mapping);
         let path = ApiPath::object(&config_maps(), &self.namespace, &name)?;
-        match self
-            .endpoint
-            .request(http::Method::DELETE, &path, None, crate::multicluster::endpoint::DEFAULT_DEADLINE)
-            .await
-        {
+        let options = Body::json(r#"{"apiVersion":"v1","kind":"DeleteOptions"}"#);
+        match self.endpoint.request(http::Method::DELETE, &path, Some(options), DEFAULT_DEADLINE).await {
             Ok(_) => Ok(()),
             Err(error) if error.is_not_found_of(&name) => Ok(()),
             Err(error) => Err(error),

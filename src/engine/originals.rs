@@ -136,7 +136,7 @@ async fn select(executor: &Executor<'_>, place: &Place, original: &Original, lab
     let path = ApiPath::collection(&original.resource, &original.namespace);
     let path = path.map_err(|error| unknown(error.to_string()))?.query("labelSelector", &labels);
     executor.tally.sent(1);
-    let reply = place.endpoint.for_evidence().get(&path).await.map_err(|error| failed(executor, &error))?;
+    let reply = place.endpoint.get(&path).await.map_err(|error| failed(executor, &error))?;
     let list: serde_json::Value = serde_json::from_slice(&reply.body).map_err(|error| unknown(error.to_string()))?;
     Ok(list["items"].as_array().into_iter().flatten().map(|item| Arc::new(item.clone())).collect())
 }
@@ -151,7 +151,7 @@ async fn look(executor: &Executor<'_>, feed: &RelatedFeed, place: &Place, key: &
     let list = feed.subscription.list();
     let pending = feed.subscription.expect(key);
     executor.tally.sent(1);
-    match place.endpoint.for_evidence().get(&path).await {
+    match place.endpoint.get(&path).await {
         Ok(reply) => {
             let completed = Parsed::from_json(&reply.body).and_then(|answer| pending.complete(&answer));
             let (object, overtaken) = completed.map_err(|error| unknown(error.to_string()))?;

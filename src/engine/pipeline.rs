@@ -17,7 +17,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Duration;
 
 use arc_swap::ArcSwap;
-use tokio::sync::{Notify, watch};
+use tokio::sync::Notify;
 use tokio::task::JoinSet;
 use tokio::time::Instant;
 use tracing::field::Empty;
@@ -30,6 +30,7 @@ use super::{Shared, worker};
 use crate::mapping::template::Text;
 use crate::mapping::{Mapping, Mode, OnExit, SourceClusters};
 use crate::multicluster::backoff::Backoff;
+use crate::multicluster::permit::Epoch;
 use crate::multicluster::queue::Priority;
 use crate::multicluster::raw::Object;
 use crate::multicluster::registry::Cluster;
@@ -110,7 +111,7 @@ pub struct Pipeline {
     /// Rings when the inventory has to be looked at again.
     inventory_due: Notify,
     /// Rings when the schemas of the source have to be looked at again.
-    schema_due: watch::Sender<()>,
+    schema_due: Epoch,
 }
 
 /// How far the sources are in step with the document, and the document with the target.
@@ -205,7 +206,7 @@ impl Pipeline {
             others: Mutex::default(),
             hasher: RandomState::new(),
             inventory_due: Notify::new(),
-            schema_due: watch::Sender::default(),
+            schema_due: Epoch::default(),
         })
     }
 
@@ -286,7 +287,7 @@ impl Pipeline {
         }
         self.check_inventory();
         // What a document newly writes may be what its consumers' API newly has.
-        self.schema_due.send_replace(());
+        self.schema_due.advance();
     }
 
     /// Has the inventory looked at again: its mapping, its source or its target is another.

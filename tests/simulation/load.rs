@@ -53,18 +53,12 @@ struct Inner {
     sites: BTreeMap<String, (Server, Duration)>,
     start: Instant,
     writes: Vec<Written>,
-    /// The host that answers each write with this code.
-    overloaded: Option<(&'static str, u16)>,
     /// The host that takes requests and answers none.
     hung: Option<&'static str>,
     /// Whether the server shows the size [`DEEP`] as a value of 200 levels. It takes none that deep itself.
     deepens: bool,
     /// Logical clusters whose admission is slow.
     slow: BTreeSet<String>,
-    /// Writes under way at each host.
-    in_flight: BTreeMap<String, usize>,
-    /// The most of them at one time since somebody looked.
-    most_in_flight: BTreeMap<String, usize>,
 }
 
 /// A write of the engine that arrived.
@@ -84,12 +78,9 @@ impl Net {
             sites: BTreeMap::new(),
             start: Instant::now(),
             writes: Vec::new(),
-            overloaded: None,
             hung: None,
             deepens: false,
             slow: BTreeSet::new(),
-            in_flight: BTreeMap::new(),
-            most_in_flight: BTreeMap::new(),
         };
         let net = Self(Arc::new(Mutex::new(inner)));
         net.add("source", Side::Source, source, 0, USUAL);
@@ -156,13 +147,6 @@ impl Inner {
         (outcome, !events.is_empty())
     }
 
-    fn begin_write(&mut self, host: &str) {
-        let now = self.in_flight.entry(host.to_owned()).or_default();
-        *now += 1;
-        let most = self.most_in_flight.entry(host.to_owned()).or_default();
-        *most = (*most).max(*now);
-    }
-
     /// Where the engine made an object of this name.
     fn made(&self, name: &str) -> BTreeSet<&str> {
         let is_it = |one: &&Written| one.verb == Verb::Apply && one.name == name;
@@ -208,20 +192,9 @@ async fn exchange(net: Net, host: String, request: hyper::Request<Incoming>) -> 
     let writes = request.method != "GET";
     let is_slow = writes && net.lock().slow.contains(&request.call().cluster);
     let latency = if is_slow { ADMISSION } else { net.lock().sites[&host].1 };
-    if writes {
-        net.lock().begin_write(&host);
-    }
     sleep(latency).await;
     net.wait_while_hung(&host).await;
     let inner = &mut *net.lock();
-    if writes {
-        *inner.in_flight.entry(host.clone()).or_default() -= 1;
-    }
-    if let Some((_, code)) = inner.overloaded.filter(|(overloaded, _)| writes && *overloaded == host) {
-        let mut response = hyper::Response::new(Full::default().boxed_unsync());
-        *response.status_mut() = http::StatusCode::from_u16(code).expect("a status code");
-        return Ok(response);
-    }
     let (outcome, is_write) = inner.handle(&host, &request);
     if is_write {
         let (at, call) = (inner.age(), request.call());
@@ -446,63 +419,6 @@ fn thousands_of_changes_of_one_tenant_delay_another_by_two_rounds_at_most() {
     let begun = begun_before_another_tenant();
     // The one that is in flight goes on.
     assert!(begun <= 1 + 2, "{begun} changes of the other tenant were begun first");
-}
-
-const BUSY: u32 = 200;
-
-/// The most writes under way at a target in one stretch each: while it keeps up, while it answers with this code, and once it
-/// keeps up again.
-fn most_writes_at_once(code: u16) -> [usize; 3] {
-    in_virtual_time(async {
-        let net = Net::new(Flavor::Kubernetes);
-        definitions(false).iter().for_each(|request| net.act(request));
-        net.add("t1", Side::Target, Flavor::Kubernetes, 1, USUAL);
-        let connections = BTreeMap::from([net.connection("source", "source", ""), net.connection("t1", "t1", "")]);
-        let provider = json!({
-            "apiVersion": "sync-engine.dev/v1alpha1", "kind": "ClusterProvider", "metadata": {"name": "plain"},
-            "spec": {"kubeconfig": {"connection": "source"}},
-        });
-        let source = json!({"provider": "plain", "resource": format!("things.v1.{GROUP}")});
-        let mut document = mapping("m", "t1", source);
-        document["spec"]["reconcile"] = json!({"concurrency": 32});
-        let things = format!("/apis/{GROUP}/v1/namespaces/default/things");
-        let names: Vec<String> = (0..BUSY).map(|number| format!("n{number}")).collect();
-        names.iter().for_each(|name| net.act(&Request::post(&things, &thing(name, 0))));
-        let mut most = Vec::new();
-        with_engine(&net, connections, &[provider, document], async {
-            net.until("every object is made", |inner| names.iter().all(|name| !inner.made(name).is_empty())).await;
-            for (size, overloaded) in [(1, None), (2, Some(("t1", code))), (3, None)] {
-                net.lock().overloaded = overloaded;
-                net.lock().writes.clear();
-                for name in &names {
-                    let patch = json!({"spec": {"size": size}});
-                    net.act(&Request::patch(&format!("{things}/{name}"), "application/merge-patch+json", &patch));
-                }
-                // The first answers tell.
-                sleep(USUAL * 10).await;
-                net.lock().most_in_flight.clear();
-                match overloaded {
-                    Some(_) => sleep(Duration::from_secs(20)).await,
-                    None => {
-                        net.until("every object is updated", |inner| {
-                            names.iter().all(|name| !inner.made(name).is_empty())
-                        })
-                        .await;
-                    }
-                }
-                most.push(net.lock().most_in_flight["t1"]);
-            }
-        })
-        .await;
-        most.try_into().expect("three stretches")
-    })
-}
-
-#[test]
-fn a_target_that_is_overloaded_gets_one_write_at_a_time_and_then_as_many_as_before() {
-    for code in [429, 500, 503] {
-        assert_eq!(most_writes_at_once(code), [8, 1, 8], "{code}");
-    }
 }
 
 /// How long after a change an operator reports.

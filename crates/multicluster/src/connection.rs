@@ -14,13 +14,12 @@ use k8s_openapi::jiff::Timestamp;
 use tokio::time::Instant;
 
 use super::budget::Budget;
+use super::client::Client;
 use super::endpoint::Endpoint;
-use super::http_stack::HttpStack;
 use super::identity::Confirmation;
 use super::in_process::InProcess;
 use super::kubeconfig::{self, Loaded};
 use super::lane::{Counters, Lane};
-use super::pool::Origin;
 use crate::health::Level;
 
 /// One connection of the command line.
@@ -190,7 +189,7 @@ pub enum Reloaded {
     Address,
 }
 
-/// A connection that works: one HTTP stack, shared by all endpoints made from it.
+/// A connection that works: one HTTP client, shared by all endpoints made from it.
 pub struct Connection {
     spec: ConnectionSpec,
     current: ArcSwap<Current>,
@@ -213,20 +212,14 @@ const REREAD_PAUSE: Duration = Duration::from_secs(5);
 /// What a reload replaces as a whole.
 struct Current {
     fingerprint: u64,
-    address: Address,
+    /// With scheme, without trailing slash.
+    address: String,
     site: Site,
 }
 
-/// The HTTP stack that the endpoints of one server share: another credential is swapped in. Another address gets a stack of
+/// The client that the endpoints of one server share: another credential is swapped in. Another address gets a client of
 /// its own, so that no server is sent the credential of another.
-pub(super) type Site = Arc<ArcSwap<HttpStack>>;
-
-/// An address as it is kept: with scheme, without trailing slash.
-#[derive(Debug, Clone)]
-struct Address {
-    text: String,
-    origin: Arc<Origin>,
-}
+pub(super) type Site = Arc<ArcSwap<Client>>;
 
 impl Connection {
     /// Reads the configuration. Talks to no server; an exec plugin runs with the first request.
@@ -247,7 +240,8 @@ impl Connection {
     fn build(spec: ConnectionSpec, process: &Process, is_of_fleet: bool) -> Result<Arc<Self>, ConnectionError> {
         let agent = process.replica.as_ref().map(|name| format!("{AGENT} ({name})"));
         let agent = agent.and_then(|agent| HeaderValue::try_from(agent).ok());
-        let current = Current::build(&spec, kubeconfig::load(&spec)?)?;
+        let agent = agent.unwrap_or(HeaderValue::from_static(AGENT));
+        let current = Current::build(&spec, kubeconfig::load(&spec)?, agent.clone())?;
         Ok(Arc::new(Self {
             spec,
             current: ArcSwap::from_pointee(current),
@@ -256,7 +250,7 @@ impl Connection {
             identity: Confirmation::default(),
             is_of_fleet,
             reread: Mutex::default(),
-            agent: agent.unwrap_or(HeaderValue::from_static(AGENT)),
+            agent,
             budget: process.budget.clone(),
         }))
     }
@@ -272,10 +266,6 @@ impl Connection {
     /// What it means for the engine's readiness that something is wrong with it.
     pub fn trouble(&self) -> Level {
         if self.is_of_fleet { Level::Degraded } else { Level::Waiting }
-    }
-
-    pub(super) fn agent(&self) -> HeaderValue {
-        self.agent.clone()
     }
 
     /// What the process may use.
@@ -329,9 +319,8 @@ impl Connection {
             let connection = self.spec.name.clone();
             return Err(ConnectionError::WorkspacePath { connection, path: path.to_owned() });
         }
-        let Address { text, origin } = address;
-        let server = text.split_once("/clusters/").map_or(text.as_str(), |(server, _)| server);
-        Ok(self.endpoint_of(Address { text: format!("{server}/clusters/{path}"), origin }))
+        let server = address.split_once("/clusters/").map_or(address.as_str(), |(server, _)| server);
+        Ok(self.endpoint_of(format!("{server}/clusters/{path}")))
     }
 
     /// The addresses in use that gave no answer for so long.
@@ -364,15 +353,15 @@ impl Connection {
     ///
     /// A broken configuration keeps what works, and is returned to be said aloud.
     pub fn reload(&self) -> Result<Reloaded, ConnectionError> {
+        let Some(after) = self.changed()? else { return Ok(Reloaded::Unchanged) };
+        Ok(if self.take(after) { Reloaded::Credential } else { Reloaded::Address })
+    }
+
+    /// What the configuration says, if that is another thing than before.
+    fn changed(&self) -> Result<Option<Current>, ConnectionError> {
         let loaded = kubeconfig::load(&self.spec)?;
-        let before = self.current.load_full();
-        if loaded.fingerprint == before.fingerprint {
-            return Ok(Reloaded::Unchanged);
-        }
-        let after = Current::build(&self.spec, loaded)?;
-        let same_address = after.address.text == before.address.text;
-        self.take(after, &before);
-        Ok(if same_address { Reloaded::Credential } else { Reloaded::Address })
+        let is_same = loaded.fingerprint == self.current.load().fingerprint;
+        if is_same { Ok(None) } else { Current::build(&self.spec, loaded, self.agent.clone()).map(Some) }
     }
 
     /// Reads the configuration again because a server refused the credential: a kcp that starts anew, say, writes a new
@@ -388,66 +377,57 @@ impl Connection {
         self.aside(Self::reread_credential).await.unwrap_or(false)
     }
 
-    /// A new address is left to [`reload`](Self::reload), whose caller replaces the clusters.
+    /// A new address is left to [`reload`](Self::reload), whose caller replaces the clusters, and who says what is wrong.
     fn reread_credential(&self) -> bool {
-        let read = kubeconfig::load(&self.spec).and_then(|loaded| Current::build(&self.spec, loaded));
-        let before = self.current.load_full();
-        match read {
-            Ok(after) if after.fingerprint != before.fingerprint && after.address.text == before.address.text => {
-                tracing::info!(connection = self.name(), "the credential was refused, and is another now");
-                self.take(after, &before);
-                true
-            }
-            // Said by whoever reloads.
-            _ => false,
-        }
+        let after = self.changed().ok().flatten().filter(|after| after.address == self.current.load().address);
+        let Some(after) = after else { return false };
+        tracing::info!(connection = self.name(), "the credential was refused, and is another now");
+        self.take(after)
     }
 
-    /// Uses what was read from now on. Whether it leads to the same cluster is to be confirmed.
-    fn take(&self, mut after: Current, before: &Current) {
-        if after.address.text == before.address.text {
-            let stack = std::mem::replace(&mut after.site, before.site.clone());
-            before.site.store(stack.load_full());
+    /// Uses what was read from now on. Whether it leads to the same cluster is to be confirmed. `false`: it is another address.
+    fn take(&self, mut after: Current) -> bool {
+        let before = self.current.load_full();
+        let is_same_address = after.address == before.address;
+        if is_same_address {
+            let site = std::mem::replace(&mut after.site, before.site.clone());
+            before.site.store(site.load_full());
         }
         self.current.store(Arc::new(after));
         self.identity.doubt();
+        is_same_address
     }
 
     /// Endpoints of one address share their limits, however often they are made.
-    fn endpoint_of(self: &Arc<Self>, Address { text, origin }: Address) -> Endpoint {
+    fn endpoint_of(self: &Arc<Self>, address: String) -> Endpoint {
         let mut lanes = self.lanes.lock().unwrap_or_else(PoisonError::into_inner);
         lanes.retain(|_, lane| lane.strong_count() > 0);
-        let lane = lanes.get(&text).and_then(Weak::upgrade);
-        let lane = lane.unwrap_or_else(|| Arc::new(Lane::new(origin, self.counters.clone())));
-        lanes.insert(text.clone(), Arc::downgrade(&lane));
-        Endpoint::new(self.clone(), text, lane, self.current.load().site.clone())
+        let lane = lanes.get(&address).and_then(Weak::upgrade);
+        let lane = lane.unwrap_or_else(|| Arc::new(Lane::new(self.counters.clone())));
+        lanes.insert(address.clone(), Arc::downgrade(&lane));
+        Endpoint::new(self.clone(), address, lane, self.current.load().site.clone())
     }
 }
 
 impl fmt::Debug for Connection {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Connection")
-            .field("spec", &self.spec)
-            .field("address", &self.current.load().address.text)
-            .finish()
+        f.debug_struct("Connection").field("spec", &self.spec).field("address", &self.current.load().address).finish()
     }
 }
 
 impl Current {
-    fn build(spec: &ConnectionSpec, loaded: Loaded) -> Result<Self, ConnectionError> {
+    fn build(spec: &ConnectionSpec, loaded: Loaded, agent: HeaderValue) -> Result<Self, ConnectionError> {
         let encrypted = loaded.config.root_cert.is_some() || loaded.config.accept_invalid_certs;
         let address = address(&spec.name, &loaded.config.cluster_url.to_string(), encrypted)?;
-        let stack = HttpStack::new(loaded.config, loaded.proxies).map_err(|reason| ConnectionError::Credential {
-            connection: spec.name.clone(),
-            origin: loaded.origin,
-            reason,
+        let client = Client::new(loaded.config, loaded.proxies, agent).map_err(|reason| {
+            ConnectionError::Credential { connection: spec.name.clone(), origin: loaded.origin, reason }
         })?;
-        Ok(Self { fingerprint: loaded.fingerprint, address, site: Arc::new(ArcSwap::from_pointee(stack)) })
+        Ok(Self { fingerprint: loaded.fingerprint, address, site: Arc::new(ArcSwap::from_pointee(client)) })
     }
 }
 
 /// Without a user and password, which must not show in messages. kubectl too reads `host:port` as an address.
-fn address(connection: &str, url: &str, encrypted: bool) -> Result<Address, ConnectionError> {
+fn address(connection: &str, url: &str, encrypted: bool) -> Result<String, ConnectionError> {
     let invalid = || ConnectionError::Address { connection: connection.to_owned(), url: url.to_owned() };
     let trimmed = url.trim_end_matches('/');
     let scheme = if encrypted { "https" } else { "http" };
@@ -456,8 +436,7 @@ fn address(connection: &str, url: &str, encrypted: bool) -> Result<Address, Conn
     let usable = matches!(uri.scheme_str(), Some("http" | "https")) && uri.host().is_some_and(|host| !host.is_empty());
     let credentials = uri.authority().and_then(|authority| authority.as_str().rsplit_once('@'));
     let text = credentials.map_or(full.clone(), |(credentials, _)| full.replacen(&format!("{credentials}@"), "", 1));
-    let origin = text.parse().ok().and_then(|shown| Origin::of(&shown)).filter(|_| usable && uri.query().is_none());
-    origin.map(|origin| Address { text, origin: Arc::new(origin) }).ok_or_else(invalid)
+    if usable && uri.query().is_none() { Ok(text) } else { Err(invalid()) }
 }
 
 fn is_workspace_path(path: &str) -> bool {

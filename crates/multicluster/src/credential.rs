@@ -1,11 +1,13 @@
 //! Who we are to a server: tokens, token files, passwords and exec plugins.
 //!
-//! kube's own layer runs exec plugins without a time limit, twice at the start, and does not look
-//! again after a 401; client certificates alone are left to it.
+//! kube's own layer runs exec plugins twice and kills none that hangs, never replaces the certificate that one gave, reads token
+//! files on the thread that all else runs on, and takes a line end at their end for a part of the token. Client certificates
+//! alone are left to it.
 
 use std::fmt;
 use std::io;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::Duration;
 
 use data_encoding::BASE64;
@@ -14,7 +16,7 @@ use k8s_openapi::jiff::Timestamp;
 use kube::config::{AuthInfo, ExecConfig};
 use serde_json::{Value, json};
 use tokio::sync::Mutex;
-use tokio::task::JoinHandle;
+use tokio::task::{JoinHandle, JoinSet};
 use tokio::time::{Instant, timeout};
 
 use super::{exec_plugin, expiry};
@@ -59,17 +61,20 @@ pub(super) struct FileState {
 #[derive(Default)]
 pub(super) struct ExecState {
     given: Option<Given>,
-    running: Option<JoinHandle<Result<exec_plugin::Answer, String>>>,
+    /// It goes on where whoever began it gives up, and leaves its answer to the next.
+    running: JoinSet<Result<exec_plugin::Answer, String>>,
     /// The header for whose refusal the plugin was run last, and when.
     refused: Option<(Option<HeaderValue>, Instant)>,
 }
 
 struct Given {
     header: Option<HeaderValue>,
+    identity: Option<Arc<Identity>>,
     fresh_until: Option<Instant>,
 }
 
 /// A client certificate of an exec plugin.
+#[derive(PartialEq, Eq)]
 pub(super) struct Identity {
     certificate: String,
     key: String,
@@ -78,6 +83,7 @@ pub(super) struct Identity {
 impl Identity {
     /// `user` with this certificate and key.
     pub(super) fn put_into(&self, user: &AuthInfo) -> Result<AuthInfo, String> {
+        let user = AuthInfo { client_certificate: None, client_key: None, ..user.clone() };
         let mut user = serde_json::to_value(user).map_err(|e| e.to_string())?;
         user["client-certificate-data"] = json!(BASE64.encode(self.certificate.as_bytes()));
         user["client-key-data"] = json!(BASE64.encode(self.key.as_bytes()));
@@ -126,8 +132,8 @@ impl Credential {
         }
     }
 
-    /// The header to send, and a client certificate where a plugin has just given one.
-    pub(super) async fn current(&self) -> Result<(Option<HeaderValue>, Option<Identity>), CredentialError> {
+    /// The header to send, and the client certificate of a plugin.
+    pub(super) async fn current(&self) -> Result<(Option<HeaderValue>, Option<Arc<Identity>>), CredentialError> {
         match self {
             Self::None => Ok((None, None)),
             Self::Fixed(header) => Ok((Some(header.clone()), None)),
@@ -208,25 +214,22 @@ impl FileState {
 }
 
 impl ExecState {
-    async fn current(&mut self, plugin: &ExecConfig) -> Result<(Option<HeaderValue>, Option<Identity>), String> {
+    async fn current(&mut self, plugin: &ExecConfig) -> Result<(Option<HeaderValue>, Option<Arc<Identity>>), String> {
         let now = Instant::now();
         if let Some(given) = self.given.as_ref().filter(|given| given.fresh_until.is_none_or(|until| now < until)) {
-            return Ok((given.header.clone(), None));
+            return Ok((given.header.clone(), given.identity.clone()));
         }
-        let running = match self.running.take() {
-            Some(running) => running,
-            None => exec_plugin::run(plugin)?,
-        };
-        // It stays here while it is waited for: who gives up leaves its answer to the next.
-        let ended = self.running.insert(running).await;
-        self.running = None;
+        if self.running.is_empty() {
+            self.running.spawn(exec_plugin::run(plugin.clone()));
+        }
+        let ended = self.running.join_next().await.ok_or("it was not run")?;
         let answer = ended.map_err(|error| error.to_string())??;
-        let now = Instant::now();
-        let bearer = answer.token.map(|token| header(&format!("Bearer {token}"))).transpose()?;
-        let fresh_until = answer.expires.map(|at| now + remaining(at).saturating_sub(EARLY));
+        let header = answer.token.map(|token| header(&format!("Bearer {token}"))).transpose()?;
+        let fresh_until = answer.expires.map(|at| Instant::now() + remaining(at).saturating_sub(EARLY));
         let identity = answer.certificate.zip(answer.key).map(|(certificate, key)| Identity { certificate, key });
-        self.given = Some(Given { header: bearer.clone(), fresh_until });
-        Ok((bearer, identity))
+        let identity = identity.map(Arc::new);
+        self.given = Some(Given { header: header.clone(), identity: identity.clone(), fresh_until });
+        Ok((header, identity))
     }
 
     fn refuse(&mut self, sent: Option<&HeaderValue>) -> bool {

@@ -1,36 +1,30 @@
 //! Requests to one address, with deadlines, a write limit, and errors in plain words.
 
 use std::fmt;
-use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
-use futures::future::BoxFuture;
-use http::header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE, DATE, RETRY_AFTER, USER_AGENT};
+use http::header::{ACCEPT, CONTENT_TYPE, DATE};
+use http::uri::Scheme;
 use http::{HeaderValue, Method, Request, StatusCode, Uri};
-use http_body_util::Full;
 use hyper::body::Bytes;
 use k8s_openapi::jiff::Timestamp;
 use k8s_openapi::jiff::fmt::rfc2822::DateTimeParser;
 use tokio::time::{Instant, timeout, timeout_at};
 
 use super::api_path::ApiPath;
+use super::client::{Answer, Client, Content, Destination, LONGEST, SendError, Withheld};
 use super::connection::{Connection, Site};
 use super::credential::CredentialError;
-use super::http_stack::{HttpStack, why_unreachable, with_causes};
-use super::identity::cluster_identity;
+use super::identity::Ask;
 use super::lane::Lane;
 use super::lines::Lines;
 use super::permit::{Epoch, Permit};
-use super::pool::{Answer, Kept, Ready, SendError};
+use super::proxy::is_this_machine;
 use super::request_error::RequestError;
 
 /// Deadline of a request where the caller gives none.
 pub const DEFAULT_DEADLINE: Duration = Duration::from_secs(30);
-/// Bytes of an answer that are read. Schemas are longest; etcd takes objects of 1.5 MiB by default.
-const LONGEST: usize = 32 << 20;
-/// Why a connection that was just in use takes no request.
-const CLOSED: &str = "the connection closed";
 const JSON: HeaderValue = HeaderValue::from_static("application/json");
 /// Objects without what is beside their metadata.
 const METADATA: HeaderValue =
@@ -43,16 +37,12 @@ pub struct Endpoint {
     base: Arc<str>,
     lane: Arc<Lane>,
     site: Site,
-    /// The cluster that it was found to lead to, where that may change.
-    cluster: Option<Arc<str>>,
-    /// Whether what is read is evidence of what the cluster has.
-    is_evidence: bool,
+    /// Where its connections must lead to, where that may change.
+    to: Option<Destination>,
     /// Whether lists are of the objects' metadata alone.
     is_metadata: bool,
     /// The one namespace that it reaches, where that stands for a cluster.
     namespace: Option<Arc<str>>,
-    /// The one connection that its requests go over.
-    over: Option<Kept>,
     /// What must hold at the moment a write leaves.
     permits: Vec<Permit>,
     /// 0: no limit.
@@ -112,11 +102,9 @@ impl Endpoint {
             base: base.into(),
             lane,
             site,
-            cluster: None,
-            is_evidence: false,
+            to: None,
             is_metadata: false,
             namespace: None,
-            over: None,
             permits: Vec::new(),
             writes_per_second: 0,
         }
@@ -128,15 +116,11 @@ impl Endpoint {
         Self { base: base.into(), ..self.clone() }
     }
 
-    /// The same, found to lead to this cluster: what is watched through it is not shared with another cluster's.
+    /// The same, found to lead to this cluster: whatever is sent goes there, and what is watched through it is not shared with
+    /// another cluster's.
     pub fn leading_to(mut self, identity: &str) -> Endpoint {
-        self.cluster = Some(identity.into());
+        self.to = Some(Destination { base: self.base.clone(), identity: identity.into() });
         self
-    }
-
-    /// The same for reads from which a deletion or a release follows: they go to the cluster, as writes do.
-    pub fn for_evidence(&self) -> Endpoint {
-        Self { is_evidence: true, ..self.clone() }
     }
 
     /// The same for lists of metadata.
@@ -207,11 +191,10 @@ impl Endpoint {
         let path = ApiPath::version();
         let begun = Instant::now();
         let answer = self.exchange(Method::GET, &path, None, DEFAULT_DEADLINE).await;
-        self.learn("get", begun, answer.as_ref().map(|answer| answer.status().as_u16()));
+        self.learn("get", begun, answer.as_ref().map(Answer::status));
         let answer = answer?;
-        let (status, time) = (answer.status().as_u16(), answer.headers().get(DATE).and_then(time));
-        let body = self.read(&path, answer, begun + DEFAULT_DEADLINE, LONGEST).await?;
-        Ok((Reply { status, body }, time))
+        let time = answer.head().headers().get(DATE).and_then(time);
+        Ok((self.read(&path, answer, begun + DEFAULT_DEADLINE, LONGEST).await?, time))
     }
 
     /// POST on a collection.
@@ -262,8 +245,13 @@ impl Endpoint {
     pub(super) async fn watch(&self, path: &ApiPath, deadline: Duration) -> Result<Lines, RequestError> {
         let begun = Instant::now();
         let opened = self.exchange(Method::GET, path, None, deadline).await;
-        self.learn("watch", begun, opened.as_ref().map(|answer| answer.status().as_u16()));
-        opened.map(Lines::new)
+        self.learn("watch", begun, opened.as_ref().map(Answer::status));
+        let answer = opened?;
+        if answer.head().status().is_success() {
+            return Ok(Lines::new(answer));
+        }
+        let failed = self.read(path, answer, begun + deadline, LONGEST).await;
+        failed.and_then(|_| Err(self.lost(path, "it is no stream".into())))
     }
 
     /// A line of a watch came.
@@ -311,10 +299,10 @@ impl Endpoint {
         reply
     }
 
-    /// Which cluster a connection leads to is asked of all.
+    /// Whether a request is not for the one namespace that it reaches.
     fn is_outside(&self, path: &ApiPath) -> bool {
         let is_inside = |namespace: &Arc<str>| path.as_str().contains(&format!("/namespaces/{namespace}/"));
-        self.over.is_none() && self.namespace.as_ref().is_some_and(|namespace| !is_inside(namespace))
+        self.namespace.as_ref().is_some_and(|namespace| !is_inside(namespace))
     }
 
     async fn whole(
@@ -327,12 +315,10 @@ impl Endpoint {
     ) -> Result<Reply, RequestError> {
         let until = Instant::now() + deadline;
         let answer = self.exchange(method, path, body, deadline).await?;
-        let status = answer.status().as_u16();
-        let body = self.read(path, answer, until, most).await?;
-        Ok(Reply { status, body })
+        self.read(path, answer, until, most).await
     }
 
-    /// One request up to the head of its answer, errors already told apart. A 401 is tried once more with a new credential.
+    /// One request up to the head of its answer. A 401 is tried once more with a new credential.
     async fn exchange(
         &self,
         method: Method,
@@ -340,42 +326,41 @@ impl Endpoint {
         body: Option<Body>,
         deadline: Duration,
     ) -> Result<Answer, RequestError> {
-        let target = format!("{}{}", self.lane.origin.path_of(&self.base), path.as_str());
-        let uri = Uri::from_maybe_shared(target).map_err(|error| self.unreachable(path, error.to_string()))?;
+        let uri = Uri::from_maybe_shared(format!("{}{}", self.base, path.as_str()));
+        let uri = uri.map_err(|error| self.unreachable(path, error.to_string()))?;
         let mut first = true;
         loop {
-            let stack = self.site.load_full();
+            let client = self.site.load_full();
             // An exec plugin or a token file may hang, and a write holds a slot meanwhile.
-            let credential = timeout(deadline, stack.authorization()).await;
+            let credential = timeout(deadline, client.authorization()).await;
             let credential = credential.map_err(|_| RequestError::Credential {
                 url: self.url_of(path),
                 reason: format!("no credential within {} s", deadline.as_secs()),
             })?;
-            let header = credential.and_then(|header| self.confidential(header));
+            let header = credential.and_then(|header| self.confidential(&uri, header));
             let header = header.map_err(|e| RequestError::Credential { url: self.url_of(path), reason: e.0 })?;
-            let mut request = build(&method, &uri, body.as_ref(), header.as_ref(), self.connection.agent());
-            if self.is_metadata {
-                request.headers_mut().insert(ACCEPT, METADATA);
+            let request = || self.build(&method, &uri, body.as_ref());
+            let sending = self.transmit(&client, path, request, header.as_ref());
+            let sent = timeout(deadline, sending).await;
+            let sent =
+                sent.unwrap_or_else(|_| Err(self.lost(path, format!("nothing within {} s", deadline.as_secs()))));
+            let is_refused = match &sent {
+                Ok(answer) => answer.head().status() == StatusCode::UNAUTHORIZED,
+                Err(error) => error.code() == Some(401),
+            };
+            if !(std::mem::take(&mut first) && is_refused) {
+                return sent;
             }
-            let request = stack.impersonating(request);
-            let until = Instant::now() + deadline;
-            let answer = self.head(&stack, path, request, deadline).await?;
-            if answer.status().is_success() {
-                return Ok(answer);
+            if !client.refused(header.as_ref()) && !Box::pin(self.connection.reread()).await {
+                return sent;
             }
-            if first && answer.status() == StatusCode::UNAUTHORIZED {
-                first = false;
-                if stack.refused(header.as_ref()) || Box::pin(self.connection.reread()).await {
-                    continue;
-                }
-            }
-            return Err(Box::pin(self.failure(path, answer, until)).await);
         }
     }
 
     /// The credential, unless it would be sent for everybody to read. client-go sends none over plain HTTP either.
-    fn confidential(&self, header: Option<HeaderValue>) -> Result<Option<HeaderValue>, CredentialError> {
-        if header.is_some() && self.lane.origin.is_open_to_read() && self.connection.in_process().is_none() {
+    fn confidential(&self, to: &Uri, header: Option<HeaderValue>) -> Result<Option<HeaderValue>, CredentialError> {
+        let is_open_to_read = to.scheme() == Some(&Scheme::HTTP) && !to.host().is_some_and(is_this_machine);
+        if header.is_some() && is_open_to_read && self.connection.in_process().is_none() {
             return Err(CredentialError(
                 "the address is plain http, where everybody on the way can read it: use https".to_owned(),
             ));
@@ -383,100 +368,66 @@ impl Endpoint {
         Ok(header)
     }
 
-    async fn head(
-        &self,
-        stack: &HttpStack,
-        path: &ApiPath,
-        request: Request<Full<Bytes>>,
-        deadline: Duration,
-    ) -> Result<Answer, RequestError> {
-        let sending = pin!(self.transmit(stack, path, request));
-        let sent = timeout(deadline, sending).await;
-        sent.unwrap_or_else(|_| Err(self.lost(path, format!("nothing within {} s", deadline.as_secs()))))
+    fn build(&self, method: &Method, uri: &Uri, body: Option<&Body>) -> Request<Content> {
+        let bytes = body.map(|body| body.bytes.clone()).unwrap_or_default();
+        // What has no body is not asked whether it may leave.
+        debug_assert!(method == Method::GET || !bytes.is_empty(), "a write without a body");
+        let may_leave = (method != Method::GET).then(|| {
+            let endpoint = self.clone();
+            Box::new(move || endpoint.may_leave()) as Box<_>
+        });
+        let mut request = Request::new(Content { bytes, may_leave });
+        *request.method_mut() = method.clone();
+        *request.uri_mut() = uri.clone();
+        let headers = request.headers_mut();
+        headers.insert(ACCEPT, if self.is_metadata { METADATA } else { JSON });
+        if let Some(body) = body {
+            headers.insert(CONTENT_TYPE, HeaderValue::from_static(body.content_type));
+        }
+        request
     }
 
-    /// A write, and a read that is evidence, goes over a connection that is known to lead to the cluster: whatever is in
-    /// between may lead elsewhere with each new connection.
+    /// Asked of a write once its connection is there: nothing waits between here and the network.
+    fn may_leave(&self) -> Result<(), Withheld> {
+        // While it was connected, the server may have asked for a pause.
+        if self.lane.is_paused(logical_cluster(&self.base)) {
+            return Err(Withheld::Paused);
+        }
+        if self.is_permitted() { Ok(()) } else { Err(Withheld::NotPermitted) }
+    }
+
     async fn transmit(
         &self,
-        stack: &HttpStack,
+        client: &Arc<Client>,
         path: &ApiPath,
-        mut request: Request<Full<Bytes>>,
+        request: impl Fn() -> Request<Content>,
+        header: Option<&HeaderValue>,
     ) -> Result<Answer, RequestError> {
-        let origin = &self.lane.origin;
-        let (writes, failed) = (request.method() != Method::GET, |error| self.not_sent(path, error));
         loop {
-            let ready = match (&self.over, &self.cluster) {
-                (Some(kept), _) => kept.next().ok_or_else(|| self.lost(path, CLOSED.into()))?,
-                (None, Some(cluster)) if writes || self.is_evidence => {
-                    let ready = stack.open(origin, Some(cluster)).await.map_err(failed)?;
-                    if ready.leads_to(cluster) { ready } else { self.confirm(path, ready, cluster).await? }
-                }
-                (None, _) => stack.open(origin, None).await.map_err(failed)?,
-            };
-            // While it was confirmed, the server may have asked for a pause.
-            if writes && self.lane.is_paused(logical_cluster(&self.base)) {
-                ready.put_back();
-                self.lane.wait_for_pause(logical_cluster(&self.base)).await;
-                continue;
-            }
-            // The last moment: nothing waits between here and the connection.
-            if writes && !self.is_permitted() {
-                ready.put_back();
-                return Err(RequestError::NotPermitted { url: self.url_of(path) });
-            }
-            match ready.send(request).await {
+            match client.send(self.to.as_ref(), request(), header).await {
                 Ok(answer) => return Ok(answer),
-                Err((Some(unsent), _)) => request = unsent,
-                Err((None, error)) => return Err(failed(error)),
+                Err(SendError::Withheld(Withheld::Paused)) => {
+                    self.lane.wait_for_pause(logical_cluster(&self.base)).await;
+                }
+                Err(SendError::Withheld(Withheld::NotPermitted)) => {
+                    return Err(RequestError::NotPermitted { url: self.url_of(path) });
+                }
+                Err(SendError::Unconfirmed(error)) => {
+                    if error.is_not_permitted() {
+                        self.connection.identity().doubt();
+                    }
+                    return Err(error);
+                }
+                Err(SendError::Connect(reason)) => return Err(self.unreachable(path, reason)),
+                Err(SendError::Lost(reason)) => return Err(self.lost(path, reason)),
             }
         }
     }
 
-    /// Asks over a connection whether it leads to the cluster: requests within a request.
-    fn confirm<'a>(
-        &'a self,
-        path: &'a ApiPath,
-        ready: Ready,
-        cluster: &'a Arc<str>,
-    ) -> BoxFuture<'a, Result<Ready, RequestError>> {
-        Box::pin(async move {
-            let closed = || self.lost(path, CLOSED.into());
-            let kept = ready.kept().ok_or_else(closed)?;
-            let over = Self { over: Some(kept.clone()), ..self.clone() };
-            if cluster_identity(&over).await? != **cluster {
-                self.connection.identity().doubt();
-                return Err(RequestError::NotPermitted { url: self.url_of(path) });
-            }
-            Ok(kept.end().ok_or_else(closed)?.found_to_lead_to(cluster))
-        })
-    }
-
-    fn not_sent(&self, path: &ApiPath, error: SendError) -> RequestError {
-        match error {
-            SendError::Connect(error) => self.unreachable(path, why_unreachable(&*error)),
-            SendError::Lost(error) => self.lost(path, with_causes(&error)),
-        }
-    }
-
-    async fn failure(&self, path: &ApiPath, answer: Answer, until: Instant) -> RequestError {
-        let code = answer.status().as_u16();
-        let retry_after = answer.headers().get(RETRY_AFTER).and_then(seconds);
-        match self.read(path, answer, until, LONGEST).await {
-            Ok(body) => RequestError::of_answer(code, &self.url_of(path), retry_after, &body),
-            Err(error) => error,
-        }
-    }
-
-    async fn read(&self, path: &ApiPath, answer: Answer, until: Instant, most: usize) -> Result<Bytes, RequestError> {
-        let failed = |reason| RequestError::Body { url: self.url_of(path), reason };
-        let reading = pin!(answer.read(most));
-        match timeout_at(until, reading).await {
-            Ok(Ok(Some(body))) => Ok(body),
-            Ok(Ok(None)) => Err(RequestError::TooLong { url: self.url_of(path), most }),
-            Ok(Err(error)) => Err(failed(with_causes(&error))),
-            Err(_) => Err(failed("it did not end in time".into())),
-        }
+    async fn read(&self, path: &ApiPath, answer: Answer, until: Instant, most: usize) -> Result<Reply, RequestError> {
+        let url = self.url_of(path);
+        let read = timeout_at(until, answer.reply(&url, most)).await;
+        read.unwrap_or_else(|_| Err(RequestError::Body { url, reason: "it did not end in time".into() }))
     }
 
     fn unreachable(&self, path: &ApiPath, reason: String) -> RequestError {
@@ -491,6 +442,16 @@ impl Endpoint {
     fn url_of(&self, path: &ApiPath) -> String {
         let path = path.as_str();
         format!("{}{}", self.base, path.split_once('?').map_or(path, |(path, _)| path))
+    }
+}
+
+impl Ask for Endpoint {
+    async fn ask(&self, path: &ApiPath) -> Result<Reply, RequestError> {
+        self.get(path).await
+    }
+
+    fn url(&self) -> &str {
+        &self.base
     }
 }
 
@@ -511,34 +472,11 @@ impl PartialEq for Endpoint {
         self.base == other.base
             && Arc::ptr_eq(&self.connection, &other.connection)
             && Arc::ptr_eq(&self.site, &other.site)
-            && self.cluster == other.cluster
+            && self.to == other.to
     }
 }
 
 impl Eq for Endpoint {}
-
-fn build(
-    method: &Method,
-    uri: &Uri,
-    body: Option<&Body>,
-    header: Option<&HeaderValue>,
-    agent: HeaderValue,
-) -> Request<Full<Bytes>> {
-    let bytes = body.map(|body| body.bytes.clone()).unwrap_or_default();
-    let mut request = Request::new(Full::new(bytes));
-    *request.method_mut() = method.clone();
-    *request.uri_mut() = uri.clone();
-    let headers = request.headers_mut();
-    headers.insert(USER_AGENT, agent);
-    headers.insert(ACCEPT, JSON);
-    if let Some(body) = body {
-        headers.insert(CONTENT_TYPE, HeaderValue::from_static(body.content_type));
-    }
-    if let Some(header) = header {
-        headers.insert(AUTHORIZATION, header.clone());
-    }
-    request
-}
 
 fn verb(method: &Method, body: Option<&Body>) -> &'static str {
     match *method {
@@ -554,8 +492,4 @@ fn verb(method: &Method, body: Option<&Body>) -> &'static str {
 /// As servers write `Date`: <https://www.rfc-editor.org/rfc/rfc9110#section-5.6.7>.
 fn time(value: &HeaderValue) -> Option<Timestamp> {
     DateTimeParser::new().parse_timestamp(value.to_str().ok()?).ok()
-}
-
-fn seconds(value: &HeaderValue) -> Option<Duration> {
-    value.to_str().ok()?.trim().parse().ok().map(Duration::from_secs)
 }

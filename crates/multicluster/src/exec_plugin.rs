@@ -3,16 +3,15 @@
 //! The protocol is Kubernetes' `client.authentication.k8s.io`: the plugin reads `KUBERNETES_EXEC_INFO`
 //! and prints an `ExecCredential`.
 
-use std::io::Read;
-use std::process::{Child, Command, ExitStatus, Stdio};
-use std::sync::mpsc;
-use std::time::{Duration, Instant};
+use std::process::Stdio;
+use std::time::Duration;
 
 use k8s_openapi::jiff::Timestamp;
 use kube::config::{ExecConfig, ExecInteractiveMode};
 use serde::Deserialize;
 use serde_json::json;
-use tokio::task::JoinHandle;
+use tokio::process::Command;
+use tokio::time::timeout;
 
 /// A plugin that has not answered by then is killed.
 pub(super) const DEADLINE: Duration = Duration::from_secs(60);
@@ -37,15 +36,15 @@ pub(super) fn check(plugin: &ExecConfig) -> Result<(), String> {
     Ok(())
 }
 
-/// Runs the plugin on a thread of its own; at most [`DEADLINE`]. Whoever no longer waits for it leaves the answer to the next.
-pub(super) fn run(plugin: &ExecConfig) -> Result<JoinHandle<Result<Answer, String>>, String> {
-    let name = plugin.command.clone().unwrap_or_default();
-    let command = command(plugin)?;
-    let hint = plugin.install_hint.clone().map(|hint| format!(" ({})", hint.trim())).unwrap_or_default();
-    Ok(tokio::task::spawn_blocking(move || {
-        let printed = output(command, DEADLINE).map_err(|reason| format!("exec plugin `{name}`: {reason}{hint}"))?;
-        parse(&printed).map_err(|reason| format!("exec plugin `{name}`: {reason}"))
-    }))
+/// Runs the plugin; at most [`DEADLINE`].
+pub(super) async fn run(plugin: ExecConfig) -> Result<Answer, String> {
+    let answered = async {
+        let hint = plugin.install_hint.as_deref().map(|hint| format!(" ({})", hint.trim())).unwrap_or_default();
+        let printed = output(command(&plugin)?, DEADLINE).await.map_err(|reason| format!("{reason}{hint}"))?;
+        parse(&printed)
+    };
+    let name = plugin.command.as_deref().unwrap_or_default();
+    answered.await.map_err(|reason| format!("exec plugin `{name}`: {reason}"))
 }
 
 fn command(plugin: &ExecConfig) -> Result<Command, String> {
@@ -62,63 +61,22 @@ fn command(plugin: &ExecConfig) -> Result<Command, String> {
         info["spec"]["cluster"] = serde_json::to_value(&plugin.cluster).map_err(|e| e.to_string())?;
     }
     command.env("KUBERNETES_EXEC_INFO", info.to_string());
-    command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
     Ok(command)
 }
 
-/// What a command prints, if it ends well and in time.
-pub(crate) fn output(mut command: Command, deadline: Duration) -> Result<Vec<u8>, String> {
-    let mut child = command.spawn().map_err(|error| format!("cannot be started: {error}"))?;
-    let stdout = read_to_end(child.stdout.take());
-    let stderr = read_to_end(child.stderr.take());
-    let Ok(printed) = stdout.recv_timeout(deadline) else {
-        kill(&mut child);
-        return Err(format!("no answer within {} s", deadline.as_secs()));
-    };
-    // It may go on after it has closed its output.
-    let Some(status) = ended(&mut child, deadline)? else {
-        kill(&mut child);
-        return Err(format!("it did not end within {} s", deadline.as_secs()));
-    };
-    if status.success() {
-        return Ok(printed);
+/// What a command prints, if it ends well and in time. Else it is killed.
+pub(crate) async fn output(mut command: Command, deadline: Duration) -> Result<Vec<u8>, String> {
+    command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).kill_on_drop(true);
+    let child = command.spawn().map_err(|error| format!("cannot be started: {error}"))?;
+    let ended = timeout(deadline, child.wait_with_output()).await;
+    let ended = ended.map_err(|_| format!("it did not end within {} s", deadline.as_secs()))?;
+    let ended = ended.map_err(|error| error.to_string())?;
+    if ended.status.success() {
+        return Ok(ended.stdout);
     }
-    let complaint = stderr.recv_timeout(Duration::from_secs(1)).unwrap_or_default();
-    let complaint = String::from_utf8_lossy(&complaint);
+    let complaint = String::from_utf8_lossy(&ended.stderr);
     let line = complaint.lines().map(str::trim).rfind(|line| !line.is_empty()).unwrap_or("it said nothing");
-    Err(format!("{status}: {}", line.chars().take(300).collect::<String>()))
-}
-
-/// How a command ended, if it does in time.
-fn ended(child: &mut Child, deadline: Duration) -> Result<Option<ExitStatus>, String> {
-    let until = Instant::now() + deadline;
-    loop {
-        match child.try_wait().map_err(|error| error.to_string())? {
-            None if Instant::now() < until => std::thread::sleep(Duration::from_millis(5)),
-            status => return Ok(status),
-        }
-    }
-}
-
-/// Reads a pipe on a thread of its own, which ends with the pipe.
-fn read_to_end(pipe: Option<impl Read + Send + 'static>) -> mpsc::Receiver<Vec<u8>> {
-    let (send, receive) = mpsc::channel();
-    std::thread::spawn(move || {
-        let mut bytes = Vec::new();
-        if let Some(mut pipe) = pipe {
-            // A broken pipe ends the reading as its end does: what came counts.
-            let _ = pipe.read_to_end(&mut bytes);
-        }
-        // Nobody waits any more after the deadline.
-        let _ = send.send(bytes);
-    });
-    receive
-}
-
-fn kill(child: &mut Child) {
-    // It may have ended by itself in the meantime; either way it is collected.
-    let _ = child.kill();
-    let _ = child.wait();
+    Err(format!("{}: {}", ended.status, line.chars().take(300).collect::<String>()))
 }
 
 fn parse(printed: &[u8]) -> Result<Answer, String> {
@@ -155,20 +113,23 @@ struct ExecStatus {
 mod tests {
     use super::*;
 
-    #[test]
-    fn a_plugin_that_does_not_answer_is_killed() {
-        let mut command = Command::new("sleep");
-        command.arg("3600").stdout(Stdio::piped()).stderr(Stdio::piped());
-        let error = output(command, Duration::from_millis(20)).unwrap_err();
-        assert_eq!(error, "no answer within 0 s");
-    }
-
-    #[test]
-    fn a_plugin_that_closes_its_output_and_goes_on_is_killed() {
-        let mut command = Command::new("sh");
-        command.args(["-c", "exec >&- 2>&-; exec sleep 3600"]).stdout(Stdio::piped()).stderr(Stdio::piped());
-        let error = output(command, Duration::from_millis(500)).unwrap_err();
-        assert_eq!(error, "it did not end within 0 s");
+    #[tokio::test]
+    async fn a_plugin_that_does_not_end_is_killed() {
+        for script in ["exec sleep 3600", "exec >&- 2>&-; exec sleep 3600"] {
+            let folder = tempfile::tempdir().unwrap();
+            let pid = folder.path().join("pid");
+            let mut command = Command::new("sh");
+            command.args(["-c", &format!("echo $$ > {}; {script}", pid.display())]);
+            let error = output(command, Duration::from_millis(500)).await.unwrap_err();
+            assert_eq!(error, "it did not end within 0 s");
+            let process = format!("/proc/{}", std::fs::read_to_string(pid).unwrap().trim());
+            let killed = async {
+                while std::path::Path::new(&process).exists() {
+                    tokio::task::yield_now().await;
+                }
+            };
+            timeout(Duration::from_secs(30), killed).await.unwrap();
+        }
     }
 
     #[test]

@@ -6,7 +6,7 @@ use serde::Deserialize;
 use tokio::sync::watch;
 
 use super::api_path::ApiPath;
-use super::endpoint::Endpoint;
+use super::endpoint::Reply;
 use super::permit::{Epoch, Follower, Permit};
 use super::request_error::RequestError;
 use sync_engine_mapping::Resource;
@@ -78,14 +78,21 @@ impl Confirmation {
     }
 }
 
-/// Identity of the cluster behind an endpoint.
+/// What can be asked which cluster it leads to.
+pub trait Ask: Sync {
+    fn ask(&self, path: &ApiPath) -> impl Future<Output = Result<Reply, RequestError>> + Send;
+
+    fn url(&self) -> &str;
+}
+
+/// Identity of the cluster behind an endpoint, or a connection.
 ///
 /// In a kcp workspace (its namespace `default` says which): name and uid of its logical cluster, because names are used
 /// again, else the name and the uid of `default`. Elsewhere the uid of the namespace `kube-system`, else of `default`.
 ///
 /// # Errors
 /// The request's.
-pub async fn cluster_identity(endpoint: &Endpoint) -> Result<String, RequestError> {
+pub async fn cluster_identity(endpoint: &impl Ask) -> Result<String, RequestError> {
     match namespace(endpoint, "kube-system").await {
         // kcp annotates every object, and a workspace may have a namespace of this name too.
         Ok(Named { metadata: Metadata { annotations: Some(Annotations { cluster: Some(_) }), .. } }) => {}
@@ -100,7 +107,7 @@ pub async fn cluster_identity(endpoint: &Endpoint) -> Result<String, RequestErro
 }
 
 /// `None`: the workspace does not serve it.
-async fn logical_cluster_uid(endpoint: &Endpoint) -> Result<Option<String>, RequestError> {
+async fn logical_cluster_uid(endpoint: &impl Ask) -> Result<Option<String>, RequestError> {
     let logical_clusters = resource("core.kcp.io", "v1alpha1", "logicalclusters");
     match object(endpoint, &ApiPath::object(&logical_clusters, "", "cluster")?).await {
         Ok(object) => Ok(Some(object.metadata.uid)),
@@ -110,12 +117,12 @@ async fn logical_cluster_uid(endpoint: &Endpoint) -> Result<Option<String>, Requ
     }
 }
 
-async fn namespace(endpoint: &Endpoint, name: &str) -> Result<Named, RequestError> {
+async fn namespace(endpoint: &impl Ask, name: &str) -> Result<Named, RequestError> {
     object(endpoint, &ApiPath::object(&resource("", "v1", "namespaces"), "", name)?).await
 }
 
-async fn object(endpoint: &Endpoint, path: &ApiPath) -> Result<Named, RequestError> {
-    let reply = endpoint.get(path).await?;
+async fn object(endpoint: &impl Ask, path: &ApiPath) -> Result<Named, RequestError> {
+    let reply = endpoint.ask(path).await?;
     let failed = |reason: String| RequestError::Body { url: endpoint.url().to_owned(), reason };
     let object: Named = serde_json::from_slice(&reply.body).map_err(|error| failed(error.to_string()))?;
     match object.metadata.uid.is_empty() {

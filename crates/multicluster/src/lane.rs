@@ -1,7 +1,6 @@
 //! What all requests to one address share: write slots, the server's wish to get no writes for a while, and a breaker.
 
 mod slots;
-mod window;
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -11,18 +10,17 @@ use tokio::sync::oneshot;
 use tokio::time::{Instant, sleep_until, timeout_at};
 
 use self::slots::Slots;
-use self::window::Window;
 use super::permit::Epoch;
-use super::pool::Origin;
 use super::request_error::RequestError;
 
+/// Writes in flight at one address: above 2 kcp writes no more of them a second, and above 8 it only gets slower (facts.md).
+const WRITES_AT_ONCE: usize = 4;
 /// How long an address that cannot be reached is left alone: doubled from the first to the second.
 const BREAK: [Duration; 2] = [Duration::from_millis(250), Duration::from_secs(4)];
 
 /// Shared by all endpoints of one address.
 #[derive(Debug)]
 pub(super) struct Lane {
-    pub(super) origin: Arc<Origin>,
     writes: Arc<Writes>,
     /// Until when the server wants no write to a logical cluster. Reads go on, and so do writes to the other clusters: one
     /// tenant's cluster never holds up another's.
@@ -39,13 +37,7 @@ pub(super) struct Lane {
 
 /// The write slots of an address.
 #[derive(Debug, Default)]
-struct Writes(Mutex<Writing>);
-
-#[derive(Debug, Default)]
-struct Writing {
-    slots: Slots<oneshot::Sender<Slot>>,
-    window: Window,
-}
+struct Writes(Mutex<Slots<oneshot::Sender<Slot>>>);
 
 /// A slot in use; dropped, it is handed back.
 #[derive(Debug)]
@@ -72,9 +64,8 @@ struct Break {
 
 impl Lane {
     /// Requests are counted with those of the lane's connection.
-    pub(super) fn new(origin: Arc<Origin>, counters: Arc<Counters>) -> Self {
+    pub(super) fn new(counters: Arc<Counters>) -> Self {
         Self {
-            origin,
             writes: Arc::default(),
             paused: Mutex::default(),
             breaker: Mutex::default(),
@@ -188,7 +179,7 @@ impl Writes {
     async fn slot(self: &Arc<Self>, cluster: &Arc<str>) -> Slot {
         loop {
             let (given, mut slot) = oneshot::channel();
-            self.lock().slots.wait(cluster, given);
+            self.lock().wait(cluster, given);
             // Work that turns late makes room without an event: who waits looks for it.
             while let Some(until) = self.grant() {
                 match timeout_at(until, &mut slot).await {
@@ -207,49 +198,40 @@ impl Writes {
     fn grant(self: &Arc<Self>) -> Option<Instant> {
         loop {
             let now = Instant::now().into_std();
-            let mut writing = self.lock();
-            let slots = writing.window.slots();
-            let Some((waiting, number)) = writing.slots.grant(slots, now) else {
-                return writing.slots.look_again(now).map(Instant::from_std);
+            let mut slots = self.lock();
+            let Some((waiting, number)) = slots.grant(WRITES_AT_ONCE, now) else {
+                return slots.look_again(now).map(Instant::from_std);
             };
             if waiting.is_closed() {
-                writing.slots.leave(number);
+                slots.leave(number);
                 continue;
             }
             // A slot that nobody takes after all is handed back, which needs the lock.
-            drop(writing);
+            drop(slots);
             drop(waiting.send(Slot { of: self.clone(), number }));
         }
     }
 
-    fn lock(&self) -> MutexGuard<'_, Writing> {
+    fn lock(&self) -> MutexGuard<'_, Slots<oneshot::Sender<Slot>>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 impl WriteSlot<'_> {
-    /// The write that was sent in it came to this: the address gets fewer slots, or more.
+    /// The write that was sent in it came to this: the server may want to be left alone, and the cluster may be slow.
     pub(super) fn learn(&self, sent: Instant, error: Option<&RequestError>) {
         if let Some(wait) = error.and_then(RequestError::retry_after) {
             let mut paused = self.lane.paused.lock().unwrap_or_else(PoisonError::into_inner);
             let until = paused.entry(self.cluster.to_string()).or_insert_with(Instant::now);
             *until = (*until).max(Instant::now() + wait);
         }
-        let now = Instant::now();
-        let Writing { slots, window } = &mut *self.lane.writes.lock();
-        let is_full = slots.is_full(window.slots(), now.into_std());
-        slots.wrote(&self.cluster, sent.elapsed(), now.into_std());
-        match error {
-            None => window.succeeded(sent.elapsed(), is_full),
-            Some(error) if error.is_overload() => window.overloaded(sent, now),
-            Some(_) => {}
-        }
+        self.lane.writes.lock().wrote(&self.cluster, sent.elapsed(), Instant::now().into_std());
     }
 }
 
 impl Drop for Slot {
     fn drop(&mut self) {
-        self.of.lock().slots.leave(self.number);
+        self.of.lock().leave(self.number);
         self.of.grant();
     }
 }

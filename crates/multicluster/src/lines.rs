@@ -1,7 +1,6 @@
 //! The lines of a watch.
 
-use super::http_stack::with_causes;
-use super::pool::Answer;
+use super::client::Answer;
 
 /// No object comes near this: etcd takes 1.5 MiB by default.
 const LONGEST_LINE: usize = 16 << 20;
@@ -39,7 +38,7 @@ impl Lines {
             }
             match self.answer.next().await {
                 None => return Ok(None),
-                Some(Err(error)) => return Err(with_causes(&error)),
+                Some(Err(error)) => return Err(error),
                 Some(Ok(data)) => self.append(&data),
             }
         }

@@ -43,17 +43,7 @@ pub(super) enum WatchLine<'a> {
 }
 
 impl<'a> WatchLine<'a> {
-    /// As servers write lines; what it is taken for may turn out not to be an object, and is to be read
-    /// [whole](Self::read_whole) then.
     pub(super) fn read(line: &'a [u8]) -> Result<Self, NotAnObject> {
-        match put_text(line).and_then(|text| Parsed::read(text, None).ok()) {
-            Some(parsed) => Ok(Self::Put(parsed)),
-            None => Self::read_whole(line),
-        }
-    }
-
-    /// Whatever else stands in the line, and in whatever order.
-    pub(super) fn read_whole(line: &'a [u8]) -> Result<Self, NotAnObject> {
         // A plain struct: the order of its two fields does not matter, as it would for a tagged enum.
         let line: RawLine<'a> = serde_json::from_slice(line).map_err(|e| NotAnObject::new(e.to_string()))?;
         let text = line.object.get();
@@ -65,13 +55,6 @@ impl<'a> WatchLine<'a> {
             kind => Err(NotAnObject::new(format!("a watch event of type `{kind}`"))),
         }
     }
-}
-
-/// The object of a line as servers write it, without reading the line as JSON first: what is between is read in any case.
-fn put_text(line: &[u8]) -> Option<&str> {
-    let prefixes = [&b"{\"type\":\"ADDED\",\"object\":"[..], b"{\"type\":\"MODIFIED\",\"object\":"];
-    let rest = prefixes.iter().find_map(|prefix| line.strip_prefix(*prefix))?;
-    std::str::from_utf8(rest.trim_ascii_end().strip_suffix(b"}")?).ok()
 }
 
 fn bookmark(text: &str) -> Result<String, NotAnObject> {
@@ -156,7 +139,6 @@ mod tests {
         ] {
             let WatchLine::Put(parsed) = WatchLine::read(line.as_bytes()).unwrap() else { panic!("{line}") };
             assert_eq!((parsed.name, parsed.resource_version), ("a", "3"));
-            let WatchLine::Put(parsed) = WatchLine::read_whole(line.as_bytes()).unwrap() else { panic!("{line}") };
             assert_eq!(parsed.object().unwrap().resource_version(), "3");
         }
     }

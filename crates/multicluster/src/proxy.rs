@@ -12,9 +12,9 @@ use hyper_util::client::legacy::connect::proxy::{SocksV5, Tunnel};
 use hyper_util::client::proxy::matcher::{Intercept, Matcher};
 use hyper_util::rt::TokioIo;
 use tokio::net::TcpStream;
-use tower::{BoxError, Service};
+use tower::{BoxError, Service, ServiceExt};
 
-use super::http_stack::why_unreachable;
+use super::client::why_unreachable;
 use super::in_process::{InProcess, Stream};
 
 /// Which proxy leads to which address.
@@ -33,7 +33,8 @@ impl Proxies {
     /// What is wrong with the address.
     pub(super) fn named(address: &str) -> Result<Self, String> {
         let all = Matcher::builder().all(address.to_owned()).build();
-        let proxy = all.intercept(&Uri::from_static("https://any")).filter(|proxy| Protocol::of(proxy).is_some());
+        let is_known = |proxy: &Intercept| matches!(proxy.uri().scheme_str(), Some("http" | "socks5" | "socks5h"));
+        let proxy = all.intercept(&Uri::from_static("https://any")).filter(is_known);
         proxy.map(Self::Named).ok_or_else(|| format!("`proxy-url`: `{}` {EXPECTED}", without_password(address)))
     }
 
@@ -60,26 +61,6 @@ impl Proxies {
 
 const EXPECTED: &str = "is no address of a proxy: expected http://, socks5:// or socks5h://, a host and a port";
 
-/// How a proxy is asked.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Protocol {
-    Connect,
-    Socks,
-    /// Names are resolved here, and not by the proxy.
-    SocksOfAddresses,
-}
-
-impl Protocol {
-    fn of(proxy: &Intercept) -> Option<Self> {
-        match proxy.uri().scheme_str()? {
-            "http" => Some(Self::Connect),
-            "socks5h" => Some(Self::Socks),
-            "socks5" => Some(Self::SocksOfAddresses),
-            _ => None,
-        }
-    }
-}
-
 /// A proxy's address as it may stand in messages.
 fn without_password(address: &str) -> String {
     let (scheme, rest) = address.split_once("://").unwrap_or(("http", address));
@@ -87,7 +68,7 @@ fn without_password(address: &str) -> String {
     format!("{scheme}://{host}")
 }
 
-fn is_this_machine(host: &str) -> bool {
+pub(super) fn is_this_machine(host: &str) -> bool {
     let address = host.trim_start_matches('[').trim_end_matches(']').parse::<IpAddr>();
     host.eq_ignore_ascii_case("localhost") || address.is_ok_and(|address| address.is_loopback())
 }
@@ -124,7 +105,7 @@ impl Service<Uri> for Connector {
 
     fn call(&mut self, to: Uri) -> Self::Future {
         if let Proxies::InProcess(servers) = &*self.proxies {
-            let dialled = servers.0.dial(&to).map(|stream| TokioIo::new(Stream::InProcess(stream)));
+            let dialled = servers.0.dial(&to).map(|stream| TokioIo::new(Box::new(stream) as Stream));
             return std::future::ready(dialled.map_err(BoxError::from)).boxed();
         }
         match self.proxies.to(&to) {
@@ -135,7 +116,7 @@ impl Service<Uri> for Connector {
 }
 
 fn of_tcp(stream: TokioIo<TcpStream>) -> TokioIo<Stream> {
-    TokioIo::new(Stream::Tcp(stream.into_inner()))
+    TokioIo::new(Box::new(stream.into_inner()))
 }
 
 async fn through(tcp: HttpConnector, proxy: Intercept, to: Uri) -> Result<TokioIo<Stream>, BoxError> {
@@ -147,28 +128,21 @@ async fn through(tcp: HttpConnector, proxy: Intercept, to: Uri) -> Result<TokioI
             None => socks,
         }
     };
-    let connected = match Protocol::of(&proxy) {
-        None => Err(format!("it {EXPECTED}").into()),
-        Some(Protocol::Connect) => {
+    let connected = match address.scheme_str() {
+        Some("http") => {
             let tunnel = Tunnel::new(address.clone(), tcp.clone());
             let tunnel = proxy.basic_auth().cloned().into_iter().fold(tunnel, Tunnel::with_auth);
-            opened(tunnel, to).await
+            tunnel.oneshot(to).await.map_err(BoxError::from)
         }
-        Some(Protocol::Socks) => opened(socks(false), to).await,
-        Some(Protocol::SocksOfAddresses) => opened(socks(true), to).await,
+        Some("socks5h") => socks(false).oneshot(to).await.map_err(BoxError::from),
+        // Names are resolved here, and not by the proxy.
+        Some("socks5") => socks(true).oneshot(to).await.map_err(BoxError::from),
+        _ => Err(format!("it {EXPECTED}").into()),
     };
     connected.map(of_tcp).map_err(|error: BoxError| {
         let proxy = address.to_string().trim_end_matches('/').to_owned();
         ProxyError { proxy, reason: why_unreachable(&*error) }.into()
     })
-}
-
-async fn opened<C>(mut connector: C, to: Uri) -> Result<C::Response, BoxError>
-where
-    C: Service<Uri, Error: Into<BoxError>>,
-{
-    std::future::poll_fn(|cx| connector.poll_ready(cx)).await.map_err(Into::into)?;
-    connector.call(to).await.map_err(Into::into)
 }
 
 #[cfg(test)]

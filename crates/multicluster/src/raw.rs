@@ -1,18 +1,14 @@
 //! Objects as they are kept: their JSON text, and the few facts that are asked for all the time. Of managedFields, only the
 //! lists in which the engine owns items are kept.
 
-mod pass;
-mod skim;
-
 use std::borrow::Cow;
 use std::ops::Range;
 use std::sync::Arc;
 
 use lz4_flex::block::{compress_into_with_dict, decompress_with_dict, get_maximum_output_size};
+use serde::Deserialize;
+use serde_json::value::RawValue;
 use sync_engine_mapping::object::lists::Lists;
-
-use pass::Pass;
-use skim::NoMap;
 
 /// Label that holds the owner hash of an object we made.
 pub const OWNER_LABEL: &str = "sync-engine.dev/owner";
@@ -206,12 +202,54 @@ pub struct Parsed<'a> {
     pub cluster: Option<&'a str>,
     pub uid: &'a str,
     pub resource_version: &'a str,
+    owner: &'a str,
+    deleting: bool,
     text: &'a str,
-    /// Has come to the end of the metadata.
-    pass: Pass<'a>,
+    has_kind: bool,
+    managed_fields: Option<&'a str>,
+    last_applied: Option<&'a str>,
     item_type: Option<ItemType<'a>>,
     /// Whether the text has nothing but the metadata, with a type of its own.
     is_metadata: bool,
+}
+
+/// What is read of an object's text when it comes. The rest is passed over, however deep it is.
+#[derive(Deserialize)]
+#[serde(expecting = "a map")]
+struct Fields<'a> {
+    #[serde(borrow)]
+    kind: Option<&'a RawValue>,
+    metadata: Option<Metadata<'a>>,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase", expecting = "a map")]
+struct Metadata<'a> {
+    #[serde(borrow)]
+    name: Option<&'a RawValue>,
+    namespace: Option<&'a RawValue>,
+    uid: Option<&'a RawValue>,
+    resource_version: Option<&'a RawValue>,
+    deletion_timestamp: Option<&'a RawValue>,
+    managed_fields: Option<&'a RawValue>,
+    labels: Option<Labels<'a>>,
+    annotations: Option<Annotations<'a>>,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(expecting = "a map")]
+struct Labels<'a> {
+    #[serde(borrow, rename = "sync-engine.dev/owner")]
+    owner: Option<&'a RawValue>,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(expecting = "a map")]
+struct Annotations<'a> {
+    #[serde(borrow, rename = "kcp.io/cluster")]
+    cluster: Option<&'a RawValue>,
+    #[serde(rename = "kubectl.kubernetes.io/last-applied-configuration")]
+    last_applied: Option<&'a RawValue>,
 }
 
 impl<'a> Parsed<'a> {
@@ -220,21 +258,25 @@ impl<'a> Parsed<'a> {
         Self::read(std::str::from_utf8(json).map_err(|error| NotAnObject(error.to_string()))?, None)
     }
 
-    /// Reads up to the end of the metadata: mostly the version says that the rest is known already.
     pub fn read(text: &'a str, item_type: Option<ItemType<'a>>) -> Result<Self, NotAnObject> {
-        let text = text.trim();
-        let pass = Pass::begin(text).map_err(|NoMap| NotAnObject(no_map(text)))?;
-        if pass.metadata.is_none() {
-            return Err(NotAnObject("it has no metadata".into()));
+        if !text.trim_start().starts_with('{') {
+            return Err(NotAnObject("it is no map".into()));
         }
+        let Fields { kind, metadata } = serde_json::from_str(text).map_err(|error| NotAnObject(error.to_string()))?;
+        let metadata = metadata.ok_or_else(|| NotAnObject("it has no metadata".into()))?;
+        let (labels, annotations) = (metadata.labels.unwrap_or_default(), metadata.annotations.unwrap_or_default());
         Ok(Self {
-            name: pass.name.ok_or_else(|| NotAnObject("it has no name".into()))?,
-            namespace: pass.namespace.unwrap_or_default(),
-            cluster: pass.cluster,
-            uid: pass.uid.unwrap_or_default(),
-            resource_version: pass.resource_version.unwrap_or_default(),
-            text,
-            pass,
+            name: plain(metadata.name).ok_or_else(|| NotAnObject("it has no name".into()))?,
+            namespace: plain(metadata.namespace).unwrap_or_default(),
+            cluster: plain(annotations.cluster),
+            uid: plain(metadata.uid).unwrap_or_default(),
+            resource_version: plain(metadata.resource_version).unwrap_or_default(),
+            owner: plain(labels.owner).unwrap_or_default(),
+            deleting: metadata.deletion_timestamp.is_some(),
+            text: text.trim(),
+            has_kind: kind.is_some(),
+            managed_fields: metadata.managed_fields.map(RawValue::get),
+            last_applied: annotations.last_applied.map(RawValue::get),
             item_type,
             is_metadata: false,
         })
@@ -245,29 +287,48 @@ impl<'a> Parsed<'a> {
         Self { is_metadata: true, ..self }
     }
 
-    /// The object, to keep: the rest of its text is read here and not before, and copied. What is no fact about it is
-    /// passed over, and read as JSON by whoever wants to know it.
+    /// The object, to keep.
     ///
     /// # Errors
-    /// The rest is no JSON.
+    /// It is an outline, and its metadata is nested too deeply.
     pub fn object(&self) -> Result<Object, NotAnObject> {
-        let pass = self.pass.clone().finish().map_err(|NoMap| NotAnObject(no_map(self.text)))?;
-        let owner = pass.owner.unwrap_or_default();
-        let mut facts = String::with_capacity(self.uid.len() + self.resource_version.len() + owner.len());
+        let mut facts = String::with_capacity(self.uid.len() + self.resource_version.len() + self.owner.len());
         let [uid, resource_version, owner] =
-            [self.uid, self.resource_version, owner].map(|fact| Span::push(&mut facts, fact));
-        let lists = pass.managers.clone().and_then(|managers| Lists::kept(self.text.get(managers)?));
-        let managed_fields = if lists.is_some() { pass.managers } else { pass.managed_fields };
-        let dropped = [(managed_fields, lists.unwrap_or_default()), (pass.last_applied, String::new())];
-        let prefix = self.item_type.filter(|_| !pass.has_kind).map(type_prefix).unwrap_or_default();
+            [self.uid, self.resource_version, self.owner].map(|fact| Span::push(&mut facts, fact));
         let text = if self.is_metadata {
             let outline = outline(self.text, false).ok_or_else(|| NotAnObject("its metadata cannot be read".into()))?;
             Text::Outline { text: outline.into(), length: None }
         } else {
-            Text::Plain(Cut::new(self.text, dropped).text(&prefix))
+            Text::Plain(self.kept())
         };
         let facts = facts.into_boxed_str();
-        Ok(Object { text, facts, uid, resource_version, owner, deleting: pass.deleting })
+        Ok(Object { text, facts, uid, resource_version, owner, deleting: self.deleting })
+    }
+
+    /// The text with its type, and without what is dropped.
+    fn kept(&self) -> Box<str> {
+        let text = self.text;
+        let lists = self.managed_fields.and_then(Lists::kept);
+        let managed_fields = self.managed_fields.map(|value| match &lists {
+            Some(lists) => (range_of(text, value), lists.as_str()),
+            None => entry_of(text, "managedFields", value),
+        });
+        let last_applied = self.last_applied.map(|value| entry_of(text, LAST_APPLIED, value));
+        let start = self.item_type.filter(|_| !self.has_kind).map(typed_start);
+        let typed = start.as_deref().map(|start| (0..1, start));
+        let mut cuts: Vec<_> = [typed, managed_fields, last_applied].into_iter().flatten().collect();
+        cuts.sort_by_key(|(range, _)| range.start);
+        let removed: usize = cuts.iter().map(|(range, _)| range.len()).sum();
+        let added: usize = cuts.iter().map(|(_, instead)| instead.len()).sum();
+        let mut kept = String::with_capacity(text.len() - removed + added);
+        let mut from = 0;
+        for (range, instead) in cuts {
+            kept.push_str(&text[from..range.start]);
+            kept.push_str(instead);
+            from = range.end;
+        }
+        kept.push_str(&text[from..]);
+        kept.into_boxed_str()
     }
 }
 
@@ -291,40 +352,29 @@ impl Span {
     }
 }
 
-/// What is left out of a text: two ranges, in order, neither within the other, and what stands there instead.
-#[derive(Debug)]
-struct Cut<'t> {
-    text: &'t str,
-    ranges: [(Range<usize>, String); 2],
+/// A string without escapes, which is all that names, uids and versions ever are.
+fn plain(value: Option<&RawValue>) -> Option<&str> {
+    value?.get().strip_prefix('"')?.strip_suffix('"').filter(|text| !text.contains('\\'))
 }
 
-impl<'t> Cut<'t> {
-    /// `None` leaves nothing out.
-    fn new(text: &'t str, ranges: [(Option<Range<usize>>, String); 2]) -> Self {
-        let mut ranges = ranges.map(|(range, instead)| (range.unwrap_or(text.len()..text.len()), instead));
-        ranges.sort_by_key(|(range, _)| range.start);
-        Self { text, ranges }
-    }
+/// Where a part of a text stands in it.
+fn range_of(text: &str, part: &str) -> Range<usize> {
+    let start = part.as_ptr() as usize - text.as_ptr() as usize;
+    start..start + part.len()
+}
 
-    /// The text without the ranges, and with `prefix` behind its opening brace: one allocation of the exact size.
-    fn text(&self, prefix: &str) -> Box<str> {
-        let removed: usize = self.ranges.iter().map(|(range, _)| range.len()).sum();
-        let added: usize = self.ranges.iter().map(|(_, instead)| instead.len()).sum();
-        let mut kept = String::with_capacity(self.text.len() - removed + added + prefix.len());
-        let mut from = 0;
-        if !prefix.is_empty() {
-            kept.push('{');
-            kept.push_str(prefix);
-            from = 1;
-        }
-        for (range, instead) in &self.ranges {
-            kept.push_str(&self.text[from..range.start]);
-            kept.push_str(instead);
-            from = range.end;
-        }
-        kept.push_str(&self.text[from..]);
-        kept.into_boxed_str()
-    }
+/// Where the entry of a map stands in a text, with the comma that divides it from its neighbour, and what is put there.
+fn entry_of(text: &str, key: &str, value: &str) -> (Range<usize>, &'static str) {
+    let range = range_of(text, value);
+    let before = text[..range.start].trim_end().strip_suffix(':').map(str::trim_end);
+    let before = before.and_then(|it| it.strip_suffix('"')?.strip_suffix(key)?.strip_suffix('"'));
+    // A key that is written with escapes, as no server does, stays.
+    let Some(before) = before else { return (range, "null") };
+    let cut = match text[range.end..].trim_start().strip_prefix(',') {
+        Some(after) => before.len()..text.len() - after.len(),
+        None => before.trim_end().trim_end_matches(',').len()..range.end,
+    };
+    (cut, "")
 }
 
 /// What the engine asks of objects that it does not read: labels and annotations may be as large as an object. `is_typed`:
@@ -369,15 +419,10 @@ fn is_outlined(key: &str) -> bool {
     key == CLUSTER_ANNOTATION || key == "app.kubernetes.io/managed-by" || key.contains("sync-engine.dev/")
 }
 
-/// What is wrong with a text that is no JSON map.
-fn no_map(text: &str) -> String {
-    let read = serde_json::from_str::<serde::de::IgnoredAny>(text);
-    read.err().map_or_else(|| "it is no map, or its metadata is none".to_owned(), |error| error.to_string())
-}
-
-fn type_prefix(of: ItemType<'_>) -> String {
+/// How the text of a list's item begins once it says its type.
+fn typed_start(of: ItemType<'_>) -> String {
     let text = |text: &str| serde_json::Value::from(text).to_string();
-    format!("\"apiVersion\":{},\"kind\":{},", text(of.api_version), text(of.kind))
+    format!("{{\"apiVersion\":{},\"kind\":{},", text(of.api_version), text(of.kind))
 }
 
 #[cfg(test)]

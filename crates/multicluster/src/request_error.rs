@@ -37,8 +37,8 @@ pub enum RequestError {
     /// A watch was not begun, because this process is at its limits; nothing was sent.
     #[error("{reason}")]
     NoBudget { reason: String },
-    /// The right to write ended while the request waited; nothing was sent.
-    #[error("{url} may not be written to any more: its identity is in doubt, or another process took over")]
+    /// The right to write ended while the request waited, or the address leads to another cluster; nothing was sent.
+    #[error("{url} is not to be used now: its identity is in doubt, or another process took over")]
     NotPermitted { url: String },
     /// It is not in the namespace that stands for the cluster; nothing was sent.
     #[error("{url} is outside of the namespace that stands for the cluster")]
@@ -129,16 +129,6 @@ impl RequestError {
             Self::Unreachable { .. } | Self::AnswerLost { .. } | Self::Body { .. } | Self::Credential { .. } => true,
             Self::NotPermitted { .. } | Self::NoBudget { .. } | Self::TooLong { .. } => true,
             Self::NotServed { .. } | Self::Outside { .. } | Self::Name(_) => false,
-        }
-    }
-
-    /// Whether the server may have too much to do: 408, 429, 5xx, or an answer that did not come. A webhook that cannot be called
-    /// says nothing of it.
-    pub fn is_overload(&self) -> bool {
-        match self {
-            Self::Status(status) => self.retryable() && !status.is_of_webhook(),
-            Self::AnswerLost { .. } | Self::Body { .. } => true,
-            _ => false,
         }
     }
 
@@ -286,9 +276,9 @@ mod tests {
             answer(500, &body("failed to create typed patch object (a/b; x/v1, Kind=Y): .spec: expected map"));
         assert!(mistyped.is_invalid() && !mistyped.retryable());
         let broken = answer(500, &body("etcdserver: request timed out"));
-        assert!(!broken.is_invalid() && broken.retryable() && broken.is_overload());
+        assert!(!broken.is_invalid() && broken.retryable());
         let webhook = answer(500, &body("Internal error occurred: failed calling webhook 'a.b': connection refused"));
-        assert!(webhook.retryable() && !webhook.is_overload());
+        assert!(webhook.retryable());
     }
 
     #[test]
@@ -332,7 +322,7 @@ mod tests {
         let webhook = "admission webhook 'of.a.tenant' denied the request: later";
         assert!(!asks(403, webhook) && !asks(429, webhook) && !asks(503, webhook));
         let error = answer(429, &format!(r#"{{"kind":"Status","code":429,"message":"{webhook}"}}"#));
-        assert!(error.retryable() && !error.is_overload());
+        assert!(error.retryable());
     }
 
     #[test]

@@ -12,7 +12,6 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use hashbrown::{DefaultHashBuilder, HashMap, HashTable};
 
 use super::bodies::Bodies;
-use super::names::Names;
 use super::raw::{NotAnObject, Object, Parsed};
 use super::registry::ClustersOf;
 use sync_engine_mapping::object::{ClusterName, Key};
@@ -70,7 +69,6 @@ struct State {
     plain: VecDeque<(Key, Arc<Object>)>,
     owners: Owners,
     pending: HashMap<Key, Vec<Pending>>,
-    names: Names,
     subscribers: Vec<(u64, Notify)>,
     last_id: u64,
     /// What is kept where only what somebody asked for is; `None`: everything is kept.
@@ -211,7 +209,7 @@ impl Store {
     /// An event told that the object is as it stands in its text. `false`: that names no cluster.
     ///
     /// # Errors
-    /// The text is no JSON; the store is as it was.
+    /// Its metadata cannot be kept; the store is as it was.
     pub fn put(&self, parsed: Parsed<'_>) -> Result<bool, NotAnObject> {
         self.put_by(parsed, Cause::Event)
     }
@@ -294,7 +292,7 @@ impl Listing<'_> {
     /// An object of the list, as [`Store::put`] takes it.
     ///
     /// # Errors
-    /// Its text is no JSON; the store is as it was.
+    /// Its metadata cannot be kept; the store is as it was.
     pub fn item(&self, parsed: Parsed<'_>) -> Result<bool, NotAnObject> {
         self.store.put_by(parsed, self.cause)
     }
@@ -395,13 +393,13 @@ pub struct PendingWrite {
 
 impl PendingWrite {
     /// Puts the answer into the store unless something newer came in the meantime; its event is then no change. Where the
-    /// event came first, the rest of the answer is not even read.
+    /// event came first, the answer is not kept.
     ///
     /// `true`: an event beyond this write came in between, reconcile the key again. Do not complete
     /// with an object that the watch's selector no longer matches: its event would never come.
     ///
     /// # Errors
-    /// The answer is no JSON, and as good as lost.
+    /// The answer cannot be kept, and is as good as lost.
     pub fn complete(mut self, answer: &Parsed<'_>) -> Result<(Arc<Object>, bool), NotAnObject> {
         let is_answer = |known: &Arc<Object>| known.is_whole() && is_version(known, answer);
         let object = match self.store.get(&self.key).filter(is_answer) {
@@ -483,11 +481,25 @@ impl State {
         self.objects.get_mut(key)
     }
 
-    /// The key of an object, and the same one each time: all who hold it share it.
-    fn key(&mut self, clusters: &ClustersOf, parsed: &Parsed<'_>) -> Option<Key> {
-        let key = self.names.key(clusters, parsed)?;
-        let known = self.objects.get_key_value(&key).map(|(known, _)| known.clone());
-        Some(known.unwrap_or(key))
+    /// The key of an object; `None`: it does not say which cluster it lives in. It is the same one each time, and shares with
+    /// its neighbours the names that it has in common with them.
+    fn key(&self, clusters: &ClustersOf, parsed: &Parsed<'_>) -> Option<Key> {
+        let cluster = match clusters {
+            ClustersOf::One(cluster) => cluster.clone(),
+            ClustersOf::Annotated => parsed.cluster?.try_into().ok()?,
+            ClustersOf::Namespaces => parsed.namespace.try_into().ok()?,
+        };
+        let key = Key::new(cluster, parsed.namespace, parsed.name);
+        let mut from = self.objects.range(&key..).map(|(known, _)| known);
+        let next = match from.next() {
+            Some(known) if *known == key => return Some(known.clone()),
+            next => next,
+        };
+        let before = self.objects.range(..&key).next_back().map(|(known, _)| known);
+        let near = |is_same: &dyn Fn(&Key) -> bool| [before, next].into_iter().flatten().find(|known| is_same(known));
+        let cluster = near(&|known| known.cluster == key.cluster).unwrap_or(&key).cluster.clone();
+        let namespace = near(&|known| known.namespace == key.namespace).unwrap_or(&key).namespace.clone();
+        Some(Key::new(cluster, namespace, parsed.name))
     }
 
     /// An object as a list or an event tells it.

@@ -474,7 +474,7 @@ impl Worker {
                 Ok(Outcome::Failed { error: RequestError::Status(status), lived: opened.elapsed() })
             }
         };
-        let acted = WatchLine::read(line).and_then(act).or_else(|_| WatchLine::read_whole(line).and_then(act));
+        let acted = WatchLine::read(line).and_then(act);
         acted.unwrap_or_else(|error| Outcome::Failed { error: self.unreadable(&error), lived: opened.elapsed() })
     }
 

@@ -377,6 +377,11 @@ impl Pipeline {
         })
     }
 
+    /// Whether the first list of every kind came, or was refused.
+    pub fn has_asked_for_every_kind(&self) -> bool {
+        self.feeds().kinds.values().all(|feed| feed.watch.state() != WatchState::Starting)
+    }
+
     pub fn kind_feed(&self, kind: &Kind) -> Option<Arc<KindFeed>> {
         self.feeds().kinds.get(kind).cloned()
     }
@@ -532,10 +537,10 @@ async fn follow_schema(
     let mut schedule = Schedule::new(scope.endpoint.url());
     let mut version: Option<Arc<str>> = None;
     let mut is_fresh = false;
-    let Some(mut due) = pipeline.upgrade().map(|pipeline| pipeline.schema_due.subscribe()) else { return };
+    let Some(mut due) = pipeline.upgrade().map(|pipeline| pipeline.schema_due.follow()) else { return };
     loop {
         // What rings during the look asks for another one.
-        due.mark_unchanged();
+        due.catch_up();
         // The pipeline owns this task: it must not wait for a server to let go of it.
         let Some(shared) = pipeline.upgrade().map(|pipeline| pipeline.shared.clone()) else { return };
         let checked = shared.schemas.check(&scope.endpoint, &resource).await;
@@ -554,6 +559,6 @@ async fn follow_schema(
         let wait = schedule.wait(&checked);
         drop(pipeline);
         // Elapsed or rung: it is looked at again.
-        let _ = tokio::time::timeout(wait, due.changed()).await;
+        let _ = tokio::time::timeout(wait, due.advanced()).await;
     }
 }

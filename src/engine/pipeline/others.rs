@@ -145,8 +145,10 @@ impl Pipeline {
         }
         let is_known = self.generation().target.identity().is_ok();
         let has_come = self.source_feeds().iter().any(|feed| feed.watch.store().get(key).is_some());
+        // A source that was planned before the objects were listed may have some here all the same.
+        let is_listed = self.has_asked_for_every_kind();
         let state = self.state();
-        match state.unconfirmed.is_none() && is_known && has_come && !state.unplanned.contains(key) {
+        match state.unconfirmed.is_none() && is_known && has_come && is_listed && !state.unplanned.contains(key) {
             true => Sight::Seen,
             false => Sight::Starting,
         }

@@ -17,7 +17,7 @@ use sync_engine::multicluster::permit::Lease;
 use sync_engine::multicluster::{ApiPath, Body, Endpoint, RequestError};
 use sync_engine::sandbox::{ApiRef, Failure, Fault, Options, Sandbox};
 use tokio::net::TcpListener;
-use tokio::sync::Semaphore;
+use tokio::sync::{Notify, Semaphore};
 use tokio::task::JoinSet;
 
 use crate::multicluster::scene::{Folder, PATIENCE, connection, kubeconfig, resource};
@@ -245,6 +245,41 @@ async fn no_write_is_sent_without_a_permit_and_reads_need_none() {
     assert!(refused.iter().all(|error| error.is_not_permitted() && !error.may_have_been_applied()), "{refused:?}");
     endpoint.get(&config_map("a")).await.expect("read");
     assert_eq!(sandbox.counters().writes(), before);
+}
+
+#[tokio::test]
+async fn a_write_whose_permit_ends_while_its_connection_is_opened_is_not_sent() {
+    let (asked, tell, writes) = (Arc::new(Notify::new()), Arc::new(Semaphore::new(0)), Arc::new(AtomicUsize::new(0)));
+    let (told, go_on, arrived) = (asked.clone(), tell.clone(), writes.clone());
+    let server = serve(move |request| {
+        let (asked, tell, writes) = (asked.clone(), tell.clone(), writes.clone());
+        async move {
+            if request.method() == Method::GET {
+                asked.notify_one();
+                tell.acquire().await.unwrap().forget();
+            } else {
+                writes.fetch_add(1, Ordering::SeqCst);
+            }
+            Response::new(Full::new(Bytes::from_static(br#"{"metadata": {"uid": "it"}}"#)))
+        }
+    })
+    .await;
+    let lease = Lease::default();
+    let endpoint = connection(&kubeconfig(&server.url, json!({}))).endpoint().leading_to("it");
+    let endpoint = endpoint.permitted(lease.permit().expect("a single replica holds it"));
+    let path = config_map("a");
+    let lost = async {
+        told.notified().await;
+        lease.lose();
+        go_on.add_permits(1);
+    };
+    let (written, ()) = tokio::join!(endpoint.apply(&path, "me", true, body("a", "1")), lost);
+    let error = written.unwrap_err();
+    assert!(error.is_not_permitted() && !error.may_have_been_applied(), "{error}");
+    // A new connection is asked first.
+    go_on.add_permits(2);
+    endpoint.get(&path).await.expect("the server goes on");
+    assert_eq!(arrived.load(Ordering::SeqCst), 0);
 }
 
 /// A server of one function, on a free port.

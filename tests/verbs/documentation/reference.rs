@@ -172,7 +172,7 @@ fn marks() -> Vec<String> {
 }
 
 /// What is limited, and the constant that limits it: file, name and unit.
-const LIMITS: [(&str, &str, &str, &str); 15] = [
+const LIMITS: [(&str, &str, &str, &str); 14] = [
     ("a mapping file", "src/reload/scan.rs", "MAX_FILE_BYTES", "bytes"),
     ("entries in the folder of mappings", "src/reload/scan.rs", "MAX_ENTRIES", ""),
     ("a mapping's name", "crates/mapping/src/compile/names.rs", "MAX_MAPPING_NAME", "characters"),
@@ -191,13 +191,7 @@ const LIMITS: [(&str, &str, &str, &str); 15] = [
     ("nesting of a rendered object", "crates/mapping/src/expression/budget.rs", "DEPTH", "levels"),
     ("a JSONPath", "crates/mapping/src/jsonpath.rs", "LENGTH", "bytes"),
     ("objects of one `forEach`, for one source", "src/plan/each.rs", "MOST", ""),
-    ("writes at one time, for each address, at first", "crates/multicluster/src/lane/window.rs", "WRITES_AT_ONCE", ""),
-    (
-        "writes at one time, for an address that keeps up",
-        "crates/multicluster/src/lane/window.rs",
-        "MOST_WRITES_AT_ONCE",
-        "",
-    ),
+    ("writes at one time, for each address", "crates/multicluster/src/lane.rs", "WRITES_AT_ONCE", ""),
 ];
 
 fn limits() -> Vec<String> {

@@ -60,11 +60,6 @@ impl<W> Slots<W> {
         self.seats.worked(cluster, took, now);
     }
 
-    /// Whether every slot of so many is in use.
-    pub(super) fn is_full(&self, slots: usize, now: Instant) -> bool {
-        self.seats.admission(slots, now).is_full()
-    }
-
     /// When to look again for those who wait, if no slot is handed back before.
     pub(super) fn look_again(&self, now: Instant) -> Option<Instant> {
         self.seats.look_again(now)

@@ -1,9 +1,9 @@
 //! The clusters of kind on this machine.
 
 use std::collections::BTreeMap;
-use std::process::{Command, Stdio};
 use std::time::Duration;
 
+use tokio::process::Command;
 use tokio::time::sleep;
 
 use super::hub::{Holding, Kubeconfig};
@@ -53,9 +53,8 @@ impl Members for Kind {
 /// What kind prints.
 async fn kind(arguments: &[&str]) -> Result<String, String> {
     let mut command = Command::new("kind");
-    command.args(arguments).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
-    let ran = tokio::task::spawn_blocking(move || output(command, DEADLINE)).await;
-    let printed = ran.map_err(|error| error.to_string()).and_then(|printed| printed);
+    command.args(arguments);
+    let printed = output(command, DEADLINE).await;
     let printed = printed.map_err(|why| format!("`kind {}`: {why}", arguments.join(" ")))?;
     String::from_utf8(printed).map_err(|_| format!("`kind {}` printed no text", arguments.join(" ")))
 }

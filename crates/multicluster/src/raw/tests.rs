@@ -90,7 +90,7 @@ fn an_object_without_bottom_is_kept_and_not_read() {
 #[test]
 fn what_is_no_object_is_said() {
     let error = |text: &str| Object::from_json(text.as_bytes()).unwrap_err().to_string();
-    insta::assert_snapshot!(error("[]"), @"not a Kubernetes object: it is no map, or its metadata is none");
+    insta::assert_snapshot!(error("[]"), @"not a Kubernetes object: it is no map");
     insta::assert_snapshot!(error("{}"), @"not a Kubernetes object: it has no metadata");
     insta::assert_snapshot!(error(r#"{"metadata":{"name":7}}"#), @"not a Kubernetes object: it has no name");
     assert!(Object::from_json(b"{\"metadata\":{\"name\":\"a\"").is_err());
