@@ -249,7 +249,7 @@ impl Rights {
                     let place = Place::Hub(connection.clone());
                     let clusters = rule("cluster.x-k8s.io", "clusters", &["list", "watch"], &why);
                     self.add(&place, Rule { namespace: namespace.clone(), ..clusters });
-                    let secrets = rule("", "secrets", &["get"], &format!("{why}, their kubeconfigs"));
+                    let secrets = rule("", "secrets", &["list", "watch"], &format!("{why}, their kubeconfigs"));
                     self.add(&place, Rule { namespace: namespace.clone(), ..secrets });
                 }
                 ProviderKind::ClusterInventory { connection, namespace, .. } => {

@@ -148,6 +148,11 @@ pub struct Changes {
 }
 
 impl Changes {
+    /// The state as it is: the next one is another.
+    pub fn current(&mut self) -> WatchState {
+        self.state.borrow_and_update().clone()
+    }
+
     /// The next state; `None`: the watch has ended. Cancel-safe.
     pub async fn next(&mut self) -> Option<WatchState> {
         loop {
@@ -564,6 +569,19 @@ mod tests {
 
     use super::*;
     use sync_engine_mapping::object::ClusterName;
+
+    #[tokio::test]
+    async fn what_changes_between_two_looks_is_not_waited_for() {
+        let ((states, state), bell) = (watch::channel(WatchState::Starting), Arc::<Notify>::default());
+        let mut changes = Changes { state, bell };
+        assert_eq!(changes.current(), WatchState::Starting);
+        assert_eq!(changes.next().now_or_never(), None, "nothing has changed");
+        states.send_replace(WatchState::NotServed);
+        assert_eq!(changes.next().now_or_never(), Some(Some(WatchState::NotServed)));
+        states.send_replace(WatchState::NotServed);
+        assert_eq!(changes.current(), WatchState::NotServed);
+        assert_eq!(changes.next().now_or_never(), None, "it was seen");
+    }
 
     /// Their conditions would take each other's place.
     #[test]

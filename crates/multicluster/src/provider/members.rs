@@ -7,11 +7,11 @@ use std::time::Duration;
 use futures::future::pending;
 use tokio::time::sleep;
 
-use super::cluster_api::ClusterApi;
 use super::cluster_inventory::ClusterInventory;
+use super::discovery::Discovery;
 use super::files::KubeconfigFiles;
 use super::kind::Kind;
-use super::secrets::KubeconfigSecrets;
+use super::secrets::{ClusterApi, KubeconfigSecrets};
 use crate::connection::{Connection, ConnectionSource, Machine};
 use crate::environment::{AnyMembers, CustomProviders, Listed, Members};
 use sync_engine_mapping::object::ClusterName;
@@ -89,22 +89,24 @@ fn members_of(
         ProviderKind::KubeconfigFiles { directory, glob } => {
             Box::new(KubeconfigFiles::new(machine.directory(directory)?, glob.as_deref()))
         }
-        ProviderKind::KubeconfigSecrets { connection: hub, namespace, selector, key } => {
-            Box::new(KubeconfigSecrets::new(&connection(hub)?, namespace, selector, key)?)
-        }
+        ProviderKind::KubeconfigSecrets { connection: hub, namespace, selector, key } => Box::new(
+            KubeconfigSecrets::new(&connection(hub)?.endpoint(), namespace, selector, key, Discovery::default()),
+        ),
         ProviderKind::Kind if !machine.allow_kind => {
             return Err(format!("ClusterProvider `{provider}` runs the program `kind`: add `--allow-kind`"));
         }
         ProviderKind::Kind => Box::new(Kind::default()),
         ProviderKind::ClusterApi { connection: hub, namespace, selector } => {
-            Box::new(ClusterApi::new(&connection(hub)?, namespace.as_deref().unwrap_or_default(), selector)?)
+            let namespace = namespace.as_deref().unwrap_or_default();
+            Box::new(ClusterApi::new(&connection(hub)?.endpoint(), namespace, selector, Discovery::default()))
         }
         ProviderKind::ClusterInventory { connection: hub, namespace, selector } => {
             let namespace = namespace.as_deref().unwrap_or_default();
             let access_providers = machine.access_providers.as_deref().ok_or_else(|| {
                 format!("ClusterProvider `{provider}` needs to know which programs give credentials: add `--access-providers FILE`")
             })?;
-            Box::new(ClusterInventory::new(&connection(hub)?, namespace, selector, access_providers)?)
+            let (hub, discovery) = (connection(hub)?.endpoint(), Discovery::default());
+            Box::new(ClusterInventory::new(&hub, namespace, selector, access_providers, discovery))
         }
         ProviderKind::Custom { name, parameters } => custom.make(name, parameters)?,
         ProviderKind::None => Box::new(Nothing),
