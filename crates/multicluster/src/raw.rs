@@ -16,6 +16,8 @@ use skim::NoMap;
 
 /// Label that holds the owner hash of an object we made.
 pub const OWNER_LABEL: &str = "sync-engine.dev/owner";
+/// Label that names the mapping of an object we made.
+pub const MAPPING_LABEL: &str = "sync-engine.dev/mapping";
 /// Annotation by which kcp says which logical cluster an object of a wildcard list lives in.
 pub const CLUSTER_ANNOTATION: &str = "kcp.io/cluster";
 /// etcd's `--max-request-bytes`, by default.
@@ -204,6 +206,8 @@ pub struct Parsed<'a> {
     pub namespace: &'a str,
     /// The annotation `kcp.io/cluster`.
     pub cluster: Option<&'a str>,
+    /// The label `sync-engine.dev/mapping`.
+    pub mapping: Option<&'a str>,
     pub uid: &'a str,
     pub resource_version: &'a str,
     text: &'a str,
@@ -231,6 +235,7 @@ impl<'a> Parsed<'a> {
             name: pass.name.ok_or_else(|| NotAnObject("it has no name".into()))?,
             namespace: pass.namespace.unwrap_or_default(),
             cluster: pass.cluster,
+            mapping: pass.mapping,
             uid: pass.uid.unwrap_or_default(),
             resource_version: pass.resource_version.unwrap_or_default(),
             text,

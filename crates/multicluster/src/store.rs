@@ -223,18 +223,63 @@ impl Store {
         if !state.keeps(&key) {
             return true;
         }
-        let told = state.remove(&key, &last);
+        let told = state.remove(&key, &last, true);
         drop(state);
         told.tell(&key, Cause::Deleted);
         true
     }
 
+    /// An event told that the object, as it is now, is none of this store's.
+    pub(super) fn leave(&self, key: &Key, now: &Parsed<'_>) {
+        let mut state = self.lock();
+        if state.entry(key).is_none() {
+            return;
+        }
+        let told = state.remove(key, now, false);
+        drop(state);
+        told.tell(key, Cause::Deleted);
+    }
+
+    /// Whether the watch put the object here, and no write since.
+    pub(super) fn was_told(&self, key: &Key) -> bool {
+        self.lock().entry(key).is_some_and(|entry| !entry.ahead)
+    }
+
+    pub(super) fn key_of(&self, parsed: &Parsed<'_>) -> Option<Key> {
+        self.lock().key(&self.clusters, parsed)
+    }
+
+    /// An empty store for the same watch, as far in its lists.
+    pub(super) fn another(&self) -> Arc<Self> {
+        let store = Self::bounded(self.clusters.clone(), false, self.bodies.clone());
+        let State { list, complete, doubted_before, .. } = *self.lock();
+        let mut state = store.lock();
+        (state.list, state.complete, state.doubted_before) = (list, complete, doubted_before);
+        drop(state);
+        store
+    }
+
     /// Begins a list: what is not in it by its end is gone.
     pub fn begin_list(&self) -> Listing<'_> {
+        let (number, cause) = self.next_list();
+        Listing { store: self, cause, number }
+    }
+
+    pub(super) fn next_list(&self) -> (u32, Cause) {
         let mut state = self.lock();
         state.list += 1;
-        let cause = if state.complete > 0 { Cause::Relist } else { Cause::InitialList };
-        Listing { store: self, cause, number: state.list }
+        (state.list, if state.complete > 0 { Cause::Relist } else { Cause::InitialList })
+    }
+
+    pub(super) fn finish_list(&self, number: u32, cause: Cause, version: &str) -> usize {
+        let mut state = self.lock();
+        state.complete = number;
+        let stale = state.stale(version);
+        let gone: Vec<(Key, Told)> = stale.into_iter().map(|key| (key.clone(), state.forget(&key))).collect();
+        drop(state);
+        let number = gone.len();
+        gone.into_iter().for_each(|(key, told)| told.tell(&key, cause));
+        number
     }
 
     /// The server was restored to an earlier state: an object of the next list may be another one under the same version.
@@ -249,7 +294,7 @@ impl Store {
         self.lock().objects.values().any(|entry| entry.ahead)
     }
 
-    fn put_by(&self, parsed: Parsed<'_>, cause: Cause) -> Result<bool, NotAnObject> {
+    pub(super) fn put_by(&self, parsed: Parsed<'_>, cause: Cause) -> Result<bool, NotAnObject> {
         let mut state = self.lock();
         let Some(key) = state.key(&self.clusters, &parsed) else { return Ok(false) };
         if !state.keeps(&key) {
@@ -301,14 +346,7 @@ impl Listing<'_> {
 
     /// The list was complete as of `version`: what it did not hold is gone. Returns how many.
     pub fn finish(self, version: &str) -> usize {
-        let mut state = self.store.lock();
-        state.complete = self.number;
-        let stale = state.stale(version);
-        let gone: Vec<(Key, Told)> = stale.into_iter().map(|key| (key.clone(), state.forget(&key))).collect();
-        drop(state);
-        let number = gone.len();
-        gone.into_iter().for_each(|(key, told)| told.tell(&key, self.cause));
-        number
+        self.store.finish_list(self.number, self.cause, version)
     }
 }
 
@@ -642,8 +680,9 @@ impl State {
         }
     }
 
-    /// A deletion as an event tells it: not of what a later write of ours created anew.
-    fn remove(&mut self, key: &Key, last: &Parsed<'_>) -> Told {
+    /// A deletion as an event tells it: not of what a later write of ours created anew. `is_last`: the event has the last state
+    /// of the object, which says more than the cached one: whether it was being deleted.
+    fn remove(&mut self, key: &Key, last: &Parsed<'_>, is_last: bool) -> Told {
         let Some(entry) = self.entry(key) else {
             return self.told(key, None, None, None);
         };
@@ -655,9 +694,8 @@ impl State {
             return self.told(key, known.clone(), known, Some(last.resource_version));
         }
         let mut told = self.forget(key);
-        // The last state says more than the cached one: whether it was being deleted.
-        if let Ok(object) = last.object() {
-            let last = Arc::new(object);
+        let last = if is_last { last.object().ok().map(Arc::new) } else { told.before.clone() };
+        if let Some(last) = last {
             for pending in self.pending.get_mut(key).into_iter().flatten() {
                 pending.last = Some(last.clone());
             }

@@ -317,8 +317,8 @@ impl Pipeline {
 
     /// Watches the engine's objects of one kind at an address.
     fn follow_kind(self: &Arc<Self>, kind: &Kind, served: ServedKind, scope: WatchScope) -> Arc<KindFeed> {
-        let label = format!("{}={}", marks::MAPPING, self.writer.label());
-        let selectors = Selectors { label, outlines: true, ..Selectors::default() };
+        let of_mapping = self.writer.label().to_owned();
+        let selectors = Selectors { of_mapping, outlines: true, ..Selectors::default() };
         let watch = self.shared.watches.acquire(&scope, &served.resource, &selectors);
         let (pipeline, of) = (Arc::downgrade(self), kind.clone());
         let subscription = watch.store().subscribe(move |change| {

@@ -3,7 +3,7 @@
 use std::ops::Range;
 
 use super::skim::{Entries, Key, NoMap, blank};
-use super::{CLUSTER_ANNOTATION, LAST_APPLIED, OWNER_LABEL};
+use super::{CLUSTER_ANNOTATION, LAST_APPLIED, MAPPING_LABEL, OWNER_LABEL};
 
 /// What one pass over an object's text finds, as far as it has come.
 #[derive(Debug, Clone, Default)]
@@ -20,6 +20,7 @@ pub struct Pass<'a> {
     pub deleting: bool,
     pub cluster: Option<&'a str>,
     pub owner: Option<&'a str>,
+    pub mapping: Option<&'a str>,
     pub managed_fields: Option<Range<usize>>,
     /// The value alone.
     pub managers: Option<Range<usize>>,
@@ -135,6 +136,7 @@ impl<'a> Pass<'a> {
                 return Ok(Some(Part::ManagedFields));
             }
             (Fields::Labels, OWNER_LABEL) => self.owner = plain(text),
+            (Fields::Labels, MAPPING_LABEL) => self.mapping = plain(text),
             (Fields::Annotations, CLUSTER_ANNOTATION) => self.cluster = plain(text),
             (Fields::Annotations, LAST_APPLIED) => return Ok(Some(Part::LastApplied)),
             _ => {}
