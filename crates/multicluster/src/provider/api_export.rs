@@ -37,12 +37,9 @@ pub(super) fn workspaces(
     discovery: Discovery,
 ) -> Result<Workspaces<Consumers>, String> {
     let workspace = connection.workspace(export.path.as_deref()).map_err(|error| error.to_string())?;
-    let scope = home(&workspace);
-    let by_name = Selectors { field: format!("metadata.name={}", export.name), ..Selectors::default() };
-    let homes = vec![
-        discovery.follow(scope.clone(), &[kcp::endpoint_slices()], Selectors::default()),
-        discovery.follow(scope, &kcp::exports(), by_name),
-    ];
+    // All of them: so the exports of a workspace share both watches.
+    let follow = |versions: &[Resource]| discovery.follow(home(&workspace), versions, Selectors::default());
+    let homes = vec![follow(&[kcp::endpoint_slices()]), follow(&kcp::exports())];
     let url = workspace.url().to_owned();
     let home = match &export.path {
         Some(path) => format!("workspace {path}"),

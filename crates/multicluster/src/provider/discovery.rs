@@ -22,15 +22,18 @@ const SETTLE: Duration = Duration::from_millis(250);
 /// What the one cluster behind the address of a hub or of a workspace is called in the keys of objects.
 const HOME: &str = "home";
 
-/// The watches of one provider, which waits for a change of any of them.
-#[derive(Default)]
+/// What one provider watches: it waits for a change of any of its collections.
 pub(super) struct Discovery {
-    /// The provider's own condition speaks for them.
+    /// Those of all providers.
     watches: Arc<Watches>,
     wake: Arc<Notify>,
 }
 
 impl Discovery {
+    pub(super) fn new(watches: &Arc<Watches>) -> Self {
+        Self { watches: watches.clone(), wake: Arc::default() }
+    }
+
     /// Follows a collection; its versions are given newest first. Must be called within a Tokio runtime.
     pub(super) fn follow(&self, scope: WatchScope, versions: &[Resource], selectors: Selectors) -> Collection {
         let (watches, wake) = (self.watches.clone(), self.wake.clone());

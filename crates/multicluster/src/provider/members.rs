@@ -14,6 +14,7 @@ use super::kind::Kind;
 use super::secrets::{ClusterApi, KubeconfigSecrets};
 use crate::connection::{Connection, ConnectionSource, Machine};
 use crate::environment::{AnyMembers, CustomProviders, Listed, Members};
+use crate::watch::Watches;
 use sync_engine_mapping::object::ClusterName;
 use sync_engine_mapping::{ClusterProvider, Part, ProviderKind};
 
@@ -42,16 +43,19 @@ impl Groups {
         connection: impl Fn(&str) -> Result<Arc<Connection>, String>,
         custom: &CustomProviders,
         machine: &Machine,
+        watches: &Arc<Watches>,
     ) -> Result<Self, String> {
         let ProviderKind::Multi(parts) = &provider.kind else {
-            let members = members_of(&provider.name, &provider.kind, &connection, custom, machine)?;
+            let members = members_of(&provider.name, &provider.kind, &connection, custom, machine, watches)?;
             return Ok(Self { groups: vec![Group { prefix: None, members }], refused: Vec::new() });
         };
         let mut joint = Self::default();
         for Part { name, kind } in parts {
             let missing = || format!("there is no ClusterProvider `{name}` to be joined: add its document");
-            let members =
-                kind.as_ref().ok_or_else(missing).and_then(|kind| members_of(name, kind, &connection, custom, machine));
+            let members = kind
+                .as_ref()
+                .ok_or_else(missing)
+                .and_then(|kind| members_of(name, kind, &connection, custom, machine, watches));
             // The one cluster of a kubeconfig has the provider's name already.
             let prefix = (!matches!(kind, Some(ProviderKind::Kubeconfig { .. }))).then(|| name.clone());
             match members {
@@ -83,6 +87,7 @@ fn members_of(
     connection: impl Fn(&str) -> Result<Arc<Connection>, String>,
     custom: &CustomProviders,
     machine: &Machine,
+    watches: &Arc<Watches>,
 ) -> Result<Box<dyn AnyMembers>, String> {
     Ok(match kind {
         ProviderKind::Kubeconfig { connection: to } => Box::new(One::new(provider, connection(to)?.source())?),
@@ -90,7 +95,7 @@ fn members_of(
             Box::new(KubeconfigFiles::new(machine.directory(directory)?, glob.as_deref()))
         }
         ProviderKind::KubeconfigSecrets { connection: hub, namespace, selector, key } => Box::new(
-            KubeconfigSecrets::new(&connection(hub)?.endpoint(), namespace, selector, key, Discovery::default()),
+            KubeconfigSecrets::new(&connection(hub)?.endpoint(), namespace, selector, key, Discovery::new(watches)),
         ),
         ProviderKind::Kind if !machine.allow_kind => {
             return Err(format!("ClusterProvider `{provider}` runs the program `kind`: add `--allow-kind`"));
@@ -98,14 +103,14 @@ fn members_of(
         ProviderKind::Kind => Box::new(Kind::default()),
         ProviderKind::ClusterApi { connection: hub, namespace, selector } => {
             let namespace = namespace.as_deref().unwrap_or_default();
-            Box::new(ClusterApi::new(&connection(hub)?.endpoint(), namespace, selector, Discovery::default()))
+            Box::new(ClusterApi::new(&connection(hub)?.endpoint(), namespace, selector, Discovery::new(watches)))
         }
         ProviderKind::ClusterInventory { connection: hub, namespace, selector } => {
             let namespace = namespace.as_deref().unwrap_or_default();
             let access_providers = machine.access_providers.as_deref().ok_or_else(|| {
                 format!("ClusterProvider `{provider}` needs to know which programs give credentials: add `--access-providers FILE`")
             })?;
-            let (hub, discovery) = (connection(hub)?.endpoint(), Discovery::default());
+            let (hub, discovery) = (connection(hub)?.endpoint(), Discovery::new(watches));
             Box::new(ClusterInventory::new(&hub, namespace, selector, access_providers, discovery))
         }
         ProviderKind::Custom { name, parameters } => custom.make(name, parameters)?,

@@ -55,7 +55,7 @@ fn start(
     document: Option<ClusterProvider>,
     events: mpsc::Sender<ProviderEvent>,
 ) -> Result<BoxFuture<'static, ()>, String> {
-    let (condition, discovery) = (environment.reporter(name), Discovery::default());
+    let (condition, discovery) = (environment.reporter(name), Discovery::new(&environment.watches));
     let connection = |name: &str| environment.connection(name);
     let clusters = match name {
         ProviderName::Connection(name) => {
@@ -93,7 +93,8 @@ fn start(
         }
         kind => {
             let provider = ClusterProvider { name: name.clone(), kind };
-            let groups = Groups::of(&provider, connection, &environment.custom, &environment.process.machine)?;
+            let Environment { custom, process, watches, .. } = environment;
+            let groups = Groups::of(&provider, connection, custom, &process.machine, watches)?;
             Box::pin(Fleet { name, groups, environment: environment.clone(), condition }.run(events))
         }
     })
