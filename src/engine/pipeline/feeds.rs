@@ -532,13 +532,14 @@ async fn follow_schema(
     let mut schedule = Schedule::new(scope.endpoint.url());
     let mut version: Option<Arc<str>> = None;
     let mut is_fresh = false;
+    let mut is_rung = true;
     let Some(mut due) = pipeline.upgrade().map(|pipeline| pipeline.schema_due.subscribe()) else { return };
     loop {
         // What rings during the look asks for another one.
         due.mark_unchanged();
         // The pipeline owns this task: it must not wait for a server to let go of it.
         let Some(shared) = pipeline.upgrade().map(|pipeline| pipeline.shared.clone()) else { return };
-        let checked = shared.schemas.check(&scope.endpoint, &resource).await;
+        let checked = shared.schemas.check_since(schedule.since(is_rung), &scope.endpoint, &resource).await;
         let Some(pipeline) = pipeline.upgrade() else { return };
         match &checked {
             Ok(known) if version.as_ref() != Some(&known.version) => {
@@ -553,7 +554,6 @@ async fn follow_schema(
         }
         let wait = schedule.wait(&checked);
         drop(pipeline);
-        // Elapsed or rung: it is looked at again.
-        let _ = tokio::time::timeout(wait, due.changed()).await;
+        is_rung = tokio::time::timeout(wait, due.changed()).await.is_ok();
     }
 }
