@@ -75,6 +75,8 @@ struct State {
     last_id: u64,
     /// What is kept where only what somebody asked for is; `None`: everything is kept.
     asked: Option<HashMap<Key, Asked>>,
+    /// How the names of objects end that are kept.
+    ending: Box<str>,
     /// Number of the list that is in force; 0 before the first.
     list: u32,
     /// Number of the last list that was complete.
@@ -140,15 +142,16 @@ struct Pending {
 impl Store {
     /// A store that keeps everything.
     pub fn new(clusters: ClustersOf) -> Arc<Self> {
-        Self::bounded(clusters, false, None)
+        Self::bounded(clusters, "", false, None)
     }
 
-    /// A store that keeps outlines of objects that are too large for `bodies`. `by_name`: it keeps only what somebody
-    /// [asked for](Subscription::ask).
-    pub fn bounded(clusters: ClustersOf, by_name: bool, bodies: Option<Bodies>) -> Arc<Self> {
+    /// A store that keeps outlines of objects that are too large for `bodies`, and only objects whose names have this `ending`.
+    /// `by_name`: it keeps only what somebody [asked for](Subscription::ask).
+    pub fn bounded(clusters: ClustersOf, ending: &str, by_name: bool, bodies: Option<Bodies>) -> Arc<Self> {
         let asked = by_name.then(HashMap::new);
         let shares = clusters == ClustersOf::Annotated;
-        let state = Mutex::new(State { asked, bodies: bodies.clone(), shares, ..State::default() });
+        let ending = ending.into();
+        let state = Mutex::new(State { asked, ending, bodies: bodies.clone(), shares, ..State::default() });
         let store = Arc::new(Self { clusters, state, bodies });
         store.bodies.iter().for_each(|bodies| bodies.counts_of(&store));
         store
@@ -241,17 +244,20 @@ impl Store {
     }
 
     /// Whether the watch put the object here, and no write since.
-    pub(super) fn was_told(&self, key: &Key) -> bool {
-        self.lock().entry(key).is_some_and(|entry| !entry.ahead)
+    pub(super) fn was_told(&self, parsed: &Parsed<'_>) -> bool {
+        let mut state = self.lock();
+        let key = state.key(&self.clusters, parsed);
+        key.is_some_and(|key| state.entry(&key).is_some_and(|entry| !entry.ahead))
     }
 
+    /// The key of an object that may be none of this store's.
     pub(super) fn key_of(&self, parsed: &Parsed<'_>) -> Option<Key> {
-        self.lock().key(&self.clusters, parsed)
+        Names::default().key(&self.clusters, parsed)
     }
 
     /// An empty store for the same watch, as far in its lists.
     pub(super) fn another(&self) -> Arc<Self> {
-        let store = Self::bounded(self.clusters.clone(), false, self.bodies.clone());
+        let store = Self::bounded(self.clusters.clone(), "", false, self.bodies.clone());
         let State { list, complete, doubted_before, .. } = *self.lock();
         let mut state = store.lock();
         (state.list, state.complete, state.doubted_before) = (list, complete, doubted_before);
@@ -497,7 +503,7 @@ impl State {
     }
 
     fn keeps(&self, key: &Key) -> bool {
-        self.asked.as_ref().is_none_or(|asked| asked.contains_key(key))
+        key.name.ends_with(&*self.ending) && self.asked.as_ref().is_none_or(|asked| asked.contains_key(key))
     }
 
     fn withdraw(&mut self, subscriber: u64, needs: impl Fn(&Key) -> bool) {

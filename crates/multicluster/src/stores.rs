@@ -81,11 +81,11 @@ impl Stores {
     /// The store of an object, which has left all others.
     fn place(&self, object: &Parsed<'_>) -> Option<Arc<Store>> {
         let store = self.store_of(object);
-        if self.prefix.is_none() {
+        if self.prefix.is_none() || store.as_ref().is_some_and(|store| store.was_told(object)) {
             return store;
         }
-        let key = self.whole.key_of(object)?;
-        if !store.as_ref().is_some_and(|store| store.was_told(&key)) {
+        // It is new here, or was written by this process: only then another store may have it.
+        if let Some(key) = self.whole.key_of(object) {
             let is_other = |other: &&Arc<Store>| store.as_ref().is_none_or(|store| !Arc::ptr_eq(store, other));
             self.all().iter().filter(is_other).for_each(|other| other.leave(&key, object));
         }

@@ -66,6 +66,9 @@ impl fmt::Display for WatchKey {
         if !self.selectors.of_mapping.is_empty() {
             write!(f, " for {}", self.selectors.of_mapping)?;
         }
+        if !self.selectors.ending.is_empty() {
+            write!(f, " ending in {}", self.selectors.ending)?;
+        }
         if self.selectors.by_name {
             f.write_str(" by name")?;
         }
@@ -82,7 +85,9 @@ pub struct Selectors {
     pub namespace: String,
     /// Objects of this mapping alone, `<engine>.<mapping>`; empty: all. One watch serves all mappings of an engine.
     pub of_mapping: String,
-    /// Whether only objects are kept that somebody asks for by name. Others pass by and are forgotten at once.
+    /// Only objects are kept whose names end like this. Others pass by and are forgotten at once.
+    pub ending: String,
+    /// Whether only objects are kept that somebody asks for by name.
     pub by_name: bool,
     /// Whether objects that are too large are kept as outlines. Whoever asks for it reads them when they are needed.
     pub outlines: bool,
@@ -249,7 +254,8 @@ impl Watches {
 
     fn start(&self, key: WatchKey, scope: &WatchScope, condition: Arc<Shown>) -> Running {
         let bodies = key.selectors.outlines.then(|| scope.endpoint.connection().budget().bodies().clone());
-        let store = Store::bounded(scope.clusters.clone(), key.selectors.by_name, bodies);
+        let Selectors { ending, by_name, .. } = &key.selectors;
+        let store = Store::bounded(scope.clusters.clone(), ending, *by_name, bodies);
         let prefix = Some(key.selectors.of_mapping.clone()).filter(|prefix| !prefix.is_empty());
         let stores = Arc::new(Stores::new(store, prefix));
         let (states, state) = watch::channel(WatchState::Starting);
@@ -626,6 +632,7 @@ mod tests {
             key("https://a", "x", ClustersOf::Annotated, "secrets", Selectors { field: "a.b=c".into(), ..all() }),
             key("https://a", "x", ClustersOf::Annotated, "secrets", Selectors { namespace: "n".into(), ..all() }),
             key("https://a", "x", ClustersOf::Annotated, "secrets", Selectors { by_name: true, ..all() }),
+            key("https://a", "x", ClustersOf::Annotated, "secrets", Selectors { ending: "-a".into(), ..all() }),
             key("https://a", "x", ClustersOf::Annotated, "secrets", Selectors { of_mapping: "e.".into(), ..all() }),
         ];
         assert_eq!(names.iter().collect::<BTreeSet<_>>().len(), names.len(), "{names:#?}");

@@ -184,6 +184,18 @@ async fn selectors_are_the_servers_to_evaluate() {
 }
 
 #[tokio::test]
+async fn only_objects_of_one_ending_are_kept() {
+    let scene = Scene::new().await;
+    ["a-kubeconfig", "a-ca"].into_iter().for_each(|name| scene.create(name));
+    let selectors = Selectors { ending: "-kubeconfig".into(), ..Selectors::default() };
+    let watch = scene.watches.acquire(&scene.scope, &resource("configmaps.v1"), &selectors);
+    until_state(&watch, "synced", |state| *state == WatchState::Synced).await;
+    ["b-ca", "b-kubeconfig"].into_iter().for_each(|name| scene.create(name));
+    until(watch.store(), "both", |store| store.len() == 2).await;
+    assert_eq!(watch.store().keys(), ["a-kubeconfig", "b-kubeconfig"].map(|name| key("here", "default", name)));
+}
+
+#[tokio::test]
 async fn of_large_objects_the_metadata_is_listed_and_each_is_measured_once_it_is_read() {
     const NUMBER: usize = 40;
     let scene = Scene::new().await;

@@ -16,9 +16,11 @@ use sync_engine_mapping::{Resource, Selector};
 /// Every change of a Secret is told; this is for what no event tells.
 const LOOK_AGAIN: Duration = Duration::from_secs(600);
 
-/// Cluster API's contract: the Secret `<cluster>-kubeconfig` carries the label and has the key.
+/// Cluster API's contract: a Secret that carries this label has the kubeconfig under this key. Other Secrets of a cluster carry
+/// it too.
 const OF_CLUSTER_API: &str = "cluster.x-k8s.io/cluster-name";
 const KEY_OF_CLUSTER_API: &str = "value";
+const ENDING_OF_CLUSTER_API: &str = "-kubeconfig";
 
 /// Each Secret of one namespace that a selector finds and that has a kubeconfig.
 pub struct KubeconfigSecrets {
@@ -38,7 +40,9 @@ pub struct ClusterApi {
 
 impl KubeconfigSecrets {
     pub fn new(hub: &Endpoint, namespace: &str, selector: &Selector, key: &str, discovery: Discovery) -> Self {
-        let secrets = secrets(hub, namespace, selector.to_string(), &discovery);
+        let selectors =
+            Selectors { label: selector.to_string(), namespace: namespace.to_owned(), ..Selectors::default() };
+        let secrets = secrets(hub, selectors, &discovery);
         Self { discovery, secrets, key: key.to_owned(), held: HeldKubeconfigs::default() }
     }
 }
@@ -73,8 +77,10 @@ impl ClusterApi {
         });
         let selectors =
             Selectors { label: selector.to_string(), namespace: namespace.to_owned(), ..Selectors::default() };
+        let (label, ending) = (OF_CLUSTER_API.to_owned(), ENDING_OF_CLUSTER_API.to_owned());
+        let of_secrets = Selectors { label, ending, ..selectors.clone() };
+        let secrets = secrets(hub, of_secrets, &discovery);
         let clusters = discovery.follow(home(hub), &versions, selectors);
-        let secrets = secrets(hub, namespace, OF_CLUSTER_API.to_owned(), &discovery);
         Self { discovery, clusters, secrets, held: HeldKubeconfigs::default() }
     }
 }
@@ -91,7 +97,7 @@ impl Members for ClusterApi {
             let Some(member) = member_of(&cluster).filter(|member| is_up(&cluster) || self.held.has(member)) else {
                 continue;
             };
-            let secret = format!("{name}-kubeconfig");
+            let secret = format!("{name}{ENDING_OF_CLUSTER_API}");
             let kubeconfig = match secrets.get(&(namespace.clone(), secret.clone())) {
                 Some(secret) => of_secret(secret, KEY_OF_CLUSTER_API),
                 None => Err(format!("there is no Secret {namespace}/{secret} with the label {OF_CLUSTER_API}")),
@@ -108,9 +114,8 @@ impl Members for ClusterApi {
     }
 }
 
-fn secrets(hub: &Endpoint, namespace: &str, label: String, discovery: &Discovery) -> Collection {
+fn secrets(hub: &Endpoint, selectors: Selectors, discovery: &Discovery) -> Collection {
     let secrets = Resource { group: String::new(), version: "v1".into(), plural: "secrets".into() };
-    let selectors = Selectors { label, namespace: namespace.to_owned(), ..Selectors::default() };
     discovery.follow(home(hub), &[secrets], selectors)
 }
 
