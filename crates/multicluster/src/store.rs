@@ -115,6 +115,8 @@ struct Entry {
     list: u32,
     /// Put by a write's answer, and not yet told by the watch: older events may still arrive.
     ahead: bool,
+    /// Whether the watch told of it at least once.
+    told: bool,
     /// Of an outline, the whole object while somebody has it.
     whole: Weak<Object>,
 }
@@ -243,11 +245,11 @@ impl Store {
         told.tell(key, Cause::Deleted);
     }
 
-    /// Whether the watch put the object here, and no write since.
+    /// Whether the watch put the object here.
     pub(super) fn was_told(&self, parsed: &Parsed<'_>) -> bool {
         let mut state = self.lock();
         let key = state.key(&self.clusters, parsed);
-        key.is_some_and(|key| state.entry(&key).is_some_and(|entry| !entry.ahead))
+        key.is_some_and(|key| state.entry(&key).is_some_and(|entry| entry.told))
     }
 
     /// The key of an object that may be none of this store's.
@@ -541,7 +543,7 @@ impl State {
             let (is_doubted, is_current) = (entry.list < doubted_before, entry.list == list);
             entry.list = list;
             if is_version(&entry.object, parsed) && !is_doubted {
-                entry.ahead = false;
+                (entry.ahead, entry.told) = (false, true);
                 return Ok(Told::default());
             }
             // A list that began after a write was answered shows this write, or the server has lost it.
@@ -575,9 +577,10 @@ impl State {
 
     fn replace(&mut self, key: &Key, object: Arc<Object>, ahead: bool) -> Told {
         let version = object.resource_version();
-        let former = self.objects.get(key).map(|entry| entry.object.clone());
-        if let (Some(bodies), Some(former)) = (&self.bodies, &former) {
-            bodies.forget(&key.cluster, former);
+        let former = self.objects.get(key);
+        let told = !ahead || former.is_some_and(|entry| entry.told);
+        if let (Some(bodies), Some(former)) = (&self.bodies, former) {
+            bodies.forget(&key.cluster, &former.object);
         }
         let (kept, whole) = match self.outline_of(key, &object) {
             Some(outline) => (outline, Arc::downgrade(&object)),
@@ -585,7 +588,7 @@ impl State {
         };
         self.bodies.iter().for_each(|bodies| bodies.note(&key.cluster, &kept));
         let is_whole = kept.is_whole();
-        let entry = Entry { object: kept, list: self.list, ahead, whole };
+        let entry = Entry { object: kept, list: self.list, ahead, told, whole };
         // The map keeps the key that it has, which all share.
         let before = self.objects.insert(key.clone(), entry).map(|entry| entry.object);
         let former = before.as_ref().and_then(|before| before.owner());

@@ -84,7 +84,7 @@ impl Stores {
         if self.prefix.is_none() || store.as_ref().is_some_and(|store| store.was_told(object)) {
             return store;
         }
-        // It is new here, or was written by this process: only then another store may have it.
+        // The watch tells of it here for the first time: another store may have it.
         if let Some(key) = self.whole.key_of(object) {
             let is_other = |other: &&Arc<Store>| store.as_ref().is_none_or(|store| !Arc::ptr_eq(store, other));
             self.all().iter().filter(is_other).for_each(|other| other.leave(&key, object));
