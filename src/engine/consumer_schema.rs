@@ -2,7 +2,8 @@
 //!
 //! A server publishes one document for each group and version, and an index with a hash of each. The hash is the version
 //! of a schema here. Looking at the index is cheap, and the document is read only when its hash is another: after an
-//! APIExport has moved to another APIResourceSchema, or after a CustomResourceDefinition was updated.
+//! APIExport has moved to another APIResourceSchema, or after a CustomResourceDefinition was updated. One look serves all
+//! mappings and targets whose sources are at the address.
 //!
 //! A kcp shard publishes one schema for all workspaces of an export, so schemas are kept by address. What a *cluster* keeps
 //! of a write can still differ from one workspace to the next: see [`dropped`].
@@ -14,6 +15,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use serde_json::Value;
+use tokio::time::Instant;
 
 use crate::mapping::Resource;
 use crate::mapping::schema::{Schema, Schemas};
@@ -32,6 +34,17 @@ const RETRY: Backoff = Backoff { min: Duration::from_secs(1), max: PERIOD };
 pub struct ConsumerSchemas {
     files: Schemas,
     live: Mutex<BTreeMap<(String, Resource), Known>>,
+    /// By place.
+    indexes: Mutex<BTreeMap<String, Arc<tokio::sync::Mutex<Index>>>>,
+}
+
+/// The index of an address, as it was read last; locked while a schema there is looked at.
+#[derive(Debug, Default)]
+struct Index {
+    /// When it was asked for.
+    asked: Option<Instant>,
+    /// Empty: there is none.
+    body: Vec<u8>,
 }
 
 /// What an address was last found to publish.
@@ -51,7 +64,7 @@ impl Known {
 
 impl ConsumerSchemas {
     pub fn new(files: Schemas) -> Self {
-        Self { files, live: Mutex::default() }
+        Self { files, live: Mutex::default(), indexes: Mutex::default() }
     }
 
     /// `None`: not read yet.
@@ -64,7 +77,25 @@ impl ConsumerSchemas {
     /// # Errors
     /// What time may mend.
     pub async fn check(&self, endpoint: &Endpoint, resource: &Resource) -> Result<Known, RequestError> {
-        let indexed = indexed(endpoint, resource).await?;
+        self.check_since(Instant::now(), endpoint, resource).await
+    }
+
+    /// The same, where a look of somebody else since then is as good.
+    pub async fn check_since(
+        &self,
+        since: Instant,
+        endpoint: &Endpoint,
+        resource: &Resource,
+    ) -> Result<Known, RequestError> {
+        let index = self.indexes().entry(endpoint.place()).or_default().clone();
+        let mut index = index.lock().await;
+        if index.asked.is_none_or(|asked| asked < since) {
+            let asked = Instant::now();
+            let reply = lenient(endpoint.get(&ApiPath::open_api_index()).await)?;
+            let body = reply.map(|reply| reply.body.into()).unwrap_or_default();
+            *index = Index { asked: Some(asked), body };
+        }
+        let indexed = hash_in(&index.body, resource);
         let former = self.get(&endpoint.place(), resource);
         if let Some(former) =
             former.filter(|former| former.is_published() && Some(&*former.version) == indexed.as_deref())
@@ -82,6 +113,7 @@ impl ConsumerSchemas {
     /// Forgets what was read from addresses that nobody uses any more.
     pub fn retain(&self, is_used: impl Fn(&str) -> bool) {
         self.live().retain(|(place, _), _| is_used(place));
+        self.indexes().retain(|place, _| is_used(place));
     }
 
     fn published(&self, document: &[u8], indexed: Option<String>, resource: &Resource) -> Known {
@@ -94,15 +126,13 @@ impl ConsumerSchemas {
         Known { version: Arc::from(""), schema: self.files.resource(resource).cloned() }
     }
 
+    fn indexes(&self) -> MutexGuard<'_, BTreeMap<String, Arc<tokio::sync::Mutex<Index>>>> {
+        self.indexes.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
     fn live(&self) -> MutexGuard<'_, BTreeMap<(String, Resource), Known>> {
         self.live.lock().unwrap_or_else(PoisonError::into_inner)
     }
-}
-
-/// The version of a resource's schema as the index has it. `None`: there is no index, or it has no hash of this document.
-async fn indexed(endpoint: &Endpoint, resource: &Resource) -> Result<Option<String>, RequestError> {
-    let reply = lenient(endpoint.get(&ApiPath::open_api_index()).await)?;
-    Ok(reply.and_then(|reply| hash_in(&reply.body, resource)))
 }
 
 /// What a server refuses for good, it does not publish.
@@ -114,7 +144,8 @@ fn lenient<T>(reply: Result<T, RequestError>) -> Result<Option<T>, RequestError>
     }
 }
 
-/// `paths["apis/<group>/<version>"].serverRelativeURL` is `/openapi/v3/apis/<group>/<version>?hash=…`.
+/// The version of a resource's schema as the index has it: `paths["apis/<group>/<version>"].serverRelativeURL` is
+/// `/openapi/v3/apis/<group>/<version>?hash=…`. `None`: there is no index, or it has no hash of this document.
 fn hash_in(index: &[u8], resource: &Resource) -> Option<String> {
     let index: Value = serde_json::from_slice(index).ok()?;
     let path = match &*resource.group {
@@ -144,6 +175,12 @@ impl Schedule {
     /// Of the schema at an address.
     pub fn new(at: &str) -> Self {
         Self { failures: 0, jitter: Jitter::of(at) }
+    }
+
+    /// Since when a look of somebody else is as good as another one now.
+    pub fn since(&self, is_rung: bool) -> Instant {
+        let is_routine = !is_rung && self.failures == 0;
+        Instant::now() - if is_routine { PERIOD / 2 } else { Duration::ZERO }
     }
 
     /// The wait after a look: a server publishes the schema of a new API a moment after it serves it.

@@ -210,6 +210,7 @@ pub async fn run(
         health: instruments.health.clone(),
         process: settings.process.clone(),
         custom: settings.custom_providers.clone(),
+        watches: Arc::default(),
     });
     let clusters = manager.subscribe();
     let mut tasks = JoinSet::new();

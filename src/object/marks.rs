@@ -106,7 +106,7 @@ impl Writer {
         &self.0.mapping
     }
 
-    /// Value of the `mapping` label, by which watches on a target are filtered: at most 61 characters,
+    /// Value of the `mapping` label, by which a watch on a target tells the objects of mappings apart: at most 61 characters,
     /// for an engine id has at most 20 and a mapping's name at most 40.
     pub fn label(&self) -> &str {
         &self.0.label

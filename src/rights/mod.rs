@@ -203,16 +203,13 @@ impl Rights {
     fn on_export(&mut self, mapping: &Mapping, export: &ApiExportRef) {
         let place = Place::Provider { connection: export.connection.clone(), path: export.path.clone() };
         self.add(&place, Rule { verbs: texts(&["access"]), ..urls(&["/"], "enters the workspace") });
-        let slices = rule(APIS, "apiexportendpointslices", &["list", "watch"], "where the shards are");
-        self.add(&place, slices);
-        let named = |resource: &str, verbs: &[&str], why: &str| Rule {
-            names: vec![export.name.clone()],
-            ..rule(APIS, resource, verbs, why)
-        };
-        self.add(&place, named("apiexports", &["list", "watch"], "tells the export from another of its name"));
+        self.add(&place, rule(APIS, "apiexportendpointslices", &["list", "watch"], "where the shards are"));
+        let exports = rule(APIS, "apiexports", &["list", "watch"], "tells the export from another of its name");
+        self.add(&place, exports);
         let verbs: &[&str] = if mapping.mode == Mode::Observe { READ } else { &["get", "list", "watch", "patch"] };
         let why = format!("mapping {}: {} in every bound workspace", mapping.name, mapping.source.resource);
-        self.add(&place, named("apiexports/content", verbs, &why));
+        let content = rule(APIS, "apiexports/content", verbs, &why);
+        self.add(&place, Rule { names: vec![export.name.clone()], ..content });
     }
 
     fn on_cluster(&mut self, mapping: &Mapping, provider: &str, setting: &Setting<'_>) {
@@ -249,7 +246,7 @@ impl Rights {
                     let place = Place::Hub(connection.clone());
                     let clusters = rule("cluster.x-k8s.io", "clusters", &["list", "watch"], &why);
                     self.add(&place, Rule { namespace: namespace.clone(), ..clusters });
-                    let secrets = rule("", "secrets", &["get"], &format!("{why}, their kubeconfigs"));
+                    let secrets = rule("", "secrets", &["list", "watch"], &format!("{why}, their kubeconfigs"));
                     self.add(&place, Rule { namespace: namespace.clone(), ..secrets });
                 }
                 ProviderKind::ClusterInventory { connection, namespace, .. } => {

@@ -119,7 +119,7 @@ fn a_hub_lets_its_list_of_clusters_be_read_and_each_cluster_its_sources() {
     let places = of(ProviderKind::ClusterApi { connection, namespace: None, selector });
     insta::assert_snapshot!(shown(&places[&Place::Hub("hub".to_owned())]), @r"
     cluster.x-k8s.io/clusters: list watch (ClusterProvider fleet: where its clusters are)
-    /secrets: get (ClusterProvider fleet: where its clusters are, their kubeconfigs)
+    /secrets: list watch (ClusterProvider fleet: where its clusters are, their kubeconfigs)
     ");
 }
 

@@ -221,7 +221,7 @@ impl Surveyor {
         let connection = |name: &str| self.connection(name).cloned().map_err(|error| error.to_string());
         let document = ClusterProvider { name: provider.to_owned(), kind: kind.clone() };
         let Groups { groups, mut refused } =
-            Groups::of(&document, connection, &CustomProviders::default(), &self.machine)
+            Groups::of(&document, connection, &CustomProviders::default(), &self.machine, &Arc::default())
                 .map_err(Unseen::Connection)?;
         let (mut members, mut traits) = (BTreeMap::new(), BTreeMap::new());
         for mut group in groups {

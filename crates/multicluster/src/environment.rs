@@ -12,6 +12,7 @@ use tokio::sync::mpsc;
 
 use super::connection::{Connection, ConnectionError, ConnectionSource, ConnectionSpec, Process, Reloaded, flag};
 use super::registry::{ProviderEvent, ProviderName};
+use super::watch::Watches;
 use crate::health::{Condition, Health, Level};
 use sync_engine_mapping::object::ClusterName;
 use sync_engine_mapping::{ApiExportRef, ClusterProvider, SourceClusters, Traits};
@@ -112,6 +113,8 @@ pub struct Environment {
     pub health: Health,
     pub process: Process,
     pub custom: CustomProviders,
+    /// What providers watch, each collection once. Their own conditions speak for these watches.
+    pub watches: Arc<Watches>,
 }
 
 impl Environment {

@@ -40,6 +40,7 @@ pub mod request_error;
 mod seats;
 mod silence;
 pub mod store;
+mod stores;
 pub mod watch;
 pub mod work_queue;
 

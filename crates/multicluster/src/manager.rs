@@ -410,6 +410,7 @@ mod tests {
             health: Health::default(),
             process: Process::default(),
             custom: CustomProviders::default(),
+            watches: Arc::default(),
         };
         let manager = Manager::new(environment, |_, _, _, _| pending().boxed());
         let fleet = || ClusterProvider { name: "fleet".into(), kind: ProviderKind::None };

@@ -12,6 +12,8 @@ use sync_engine_mapping::object::lists::Lists;
 
 /// Label that holds the owner hash of an object we made.
 pub const OWNER_LABEL: &str = "sync-engine.dev/owner";
+/// Label that names the mapping of an object we made.
+pub const MAPPING_LABEL: &str = "sync-engine.dev/mapping";
 /// Annotation by which kcp says which logical cluster an object of a wildcard list lives in.
 pub const CLUSTER_ANNOTATION: &str = "kcp.io/cluster";
 /// etcd's `--max-request-bytes`, by default.
@@ -200,6 +202,8 @@ pub struct Parsed<'a> {
     pub namespace: &'a str,
     /// The annotation `kcp.io/cluster`.
     pub cluster: Option<&'a str>,
+    /// The label `sync-engine.dev/mapping`.
+    pub mapping: Option<&'a str>,
     pub uid: &'a str,
     pub resource_version: &'a str,
     owner: &'a str,
@@ -241,6 +245,8 @@ struct Metadata<'a> {
 struct Labels<'a> {
     #[serde(borrow, rename = "sync-engine.dev/owner")]
     owner: Option<&'a RawValue>,
+    #[serde(borrow, rename = "sync-engine.dev/mapping")]
+    mapping: Option<&'a RawValue>,
 }
 
 #[derive(Default, Deserialize)]
@@ -271,6 +277,7 @@ impl<'a> Parsed<'a> {
             cluster: plain(annotations.cluster),
             uid: plain(metadata.uid).unwrap_or_default(),
             resource_version: plain(metadata.resource_version).unwrap_or_default(),
+            mapping: plain(labels.mapping),
             owner: plain(labels.owner).unwrap_or_default(),
             deleting: metadata.deletion_timestamp.is_some(),
             text: text.trim(),

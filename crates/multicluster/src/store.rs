@@ -73,6 +73,8 @@ struct State {
     last_id: u64,
     /// What is kept where only what somebody asked for is; `None`: everything is kept.
     asked: Option<HashMap<Key, Asked>>,
+    /// How the names of objects end that are kept.
+    ending: Box<str>,
     /// Number of the list that is in force; 0 before the first.
     list: u32,
     /// Number of the last list that was complete.
@@ -111,6 +113,8 @@ struct Entry {
     list: u32,
     /// Put by a write's answer, and not yet told by the watch: older events may still arrive.
     ahead: bool,
+    /// Whether the watch told of it at least once.
+    told: bool,
     /// Of an outline, the whole object while somebody has it.
     whole: Weak<Object>,
 }
@@ -138,15 +142,16 @@ struct Pending {
 impl Store {
     /// A store that keeps everything.
     pub fn new(clusters: ClustersOf) -> Arc<Self> {
-        Self::bounded(clusters, false, None)
+        Self::bounded(clusters, "", false, None)
     }
 
-    /// A store that keeps outlines of objects that are too large for `bodies`. `by_name`: it keeps only what somebody
-    /// [asked for](Subscription::ask).
-    pub fn bounded(clusters: ClustersOf, by_name: bool, bodies: Option<Bodies>) -> Arc<Self> {
+    /// A store that keeps outlines of objects that are too large for `bodies`, and only objects whose names have this `ending`.
+    /// `by_name`: it keeps only what somebody [asked for](Subscription::ask).
+    pub fn bounded(clusters: ClustersOf, ending: &str, by_name: bool, bodies: Option<Bodies>) -> Arc<Self> {
         let asked = by_name.then(HashMap::new);
         let shares = clusters == ClustersOf::Annotated;
-        let state = Mutex::new(State { asked, bodies: bodies.clone(), shares, ..State::default() });
+        let ending = ending.into();
+        let state = Mutex::new(State { asked, ending, bodies: bodies.clone(), shares, ..State::default() });
         let store = Arc::new(Self { clusters, state, bodies });
         store.bodies.iter().for_each(|bodies| bodies.counts_of(&store));
         store
@@ -221,18 +226,66 @@ impl Store {
         if !state.keeps(&key) {
             return true;
         }
-        let told = state.remove(&key, &last);
+        let told = state.remove(&key, &last, true);
         drop(state);
         told.tell(&key, Cause::Deleted);
         true
     }
 
+    /// An event told that the object, as it is now, is none of this store's.
+    pub(super) fn leave(&self, key: &Key, now: &Parsed<'_>) {
+        let mut state = self.lock();
+        if state.entry(key).is_none() {
+            return;
+        }
+        let told = state.remove(key, now, false);
+        drop(state);
+        told.tell(key, Cause::Deleted);
+    }
+
+    /// Whether the watch put the object here.
+    pub(super) fn was_told(&self, parsed: &Parsed<'_>) -> bool {
+        let state = self.lock();
+        let key = key(&self.clusters, parsed);
+        key.is_some_and(|key| state.entry(&key).is_some_and(|entry| entry.told))
+    }
+
+    /// The key of an object that may be none of this store's.
+    pub(super) fn key_of(&self, parsed: &Parsed<'_>) -> Option<Key> {
+        key(&self.clusters, parsed)
+    }
+
+    /// An empty store for the same watch, as far in its lists.
+    pub(super) fn another(&self) -> Arc<Self> {
+        let store = Self::bounded(self.clusters.clone(), "", false, self.bodies.clone());
+        let State { list, complete, doubted_before, .. } = *self.lock();
+        let mut state = store.lock();
+        (state.list, state.complete, state.doubted_before) = (list, complete, doubted_before);
+        drop(state);
+        store
+    }
+
     /// Begins a list: what is not in it by its end is gone.
     pub fn begin_list(&self) -> Listing<'_> {
+        let (number, cause) = self.next_list();
+        Listing { store: self, cause, number }
+    }
+
+    pub(super) fn next_list(&self) -> (u32, Cause) {
         let mut state = self.lock();
         state.list += 1;
-        let cause = if state.complete > 0 { Cause::Relist } else { Cause::InitialList };
-        Listing { store: self, cause, number: state.list }
+        (state.list, if state.complete > 0 { Cause::Relist } else { Cause::InitialList })
+    }
+
+    pub(super) fn finish_list(&self, number: u32, cause: Cause, version: &str) -> usize {
+        let mut state = self.lock();
+        state.complete = number;
+        let stale = state.stale(version);
+        let gone: Vec<(Key, Told)> = stale.into_iter().map(|key| (key.clone(), state.forget(&key))).collect();
+        drop(state);
+        let number = gone.len();
+        gone.into_iter().for_each(|(key, told)| told.tell(&key, cause));
+        number
     }
 
     /// The server was restored to an earlier state: an object of the next list may be another one under the same version.
@@ -247,7 +300,7 @@ impl Store {
         self.lock().objects.values().any(|entry| entry.ahead)
     }
 
-    fn put_by(&self, parsed: Parsed<'_>, cause: Cause) -> Result<bool, NotAnObject> {
+    pub(super) fn put_by(&self, parsed: Parsed<'_>, cause: Cause) -> Result<bool, NotAnObject> {
         let mut state = self.lock();
         let Some(key) = state.key(&self.clusters, &parsed) else { return Ok(false) };
         if !state.keeps(&key) {
@@ -299,14 +352,7 @@ impl Listing<'_> {
 
     /// The list was complete as of `version`: what it did not hold is gone. Returns how many.
     pub fn finish(self, version: &str) -> usize {
-        let mut state = self.store.lock();
-        state.complete = self.number;
-        let stale = state.stale(version);
-        let gone: Vec<(Key, Told)> = stale.into_iter().map(|key| (key.clone(), state.forget(&key))).collect();
-        drop(state);
-        let number = gone.len();
-        gone.into_iter().for_each(|(key, told)| told.tell(&key, self.cause));
-        number
+        self.store.finish_list(self.number, self.cause, version)
     }
 }
 
@@ -450,6 +496,16 @@ impl Drop for PendingWrite {
     }
 }
 
+/// The key of an object; `None`: it does not say which cluster it lives in.
+fn key(clusters: &ClustersOf, parsed: &Parsed<'_>) -> Option<Key> {
+    let cluster = match clusters {
+        ClustersOf::One(cluster) => cluster.clone(),
+        ClustersOf::Annotated => parsed.cluster?.try_into().ok()?,
+        ClustersOf::Namespaces => parsed.namespace.try_into().ok()?,
+    };
+    Some(Key::new(cluster, parsed.namespace, parsed.name))
+}
+
 impl State {
     fn next_id(&mut self) -> u64 {
         self.last_id += 1;
@@ -457,7 +513,7 @@ impl State {
     }
 
     fn keeps(&self, key: &Key) -> bool {
-        self.asked.as_ref().is_none_or(|asked| asked.contains_key(key))
+        key.name.ends_with(&*self.ending) && self.asked.as_ref().is_none_or(|asked| asked.contains_key(key))
     }
 
     fn withdraw(&mut self, subscriber: u64, needs: impl Fn(&Key) -> bool) {
@@ -481,15 +537,10 @@ impl State {
         self.objects.get_mut(key)
     }
 
-    /// The key of an object; `None`: it does not say which cluster it lives in. It is the same one each time, and shares with
-    /// its neighbours the names that it has in common with them.
+    /// The key of an object. It is the same one each time, and shares with its neighbours the names that it has in common with
+    /// them.
     fn key(&self, clusters: &ClustersOf, parsed: &Parsed<'_>) -> Option<Key> {
-        let cluster = match clusters {
-            ClustersOf::One(cluster) => cluster.clone(),
-            ClustersOf::Annotated => parsed.cluster?.try_into().ok()?,
-            ClustersOf::Namespaces => parsed.namespace.try_into().ok()?,
-        };
-        let key = Key::new(cluster, parsed.namespace, parsed.name);
+        let key = key(clusters, parsed)?;
         let mut from = self.objects.range(&key..).map(|(known, _)| known);
         let next = match from.next() {
             Some(known) if *known == key => return Some(known.clone()),
@@ -509,7 +560,7 @@ impl State {
             let (is_doubted, is_current) = (entry.list < doubted_before, entry.list == list);
             entry.list = list;
             if is_version(&entry.object, parsed) && !is_doubted {
-                entry.ahead = false;
+                (entry.ahead, entry.told) = (false, true);
                 return Ok(Told::default());
             }
             // A list that began after a write was answered shows this write, or the server has lost it.
@@ -543,9 +594,10 @@ impl State {
 
     fn replace(&mut self, key: &Key, object: Arc<Object>, ahead: bool) -> Told {
         let version = object.resource_version();
-        let former = self.objects.get(key).map(|entry| entry.object.clone());
-        if let (Some(bodies), Some(former)) = (&self.bodies, &former) {
-            bodies.forget(&key.cluster, former);
+        let former = self.objects.get(key);
+        let told = !ahead || former.is_some_and(|entry| entry.told);
+        if let (Some(bodies), Some(former)) = (&self.bodies, former) {
+            bodies.forget(&key.cluster, &former.object);
         }
         let (kept, whole) = match self.outline_of(key, &object) {
             Some(outline) => (outline, Arc::downgrade(&object)),
@@ -553,7 +605,7 @@ impl State {
         };
         self.bodies.iter().for_each(|bodies| bodies.note(&key.cluster, &kept));
         let is_whole = kept.is_whole();
-        let entry = Entry { object: kept, list: self.list, ahead, whole };
+        let entry = Entry { object: kept, list: self.list, ahead, told, whole };
         // The map keeps the key that it has, which all share.
         let before = self.objects.insert(key.clone(), entry).map(|entry| entry.object);
         let former = before.as_ref().and_then(|before| before.owner());
@@ -654,8 +706,9 @@ impl State {
         }
     }
 
-    /// A deletion as an event tells it: not of what a later write of ours created anew.
-    fn remove(&mut self, key: &Key, last: &Parsed<'_>) -> Told {
+    /// A deletion as an event tells it: not of what a later write of ours created anew. `is_last`: the event has the last state
+    /// of the object, which says more than the cached one: whether it was being deleted.
+    fn remove(&mut self, key: &Key, last: &Parsed<'_>, is_last: bool) -> Told {
         let Some(entry) = self.entry(key) else {
             return self.told(key, None, None, None);
         };
@@ -667,9 +720,8 @@ impl State {
             return self.told(key, known.clone(), known, Some(last.resource_version));
         }
         let mut told = self.forget(key);
-        // The last state says more than the cached one: whether it was being deleted.
-        if let Ok(object) = last.object() {
-            let last = Arc::new(object);
+        let last = if is_last { last.object().ok().map(Arc::new) } else { told.before.clone() };
+        if let Some(last) = last {
             for pending in self.pending.get_mut(key).into_iter().flatten() {
                 pending.last = Some(last.clone());
             }

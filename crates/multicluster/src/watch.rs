@@ -18,10 +18,11 @@ use super::lines::Lines;
 use super::list::{PageEnd, WatchLine, read_page};
 use super::list_watch::{ListWatch, Outcome, Phase, goes_back};
 use super::pages::{OBJECT_BYTES, Pages};
-use super::raw::{NotAnObject, Parsed};
+use super::raw::{MAPPING_LABEL, NotAnObject, Parsed};
 use super::registry::{ClustersOf, WatchScope};
 use super::request_error::RequestError;
-use super::store::{Listing, Store};
+use super::store::Store;
+use super::stores::{Listing, Stores};
 use crate::health::{Condition, Health};
 use sync_engine_mapping::Resource;
 
@@ -62,6 +63,12 @@ impl fmt::Display for WatchKey {
                 write!(f, " where {selector}")?;
             }
         }
+        if !self.selectors.of_mapping.is_empty() {
+            write!(f, " for {}", self.selectors.of_mapping)?;
+        }
+        if !self.selectors.ending.is_empty() {
+            write!(f, " ending in {}", self.selectors.ending)?;
+        }
         if self.selectors.by_name {
             f.write_str(" by name")?;
         }
@@ -76,18 +83,27 @@ pub struct Selectors {
     pub field: String,
     /// One namespace alone; empty: all.
     pub namespace: String,
-    /// Whether only objects are kept that somebody asks for by name. Others pass by and are forgotten at once.
+    /// Objects of this mapping alone, `<engine>.<mapping>`; empty: all. One watch serves all mappings of an engine.
+    pub of_mapping: String,
+    /// Only objects are kept whose names end like this. Others pass by and are forgotten at once.
+    pub ending: String,
+    /// Whether only objects are kept that somebody asks for by name.
     pub by_name: bool,
     /// Whether objects that are too large are kept as outlines. Whoever asks for it reads them when they are needed.
     pub outlines: bool,
 }
 
-/// A running watch. Dropping the last handle ends it.
+/// What somebody sees of a running watch. Dropping the last handle ends it.
 #[derive(Debug)]
 pub struct Watch {
-    key: WatchKey,
-    endpoint: Endpoint,
     store: Arc<Store>,
+    running: Arc<Running>,
+}
+
+#[derive(Debug)]
+struct Running {
+    endpoint: Endpoint,
+    stores: Arc<Stores>,
     state: watch::Receiver<WatchState>,
     bell: Arc<Notify>,
     task: JoinHandle<()>,
@@ -108,13 +124,9 @@ impl Drop for Shown {
 }
 
 impl Watch {
-    pub fn key(&self) -> &WatchKey {
-        &self.key
-    }
-
     /// Where it is watched.
     pub fn endpoint(&self) -> &Endpoint {
-        &self.endpoint
+        &self.running.endpoint
     }
 
     pub fn store(&self) -> &Arc<Store> {
@@ -122,21 +134,21 @@ impl Watch {
     }
 
     pub fn state(&self) -> WatchState {
-        self.state.borrow().clone()
+        self.running.state.borrow().clone()
     }
 
     /// To wait for changes of the state, in the order of those who wait: a watch channel leaves it to chance.
     pub fn changes(&self) -> Changes {
-        Changes { state: self.state.clone(), bell: self.bell.clone() }
+        Changes { state: self.running.state.clone(), bell: self.running.bell.clone() }
     }
 
     /// To wait for changes of the state.
     pub fn states(&self) -> watch::Receiver<WatchState> {
-        self.state.clone()
+        self.running.state.clone()
     }
 
     pub fn is_synced(&self) -> bool {
-        *self.state.borrow() == WatchState::Synced
+        *self.running.state.borrow() == WatchState::Synced
     }
 }
 
@@ -148,6 +160,11 @@ pub struct Changes {
 }
 
 impl Changes {
+    /// The state as it is: the next one is another.
+    pub fn current(&mut self) -> WatchState {
+        self.state.borrow_and_update().clone()
+    }
+
     /// The next state; `None`: the watch has ended. Cancel-safe.
     pub async fn next(&mut self) -> Option<WatchState> {
         loop {
@@ -172,7 +189,7 @@ impl Drop for Bell {
     }
 }
 
-impl Drop for Watch {
+impl Drop for Running {
     fn drop(&mut self) {
         self.task.abort();
     }
@@ -182,7 +199,7 @@ impl Drop for Watch {
 #[derive(Debug, Default)]
 pub struct Watches {
     health: Health,
-    running: Mutex<BTreeMap<WatchKey, Weak<Watch>>>,
+    running: Mutex<BTreeMap<WatchKey, Weak<Running>>>,
 }
 
 impl Watches {
@@ -195,14 +212,23 @@ impl Watches {
     ///
     /// Whoever replaces a user of a watch acquires the watch before the old user drops it: then nothing is listed anew.
     pub fn acquire(&self, scope: &WatchScope, resource: &Resource, selectors: &Selectors) -> Arc<Watch> {
-        let endpoint = scope.endpoint.url().to_owned();
-        let key = WatchKey {
-            endpoint,
+        let mut key = WatchKey {
+            endpoint: scope.endpoint.url().to_owned(),
             connection: scope.endpoint.connection().name().to_owned(),
             clusters: scope.clusters.clone(),
             resource: resource.clone(),
             selectors: selectors.clone(),
         };
+        let mapping = selectors.of_mapping.as_str();
+        if let Some((engine, _)) = mapping.split_once('.') {
+            key.selectors.label = MAPPING_LABEL.to_owned();
+            key.selectors.of_mapping = format!("{engine}.");
+        }
+        let running = self.shared(key, scope);
+        Arc::new(Watch { store: running.stores.of(mapping), running })
+    }
+
+    fn shared(&self, key: WatchKey, scope: &WatchScope) -> Arc<Running> {
         let mut running = self.running.lock().unwrap_or_else(PoisonError::into_inner);
         running.retain(|_, watch| watch.strong_count() > 0);
         let former = running.get(&key).and_then(Weak::upgrade);
@@ -216,21 +242,28 @@ impl Watches {
         watch
     }
 
-    /// The watches that run.
-    pub fn running(&self) -> Vec<Arc<Watch>> {
+    /// How many watches run.
+    pub fn len(&self) -> usize {
         let running = self.running.lock().unwrap_or_else(PoisonError::into_inner);
-        running.values().filter_map(Weak::upgrade).collect()
+        running.values().filter(|watch| watch.strong_count() > 0).count()
     }
 
-    fn start(&self, key: WatchKey, scope: &WatchScope, condition: Arc<Shown>) -> Watch {
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    fn start(&self, key: WatchKey, scope: &WatchScope, condition: Arc<Shown>) -> Running {
         let bodies = key.selectors.outlines.then(|| scope.endpoint.connection().budget().bodies().clone());
-        let store = Store::bounded(scope.clusters.clone(), key.selectors.by_name, bodies);
+        let Selectors { ending, by_name, .. } = &key.selectors;
+        let store = Store::bounded(scope.clusters.clone(), ending, *by_name, bodies);
+        let prefix = Some(key.selectors.of_mapping.clone()).filter(|prefix| !prefix.is_empty());
+        let stores = Arc::new(Stores::new(store, prefix));
         let (states, state) = watch::channel(WatchState::Starting);
         let bell = Arc::<Notify>::default();
         let worker = Worker {
             endpoint: scope.endpoint.clone(),
             key: key.clone(),
-            store: store.clone(),
+            stores: stores.clone(),
             states,
             bell: Bell(bell.clone()),
             health: self.health.clone(),
@@ -239,7 +272,7 @@ impl Watches {
             pages: Pages::new(key.selectors.outlines),
         };
         let task = tokio::spawn(worker.run());
-        Watch { key, endpoint: scope.endpoint.clone(), store, state, bell, task, condition }
+        Running { endpoint: scope.endpoint.clone(), stores, state, bell, task, condition }
     }
 }
 
@@ -247,7 +280,7 @@ impl Watches {
 struct Worker {
     endpoint: Endpoint,
     key: WatchKey,
-    store: Arc<Store>,
+    stores: Arc<Stores>,
     states: watch::Sender<WatchState>,
     /// Dropped after the sender: whoever waits then sees that it has ended.
     bell: Bell,
@@ -283,7 +316,7 @@ impl Worker {
     }
 
     async fn list_and_watch(&mut self) {
-        let store = self.store.clone();
+        let stores = self.stores.clone();
         let mut listing: Option<Listing<'_>> = None;
         let mut stream: Option<Stream> = None;
         let mut restored = self.endpoint.restored().follow();
@@ -295,7 +328,7 @@ impl Worker {
                     stream = None;
                     if page.is_none() {
                         known = restored.catch_up();
-                        listing = Some(store.begin_list());
+                        listing = Some(stores.begin_list());
                     }
                     self.list(&mut listing, page.as_deref()).await
                 }
@@ -326,12 +359,12 @@ impl Worker {
             };
             let was_reading = matches!(phase, Phase::Reading { .. });
             if matches!(outcome, Outcome::Doubted) {
-                store.doubt_versions();
+                stores.doubt_versions();
             }
             phase = self.machine.step(phase, outcome);
             if self.machine.take_went_back() {
                 tracing::warn!(watch = %self.key, "a version went back: the server was restored to an earlier state");
-                store.doubt_versions();
+                stores.doubt_versions();
                 self.endpoint.restored().advance_from(known);
             }
             if was_reading && !matches!(phase, Phase::Reading { .. } | Phase::Opening { .. }) {
@@ -423,7 +456,7 @@ impl Worker {
     /// The collection's version, by the cheapest list.
     async fn verify(&self) -> Outcome {
         match self.first_of_list().await {
-            Ok(_) if self.store.has_untold_answer() => Outcome::Doubted,
+            Ok(_) if self.stores.has_untold_answer() => Outcome::Doubted,
             Ok(end) => Outcome::Verified { version: end.version },
             Err(error) => Outcome::Failed { error, lived: Duration::ZERO },
         }
@@ -466,8 +499,8 @@ impl Worker {
         stream.heard = Instant::now();
         self.endpoint.note_answer();
         let act = |line| match line {
-            WatchLine::Put(parsed) => self.event(parsed, version, Store::put),
-            WatchLine::Deleted(parsed) => self.event(parsed, version, |store, last| Ok(store.delete(last))),
+            WatchLine::Put(parsed) => self.event(parsed, version, Stores::put),
+            WatchLine::Deleted(parsed) => self.event(parsed, version, |stores, last| Ok(stores.delete(last))),
             WatchLine::Bookmark(new) if new.is_empty() => Ok(Outcome::Line { version: version.to_owned() }),
             WatchLine::Bookmark(version) => Ok(Outcome::Line { version }),
             WatchLine::Error(status) => {
@@ -482,7 +515,7 @@ impl Worker {
         &self,
         parsed: Parsed<'_>,
         version: &str,
-        apply: impl Fn(&Store, Parsed<'_>) -> Result<bool, NotAnObject>,
+        apply: impl Fn(&Stores, Parsed<'_>) -> Result<bool, NotAnObject>,
     ) -> Result<Outcome, NotAnObject> {
         let new = match parsed.resource_version {
             "" => version.to_owned(),
@@ -490,7 +523,7 @@ impl Worker {
         };
         let name = parsed.name;
         // An event of another history says nothing of this one.
-        if !goes_back(version, &new) && !apply(&self.store, parsed)? {
+        if !goes_back(version, &new) && !apply(&self.stores, parsed)? {
             self.homeless(name);
         }
         self.report_bodies();
@@ -565,6 +598,19 @@ mod tests {
     use super::*;
     use sync_engine_mapping::object::ClusterName;
 
+    #[tokio::test]
+    async fn what_changes_between_two_looks_is_not_waited_for() {
+        let ((states, state), bell) = (watch::channel(WatchState::Starting), Arc::<Notify>::default());
+        let mut changes = Changes { state, bell };
+        assert_eq!(changes.current(), WatchState::Starting);
+        assert_eq!(changes.next().now_or_never(), None, "nothing has changed");
+        states.send_replace(WatchState::NotServed);
+        assert_eq!(changes.next().now_or_never(), Some(Some(WatchState::NotServed)));
+        states.send_replace(WatchState::NotServed);
+        assert_eq!(changes.current(), WatchState::NotServed);
+        assert_eq!(changes.next().now_or_never(), None, "it was seen");
+    }
+
     /// Their conditions would take each other's place.
     #[test]
     fn no_two_watches_have_one_name() {
@@ -586,6 +632,8 @@ mod tests {
             key("https://a", "x", ClustersOf::Annotated, "secrets", Selectors { field: "a.b=c".into(), ..all() }),
             key("https://a", "x", ClustersOf::Annotated, "secrets", Selectors { namespace: "n".into(), ..all() }),
             key("https://a", "x", ClustersOf::Annotated, "secrets", Selectors { by_name: true, ..all() }),
+            key("https://a", "x", ClustersOf::Annotated, "secrets", Selectors { ending: "-a".into(), ..all() }),
+            key("https://a", "x", ClustersOf::Annotated, "secrets", Selectors { of_mapping: "e.".into(), ..all() }),
         ];
         assert_eq!(names.iter().collect::<BTreeSet<_>>().len(), names.len(), "{names:#?}");
     }

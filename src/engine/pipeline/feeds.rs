@@ -317,8 +317,8 @@ impl Pipeline {
 
     /// Watches the engine's objects of one kind at an address.
     fn follow_kind(self: &Arc<Self>, kind: &Kind, served: ServedKind, scope: WatchScope) -> Arc<KindFeed> {
-        let label = format!("{}={}", marks::MAPPING, self.writer.label());
-        let selectors = Selectors { label, outlines: true, ..Selectors::default() };
+        let of_mapping = self.writer.label().to_owned();
+        let selectors = Selectors { of_mapping, outlines: true, ..Selectors::default() };
         let watch = self.shared.watches.acquire(&scope, &served.resource, &selectors);
         let (pipeline, of) = (Arc::downgrade(self), kind.clone());
         let subscription = watch.store().subscribe(move |change| {
@@ -538,12 +538,13 @@ async fn follow_schema(
     let mut version: Option<Arc<str>> = None;
     let mut is_fresh = false;
     let Some(mut due) = pipeline.upgrade().map(|pipeline| pipeline.schema_due.follow()) else { return };
+    let mut is_rung = true;
     loop {
         // What rings during the look asks for another one.
         due.catch_up();
         // The pipeline owns this task: it must not wait for a server to let go of it.
         let Some(shared) = pipeline.upgrade().map(|pipeline| pipeline.shared.clone()) else { return };
-        let checked = shared.schemas.check(&scope.endpoint, &resource).await;
+        let checked = shared.schemas.check_since(schedule.since(is_rung), &scope.endpoint, &resource).await;
         let Some(pipeline) = pipeline.upgrade() else { return };
         match &checked {
             Ok(known) if version.as_ref() != Some(&known.version) => {
@@ -558,7 +559,6 @@ async fn follow_schema(
         }
         let wait = schedule.wait(&checked);
         drop(pipeline);
-        // Elapsed or rung: it is looked at again.
-        let _ = tokio::time::timeout(wait, due.advanced()).await;
+        is_rung = tokio::time::timeout(wait, due.advanced()).await.is_ok();
     }
 }

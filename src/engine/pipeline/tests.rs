@@ -43,6 +43,7 @@ fn shared(lease: Lease) -> Arc<Shared> {
             health: instruments.health.clone(),
             process: Process::default(),
             custom: CustomProviders::default(),
+            watches: Arc::default(),
         }),
         watches: Watches::new(instruments.health.clone()),
         instruments,

@@ -65,6 +65,18 @@ async fn a_schema_that_stays_is_not_read_again() {
 }
 
 #[tokio::test]
+async fn one_look_at_an_address_serves_whoever_asks_at_the_same_time() {
+    let (sandbox, endpoint, schemas) = scene(&["phase"]).await;
+    let (since, things) = (tokio::time::Instant::now(), things());
+    let looks = (0..3).map(|_| schemas.check_since(since, &endpoint, &things));
+    let known: Vec<Known> = futures::future::try_join_all(looks).await.unwrap();
+    assert!(known.iter().all(|one| one.is_published()));
+    assert_eq!(sandbox.counters().total(), 2, "the index and the document");
+    schemas.check(&endpoint, &things).await.unwrap();
+    assert_eq!(sandbox.counters().total(), 3, "the index");
+}
+
+#[tokio::test]
 async fn what_no_server_publishes_comes_from_the_files_until_it_does() {
     let sandbox = Options::kubernetes().start().await.expect("a sandbox");
     let mut files = Schemas::default();

@@ -12,7 +12,7 @@ use sync_engine::multicluster::identity::{Known, cluster_identity};
 use sync_engine::multicluster::manager::{ClusterEvent, ClusterEvents, Manager};
 use sync_engine::multicluster::registry::ProviderName;
 use sync_engine::multicluster::watch::{Selectors, WatchState, Watches};
-use sync_engine::sandbox::{ApiRef, Failure, Fault, Options, Sandbox};
+use sync_engine::sandbox::{ApiRef, Failure, Fault, Options, Sandbox, Verb};
 
 use crate::custom_provider::Inventory;
 use crate::multicluster::scene::{Folder, PATIENCE, connection, resource, until_state};
@@ -45,7 +45,7 @@ pub fn manager_on(connections: &[(&str, Arc<Connection>)], machine: Machine) -> 
     let custom = CustomProviders::default().with("inventory", Inventory::new);
     let connections = Arc::new(connections);
     let process = Process { machine: Arc::new(machine), ..Process::default() };
-    let environment = Environment { connections, health: health.clone(), process, custom };
+    let environment = Environment { connections, health: health.clone(), process, custom, watches: Arc::default() };
     (sync_engine::provider::manager(environment), health)
 }
 
@@ -142,6 +142,26 @@ async fn an_export_without_consumers_is_synced_and_consumers_come_and_go() {
     scene.manager.run(NOBODY);
     assert_eq!(scene.next_of_clusters().await, format!("-{two} ProviderStopped"));
     assert!(scene.health.standings().is_empty());
+}
+
+#[tokio::test]
+async fn exports_of_one_workspace_share_what_is_watched_there() {
+    let mut scene = Scene::published(Options::kcp()).await;
+    scene.sandbox.publish("root:provider", "others", &[], &[]).expect("another export");
+    scene.manager.run([export("things", Some("root:provider")), export("others", Some("root:provider"))]);
+    assert_eq!([scene.next_of_clusters().await, scene.next_of_clusters().await], ["synced", "synced"]);
+    let lists = ["apiexports", "apiexportendpointslices"].map(|plural| scene.sandbox.counters().of(Verb::List, plural));
+    assert_eq!(lists, [1, 1]);
+    let one = scene.bind("one");
+    assert_eq!(scene.next_of_clusters().await, format!("+{one} root:one"));
+    assert!(scene.manager.clusters(&export("others", Some("root:provider"))).is_empty());
+    // One that comes later finds what is known.
+    let SourceClusters::ApiExport(things) = export("things", Some("root:provider")) else { unreachable!() };
+    scene.manager.configure(vec![ClusterProvider { name: "edge".into(), kind: ProviderKind::ApiExport(things) }]);
+    let [edge, things] = [SourceClusters::Provider("edge".into()), export("things", Some("root:provider"))];
+    scene.manager.run([edge.clone(), things]);
+    assert_eq!(scene.next_of_clusters().await, format!("+{one} root:one"));
+    assert_eq!(scene.manager.clusters(&edge).len(), 1);
 }
 
 /// A mapping names the export itself; a former document of the state store may still name the provider.

@@ -112,14 +112,44 @@ async fn one_watch_is_shared_and_outlives_its_first_user() {
     let scene = Scene::new().await;
     let first = scene.synced().await;
     let second = scene.config_maps();
-    assert!(Arc::ptr_eq(&first, &second));
+    assert!(Arc::ptr_eq(first.store(), second.store()));
     drop(first);
     let third = scene.config_maps();
     scene.create("a");
     until(third.store(), "a", |store| store.len() == 1).await;
-    assert_eq!((scene.lists(), scene.watches.running().len()), (1, 1));
+    assert_eq!((scene.lists(), scene.watches.len()), (1, 1));
     drop((second, third));
-    assert!(scene.watches.running().is_empty() && scene.health.standings().is_empty());
+    assert!(scene.watches.is_empty() && scene.health.standings().is_empty());
+}
+
+#[tokio::test]
+async fn mappings_of_an_engine_share_a_watch_and_each_sees_its_own_objects() {
+    let scene = Scene::new().await;
+    let label = |name: &str, mapping: Value| {
+        let labels = json!({"metadata": {"labels": {"sync-engine.dev/mapping": mapping}}});
+        scene.sandbox.merge(CONFIG_MAPS, "default", name, &labels).expect("edited");
+    };
+    for (name, mapping) in [("a", "main.a"), ("b", "main.b"), ("late", "main.late"), ("foreign", "other.a")] {
+        scene.create(name);
+        label(name, mapping.into());
+    }
+    scene.create("nobodys");
+    let of = |mapping: &str| {
+        let selectors = Selectors { of_mapping: mapping.into(), ..Selectors::default() };
+        scene.watches.acquire(&scene.scope, &resource("configmaps.v1"), &selectors)
+    };
+    let (a, b) = (of("main.a"), of("main.b"));
+    until_state(&a, "synced", |state| *state == WatchState::Synced).await;
+    let late = of("main.late");
+    let names = [&a, &b, &late].map(|watch| watch.store().keys());
+    assert_eq!(names, ["a", "b", "late"].map(|name| vec![key("here", "default", name)]));
+    assert_eq!((scene.lists(), scene.watches.len(), late.is_synced()), (1, 1, true));
+    // A label that is another moves the object, and one that is taken away looks like a deletion.
+    label("a", "main.b".into());
+    until(b.store(), "it moves", |store| store.len() == 2).await;
+    assert!(a.store().is_empty());
+    label("late", Value::Null);
+    until(late.store(), "it is gone", |store| store.is_empty()).await;
 }
 
 #[tokio::test]
@@ -151,6 +181,18 @@ async fn selectors_are_the_servers_to_evaluate() {
     // A label that is taken away looks like a deletion.
     scene.sandbox.merge(CONFIG_MAPS, "default", "a", &json!({"metadata": {"labels": {"app": null}}})).expect("edited");
     until(watch.store(), "gone", |store| store.is_empty()).await;
+}
+
+#[tokio::test]
+async fn only_objects_of_one_ending_are_kept() {
+    let scene = Scene::new().await;
+    ["a-kubeconfig", "a-ca"].into_iter().for_each(|name| scene.create(name));
+    let selectors = Selectors { ending: "-kubeconfig".into(), ..Selectors::default() };
+    let watch = scene.watches.acquire(&scene.scope, &resource("configmaps.v1"), &selectors);
+    until_state(&watch, "synced", |state| *state == WatchState::Synced).await;
+    ["b-ca", "b-kubeconfig"].into_iter().for_each(|name| scene.create(name));
+    until(watch.store(), "both", |store| store.len() == 2).await;
+    assert_eq!(watch.store().keys(), ["a-kubeconfig", "b-kubeconfig"].map(|name| key("here", "default", name)));
 }
 
 #[tokio::test]

@@ -2,15 +2,14 @@
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 use std::time::Duration;
 
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
-use super::hub;
-use super::hub::{Collection, Holding, Kubeconfig, member_of};
-use crate::connection::Connection;
+use super::discovery::{Collection, Discovery, home};
+use super::hub::{self, HeldKubeconfigs, Kubeconfig, Member, member_of};
+use crate::Endpoint;
 use crate::environment::{Listed, Members};
 use crate::watch::Selectors;
 use sync_engine_mapping::object::metadata;
@@ -30,18 +29,20 @@ const MORE_ARGUMENTS: &str = "clusterprofiles.multicluster.x-k8s.io/exec/additio
 
 /// Every `ClusterProfile` of a hub that was healthy once.
 pub struct ClusterInventory {
+    discovery: Discovery,
     profiles: Collection,
     access_providers: PathBuf,
-    holding: Holding,
+    held: HeldKubeconfigs,
 }
 
 impl ClusterInventory {
     pub fn new(
-        hub: &Arc<Connection>,
+        hub: &Endpoint,
         namespace: &str,
         selector: &Selector,
         access_providers: &Path,
-    ) -> Result<Self, String> {
+        discovery: Discovery,
+    ) -> Self {
         let profiles = Resource {
             group: "multicluster.x-k8s.io".into(),
             version: "v1alpha1".into(),
@@ -49,38 +50,26 @@ impl ClusterInventory {
         };
         let selectors =
             Selectors { label: selector.to_string(), namespace: namespace.to_owned(), ..Selectors::default() };
-        let profiles =
-            Collection::follow(hub, "ClusterProfiles (multicluster.x-k8s.io/v1alpha1)", &[profiles], &selectors)?;
-        Ok(Self { profiles, access_providers: access_providers.into(), holding: Holding::of_local_users() })
+        let profiles = discovery.follow(home(hub), &[profiles], selectors);
+        Self { discovery, profiles, access_providers: access_providers.into(), held: HeldKubeconfigs::of_local_users() }
     }
 }
 
 impl Members for ClusterInventory {
     async fn look(&mut self) -> Result<Listed, String> {
         let access = AccessProviders::read(&self.access_providers).await?;
-        let (mut found, mut refused, mut traits) = (BTreeMap::new(), Vec::new(), BTreeMap::new());
-        for profile in self.profiles.objects().await? {
-            let Some(member) = member_of(&profile) else { continue };
-            // One that is ill has sources whose finalizers the engine holds.
-            if !is_healthy(&profile) && !self.holding.has(&member) {
-                continue;
-            }
-            traits.insert(member.clone(), traits_of(&profile));
-            match access.kubeconfig(&profile) {
-                Ok(kubeconfig) => drop(found.insert(member, kubeconfig)),
-                Err(why) => {
-                    refused.push(why);
-                    if let Some(kept) = self.holding.kept(&member) {
-                        found.insert(member, kept);
-                    }
-                }
-            }
-        }
-        Ok(self.holding.list(found, refused, traits))
+        let profiles = self.profiles.objects("ClusterProfiles (multicluster.x-k8s.io/v1alpha1)").await?;
+        // One that is ill has sources whose finalizers the engine holds.
+        let member = |profile: &Value| {
+            let name = member_of(profile).filter(|name| is_healthy(profile) || self.held.has(name))?;
+            Some(Member { name, traits: traits_of(profile), kubeconfig: access.kubeconfig(profile) })
+        };
+        let members = profiles.iter().filter_map(member).collect();
+        Ok(self.held.list(members))
     }
 
     async fn changed(&mut self) {
-        self.profiles.changed(LOOK_AGAIN).await;
+        self.discovery.settled([&mut self.profiles], LOOK_AGAIN).await;
     }
 }
 

@@ -15,9 +15,9 @@ use futures::{FutureExt, StreamExt};
 use tokio::sync::{Notify, mpsc};
 use tokio::time::sleep;
 
+use super::fleet_members::FleetMembers;
 use super::kubeconfig::KubeconfigProvider;
 use super::members::{Group, Groups};
-use super::roll::Roll;
 use crate::connection::{Connection, ConnectionSource, ConnectionSpec};
 use crate::environment::{Environment, Listed, Provider, Reporter};
 use crate::registry::{ClusterSpec, ProviderEvent};
@@ -86,8 +86,8 @@ impl Provider for Fleet {
             condition,
             tell: tell.clone(),
             refused,
-            listed: vec![Known::default(); groups.len()],
-            roll: Roll::default(),
+            listed: vec![ListedGroup::default(); groups.len()],
+            members: FleetMembers::default(),
             followed: BTreeMap::new(),
             next: 0,
         };
@@ -99,7 +99,7 @@ impl Provider for Fleet {
             let found = tokio::select! {
                 biased;
                 Some(one) = news.recv() => {
-                    let found = fleet.heed(one, &tasks);
+                    let found = fleet.handle(one, &tasks);
                     fleet.ask_again();
                     found
                 }
@@ -161,7 +161,7 @@ impl Opener {
 
 /// What is known of a group.
 #[derive(Debug, Default, Clone)]
-struct Known {
+struct ListedGroup {
     /// As it was listed last.
     listed: Option<Found>,
     /// Why it cannot be listed now.
@@ -175,14 +175,14 @@ struct Running {
     tell: mpsc::Sender<News>,
     /// What can never be listed, and why.
     refused: Vec<String>,
-    listed: Vec<Known>,
-    roll: Roll,
+    listed: Vec<ListedGroup>,
+    members: FleetMembers,
     followed: BTreeMap<ClusterName, Followed>,
     next: u64,
 }
 
 impl Running {
-    fn heed(&mut self, news: News, tasks: &Tasks) -> Vec<ProviderEvent> {
+    fn handle(&mut self, news: News, tasks: &Tasks) -> Vec<ProviderEvent> {
         match news {
             News::Listed(number, found) => {
                 if let Some(known) = self.listed.get_mut(number) {
@@ -196,7 +196,7 @@ impl Running {
                     return Vec::new();
                 };
                 followed.trouble = found.as_ref().err().cloned();
-                let events = self.roll.tell(&name, found.ok().map(|spec| *spec));
+                let events = self.members.tell(&name, found.ok().map(|spec| *spec));
                 self.report(|of| *of == name);
                 events
             }
@@ -232,7 +232,7 @@ impl Running {
             (false, _) => self.condition.report(Err(summed_up(&[troubles, refused].concat()))),
         }
         let is_complete = self.listed.iter().all(|known| known.listed.is_some());
-        let events = self.roll.list(&self.followed.keys().cloned().collect(), traits, is_complete);
+        let events = self.members.list(&self.followed.keys().cloned().collect(), traits, is_complete);
         self.report(|_| true);
         events
     }
@@ -265,7 +265,7 @@ impl Running {
 
     /// A member that is needed now is asked which cluster it leads to.
     fn ask_again(&mut self) {
-        for name in self.roll.take_doubtful() {
+        for name in self.members.take_doubtful() {
             if let Some(followed) = self.followed.get(&name) {
                 followed.connection.identity().doubt();
             }
@@ -276,12 +276,12 @@ impl Running {
     /// fault of the cluster, and of no use.
     fn report(&self, is_meant: impl Fn(&ClusterName) -> bool) {
         for (name, followed) in self.followed.iter().filter(|(name, _)| is_meant(name)) {
-            let double = self.roll.double_of(name).map(|other| {
+            let double = self.members.double_of(name).map(|other| {
                 format!("it is the same cluster as `{other}`, through which it is served; remove one of the two")
             });
             match followed.trouble.clone().or(double) {
                 Some(why) => followed.condition.report(Err(why)),
-                None if self.roll.is_known(name) => followed.condition.report(Ok(())),
+                None if self.members.is_known(name) => followed.condition.report(Ok(())),
                 None => {}
             }
         }

@@ -1,14 +1,14 @@
 //! The clusters of kind on this machine.
 
-use std::collections::BTreeMap;
 use std::time::Duration;
 
 use tokio::process::Command;
 use tokio::time::sleep;
 
-use super::hub::{Holding, Kubeconfig};
+use super::hub::{HeldKubeconfigs, Kubeconfig, Member};
 use crate::environment::{Listed, Members};
 use crate::exec_plugin::output;
+use sync_engine_mapping::Traits;
 use sync_engine_mapping::object::ClusterName;
 
 /// How often kind is asked.
@@ -19,30 +19,26 @@ const DEADLINE: Duration = Duration::from_secs(30);
 /// What `kind get clusters` lists.
 #[derive(Default)]
 pub struct Kind {
-    holding: Holding,
+    held: HeldKubeconfigs,
 }
 
 impl Members for Kind {
     async fn look(&mut self) -> Result<Listed, String> {
         let listed = kind(&["get", "clusters"]).await?;
-        let (mut found, mut refused) = (BTreeMap::new(), Vec::new());
+        let (mut members, mut refused) = (Vec::new(), Vec::new());
         for cluster in listed.lines().map(str::trim).filter(|line| !line.is_empty()) {
             let Ok(name) = ClusterName::try_from(cluster) else {
                 refused.push(format!("kind's cluster `{cluster}` has a name that is no DNS-1123 subdomain"));
                 continue;
             };
-            match kind(&["get", "kubeconfig", "--name", cluster]).await {
-                Ok(text) => drop(found.insert(name, Kubeconfig { origin: format!("kind's cluster {cluster}"), text })),
-                Err(why) => {
-                    refused.push(why);
-                    // A cluster that is stopped has no kubeconfig for as long.
-                    if let Some(kept) = self.holding.kept(&name) {
-                        found.insert(name, kept);
-                    }
-                }
-            }
+            // A cluster that is stopped has no kubeconfig for as long.
+            let text = kind(&["get", "kubeconfig", "--name", cluster]).await;
+            let kubeconfig = text.map(|text| Kubeconfig { origin: format!("kind's cluster {cluster}"), text });
+            members.push(Member { name, traits: Traits::default(), kubeconfig });
         }
-        Ok(self.holding.list(found, refused, BTreeMap::new()))
+        let mut listed = self.held.list(members);
+        listed.refused.extend(refused);
+        Ok(listed)
     }
 
     async fn changed(&mut self) {

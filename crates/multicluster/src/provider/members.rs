@@ -7,13 +7,14 @@ use std::time::Duration;
 use futures::future::pending;
 use tokio::time::sleep;
 
-use super::cluster_api::ClusterApi;
 use super::cluster_inventory::ClusterInventory;
+use super::discovery::Discovery;
 use super::files::KubeconfigFiles;
 use super::kind::Kind;
-use super::secrets::KubeconfigSecrets;
+use super::secrets::{ClusterApi, KubeconfigSecrets};
 use crate::connection::{Connection, ConnectionSource, Machine};
 use crate::environment::{AnyMembers, CustomProviders, Listed, Members};
+use crate::watch::Watches;
 use sync_engine_mapping::object::ClusterName;
 use sync_engine_mapping::{ClusterProvider, Part, ProviderKind};
 
@@ -42,16 +43,19 @@ impl Groups {
         connection: impl Fn(&str) -> Result<Arc<Connection>, String>,
         custom: &CustomProviders,
         machine: &Machine,
+        watches: &Arc<Watches>,
     ) -> Result<Self, String> {
         let ProviderKind::Multi(parts) = &provider.kind else {
-            let members = members_of(&provider.name, &provider.kind, &connection, custom, machine)?;
+            let members = members_of(&provider.name, &provider.kind, &connection, custom, machine, watches)?;
             return Ok(Self { groups: vec![Group { prefix: None, members }], refused: Vec::new() });
         };
         let mut joint = Self::default();
         for Part { name, kind } in parts {
             let missing = || format!("there is no ClusterProvider `{name}` to be joined: add its document");
-            let members =
-                kind.as_ref().ok_or_else(missing).and_then(|kind| members_of(name, kind, &connection, custom, machine));
+            let members = kind
+                .as_ref()
+                .ok_or_else(missing)
+                .and_then(|kind| members_of(name, kind, &connection, custom, machine, watches));
             // The one cluster of a kubeconfig has the provider's name already.
             let prefix = (!matches!(kind, Some(ProviderKind::Kubeconfig { .. }))).then(|| name.clone());
             match members {
@@ -83,28 +87,31 @@ fn members_of(
     connection: impl Fn(&str) -> Result<Arc<Connection>, String>,
     custom: &CustomProviders,
     machine: &Machine,
+    watches: &Arc<Watches>,
 ) -> Result<Box<dyn AnyMembers>, String> {
     Ok(match kind {
         ProviderKind::Kubeconfig { connection: to } => Box::new(One::new(provider, connection(to)?.source())?),
         ProviderKind::KubeconfigFiles { directory, glob } => {
             Box::new(KubeconfigFiles::new(machine.directory(directory)?, glob.as_deref()))
         }
-        ProviderKind::KubeconfigSecrets { connection: hub, namespace, selector, key } => {
-            Box::new(KubeconfigSecrets::new(&connection(hub)?, namespace, selector, key)?)
-        }
+        ProviderKind::KubeconfigSecrets { connection: hub, namespace, selector, key } => Box::new(
+            KubeconfigSecrets::new(&connection(hub)?.endpoint(), namespace, selector, key, Discovery::new(watches)),
+        ),
         ProviderKind::Kind if !machine.allow_kind => {
             return Err(format!("ClusterProvider `{provider}` runs the program `kind`: add `--allow-kind`"));
         }
         ProviderKind::Kind => Box::new(Kind::default()),
         ProviderKind::ClusterApi { connection: hub, namespace, selector } => {
-            Box::new(ClusterApi::new(&connection(hub)?, namespace.as_deref().unwrap_or_default(), selector)?)
+            let namespace = namespace.as_deref().unwrap_or_default();
+            Box::new(ClusterApi::new(&connection(hub)?.endpoint(), namespace, selector, Discovery::new(watches)))
         }
         ProviderKind::ClusterInventory { connection: hub, namespace, selector } => {
             let namespace = namespace.as_deref().unwrap_or_default();
             let access_providers = machine.access_providers.as_deref().ok_or_else(|| {
                 format!("ClusterProvider `{provider}` needs to know which programs give credentials: add `--access-providers FILE`")
             })?;
-            Box::new(ClusterInventory::new(&connection(hub)?, namespace, selector, access_providers)?)
+            let (hub, discovery) = (connection(hub)?.endpoint(), Discovery::new(watches));
+            Box::new(ClusterInventory::new(&hub, namespace, selector, access_providers, discovery))
         }
         ProviderKind::Custom { name, parameters } => custom.make(name, parameters)?,
         ProviderKind::None => Box::new(Nothing),

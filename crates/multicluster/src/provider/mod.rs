@@ -1,119 +1,101 @@
 //! Where clusters come from: one file a provider. A provider only describes; the manager decides.
 
-pub mod api_export;
-mod cluster_api;
+mod api_export;
 mod cluster_inventory;
+mod discovery;
 mod files;
 mod fleet;
+mod fleet_members;
 mod hub;
 pub mod kcp;
 mod kind;
 pub mod kubeconfig;
 pub mod members;
 mod namespaces;
-mod roll;
 mod secrets;
 mod workspace_types;
+mod workspaces;
 
-use futures::future::BoxFuture;
+use futures::future::{BoxFuture, pending};
 use tokio::sync::mpsc;
 
+use self::discovery::Discovery;
 use self::fleet::Fleet;
+use self::kubeconfig::KubeconfigProvider;
 use self::members::Groups;
+use self::namespaces::NamespacesProvider;
 use crate::environment::{Environment, Provider};
 use crate::manager::Manager;
 use crate::registry::{ProviderEvent, ProviderName};
-use sync_engine_mapping::{ApiExportRef, ClusterProvider, ProviderKind, SourceClusters};
+use sync_engine_mapping::object::hold::HoldStage;
+use sync_engine_mapping::{ClusterProvider, ProviderKind, SourceClusters};
 
 /// A manager that knows every kind of provider.
 pub fn manager(environment: Environment) -> Manager {
     Manager::new(environment, run)
 }
 
-/// Every kind of provider.
-pub enum AnyProvider {
-    ApiExport(api_export::ApiExportProvider),
-    Kubeconfig(kubeconfig::KubeconfigProvider),
-    Namespaces(namespaces::NamespacesProvider),
-    WorkspaceTypes(workspace_types::WorkspaceTypesProvider),
-    Fleet(Fleet),
-    /// It cannot be made from what was given: its condition says why.
-    Unusable,
-}
-
-impl AnyProvider {
-    fn build(
-        environment: &Environment,
-        name: &ProviderName,
-        document: Option<ClusterProvider>,
-    ) -> Result<Self, String> {
-        let condition = environment.reporter(name);
-        let connection = |name: &str| environment.connection(name);
-        let clusters = match name {
-            ProviderName::Connection(name) => {
-                return kubeconfig::KubeconfigProvider::new(connection(name)?, name, None).map(Self::Kubeconfig);
-            }
-            ProviderName::Source(clusters) => clusters,
-        };
-        let of_export = |export: &ApiExportRef| {
-            let connection = connection(&export.connection)?;
-            api_export::ApiExportProvider::new(connection, export.clone(), condition.clone()).map(Self::ApiExport)
-        };
-        let ClusterProvider { name, kind } = match (clusters, document) {
-            (SourceClusters::ApiExport(export), _) => return of_export(export),
-            (SourceClusters::Provider(name), None) => {
-                return Err(format!(
-                    "there is no ClusterProvider `{name}`: add its document, or correct the name in the mapping"
-                ));
-            }
-            (SourceClusters::Provider(_), Some(provider)) => provider,
-        };
-        match kind {
-            ProviderKind::ApiExport(export) => of_export(&export),
-            ProviderKind::Kubeconfig { connection: to } => {
-                kubeconfig::KubeconfigProvider::new(connection(&to)?, &name, Some(condition)).map(Self::Kubeconfig)
-            }
-            ProviderKind::Namespaces { connection: to, selector } => {
-                namespaces::NamespacesProvider::new(connection(&to)?, &name, &selector, condition).map(Self::Namespaces)
-            }
-            ProviderKind::WorkspaceTypes { connection: to, initializing, terminating } => {
-                let connection = connection(&to)?;
-                workspace_types::WorkspaceTypesProvider::new(connection, initializing, terminating, condition)
-                    .map(Self::WorkspaceTypes)
-            }
-            kind => {
-                let provider = ClusterProvider { name: name.clone(), kind };
-                let groups = Groups::of(&provider, connection, &environment.custom, &environment.process.machine)?;
-                Ok(Self::Fleet(Fleet { name, groups, environment: environment.clone(), condition }))
-            }
-        }
-    }
-}
-
-/// Runs the provider of this name. One that cannot be made says why in its condition, and describes nothing.
+/// Runs the provider of this name. One that cannot be made says why in its condition, and describes nothing: only another
+/// document or command line changes that.
 fn run(
     environment: Environment,
     name: ProviderName,
     document: Option<ClusterProvider>,
     events: mpsc::Sender<ProviderEvent>,
 ) -> BoxFuture<'static, ()> {
-    let provider = AnyProvider::build(&environment, &name, document).unwrap_or_else(|message| {
+    start(&environment, &name, document, events).unwrap_or_else(|message| {
         environment.reporter(&name).report(Err(message));
-        AnyProvider::Unusable
-    });
-    Box::pin(provider.run(events))
+        Box::pin(pending())
+    })
 }
 
-impl Provider for AnyProvider {
-    async fn run(self, events: mpsc::Sender<ProviderEvent>) {
-        match self {
-            Self::ApiExport(provider) => provider.run(events).await,
-            Self::Kubeconfig(provider) => provider.run(events).await,
-            Self::Namespaces(provider) => provider.run(events).await,
-            Self::WorkspaceTypes(provider) => provider.run(events).await,
-            Self::Fleet(provider) => provider.run(events).await,
-            // Nothing will come: only another document or command line changes that.
-            Self::Unusable => std::future::pending().await,
+fn start(
+    environment: &Environment,
+    name: &ProviderName,
+    document: Option<ClusterProvider>,
+    events: mpsc::Sender<ProviderEvent>,
+) -> Result<BoxFuture<'static, ()>, String> {
+    let (condition, discovery) = (environment.reporter(name), Discovery::new(&environment.watches));
+    let connection = |name: &str| environment.connection(name);
+    let clusters = match name {
+        ProviderName::Connection(name) => {
+            return Ok(Box::pin(KubeconfigProvider::new(connection(name)?, name, None)?.run(events)));
         }
-    }
+        ProviderName::Source(clusters) => clusters,
+    };
+    let ClusterProvider { name, kind } = match (clusters, document) {
+        (SourceClusters::ApiExport(export), _) => {
+            ClusterProvider { name: String::new(), kind: ProviderKind::ApiExport(export.clone()) }
+        }
+        (SourceClusters::Provider(name), None) => {
+            return Err(format!(
+                "there is no ClusterProvider `{name}`: add its document, or correct the name in the mapping"
+            ));
+        }
+        (SourceClusters::Provider(_), Some(provider)) => provider,
+    };
+    Ok(match kind {
+        ProviderKind::ApiExport(export) => {
+            let connection = connection(&export.connection)?;
+            Box::pin(api_export::workspaces(connection, export, condition, discovery)?.run(events))
+        }
+        ProviderKind::Kubeconfig { connection: to } => {
+            Box::pin(KubeconfigProvider::new(connection(&to)?, &name, Some(condition))?.run(events))
+        }
+        ProviderKind::Namespaces { connection: to, selector } => {
+            let connection = connection(&to)?;
+            Box::pin(NamespacesProvider::new(connection, &name, &selector, condition, discovery)?.run(events))
+        }
+        ProviderKind::WorkspaceTypes { connection: to, initializing, terminating } => {
+            let types = [(HoldStage::Initializing, initializing), (HoldStage::Terminating, terminating)];
+            let types = types.into_iter().filter_map(|(stage, of)| Some((stage, of?))).collect();
+            Box::pin(workspace_types::workspaces(connection(&to)?, types, condition, discovery)?.run(events))
+        }
+        kind => {
+            let provider = ClusterProvider { name: name.clone(), kind };
+            let Environment { custom, process, watches, .. } = environment;
+            let groups = Groups::of(&provider, connection, custom, &process.machine, watches)?;
+            Box::pin(Fleet { name, groups, environment: environment.clone(), condition }.run(events))
+        }
+    })
 }

@@ -8,8 +8,8 @@ use futures::future::pending;
 use serde_json::Value;
 use tokio::sync::{mpsc, watch};
 
+use super::discovery::{Collection, Discovery, home};
 use super::hub;
-use super::hub::Collection;
 use super::kubeconfig::KubeconfigProvider;
 use crate::connection::Connection;
 use crate::environment::{Provider, Reporter};
@@ -28,6 +28,7 @@ pub struct NamespacesProvider {
     whole: KubeconfigProvider,
     selectors: Selectors,
     condition: Reporter,
+    discovery: Discovery,
 }
 
 /// The cluster that has the namespaces, or why it is not known; `None` before the first answer.
@@ -36,15 +37,16 @@ type Found = Option<Result<ClusterSpec, String>>;
 impl NamespacesProvider {
     /// # Errors
     /// A name that no cluster can have.
-    pub fn new(
+    pub(super) fn new(
         connection: Arc<Connection>,
         name: &str,
         selector: &Selector,
         condition: Reporter,
+        discovery: Discovery,
     ) -> Result<Self, String> {
         let whole = KubeconfigProvider::new(connection, name, None)?;
         let selectors = Selectors { label: selector.to_string(), ..Selectors::default() };
-        Ok(Self { name: name.to_owned(), whole, selectors, condition })
+        Ok(Self { name: name.to_owned(), whole, selectors, condition, discovery })
     }
 
     async fn describe(&self, mut whole: watch::Receiver<Found>, events: mpsc::Sender<ProviderEvent>) {
@@ -59,14 +61,14 @@ impl NamespacesProvider {
                 // Another cluster has other namespaces, also where they have the same names.
                 Some(Ok(found)) if followed.as_ref().is_none_or(|(known, _)| *known != found) => {
                     let namespaces = self.namespaces(&found);
-                    followed = namespaces.map_err(|why| self.condition.report(Err(why))).ok().map(|it| (found, it));
+                    followed = Some((found, namespaces));
                 }
                 Some(Err(why)) => self.condition.report(Err(why)),
                 Some(Ok(_)) | None => {}
             }
             let look = async {
                 match &mut followed {
-                    Some((cluster, namespaces)) => (&*cluster, namespaces.objects().await),
+                    Some((cluster, namespaces)) => (&*cluster, namespaces.objects("namespaces").await),
                     None => pending().await,
                 }
             };
@@ -98,15 +100,15 @@ impl NamespacesProvider {
                     biased;
                     // Cancel-safe: the value stays marked until it is read.
                     _ = whole.changed() => whole.mark_changed(),
-                    () = namespaces.changed(LOOK_AGAIN) => {}
+                    () = self.discovery.settled([namespaces], LOOK_AGAIN) => {}
                 }
             }
         }
     }
 
-    fn namespaces(&self, cluster: &ClusterSpec) -> Result<Collection, String> {
+    fn namespaces(&self, cluster: &ClusterSpec) -> Collection {
         let namespaces = Resource { group: String::new(), version: "v1".into(), plural: "namespaces".into() };
-        Collection::at(&cluster.endpoint, "namespaces", &[namespaces], &self.selectors)
+        self.discovery.follow(home(&cluster.endpoint), &[namespaces], self.selectors.clone())
     }
 }
 

@@ -1,64 +1,125 @@
-//! Kubeconfigs in Secrets of a hub.
+//! Kubeconfigs in Secrets of a hub: of the Secrets that a selector finds, or of the Clusters of Cluster API.
 
 use std::collections::BTreeMap;
-use std::sync::Arc;
 use std::time::Duration;
 
-use super::hub;
-use super::hub::{Collection, Holding, of_secret};
-use crate::connection::Connection;
+use serde_json::Value;
+
+use super::discovery::{Collection, Discovery, home};
+use super::hub::{self, HeldKubeconfigs, Member, member_of, of_secret};
+use crate::Endpoint;
 use crate::environment::{Listed, Members};
 use crate::watch::Selectors;
-use sync_engine_mapping::object::ClusterName;
+use sync_engine_mapping::object::{ClusterName, metadata};
 use sync_engine_mapping::{Resource, Selector};
 
 /// Every change of a Secret is told; this is for what no event tells.
 const LOOK_AGAIN: Duration = Duration::from_secs(600);
 
-/// The Secrets of one namespace that a selector finds, each with a kubeconfig.
+/// Cluster API's contract: a Secret that carries this label has the kubeconfig under this key. Other Secrets of a cluster carry
+/// it too.
+const OF_CLUSTER_API: &str = "cluster.x-k8s.io/cluster-name";
+const KEY_OF_CLUSTER_API: &str = "value";
+const ENDING_OF_CLUSTER_API: &str = "-kubeconfig";
+
+/// Each Secret of one namespace that a selector finds and that has a kubeconfig.
 pub struct KubeconfigSecrets {
+    discovery: Discovery,
     secrets: Collection,
     key: String,
-    holding: Holding,
+    held: HeldKubeconfigs,
 }
 
-pub(super) fn secrets() -> Resource {
-    Resource { group: String::new(), version: "v1".into(), plural: "secrets".into() }
+/// Every `Cluster` of Cluster API that was provisioned.
+pub struct ClusterApi {
+    discovery: Discovery,
+    clusters: Collection,
+    secrets: Collection,
+    held: HeldKubeconfigs,
 }
 
 impl KubeconfigSecrets {
-    pub fn new(hub: &Arc<Connection>, namespace: &str, selector: &Selector, key: &str) -> Result<Self, String> {
+    pub fn new(hub: &Endpoint, namespace: &str, selector: &Selector, key: &str, discovery: Discovery) -> Self {
         let selectors =
             Selectors { label: selector.to_string(), namespace: namespace.to_owned(), ..Selectors::default() };
-        let secrets = Collection::follow(hub, "Secrets", &[secrets()], &selectors)?;
-        Ok(Self { secrets, key: key.to_owned(), holding: Holding::default() })
+        let secrets = secrets(hub, selectors, &discovery);
+        Self { discovery, secrets, key: key.to_owned(), held: HeldKubeconfigs::default() }
     }
 }
 
 impl Members for KubeconfigSecrets {
     async fn look(&mut self) -> Result<Listed, String> {
-        let (mut found, mut refused, mut traits) = (BTreeMap::new(), Vec::new(), BTreeMap::new());
-        for secret in self.secrets.objects().await? {
-            let name = ClusterName::try_from(secret["metadata"]["name"].as_str().unwrap_or_default());
-            let Ok(name) = name else { continue };
-            if secret["data"][&self.key].is_null() && !self.holding.has(&name) {
-                // The selector may find Secrets that are none of the fleet's.
+        let mut members = Vec::new();
+        for secret in self.secrets.objects("Secrets").await? {
+            let Ok(name) = ClusterName::try_from(metadata(&secret, "name")) else { continue };
+            // The selector may find Secrets that are none of the fleet's.
+            if secret["data"][&self.key].is_null() && !self.held.has(&name) {
                 continue;
             }
-            traits.insert(name.clone(), hub::traits(&secret));
-            let kubeconfig = of_secret(&secret, &self.key).or_else(|why| {
-                refused.push(why);
-                // A Secret that is edited badly is no reason to lose its cluster.
-                self.holding.kept(&name).ok_or(())
-            });
-            if let Ok(kubeconfig) = kubeconfig {
-                found.insert(name, kubeconfig);
-            }
+            let (traits, kubeconfig) = (hub::traits(&secret), of_secret(&secret, &self.key));
+            members.push(Member { name, traits, kubeconfig });
         }
-        Ok(self.holding.list(found, refused, traits))
+        Ok(self.held.list(members))
     }
 
     async fn changed(&mut self) {
-        self.secrets.changed(LOOK_AGAIN).await;
+        self.discovery.settled([&mut self.secrets], LOOK_AGAIN).await;
     }
+}
+
+impl ClusterApi {
+    pub fn new(hub: &Endpoint, namespace: &str, selector: &Selector, discovery: Discovery) -> Self {
+        // Cluster API 1.11 brought the newest version, and older ones serve only the second.
+        let versions = ["v1beta2", "v1beta1"].map(|version| Resource {
+            group: "cluster.x-k8s.io".into(),
+            version: version.into(),
+            plural: "clusters".into(),
+        });
+        let selectors =
+            Selectors { label: selector.to_string(), namespace: namespace.to_owned(), ..Selectors::default() };
+        let (label, ending) = (OF_CLUSTER_API.to_owned(), ENDING_OF_CLUSTER_API.to_owned());
+        let of_secrets = Selectors { label, ending, ..selectors.clone() };
+        let secrets = secrets(hub, of_secrets, &discovery);
+        let clusters = discovery.follow(home(hub), &versions, selectors);
+        Self { discovery, clusters, secrets, held: HeldKubeconfigs::default() }
+    }
+}
+
+impl Members for ClusterApi {
+    async fn look(&mut self) -> Result<Listed, String> {
+        let clusters = self.clusters.objects("Clusters of Cluster API (cluster.x-k8s.io)").await?;
+        let secrets = self.secrets.objects("Secrets").await?;
+        let place = |secret: &Value| (metadata(secret, "namespace").to_owned(), metadata(secret, "name").to_owned());
+        let secrets: BTreeMap<_, _> = secrets.iter().map(|secret| (place(secret), secret)).collect();
+        let mut members = Vec::new();
+        for cluster in clusters {
+            let (namespace, name) = place(&cluster);
+            let Some(member) = member_of(&cluster).filter(|member| is_up(&cluster) || self.held.has(member)) else {
+                continue;
+            };
+            let secret = format!("{name}{ENDING_OF_CLUSTER_API}");
+            let kubeconfig = match secrets.get(&(namespace.clone(), secret.clone())) {
+                Some(secret) => of_secret(secret, KEY_OF_CLUSTER_API),
+                None => Err(format!("there is no Secret {namespace}/{secret} with the label {OF_CLUSTER_API}")),
+            };
+            // Its Secret goes before the Cluster itself is gone.
+            let kubeconfig = kubeconfig.map_err(|why| format!("Cluster {namespace}/{name}: {why}"));
+            members.push(Member { name: member, traits: hub::traits(&cluster), kubeconfig });
+        }
+        Ok(self.held.list(members))
+    }
+
+    async fn changed(&mut self) {
+        self.discovery.settled([&mut self.clusters, &mut self.secrets], LOOK_AGAIN).await;
+    }
+}
+
+fn secrets(hub: &Endpoint, selectors: Selectors, discovery: &Discovery) -> Collection {
+    let secrets = Resource { group: String::new(), version: "v1".into(), plural: "secrets".into() };
+    discovery.follow(home(hub), &[secrets], selectors)
+}
+
+/// Whether its API server was reachable once. One that is being deleted has sources whose finalizers the engine holds.
+fn is_up(cluster: &Value) -> bool {
+    matches!(cluster["status"]["phase"].as_str(), Some("Provisioned" | "Deleting"))
 }

@@ -433,7 +433,7 @@ proptest! {
 
 /// A store whose large objects are outlines, and an object of so many bytes for it.
 fn bounded(bodies: &Bodies) -> Arc<Store> {
-    Store::bounded(ClustersOf::Annotated, false, Some(bodies.clone()))
+    Store::bounded(ClustersOf::Annotated, "", false, Some(bodies.clone()))
 }
 
 fn large(cluster: &str, name: &str, version: u64, bytes: usize) -> String {

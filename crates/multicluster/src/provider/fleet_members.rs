@@ -8,7 +8,7 @@ use sync_engine_mapping::object::ClusterName;
 
 /// The members of a fleet, and what is known of each.
 #[derive(Debug, Default)]
-pub struct Roll {
+pub struct FleetMembers {
     members: BTreeMap<ClusterName, Member>,
     /// Whether every member was listed once.
     complete: bool,
@@ -27,7 +27,7 @@ struct Member {
     engaged: bool,
 }
 
-impl Roll {
+impl FleetMembers {
     /// These are the members now; `is_complete`: all of them were listed once. Who is no longer among them is no longer in
     /// sight; its objects stay.
     pub fn list(

@@ -1,0 +1,227 @@
+//! How providers find clusters: they watch collections in the newest version that is served, look, and wait for a change.
+
+use std::collections::BTreeSet;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use futures::future::select_all;
+use serde::de::DeserializeOwned;
+use serde_json::Value;
+use tokio::sync::Notify;
+use tokio::time::{sleep, timeout};
+
+use crate::registry::{ClustersOf, WatchScope};
+use crate::watch::{Changes, Selectors, Watch, WatchState, Watches};
+use crate::{Endpoint, Object, Subscription};
+use sync_engine_mapping::Resource;
+use sync_engine_mapping::object::{ClusterName, Key};
+
+/// How long after a change of a hub it is looked at: changes come in groups.
+const SETTLE: Duration = Duration::from_millis(250);
+
+/// What the one cluster behind the address of a hub or of a workspace is called in the keys of objects.
+const HOME: &str = "home";
+
+/// What one provider watches: it waits for a change of any of its collections.
+pub(super) struct Discovery {
+    /// Those of all providers.
+    watches: Arc<Watches>,
+    wake: Arc<Notify>,
+}
+
+impl Discovery {
+    pub(super) fn new(watches: &Arc<Watches>) -> Self {
+        Self { watches: watches.clone(), wake: Arc::default() }
+    }
+
+    /// Follows a collection; its versions are given newest first. Must be called within a Tokio runtime.
+    pub(super) fn follow(&self, scope: WatchScope, versions: &[Resource], selectors: Selectors) -> Collection {
+        let (watches, wake) = (self.watches.clone(), self.wake.clone());
+        let (versions, touched) = (versions.to_vec(), Arc::default());
+        let mut collection =
+            Collection { watches, wake, scope, versions, selectors, followed: Vec::new(), known: 0, touched };
+        collection.follow_next();
+        collection
+    }
+
+    /// Waits until an object or the state of a watch changes.
+    pub(super) async fn changed<'c>(&self, collections: impl IntoIterator<Item = &'c mut Collection>) {
+        let followed = collections.into_iter().flat_map(|collection| &mut collection.followed);
+        let states = followed.map(|one| Box::pin(one.changes.next()));
+        tokio::select! {
+            biased;
+            // Cancel-safe: what rings meanwhile is kept for the next wait, and so is a state.
+            () = self.wake.notified() => {}
+            _ = select_all(states) => {}
+        }
+    }
+
+    /// Waits for changes of a hub to come to rest, at most as long as this: what its objects refer to may be another without one.
+    pub(super) async fn settled<'c>(
+        &self,
+        collections: impl IntoIterator<Item = &'c mut Collection>,
+        at_most: Duration,
+    ) {
+        let _ = timeout(at_most, self.changed(collections)).await;
+        sleep(SETTLE).await;
+    }
+}
+
+/// A collection, followed in the newest version that is served. What it tells is as of the last [`look`](Self::look).
+pub(super) struct Collection {
+    watches: Arc<Watches>,
+    wake: Arc<Notify>,
+    scope: WatchScope,
+    versions: Vec<Resource>,
+    selectors: Selectors,
+    /// The first versions: an older one is followed while no newer one is served.
+    followed: Vec<Followed>,
+    /// Which of them was synced last.
+    known: usize,
+    touched: Arc<Mutex<BTreeSet<ClusterName>>>,
+}
+
+struct Followed {
+    watch: Arc<Watch>,
+    changes: Changes,
+    state: WatchState,
+    _subscription: Subscription,
+}
+
+impl Collection {
+    /// Takes the states of the watches. What changes after that ends the next wait.
+    pub(super) fn look(&mut self) {
+        self.followed.iter_mut().for_each(|one| one.state = one.changes.current());
+        while self.followed.iter().all(|one| one.state == WatchState::NotServed)
+            && self.followed.len() < self.versions.len()
+        {
+            self.follow_next();
+        }
+        let synced = self.followed.iter().position(|one| one.state == WatchState::Synced);
+        if let Some(at) = synced.filter(|at| *at != self.known) {
+            // The other version may have shown what this one does not.
+            touch(&self.touched, self.store_keys());
+            self.known = at;
+        }
+        self.followed.truncate(synced.map_or(self.followed.len(), |at| at + 1));
+    }
+
+    fn follow_next(&mut self) {
+        let Some(resource) = self.versions.get(self.followed.len()) else { return };
+        let watch = self.watches.acquire(&self.scope, resource, &self.selectors);
+        let (touched, wake) = (self.touched.clone(), self.wake.clone());
+        let subscription = watch.store().subscribe(move |change| {
+            touch(&touched, [change.key.clone()]);
+            wake.notify_one();
+        });
+        // Another provider may have opened it before.
+        touch(&self.touched, watch.store().keys());
+        let mut changes = watch.changes();
+        let state = changes.current();
+        self.followed.push(Followed { watch, changes, state, _subscription: subscription });
+    }
+
+    /// The state of the version that tells most.
+    pub(super) fn state(&self) -> &WatchState {
+        let rank = |state: &&WatchState| match state {
+            WatchState::Synced => 0,
+            WatchState::Failed { .. } => 1,
+            WatchState::Starting => 2,
+            WatchState::NotServed => 3,
+        };
+        self.followed.iter().map(|one| &one.state).min_by_key(rank).unwrap_or(&WatchState::Starting)
+    }
+
+    pub(super) fn is_synced(&self) -> bool {
+        *self.state() == WatchState::Synced
+    }
+
+    pub(super) fn endpoint(&self) -> &Endpoint {
+        &self.scope.endpoint
+    }
+
+    /// Clusters of which something changed since the last call.
+    pub(super) fn take_touched(&self) -> BTreeSet<ClusterName> {
+        std::mem::take(&mut lock(&self.touched))
+    }
+
+    /// An object of the home that has no namespace.
+    pub(super) fn get(&self, name: &str) -> Option<Arc<Object>> {
+        let ClustersOf::One(home) = &self.scope.clusters else { return None };
+        self.watch()?.store().get(&Key::new(home.clone(), "", name))
+    }
+
+    /// Objects of a cluster.
+    pub(super) fn of_cluster(&self, cluster: &ClusterName) -> Vec<Arc<Object>> {
+        let objects = self.watch().map(|watch| watch.store().of_cluster(cluster)).unwrap_or_default();
+        objects.into_iter().map(|(_, object)| object).collect()
+    }
+
+    /// Every object.
+    pub(super) fn all(&self) -> impl Iterator<Item = Arc<Object>> {
+        self.store_keys().into_iter().filter_map(|key| self.watch()?.store().get(&key))
+    }
+
+    fn store_keys(&self) -> Vec<Key> {
+        self.watch().map(|watch| watch.store().keys()).unwrap_or_default()
+    }
+
+    fn watch(&self) -> Option<&Arc<Watch>> {
+        self.followed.get(self.known).map(|one| &one.watch)
+    }
+
+    /// The objects, once they are known. `what` is missing where the hub serves no version. Cancel-safe.
+    ///
+    /// # Errors
+    /// Why they cannot be told.
+    pub(super) async fn objects(&mut self, what: &str) -> Result<Vec<Value>, String> {
+        loop {
+            self.look();
+            match self.state() {
+                WatchState::Synced => return Ok(self.all().filter_map(|object| object.value().ok()).collect()),
+                WatchState::Failed { reason, code, .. } => {
+                    let advice =
+                        if *code == Some(403) { "; `sync-engine rbac` prints the rights that are needed" } else { "" };
+                    return Err(format!("{reason}{advice}"));
+                }
+                WatchState::NotServed => return Err(format!("the hub serves no {what}")),
+                WatchState::Starting => {
+                    let states = self.followed.iter_mut().map(|one| Box::pin(one.changes.next()));
+                    select_all(states).await;
+                }
+            }
+        }
+    }
+}
+
+/// Notes the clusters of these objects.
+fn touch(touched: &Mutex<BTreeSet<ClusterName>>, keys: impl IntoIterator<Item = Key>) {
+    lock(touched).extend(keys.into_iter().map(|key| key.cluster.clone()));
+}
+
+fn lock(touched: &Mutex<BTreeSet<ClusterName>>) -> MutexGuard<'_, BTreeSet<ClusterName>> {
+    touched.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// The scope of an address that one cluster has for itself.
+pub(super) fn home(endpoint: &Endpoint) -> WatchScope {
+    let name = ClusterName::try_from(HOME).expect("a DNS label");
+    WatchScope { endpoint: endpoint.clone(), clusters: ClustersOf::One(name) }
+}
+
+/// A failure in words; where rights are missing, which.
+pub(super) fn refusal(state: &WatchState, needed: impl FnOnce() -> String) -> Option<String> {
+    match state {
+        WatchState::Failed { reason, code: Some(403), .. } => {
+            Some(format!("{reason}; let the engine's user {}", needed()))
+        }
+        WatchState::Failed { reason, .. } => Some(reason.clone()),
+        WatchState::Starting | WatchState::Synced | WatchState::NotServed => None,
+    }
+}
+
+/// An object as a document; what another version of kcp writes differently is as good as absent: the condition says what is
+/// missing.
+pub(super) fn parsed<T: DeserializeOwned>(object: &Object) -> Option<T> {
+    serde_json::from_str(&object.json()).ok()
+}

@@ -1,0 +1,203 @@
+//! Workspaces of kcp. An object of one workspace, the home, lists an address for each shard. At such an address, an object of
+//! each workspace can be watched that stands for the workspace.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use tokio::sync::mpsc;
+
+use super::discovery::{Collection, Discovery, refusal};
+use crate::Endpoint;
+use crate::connection::Connection;
+use crate::environment::{Provider, Reporter};
+use crate::registry::{ClusterSpec, ClustersOf, ProviderEvent, Reason, WatchScope};
+use crate::watch::{Selectors, WatchState};
+use sync_engine_mapping::Resource;
+use sync_engine_mapping::object::ClusterName;
+
+/// What lists the addresses, and what stands for a workspace there.
+pub(super) trait Find: Send + Sync + 'static {
+    /// What an address is listed for.
+    type Of: PartialEq + Send + Sync;
+
+    /// The objects that stand for workspaces, newest version first.
+    fn stand_ins(&self) -> Vec<Resource>;
+
+    /// The addresses that are listed now. None is normal.
+    fn addresses(&self, homes: &[Collection]) -> BTreeMap<String, Self::Of>;
+
+    /// Whether it is known which addresses are listed.
+    fn is_complete(&self, homes: &[Collection]) -> bool;
+
+    /// What the sources are known by, once that is known.
+    fn identity(&self, homes: &[Collection]) -> Option<String>;
+
+    /// A workspace, as its objects at an address describe it. `is_described`: it was described from there before.
+    fn describe(
+        &self,
+        homes: &[Collection],
+        shard: &Shard<Self::Of>,
+        cluster: &ClusterName,
+        is_described: bool,
+    ) -> Option<ClusterSpec>;
+
+    /// Of several addresses that show a workspace, one of the lowest rank counts.
+    fn rank(&self, _of: &Self::Of) -> usize {
+        0
+    }
+
+    /// What is wrong at home.
+    fn trouble(&self, homes: &[Collection]) -> Option<String>;
+
+    /// What the engine's user has to be allowed at an address.
+    fn needed(&self, of: &Self::Of) -> String;
+}
+
+/// One address.
+pub(super) struct Shard<Of> {
+    pub(super) of: Of,
+    pub(super) endpoint: Endpoint,
+    /// Where all workspaces are watched.
+    pub(super) scope: WatchScope,
+    pub(super) stand_ins: Collection,
+}
+
+/// Describes workspaces.
+pub(super) struct Workspaces<F: Find> {
+    find: F,
+    connection: Arc<Connection>,
+    condition: Reporter,
+    discovery: Discovery,
+    /// What lists addresses.
+    homes: Vec<Collection>,
+    shards: BTreeMap<String, Shard<F::Of>>,
+    /// Each with the address that it was described from.
+    described: BTreeMap<ClusterName, (String, ClusterSpec)>,
+    identity: Option<String>,
+    is_synced: bool,
+    /// What is listed and is no address.
+    unusable: Vec<String>,
+}
+
+impl<F: Find> Workspaces<F> {
+    pub(super) fn new(
+        find: F,
+        connection: Arc<Connection>,
+        condition: Reporter,
+        discovery: Discovery,
+        homes: Vec<Collection>,
+    ) -> Self {
+        Self {
+            find,
+            connection,
+            condition,
+            discovery,
+            homes,
+            shards: BTreeMap::new(),
+            described: BTreeMap::new(),
+            identity: None,
+            is_synced: false,
+            unusable: Vec::new(),
+        }
+    }
+
+    /// What follows from the caches as they are.
+    fn look(&mut self) -> Vec<ProviderEvent> {
+        self.homes.iter_mut().for_each(Collection::look);
+        let lost = self.follow_addresses();
+        self.shards.values_mut().for_each(|shard| shard.stand_ins.look());
+        let mut events = Vec::new();
+        let identity = self.find.identity(&self.homes);
+        if identity.is_some() && identity != self.identity {
+            self.identity = identity;
+            events.extend(self.identity.clone().map(ProviderEvent::Identity));
+        }
+        // What was seen at an address that is no longer listed is out of sight, not deleted.
+        let seen_there = self.described.iter().filter(|(_, (url, _))| lost.contains(url));
+        let seen_there: Vec<ClusterName> = seen_there.map(|(name, _)| name.clone()).collect();
+        events.extend(seen_there.iter().filter_map(|cluster| self.describe(cluster, Reason::EndpointLost)));
+        let touched: BTreeSet<_> = self.shards.values().flat_map(|shard| shard.stand_ins.take_touched()).collect();
+        events.extend(touched.iter().filter_map(|cluster| self.describe(cluster, Reason::Removed)));
+        if !self.is_synced && self.is_complete() {
+            self.is_synced = true;
+            events.push(ProviderEvent::Synced);
+        }
+        events
+    }
+
+    /// Follows exactly the addresses that are listed, and returns those that no longer are.
+    fn follow_addresses(&mut self) -> BTreeSet<String> {
+        let listed = self.find.addresses(&self.homes);
+        let lost = self.shards.extract_if(.., |url, shard| listed.get(url) != Some(&shard.of));
+        let lost = lost.map(|(url, _)| url).collect();
+        self.unusable.clear();
+        for (url, of) in listed {
+            if self.shards.contains_key(&url) {
+                continue;
+            }
+            let Ok(endpoint) = self.connection.endpoint_at(&url) else {
+                self.unusable.push(url);
+                continue;
+            };
+            let scope = WatchScope { endpoint: endpoint.at("clusters/*"), clusters: ClustersOf::Annotated };
+            let stand_ins = self.discovery.follow(scope.clone(), &self.find.stand_ins(), Selectors::default());
+            self.shards.insert(url, Shard { of, endpoint, scope, stand_ins });
+        }
+        lost
+    }
+
+    /// Describes a workspace anew; `reason` is why it is gone if no address shows it any more.
+    fn describe(&mut self, cluster: &ClusterName, reason: Reason) -> Option<ProviderEvent> {
+        let former = self.described.get(cluster);
+        let at = |(url, shard): (&String, &Shard<F::Of>)| {
+            let is_described = former.is_some_and(|(known, _)| known == url);
+            let spec = self.find.describe(&self.homes, shard, cluster, is_described)?;
+            Some(((self.find.rank(&shard.of), !is_described), (url.clone(), spec)))
+        };
+        let found = self.shards.iter().filter_map(at).min_by_key(|(rank, _)| *rank).map(|(_, found)| found);
+        match found {
+            Some(found) if former == Some(&found) => None,
+            Some((url, spec)) => {
+                self.described.insert(cluster.clone(), (url, spec.clone()));
+                Some(ProviderEvent::Apply(Box::new(spec)))
+            }
+            None => self.described.remove(cluster).map(|_| ProviderEvent::Gone(cluster.clone(), reason)),
+        }
+    }
+
+    fn is_complete(&self) -> bool {
+        // A shard of which no workspace uses the API does not serve it.
+        let is_known =
+            |shard: &Shard<F::Of>| matches!(shard.stand_ins.state(), WatchState::Synced | WatchState::NotServed);
+        self.find.is_complete(&self.homes) && self.shards.values().all(is_known)
+    }
+
+    /// What is to be said: the first thing that is wrong. `None` while nothing is known yet.
+    fn condition(&self) -> Option<Result<(), String>> {
+        if self.homes.iter().any(|home| *home.state() == WatchState::Starting) {
+            return None;
+        }
+        let unusable = || Some(format!("`{}` is listed and is no http or https address", self.unusable.first()?));
+        let refused = |shard: &Shard<F::Of>| refusal(shard.stand_ins.state(), || self.find.needed(&shard.of));
+        let trouble = self.find.trouble(&self.homes).or_else(unusable);
+        let trouble = trouble.or_else(|| self.shards.values().find_map(refused));
+        Some(trouble.map_or(Ok(()), Err))
+    }
+}
+
+impl<F: Find> Provider for Workspaces<F> {
+    async fn run(mut self, events: mpsc::Sender<ProviderEvent>) {
+        loop {
+            for event in self.look() {
+                if events.send(event).await.is_err() {
+                    return;
+                }
+            }
+            if let Some(condition) = self.condition() {
+                self.condition.report(condition);
+            }
+            let shards = self.shards.values_mut().map(|shard| &mut shard.stand_ins);
+            self.discovery.changed(self.homes.iter_mut().chain(shards)).await;
+        }
+    }
+}

@@ -1,0 +1,231 @@
+//! What one watch fills: a store of everything that it tells of, or a store for each mapping of an engine.
+//!
+//! A mapping has its store for itself: objects of others cost it nothing when it looks for its own. A store is there as soon as
+//! an object of its mapping is, so that who asks for it later finds everything in it.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use super::raw::{NotAnObject, Parsed};
+use super::store::{Cause, Store};
+
+#[derive(Debug)]
+pub(super) struct Stores {
+    /// Has everything; where there is a store for each mapping, it has nothing but the number of the list.
+    whole: Arc<Store>,
+    /// How the labels begin of the mappings that have a store each; `None`: one store has everything.
+    prefix: Option<String>,
+    /// By the label of the mapping.
+    parts: Mutex<BTreeMap<Box<str>, Arc<Store>>>,
+}
+
+/// A list in progress. Dropped before [`finish`](Self::finish), nothing is removed.
+pub(super) struct Listing<'a> {
+    stores: &'a Stores,
+    number: u32,
+    cause: Cause,
+}
+
+impl Stores {
+    pub(super) fn new(whole: Arc<Store>, prefix: Option<String>) -> Self {
+        Self { whole, prefix, parts: Mutex::default() }
+    }
+
+    /// The store of a mapping, by its label; empty: the one that has everything.
+    pub(super) fn of(&self, mapping: &str) -> Arc<Store> {
+        if mapping.is_empty() {
+            return self.whole.clone();
+        }
+        let mut parts = self.parts();
+        if let Some(store) = parts.get(mapping) {
+            return store.clone();
+        }
+        let store = self.whole.another();
+        parts.insert(mapping.into(), store.clone());
+        store
+    }
+
+    /// As [`Store::put`]. An object whose label names another mapping now leaves the store that it was in.
+    pub(super) fn put(&self, now: Parsed<'_>) -> Result<bool, NotAnObject> {
+        self.place(&now).map_or(Ok(true), |store| store.put(now))
+    }
+
+    /// As [`Store::delete`].
+    pub(super) fn delete(&self, last: Parsed<'_>) -> bool {
+        self.place(&last).is_none_or(|store| store.delete(last))
+    }
+
+    /// As [`Store::begin_list`].
+    pub(super) fn begin_list(&self) -> Listing<'_> {
+        // Under the lock: a store that is made meanwhile is of this list, or of the one before.
+        let parts = self.parts();
+        let (number, cause) = self.whole.next_list();
+        for store in parts.values() {
+            store.next_list();
+        }
+        Listing { stores: self, number, cause }
+    }
+
+    /// As [`Store::doubt_versions`].
+    pub(super) fn doubt_versions(&self) {
+        let parts = self.parts();
+        self.whole.doubt_versions();
+        parts.values().for_each(|store| store.doubt_versions());
+    }
+
+    /// As [`Store::has_untold_answer`].
+    pub(super) fn has_untold_answer(&self) -> bool {
+        self.all().iter().any(|store| store.has_untold_answer())
+    }
+
+    /// The store of an object, which has left all others.
+    fn place(&self, object: &Parsed<'_>) -> Option<Arc<Store>> {
+        let store = self.store_of(object);
+        if self.prefix.is_none() || store.as_ref().is_some_and(|store| store.was_told(object)) {
+            return store;
+        }
+        // The watch tells of it here for the first time: another store may have it.
+        if let Some(key) = self.whole.key_of(object) {
+            let is_other = |other: &&Arc<Store>| store.as_ref().is_none_or(|store| !Arc::ptr_eq(store, other));
+            self.all().iter().filter(is_other).for_each(|other| other.leave(&key, object));
+        }
+        store
+    }
+
+    /// The store that an object belongs to; `None`: its label names no mapping of the engine.
+    fn store_of(&self, object: &Parsed<'_>) -> Option<Arc<Store>> {
+        match &self.prefix {
+            None => Some(self.whole.clone()),
+            Some(prefix) => Some(self.of(object.mapping.filter(|mapping| mapping.starts_with(&**prefix))?)),
+        }
+    }
+
+    fn all(&self) -> Vec<Arc<Store>> {
+        [&self.whole].into_iter().chain(self.parts().values()).cloned().collect()
+    }
+
+    fn parts(&self) -> MutexGuard<'_, BTreeMap<Box<str>, Arc<Store>>> {
+        // The map is whole after each of its changes.
+        self.parts.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Listing<'_> {
+    /// An object of the list, as [`Store::put`] takes it.
+    pub(super) fn item(&self, object: Parsed<'_>) -> Result<bool, NotAnObject> {
+        self.stores.store_of(&object).map_or(Ok(true), |store| store.put_by(object, self.cause))
+    }
+
+    /// The list was complete as of `version`: what a store has and the list had not, or had for another store, is gone from it.
+    pub(super) fn finish(self, version: &str) {
+        for store in self.stores.all() {
+            store.finish_list(self.number, self.cause, version);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+    use crate::Subscription;
+    use crate::registry::ClustersOf;
+    use sync_engine_mapping::object::{ClusterName, Key};
+
+    /// What a subscriber heard: name, whether it knew the object before, whether it does now, and cause.
+    type Heard = Arc<Mutex<Vec<(String, bool, bool, Cause)>>>;
+
+    fn stores() -> Stores {
+        let one = ClustersOf::One(ClusterName::try_from("target").expect("a name"));
+        Stores::new(Store::new(one), Some("main.".into()))
+    }
+
+    fn text(name: &str, mapping: Option<&str>, version: u64) -> String {
+        let labels = json!({"sync-engine.dev/mapping": mapping, "sync-engine.dev/owner": "o"});
+        let metadata = json!({"name": name, "uid": name, "resourceVersion": version.to_string(), "labels": labels});
+        json!({"metadata": metadata}).to_string()
+    }
+
+    fn put(stores: &Stores, name: &str, mapping: Option<&str>, version: u64) {
+        assert!(stores.put(Parsed::read(&text(name, mapping, version), None).expect("it")).expect("an object"));
+    }
+
+    fn listen(store: &Arc<Store>) -> (Subscription, Heard) {
+        let heard = Heard::default();
+        let hear = heard.clone();
+        let subscription = store.subscribe(move |change| {
+            let what = (change.key.name.to_string(), change.before.is_some(), change.after.is_some(), change.cause);
+            hear.lock().expect("heard").push(what);
+        });
+        (subscription, heard)
+    }
+
+    fn heard(heard: &Heard) -> Vec<(String, bool, bool, Cause)> {
+        std::mem::take(&mut heard.lock().expect("heard"))
+    }
+
+    fn names(store: &Store) -> Vec<String> {
+        store.keys().iter().map(|key| key.name.to_string()).collect()
+    }
+
+    #[test]
+    fn each_mapping_hears_of_its_own_objects() {
+        let stores = stores();
+        stores.begin_list().finish("1");
+        let (a, b) = (stores.of("main.a"), stores.of("main.b"));
+        let ((_a, to_a), (_b, to_b)) = (listen(&a), listen(&b));
+        put(&stores, "x", Some("main.a"), 2);
+        put(&stores, "y", Some("other.a"), 3);
+        put(&stores, "z", None, 4);
+        assert_eq!(heard(&to_a), [("x".to_owned(), false, true, Cause::Event)]);
+        assert!(heard(&to_b).is_empty() && b.is_empty());
+        // Whoever comes later finds what there is.
+        put(&stores, "l", Some("main.late"), 5);
+        assert_eq!(names(&stores.of("main.late")), ["l"]);
+        assert!(stores.delete(Parsed::read(&text("x", Some("main.a"), 6), None).expect("it")));
+        assert_eq!(heard(&to_a), [("x".to_owned(), true, false, Cause::Deleted)]);
+    }
+
+    #[test]
+    fn an_object_whose_label_is_another_leaves_its_store() {
+        for label in [None, Some("main.b"), Some("other.a")] {
+            let stores = stores();
+            let (a, b) = (stores.of("main.a"), stores.of("main.b"));
+            put(&stores, "x", Some("main.a"), 2);
+            let (_subscription, to_a) = listen(&a);
+            put(&stores, "x", label, 3);
+            assert_eq!(heard(&to_a), [("x".to_owned(), true, false, Cause::Deleted)], "{label:?}");
+            assert_eq!((a.len(), b.len()), (0, usize::from(label == Some("main.b"))));
+        }
+    }
+
+    /// The former owner's store must not keep what another mapping took over by a write whose answer came first.
+    #[test]
+    fn an_answer_in_another_store_hides_no_change_of_the_label() {
+        let stores = stores();
+        let (a, b) = (stores.of("main.a"), stores.of("main.b"));
+        put(&stores, "x", Some("main.a"), 2);
+        let (subscription, _) = listen(&b);
+        let key = Key::new(ClusterName::try_from("target").expect("a name"), "", "x");
+        let pending = subscription.expect(&key);
+        pending.complete(&Parsed::read(&text("x", Some("main.b"), 3), None).expect("it")).expect("an object");
+        put(&stores, "x", Some("main.b"), 3);
+        assert_eq!((a.len(), b.len()), (0, 1));
+    }
+
+    #[test]
+    fn a_list_moves_and_removes_what_it_does_not_show_where_it_was() {
+        let stores = stores();
+        for (name, mapping) in [("x", "main.a"), ("y", "main.a"), ("z", "main.a")] {
+            put(&stores, name, Some(mapping), 2);
+        }
+        let list = stores.begin_list();
+        for (name, mapping) in [("x", "main.a"), ("y", "main.b"), ("n", "main.new")] {
+            list.item(Parsed::read(&text(name, Some(mapping), 3), None).expect("it")).expect("an object");
+        }
+        assert_eq!(names(&stores.of("main.a")), ["x", "y", "z"], "the list is not complete");
+        list.finish("3");
+        assert_eq!(["main.a", "main.b", "main.new"].map(|mapping| names(&stores.of(mapping))), [["x"], ["y"], ["n"]]);
+    }
+}
