@@ -32,6 +32,9 @@ impl World {
         let mut schemas = Schemas::default();
         let file = include_bytes!("../../../../tests/ui/checks/schemas/database.yaml");
         assert_eq!(schemas.add_file(file), []);
+        // Of the others, nothing is known but that there are such.
+        let widgets = "kind: APIResourceSchema\nspec:\n  group: example.com\n  names: {kind: Widget, plural: widgets}\n  versions: [{name: v1, subresources: {status: {}}, schema: {type: object, x-kubernetes-preserve-unknown-fields: true}}]\n";
+        assert_eq!(schemas.add_file(widgets.as_bytes()), []);
         Self { catalog: Catalog::checking(schemas), ..Self::default() }
     }
 
@@ -609,6 +612,11 @@ fn what_no_mapping_reads_is_said_once() {
     insta::assert_snapshot!(shown(&world).join("\n"), @"a.yaml:5: SE0405: no mapping reads `spec.backupNamespace`, `spec.free`, `spec.plan`, `spec.port`, `spec.sidecars`, `spec.tls`, `spec.users` of Database (example.com/v1)");
     world.write("b.yaml", &quiet("b", "{{ source.spec | tojson }}"));
     assert_eq!(shown(&world), Vec::<String>::new());
+    // Whoever asks whether a map is there, or leaves a field out, does not read it.
+    let asks =
+        "{{ 1 if source.spec.tls is defined else 2 }}{{ source.spec | without(\\\"tls\\\", \\\"plan\\\") | tojson }}";
+    world.write("b.yaml", &quiet("b", asks));
+    insta::assert_snapshot!(shown(&world).join("\n"), @"a.yaml:5: SE0405: no mapping reads `spec.plan`, `spec.tls.enabled`, `spec.tls.secret` of Database (example.com/v1)");
     // A document that cannot be used may be the one that reads.
     world.write("b.yaml", &quiet("b", "{{ source.spec.typ }}"));
     assert_eq!(shown(&world), Vec::<String>::new());

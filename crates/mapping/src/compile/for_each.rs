@@ -48,7 +48,9 @@ impl Compiler {
         {
             let at = written.key.map_or(0..0, |key| key.0.headline());
             let finding = Finding::new("SE0119", at, "every item of the list would get one key");
-            self.report(finding.help(format!("make it from the item: `${{{{ {item}.name }}}}`, for example")));
+            self.report(finding.help(format!(
+                "make it from the item: `${{{{ {item} }}}}` where it is a text, else one of its fields: `${{{{ {item}.name }}}}`"
+            )));
         }
         Some(Some(ForEach { list: list?, place, item: item?, key: key? }))
     }
@@ -105,4 +107,11 @@ impl Compiler {
         }
         alone
     }
+}
+
+/// What tells the items apart: the key's expression, where it is nothing else.
+pub(super) fn told_apart<'w>(key: Option<&'w Raw>, item: Option<&'w Spanned<String>>) -> &'w str {
+    let key = key.and_then(|key| key.0.as_str()).map(|key| key.trim().trim_start_matches('$'));
+    let expression = key.and_then(|key| key.strip_prefix("{{")?.strip_suffix("}}")).map(str::trim);
+    expression.filter(|text| !text.contains("}}")).or(item.map(|item| item.value.as_str())).unwrap_or("item")
 }

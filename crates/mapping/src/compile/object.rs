@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use super::for_each::Written;
+use super::for_each::{Written, told_apart};
 use super::{Compiler, names};
 use crate::diagnostic::Finding;
 use crate::document::{Adopt, DeletePolicy, ObjectSpec, Strategy};
@@ -254,11 +254,11 @@ impl Compiler {
 
     /// Several objects whose names are the same would be one.
     fn one_name<T>(&mut self, spec: &ObjectSpec, at: Range<usize>) -> Option<T> {
-        let item = spec.item.as_ref().map_or("item", |item| item.value.as_str());
+        let told = told_apart(spec.key.as_ref(), spec.item.as_ref());
         let message = format!("every object of `{}` would get one name", spec.id.value);
         let finding = Finding::new("SE0119", at, message);
         self.report(finding.help(format!(
-            "make `metadata.name` from the item as well: `{{{{ placement.name }}}}-{{{{ {item}.name | dns_label }}}}`, for example"
+            "make `metadata.name` from the item as well: `{{{{ placement.name }}}}-{{{{ {told} | dns_label }}}}`, for example"
         )));
         None
     }

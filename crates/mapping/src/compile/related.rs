@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use super::for_each::Written;
+use super::for_each::{Written, told_apart};
 use super::{Compiler, names};
 use crate::diagnostic::Finding;
 use crate::document::{Direction, Drift, RelatedDataSpec, RelatedPlaceSpec, RelatedSpec, SourceDelete};
@@ -201,6 +201,7 @@ impl Compiler {
     /// Of several, each needs a place of its own.
     fn check_names_differ(&mut self, spec: &RelatedSpec, from: Option<&RelatedPlace>, to: Option<&RelatedPlace>) {
         let Some(item) = spec.item.as_ref().filter(|_| spec.for_each.is_some()) else { return };
+        let told = told_apart(spec.key.as_ref(), Some(item));
         let sides = [("from", Some(&spec.from), from), ("to", spec.to.as_ref(), to)];
         for (side, spec, place) in sides {
             let Some((name, text)) = spec.and_then(|spec| spec.name.as_ref()).zip(place.and_then(|p| p.name.as_ref()))
@@ -210,9 +211,7 @@ impl Compiler {
             if !text.references().locals.contains(&item.value) {
                 let message = format!("every item of the list would get one name in `{side}`");
                 let finding = Finding::new("SE0119", name.0.headline(), message);
-                self.report(
-                    finding.help(format!("make it from the item: `{{{{ {}.name }}}}`, for example", item.value)),
-                );
+                self.report(finding.help(format!("make it from the item: `{{{{ {told} }}}}`, for example")));
             }
         }
     }

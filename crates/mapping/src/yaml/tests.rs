@@ -58,7 +58,7 @@ fn refused() {
     ");
     insta::assert_snapshot!(findings("a: &x [*x]\n"), @"SE0006 [*x] an alias stands inside of what it stands for");
     insta::assert_snapshot!(findings("a: *nope\n"), @"SE0001 [*] no anchor of this name stands above");
-    insta::assert_snapshot!(findings("a:\n\t- x\n"), @"SE0001 [-] a tab cannot indent (indent with spaces)");
+    insta::assert_snapshot!(findings("a:\n\t- x\n"), @r"SE0001 [	] a tab cannot indent (indent with spaces)");
     insta::assert_snapshot!(findings("a: b\n c: d\n"), @"SE0001 [:] a `: ` cannot stand here (quote the text that holds it, or check the indentation of this line)");
     insta::assert_snapshot!(findings("a: \"x\nb: 1\n"), @"SE0001 [b] YAML syntax: invalid indentation in multiline quoted scalar");
     insta::assert_snapshot!(findings("a: @x\n"), @"SE0001 [@] a value cannot start with `@` (quote the value)");

@@ -1,6 +1,6 @@
 //! SE01: the document's shape.
 
-use super::{Code, error};
+use super::{Code, error, warning};
 
 pub(super) const DOCUMENT: &[Code] = &[
     error(
@@ -98,8 +98,8 @@ pub(super) const DOCUMENT: &[Code] = &[
         "SE0118",
         "a JSON pointer that leads to no field that can be left to others",
         "RFC 6901 says how to write it: `/spec/replicas`. The kind's schema must have the field. A field within a list or map that server-side apply replaces as a whole cannot be left to others.",
-        "objects:\n  - id: db\n    template: {apiVersion: v1, kind: ConfigMap}\n    apply: {ignore: [spec.replicas]}\n",
-        "objects:\n  - id: db\n    template: {apiVersion: v1, kind: ConfigMap}\n    apply: {ignore: [/spec/replicas]}\n",
+        "objects:\n  - id: db\n    template: {apiVersion: apps/v1, kind: Deployment, spec: {replicas: 1}}\n    apply: {ignore: [spec.replicas]}\n",
+        "objects:\n  - id: db\n    template: {apiVersion: apps/v1, kind: Deployment, spec: {replicas: 1}}\n    apply: {ignore: [/spec/replicas]}\n",
     ),
     error(
         "SE0119",
@@ -121,6 +121,13 @@ pub(super) const DOCUMENT: &[Code] = &[
         "The name is the document's identity. The running one stays.",
         "# two documents `kind: Mapping` with `metadata: {name: databases}`\n",
         "# give one of them another name\n",
+    ),
+    warning(
+        "SE0122",
+        "a field left to others that the template does not write",
+        "The engine leaves every field to others that the template does not write. The pointer may be misspelt.",
+        "objects:\n  - id: db\n    template: {apiVersion: v1, kind: ConfigMap, data: {mode: fast}}\n    apply: {ignore: [/data/mod]}\n",
+        "objects:\n  - id: db\n    template: {apiVersion: v1, kind: ConfigMap, data: {mode: fast}}\n    apply: {ignore: [/data/mode]}\n",
     ),
     error(
         "SE0130",

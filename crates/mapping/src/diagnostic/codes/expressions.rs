@@ -96,7 +96,7 @@ pub(super) const EXPRESSIONS: &[Code] = &[
     ),
     error(
         "SE0302",
-        "a variable that the mapping does not have, or not yet",
+        "a variable, or a key of one, that the mapping does not have, or not yet",
         "A variable reads the ones before it.",
         "vars: {one: \"${{ vars.two }}\", two: 2}\n",
         "vars: {two: 2, one: \"${{ vars.two }}\"}\n",
@@ -117,7 +117,7 @@ pub(super) const EXPRESSIONS: &[Code] = &[
     ),
     error(
         "SE0305",
-        "a related object that the mapping does not have",
+        "a related object that the mapping does not have, or a field that it cannot have",
         "`related.<id>` names an entry of `spec.related`.",
         "vars: {password: \"${{ related.password }}\"}\n",
         "# declare it under `spec.related`\n",

@@ -39,6 +39,20 @@ pub(super) const TYPES: &[Code] = &[
         "# read the field, or take it out of the consumers' schema\n",
     ),
     error(
+        "SE0406",
+        "a map that lacks a value of the enum that indexes it",
+        "A consumer can choose a value that the map does not have, and the rendering would fail.",
+        "vars:\n  sizes: {ReplicaSet: 3}\n  members: ${{ vars.sizes[source.spec.type] }}\n",
+        "vars:\n  sizes: {ReplicaSet: 3, Sharded: 9}\n  members: ${{ vars.sizes[source.spec.type] }}\n",
+    ),
+    error(
+        "SE0407",
+        "an operand of a type that the operator or filter does not take",
+        "The expression would fail for every object. A filter binds more tightly than an operator.",
+        "vars: {name: \"${{ source.metadata.name ~ '-' ~ source.spec }}\"}\n",
+        "vars: {name: \"${{ source.metadata.name ~ '-' ~ source.spec.type }}\"}\n",
+    ),
+    error(
         "SE0501",
         "a field that the target's schema does not have",
         "The API server would drop it.",
@@ -65,6 +79,13 @@ pub(super) const TYPES: &[Code] = &[
         "It is none of the listed values, outside the bounds, or not of the pattern.",
         "objects:\n  - {id: db, template: {apiVersion: db.example.com/v1, kind: Cluster, spec: {type: Single, size: 9}}}\n",
         "objects:\n  - {id: db, template: {apiVersion: db.example.com/v1, kind: Cluster, spec: {type: Single, size: 7}}}\n",
+    ),
+    warning(
+        "SE0505",
+        "a kind or resource that none of the schemas describes",
+        "Nothing that is read or written of it is checked. The name may be misspelt, or its schema is missing.",
+        "objects:\n  - {id: db, template: {apiVersion: db.example.com/v1, kind: Clustr, spec: {type: Single, size: 1}}}\n",
+        "objects:\n  - {id: db, template: {apiVersion: db.example.com/v1, kind: Cluster, spec: {type: Single, size: 1}}}\n",
     ),
     error(
         "SE0601",
