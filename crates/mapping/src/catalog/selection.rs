@@ -8,7 +8,7 @@ use super::conflicts::{SourceKey, source_key};
 use super::files::{Document, File};
 use super::{Catalog, Entry, ProviderEntry, Standing, changes, conflicts};
 use crate::check::common_object;
-use crate::compile::{Compiled, compile};
+use crate::compile::{Compiled, compile_kept};
 use crate::diagnostic::{Diagnostic, Finding};
 use crate::schema::Schemas;
 use crate::yaml;
@@ -462,7 +462,7 @@ impl<'a> Selection<'a> {
     /// What a state store keeps of a mapping.
     fn retained_documents(&self, name: &str) -> impl Iterator<Item = Compiled> {
         let documents = self.retained.get(name).map(|text| yaml::parse(text.as_bytes())).unwrap_or_default();
-        documents.into_iter().filter_map(|document| compile(&document).compiled)
+        documents.into_iter().filter_map(|document| compile_kept(&document))
     }
 
     /// The provider of a mapping's source as the state store has it, and those that it joins.

@@ -625,7 +625,7 @@ fn what_no_mapping_reads_is_said_once() {
 /// The language has it, and only an engine refuses it.
 #[test]
 fn what_does_not_run_yet_is_refused_by_an_engine_alone() {
-    let renamed = mapping("db", "x: $.x").replace("  objects:", "  replaces: [database]\n  objects:");
+    let renamed = mapping("db", "x: $.x").replace("    - id: w\n", "    - id: w\n      adopt: IfUnowned\n");
     let files = format!("{renamed}---\n{PROVIDER}");
     insta::assert_snapshot!(World::default().write("a.yaml", &files), @"
     mapping db: generation 1: added
@@ -633,7 +633,7 @@ fn what_does_not_run_yet_is_refused_by_an_engine_alone() {
     ");
     insta::assert_snapshot!(World::checking().write("a.yaml", &files), @"
     provider edge: added
-    a.yaml:6:3: error[SE0190]: `replaces` is not supported yet (leave it out; it is refused rather than ignored)
+    a.yaml:8:14: error[SE0190]: adopting objects is not supported yet (leave it out; it is refused rather than ignored)
     ");
 }
 

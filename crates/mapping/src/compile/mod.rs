@@ -67,6 +67,20 @@ pub fn compile(document: &yaml::Document) -> Outcome {
     Outcome { compiled: compiled.filter(|_| !failed), findings, not_yet }
 }
 
+/// Fields that an earlier build had, and that said nothing where it ran the document.
+const FORMER_FIELDS: [&[&str]; 3] = [
+    &["spec", "replaces"],
+    &["spec", "lifecycle", "waitForOtherFinalizers"],
+    &["spec", "objects", "*", "apply", "strategy"],
+];
+
+/// Compiles a document as a state store keeps it, of this build or an earlier one.
+pub fn compile_kept(document: &yaml::Document) -> Option<Compiled> {
+    let root =
+        document.root.as_ref().map(|root| FORMER_FIELDS.iter().fold(root.clone(), |root, path| root.without(path)));
+    compile(&yaml::Document { root, ..document.clone() }).compiled
+}
+
 fn compile_root(
     root: &Arc<Node>,
     text: &Arc<str>,
@@ -204,15 +218,6 @@ impl Compiler {
         self.not_yet.push(not_yet(at, what));
     }
 
-    /// The same for a field, when it stands; the caret is under its key.
-    fn field_not_yet(&mut self, parent: &Node, field: &str) {
-        if let Some((key, value)) = parent.entry(field)
-            && value.value != NodeValue::Null
-        {
-            self.not_yet(key.span.clone(), &format!("`{field}`"));
-        }
-    }
-
     /// Compiles a leaf with the names that are readable at its place.
     fn leaf<T>(
         &mut self,
@@ -228,8 +233,6 @@ impl Compiler {
     /// `None` where something needed could not be compiled; findings say why.
     fn mapping(&mut self, document: &MappingDocument, text: &Arc<str>) -> Option<Mapping> {
         let spec = &document.spec.value;
-        self.note_what_does_not_run(&document.spec);
-        self.replaces(document);
         names::check_mapping_name(&document.metadata.name, &mut self.findings);
         let source = self.source(&spec.source);
         let target = self.targets(spec);
@@ -280,41 +283,7 @@ impl Compiler {
         Some(mapping)
     }
 
-    /// Notes what has no run time yet.
-    fn note_what_does_not_run(&mut self, spec: &Spanned<MappingSpec>) {
-        if !spec.replaces.is_empty() {
-            self.field_not_yet(&spec.node, "replaces");
-        }
-        if let Some(lifecycle) = spec.node.get("lifecycle")
-            && !spec.lifecycle.wait_for_other_finalizers.is_empty()
-        {
-            self.field_not_yet(lifecycle, "waitForOtherFinalizers");
-        }
-    }
-
-    /// An earlier name is a name like any other, and not the present one.
-    fn replaces(&mut self, document: &MappingDocument) {
-        for earlier in &document.spec.replaces {
-            names::check_mapping_name(earlier, &mut self.findings);
-            if *earlier.value == *document.metadata.name.value {
-                let finding = Finding::new("SE0114", earlier.span(), "a mapping does not replace itself");
-                self.report(finding.help("list the names it had before"));
-            }
-        }
-    }
-
     fn lifecycle(&mut self, spec: &LifecycleSpec, from_api_export: bool) -> Lifecycle {
-        for finalizer in &spec.wait_for_other_finalizers {
-            let (prefix, name) = finalizer.split_once('/').unwrap_or(("", finalizer));
-            if !crate::names::is_dns_subdomain(prefix) || name.is_empty() || names::is_mark(finalizer) {
-                let finding = Finding::new(
-                    "SE0110",
-                    finalizer.span(),
-                    format!("`{}` is no finalizer of others", finalizer.value),
-                );
-                self.report(finding.help("a DNS name, a slash and a word: `example.com/backup`"));
-            }
-        }
         // Outside of an APIExport's workspaces, the names of clusters are used again.
         let recreated = (!from_api_export).then_some(SourceRecreated::Block);
         Lifecycle {

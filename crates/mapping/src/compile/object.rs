@@ -5,7 +5,7 @@ use std::ops::Range;
 use super::for_each::{Written, told_apart};
 use super::{Compiler, names};
 use crate::diagnostic::Finding;
-use crate::document::{Adopt, DeletePolicy, ObjectSpec, Strategy};
+use crate::document::{Adopt, DeletePolicy, ObjectSpec};
 use crate::expression::{Expression, RootSet};
 use crate::names::is_dns_subdomain;
 use crate::template::{Template, Text};
@@ -78,7 +78,9 @@ impl Compiler {
     }
 
     fn object(&mut self, spec: &Spanned<ObjectSpec>) -> Option<ObjectRule> {
-        self.note_what_objects_cannot_do(spec);
+        if let Some(adopt) = spec.adopt.as_ref().filter(|adopt| adopt.value != Adopt::Never) {
+            self.not_yet(adopt.span(), "adopting objects");
+        }
         let shared = spec.shared.is_some();
         let for_each = self.for_each(&Written {
             node: &spec.node,
@@ -137,16 +139,6 @@ impl Compiler {
         match given {
             Some(expression) => self.leaf(expression, RootSet::STATUS, Expression::compile).map(Some),
             None => Some(None),
-        }
-    }
-
-    fn note_what_objects_cannot_do(&mut self, spec: &Spanned<ObjectSpec>) {
-        if let Some(adopt) = spec.adopt.as_ref().filter(|adopt| adopt.value != Adopt::Never) {
-            self.not_yet(adopt.span(), "adopting objects");
-        }
-        let strategy = spec.apply.as_ref().and_then(|apply| apply.strategy.as_ref());
-        if let Some(strategy) = strategy.filter(|strategy| strategy.value != Strategy::ServerSide) {
-            self.not_yet(strategy.span(), "a strategy other than `ServerSide`");
         }
     }
 

@@ -122,7 +122,9 @@ impl Compiler {
             self.report(finding.help("leave it out: the objects are in the namespace of their source"));
         }
         for (key, _) in spec.objects.iter().filter_map(|object| object.node.entry("shared")) {
-            self.not_yet(key.span.clone(), "`shared` for objects in the source's own cluster");
+            let finding =
+                Finding::new("SE0114", key.span.clone(), "`shared` does not go with the source's own cluster");
+            self.report(finding.help("leave it out: there, each source has objects of its own"));
         }
         let is_copied = |related: &RelatedSpec| COPIED.contains(&related.resource.as_str());
         let is_read = |related: &RelatedSpec| related.direction == Direction::ToTarget && !is_copied(related);

@@ -114,7 +114,9 @@ impl Compiler {
     /// What a mapping with several targets for one source cannot say: nothing of one target may stand for all of them.
     pub(super) fn check_several(&mut self, spec: &Spanned<MappingSpec>) {
         for related in spec.related.iter().filter(|related| related.direction == Direction::ToSource) {
-            self.not_yet(related.id.span(), "`direction: ToSource` with several targets for one source");
+            let message = "`direction: ToSource` does not go with several targets for one source";
+            let finding = Finding::new("SE0114", related.id.span(), message);
+            self.report(finding.help("copies of several targets would have one place"));
         }
     }
 
@@ -187,7 +189,8 @@ impl Compiler {
     /// A connection's name, or `provider/cluster`.
     fn check_target(&mut self, name: &Spanned<String>) {
         if OWN_CLUSTER.contains(&name.value.as_str()) {
-            self.not_yet(name.span(), "the source's own cluster as one of several targets");
+            let finding = Finding::new("SE0114", name.span(), "the source's own cluster is the only target, or none");
+            self.report(finding.help("write it as `target.cluster`, in a mapping of its own"));
         } else if let Some((provider, cluster)) = name.value.split_once('/') {
             if !is_dns_label(provider) || !is_dns_subdomain(cluster) {
                 let message = format!("`{}` is no provider's cluster", name.value);
