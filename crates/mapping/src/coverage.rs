@@ -3,6 +3,8 @@
 use std::cmp::Reverse;
 use std::ops::Range;
 
+use serde::{Serialize, Serializer};
+
 use super::expression::{Base, Call, Expr, Expression, Piece, Recorder, Root, Segment, TextForm, Way};
 use super::template::{Each, Template, Text, Tree};
 use super::{ForEach, Mapping, RelatedPlace, StatusRules, StatusValue, TargetChoice, TargetRule};
@@ -59,6 +61,13 @@ impl Coverage {
     /// Rounded down, so that only all is 100; of nothing, all is reached.
     pub fn percent(&self) -> usize {
         (self.covered() * 100).checked_div(self.total).unwrap_or(100)
+    }
+}
+
+/// For programs: its word.
+impl Serialize for Goal {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_str(self.word())
     }
 }
 
