@@ -1,6 +1,6 @@
 //! The page of every field, made of the JSON Schema of the documents.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::fmt::Write;
 
 use serde_json::Value;
