@@ -144,24 +144,6 @@ async fn an_export_without_consumers_is_synced_and_consumers_come_and_go() {
     assert!(scene.health.standings().is_empty());
 }
 
-/// A mapping names the export itself; a former document of the state store may still name the provider.
-#[tokio::test]
-async fn an_export_is_followed_by_the_name_of_its_provider() {
-    let mut scene = Scene::published(Options::kcp()).await;
-    let one = scene.bind("one");
-    let SourceClusters::ApiExport(things) = export("things", Some("root:provider")) else { unreachable!() };
-    let kind = ProviderKind::ApiExport(things);
-    scene.manager.configure(vec![ClusterProvider { name: "edge".into(), kind }]);
-    let edge = SourceClusters::Provider("edge".into());
-    scene.manager.run([edge.clone(), export("things", Some("root:provider"))]);
-    let mut seen = [scene.next_of_clusters().await, scene.next_of_clusters().await];
-    seen.sort_unstable();
-    assert_eq!(seen, [format!("+{one} root:one"), format!("+{one} root:one")]);
-    let directly = scene.manager.identity(&export("things", Some("root:provider")));
-    assert_eq!(scene.manager.identity(&edge), directly, "the same source under both names");
-    assert!(directly.is_some());
-}
-
 #[tokio::test]
 async fn a_binding_that_is_being_deleted_keeps_its_workspace_engaged() {
     let mut scene = Scene::published(Options::kcp()).await;

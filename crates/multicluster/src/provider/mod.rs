@@ -69,7 +69,6 @@ impl AnyProvider {
             (SourceClusters::Provider(_), Some(provider)) => provider,
         };
         match kind {
-            ProviderKind::ApiExport(export) => of_export(&export),
             ProviderKind::Kubeconfig { connection: to } => {
                 kubeconfig::KubeconfigProvider::new(connection(&to)?, &name, Some(condition)).map(Self::Kubeconfig)
             }
