@@ -185,6 +185,9 @@ struct Compiler {
     place_per_source: bool,
 }
 
+/// A field that means nothing without another, and what to write.
+type Needs = (&'static str, &'static str, &'static str);
+
 impl Compiler {
     fn new(spec: &MappingSpec) -> Self {
         Self {
@@ -211,6 +214,27 @@ impl Compiler {
 
     fn report(&mut self, finding: Finding) {
         self.findings.push(finding);
+    }
+
+    /// Says which fields of a node lack another.
+    fn check_needs(&mut self, node: &Node, needs: &[Needs]) {
+        let given = |field: &str| node.entry(field).filter(|(_, value)| value.value != NodeValue::Null);
+        for (field, other, help) in needs {
+            if let (Some((key, _)), None) = (given(field), given(other)) {
+                let finding = Finding::new("SE0114", key.span.clone(), format!("`{field}` needs `{other}`"));
+                self.report(finding.help(*help));
+            }
+        }
+    }
+
+    /// A leaf that may be left out.
+    fn optional<T>(
+        &mut self,
+        raw: Option<&Raw>,
+        roots: RootSet,
+        compile: impl FnOnce(&Node, &Names, &mut Vec<Finding>) -> Option<T>,
+    ) -> Option<T> {
+        raw.and_then(|raw| self.leaf(raw, roots, compile))
     }
 
     /// Says that a part of the language has no run time yet.

@@ -94,10 +94,7 @@ impl Compiler {
             self.report(finding.help("it stands for all sources of a namespace, so no source has a list of them"));
         }
         let roots = if shared { RootSet::SHARED } else { RootSet::TEMPLATE };
-        let when = match &spec.when {
-            Some(when) => self.leaf(when, roots, Expression::compile).map(Some),
-            None => Some(None),
-        };
+        let when = self.optional(spec.when.as_ref(), roots, Expression::compile);
         if let Some((key, _)) = spec.template.0.entry("$when") {
             let finding = Finding::new("SE0191", key.headline(), "a whole object cannot be left out by its template");
             self.report(finding.help("write the condition as `when` of the object: it is deleted where that is false"));
@@ -105,7 +102,8 @@ impl Compiler {
         let kind = self.kind(&spec.template.0);
         let name = self.object_name(spec, roots);
         let template = self.leaf(&spec.template, roots, Template::compile);
-        let (ready, failed) = (self.verdict(spec.ready.as_ref()), self.verdict(spec.failed.as_ref()));
+        let [ready, failed] = [&spec.ready, &spec.failed]
+            .map(|verdict| self.optional(verdict.as_ref(), RootSet::STATUS, Expression::compile));
         self.end_item();
         let (mut ignore, mut at_creation) = self.left_to_others(spec);
         let kind = kind?;
@@ -116,14 +114,14 @@ impl Compiler {
             id: spec.id.value.clone(),
             kind,
             shared,
-            for_each: for_each?.map(Box::new),
-            when: when?,
+            for_each: for_each.map(Box::new),
+            when,
             depends_on: Vec::new(),
             depends_on_related: Vec::new(),
-            ready: ready?,
-            failed: failed?,
+            ready,
+            failed,
             template: template?,
-            name: name?,
+            name,
             ignore,
             at_creation,
             drift: spec.drift,
@@ -132,14 +130,6 @@ impl Compiler {
             on_identity_change: spec.on_identity_change,
             copy: None,
         })
-    }
-
-    /// `ready` and `failed`, which read what stands. The outer `None`: a finding says why.
-    fn verdict(&mut self, given: Option<&Raw>) -> Option<Option<Expression>> {
-        match given {
-            Some(expression) => self.leaf(expression, RootSet::STATUS, Expression::compile).map(Some),
-            None => Some(None),
-        }
     }
 
     /// Group, version and kind of a template, and that it says nothing that is not its to say.
@@ -206,8 +196,8 @@ impl Compiler {
         }
     }
 
-    /// `metadata.name`: for a shared object a literal, for others a text or nothing. `None`: a finding says why.
-    fn object_name(&mut self, spec: &ObjectSpec, roots: RootSet) -> Option<Option<Text>> {
+    /// `metadata.name`: for a shared object a literal, for others a text or nothing.
+    fn object_name(&mut self, spec: &ObjectSpec, roots: RootSet) -> Option<Text> {
         let metadata = spec.template.0.get("metadata");
         let Some(name) =
             metadata.and_then(|metadata| metadata.get("name")).filter(|name| name.value != NodeValue::Null)
@@ -216,7 +206,7 @@ impl Compiler {
                 return self.one_name(spec, spec.id.span());
             }
             if spec.shared.is_none() {
-                return Some(None);
+                return None;
             }
             let finding = Finding::new("SE0113", spec.id.span(), "a shared object needs a fixed `metadata.name`");
             self.report(finding.help("it stands for all sources of a namespace, so no source can name it"));
@@ -241,7 +231,7 @@ impl Compiler {
         if spec.for_each.is_some() && !differs {
             return self.one_name(spec, name.headline());
         }
-        Some(Some(compiled))
+        Some(compiled)
     }
 
     /// Several objects whose names are the same would be one.
