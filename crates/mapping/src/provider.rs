@@ -2,6 +2,7 @@
 
 use std::fmt;
 
+use serde::{Serialize, Serializer};
 use serde_json::{Value, json};
 
 use super::{Selector, document};
@@ -28,30 +29,9 @@ impl ClusterProvider {
                 let joint = written(&self.name, &json!({"multi": names}));
                 return [joint].into_iter().chain(parts).collect::<Vec<_>>().join("\n---\n");
             }
-            ProviderKind::Kubeconfig { connection } => json!({"kubeconfig": {"connection": connection}}),
-            ProviderKind::KubeconfigFiles { directory, glob } => {
-                json!({"kubeconfigFiles": {"directory": directory, "glob": glob}})
-            }
-            ProviderKind::KubeconfigSecrets { connection, namespace, selector, key } => json!({"kubeconfigSecrets": {
-                "connection": connection, "namespace": namespace, "selector": selector, "key": key,
-            }}),
             ProviderKind::Kind => json!({"kind": {}}),
-            ProviderKind::ClusterApi { connection, namespace, selector } => json!({"clusterApi": {
-                "connection": connection, "namespace": namespace, "selector": selector,
-            }}),
-            ProviderKind::ClusterInventory { connection, namespace, selector } => json!({"clusterInventory": {
-                "connection": connection, "namespace": namespace, "selector": selector,
-            }}),
-            ProviderKind::Custom { name, parameters } => json!({"custom": {"name": name, "parameters": parameters}}),
-            ProviderKind::Namespaces { connection, selector } => {
-                json!({"namespaces": {"connection": connection, "selector": selector}})
-            }
             ProviderKind::None => json!({"none": {}}),
-            ProviderKind::WorkspaceTypes { connection, initializing, terminating } => json!({"workspaceTypes": {
-                "connection": connection,
-                "initializing": initializing.as_ref().map(WorkspaceType::to_string),
-                "terminating": terminating.as_ref().map(WorkspaceType::to_string),
-            }}),
+            kind => json!(kind),
         };
         written(&self.name, &spec)
     }
@@ -116,8 +96,9 @@ impl ProviderKind {
     }
 }
 
-/// How a provider finds its clusters.
-#[derive(Debug, Clone, PartialEq, Eq)]
+/// How a provider finds its clusters. It serializes as its document has it, but for those without fields and `Multi`.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
 pub enum ProviderKind {
     /// One plain cluster, reached through a connection.
     Kubeconfig { connection: String },
@@ -139,6 +120,7 @@ pub enum ProviderKind {
     /// Clusters listed by a program that embeds the engine; `name`: of the provider that it registered.
     Custom { name: String, parameters: Value },
     /// The clusters of other providers.
+    #[serde(skip)]
     Multi(Vec<Part>),
     /// The workspaces of WorkspaceTypes that kcp holds up for the engine; at least one of the two.
     WorkspaceTypes { connection: String, initializing: Option<WorkspaceType>, terminating: Option<WorkspaceType> },
@@ -150,6 +132,13 @@ pub struct WorkspaceType {
     /// Path of the workspace that it is in.
     pub workspace: String,
     pub name: String,
+}
+
+/// As documents have it.
+impl Serialize for WorkspaceType {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(self)
+    }
 }
 
 impl fmt::Display for WorkspaceType {
