@@ -6,6 +6,7 @@ mod collisions;
 mod decided;
 mod fit;
 mod lengths;
+mod operands;
 mod places;
 mod reads;
 mod related;

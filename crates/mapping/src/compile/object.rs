@@ -205,9 +205,7 @@ impl Compiler {
             if spec.for_each.is_some() {
                 return self.one_name(spec, spec.id.span());
             }
-            if spec.shared.is_none() {
-                return None;
-            }
+            spec.shared?;
             let finding = Finding::new("SE0113", spec.id.span(), "a shared object needs a fixed `metadata.name`");
             self.report(finding.help("it stands for all sources of a namespace, so no source can name it"));
             return None;
