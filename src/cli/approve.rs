@@ -69,8 +69,8 @@ pub(super) fn approve(arguments: &ApproveArguments) -> anyhow::Result<Exit> {
         let text = || records.iter().map(|record| for_people(record, engine_id)).collect();
         let rows = records.iter().map(|record| row(record, engine_id));
         let table = || table::table(["MAPPING", "DELETIONS", "SINCE", "DIGEST"], rows);
-        let documents = || records.iter().map(|record| record.approval(engine_id, namespace)).collect();
-        terminal::print(&arguments.output.shown(text, table, documents))?;
+        let shown: Vec<_> = records.iter().map(|record| record.approval(engine_id, namespace)).collect();
+        terminal::print(&arguments.output.shown(text, table, &shown))?;
         if !arguments.yes {
             eprintln!("nothing was written; name a mapping and add --yes to approve its deletions");
             return Ok(Exit::Success);

@@ -9,7 +9,8 @@ use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::{Arg, Args, Command, CommandFactory, FromArgMatches, Parser, Subcommand, ValueEnum};
 use k8s_openapi::jiff::SignedDuration;
-use serde_json::Value;
+use serde::Serialize;
+use serde_json::{Value, json};
 use tracing_subscriber::filter::LevelFilter;
 
 use super::approve::{self, ApproveArguments};
@@ -439,18 +440,21 @@ pub enum Format {
 }
 
 impl Format {
-    /// A report as text for people, as a table, or as the documents for programs.
+    /// A report as text for people, as a table, or as it is for programs: in YAML, each item of a list is a document.
     pub(super) fn shown(
         self,
         text: impl FnOnce() -> String,
         table: impl FnOnce() -> String,
-        documents: impl FnOnce() -> Vec<Value>,
+        report: &impl Serialize,
     ) -> String {
-        match self {
-            Self::Text | Self::Github | Self::Values => text(),
-            Self::Table => table(),
-            Self::Yaml => yaml::write_all(&documents()),
-            Self::Json => format!("{:#}\n", Value::from(documents())),
+        match (self, || json!(report)) {
+            (Self::Text | Self::Github | Self::Values, _) => text(),
+            (Self::Table, _) => table(),
+            (Self::Json, report) => format!("{:#}\n", report()),
+            (Self::Yaml, report) => match report() {
+                Value::Array(documents) => yaml::write_all(&documents),
+                document => yaml::write(&document),
+            },
         }
     }
 

@@ -6,7 +6,7 @@ mod mappings;
 use std::collections::BTreeSet;
 
 use clap::Args;
-use serde_json::{Value, json};
+use serde::Serialize;
 
 use self::checks::{Check, Verdict};
 use self::mappings::Visit;
@@ -15,7 +15,7 @@ use super::inputs::Inputs;
 use super::validate::{Checked, Report, compiled};
 use super::{Exit, ask, progress, terminal};
 use crate::catalog::Catalog;
-use crate::mapping::diagnostic::Diagnostic;
+use crate::mapping::diagnostic::{Diagnostic, Severity};
 use crate::mapping::schema::Schemas;
 use crate::survey::Surveyor;
 use crate::table;
@@ -98,11 +98,13 @@ impl Diagnosis {
             let findings = report.diagnostics.iter().map(row);
             table::table(["VERDICT", "CHECK", "ABOUT", "MESSAGE"], findings.chain(checks.iter().map(Check::row)))
         };
-        let documents = || {
-            let findings = report.diagnostics.iter().map(document);
-            findings.chain(checks.iter().map(Check::to_json)).collect()
-        };
-        format.shown(text, table, documents)
+        let findings = report.diagnostics.iter().map(|diagnostic| Told::Mapping {
+            check: "mapping",
+            verdict: diagnostic.severity,
+            diagnostic,
+        });
+        let told: Vec<_> = findings.chain(checks.iter().map(Told::Check)).collect();
+        format.shown(text, table, &told)
     }
 }
 
@@ -133,10 +135,15 @@ fn row(one: &Diagnostic) -> [String; 4] {
     [one.severity.to_string(), one.code.to_owned(), place, one.message.clone()]
 }
 
-/// The form for programs: with the same two fields as a check.
-fn document(one: &Diagnostic) -> Value {
-    let mut document = one.to_json();
-    document["check"] = json!("mapping");
-    document["verdict"] = json!(one.severity.to_string());
-    document
+/// What programs get: a finding has the same two fields as a check.
+#[derive(Serialize)]
+#[serde(untagged)]
+enum Told<'a> {
+    Mapping {
+        check: &'static str,
+        verdict: Severity,
+        #[serde(flatten)]
+        diagnostic: &'a Diagnostic,
+    },
+    Check(&'a Check),
 }

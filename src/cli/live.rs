@@ -4,7 +4,7 @@ use std::fmt::Display;
 
 use clap::Args;
 use json_patch::Patch;
-use serde_json::{Value, json};
+use serde::{Serialize, Serializer};
 
 use super::arguments::{ConnectionArguments, Format, MappingArguments, ScopeArguments, WhichArguments};
 use super::{Exit, Misconfigured, ask, inputs, progress, terminal};
@@ -68,8 +68,9 @@ pub(super) fn survey<T, E: Display>(
 }
 
 /// One object, and what becomes of it.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub(super) struct Finding {
+    #[serde(flatten)]
     pub outcome: Outcome,
     pub mapping: String,
     /// `ConfigMap tenant/a`
@@ -89,6 +90,14 @@ pub(super) enum Outcome {
     /// What was done: `deleted`.
     Done(&'static str),
     Refused(String),
+}
+
+/// `outcome`, and of what was refused also why.
+impl Serialize for Outcome {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let refused = if let Self::Refused(why) = self { Some(("refused", why.clone())) } else { None };
+        serializer.collect_map(std::iter::once(("outcome", self.text())).chain(refused))
+    }
 }
 
 impl Outcome {
@@ -112,18 +121,6 @@ impl Outcome {
 }
 
 impl Finding {
-    fn to_json(&self) -> Value {
-        let Self { mapping, object, source, reason, why, .. } = self;
-        let mut json = json!({
-            "outcome": self.outcome.text(), "mapping": mapping, "object": object, "source": source, "reason": reason,
-            "why": why,
-        });
-        if let Outcome::Refused(why) = &self.outcome {
-            json["refused"] = why.as_str().into();
-        }
-        json
-    }
-
     fn row(&self) -> [String; 5] {
         let Self { mapping, object, source, reason, .. } = self;
         [self.outcome.text(), (*reason).to_owned(), object.clone(), source.clone(), mapping.clone()]
@@ -137,11 +134,10 @@ impl Finding {
 
 /// Prints findings; what was refused, and that nothing was written, goes to standard error.
 pub(super) fn report(findings: &[Finding], format: Format) -> anyhow::Result<Exit> {
-    let documents = || findings.iter().map(Finding::to_json).collect();
     let text = || findings.iter().map(Finding::for_people).collect();
     let rows = findings.iter().map(Finding::row);
     let table = || table::table(["OUTCOME", "REASON", "OBJECT", "FOR", "MAPPING"], rows);
-    terminal::print(&format.shown(text, table, documents))?;
+    terminal::print(&format.shown(text, table, &findings))?;
     let mut exit = Exit::Success;
     for finding in findings {
         if let Outcome::Refused(why) = &finding.outcome {

@@ -11,7 +11,6 @@ use http_body_util::{BodyExt, Empty, Limited};
 use hyper::body::Bytes;
 use hyper_util::rt::TokioIo;
 use serde::de::DeserializeOwned;
-use serde_json::json;
 use tokio::net::TcpStream;
 use tokio::time::timeout;
 
@@ -62,22 +61,19 @@ pub(super) fn status(arguments: &StatusArguments) -> anyhow::Result<Exit> {
     if arguments.changes {
         let changes: Vec<Change> = pages(arguments, "changes")?;
         let table = || table::table(CHANGE_COLUMNS, changes.iter().map(change_row));
-        let documents = || changes.iter().map(|change| json!(change)).collect();
-        terminal::print(&arguments.output.shown(table, table, documents))?;
+        terminal::print(&arguments.output.shown(table, table, &changes))?;
         return Ok(Exit::Success);
     }
     if arguments.mapping.is_some() || arguments.reason.is_some() {
         let sources: Vec<Source> = pages(arguments, "sources")?;
         let text = || sources.iter().map(for_people).collect();
         let table = || table::table(SOURCE_COLUMNS, sources.iter().map(source_row));
-        let documents = || sources.iter().map(|source| json!(source)).collect();
-        terminal::print(&arguments.output.shown(text, table, documents))?;
+        terminal::print(&arguments.output.shown(text, table, &sources))?;
         return Ok(if sources.is_empty() { Exit::Success } else { Exit::Failure });
     }
     let status: Status = ask_console(arguments.console, "/api/v1/status")?;
     let table = || mappings(&status);
-    let documents = || vec![json!(status)];
-    terminal::print(&arguments.output.shown(|| glance(&status), table, documents))?;
+    terminal::print(&arguments.output.shown(|| glance(&status), table, &[&status]))?;
     Ok(if is_well(&status) { Exit::Success } else { Exit::Failure })
 }
 

@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 use clap::Args;
 use serde_json::json;
 
-use self::results::{Covered, Results, Tested};
+use self::results::{Case, Covered, Results, Tested};
 use super::arguments::{Format, MappingArguments};
 use super::inputs::{self, Inputs};
 use super::{Exit, Misconfigured, terminal, watching};
@@ -102,14 +102,8 @@ fn run(arguments: &TestArguments) -> anyhow::Result<(String, Exit)> {
 
 /// What keeps the tests from being run.
 fn refused(diagnostics: &[Diagnostic], format: Format) -> String {
-    let list = || json!({"diagnostics": diagnostics});
-    match format {
-        Format::Text | Format::Table | Format::Github | Format::Values => {
-            diagnostics.iter().map(|one| format!("{}\n\n", one.render(terminal::colours()))).collect()
-        }
-        Format::Yaml => yaml::write(&list()),
-        Format::Json => format!("{:#}\n", list()),
-    }
+    let text = || diagnostics.iter().map(|one| format!("{}\n\n", one.render(terminal::colours()))).collect();
+    format.shown(text, text, &json!({"diagnostics": diagnostics}))
 }
 
 /// The files that hold a document of ours, or cannot be read.
@@ -153,7 +147,7 @@ impl Bench<'_> {
         let (mut goldens, mut cases) = (BTreeMap::new(), Vec::new());
         for case in &test.spec.cases {
             let problems = case::run(self, &entry.mapping, &recorder, folder, case, &mut goldens)?;
-            cases.push((case.name.clone(), problems));
+            cases.push(Case { name: case.name.clone(), passed: problems.is_empty(), problems });
         }
         written.extend(write(goldens)?);
         Ok(Tested { name, file: file.to_owned(), mapping, cases })

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use clap::{ArgGroup, Args};
 use k8s_openapi::jiff::Timestamp;
-use serde_json::{Value, json};
+use serde_json::Value;
 
 use super::arguments::Format;
 use super::options::Listen;
@@ -63,8 +63,7 @@ pub(super) fn trace(arguments: &TraceArguments) -> anyhow::Result<Exit> {
     };
     let text = || traces.iter().map(for_people).collect::<Vec<_>>().join("\n");
     let table = || table::table(COLUMNS, traces.iter().flat_map(rows));
-    let documents = || traces.iter().map(|trace| json!(trace)).collect();
-    terminal::print(&arguments.output.shown(text, table, documents))?;
+    terminal::print(&arguments.output.shown(text, table, &traces))?;
     Ok(if traces.iter().all(Trace::is_in_sync) { Exit::Success } else { Exit::Failure })
 }
 

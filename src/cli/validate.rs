@@ -117,7 +117,7 @@ impl Report {
         };
         let text = || format!("{}{}{}\n", self.findings(colours), self.untyped(), self.summary());
         let table = || table::table(["PLACE", "SEVERITY", "CODE", "MESSAGE"], all().map(row));
-        format.shown(text, table, || all().map(Diagnostic::to_json).collect())
+        format.shown(text, table, &self.diagnostics)
     }
 
     /// Each finding with its place, for people.

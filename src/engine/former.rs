@@ -114,7 +114,7 @@ impl Engine {
 /// The mapping of a document as the state store keeps it.
 pub fn compiled(document: &str) -> Option<Arc<Mapping>> {
     let document = crate::yaml::parse_one(document)?;
-    match crate::mapping::compile::compile(&document).compiled? {
+    match crate::mapping::compile::compile_kept(&document)? {
         Compiled::Mapping(mapping) => Some(mapping),
         _ => None,
     }

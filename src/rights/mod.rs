@@ -258,7 +258,8 @@ impl Rights {
                     self.add(&Place::Source(connection.clone()), namespaces);
                 }
                 ProviderKind::WorkspaceTypes { connection, initializing, terminating } => {
-                    for (stage, of) in [(HoldStage::Initializing, initializing), (HoldStage::Terminating, terminating)] {
+                    for (stage, of) in [(HoldStage::Initializing, initializing), (HoldStage::Terminating, terminating)]
+                    {
                         if let Some(of) = of {
                             self.on_type(connection, stage, of, &why);
                         }
@@ -267,8 +268,6 @@ impl Rights {
                 ProviderKind::Kubeconfig { .. }
                 | ProviderKind::KubeconfigFiles { .. }
                 | ProviderKind::Kind
-                // A mapping with such a provider names the export itself.
-                | ProviderKind::ApiExport(_)
                 | ProviderKind::None
                 | ProviderKind::Custom { .. }
                 | ProviderKind::Multi(_) => {}

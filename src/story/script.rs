@@ -215,7 +215,6 @@ impl Script {
         };
         match providers.iter().find(|provider| provider.name == *name).map(|provider| &provider.kind) {
             None => Err(format!("there is no ClusterProvider `{name}`")),
-            Some(ProviderKind::ApiExport(export)) => Ok((Place::Workspaces, Some(export))),
             Some(kind) => match self.clusters_of(kind) {
                 clusters if clusters.is_empty() => {
                     Err(format!("the sandbox has no cluster of the ClusterProvider `{name}`"))

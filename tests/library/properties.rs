@@ -182,7 +182,7 @@ fn compiled(text: &str) -> Option<Arc<Mapping>> {
     let mut found = None;
     for document in yaml::parse(text.as_bytes()) {
         let outcome = compile(&document);
-        let mut findings = [outcome.findings, outcome.not_yet].concat();
+        let mut findings = outcome.findings;
         if let Some(Compiled::Mapping(mapping)) = outcome.compiled {
             findings.extend(check(&document, &mapping, &Schemas::default()));
             found = Some(mapping);

@@ -120,14 +120,6 @@ fn validate_says_everything_at_once() {
 }
 
 #[test]
-fn validate_refuses_what_the_engine_refuses() {
-    let refused = fs::read_to_string(Path::new(ROOT).join("tests/ui/documents/not_yet.yaml")).expect("the fixture");
-    let root = directory(&[("maps/refused.yaml", &refused)]);
-    let shown = shown_in(&root, &["validate", "ROOT/maps"]);
-    assert!(shown.starts_with("exit 1\nerror[SE0190]"), "{shown}");
-}
-
-#[test]
 fn validate_finds_schemas_beside_the_mappings() {
     let schema =
         fs::read_to_string(Path::new(ROOT).join("tests/ui/checks/schemas/database.yaml")).expect("the fixture");
@@ -522,6 +514,68 @@ fn what_is_half_rendered_is_no_golden() {
 
     0 cases passed, 1 failed
     ");
+    assert!(!root.path().join("maps/golden").exists());
+}
+
+/// Null is what is absent, and not what nothing has; and a case in which the object only waits shows nothing of the mapping.
+#[test]
+fn a_case_that_shows_nothing_fails() {
+    let related = "  related:\n    - {id: password, direction: ToTarget, resource: secrets.v1, from: {name: password}}\n  objects:";
+    let waiting = GOOD
+        .replace("  objects:", related)
+        .replace("source.spec.size }}'", "source.spec.size }}', secret: '${{ related.password.to.name }}'");
+    let (head, _) = TEST.split_once("      expect:").expect("the first case");
+    let case = |name: &str, rest: &str| format!("    - name: {name}\n      source: source.yaml\n{rest}");
+    let given = "      related: [{apiVersion: v1, kind: Secret, metadata: {name: password, namespace: default}}]\n";
+    let test = [
+        head.replace("name: holds", "name: only waits"),
+        "      golden: golden/waits.yaml\n".to_owned(),
+        case("waits as it should", "      expect: {objects.db: null}\n"),
+        case("has it", &format!("{given}      expect: {{objects.db.spec.size: 3}}\n")),
+        case(
+            "is not as expected",
+            &format!("{given}      expect: {{objects.db.spec.size: 4}}\n      golden: golden/no.yaml\n"),
+        ),
+        case(
+            "misspelt",
+            &format!(
+                "{given}      expect: {{objects.cache: null, placement.nam: null}}\n      expectStatus: {{fase: null}}\n"
+            ),
+        ),
+        case("absent", &format!("{given}      expectStatus: {{phase: Pending, size: null}}\n")),
+    ];
+    let status = "{type: object, properties: {phase: {type: string}, size: {type: integer}}}";
+    let sizes = SIZES.replace("        properties:\n", &format!("        properties:\n          status: {status}\n"));
+    let files = [
+        ("maps/a.yaml", waiting.as_str()),
+        ("maps/a.test.yaml", &test.concat()),
+        ("maps/source.yaml", SOURCE),
+        ("schemas/a.yaml", &sizes),
+    ];
+    let root = directory(&files);
+    assert_snapshot!(shown_in(&root, &["test", "ROOT/maps", "--schemas", "ROOT/schemas", "--update"]), @r#"
+    exit 1
+    sizes (ROOT/maps/a.test.yaml)
+      FAIL  only waits
+            `objects.db` only waits: add what it waits for to `related` or `observed`, or expect `objects.db: null`
+            Waiting: related object `password`: secrets default/password does not exist in the consumer's cluster
+            Waiting: object `db`: related object `password` (read at `spec.secret`)
+      ok    waits as it should
+      ok    has it
+      FAIL  is not as expected
+            objects.db.spec.size: expected 4, got 3
+            Waiting: object `db`: waits for related object `password`: its copy does not exist yet
+      FAIL  misspelt
+            objects.cache: there is no such field: it would always be null
+            placement.nam: there is no such field: it would always be null
+            status.fase: there is no such field: it would always be null
+            Waiting: object `db`: waits for related object `password`: its copy does not exist yet
+      ok    absent
+
+    mapping databases: 2 of 2 expressions and branches tested (100 %)
+
+    3 cases passed, 3 failed
+    "#);
     assert!(!root.path().join("maps/golden").exists());
 }
 

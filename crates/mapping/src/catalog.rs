@@ -161,7 +161,7 @@ impl Catalog {
             .iter()
             .map(|(path, content)| (path.clone(), File::read(content, self.files.get(path), self.schemas.as_deref())))
             .collect();
-        let mut selection = Selection::new(self, &read, files.unreadable, retained, self.schemas.as_deref());
+        let mut selection = Selection::new(self, &read, files.unreadable, retained);
         selection.select();
         let next = Self {
             mappings: selection.mappings,
@@ -205,7 +205,7 @@ impl fmt::Display for Change {
                 write!(f, "mapping {name}: generation {generation}: {}", what.join("; "))
             }
             ChangeKind::Kept { generation } => {
-                write!(f, "mapping {name}: its document cannot be used; generation {generation} keeps running")
+                write!(f, "mapping {name}: its document cannot be used or found; generation {generation} keeps running")
             }
             ChangeKind::Restored { generation } => {
                 write!(f, "mapping {name}: its document is good again; generation {generation} keeps running")

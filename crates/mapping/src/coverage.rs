@@ -3,7 +3,9 @@
 use std::cmp::Reverse;
 use std::ops::Range;
 
-use super::expression::{Base, Expr, Expression, Piece, Recorder, Root, Segment, TextForm, Way};
+use serde::{Serialize, Serializer};
+
+use super::expression::{Base, Call, Expr, Expression, Piece, Recorder, Root, Segment, TextForm, Way};
 use super::template::{Each, Template, Text, Tree};
 use super::{ForEach, Mapping, RelatedPlace, StatusRules, StatusValue, TargetChoice, TargetRule};
 use crate::yaml;
@@ -62,6 +64,13 @@ impl Coverage {
     }
 }
 
+/// For programs: its word.
+impl Serialize for Goal {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_str(self.word())
+    }
+}
+
 impl Goal {
     fn way(self) -> Way {
         match self {
@@ -110,9 +119,40 @@ fn points(mapping: &Mapping) -> Vec<Point> {
     all
 }
 
-/// The paths of the source that the expressions of a mapping read. A path ends where an item of a list is read: whoever
-/// reads the list may read all of it.
-pub fn reads_of_source(mapping: &Mapping) -> Vec<Vec<&str>> {
+/// What an expression reads of the source.
+#[derive(Debug)]
+pub struct SourceRead<'m> {
+    /// It ends where an item of a list is read: whoever reads the list may read all of it.
+    pub path: Vec<&'m str>,
+    pub part: Part<'m>,
+}
+
+/// How much of a value is read.
+#[derive(Debug, PartialEq, Eq)]
+pub enum Part<'m> {
+    All,
+    /// Only whether it is there, or how it counts.
+    Presence,
+    Only(Vec<&'m str>),
+    Without(Vec<&'m str>),
+}
+
+impl SourceRead<'_> {
+    /// Whether all below a path is read.
+    pub fn covers(&self, path: &[&str]) -> bool {
+        let below = path.get(self.path.len());
+        path.starts_with(&self.path)
+            && match &self.part {
+                Part::All => true,
+                Part::Presence => false,
+                Part::Only(names) => below.is_some_and(|name| names.contains(name)),
+                Part::Without(names) => below.is_some_and(|name| !names.contains(name)),
+            }
+    }
+}
+
+/// What the expressions of a mapping read of the source.
+pub fn reads_of_source(mapping: &Mapping) -> Vec<SourceRead<'_>> {
     let mut points = Points::default();
     points.mapping(mapping);
     let verdicts = mapping.objects.iter().flat_map(|rule| rule.ready.iter().chain(&rule.failed));
@@ -120,11 +160,30 @@ pub fn reads_of_source(mapping: &Mapping) -> Vec<Vec<&str>> {
     points.reads
 }
 
+/// The fields that `only` and `without` name.
+fn names_of(call: &Call) -> Option<Vec<&str>> {
+    call.rest.iter().map(|name| if let Expr::Literal(name) = name { name.as_str() } else { None }).collect()
+}
+
+/// What an expression reads of its first operand.
+fn part(expr: &Expr) -> Part<'_> {
+    match expr {
+        Expr::Not(_) | Expr::Conditional { .. } => Part::Presence,
+        Expr::Call(call) => match (call.name(), names_of(call)) {
+            ("length", _) => Part::Presence,
+            ("only", Some(names)) => Part::Only(names),
+            ("without", Some(names)) => Part::Without(names),
+            _ if call.is_test() && call.arguments.len() == 1 => Part::Presence,
+            _ => Part::All,
+        },
+        _ => Part::All,
+    }
+}
+
 #[derive(Default)]
 struct Points<'m> {
     all: Vec<Point>,
-    /// Paths of the source.
-    reads: Vec<Vec<&'m str>>,
+    reads: Vec<SourceRead<'m>>,
 }
 
 impl<'m> Points<'m> {
@@ -251,16 +310,31 @@ impl<'m> Points<'m> {
         match expr {
             Expr::Conditional { places, .. } => places.iter().for_each(|place| self.put(place, Goal::Branch)),
             Expr::Default { place, .. } => self.put(place, Goal::Fallback),
-            Expr::Path(path) if path.base == Base::Root(Root::Source) => {
-                let keys = path.segments.iter().map_while(|segment| match segment {
-                    Segment::Key(key) => Some(key.as_str()),
-                    Segment::Index(_) => None,
-                });
-                self.reads.push(keys.collect());
-            }
             _ => {}
         }
-        expr.operands().into_iter().for_each(|operand| self.branches(operand));
+        for (index, operand) in expr.operands().into_iter().enumerate() {
+            match operand {
+                // The first operand is the one that a filter or test is about.
+                Expr::Path(_) if index == 0 => self.read(operand, part(expr)),
+                _ => self.branches(operand),
+            }
+        }
+        if matches!(expr, Expr::Path(_)) {
+            self.read(expr, Part::All);
+        }
+    }
+
+    fn read(&mut self, expr: &'m Expr, part: Part<'m>) {
+        let Expr::Path(path) = expr else { return };
+        if path.base != Base::Root(Root::Source) {
+            return;
+        }
+        let keys = path.segments.iter().map_while(|segment| match segment {
+            Segment::Key(key) => Some(key.as_str()),
+            Segment::Index(_) => None,
+        });
+        let path: Vec<_> = keys.collect();
+        self.reads.push(SourceRead { path, part });
     }
 
     fn text(&mut self, text: &'m Text) {
@@ -282,7 +356,10 @@ impl<'m> Points<'m> {
                 Piece::If { test, place, then, otherwise } => {
                     self.put(place, Goal::True);
                     self.put(place, Goal::False);
-                    self.branches(test);
+                    match test {
+                        Expr::Path(_) => self.read(test, Part::Presence),
+                        _ => self.branches(test),
+                    }
                     self.pieces(then);
                     self.pieces(otherwise);
                 }

@@ -79,9 +79,6 @@ pub struct MappingSpec {
     pub mode: Mode,
     /// For people; the engine does not read it.
     pub description: Option<String>,
-    /// Earlier names of this mapping: ownership is taken over, nothing is deleted.
-    #[serde(default)]
-    pub replaces: Vec<Spanned<String>>,
     /// The consumer objects served.
     pub source: SourceSpec,
     /// The cluster that receives the objects. Default: the connection `target`.
@@ -136,9 +133,6 @@ pub struct LifecycleSpec {
     /// The source has the name of an earlier one, and another uid. Default: `Adopt` for an APIExport, but `Block` for
     /// home workspaces (below `root:users`), whose names are used again, and for other providers.
     pub on_source_recreated: Option<SourceRecreated>,
-    /// Finalizers of others on the source that must be gone before the downstream objects are deleted.
-    #[serde(default)]
-    pub wait_for_other_finalizers: Vec<Spanned<String>>,
     /// After this long a deletion that does not end is reported. Default: `15m`.
     pub stuck_after: Option<Period>,
     /// Holds a reload that would delete more than this, until it is approved.

@@ -52,6 +52,14 @@ impl JsonPath {
         Ok(Self { text: text.to_owned(), query: query(&segments)?, steps })
     }
 
+    /// The names of its steps, `*` for an item. `None`: it has slices, filters, unions or descendants.
+    pub fn names(&self) -> Option<Vec<&str>> {
+        fn name(step: &Step) -> &str {
+            if let Step::Name(name) = step { name } else { "*" }
+        }
+        self.steps().map(|steps| steps.iter().map(name).collect())
+    }
+
     /// Whether it matches at most one value, whatever the data.
     pub fn is_singular(&self) -> bool {
         self.steps().is_some_and(|steps| !steps.contains(&Step::Every))

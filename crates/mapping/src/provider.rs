@@ -2,10 +2,10 @@
 
 use std::fmt;
 
-use serde_json::{Map, Value, json};
+use serde::{Serialize, Serializer};
+use serde_json::{Value, json};
 
-use super::{ApiExportRef, Selector, document};
-use crate::yaml;
+use super::{Selector, document};
 
 /// The connection of an APIExport, where none is named.
 pub(super) const SOURCE_CONNECTION: &str = "kcp";
@@ -29,31 +29,9 @@ impl ClusterProvider {
                 let joint = written(&self.name, &json!({"multi": names}));
                 return [joint].into_iter().chain(parts).collect::<Vec<_>>().join("\n---\n");
             }
-            ProviderKind::Kubeconfig { connection } => json!({"kubeconfig": {"connection": connection}}),
-            ProviderKind::KubeconfigFiles { directory, glob } => {
-                json!({"kubeconfigFiles": {"directory": directory, "glob": glob}})
-            }
-            ProviderKind::KubeconfigSecrets { connection, namespace, selector, key } => json!({"kubeconfigSecrets": {
-                "connection": connection, "namespace": namespace, "selector": selector, "key": key,
-            }}),
             ProviderKind::Kind => json!({"kind": {}}),
-            ProviderKind::ClusterApi { connection, namespace, selector } => json!({"clusterApi": {
-                "connection": connection, "namespace": namespace, "selector": selector,
-            }}),
-            ProviderKind::ClusterInventory { connection, namespace, selector } => json!({"clusterInventory": {
-                "connection": connection, "namespace": namespace, "selector": selector,
-            }}),
-            ProviderKind::ApiExport(export) => json!({"apiExport": export.spec()}),
-            ProviderKind::Custom { name, parameters } => json!({"custom": {"name": name, "parameters": parameters}}),
-            ProviderKind::Namespaces { connection, selector } => {
-                json!({"namespaces": {"connection": connection, "selector": selector}})
-            }
             ProviderKind::None => json!({"none": {}}),
-            ProviderKind::WorkspaceTypes { connection, initializing, terminating } => json!({"workspaceTypes": {
-                "connection": connection,
-                "initializing": initializing.as_ref().map(WorkspaceType::to_string),
-                "terminating": terminating.as_ref().map(WorkspaceType::to_string),
-            }}),
+            kind => json!(kind),
         };
         written(&self.name, &spec)
     }
@@ -64,30 +42,6 @@ fn written(provider: &str, spec: &Value) -> String {
         "apiVersion": document::API_VERSION, "kind": "ClusterProvider", "metadata": {"name": provider}, "spec": spec,
     });
     document.to_string()
-}
-
-impl ApiExportRef {
-    /// As a document has it. Defaults are left out, so that it says the same as most that name the export.
-    fn spec(&self) -> Value {
-        let given = [
-            ("connection", Some(&self.connection).filter(|connection| *connection != SOURCE_CONNECTION)),
-            ("path", self.path.as_ref()),
-            ("name", Some(&self.name)),
-            ("endpointSlice", self.endpoint_slice.as_ref()),
-        ];
-        let fields = given.into_iter().filter_map(|(field, text)| Some((field.to_owned(), json!(text?))));
-        Value::Object(fields.collect::<Map<_, _>>())
-    }
-
-    /// The document of a mapping, with this export in the place of `source.provider`; `None` where the name of the provider is
-    /// an alias, so that it stands somewhere else.
-    pub fn in_place_of_provider(&self, document: &str) -> Option<String> {
-        let parsed = yaml::parse_one(document)?;
-        let (key, name) = parsed.root.as_ref()?.get("spec")?.get("source")?.entry("provider")?;
-        let between = document.get(key.span.end..name.span.start)?;
-        let (before, after) = (document.get(..key.span.start)?, document.get(name.span.end..)?);
-        (between.trim() == ":").then(|| format!("{before}apiExport: {}{after}", self.spec()))
-    }
 }
 
 /// A provider that another joins.
@@ -106,8 +60,7 @@ impl ProviderKind {
             | Self::ClusterApi { connection, .. }
             | Self::ClusterInventory { connection, .. }
             | Self::Namespaces { connection, .. }
-            | Self::WorkspaceTypes { connection, .. }
-            | Self::ApiExport(ApiExportRef { connection, .. }) => Some(connection),
+            | Self::WorkspaceTypes { connection, .. } => Some(connection),
             Self::Kubeconfig { .. }
             | Self::KubeconfigFiles { .. }
             | Self::Kind
@@ -138,13 +91,14 @@ impl ProviderKind {
 
     /// Whether a provider that joins others can join it.
     pub fn can_be_part(&self) -> bool {
-        let is_special = matches!(self, Self::ApiExport(_) | Self::Namespaces { .. } | Self::WorkspaceTypes { .. });
+        let is_special = matches!(self, Self::Namespaces { .. } | Self::WorkspaceTypes { .. });
         !is_special && !matches!(self, Self::Multi(_))
     }
 }
 
-/// How a provider finds its clusters.
-#[derive(Debug, Clone, PartialEq, Eq)]
+/// How a provider finds its clusters. It serializes as its document has it, but for those without fields and `Multi`.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
 pub enum ProviderKind {
     /// One plain cluster, reached through a connection.
     Kubeconfig { connection: String },
@@ -159,8 +113,6 @@ pub enum ProviderKind {
     ClusterApi { connection: String, namespace: Option<String>, selector: Selector },
     /// The ClusterProfiles of a hub; `namespace` `None`: in all namespaces.
     ClusterInventory { connection: String, namespace: Option<String>, selector: Selector },
-    /// The workspaces bound to an APIExport.
-    ApiExport(ApiExportRef),
     /// Each namespace of a cluster.
     Namespaces { connection: String, selector: Selector },
     /// No cluster at all.
@@ -168,6 +120,7 @@ pub enum ProviderKind {
     /// Clusters listed by a program that embeds the engine; `name`: of the provider that it registered.
     Custom { name: String, parameters: Value },
     /// The clusters of other providers.
+    #[serde(skip)]
     Multi(Vec<Part>),
     /// The workspaces of WorkspaceTypes that kcp holds up for the engine; at least one of the two.
     WorkspaceTypes { connection: String, initializing: Option<WorkspaceType>, terminating: Option<WorkspaceType> },
@@ -181,6 +134,13 @@ pub struct WorkspaceType {
     pub name: String,
 }
 
+/// As documents have it.
+impl Serialize for WorkspaceType {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(self)
+    }
+}
+
 impl fmt::Display for WorkspaceType {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}:{}", self.workspace, self.name)
@@ -190,36 +150,7 @@ impl fmt::Display for WorkspaceType {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::SourceClusters;
     use crate::compile::{Compiled, compile};
-
-    fn export() -> ApiExportRef {
-        let path = Some("root:mongodb".to_owned());
-        ApiExportRef { connection: "kcp".into(), path, name: "mongodb".into(), endpoint_slice: None }
-    }
-
-    #[test]
-    fn an_export_takes_the_place_of_its_provider_in_any_layout() {
-        let rest = "resource: things.v1.example.com";
-        let template = "template: {apiVersion: v1, kind: ConfigMap}";
-        for source in [
-            format!("source:\n    provider: edge   # where from\n    {rest}"),
-            format!("source: {{ provider : \"edge\", {rest}}}"),
-            format!("source: {{{rest}, \"provider\": edge}}"),
-            format!("source:\n    {rest}\n    provider:\n      edge\n"),
-        ] {
-            let text = format!(
-                "# ours\napiVersion: sync-engine.dev/v1alpha1\nkind: Mapping\nmetadata: {{name: m}}\nspec:\n  {source}\n  objects:\n    - {{id: a, {template}}}\n"
-            );
-            let named = export().in_place_of_provider(&text).unwrap();
-            let compiled = compile(&yaml::parse_one(&named).unwrap()).compiled;
-            let Some(Compiled::Mapping(mapping)) = compiled else { panic!("{named}") };
-            assert_eq!(mapping.source.clusters, SourceClusters::ApiExport(export()), "{named}");
-            assert!(named.starts_with("# ours"), "{named}");
-        }
-        let alias = "metadata: {name: &n edge}\nspec: {source: {provider: *n}}";
-        assert_eq!(export().in_place_of_provider(alias), None);
-    }
 
     #[test]
     fn every_kind_is_the_same_after_it_was_kept() {
@@ -242,7 +173,6 @@ mod tests {
                 selector: selector.clone(),
             },
             ProviderKind::Namespaces { connection, selector },
-            ProviderKind::ApiExport(export()),
             ProviderKind::None,
             ProviderKind::Custom { name: "inventory".into(), parameters: json!({"region": ["eu", 1]}) },
             ProviderKind::Custom { name: "inventory".into(), parameters: Value::Null },

@@ -13,6 +13,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use super::names::unescape_pointer;
+use super::yaml::closest;
 use super::{Kind, Resource, Side, form};
 
 pub use load::schema_names;
@@ -82,6 +83,31 @@ impl Schemas {
 
     pub fn resource(&self, resource: &Resource) -> Option<&Arc<Schema>> {
         self.resources.get(resource)
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.kinds.is_empty() && self.resources.is_empty()
+    }
+
+    /// The known kind that another probably means: of another version, or of a similar name.
+    pub(crate) fn closest_kind(&self, kind: &Kind) -> Option<String> {
+        let known: Vec<_> = self.kinds.keys().filter(|known| !known.is_built_in()).collect();
+        let same = known.iter().find(|known| known.kind == kind.kind);
+        let named = || {
+            let names: Vec<&str> = known.iter().map(|known| known.kind.as_str()).collect();
+            let name = closest(&kind.kind, &names)?;
+            known.iter().find(|known| known.kind == name)
+        };
+        same.or_else(named).map(ToString::to_string)
+    }
+
+    /// The known resource that another probably means: of another version, or of a similar name in its group.
+    pub(crate) fn closest_resource(&self, resource: &Resource) -> Option<String> {
+        let known: Vec<_> = self.resources.keys().filter(|known| known.group == resource.group).collect();
+        let names: Vec<&str> = known.iter().map(|known| known.plural.as_str()).collect();
+        let name =
+            if names.contains(&&*resource.plural) { &resource.plural } else { closest(&resource.plural, &names)? };
+        known.iter().find(|known| known.plural == name).map(|known| format!("`{known}`"))
     }
 
     /// The resource that a kind is served as, where a document says it.

@@ -1,6 +1,7 @@
 //! A difference, and how it is shown.
 
-use serde_json::{Value, json};
+use serde::{Serialize, Serializer};
+use serde_json::Value;
 
 use crate::cli::arguments::Format;
 use crate::cli::difference::difference;
@@ -11,8 +12,9 @@ use crate::yaml;
 const SECRET: [&str; 2] = ["data", "stringData"];
 
 /// Something that is, or would be, another.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Serialize)]
 pub(super) struct Change {
+    #[serde(rename = "change")]
     pub what: What,
     /// Name of the mapping.
     pub mapping: String,
@@ -24,6 +26,7 @@ pub(super) struct Change {
     pub old: Value,
     pub new: Value,
     /// Where it does not follow from the mapping and the source.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub why: Option<String>,
 }
 
@@ -50,6 +53,12 @@ pub(super) enum What {
     Release,
     /// Nothing of it can be rendered any more, or for the first time.
     Rendering,
+}
+
+impl Serialize for What {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_str(self.word())
+    }
 }
 
 impl What {
@@ -96,17 +105,6 @@ impl Change {
     fn lines(&self) -> String {
         difference(&text(&self.old), &text(&self.new))
     }
-
-    fn to_json(&self) -> Value {
-        let mut json = json!({
-            "change": self.what.word(), "mapping": self.mapping, "source": self.source, "object": self.object,
-            "old": self.old, "new": self.new,
-        });
-        if let Some(why) = &self.why {
-            json["why"] = why.as_str().into();
-        }
-        json
-    }
 }
 
 /// Replaces values; those that are others on the other side say on which they are.
@@ -129,7 +127,7 @@ pub(super) fn shown(changes: &[Change], format: Format, colours: bool) -> String
     };
     let text = || changes.iter().map(|change| for_people(change, colours)).collect();
     let table = || table::table(["CHANGE", "OBJECT", "FOR", "MAPPING", "WHY"], changes.iter().map(row));
-    format.shown(text, table, || changes.iter().map(Change::to_json).collect())
+    format.shown(text, table, &changes)
 }
 
 /// A head, and the lines that differ below it.
@@ -160,6 +158,8 @@ fn painted(line: &str, colours: bool) -> String {
 
 #[cfg(test)]
 mod tests {
+    use serde_json::json;
+
     use super::*;
 
     fn change() -> Change {

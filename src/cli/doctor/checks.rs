@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 
 use k8s_openapi::jiff::{SignedDuration, Timestamp};
-use serde_json::{Value, json};
+use serde::Serialize;
 
 use super::mappings::Claimed;
 use crate::catalog::Catalog;
@@ -29,7 +29,7 @@ const SOON: SignedDuration = SignedDuration::from_hours(24);
 const NAMED: usize = 10;
 
 /// One thing that was looked at.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub(super) struct Check {
     pub verdict: Verdict,
     /// `clock`
@@ -41,7 +41,8 @@ pub(super) struct Check {
     fix: String,
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
 pub(super) enum Verdict {
     Ok,
     Warning,
@@ -72,11 +73,6 @@ impl Check {
 
     pub fn row(&self) -> [String; 4] {
         [self.verdict.as_str().to_owned(), self.check.to_owned(), self.about.clone(), self.sentence()]
-    }
-
-    pub fn to_json(&self) -> Value {
-        let Self { verdict, check, about, message, fix } = self;
-        json!({"verdict": verdict.as_str(), "check": check, "about": about, "message": message, "fix": fix})
     }
 
     fn sentence(&self) -> String {

@@ -22,7 +22,7 @@ pub(super) fn rows(inputs: &Inputs, mapping: &Mapping, preview: &Preview) -> Vec
 }
 
 pub(super) fn shown(format: Format, rows: &[Written]) -> String {
-    format.shown(|| by_object(rows), || by_object(rows), || rows.iter().map(Written::to_json).collect())
+    format.shown(|| by_object(rows), || by_object(rows), &rows.iter().map(Written::to_json).collect::<Vec<_>>())
 }
 
 /// A table an object.

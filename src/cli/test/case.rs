@@ -15,10 +15,11 @@ use crate::mapping::compile::observed_template;
 use crate::mapping::document::TestCaseSpec;
 use crate::mapping::expression::Recorder;
 use crate::mapping::jsonpath::JsonPath;
+use crate::mapping::schema::{Presence, Schemas};
 use crate::object::ClusterName;
 use crate::object::compare::same;
 use crate::plan::preview::{At, Preview, Scene, Unseen, recorded};
-use crate::plan::{self, Reason};
+use crate::plan::{self, Cause, Reason};
 use crate::reload::scan;
 use crate::yaml::{Entries, Raw};
 
@@ -50,10 +51,12 @@ pub(super) fn run(
     });
     let status = preview.status.clone().unwrap_or(Value::Null);
     let before = problems.len();
-    problems.extend(unmet(&case.expect, &rendered, ""));
-    problems.extend(unmet(&case.expect_status, &status, "status."));
-    // What is only half rendered is no golden, neither to be compared with nor to be written.
-    if !preview.failed() {
+    let known = Known { mapping, schemas: bench.schemas };
+    problems.extend(unmet(&case.expect, &rendered, "", |path| known.object(path)));
+    problems.extend(unmet(&case.expect_status, &status, "status.", |path| known.status(path)));
+    problems.extend(waits(mapping, case, &rendered, &preview));
+    // What is only half rendered is no golden, neither to be compared with nor to be written; what fails is not blessed.
+    if !preview.failed() && (!bench.update || problems.is_empty()) {
         let documents = render::documents(&preview, &scene, false, true);
         problems.extend(golden(bench, folder, case, &render::written(&documents), goldens)?);
     }
@@ -64,6 +67,49 @@ pub(super) fn run(
         problems.extend(preview.reasons.0.iter().map(because));
     }
     Ok(problems)
+}
+
+/// A case whose first object only waits shows nothing of the mapping, unless that is what it expects.
+fn waits(mapping: &Mapping, case: &TestCaseSpec, rendered: &Value, preview: &Preview) -> Option<Problem> {
+    let rule = mapping.objects.iter().find(|rule| !rule.shared && rule.copy.is_none())?;
+    let id = &rule.id;
+    let is_there = !rendered["objects"][id].is_null() || rendered["targets"].is_object();
+    let expected = |path: &str| path.split(['.', '[']).take(2).eq(["objects", id.as_str()]);
+    let waiting = preview.reasons.0.iter().any(|reason| matches!(reason.cause, Cause::Waiting | Cause::Unknown));
+    (waiting && !is_there && !case.expect.0.iter().any(|(path, _)| expected(&path.value))).then(|| {
+        Problem::said(format!(
+            "`objects.{id}` only waits: add what it waits for to `related` or `observed`, or expect `objects.{id}: null`"
+        ))
+    })
+}
+
+/// What can be there at all, to tell what is absent from what is misspelt.
+struct Known<'a> {
+    mapping: &'a Mapping,
+    schemas: &'a Schemas,
+}
+
+impl Known<'_> {
+    fn object(&self, path: &[&str]) -> bool {
+        match path {
+            ["placement"] | ["placement", "namespace" | "name"] | ["placement", "namespaceLabels", ..] => true,
+            ["targets"] | ["targets", _] | ["targets", _, "cluster"] | ["objects"] => true,
+            ["targets", _, rest @ ..] => self.object(rest),
+            ["objects", id, below @ ..] => {
+                let Some(rule) = self.mapping.rule(id) else { return false };
+                let below = if rule.is_several() { below.get(1..).unwrap_or_default() } else { below };
+                let schema = self.schemas.kind(&rule.kind);
+                schema.is_none_or(|schema| schema.has_path(below) != Presence::Known(false))
+            }
+            _ => false,
+        }
+    }
+
+    fn status(&self, path: &[&str]) -> bool {
+        let schema = self.schemas.resource(&self.mapping.source.resource);
+        let path: Vec<_> = std::iter::once("status").chain(path.iter().copied()).collect();
+        schema.is_none_or(|schema| schema.has_path(&path) != Presence::Known(false))
+    }
 }
 
 fn because(reason: &Reason) -> Problem {
@@ -173,15 +219,19 @@ fn objects(preview: &Preview) -> Value {
     rendered
 }
 
-/// Expectations that do not hold. Null stands for what is not there.
-fn unmet(expected: &Entries<Raw>, actual: &Value, prefix: &str) -> Vec<Problem> {
+/// Expectations that do not hold. Null stands for what is not there, and could be.
+fn unmet(expected: &Entries<Raw>, actual: &Value, prefix: &str, is_known: impl Fn(&[&str]) -> bool) -> Vec<Problem> {
     let mut problems = Vec::new();
     for (path, raw) in &expected.0 {
         let wanted = raw.0.to_json();
-        match found(&path.value, actual) {
-            Err(why) => problems.push(Problem::said(format!("{prefix}{}: {why}", path.value))),
-            Ok(found) if same(&found, &wanted) => {}
-            Ok(found) => problems.push(Problem::Unmet {
+        let said = |why: &str| Problem::said(format!("{prefix}{}: {why}", path.value));
+        match rooted(&path.value).map(|path| (found(&path, actual), path)) {
+            Err(why) => problems.push(said(&why)),
+            Ok((Value::Null, path)) if wanted.is_null() && path.names().is_some_and(|path| !is_known(&path)) => {
+                problems.push(said("there is no such field: it would always be null"));
+            }
+            Ok((found, _)) if same(&found, &wanted) => {}
+            Ok((found, _)) => problems.push(Problem::Unmet {
                 path: format!("{prefix}{}", path.value),
                 expected: wanted,
                 actual: found,
@@ -191,15 +241,18 @@ fn unmet(expected: &Entries<Raw>, actual: &Value, prefix: &str) -> Vec<Problem> 
     problems
 }
 
-/// What stands at a path: several matches are a list, none is null.
-fn found(path: &str, actual: &Value) -> Result<Value, String> {
+fn rooted(path: &str) -> Result<JsonPath, String> {
     let rooted = if path.starts_with(['$', '.', '{', '[']) { path.to_owned() } else { format!(".{path}") };
-    let path = JsonPath::parse(&rooted).map_err(|error| format!("not a path: {error}"))?;
-    Ok(match &path.select(actual)[..] {
+    JsonPath::parse(&rooted).map_err(|error| format!("not a path: {error}"))
+}
+
+/// What stands at a path: several matches are a list, none is null.
+fn found(path: &JsonPath, actual: &Value) -> Value {
+    match &path.select(actual)[..] {
         [] => Value::Null,
         [one] => (*one).clone(),
         several => several.iter().map(|value| (*value).clone()).collect(),
-    })
+    }
 }
 
 /// Compares with the case's golden file; with `--update`, notes it for writing instead.

@@ -2,6 +2,7 @@
 
 use std::fmt;
 
+use serde::{Serialize, Serializer};
 use serde_json::{Value, json};
 
 #[derive(Debug, Clone, PartialEq)]
@@ -18,11 +19,13 @@ impl Problem {
     pub fn said(words: impl Into<String>) -> Self {
         Self::Said(words.into())
     }
+}
 
-    /// For programs: the words, and what they are about.
-    pub fn to_json(&self) -> Value {
+/// For programs: the words, and what they are about.
+impl Serialize for Problem {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let words = self.to_string();
-        match self {
+        let json = match self {
             Self::Unmet { path, expected, actual } => {
                 json!({"message": words, "path": path, "expected": expected, "actual": actual})
             }
@@ -31,7 +34,8 @@ impl Problem {
                 json!({"message": head, "golden": file, "difference": difference})
             }
             Self::Said(_) => json!({"message": words}),
-        }
+        };
+        json.serialize(serializer)
     }
 }
 

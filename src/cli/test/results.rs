@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use serde_json::{Value, json};
+use serde::Serialize;
 
 use super::problem::Problem;
 use crate::cli::arguments::Format;
@@ -10,9 +10,8 @@ use crate::cli::terminal::count;
 use crate::mapping::coverage::{Coverage, Goal};
 use crate::mapping::diagnostic::Spot;
 use crate::table;
-use crate::yaml;
 
-#[derive(Debug, Default)]
+#[derive(Debug, Default, Serialize)]
 pub(super) struct Results {
     pub tests: Vec<Tested>,
     /// Of each mapping that was tested, by name.
@@ -22,17 +21,33 @@ pub(super) struct Results {
 }
 
 /// What came of one MappingTest.
-#[derive(Debug)]
+#[derive(Debug, Serialize)]
 pub(super) struct Tested {
     pub name: String,
     pub file: String,
     pub mapping: String,
-    /// Each case, and what of it does not hold.
-    pub cases: Vec<(String, Vec<Problem>)>,
+    pub cases: Vec<Case>,
+}
+
+#[derive(Debug, Serialize)]
+pub(super) struct Case {
+    pub name: String,
+    pub passed: bool,
+    /// What does not hold.
+    pub problems: Vec<Problem>,
+}
+
+/// What programs get.
+#[derive(Serialize)]
+struct Counted<'a> {
+    passed: usize,
+    failed: usize,
+    #[serde(flatten)]
+    results: &'a Results,
 }
 
 /// How much of a mapping all its tests reach together.
-#[derive(Debug)]
+#[derive(Debug, Serialize)]
 pub(super) struct Covered {
     pub mapping: String,
     pub file: String,
@@ -45,20 +60,22 @@ pub(super) struct Covered {
 }
 
 /// A place that no test reaches.
-#[derive(Debug)]
+#[derive(Debug, Serialize)]
 pub(super) struct Missed {
     goal: Goal,
+    message: &'static str,
+    #[serde(flatten)]
     spot: Spot,
     /// What is written there.
-    text: String,
+    expression: String,
 }
 
 impl Covered {
     pub fn new(mapping: &str, coverage: &Coverage, least: usize, file: &str, content: &[u8]) -> Self {
         let missed = coverage.missed.iter().map(|point| {
             let spot = Spot::new(&point.place, file, content);
-            let text = String::from_utf8_lossy(&content[spot.span.clone()]).trim().to_owned();
-            Missed { goal: point.goal, spot, text }
+            let expression = String::from_utf8_lossy(&content[spot.span.clone()]).trim().to_owned();
+            Missed { goal: point.goal, message: point.goal.missed(), spot, expression }
         });
         Self {
             mapping: mapping.to_owned(),
@@ -75,52 +92,27 @@ impl Covered {
         let Self { mapping, covered, total, percent, .. } = self;
         format!("mapping {mapping}: {covered} of {total} expressions and branches tested ({percent} %)\n")
     }
-
-    fn to_json(&self) -> Value {
-        let missed = |one: &Missed| {
-            json!({
-                "file": one.spot.file, "line": one.spot.line, "column": one.spot.column, "goal": one.goal.word(),
-                "message": one.goal.missed(), "expression": one.text,
-            })
-        };
-        json!({
-            "mapping": self.mapping, "file": self.file, "covered": self.covered, "total": self.total,
-            "percent": self.percent, "enough": self.enough,
-            "missed": self.missed.iter().map(missed).collect::<Value>(),
-        })
-    }
 }
 
 impl Tested {
     fn text(&self) -> String {
         let mut lines = vec![format!("{} ({})", self.name, self.file)];
-        for (case, problems) in &self.cases {
-            lines.push(format!("  {}  {case}", if problems.is_empty() { "ok  " } else { "FAIL" }));
-            let problems = problems.iter().map(ToString::to_string).collect::<Vec<_>>().join("\n");
+        for case in &self.cases {
+            lines.push(format!("  {}  {}", if case.passed { "ok  " } else { "FAIL" }, case.name));
+            let problems = case.problems.iter().map(ToString::to_string).collect::<Vec<_>>().join("\n");
             lines.extend(problems.lines().map(|line| format!("        {line}")));
         }
         lines.iter().map(|line| format!("{line}\n")).collect()
     }
-
-    fn to_json(&self) -> Value {
-        let case = |(name, problems): &(String, Vec<Problem>)| {
-            let problems: Value = problems.iter().map(Problem::to_json).collect();
-            json!({"name": name, "passed": problems == json!([]), "problems": problems})
-        };
-        json!({
-            "name": self.name, "file": self.file, "mapping": self.mapping,
-            "cases": self.cases.iter().map(case).collect::<Value>(),
-        })
-    }
 }
 
 impl Results {
-    fn cases(&self) -> impl Iterator<Item = (&Tested, &str, &[Problem])> {
-        self.tests.iter().flat_map(|test| test.cases.iter().map(move |(name, problems)| (test, &**name, &**problems)))
+    fn cases(&self) -> impl Iterator<Item = (&Tested, &Case)> {
+        self.tests.iter().flat_map(|test| test.cases.iter().map(move |case| (test, case)))
     }
 
     pub fn failed(&self) -> usize {
-        self.cases().filter(|(.., problems)| !problems.is_empty()).count()
+        self.cases().filter(|(_, case)| !case.passed).count()
     }
 
     /// Whether every case passes, and reaches as much of its mapping as was asked for.
@@ -129,12 +121,9 @@ impl Results {
     }
 
     pub fn shown(&self, format: Format, least: Option<usize>, colours: bool) -> String {
-        match format {
-            Format::Text | Format::Github | Format::Values => self.text(least, colours),
-            Format::Yaml => yaml::write(&self.to_json()),
-            Format::Json => format!("{:#}\n", self.to_json()),
-            Format::Table => self.table(),
-        }
+        let failed = self.failed();
+        let all = Counted { passed: self.cases().count() - failed, failed, results: self };
+        format.shown(|| self.text(least, colours), || self.table(), &all)
     }
 
     fn text(&self, least: Option<usize>, colours: bool) -> String {
@@ -142,7 +131,7 @@ impl Results {
         let written: String = self.written.iter().map(|path| format!("wrote {}\n", path.display())).collect();
         let coverage: String = self.coverage.iter().map(Covered::text).collect();
         let missed = self.coverage.iter().flat_map(|covered| &covered.missed);
-        let missed: String = missed.map(|one| format!("{}\n\n", one.spot.note(one.goal.missed(), colours))).collect();
+        let missed: String = missed.map(|one| format!("{}\n\n", one.spot.note(one.message, colours))).collect();
         let failed = self.failed();
         let passed = count(self.cases().count() - failed, "case");
         let short = self
@@ -155,22 +144,11 @@ impl Results {
         format!("{tests}{written}\n{coverage}\n{missed}{passed} passed, {failed} failed{short}\n")
     }
 
-    fn to_json(&self) -> Value {
-        let failed = self.failed();
-        json!({
-            "passed": self.cases().count() - failed,
-            "failed": failed,
-            "tests": self.tests.iter().map(Tested::to_json).collect::<Value>(),
-            "coverage": self.coverage.iter().map(Covered::to_json).collect::<Value>(),
-            "written": self.written.iter().map(|path| path.display().to_string()).collect::<Value>(),
-        })
-    }
-
     /// A row a case, and a row a mapping.
     fn table(&self) -> String {
-        let case = |(test, name, problems): (&Tested, &str, &[Problem])| {
-            let result = if problems.is_empty() { "passed" } else { "failed" };
-            [result.to_owned(), test.name.clone(), name.to_owned(), test.file.clone()]
+        let case = |(test, case): (&Tested, &Case)| {
+            let result = if case.passed { "passed" } else { "failed" };
+            [result.to_owned(), test.name.clone(), case.name.clone(), test.file.clone()]
         };
         let mapping = |covered: &Covered| {
             let Covered { mapping, covered, total, percent, file, .. } = covered;

@@ -17,7 +17,6 @@ pub fn cases() -> Vec<Case> {
         case!(an_empty_directory_is_served).on_kube(),
         case!(a_file_that_is_not_yaml_is_reported).on_kube(),
         case!(every_unknown_field_is_reported_at_once).on_kube(),
-        case!(a_feature_of_later_is_refused).on_kube(),
         case!(a_connection_nobody_named_is_reported).on_kube(),
         case!(a_mapping_that_is_removed_before_it_ran_is_forgotten).in_memory_alone(),
         case!(a_directory_that_becomes_unreadable_changes_nothing).on_kube(),
@@ -97,13 +96,6 @@ async fn every_unknown_field_is_reported_at_once(stage: &Stage) {
         let line = engine.says(&[wrong, "widgets.yaml:"]).await;
         tells(stage, &format!("an unknown field {wrong}"), &line);
     }
-}
-
-async fn a_feature_of_later_is_refused(stage: &Stage) {
-    let world = stage.widgets().await;
-    let text = WIDGETS.replace("  objects:\n", "  replaces: [gadgets]\n  objects:\n");
-    let line = reported(&world, &text, &["replaces", "not supported yet"]).await;
-    tells(stage, "a feature of later", &line);
 }
 
 async fn a_connection_nobody_named_is_reported(stage: &Stage) {

@@ -155,31 +155,6 @@ async fn exports_of_one_workspace_share_what_is_watched_there() {
     let one = scene.bind("one");
     assert_eq!(scene.next_of_clusters().await, format!("+{one} root:one"));
     assert!(scene.manager.clusters(&export("others", Some("root:provider"))).is_empty());
-    // One that comes later finds what is known.
-    let SourceClusters::ApiExport(things) = export("things", Some("root:provider")) else { unreachable!() };
-    scene.manager.configure(vec![ClusterProvider { name: "edge".into(), kind: ProviderKind::ApiExport(things) }]);
-    let [edge, things] = [SourceClusters::Provider("edge".into()), export("things", Some("root:provider"))];
-    scene.manager.run([edge.clone(), things]);
-    assert_eq!(scene.next_of_clusters().await, format!("+{one} root:one"));
-    assert_eq!(scene.manager.clusters(&edge).len(), 1);
-}
-
-/// A mapping names the export itself; a former document of the state store may still name the provider.
-#[tokio::test]
-async fn an_export_is_followed_by_the_name_of_its_provider() {
-    let mut scene = Scene::published(Options::kcp()).await;
-    let one = scene.bind("one");
-    let SourceClusters::ApiExport(things) = export("things", Some("root:provider")) else { unreachable!() };
-    let kind = ProviderKind::ApiExport(things);
-    scene.manager.configure(vec![ClusterProvider { name: "edge".into(), kind }]);
-    let edge = SourceClusters::Provider("edge".into());
-    scene.manager.run([edge.clone(), export("things", Some("root:provider"))]);
-    let mut seen = [scene.next_of_clusters().await, scene.next_of_clusters().await];
-    seen.sort_unstable();
-    assert_eq!(seen, [format!("+{one} root:one"), format!("+{one} root:one")]);
-    let directly = scene.manager.identity(&export("things", Some("root:provider")));
-    assert_eq!(scene.manager.identity(&edge), directly, "the same source under both names");
-    assert!(directly.is_some());
 }
 
 #[tokio::test]

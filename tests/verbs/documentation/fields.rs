@@ -1,6 +1,6 @@
 //! The page of every field, made of the JSON Schema of the documents.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::fmt::Write;
 
 use serde_json::Value;
@@ -46,7 +46,7 @@ pub fn page() -> String {
     for kind in ["Mapping", "ClusterProvider", "MappingTest"] {
         writer.kind(kind);
     }
-    writer.page + &not_yet()
+    writer.page
 }
 
 const TOY_OPERATORS: &str = "
@@ -65,23 +65,6 @@ pub fn toy_operators() -> String {
     let mut writer = Writer { definitions, page, titles: BTreeMap::new(), waiting: Vec::new() };
     writer.kind("ToyOperator");
     writer.page
-}
-
-/// What the engine refuses, of the fixture that holds all of it.
-fn not_yet() -> String {
-    let mut section = "
-## What does not run yet
-
-These are checked, and refused with [SE0190](errors.md#se0190):
-
-"
-    .to_owned();
-    let snapshot = read("tests/ui/documents/not_yet.yaml.snap");
-    let refused =
-        snapshot.lines().filter_map(|line| line.strip_prefix("error[SE0190]: ")?.strip_suffix(" is not supported yet"));
-    let refused: BTreeSet<&str> = refused.collect();
-    section.extend(refused.into_iter().map(|what| format!("* {what}\n")));
-    section
 }
 
 impl Writer {

@@ -4,7 +4,6 @@
 //! `UPDATE_DOCS=1 cargo test --test verbs documentation` writes the generated pages anew.
 
 mod cli;
-mod errors;
 mod fields;
 mod functions;
 mod generated;

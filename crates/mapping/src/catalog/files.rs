@@ -47,10 +47,6 @@ impl Document {
         if let (Some(Compiled::Mapping(mapping)), Some(schemas)) = (&compiled, schemas) {
             findings.extend(check(document, mapping, schemas));
         }
-        if schemas.is_some() {
-            findings.extend(outcome.not_yet);
-            findings.sort_by_key(|finding| (finding.span.start, finding.code));
-        }
         if findings.iter().any(|finding| is_error(finding.code)) {
             compiled = None;
         }

@@ -8,11 +8,10 @@ use super::conflicts::{SourceKey, source_key};
 use super::files::{Document, File};
 use super::{Catalog, Entry, ProviderEntry, Standing, changes, conflicts};
 use crate::check::common_object;
-use crate::compile::{Compiled, compile};
+use crate::compile::{Compiled, compile_kept};
 use crate::diagnostic::{Diagnostic, Finding};
-use crate::schema::Schemas;
 use crate::yaml;
-use crate::{ApiExportRef, ClusterProvider, Direction, Mapping, ProviderKind, RelatedRule, SourceClusters};
+use crate::{ClusterProvider, Direction, Mapping, ProviderKind, RelatedRule, SourceClusters};
 
 /// A good mapping document.
 #[derive(Clone)]
@@ -35,14 +34,11 @@ pub(super) struct Selection<'a> {
     files: &'a BTreeMap<String, Arc<File>>,
     unreadable: &'a BTreeMap<String, String>,
     retained: &'a BTreeMap<String, String>,
-    schemas: Option<&'a Schemas>,
     placed: Vec<Placed<'a>>,
-    /// Names whose document is bad, with its file.
-    claimed: BTreeMap<String, &'a str>,
-    /// Files of which not all could be read: what is missing in them may be in what is broken.
-    opaque: BTreeSet<&'a str>,
-    /// Whether something broken names no mapping known: any mapping of the inventory may be meant.
-    nameless: bool,
+    /// Files of which not all could be used. While there is one, nothing is removed: what is missing may be in what is broken.
+    broken: BTreeSet<&'a str>,
+    /// Mappings that a finding is about.
+    named: BTreeSet<String>,
     /// Names of the mappings that run and write status, by what they watch.
     by_source: BTreeMap<SourceKey, Vec<String>>,
     pub mappings: BTreeMap<String, Entry>,
@@ -56,18 +52,15 @@ impl<'a> Selection<'a> {
         files: &'a BTreeMap<String, Arc<File>>,
         unreadable: &'a BTreeMap<String, String>,
         retained: &'a BTreeMap<String, String>,
-        schemas: Option<&'a Schemas>,
     ) -> Self {
         Self {
             before,
             files,
             unreadable,
             retained,
-            schemas,
             placed: Vec::new(),
-            claimed: BTreeMap::new(),
-            opaque: BTreeSet::new(),
-            nameless: false,
+            broken: BTreeSet::new(),
+            named: BTreeSet::new(),
             by_source: BTreeMap::new(),
             mappings: BTreeMap::new(),
             providers: BTreeMap::new(),
@@ -90,11 +83,7 @@ impl<'a> Selection<'a> {
         self.files.iter().flat_map(|(path, file)| file.documents.iter().map(move |document| (path.as_str(), document)))
     }
 
-    fn is_known(&self, name: &str) -> bool {
-        self.before.mappings.contains_key(name) || self.retained.contains_key(name)
-    }
-
-    /// What bad documents and unreadable files say about the mappings they may hold.
+    /// Documents and files that cannot be used.
     fn note_broken_documents(&mut self) {
         for (path, document) in self.documents() {
             let broken = document.compiled.is_none();
@@ -105,20 +94,12 @@ impl<'a> Selection<'a> {
             for finding in &document.findings {
                 self.placed.push(Placed { path, finding: finding.clone(), about: about.clone().filter(|_| broken) });
             }
-            if !broken || !document.may_be_mapping() {
-                continue;
-            }
-            self.opaque.insert(path);
-            match about.filter(|name| self.is_known(name)) {
-                Some(name) => {
-                    self.claimed.entry(name).or_insert(path);
-                }
-                None => self.nameless = true,
+            if broken && document.may_be_mapping() {
+                self.broken.insert(path);
             }
         }
         for (path, why) in self.unreadable {
-            self.opaque.insert(path);
-            self.nameless = true;
+            self.broken.insert(path);
             let finding = Finding::new("SE0011", 0..0, format!("the file cannot be read: {why}"));
             self.placed.push(Placed { path, finding, about: None });
         }
@@ -129,7 +110,7 @@ impl<'a> Selection<'a> {
                 .iter()
                 .any(|(_, entry)| entry.file.as_deref() == Some(path) && entry.standing != Standing::Retained);
             if held {
-                self.opaque.insert(path);
+                self.broken.insert(path);
                 let finding = Finding::new("SE0012", 0..0, "the file is empty; the mappings it held keep running");
                 let finding = finding.help("to remove them, delete the file");
                 self.placed.push(Placed { path, finding, about: None });
@@ -179,10 +160,8 @@ impl<'a> Selection<'a> {
     fn one_for_each_name(&mut self) -> Vec<Candidate<'a>> {
         let mut by_name: BTreeMap<&str, Vec<Candidate<'a>>> = BTreeMap::new();
         for (path, document) in self.documents() {
-            if let Some(Compiled::Mapping(mapping)) = &document.compiled
-                && let Some(resolved) = self.with_its_export(path, document, mapping)
-            {
-                let candidate = Candidate { path, name_span: document.name_span.clone(), mapping: resolved };
+            if let Some(Compiled::Mapping(mapping)) = &document.compiled {
+                let candidate = Candidate { path, name_span: document.name_span.clone(), mapping: mapping.clone() };
                 by_name.entry(mapping.name.as_str()).or_default().push(candidate);
             }
         }
@@ -200,57 +179,6 @@ impl<'a> Selection<'a> {
         chosen
     }
 
-    /// A mapping whose provider stands for an APIExport is one that names the export itself: both are the same source, for
-    /// the state store and the claims, too. `None`: it cannot be used so, and findings say why.
-    fn with_its_export(
-        &mut self,
-        path: &'a str,
-        document: &'a Document,
-        mapping: &Arc<Mapping>,
-    ) -> Option<Arc<Mapping>> {
-        let Some(export) = self.export_of(path, document, mapping) else { return Some(mapping.clone()) };
-        let text = export.in_place_of_provider(&mapping.text);
-        let read = text.and_then(|text| Some(Document::compile(&yaml::parse_one(&text)?, self.schemas)));
-        let (compiled, findings) = match read {
-            _ if mapping.source.selection.is_some() => {
-                let message = "`source.clusters` goes with clusters, and this provider stands for an APIExport";
-                let help = "whoever binds an APIExport chooses to be served; `selector` and `when` choose sources";
-                (None, vec![Finding::new("SE0114", 0..0, message).help(help)])
-            }
-            Some(read) => (read.compiled, read.findings),
-            None => {
-                let message = "`source.provider` is an alias of a name that stands elsewhere";
-                (None, vec![Finding::new("SE0104", 0..0, message).help("write the provider's name")])
-            }
-        };
-        let is_news = |finding: &Finding| {
-            !document.findings.iter().any(|known| (known.code, &known.message) == (finding.code, &finding.message))
-        };
-        for mut finding in findings.into_iter().filter(is_news) {
-            finding.span = document.name_span.clone();
-            let about = compiled.is_none().then(|| mapping.name.clone());
-            self.placed.push(Placed { path, finding, about });
-        }
-        let Some(Compiled::Mapping(mapping)) = compiled else {
-            self.claimed.insert(mapping.name.clone(), path);
-            return None;
-        };
-        Some(mapping)
-    }
-
-    /// The APIExport that a mapping's provider stands for. One whose document is gone stays as it was.
-    fn export_of(&mut self, path: &'a str, document: &'a Document, mapping: &Mapping) -> Option<ApiExportRef> {
-        let SourceClusters::Provider(name) = &mapping.source.clusters else { return None };
-        let known = self.providers.get(name).or_else(|| self.before.providers.get(name))?.clone();
-        let ProviderKind::ApiExport(export) = known.provider.kind.clone() else { return None };
-        if !self.providers.contains_key(name) {
-            self.providers.insert(name.clone(), known);
-            let finding = last_version_stays(name, document.name_span.clone());
-            self.placed.push(Placed { path, finding, about: None });
-        }
-        Some(export)
-    }
-
     /// `None`: the running one's own document is broken, and it keeps its name.
     fn winner(&self, name: &str, candidates: &[Candidate<'a>]) -> Option<usize> {
         let running = self.before.mappings.get(name).filter(|entry| entry.standing != Standing::Retained);
@@ -261,8 +189,7 @@ impl<'a> Selection<'a> {
                 home == Some(candidate.path) && (!same_text || text_fits)
             })
         };
-        let broken_at_home =
-            home.is_some_and(|home| self.claimed.get(name) == Some(&home) || self.opaque.contains(home));
+        let broken_at_home = home.is_some_and(|home| self.broken.contains(home));
         at_home(true).or_else(|| at_home(false)).or(if broken_at_home { None } else { Some(0) })
     }
 
@@ -433,9 +360,11 @@ impl<'a> Selection<'a> {
         let known: BTreeSet<&String> = self.before.mappings.keys().chain(self.retained.keys()).collect();
         for name in known.into_iter().filter(|name| !named.contains(name.as_str())) {
             let Some(entry) = self.last_good(name) else { continue };
-            let entry = match self.suspect(name, &entry) {
-                Some(file) => Entry { standing: Standing::KeptOnError, file, ..entry },
-                None => Entry {
+            // A mapping that was removed, or known from the inventory alone, does not come back because a file breaks.
+            let is_removed = entry.removal_seen || self.was_retained(name);
+            let entry = match self.broken.is_empty() || is_removed {
+                false => Entry { standing: Standing::KeptOnError, ..entry },
+                true => Entry {
                     removal_seen: entry.removal_seen || entry.standing != Standing::Retained && entry.file.is_some(),
                     standing: Standing::Retained,
                     ..entry
@@ -462,7 +391,7 @@ impl<'a> Selection<'a> {
     /// What a state store keeps of a mapping.
     fn retained_documents(&self, name: &str) -> impl Iterator<Item = Compiled> {
         let documents = self.retained.get(name).map(|text| yaml::parse(text.as_bytes())).unwrap_or_default();
-        documents.into_iter().filter_map(|document| compile(&document).compiled)
+        documents.into_iter().filter_map(|document| compile_kept(&document))
     }
 
     /// The provider of a mapping's source as the state store has it, and those that it joins.
@@ -506,22 +435,6 @@ impl<'a> Selection<'a> {
         self.before.mappings.get(name).is_some_and(|entry| entry.standing == Standing::Retained)
     }
 
-    /// The file whose broken text may hold this mapping's document (`Some(None)`: some file does); `None`: the document is
-    /// gone.
-    #[allow(clippy::option_option, reason = "a mapping of the inventory is suspected in no certain file")]
-    fn suspect(&self, name: &str, entry: &Entry) -> Option<Option<String>> {
-        if entry.removal_seen {
-            return None;
-        }
-        if let Some(path) = self.claimed.get(name) {
-            return Some(Some((*path).to_owned()));
-        }
-        match &entry.file {
-            Some(file) => self.opaque.contains(file.as_str()).then(|| Some(file.clone())),
-            None => (self.nameless && !self.was_retained(name)).then_some(None),
-        }
-    }
-
     /// A provider that a mapping still runs on stays, even when its document is gone.
     fn keep_providers_in_use(&mut self) {
         for entry in self.mappings.values() {
@@ -556,7 +469,9 @@ impl<'a> Selection<'a> {
 
     /// Findings become diagnostics, each with a word about what runs instead.
     fn conclude(&mut self) {
-        for placed in std::mem::take(&mut self.placed) {
+        let placed = std::mem::take(&mut self.placed);
+        self.named = placed.iter().filter_map(|placed| placed.about.clone()).collect();
+        for placed in placed {
             let content = self.files.get(placed.path).map_or(&[][..], |file| &file.content);
             let mut diagnostic = Diagnostic::new(placed.finding, placed.path, content);
             for (name, generation) in self.kept_because_of(placed.path, placed.about.as_deref()) {
@@ -567,16 +482,17 @@ impl<'a> Selection<'a> {
         self.diagnostics.sort_by(|a, b| (&a.file, a.span.start, a.code).cmp(&(&b.file, b.span.start, b.code)));
     }
 
-    /// The mappings that run their last good version because of a finding: the one it is about, else all that the file
-    /// may hold.
+    /// The mappings that run their last good version because of a finding: the one it is about, else all that no other finding
+    /// tells of.
     fn kept_because_of(&self, path: &str, about: Option<&str>) -> Vec<(&str, u64)> {
         let about = about.filter(|name| self.mappings.contains_key(*name));
+        let is_elsewhere = |file: &str| file != path && self.broken.contains(file);
         let concerned = |name: &str, entry: &Entry| match about {
             Some(about) => about == name,
             None => {
-                self.opaque.contains(path)
-                    && !self.claimed.contains_key(name)
-                    && entry.file.as_deref().is_none_or(|file| file == path)
+                self.broken.contains(path)
+                    && !self.named.contains(name)
+                    && !entry.file.as_deref().is_some_and(is_elsewhere)
             }
         };
         let kept = self.mappings.iter().filter(|(_, entry)| entry.standing == Standing::KeptOnError);

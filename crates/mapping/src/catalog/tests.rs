@@ -1,5 +1,4 @@
 use super::*;
-use crate::SourceClusters;
 
 /// A mapping that gets along with others on its resource, unless `status` says otherwise.
 fn mapping(name: &str, status: &str) -> String {
@@ -32,6 +31,9 @@ impl World {
         let mut schemas = Schemas::default();
         let file = include_bytes!("../../../../tests/ui/checks/schemas/database.yaml");
         assert_eq!(schemas.add_file(file), []);
+        // Of the others, nothing is known but that there are such.
+        let widgets = "kind: APIResourceSchema\nspec:\n  group: example.com\n  names: {kind: Widget, plural: widgets}\n  versions: [{name: v1, subresources: {status: {}}, schema: {type: object, x-kubernetes-preserve-unknown-fields: true}}]\n";
+        assert_eq!(schemas.add_file(widgets.as_bytes()), []);
         Self { catalog: Catalog::checking(schemas), ..Self::default() }
     }
 
@@ -139,7 +141,7 @@ fn a_broken_edit_keeps_the_last_good_version() {
     let good = mapping("mongodb", "phase: $.status.phase");
     world.write("a.yaml", &good);
     insta::assert_snapshot!(world.write("a.yaml", &good.replace("status:", "statsu:")), @r"
-    mapping mongodb: its document cannot be used; generation 1 keeps running
+    mapping mongodb: its document cannot be used or found; generation 1 keeps running
     a.yaml:9:3: error[SE0101]: unknown field `statsu` (did you mean `status`?) [mapping `mongodb` keeps running generation 1]
     ");
     assert_eq!(world.standing("mongodb"), Some((Standing::KeptOnError, 1)));
@@ -173,7 +175,7 @@ fn neighbours_are_left_alone() {
     let file = |middle: &str| format!("{}---\n{middle}---\n{}", mapping("a", "x: $.x"), mapping("c", "x: $.x"));
     world.write("all.yaml", &file(&mapping("b", "x: $.x")));
     insta::assert_snapshot!(world.write("all.yaml", &file("{{{\n")), @r#"
-    mapping b: its document cannot be used; generation 1 keeps running
+    mapping b: its document cannot be used or found; generation 1 keeps running
     all.yaml:11:1: error[SE0001]: YAML reads this expression as structure (a value that begins with `{` is a mapping to YAML: put it in quotes, `"{{ x }}-text"`) [mapping `b` keeps running generation 1]
     "#);
     let standings: Vec<_> = ["a", "b", "c"].iter().map(|name| world.standing(name).expect("known")).collect();
@@ -186,7 +188,7 @@ fn empty_and_unreadable_files_remove_nothing() {
     let mut world = World::default();
     world.write("a.yaml", &mapping("mongodb", "x: $.x"));
     insta::assert_snapshot!(world.write("a.yaml", "\n"), @r"
-    mapping mongodb: its document cannot be used; generation 1 keeps running
+    mapping mongodb: its document cannot be used or found; generation 1 keeps running
     a.yaml:1:1: warning[SE0012]: the file is empty; the mappings it held keep running (to remove them, delete the file) [mapping `mongodb` keeps running generation 1]
     ");
     world.files.remove("a.yaml");
@@ -196,6 +198,28 @@ fn empty_and_unreadable_files_remove_nothing() {
     insta::assert_snapshot!(world.write("a.yaml", "# nothing any more\n"), @"mapping mongodb: removed with generation 1; its objects stay until their sources are deleted, unless its onMappingRemoved says otherwise");
 }
 
+/// What is missing may be in what is broken, whichever file it stood in.
+#[test]
+fn nothing_is_removed_while_a_file_is_broken() {
+    let mut world = World::default();
+    world.write("a.yaml", &mapping("a", "x: $.x"));
+    world.write("b.yaml", &mapping("b", "x: $.x"));
+    world.write("b.yaml", "spec: [\n");
+    insta::assert_snapshot!(world.remove("a.yaml"), @"
+    mapping a: its document cannot be used or found; generation 1 keeps running
+    b.yaml:1:7: error[SE0001]: YAML syntax: unclosed bracket '[' [mapping `a` keeps running generation 1; mapping `b` keeps running generation 1]
+    ");
+    // Every good document takes effect all the same.
+    insta::assert_snapshot!(world.write("c.yaml", &mapping("c", "x: $.x")), @"
+    mapping c: generation 1: added
+    b.yaml:1:7: error[SE0001]: YAML syntax: unclosed bracket '[' [mapping `a` keeps running generation 1; mapping `b` keeps running generation 1]
+    ");
+    insta::assert_snapshot!(world.write("b.yaml", &mapping("b", "x: $.x")), @"
+    mapping a: removed with generation 1; its objects stay until their sources are deleted, unless its onMappingRemoved says otherwise
+    mapping b: its document is good again; generation 1 keeps running
+    ");
+}
+
 #[test]
 fn a_taken_name_stays_with_the_running_one() {
     let mut world = World::default();
@@ -203,7 +227,7 @@ fn a_taken_name_stays_with_the_running_one() {
     insta::assert_snapshot!(world.write("a.yaml", &mapping("mongodb", "y: $.y")), @"a.yaml:3:18: error[SE0121]: the mapping `mongodb` stands in b.yaml already (give one of the two another name)");
     // Even while the running one's document is broken.
     insta::assert_snapshot!(world.write("b.yaml", "kind: Mapping\nmetadata: {name: mongodb}\nspec: [\n"), @r"
-    mapping mongodb: its document cannot be used; generation 1 keeps running
+    mapping mongodb: its document cannot be used or found; generation 1 keeps running
     a.yaml:3:18: error[SE0121]: the mapping `mongodb` stands in b.yaml already (give one of the two another name)
     b.yaml:3:7: error[SE0001]: YAML syntax: unclosed bracket '[' [mapping `mongodb` keeps running generation 1]
     ");
@@ -253,7 +277,7 @@ fn one_status_field_has_one_writer() {
     insta::assert_snapshot!(world.write("second.yaml", &other("c: $.x", "")), @"second.yaml:3:18: error[SE0701]: the mapping `first` writes the condition `Synced` of this resource already (one of the two sets `status: {engineConditions: [], observedGeneration: Off}`)");
     insta::assert_snapshot!(world.write("second.yaml", &other("c: $.x", quiet)), @"mapping second: generation 1: added");
     insta::assert_snapshot!(world.write("second.yaml", &other("a.b.c: $.x", quiet)), @r"
-    mapping second: its document cannot be used; generation 1 keeps running
+    mapping second: its document cannot be used or found; generation 1 keeps running
     second.yaml:3:18: error[SE0701]: the mapping `first` writes the status field `a.b.c` of this resource already (let one of the two mappings write it) [mapping `second` keeps running generation 1]
     ");
     // A field that moves from one to the other in one reload.
@@ -278,48 +302,11 @@ fn providers() {
     insta::assert_snapshot!(world.write("p.yaml", &PROVIDER.replace("target", "other")), @"provider edge: changed");
     insta::assert_snapshot!(world.write("p.yaml", &PROVIDER.replace("kubeconfig", "kubeconf")), @"
     m.yaml:3:18: error[SE0120]: no document defines the ClusterProvider `edge` any more; its last version stays in use
-    p.yaml:4:8: error[SE0104]: `kubeconf` is not one of `kubeconfig`, `kubeconfigFiles`, `kubeconfigSecrets`, `kind`, `clusterApi`, `clusterInventory`, `namespaces`, `apiExport`, `workspaceTypes`, `custom`, `none`, `multi` (did you mean `kubeconfig`?)
+    p.yaml:4:8: error[SE0104]: `kubeconf` is not one of `kubeconfig`, `kubeconfigFiles`, `kubeconfigSecrets`, `kind`, `clusterApi`, `clusterInventory`, `namespaces`, `workspaceTypes`, `custom`, `none`, `multi` (did you mean `kubeconfig`?)
     ");
     insta::assert_snapshot!(world.remove("p.yaml"), @"m.yaml:3:18: error[SE0120]: no document defines the ClusterProvider `edge` any more; its last version stays in use");
     assert!(provider(&world.catalog).is_some());
     insta::assert_snapshot!(world.remove("m.yaml"), @"mapping m: removed with generation 1; its objects stay until their sources are deleted, unless its onMappingRemoved says otherwise");
-}
-
-#[test]
-fn a_provider_that_stands_for_an_export_is_the_export() {
-    let direct = mapping("m", "x: $.x").replace("apiExport: {name: m}", "apiExport: {name: m, path: \"root:p\"}");
-    let named = mapping("m", "x: $.x").replace("apiExport: {name: m}", "provider: edge");
-    let export = PROVIDER.replace("kubeconfig: {connection: target}", "apiExport: {name: m, path: \"root:p\"}");
-    let source = |world: &World| world.catalog.mapping("m").expect("running").mapping.source.clusters.clone();
-    let mut world = World::checking();
-    world.write("m.yaml", &direct);
-    let directly = source(&world);
-    world.files.insert("p.yaml".into(), export.clone().into_bytes());
-    insta::assert_snapshot!(world.write("m.yaml", &named), @"provider edge: added");
-    assert_eq!(source(&world), directly);
-    let running = world.catalog.mapping("m").expect("running").mapping.clone();
-    assert!(running.text.contains("root:p") && !running.text.contains("edge"), "the state store needs no provider");
-    assert_eq!(running.lifecycle.on_source_recreated, None, "as for an APIExport");
-    // What gets along is told by the export, however it is named.
-    let rival = direct.replace("metadata: {name: m}", "metadata: {name: rival}");
-    insta::assert_snapshot!(world.write("r.yaml", &rival), @"r.yaml:3:18: error[SE0701]: the mapping `m` writes the status field `x` of this resource already (let one of the two mappings write it)");
-    world.remove("r.yaml");
-
-    // Another export is another source of the mapping; a document that is gone or broken leaves what ran.
-    insta::assert_snapshot!(world.write("p.yaml", &export.replace("name: m,", "name: n,")), @"
-    mapping m: generation 2: source changed
-    provider edge: changed
-    ");
-    insta::assert_snapshot!(world.write("p.yaml", &export.replace("apiExport", "apiExpor")), @"
-    m.yaml:3:18: error[SE0120]: no document defines the ClusterProvider `edge` any more; its last version stays in use
-    p.yaml:4:8: error[SE0104]: `apiExpor` is not one of `kubeconfig`, `kubeconfigFiles`, `kubeconfigSecrets`, `kind`, `clusterApi`, `clusterInventory`, `namespaces`, `apiExport`, `workspaceTypes`, `custom`, `none`, `multi` (did you mean `apiExport`?)
-    ");
-    insta::assert_snapshot!(world.remove("p.yaml"), @"m.yaml:3:18: error[SE0120]: no document defines the ClusterProvider `edge` any more; its last version stays in use");
-    insta::assert_snapshot!(world.reload(), @"m.yaml:3:18: error[SE0120]: no document defines the ClusterProvider `edge` any more; its last version stays in use");
-    assert_eq!(world.standing("m"), Some((Standing::Running, 2)));
-    // Clusters of another kind.
-    world.write("p.yaml", PROVIDER);
-    assert_eq!(source(&world), SourceClusters::Provider("edge".into()));
 }
 
 /// Each namespace is a cluster, and a source reads and writes in its own alone.
@@ -337,7 +324,7 @@ fn related_objects_stay_in_the_namespace_that_is_their_cluster() {
     };
     assert_eq!(world.write("m.yaml", &related("")), "mapping m: generation 1: added");
     insta::assert_snapshot!(world.write("m.yaml", &related(", namespace: shared")), @"
-    mapping m: its document cannot be used; generation 1 keeps running
+    mapping m: its document cannot be used or found; generation 1 keeps running
     m.yaml:3:18: error[SE0114]: `related` ca names a namespace, and each namespace is a cluster of its own here (leave the namespace out: related objects are beside their source, and copies too) [mapping `m` keeps running generation 1]
     ");
     insta::assert_snapshot!(world.write("p.yaml", PROVIDER), @"
@@ -399,29 +386,6 @@ fn a_mapping_over_workspaces_that_are_held_up_fits_them() {
 }
 
 #[test]
-fn a_mapping_that_cannot_be_read_with_its_export_keeps_what_ran() {
-    let mut world = World::checking();
-    let named = mapping("m", "x: $.x").replace("apiExport: {name: m}", "provider: edge");
-    world.files.insert("p.yaml".into(), PROVIDER.as_bytes().to_vec());
-    world.write("m.yaml", &named);
-    let export = PROVIDER.replace("kubeconfig: {connection: target}", "apiExport: {name: m}");
-    world.write("p.yaml", &export);
-    assert_eq!(world.standing("m"), Some((Standing::Running, 2)));
-    let alias = named
-        .replace("metadata: {name: m}", "metadata: {name: m, labels: {a: &n edge}}")
-        .replace("provider: edge", "provider: *n");
-    insta::assert_snapshot!(world.write("m.yaml", &alias), @"
-    mapping m: its document cannot be used; generation 2 keeps running
-    m.yaml:3:18: error[SE0104]: `source.provider` is an alias of a name that stands elsewhere (write the provider's name) [mapping `m` keeps running generation 2]
-    ");
-    assert_eq!(world.standing("m"), Some((Standing::KeptOnError, 2)));
-    // An export has many workspaces, which a placement has to tell apart; a single cluster had not.
-    let placed =
-        named.replace("  objects:", "  placement: {namespace: \"{{ source.metadata.namespace }}\"}\n  objects:");
-    insta::assert_snapshot!(world.write("m.yaml", &placed), @"m.yaml:3:18: error[SE0702]: two sources can meet at one place, and one would overwrite the other (`short_hash(workspace.cluster, source.metadata.namespace)` in the namespace tells workspaces apart) [for example `default/my-database` of workspace 2xcau5l8pb5n4bev and `default/my-database` of workspace 1kd7fq0ntn2qv9ew; mapping `m` keeps running generation 2]");
-}
-
-#[test]
 fn a_selection_of_clusters_goes_with_what_the_provider_tells() {
     let hub = "kubeconfigSecrets: {connection: hub, namespace: fleet}";
     let inventory = "clusterInventory: {connection: hub}";
@@ -464,10 +428,6 @@ fn a_selection_of_clusters_goes_with_what_the_provider_tells() {
     insta::assert_snapshot!(shown(&source(labels), "kubeconfig: {connection: target}"), @r"
     provider edge: added
     m.yaml:3:18: error[SE0114]: the ClusterProvider `edge` tells no labels of its clusters (`matchLabels` goes with providers that tell labels: `kubeconfigSecrets`, `clusterApi`, `clusterInventory`, `namespaces` and `custom`)
-    ");
-    insta::assert_snapshot!(shown(&source(labels), "apiExport: {name: m}"), @r"
-    provider edge: added
-    m.yaml:3:18: error[SE0114]: `source.clusters` goes with clusters, and this provider stands for an APIExport (whoever binds an APIExport chooses to be served; `selector` and `when` choose sources)
     ");
     insta::assert_snapshot!(World::default().write("m.yaml", &source(labels)), @"m.yaml:3:18: error[SE0120]: no document defines the ClusterProvider `edge` (add one: `kind: ClusterProvider` with this name)");
 }
@@ -535,7 +495,7 @@ fn what_the_inventory_knows() {
     world.retained.insert("old".into(), "apiVersion: sync-engine.dev/v0\n".into());
     // An unreadable file may hold anything: the last good version runs.
     insta::assert_snapshot!(world.write("a.yaml", "{{{"), @r#"
-    mapping mongodb: its document cannot be used; generation 1 keeps running
+    mapping mongodb: its document cannot be used or found; generation 1 keeps running
     a.yaml:1:1: error[SE0001]: YAML reads this expression as structure (a value that begins with `{` is a mapping to YAML: put it in quotes, `"{{ x }}-text"`) [mapping `mongodb` keeps running generation 1]
     "#);
     assert_eq!(world.standing("mongodb"), Some((Standing::KeptOnError, 1)));
@@ -553,7 +513,7 @@ fn what_the_inventory_knows() {
 
     let mut named = World { retained: world.retained.clone(), ..World::default() };
     insta::assert_snapshot!(named.write("a.yaml", "kind: Mapping\nmetadata: {name: mongodb}\n"), @r"
-    mapping mongodb: its document cannot be used; generation 1 keeps running
+    mapping mongodb: its document cannot be used or found; generation 1 keeps running
     a.yaml:1:1: error[SE0103]: the field `apiVersion` is missing [mapping `mongodb` keeps running generation 1]
     a.yaml:1:1: error[SE0103]: the field `spec` is missing [mapping `mongodb` keeps running generation 1]
     ");
@@ -578,7 +538,7 @@ fn what_the_schemas_refuse_does_not_run() {
     assert_eq!(world.standing("db"), None);
     insta::assert_snapshot!(world.write("a.yaml", &good), @"mapping db: generation 1: added");
     insta::assert_snapshot!(world.write("a.yaml", &bad), @"
-    mapping db: its document cannot be used; generation 1 keeps running
+    mapping db: its document cannot be used or found; generation 1 keeps running
     a.yaml:8:77: error[SE0401]: `source.spec.typ` does not exist in Database (example.com/v1) (did you mean `source.spec.type` (a string)?) [mapping `db` keeps running generation 1]
     ");
     assert_eq!(world.standing("db"), Some((Standing::KeptOnError, 1)));
@@ -609,24 +569,14 @@ fn what_no_mapping_reads_is_said_once() {
     insta::assert_snapshot!(shown(&world).join("\n"), @"a.yaml:5: SE0405: no mapping reads `spec.backupNamespace`, `spec.free`, `spec.plan`, `spec.port`, `spec.sidecars`, `spec.tls`, `spec.users` of Database (example.com/v1)");
     world.write("b.yaml", &quiet("b", "{{ source.spec | tojson }}"));
     assert_eq!(shown(&world), Vec::<String>::new());
+    // Whoever asks whether a map is there, or leaves a field out, does not read it.
+    let asks =
+        "{{ 1 if source.spec.tls is defined else 2 }}{{ source.spec | without(\\\"tls\\\", \\\"plan\\\") | tojson }}";
+    world.write("b.yaml", &quiet("b", asks));
+    insta::assert_snapshot!(shown(&world).join("\n"), @"a.yaml:5: SE0405: no mapping reads `spec.plan`, `spec.tls.enabled`, `spec.tls.secret` of Database (example.com/v1)");
     // A document that cannot be used may be the one that reads.
     world.write("b.yaml", &quiet("b", "{{ source.spec.typ }}"));
     assert_eq!(shown(&world), Vec::<String>::new());
-}
-
-/// The language has it, and only an engine refuses it.
-#[test]
-fn what_does_not_run_yet_is_refused_by_an_engine_alone() {
-    let renamed = mapping("db", "x: $.x").replace("  objects:", "  replaces: [database]\n  objects:");
-    let files = format!("{renamed}---\n{PROVIDER}");
-    insta::assert_snapshot!(World::default().write("a.yaml", &files), @"
-    mapping db: generation 1: added
-    provider edge: added
-    ");
-    insta::assert_snapshot!(World::checking().write("a.yaml", &files), @"
-    provider edge: added
-    a.yaml:6:3: error[SE0190]: `replaces` is not supported yet (leave it out; it is refused rather than ignored)
-    ");
 }
 
 /// However many mappings have one source: those that write no status are not compared with each other.
@@ -650,7 +600,7 @@ fn mappings_that_write_no_status_get_along() {
     let writing = |name: &str| quiet(name).replace("status: {engineConditions: [], observedGeneration: Off}", status);
     world.write("a.yaml", &writing("a"));
     insta::assert_snapshot!(world.write("b.yaml", &writing("b")), @r"
-    mapping b: its document cannot be used; generation 1 keeps running
+    mapping b: its document cannot be used or found; generation 1 keeps running
     b.yaml:3:18: error[SE0701]: the mapping `a` writes the status field `x` of this resource already (let one of the two mappings write it) [mapping `b` keeps running generation 1]
     ");
 }

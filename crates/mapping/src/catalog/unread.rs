@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use super::conflicts::{SourceKey, source_key};
 use super::{Catalog, Entry, Standing};
-use crate::coverage::reads_of_source;
+use crate::coverage::{SourceRead, reads_of_source};
 use crate::diagnostic::{Diagnostic, Finding};
 use crate::schema::{Schema, Schemas, View};
 use crate::yaml;
@@ -38,7 +38,7 @@ fn warning(catalog: &Catalog, schemas: &Schemas, entries: &[&Entry]) -> Option<D
 }
 
 /// The topmost fields that nothing reads.
-fn unread(schema: &Schema, reads: &[Vec<&str>]) -> Vec<String> {
+fn unread(schema: &Schema, reads: &[SourceRead<'_>]) -> Vec<String> {
     let mut found = Vec::new();
     for (name, view) in schema.view().fields() {
         if !["apiVersion", "kind", "metadata", "status"].contains(&name) {
@@ -48,11 +48,11 @@ fn unread(schema: &Schema, reads: &[Vec<&str>]) -> Vec<String> {
     found
 }
 
-fn look<'s>(view: View<'s>, path: &mut Vec<&'s str>, reads: &[Vec<&str>], found: &mut Vec<String>) {
-    if path.len() > DEPTH || reads.iter().any(|read| path.starts_with(read)) {
+fn look<'s>(view: View<'s>, path: &mut Vec<&'s str>, reads: &[SourceRead<'_>], found: &mut Vec<String>) {
+    if path.len() > DEPTH || reads.iter().any(|read| read.covers(path)) {
         return;
     }
-    if !reads.iter().any(|read| read.starts_with(path)) {
+    if !reads.iter().any(|read| read.path.starts_with(path)) {
         return found.push(path.join("."));
     }
     for (name, below) in view.fields() {

@@ -158,6 +158,18 @@ fn is_free_at(one: &Type<'_>, rest: &[&str]) -> bool {
         Type::Literal(_) => false,
         Type::Any => rest.is_empty(),
         Type::Simple(form) => rest.is_empty() && (form.meets(Form::Text) || matches!(form, Form::Map | Form::List)),
+        Type::List(items) | Type::Keyed(items) => items.iter().any(|item| is_free_at(item, rest)),
+        Type::Map { fields, is_open } => {
+            let mut written = fields.iter().filter(|(_, field)| field.is_consumers);
+            *is_open
+                || match rest {
+                    [] => written.any(|(_, field)| field.types.iter().any(|one| is_free_at(one, &[]))),
+                    _ => groups(rest).any(|(key, rest)| {
+                        let mut found = written.clone().filter(|(name, _)| *name == key);
+                        found.any(|(_, field)| field.types.iter().any(|one| is_free_at(one, rest)))
+                    }),
+                }
+        }
         Type::Of(shape) if rest.is_empty() => is_free(shape.view, rest, DEPTH),
         Type::Of(shape) => {
             groups(rest).any(|(key, rest)| shape.keeps(&key) && field_is_free(shape.view, &key, rest, DEPTH))

@@ -73,54 +73,81 @@ fn plain(value: &Value) -> String {
 #[derive(Debug)]
 pub(super) enum Mismatch<'s> {
     Misfit {
+        /// How the author reads the value; empty for one that is written out.
         path: String,
+        /// Where it would stand, below the place.
+        below: String,
+        view: View<'s>,
         misfit: Misfit,
     },
     /// A field that the place does not have; with the fields it has.
-    Pruned {
-        path: String,
-        name: String,
-        at: View<'s>,
-    },
+    Pruned { path: String, below: String, name: String, at: View<'s> },
 }
 
 /// Everything of a type that does not fit a place.
 pub(super) fn mismatches<'s>(one: &Type<'s>, view: View<'s>) -> Vec<Mismatch<'s>> {
-    let mut found = Vec::new();
-    match one {
-        Type::Any => {}
-        Type::Literal(value) => {
-            found.extend(literal(value, view).map(|misfit| Mismatch::Misfit { path: String::new(), misfit }));
-        }
-        Type::Simple(form) => {
-            if !form.meets(view.form()) {
-                let misfit = Misfit::Form { is: *form, wanted: view.form() };
-                found.push(Mismatch::Misfit { path: String::new(), misfit });
-            }
-        }
-        Type::Of(shape) => compare(shape, view, DEPTH, &mut found),
-    }
-    found
+    let mut comparison = Comparison { found: Vec::new() };
+    comparison.of(one, view, "", DEPTH);
+    comparison.found
 }
 
-fn compare<'s>(shape: &Shape<'s>, to: View<'s>, depth: usize, found: &mut Vec<Mismatch<'s>>) {
-    let (is, wanted) = (shape.view.form(), to.form());
-    if !is.meets(wanted) {
-        found.push(Mismatch::Misfit { path: shape.path.clone(), misfit: Misfit::Form { is, wanted } });
-        return;
-    }
-    if depth == 0 {
-        return;
-    }
-    if let (Some(from), Some(to)) = (shape.view.item(), to.item()) {
-        compare(&Shape::new(from, format!("{}[]", shape.path)), to, depth - 1, found);
-    }
-    for (name, below) in shape.view.fields().filter(|(name, _)| shape.keeps(name)) {
-        let path = format!("{}.{name}", shape.path);
-        match to.field(name) {
-            Field::Open => {}
-            Field::Known(to) => compare(&Shape::new(below, path), to, depth - 1, found),
-            Field::Unknown => found.push(Mismatch::Pruned { path, name: name.to_owned(), at: to }),
+struct Comparison<'s> {
+    found: Vec<Mismatch<'s>>,
+}
+
+impl<'s> Comparison<'s> {
+    /// `below`: where the value would stand.
+    fn of(&mut self, one: &Type<'s>, view: View<'s>, below: &str, depth: usize) {
+        let misfit = match one {
+            Type::Literal(value) => literal(value, view),
+            other => {
+                let (is, wanted) = (other.form(), view.form());
+                (!is.meets(wanted)).then_some(Misfit::Form { is, wanted })
+            }
+        };
+        let path = || if let Type::Of(shape) = one { shape.path.clone() } else { String::new() };
+        if let Some(misfit) = misfit {
+            return self.found.push(Mismatch::Misfit { path: path(), below: below.to_owned(), view, misfit });
         }
+        if depth == 0 {
+            return;
+        }
+        if one.form() == Form::List
+            && let Some(view) = view.item()
+        {
+            one.clone().items().iter().for_each(|item| self.of(item, view, &format!("{below}[]"), depth - 1));
+        }
+        for (name, field) in fields(one) {
+            let below = format!("{below}.{name}");
+            match view.field(&name) {
+                Field::Open => {}
+                Field::Known(view) => field.iter().for_each(|one| self.of(one, view, &below, depth - 1)),
+                Field::Unknown => {
+                    let path = match one {
+                        Type::Of(shape) => format!("{}.{name}", shape.path),
+                        _ => String::new(),
+                    };
+                    self.found.push(Mismatch::Pruned { path, below, name, at: view });
+                }
+            }
+        }
+    }
+}
+
+/// The fields of a map, each with the types that it can have.
+fn fields<'s>(one: &Type<'s>) -> Vec<(String, Vec<Type<'s>>)> {
+    match one {
+        Type::Of(shape) => {
+            let kept = shape.view.fields().filter(|(name, _)| shape.keeps(name));
+            let of = |(name, view): (&str, View<'s>)| {
+                (name.to_owned(), vec![Type::Of(Shape::new(view, format!("{}.{name}", shape.path)))])
+            };
+            kept.map(of).collect()
+        }
+        Type::Map { fields, .. } => fields.iter().map(|(name, field)| (name.clone(), field.types.clone())).collect(),
+        Type::Literal(Value::Object(fields)) => {
+            fields.iter().map(|(name, value)| (name.clone(), vec![Type::Literal(value)])).collect()
+        }
+        _ => Vec::new(),
     }
 }

@@ -6,6 +6,7 @@ mod collisions;
 mod decided;
 mod fit;
 mod lengths;
+mod operands;
 mod places;
 mod reads;
 mod related;
@@ -22,7 +23,7 @@ use super::diagnostic::Finding;
 use super::expression::Expr;
 use super::schema::{Schema, Schemas};
 use super::template::Tree;
-use super::{Mapping, ObjectRule, Side};
+use super::{Kind, Mapping, ObjectRule, Side};
 use crate::yaml::{self, Node, NodeValue};
 
 pub use collisions::common_object;
@@ -30,7 +31,7 @@ pub(super) use places::owner_of;
 use reads::{Reads, guards};
 pub use safety::is_namespace;
 use target::{Place, Target};
-use types::{Environment, Type};
+use types::{Environment, Object, Type};
 
 /// Everything that is wrong with a mapping that compiles, in the order of the file.
 ///
@@ -38,6 +39,7 @@ use types::{Environment, Type};
 pub fn check(document: &yaml::Document, mapping: &Mapping, schemas: &Schemas) -> Vec<Finding> {
     let Some(spec) = document.root.as_ref().and_then(|root| root.get("spec")) else { return Vec::new() };
     let mut checker = Checker::new(spec, mapping, schemas);
+    checker.known_source();
     checker.filter();
     checker.vars();
     checker.namespace_labels();
@@ -66,23 +68,61 @@ struct Checker<'s> {
 
 impl<'s> Checker<'s> {
     fn new(spec: &'s Node, mapping: &'s Mapping, schemas: &'s Schemas) -> Self {
-        // Of several objects, the first step is a key.
-        let of =
-            |rule: &'s ObjectRule| (rule.id.as_str(), schema_of(schemas, rule).filter(|_| rule.for_each.is_none()));
+        let of = |rule: &'s ObjectRule| Object {
+            id: &rule.id,
+            schema: schema_of(schemas, rule),
+            is_several: rule.is_several(),
+        };
+        let several = mapping.related.iter().filter(|rule| rule.is_several());
         let environment = Environment {
             source: schemas.resource(&mapping.source.resource).map(|schema| &**schema),
             objects: mapping.objects.iter().map(of).collect(),
+            several_related: several.map(|rule| rule.id.as_str()).collect(),
             vars: Vec::new(),
             locals: Vec::new(),
             value: vec![Type::Any],
+            facts: Vec::new(),
         };
         let guarded = mapping.source.when.as_ref().is_some_and(|when| guards(when.expr()));
         Self { spec, mapping, schemas, environment, guarded, findings: Vec::new() }
     }
 
+    /// Without a schema of the source, nothing that is read of it is checked.
+    fn known_source(&mut self) {
+        let resource = &self.mapping.source.resource;
+        let is_built_in = Kind::new(resource.group.as_str(), "", "").is_built_in() || resource.is_workspace();
+        let node = self.spec.get("source").and_then(|source| source.get("resource"));
+        if let Some(node) = node.filter(|_| !is_built_in && self.environment.source.is_none()) {
+            self.untyped(node, &resource.to_string(), self.schemas.closest_resource(resource));
+        }
+    }
+
+    /// Says it once for each kind.
+    fn known_kind(&mut self, rule: &ObjectRule, node: &Node) {
+        let position = self.mapping.objects.iter().position(|other| other.kind == rule.kind);
+        let is_first = position.is_some_and(|first| std::ptr::eq(&self.mapping.objects[first], rule));
+        if is_first && !rule.kind.is_built_in() && schema_of(self.schemas, rule).is_none() {
+            self.untyped(node, &rule.kind.to_string(), self.schemas.closest_kind(&rule.kind));
+        }
+    }
+
+    /// Where there are no schemas at all, it goes without saying.
+    fn untyped(&mut self, node: &Node, what: &str, closest: Option<String>) {
+        if self.schemas.is_empty() {
+            return;
+        }
+        let finding = Finding::new("SE0505", node.headline(), format!("no schema describes {what}"))
+            .label("nothing that is read or written of it is checked");
+        self.findings.push(match closest {
+            Some(closest) => finding.help(format!("did you mean {closest}?")),
+            None => finding.help("add its CustomResourceDefinition or APIResourceSchema to the schemas"),
+        });
+    }
+
     fn filter(&mut self) {
         if let Some(when) = &self.mapping.source.when {
-            Reads { environment: &self.environment, findings: &mut self.findings }.expression(when.expr(), false);
+            Reads { environment: &self.environment, findings: &mut self.findings }.condition(when, false);
+            self.environment = self.environment.where_it(when.expr(), true);
         }
         let placement = &self.mapping.placement;
         for text in [&placement.namespace, &placement.name] {
@@ -104,7 +144,8 @@ impl<'s> Checker<'s> {
     fn vars(&mut self) {
         for (name, template) in &self.mapping.vars {
             let node = self.spec.get("vars").and_then(|vars| vars.get(name));
-            let bound = self.environment.bound(template.root());
+            let mut bound = self.environment.bound(template.root());
+            bound.is_optional &= !self.guarded;
             if let Some(node) = node {
                 let alone = matches!(
                     template.root(),
@@ -134,22 +175,24 @@ impl<'s> Checker<'s> {
         if let Some(each) = &rule.for_each {
             self.list(node, each);
         }
+        let around = self.environment.facts.len();
         self.parts(node, rule);
+        self.environment.facts.truncate(around);
         self.environment.locals.clear();
     }
 
     fn parts(&mut self, node: &Arc<Node>, rule: &'s ObjectRule) {
         if let Some(when) = &rule.when {
-            Reads { environment: &self.environment, findings: &mut self.findings }
-                .expression(when.expr(), self.guarded);
+            Reads { environment: &self.environment, findings: &mut self.findings }.condition(when, self.guarded);
+            self.environment = self.environment.where_it(when.expr(), true);
         }
         for expression in rule.ready.iter().chain(&rule.failed) {
-            Reads { environment: &self.environment, findings: &mut self.findings }
-                .expression(expression.expr(), self.guarded);
+            Reads { environment: &self.environment, findings: &mut self.findings }.condition(expression, self.guarded);
         }
         let guarded = self.guarded || rule.when.as_ref().is_some_and(|when| guards(when.expr()));
         let Some(template) = node.get("template") else { return };
         if let Some(kind) = template.get("kind") {
+            self.known_kind(rule, kind);
             let schema = schema_of(self.schemas, rule);
             match rule.kind.side {
                 Side::Target => safety::scope(&rule.kind, schema, kind, &mut self.findings),
@@ -163,14 +206,16 @@ impl<'s> Checker<'s> {
         self.left_to_others(node, rule);
     }
 
-    /// Each pointer must lead to a field that can be left to others by itself.
-    fn left_to_others(&mut self, node: &Node, rule: &ObjectRule) {
-        let Some(schema) = schema_of(self.schemas, rule) else { return };
+    /// Each pointer must lead to a field that can be left to others by itself, and that the template writes.
+    fn left_to_others(&mut self, node: &Node, rule: &'s ObjectRule) {
+        let schema = schema_of(self.schemas, rule);
+        let written = self.environment.bound(rule.template.root());
         for (field, pointers) in [("ignore", &rule.ignore), ("atCreation", &rule.at_creation)] {
             let list = node.get("apply").and_then(|apply| apply.get(field));
             let Some(NodeValue::Sequence(nodes)) = list.map(|list| &list.value) else { continue };
             for (node, pointer) in nodes.iter().zip(pointers) {
-                self.findings.extend(target::pointer(node, pointer, schema.view()));
+                let of_schema = schema.and_then(|schema| target::pointer(node, pointer, schema.view()));
+                self.findings.extend(of_schema.or_else(|| target::unwritten(node, pointer, &written)));
             }
         }
     }

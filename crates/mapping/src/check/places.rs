@@ -265,7 +265,7 @@ pub(crate) fn owner_of(mapping: &Mapping, rule: &RelatedRule) -> OriginalOwner {
 
 /// What the places of a related object read of a source. What two tenants write may well be the same.
 fn reading(mapping: &Mapping, rule: &RelatedRule, candidate: Candidate<'_>) -> Scope {
-    let mut read = reads_of_source(mapping);
+    let mut read: Vec<_> = reads_of_source(mapping).into_iter().map(|read| read.path).collect();
     read.sort_by_key(|path| std::cmp::Reverse(path.len()));
     let mut source = json!({});
     for path in read.iter().filter(|path| path.first() != Some(&"metadata")) {

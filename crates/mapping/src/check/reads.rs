@@ -4,78 +4,188 @@ use std::ops::Range;
 
 use serde_json::Value;
 
-use super::types::{Bound, Environment, Shape, Type};
+use super::operands::PRINTED;
+use super::types::{Bound, Environment, Type, steps, taken};
 use crate::diagnostic::Finding;
-use crate::expression::{Base, Comparison, Expr, Path, Piece, Root, Segment, Text, TextForm};
+use crate::expression::{Base, Call, Comparison, Expr, Expression, Path, Piece, Segment, Text, TextForm};
 use crate::schema::{Field, Form, View};
 use crate::yaml::closest;
 
-/// Looks at every read of an expression.
+/// Looks at every read of an expression, and at what operators and filters are given.
 pub(super) struct Reads<'e, 's> {
     pub environment: &'e Environment<'s>,
     pub findings: &'e mut Vec<Finding>,
 }
 
+/// A step that an expression takes.
+struct Taken<'r> {
+    /// The steps up to this one, as they are written, and those before it.
+    written: &'r str,
+    before: &'r str,
+    place: &'r Range<usize>,
+    name: &'r Segment,
+    /// What the path starts from.
+    base: Option<&'r Base>,
+}
+
 impl<'s> Reads<'_, 's> {
-    /// `guarded`: the place takes what is absent.
+    /// `guarded`: the place takes what is absent, or a condition around it asks whether it is there.
     pub fn expression(&mut self, expr: &'s Expr, guarded: bool) {
+        self.walk(expr, guarded, guarded);
+    }
+
+    /// A condition, which must be true or false.
+    pub fn condition(&mut self, condition: &'s Expression, guarded: bool) {
+        self.expression(condition.expr(), guarded);
+        self.operand(condition.expr(), condition.place(), &[Form::Boolean], "a condition is");
+    }
+
+    /// A list that something is made of item by item.
+    pub fn list(&mut self, list: &'s Expression, guarded: bool) {
+        self.expression(list.expr(), guarded);
+        self.operand(list.expr(), list.place(), &[Form::List], "what items are taken from is");
+    }
+
+    /// `takes_absent`: where there is no value, something stands in for it. Operators and filters need one all the same.
+    fn walk(&mut self, expr: &'s Expr, guarded: bool, takes_absent: bool) {
         match expr {
-            Expr::Path(path) => self.path(path, guarded),
+            Expr::Path(path) => self.path(path, takes_absent),
+            Expr::Member { base, name, written, place } => {
+                self.walk(base, guarded, takes_absent);
+                let before = written.trim_end_matches(|c| c != '.').trim_end_matches('.');
+                let base_of = base.paths().first().map(|path| &path.base);
+                let taken = Taken { written, before, place, name, base: base_of };
+                self.step(&self.environment.of(base), &taken, takes_absent);
+            }
+            Expr::Index { base, index, written, place } => {
+                self.walk(base, guarded, takes_absent);
+                self.expression(index, guarded);
+                self.operand(index, place, &[Form::Text, Form::Integer], "an index is");
+                if !takes_absent {
+                    self.every_key(base, index, written, place);
+                }
+            }
             Expr::And(left, right) | Expr::Or(left, right) => {
                 self.expression(left, guarded);
-                self.expression(right, guarded || guards(left));
+                self.where_it(left, matches!(expr, Expr::And(..))).expression(right, guarded || guards(left));
             }
             Expr::Compare { first, rest, places } => {
                 expr.operands().into_iter().for_each(|operand| self.expression(operand, guarded));
+                let mut left = &**first;
+                for ((comparison, right), places) in rest.iter().zip(places.windows(2)) {
+                    self.comparable(*comparison, left, (right, &places[1]));
+                    left = right;
+                }
                 if let ([(comparison, other)], [left, right]) = (&rest[..], &places[..]) {
                     self.comparison(*comparison, (first, left), (other, right));
                 }
             }
             Expr::Conditional { test, then, otherwise, .. } => {
                 self.expression(test, guarded);
-                let guarded = guarded || guards(test);
-                self.expression(then, guarded);
-                self.expression(otherwise, guarded);
+                let (guarded, takes_absent) = (guarded || guards(test), takes_absent || guards(test));
+                self.where_it(test, true).walk(then, guarded, takes_absent);
+                self.where_it(test, false).walk(otherwise, guarded, takes_absent);
             }
             Expr::Default { value, fallback, lax, .. } => {
-                self.expression(value, true);
-                fallback.iter().chain(lax).for_each(|expr| self.expression(expr, guarded));
+                self.walk(value, guarded, true);
+                fallback.iter().for_each(|expr| self.walk(expr, guarded, takes_absent));
+                lax.iter().for_each(|expr| self.expression(expr, guarded));
             }
-            Expr::Call(call) => {
-                let takes_absent = matches!(call.name(), "defined" | "dig" | "required" | "condition" | "default");
-                for (index, argument) in call.arguments.iter().enumerate() {
-                    argument.iter().for_each(|expr| self.expression(expr, guarded || takes_absent && index == 0));
+            Expr::Call(call) => self.call(call, guarded),
+            Expr::Arithmetic { operator, left, right, places } => {
+                expr.operands().into_iter().for_each(|operand| self.expression(operand, guarded));
+                self.arithmetic(*operator, [left, right], places);
+            }
+            Expr::Concat { left, right, places } => {
+                for (operand, place) in [left, right].into_iter().zip(places) {
+                    self.expression(operand, guarded);
+                    self.operand(operand, place, &PRINTED, "`~` joins");
                 }
-                call.rest.iter().for_each(|expr| self.expression(expr, guarded));
+            }
+            Expr::Negate(operand, place) => {
+                self.expression(operand, guarded);
+                self.operand(operand, place, &[Form::Number], "`-` takes");
             }
             _ => expr.operands().into_iter().for_each(|operand| self.expression(operand, guarded)),
+        }
+    }
+
+    /// The same where a condition holds, or does not.
+    fn where_it(&mut self, test: &'s Expr, holds: bool) -> Known<'_, 's> {
+        Known { environment: self.environment.where_it(test, holds), findings: self.findings }
+    }
+
+    fn call(&mut self, call: &'s Call, guarded: bool) {
+        let takes_absent = matches!(call.name(), "defined" | "dig" | "required" | "condition" | "default");
+        for (index, argument) in call.arguments.iter().enumerate() {
+            argument.iter().for_each(|expr| self.walk(expr, guarded, guarded || takes_absent && index == 0));
+        }
+        call.rest.iter().for_each(|expr| self.expression(expr, guarded));
+        let Some(subject) = call.arguments.first().and_then(Option::as_ref) else { return };
+        if !taken(call).is_empty() {
+            self.operand(subject, &call.place, taken(call), &format!("`{}` takes", call.name()));
+        }
+        let (types, path) = match (call.argument("attribute"), call.argument("path")) {
+            (Some(path), _) => (self.environment.infer(subject).into_iter().flat_map(Type::items).collect(), path),
+            (_, Some(path)) => (self.environment.infer(subject), path),
+            _ => return,
+        };
+        let Expr::Literal(Value::String(path)) = path else { return };
+        // What has been chosen by an attribute has it; `dig`, a default and the choice itself take what is absent.
+        let takes_absent = guarded
+            || call.argument("path").is_some()
+            || call.argument("default").is_some()
+            || call.name().ends_with("attr")
+            || chooses(subject);
+        let mut bound = Bound::new(types, false);
+        let mut written = "…".to_owned();
+        for segment in steps(path) {
+            let before = written.clone();
+            segment.write(&mut written);
+            let base = subject.paths().first().map(|path| &path.base);
+            let step = Taken { written: &written, before: &before, place: &call.place, name: &segment, base };
+            match self.step(&bound, &step, takes_absent) {
+                Some(next) => bound = next,
+                None => return,
+            }
         }
     }
 
     pub fn text(&mut self, text: &'s Text, guarded: bool) {
         match text.form() {
             TextForm::Literal(_) => {}
-            TextForm::Typed(expression) => self.expression(expression.expr(), guarded),
+            TextForm::Typed(expression) => {
+                self.expression(expression.expr(), guarded);
+                self.printed(expression.expr(), expression.place());
+            }
             TextForm::Pieces(pieces) => self.pieces(pieces, guarded),
         }
+    }
+
+    fn printed(&mut self, expr: &'s Expr, place: &Range<usize>) {
+        self.operand(expr, place, &PRINTED, "a text can hold");
     }
 
     fn pieces(&mut self, pieces: &'s [Piece], guarded: bool) {
         for piece in pieces {
             match piece {
                 Piece::Raw(_) => {}
-                Piece::Print { expr, .. } => self.expression(expr, guarded),
+                Piece::Print { expr, place } => {
+                    self.expression(expr, guarded);
+                    self.printed(expr, place);
+                }
                 Piece::If { test, then, otherwise, .. } => {
                     self.expression(test, guarded);
                     let guarded = guarded || guards(test);
-                    self.pieces(then, guarded);
-                    self.pieces(otherwise, guarded);
+                    self.where_it(test, true).reads().pieces(then, guarded);
+                    self.where_it(test, false).reads().pieces(otherwise, guarded);
                 }
                 Piece::For(node) => {
                     self.expression(&node.items, guarded);
                     self.pieces(&node.otherwise, guarded);
                     let mut inner = self.environment.clone();
-                    let items = self.environment.items(&node.items);
+                    self.operand(&node.items, &node.place, &[Form::List, Form::Map], "a loop takes");
+                    let items = self.environment.of(&node.items).items();
                     let single = node.targets.len() == 1;
                     inner.locals.extend(node.targets.iter().map(|name| {
                         let types = if single { items.types.clone() } else { vec![Type::Any] };
@@ -91,55 +201,86 @@ impl<'s> Reads<'_, 's> {
     }
 
     /// Follows a path into the schema, to the first step that is not there or need not be.
-    fn path(&mut self, path: &Path, guarded: bool) {
-        let bound = self.environment.base(&path.base);
-        let [Type::Of(shape)] = &bound.types[..] else { return };
-        let mut view = shape.view;
-        let mut optional = None;
-        for (index, segment) in path.segments.iter().enumerate() {
-            let next = match segment {
-                // A list has no fields, and neither has a text: expressions say so when they run.
-                Segment::Key(_) if !view.form().meets(Form::Map) => None,
-                Segment::Key(name) => match view.field(name) {
-                    Field::Open => None,
-                    Field::Unknown => return self.unknown(path, index, view, shape),
-                    Field::Known(found) => {
-                        let whole = index == 0 && matches!(path.base, Base::Root(Root::Source));
-                        let stands = whole || found.has_default() || view.required().any(|required| required == name);
-                        if !stands && optional.is_none() {
-                            optional = Some((index, view));
-                        }
-                        Some(found)
-                    }
-                },
-                Segment::Index(_) => view.item(),
-            };
-            match next {
-                Some(next) => view = next,
-                None => break,
+    fn path(&mut self, path: &Path, takes_absent: bool) {
+        let mut bound = self.environment.base(&path.base);
+        let base = path.base_text();
+        let mut takes_absent = takes_absent;
+        if bound.is_optional && !takes_absent {
+            self.optional(&base, path.place.clone(), None);
+            takes_absent = true;
+        }
+        for (index, name) in path.segments.iter().enumerate() {
+            let before = if index == 0 { base.as_str() } else { path.up_to(index - 1) };
+            let (written, place) = (path.up_to(index), &path.places[index]);
+            let step = Taken { written, before, place, name, base: Some(&path.base) };
+            let found = self.findings.len();
+            match self.step(&bound, &step, takes_absent) {
+                Some(next) => bound = next,
+                None => return,
             }
-        }
-        if let (Some((index, view)), false) = (optional, guarded) {
-            self.optional(path, index, view);
+            takes_absent |= self.findings.len() > found;
         }
     }
 
-    fn unknown(&mut self, path: &Path, index: usize, view: View<'s>, shape: &Shape<'s>) {
-        let Segment::Key(name) = &path.segments[index] else { return };
-        let code = if matches!(path.base, Base::Object(_)) { "SE0404" } else { "SE0401" };
-        let message = format!("`{}` does not exist in {}", path.up_to(index), shape.view.schema().kind);
-        let finding = Finding::new(code, path.places[index].clone(), message).label("no such field");
-        let before = if index == 0 { path.base_text() } else { path.up_to(index - 1).to_owned() };
-        self.findings.push(with_suggestion(finding, name, &before, view));
+    /// Takes a step. `None`: there is no such field, and a finding says so.
+    fn step(&mut self, from: &Bound<'s>, step: &Taken<'_>, takes_absent: bool) -> Option<Bound<'s>> {
+        let stepped = from.step(step.name);
+        if stepped.bound.types.is_empty()
+            && let Some(one) = stepped.unknown.first()
+        {
+            self.unknown(step, one);
+            return None;
+        }
+        if let (Some(one), false) = (&stepped.optional, takes_absent) {
+            self.optional(step.written, step.place.clone(), Some(one));
+        }
+        Some(stepped.bound)
     }
 
-    fn optional(&mut self, path: &Path, index: usize, view: View<'s>) {
-        let read = path.up_to(index);
-        let message = format!("`{read}` is optional in {}, and nothing stands in for it", view.schema().kind);
-        let finding = Finding::new("SE0402", path.places[index].clone(), message).label("can be absent");
+    fn unknown(&mut self, step: &Taken<'_>, one: &Type<'s>) {
+        let Segment::Key(name) = step.name else { return };
+        let code = match step.base {
+            Some(Base::Object(_)) => "SE0404",
+            Some(Base::Var(_)) => "SE0302",
+            Some(Base::Related(_)) => "SE0305",
+            _ => "SE0401",
+        };
+        let of = if let Type::Of(shape) = one { format!(" in {}", shape.view.schema().kind) } else { String::new() };
+        let message = format!("`{}` does not exist{of}", step.written);
+        let finding = Finding::new(code, step.place.clone(), message).label("no such field");
+        self.findings.push(match one {
+            Type::Of(shape) => with_suggestion(finding, name, step.before, shape.view),
+            other => with_closest(finding, name, step.before, &other.keys().unwrap_or_default()),
+        });
+    }
+
+    fn optional(&mut self, read: &str, place: Range<usize>, one: Option<&Type<'s>>) {
+        let message = match one {
+            Some(Type::Of(shape)) => {
+                format!("`{read}` is optional in {}, and nothing stands in for it", shape.view.schema().kind)
+            }
+            _ => format!("`{read}` can be absent, and nothing stands in for it"),
+        };
+        let finding = Finding::new("SE0402", place, message).label("can be absent");
         self.findings.push(finding.help(format!(
             "`{read} | default(…)` gives a value, `default(omit)` leaves the key out, `required(\"…\")` refuses"
         )));
+    }
+
+    /// A map that lacks a value of the enum that indexes it.
+    fn every_key(&mut self, base: &'s Expr, index: &'s Expr, written: &str, place: &Range<usize>) {
+        let values: Option<Vec<_>> = self.environment.infer(index).iter().map(Type::values).collect();
+        let types = self.environment.infer(base);
+        let maps: Option<Vec<_>> = types.iter().map(Type::keys).collect();
+        let (Some(values), Some(maps)) = (values, maps) else { return };
+        let mut lacking: Vec<&str> = values.concat().into_iter().filter_map(Value::as_str).collect();
+        lacking.retain(|value| maps.iter().any(|keys| !keys.contains(value)));
+        if lacking.is_empty() {
+            return;
+        }
+        let message = format!("`{written}` has no {}", quoted(&lacking));
+        let finding = Finding::new("SE0406", place.clone(), message).label("can be a value that the map lacks");
+        self.findings.push(finding.help("add it to the map, or give another value with `| default(…)`"));
     }
 
     /// A literal that the other side can never be.
@@ -159,19 +300,31 @@ impl<'s> Reads<'_, 's> {
         }
     }
 
+    /// The types that a value can have, whatever the conditions around it say: those may be meant to be spelled out again.
+    /// A variable's constant is there to be changed.
+    fn possible(&self, read: &'s Expr) -> Vec<Type<'s>> {
+        let environment = Environment { facts: Vec::new(), ..self.environment.clone() };
+        let is_var = read.paths().iter().any(|path| matches!(path.base, Base::Var(_)));
+        let open = |one: Type<'s>| match one {
+            Type::Literal(value) if is_var => Type::Simple(Form::of(value)),
+            one => one,
+        };
+        environment.infer(read).into_iter().map(open).collect()
+    }
+
     fn never(&mut self, read: &'s Expr, (other, place): (&'s Expr, &Range<usize>)) {
         let Expr::Literal(literal) = other else { return };
         if matches!(read, Expr::Literal(_)) {
             return;
         }
-        if let Some(could) = excludes(&self.environment.infer(read), literal) {
+        if let Some(could) = excludes(&self.possible(read), literal) {
             self.findings.push(never(literal, place, could));
         }
     }
 
     fn never_in(&mut self, read: &'s Expr, (list, place): (&'s Expr, &Range<usize>)) {
         let Expr::List(items) = list else { return };
-        let types = self.environment.infer(read);
+        let types = self.possible(read);
         for item in items {
             if let Expr::Literal(literal) = item
                 && let Some(could) = excludes(&types, literal)
@@ -223,6 +376,45 @@ pub(super) fn guards(expr: &Expr) -> bool {
         Expr::Default { .. } => true,
         Expr::Call(call) if matches!(call.name(), "defined" | "dig") => true,
         _ => expr.operands().into_iter().any(guards),
+    }
+}
+
+/// Whether a list holds chosen items alone.
+fn chooses(expr: &Expr) -> bool {
+    let is_choice = |call: &Call| matches!(call.name(), "select" | "selectattr" | "reject" | "rejectattr");
+    matches!(expr, Expr::Call(call) if is_choice(call)) || expr.operands().into_iter().any(chooses)
+}
+
+/// An environment in which a condition holds.
+struct Known<'e, 's> {
+    environment: Environment<'s>,
+    findings: &'e mut Vec<Finding>,
+}
+
+impl<'s> Known<'_, 's> {
+    fn reads(&mut self) -> Reads<'_, 's> {
+        Reads { environment: &self.environment, findings: self.findings }
+    }
+
+    fn expression(&mut self, expr: &'s Expr, guarded: bool) {
+        self.reads().expression(expr, guarded);
+    }
+
+    fn walk(&mut self, expr: &'s Expr, guarded: bool, takes_absent: bool) {
+        self.reads().walk(expr, guarded, takes_absent);
+    }
+}
+
+fn quoted(names: &[&str]) -> String {
+    names.iter().map(|name| format!("`{name}`")).collect::<Vec<_>>().join(", ")
+}
+
+/// Did you mean …; else what there is.
+fn with_closest(finding: Finding, name: &str, before: &str, names: &[&str]) -> Finding {
+    match closest(name, names) {
+        Some(meant) => finding.help(format!("did you mean `{before}.{meant}`?")),
+        None if names.is_empty() => finding,
+        None => finding.help(format!("there are: {}", quoted(names))),
     }
 }
 

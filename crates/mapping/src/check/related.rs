@@ -6,7 +6,6 @@ use crate::yaml::{Node, NodeValue};
 use crate::{ForEach, OriginalOwner, RelatedPlace, RelatedRule};
 
 use super::reads::Reads;
-use super::types::Bound;
 use super::{Checker, safety};
 
 impl<'s> Checker<'s> {
@@ -60,13 +59,14 @@ impl<'s> Checker<'s> {
 
     /// What a list's items are, for all that is made from them.
     pub(super) fn list(&mut self, node: &Node, each: &'s ForEach) {
-        let items = match each.list.root() {
-            Tree::Expression(expression) => self.environment.items(expression.expr()),
-            _ => Bound::any(false),
-        };
-        if let Some(node) = node.get("forEach") {
-            self.template(node, each.list.root(), None, self.guarded);
+        match (node.get("forEach"), each.list.root()) {
+            (_, Tree::Expression(list)) => {
+                Reads { environment: &self.environment, findings: &mut self.findings }.list(list, self.guarded);
+            }
+            (Some(node), tree) => self.template(node, tree, None, self.guarded),
+            (None, _) => {}
         }
+        let items = self.environment.bound(each.list.root()).items();
         self.environment.locals.push((each.item.clone(), items));
         Reads { environment: &self.environment, findings: &mut self.findings }.text(&each.key, self.guarded);
     }

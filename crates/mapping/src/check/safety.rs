@@ -5,7 +5,7 @@ use super::reserved::{Value, Why, fields, is_free_text, meaning};
 use super::target::Place;
 use super::types::{Shape, Type};
 use crate::diagnostic::Finding;
-use crate::expression::{Base, Root};
+use crate::expression::Root;
 use crate::schema::{Field, Form, Schema};
 use crate::yaml::Node;
 use crate::{Kind, Resource};
@@ -170,10 +170,21 @@ pub(super) fn subtree<'s>(
         return;
     }
     for one in types {
-        if let Type::Of(shape) = one
-            && shape.path.split(['.', '[']).next() == Some(&*Base::Root(Root::Source).to_string())
-        {
-            Brought { kind, node, findings }.all(shape, place, DEPTH);
+        match one {
+            Type::Of(shape) if shape.path.split(['.', '[']).next() == Some(Root::Source.name()) => {
+                Brought { kind, node, findings }.all(shape, place, DEPTH);
+            }
+            Type::List(items) => subtree(kind, node, items, &place.item(), findings),
+            Type::Map { fields, .. } => {
+                for (name, field) in fields.iter().filter(|(_, field)| field.is_consumers) {
+                    let view = match place.view.map(|view| view.field(name)) {
+                        Some(Field::Known(view)) => Some(view),
+                        _ => None,
+                    };
+                    subtree(kind, node, &field.types, &place.under(name, view), findings);
+                }
+            }
+            _ => {}
         }
     }
 }

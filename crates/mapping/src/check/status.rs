@@ -111,8 +111,8 @@ impl<'s> Status<'_, 's> {
         let Some(view) = place else { return };
         let path = field.target.join(".");
         for mismatch in types.iter().flat_map(|one| fit::mismatches(one, view)) {
-            if let Mismatch::Misfit { misfit, .. } = mismatch {
-                self.findings.push(misfitting(at, &path, view, &misfit));
+            if let Mismatch::Misfit { misfit, below, view, .. } = mismatch {
+                self.findings.push(misfitting(at, &format!("{path}{below}"), view, &misfit));
             }
         }
         if let (Some(from), Some(choices)) = (types.iter().find_map(|one| free_text(one, view)), view.choices()) {
@@ -185,7 +185,8 @@ impl<'s> Status<'_, 's> {
         }
         match (take, view) {
             (Take::Count, _) => vec![Type::Simple(Form::Integer)],
-            (Take::All, _) => vec![Type::Simple(Form::List)],
+            (Take::All, Some(view)) => vec![Type::List(vec![Type::Of(Shape::new(view, path.text().to_owned()))])],
+            (Take::All, None) => vec![Type::Simple(Form::List)],
             (_, Some(view)) => vec![Type::Of(Shape::new(view, path.text().to_owned()))],
             (_, None) => vec![Type::Any],
         }

@@ -11,7 +11,8 @@ use super::safety;
 use super::types::{Bound, Environment, Type};
 use crate::Kind;
 use crate::diagnostic::Finding;
-use crate::expression::Expr;
+use crate::expression::{Expr, Segment};
+use crate::names::unescape_pointer;
 use crate::schema::{Field, Form, View};
 use crate::template::{Each, Tree, When, is_when};
 use crate::yaml::{Node, NodeValue};
@@ -117,9 +118,10 @@ impl<'s> Target<'_, 's> {
     /// What a map holds, which relies on what its condition asks for.
     fn when(&mut self, when: &'s When, check: impl FnOnce(&mut Target<'_, 's>)) {
         let guarded = self.guarded;
-        self.reads().expression(when.condition.expr(), guarded);
+        self.reads().condition(&when.condition, guarded);
         let guarded = guarded || guards(when.condition.expr());
-        check(&mut Target { environment: self.environment, kind: self.kind, guarded, findings: self.findings });
+        let environment = self.environment.where_it(when.condition.expr(), true);
+        check(&mut Target { environment: &environment, kind: self.kind, guarded, findings: self.findings });
     }
 
     /// One of several maps laid over each other: what it lacks, another may have.
@@ -146,27 +148,21 @@ impl<'s> Target<'_, 's> {
 
     fn each(&mut self, node: &Node, each: &'s Each, place: &Place<'s>) {
         self.expect(node, Form::List, place);
-        let mut items = Bound::any(false);
-        if let (Some(list), tree) = (node.get("$each"), &each.list) {
-            match tree {
-                Tree::Expression(expression) => {
-                    let guarded = self.guarded;
-                    self.reads().expression(expression.expr(), guarded);
-                    items = self.environment.items(expression.expr());
-                }
-                other => self.tree(list, other, &Place { view: None, path: place.path.clone() }),
-            }
+        let guarded = self.guarded;
+        match (node.get("$each"), &each.list) {
+            (Some(_), Tree::Expression(expression)) => self.reads().list(expression, guarded),
+            (Some(list), other) => self.tree(list, other, &Place { view: None, path: place.path.clone() }),
+            (None, _) => {}
         }
         let mut environment = self.environment.clone();
-        environment.locals.push((each.name.clone(), items));
-        let when = each.when.as_ref();
-        let guarded = self.guarded || when.is_some_and(|when| guards(when.expr()));
-        let findings = &mut *self.findings;
-        let mut below = Target { environment: &environment, kind: self.kind, guarded, findings };
-        if let Some(when) = when {
-            below.reads().expression(when.expr(), false);
+        environment.locals.push((each.name.clone(), environment.bound(&each.list).items()));
+        if let Some(when) = &each.when {
+            Reads { environment: &environment, findings: self.findings }.condition(when, false);
+            environment = environment.where_it(when.expr(), true);
         }
+        let guarded = guarded || each.when.as_ref().is_some_and(|when| guards(when.expr()));
         if let Some(item) = node.get("$item") {
+            let mut below = Target { environment: &environment, kind: self.kind, guarded, findings: self.findings };
             below.tree(item, &each.item, &place.item());
         }
     }
@@ -271,18 +267,14 @@ impl<'s> Target<'_, 's> {
     fn typed(&mut self, node: &Node, types: &[Type<'s>], place: &Place<'s>) {
         let Some(view) = place.view else { return };
         let at = place.path.join(".");
-        for one in types {
-            let root = if let Type::Of(shape) = one { shape.path.as_str() } else { "" };
-            for mismatch in fit::mismatches(one, view) {
-                self.findings.push(match mismatch {
-                    Mismatch::Misfit { path, misfit } => {
-                        let what = if path.is_empty() { "this".to_owned() } else { format!("`{path}`") };
-                        let below = path.strip_prefix(root).unwrap_or_default();
-                        misfitting(node, &format!("{at}{below}"), view, &what, &misfit)
-                    }
-                    Mismatch::Pruned { path, name, at } => pruned(node, root, &path, &name, at),
-                });
-            }
+        for mismatch in types.iter().flat_map(|one| fit::mismatches(one, view)) {
+            self.findings.push(match mismatch {
+                Mismatch::Misfit { path, below, view, misfit } => {
+                    let what = if path.is_empty() { "this".to_owned() } else { format!("`{path}`") };
+                    misfitting(node, &format!("{at}{below}"), view, &what, &misfit)
+                }
+                Mismatch::Pruned { path, below, name, at } => pruned(node, (&path, &below), &name, at),
+            });
         }
     }
 }
@@ -292,7 +284,7 @@ pub(super) fn pointer(node: &Node, pointer: &str, root: View<'_>) -> Option<Find
     let mut view = root;
     let mut above = Vec::new();
     for segment in pointer.split('/').skip(1) {
-        let segment = segment.replace("~1", "/").replace("~0", "~");
+        let segment = unescape_pointer(segment);
         if view.is_atomic() {
             let whole = if above.is_empty() { String::new() } else { format!("/{}", above.join("/")) };
             let message = format!("`{whole}` is applied as a whole: `{pointer}` cannot be left to others by itself");
@@ -300,7 +292,8 @@ pub(super) fn pointer(node: &Node, pointer: &str, root: View<'_>) -> Option<Find
             return Some(finding.help(format!("leave all of it to others (`{whole}`), or write the field")));
         }
         let below = match view.item() {
-            Some(item) if view.form() == Form::List => Field::Known(item),
+            Some(item) if view.form() == Form::List && segment.parse::<usize>().is_ok() => Field::Known(item),
+            _ if view.form() == Form::List => Field::Unknown,
             _ => view.field(&segment),
         };
         view = match below {
@@ -317,16 +310,34 @@ pub(super) fn pointer(node: &Node, pointer: &str, root: View<'_>) -> Option<Find
     None
 }
 
-/// A consumer's field that the target does not have.
-fn pruned(node: &Node, root: &str, path: &str, name: &str, at: View<'_>) -> Finding {
-    let message = format!("`{path}` does not exist in {}: it would be pruned", at.schema().kind);
-    let direct = path.strip_prefix(root).is_some_and(|below| below.strip_prefix('.') == Some(name));
-    let help = if direct {
+/// A pointer to what the template does not write: there is nothing to leave to others.
+pub(super) fn unwritten(node: &Node, pointer: &str, written: &Bound<'_>) -> Option<Finding> {
+    let mut written = written.clone();
+    for segment in pointer.split('/').skip(1) {
+        let stepped = written.step(&Segment::Key(unescape_pointer(segment)));
+        if stepped.bound.types.is_empty() && !stepped.unknown.is_empty() {
+            let message = format!("the template does not write `{pointer}`");
+            let finding = Finding::new("SE0122", node.headline(), message).label("left to others anyway");
+            return Some(finding.help("write the field, or leave the pointer out"));
+        }
+        written = stepped.bound;
+    }
+    None
+}
+
+/// A field that the target does not have, with where it comes from and where it would stand.
+fn pruned(node: &Node, (path, below): (&str, &str), name: &str, at: View<'_>) -> Finding {
+    let read = if path.is_empty() { below.trim_start_matches('.') } else { path };
+    let message = format!("`{read}` does not exist in {}: it would be pruned", at.schema().kind);
+    let finding = Finding::new("SE0501", node.headline(), message).label("brings it along");
+    if path.is_empty() {
+        return with_suggestion(finding, name, "", at);
+    }
+    finding.help(if below.strip_prefix('.') == Some(name) {
         format!("leave it out with `| without(\"{name}\")`, or put it where it belongs")
     } else {
         "write this part field by field, a list with `$each`, in a further item of `$merge`".to_owned()
-    };
-    Finding::new("SE0501", node.headline(), message).label("brings it along").help(help)
+    })
 }
 
 /// The entries of a map but for its `$when`.

@@ -2,7 +2,8 @@
 
 use serde_json::Value;
 
-use crate::expression::{Base, Call, Expr, Path, Piece, Root, Segment, Text, TextForm};
+use super::reads::guards;
+use crate::expression::{Arithmetic, Base, Call, Comparison, Expr, Path, Piece, Root, Segment, Text, TextForm};
 use crate::schema::{Field, Form, Schema, View};
 use crate::template::Tree;
 
@@ -14,6 +15,15 @@ pub(super) enum Type<'s> {
     Literal(&'s Value),
     Simple(Form),
     Of(Shape<'s>),
+    /// A list of such items; without any, an empty one.
+    List(Vec<Self>),
+    /// A map with these fields; `is_open`: it can have others.
+    Map {
+        fields: Vec<(String, Bound<'s>)>,
+        is_open: bool,
+    },
+    /// A map with such values under keys that only the run tells.
+    Keyed(Vec<Self>),
 }
 
 /// A value that a schema describes.
@@ -32,12 +42,23 @@ pub(super) struct Shape<'s> {
 #[derive(Debug, Clone)]
 pub(super) struct Environment<'s> {
     pub source: Option<&'s Schema>,
-    /// Schemas of the objects by id.
-    pub objects: Vec<(&'s str, Option<&'s Schema>)>,
+    pub objects: Vec<Object<'s>>,
+    /// Ids of related rules that have several objects.
+    pub several_related: Vec<&'s str>,
     pub vars: Vec<(String, Bound<'s>)>,
     pub locals: Vec<(String, Bound<'s>)>,
     /// What a `transform` is given.
     pub value: Vec<Type<'s>>,
+    /// What the conditions around the place say of the values that it reads.
+    pub facts: Vec<Fact<'s>>,
+}
+
+/// An object of the mapping.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Object<'s> {
+    pub id: &'s str,
+    pub schema: Option<&'s Schema>,
+    pub is_several: bool,
 }
 
 /// What is known of a name.
@@ -46,19 +67,70 @@ pub(super) struct Bound<'s> {
     pub types: Vec<Type<'s>>,
     /// Whether a consumer decides what it holds.
     pub is_consumers: bool,
-    /// Of a map that the document writes out, its fields.
-    pub fields: Vec<(String, Self)>,
+    /// Whether there may be no value.
+    pub is_optional: bool,
 }
 
-impl Bound<'_> {
-    pub fn new<'s>(types: Vec<Type<'s>>, is_consumers: bool) -> Bound<'s> {
-        Bound { types, is_consumers, fields: Vec::new() }
+/// Where a step leads.
+#[derive(Debug)]
+pub(super) struct Stepped<'s> {
+    pub bound: Bound<'s>,
+    /// The types that have no such field.
+    pub unknown: Vec<Type<'s>>,
+    /// The first type that can lack the field.
+    pub optional: Option<Type<'s>>,
+}
+
+impl<'s> Bound<'s> {
+    pub fn new(types: Vec<Type<'s>>, is_consumers: bool) -> Self {
+        Self { types, is_consumers, is_optional: false }
     }
 
     /// Nothing is known.
-    pub fn any<'s>(is_consumers: bool) -> Bound<'s> {
-        Bound::new(vec![Type::Any], is_consumers)
+    pub fn any(is_consumers: bool) -> Self {
+        Self::new(vec![Type::Any], is_consumers)
     }
+
+    /// What the items of it are, where it is a list.
+    pub fn items(self) -> Self {
+        Self::new(self.types.into_iter().flat_map(Type::items).collect(), self.is_consumers)
+    }
+
+    pub fn step(&self, segment: &Segment) -> Stepped<'s> {
+        let mut stepped = Stepped { bound: Self::new(Vec::new(), false), unknown: Vec::new(), optional: None };
+        for one in &self.types {
+            let (below, can_lack) = match one.step(segment) {
+                Step::Unknown => {
+                    stepped.unknown.push(one.clone());
+                    continue;
+                }
+                Step::To(types, can_lack) => (Self::new(types, self.is_consumers), can_lack),
+                Step::Field(field) => {
+                    let can_lack = field.is_optional;
+                    (field, can_lack)
+                }
+            };
+            if can_lack && stepped.optional.is_none() {
+                stepped.optional = Some(one.clone());
+            }
+            stepped.bound.is_consumers |= below.is_consumers;
+            stepped.bound.types.extend(below.types);
+        }
+        // An empty map stands in for another in `x | default({})`: what it lacks can be absent.
+        if !stepped.bound.types.is_empty() && stepped.optional.is_none() {
+            stepped.optional = stepped.unknown.iter().find(|one| !matches!(one, Type::Of(_))).cloned();
+        }
+        stepped.bound.is_optional = self.is_optional || stepped.optional.is_some();
+        stepped
+    }
+}
+
+/// Where a step leads from one type.
+enum Step<'s> {
+    Unknown,
+    /// To a value of these types, and whether it can be absent.
+    To(Vec<Type<'s>>, bool),
+    Field(Bound<'s>),
 }
 
 impl<'s> Shape<'s> {
@@ -72,15 +144,33 @@ impl<'s> Shape<'s> {
             && self.only.as_ref().is_none_or(|only| only.iter().any(|field| field == name))
     }
 
-    fn step(&self, segment: &Segment) -> Option<Self> {
+    /// The value below one of its keys or indexes.
+    pub fn below(&self, view: View<'s>, segment: &Segment) -> Self {
         let mut path = self.path.clone();
         segment.write(&mut path);
-        match segment {
-            Segment::Key(key) => match self.view.field(key) {
-                Field::Known(view) => Some(Self::new(view, path)),
-                Field::Open | Field::Unknown => None,
-            },
-            Segment::Index(_) => self.view.item().map(|view| Self::new(view, path)),
+        Self::new(view, path)
+    }
+
+    fn step(&self, segment: &Segment) -> Step<'s> {
+        let open = || Step::To(vec![Type::Any], false);
+        let Segment::Key(key) = segment else {
+            return self
+                .view
+                .item()
+                .map_or_else(open, |view| Step::To(vec![Type::Of(self.below(view, segment))], false));
+        };
+        // A list has no fields, and neither has a text: expressions say so when they run.
+        if !self.view.form().meets(Form::Map) || !self.keeps(key) {
+            return open();
+        }
+        match self.view.field(key) {
+            Field::Open => open(),
+            Field::Unknown => Step::Unknown,
+            Field::Known(view) => {
+                let is_whole = self.path == Root::Source.name();
+                let stands = is_whole || view.has_default() || self.view.required().any(|required| required == key);
+                Step::To(vec![Type::Of(self.below(view, segment))], !stands)
+            }
         }
     }
 
@@ -96,21 +186,120 @@ impl<'s> Type<'s> {
             Self::Literal(value) => Form::of(value),
             Self::Simple(form) => *form,
             Self::Of(shape) => shape.view.form(),
+            Self::List(_) => Form::List,
+            Self::Map { .. } | Self::Keyed(_) => Form::Map,
         }
     }
 
-    fn step(self, segment: &Segment) -> Self {
-        match self {
-            Self::Of(shape) => shape.step(segment).map_or(Self::Any, Self::Of),
-            _ => Self::Any,
+    fn step(&self, segment: &Segment) -> Step<'s> {
+        match (self, segment) {
+            (Self::Of(shape), _) => shape.step(segment),
+            (Self::List(items), Segment::Index(_)) => Step::To(items.clone(), false),
+            (Self::Keyed(values), Segment::Key(_)) => Step::To(values.clone(), false),
+            (Self::Map { fields, is_open }, Segment::Key(key)) => match fields.iter().find(|(name, _)| name == key) {
+                Some((_, field)) => Step::Field(field.clone()),
+                None if *is_open => Step::To(vec![Self::Any], false),
+                None => Step::Unknown,
+            },
+            (Self::Literal(Value::Object(fields)), Segment::Key(key)) => {
+                fields.get(key).map_or(Step::Unknown, |value| Step::To(vec![Self::Literal(value)], false))
+            }
+            (Self::Literal(Value::Array(items)), Segment::Index(_)) => {
+                Step::To(items.iter().map(Self::Literal).collect(), false)
+            }
+            _ => Step::To(vec![Self::Any], false),
         }
     }
 
-    fn item(self) -> Self {
+    /// What its items are; of a map, its keys.
+    pub fn items(self) -> Vec<Self> {
         match self {
-            Self::Of(shape) => shape.item().map_or(Self::Any, Self::Of),
-            _ => Self::Any,
+            Self::Of(shape) if shape.view.form() != Form::Map => vec![shape.item().map_or(Self::Any, Self::Of)],
+            Self::List(items) => items,
+            Self::Literal(Value::Array(items)) => items.iter().map(Self::Literal).collect(),
+            one if one.form() == Form::Map => vec![Self::Simple(Form::Text)],
+            _ => vec![Self::Any],
         }
+    }
+
+    /// The keys of a map that has no others.
+    pub fn keys(&self) -> Option<Vec<&str>> {
+        match self {
+            Self::Map { fields, is_open: false } => Some(fields.iter().map(|(name, _)| name.as_str()).collect()),
+            Self::Literal(Value::Object(fields)) => Some(fields.keys().map(String::as_str).collect()),
+            _ => None,
+        }
+    }
+
+    /// The values that it can have, where they are listed.
+    pub fn values(&self) -> Option<Vec<&'s Value>> {
+        match self {
+            Self::Literal(value) => Some(vec![value]),
+            Self::Of(shape) => shape.view.choices().map(|choices| choices.iter().collect()),
+            _ => None,
+        }
+    }
+}
+
+/// What a condition says of a value.
+#[derive(Debug, Clone)]
+pub(super) struct Fact<'s> {
+    /// How the value is read.
+    read: String,
+    /// It is one of these, or none of them.
+    is_one: bool,
+    of: Vec<&'s Value>,
+}
+
+/// What holds where a condition does, or does not.
+fn facts(test: &Expr, holds: bool) -> Vec<Fact<'_>> {
+    let both = |one, other| [facts(one, holds), facts(other, holds)].concat();
+    match test {
+        Expr::Not(test) => facts(test, !holds),
+        Expr::And(one, other) if holds => both(one, other),
+        Expr::Or(one, other) if !holds => both(one, other),
+        // One of the two holds: what both say of one value.
+        Expr::Or(one, other) => {
+            let others = facts(other, true);
+            let joined = facts(one, true).into_iter().filter_map(|mut fact| {
+                let other = others.iter().find(|other| other.read == fact.read && other.is_one && fact.is_one)?;
+                fact.of.extend(&other.of);
+                Some(fact)
+            });
+            joined.collect()
+        }
+        Expr::Compare { first, rest, .. } => {
+            let [(comparison, other)] = &rest[..] else { return Vec::new() };
+            fn literals(expr: &Expr) -> Option<Vec<&Value>> {
+                if let Expr::Literal(value) = expr { Some(vec![value]) } else { None }
+            }
+            let (read, of) = match (comparison, other) {
+                (Comparison::Equal | Comparison::NotEqual, other) => match literals(other) {
+                    Some(values) => (read(first), Some(values)),
+                    None => (read(other), literals(first)),
+                },
+                (Comparison::In | Comparison::NotIn, Expr::List(items)) => {
+                    let values: Option<Vec<_>> = items.iter().map(literals).collect();
+                    (read(first), values.map(|values| values.concat()))
+                }
+                _ => return Vec::new(),
+            };
+            let is_one = matches!(comparison, Comparison::Equal | Comparison::In) == holds;
+            read.zip(of).map(|(read, of)| Fact { read, is_one, of }).into_iter().collect()
+        }
+        _ => Vec::new(),
+    }
+}
+
+/// How a value is read, where a path leads to it; also with a constant that stands in for it.
+fn read(expr: &Expr) -> Option<String> {
+    match expr {
+        Expr::Path(path) => Some(path.text().to_owned()),
+        Expr::Default { value, fallback: Some(fallback), lax: None, .. } => match (&**value, &**fallback) {
+            (Expr::Path(path), Expr::Literal(fallback)) => Some(format!("{} | default({fallback})", path.text())),
+            _ => None,
+        },
+        _ => None,
     }
 }
 
@@ -135,43 +324,186 @@ const TEXTS: [&str; 17] = [
     "upper",
 ];
 
-/// Filters that give a list of what they are given.
+/// Filters that give a list of items of what they are given.
 const SAME: [&str; 8] = ["reject", "rejectattr", "required", "reverse", "select", "selectattr", "sort", "unique"];
+
+/// What the first argument of filters and tests must be. Others take anything, or say so when they run.
+const TAKES: [(&[&str], &[Form]); 4] = [
+    (
+        &[
+            "b64decode",
+            "capitalize",
+            "dns_label",
+            "dns_subdomain",
+            "endingwith",
+            "fromjson",
+            "label_value",
+            "lower",
+            "replace",
+            "semver",
+            "split",
+            "startingwith",
+            "trim",
+            "upper",
+        ],
+        &[Form::Text],
+    ),
+    (
+        &[
+            "first",
+            "flatten",
+            "join",
+            "last",
+            "map",
+            "max",
+            "min",
+            "reject",
+            "rejectattr",
+            "select",
+            "selectattr",
+            "sort",
+            "sum",
+            "unique",
+        ],
+        &[Form::List],
+    ),
+    (&["items", "only", "without"], &[Form::Map]),
+    (&["abs", "round"], &[Form::Number]),
+];
+
+/// What the first argument of a call must be; nothing: anything.
+pub(super) fn taken(call: &Call) -> &'static [Form] {
+    TAKES.iter().find(|(names, _)| names.contains(&call.name())).map_or(&[], |(_, forms)| forms)
+}
+
+/// The steps of `attribute="a.b"` or `dig("a.b")`.
+pub(super) fn steps(path: &str) -> impl Iterator<Item = Segment> {
+    path.split('.').map(|step| step.parse().map_or_else(|_| Segment::Key(step.to_owned()), Segment::Index))
+}
 
 impl<'s> Environment<'s> {
     pub fn object(&self, id: &str) -> Option<&'s Schema> {
-        self.objects.iter().find(|(known, _)| *known == id).and_then(|(_, schema)| *schema)
+        self.objects.iter().find(|object| object.id == id).and_then(|object| object.schema)
+    }
+
+    /// The same where a condition holds, or does not.
+    pub fn where_it(&self, test: &'s Expr, holds: bool) -> Self {
+        let mut known = self.clone();
+        known.facts.extend(facts(test, holds));
+        known
     }
 
     /// The types an expression can come to; none for `omit`.
     pub fn infer(&self, expr: &'s Expr) -> Vec<Type<'s>> {
-        match expr {
+        let types = match expr {
             Expr::Literal(value) => vec![Type::Literal(value)],
             Expr::Omit => Vec::new(),
-            Expr::Path(path) => self.path(path),
-            Expr::Member { base, name, .. } => self.infer(base).into_iter().map(|one| one.step(name)).collect(),
+            Expr::Path(path) => self.reached(path).types,
+            Expr::Member { base, name, .. } => self.of(base).step(name).bound.types,
+            Expr::Index { base, index, .. } => self.indexed(base, index),
+            Expr::Slice { base, .. } => self.infer(base).into_iter().map(sliced).collect(),
             Expr::Default { value, fallback, .. } => {
                 let fallback = fallback.as_ref().map_or(vec![Type::Simple(Form::Text)], |expr| self.infer(expr));
                 [self.infer(value), fallback].concat()
             }
-            Expr::Conditional { then, otherwise, .. } => [self.infer(then), self.infer(otherwise)].concat(),
-            Expr::And(one, other) | Expr::Or(one, other) => [self.infer(one), self.infer(other)].concat(),
+            Expr::Conditional { test, then, otherwise, .. } => {
+                [self.where_it(test, true).infer(then), self.where_it(test, false).infer(otherwise)].concat()
+            }
+            Expr::And(one, other) => [self.infer(one), self.where_it(one, true).infer(other)].concat(),
+            Expr::Or(one, other) => [self.infer(one), self.where_it(one, false).infer(other)].concat(),
             Expr::Not(_) | Expr::Compare { .. } => vec![Type::Simple(Form::Boolean)],
-            Expr::Concat(..) | Expr::RegexReplace { .. } => vec![Type::Simple(Form::Text)],
-            Expr::List(_) => vec![Type::Simple(Form::List)],
-            Expr::Map(_) => vec![Type::Simple(Form::Map)],
+            Expr::Concat { .. } | Expr::RegexReplace { .. } => vec![Type::Simple(Form::Text)],
+            Expr::List(items) => vec![Type::List(items.iter().flat_map(|item| self.infer(item)).collect())],
+            Expr::Map(entries) => vec![self.map(entries)],
             Expr::Call(call) => self.call(call),
-            Expr::Index { .. } | Expr::Slice { .. } | Expr::Negate(_) | Expr::Arithmetic { .. } => vec![Type::Any],
+            Expr::Negate(..) => vec![Type::Simple(Form::Number)],
+            Expr::Arithmetic { operator, left, right, .. } => self.arithmetic(*operator, left, right),
+        };
+        match read(expr) {
+            Some(read) if !self.facts.is_empty() => {
+                self.facts.iter().filter(|fact| fact.read == read).fold(types, narrowed)
+            }
+            _ => types,
+        }
+    }
+
+    fn map(&self, entries: &'s [(Expr, Expr)]) -> Type<'s> {
+        let field = |(key, value): &'s (Expr, Expr)| match key {
+            Expr::Literal(Value::String(key)) => Some((key.clone(), self.of(value))),
+            _ => None,
+        };
+        match entries.iter().map(field).collect() {
+            Some(fields) => Type::Map { fields, is_open: false },
+            None => Type::Simple(Form::Map),
+        }
+    }
+
+    /// What stands under a key or an index that the run tells.
+    fn indexed(&self, base: &'s Expr, index: &'s Expr) -> Vec<Type<'s>> {
+        let base = self.of(base);
+        let listed: Option<Vec<_>> = self.infer(index).iter().map(Type::values).collect();
+        let keys: Option<Vec<_>> = listed.map(|listed| listed.concat().into_iter().filter_map(Value::as_str).collect());
+        let of = |one: Type<'s>| match (&one, &keys, one.keys()) {
+            (Type::Keyed(values), ..) => values.clone(),
+            (Type::Of(_) | Type::List(_) | Type::Literal(Value::Array(_)), ..) if one.form() == Form::List => {
+                one.items()
+            }
+            (_, _, Some(own)) => {
+                let read = own.iter().filter(|key| keys.as_ref().is_none_or(|keys| keys.contains(*key)));
+                let bound = Bound::new(vec![one.clone()], false);
+                read.flat_map(|key| bound.step(&Segment::Key((*key).to_owned())).bound.types).collect()
+            }
+            _ => vec![Type::Any],
+        };
+        base.types.into_iter().flat_map(of).collect()
+    }
+
+    fn arithmetic(&self, operator: Arithmetic, left: &'s Expr, right: &'s Expr) -> Vec<Type<'s>> {
+        let (left, right) = (self.infer(left), self.infer(right));
+        let are = |form: Form| left.iter().chain(&right).all(|one| one.form() == form);
+        match operator {
+            Arithmetic::Add if are(Form::List) => {
+                vec![Type::List([left, right].concat().into_iter().flat_map(Type::items).collect())]
+            }
+            Arithmetic::Add if are(Form::Text) => vec![Type::Simple(Form::Text)],
+            Arithmetic::Divide => vec![Type::Simple(Form::Number)],
+            _ if are(Form::Integer) => vec![Type::Simple(Form::Integer)],
+            Arithmetic::Add => vec![Type::Any],
+            _ => vec![Type::Simple(Form::Number)],
         }
     }
 
     fn call(&self, call: &'s Call) -> Vec<Type<'s>> {
-        let first = || call.arguments.first().and_then(Option::as_ref).map_or(vec![Type::Any], |expr| self.infer(expr));
+        let infer = |expr: Option<&'s Expr>| expr.map_or(vec![Type::Any], |expr| self.infer(expr));
+        let first = || infer(call.arguments.first().and_then(Option::as_ref));
+        let items = || first().into_iter().flat_map(Type::items);
+        let or_default = |form| {
+            let default = call.argument("default").map_or(Vec::new(), |expr| self.infer(expr));
+            [vec![Type::Simple(form)], default].concat()
+        };
         match call.name() {
             _ if call.is_test() => vec![Type::Simple(Form::Boolean)],
-            "length" | "int" => vec![Type::Simple(Form::Integer)],
+            "length" => vec![Type::Simple(Form::Integer)],
+            "int" => or_default(Form::Integer),
+            "float" => or_default(Form::Number),
+            "abs" | "round" | "quantity" | "sum" => vec![Type::Simple(Form::Number)],
             "observed_generation_current" => vec![Type::Simple(Form::Boolean)],
-            "first" | "last" => first().into_iter().map(Type::item).collect(),
+            "first" | "last" | "max" | "min" => items().collect(),
+            "flatten" => vec![Type::List(items().flat_map(flat).collect())],
+            "list" => vec![Type::List(items().collect())],
+            "range" => vec![Type::List(vec![Type::Simple(Form::Integer)])],
+            "split" => vec![Type::List(vec![Type::Simple(Form::Text)])],
+            "items" => vec![Type::List(vec![Type::List(vec![Type::Any])])],
+            "map" => vec![Type::List(self.mapped(call, items().collect()))],
+            "dig" => {
+                let below = match call.argument("path") {
+                    Some(Expr::Literal(Value::String(path))) => {
+                        steps(path).fold(Bound::new(first(), false), |bound, step| bound.step(&step).bound).types
+                    }
+                    _ => vec![Type::Any],
+                };
+                [below, call.argument("default").map_or(Vec::new(), |expr| self.infer(expr))].concat()
+            }
             "without" | "only" => first().into_iter().map(|one| picked(one, call)).collect(),
             name if TEXTS.contains(&name) => vec![Type::Simple(Form::Text)],
             name if SAME.contains(&name) => first(),
@@ -179,54 +511,77 @@ impl<'s> Environment<'s> {
         }
     }
 
-    fn path(&self, path: &Path) -> Vec<Type<'s>> {
-        self.reached(path).types
+    /// The items of `map(attribute="a.b")`.
+    fn mapped(&self, call: &'s Call, items: Vec<Type<'s>>) -> Vec<Type<'s>> {
+        match (call.argument("attribute"), call.argument("filter")) {
+            (Some(Expr::Literal(Value::String(path))), None) => {
+                let found = steps(path).fold(Bound::new(items, false), |bound, step| bound.step(&step).bound).types;
+                [found, call.argument("default").map_or(Vec::new(), |expr| self.infer(expr))].concat()
+            }
+            (None, Some(Expr::Literal(Value::String(filter)))) if TEXTS.contains(&filter.as_str()) => {
+                vec![Type::Simple(Form::Text)]
+            }
+            _ => vec![Type::Any],
+        }
     }
 
-    fn reached(&self, path: &Path) -> Bound<'s> {
-        let mut bound = self.base(&path.base);
-        for segment in &path.segments {
-            let written = |(key, _): &(String, _)| matches!(segment, Segment::Key(name) if name == key);
-            bound = match bound.fields.iter().position(written) {
-                Some(position) => bound.fields.swap_remove(position).1,
-                None => Bound::new(bound.types.into_iter().map(|one| one.step(segment)).collect(), bound.is_consumers),
-            };
+    /// What is known of a path's value.
+    pub fn reached(&self, path: &Path) -> Bound<'s> {
+        path.segments.iter().fold(self.base(&path.base), |bound, segment| bound.step(segment).bound)
+    }
+
+    /// What is known of an expression's value.
+    pub fn of(&self, expr: &'s Expr) -> Bound<'s> {
+        if let (Expr::Path(path), true) = (expr, self.facts.is_empty()) {
+            return self.reached(path);
         }
-        bound
+        let is_optional = match expr {
+            Expr::Path(path) => self.reached(path).is_optional,
+            Expr::Member { base, name, .. } => self.of(base).step(name).bound.is_optional,
+            Expr::Default { fallback: Some(fallback), .. } => self.of(fallback).is_optional,
+            Expr::Conditional { test, then, otherwise, .. } if !guards(test) => {
+                self.of(then).is_optional || self.of(otherwise).is_optional
+            }
+            Expr::Omit => true,
+            _ => false,
+        };
+        Bound { is_optional, ..Bound::new(self.infer(expr), self.is_consumers(expr)) }
     }
 
     /// What is known of what a variable's tree gives.
     pub fn bound(&self, tree: &'s Tree) -> Bound<'s> {
         match tree {
-            Tree::Literal(_) => Bound::any(false),
-            Tree::Expression(expression) => {
-                Bound::new(self.infer(expression.expr()), self.is_consumers(expression.expr()))
+            Tree::Literal(value) => Bound::new(vec![Type::Literal(value)], false),
+            Tree::Expression(expression) => self.of(expression.expr()),
+            Tree::Text(text) => Bound::new(vec![Type::Simple(Form::Text)], self.prints_consumers(text)),
+            Tree::Sequence(trees) => {
+                let items: Vec<_> = trees.iter().map(|tree| self.bound(tree)).collect();
+                let is_consumers = items.iter().any(|item| item.is_consumers);
+                Bound::new(vec![Type::List(items.into_iter().flat_map(|item| item.types).collect())], is_consumers)
             }
-            Tree::Text(text) => Bound::any(self.prints_consumers(text)),
-            Tree::Sequence(trees) | Tree::Merge(trees) => {
-                Bound::any(trees.iter().any(|tree| self.bound(tree).is_consumers))
-            }
+            Tree::Merge(trees) => Bound::any(trees.iter().any(|tree| self.bound(tree).is_consumers)),
             Tree::Each(each) => {
-                let items = self.bound(&each.list);
                 let mut environment = self.clone();
-                environment.locals.push((each.name.clone(), Bound::any(items.is_consumers)));
-                Bound::any(environment.bound(&each.item).is_consumers)
+                environment.locals.push((each.name.clone(), self.bound(&each.list).items()));
+                let item = environment.bound(&each.item);
+                Bound::new(vec![Type::List(item.types)], item.is_consumers)
             }
-            Tree::When(when) => self.bound(&when.tree),
+            Tree::When(when) => Bound { is_optional: true, ..self.bound(&when.tree) },
             Tree::Mapping(entries) => {
                 let fields: Vec<_> = entries.iter().map(|(key, tree)| (key.clone(), self.bound(tree))).collect();
                 let is_consumers = fields.iter().any(|(_, field)| field.is_consumers);
-                Bound { fields, ..Bound::any(is_consumers) }
+                Bound::new(vec![Type::Map { fields, is_open: false }], is_consumers)
             }
         }
     }
 
     /// What the first word of a path stands for.
     pub fn base(&self, base: &Base) -> Bound<'s> {
-        let of = |schema: Option<&'s Schema>| match schema {
-            Some(schema) => vec![Type::Of(Shape::new(schema.view(), base.to_string()))],
+        let whole = |schema: Option<&'s Schema>, path: String| match schema {
+            Some(schema) => vec![Type::Of(Shape::new(schema.view(), path))],
             None => vec![Type::Any],
         };
+        let of = |schema| whole(schema, base.to_string());
         let named = |bound: &[(String, Bound<'s>)], name: &str| {
             let found = bound.iter().rev().find(|(known, _)| known == name);
             found.map_or_else(|| Bound::any(false), |(_, bound)| bound.clone())
@@ -234,17 +589,28 @@ impl<'s> Environment<'s> {
         match base {
             Base::Root(Root::Source) => Bound::new(of(self.source), true),
             Base::Root(Root::Value) => Bound::new(self.value.clone(), false),
-            Base::Root(_) | Base::Related(_) => Bound::any(false),
+            Base::Root(_) => Bound::any(false),
+            Base::Related(id) => Bound::new(vec![self.related(id)], false),
+            // Of several objects, the first step is a key.
+            Base::Object(id) if self.objects.iter().any(|object| object.id == id && object.is_several) => {
+                Bound::new(vec![Type::Keyed(whole(self.object(id), format!("{base}[…]")))], false)
+            }
             Base::Object(id) => Bound::new(of(self.object(id)), false),
             Base::Var(name) => named(&self.vars, name),
             Base::Local(name) => named(&self.locals, name),
         }
     }
 
-    /// The items of the lists that an expression can come to.
-    pub fn items(&self, expr: &'s Expr) -> Bound<'s> {
-        let types = self.infer(expr).into_iter().map(Type::item).collect();
-        Bound::new(types, self.is_consumers(expr))
+    /// The original, with the names of itself and of its copy.
+    fn related(&self, id: &str) -> Type<'s> {
+        let text = || Bound::new(vec![Type::Simple(Form::Text)], false);
+        let place = || {
+            let fields = ["namespace", "name"].map(|field| (field.to_owned(), text())).to_vec();
+            Bound::new(vec![Type::Map { fields, is_open: false }], false)
+        };
+        let fields = ["from", "to"].map(|side| (side.to_owned(), place())).to_vec();
+        let one = Type::Map { fields, is_open: true };
+        if self.several_related.contains(&id) { Type::Keyed(vec![one]) } else { one }
     }
 
     /// Whether a consumer's own words can come out of an expression; a hash of them is none.
@@ -289,17 +655,56 @@ impl<'s> Environment<'s> {
     }
 }
 
+/// A type as far as a fact leaves it.
+fn narrowed<'s>(types: Vec<Type<'s>>, fact: &Fact<'s>) -> Vec<Type<'s>> {
+    let is_said = |value: &&'s Value| fact.of.contains(value) == fact.is_one;
+    let of = |one: Type<'s>| match one.values() {
+        Some(values) => values.into_iter().filter(is_said).map(Type::Literal).collect(),
+        None if fact.is_one => fact.of.iter().copied().map(Type::Literal).collect(),
+        None => vec![one],
+    };
+    types.into_iter().flat_map(of).collect()
+}
+
+/// A part of a list, or of a text.
+fn sliced(one: Type<'_>) -> Type<'_> {
+    match one.form() {
+        Form::List => match one {
+            Type::Literal(_) => Type::List(one.items()),
+            one => one,
+        },
+        Form::Text => Type::Simple(Form::Text),
+        _ => Type::Any,
+    }
+}
+
+/// The items of a list that stands in a list; what is no list stays as it is.
+fn flat(one: Type<'_>) -> Vec<Type<'_>> {
+    match one.form() {
+        Form::List => one.items(),
+        Form::Any => vec![Type::Any],
+        _ => vec![one],
+    }
+}
+
 /// `without("a")`, `only("a")`.
 fn picked<'s>(one: Type<'s>, call: &'s Call) -> Type<'s> {
-    let Type::Of(mut shape) = one else { return Type::Any };
     let names = call.rest.iter().map(|argument| match argument {
         Expr::Literal(Value::String(name)) => Some(name.clone()),
         _ => None,
     });
     let Some(names) = names.collect::<Option<Vec<_>>>() else { return Type::Any };
-    match call.name() {
-        "without" => shape.without.extend(names),
-        _ => shape.only = Some(names),
+    let without = call.name() == "without";
+    match one {
+        Type::Of(mut shape) if without => {
+            shape.without.extend(names);
+            Type::Of(shape)
+        }
+        Type::Of(shape) => Type::Of(Shape { only: Some(names), ..shape }),
+        Type::Map { mut fields, is_open } => {
+            fields.retain(|(name, _)| names.contains(name) != without);
+            Type::Map { fields, is_open: is_open && without }
+        }
+        _ => Type::Any,
     }
-    Type::Of(shape)
 }

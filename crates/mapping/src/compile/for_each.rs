@@ -1,6 +1,6 @@
 //! `forEach`, `as` and `key`: several objects from one rule.
 
-use super::{Compiler, names};
+use super::{Compiler, Needs, names};
 use crate::ForEach;
 use crate::diagnostic::Finding;
 use crate::expression::{Expression, Root, RootSet};
@@ -9,6 +9,14 @@ use crate::yaml::{Node, NodeValue, Raw, Spanned};
 
 /// Words that mean something in every expression.
 const CONSTANTS: [&str; 5] = ["omit", "null", "true", "false", "none"];
+
+/// What goes with a list.
+const REPEATED: &[Needs] = &[
+    ("forEach", "as", "the name under which expressions read the item"),
+    ("forEach", "key", "what tells the objects apart, for ever: `${{ user.name }}`, for example"),
+    ("as", "forEach", "add the list, `forEach: ${{ … }}`, or leave this out"),
+    ("key", "forEach", "add the list, `forEach: ${{ … }}`, or leave this out"),
+];
 
 /// The three fields as they are written beside each other.
 pub(super) struct Written<'a> {
@@ -21,36 +29,27 @@ pub(super) struct Written<'a> {
 }
 
 impl Compiler {
-    /// Compiles the list and its keys; what follows reads the item, until
-    /// [`end_item`](Self::end_item). The outer `None`: a
-    /// finding says why.
-    pub(super) fn for_each(&mut self, written: &Written<'_>) -> Option<Option<ForEach>> {
+    /// Compiles the list and its keys; what follows reads the item, until [`end_item`](Self::end_item).
+    pub(super) fn for_each(&mut self, written: &Written<'_>) -> Option<ForEach> {
+        self.check_needs(written.node, REPEATED);
         self.locals = self.target_item.iter().chain(written.item.as_ref().map(|item| &item.value)).cloned().collect();
-        let Some(list) = written.list else {
-            let alone = self.refuse_without_list(written.node);
-            return alone.then_some(None);
-        };
-        let item = self.item(written);
+        let list = written.list?;
+        let item = written.item.map(|item| self.item(item));
         let inner = std::mem::replace(&mut self.locals, self.target_item.iter().cloned().collect());
         let place = list.0.headline();
         let list = self.list(list, written.roots);
         self.locals = inner;
-        let key = match written.key {
-            Some(key) => self.leaf(key, written.roots, Text::compile),
-            None => self.needs(
-                written.node,
-                "key",
-                "what tells the objects apart, for ever: `${{ user.name }}`, for example",
-            ),
-        };
+        let key = self.optional(written.key, written.roots, Text::compile);
         if let (Some(key), Some(item)) = (&key, &item)
             && !key.references().locals.contains(item)
         {
             let at = written.key.map_or(0..0, |key| key.0.headline());
-            let finding = Finding::new("SE0119", at, "every item of the list would get one key");
-            self.report(finding.help(format!("make it from the item: `${{{{ {item}.name }}}}`, for example")));
+            let help = format!(
+                "make it from the item: `${{{{ {item} }}}}` where it is a text, else one of its fields: `${{{{ {item}.name }}}}`"
+            );
+            self.report(Finding::new("SE0119", at, "every item of the list would get one key").help(help));
         }
-        Some(Some(ForEach { list: list?, place, item: item?, key: key? }))
+        Some(ForEach { list: list?, place, item: item?, key: key? })
     }
 
     /// What follows is outside of the list.
@@ -73,36 +72,19 @@ impl Compiler {
         self.leaf(raw, roots, Template::compile)
     }
 
-    fn item(&mut self, written: &Written<'_>) -> Option<String> {
-        let Some(item) = written.item else {
-            return self.needs(written.node, "as", "the name under which expressions read the item");
-        };
+    fn item(&mut self, item: &Spanned<String>) -> String {
         names::check_identifier(item, "the item's name", &mut self.findings);
         if Root::from_name(item).is_some() || CONSTANTS.contains(&item.as_str()) {
-            let finding = Finding::new("SE0111", item.span(), format!("`{}` has a meaning here already", item.value));
-            self.report(finding.help("choose another name"));
+            let message = format!("`{}` has a meaning here already", item.value);
+            self.report(Finding::new("SE0111", item.span(), message).help("choose another name"));
         }
-        Some(item.value.clone())
+        item.value.clone()
     }
+}
 
-    fn needs<T>(&mut self, node: &Node, field: &str, what: &str) -> Option<T> {
-        let at = node.entry("forEach").map_or(node.headline(), |(key, _)| key.span.clone());
-        self.report(Finding::new("SE0114", at, format!("`forEach` needs `{field}`")).help(what));
-        None
-    }
-
-    /// Whether nothing stands there that only a list gives a meaning.
-    fn refuse_without_list(&mut self, node: &Node) -> bool {
-        let mut alone = true;
-        for field in ["as", "key"] {
-            if let Some((key, value)) = node.entry(field)
-                && value.value != NodeValue::Null
-            {
-                let finding = Finding::new("SE0114", key.span.clone(), format!("`{field}` goes with `forEach`"));
-                self.report(finding.help("add the list, `forEach: ${{ … }}`, or leave this out"));
-                alone = false;
-            }
-        }
-        alone
-    }
+/// What tells the items apart: the key's expression, where it is nothing else.
+pub(super) fn told_apart<'w>(key: Option<&'w Raw>, item: Option<&'w Spanned<String>>) -> &'w str {
+    let key = key.and_then(|key| key.0.as_str()).map(|key| key.trim().trim_start_matches('$'));
+    let expression = key.and_then(|key| key.strip_prefix("{{")?.strip_suffix("}}")).map(str::trim);
+    expression.filter(|text| !text.contains("}}")).or(item.map(|item| item.value.as_str())).unwrap_or("item")
 }

@@ -51,34 +51,39 @@ pub struct Outcome {
     /// `None` where one of the findings is an error.
     pub compiled: Option<Compiled>,
     pub findings: Vec<Finding>,
-    /// Parts of the language that have no run time yet: an engine refuses the document for them.
-    pub not_yet: Vec<Finding>,
 }
 
 /// Compiles a document.
 pub fn compile(document: &yaml::Document) -> Outcome {
-    let (mut findings, mut not_yet) = (document.findings.clone(), Vec::new());
-    let compiled =
-        document.root.as_ref().and_then(|root| compile_root(root, &document.text, &mut findings, &mut not_yet));
+    let mut findings = document.findings.clone();
+    let compiled = document.root.as_ref().and_then(|root| compile_root(root, &document.text, &mut findings));
     findings.sort_by_key(|finding| (finding.span.start, finding.code));
     // An object's name is a leaf of its template, too.
     findings.dedup();
     let failed = findings.iter().any(|finding| super::diagnostic::is_error(finding.code));
-    Outcome { compiled: compiled.filter(|_| !failed), findings, not_yet }
+    Outcome { compiled: compiled.filter(|_| !failed), findings }
 }
 
-fn compile_root(
-    root: &Arc<Node>,
-    text: &Arc<str>,
-    findings: &mut Vec<Finding>,
-    not_yet: &mut Vec<Finding>,
-) -> Option<Compiled> {
+/// Fields that an earlier build had, and that said nothing where it ran the document.
+const FORMER_FIELDS: [&[&str]; 3] = [
+    &["spec", "replaces"],
+    &["spec", "lifecycle", "waitForOtherFinalizers"],
+    &["spec", "objects", "*", "apply", "strategy"],
+];
+
+/// Compiles a document as a state store keeps it, of this build or an earlier one.
+pub fn compile_kept(document: &yaml::Document) -> Option<Compiled> {
+    let root =
+        document.root.as_ref().map(|root| FORMER_FIELDS.iter().fold(root.clone(), |root, path| root.without(path)));
+    compile(&yaml::Document { root, ..document.clone() }).compiled
+}
+
+fn compile_root(root: &Arc<Node>, text: &Arc<str>, findings: &mut Vec<Finding>) -> Option<Compiled> {
     match kind_of(root, findings)? {
         "Mapping" => {
             let typed: Typed<MappingDocument> = read(root, findings)?;
             let mut compiler = Compiler::new(&typed.value.spec);
             let mapping = compiler.mapping(&typed.value, text);
-            not_yet.append(&mut compiler.not_yet);
             findings.extend(compiler.conclude(typed.complete));
             mapping.map(|mapping| Compiled::Mapping(Arc::new(mapping)))
         }
@@ -150,7 +155,6 @@ fn kind_of(root: &Node, findings: &mut Vec<Finding>) -> Option<&'static str> {
 /// What all parts of a mapping's compilation share.
 struct Compiler {
     findings: Vec<Finding>,
-    not_yet: Vec<Finding>,
     vars: Vec<String>,
     objects: Vec<String>,
     related: Vec<String>,
@@ -171,11 +175,13 @@ struct Compiler {
     place_per_source: bool,
 }
 
+/// A field that means nothing without another, and what to write.
+type Needs = (&'static str, &'static str, &'static str);
+
 impl Compiler {
     fn new(spec: &MappingSpec) -> Self {
         Self {
             findings: Vec::new(),
-            not_yet: Vec::new(),
             vars: spec.vars.0.iter().map(|(name, _)| name.value.clone()).collect(),
             objects: spec.objects.iter().map(|object| object.id.value.clone()).collect(),
             related: spec.related.iter().map(|related| related.id.value.clone()).collect(),
@@ -199,18 +205,25 @@ impl Compiler {
         self.findings.push(finding);
     }
 
-    /// Says that a part of the language has no run time yet.
-    fn not_yet(&mut self, at: std::ops::Range<usize>, what: &str) {
-        self.not_yet.push(not_yet(at, what));
+    /// Says which fields of a node lack another.
+    fn check_needs(&mut self, node: &Node, needs: &[Needs]) {
+        let given = |field: &str| node.entry(field).filter(|(_, value)| value.value != NodeValue::Null);
+        for (field, other, help) in needs {
+            if let (Some((key, _)), None) = (given(field), given(other)) {
+                let finding = Finding::new("SE0114", key.span.clone(), format!("`{field}` needs `{other}`"));
+                self.report(finding.help(*help));
+            }
+        }
     }
 
-    /// The same for a field, when it stands; the caret is under its key.
-    fn field_not_yet(&mut self, parent: &Node, field: &str) {
-        if let Some((key, value)) = parent.entry(field)
-            && value.value != NodeValue::Null
-        {
-            self.not_yet(key.span.clone(), &format!("`{field}`"));
-        }
+    /// A leaf that may be left out.
+    fn optional<T>(
+        &mut self,
+        raw: Option<&Raw>,
+        roots: RootSet,
+        compile: impl FnOnce(&Node, &Names, &mut Vec<Finding>) -> Option<T>,
+    ) -> Option<T> {
+        raw.and_then(|raw| self.leaf(raw, roots, compile))
     }
 
     /// Compiles a leaf with the names that are readable at its place.
@@ -228,8 +241,6 @@ impl Compiler {
     /// `None` where something needed could not be compiled; findings say why.
     fn mapping(&mut self, document: &MappingDocument, text: &Arc<str>) -> Option<Mapping> {
         let spec = &document.spec.value;
-        self.note_what_does_not_run(&document.spec);
-        self.replaces(document);
         names::check_mapping_name(&document.metadata.name, &mut self.findings);
         let source = self.source(&spec.source);
         let target = self.targets(spec);
@@ -280,41 +291,7 @@ impl Compiler {
         Some(mapping)
     }
 
-    /// Notes what has no run time yet.
-    fn note_what_does_not_run(&mut self, spec: &Spanned<MappingSpec>) {
-        if !spec.replaces.is_empty() {
-            self.field_not_yet(&spec.node, "replaces");
-        }
-        if let Some(lifecycle) = spec.node.get("lifecycle")
-            && !spec.lifecycle.wait_for_other_finalizers.is_empty()
-        {
-            self.field_not_yet(lifecycle, "waitForOtherFinalizers");
-        }
-    }
-
-    /// An earlier name is a name like any other, and not the present one.
-    fn replaces(&mut self, document: &MappingDocument) {
-        for earlier in &document.spec.replaces {
-            names::check_mapping_name(earlier, &mut self.findings);
-            if *earlier.value == *document.metadata.name.value {
-                let finding = Finding::new("SE0114", earlier.span(), "a mapping does not replace itself");
-                self.report(finding.help("list the names it had before"));
-            }
-        }
-    }
-
     fn lifecycle(&mut self, spec: &LifecycleSpec, from_api_export: bool) -> Lifecycle {
-        for finalizer in &spec.wait_for_other_finalizers {
-            let (prefix, name) = finalizer.split_once('/').unwrap_or(("", finalizer));
-            if !crate::names::is_dns_subdomain(prefix) || name.is_empty() || names::is_mark(finalizer) {
-                let finding = Finding::new(
-                    "SE0110",
-                    finalizer.span(),
-                    format!("`{}` is no finalizer of others", finalizer.value),
-                );
-                self.report(finding.help("a DNS name, a slash and a word: `example.com/backup`"));
-            }
-        }
         // Outside of an APIExport's workspaces, the names of clusters are used again.
         let recreated = (!from_api_export).then_some(SourceRecreated::Block);
         Lifecycle {
@@ -399,11 +376,6 @@ fn several(spec: &MappingSpec) -> Vec<(Root, String)> {
     let related = spec.related.iter().filter(|spec| related::is_several(spec));
     let objects = objects.map(|object| (Root::Objects, object.id.value.clone()));
     objects.chain(related.map(|related| (Root::Related, related.id.value.clone()))).collect()
-}
-
-fn not_yet(at: std::ops::Range<usize>, what: &str) -> Finding {
-    Finding::new("SE0190", at, format!("{what} is not supported yet"))
-        .help("leave it out; it is refused rather than ignored")
 }
 
 #[cfg(test)]

@@ -2,10 +2,10 @@
 
 use std::ops::Range;
 
-use super::for_each::Written;
+use super::for_each::{Written, told_apart};
 use super::{Compiler, names};
 use crate::diagnostic::Finding;
-use crate::document::{DeletePolicy, ObjectSpec, Strategy};
+use crate::document::{DeletePolicy, ObjectSpec};
 use crate::expression::{Expression, RootSet};
 use crate::names::is_dns_subdomain;
 use crate::template::{Template, Text};
@@ -78,7 +78,6 @@ impl Compiler {
     }
 
     fn object(&mut self, spec: &Spanned<ObjectSpec>) -> Option<ObjectRule> {
-        self.note_what_objects_cannot_do(spec);
         let shared = spec.shared.is_some();
         let for_each = self.for_each(&Written {
             node: &spec.node,
@@ -92,10 +91,7 @@ impl Compiler {
             self.report(finding.help("it stands for all sources of a namespace, so no source has a list of them"));
         }
         let roots = if shared { RootSet::SHARED } else { RootSet::TEMPLATE };
-        let when = match &spec.when {
-            Some(when) => self.leaf(when, roots, Expression::compile).map(Some),
-            None => Some(None),
-        };
+        let when = self.optional(spec.when.as_ref(), roots, Expression::compile);
         if let Some((key, _)) = spec.template.0.entry("$when") {
             let finding = Finding::new("SE0191", key.headline(), "a whole object cannot be left out by its template");
             self.report(finding.help("write the condition as `when` of the object: it is deleted where that is false"));
@@ -103,7 +99,8 @@ impl Compiler {
         let kind = self.kind(&spec.template.0);
         let name = self.object_name(spec, roots);
         let template = self.leaf(&spec.template, roots, Template::compile);
-        let (ready, failed) = (self.verdict(spec.ready.as_ref()), self.verdict(spec.failed.as_ref()));
+        let [ready, failed] = [&spec.ready, &spec.failed]
+            .map(|verdict| self.optional(verdict.as_ref(), RootSet::STATUS, Expression::compile));
         self.end_item();
         let (mut ignore, mut at_creation) = self.left_to_others(spec);
         let kind = kind?;
@@ -114,14 +111,14 @@ impl Compiler {
             id: spec.id.value.clone(),
             kind,
             shared,
-            for_each: for_each?.map(Box::new),
-            when: when?,
+            for_each: for_each.map(Box::new),
+            when,
             depends_on: Vec::new(),
             depends_on_related: Vec::new(),
-            ready: ready?,
-            failed: failed?,
+            ready,
+            failed,
             template: template?,
-            name: name?,
+            name,
             ignore,
             at_creation,
             drift: spec.drift,
@@ -131,21 +128,6 @@ impl Compiler {
             on_identity_change: spec.on_identity_change,
             copy: None,
         })
-    }
-
-    /// `ready` and `failed`, which read what stands. The outer `None`: a finding says why.
-    fn verdict(&mut self, given: Option<&Raw>) -> Option<Option<Expression>> {
-        match given {
-            Some(expression) => self.leaf(expression, RootSet::STATUS, Expression::compile).map(Some),
-            None => Some(None),
-        }
-    }
-
-    fn note_what_objects_cannot_do(&mut self, spec: &Spanned<ObjectSpec>) {
-        let strategy = spec.apply.as_ref().and_then(|apply| apply.strategy.as_ref());
-        if let Some(strategy) = strategy.filter(|strategy| strategy.value != Strategy::ServerSide) {
-            self.not_yet(strategy.span(), "a strategy other than `ServerSide`");
-        }
     }
 
     /// Group, version and kind of a template, and that it says nothing that is not its to say.
@@ -212,8 +194,8 @@ impl Compiler {
         }
     }
 
-    /// `metadata.name`: for a shared object a literal, for others a text or nothing. `None`: a finding says why.
-    fn object_name(&mut self, spec: &ObjectSpec, roots: RootSet) -> Option<Option<Text>> {
+    /// `metadata.name`: for a shared object a literal, for others a text or nothing.
+    fn object_name(&mut self, spec: &ObjectSpec, roots: RootSet) -> Option<Text> {
         let metadata = spec.template.0.get("metadata");
         let Some(name) =
             metadata.and_then(|metadata| metadata.get("name")).filter(|name| name.value != NodeValue::Null)
@@ -221,9 +203,7 @@ impl Compiler {
             if spec.for_each.is_some() {
                 return self.one_name(spec, spec.id.span());
             }
-            if spec.shared.is_none() {
-                return Some(None);
-            }
+            spec.shared?;
             let finding = Finding::new("SE0113", spec.id.span(), "a shared object needs a fixed `metadata.name`");
             self.report(finding.help("it stands for all sources of a namespace, so no source can name it"));
             return None;
@@ -247,16 +227,16 @@ impl Compiler {
         if spec.for_each.is_some() && !differs {
             return self.one_name(spec, name.headline());
         }
-        Some(Some(compiled))
+        Some(compiled)
     }
 
     /// Several objects whose names are the same would be one.
     fn one_name<T>(&mut self, spec: &ObjectSpec, at: Range<usize>) -> Option<T> {
-        let item = spec.item.as_ref().map_or("item", |item| item.value.as_str());
+        let told = told_apart(spec.key.as_ref(), spec.item.as_ref());
         let message = format!("every object of `{}` would get one name", spec.id.value);
         let finding = Finding::new("SE0119", at, message);
         self.report(finding.help(format!(
-            "make `metadata.name` from the item as well: `{{{{ placement.name }}}}-{{{{ {item}.name | dns_label }}}}`, for example"
+            "make `metadata.name` from the item as well: `{{{{ placement.name }}}}-{{{{ {told} | dns_label }}}}`, for example"
         )));
         None
     }

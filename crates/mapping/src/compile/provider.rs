@@ -1,7 +1,7 @@
 //! `ClusterProvider`: where clusters come from.
 
+use super::names;
 use super::source::selector;
-use super::{Compiler, names};
 use crate::diagnostic::Finding;
 use crate::document::WorkspaceTypesSpec;
 use crate::document::{ClusterProviderDocument, ClusterProviderSpec, KindSpec, NoneSpec};
@@ -65,7 +65,6 @@ pub(super) fn compile(document: &ClusterProviderDocument, findings: &mut Vec<Fin
                 selector: selector(&spec.selector, findings),
             }
         }
-        ClusterProviderSpec::ApiExport(spec) => ProviderKind::ApiExport(Compiler::api_export(spec, findings)),
         ClusterProviderSpec::None(NoneSpec {}) => ProviderKind::None,
         ClusterProviderSpec::Namespaces(spec) => ProviderKind::Namespaces {
             connection: spec.connection.value.clone(),

@@ -2,13 +2,13 @@
 
 use std::collections::BTreeMap;
 
-use super::for_each::Written;
+use super::for_each::{Written, told_apart};
 use super::{Compiler, names};
 use crate::diagnostic::Finding;
 use crate::document::{Direction, Drift, RelatedDataSpec, RelatedPlaceSpec, RelatedSpec, SourceDelete};
 use crate::expression::{References, RootSet};
 use crate::template::{Template, Text};
-use crate::yaml::{Raw, Spanned};
+use crate::yaml::{NodeValue, Spanned};
 use crate::{
     Copied, IdentityChange, ObjectRule, OriginalOwner, Propagation, RELATED, RelatedData, RelatedPlace, RelatedRule,
     SERVICE_ACCOUNT_TOKEN, Side,
@@ -16,6 +16,12 @@ use crate::{
 
 /// What is copied. Objects of other resources are only read.
 pub(super) const COPIED: [&str; 2] = ["secrets.v1", "configmaps.v1"];
+
+const HOME: &str = "leave it out: a copy goes to the namespace of the source's placement";
+const KEEPS_NAME: &str = "leave it out: each keeps the name it has where it comes from";
+const SELECTED: &str = "write `name`, or leave it out: then it is the name it has where it comes from";
+const TOKEN: &str = "its cluster would take the copy for a token of its own";
+const TRANSFORMED: &str = "each source could give it another value; leave `shared` or `transform` out";
 
 impl Compiler {
     pub(super) fn related(&mut self, specs: &[Spanned<RelatedSpec>]) -> Option<Vec<RelatedRule>> {
@@ -42,19 +48,18 @@ impl Compiler {
             roots: RootSet::TEMPLATE,
         });
         let from = self.from(spec);
-        let to = spec.to.as_ref().map_or(Some(RelatedPlace::default()), |to| self.place(to));
-        self.check_destination(spec);
+        let to = spec.to.as_ref().map(|to| self.place(to)).unwrap_or_default();
         self.check_copy(spec);
-        self.check_names_differ(spec, from.as_ref(), to.as_ref());
+        self.check_names_differ(spec, &from, &to);
         let data = self.related_data(spec);
         let keys = |keys: &[Spanned<String>]| keys.iter().map(|key| key.value.clone()).collect();
         Some(RelatedRule {
             id: spec.id.value.clone(),
             direction: spec.direction,
             resource: resource?,
-            for_each: for_each?.map(Box::new),
-            from: from?,
-            to: to?,
+            for_each: for_each.map(Box::new),
+            from,
+            to,
             data: data?,
             labels: keys(&spec.labels),
             annotations: keys(&spec.annotations),
@@ -117,21 +122,36 @@ impl Compiler {
             let help = format!("only {} are copied; objects of other resources are only read", COPIED.join(" and "));
             self.report(finding.help(help));
         }
-        if let Some((key, _)) = spec.node.entry("type").filter(|_| is_copied && spec.resource.value != COPIED[0]) {
-            self.report(Finding::new("SE0114", key.span.clone(), "only Secrets have a `type`").help("leave it out"));
-        }
-        if let Some(kind) = spec.secret_type.as_ref().filter(|kind| kind.value == SERVICE_ACCOUNT_TOKEN) {
-            let finding = Finding::new("SE0114", kind.span(), "the token of a service account is never copied");
-            self.report(finding.help("its cluster would take the copy for a token of its own"));
-        }
-        if let Some((key, _)) = spec.node.entry("shared").filter(|_| spec.direction == Direction::ToSource) {
-            let finding = Finding::new("SE0114", key.span.clone(), "a copy for the consumer belongs to one source");
-            self.report(finding.help("`shared` goes with `direction: ToTarget`"));
-        }
-        let transform = spec.node.get("data").and_then(|data| data.entry("transform"));
-        if let Some((key, _)) = transform.filter(|_| spec.shared.is_some()) {
-            let finding = Finding::new("SE0114", key.span.clone(), "a shared copy cannot be transformed");
-            self.report(finding.help("each source could give it another value; leave `shared` or `transform` out"));
+        let (to_source, is_secret) = (spec.direction == Direction::ToSource, spec.resource.value == COPIED[0]);
+        let is_token = spec.secret_type.as_ref().is_some_and(|kind| kind.value == SERVICE_ACCOUNT_TOKEN);
+        let home = if to_source { "leave it out: a copy goes to the namespace of the source" } else { HOME };
+        let refused: [(bool, &[&str], &str, &str); 8] = [
+            (is_copied && !is_secret, &["type"], "only Secrets have a `type`", "leave it out"),
+            (is_token, &["type"], "the token of a service account is never copied", TOKEN),
+            (
+                to_source,
+                &["shared"],
+                "a copy for the consumer belongs to one source",
+                "`shared` goes with `direction: ToTarget`",
+            ),
+            (spec.shared.is_some(), &["data", "transform"], "a shared copy cannot be transformed", TRANSFORMED),
+            (true, &["to", "selector"], "a destination is no selection", SELECTED),
+            (spec.from.selector.is_some(), &["to", "name"], "many objects cannot go to one name", KEEPS_NAME),
+            (true, &["to", "namespace"], "a copy cannot go to another namespace", home),
+            (
+                spec.owner_reference && !to_source,
+                &["ownerReference"],
+                "on the target there is no source that could own it",
+                "`ownerReference` goes with `direction: ToSource`",
+            ),
+        ];
+        for (_, path, message, help) in refused.into_iter().filter(|(is_refused, ..)| *is_refused) {
+            let (field, above) = path.split_last().map_or(("", path), |(field, above)| (*field, above));
+            let node = above.iter().try_fold(&*spec.node, |node, key| node.get(key).map(|node| &**node));
+            let entry = node.and_then(|node| node.entry(field)).filter(|(_, value)| value.value != NodeValue::Null);
+            if let Some((key, _)) = entry {
+                self.report(Finding::new("SE0114", key.span.clone(), message).help(help));
+            }
         }
         for key in spec.labels.iter().chain(&spec.annotations).filter(|key| names::is_internal(key)) {
             let finding = Finding::new("SE0114", key.span(), format!("`{}` never leaves its cluster", key.value));
@@ -140,7 +160,7 @@ impl Compiler {
     }
 
     /// Where it is read: by name, or by labels.
-    fn from(&mut self, spec: &Spanned<RelatedSpec>) -> Option<RelatedPlace> {
+    fn from(&mut self, spec: &Spanned<RelatedSpec>) -> RelatedPlace {
         let at = spec.node.entry("from").map_or(spec.id.span(), |(key, _)| key.span.clone());
         let refused = match (&spec.from.name, &spec.from.selector) {
             (None, None) => Some(("`from` has neither `name` nor `selector`", "say which object it is")),
@@ -161,59 +181,26 @@ impl Compiler {
         self.place(&spec.from)
     }
 
-    fn place(&mut self, spec: &RelatedPlaceSpec) -> Option<RelatedPlace> {
-        let (namespace, name) = (self.text(spec.namespace.as_ref()), self.text(spec.name.as_ref()));
+    fn place(&mut self, spec: &RelatedPlaceSpec) -> RelatedPlace {
+        let [namespace, name] =
+            [&spec.namespace, &spec.name].map(|raw| self.optional(raw.as_ref(), RootSet::TEMPLATE, Text::compile));
         let selector = spec.selector.as_ref().map(|selector| self.selector(selector));
-        Some(RelatedPlace { namespace: namespace?, name: name?, selector })
-    }
-
-    /// The outer `None`: a finding says why.
-    fn text(&mut self, given: Option<&Raw>) -> Option<Option<Text>> {
-        given.map_or(Some(None), |raw| self.leaf(raw, RootSet::TEMPLATE, Text::compile).map(Some))
-    }
-
-    fn check_destination(&mut self, spec: &Spanned<RelatedSpec>) {
-        let selector = spec.node.get("to").and_then(|to| to.entry("selector"));
-        if let Some((key, _)) = selector.filter(|_| spec.to.as_ref().is_some_and(|to| to.selector.is_some())) {
-            let finding = Finding::new("SE0114", key.span.clone(), "a destination is no selection");
-            self.report(finding.help("write `name`, or leave it out: then it is the name it has where it comes from"));
-        }
-        let name = spec.node.get("to").and_then(|to| to.entry("name"));
-        if let Some((key, _)) = name.filter(|_| spec.from.selector.is_some()) {
-            let finding = Finding::new("SE0114", key.span.clone(), "many objects cannot go to one name");
-            self.report(finding.help("leave it out: each keeps the name it has where it comes from"));
-        }
-        let namespace = spec.node.get("to").and_then(|to| to.entry("namespace"));
-        if let Some((key, _)) = namespace.filter(|_| spec.to.as_ref().is_some_and(|to| to.namespace.is_some())) {
-            let finding = Finding::new("SE0114", key.span.clone(), "a copy cannot go to another namespace");
-            let help = match spec.direction {
-                Direction::ToTarget => "leave it out: a copy goes to the namespace of the source's placement",
-                Direction::ToSource => "leave it out: a copy goes to the namespace of the source",
-            };
-            self.report(finding.help(help));
-        }
-        if spec.owner_reference && spec.direction == Direction::ToTarget {
-            let at = spec.node.entry("ownerReference").map_or(spec.id.span(), |(key, _)| key.span.clone());
-            let finding = Finding::new("SE0114", at, "on the target there is no source that could own it");
-            self.report(finding.help("`ownerReference` goes with `direction: ToSource`"));
-        }
+        RelatedPlace { namespace, name, selector }
     }
 
     /// Of several, each needs a place of its own.
-    fn check_names_differ(&mut self, spec: &RelatedSpec, from: Option<&RelatedPlace>, to: Option<&RelatedPlace>) {
+    fn check_names_differ(&mut self, spec: &RelatedSpec, from: &RelatedPlace, to: &RelatedPlace) {
         let Some(item) = spec.item.as_ref().filter(|_| spec.for_each.is_some()) else { return };
+        let told = told_apart(spec.key.as_ref(), Some(item));
         let sides = [("from", Some(&spec.from), from), ("to", spec.to.as_ref(), to)];
         for (side, spec, place) in sides {
-            let Some((name, text)) = spec.and_then(|spec| spec.name.as_ref()).zip(place.and_then(|p| p.name.as_ref()))
-            else {
+            let Some((name, text)) = spec.and_then(|spec| spec.name.as_ref()).zip(place.name.as_ref()) else {
                 continue;
             };
             if !text.references().locals.contains(&item.value) {
                 let message = format!("every item of the list would get one name in `{side}`");
                 let finding = Finding::new("SE0119", name.0.headline(), message);
-                self.report(
-                    finding.help(format!("make it from the item: `{{{{ {}.name }}}}`, for example", item.value)),
-                );
+                self.report(finding.help(format!("make it from the item: `{{{{ {told} }}}}`, for example")));
             }
         }
     }

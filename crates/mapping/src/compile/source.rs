@@ -22,21 +22,17 @@ impl Compiler {
     pub(super) fn source(&mut self, spec: &SourceSpec) -> Option<Source> {
         let clusters = self.source_clusters(spec);
         let resource = names::resource(&spec.resource, &mut self.findings);
-        let when = match &spec.when {
-            Some(when) => Some(self.leaf(when, RootSet::FILTER, Expression::compile)?),
-            None => None,
-        };
+        let when = self.optional(spec.when.as_ref(), RootSet::FILTER, Expression::compile);
         let selector = self.selector(&spec.selector);
         let namespaces = self.namespaces(&spec.namespaces);
         let (clusters, resource, on_exit) = (clusters?, resource?, spec.on_exit);
-        let selection = self.source_selection(spec, &clusters)?;
+        let selection = self.source_selection(spec, &clusters);
         Some(Source { clusters, selection, resource, selector, namespaces, when, on_exit })
     }
 
-    /// Which clusters of the provider; the outer `None`: there is no telling.
-    #[allow(clippy::option_option, reason = "a source needs no selection")]
-    fn source_selection(&mut self, spec: &SourceSpec, clusters: &SourceClusters) -> Option<Option<ClusterSelection>> {
-        let Some(given) = &spec.clusters else { return Some(None) };
+    /// Which clusters of the provider.
+    fn source_selection(&mut self, spec: &SourceSpec, clusters: &SourceClusters) -> Option<ClusterSelection> {
+        let given = spec.clusters.as_ref()?;
         let SourceClusters::Provider(provider) = clusters else {
             let finding = Finding::new("SE0114", given.node.headline(), "`clusters` goes with `provider`");
             self.report(
@@ -49,7 +45,7 @@ impl Compiler {
             self.report(finding.help("give `names`, `matchLabels` or `matchProperties`; leave `clusters` out for all"));
             return None;
         }
-        Some(Some(self.cluster_selection(provider, given)))
+        Some(self.cluster_selection(provider, given))
     }
 
     fn source_clusters(&mut self, spec: &SourceSpec) -> Option<SourceClusters> {
@@ -122,7 +118,9 @@ impl Compiler {
             self.report(finding.help("leave it out: the objects are in the namespace of their source"));
         }
         for (key, _) in spec.objects.iter().filter_map(|object| object.node.entry("shared")) {
-            self.not_yet(key.span.clone(), "`shared` for objects in the source's own cluster");
+            let finding =
+                Finding::new("SE0114", key.span.clone(), "`shared` does not go with the source's own cluster");
+            self.report(finding.help("leave it out: there, each source has objects of its own"));
         }
         let is_copied = |related: &RelatedSpec| COPIED.contains(&related.resource.as_str());
         let is_read = |related: &RelatedSpec| related.direction == Direction::ToTarget && !is_copied(related);

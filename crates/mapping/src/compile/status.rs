@@ -68,13 +68,10 @@ impl Compiler {
             }
         };
         let value = self.value(key, full, from);
-        let transform = match &full.transform {
-            Some(transform) => self.leaf(transform, self.status_roots.and(Root::Value), Template::compile).map(Some),
-            None => Some(None),
-        };
+        let transform = self.optional(full.transform.as_ref(), self.status_roots.and(Root::Value), Template::compile);
         let default = self.default_value(full);
         let on_missing = full.on_missing.as_ref().map_or_else(Default::default, |given| given.value);
-        let (target, from, transform) = (target?, value?, transform?);
+        let (target, from) = (target?, value?);
         let pointer = pointer(&target);
         Some(StatusField { target, pointer, from, transform, default, on_missing })
     }
@@ -272,13 +269,10 @@ impl Compiler {
     }
 
     fn condition(&mut self, spec: &WrittenConditionSpec) -> Option<ConditionRule> {
-        let mut optional = |raw: &Option<Raw>| match raw {
-            Some(raw) => self.leaf(raw, self.status_roots, Template::compile).map(Some),
-            None => Some(None),
-        };
-        let (reason, message) = (optional(&spec.reason), optional(&spec.message));
+        let [reason, message] =
+            [&spec.reason, &spec.message].map(|raw| self.optional(raw.as_ref(), self.status_roots, Template::compile));
         let status = self.leaf(&spec.status, self.status_roots, Template::compile);
-        Some(ConditionRule { kind: spec.kind.value.clone(), status: status?, reason: reason?, message: message? })
+        Some(ConditionRule { kind: spec.kind.value.clone(), status: status?, reason, message })
     }
 
     /// Kubernetes' rule: a qualified name, at most 316 characters.

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 
 use super::for_each::Written;
-use super::{Compiler, names, source};
+use super::{Compiler, Needs, names, source};
 use crate::diagnostic::Finding;
 use crate::document::{
     ClustersSpec, Direction, MappingSpec, SourceClustersSpec, TargetChange, TargetSpec, TargetsSpec,
@@ -17,6 +17,12 @@ use crate::{ClusterSelection, OWN_CLUSTER, TargetChoice, TargetRule};
 
 /// The connection of targets, where none is named.
 const TARGET_CONNECTION: &str = "target";
+
+/// What goes with a list of targets.
+const SEVERAL: &[Needs] = &[
+    ("forEach", "cluster", "the target of an item: `cluster: \"fleet/{{ region.name }}\"`, for example"),
+    ("cluster", "forEach", "without a list, every cluster of `allowed` and `clusters` is a target"),
+];
 
 /// The one target, or the first of several, and the rule for several.
 type Targets = (String, Option<TargetRule>);
@@ -92,19 +98,11 @@ impl Compiler {
         self.end_item();
         let text = spec.cluster.as_ref().and_then(|raw| raw.0.as_str()).unwrap_or_default();
         let possible = self.possible(&spec.allowed, spec.clusters.as_ref(), text, spec.node.headline());
-        let choice = match (each?, cluster) {
-            (Some(each), Some(cluster)) => TargetChoice::Each { each: Box::new(each), cluster: cluster? },
-            (None, None) => TargetChoice::All,
-            (Some(_), None) => {
-                let finding = Finding::new("SE0114", spec.node.headline(), "`forEach` needs `cluster`");
-                self.report(finding.help("the target of an item: `cluster: \"fleet/{{ region.name }}\"`, for example"));
-                return None;
-            }
-            (None, Some(_)) => {
-                let finding = Finding::new("SE0114", spec.node.headline(), "`cluster` goes with `forEach`");
-                self.report(finding.help("without a list, every cluster of `allowed` and `clusters` is a target"));
-                return None;
-            }
+        self.check_needs(&spec.node, SEVERAL);
+        let choice = match (spec.for_each.is_some(), each, cluster) {
+            (true, Some(each), Some(cluster)) => TargetChoice::Each { each: Box::new(each), cluster: cluster? },
+            (false, _, None) => TargetChoice::All,
+            _ => return None,
         };
         let (allowed, fleet) = possible?;
         let rule = TargetRule { choice, allowed, fleet };
@@ -114,7 +112,9 @@ impl Compiler {
     /// What a mapping with several targets for one source cannot say: nothing of one target may stand for all of them.
     pub(super) fn check_several(&mut self, spec: &Spanned<MappingSpec>) {
         for related in spec.related.iter().filter(|related| related.direction == Direction::ToSource) {
-            self.not_yet(related.id.span(), "`direction: ToSource` with several targets for one source");
+            let message = "`direction: ToSource` does not go with several targets for one source";
+            let finding = Finding::new("SE0114", related.id.span(), message);
+            self.report(finding.help("copies of several targets would have one place"));
         }
     }
 
@@ -187,7 +187,8 @@ impl Compiler {
     /// A connection's name, or `provider/cluster`.
     fn check_target(&mut self, name: &Spanned<String>) {
         if OWN_CLUSTER.contains(&name.value.as_str()) {
-            self.not_yet(name.span(), "the source's own cluster as one of several targets");
+            let finding = Finding::new("SE0114", name.span(), "the source's own cluster is the only target, or none");
+            self.report(finding.help("write it as `target.cluster`, in a mapping of its own"));
         } else if let Some((provider, cluster)) = name.value.split_once('/') {
             if !is_dns_label(provider) || !is_dns_subdomain(cluster) {
                 let message = format!("`{}` is no provider's cluster", name.value);

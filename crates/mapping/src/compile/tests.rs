@@ -22,8 +22,6 @@ fn shown(name: &str, file: &str) -> String {
             None => "not compiled".to_owned(),
         };
         parts.push(compiled);
-        let refused = outcome.not_yet.into_iter().map(|finding| Diagnostic::new(finding, name, file.as_bytes()));
-        parts.extend(refused.map(|diagnostic| format!("an engine says:\n{}", diagnostic.render(false))));
     }
     parts.join("\n\n")
 }
@@ -120,4 +118,18 @@ proptest! {
             }
         }
     }
+}
+
+/// What an earlier build had, and what said nothing where it ran.
+#[test]
+fn documents_of_earlier_builds_are_read() {
+    let former = GOOD
+        .replace("  source:\n", "  replaces: []\n  source:\n")
+        .replace("  lifecycle:\n", "  lifecycle:\n    waitForOtherFinalizers: []\n")
+        .replace("apply: {", "apply: {strategy: ServerSide, ");
+    let document = yaml::parse(former.as_bytes()).remove(0);
+    let found: Vec<_> = compile(&document).findings.into_iter().map(|finding| finding.message).collect();
+    let unknown = ["replaces", "strategy", "waitForOtherFinalizers"].map(|field| format!("unknown field `{field}`"));
+    assert_eq!(found, unknown);
+    assert!(matches!(compile_kept(&document), Some(Compiled::Mapping(_))));
 }

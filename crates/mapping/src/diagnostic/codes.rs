@@ -1,11 +1,4 @@
-//! The registry of codes: stable, and each explained.
-
-mod document;
-mod expressions;
-mod live;
-mod safety;
-mod types;
-mod yaml;
+//! The registry of codes: stable, and each explained. Its text is the page of error codes, and the examples beside this file.
 
 use std::sync::LazyLock;
 
@@ -26,32 +19,39 @@ pub struct Code {
     pub fix: &'static str,
 }
 
-const fn error(
-    code: &'static str,
-    title: &'static str,
-    explanation: &'static str,
-    example: &'static str,
-    fix: &'static str,
-) -> Code {
-    Code { code, severity: Severity::Error, title, explanation, example, fix }
-}
+/// A section for each code: its title, whether it is a warning, and its explanation.
+const PAGE: &str = include_str!("../../../../docs/errors.md");
 
-const fn warning(
-    code: &'static str,
-    title: &'static str,
-    explanation: &'static str,
-    example: &'static str,
-    fix: &'static str,
-) -> Code {
-    Code { severity: Severity::Warning, ..error(code, title, explanation, example, fix) }
-}
-
-/// The registry by phase of the load.
-const PHASES: [&[Code]; 6] =
-    [yaml::YAML, document::DOCUMENT, expressions::EXPRESSIONS, types::TYPES, safety::SAFETY, live::LIVE];
+/// A section for each code: an example, and its fix.
+const EXAMPLES: &str = include_str!("examples.md");
 
 /// All codes, in order.
-pub static CODES: LazyLock<Vec<Code>> = LazyLock::new(|| PHASES.concat());
+pub static CODES: LazyLock<Vec<Code>> = LazyLock::new(|| {
+    let examples: Vec<_> = sections(EXAMPLES, "\n## SE").collect();
+    let read = |(code, text)| {
+        let (_, blocks) = examples.iter().find(|(known, _)| *known == code)?;
+        read(code, text, blocks)
+    };
+    sections(PAGE, "\n### SE").filter_map(read).collect()
+});
+
+/// The sections of a page, each with the code that heads it.
+fn sections(page: &'static str, heading: &str) -> impl Iterator<Item = (&'static str, &'static str)> {
+    let starts = page.match_indices(heading).map(move |(at, heading)| at + heading.len() - "SE".len());
+    starts.filter_map(|start| {
+        let section = page[start..].split("\n##").next().unwrap_or_default();
+        section.split_once("\n\n")
+    })
+}
+
+/// `**title** (warning). Explanation`, and two blocks.
+fn read(code: &'static str, text: &'static str, blocks: &'static str) -> Option<Code> {
+    let (title, rest) = text.strip_prefix("**")?.split_once("**")?;
+    let (marked, explanation) = rest.split_once(". ")?;
+    let severity = if marked == " (warning)" { Severity::Warning } else { Severity::Error };
+    let mut blocks = blocks.split("```yaml\n").skip(1).filter_map(|block| block.split("```").next());
+    Some(Code { code, severity, title, explanation: explanation.trim(), example: blocks.next()?, fix: blocks.next()? })
+}
 
 /// What a code stands for.
 pub fn code(code: &str) -> Option<&'static Code> {
@@ -70,9 +70,12 @@ mod tests {
 
     use super::*;
 
+    /// In order, and none is lost where its section cannot be read.
     #[test]
-    fn codes_are_in_order_and_unique() {
+    fn every_section_is_a_code() {
         assert!(CODES.windows(2).all(|pair| pair[0].code < pair[1].code));
+        assert_eq!(CODES.len(), PAGE.matches("\n### ").count());
+        assert_eq!(CODES.len(), EXAMPLES.matches("\n## ").count());
     }
 
     /// Every code that the sources name stands in the registry, and the other way round.
@@ -90,7 +93,7 @@ mod tests {
             let path = entry.expect("readable").path();
             if path.is_dir() {
                 collect(&path, named);
-            } else if !path.to_string_lossy().contains("diagnostic/codes") {
+            } else {
                 let text = std::fs::read_to_string(&path).expect("readable");
                 let quoted = text.match_indices("\"SE0").filter_map(|(at, _)| text.get(at + 1..at + 7));
                 named.extend(

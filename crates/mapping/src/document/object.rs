@@ -58,26 +58,12 @@ pub enum Shared {
 #[derive(Debug, Clone, Default, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct ApplySpec {
-    /// How the engine writes. Default: `ServerSide`.
-    pub strategy: Option<Spanned<Strategy>>,
     /// JSON pointers to what is left to others.
     #[serde(default)]
     pub ignore: Vec<Spanned<String>>,
     /// JSON pointers to what is set when the object is created, and left to others from then on.
     #[serde(default)]
     pub at_creation: Vec<Spanned<String>>,
-}
-
-/// How an object is written.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize, JsonSchema)]
-pub enum Strategy {
-    /// By server-side apply.
-    #[default]
-    ServerSide,
-    /// Created, and never changed.
-    CreateOnly,
-    /// Read only.
-    Observe,
 }
 
 /// What to do about changes that others make to our fields.

@@ -3,7 +3,7 @@
 use schemars::JsonSchema;
 use serde::Deserialize;
 
-use super::{ApiExportSpec, ApiVersion, Metadata, SelectorSpec};
+use super::{ApiVersion, Metadata, SelectorSpec};
 use crate::yaml::{Raw, Spanned};
 
 /// Where clusters come from.
@@ -44,8 +44,6 @@ pub enum ClusterProviderSpec {
     ClusterInventory(ClusterInventorySpec),
     /// Each namespace of a cluster as a cluster of its own, for tests.
     Namespaces(NamespacesProviderSpec),
-    /// The workspaces bound to a kcp APIExport, as in `source.apiExport`.
-    ApiExport(ApiExportSpec),
     /// The workspaces of a kcp WorkspaceType, while kcp waits until they are bootstrapped or cleaned up.
     WorkspaceTypes(WorkspaceTypesSpec),
     /// Clusters listed by a program that embeds the engine.

@@ -1,5 +1,7 @@
 //! Calls: names looked up, and each argument put into its parameter's place.
 
+use std::ops::Range;
+
 use minijinja::machinery::ast;
 use serde_json::Value;
 
@@ -110,7 +112,7 @@ impl Compiler<'_> {
         if self.nested_name_is_unknown(function, &slots, given) {
             return None;
         }
-        slots.finish()
+        slots.finish(self.place(self.range_of(name)))
     }
 
     fn argument(&mut self, slots: &mut Slots, argument: &ast::CallArg<'_>) {
@@ -159,25 +161,76 @@ impl Compiler<'_> {
             Some(_) => return false,
             None => {}
         }
-        let hint = closest(name, &role.names());
+        let help = match replacement(role, name) {
+            Some(instead) => Some(format!("write `{instead}`")),
+            None => closest(name, &role.names()).map(|hint| format!("did you mean `{hint}`?")),
+        };
         let message = format!("there is no {} `{name}`", role.name());
-        self.report(unknown_code(role), place, message).help = hint.map(|hint| format!("did you mean `{hint}`?"));
+        self.report(unknown_code(role), place, message).help = help;
         true
     }
 
     fn unknown_function(&mut self, role: Role, name: &str) {
+        let replaced = replacement(role, name);
         let elsewhere =
             Role::ALL.into_iter().filter(|other| *other != role).find_map(|other| Some((other, other.find(name)?)));
-        let help = match elsewhere {
-            Some((other, function)) => {
+        let help = match (replaced, elsewhere) {
+            (Some(instead), _) => Some(format!("write `{instead}`")),
+            (None, Some((other, function))) => {
                 Some(format!("`{name}` is a {}: write `{}`", other.name(), usage(other, function)))
             }
-            None if name == "has" => Some("write `x is defined`".to_owned()),
-            None => closest(name, &role.names()).map(|hint| format!("did you mean `{hint}`?")),
+            (None, None) => closest(name, &role.names()).map(|hint| format!("did you mean `{hint}`?")),
         };
         let range = self.range_of(name);
         self.report(unknown_code(role), range, format!("there is no {} `{name}`", role.name())).help = help;
     }
+}
+
+/// Names of Jinja and of other template languages, with what the language has for them.
+const REPLACED: &[(Role, &str, &str)] = &[
+    (Role::Filter, "attr", "x[\"name\"]"),
+    (Role::Filter, "bool", "x == \"true\""),
+    (Role::Filter, "count", "… | length"),
+    (Role::Filter, "d", "… | default(…)"),
+    (Role::Filter, "dict", "{\"key\": value}"),
+    (Role::Filter, "dictsort", "… | items | sort(attribute=\"0\")"),
+    (Role::Filter, "filesizeformat", "… | as_quantity"),
+    (Role::Filter, "format", "a ~ \"-\" ~ b"),
+    (Role::Filter, "lines", "… | split(\"\\n\")"),
+    (Role::Filter, "lookup", "x[\"name\"]"),
+    (Role::Filter, "quote", "… | tojson"),
+    (Role::Filter, "slice", "x[:3]"),
+    (Role::Filter, "title", "… | capitalize"),
+    (Role::Filter, "to_json", "… | tojson"),
+    (Role::Filter, "to_yaml", "… | toyaml"),
+    (Role::Filter, "truncate", "x[:20]"),
+    (Role::Filter, "wordcount", "… | split | length"),
+    (Role::Function, "dict", "{\"key\": value}"),
+    (Role::Function, "has", "x is defined"),
+    (Role::Function, "len", "… | length"),
+    (Role::Function, "lookup", "related.<id>"),
+    (Role::Function, "size", "… | length"),
+    (Role::Test, "==", "… is eq(other)"),
+    (Role::Test, "containing", "\"part\" in …"),
+    (Role::Test, "divisibleby", "… % 2 == 0"),
+    (Role::Test, "empty", "… | length == 0"),
+    (Role::Test, "equalto", "… is eq(other)"),
+    (Role::Test, "even", "… % 2 == 0"),
+    (Role::Test, "false", "… == false"),
+    (Role::Test, "greaterthan", "… is gt(other)"),
+    (Role::Test, "iterable", "… is sequence"),
+    (Role::Test, "lessthan", "… is lt(other)"),
+    (Role::Test, "lower", "… == … | lower"),
+    (Role::Test, "null", "… is none"),
+    (Role::Test, "odd", "… % 2 == 1"),
+    (Role::Test, "sameas", "… is eq(other)"),
+    (Role::Test, "true", "… == true"),
+    (Role::Test, "undefined", "… is not defined"),
+    (Role::Test, "upper", "… == … | upper"),
+];
+
+fn replacement(role: Role, name: &str) -> Option<&'static str> {
+    REPLACED.iter().find(|(of, known, _)| *of == role && *known == name).map(|(.., instead)| *instead)
 }
 
 fn unknown_code(role: Role) -> &'static str {
@@ -253,7 +306,7 @@ impl Slots {
         slots.find(|(parameter, value)| parameter.required && value.is_none()).map(|(parameter, _)| parameter.name)
     }
 
-    fn finish(self) -> Option<Call> {
+    fn finish(self, place: Range<usize>) -> Option<Call> {
         if self.broken {
             return None;
         }
@@ -262,6 +315,7 @@ impl Slots {
             function: self.function,
             arguments: arguments.collect::<Option<_>>()?,
             rest: self.rest.into_iter().collect::<Option<_>>()?,
+            place,
         })
     }
 }

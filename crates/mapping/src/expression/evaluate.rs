@@ -32,20 +32,20 @@ impl<'a, 'b> Evaluation<'a, 'b> {
             Expr::Literal(value) => Ok(Operand::borrowed(value)),
             Expr::Omit => Ok(Operand::Omit),
             Expr::Path(path) => self.path(path),
-            Expr::Member { base, name, written } => member(self.evaluate(base)?, name, written),
-            Expr::Index { base, index, written } => self.index(base, index, written),
+            Expr::Member { base, name, written, .. } => member(self.evaluate(base)?, name, written),
+            Expr::Index { base, index, written, .. } => self.index(base, index, written),
             Expr::Slice { base, start, stop } => self.slice(base, start.as_deref(), stop.as_deref()),
             Expr::List(items) => self.list(items),
             Expr::Map(entries) => self.map(entries),
             Expr::Not(operand) => Ok(Operand::owned(!self.holds(operand)?)),
-            Expr::Negate(operand) => operators::negate(&*self.value(operand)?).map(Operand::owned),
+            Expr::Negate(operand, _) => operators::negate(&*self.value(operand)?).map(Operand::owned),
             Expr::And(left, right) => self.either(left, right, false),
             Expr::Or(left, right) => self.either(left, right, true),
-            Expr::Arithmetic { operator, left, right } => {
+            Expr::Arithmetic { operator, left, right, .. } => {
                 let (left, right) = (self.value(left)?, self.value(right)?);
                 operators::arithmetic(*operator, left, right, self.budget).map(Operand::owned)
             }
-            Expr::Concat(left, right) => self.concat(left, right),
+            Expr::Concat { left, right, .. } => self.concat(left, right),
             Expr::Compare { first, rest, .. } => {
                 let mut left = self.value(first)?;
                 for (comparison, right) in rest {

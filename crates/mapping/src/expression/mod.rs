@@ -44,7 +44,7 @@ pub use references::References;
 pub use scope::{Missing, ObjectState, Scope, Several};
 pub use text::Text;
 pub(crate) use text::{Piece, TextForm};
-pub(crate) use tree::{Base, Call, Comparison, Expr, Path, Segment};
+pub(crate) use tree::{Arithmetic, Base, Call, Comparison, Expr, Path, Segment};
 
 use evaluate::Evaluation;
 use parse::Compiler;

@@ -196,16 +196,20 @@ impl<'s> Compiler<'s> {
                 base: self.boxed(&node.expr)?,
                 name: Segment::Key(node.name.to_owned()),
                 written: self.written(expr),
+                place: self.place(self.range_of(node.name)),
             }),
             ast::Expr::GetItem(node) => {
                 let base = self.boxed(&node.expr);
                 let index = self.boxed(&node.subscript_expr);
-                Some(Expr::Index { base: base?, index: index?, written: self.written(expr) })
+                let place = self.place(self.range(&node.subscript_expr));
+                Some(Expr::Index { base: base?, index: index?, written: self.written(expr), place })
             }
             ast::Expr::Slice(node) => self.slice(node),
             ast::Expr::UnaryOp(node) => match node.op {
                 ast::UnaryOpKind::Not => Some(Expr::Not(self.boxed(&node.expr)?)),
-                ast::UnaryOpKind::Neg => Some(Expr::Negate(self.boxed(&node.expr)?)),
+                ast::UnaryOpKind::Neg => {
+                    Some(Expr::Negate(self.boxed(&node.expr)?, self.place(self.range(&node.expr))))
+                }
             },
             ast::Expr::BinOp(node) => self.binary(node),
             ast::Expr::Compare(node) => {
@@ -283,17 +287,18 @@ impl<'s> Compiler<'s> {
         use ast::BinOpKind as Kind;
         let (left, right) = (self.boxed(&node.left), self.boxed(&node.right));
         let (left, right) = (left?, right?);
-        let places = [&node.left, &node.right].map(|operand| self.place(self.range(operand))).to_vec();
+        let places = [&node.left, &node.right].map(|operand| self.place(self.range(operand)));
+        let [one, other] = places.clone();
         let compare = |comparison, left: Box<Expr>, right: Box<Expr>| Expr::Compare {
             first: left,
             rest: vec![(comparison, *right)],
-            places,
+            places: vec![one, other],
         };
-        let arithmetic = |operator, left, right| Expr::Arithmetic { operator, left, right };
+        let arithmetic = |operator, left, right| Expr::Arithmetic { operator, left, right, places: places.clone() };
         Some(match node.op {
             Kind::ScAnd => Expr::And(left, right),
             Kind::ScOr => Expr::Or(left, right),
-            Kind::Concat => Expr::Concat(left, right),
+            Kind::Concat => Expr::Concat { left, right, places: places.clone() },
             Kind::Add => arithmetic(Arithmetic::Add, left, right),
             Kind::Sub => arithmetic(Arithmetic::Subtract, left, right),
             Kind::Mul => arithmetic(Arithmetic::Multiply, left, right),

@@ -25,15 +25,16 @@ impl Compiler<'_> {
     pub fn static_path(&mut self, expr: &ast::Expr<'_>) -> Option<Option<Expr>> {
         let (name, steps) = self.peel(expr)?;
         let range = self.range_of(name);
+        let whole = self.place(self.range(expr));
         match name {
             _ if self.is_local(name) => {
                 self.references.add_local(name);
-                Some(self.path(Base::Local(name.to_owned()), steps))
+                Some(self.path(Base::Local(name.to_owned()), steps, whole))
             }
             "omit" | "null" if steps.is_empty() => {
                 Some(Some(if name == "omit" { Expr::Omit } else { Expr::Literal(serde_json::Value::Null) }))
             }
-            _ => Root::from_name(name).map(|root| self.rooted(root, range, steps)),
+            _ => Root::from_name(name).map(|root| self.rooted(root, range, steps, whole)),
         }
     }
 
@@ -66,16 +67,16 @@ impl Compiler<'_> {
         }
     }
 
-    fn path(&self, base: Base, steps: Steps) -> Option<Expr> {
+    fn path(&self, base: Base, steps: Steps, whole: Range<usize>) -> Option<Expr> {
         let placed = steps.into_iter().map(|(segment, range)| (segment, self.place(range)));
-        Some(Expr::Path(Path::new(base, placed.collect())))
+        Some(Expr::Path(Path::new(base, placed.collect(), whole)))
     }
 
     fn is_local(&self, name: &str) -> bool {
         self.locals.iter().chain(self.names.locals).any(|local| local == name)
     }
 
-    fn rooted(&mut self, root: Root, range: Range<usize>, steps: Steps) -> Option<Expr> {
+    fn rooted(&mut self, root: Root, range: Range<usize>, steps: Steps, whole: Range<usize>) -> Option<Expr> {
         if !self.names.roots.contains(root) {
             let roots = self.names.roots.iter().map(|root| root.name().to_owned());
             let readable: Vec<_> = roots.chain(self.names.locals.to_vec()).map(|name| format!("`{name}`")).collect();
@@ -87,16 +88,22 @@ impl Compiler<'_> {
             self.references.add(root, name);
         }
         match root {
-            Root::Vars => self.declared(root, range, steps, Base::Var),
-            Root::Objects => self.declared(root, range, steps, Base::Object),
-            Root::Related => self.declared(root, range, steps, Base::Related),
-            Root::Source => self.source_path(range, steps),
-            _ => self.fixed(root, range, steps),
+            Root::Vars => self.declared(root, range, steps, (Base::Var, whole)),
+            Root::Objects => self.declared(root, range, steps, (Base::Object, whole)),
+            Root::Related => self.declared(root, range, steps, (Base::Related, whole)),
+            Root::Source => self.source_path(range, steps, whole),
+            _ => self.fixed(root, range, steps, whole),
         }
     }
 
     /// A path under a root whose entries the document declares.
-    fn declared(&mut self, root: Root, range: Range<usize>, steps: Steps, base: fn(String) -> Base) -> Option<Expr> {
+    fn declared(
+        &mut self,
+        root: Root,
+        range: Range<usize>,
+        steps: Steps,
+        (base, whole): (fn(String) -> Base, Range<usize>),
+    ) -> Option<Expr> {
         let names = *self.names;
         let (code, what, known) = match root {
             Root::Vars => ("SE0302", "variable", names.vars),
@@ -110,7 +117,7 @@ impl Compiler<'_> {
             return None;
         };
         if known.contains(&name) {
-            return self.path(base(name), steps.collect());
+            return self.path(base(name), steps.collect(), whole);
         }
         let help = match closest(&name, &known.iter().map(String::as_str).collect::<Vec<_>>()) {
             Some(hint) => format!("did you mean `{hint}`?"),
@@ -121,7 +128,7 @@ impl Compiler<'_> {
         None
     }
 
-    fn source_path(&mut self, range: Range<usize>, steps: Steps) -> Option<Expr> {
+    fn source_path(&mut self, range: Range<usize>, steps: Steps, whole: Range<usize>) -> Option<Expr> {
         if self.names.roots.reads_identity_only() && !is_identity(&steps) {
             let place = steps.last().map_or(range.clone(), |(_, last)| range.start..last.end);
             self.report("SE0313", place, "a namespace rule reads what can change".to_owned()).help = Some(
@@ -140,15 +147,17 @@ impl Compiler<'_> {
                 return None;
             }
         }
-        self.path(Base::Root(Root::Source), steps)
+        self.path(Base::Root(Root::Source), steps, whole)
     }
 
     /// A path under a root whose fields the engine gives.
-    fn fixed(&mut self, root: Root, range: Range<usize>, steps: Steps) -> Option<Expr> {
-        let Some(fields) = self.names.roots.fields(root) else { return self.path(Base::Root(root), steps) };
+    fn fixed(&mut self, root: Root, range: Range<usize>, steps: Steps, whole: Range<usize>) -> Option<Expr> {
+        let Some(fields) = self.names.roots.fields(root) else { return self.path(Base::Root(root), steps, whole) };
         match steps.first() {
-            Some((Segment::Key(name), _)) if fields.contains(&name.as_str()) => self.path(Base::Root(root), steps),
-            None if Some(fields) == root.fields() => self.path(Base::Root(root), steps),
+            Some((Segment::Key(name), _)) if fields.contains(&name.as_str()) => {
+                self.path(Base::Root(root), steps, whole)
+            }
+            None if Some(fields) == root.fields() => self.path(Base::Root(root), steps, whole),
             step => {
                 let place = step.map_or(range, |(_, place)| place.clone());
                 let read = fields.iter().map(|field| format!("{}.{field}", root.name())).collect::<Vec<_>>();

@@ -5,7 +5,7 @@ use std::ops::Range;
 use serde_json::Value;
 
 use super::pattern::Pattern;
-use super::registry::Function;
+use super::registry::{Function, Role};
 
 /// One node of a compiled expression. Nothing in it is parsed or looked up by name again.
 #[derive(Debug)]
@@ -19,11 +19,15 @@ pub(crate) enum Expr {
         base: Box<Expr>,
         name: Segment,
         written: String,
+        /// Where in the file the name stands.
+        place: Range<usize>,
     },
     Index {
         base: Box<Expr>,
         index: Box<Expr>,
         written: String,
+        /// Where in the file the index stands.
+        place: Range<usize>,
     },
     Slice {
         base: Box<Expr>,
@@ -33,15 +37,22 @@ pub(crate) enum Expr {
     List(Vec<Expr>),
     Map(Vec<(Expr, Expr)>),
     Not(Box<Expr>),
-    Negate(Box<Expr>),
+    /// With the place of the operand in the file.
+    Negate(Box<Expr>, Range<usize>),
     And(Box<Expr>, Box<Expr>),
     Or(Box<Expr>, Box<Expr>),
     Arithmetic {
         operator: Arithmetic,
         left: Box<Expr>,
         right: Box<Expr>,
+        /// Where in the file the operands stand.
+        places: [Range<usize>; 2],
     },
-    Concat(Box<Expr>, Box<Expr>),
+    Concat {
+        left: Box<Expr>,
+        right: Box<Expr>,
+        places: [Range<usize>; 2],
+    },
     /// `a < b < c`: each comparison holds.
     Compare {
         first: Box<Expr>,
@@ -80,6 +91,8 @@ pub(crate) struct Call {
     pub arguments: Vec<Option<Expr>>,
     /// Further arguments of a function that takes any number.
     pub rest: Vec<Expr>,
+    /// Where in the file its name stands.
+    pub place: Range<usize>,
 }
 
 impl Expr {
@@ -102,9 +115,9 @@ impl Expr {
             }
             Self::List(items) => items.iter().collect(),
             Self::Map(entries) => entries.iter().flat_map(|(key, value)| [key, value]).collect(),
-            Self::Not(one) | Self::Negate(one) => vec![one],
-            Self::And(left, right) | Self::Or(left, right) | Self::Concat(left, right) => vec![left, right],
-            Self::Arithmetic { left, right, .. } => vec![left, right],
+            Self::Not(one) | Self::Negate(one, _) => vec![one],
+            Self::And(left, right) | Self::Or(left, right) => vec![left, right],
+            Self::Concat { left, right, .. } | Self::Arithmetic { left, right, .. } => vec![left, right],
             Self::Compare { first, rest, .. } => {
                 std::iter::once(&**first).chain(rest.iter().map(|(_, operand)| operand)).collect()
             }
@@ -124,9 +137,24 @@ impl Call {
         self.function.name
     }
 
+    /// An argument by the name of its parameter.
+    pub fn argument(&self, name: &str) -> Option<&Expr> {
+        let position = self.function.parameters.iter().position(|parameter| parameter.name == name)?;
+        self.arguments.get(position)?.as_ref()
+    }
+
     /// Whether it stands after `is`: some names are filters as well.
     pub fn is_test(&self) -> bool {
-        super::registry::Role::Test.functions().iter().any(|test| std::ptr::eq(test, self.function))
+        self.is(Role::Test)
+    }
+
+    /// Whether it stands after `|`.
+    pub fn is_filter(&self) -> bool {
+        self.is(Role::Filter)
+    }
+
+    fn is(&self, role: Role) -> bool {
+        role.functions().iter().any(|function| std::ptr::eq(function, self.function))
     }
 }
 
@@ -163,6 +191,8 @@ pub(crate) struct Path {
     ends: Vec<usize>,
     /// Where in the file each segment stands.
     pub places: Vec<Range<usize>>,
+    /// Where in the file it stands as a whole.
+    pub place: Range<usize>,
 }
 
 /// What a path starts from.
@@ -184,7 +214,7 @@ pub(crate) enum Segment {
 }
 
 impl Path {
-    pub fn new(base: Base, steps: Vec<(Segment, Range<usize>)>) -> Self {
+    pub fn new(base: Base, steps: Vec<(Segment, Range<usize>)>, place: Range<usize>) -> Self {
         let (segments, places): (Vec<_>, _) = steps.into_iter().unzip();
         let mut text = base.to_string();
         let ends = segments
@@ -194,7 +224,7 @@ impl Path {
                 text.len()
             })
             .collect();
-        Self { base, segments, text, ends, places }
+        Self { base, segments, text, ends, places, place }
     }
 
     /// The path up to and with a segment: what to name where that segment is missing.

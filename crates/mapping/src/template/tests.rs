@@ -224,44 +224,6 @@ fn merge_lays_maps_over_each_other() {
 }
 
 #[test]
-fn structure_that_cannot_be_is_refused() {
-    let of = |value: Value| said(&compile(&value).1);
-    let all = [
-        of(json!({"$each": "${{ source.users }}"})),
-        of(json!({"$each": "text", "$as": "u", "$item": 1, "x": 1})),
-        of(json!({"$each": [], "$as": "source", "$item": 1})),
-        of(json!({"$each": [], "$as": "a-b", "$item": 1})),
-        of(json!({"$each": [], "$as": "u", "$item": {"$each": [], "$as": "u", "$item": 1}})),
-        of(json!({"$each": "${{ u }}", "$as": "u", "$when": "text", "$item": "${{ v }}"})),
-        of(json!({"$merge": {"a": 1}})),
-        of(json!({"$merge": [[], 1, "x{{ 1 }}", {"$each": [], "$as": "u", "$item": 1}], "b": 1})),
-        of(json!({"$when": "text", "a": 1})),
-        of(json!({"$empty": "omit"})),
-        of(json!({"$each": [], "$item": 1, "$empty": []})),
-    ];
-    insta::assert_snapshot!(all.join("\n"), @"
-    SE0191 `$each` needs `$item` (what stands in the list for each)
-    SE0191 `x` cannot stand beside `$each` (it goes with $as, $when, $item, $empty alone)
-    SE0191 `$each` takes a list; this is the string `text` (a list, or `${{ … }}` that gives one)
-    SE0111 `source` has a meaning here already (choose another name)
-    SE0110 `$as` is a name: letters, digits and `_`, a letter first (`user`, for example, which `$item` reads as `${{ user.name }}`)
-    SE0111 `u` has a meaning here already (choose another name)
-    SE0301 `u` is not known (here can be read: `source`, `workspace`, `placement`, `target`, `vars`, `related`, `objects`, `mapping`; text stands in quotes)
-    SE0209 an expression is expected here (write `${{ … }}` and nothing around it)
-    SE0301 `v` is not known (here can be read: `source`, `workspace`, `placement`, `target`, `vars`, `related`, `objects`, `mapping`; text stands in quotes)
-    SE0191 `$merge` lists the maps it lays over each other; this is a mapping (write them with `-` before each)
-    SE0191 `b` cannot stand beside `$merge` (put it into a further item of `$merge`)
-    SE0191 `$merge` takes maps; this is a list (a map, or `${{ … }}` that gives one)
-    SE0191 `$merge` takes maps; this is the number `1` (a map, or `${{ … }}` that gives one)
-    SE0191 `$merge` takes maps; this is the string `x{{ 1 }}` (a map, or `${{ … }}` that gives one)
-    SE0191 `$merge` takes maps; this is a mapping (a map, or `${{ … }}` that gives one)
-    SE0209 an expression is expected here (write `${{ … }}` and nothing around it)
-    SE0191 `$empty` has no meaning here (it goes with `$each`: write `$each` and `$item`)
-    SE0191 `$empty` is `omit`; this is a list (without `$empty`, a list without items is `[]`)
-    ");
-}
-
-#[test]
 fn structure_that_fails_says_where() {
     let said = [
         render(json!({"a": {"$each": [{"n": 1}, {}], "$as": "i", "$item": {"x": "${{ i.n }}"}}})),

@@ -35,12 +35,11 @@ pub struct Document {
     pub root: Option<Arc<Node>>,
     /// What is wrong; a tree can have findings too.
     pub findings: Vec<Finding>,
-    /// What it claims to be, also where it is broken.
+    /// What it claims to be.
     pub claim: Claim,
 }
 
-/// `kind` and `metadata.name` as far as they can be told. Of a broken document they are what its lines look like: good
-/// enough to know whose last good version goes on, never to run anything.
+/// `kind` and `metadata.name`, where the syntax is not broken.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Claim {
     pub kind: Option<String>,
@@ -89,7 +88,7 @@ fn document(file: &[u8], span: Range<usize>, depth: usize) -> Option<Document> {
             if composed.root.is_none() && composed.findings.is_empty() {
                 return None;
             }
-            let claim = composed.root.as_deref().map_or_else(|| guess(text), claim);
+            let claim = composed.root.as_deref().map(claim).unwrap_or_default();
             Some(Document { span, text: Arc::from(text), root: composed.root, findings: composed.findings, claim })
         }
         Err(error) => {
@@ -97,7 +96,7 @@ fn document(file: &[u8], span: Range<usize>, depth: usize) -> Option<Document> {
             let text: Arc<str> = String::from_utf8_lossy(bytes).into();
             let finding = Finding::new("SE0007", at..at + error.error_len().unwrap_or(1), "this is not UTF-8")
                 .help("save the file with the encoding UTF-8");
-            Some(Document { span, claim: guess(&text), text, root: None, findings: vec![finding] })
+            Some(Document { span, claim: Claim::default(), text, root: None, findings: vec![finding] })
         }
     }
 }
@@ -133,36 +132,4 @@ fn marker(line: &[u8]) -> Option<usize> {
 fn claim(root: &Node) -> Claim {
     let text = |node: Option<&Arc<Node>>| node.and_then(|node| node.as_str()).map(str::to_owned);
     Claim { kind: text(root.get("kind")), name: text(root.get("metadata").and_then(|metadata| metadata.get("name"))) }
-}
-
-/// Reads `kind` and `metadata.name` off the lines of a document that cannot be parsed.
-fn guess(text: &str) -> Claim {
-    let mut claim = Claim::default();
-    let mut in_metadata = false;
-    for line in text.lines() {
-        let indented = line.starts_with([' ', '\t']);
-        if !indented && !line.trim().is_empty() && !line.starts_with('#') {
-            in_metadata = line.starts_with("metadata:");
-        }
-        if let Some(kind) = line.strip_prefix("kind:") {
-            claim.kind = claim.kind.or_else(|| word(kind));
-        }
-        let name = match line.strip_prefix("metadata:") {
-            Some(flow) => flow.split(['{', ',']).find_map(|entry| entry.trim().strip_prefix("name:")),
-            None if in_metadata && indented => line.trim().strip_prefix("name:"),
-            None => None,
-        };
-        claim.name = claim.name.or_else(|| name.and_then(word));
-    }
-    claim
-}
-
-/// The first word of a value, without quotes and what closes it.
-fn word(value: &str) -> Option<String> {
-    let word: String = value
-        .trim_start_matches([' ', '\t', '"', '\''])
-        .chars()
-        .take_while(|character| character.is_ascii_alphanumeric() || matches!(character, '-' | '.'))
-        .collect();
-    (!word.is_empty()).then_some(word)
 }

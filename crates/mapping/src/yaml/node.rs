@@ -57,6 +57,27 @@ impl Node {
         self.entry(key).map(|(_, value)| value)
     }
 
+    /// The same without what stands at a path; `*` is every item of a list.
+    pub fn without(self: &Arc<Self>, path: &[&str]) -> Arc<Self> {
+        let Some((key, below)) = path.split_first() else { return self.clone() };
+        let value = match &self.value {
+            NodeValue::Sequence(items) if *key == "*" => {
+                NodeValue::Sequence(items.iter().map(|item| item.without(below)).collect())
+            }
+            NodeValue::Mapping(entries) => {
+                let is_it = |entry: &Arc<Self>| entry.as_str() == Some(key);
+                let kept = entries.iter().filter(|(entry, _)| !(below.is_empty() && is_it(entry)));
+                let kept = kept.map(|(entry, value)| match is_it(entry) {
+                    true => (entry.clone(), value.without(below)),
+                    false => (entry.clone(), value.clone()),
+                });
+                NodeValue::Mapping(kept.collect())
+            }
+            other => other.clone(),
+        };
+        Arc::new(Self { span: self.span.clone(), value })
+    }
+
     /// Key and value of a mapping node's entry.
     pub fn entry(&self, key: &str) -> Option<&(Arc<Node>, Arc<Node>)> {
         match &self.value {

@@ -9,6 +9,7 @@ use super::{Finding, Node, NodeValue};
 /// What a syntax error means in a document that starts at byte `offset` of its file.
 pub(super) fn explain(error: &ScanError, text: &str, offset: usize) -> Finding {
     let at = text.floor_char_boundary(error.marker().byte_offset().unwrap_or(0));
+    let at = if is_tab(error.kind()) { indenting_tab(text, at).unwrap_or(at) } else { at };
     let line = line_range(text, at);
     if let Some(help) = expression_trap(error.kind(), &text[line.clone()], at - line.start) {
         let start = line.start + unquoted_expression(&text[line.clone()]).unwrap_or(0);
@@ -24,15 +25,32 @@ pub(super) fn explain(error: &ScanError, text: &str, offset: usize) -> Finding {
     }
 }
 
+fn is_tab(kind: &ErrorKind) -> bool {
+    matches!(kind, ErrorKind::TabNotAllowed | ErrorKind::TabInBlockIndentation | ErrorKind::TabInIndentation)
+}
+
+/// The last tab of an indentation up to a byte: the parser may report it at the line below.
+fn indenting_tab(text: &str, at: usize) -> Option<usize> {
+    let mut end = line_range(text, at).end;
+    loop {
+        let start = text[..end].rfind('\n').map_or(0, |before| before + 1);
+        let line = &text[start..end];
+        let indentation = &line[..line.len() - line.trim_start_matches([' ', '\t']).len()];
+        match indentation.find('\t') {
+            Some(tab) => return Some(start + tab),
+            None if start == 0 => return None,
+            None => end = start - 1,
+        }
+    }
+}
+
 fn message(kind: &ErrorKind) -> String {
     match kind {
         ErrorKind::UnknownAnchor => "no anchor of this name stands above".into(),
         ErrorKind::DirectiveDisallowed => "YAML directives (`%`) are not allowed".into(),
         ErrorKind::MappingValueNotAllowed => "a `: ` cannot stand here".into(),
         ErrorKind::UnclosedQuotedScalar => "this quote is never closed".into(),
-        ErrorKind::TabNotAllowed | ErrorKind::TabInBlockIndentation | ErrorKind::TabInIndentation => {
-            "a tab cannot indent".into()
-        }
+        kind if is_tab(kind) => "a tab cannot indent".into(),
         ErrorKind::ExpectedBlockMappingKey => "no key of the mapping above: its indentation or form differs".into(),
         ErrorKind::ExpectedBlockSequenceEntry => "no item of the list above: `- ` is expected here".into(),
         ErrorKind::UnexpectedCharacter { character } => format!("a value cannot start with `{character}`"),
@@ -45,9 +63,7 @@ fn help(kind: &ErrorKind) -> Option<&'static str> {
         ErrorKind::MappingValueNotAllowed => {
             Some("quote the text that holds it, or check the indentation of this line")
         }
-        ErrorKind::TabNotAllowed | ErrorKind::TabInBlockIndentation | ErrorKind::TabInIndentation => {
-            Some("indent with spaces")
-        }
+        kind if is_tab(kind) => Some("indent with spaces"),
         ErrorKind::UnexpectedCharacter { .. } => Some("quote the value"),
         ErrorKind::DirectiveDisallowed => Some("remove the line"),
         _ => None,

@@ -4,6 +4,8 @@ use proptest::prelude::*;
 use serde::Deserialize;
 
 use super::*;
+use crate::diagnostic::Diagnostic;
+use crate::tests::each;
 
 /// Every finding of a file on a line of its own: code, the text it points at, message, help.
 fn findings(file: &str) -> String {
@@ -29,41 +31,16 @@ fn values() {
     );
 }
 
+/// Each document of a file of `tests/ui/yaml` has findings, which are beside it.
 #[test]
-fn traps_of_template_authors() {
-    insta::assert_snapshot!(findings("a: [${{ x }}]\n"), @r#"SE0001 [${{ x }}]] YAML reads this expression as structure (inside `[…]` and `{…}` an expression needs quotes: `["${{ x }}"]`)"#);
-    insta::assert_snapshot!(findings("a: {k: ${{ x }}}\n"), @r#"SE0001 [${{ x }}}] YAML reads this expression as structure (inside `[…]` and `{…}` an expression needs quotes: `["${{ x }}"]`)"#);
-    insta::assert_snapshot!(findings("a: ${{ x # y }}\n"), @"SE0008 [${{ x] this expression has no end: ` #` begins a comment (put the whole value in quotes)");
-    insta::assert_snapshot!(findings("a: ${{ {'k': 1} }}\n"), @"SE0001 [${{ {'k': 1} }}] YAML reads this expression as structure (`: ` ends an unquoted text: put the whole value in quotes, or write `:` without the space)");
-    insta::assert_snapshot!(findings("a: {{ x }}\n"), @r#"SE0005 [{{ x }}] YAML reads this expression as structure (a value that begins with `{` is a mapping to YAML: put it in quotes, `"{{ x }}-text"`)"#);
-    insta::assert_snapshot!(findings("a: {{ x }}-s\n"), @r#"SE0005 [{{ x }}-s] YAML reads this expression as structure (a value that begins with `{` is a mapping to YAML: put it in quotes, `"{{ x }}-text"`)"#);
-    insta::assert_snapshot!(findings("a: {% if x %}b\n"), @r#"SE0001 [{% if x %}b] YAML reads this expression as structure (a value that begins with `{` is a mapping to YAML: put it in quotes, `"{{ x }}-text"`)"#);
-}
-
-#[test]
-fn refused() {
-    insta::assert_snapshot!(findings("a: 1\na: 2\nb: &x {c: 1}\nd:\n  <<: *x\n  e: !special 1\n"), @r"
-    SE0002 [a] the key `a` stands here twice (remove one of the two: only one value can stand)
-    SE0003 [<<] the merge key `<<` is not allowed (write the fields out, or use `$merge` in a template)
-    SE0004 [1] the tag `!special` is not allowed (leave it out: the value's own form says what it is; only `!!str` is known)
-    ");
-    insta::assert_snapshot!(findings("mode: 0644\nbig: 99999999999999999999\nnan: .nan\n"), @r#"
-    SE0009 [0644] `0644` is octal to some readers of YAML and decimal to others (write `0o644` for octal, or quote it for text: "0644")
-    SE0009 [99999999999999999999] `99999999999999999999` is beyond the numbers that JSON carries safely (quote it for text: "99999999999999999999")
-    SE0009 [.nan] `.nan` has no counterpart in JSON (quote it for text: ".nan")
-    "#);
-    insta::assert_snapshot!(findings("? [a]\n: 1\n~: 2\n"), @r"
-    SE0005 [a] a key must be a text, and this is a list (quote the key)
-    SE0005 [~] a key must be a text, and this is nothing (null) (quote the key)
-    ");
-    insta::assert_snapshot!(findings("a: &x [*x]\n"), @"SE0006 [*x] an alias stands inside of what it stands for");
-    insta::assert_snapshot!(findings("a: *nope\n"), @"SE0001 [*] no anchor of this name stands above");
-    insta::assert_snapshot!(findings("a:\n\t- x\n"), @"SE0001 [-] a tab cannot indent (indent with spaces)");
-    insta::assert_snapshot!(findings("a: b\n c: d\n"), @"SE0001 [:] a `: ` cannot stand here (quote the text that holds it, or check the indentation of this line)");
-    insta::assert_snapshot!(findings("a: \"x\nb: 1\n"), @"SE0001 [b] YAML syntax: invalid indentation in multiline quoted scalar");
-    insta::assert_snapshot!(findings("a: @x\n"), @"SE0001 [@] a value cannot start with `@` (quote the value)");
-    insta::assert_snapshot!(findings("- a\nb: c\n"), @"SE0001 [b] no item of the list above: `- ` is expected here");
-    insta::assert_snapshot!(findings("a:\n  b: 1\n c: 2\n"), @"SE0001 [c] no key of the mapping above: its indentation or form differs");
+fn findings_of_texts() {
+    each("tests/ui/yaml", |name, file| {
+        let documents = parse(file.as_bytes());
+        assert!(documents.iter().all(|document| !document.findings.is_empty()));
+        let findings = documents.into_iter().flat_map(|document| document.findings);
+        let shown = findings.map(|finding| Diagnostic::new(finding, name, file.as_bytes()).render(false));
+        shown.collect::<Vec<_>>().join("\n\n")
+    });
 }
 
 #[test]
@@ -117,21 +94,7 @@ fn encoding() {
     let documents = parse(b"a: 1\n---\nkind: Mapping\nmetadata: {name: x}\nb: \xff\n---\nc: 1\n");
     assert_eq!(documents.len(), 3);
     assert_eq!((documents[1].findings[0].code, documents[1].findings[0].span.clone()), ("SE0007", 46..47));
-    assert_eq!(documents[1].claim.name.as_deref(), Some("x"));
     assert!(parse(b"\xff\xfea\0:\0").iter().all(|document| document.root.is_none()));
-}
-
-#[test]
-fn a_broken_document_still_says_who_it_is() {
-    let claim = |text: &str| {
-        let document = parse_one(text).expect("not empty");
-        assert!(document.root.is_none(), "{text}");
-        (document.claim.kind.unwrap_or_default(), document.claim.name.unwrap_or_default())
-    };
-    let mongodb = ("Mapping".to_owned(), "mongodb".to_owned());
-    assert_eq!(claim("kind: Mapping\nmetadata: {name: mongodb}\nspec: ["), mongodb);
-    assert_eq!(claim("kind: \"Mapping\"\nmetadata:\n  # who\n  name: 'mongodb'\nspec:\n  name: [x"), mongodb);
-    assert_eq!(claim("spec: [\nkind: Mapping\n"), ("Mapping".to_owned(), String::new()));
 }
 
 #[test]

@@ -115,10 +115,7 @@ fn members_of(
         }
         ProviderKind::Custom { name, parameters } => custom.make(name, parameters)?,
         ProviderKind::None => Box::new(Nothing),
-        ProviderKind::Multi(_)
-        | ProviderKind::ApiExport(_)
-        | ProviderKind::Namespaces { .. }
-        | ProviderKind::WorkspaceTypes { .. } => {
+        ProviderKind::Multi(_) | ProviderKind::Namespaces { .. } | ProviderKind::WorkspaceTypes { .. } => {
             return Err(format!("ClusterProvider `{provider}` is of a kind that lists no kubeconfigs"));
         }
     })

@@ -65,7 +65,8 @@ fn start(
     };
     let ClusterProvider { name, kind } = match (clusters, document) {
         (SourceClusters::ApiExport(export), _) => {
-            ClusterProvider { name: String::new(), kind: ProviderKind::ApiExport(export.clone()) }
+            let (connection, export) = (connection(&export.connection)?, export.clone());
+            return Ok(Box::pin(api_export::workspaces(connection, export, condition, discovery)?.run(events)));
         }
         (SourceClusters::Provider(name), None) => {
             return Err(format!(
@@ -75,10 +76,6 @@ fn start(
         (SourceClusters::Provider(_), Some(provider)) => provider,
     };
     Ok(match kind {
-        ProviderKind::ApiExport(export) => {
-            let connection = connection(&export.connection)?;
-            Box::pin(api_export::workspaces(connection, export, condition, discovery)?.run(events))
-        }
         ProviderKind::Kubeconfig { connection: to } => {
             Box::pin(KubeconfigProvider::new(connection(&to)?, &name, Some(condition))?.run(events))
         }

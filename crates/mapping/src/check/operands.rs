@@ -1,0 +1,92 @@
+//! SE0407: operands and arguments that no value of their types can be.
+
+use std::ops::Range;
+
+use super::reads::Reads;
+use super::types::{Type, taken};
+use crate::diagnostic::Finding;
+use crate::expression::{Arithmetic, Comparison, Expr};
+use crate::schema::Form;
+
+/// What can be printed.
+pub(super) const PRINTED: [Form; 3] = [Form::Text, Form::Number, Form::Boolean];
+
+impl<'s> Reads<'_, 's> {
+    /// What an operator or filter is given, where it can be of no type that it takes.
+    pub fn operand(&mut self, expr: &'s Expr, place: &Range<usize>, wanted: &[Form], what: &str) {
+        let types = self.environment.infer(expr);
+        let fits = |one: &Type<'_>| wanted.iter().any(|form| one.form().meets(*form));
+        if let (Some(one), false) = (types.first(), types.iter().any(fits)) {
+            let names: Vec<_> = wanted.iter().map(|form| form.name()).collect();
+            let message = format!("{what} {}, and this is {}", names.join(" or "), one.form().name());
+            let finding = Finding::new("SE0407", place.clone(), message).label(one.form().name());
+            self.findings.push(match one.form() {
+                Form::List if wanted == PRINTED => finding.help("`| join(\", \")` or `| tojson` makes a text of it"),
+                Form::Map if wanted == PRINTED => finding.help("`| tojson` makes a text of it"),
+                form if wanted == [Form::Text] && PRINTED.contains(&form) => {
+                    finding.help("`| string` makes a text of it")
+                }
+                Form::Text if wanted == [Form::Number] => {
+                    finding.help("`| int`, `| float` or `| quantity` makes a number of it")
+                }
+                _ => finding,
+            });
+        }
+    }
+
+    /// Operands that no value of their types can be together.
+    pub fn arithmetic(&mut self, operator: Arithmetic, operands: [&'s Expr; 2], places: &[Range<usize>; 2]) {
+        let together: &[Form] = match operator {
+            Arithmetic::Add => &[Form::Number, Form::Text, Form::List],
+            _ => &[Form::Number],
+        };
+        let what = format!("`{}` takes", operator.symbol());
+        let before = self.findings.len();
+        for (operand, place) in operands.into_iter().zip(places) {
+            self.operand(operand, place, together, &what);
+        }
+        if self.findings.len() == before {
+            self.pair(operands, &places[1], together, &format!("`{}` cannot take", operator.symbol()));
+        }
+        // `a + b | int` is `a + (b | int)`.
+        if let (Some(finding), Expr::Call(call)) = (self.findings[before..].last_mut(), operands[1])
+            && call.is_filter()
+            && matches!(taken(call), [] | [Form::Number])
+        {
+            let help = format!(
+                "a filter binds more tightly than an operator: write `(… {} …) | {}`",
+                operator.symbol(),
+                call.name()
+            );
+            finding.help = Some(help);
+        } else if let (Some(finding), Arithmetic::Add) = (self.findings[before..].last_mut(), operator) {
+            finding.help.get_or_insert_with(|| "`~` joins texts and numbers".to_owned());
+        }
+    }
+
+    /// Two operands that must be of one type among these.
+    fn pair(&mut self, operands: [&'s Expr; 2], place: &Range<usize>, together: &[Form], what: &str) {
+        let [left, right] = operands.map(|operand| self.environment.infer(operand));
+        let (Some(one), Some(other)) = (left.first(), right.first()) else { return };
+        let any = |types: &[Type<'_>], form: &Form| types.iter().any(|one| one.form().meets(*form));
+        if !together.iter().any(|form| any(&left, form) && any(&right, form)) {
+            let message = format!("{what} {} and {}", one.form().name(), other.form().name());
+            self.findings.push(Finding::new("SE0407", place.clone(), message).label(other.form().name()));
+        }
+    }
+
+    /// Whether values of these types can be compared at all.
+    pub fn comparable(&mut self, comparison: Comparison, left: &'s Expr, (right, place): (&'s Expr, &Range<usize>)) {
+        match comparison {
+            Comparison::Equal | Comparison::NotEqual => {}
+            Comparison::In | Comparison::NotIn => {
+                self.operand(right, place, &[Form::List, Form::Map, Form::Text], "`in` looks into");
+                let containers = self.environment.infer(right);
+                if !containers.is_empty() && containers.iter().all(|one| one.form() == Form::Text) {
+                    self.operand(left, place, &[Form::Text], "in a text, `in` looks for");
+                }
+            }
+            _ => self.pair([left, right], place, &[Form::Number, Form::Text], "there is no order of"),
+        }
+    }
+}
