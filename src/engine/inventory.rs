@@ -393,6 +393,17 @@ mod tests {
         assert_eq!(written["metadata"]["labels"], former["metadata"]["labels"]);
     }
 
+    /// Another writer, or a request of ours that arrives late, is a conflict.
+    #[test]
+    fn it_is_written_over_the_version_that_was_read_alone() {
+        let version = |read: &str| {
+            let store = Inventory { resource_version: read.into(), ..Inventory::default() };
+            body("main", "sync-engine", &store)["metadata"]["resourceVersion"].clone()
+        };
+        assert_eq!(version("7"), "7");
+        assert_eq!(version(""), "1", "where nothing was read, only a create: no object has the version 1");
+    }
+
     #[test]
     fn a_document_is_handed_back_as_it_was_written() {
         for document in ["kind: Mapping", "kind: Mapping\n", "text: |\n  a", "text: |+\n  a\n\n\n"] {
