@@ -26,6 +26,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
+use http::Method;
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::{Value, json};
 
@@ -35,6 +36,7 @@ use crate::credentials::ADMIN;
 use crate::engine::Engine;
 use crate::eventually::{eventually, within};
 use crate::kcp::{Kcp, Workspace};
+use crate::rest::Rest;
 
 const ROUNDS: usize = 2;
 const PATIENCE: Duration = Duration::from_secs(600);
@@ -87,7 +89,7 @@ async fn beside_large_objects(binary: PathBuf, objects: usize, tenants: usize) -
     let mut longest = Duration::ZERO;
     for index in 0..objects {
         let object = scene.api.object(&format!("large-{index}"), large.clone());
-        greedy[index % tenants].rest.create(&scene.api.collection("default"), &object).await;
+        create(&greedy[index % tenants].rest, &scene.api.collection("default"), &object).await?;
         if index % 25 == 24 {
             longest = longest.max(scene.wait_of_another(&format!("while-{index}")).await);
         }
@@ -111,6 +113,22 @@ async fn beside_large_objects(binary: PathBuf, objects: usize, tenants: usize) -
         println!("  then {:.1} s, {:.1} MiB", waited.as_secs_f64(), mebibytes(&engine)?);
     }
     Ok(())
+}
+
+/// Creates an object. A kcp that has enough to do closes the connection while a large body is still being sent.
+async fn create(rest: &Rest, collection: &str, object: &Value) -> Result<(), Failed> {
+    const TRIES: u32 = 100;
+    let body = serde_json::to_vec(object)?;
+    let mut last = String::new();
+    for _ in 0..TRIES {
+        match rest.call(Method::POST, collection, "application/json", body.clone()).await {
+            Ok(answer) if matches!(answer.status, 201 | 409) => return Ok(()),
+            Ok(answer) => last = answer.body.to_string(),
+            Err(error) => last = error,
+        }
+        tokio::time::sleep(Duration::from_millis(200)).await;
+    }
+    Err(format!("no object after {TRIES} tries: {last}").into())
 }
 
 /// How objects come.

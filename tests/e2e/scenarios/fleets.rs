@@ -27,7 +27,6 @@ pub fn cases() -> Vec<Case> {
         case!(the_clusters_that_kind_lists_are_followed).on_kube(),
         case!(a_rotated_credential_keeps_the_caches_and_a_broken_one_is_reported).on_kube(),
         case!(each_namespace_is_a_cluster_of_its_own).on_kube(),
-        case!(an_export_named_through_a_provider_is_the_same_source).on_kcp().in_memory(),
     ]
 }
 
@@ -447,37 +446,4 @@ async fn each_namespace_is_a_cluster_of_its_own(stage: &Stage) {
     let cluster = |copy: &Value| copy["metadata"]["annotations"]["sync-engine.dev/cluster"].clone();
     assert!(cluster(&copy).is_string() && cluster(&copy) != cluster(&former), "{copy}");
     assert_ne!(copy["metadata"]["namespace"], former["metadata"]["namespace"]);
-}
-
-async fn an_export_named_through_a_provider_is_the_same_source(stage: &Stage) {
-    let world = stage.widgets().await;
-    let (first, mut engine) = (&world.alpha, world.engine().await);
-    first.create("a", json!({"size": 1})).await;
-    first.synced("a", "True", "Synced").await;
-    let made = world.target.copy(first, "a").await;
-
-    let direct = world.mappings.fill("<source>");
-    let (export, resource) = direct.split_once(", resource").expect("the source of an APIExport");
-    let export = export.trim_start_matches('{');
-    let named = WIDGETS.replace("<source>", &format!("{{provider: <name>-source, resource{resource}"));
-    world.mappings.write("provider.yaml", &PROVIDER.replace("<clusters>", export));
-    world.mappings.write("widgets.yaml", &named);
-    engine.says(&["provider", "-source: added"]).await;
-    let is_the_same = async |size: u64| {
-        first.patch("a", json!({"spec": {"size": size}})).await;
-        let copy = world.target.has_spec(first, "a", json!({"size": size})).await;
-        assert_eq!(copy["metadata"]["uid"], made["metadata"]["uid"]);
-    };
-    is_the_same(2).await;
-    // So it is for an engine that knows the mapping by its state store alone, and by the other name.
-    engine.terminate().await;
-    let mut engine = world.engine().await;
-    is_the_same(3).await;
-    world.mappings.write("widgets.yaml", WIDGETS);
-    world.mappings.remove("provider.yaml");
-    engine.says(&["provider", "-source: removed"]).await;
-    is_the_same(4).await;
-    first.delete("a").await;
-    first.gone("a").await;
-    assert_eq!(world.target.copies().await.len(), 0);
 }
