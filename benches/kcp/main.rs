@@ -115,7 +115,7 @@ async fn beside_large_objects(binary: PathBuf, objects: usize, tenants: usize) -
     Ok(())
 }
 
-/// Creates an object. A kcp that has enough to do closes the connection while a large body is still being sent.
+/// Creates an object, also where the connection breaks while the large body is being sent.
 async fn create(rest: &Rest, collection: &str, object: &Value) -> Result<(), Failed> {
     const TRIES: u32 = 100;
     let body = serde_json::to_vec(object)?;

@@ -234,7 +234,7 @@ impl State {
     }
 
     /// Changes an object on its way to storage as admission has it.
-    pub(super) fn admitted(&self, resource: &Resource, object: &mut Value) {
+    pub(super) fn mutate(&self, resource: &Resource, object: &mut Value) {
         for change in self.admission.iter().filter(|change| resource.is(&change.group, &change.plural)) {
             json_patch::merge(object, &change.patch);
         }

@@ -216,7 +216,7 @@ impl State {
     /// Lets admission change the object, which is not asked about a status.
     fn change(&self, write: &Write, draft: &mut Draft) {
         if write.part() != Part::Status {
-            self.admitted(write.resource(), &mut draft.object);
+            self.mutate(write.resource(), &mut draft.object);
         }
     }
 

@@ -42,6 +42,7 @@ use super::request_error::RequestError;
 const CONNECT_DEADLINE: Duration = Duration::from_secs(10);
 /// Of a connection with its TLS, and of what it is asked first, for which no request may be waiting any more.
 const DIAL_DEADLINE: Duration = Duration::from_secs(60);
+const TOO_LATE: &str = "the connection did not say within 60 s which cluster it leads to";
 /// A peer that is gone without a word is noticed after about a minute (30 s of silence, then 3 probes of 10 s).
 const KEEPALIVE: Duration = Duration::from_secs(30);
 const KEEPALIVE_INTERVAL: Duration = Duration::from_secs(10);
@@ -264,7 +265,7 @@ impl Service<Uri> for Dial {
                 None => Ok(stream),
             }
         };
-        async { timeout(DIAL_DEADLINE, dialled).await? }.boxed()
+        async { timeout(DIAL_DEADLINE, dialled).await.map_err(|_| TOO_LATE)? }.boxed()
     }
 }
 

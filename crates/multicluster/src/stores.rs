@@ -52,7 +52,14 @@ impl Stores {
 
     /// As [`Store::delete`].
     pub(super) fn delete(&self, last: Parsed<'_>) -> bool {
-        self.place(&last).is_none_or(|store| store.delete(last))
+        let is_known = self.place(&last).is_none_or(|store| store.delete(last));
+        self.forget_unused();
+        is_known
+    }
+
+    /// Drops stores without objects that nobody asked for: whoever can write a label on the target makes one of them.
+    fn forget_unused(&self) {
+        self.parts().retain(|_, store| Arc::strong_count(store) > 1 || !store.is_empty());
     }
 
     /// As [`Store::begin_list`].
@@ -121,6 +128,7 @@ impl Listing<'_> {
         for store in self.stores.all() {
             store.finish_list(self.number, self.cause, version);
         }
+        self.stores.forget_unused();
     }
 }
 
@@ -185,6 +193,23 @@ mod tests {
         assert_eq!(names(&stores.of("main.late")), ["l"]);
         assert!(stores.delete(Parsed::read(&text("x", Some("main.a"), 6), None).expect("it")));
         assert_eq!(heard(&to_a), [("x".to_owned(), true, false, Cause::Deleted)]);
+    }
+
+    #[test]
+    fn a_label_that_no_mapping_has_costs_nothing_once_its_objects_are_gone() {
+        let stores = stores();
+        let a = stores.of("main.a");
+        put(&stores, "x", Some("main.a"), 2);
+        put(&stores, "y", Some("main.forged"), 3);
+        put(&stores, "z", Some("main.forged-too"), 4);
+        assert_eq!(stores.parts().len(), 3);
+        for (name, mapping) in [("x", "main.a"), ("y", "main.forged")] {
+            stores.delete(Parsed::read(&text(name, Some(mapping), 5), None).expect("it"));
+        }
+        assert_eq!(stores.parts().len(), 2, "somebody asked for the first one");
+        stores.begin_list().finish("6");
+        assert_eq!(stores.parts().keys().map(|label| &**label).collect::<Vec<_>>(), ["main.a"]);
+        assert!(a.is_empty());
     }
 
     #[test]
