@@ -27,7 +27,7 @@ use crate::mapping::schema::Schemas;
 use crate::mapping::{Mapping, OnExit, Propagation, Resource};
 use crate::multicluster::backoff::{Backoff, Jitter};
 use crate::multicluster::endpoint::DeleteOptions;
-use crate::multicluster::{ApiPath, Endpoint};
+use crate::multicluster::{ApiPath, Endpoint, RequestError};
 use crate::object::marks::{ENGINE, MANAGED_BY, MANAGER, Origin, Writer};
 use crate::object::{Key, has_finalizer, metadata};
 use crate::plan::status::{says_not_selected, taken_back, without_condition};
@@ -69,6 +69,10 @@ pub struct UninstallArguments {
     /// Release the sources of the target with this connection, which is lost. Give its last kubeconfig.
     #[arg(long, value_name = "NAME", group = "how")]
     pub lost_target: Option<String>,
+
+    /// Take away only what former sources have, which an earlier version of the engine served. The mappings go on.
+    #[arg(long, conflicts_with = "lost_target")]
+    pub former: bool,
 
     /// Folder or file of mappings that no state store on a connection tells of: the target is lost, or a ClusterProvider gives
     /// the targets. Can be repeated.
@@ -312,7 +316,21 @@ impl Verb<'_> {
         };
         let all = of_document.into_iter().map(str::to_owned).chain(store.targets.clone()).chain(at);
         let targets = all.filter(|name| !self.is_gone(name)).collect();
-        self.surveyor.remains(mapping, &store, &targets).await
+        if !self.arguments.former {
+            return self.surveyor.remains(mapping, &store, &targets).await;
+        }
+        let mut remains = self.surveyor.remains(mapping, &store.former_alone(), &targets).await;
+        let is_served_there = |origin: &Origin| {
+            let mut there = remains.clusters.iter().filter(|(resource, _)| resource.group_plural() == origin.resource);
+            origin.resource != store.source.resource || there.any(|(_, cluster)| cluster.identity == origin.cluster)
+        };
+        let is_former = |origin: &Origin| {
+            store.former.iter().any(|one| one.source.resource == origin.resource) && is_served_there(origin)
+        };
+        let is_its = |one: &Remnant| one.origin.as_ref().is_some_and(is_former);
+        let objects: Vec<_> = std::mem::take(&mut remains.objects).into_iter().filter(is_its).collect();
+        remains.objects = objects;
+        remains
     }
 
     /// What would be done, in words, and whether that is everything.
@@ -531,6 +549,17 @@ impl Verb<'_> {
         let given = self.surveyor.connections.iter().filter(|(name, _)| is_place(name) && !self.is_gone(name));
         places.extend(given.map(|(_, connection)| connection.endpoint()));
         let home = self.store(&self.surveyor.home).ok().filter(|_| !self.is_gone(&self.surveyor.home));
+        if self.arguments.former {
+            let stores = places.iter().map(|endpoint| self.store_at(endpoint.clone())).collect::<Vec<_>>();
+            for (mapping, _) in uninstalled {
+                for store in stores.iter().filter(|_| !self.has_left(&mapping.name)).collect::<Vec<_>>() {
+                    if let Err(why) = forget_former(store, &mapping.name).await {
+                        self.left.push((None, format!("the state store of mapping {}: {why}", mapping.name)));
+                    }
+                }
+            }
+            return;
+        }
         if self.arguments.mapping.is_empty() {
             for endpoint in &places {
                 let selector = format!("{ENGINE}={}", self.surveyor.engine);
@@ -552,7 +581,7 @@ impl Verb<'_> {
             let (of_fleets, others): (Vec<_>, Vec<_>) = others.partition(|(name, _)| name.contains('/'));
             let others = of_fleets.into_iter().chain(others).map(|(_, target)| self.store_at(target.endpoint.clone()));
             for store in others.chain(home.clone()).collect::<Vec<_>>() {
-                if !self.left.iter().any(|(of, _)| of.as_ref().is_none_or(|of| *of == mapping.name)) {
+                if !self.has_left(&mapping.name) {
                     let result = store.forget(&mapping.name).await.map_err(|error| error.to_string());
                     self.note(&format!("the state store of mapping {}", mapping.name), &store.endpoint, result);
                 }
@@ -564,6 +593,11 @@ impl Verb<'_> {
                 self.note("labels of the namespace of the state store", endpoint, result);
             }
         }
+    }
+
+    /// Whether something is left of a mapping, or of all.
+    fn has_left(&self, mapping: &str) -> bool {
+        self.left.iter().any(|(of, _)| of.as_ref().is_none_or(|of| of == mapping))
     }
 
     fn note(&mut self, what: &str, endpoint: &Endpoint, result: Result<(), String>) {
@@ -604,6 +638,16 @@ impl Verb<'_> {
         let lines: String = self.left.iter().map(|(_, why)| format!("  {why}\n")).collect();
         terminal::print(&format!("left:\n{lines}"))?;
         Ok(Exit::Failure)
+    }
+}
+
+/// The state store names no former source any more.
+async fn forget_former(store: &Inventories, mapping: &str) -> Result<(), RequestError> {
+    match store.get(mapping).await? {
+        Some(found) if !found.former.is_empty() => {
+            store.put(&Inventory { former: Vec::new(), ..found }).await.map(drop)
+        }
+        _ => Ok(()),
     }
 }
 

@@ -23,8 +23,7 @@ impl Engine {
                     ProviderName::Source(provider) => {
                         self.each_of(provider, |pipeline| {
                             pipeline.engage(&cluster);
-                            if pipeline.has_former() {
-                                // It may be the one of a former source.
+                            if !pipeline.is_named(&cluster) {
                                 pipeline.check_inventory();
                             }
                         });

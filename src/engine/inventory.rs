@@ -37,7 +37,10 @@ pub struct Inventory {
     pub provider: String,
     /// The source of the document.
     pub source: SourceId,
-    /// Sources of former documents that may still carry the engine's finalizer.
+    /// Where its sources may carry the finalizer: clusters by identity, and addresses of kcp shards.
+    pub clusters: BTreeSet<String>,
+    /// Sources of former documents that may still carry the engine's finalizer: an earlier version of the engine served them
+    /// beside those of the document.
     pub former: Vec<Former>,
     /// The namespace rules so far.
     pub placements: BTreeSet<String>,
@@ -96,6 +99,11 @@ impl Inventory {
         later.former.extend(earlier.former);
         later.former.push(Former { source: earlier.source, document: earlier.document });
         later
+    }
+
+    /// The same, as far as it is about former sources.
+    pub fn former_alone(&self) -> Self {
+        Self { source: SourceId::default(), document: String::new(), ..self.clone() }
     }
 
     /// When a document is recorded that follows this one: later, whatever the clock says.
@@ -315,6 +323,9 @@ fn body(engine: &str, namespace: &str, inventory: &Inventory) -> Value {
     if let Some(recorded) = inventory.recorded {
         body["data"]["recorded"] = recorded.to_string().into();
     }
+    if !inventory.clusters.is_empty() {
+        body["data"]["clusters"] = json!(inventory.clusters).to_string().into();
+    }
     if !inventory.home.is_empty() {
         body["data"]["home"] = inventory.home.as_str().into();
     }
@@ -347,6 +358,7 @@ fn read(config_map: &Value) -> Option<Inventory> {
         recorded: text("recorded").parse().ok(),
         provider: text("provider"),
         source: serde_json::from_str(&text("source")).unwrap_or_default(),
+        clusters: serde_json::from_str(&text("clusters")).unwrap_or_default(),
         former: serde_json::from_str(&text("former")).unwrap_or_default(),
         placements: serde_json::from_str(&text("placements")).unwrap_or_default(),
         targets: serde_json::from_str(&text("targets")).unwrap_or_default(),

@@ -10,15 +10,15 @@ use tokio::sync::mpsc;
 use tokio::time::Instant;
 use tracing::info;
 
-use super::former;
-use super::inventory::{Former, Inventories, Inventory, SourceId};
+use super::inventory::{Inventories, Inventory, SourceId};
 use super::pipeline::learned::LATE_REQUEST;
 use super::pipeline::{Generation, KindFeed, Pipeline};
+use super::serving::other_document;
 use super::slots::Slot;
 use super::target::{Target, is_removed};
 use super::{DEFAULT_TARGET, Event, Shared};
 use crate::health::{Condition, Level};
-use crate::mapping::{Kind, Mode, Side};
+use crate::mapping::{Kind, Mode, Side, SourceClusters};
 use crate::multicluster::backoff::{Backoff, Jitter};
 use crate::multicluster::permit::Permit;
 use crate::multicluster::watch::WatchState;
@@ -51,10 +51,13 @@ pub async fn keep(pipeline: Arc<Pipeline>, slot: Slot, events: mpsc::Sender<Even
             stand_by(&pipeline, &generation).await;
             continue;
         };
-        let result = confirm(&pipeline, &generation, &unused, &permit, &mut unanswered).await;
+        let (found, result) = confirm(&pipeline, &generation, &unused, &permit, &mut unanswered).await;
         if !Arc::ptr_eq(&generation, &pipeline.generation()) {
             // It says nothing of the document that runs now.
             continue;
+        }
+        if let Some(found) = found {
+            let _ = events.send(Event::Recorded(slot.clone(), Box::new(found))).await;
         }
         failures = if result.is_ok() { 0 } else { failures + 1 };
         let pause = match &result {
@@ -67,20 +70,7 @@ pub async fn keep(pipeline: Arc<Pipeline>, slot: Slot, events: mpsc::Sender<Even
             Ok(_) => REVIEW,
             Err(_) => RETRY.delay(failures, &mut jitter),
         };
-        if let Ok(inventory) = &result
-            && pipeline.generation().former.is_none()
-        {
-            let _ = events.send(Event::Former(slot.clone(), inventory.former.clone())).await;
-            if !slot.target.is_empty() {
-                let _ = events.send(Event::Targets(slot.mapping.clone(), inventory.targets.clone())).await;
-            }
-        }
         say(&pipeline, &generation, result);
-        if is_former_done(&pipeline) {
-            let source = pipeline.generation().former.clone().unwrap_or_default();
-            let _ = events.send(Event::FormerDone(slot, source)).await;
-            return;
-        }
         if has_left(&pipeline).await && remove(&pipeline, &permit).await {
             let _ = events.send(Event::Left(slot.clone())).await;
         }
@@ -97,23 +87,9 @@ fn may_come(unanswered: Option<Instant>) -> bool {
     unanswered.is_some_and(|at| at.elapsed() < LATE_REQUEST)
 }
 
-/// Whether no source of a former document carries the engine's finalizer any more, and none waits for anything or has
-/// objects: they may be orphaned one day, and are to be counted then.
-fn is_former_done(pipeline: &Pipeline) -> bool {
-    let generation = pipeline.generation();
-    let described = pipeline.shared.manager.is_synced(&generation.mapping.source.clusters);
-    let is_known = pipeline.unconfirmed().is_none() && described && pipeline.follows_every_kind();
-    let depth = pipeline.queue.depth();
-    let is_settled = depth.ready + depth.in_flight == 0 && pipeline.unsettled().is_empty();
-    generation.former.is_some() && is_known && is_settled && pipeline.holds_no_source() && !pipeline.has_any_object()
-}
-
-/// Whether nothing can change by itself: no kind of a former generation, no former source, and no mapping that is leaving.
+/// Whether nothing can change by itself: no kind of a former generation, and no mapping that is leaving.
 fn is_final(pipeline: &Pipeline, inventory: &Inventory) -> bool {
     let generation = pipeline.generation();
-    if generation.former.is_some() {
-        return false;
-    }
     inventory.kinds.iter().all(|kind| generation.mapping.makes(kind))
         && inventory.status == generation.mapping.status.written()
         && !is_leaving(pipeline, &generation)
@@ -155,7 +131,7 @@ fn say(pipeline: &Pipeline, generation: &Arc<Generation>, result: Result<Invento
     pipeline.confirm(generation, result.map_err(|doubt| doubt.why));
 }
 
-/// Reads the state store, and writes what is new.
+/// Reads the state store, and writes what is new. Gives what it says, if that is known, and whether it is confirmed.
 /// `unanswered`: when a write last failed.
 async fn confirm(
     pipeline: &Pipeline,
@@ -163,40 +139,77 @@ async fn confirm(
     unused: &BTreeMap<Kind, Instant>,
     permit: &Permit,
     unanswered: &mut Option<Instant>,
-) -> Result<Inventory, Doubt> {
-    generation.target.identity()?;
-    let source = source_id(pipeline, generation)?;
+) -> (Option<Inventory>, Result<Inventory, Doubt>) {
     let inventories = inventories(pipeline, generation, Some(permit));
-    let found =
-        inventories.get(pipeline.writer.mapping()).await.map_err(|error| unreadable(generation, &error.to_string()))?;
-    if let Some(former) = &generation.former {
-        let found = found.ok_or_else(|| unreadable(generation, "it is missing"))?;
-        if Arc::ptr_eq(generation, &pipeline.generation()) {
-            // Also where it is not in sight: which kinds there are, and where the mapping's other sources are.
-            pipeline.recorded(found.clone());
-        }
-        return Ok(confirm_former(pipeline, generation, former, found, &source)?);
+    let ready = generation.target.identity().and_then(|_| source_id(pipeline, generation));
+    let source = match ready {
+        Ok(source) => source,
+        Err(why) => return (None, Err(why.into())),
+    };
+    let found = match inventories.get(pipeline.writer.mapping()).await {
+        Ok(found) => found,
+        Err(error) => return (None, Err(unreadable(generation, &error.to_string()).into())),
+    };
+    let checked = match &found {
+        Some(found) => check_sources(pipeline, generation, found, &source),
+        None => check_first(pipeline, generation),
+    };
+    if let Err(why) = checked {
+        return (found, Err(why.into()));
     }
-    match &found {
-        Some(found) => pipeline.found(found),
-        None => check_first(pipeline, generation)?,
+    if let Some(found) = &found {
+        pipeline.found(found);
     }
     let wanted = wanted(pipeline, generation, found.as_ref(), source, unused);
     let writes = generation.phase == Phase::Active && generation.mapping.mode == Mode::Enforce;
     let stored = match found.as_ref() == Some(&wanted) || !writes {
         true => wanted,
-        false => {
-            let stored = inventories.put(&wanted).await.inspect_err(|_| *unanswered = Some(Instant::now()));
-            let stored = stored.map_err(|error| unreadable(generation, &error.to_string()))?;
-            pipeline.heed_former(&stored);
-            pipeline.recorded_targets(&stored.targets);
-            stored
-        }
+        false => match inventories.put(&wanted).await {
+            Ok(stored) => stored,
+            Err(error) => {
+                *unanswered = Some(Instant::now());
+                return (None, Err(unreadable(generation, &error.to_string()).into()));
+            }
+        },
     };
+    pipeline.recorded_targets(&stored.targets);
     match inventories.endpoint.is_permitted() {
-        true => Ok(stored),
-        false => Err(unreadable(generation, "the target may be another cluster meanwhile").into()),
+        true => (Some(stored.clone()), Ok(stored)),
+        false => (None, Err(unreadable(generation, "the target may be another cluster meanwhile").into())),
     }
+}
+
+/// A document acts where the state store holds one that serves the same.
+fn check_sources(
+    pipeline: &Pipeline,
+    generation: &Generation,
+    found: &Inventory,
+    source: &SourceId,
+) -> Result<(), String> {
+    let (mapping, is_active) = (&generation.mapping, generation.phase == Phase::Active);
+    if is_active && !found.former.is_empty() {
+        return Err(unreadable(generation, "it names former sources, and is read by the engine first"));
+    }
+    match other_document(found, mapping) {
+        Some(recorded) if pipeline.supersedes(&recorded) => return Ok(()),
+        Some(_) => return Err(unreadable(generation, "it holds a document of other sources, which goes on")),
+        None => {}
+    }
+    if found.source.resource != source.resource && !found.source.resource.is_empty() {
+        // Its document is of the same sources, or cannot be read.
+        let why = format!("it holds a document of {}, which this version cannot read", found.source.resource);
+        return Err(unreadable(generation, &why));
+    }
+    let is_export = matches!(mapping.source.clusters, SourceClusters::ApiExport(_));
+    if is_export && !found.source.identity.is_empty() && found.source.identity != source.identity {
+        return Err(format!(
+            "SourceChanged: {} has another identity hash than when the mapping served it: somebody created the APIExport \
+             anew, or kcp was put back. Nothing is written or deleted. Give a mapping another metadata.name to serve the \
+             new APIExport, and keep this one until the former sources are gone, or uninstall it",
+            mapping.source.clusters,
+        ));
+    }
+    Ok(())
 }
 
 fn source_id(pipeline: &Pipeline, generation: &Generation) -> Result<SourceId, String> {
@@ -204,25 +217,6 @@ fn source_id(pipeline: &Pipeline, generation: &Generation) -> Result<SourceId, S
     let identity = pipeline.shared.manager.identity(clusters);
     let identity = identity.ok_or_else(|| format!("{clusters}: its identity is not known yet"))?;
     Ok(SourceId { resource: generation.mapping.source.resource.group_plural(), identity })
-}
-
-/// A former source is served while it is the one that the state store names: the same name may lead elsewhere now.
-fn confirm_former(
-    pipeline: &Pipeline,
-    generation: &Generation,
-    former: &SourceId,
-    found: Inventory,
-    source: &SourceId,
-) -> Result<Inventory, String> {
-    match former == source {
-        true => Ok(found),
-        false => Err(format!(
-            "mapping {}: its former source {} is not in sight ({} has another identity now): its objects are kept",
-            pipeline.writer.mapping(),
-            former.resource,
-            generation.mapping.source.clusters,
-        )),
-    }
 }
 
 /// Before the first write of a state store, no source may be pinned to this very target: it was synced while the target held a
@@ -284,8 +278,7 @@ fn unreadable(generation: &Generation, error: &str) -> String {
     format!("target `{}`: the state store cannot be kept: {error}", generation.target.name)
 }
 
-/// What the state store should say. A source that the document no longer names becomes a former one; one that it names
-/// again is a former one no more.
+/// What the state store should say.
 fn wanted(
     pipeline: &Pipeline,
     generation: &Generation,
@@ -310,21 +303,14 @@ fn wanted(
     wanted.plurals.retain(|kind, _| wanted.kinds.contains(kind));
     let rule = Some(&generation.mapping.placement.namespace_text).filter(|_| !generation.mapping.is_beside());
     wanted.placements.extend(rule.cloned());
+    if found.is_some_and(|found| other_document(found, &generation.mapping).is_some()) {
+        // Those of the document before have no source that carries the finalizer.
+        wanted.clusters.clear();
+    }
+    wanted.clusters.extend(pipeline.source_clusters());
     wanted.targets.retain(|name| !pipeline.was_target(name));
     wanted.targets.extend(pipeline.all_targets());
-    wanted
-        .former
-        .retain(|one| one.source != wanted.source && !pipeline.is_done(&one.source) && !pipeline.serves(&one.source));
-    let left = !former.source.resource.is_empty() && former.source != wanted.source && !pipeline.serves(&former.source);
-    if left && !wanted.former.iter().any(|one| one.source == former.source) {
-        let document = pipeline.unrecorded(&former.source).unwrap_or(former.document);
-        // The same provider may have had another identity: its sources go by the last document that named them, too.
-        for one in wanted.former.iter_mut().filter(|one| former::is_of_same_sources(&one.document, &document)) {
-            one.document.clone_from(&document);
-        }
-        wanted.former.push(Former { source: former.source, document });
-    }
-    if wanted.former.is_empty() && pipeline.is_carried_out() {
+    if pipeline.is_carried_out() {
         wanted.status.clear();
     }
     wanted.status.extend(generation.mapping.status.written());
@@ -371,7 +357,7 @@ fn inventories(pipeline: &Pipeline, generation: &Generation, permit: Option<&Per
     }
 }
 
-/// Whether nothing of a mapping that leaves stands any more, and no source, former ones included, carries its finalizer.
+/// Whether nothing of a mapping that leaves is left, and no source, former ones included, carries its finalizer.
 async fn has_left(pipeline: &Pipeline) -> bool {
     if !is_leaving(pipeline, &pipeline.generation()) || pipeline.has_former() || !pipeline.holds_no_source() {
         return false;
@@ -388,7 +374,7 @@ async fn has_left(pipeline: &Pipeline) -> bool {
 fn is_leaving(pipeline: &Pipeline, generation: &Generation) -> bool {
     match generation.phase {
         Phase::Active => false,
-        Phase::DeletionsOnly => generation.former.is_none() && pipeline.is_unrecorded(),
+        Phase::DeletionsOnly => pipeline.is_unrecorded(),
         Phase::Leaving(_) => true,
     }
 }

@@ -13,7 +13,6 @@ pub mod consumer_schema;
 pub mod election;
 pub mod events;
 mod facts;
-mod former;
 pub mod inventory;
 mod keeper;
 mod observe;
@@ -22,6 +21,7 @@ mod overview;
 mod pipeline;
 mod prune;
 mod report;
+mod serving;
 mod slots;
 pub mod target;
 mod trace;
@@ -56,7 +56,7 @@ use crate::reload::{Outcome, Reload, Snapshot};
 use crate::server::Instruments;
 use crate::server::metrics::ReloadResult;
 
-pub use former::compiled;
+pub use serving::compiled;
 
 use approval::{Attendant, Deletions, Held};
 use clock::Clock;
@@ -64,9 +64,10 @@ use clusters::Discovered;
 use consumer_schema::ConsumerSchemas;
 use election::{Election, Terms};
 use events::Recorder;
-use inventory::{Former, Inventory, SourceId};
+use inventory::Inventory;
 use pipeline::{Generation, Pipeline};
 use report::sources_component;
+use serving::InForce;
 use slots::Slot;
 use target::{NamespaceLocks, Target};
 
@@ -140,12 +141,8 @@ enum Event {
     Retained(String, Vec<Inventory>),
     /// A mapping that was removed has taken everything away.
     Left(Slot),
-    /// The former sources of a mapping, as its state store names them.
-    Former(Slot, Vec<Former>),
-    /// No source of a former document carries the engine's finalizer any more.
-    FormerDone(Slot, SourceId),
-    /// The targets that a mapping had so far, as a state store names them.
-    Targets(String, BTreeSet<String>),
+    /// What the state store of a mapping says.
+    Recorded(Slot, Box<Inventory>),
     /// What this replica may write for is another from now on: everything, nothing, or its share.
     Leadership,
     /// A person approved the deletions of a mapping that `pruneGuard` holds.
@@ -185,8 +182,10 @@ struct Engine {
     former_targets: BTreeMap<String, BTreeSet<String>>,
     /// Mappings that were removed and have taken everything away on a target.
     left: BTreeSet<Slot>,
-    /// Former sources of mappings, which run on for deletions and finalizers alone.
-    former: BTreeMap<(Slot, SourceId), (Arc<Mapping>, Option<Running>)>,
+    /// Documents that go on although their file holds another one, by mapping.
+    in_force: BTreeMap<String, InForce>,
+    /// Mappings whose document in the file takes the place of the one in force now.
+    released: BTreeSet<String>,
     tasks: JoinSet<()>,
     /// What is known of the deletions that each mapping's document asks for.
     deletions: watch::Sender<BTreeMap<String, Deletions>>,
@@ -245,7 +244,8 @@ pub async fn run(
         pipelines: BTreeMap::new(),
         former_targets: BTreeMap::new(),
         left: BTreeSet::new(),
-        former: BTreeMap::new(),
+        in_force: BTreeMap::new(),
+        released: BTreeSet::new(),
         tasks,
         deletions: watch::Sender::default(),
         events,
@@ -346,9 +346,7 @@ impl Engine {
             Event::Target(name) => self.target_changed(&name),
             Event::Retained(target, inventories) => self.learn(target, inventories),
             Event::Left(slot) => self.forget(slot),
-            Event::Former(slot, former) => self.follow_former(&slot, former),
-            Event::FormerDone(slot, source) => self.former_done(&slot, source),
-            Event::Targets(mapping, targets) => self.follow_targets(&mapping, targets),
+            Event::Recorded(slot, store) => self.recorded(&slot, *store),
             Event::Leadership => self.leadership(),
             Event::Approved(mapping, held) => self.approved(&mapping, &held),
             Event::Counted => self.judge_deletions(),
@@ -382,6 +380,7 @@ impl Engine {
             pipeline.look_at_others();
         });
         while self.tasks.try_join_next().is_some() {}
+        self.judge_documents();
         self.forget_former_targets();
         // A target may have gone out of reach, and is no longer waited for.
         self.judge_deletions();
@@ -442,18 +441,21 @@ impl Engine {
         self.say_errors(&wrong);
         self.problems = wrong;
         self.converge();
+        self.judge_documents();
+        let refusals = self.refusals();
         Outcome {
-            accepted: errors == 0,
-            text: [update.changes.iter().map(ToString::to_string).collect(), texts].concat().join("\n"),
+            accepted: errors == 0 && refusals.is_empty(),
+            text: [update.changes.iter().map(ToString::to_string).collect(), texts, refusals].concat().join("\n"),
         }
     }
 
     /// Starts, swaps and stops pipelines until they are what the catalog says.
     fn converge(&mut self) {
         self.forget_what_never_ran();
+        self.hold_other_sources();
         self.shared.manager.configure(self.catalog.providers().cloned().collect());
         self.run_providers();
-        let wanted: Vec<Entry> = self.catalog.mappings().map(|(_, entry)| entry.clone()).collect();
+        let wanted: Vec<Entry> = self.entries().map(|(_, entry)| entry.into_owned()).collect();
         wanted.iter().for_each(|entry| self.note_former_targets(&entry.mapping));
         let slots: BTreeMap<Slot, String> = wanted.iter().flat_map(|entry| self.slots(&entry.mapping)).collect();
         let stopped: Vec<Slot> = self.pipelines.keys().filter(|slot| !slots.contains_key(slot)).cloned().collect();
@@ -475,14 +477,13 @@ impl Engine {
         self.report_doubles();
     }
 
-    /// Runs the providers of every mapping's source and target, former sources included. The state stores of the default
-    /// target are read even while no mapping names it.
+    /// Runs the providers of every mapping's source and target, also of a document that waits. The state stores of the
+    /// default target are read even while no mapping names it.
     fn run_providers(&mut self) {
-        let current = self.catalog.mappings().map(|(_, entry)| &entry.mapping);
-        let mappings: Vec<Arc<Mapping>> =
-            current.chain(self.former.values().map(|(mapping, _)| mapping)).cloned().collect();
+        let mappings: Vec<Arc<Mapping>> = self.entries().map(|(_, entry)| entry.mapping.clone()).collect();
+        let waiting = self.waiting_documents().map(|mapping| &mapping.source.clusters);
         let sources: BTreeSet<SourceClusters> =
-            mappings.iter().map(|mapping| mapping.source.clusters.clone()).collect();
+            mappings.iter().map(|mapping| &mapping.source.clusters).chain(waiting).cloned().collect();
         let home = self.settings.home.as_str();
         let one = mappings.iter().filter(|mapping| mapping.target_rule.is_none());
         let one = one.map(|mapping| mapping.state_store(home)).chain([DEFAULT_TARGET]);
@@ -500,10 +501,9 @@ impl Engine {
         self.providers = sources;
     }
 
-    /// Every pipeline, former sources included.
+    /// Every pipeline.
     fn running(&self) -> impl Iterator<Item = &Arc<Pipeline>> {
-        let former = self.former.values().filter_map(|(_, running)| running.as_ref());
-        self.pipelines.values().chain(former).map(|running| &running.pipeline)
+        self.pipelines.values().map(|running| &running.pipeline)
     }
 
     fn start_or_swap(&mut self, entry: &Entry, slot: &Slot, target: &str) {
@@ -527,7 +527,7 @@ impl Engine {
             self.stop(slot);
             return;
         }
-        let phase = Self::phase(entry);
+        let phase = self.limit(&entry.mapping.name, Self::phase(entry));
         let generation = Generation::new(entry.mapping.clone(), phase, target);
         match self.pipelines.get(slot).map(|running| running.pipeline.clone()) {
             None => self.start(slot, generation),
@@ -536,11 +536,8 @@ impl Engine {
                 pipeline.swap(generation);
                 self.engage(&pipeline);
                 pipeline.enqueue_all();
-                // What the document served until now may be theirs again.
-                self.former_of(slot).for_each(|former| former.enqueue_all());
             }
         }
-        self.lead_former(slot);
     }
 
     /// A removed mapping has nothing to look after if it was refused from its first document on, and no state store knows it.
@@ -626,7 +623,6 @@ impl Engine {
     }
 
     fn stop(&mut self, slot: &Slot) {
-        self.follow_former(slot, Vec::new());
         let Some(running) = self.pipelines.remove(slot) else { return };
         self.end(running);
         if self.pipelines_of(&slot.mapping).next().is_none() {
@@ -707,9 +703,8 @@ impl Engine {
 
     /// Lets reconciles under way end, and leaves no task behind.
     async fn drain(mut self) {
-        let former = std::mem::take(&mut self.former).into_values().filter_map(|(_, running)| running);
         let mut workers = JoinSet::new();
-        for mut running in std::mem::take(&mut self.pipelines).into_values().chain(former) {
+        for mut running in std::mem::take(&mut self.pipelines).into_values() {
             running.pipeline.queue.close();
             workers.spawn(async move { while running.workers.join_next().await.is_some() {} });
         }

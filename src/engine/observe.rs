@@ -11,7 +11,7 @@ use super::consumer_schema::Known;
 use super::facts::Facts;
 use super::pipeline::wakes::{Collection, Topic, target_reference};
 use super::pipeline::{Generation, KindFeed, Pipeline, SourceFeed};
-use crate::mapping::{Kind, Side};
+use crate::mapping::{Kind, Mode, Side};
 use crate::multicluster::Object;
 use crate::multicluster::raw::Unreadable;
 use crate::multicluster::registry::Cluster;
@@ -252,7 +252,13 @@ fn pin(generation: &Generation) -> Option<Pin> {
 fn target(pipeline: &Pipeline, generation: &Generation, cluster: &Cluster, facts: &mut Facts<'_>) -> Target {
     let at = &generation.target.cluster;
     let identity = facts.read([Topic::Identity(at.clone())], || generation.target.identity(), Result::is_err);
-    let unconfirmed = facts.read([Topic::Store(at.clone())], || pipeline.unconfirmed(), Option::is_some);
+    let is_recorded = generation.phase == Phase::Active && generation.mapping.mode == Mode::Enforce;
+    let unnamed = || {
+        (is_recorded && !pipeline.is_named(cluster))
+            .then(|| "the state store on its target does not name its cluster yet".to_owned())
+    };
+    let unconfirmed =
+        facts.read([Topic::Store(at.clone())], || pipeline.unconfirmed().or_else(unnamed), Option::is_some);
     if let Some(why) = identity.err().or(unconfirmed) {
         return Target::Unknown(why);
     }

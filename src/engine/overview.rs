@@ -21,7 +21,7 @@ use crate::server::status::{MappingOverview, Overview, ProviderOverview, ReasonO
 
 /// Publishes what runs.
 pub fn publish(engine: &Engine) {
-    let mappings: Vec<MappingOverview> = engine.catalog.mappings().map(|(_, entry)| mapping(engine, entry)).collect();
+    let mappings: Vec<MappingOverview> = engine.entries().map(|(_, entry)| mapping(engine, &entry)).collect();
     let metrics = &engine.shared.instruments.metrics;
     for overview in &mappings {
         let running: Vec<&Arc<Pipeline>> = engine.pipelines_of(&overview.name).collect();
@@ -63,7 +63,7 @@ pub fn publish(engine: &Engine) {
         mappings,
         providers,
         targets,
-        problems: engine.problems.clone(),
+        problems: engine.problems.iter().cloned().chain(engine.refusals()).collect(),
         snapshot: engine.snapshot.clone(),
     });
 }
@@ -72,9 +72,9 @@ fn target_overview(target: &Target) -> TargetOverview {
     TargetOverview { name: target.name.clone(), identity: target.identity().unwrap_or_default() }
 }
 
-/// How many entries the tables of a mapping have, in the order of [`TABLES`]: those of its former sources included.
+/// How many entries the tables of a mapping have, in the order of [`TABLES`].
 fn tables(engine: &Engine, mapping: &str) -> [usize; TABLES.len()] {
-    let all = former(engine, mapping).chain(engine.pipelines_of(mapping)).map(|pipeline| pipeline.tables());
+    let all = engine.pipelines_of(mapping).map(|pipeline| pipeline.tables());
     all.fold([0; TABLES.len()], |sum, tables| std::array::from_fn(|table| sum[table] + tables[table]))
 }
 
@@ -97,7 +97,7 @@ fn reasons(running: &[&Arc<Pipeline>]) -> BTreeMap<Cause, NotSynced> {
 /// How many sources there are, and how many of them are not in sync, by reason.
 pub fn sources(engine: &Engine) -> (usize, BTreeMap<&'static str, usize>) {
     let (mut sources, mut not_synced) = (0, BTreeMap::new());
-    for (_, entry) in engine.catalog.mappings() {
+    for (_, entry) in engine.entries() {
         let running: Vec<&Arc<Pipeline>> = engine.pipelines_of(&entry.mapping.name).collect();
         sources += source_count(&running);
         for (cause, of) in reasons(&running) {
@@ -114,13 +114,7 @@ fn source_count(running: &[&Arc<Pipeline>]) -> usize {
 
 /// How many deletions of a mapping wait for approval.
 fn held(engine: &Engine, mapping: &str) -> usize {
-    former(engine, mapping).chain(engine.pipelines_of(mapping)).filter_map(|pipeline| pipeline.held()).sum()
-}
-
-/// What serves the former sources of a mapping.
-fn former<'a>(engine: &'a Engine, mapping: &'a str) -> impl Iterator<Item = &'a Arc<Pipeline>> {
-    let of = engine.former.iter().filter(move |((slot, _), _)| slot.mapping == mapping);
-    of.filter_map(|(_, (_, running))| Some(&running.as_ref()?.pipeline))
+    engine.pipelines_of(mapping).filter_map(|pipeline| pipeline.held()).sum()
 }
 
 fn mapping(engine: &Engine, entry: &Entry) -> MappingOverview {
@@ -150,12 +144,7 @@ fn reason((cause, of): (Cause, NotSynced)) -> ReasonOverview {
 
 /// Sources with orphaned objects: one that two pipelines know of counts once.
 fn orphans(engine: &Engine, mapping: &str) -> usize {
-    let running = engine.pipelines_of(mapping).chain(former(engine, mapping));
-    let of = |pipeline: &Arc<Pipeline>| {
-        let resource = pipeline.generation().mapping.source.resource.group_plural();
-        pipeline.orphans().into_iter().map(move |key| (resource.clone(), key))
-    };
-    running.flat_map(of).collect::<BTreeSet<_>>().len()
+    engine.pipelines_of(mapping).flat_map(|pipeline| pipeline.orphans()).collect::<BTreeSet<_>>().len()
 }
 
 /// What a replica that stands by knows of a mapping: what the state store says.
@@ -195,13 +184,13 @@ fn identity(cluster: &Cluster) -> String {
 }
 
 fn providers(engine: &Engine) -> Vec<ProviderOverview> {
-    let all: BTreeSet<&SourceClusters> =
-        engine.catalog.mappings().map(|(_, entry)| &entry.mapping.source.clusters).collect();
-    let overview = |provider: &&SourceClusters| ProviderOverview {
+    let all: BTreeSet<SourceClusters> =
+        engine.entries().map(|(_, entry)| entry.mapping.source.clusters.clone()).collect();
+    let overview = |provider: &SourceClusters| ProviderOverview {
         name: provider.to_string(),
-        clusters: engine.shared.manager.clusters(*provider).len(),
-        identities: engine.shared.manager.clusters(*provider).iter().take(SHOWN).map(|one| identity(one)).collect(),
-        standing: if engine.shared.manager.is_synced(*provider) { "synced" } else { "waiting" }.to_owned(),
+        clusters: engine.shared.manager.clusters(provider).len(),
+        identities: engine.shared.manager.clusters(provider).iter().take(SHOWN).map(|one| identity(one)).collect(),
+        standing: if engine.shared.manager.is_synced(provider) { "synced" } else { "waiting" }.to_owned(),
     };
     all.iter().map(overview).collect()
 }

@@ -13,7 +13,7 @@ pub mod wakes;
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::hash::RandomState;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use arc_swap::ArcSwap;
@@ -24,16 +24,17 @@ use tracing::field::Empty;
 use tracing::{Instrument, error, info_span};
 
 use super::consumer_schema::dropped::DroppedFields;
-use super::inventory::{Inventory, SourceId, ruling_hash};
+use super::inventory::{Inventory, ruling_hash};
+use super::serving::names_other_sources;
 use super::target::Target;
 use super::{Shared, worker};
 use crate::mapping::template::Text;
-use crate::mapping::{Mapping, Mode, OnExit, SourceClusters};
+use crate::mapping::{Mapping, OnExit};
 use crate::multicluster::backoff::Backoff;
 use crate::multicluster::permit::Epoch;
 use crate::multicluster::queue::Priority;
 use crate::multicluster::raw::Object;
-use crate::multicluster::registry::Cluster;
+use crate::multicluster::registry::{Cluster, ClustersOf};
 use crate::multicluster::watch::WatchState;
 use crate::multicluster::work_queue::WorkQueue;
 use crate::object::marks::Writer;
@@ -58,13 +59,11 @@ pub struct Generation {
     pub mapping: Arc<Mapping>,
     pub phase: Phase,
     pub target: Arc<Target>,
-    /// Set where this is a former document of the mapping: the source that it served.
-    pub former: Option<SourceId>,
 }
 
 impl Generation {
     pub fn new(mapping: Arc<Mapping>, phase: Phase, target: Arc<Target>) -> Self {
-        Self { mapping, phase, target, former: None }
+        Self { mapping, phase, target }
     }
 
     /// What `pruneGuard` knows the document by.
@@ -81,11 +80,6 @@ impl Generation {
             Phase::Leaving(OnExit::Retain) => "Retain",
         }
     }
-
-    /// A former document of a mapping: it creates and updates nothing.
-    pub fn former(mapping: Arc<Mapping>, phase: Phase, source: SourceId, target: Arc<Target>) -> Self {
-        Self { mapping, phase, target, former: Some(source) }
-    }
 }
 
 /// A running mapping.
@@ -100,10 +94,6 @@ pub struct Pipeline {
     shared_use: Mutex<SharedUse>,
     learned: Mutex<Learned>,
     state: Mutex<State>,
-    /// The pipelines of the mapping's other documents.
-    beside: Mutex<Vec<Weak<Self>>>,
-    /// Of a former source: the pipelines of the mapping that have later documents.
-    successors: Mutex<Vec<Weak<Self>>>,
     /// The pipelines of the mapping's other targets.
     others: Mutex<Others>,
     /// Its numbers stand for keys that tenants choose: SipHash, unlike the maps' own.
@@ -133,14 +123,10 @@ struct State {
     store: Inventory,
     /// The same in words, where another replica keeps it.
     recorded: &'static str,
-    /// Where the other sources of the mapping are, former ones or the present one.
-    siblings: Vec<SourceClusters>,
     /// The namespace rules of former documents.
     former_placements: Vec<Arc<Text>>,
     /// What only former documents wrote into the status.
     former_status: Arc<BTreeSet<String>>,
-    /// Former sources that carry the engine's finalizer no more.
-    done: BTreeSet<SourceId>,
     /// Why the state store is not confirmed.
     unconfirmed: Option<String>,
     /// In which term of the [`Lease`](crate::multicluster::permit::Lease) it was looked at.
@@ -148,8 +134,8 @@ struct State {
     /// Sources that carry the engine's finalizer and this target's identity from before there was a state store: somebody forged
     /// them, or the state store is lost. Each blocks itself alone.
     unproven: BTreeSet<Key>,
-    /// Documents that ran since the state store was last confirmed, and may not stand in it: the last one of each source.
-    unrecorded: Vec<Arc<Mapping>>,
+    /// Documents of other sources whose place this one takes: the state store may still hold one of them.
+    superseded: Vec<Arc<Mapping>>,
 }
 
 /// Since when a consumer's change is not carried out.
@@ -201,8 +187,6 @@ impl Pipeline {
             shared_use: Mutex::default(),
             learned: Mutex::default(),
             state: Mutex::new(state),
-            beside: Mutex::default(),
-            successors: Mutex::default(),
             others: Mutex::default(),
             hasher: RandomState::new(),
             inventory_due: Notify::new(),
@@ -251,10 +235,8 @@ impl Pipeline {
         // it has one again, there may be none yet. Both under one lock: what was confirmed is of one document.
         let mut state = self.state();
         if another_target || edited || former.phase != generation.phase {
-            if edited && state.unconfirmed.replace(NOT_READ.into()).is_some() && former.phase == Phase::Active {
-                let source = |mapping: &Mapping| (mapping.source.resource.clone(), mapping.source.clusters.clone());
-                state.unrecorded.retain(|mapping| source(mapping) != source(&former.mapping));
-                state.unrecorded.push(former.mapping.clone());
+            if names_other_sources(&former.mapping, &generation.mapping) {
+                state.superseded.push(former.mapping.clone());
             }
             state.unconfirmed = Some(NOT_READ.into());
         }
@@ -328,6 +310,53 @@ impl Pipeline {
         self.check_inventory();
     }
 
+    /// This document takes the place of one of other sources.
+    pub fn supersede(&self, document: &Arc<Mapping>) {
+        self.state().superseded.push(document.clone());
+    }
+
+    pub fn supersedes(&self, document: &Mapping) -> bool {
+        self.state().superseded.iter().any(|one| !names_other_sources(one, document))
+    }
+
+    /// Whether the state store holds this document, and everything may be done that it says.
+    pub fn is_confirmed_with(&self, mapping: &Arc<Mapping>) -> bool {
+        let is_recorded = self.state().store.document == *mapping.text;
+        self.unconfirmed().is_none() && is_recorded && Arc::ptr_eq(&self.generation().mapping, mapping)
+    }
+
+    /// Where sources may carry the finalizer: clusters by identity, and addresses of kcp shards.
+    pub fn source_clusters(&self) -> BTreeSet<String> {
+        let clusters = self.shared.manager.clusters(&self.generation().mapping.source.clusters);
+        clusters.iter().map(|cluster| recorded_as(cluster)).collect()
+    }
+
+    /// Whether the state store names where a cluster is. Nothing is taken in there before: if that is lost, nobody would know
+    /// that it had sources.
+    pub fn is_named(&self, cluster: &Cluster) -> bool {
+        self.state().store.clusters.contains(&recorded_as(cluster))
+    }
+
+    /// Whether a source carries the finalizer, or has objects. `None`: not everything is in sight.
+    pub fn serves_any(&self) -> Option<bool> {
+        let is_seen = self.unconfirmed().is_none()
+            && self.state().store.clusters.is_subset(&self.source_clusters())
+            && self.are_sources_listed()
+            && self.are_clusters_followed()
+            && self.follows_every_kind();
+        is_seen.then(|| !self.holds_no_source() || self.has_any_object())
+    }
+
+    /// Whether a document that takes in no source has looked at each, and nothing of it is under way.
+    pub fn is_closed(&self) -> bool {
+        let depth = self.queue.depth();
+        self.generation().phase != Phase::Active
+            && self.unconfirmed().is_none()
+            && self.is_planned()
+            && depth.in_flight == 0
+            && !self.learned().is_finalizer_under_way(Instant::now())
+    }
+
     /// Whether every collection of sources is in sight and none of them carries the engine's finalizer.
     pub fn holds_no_source(&self) -> bool {
         self.source_feeds().iter().all(|feed| feed.watch.state() == WatchState::Synced)
@@ -382,58 +411,19 @@ impl Pipeline {
         self.state().unproven.remove(key);
     }
 
-    /// For logs and health: the mapping's name, with its source where that is a former one.
+    /// For logs and health: the mapping's name, with its target where it has several.
     pub fn name(&self) -> String {
-        let (mapping, generation) = (self.writer.mapping(), self.generation());
-        let target = &generation.target.name;
-        let on = if self.others().is_among() { format!(" on {target}") } else { String::new() };
-        match &generation.former {
-            Some(source) => format!("{mapping}{on} (former source {})", source.resource),
-            None => format!("{mapping}{on}"),
+        let mapping = self.writer.mapping();
+        if self.others().is_among() {
+            format!("{mapping} on {}", self.generation().target.name)
+        } else {
+            mapping.to_owned()
         }
-    }
-
-    /// Whether a former source is one of the clusters that the mapping's sources come from: a cluster that had a provider of
-    /// its own may be one of a fleet now. Owners name the cluster, so nothing changes for its sources.
-    pub fn serves(&self, former: &SourceId) -> bool {
-        let source = &self.generation().mapping.source;
-        let engaged = self.shared.manager.cluster_of_identity(&source.clusters, &former.identity);
-        former.resource == source.resource.group_plural() && engaged.is_some()
-    }
-
-    /// A former source of the mapping carries the engine's finalizer no more.
-    pub fn former_is_done(&self, source: SourceId) {
-        self.state().done.insert(source);
-        self.check_inventory();
     }
 
     /// What the state store says before this process writes it.
     pub fn found(&self, store: &Inventory) {
         self.state().guard.follow(store.is_in_force_itself());
-        self.heed_former(store);
-    }
-
-    /// The last document of a source that ran while the state store could not be written.
-    pub fn unrecorded(&self, source: &SourceId) -> Option<String> {
-        let (generation, manager) = (self.generation(), &self.shared.manager);
-        let is_of = |mapping: &&Arc<Mapping>| {
-            mapping.state_store(&self.shared.home) == generation.target.name
-                && mapping.mode == Mode::Enforce
-                && mapping.source.resource.group_plural() == source.resource
-                && manager.identity(&mapping.source.clusters).as_ref() == Some(&source.identity)
-        };
-        let unrecorded = self.state().unrecorded.clone();
-        unrecorded.iter().rev().find(is_of).map(|mapping| mapping.text.to_string())
-    }
-
-    /// What the state store says, or says from now on. A former source that it does not name was taken off it: it may become
-    /// one again, by an edit or because the target is restored.
-    pub fn heed_former(&self, store: &Inventory) {
-        self.state().done.retain(|source| store.former.iter().any(|one| one.source == *source));
-    }
-
-    pub fn is_done(&self, source: &SourceId) -> bool {
-        self.state().done.contains(source)
     }
 
     /// Forgets what is known of a cluster, and the feed that served no other.
@@ -470,66 +460,15 @@ impl Pipeline {
         self.sources_told();
         // What they have on the target is counted as orphaned.
         left.into_iter().for_each(|key| self.queue.add(key, Priority::Initial));
-        if self.is_out_of_sight() {
-            // Nothing was looked at before, and a former source may never come into sight.
-            self.kind_feeds().iter().for_each(|(kind, feed)| self.queue_standing(kind, feed));
-        }
     }
 
     pub fn is_engaged(&self, cluster: &ClusterName) -> bool {
         self.shared.manager.cluster(&self.generation().mapping.source.clusters, cluster).is_some()
     }
 
-    /// Whether a cluster that this pipeline does not serve is one of another source of the mapping.
-    pub fn is_engaged_elsewhere(&self, identity: &ClusterName) -> bool {
-        let is_there = |of: &SourceClusters| self.shared.manager.cluster_of_identity(of, identity.as_str()).is_some();
-        let here = &self.generation().mapping.source.clusters;
-        !is_there(here) && self.state().siblings.iter().any(is_there)
-    }
-
-    /// Sources of the mapping's other documents may share objects with those of this one.
-    pub fn set_beside(&self, others: Vec<Weak<Self>>) {
-        *self.beside.lock().unwrap_or_else(PoisonError::into_inner) = others;
-    }
-
-    /// The pipelines of the mapping's other documents.
-    fn beside(&self) -> Vec<Arc<Self>> {
-        self.beside.lock().unwrap_or_else(PoisonError::into_inner).iter().filter_map(Weak::upgrade).collect()
-    }
-
-    /// How many other documents of the mapping there are at least.
-    fn documents_beside(&self) -> usize {
-        match self.generation().former {
-            Some(_) => 1,
-            None => self.state().store.former.len(),
-        }
-    }
-
-    /// A later document of the mapping decides on the sources that it serves too, under whatever name.
-    pub fn is_followed_by(&self, later: Vec<Weak<Self>>) {
-        *self.successors.lock().unwrap_or_else(PoisonError::into_inner) = later;
-    }
-
-    /// Whether a later document of the mapping serves the sources of a cluster: the same cluster may be one of another
-    /// provider now.
-    pub fn is_succeeded(&self, cluster: &Cluster) -> bool {
-        let resource = self.generation().mapping.source.resource.group_plural();
-        let successors = self.successors.lock().unwrap_or_else(PoisonError::into_inner).clone();
-        successors.iter().filter_map(Weak::upgrade).any(|later| {
-            let source = &later.generation().mapping.source;
-            source.resource.group_plural() == resource
-                && !later.is_out_of_sight()
-                && self.shared.manager.cluster_of_identity(&source.clusters, cluster.identity()).is_some()
-        })
-    }
-
-    /// Whether all clusters of the mapping's sources are described, those of its former sources included.
+    /// Whether all clusters of the mapping's sources are described.
     pub fn are_clusters_known(&self) -> bool {
-        let (generation, manager) = (self.generation(), &self.shared.manager);
-        let is_read = self.is_store_read();
-        let state = self.state();
-        is_read
-            && [&generation.mapping.source.clusters].into_iter().chain(&state.siblings).all(|of| manager.is_synced(of))
+        self.is_store_read() && self.shared.manager.is_synced(&self.generation().mapping.source.clusters)
     }
 
     /// Takes requests from the queue until it is closed, then waits for those in flight.
@@ -574,6 +513,14 @@ impl Pipeline {
             self.forget_namespaces();
             self.enqueue_all();
         }
+    }
+}
+
+/// How the state store names where a cluster is. The workspaces of a shard are too many to be named.
+fn recorded_as(cluster: &Cluster) -> String {
+    match cluster.spec.scope.clusters {
+        ClustersOf::Annotated => cluster.spec.scope.endpoint.place(),
+        ClustersOf::One(_) | ClustersOf::Namespaces => cluster.identity().to_owned(),
     }
 }
 

@@ -1,5 +1,6 @@
-//! `pruneGuard` over all pipelines of a mapping: those of its targets, and of its former documents.
+//! `pruneGuard` over all pipelines of a mapping: those of its targets.
 
+use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
@@ -16,7 +17,7 @@ impl Engine {
     pub(super) fn judge_deletions(&self) {
         for (entry, all) in self.by_mapping() {
             if !all.iter().all(|pipeline| pipeline.is_in_force()) {
-                judge_mapping(entry, &all);
+                judge_mapping(&entry, &all);
             }
         }
         self.tell_held();
@@ -41,7 +42,7 @@ impl Engine {
             Deletions::Held(held) if held.is_within(approved) => {}
             _ => return warn!(mapping, "something else is held than a person approved; nothing is released"),
         }
-        let before = released(entry, &all);
+        let before = released(&entry, &all);
         let number: usize = all.iter().filter_map(|pipeline| pipeline.approve()).sum();
         warn!(
             mapping,
@@ -56,11 +57,11 @@ impl Engine {
         self.tell_held();
     }
 
-    /// The pipelines of each mapping: those of all targets, and of former documents.
-    fn by_mapping(&self) -> Vec<(&Entry, Vec<&Arc<Pipeline>>)> {
+    /// The pipelines of each mapping: those of all targets.
+    fn by_mapping(&self) -> Vec<(Cow<'_, Entry>, Vec<&Arc<Pipeline>>)> {
         let mut all: BTreeMap<&str, Vec<&Arc<Pipeline>>> = BTreeMap::new();
         self.running().for_each(|pipeline| all.entry(pipeline.writer.mapping()).or_default().push(pipeline));
-        all.into_iter().filter_map(|(name, pipelines)| Some((self.catalog.mapping(name)?, pipelines))).collect()
+        all.into_iter().filter_map(|(name, pipelines)| Some((self.entry(name)?, pipelines))).collect()
     }
 }
 

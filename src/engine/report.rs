@@ -20,14 +20,13 @@ const ALIASES: &str = "connections to one cluster";
 impl Engine {
     /// Sources that need somebody's help, and deletions that wait for approval, by mapping.
     pub(super) fn report_blocked(&self) {
-        let former = self.former.values().filter_map(|(_, running)| running.as_ref());
-        for running in self.pipelines.values().chain(former) {
-            let component = sources_component(&running.pipeline);
-            match blocked(&running.pipeline) {
+        for pipeline in self.running() {
+            let component = sources_component(pipeline);
+            match blocked(pipeline) {
                 Some(condition) => {
-                    let (held, message) = (running.pipeline.held().is_some(), condition.message.clone());
+                    let (held, message) = (pipeline.held().is_some(), condition.message.clone());
                     if self.shared.instruments.health.set(&component, condition) && held {
-                        let mapping = running.pipeline.writer.mapping();
+                        let mapping = pipeline.writer.mapping();
                         self.tell_provider(Some(mapping), true, "DeletionsHeld", message);
                     }
                 }

@@ -50,10 +50,10 @@ impl Engine {
     }
 
     /// A state store names targets of former documents.
-    pub(super) fn follow_targets(&mut self, mapping: &str, targets: BTreeSet<String>) {
+    pub(super) fn follow_targets(&mut self, mapping: &str, targets: &BTreeSet<String>) {
         let known = self.former_targets.entry(mapping.to_owned()).or_default();
         let before = known.len();
-        known.extend(targets);
+        known.extend(targets.iter().cloned());
         if known.len() > before {
             self.converge();
         }
@@ -62,7 +62,7 @@ impl Engine {
     /// Targets that no document names and no provider selects go, once nothing of the mapping is left there.
     pub(super) fn forget_former_targets(&mut self) {
         let mut left = Vec::new();
-        for (_, entry) in self.catalog.mappings() {
+        for (_, entry) in self.entries() {
             let mapping = &entry.mapping;
             let (Some(rule), Some(former)) = (&mapping.target_rule, self.former_targets.get(&mapping.name)) else {
                 continue;
@@ -155,7 +155,7 @@ impl Engine {
 
     /// Other clusters of a provider may be targets now.
     pub(super) fn fleet_changed(&mut self, provider: &SourceClusters) {
-        if self.catalog.mappings().any(|(_, entry)| self.target_providers(&entry.mapping).contains(provider)) {
+        if self.entries().any(|(_, entry)| self.target_providers(&entry.mapping).contains(provider)) {
             self.converge();
         }
     }

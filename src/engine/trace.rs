@@ -90,11 +90,6 @@ fn key(pipeline: &Pipeline, asked: &Asked) -> Option<Key> {
         .map(|one| one.spec.name.clone());
     let cluster = cluster.or_else(|| ClusterName::try_from(asked.workspace.as_str()).ok())?;
     let key = Key::new(cluster, asked.namespace.as_str(), asked.name.as_str());
-    let cluster = pipeline.shared.manager.cluster(&generation.mapping.source.clusters, &key.cluster);
-    if pipeline.is_out_of_sight() || cluster.is_some_and(|cluster| pipeline.is_succeeded(&cluster)) {
-        // A later document decides.
-        return None;
-    }
     let is_there = || pipeline.source_feeds().iter().any(|feed| feed.watch.store().get(&key).is_some());
     (pipeline.is_unsettled(&key) || is_there()).then_some(key)
 }

@@ -153,13 +153,6 @@ async fn run(
     if let Some(path) = &cluster.spec.path {
         Span::current().record("workspace", &**path);
     }
-    if pipeline.is_succeeded(&cluster) {
-        return Run { held: Some(0), ..Run::unplanned(Ended::Dropped) };
-    }
-    if pipeline.is_out_of_sight() {
-        // Once it is confirmed, every source is queued.
-        return Run { held: Some(0), ..Run::unplanned(Ended::Dropped) };
-    }
     let is_confirmed = || matches!(cluster.known(), Known::Identity(_));
     // Who does not wait for it is not woken by a doubt that is answered.
     if !is_confirmed() && !facts.read([Topic::Identity(key.cluster.clone())], is_confirmed, |known| !known) {
@@ -287,7 +280,7 @@ fn unengaged(pipeline: &Pipeline, generation: &Generation, key: &Key) -> Ended {
     let is_in_use = || {
         manager.document(&source.clusters).is_some_and(|one| matches!(one.kind, ProviderKind::WorkspaceTypes { .. }))
     };
-    if pipeline.is_engaged_elsewhere(&key.cluster) || is_in_use() {
+    if is_in_use() {
         return Ended::Dropped;
     }
     let detail = format!("{key}: its workspace is not bound (any more), or its cluster is gone: its objects are kept");
@@ -416,7 +409,12 @@ async fn act(
                     refused_status |= matches!(outcome, Outcome::StatusRefused { .. });
                     observed.absorb(action, outcome);
                 }
-                Err(error) => failed = failed.or(Some(error)),
+                Err(error) => {
+                    if adds_finalizer(action) && !matches!(error, ApplyError::Stale { .. }) {
+                        executor.pipeline.learned().may_hold(tokio::time::Instant::now());
+                    }
+                    failed = failed.or(Some(error));
+                }
             }
         }
     }

@@ -11,7 +11,7 @@ use tokio::time::sleep;
 use super::checker::{AFTERMATH, RECORDS};
 use super::mapping::{GUEST, MAPPINGS, guest};
 use super::server::Side;
-use super::world::{File, SourceKey, World, side_of};
+use super::world::{File, World, side_of};
 
 /// What is remembered for a time is forgotten after this: deletions that were seen count for ten minutes.
 const LINGER: Duration = Duration::from_secs(600);
@@ -64,15 +64,10 @@ pub async fn check(world: &mut World) {
         violated(world, "I7", text);
     }
     // What a process saw being stripped or deleted is known until its source is in sync, and to no other process. A mapping
-    // that is suspended or only observes brings no source in sync, and no former source is, nor one with orphaned objects.
+    // that is suspended or only observes brings no source in sync, and none with orphaned objects is.
     let is_held_up = super::quiet::is_held_up(world);
-    let is_former = |key: &SourceKey| {
-        let was_served = world.shared.lock().checker.ever(|mapping| mapping.resource == key.resource);
-        was_served && key.resource != world.mapping.resource
-    };
-    let has_former = world.sources().keys().any(is_former);
     let has_orphans = before.orphans.values().any(|orphans| *orphans > 0);
-    if !forgets || is_held_up || has_former || has_orphans || world.mapping.mode != "Enforce" {
+    if !forgets || is_held_up || has_orphans || world.mapping.mode != "Enforce" {
         before.tables.retain(|table, _| !table.contains("learned"));
     }
     world.end().await;

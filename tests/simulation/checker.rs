@@ -20,7 +20,7 @@ use self::patience::Lane;
 use self::refusals::{Refused, refused_key};
 use super::mapping::{KINDS, Mapping, Spread, TRANSFORMED, placement};
 use super::marks;
-use super::records::{History, Made, Source};
+use super::records::{History, Made, Source, finalizer};
 use super::server::{GROUP, Side};
 
 /// How long an engine may act on what it saw before the world changed behind its back: as long as the network holds
@@ -78,6 +78,8 @@ pub struct Checker {
     pub sources: BTreeMap<String, Source>,
     /// Mappings in force, each since when; `None`: none.
     editions: Vec<(Duration, Option<Mapping>)>,
+    /// Every document that the author wrote. One that would serve other sources than the one in force waits.
+    written: Vec<Mapping>,
     /// The last document of each mapping that an engine recorded: a process that starts without the file knows no later one.
     recorded: BTreeMap<String, Mapping>,
     /// Writes of engines that changed something.
@@ -155,6 +157,27 @@ impl Mapping {
 }
 
 impl Checker {
+    /// The author writes a document.
+    pub fn write(&mut self, mapping: Mapping) {
+        self.written.push(mapping);
+    }
+
+    /// The cluster of the sources is another one: those of the former are out of sight.
+    pub fn forgets_sources(&mut self) {
+        self.sources.values_mut().for_each(|source| source.held.clear());
+    }
+
+    /// What is in force while the file holds this document: it, unless the engine recorded one of other sources.
+    pub fn in_force(&self, draft: &Mapping) -> Mapping {
+        let recorded = self.recorded.get(draft.name).filter(|recorded| recorded.resource != draft.resource);
+        recorded.unwrap_or(draft).clone()
+    }
+
+    /// Whether this is what is in force, as far as the checker was told.
+    pub fn goes_by(&self, mapping: Option<&Mapping>) -> bool {
+        self.editions.last().is_some_and(|(_, edition)| edition.as_ref() == mapping)
+    }
+
     pub fn edit(&mut self, at: Duration, mapping: Option<Mapping>) {
         self.changed = at;
         self.editions.push((at, mapping));
@@ -391,20 +414,42 @@ impl Checker {
         }
     }
 
-    /// Notes which document the state store of a mapping holds.
-    fn note_record(&mut self, event: &Event) {
+    /// Notes which document the state store of a mapping holds. It is of other sources only once the engine holds none of those
+    /// before.
+    fn note_record(&mut self, at: Duration, event: &Event, process: Option<u32>) {
+        let Some(name) = event.key.name.strip_prefix("main.") else { return };
+        if event.kind == ChangeKind::Deleted {
+            self.recorded.remove(name);
+            return;
+        }
         let object = event.object.object();
-        let document = object["data"]["document"].as_str().and_then(|text| serde_json::from_str::<Value>(text).ok());
+        let text = object["data"]["document"].as_str();
+        let mut document = text.and_then(|text| serde_json::from_str::<Value>(text).ok());
+        // Of a fleet, the file selects clusters, whatever the mapping is.
+        let source = document.as_mut().and_then(|document| document["spec"]["source"].as_object_mut());
+        source.and_then(|source| source.remove("clusters"));
         let is_it = |one: &&Mapping| [true, false].map(|is_kcp| Some(one.document(is_kcp, false))).contains(&document);
-        let edition = self.editions.iter().rev().find_map(|(_, edition)| edition.as_ref().filter(is_it));
-        if let Some(mapping) = edition.cloned() {
-            self.recorded.insert(mapping.name.to_owned(), mapping);
+        let Some(mapping) = self.written.iter().rev().find(is_it).cloned() else { return };
+        let before = self.recorded.insert(name.to_owned(), mapping.clone());
+        let Some(before) = before.filter(|before| before.resource != mapping.resource) else { return };
+        if self.editions.last().is_some_and(|(_, edition)| edition.as_ref().is_some_and(|one| one.name == mapping.name))
+        {
+            self.edit(at, Some(mapping.clone()));
+        }
+        let finalizer = finalizer("main", mapping.name);
+        let held = self.sources.values().find(|one| one.resource == before.resource && one.held.contains(&finalizer));
+        if let (Some(held), Some(process)) = (held, process) {
+            let text = format!(
+                "engine {process} records a document of {} while {} {:?} carries its finalizer",
+                mapping.resource, held.resource, held.place
+            );
+            self.violated("I4", text);
         }
     }
 
     fn target_changed(&mut self, at: Duration, side: Side, event: &Event, process: Option<u32>) {
         if &*event.key.namespace == RECORDS {
-            return self.note_record(event);
+            return self.note_record(at, event, process);
         }
         self.object_changed(at, side, event, process);
     }

@@ -58,6 +58,7 @@ pub fn differences(world: &World) -> Vec<String> {
         }
     }
     found.extend(view.unused(&sources));
+    found.extend(view.waits_for_nothing(&sources));
     if !world.forgot {
         let released = world.shared.lock().checker.released.clone();
         // Where the workspace is gone too, or the cluster was rebuilt, nobody is there any more to delete what came late.
@@ -536,7 +537,7 @@ impl View<'_> {
             .filter(|(key, _)| key.resource == mapping.resource)
             .map(|(_, source)| text(source, "uid"))
             .collect();
-        // What is beside orphaned objects, or those of a former source, stays with them.
+        // What is beside orphaned objects stays with them.
         let is_beside = |made: &Made| {
             let is_of_another =
                 |other: &&Made| !other.is_shared && other.remains() && !uids.contains(&other.source_uid);
@@ -636,6 +637,22 @@ impl View<'_> {
             return Found::Wrong(format!("has a field of a former edition: {former}"));
         }
         differs.map_or(Found::InOrder, |(field, _)| Found::Wrong(format!("is out of date: {field}")))
+    }
+
+    /// A document of other sources takes the place of the one in force once nothing of that is left.
+    fn waits_for_nothing(&self, sources: &BTreeMap<SourceKey, Value>) -> Option<String> {
+        let World { mapping, draft, file, .. } = self.world;
+        let waits = mapping.name == draft.name && mapping.resource != draft.resource;
+        let runs = *file == File::Whole && [mapping, draft].iter().all(|one| one.mode == "Enforce");
+        let finalizer = finalizer("main", mapping.name);
+        let is_held = |(key, source): (&SourceKey, &Value)| {
+            key.resource == mapping.resource && source["metadata"]["finalizers"].to_string().contains(&finalizer)
+        };
+        let is_left = |made: &Made| made.owner.mapping == mapping.name && made.owner.engine == "main" && made.remains();
+        let is_needed =
+            sources.iter().any(is_held) || self.made.values().any(is_left) || self.world.forever().is_some();
+        let text = || format!("the document of {} waits, and nothing of {} is left", draft.resource, mapping.resource);
+        (waits && runs && !is_needed).then(text)
     }
 
     fn is_same_resource(&self, made: &Made, key: &SourceKey) -> bool {

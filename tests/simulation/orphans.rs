@@ -45,8 +45,7 @@ fn expected(world: &World) -> BTreeSet<(String, String)> {
             let governing = core.checker.governing(Some(&world.mapping), made);
             governing.is_some_and(|mapping| is_orphaned(world, mapping, made, source))
         };
-        let is_former = made.owner.mapping == world.mapping.name && resource_of(made) != world.mapping.resource;
-        let is_orphaned = |source| !is_former && runs_live_rows(world, &core.checker, made) && of(source);
+        let is_orphaned = |source| runs_live_rows(world, &core.checker, made) && of(source);
         // What beside its source cannot be seen is not counted.
         // Nor is what came late into the cluster that took the place of its source's.
         let is_at_home = world.is_kcp || made.owner.cluster == plain;
@@ -71,7 +70,6 @@ fn is_orphaned(world: &World, mapping: &Mapping, made: &Made, source: &Value) ->
 }
 
 /// Whether the mapping that made an object looks at living sources: not while it is suspended, or retained without its file.
-/// (A former source is retained, too.)
 fn runs_live_rows(world: &World, checker: &Checker, made: &Made) -> bool {
     match made.owner.mapping == world.mapping.name {
         true => world.mapping.mode != "Suspend",

@@ -243,7 +243,7 @@ pub struct Source {
     /// The engines' finalizers that somebody else took off, and no engine put back.
     let_go: BTreeSet<String>,
     /// Those that it carried when it was seen last.
-    held: BTreeSet<String>,
+    pub held: BTreeSet<String>,
     /// Somebody asked for its deletion; until when that counts.
     asked: Option<Duration>,
     gone: bool,

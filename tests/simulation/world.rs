@@ -157,7 +157,10 @@ pub struct World {
     pub seed: u64,
     pub is_kcp: bool,
     pub shards: usize,
+    /// The document in force.
     pub mapping: Mapping,
+    /// The document that the author wrote last.
+    pub draft: Mapping,
     /// How often a second mapping on the resource came or went: it is there where the number is odd.
     guests: u32,
     /// Whether the provider of the plain cluster is a fleet.
@@ -244,6 +247,7 @@ impl World {
             seed: plan.seed,
             is_kcp: plan.is_kcp,
             shards,
+            draft: mapping.clone(),
             mapping,
             guests: 0,
             is_fleet: plan.has_fleet,
@@ -280,6 +284,8 @@ impl World {
             world.set_versions(Versions::Both);
             world.mapping.rules.extend([WIDGET, QUOTA]);
         }
+        world.draft = world.mapping.clone();
+        world.shared.lock().checker.write(world.draft.clone());
         world.shared.lock().checker.edit(Duration::ZERO, Some(world.mapping.clone()));
         world
     }
@@ -348,7 +354,7 @@ impl World {
     /// What steps change, as far as it can be compared: servers, files and processes.
     fn circumstances(&self) -> String {
         let processes: Vec<_> = self.processes.keys().collect();
-        let files = (&self.mapping, self.file, self.guests, self.is_fleet);
+        let files = (&self.draft, self.file, self.guests, self.is_fleet);
         let core = &mut *self.shared.lock();
         let servers = Side::ALL.map(|side| {
             let server = core.server(side);
@@ -380,7 +386,7 @@ impl World {
         if self.core(|core| core.elects) {
             ends.extend([Action::Resume(THIRD), Action::Unbar(0), Action::Unbar(1), Action::Unbar(THIRD)]);
         }
-        if !self.versions.serves(self.mapping.version) {
+        if [&self.mapping, &self.draft].iter().any(|one| !self.versions.serves(one.version)) {
             ends.push(Action::Version(Versions::Both));
         }
         // It disturbs nobody that what did not happen ends.
@@ -428,6 +434,7 @@ impl World {
             let mut in_order = 0;
             while in_order < 2 && !self.is_over() && self.core(|core| core.age()) < since + RECOVERY {
                 sleep(LOOK).await;
+                self.follow_record();
                 in_order = if super::model::differences(self).is_empty() { in_order + 1 } else { 0 };
             }
             if self.is_over() {
@@ -503,7 +510,7 @@ impl World {
             File::Whole => {
                 let is_other = process == OTHER;
                 let guest = (self.has_guest() && !is_other).then(|| guest(self.is_beside).document(self.is_kcp, false));
-                let documents = [self.mapping.document(self.is_kcp, is_other)].into_iter().chain(guest);
+                let documents = [self.draft.document(self.is_kcp, is_other)].into_iter().chain(guest);
                 Some(file(&documents.collect::<Vec<_>>(), self.is_fleet))
             }
             File::Missing => None,

@@ -11,7 +11,7 @@ use crate::plan::Phase;
 /// again.
 pub async fn stand_by(pipeline: &Pipeline, generation: &Arc<Generation>) {
     let found = inventories(pipeline, generation, None).get(pipeline.writer.mapping()).await;
-    let found = found.ok().flatten().filter(|_| generation.former.is_none());
+    let found = found.ok().flatten();
     pipeline.saw_recorded(found.as_ref());
     report(
         pipeline,

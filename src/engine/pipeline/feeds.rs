@@ -103,11 +103,6 @@ impl Feeds {
         (watches, self.origins.len())
     }
 
-    /// Sources that are known by their owner label.
-    pub fn known(&self) -> BTreeSet<Key> {
-        self.origins.values().cloned().collect()
-    }
-
     pub fn origin(&self, owner: u64) -> Option<Key> {
         self.origins.get(&owner).cloned()
     }

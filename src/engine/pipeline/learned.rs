@@ -33,6 +33,8 @@ pub struct Learned {
     deleted: HashMap<Key, (String, Instant)>,
     /// Since when a source is missing whose objects exist.
     missing: HashMap<Key, Instant>,
+    /// When a request to add the finalizer last failed: it may still take effect.
+    may_hold: Option<Instant>,
     /// Deletions without an answer.
     unanswered: BTreeMap<Place, Instant>,
     /// Owned objects that were stripped of their ownership annotations, or left the watch, until their source is in sync.
@@ -103,6 +105,16 @@ impl Learned {
     /// A source was seen being deleted, or was released, under this uid.
     pub fn saw_deletion(&mut self, key: &Key, uid: &str, now: Instant) {
         self.deleted.insert(key.clone(), (uid.to_owned(), now));
+    }
+
+    /// A request to add the finalizer to a source failed.
+    pub fn may_hold(&mut self, now: Instant) {
+        self.may_hold = Some(now);
+    }
+
+    /// Whether a finalizer may still come by itself.
+    pub fn is_finalizer_under_way(&self, now: Instant) -> bool {
+        self.may_hold.is_some_and(|at| now.duration_since(at) < LATE_REQUEST)
     }
 
     /// What is known of a source that is missing now.

@@ -9,10 +9,9 @@ use tokio::time::Instant;
 use super::guard::Count;
 use super::wakes::Topic;
 use super::{Changed, Generation, Inventory, NOT_READ, Pipeline, Reason, State, Unsettled};
-use crate::engine::former;
+use crate::engine::serving::other_document;
 use crate::mapping::template::Text;
-use crate::mapping::{Kind, Mapping, OnExit, SourceClusters, placement};
-use crate::multicluster::queue::Priority;
+use crate::mapping::{Kind, Mapping, OnExit, placement};
 use crate::object::Key;
 use crate::plan::trace::{Decided, Past};
 use crate::plan::{Answers, Phase, Prune};
@@ -178,7 +177,7 @@ impl Pipeline {
     /// Whether every source was planned with the document, as far as its clusters are in sight.
     pub fn is_planned(&self) -> bool {
         let is_planned = self.state().unplanned.is_empty() && self.queue.depth().ready == 0;
-        self.is_out_of_sight() || (is_planned && self.are_sources_listed() && self.are_clusters_known())
+        is_planned && self.are_sources_listed() && self.are_clusters_known()
     }
 
     /// Whether every source was planned with the document and is in sync.
@@ -262,7 +261,7 @@ impl Pipeline {
         let objects = self.object_feeds().iter().map(|(_, feed)| feed.watch.store().len()).sum();
         // Whatever is left of a mapping that was removed goes with it, what its sources share included.
         let generation = self.generation();
-        let takes_all = generation.phase == Phase::Leaving(OnExit::Delete) && generation.former.is_none() && held > 0;
+        let takes_all = generation.phase == Phase::Leaving(OnExit::Delete) && held > 0;
         Count::Counted { held: if takes_all { held.max(objects) } else { held }, objects }
     }
 
@@ -353,25 +352,7 @@ impl Pipeline {
 
     /// Whether it is known what the state store says.
     pub fn is_store_read(&self) -> bool {
-        let state = self.state();
-        state.unconfirmed.is_none() || (self.generation().former.is_some() && !state.store.resource_version.is_empty())
-    }
-
-    /// What the state store says to a former source, which may be out of sight.
-    pub fn recorded(&self, store: Inventory) {
-        let is_news = self.state().store != store;
-        if is_news {
-            self.state().recorded(&self.generation().mapping, store);
-            self.touch(Topic::PassComplete);
-        }
-    }
-
-    /// Whether this is a former source that is not confirmed: what its name leads to may be another source, or is known to be.
-    pub fn is_out_of_sight(&self) -> bool {
-        let generation = self.generation();
-        let Some(former) = &generation.former else { return false };
-        let leads_to = self.shared.manager.identity(&generation.mapping.source.clusters);
-        self.unconfirmed().is_some() || leads_to.is_some_and(|identity| identity != former.identity)
+        self.state().unconfirmed.is_none()
     }
 
     /// Whether the target was found without a state store of the mapping, without which nothing is written.
@@ -392,21 +373,18 @@ impl Pipeline {
         match result {
             Ok(store) => {
                 let ruling = generation.ruling();
-                let is_in_force = match (&generation.former, generation.leaving()) {
-                    // It was in force: nothing follows from a change of it.
-                    (Some(_), "") => true,
-                    (Some(_), leaving) => store.is_in_force(&store.document, leaving),
-                    (None, _) => store.in_force == ruling,
-                };
+                let is_in_force = store.in_force == ruling;
                 if was_unconfirmed {
                     let released = if store.in_force == ruling { store.released } else { 0 };
                     state.guard = state.guard.next(&ruling, is_in_force, released);
                 } else if is_in_force {
                     state.guard.recorded();
                 }
+                if other_document(&store, &generation.mapping).is_none() {
+                    state.superseded.clear();
+                }
                 state.recorded(&generation.mapping, store);
                 state.unconfirmed = None;
-                state.unrecorded.clear();
             }
             Err(why) => state.unconfirmed = Some(why),
         }
@@ -416,10 +394,6 @@ impl Pipeline {
             // Where deletions were released that the state store does not tell of yet, it is written once more.
             self.check_inventory();
             self.enqueue_all();
-            if generation.former.is_some() {
-                // What went while it was out of sight.
-                self.feeds().known().into_iter().for_each(|key| self.queue.add(key, Priority::Initial));
-            }
             // Where there is no source, no plan will.
             self.conclude();
         }
@@ -431,19 +405,7 @@ impl State {
     fn recorded(&mut self, mapping: &Mapping, store: Inventory) {
         self.former_placements =
             store.placements.iter().filter_map(|text| placement::rule(text)).map(Arc::new).collect();
-        self.siblings = siblings(&store);
         self.former_status = Arc::new(mapping.status.no_longer_written(&store.status));
         self.store = store;
     }
-}
-
-/// Where the sources of a mapping are, if it has former ones.
-fn siblings(store: &Inventory) -> Vec<SourceClusters> {
-    let former = store.former.iter().map(|former| &former.document);
-    let documents = if store.former.is_empty() { None } else { Some(&store.document) };
-    former
-        .chain(documents)
-        .filter_map(|text| former::compiled(text))
-        .map(|mapping| mapping.source.clusters.clone())
-        .collect()
 }

@@ -97,19 +97,7 @@ impl Pipeline {
     /// Whether another source needs what is shared at a place. `None`: nobody can tell before every source was listed and
     /// seen.
     pub fn in_use(&self, place: &str, by_others_than: &Key) -> Option<bool> {
-        let beside = self.beside();
-        if beside.len() < self.documents_beside() {
-            // They are about to run.
-            return Some(true);
-        }
-        // A source out of sight has another identity than those in sight, and so another namespace.
-        let others = beside.iter().filter(|other| !other.is_out_of_sight()).map(|other| other.uses(place, None));
-        let all: Vec<Option<bool>> = others.chain([self.uses(place, Some(by_others_than))]).collect();
-        if all.contains(&Some(true)) {
-            Some(true)
-        } else {
-            all.into_iter().collect::<Option<Vec<bool>>>().map(|_| false)
-        }
+        self.uses(place, Some(by_others_than))
     }
 
     fn uses(&self, place: &str, but_for: Option<&Key>) -> Option<bool> {
@@ -136,7 +124,6 @@ impl Pipeline {
         let topics = news.places.iter().map(|place| Topic::Placement(target.clone(), (**place).into()));
         let topics: Vec<Topic> = topics.chain(news.complete.then_some(Topic::PassComplete)).collect();
         for topic in topics {
-            self.beside().iter().for_each(|other| other.touch(topic.clone()));
             self.touch(topic);
         }
     }
@@ -151,11 +138,11 @@ impl Pipeline {
         let priority = if change.cause == Cause::InitialList { Priority::Initial } else { Priority::Live };
         if self.is_engaged(&change.key.cluster) {
             // What other targets report of a source begins when it was planned here.
-            let is_new = change.before.is_none() && !self.is_out_of_sight();
+            let is_new = change.before.is_none();
             if is_new && self.generation().mapping.has_several_targets() {
                 self.state().unplanned.insert(change.key.clone());
             }
-            if matches!(change.cause, Cause::Event | Cause::Deleted) && !self.is_out_of_sight() {
+            if matches!(change.cause, Cause::Event | Cause::Deleted) {
                 self.note_change(change.key);
             }
             self.enqueue_source(change.key, priority);
@@ -163,9 +150,6 @@ impl Pipeline {
     }
 
     pub(super) fn enqueue_source(&self, key: &Key, priority: Priority) {
-        if self.is_out_of_sight() {
-            return;
-        }
         if let Some(owner) = self.owner(key) {
             let owner = self.label_hash(&owner.0);
             self.feeds().owns(owner, key);
@@ -220,7 +204,7 @@ impl Pipeline {
         let origin = marks::origin(&self.writer, &before, &reference);
         // What is shared names no source.
         let is_needed = origin.map_or_else(|| self.uses(&reference.namespace, None) != Some(false), is_served);
-        if self.is_out_of_sight() || !is_needed {
+        if !is_needed {
             return;
         }
         let Some(known) = marks::Known::of(&self.writer, &before, &reference) else { return };
@@ -250,8 +234,10 @@ impl Pipeline {
     pub fn has_any_object(&self) -> bool {
         let has = |(kind, feed): &(Kind, Arc<KindFeed>)| {
             let store = feed.watch.store();
-            let source = |at: &Key| self.source_of(kind, at, &*store.get(at)?);
-            store.keys().iter().filter_map(source).any(|key| !self.is_engaged_elsewhere(&key.cluster))
+            store
+                .keys()
+                .iter()
+                .any(|at| store.get(at).is_some_and(|object| self.source_of(kind, at, &object).is_some()))
         };
         self.object_feeds().iter().any(has)
     }

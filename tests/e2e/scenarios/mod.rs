@@ -8,7 +8,6 @@ mod cost;
 mod deletion;
 mod examples;
 mod fleets;
-mod former_sources;
 mod forms;
 mod harness;
 mod informers;
@@ -31,6 +30,7 @@ mod restarts;
 mod retention;
 mod rights;
 mod selection;
+mod served_sources;
 mod spec;
 mod status;
 mod targets;
@@ -56,7 +56,7 @@ pub fn cases() -> Vec<Case> {
         reload::cases(),
         cost::cases(),
         retention::cases(),
-        former_sources::cases(),
+        served_sources::cases(),
         orphans::cases(),
         refusals::cases(),
         related::cases(),

@@ -18,7 +18,7 @@ pub fn cases() -> Vec<Case> {
         case!(a_workspace_that_binds_again_is_served_again),
         case!(an_export_without_bindings_is_ready),
         case!(the_path_of_the_workspace_is_known),
-        case!(a_mapping_that_moves_to_another_export_orphans_nothing),
+        case!(a_mapping_that_moves_to_another_export_waits_and_orphans_nothing),
     ];
     cases.into_iter().map(|case| case.on_kcp().in_memory()).collect()
 }
@@ -144,8 +144,8 @@ async fn the_path_of_the_workspace_is_known(stage: &Stage) {
     world.target.has(&world.alpha, "it", json!({"metadata": {"annotations": annotations}})).await;
 }
 
-/// The sources of the former export are served until they are gone, and count as orphaned for neither of the two.
-async fn a_mapping_that_moves_to_another_export_orphans_nothing(stage: &Stage) {
+/// Another APIExport is another storage: its sources wait until those of the export in force are gone.
+async fn a_mapping_that_moves_to_another_export_waits_and_orphans_nothing(stage: &Stage) {
     let (world, mut engine) = stage.running().await;
     both_synced(&world).await;
     let provider = world.new_workspace(&format!("{}-moved", stage.id)).await;
@@ -153,14 +153,15 @@ async fn a_mapping_that_moves_to_another_export_orphans_nothing(stage: &Stage) {
     let workspace = world.new_workspace(&format!("{}-late", stage.id)).await;
     workspace.bind(&provider.path, &world.api).await;
     let late = tenant_in(&workspace, &world.api);
-    let lines = engine.lines_logged();
-    world.mappings.write("widgets.yaml", &WIDGETS.replace("<source>", &world.source_at(&provider, &world.api.plural)));
-    late.create_synced("it", json!({"size": 1})).await;
-    assert_eq!(world.target.copies().await.len(), 3);
+    let moved = WIDGETS.replace("<source>", &world.source_at(&provider, &world.api.plural));
+    engine.says_of(|| world.mappings.write("widgets.yaml", &moved), &["another identity hash"]).await;
+    late.create("it", json!({"size": 1})).await;
+    world.alpha.patch("it", json!({"spec": {"size": 3}})).await;
+    world.target.has_spec(&world.alpha, "it", json!({"size": 3})).await;
     for tenant in [&world.alpha, &world.beta] {
         tenant.remove("it").await;
     }
-    engine.says_after(lines, &["nothing of the former source is left"]).await;
+    world.target.has_spec(&late, "it", json!({"size": 1})).await;
     assert_eq!(world.target.copies().await.len(), 1);
     let orphaned: Vec<String> = engine.log().into_iter().filter(|line| line.contains("Orphaned")).collect();
     assert_eq!(orphaned, Vec::<String>::new());

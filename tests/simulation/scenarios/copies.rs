@@ -79,26 +79,3 @@ fn a_source_that_waits_for_an_original_is_woken_by_it() {
     ];
     holds(&Plan { has_operators: true, ..copies(More::Shared, Plain, &steps) }, 12);
 }
-
-/// Sources of a former document and of the present one are in one namespace.
-#[test]
-fn a_shared_copy_stays_where_sources_of_another_document_name_it() {
-    let gadget = SourceRef { resource: "gadgets", ..X };
-    for (first, second) in [(X, gadget), (gadget, X)] {
-        let steps = [
-            (0, Action::Create(X)),
-            (5_000, Action::Edit(Edit::Resource("gadgets"))),
-            (5_000, Action::Create(gadget)),
-            (5_000, Action::Delete(first)),
-            (5_000, Action::Delete(second)),
-        ];
-        for seed in 0..2 {
-            let run = run(&Plan { seed, ..copies(More::Shared, Kcp, &steps) });
-            assert!(run.violations.is_empty(), "{first}: {:#?}", run.violations);
-            let deletes = |line: &&String| line.contains("delete secrets  default-") && line.contains("/s1 at target");
-            let deleted = run.trace.iter().position(|line| deletes(&line)).expect("it goes with the last of them");
-            let asked = run.trace.iter().position(|line| line.contains(&format!("deletes {second}"))).expect("asked");
-            assert!(deleted > asked, "{first}: {:#?}", run.trace);
-        }
-    }
-}

@@ -19,6 +19,7 @@ use super::{File, World};
 impl World {
     pub(super) async fn act(&mut self, action: Action) {
         self.connect_new();
+        self.follow_record();
         self.note(action);
         self.is_disturbed |= !action.is_everyday();
         self.had_holds |= matches!(action, Action::Meddle(_, Meddling::Hold));
@@ -219,7 +220,9 @@ impl World {
         };
         self.guests += u32::from(edit == Edit::Guest);
         self.is_fleet ^= edit == Edit::Fleet;
-        self.mapping.edit(edit, &OPTIONAL);
+        self.draft.edit(edit, &OPTIONAL);
+        self.core(|core| core.checker.write(self.draft.clone()));
+        self.mapping = self.core(|core| core.checker.in_force(&self.draft));
         // What no process reads governs nothing.
         if !self.processes.is_empty() {
             self.publish();
@@ -227,6 +230,15 @@ impl World {
         let sound = self.file != File::Broken;
         for (number, process) in &self.processes {
             process.reload(&self.shared, self.documents(*number), sound);
+        }
+    }
+
+    /// A document that waited is in force once the engine has recorded it.
+    pub(super) fn follow_record(&mut self) {
+        self.mapping = self.core(|core| core.checker.in_force(&self.draft));
+        let is_told = self.core(|core| core.checker.goes_by(Some(&self.mapping)));
+        if self.file == File::Whole && !self.processes.is_empty() && !is_told {
+            self.publish();
         }
     }
 
@@ -318,6 +330,7 @@ impl World {
             self.core(|core| {
                 let age = core.age();
                 core.checker.objects_restored(age, Side::Source, std::iter::empty());
+                core.checker.forgets_sources();
             });
             self.furnish();
         }
