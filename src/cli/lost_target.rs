@@ -7,7 +7,7 @@ use crate::engine::target::hashed;
 use crate::mapping::Mapping;
 use crate::multicluster::Endpoint;
 use crate::multicluster::identity::cluster_identity;
-use crate::plan::{Action, release_finalizer};
+use crate::plan::{Action, Evidence, release_finalizer};
 use crate::survey::{Surveyor, Unseen};
 
 /// What answers where the target was.
@@ -72,7 +72,7 @@ async fn release(source: &Pinned, connection: &str) -> Result<(), String> {
     if !others.is_empty() {
         return source.write(&source.pinned_to(&others)).await;
     }
-    match release_finalizer(&source.writer, &source.source) {
+    match release_finalizer(&source.writer, &source.source, Evidence::Person) {
         Action::PatchSource { patch, .. } => source.write(&patch).await,
         action => Err(format!("{action} is no patch of a source")),
     }

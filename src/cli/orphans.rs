@@ -13,7 +13,7 @@ use crate::engine::inventory::Inventory;
 use crate::mapping::Mapping;
 use crate::multicluster::ApiPath;
 use crate::multicluster::endpoint::DeleteOptions;
-use crate::plan::{Action, TargetObject, give_up};
+use crate::plan::{Action, Evidence, TargetObject, give_up};
 use crate::survey::orphans::{Orphan, OrphanReason, orphans as find};
 use crate::survey::{Surveyor, TargetCluster, Unseen, Whole};
 
@@ -178,7 +178,7 @@ impl Verb<'_> {
         let path = ApiPath::object(&served.resource, &at.namespace, &at.name).map_err(|error| error.to_string())?;
         let writer = self.surveyor.writer(mapping);
         let propagation = mapping.rule(object.rule_id()).map(|rule| rule.propagation).unwrap_or_default();
-        let released = give_up(object);
+        let released = give_up(object, Evidence::Person);
         let write = match &released {
             Action::GiveUp { patch, .. } if self.arguments.release => Write::Patch(patch),
             _ => Write::Delete(DeleteOptions {

@@ -31,7 +31,7 @@ use crate::multicluster::{ApiPath, Endpoint, RequestError};
 use crate::object::marks::{ENGINE, MANAGED_BY, MANAGER, Origin, Writer};
 use crate::object::{Key, has_finalizer, metadata};
 use crate::plan::status::{says_not_selected, taken_back, without_condition};
-use crate::plan::{Action, Observed, Phase, Source, Target, pins, release_finalizer, stays, unmarked};
+use crate::plan::{Action, Evidence, Observed, Phase, Source, Target, pins, release_finalizer, stays, unmarked};
 use crate::survey::{Remains, Remnant, SourceCluster, Surveyor, Unseen, find, items};
 
 pub(super) const AFTER_HELP: &str = "\
@@ -532,7 +532,7 @@ impl Verb<'_> {
                 Err(why) => refused = Some(why),
             }
         }
-        if let Action::PatchSource { patch, .. } = release_finalizer(writer, &now)
+        if let Action::PatchSource { patch, .. } = release_finalizer(writer, &now, Evidence::Person)
             && is_held
         {
             act(&cluster.own, &path, writer, Write::Patch(&patch)).await?;

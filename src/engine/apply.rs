@@ -136,7 +136,7 @@ impl Tally {
     fn did(&self, action: &Action) {
         let mut done = self.done.lock().unwrap_or_else(PoisonError::into_inner);
         if done.len() < TOLD {
-            done.push(action.to_string());
+            done.push(format!("{action:#}"));
         }
     }
 
@@ -230,7 +230,7 @@ impl<'a> Executor<'a> {
     /// A request about the source that failed. A request about the target that failed is an outcome: it blocks the object
     /// that it is about and nothing else.
     pub async fn execute(&self, action: &Action) -> Result<Outcome, ApplyError> {
-        debug!(%action, "acting");
+        debug!(action = format!("{action:#}"), "acting");
         let started = Instant::now();
         self.tally.writes(action);
         let result = match action {
@@ -250,11 +250,11 @@ impl<'a> Executor<'a> {
             }
             Action::CreateNamespace { name, labels } => self.create_namespace(name, labels).await,
             Action::Apply { reference, body, intent } => self.apply(reference, body, intent).await,
-            Action::Delete { reference, uid, resource_version, propagation } => {
+            Action::Delete { reference, uid, resource_version, propagation, .. } => {
                 let propagation = propagation.as_str();
                 self.delete(reference, DeleteOptions { uid, resource_version, propagation }).await
             }
-            Action::GiveUp { reference, patch } | Action::Restore { reference, patch } => {
+            Action::GiveUp { reference, patch, .. } | Action::Restore { reference, patch } => {
                 self.patch_object(reference, patch).await
             }
         };
@@ -337,7 +337,8 @@ impl<'a> Executor<'a> {
         let kind = about.map(|reference| &*reference.kind.kind);
         let object = about.map(Reference::place);
         let took_ms = u64::try_from(took.as_millis()).unwrap_or(u64::MAX);
-        let what = action.name();
+        let (what, because) = (action.name(), action.because().map(|because| because.to_string()));
+        let because = because.as_deref();
         match sent {
             // What became of it is the reason of the source, which is logged once.
             Err(error) => debug!(verb, kind, object, connection, took_ms, %error, "{what}: failed"),
@@ -347,7 +348,7 @@ impl<'a> Executor<'a> {
             }
             Ok(Outcome::Absent) => debug!(verb, kind, object, connection, took_ms, "{what}: gone already"),
             Ok(_) if verb == "patch_status" => debug!(verb, connection, took_ms, "{what}"),
-            Ok(_) => info!(verb, kind, object, connection, took_ms, "{what}"),
+            Ok(_) => info!(verb, kind, object, connection, took_ms, because, "{what}"),
         }
     }
 

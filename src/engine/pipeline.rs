@@ -337,10 +337,16 @@ impl Pipeline {
         self.state().store.clusters.contains(&recorded_as(cluster))
     }
 
+    /// A cluster that the state store names, and that is out of sight.
+    pub fn lost_cluster(&self) -> Option<String> {
+        let here = self.are_clusters_known().then(|| self.source_clusters())?;
+        self.state().store.clusters.difference(&here).next().cloned()
+    }
+
     /// Whether a source carries the finalizer, or has objects. `None`: not everything is in sight.
     pub fn serves_any(&self) -> Option<bool> {
         let is_seen = self.unconfirmed().is_none()
-            && self.state().store.clusters.is_subset(&self.source_clusters())
+            && self.lost_cluster().is_none()
             && self.are_sources_listed()
             && self.are_clusters_followed()
             && self.follows_every_kind();

@@ -227,6 +227,11 @@ impl Engine {
                 _ => Verdict::Close,
             },
             None if one.stage == Stage::Closing => Verdict::Unchanged,
+            None if let Some(lost) = all.iter().find_map(|pipeline| pipeline.lost_cluster()) => {
+                let text =
+                    format!("{}, and `{lost}`, where the document in force served sources, is out of sight", why.text);
+                Verdict::GoesOn(Why::refused(text))
+            }
             None => Verdict::GoesOn(Why::unknown(format!(
                 "{}, and not all that the document in force serves is in sight",
                 why.text

@@ -477,7 +477,7 @@ fn note_dropped_status(executor: &Executor<'_>, action: &Action, outcome: &Outco
 /// A create that comes late makes an object of a source that was released: it is deleted as the others were.
 fn note_release(executor: &Executor<'_>, observed: &Observed, action: &Action) {
     // A LogicalCluster that is released is not deleted by that: it is let go.
-    let releases = matches!(action, Action::PatchSource { purpose: SourcePatch::ReleaseFinalizer, .. });
+    let releases = matches!(action, Action::PatchSource { purpose: SourcePatch::ReleaseFinalizer(_), .. });
     if let Source::Present(source) = &observed.source
         && releases
         && !metadata(source, "deletionTimestamp").is_empty()

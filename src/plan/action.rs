@@ -11,6 +11,7 @@ use std::sync::Arc;
 use json_patch::Patch;
 use serde_json::Value;
 
+use super::decision::Evidence;
 use super::observed::Original;
 use crate::mapping::{Kind, Propagation};
 use crate::object::hold::HoldStage;
@@ -37,9 +38,9 @@ pub enum Action {
     /// Server-side apply of a whole object.
     Apply { reference: Reference, body: Arc<Value>, intent: Intent },
     /// Deletes exactly this version of this incarnation.
-    Delete { reference: Reference, uid: String, resource_version: String, propagation: Propagation },
+    Delete { reference: Reference, uid: String, resource_version: String, propagation: Propagation, because: Evidence },
     /// JSON Patch that takes the ownership labels and annotations off an object and leaves the object.
-    GiveUp { reference: Reference, patch: Patch },
+    GiveUp { reference: Reference, patch: Patch, because: Evidence },
     /// JSON Patch that puts the ownership labels and annotations back on an object that is being deleted.
     Restore { reference: Reference, patch: Patch },
 }
@@ -49,9 +50,9 @@ pub enum SourcePatch {
     /// With the annotation that names the target.
     AddFinalizer,
     /// Takes one of several targets off that annotation.
-    Unpin,
+    Unpin(Evidence),
     /// The same of the last target, with the finalizer.
-    ReleaseFinalizer,
+    ReleaseFinalizer(Evidence),
     /// Takes an initializer or a terminator out of the status of a LogicalCluster.
     ReleaseHold(HoldStage),
 }
@@ -59,7 +60,7 @@ pub enum SourcePatch {
 impl SourcePatch {
     /// Whether it says that nothing of the source is left on the target.
     pub fn is_release(self) -> bool {
-        matches!(self, Self::Unpin | Self::ReleaseFinalizer | Self::ReleaseHold(_))
+        matches!(self, Self::Unpin(_) | Self::ReleaseFinalizer(_) | Self::ReleaseHold(_))
     }
 }
 
@@ -81,6 +82,18 @@ impl Action {
             | Self::Delete { reference, .. }
             | Self::GiveUp { reference, .. }
             | Self::Restore { reference, .. } => Some(reference),
+            _ => None,
+        }
+    }
+
+    /// Why something is deleted, given up or released by it.
+    pub fn because(&self) -> Option<Evidence> {
+        match self {
+            Self::Delete { because, .. }
+            | Self::GiveUp { because, .. }
+            | Self::PatchSource {
+                purpose: SourcePatch::Unpin(because) | SourcePatch::ReleaseFinalizer(because), ..
+            } => Some(*because),
             _ => None,
         }
     }
@@ -119,8 +132,8 @@ impl Action {
     pub fn name(&self) -> &'static str {
         match self {
             Self::PatchSource { purpose: SourcePatch::AddFinalizer, .. } => "add finalizer",
-            Self::PatchSource { purpose: SourcePatch::ReleaseFinalizer, .. } => "release finalizer",
-            Self::PatchSource { purpose: SourcePatch::Unpin, .. } => "release target",
+            Self::PatchSource { purpose: SourcePatch::ReleaseFinalizer(_), .. } => "release finalizer",
+            Self::PatchSource { purpose: SourcePatch::Unpin(_), .. } => "release target",
             Self::PatchSource { purpose: SourcePatch::ReleaseHold(HoldStage::Initializing), .. } => {
                 "remove initializer"
             }
@@ -150,6 +163,7 @@ fn without_times(value: &Value) -> Value {
     }
 }
 
+/// With `{:#}`, it says also why.
 impl fmt::Display for Action {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self.name())?;
@@ -162,6 +176,10 @@ impl fmt::Display for Action {
             | Self::Delete { reference, .. }
             | Self::GiveUp { reference, .. }
             | Self::Restore { reference, .. } => write!(f, " {reference}"),
+        }?;
+        match self.because().filter(|_| f.alternate()) {
+            Some(because) => write!(f, " ({because})"),
+            None => Ok(()),
         }
     }
 }

@@ -1,5 +1,6 @@
 //! The decision table of the design: one `match` over (source, finalizer, object), in the order of its rows.
 
+use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use serde_json::Value;
@@ -8,17 +9,69 @@ use super::Reasons;
 use crate::mapping::{Drift, IdentityChange, OnExit, SourceDelete, SourceRecreated};
 use crate::object::marks::Reference;
 
+/// Why something is deleted, given up or released: the engine does that only where somebody asked for it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Evidence {
+    /// The source has a deletionTimestamp, or was seen being deleted, or was released, under the uid of the object.
+    SourceDeleted,
+    /// `when` is false, or the rule of several targets no longer gives this one.
+    Unwanted,
+    /// The key of an object is gone from a list that was rendered completely.
+    KeyGone,
+    /// The source does not pass the filter.
+    Exit,
+    /// No object of the mapping has this id any more.
+    RuleGone,
+    /// The mapping was removed, seen by this engine, with a policy.
+    MappingRemoved,
+    /// A policy of the mapping that says so by its name.
+    Policy(&'static str),
+    /// The last user of a shared object or copy left.
+    LastUser,
+    /// A copy can follow its original only by recreation.
+    FollowsOriginal,
+    /// A person's command.
+    Person,
+}
+
+impl Evidence {
+    /// Whether it follows from the document, so that `pruneGuard` counts it.
+    pub fn is_of_document(self) -> bool {
+        !matches!(self, Self::SourceDeleted | Self::FollowsOriginal | Self::Policy(VANISHED) | Self::Person)
+    }
+}
+
+/// `lifecycle.onSourceVanished`.
+pub const VANISHED: &str = "onSourceVanished: Delete";
+
+impl fmt::Display for Evidence {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::SourceDeleted => "its source is deleted",
+            Self::Unwanted => "the mapping does not want it for this source",
+            Self::KeyGone => "its key is gone from the list",
+            Self::Exit => "its source left the mapping's filter",
+            Self::RuleGone => "the mapping no longer has its id",
+            Self::MappingRemoved => "its mapping was removed",
+            Self::Policy(policy) => policy,
+            Self::LastUser => "its last user is gone",
+            Self::FollowsOriginal => "it can follow its original only by recreation",
+            Self::Person => "a person asked for it",
+        })
+    }
+}
+
 /// What the source object is, with the policies that its state calls for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Stage {
     /// Live, and it passes the filter.
     In,
-    /// Live, and it does not pass the filter; or its mapping was removed with a policy.
-    Out(OnExit),
+    /// Live, and it does not pass the filter; or its mapping was removed with a policy; or it goes to another target.
+    Out(OnExit, Evidence),
     /// It has a deletionTimestamp.
     Deleting(SourceDelete),
-    /// Missing; it was seen being deleted, or was released, under the uid of the object at hand.
-    Departed(SourceDelete),
+    /// Missing; it was seen being deleted, or was released, under the uid of the object at hand; or a policy says to go on as if.
+    Departed(SourceDelete, Evidence),
     /// Missing, and its deletion was not seen.
     Gone,
 }
@@ -32,10 +85,8 @@ pub enum Wish {
     /// refers to is missing.
     Unmet,
     Wanted,
-    /// `when` is false, or its key is gone from a list that was rendered completely.
-    Unwanted,
-    /// No object of the mapping has its id any more.
-    Dropped,
+    /// It is not wanted.
+    Unwanted(Evidence),
 }
 
 /// What the object on the target is.
@@ -90,12 +141,10 @@ pub enum Verdict {
     /// Make an object that nobody owns the source's own.
     Adopt,
     Conflict,
-    /// Delete, because the source is being deleted, or to create the object anew at once.
-    Delete,
-    /// Delete, because the mapping no longer wants it: within `pruneGuard`.
-    Prune,
+    /// Within `pruneGuard`, where it follows from the document.
+    Delete(Evidence),
     /// Take the ownership labels and annotations off, and leave it.
-    GiveUp,
+    GiveUp(Evidence),
     /// Keep it with its finalizer, and report that it is retained.
     Retain,
     /// Keep it, count it and report it as orphaned.
@@ -116,26 +165,27 @@ pub struct Row {
 #[rustfmt::skip]
 pub fn decide(source: Stage, finalizer: bool, object: Found, wish: Wish) -> Row {
     use {Found::*, Stage::*, Wish::*};
+    use Evidence::{FollowsOriginal, Policy, SourceDeleted};
     let (name, verdict) = match (source, finalizer, object, wish) {
         (_, _, Unknown, _) => ("any; any; unknown", Verdict::Wait),
         (_, _, BeingDeleted, _) => ("any; any; ours, being deleted", Verdict::Wait),
         (In, _, _, Unrendered) => ("live, in; any; any; not rendered", Verdict::Wait),
         (In, false, _, Wanted) => ("live, in; no finalizer; any; wanted", Verdict::AddFinalizer),
         (In, false, _, Unmet) => ("live, in; no finalizer; any; a dependency is not met", Verdict::Wait),
-        (In, false, _, Unwanted | Dropped) => ("live, in; no finalizer; any; not wanted", Verdict::Nothing),
+        (In, false, _, Unwanted(_)) => ("live, in; no finalizer; any; not wanted", Verdict::Nothing),
         (In, true, OursOfEarlier(SourceRecreated::Adopt), Wanted | Unmet) => ("live, in; finalizer; ours of an earlier source (Adopt); wanted", Verdict::Apply),
-        (In, true, OursOfEarlier(SourceRecreated::Adopt), Unwanted | Dropped) => ("live, in; finalizer; ours of an earlier source (Adopt); not wanted", Verdict::Prune),
+        (In, true, OursOfEarlier(SourceRecreated::Adopt), Unwanted(because)) => ("live, in; finalizer; ours of an earlier source (Adopt); not wanted", Verdict::Delete(because)),
         (In, true, OursOfEarlier(SourceRecreated::Block), _) => ("live, in; finalizer; ours of an earlier source (Block)", Verdict::ReportRecreated),
-        (In, true, OursOfEarlier(SourceRecreated::Replace), _) => ("live, in; finalizer; ours of an earlier source (Replace)", Verdict::Prune),
+        (In, true, OursOfEarlier(SourceRecreated::Replace), _) => ("live, in; finalizer; ours of an earlier source (Replace)", Verdict::Delete(Policy("onSourceRecreated: Replace"))),
         (In, true, Absent | Unowned, Unmet) => ("live, in; finalizer; absent or unowned; a dependency is not met", Verdict::Wait),
         (In, true, Absent, Wanted) => ("live, in; finalizer; absent; wanted", Verdict::Create),
-        (In, true, Absent | Foreign | Unowned, Unwanted | Dropped) => ("live, in; finalizer; absent or foreign; not wanted", Verdict::Nothing),
+        (In, true, Absent | Foreign | Unowned, Unwanted(_)) => ("live, in; finalizer; absent or foreign; not wanted", Verdict::Nothing),
         (In, true, Ours(Fit::Refused), _) => ("live, in; finalizer; ours, refused or failed", Verdict::Wait),
-        (In, true, Ours(Fit::Fixed), Wanted | Unmet) => ("live, in; finalizer; ours, a copy that cannot follow its original", Verdict::Delete),
+        (In, true, Ours(Fit::Fixed), Wanted | Unmet) => ("live, in; finalizer; ours, a copy that cannot follow its original", Verdict::Delete(FollowsOriginal)),
         (In, true, Ours(Fit::Moved(IdentityChange::Block)), _) => ("live, in; finalizer; ours, of another kind or name (Block)", Verdict::ReportMove),
-        (In, true, Ours(Fit::Moved(IdentityChange::Orphan)), _) => ("live, in; finalizer; ours, of another kind or name (Orphan)", Verdict::GiveUp),
-        (In, true, Ours(Fit::Moved(IdentityChange::Recreate)), _) => ("live, in; finalizer; ours, of another kind or name (Recreate)", Verdict::Prune),
-        (In, true, Ours(_), Unwanted | Dropped) => ("live, in; finalizer; ours; not wanted", Verdict::Prune),
+        (In, true, Ours(Fit::Moved(IdentityChange::Orphan)), _) => ("live, in; finalizer; ours, of another kind or name (Orphan)", Verdict::GiveUp(Policy("onIdentityChange: Orphan"))),
+        (In, true, Ours(Fit::Moved(IdentityChange::Recreate)), _) => ("live, in; finalizer; ours, of another kind or name (Recreate)", Verdict::Delete(Policy("onIdentityChange: Recreate"))),
+        (In, true, Ours(_), Unwanted(because)) => ("live, in; finalizer; ours; not wanted", Verdict::Delete(because)),
         (In, true, Ours(Fit::Drifted(_) | Fit::Differs), Unmet) => ("live, in; finalizer; ours, differs; a dependency is not met", Verdict::Wait),
         (In, true, Ours(Fit::Drifted(Drift::Correct)), _) => ("live, in; finalizer; ours, changed by somebody else (Correct)", Verdict::Apply),
         (In, true, Ours(Fit::Drifted(Drift::Report)), _) => ("live, in; finalizer; ours, changed by somebody else (Report)", Verdict::ReportDrift),
@@ -144,24 +194,24 @@ pub fn decide(source: Stage, finalizer: bool, object: Found, wish: Wish) -> Row 
         (In, true, Ours(Fit::Same | Fit::Uncompared { .. }), _) => ("live, in; finalizer; ours, same", Verdict::Nothing),
         (In, true, Unowned, Wanted) => ("live, in; finalizer; foreign, and nobody owns it (IfUnowned); wanted", Verdict::Adopt),
         (In, true, Foreign, Wanted | Unmet) => ("live, in; finalizer; foreign", Verdict::Conflict),
-        (Out(_), false, Ours(_), _) => ("live, out; no finalizer; ours", Verdict::Orphaned),
-        (Out(_), false, _, _) => ("live, out; no finalizer; not ours", Verdict::Nothing),
-        (Out(_), true, Absent | Foreign | Unowned, _) => ("live, out; finalizer; absent or foreign", Verdict::Release),
-        (Out(_), true, OursOfEarlier(_), _) => ("live, out; finalizer; ours of an earlier source", Verdict::Orphaned),
-        (Out(OnExit::Retain), true, Ours(_), _) => ("live, out (Retain); finalizer; ours", Verdict::Retain),
-        (Out(OnExit::Orphan), true, Ours(_), _) => ("live, out (Orphan); finalizer; ours", Verdict::GiveUp),
-        (Out(OnExit::Delete), true, Ours(Fit::Uncompared { needed: true }), _) => ("live, out (Delete); finalizer; ours, and a dependent exists", Verdict::Wait),
-        (Out(OnExit::Delete), true, Ours(_), _) => ("live, out (Delete); finalizer; ours", Verdict::Prune),
-        (Deleting(_) | Departed(_), _, Ours(Fit::Uncompared { needed: true }), _) => ("deleting or gone; any; ours, and a dependent exists", Verdict::Wait),
+        (Out(..), false, Ours(_), _) => ("live, out; no finalizer; ours", Verdict::Orphaned),
+        (Out(..), false, _, _) => ("live, out; no finalizer; not ours", Verdict::Nothing),
+        (Out(..), true, Absent | Foreign | Unowned, _) => ("live, out; finalizer; absent or foreign", Verdict::Release),
+        (Out(..), true, OursOfEarlier(_), _) => ("live, out; finalizer; ours of an earlier source", Verdict::Orphaned),
+        (Out(OnExit::Retain, _), true, Ours(_), _) => ("live, out (Retain); finalizer; ours", Verdict::Retain),
+        (Out(OnExit::Orphan, because), true, Ours(_), _) => ("live, out (Orphan); finalizer; ours", Verdict::GiveUp(because)),
+        (Out(OnExit::Delete, _), true, Ours(Fit::Uncompared { needed: true }), _) => ("live, out (Delete); finalizer; ours, and a dependent exists", Verdict::Wait),
+        (Out(OnExit::Delete, because), true, Ours(_), _) => ("live, out (Delete); finalizer; ours", Verdict::Delete(because)),
+        (Deleting(_) | Departed(..), _, Ours(Fit::Uncompared { needed: true }), _) => ("deleting or gone; any; ours, and a dependent exists", Verdict::Wait),
         (Deleting(_), true, OursOfEarlier(_), _) => ("deleting; finalizer; ours of an earlier source", Verdict::Orphaned),
         (Deleting(_), true, Absent | Foreign | Unowned, _) => ("deleting; finalizer; absent or foreign", Verdict::Release),
         (Deleting(_), false, Absent | Foreign | Unowned | OursOfEarlier(_), _) => ("deleting; no finalizer; not ours", Verdict::Nothing),
-        (Deleting(SourceDelete::Delete), _, Ours(_), _) => ("deleting (Delete); any; ours", Verdict::Delete),
-        (Deleting(SourceDelete::Orphan), _, Ours(_), _) => ("deleting (Orphan); any; ours", Verdict::GiveUp),
-        (Departed(SourceDelete::Delete), _, Ours(_), _) => ("gone, seen being deleted (Delete); any; ours", Verdict::Delete),
-        (Departed(SourceDelete::Orphan), _, Ours(_), _) => ("gone, seen being deleted (Orphan); any; ours", Verdict::GiveUp),
-        (Gone | Departed(_), _, Ours(_) | OursOfEarlier(_), _) => ("gone; any; ours", Verdict::Orphaned),
-        (Gone | Departed(_), _, Absent | Foreign | Unowned, _) => ("gone; any; absent or foreign", Verdict::Nothing),
+        (Deleting(SourceDelete::Delete), _, Ours(_), _) => ("deleting (Delete); any; ours", Verdict::Delete(SourceDeleted)),
+        (Deleting(SourceDelete::Orphan), _, Ours(_), _) => ("deleting (Orphan); any; ours", Verdict::GiveUp(SourceDeleted)),
+        (Departed(SourceDelete::Delete, because), _, Ours(_), _) => ("gone, seen being deleted (Delete); any; ours", Verdict::Delete(because)),
+        (Departed(SourceDelete::Orphan, because), _, Ours(_), _) => ("gone, seen being deleted (Orphan); any; ours", Verdict::GiveUp(because)),
+        (Gone | Departed(..), _, Ours(_) | OursOfEarlier(_), _) => ("gone; any; ours", Verdict::Orphaned),
+        (Gone | Departed(..), _, Absent | Foreign | Unowned, _) => ("gone; any; absent or foreign", Verdict::Nothing),
     };
     Row { name, verdict }
 }
@@ -210,8 +260,9 @@ mod tests {
     #[test]
     fn a_row_has_a_name_of_its_own_that_says_one_thing() {
         let deletes = [SourceDelete::Delete, SourceDelete::Orphan];
-        let stages = [OnExit::Retain, OnExit::Orphan, OnExit::Delete].map(Stage::Out).into_iter();
-        let stages = stages.chain(deletes.map(Stage::Deleting)).chain(deletes.map(Stage::Departed));
+        let stages = [OnExit::Retain, OnExit::Orphan, OnExit::Delete].map(|policy| Stage::Out(policy, Evidence::Exit));
+        let stages = stages.into_iter().chain(deletes.map(Stage::Deleting));
+        let stages = stages.chain(deletes.map(|policy| Stage::Departed(policy, Evidence::SourceDeleted)));
         let stages: Vec<Stage> = stages.chain([Stage::In, Stage::Gone]).collect();
         let moves = [IdentityChange::Block, IdentityChange::Orphan, IdentityChange::Recreate].map(Fit::Moved);
         let drifts = [Drift::Correct, Drift::Report, Drift::Ignore].map(Fit::Drifted);
@@ -223,7 +274,7 @@ mod tests {
         let found = found.chain([Found::Unknown, Found::BeingDeleted, Found::Absent, Found::Foreign, Found::Unowned]);
         let mut rows: BTreeMap<&str, BTreeSet<String>> = BTreeMap::new();
         for object in found {
-            for wish in [Wish::Unrendered, Wish::Unmet, Wish::Wanted, Wish::Unwanted, Wish::Dropped] {
+            for wish in [Wish::Unrendered, Wish::Unmet, Wish::Wanted, Wish::Unwanted(Evidence::RuleGone)] {
                 for (stage, finalizer) in stages.iter().flat_map(|stage| [(*stage, true), (*stage, false)]) {
                     let Row { name, verdict } = decide(stage, finalizer, object, wish);
                     rows.entry(name).or_default().insert(format!("{verdict:?}"));

@@ -11,7 +11,7 @@ use json_patch::{Patch, PatchOperation, RemoveOperation};
 use k8s_openapi::jiff::Timestamp;
 use serde_json::{Map, Value, json};
 
-use super::decision::{Fit, Found, Stage, Verdict, Wish, decide};
+use super::decision::{Evidence, Fit, Found, Stage, VANISHED, Verdict, Wish, decide};
 use super::live::{self, About, Step, say};
 use super::observed::{Missing, ObjectState, Observed, Phase, Prune, Source, Target, TargetObject};
 use super::{
@@ -29,7 +29,11 @@ pub fn depart(mapping: &Mapping, observed: &Observed, source: &Arc<Value>, stage
 
 /// The source stays, and its objects leave this target.
 pub fn move_away(mapping: &Mapping, observed: &Observed, source: &Arc<Value>) -> Plan {
-    leave(mapping, observed, source, Stage::Out(OnExit::Delete), true)
+    let because = match mapping.has_several_targets() {
+        true => Evidence::Unwanted,
+        false => Evidence::Policy("onTargetChange: Recreate"),
+    };
+    leave(mapping, observed, source, Stage::Out(OnExit::Delete, because), true)
 }
 
 fn leave(mapping: &Mapping, observed: &Observed, source: &Arc<Value>, stage: Stage, moves: bool) -> Plan {
@@ -70,13 +74,13 @@ pub fn gone(mapping: &Mapping, observed: &Observed, missing: &Missing) -> Plan {
     let departed = observed.owned.iter().any(|object| missing.deleted.as_deref() == Some(object.source_uid()));
     let stage = match answers.source_exists {
         _ if observed.owned.is_empty() => return Plan::Rest(Rest::InSync),
-        _ if departed => Stage::Departed(mapping.lifecycle.on_source_delete),
+        _ if departed => Stage::Departed(mapping.lifecycle.on_source_delete, Evidence::SourceDeleted),
         Some(true) => {
             return Reasons::one(Cause::Waiting, "the source exists, though its watch does not show it").rest();
         }
         None if answers.read_failed.is_none() => return Plan::Act(vec![Action::LookForSource]),
         Some(false) if missing.long && mapping.lifecycle.on_source_vanished == SourceVanished::Delete => {
-            Stage::Departed(SourceDelete::Delete)
+            Stage::Departed(SourceDelete::Delete, Evidence::Policy(VANISHED))
         }
         _ => Stage::Gone,
     };
@@ -138,15 +142,15 @@ impl Leaving<'_> {
             _ => Found::OursOfEarlier(on_source_recreated(self.mapping, self.observed)),
         };
         let orphan = stays(self.mapping, object);
-        let row = decide(self.stage, self.finalizer || shared, found, Wish::Dropped);
+        let row = decide(self.stage, self.finalizer || shared, found, Wish::Wanted);
+        let told = |because| if shared { Evidence::LastUser } else { because };
         let step = match row.verdict {
-            Verdict::Delete | Verdict::Prune if orphan => unless_failed(self.observed, give_up(object)),
-            Verdict::Delete => unless_failed(self.observed, delete(object, propagation)),
-            Verdict::Prune if self.observed.prune == Prune::Held => Step::rest(held(object)),
+            Verdict::Delete(because) if orphan => unless_failed(self.observed, give_up(object, told(because))),
+            Verdict::Delete(because) if is_held(self.observed, because) => Step::rest(held(object)),
+            Verdict::Delete(because) => unless_failed(self.observed, delete(object, propagation, told(because))),
             // What goes after it is held with it, and counts.
             Verdict::Wait if self.is_held_with_another(found) && !orphan => Step::rest(held(object)),
-            Verdict::Prune => unless_failed(self.observed, delete(object, propagation)),
-            Verdict::GiveUp => unless_failed(self.observed, give_up(object)),
+            Verdict::GiveUp(because) => unless_failed(self.observed, give_up(object, told(because))),
             Verdict::Retain => Step::rest(Reason {
                 cause: Cause::Retained,
                 detail: format!(
@@ -164,12 +168,12 @@ impl Leaving<'_> {
     /// Whether an object is to be deleted after another one whose deletion is held.
     fn is_held_with_another(&self, found: Found) -> bool {
         let is_needed = found == Found::Ours(Fit::Uncompared { needed: true });
-        is_needed && self.stage == Stage::Out(OnExit::Delete) && self.observed.prune == Prune::Held
+        is_needed && matches!(self.stage, Stage::Out(OnExit::Delete, because) if is_held(self.observed, because))
     }
 
     /// Whether `onSourceVanished: Delete` acts: then the uid says nothing.
     fn vanished(&self) -> bool {
-        self.observed.answers.source_exists == Some(false) && matches!(self.stage, Stage::Departed(_))
+        self.observed.answers.source_exists == Some(false) && matches!(self.stage, Stage::Departed(..))
     }
 
     fn waiting(&self, object: &TargetObject, propagation: Propagation) -> Step {
@@ -189,10 +193,10 @@ impl Leaving<'_> {
 
     fn orphaned(&self, object: &TargetObject) -> Reason {
         let why = match (&self.observed.source, self.stage) {
-            (Source::Present(_), Stage::Out(_)) if self.observed.among.is_some() => {
+            (Source::Present(_), Stage::Out(..)) if self.observed.among.is_some() => {
                 "its source does not name this target, and the mapping does not give it now"
             }
-            (Source::Present(_), Stage::Out(_)) => "its source no longer passes the mapping's filter",
+            (Source::Present(_), Stage::Out(..)) => "its source no longer passes the mapping's filter",
             (Source::Present(_), _) => "it was made for an earlier source of the same name",
             _ if self.observed.answers.read_failed.is_some() => "whether its source is missing cannot be told",
             _ => "its source is missing, and nobody saw it being deleted",
@@ -202,10 +206,10 @@ impl Leaving<'_> {
 
     /// Shared objects are deleted with the last source of their namespace that the engine serves.
     fn takes_shared(&self) -> bool {
-        let keeps = matches!(self.stage, Stage::Out(OnExit::Retain) | Stage::Gone);
+        let keeps = matches!(self.stage, Stage::Out(OnExit::Retain, _) | Stage::Gone);
         // Workspaces in use are out of sight, and may need it.
         let is_told = self.observed.hold.is_none();
-        is_told && self.shares() && !keeps && (self.finalizer || matches!(self.stage, Stage::Departed(_)))
+        is_told && self.shares() && !keeps && (self.finalizer || matches!(self.stage, Stage::Departed(..)))
     }
 
     /// Whether anything of the mapping is shared there: also by a rule that it has no more. Only its present document tells.
@@ -240,7 +244,7 @@ impl Leaving<'_> {
             return say(self.mapping, self.observed, source, None, reasons);
         }
         let only_waits = reasons.0.iter().all(|reason| reason.cause.is_wait() && reason.cause != Cause::Deleting);
-        if only_waits && !matches!(self.stage, Stage::Out(OnExit::Retain)) {
+        if only_waits && !matches!(self.stage, Stage::Out(OnExit::Retain, _)) {
             return reasons.rest();
         }
         let rendering = render::render(self.mapping, self.observed, source).ok();
@@ -265,14 +269,18 @@ impl Leaving<'_> {
                 objects: self.expected(source),
             }]);
         }
-        if matches!(self.stage, Stage::Out(_))
+        if matches!(self.stage, Stage::Out(..))
             && !self.moves
             && self.observed.hold.is_none()
             && let Some(action) = status::taken_back(self.mapping, self.observed, source)
         {
             return Plan::Act(vec![action]);
         }
-        source::release(self.observed, source).map_or_else(|| reasons.rest(), |action| Plan::Act(vec![action]))
+        let because = match self.stage {
+            Stage::Out(_, because) | Stage::Departed(_, because) => because,
+            Stage::In | Stage::Deleting(_) | Stage::Gone => Evidence::SourceDeleted,
+        };
+        source::release(self.observed, source, because).map_or_else(|| reasons.rest(), |action| Plan::Act(vec![action]))
     }
 
     /// The source's own, and that of the shared objects which leave with it.
@@ -328,7 +336,7 @@ pub fn being_deleted(
     }
     let asks_for_less = waits_for_dependents(object) && propagation != Propagation::Foreground;
     if asks_for_less && !observed.answers.deleted.contains(&object.reference) {
-        return Some(unless_failed(observed, delete(object, propagation)));
+        return Some(unless_failed(observed, delete(object, propagation, Evidence::Policy("delete.propagation"))));
     }
     if let Some(action) = restore(observed, object) {
         return Some(unless_failed(observed, action));
@@ -357,6 +365,11 @@ fn waits_for_dependents(object: &TargetObject) -> bool {
     crate::object::has_finalizer(&object.object, "foregroundDeletion")
 }
 
+/// Whether `pruneGuard` holds what follows from this.
+pub fn is_held(observed: &Observed, because: Evidence) -> bool {
+    because.is_of_document() && observed.prune == Prune::Held
+}
+
 /// A deletion that `pruneGuard` holds.
 pub fn held(object: &TargetObject) -> Reason {
     let detail = format!(
@@ -376,24 +389,25 @@ pub fn unless_failed(observed: &Observed, action: Action) -> Step {
 }
 
 /// Deletes exactly the version of the incarnation that was seen: a late delete does not hit an object that is wanted again.
-pub fn delete(object: &TargetObject, propagation: Propagation) -> Action {
+pub fn delete(object: &TargetObject, propagation: Propagation, because: Evidence) -> Action {
     Action::Delete {
         reference: object.reference.clone(),
         uid: object.uid().to_owned(),
         resource_version: object.resource_version().to_owned(),
         propagation,
+        because,
     }
 }
 
 /// Takes the ownership labels and annotations off an object that stays. One annotation says that nobody stripped it, so that
 /// no process that knows it as owned takes it back.
-pub fn give_up(object: &TargetObject) -> Action {
+pub fn give_up(object: &TargetObject, because: Evidence) -> Action {
     let Patch(mut patch) = unmarked(&object.object);
     patch.push(match object.object.pointer("/metadata/annotations") {
         Some(_) => source::add(["metadata", "annotations", marks::RELEASED], "true".into()),
         None => source::add(["metadata", "annotations"], json!({marks::RELEASED: "true"})),
     });
-    Action::GiveUp { reference: object.reference.clone(), patch: Patch(patch) }
+    Action::GiveUp { reference: object.reference.clone(), patch: Patch(patch), because }
 }
 
 /// Takes the engine's labels and annotations off an object, and nothing else.

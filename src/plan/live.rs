@@ -5,8 +5,8 @@ use std::sync::Arc;
 
 use serde_json::{Value, json};
 
-use super::decision::{Decision, Fit, Found, Row, Stage, Verdict, Wish, decide};
-use super::observed::{Failure, FailureKind, ObjectState, Observed, Original, Prune, Source, Target, TargetObject};
+use super::decision::{Decision, Evidence, Fit, Found, Row, Stage, Verdict, Wish, decide};
+use super::observed::{Failure, FailureKind, ObjectState, Observed, Original, Source, Target, TargetObject};
 use super::related::Related;
 use super::render::{self, Desired, Instance, Rendered, Rendering, Wanted};
 use super::{
@@ -86,7 +86,9 @@ fn bootstrapped(live: &Live<'_>, source: &Arc<Value>, mut reasons: Reasons) -> P
     }
     match reasons.verdict() {
         Rest::InSync => {
-            source::release(live.observed, source).map_or(Plan::Rest(Rest::InSync), |action| Plan::Act(vec![action]))
+            // A workspace that is let go is not deleted: nothing of it is.
+            source::release(live.observed, source, Evidence::Unwanted)
+                .map_or(Plan::Rest(Rest::InSync), |action| Plan::Act(vec![action]))
         }
         rest => Plan::Rest(rest),
     }
@@ -163,7 +165,7 @@ impl<'a> Live<'a> {
             // What stands of it is decided on as what the mapping no longer wants.
             Rendered::Absent if !self.observed.owned.with_id(id).is_empty() => Step::default(),
             Rendered::Absent => {
-                let row = decide(Stage::In, self.finalizer, Found::Absent, Wish::Unwanted);
+                let row = decide(Stage::In, self.finalizer, Found::Absent, Wish::Unwanted(Evidence::Unwanted));
                 Step::default().noted(self.observed, id, Some(row), About::default())
             }
             Rendered::Kept(reason) => {
@@ -209,9 +211,15 @@ impl<'a> Live<'a> {
             Verdict::ReportMove => Step::rest(moves(id, object, desired)),
             Verdict::ReportRecreated => Step::rest(recreated(desired)),
             Verdict::Conflict => Step::rest(conflict(self.observed, rule, desired)),
-            Verdict::Delete => object.map_or_else(Step::default, |object| self.recreate(rule, desired, object)),
-            Verdict::GiveUp => object.map_or_else(Step::default, |object| self.act(departure::give_up(object))),
-            Verdict::Prune => object.map_or_else(Step::default, |object| self.prune(object, rule.propagation)),
+            Verdict::Delete(Evidence::FollowsOriginal) => {
+                object.map_or_else(Step::default, |object| self.recreate(rule, desired, object))
+            }
+            Verdict::Delete(because) => {
+                object.map_or_else(Step::default, |object| self.delete(object, rule.propagation, because))
+            }
+            Verdict::GiveUp(because) => {
+                object.map_or_else(Step::default, |object| self.act(departure::give_up(object, because)))
+            }
             _ => Step::default(),
         };
         let foreign = self.observed.answers.foreign.get(&desired.reference).filter(|_| found == Found::Foreign);
@@ -229,7 +237,7 @@ impl<'a> Live<'a> {
         let version = |object: &Value| metadata(object, "resourceVersion").to_owned();
         let is_current = |now: &Vec<Arc<Value>>| now.iter().any(|now| version(now) == version(used));
         if self.observed.related.of(&original).is_some_and(|now| now.is_ok_and(|now| is_current(&now))) {
-            return self.act(departure::delete(copy, rule.propagation));
+            return self.act(departure::delete(copy, rule.propagation, Evidence::FollowsOriginal));
         }
         Step::rest(Reason { cause: Cause::Unknown, detail: format!("{original} is being read anew") })
     }
@@ -408,7 +416,8 @@ impl<'a> Live<'a> {
         if let Some(reader) = reader {
             return kept_for(object, reader);
         }
-        self.taken_away(object, Wish::Unwanted, rule.propagation, false)
+        let because = if object.key().is_some() { Evidence::KeyGone } else { Evidence::Unwanted };
+        self.taken_away(object, because, rule.propagation, false)
     }
 
     /// An object of such a rule that may still refer to what is on its way out: it was not written as it is rendered now.
@@ -451,7 +460,7 @@ impl<'a> Live<'a> {
             } else if let Some(reader) = reader {
                 kept_for(object, reader)
             } else {
-                self.taken_away(object, Wish::Dropped, Propagation::default(), false)
+                self.taken_away(object, Evidence::RuleGone, Propagation::default(), false)
             };
             all.extend(step.of(object.object_id()));
         }
@@ -490,7 +499,9 @@ impl<'a> Live<'a> {
                 all.extend(kept_for(object, reader));
                 continue;
             }
-            all.extend(self.taken_away(object, Wish::Dropped, Propagation::default(), true).of(object.object_id()));
+            all.extend(
+                self.taken_away(object, Evidence::LastUser, Propagation::default(), true).of(object.object_id()),
+            );
         }
         all
     }
@@ -508,16 +519,18 @@ impl<'a> Live<'a> {
                 && self.observed.shared_in_use.get(&object.shared_place()) == Some(&false)
         };
         for object in self.observed.shared.iter().filter(is_left) {
-            all.extend(self.taken_away(object, Wish::Dropped, Propagation::default(), true).of(object.object_id()));
+            all.extend(
+                self.taken_away(object, Evidence::RuleGone, Propagation::default(), true).of(object.object_id()),
+            );
         }
         all
     }
 
-    fn taken_away(&self, object: &TargetObject, wish: Wish, propagation: Propagation, shared: bool) -> Step {
+    fn taken_away(&self, object: &TargetObject, because: Evidence, propagation: Propagation, shared: bool) -> Step {
         let found = self.found(&self.observed.state_of(object, shared), |_| Fit::Uncompared { needed: false });
-        let row = decide(Stage::In, self.finalizer, found, wish);
+        let row = decide(Stage::In, self.finalizer, found, Wish::Unwanted(because));
         let step = match row.verdict {
-            Verdict::Prune => self.prune(object, propagation),
+            Verdict::Delete(because) => self.delete(object, propagation, because),
             Verdict::ReportRecreated => Step::default(),
             Verdict::Wait if found == Found::Unknown => {
                 let why = self.observed.unseen(&object.reference.kind).unwrap_or_default();
@@ -528,11 +541,11 @@ impl<'a> Live<'a> {
         step.noted(self.observed, object.object_id(), Some(row), About::of(object))
     }
 
-    /// Deletes what the mapping no longer wants, unless `pruneGuard` holds it.
-    fn prune(&self, object: &TargetObject, propagation: Propagation) -> Step {
-        match self.observed.prune {
-            Prune::Allowed => self.act(departure::delete(object, propagation)),
-            Prune::Held => Step::rest(departure::held(object)),
+    /// Deletes an object, unless `pruneGuard` holds that.
+    fn delete(&self, object: &TargetObject, propagation: Propagation, because: Evidence) -> Step {
+        match departure::is_held(self.observed, because) {
+            false => self.act(departure::delete(object, propagation, because)),
+            true => Step::rest(departure::held(object)),
         }
     }
 
@@ -725,7 +738,7 @@ impl Step {
                 row,
                 desired: about.desired.cloned(),
                 object: about.object.cloned(),
-                actions: self.actions.iter().map(Action::to_string).collect(),
+                actions: self.actions.iter().map(|action| format!("{action:#}")).collect(),
                 reasons: self.reasons.clone(),
             });
         }

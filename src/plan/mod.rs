@@ -37,6 +37,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 pub use action::{Action, Intent, SourcePatch};
+pub use decision::Evidence;
 pub use departure::{delete, give_up, stays, unmarked};
 pub use observed::{
     Answers, Failure, FailureKind, Missing, ObjectState, Observed, Original, Originals, Outcome, Phase, Pick, Pin,
@@ -238,7 +239,9 @@ pub fn plan(mapping: &Mapping, observed: &Observed) -> Plan {
             Phase::DeletionsOnly => Plan::Rest(Rest::InSync),
             // Nobody would bootstrap the workspace: it is not let go as if somebody had.
             Phase::Leaving(_) if observed.hold.is_some() => Plan::Rest(Rest::InSync),
-            Phase::Leaving(policy) => departure::depart(mapping, observed, source, Stage::Out(policy)),
+            Phase::Leaving(policy) => {
+                departure::depart(mapping, observed, source, Stage::Out(policy, Evidence::MappingRemoved))
+            }
             Phase::Active => active(mapping, observed, source),
         },
     }
@@ -247,7 +250,7 @@ pub fn plan(mapping: &Mapping, observed: &Observed) -> Plan {
 fn active(mapping: &Mapping, observed: &Observed, source: &Arc<Value>) -> Plan {
     match is_in(mapping, observed, source) {
         Ok(true) => passing(mapping, observed, source),
-        Ok(false) => departure::depart(mapping, observed, source, Stage::Out(mapping.source.on_exit)),
+        Ok(false) => departure::depart(mapping, observed, source, Stage::Out(mapping.source.on_exit, Evidence::Exit)),
         Err(reason) if owns_finalizer(observed, source) => live::undecided(mapping, observed, source, reason),
         Err(reason) => Reasons(vec![reason]).rest(),
     }
@@ -259,7 +262,9 @@ fn passing(mapping: &Mapping, observed: &Observed, source: &Arc<Value>) -> Plan 
         Ok(Share::Wanted) => live::live(mapping, observed, source),
         Ok(Share::Leaving) => departure::move_away(mapping, observed, source),
         Ok(Share::Released) => Plan::Act(vec![source::add_finalizer(observed, source)]),
-        Ok(Share::Elsewhere) => departure::depart(mapping, observed, source, Stage::Out(OnExit::Retain)),
+        Ok(Share::Elsewhere) => {
+            departure::depart(mapping, observed, source, Stage::Out(OnExit::Retain, Evidence::Unwanted))
+        }
         Ok(Share::Moved(reason)) => live::undecided(mapping, observed, source, reason),
         Err(unrendered) => live::undecided(mapping, observed, source, unrendered.into()),
     }

@@ -6,6 +6,7 @@ use json_patch::jsonptr::{Pointer, PointerBuf};
 use json_patch::{AddOperation, Patch, PatchOperation, RemoveOperation, ReplaceOperation, TestOperation};
 use serde_json::{Value, json};
 
+use super::decision::Evidence;
 use super::{Action, Observed, Pin, SourcePatch, targets};
 use crate::object::hold::Hold;
 use crate::object::marks::{self, Writer};
@@ -47,28 +48,28 @@ fn joined(pins: &BTreeMap<String, String>) -> String {
 }
 
 /// Nothing is left on this target: takes it off the annotation, or, where it is the last, releases the finalizer.
-fn release_target(observed: &Observed, source: &Value) -> Action {
+fn release_target(observed: &Observed, source: &Value, because: Evidence) -> Action {
     let mut pins = pins(&observed.writer, source);
     for own in targets::own_pins(observed, &pins) {
         pins.remove(&own);
     }
     if pins.is_empty() {
-        return release_finalizer(&observed.writer, source);
+        return release_finalizer(&observed.writer, source, because);
     }
     let patch = metadata_patch(source, |_, annotations| {
         annotations.insert(observed.writer.target_annotation().to_owned(), joined(&pins).into());
     });
-    Action::PatchSource { purpose: SourcePatch::Unpin, patch }
+    Action::PatchSource { purpose: SourcePatch::Unpin(because), patch }
 }
 
 /// Removes the finalizer and the pinned targets.
-pub fn release_finalizer(writer: &Writer, source: &Value) -> Action {
+pub fn release_finalizer(writer: &Writer, source: &Value, because: Evidence) -> Action {
     let ours = writer.finalizer();
     let patch = metadata_patch(source, |finalizers, annotations| {
         finalizers.retain(|finalizer| finalizer != ours);
         annotations.remove(writer.target_annotation());
     });
-    Action::PatchSource { purpose: SourcePatch::ReleaseFinalizer, patch }
+    Action::PatchSource { purpose: SourcePatch::ReleaseFinalizer(because), patch }
 }
 
 /// Takes what holds a workspace up out of its LogicalCluster's status: this entry and no other, of the version that was seen.
@@ -80,10 +81,10 @@ pub fn release_hold(hold: &Hold, index: usize, source: &Value) -> Action {
 }
 
 /// What releases a source: its finalizer, or what kcp holds it up by. `None`: it is released already.
-pub fn release(observed: &Observed, source: &Value) -> Option<Action> {
+pub fn release(observed: &Observed, source: &Value, because: Evidence) -> Option<Action> {
     match &observed.hold {
         Some(hold) => Some(release_hold(hold, hold.index_in(source)?, source)),
-        None => Some(release_target(observed, source)),
+        None => Some(release_target(observed, source, because)),
     }
 }
 

@@ -22,6 +22,7 @@ use super::mapping::{KINDS, Mapping, Spread, TRANSFORMED, placement};
 use super::marks;
 use super::records::{History, Made, Source, finalizer};
 use super::server::{GROUP, Side};
+use super::world::Log;
 
 /// How long an engine may act on what it saw before the world changed behind its back: as long as the network holds
 /// requests, or as long as a reconcile takes where it holds none.
@@ -71,6 +72,8 @@ impl fmt::Display for Violation {
 
 #[derive(Default)]
 pub struct Checker {
+    /// What engines log, where it is kept.
+    pub log: Option<Log>,
     pub violations: Vec<Violation>,
     /// Objects that engines made on the target, by uid.
     pub made: BTreeMap<String, Made>,
@@ -293,7 +296,9 @@ impl Checker {
         }
         match self.made.get(uid) {
             None => self.violated("I1", format!("{what}, which no engine made")),
-            Some(made) if self.may_delete(at, made) => {
+            Some(made) if !self.evidence(at, made).is_empty() => {
+                let (made, evidence) = (&made.clone(), self.evidence(at, made));
+                self.check_evidence(made, &evidence, &what);
                 if let Some(reader) = self.standing_reader(at, made) {
                     self.violated("I6b", format!("{what} while {reader} names it"));
                 } else if let Some(dependent) = self.standing_dependent(at, made) {

@@ -649,8 +649,8 @@ impl View<'_> {
             key.resource == mapping.resource && source["metadata"]["finalizers"].to_string().contains(&finalizer)
         };
         let is_left = |made: &Made| made.owner.mapping == mapping.name && made.owner.engine == "main" && made.remains();
-        let is_needed =
-            sources.iter().any(is_held) || self.made.values().any(is_left) || self.world.forever().is_some();
+        let is_seen = !self.world.source_rebuilt && self.world.forever().is_none();
+        let is_needed = !is_seen || sources.iter().any(is_held) || self.made.values().any(is_left);
         let text = || format!("the document of {} waits, and nothing of {} is left", draft.resource, mapping.resource);
         (waits && runs && !is_needed).then(text)
     }

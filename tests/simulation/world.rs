@@ -101,6 +101,7 @@ fn run_here(plan: &Plan, how: How) -> Run {
         let mut world = World::new(plan);
         world.shared.lock().aloud = how.is_aloud;
         world.shared.lock().checker.is_strict = how.is_strict;
+        world.shared.lock().checker.log = (!how.is_aloud).then(|| log.clone());
         world.shared.lock().forever = plan.forever;
         world.shared.lock().elects = plan.elects;
         world.shared.lock().max_watches = plan.max_watches;
@@ -125,9 +126,18 @@ fn run_here(plan: &Plan, how: How) -> Run {
 
 /// What engines log.
 #[derive(Clone, Default)]
-struct Log(Arc<Mutex<Vec<u8>>>);
+pub struct Log(Arc<Mutex<Vec<u8>>>);
 
 impl Log {
+    /// Why an engine says that it does something to an object, the last time that it says so.
+    pub fn said(&self, verb: &str, place: &str) -> Option<String> {
+        let text = self.0.lock().expect("nobody panics with the lock");
+        let text = String::from_utf8_lossy(&text);
+        let abouts = ["", " in the consumer's cluster"].map(|at| format!("acting action=\"{verb} {place}{at} ("));
+        let said = |line: &str| abouts.iter().find_map(|about| Some(line.split_once(about)?.1.to_owned()));
+        Some(text.lines().rev().find_map(said)?.split_once(")\"")?.0.to_owned())
+    }
+
     fn text(&self) -> String {
         String::from_utf8_lossy(&self.0.lock().expect("nobody panics with the lock")).into_owned()
     }
@@ -172,6 +182,8 @@ pub struct World {
     pub target_restored: bool,
     /// Whether the source server was: what was taken away there may be back.
     pub source_restored: bool,
+    /// Whether the cluster of the sources is another one: nobody can tell what the former one has.
+    pub source_rebuilt: bool,
     /// Whether a consumer took off a source which targets it is on.
     pub pins_lost: bool,
     /// Whether an engine ended, and with it its memory of late requests.
@@ -255,6 +267,7 @@ impl World {
             file: File::Whole,
             target_restored: false,
             source_restored: false,
+            source_rebuilt: false,
             pins_lost: false,
             forgot: false,
             is_disturbed: false,

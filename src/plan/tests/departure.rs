@@ -4,11 +4,12 @@ use serde_json::{Value, json};
 
 use super::rows::recreated;
 use super::world::{Unserved, World, foreign};
-use super::{CHAIN, DATABASES, cause, changed, condition, mapping, reasons, source, synced};
+use super::{CHAIN, DATABASES, LISTS, cause, changed, condition, mapping, reasons, source, synced};
 use crate::mapping::{Kind, OnExit};
 use crate::object::has_finalizer;
 use crate::object::marks;
-use crate::plan::{Cause, Phase, Prune, Rest};
+use crate::plan::decision::VANISHED;
+use crate::plan::{Cause, Evidence, Phase, Prune, Rest};
 
 #[test]
 fn being_deleted_waits_and_says_so_when_stuck() {
@@ -377,4 +378,79 @@ fn a_deletion_that_waits_for_dependents_follows_the_mapping_when_it_no_longer_as
     world.delete_source();
     world.settle(&changed("    - id: db\n", "    - id: db\n      delete: {propagation: Foreground}\n"));
     assert_eq!(deletes(&world), 0, "{:?}", world.log);
+}
+
+/// Nothing is deleted, given up or released without somebody who asked for it: one row for each way to ask.
+#[test]
+fn what_is_lost_says_who_asked_for_it() {
+    let with = |lifecycle: &str| changed("  objects:\n", &format!("  lifecycle: {{{lifecycle}}}\n  objects:\n"));
+    let source_deleted = |world: &mut World| {
+        world.delete_source();
+        mapping(DATABASES)
+    };
+    let stays = |world: &mut World| {
+        world.delete_source();
+        with("onSourceDelete: Orphan")
+    };
+    let exit = |world: &mut World| {
+        world.edit_source(|source| source["metadata"]["labels"] = json!({}));
+        changed("    selector:", "    onExit: Delete\n    selector:")
+    };
+    let removed = |world: &mut World| {
+        world.phase = Phase::Leaving(OnExit::Orphan);
+        mapping(DATABASES)
+    };
+    let replaced = |world: &mut World| {
+        world.edit_source(|source| source["metadata"]["uid"] = json!("source-2"));
+        with("onSourceRecreated: Replace")
+    };
+    let vanished = |world: &mut World| {
+        world.missing.long = true;
+        world.source = None;
+        with("onSourceVanished: Delete")
+    };
+    let recreated = |_: &mut World| {
+        let text = changed("        kind: Database\n", "        kind: Cluster\n").text;
+        mapping(&text.replace("    - id: db\n", "    - id: db\n      onIdentityChange: Recreate\n"))
+    };
+    let no_longer = |_: &mut World| {
+        let (before, after) = DATABASES.split_once("    - id: db\n").expect("an object");
+        let (_, status) = after.split_once("  status:\n").expect("a status");
+        mapping(&format!("{before}  status:\n    from: account\n{}", status.replace("$.status.", "$.metadata.")))
+    };
+    let not_wanted =
+        |_: &mut World| changed("    - id: db\n", "    - id: db\n      when: ${{ source.spec.size == 0 }}\n");
+    type Change<'c> = &'c dyn Fn(&mut World) -> crate::mapping::Mapping;
+    let (user, own) = (Evidence::LastUser, Evidence::SourceDeleted);
+    let rows: [(&str, Change<'_>, Vec<(&str, Evidence)>); 9] = [
+        ("deleted", &source_deleted, vec![("Database", own), ("ServiceAccount", user), ("source", own)]),
+        ("given up", &stays, vec![("Database", own), ("ServiceAccount", user), ("source", own)]),
+        ("out", &exit, vec![("Database", Evidence::Exit), ("ServiceAccount", user), ("source", Evidence::Exit)]),
+        (
+            "removed",
+            &removed,
+            vec![
+                ("Database", Evidence::MappingRemoved),
+                ("ServiceAccount", user),
+                ("source", Evidence::MappingRemoved),
+            ],
+        ),
+        ("replaced", &replaced, vec![("Database", Evidence::Policy("onSourceRecreated: Replace"))]),
+        ("vanished", &vanished, vec![("Database", Evidence::Policy(VANISHED))]),
+        ("recreated", &recreated, vec![("Database", Evidence::Policy("onIdentityChange: Recreate"))]),
+        ("no longer", &no_longer, vec![("Database", Evidence::RuleGone)]),
+        ("not wanted", &not_wanted, vec![("Database", Evidence::Unwanted)]),
+    ];
+    for (name, change, expected) in rows {
+        let mut world = synced();
+        let mapping = change(&mut world);
+        world.settle(&mapping);
+        let said: Vec<(&str, Evidence)> = world.because.iter().map(|(kind, why)| (kind.as_str(), *why)).collect();
+        assert_eq!(said, expected, "{name}");
+    }
+    let mut world = World::new(source());
+    world.settle(&mapping(LISTS));
+    world.edit_source(|source| source["spec"]["users"] = json!([{"name": "ann"}]));
+    world.settle(&mapping(LISTS));
+    assert_eq!(world.because, [("User".to_owned(), Evidence::KeyGone)].into());
 }

@@ -9,7 +9,7 @@ use super::{DATABASES, cause, changed, condition, mapping, source, synced};
 use crate::mapping::{Kind, Mapping};
 use crate::object::marks::{self, Known, Owner, Reference};
 use crate::plan::departure::give_up;
-use crate::plan::{Cause, Plan, Rest, TargetObject, plan};
+use crate::plan::{Cause, Evidence, Plan, Rest, TargetObject, plan};
 
 #[test]
 fn ours_without_its_label_is_found_by_the_create_and_labelled_again() {
@@ -95,7 +95,7 @@ fn a_released_object_is_neither_taken_back_nor_deleted() {
         let reference = world.reference("Database");
         let known = Known::of(&World::writer(), world.object("Database"), &reference).expect("it is owned");
         let object = TargetObject::new(reference.clone(), Arc::new(world.object("Database").clone()));
-        world.execute(&give_up(&object));
+        world.execute(&give_up(&object, Evidence::Person));
         world.stripped.insert(reference, known);
         world
     };

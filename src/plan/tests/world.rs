@@ -17,8 +17,8 @@ use crate::plan::objects::Objects;
 use crate::plan::observed::copy_place;
 use crate::plan::targets::Among;
 use crate::plan::{
-    Action, Cause, Failure, FailureKind, Intent, Missing, Observed, Original, Outcome, Phase, Pin, Plan, Prune, Reason,
-    Rest, Source, Target, TargetObject, plan, render,
+    Action, Cause, Evidence, Failure, FailureKind, Intent, Missing, Observed, Original, Outcome, Phase, Pin, Plan,
+    Prune, Reason, Rest, Source, Target, TargetObject, plan, render,
 };
 
 #[derive(Debug, Clone)]
@@ -73,6 +73,8 @@ pub struct World {
     pub counts: Option<String>,
     /// What the servers were asked to do, in their order.
     pub log: Vec<String>,
+    /// Why anything was deleted, given up or released, with the kind of the object; of the source, `source`.
+    pub because: BTreeSet<(String, Evidence)>,
     /// What the last plan rested on.
     pub rested: Option<Observed>,
     /// What we applied last, which an apply gives up where it says less.
@@ -123,6 +125,7 @@ impl World {
             stores: Vec::new(),
             counts: None,
             log: Vec::new(),
+            because: BTreeSet::new(),
             rested: None,
             applied: BTreeMap::new(),
             version: 100,
@@ -250,6 +253,8 @@ impl World {
 
     pub fn execute(&mut self, action: &Action) -> Outcome {
         self.log.push(action.to_string());
+        let about = action.reference().map_or("source", |reference| &reference.kind.kind).to_owned();
+        self.because.extend(action.because().map(|because| (about, because)));
         if self.refuses.iter().any(|start| action.to_string().starts_with(start)) {
             return Outcome::Failed(Failure { kind: FailureKind::Refused, why: "refused by admission".into() });
         }
@@ -265,7 +270,7 @@ impl World {
             }
             Action::Apply { reference, body, intent } => self.apply(reference, body, intent),
             Action::Delete { reference, uid, resource_version, .. } => self.delete(reference, uid, resource_version),
-            Action::GiveUp { reference, patch } | Action::Restore { reference, patch } => {
+            Action::GiveUp { reference, patch, .. } | Action::Restore { reference, patch } => {
                 self.patch_object(reference, patch)
             }
         }

@@ -1,34 +1,46 @@
 //! Who asked for a deletion, and who lets the engine give an object up.
 
+use std::collections::BTreeSet;
 use std::time::Duration;
 
-use super::super::mapping::{Mapping, Rule};
+use sync_engine::plan::Evidence;
+use sync_engine::plan::decision::VANISHED;
+
+use super::super::mapping::{KINDS, Mapping, Rule, Spread};
 use super::super::records::{Made, Source};
 use super::{CALM_GRACE, Checker, GRACE};
 
 impl Checker {
-    /// Who asked for a deletion: the consumer, or the mapping.
-    pub(super) fn may_delete(&self, at: Duration, made: &Made) -> bool {
+    /// Who asked for a deletion: the consumer, or the mapping. Nothing, where nobody did.
+    pub(super) fn evidence(&self, at: Duration, made: &Made) -> BTreeSet<Evidence> {
+        let mut evidence = BTreeSet::new();
         if made.is_shared {
-            return !self.is_used(at, made) || self.may_be_recreated(at, made);
+            if !self.is_used(at, made) {
+                evidence.extend([Evidence::LastUser, Evidence::RuleGone]);
+            }
+            evidence.extend(self.may_be_recreated(at, made).then_some(Evidence::FollowsOriginal));
+            return evidence;
         }
         let source = self.sources.get(&made.source_uid);
         let asked = source.is_some_and(|source| source.was_asked(at));
         let deletes =
             |one: &Mapping| one.on_source_delete == "Delete" && (made.is_copy() || one.delete_policy == "Delete");
         let is_guest = self.last_of(&made.owner.mapping).is_none();
-        let by_consumer =
-            asked && (is_guest || self.recent(at).any(|edition| self.is_governed(edition, made, deletes)));
-        by_consumer || self.gave_up(at, made, source)
+        if asked && (is_guest || self.recent(at).any(|edition| self.is_governed(edition, made, deletes))) {
+            evidence.insert(Evidence::SourceDeleted);
+        }
+        evidence.extend(self.given_up(at, made, source));
+        evidence
     }
 
-    /// Whether the mapping itself says that the object goes.
-    fn gave_up(&self, at: Duration, made: &Made, source: Option<&Source>) -> bool {
+    /// Why the mapping itself says that the object goes.
+    fn given_up(&self, at: Duration, made: &Made, source: Option<&Source>) -> BTreeSet<Evidence> {
         let grace = |since| self.grace(since);
         let by_edition = |edition: Option<&Mapping>| match edition.filter(|one| one.name == made.owner.mapping) {
             None => {
                 let last = self.last_of(&made.owner.mapping);
-                last.is_some_and(|last| last.on_mapping_removed == "Delete") && !self.is_leaving_held(made)
+                let goes = last.is_some_and(|last| last.on_mapping_removed == "Delete") && !self.is_leaving_held(made);
+                goes.then_some(Evidence::MappingRemoved).into_iter().collect::<Vec<_>>()
             }
             Some(mapping) => {
                 let rule = mapping.all_rules().find(|rule| made.is_by(rule));
@@ -40,19 +52,41 @@ impl Checker {
                 let has_vanished = |source: &Source| {
                     source.vanished && source.vanished_at.is_some_and(|since| since + mapping.stuck_after() <= at)
                 };
-                let is_recreated = || made.is_copy() && (self.may_be_recreated(at, made) || self.has_moved(made));
-                (rule.is_none() && !self.is_removal_held(mapping, made))
-                    || self.has_left_list(at, made, mapping, source)
-                    || is_recreated()
-                    || (is_changed && mapping.on_identity_change == "Recreate" && !self.is_held(at))
-                    || rule.is_some_and(off)
-                    || (out && mapping.on_exit == "Delete")
-                    || source.is_none_or(|source| mapping.lately_elsewhere(made.side, source, at, grace))
-                    || (mapping.on_source_recreated == "Replace" && recreated())
-                    || (mapping.on_source_vanished == "Delete" && source.is_some_and(has_vanished))
+                let is_elsewhere = source.is_none_or(|source| mapping.lately_elsewhere(made.side, source, at, grace));
+                let vanished = mapping.on_source_vanished == "Delete" && source.is_some_and(has_vanished);
+                let moved = is_changed && mapping.on_identity_change == "Recreate" && !self.is_held(at);
+                let all = [
+                    (rule.is_none() && !self.is_removal_held(mapping, made), Evidence::RuleGone),
+                    (self.has_left_list(at, made, mapping, source), Evidence::KeyGone),
+                    (made.is_copy() && self.may_be_recreated(at, made), Evidence::FollowsOriginal),
+                    (moved || made.is_copy() && self.has_moved(made), Evidence::Policy("onIdentityChange: Recreate")),
+                    (rule.is_some_and(off), Evidence::Unwanted),
+                    (out && mapping.on_exit == "Delete", Evidence::Exit),
+                    (is_elsewhere && mapping.spread != Spread::Choice, Evidence::Unwanted),
+                    (is_elsewhere && mapping.spread == Spread::Choice, Evidence::Policy("onTargetChange: Recreate")),
+                    (
+                        mapping.on_source_recreated == "Replace" && recreated(),
+                        Evidence::Policy("onSourceRecreated: Replace"),
+                    ),
+                    (vanished, Evidence::Policy(VANISHED)),
+                ];
+                all.into_iter().filter_map(|(holds, evidence)| holds.then_some(evidence)).collect()
             }
         };
-        self.recent(at).any(by_edition)
+        self.recent(at).flat_map(by_edition).collect()
+    }
+
+    /// What the engine says why it deletes an object must be so.
+    pub(super) fn check_evidence(&mut self, made: &Made, allowed: &BTreeSet<Evidence>, what: &str) {
+        let kind = KINDS.iter().find(|(_, plural)| *plural == made.plural).map_or("", |(kind, _)| kind);
+        let about = format!("{kind} {}/{}", made.namespace, made.name);
+        let Some(said) = self.log.as_ref().and_then(|log| log.said("delete", &about)) else { return };
+        // A deletion that waits for dependents is repeated with another policy.
+        let is_repeated = made.deleting.is_some() && said == Evidence::Policy("delete.propagation").to_string();
+        if !is_repeated && !allowed.iter().any(|evidence| evidence.to_string() == said) {
+            let allowed: Vec<String> = allowed.iter().map(ToString::to_string).collect();
+            self.violated("I1", format!("{what}: it says \"{said}\", and that is not so: {}", allowed.join(", ")));
+        }
     }
 
     /// Whether the deletion of an object whose rule is gone waits for a person: no document since then lets anything be
@@ -106,7 +140,9 @@ impl Checker {
                 let is_changed = mapping.rules.iter().any(|rule| rule.id == made.id && !made.is_named_by(rule));
                 (out && mapping.on_exit == "Orphan")
                     || (is_changed && mapping.on_identity_change == "Orphan")
-                    || (mapping.delete_policy == "Orphan" && has_policy(mapping) && self.gave_up(at, made, source))
+                    || (mapping.delete_policy == "Orphan"
+                        && has_policy(mapping)
+                        && !self.given_up(at, made, source).is_empty())
             }
         };
         self.recent(at).any(by_edition)

@@ -333,6 +333,7 @@ impl World {
                 core.checker.forgets_sources();
             });
             self.furnish();
+            self.source_rebuilt = true;
         }
     }
 }
