@@ -153,6 +153,16 @@ pub enum Verdict {
     Release,
 }
 
+impl fmt::Display for Verdict {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Delete(because) => write!(f, "Delete, for {because}"),
+            Self::GiveUp(because) => write!(f, "GiveUp, for {because}"),
+            other => write!(f, "{other:?}"),
+        }
+    }
+}
+
 /// A row of the table: which it is, and what it says.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Row {

@@ -214,7 +214,7 @@ fn traced(decision: Decision, rows: &[Written]) -> TracedObject {
         id: decision.id,
         object,
         row: decision.row.map(|row| row.name.to_owned()),
-        verdict: decision.row.map(|row| format!("{:?}", row.verdict)),
+        verdict: decision.row.map(|row| row.verdict.to_string()),
         holder: decision.object.filter(|_| is_foreign).and_then(|object| marks::holder(&object)),
         actions: decision.actions,
         reasons: said(&decision.reasons),

@@ -315,6 +315,25 @@ fn the_page_about_the_shipped_mapping_explains_each_part() {
     assert!(missing.is_empty(), "docs/mongodb-mapping.md: {missing:?}");
 }
 
+/// The ways of an edit, a deletion, a reload and a moved target are lists of functions.
+#[test]
+fn the_page_about_the_architecture_names_functions_where_they_are() {
+    let page = read("docs/internals/architecture.md");
+    let named: Vec<(&str, &str)> = page
+        .split('`')
+        .skip(1)
+        .step_by(2)
+        .zip(page.split('`').skip(2).step_by(2))
+        .filter_map(|(name, after)| Some((name, after.strip_prefix(" (")?.split_once(".rs)")?.0)))
+        .filter(|(name, _)| name.chars().all(|letter| letter.is_ascii_lowercase() || letter == '_'))
+        .collect();
+    assert!(named.len() > 40, "{named:?}");
+    for (name, file) in named {
+        let text = read(format!("{file}.rs"));
+        assert!(text.contains(&format!("fn {name}(")) || text.contains(&format!("fn {name}<")), "{name} in {file}.rs");
+    }
+}
+
 #[test]
 fn each_dependency_has_a_reason() {
     let crates = fs::read_dir(Path::new(ROOT).join("crates")).expect("the crates");

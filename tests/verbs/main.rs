@@ -230,7 +230,7 @@ fn explain_knows_every_word_it_lists() {
     SE0101 error   a field that does not exist
     Conflict         reason  a foreign object has the namespace and name of a target object
     SyncEngineDown                   alert   No replica can be scraped, so nothing is synced
-    SyncEngineDocumentRefused        alert   An edit has errors, and the last good version runs
+    SyncEngineDocumentRefused        alert   An edit has errors, and the last good version runs; or it names other sources (docs/operations.md#changing-a-mapping)
     SyncEngineDeletionsHeld          alert   An edited or removed mapping would delete more than `lifecycle.pruneGuard` allows
     ");
 }
