@@ -3,7 +3,7 @@
 use std::ops::Range;
 
 use super::reads::Reads;
-use super::types::{Type, taken};
+use super::types::Type;
 use crate::diagnostic::Finding;
 use crate::expression::{Arithmetic, Comparison, Expr};
 use crate::schema::Form;
@@ -23,7 +23,7 @@ impl<'s> Reads<'_, 's> {
             self.findings.push(match one.form() {
                 Form::List if wanted == PRINTED => finding.help("`| join(\", \")` or `| tojson` makes a text of it"),
                 Form::Map if wanted == PRINTED => finding.help("`| tojson` makes a text of it"),
-                form if wanted == [Form::Text] && PRINTED.contains(&form) => {
+                form if wanted == [Form::Text] && (form == Form::Integer || PRINTED.contains(&form)) => {
                     finding.help("`| string` makes a text of it")
                 }
                 Form::Text if wanted == [Form::Number] => {
@@ -51,7 +51,7 @@ impl<'s> Reads<'_, 's> {
         // `a + b | int` is `a + (b | int)`.
         if let (Some(finding), Expr::Call(call)) = (self.findings[before..].last_mut(), operands[1])
             && call.is_filter()
-            && matches!(taken(call), [] | [Form::Number])
+            && (call.takes().len() != 1 || call.takes() == [Form::Number])
         {
             let help = format!(
                 "a filter binds more tightly than an operator: write `(… {} …) | {}`",

@@ -5,7 +5,7 @@ use std::ops::Range;
 use serde_json::Value;
 
 use super::operands::PRINTED;
-use super::types::{Bound, Environment, Type, steps, taken};
+use super::types::{Bound, Environment, Type, steps};
 use crate::diagnostic::Finding;
 use crate::expression::{Base, Call, Comparison, Expr, Expression, Path, Piece, Segment, Text, TextForm};
 use crate::schema::{Field, Form, View};
@@ -121,10 +121,15 @@ impl<'s> Reads<'_, 's> {
             argument.iter().for_each(|expr| self.walk(expr, guarded, guarded || takes_absent && index == 0));
         }
         call.rest.iter().for_each(|expr| self.expression(expr, guarded));
-        let Some(subject) = call.arguments.first().and_then(Option::as_ref) else { return };
-        if !taken(call).is_empty() {
-            self.operand(subject, &call.place, taken(call), &format!("`{}` takes", call.name()));
+        for (index, (argument, parameter)) in call.arguments.iter().zip(call.function.parameters).enumerate() {
+            let what = match index {
+                0 => format!("`{}` takes", call.name()),
+                _ => format!("`{}` of `{}` is", parameter.name, call.name()),
+            };
+            let typed = argument.iter().filter(|_| !parameter.takes.is_empty());
+            typed.for_each(|expr| self.operand(expr, &call.place, parameter.takes, &what));
         }
+        let Some(subject) = call.arguments.first().and_then(Option::as_ref) else { return };
         let (types, path) = match (call.argument("attribute"), call.argument("path")) {
             (Some(path), _) => (self.environment.infer(subject).into_iter().flat_map(Type::items).collect(), path),
             (_, Some(path)) => (self.environment.infer(subject), path),

@@ -3,7 +3,9 @@
 use serde_json::Value;
 
 use super::reads::guards;
-use crate::expression::{Arithmetic, Base, Call, Comparison, Expr, Path, Piece, Root, Segment, Text, TextForm};
+use crate::expression::{
+    Arithmetic, Base, Call, Comparison, Expr, Gives, Path, Piece, Role, Root, Segment, Text, TextForm,
+};
 use crate::schema::{Field, Form, Schema, View};
 use crate::template::Tree;
 
@@ -303,79 +305,6 @@ fn read(expr: &Expr) -> Option<String> {
     }
 }
 
-/// Filters that give a string, whatever they are given.
-const TEXTS: [&str; 17] = [
-    "as_quantity",
-    "b64decode",
-    "b64encode",
-    "capitalize",
-    "dns_label",
-    "dns_subdomain",
-    "join",
-    "label_value",
-    "lower",
-    "replace",
-    "sha256",
-    "short_hash",
-    "string",
-    "tojson",
-    "toyaml",
-    "trim",
-    "upper",
-];
-
-/// Filters that give a list of items of what they are given.
-const SAME: [&str; 8] = ["reject", "rejectattr", "required", "reverse", "select", "selectattr", "sort", "unique"];
-
-/// What the first argument of filters and tests must be. Others take anything, or say so when they run.
-const TAKES: [(&[&str], &[Form]); 4] = [
-    (
-        &[
-            "b64decode",
-            "capitalize",
-            "dns_label",
-            "dns_subdomain",
-            "endingwith",
-            "fromjson",
-            "label_value",
-            "lower",
-            "replace",
-            "semver",
-            "split",
-            "startingwith",
-            "trim",
-            "upper",
-        ],
-        &[Form::Text],
-    ),
-    (
-        &[
-            "first",
-            "flatten",
-            "join",
-            "last",
-            "map",
-            "max",
-            "min",
-            "reject",
-            "rejectattr",
-            "select",
-            "selectattr",
-            "sort",
-            "sum",
-            "unique",
-        ],
-        &[Form::List],
-    ),
-    (&["items", "only", "without"], &[Form::Map]),
-    (&["abs", "round"], &[Form::Number]),
-];
-
-/// What the first argument of a call must be; nothing: anything.
-pub(super) fn taken(call: &Call) -> &'static [Form] {
-    TAKES.iter().find(|(names, _)| names.contains(&call.name())).map_or(&[], |(_, forms)| forms)
-}
-
 /// The steps of `attribute="a.b"` or `dig("a.b")`.
 pub(super) fn steps(path: &str) -> impl Iterator<Item = Segment> {
     path.split('.').map(|step| step.parse().map_or_else(|_| Segment::Key(step.to_owned()), Segment::Index))
@@ -481,21 +410,19 @@ impl<'s> Environment<'s> {
             let default = call.argument("default").map_or(Vec::new(), |expr| self.infer(expr));
             [vec![Type::Simple(form)], default].concat()
         };
-        match call.name() {
-            _ if call.is_test() => vec![Type::Simple(Form::Boolean)],
-            "length" => vec![Type::Simple(Form::Integer)],
-            "int" => or_default(Form::Integer),
-            "float" => or_default(Form::Number),
-            "abs" | "round" | "quantity" | "sum" => vec![Type::Simple(Form::Number)],
-            "observed_generation_current" => vec![Type::Simple(Form::Boolean)],
-            "first" | "last" | "max" | "min" => items().collect(),
-            "flatten" => vec![Type::List(items().flat_map(flat).collect())],
-            "list" => vec![Type::List(items().collect())],
-            "range" => vec![Type::List(vec![Type::Simple(Form::Integer)])],
-            "split" => vec![Type::List(vec![Type::Simple(Form::Text)])],
-            "items" => vec![Type::List(vec![Type::List(vec![Type::Any])])],
-            "map" => vec![Type::List(self.mapped(call, items().collect()))],
-            "dig" => {
+        match (call.name(), call.function.gives) {
+            (_, Gives::Always(form)) => vec![Type::Simple(form)],
+            (_, Gives::Same) => first(),
+            ("int", _) => or_default(Form::Integer),
+            ("float", _) => or_default(Form::Number),
+            ("first" | "last" | "max" | "min", _) => items().collect(),
+            ("flatten", _) => vec![Type::List(items().flat_map(flat).collect())],
+            ("list", _) => vec![Type::List(items().collect())],
+            ("range", _) => vec![Type::List(vec![Type::Simple(Form::Integer)])],
+            ("split", _) => vec![Type::List(vec![Type::Simple(Form::Text)])],
+            ("items", _) => vec![Type::List(vec![Type::List(vec![Type::Any])])],
+            ("map", _) => vec![Type::List(self.mapped(call, items().collect()))],
+            ("dig", _) => {
                 let below = match call.argument("path") {
                     Some(Expr::Literal(Value::String(path))) => {
                         steps(path).fold(Bound::new(first(), false), |bound, step| bound.step(&step).bound).types
@@ -504,9 +431,7 @@ impl<'s> Environment<'s> {
                 };
                 [below, call.argument("default").map_or(Vec::new(), |expr| self.infer(expr))].concat()
             }
-            "without" | "only" => first().into_iter().map(|one| picked(one, call)).collect(),
-            name if TEXTS.contains(&name) => vec![Type::Simple(Form::Text)],
-            name if SAME.contains(&name) => first(),
+            ("without" | "only", _) => first().into_iter().map(|one| picked(one, call)).collect(),
             _ => vec![Type::Any],
         }
     }
@@ -518,8 +443,11 @@ impl<'s> Environment<'s> {
                 let found = steps(path).fold(Bound::new(items, false), |bound, step| bound.step(&step).bound).types;
                 [found, call.argument("default").map_or(Vec::new(), |expr| self.infer(expr))].concat()
             }
-            (None, Some(Expr::Literal(Value::String(filter)))) if TEXTS.contains(&filter.as_str()) => {
-                vec![Type::Simple(Form::Text)]
+            (None, Some(Expr::Literal(Value::String(filter)))) => {
+                match Role::Filter.find(filter).map(|filter| filter.gives) {
+                    Some(Gives::Always(form)) => vec![Type::Simple(form)],
+                    _ => vec![Type::Any],
+                }
             }
             _ => vec![Type::Any],
         }

@@ -11,7 +11,6 @@ use std::cmp::max;
 use serde_json::Value;
 
 use super::Unrendered;
-use super::value::Stop;
 
 /// Work one evaluation may do: some 10 ms, and at most 8 MiB of memory.
 pub const WORK: usize = 4 << 20;
@@ -42,17 +41,17 @@ impl Budget {
 
     /// A copy of a literal of a template. Its author's text is small; what repeats it is a consumer's list.
     pub fn literal(&mut self, value: &Value) -> Result<Value, Unrendered> {
-        Ok(self.deliver(Cow::Borrowed(value))?)
+        self.deliver(Cow::Borrowed(value))
     }
 
     /// Pays for a key of a map, or an item of a list, that a template builds.
     pub fn entry(&mut self, key: usize) -> Result<(), Unrendered> {
         self.step()?;
-        Ok(self.deliver_text(key + 4)?)
+        self.deliver_text(key + 4)
     }
 
     /// Pays for work before it is done.
-    pub(super) fn charge(&mut self, units: usize) -> Result<(), Stop> {
+    pub(super) fn charge(&mut self, units: usize) -> Result<(), Unrendered> {
         match self.work.checked_sub(units) {
             Some(left) => {
                 self.work = left;
@@ -60,32 +59,32 @@ impl Budget {
             }
             None => {
                 self.work = 0;
-                Err(Stop::failed("the expression does more work than one evaluation may (4 MiB of data touched)"))
+                Err(Unrendered::failed("the expression does more work than one evaluation may (4 MiB of data touched)"))
             }
         }
     }
 
     /// Pays for one step of the evaluation: a node of the expression, an item of a list.
-    pub(super) fn step(&mut self) -> Result<(), Stop> {
+    pub(super) fn step(&mut self) -> Result<(), Unrendered> {
         self.charge(NODE)
     }
 
     /// Pays for a walk over a whole value.
-    pub(super) fn charge_value(&mut self, value: &Value) -> Result<(), Stop> {
+    pub(super) fn charge_value(&mut self, value: &Value) -> Result<(), Unrendered> {
         self.charge(Size::of(value).work())
     }
 
     /// A copy of a value, paid for.
-    pub(super) fn copy(&mut self, value: &Value) -> Result<Value, Stop> {
+    pub(super) fn copy(&mut self, value: &Value) -> Result<Value, Unrendered> {
         self.charge_value(value)?;
         Ok(value.clone())
     }
 
     /// Checks what leaves the evaluation, and makes it its own.
-    pub(super) fn deliver(&mut self, value: Cow<'_, Value>) -> Result<Value, Stop> {
+    pub(super) fn deliver(&mut self, value: Cow<'_, Value>) -> Result<Value, Unrendered> {
         let size = Size::of(&value);
         if size.depth > DEPTH {
-            return Err(Stop::failed(format!("the result is nested more than {DEPTH} levels deep")));
+            return Err(Unrendered::failed(format!("the result is nested more than {DEPTH} levels deep")));
         }
         self.deliver_text(size.bytes)?;
         match value {
@@ -98,13 +97,13 @@ impl Budget {
     }
 
     /// Takes the bytes of a result off what results may still have.
-    pub(super) fn deliver_text(&mut self, bytes: usize) -> Result<(), Stop> {
+    pub(super) fn deliver_text(&mut self, bytes: usize) -> Result<(), Unrendered> {
         match self.result.checked_sub(bytes) {
             Some(left) => {
                 self.result = left;
                 Ok(())
             }
-            None => Err(Stop::failed(format!("the result is larger than {RESULT} bytes"))),
+            None => Err(Unrendered::failed(format!("the result is larger than {RESULT} bytes"))),
         }
     }
 }

@@ -106,7 +106,7 @@ impl Compiler<'_> {
         if let Some(missing) = slots.missing().filter(|_| !slots.broken) {
             let range = self.range_of(name);
             self.report("SE0205", range, format!("`{name}` needs `{missing}`")).help =
-                Some(format!("write `{}`", usage(role, function)));
+                Some(format!("write `{}`", function.usage()));
             return None;
         }
         if self.nested_name_is_unknown(function, &slots, given) {
@@ -137,9 +137,7 @@ impl Compiler<'_> {
             }
         };
         slots.broken = true;
-        let role =
-            Role::ALL.into_iter().find(|role| role.functions().iter().any(|known| std::ptr::eq(known, function)));
-        self.report("SE0205", range, problem).help = role.map(|role| format!("write `{}`", usage(role, function)));
+        self.report("SE0205", range, problem).help = Some(format!("write `{}`", function.usage()));
     }
 
     /// `map("upper")` and `select("none")` name a filter or test in a string.
@@ -177,7 +175,7 @@ impl Compiler<'_> {
         let help = match (replaced, elsewhere) {
             (Some(instead), _) => Some(format!("write `{instead}`")),
             (None, Some((other, function))) => {
-                Some(format!("`{name}` is a {}: write `{}`", other.name(), usage(other, function)))
+                Some(format!("`{name}` is a {}: write `{}`", other.name(), function.usage()))
             }
             (None, None) => closest(name, &role.names()).map(|hint| format!("did you mean `{hint}`?")),
         };
@@ -238,31 +236,6 @@ fn unknown_code(role: Role) -> &'static str {
         Role::Filter => "SE0202",
         Role::Function => "SE0203",
         Role::Test => "SE0204",
-    }
-}
-
-/// How a function is written.
-fn usage(role: Role, function: &Function) -> String {
-    let skip = usize::from(role != Role::Function);
-    let mut parameters: Vec<_> = function
-        .parameters
-        .iter()
-        .skip(skip)
-        .map(|parameter| match (parameter.required, parameter.keyword) {
-            (true, _) => parameter.name.to_owned(),
-            (false, false) => format!("[{}]", parameter.name),
-            (false, true) => format!("[{}=…]", parameter.name),
-        })
-        .collect();
-    if function.rest {
-        parameters.push("…".to_owned());
-    }
-    let arguments =
-        if parameters.is_empty() && skip == 1 { String::new() } else { format!("({})", parameters.join(", ")) };
-    match role {
-        Role::Filter => format!("… | {}{arguments}", function.name),
-        Role::Function => format!("{}{arguments}", function.name),
-        Role::Test => format!("… is {}{arguments}", function.name),
     }
 }
 

@@ -6,13 +6,13 @@ use std::sync::Arc;
 
 use serde_json::Value;
 
-use super::Way;
 use super::budget::Budget;
+use super::given::Given;
 use super::operators;
-use super::registry::Arguments;
 use super::scope::{Scope, position, step, walk};
 use super::tree::{Base, Call, Expr, Path, Segment};
-use super::value::{Operand, Stop, is_true, kind, own, print};
+use super::value::{Operand, is_true, kind, own, print, text};
+use super::{Unrendered, Way};
 
 /// One evaluation: what it reads, what it may still cost, and the loop variables around it.
 pub(super) struct Evaluation<'a, 'b> {
@@ -26,7 +26,7 @@ impl<'a, 'b> Evaluation<'a, 'b> {
         Self { scope, budget, locals: Vec::new() }
     }
 
-    pub fn evaluate(&mut self, expr: &'a Expr) -> Result<Operand<'a>, Stop> {
+    pub fn evaluate(&mut self, expr: &'a Expr) -> Result<Operand<'a>, Unrendered> {
         self.budget.step()?;
         match expr {
             Expr::Literal(value) => Ok(Operand::borrowed(value)),
@@ -82,34 +82,31 @@ impl<'a, 'b> Evaluation<'a, 'b> {
     }
 
     /// Evaluates what has a place of its own in the notes that are taken.
-    pub fn branch(&mut self, expr: &'a Expr, place: &Range<usize>) -> Result<Operand<'a>, Stop> {
+    pub fn branch(&mut self, expr: &'a Expr, place: &Range<usize>) -> Result<Operand<'a>, Unrendered> {
         let evaluated = self.evaluate(expr);
-        if !matches!(evaluated, Err(Stop::Waiting(_))) {
+        if !matches!(evaluated, Err(Unrendered::Waiting(_))) {
             self.scope.note(place, Way::Evaluated);
         }
         evaluated
     }
 
     /// The value of an expression that must have one.
-    pub fn value(&mut self, expr: &'a Expr) -> Result<Cow<'a, Value>, Stop> {
+    pub fn value(&mut self, expr: &'a Expr) -> Result<Cow<'a, Value>, Unrendered> {
         self.evaluate(expr)?.require()
     }
 
     /// Whether the value of an expression counts as true.
-    pub fn holds(&mut self, expr: &'a Expr) -> Result<bool, Stop> {
+    pub fn holds(&mut self, expr: &'a Expr) -> Result<bool, Unrendered> {
         Ok(is_true(&*self.value(expr)?))
     }
 
     /// The text of an operand of `regex_replace`.
-    fn text(&mut self, expr: &'a Expr) -> Result<Cow<'a, str>, Stop> {
-        match self.value(expr)? {
-            Cow::Borrowed(Value::String(text)) => Ok(Cow::Borrowed(text)),
-            Cow::Owned(Value::String(text)) => Ok(Cow::Owned(text)),
-            other => Err(Stop::failed(format!("`regex_replace` needs a string, not {}", kind(&other)))),
-        }
+    fn text(&mut self, expr: &'a Expr) -> Result<Cow<'a, str>, Unrendered> {
+        text(self.value(expr)?)
+            .map_err(|other| Unrendered::failed(format!("`regex_replace` needs a string, not {}", kind(&other))))
     }
 
-    fn path(&mut self, path: &'a Path) -> Result<Operand<'a>, Stop> {
+    fn path(&mut self, path: &'a Path) -> Result<Operand<'a>, Unrendered> {
         let Base::Local(name) = &path.base else { return self.read(path) };
         match self.locals.iter().rev().find(|(known, _)| known == name) {
             None => self.scope.read(path),
@@ -126,18 +123,18 @@ impl<'a, 'b> Evaluation<'a, 'b> {
     }
 
     /// What the scope holds. Several objects as a whole are put together, which is paid for.
-    fn read(&mut self, path: &'a Path) -> Result<Operand<'a>, Stop> {
+    fn read(&mut self, path: &'a Path) -> Result<Operand<'a>, Unrendered> {
         match self.scope.several(path) {
             Some(all) if path.segments.is_empty() => {
                 let copy = |(key, value): (&String, &Arc<Value>)| Ok((key.clone(), self.budget.copy(value)?));
-                let whole = all.all.iter().map(copy).collect::<Result<_, Stop>>()?;
+                let whole = all.all.iter().map(copy).collect::<Result<_, Unrendered>>()?;
                 Ok(Operand::owned(Value::Object(whole)))
             }
             _ => self.scope.read(path),
         }
     }
 
-    fn index(&mut self, base: &'a Expr, index: &'a Expr, written: &'a str) -> Result<Operand<'a>, Stop> {
+    fn index(&mut self, base: &'a Expr, index: &'a Expr, written: &'a str) -> Result<Operand<'a>, Unrendered> {
         if let Expr::Path(path) = base
             && let Some(all) = self.scope.several(path)
             && path.segments.is_empty()
@@ -150,27 +147,32 @@ impl<'a, 'b> Evaluation<'a, 'b> {
             Value::String(key) => Segment::Key(key.clone()),
             Value::Number(number) => match number.as_i64() {
                 Some(index) => Segment::Index(index),
-                None => return Err(Stop::failed("an index must be an integer")),
+                None => return Err(Unrendered::failed("an index must be an integer")),
             },
-            other => return Err(Stop::failed(format!("{} cannot be an index or a key", kind(other)))),
+            other => return Err(Unrendered::failed(format!("{} cannot be an index or a key", kind(other)))),
         };
         member(base, &segment, written)
     }
 
-    fn slice(&mut self, base: &'a Expr, start: Option<&'a Expr>, stop: Option<&'a Expr>) -> Result<Operand<'a>, Stop> {
+    fn slice(
+        &mut self,
+        base: &'a Expr,
+        start: Option<&'a Expr>,
+        stop: Option<&'a Expr>,
+    ) -> Result<Operand<'a>, Unrendered> {
         let base = self.value(base)?;
         let mut bound = |expr: Option<&'a Expr>| match expr {
             None => Ok(None),
             Some(expr) => match self.value(expr)?.as_i64() {
                 Some(index) => Ok(Some(index)),
-                None => Err(Stop::failed("a bound of a slice must be an integer")),
+                None => Err(Unrendered::failed("a bound of a slice must be an integer")),
             },
         };
         let (start, stop) = (bound(start)?, bound(stop)?);
         operators::slice(&base, start, stop, self.budget).map(Operand::owned)
     }
 
-    fn list(&mut self, items: &'a [Expr]) -> Result<Operand<'a>, Stop> {
+    fn list(&mut self, items: &'a [Expr]) -> Result<Operand<'a>, Unrendered> {
         let mut list = Vec::with_capacity(items.len());
         for item in items {
             list.extend(self.evaluate(item)?.element(self.budget)?);
@@ -178,12 +180,14 @@ impl<'a, 'b> Evaluation<'a, 'b> {
         Ok(Operand::owned(list))
     }
 
-    fn map(&mut self, entries: &'a [(Expr, Expr)]) -> Result<Operand<'a>, Stop> {
+    fn map(&mut self, entries: &'a [(Expr, Expr)]) -> Result<Operand<'a>, Unrendered> {
         let mut map = serde_json::Map::with_capacity(entries.len());
         for (key, value) in entries {
             let key = match own(self.value(key)?, self.budget)? {
                 Value::String(key) => key,
-                other => return Err(Stop::failed(format!("a key of a map must be a string, not {}", kind(&other)))),
+                other => {
+                    return Err(Unrendered::failed(format!("a key of a map must be a string, not {}", kind(&other))));
+                }
             };
             if let Some(value) = self.evaluate(value)?.element(self.budget)? {
                 map.insert(key, value);
@@ -193,19 +197,19 @@ impl<'a, 'b> Evaluation<'a, 'b> {
     }
 
     /// `and` and `or` give the operand that decides, as in Jinja.
-    fn either(&mut self, left: &'a Expr, right: &'a Expr, decided_by: bool) -> Result<Operand<'a>, Stop> {
+    fn either(&mut self, left: &'a Expr, right: &'a Expr, decided_by: bool) -> Result<Operand<'a>, Unrendered> {
         let left = self.value(left)?;
         if is_true(&left) == decided_by { Ok(Operand::Value(left)) } else { self.value(right).map(Operand::Value) }
     }
 
-    fn concat(&mut self, left: &'a Expr, right: &'a Expr) -> Result<Operand<'a>, Stop> {
+    fn concat(&mut self, left: &'a Expr, right: &'a Expr) -> Result<Operand<'a>, Unrendered> {
         let (left, right) = (print(self.value(left)?)?, print(self.value(right)?)?);
         self.budget.charge(left.len() + right.len())?;
         Ok(Operand::owned(left.into_owned() + &right))
     }
 
     /// What `default` is asked to stand in for, where it is there.
-    fn given(&mut self, value: &'a Expr, lax: Option<&'a Expr>) -> Result<Option<Operand<'a>>, Stop> {
+    fn given(&mut self, value: &'a Expr, lax: Option<&'a Expr>) -> Result<Option<Operand<'a>>, Unrendered> {
         match self.evaluate(value)? {
             Operand::Value(value) => {
                 let lax = lax.map_or(Ok(false), |lax| self.holds(lax))?;
@@ -216,21 +220,21 @@ impl<'a, 'b> Evaluation<'a, 'b> {
         }
     }
 
-    fn call(&mut self, call: &'a Call) -> Result<Operand<'a>, Stop> {
+    fn call(&mut self, call: &'a Call) -> Result<Operand<'a>, Unrendered> {
         let mut values = Vec::with_capacity(call.arguments.len());
         for argument in &call.arguments {
             values.push(argument.as_ref().map(|argument| self.evaluate(argument)).transpose()?);
         }
         let rest = call.rest.iter().map(|argument| self.evaluate(argument)).collect::<Result<Vec<_>, _>>()?;
-        (call.function.call)(Arguments::new(call.function, values, rest), self.budget)
+        (call.function.call)(&mut Given::new(call.function, values, rest, self.budget))
     }
 }
 
 /// What a key or an index leads to. An absent base stays what it is: the first missing step is the one to name.
-pub(super) fn member<'a>(base: Operand<'a>, segment: &Segment, written: &'a str) -> Result<Operand<'a>, Stop> {
+pub(super) fn member<'a>(base: Operand<'a>, segment: &Segment, written: &'a str) -> Result<Operand<'a>, Unrendered> {
     let absent = || Operand::Absent(written.into());
     match base {
-        Operand::Omit => Err(Stop::omit()),
+        Operand::Omit => Err(Unrendered::omit()),
         Operand::Absent(gap) => Ok(Operand::Absent(gap)),
         Operand::Value(Cow::Borrowed(value)) => Ok(step(value, segment).map_or_else(absent, Operand::borrowed)),
         Operand::Value(Cow::Owned(value)) => {

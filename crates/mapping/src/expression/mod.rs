@@ -2,15 +2,14 @@
 //!
 //! The syntax is Jinja's, read by minijinja's parser. What comes out of it is checked against the names that are
 //! declared and the functions that exist (`registry`), and compiled to a tree of our own (`tree`), which is
-//! evaluated on the JSON itself (`evaluate`). minijinja's engine does not run it, for four reasons: its fuel bounds
-//! neither memory nor time, and consumer data is hostile, so everything here pays out of one `budget`; its values
-//! change numbers and nulls on their way; its undefined has lost the path an error should name; and its programs borrow
-//! the text they came from. That both compute the same is a test.
+//! evaluated on the JSON itself (`evaluate`). minijinja's machine does not run it: that was built and measured
+//! (docs/internals/architecture.md). That both compute the same is a test.
 
 mod budget;
 mod call;
 mod evaluate;
 mod functions;
+mod given;
 mod names;
 mod operators;
 mod parse;
@@ -41,6 +40,7 @@ pub use functions::quantity::number as quantity;
 pub use names::{Names, Root, RootSet};
 pub use recorder::{Recorder, Way};
 pub use references::References;
+pub(crate) use registry::{Gives, Role};
 pub use scope::{Missing, ObjectState, Scope, Several};
 pub use text::Text;
 pub(crate) use text::{Piece, TextForm};
@@ -48,10 +48,10 @@ pub(crate) use tree::{Arithmetic, Base, Call, Comparison, Expr, Path, Segment};
 
 use evaluate::Evaluation;
 use parse::Compiler;
-use registry::Role;
+use registry::Function;
 use source::Form;
+use value::Operand;
 pub(crate) use value::kind;
-use value::{Operand, Stop};
 
 /// One compiled `${{ }}`.
 #[derive(Debug)]
@@ -89,8 +89,7 @@ pub struct Signature {
 
 /// Everything that an expression can call, by role and name.
 pub fn signatures() -> Vec<Signature> {
-    let of = |role: Role| role.functions().iter().map(move |function| function.signature(role));
-    Role::ALL.into_iter().flat_map(of).collect()
+    Role::ALL.into_iter().flat_map(Role::functions).map(Function::signature).collect()
 }
 
 /// Why there is no value where there must be one.
@@ -162,8 +161,8 @@ impl Expression {
         let evaluated = evaluation.evaluate(&self.expr);
         let outcome = match evaluated.and_then(|operand| deliver(operand, scope.is_lenient(), budget)) {
             Ok(outcome) => outcome,
-            Err(Stop::Waiting(what)) => Outcome::Waiting(what),
-            Err(Stop::Failed(why)) => Outcome::Failed(why),
+            Err(Unrendered::Waiting(what)) => Outcome::Waiting(what),
+            Err(Unrendered::Failed(why)) => Outcome::Failed(why),
         };
         if let Some(recorder) = scope.recorder() {
             recorder.outcome(&self.place, &outcome);
@@ -212,24 +211,15 @@ impl Outcome {
     pub fn unrendered(self) -> Option<Unrendered> {
         match self {
             Self::Value(_) => None,
-            Self::Omit => Some(Stop::omit().into()),
-            Self::Absent(path) => Some(Stop::absent(&path).into()),
+            Self::Omit => Some(Unrendered::omit()),
+            Self::Absent(path) => Some(Unrendered::absent(&path)),
             Self::Waiting(what) => Some(Unrendered::Waiting(what)),
             Self::Failed(why) => Some(Unrendered::Failed(why)),
         }
     }
 }
 
-impl From<Stop> for Unrendered {
-    fn from(stop: Stop) -> Self {
-        match stop {
-            Stop::Waiting(what) => Self::Waiting(what),
-            Stop::Failed(why) => Self::Failed(why),
-        }
-    }
-}
-
-fn deliver(operand: Operand<'_>, lenient: bool, budget: &mut Budget) -> Result<Outcome, Stop> {
+fn deliver(operand: Operand<'_>, lenient: bool, budget: &mut Budget) -> Result<Outcome, Unrendered> {
     match operand {
         Operand::Omit => Ok(Outcome::Omit),
         Operand::Absent(gap) => Ok(gap.outcome(lenient)),

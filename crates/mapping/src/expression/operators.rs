@@ -5,10 +5,11 @@ use std::cmp::Ordering;
 
 use serde_json::{Number, Value};
 
+use super::Unrendered;
 use super::budget::Budget;
 use super::scope::position;
 use super::tree::{Arithmetic, Comparison};
-use super::value::{Stop, kind, own};
+use super::value::{kind, own};
 
 /// A number as JSON tells them apart: `1` is an integer, `1.0` is not.
 #[derive(Debug, Clone, Copy)]
@@ -35,14 +36,14 @@ impl Numeric {
     }
 
     /// Back to JSON, which has no infinity, and no integers beyond 64 bits.
-    pub fn value(self) -> Result<Value, Stop> {
+    pub fn value(self) -> Result<Value, Unrendered> {
         let number = match self {
             Self::Integer(value) => {
                 i64::try_from(value).map(Number::from).or_else(|_| u64::try_from(value).map(Number::from)).ok()
             }
             Self::Float(value) => Number::from_f64(value),
         };
-        number.map(Value::Number).ok_or_else(|| Stop::failed("the result is no number that JSON can hold"))
+        number.map(Value::Number).ok_or_else(|| Unrendered::failed("the result is no number that JSON can hold"))
     }
 
     pub fn compare(self, other: Self) -> Ordering {
@@ -66,13 +67,13 @@ fn normal_zero(value: f64) -> f64 {
     if value == 0.0 { 0.0 } else { value }
 }
 
-pub(super) fn negate(value: &Value) -> Result<Value, Stop> {
+pub(super) fn negate(value: &Value) -> Result<Value, Unrendered> {
     match value {
         Value::Number(number) => match Numeric::of(number) {
             Numeric::Integer(value) => Numeric::Integer(-value).value(),
             Numeric::Float(value) => Numeric::Float(-value).value(),
         },
-        other => Err(Stop::failed(format!("`-` needs a number, not {}", kind(other)))),
+        other => Err(Unrendered::failed(format!("`-` needs a number, not {}", kind(other)))),
     }
 }
 
@@ -81,7 +82,7 @@ pub(super) fn arithmetic(
     left: Cow<'_, Value>,
     right: Cow<'_, Value>,
     budget: &mut Budget,
-) -> Result<Value, Stop> {
+) -> Result<Value, Unrendered> {
     match (operator, &*left, &*right) {
         (_, Value::Number(left), Value::Number(right)) => {
             calculate(operator, Numeric::of(left), Numeric::of(right))?.value()
@@ -97,7 +98,7 @@ pub(super) fn arithmetic(
             }
             Ok(left)
         }
-        (_, left, right) => Err(Stop::failed(format!(
+        (_, left, right) => Err(Unrendered::failed(format!(
             "`{}` cannot take {} and {}{}",
             operator.symbol(),
             kind(left),
@@ -107,10 +108,10 @@ pub(super) fn arithmetic(
     }
 }
 
-fn calculate(operator: Arithmetic, left: Numeric, right: Numeric) -> Result<Numeric, Stop> {
+fn calculate(operator: Arithmetic, left: Numeric, right: Numeric) -> Result<Numeric, Unrendered> {
     if matches!(operator, Arithmetic::Divide | Arithmetic::FloorDivide | Arithmetic::Remainder) && right.float() == 0.0
     {
-        return Err(Stop::failed("division by zero"));
+        return Err(Unrendered::failed("division by zero"));
     }
     match (left, right) {
         (Numeric::Integer(left), Numeric::Integer(right)) if operator != Arithmetic::Divide => {
@@ -120,7 +121,7 @@ fn calculate(operator: Arithmetic, left: Numeric, right: Numeric) -> Result<Nume
     }
 }
 
-fn calculate_integers(operator: Arithmetic, left: i128, right: i128) -> Result<Numeric, Stop> {
+fn calculate_integers(operator: Arithmetic, left: i128, right: i128) -> Result<Numeric, Unrendered> {
     let result = match operator {
         Arithmetic::Add => left.checked_add(right),
         Arithmetic::Subtract => left.checked_sub(right),
@@ -132,7 +133,7 @@ fn calculate_integers(operator: Arithmetic, left: i128, right: i128) -> Result<N
     };
     result
         .map(Numeric::Integer)
-        .ok_or_else(|| Stop::failed(format!("`{}` leaves the range of integers", operator.symbol())))
+        .ok_or_else(|| Unrendered::failed(format!("`{}` leaves the range of integers", operator.symbol())))
 }
 
 fn calculate_floats(operator: Arithmetic, left: f64, right: f64) -> f64 {
@@ -161,7 +162,12 @@ impl Arithmetic {
     }
 }
 
-pub(super) fn compare(comparison: Comparison, left: &Value, right: &Value, budget: &mut Budget) -> Result<bool, Stop> {
+pub(super) fn compare(
+    comparison: Comparison,
+    left: &Value,
+    right: &Value,
+    budget: &mut Budget,
+) -> Result<bool, Unrendered> {
     match comparison {
         Comparison::Equal => equal(left, right, budget),
         Comparison::NotEqual => equal(left, right, budget).map(|equal| !equal),
@@ -175,7 +181,7 @@ pub(super) fn compare(comparison: Comparison, left: &Value, right: &Value, budge
 }
 
 /// Equality of JSON: numbers by value, maps whatever their order; values of different kinds are never equal.
-pub(super) fn equal(left: &Value, right: &Value, budget: &mut Budget) -> Result<bool, Stop> {
+pub(super) fn equal(left: &Value, right: &Value, budget: &mut Budget) -> Result<bool, Unrendered> {
     budget.step()?;
     match (left, right) {
         (Value::Number(left), Value::Number(right)) => Ok(Numeric::of(left).compare(Numeric::of(right)).is_eq()),
@@ -198,7 +204,10 @@ pub(super) fn equal(left: &Value, right: &Value, budget: &mut Budget) -> Result<
     }
 }
 
-fn all<T>(items: impl IntoIterator<Item = T>, mut holds: impl FnMut(T) -> Result<bool, Stop>) -> Result<bool, Stop> {
+fn all<T>(
+    items: impl IntoIterator<Item = T>,
+    mut holds: impl FnMut(T) -> Result<bool, Unrendered>,
+) -> Result<bool, Unrendered> {
     for item in items {
         if !holds(item)? {
             return Ok(false);
@@ -208,21 +217,23 @@ fn all<T>(items: impl IntoIterator<Item = T>, mut holds: impl FnMut(T) -> Result
 }
 
 /// Order of numbers among each other and of strings among each other; nothing else has one.
-pub(super) fn order(left: &Value, right: &Value, budget: &mut Budget) -> Result<Ordering, Stop> {
+pub(super) fn order(left: &Value, right: &Value, budget: &mut Budget) -> Result<Ordering, Unrendered> {
     match (left, right) {
         (Value::Number(left), Value::Number(right)) => Ok(Numeric::of(left).compare(Numeric::of(right))),
         (Value::String(left), Value::String(right)) => {
             budget.charge(left.len().min(right.len()))?;
             Ok(left.cmp(right))
         }
-        (left, right) => {
-            Err(Stop::failed(format!("{} and {} have no order: compare numbers, or strings", kind(left), kind(right))))
-        }
+        (left, right) => Err(Unrendered::failed(format!(
+            "{} and {} have no order: compare numbers, or strings",
+            kind(left),
+            kind(right)
+        ))),
     }
 }
 
 /// `needle in container`: an item of a list, a key of a map, a part of a string.
-pub(super) fn contains(container: &Value, needle: &Value, budget: &mut Budget) -> Result<bool, Stop> {
+pub(super) fn contains(container: &Value, needle: &Value, budget: &mut Budget) -> Result<bool, Unrendered> {
     match (container, needle) {
         (Value::Array(items), _) => {
             for item in items {
@@ -239,13 +250,18 @@ pub(super) fn contains(container: &Value, needle: &Value, budget: &mut Budget) -
             Ok(text.contains(part.as_str()))
         }
         (container, needle) => {
-            Err(Stop::failed(format!("{} cannot be looked for in {}", kind(needle), kind(container))))
+            Err(Unrendered::failed(format!("{} cannot be looked for in {}", kind(needle), kind(container))))
         }
     }
 }
 
 /// Part of a list or, by characters, of a string. Bounds beyond the ends are cut off.
-pub(super) fn slice(value: &Value, start: Option<i64>, stop: Option<i64>, budget: &mut Budget) -> Result<Value, Stop> {
+pub(super) fn slice(
+    value: &Value,
+    start: Option<i64>,
+    stop: Option<i64>,
+    budget: &mut Budget,
+) -> Result<Value, Unrendered> {
     let bounds = |length: usize| {
         let clamp = |index: i64| position(index, length).unwrap_or(0).min(length);
         let start = start.map_or(0, clamp);
@@ -261,6 +277,6 @@ pub(super) fn slice(value: &Value, start: Option<i64>, stop: Option<i64>, budget
             let (start, stop) = bounds(text.chars().count());
             Ok(Value::String(text.chars().skip(start).take(stop - start).collect()))
         }
-        other => Err(Stop::failed(format!("a slice needs a list or a string, not {}", kind(other)))),
+        other => Err(Unrendered::failed(format!("a slice needs a list or a string, not {}", kind(other)))),
     }
 }

@@ -2,8 +2,8 @@
 
 use regex::{Captures, Regex, RegexBuilder};
 
+use super::Unrendered;
 use super::budget::Budget;
-use super::value::Stop;
 
 /// Bytes a compiled pattern may have: room for a few classes of Unicode, none for counted repetitions of them.
 const SIZE: usize = 256 << 10;
@@ -37,7 +37,7 @@ impl Pattern {
         replacement: &str,
         expand: bool,
         budget: &mut Budget,
-    ) -> Result<String, Stop> {
+    ) -> Result<String, Unrendered> {
         budget.charge(text.len().saturating_mul(COST))?;
         let mut replaced = String::new();
         let mut end = 0;

@@ -1,42 +1,59 @@
-//! The filters, functions and tests of the language: the whole list, with their arguments.
+//! The filters, functions and tests of the language: the whole list, with their arguments and what they come to.
 //!
-//! The list is ours, so that an unknown name or a wrong number of arguments is an error at load. Everything in
-//! it is pure, and pays for what it touches.
+//! The list is ours, so that an unknown name, a wrong number of arguments or an argument of a wrong type is an error at
+//! load. Everything in it is pure, and pays for what it touches.
 
-use std::borrow::Cow;
 use std::cmp::Ordering;
 
-use serde_json::Value;
+use data_encoding::{BASE64, HEXLOWER};
+use sha2::{Digest, Sha256};
 
 use super::Signature;
-use super::budget::Budget;
-use super::functions::{encoding, kubernetes, list, map, number, quantity, select, semver, tests, text};
-use super::value::{Operand, Stop, kind};
+use super::functions::{Answer, encoding, gives, kubernetes, list, map, number, quantity, select, semver, text};
+use super::given::Given;
+use super::operators::compare;
+use super::tree::Comparison;
+use super::value::{Operand, print};
+use crate::schema::Form;
 
 /// A filter, function or test.
 #[derive(Debug)]
-pub(super) struct Function {
+pub(crate) struct Function {
+    pub role: Role,
     pub name: &'static str,
     /// Of a filter or test, the first one is what stands before `|` or `is`.
     pub parameters: &'static [Parameter],
     /// Takes any number of further arguments.
     pub rest: bool,
-    pub call: Implementation,
+    pub gives: Gives,
+    pub(super) call: Implementation,
 }
 
-pub(super) type Implementation = for<'a> fn(Arguments<'a>, &mut Budget) -> Result<Operand<'a>, Stop>;
+pub(super) type Implementation = for<'a> fn(&mut Given<'a, '_>) -> Answer<'a>;
 
 #[derive(Debug)]
-pub(super) struct Parameter {
+pub(crate) struct Parameter {
     pub name: &'static str,
+    /// The types that it takes; none: all.
+    pub takes: &'static [Form],
     pub required: bool,
     /// Given as `name=value` alone.
     pub keyword: bool,
 }
 
+/// What a call comes to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Gives {
+    Always(Form),
+    /// What it is given, or items of it.
+    Same,
+    /// That depends on more than its name.
+    Else,
+}
+
 /// The three ways a name can be called.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Role {
+pub(crate) enum Role {
     Filter,
     Function,
     Test,
@@ -72,237 +89,186 @@ impl Role {
 
 impl Function {
     /// How it is called, for its reference.
-    pub fn signature(&self, role: Role) -> Signature {
-        let own = usize::from(role != Role::Function);
-        let parameters = self.parameters.get(own..).unwrap_or_default();
+    pub fn signature(&self) -> Signature {
+        let own = usize::from(self.role != Role::Function);
         let written = |parameter: &Parameter| match (parameter.required, parameter.keyword) {
             (true, _) => parameter.name.to_owned(),
             (false, true) => format!("[{}=]", parameter.name),
             (false, false) => format!("[{}]", parameter.name),
         };
+        let parameters = self.parameters.get(own..).unwrap_or_default();
         let (by_name, in_order): (Vec<_>, Vec<_>) = parameters.iter().partition(|parameter| parameter.keyword);
         let rest = self.rest.then(|| "…".to_owned());
         let all: Vec<_> =
             in_order.into_iter().map(written).chain(rest).chain(by_name.into_iter().map(written)).collect();
         let text = if all.is_empty() { self.name.to_owned() } else { format!("{}({})", self.name, all.join(", ")) };
-        Signature { role: role.name(), name: self.name, text }
+        Signature { role: self.role.name(), name: self.name, text }
+    }
+
+    /// The same with what stands before it, for who calls it otherwise.
+    pub fn usage(&self) -> String {
+        let text = self.signature().text;
+        match self.role {
+            Role::Filter => format!("… | {text}"),
+            Role::Function => text,
+            Role::Test => format!("… is {text}"),
+        }
     }
 }
 
-const fn required(name: &'static str) -> Parameter {
-    Parameter { name, required: true, keyword: false }
+const fn required(name: &'static str, takes: &'static [Form]) -> Parameter {
+    Parameter { name, takes, required: true, keyword: false }
 }
 
-const fn optional(name: &'static str) -> Parameter {
-    Parameter { name, required: false, keyword: false }
+const fn optional(name: &'static str, takes: &'static [Form]) -> Parameter {
+    Parameter { name, takes, required: false, keyword: false }
 }
 
-const fn keyword(name: &'static str) -> Parameter {
-    Parameter { name, required: false, keyword: true }
+const fn keyword(name: &'static str, takes: &'static [Form]) -> Parameter {
+    Parameter { name, takes, required: false, keyword: true }
 }
 
-const fn function(name: &'static str, parameters: &'static [Parameter], call: Implementation) -> Function {
-    Function { name, parameters, rest: false, call }
+const fn function(
+    name: &'static str,
+    parameters: &'static [Parameter],
+    gives: Gives,
+    call: Implementation,
+) -> Function {
+    Function { role: Role::Function, name, parameters, rest: false, gives, call }
 }
 
-const fn variadic(name: &'static str, parameters: &'static [Parameter], call: Implementation) -> Function {
-    Function { name, parameters, rest: true, call }
+const fn filter(name: &'static str, parameters: &'static [Parameter], gives: Gives, call: Implementation) -> Function {
+    Function { role: Role::Filter, ..function(name, parameters, gives, call) }
 }
 
-/// What filters and tests without arguments take.
-const VALUE: &[Parameter] = &[required("value")];
-const LENGTH: &[Parameter] = &[required("value"), optional("length")];
-const OTHER: &[Parameter] = &[required("value"), required("other")];
-const ATTRIBUTE: &[Parameter] = &[required("value"), keyword("attribute")];
-const SORTED: &[Parameter] = &[required("value"), keyword("attribute"), keyword("case_sensitive"), keyword("reverse")];
-const UNIQUE: &[Parameter] = &[required("value"), keyword("attribute"), keyword("case_sensitive")];
-const EXTREME: &[Parameter] = &[required("value"), keyword("case_sensitive")];
-const CHOSEN: &[Parameter] = &[required("value"), optional("test")];
-const CHOSEN_BY: &[Parameter] = &[required("value"), required("attribute"), optional("test")];
+const fn test(name: &'static str, parameters: &'static [Parameter], call: Implementation) -> Function {
+    Function { role: Role::Test, ..function(name, parameters, TRUTH, call) }
+}
+
+const fn variadic(function: Function) -> Function {
+    Function { rest: true, ..function }
+}
+
+const ANY: &[Form] = &[];
+const TEXT: &[Form] = &[Form::Text];
+const INTEGER: &[Form] = &[Form::Integer];
+const FLAG: &[Form] = &[Form::Boolean];
+
+const VALUE: Parameter = required("value", ANY);
+const OF_TEXT: Parameter = required("value", TEXT);
+const OF_LIST: Parameter = required("value", &[Form::List]);
+const OF_MAP: Parameter = required("value", &[Form::Map]);
+const OF_NUMBER: Parameter = required("value", &[Form::Number]);
+const OTHER: Parameter = required("other", ANY);
+const DEFAULT: Parameter = optional("default", ANY);
+const LENGTH: Parameter = optional("length", INTEGER);
+const TESTED: Parameter = optional("test", TEXT);
+const ATTRIBUTE: Parameter = keyword("attribute", TEXT);
+const CASE_SENSITIVE: Parameter = keyword("case_sensitive", FLAG);
+
+const STRING: Gives = Gives::Always(Form::Text);
+const NUMBER: Gives = Gives::Always(Form::Number);
+const TRUTH: Gives = Gives::Always(Form::Boolean);
+const COUNT: Gives = Gives::Always(Form::Integer);
 
 static FILTERS: &[Function] = &[
-    function("abs", VALUE, number::abs),
-    function("as_quantity", VALUE, quantity::as_quantity),
-    function("b64decode", VALUE, encoding::b64decode),
-    function("b64encode", VALUE, encoding::b64encode),
-    function("capitalize", VALUE, text::capitalize),
-    function("default", &[required("value"), optional("fallback"), optional("lax")], map::default),
-    function("dig", &[required("value"), required("path"), optional("default")], map::dig),
-    function("dns_label", LENGTH, kubernetes::dns_label),
-    function("dns_subdomain", LENGTH, kubernetes::dns_subdomain),
-    function("first", VALUE, |arguments, budget| list::pick(arguments, budget, |items| items.into_iter().next())),
-    function("flatten", VALUE, list::flatten),
-    function("float", &[required("value"), optional("default")], number::float),
-    function("fromjson", VALUE, encoding::fromjson),
-    function("int", &[required("value"), optional("default")], number::int),
-    function("items", VALUE, list::items),
-    function("join", &[required("value"), optional("separator"), keyword("attribute")], list::join),
-    function("label_value", LENGTH, kubernetes::label_value),
-    function("last", VALUE, |arguments, budget| list::pick(arguments, budget, |mut items| items.pop())),
-    function("length", VALUE, list::length),
-    function("list", VALUE, list::list),
-    function("lower", VALUE, |arguments, budget| text::change(arguments, budget, str::to_lowercase)),
-    variadic("map", &[required("value"), optional("filter"), keyword("attribute"), keyword("default")], select::map),
-    function("max", EXTREME, |arguments, budget| list::extreme(arguments, budget, Ordering::is_ge)),
-    function("min", EXTREME, |arguments, budget| list::extreme(arguments, budget, Ordering::is_lt)),
-    variadic("only", VALUE, |arguments, budget| map::keep(arguments, budget, true)),
-    function("quantity", VALUE, quantity::quantity),
-    function("regex_replace", &[required("value"), required("pattern"), required("replacement")], text::regex_replace),
-    variadic("reject", CHOSEN, |arguments, budget| select::choose(arguments, budget, false)),
-    variadic("rejectattr", CHOSEN_BY, |arguments, budget| select::choose_by_attribute(arguments, budget, false)),
-    function("replace", &[required("value"), required("from"), required("to")], text::replace),
-    function("required", &[required("value"), required("message")], map::required),
-    function("reverse", VALUE, list::reverse),
-    function("round", &[required("value"), optional("precision")], number::round),
-    variadic("select", CHOSEN, |arguments, budget| select::choose(arguments, budget, true)),
-    variadic("selectattr", CHOSEN_BY, |arguments, budget| select::choose_by_attribute(arguments, budget, true)),
-    function("semver", VALUE, semver::semver),
-    function("sha256", VALUE, encoding::sha256),
-    function("sort", SORTED, list::sort),
-    function("split", &[required("value"), optional("separator"), optional("maximum")], text::split),
-    function("string", VALUE, text::string),
-    function("sum", ATTRIBUTE, list::sum),
-    function("tojson", VALUE, encoding::tojson),
-    function("toyaml", VALUE, encoding::toyaml),
-    function("trim", &[required("value"), optional("characters")], text::trim),
-    function("unique", UNIQUE, list::unique),
-    function("upper", VALUE, |arguments, budget| text::change(arguments, budget, str::to_uppercase)),
-    variadic("without", VALUE, |arguments, budget| map::keep(arguments, budget, false)),
+    filter("abs", &[OF_NUMBER], NUMBER, number::abs),
+    filter("as_quantity", &[OF_NUMBER], STRING, quantity::as_quantity),
+    filter("b64decode", &[OF_TEXT], STRING, encoding::b64decode),
+    filter("b64encode", &[OF_TEXT], STRING, |given| gives(BASE64.encode(given.text(0)?.as_bytes()))),
+    filter("capitalize", &[OF_TEXT], STRING, text::capitalize),
+    filter("default", &[VALUE, optional("fallback", ANY), optional("lax", FLAG)], Gives::Else, map::default),
+    filter("dig", &[VALUE, required("path", TEXT), DEFAULT], Gives::Else, map::dig),
+    filter("dns_label", &[OF_TEXT, LENGTH], STRING, kubernetes::dns_label),
+    filter("dns_subdomain", &[OF_TEXT, LENGTH], STRING, kubernetes::dns_subdomain),
+    filter("first", &[OF_LIST], Gives::Else, |given| list::pick(given, |items| items.into_iter().next())),
+    filter("flatten", &[OF_LIST], Gives::Else, list::flatten),
+    filter("float", &[VALUE, DEFAULT], Gives::Else, number::float),
+    filter("fromjson", &[OF_TEXT], Gives::Else, encoding::fromjson),
+    filter("int", &[VALUE, DEFAULT], Gives::Else, number::int),
+    filter("items", &[OF_MAP], Gives::Else, list::items),
+    filter("join", &[OF_LIST, optional("separator", TEXT), ATTRIBUTE], STRING, list::join),
+    filter("label_value", &[OF_TEXT, LENGTH], STRING, kubernetes::label_value),
+    filter("last", &[OF_LIST], Gives::Else, |given| list::pick(given, |mut items| items.pop())),
+    filter("length", &[required("value", &[Form::Text, Form::List, Form::Map])], COUNT, list::length),
+    filter("list", &[required("value", &[Form::List, Form::Map, Form::Text])], Gives::Else, list::list),
+    filter("lower", &[OF_TEXT], STRING, |given| text::change(given, str::to_lowercase)),
+    variadic(filter(
+        "map",
+        &[OF_LIST, optional("filter", TEXT), ATTRIBUTE, keyword("default", ANY)],
+        Gives::Else,
+        select::map,
+    )),
+    filter("max", &[OF_LIST, CASE_SENSITIVE], Gives::Else, |given| list::extreme(given, Ordering::is_ge)),
+    filter("min", &[OF_LIST, CASE_SENSITIVE], Gives::Else, |given| list::extreme(given, Ordering::is_lt)),
+    variadic(filter("only", &[OF_MAP], Gives::Else, |given| map::keep(given, true))),
+    filter("quantity", &[required("value", &[Form::Text, Form::Number])], NUMBER, quantity::quantity),
+    filter(
+        "regex_replace",
+        &[OF_TEXT, required("pattern", TEXT), required("replacement", TEXT)],
+        STRING,
+        text::regex_replace,
+    ),
+    variadic(filter("reject", &[OF_LIST, TESTED], Gives::Same, |given| select::choose(given, false))),
+    variadic(filter("rejectattr", CHOSEN_BY, Gives::Same, |given| select::choose_by_attribute(given, false))),
+    filter("replace", &[OF_TEXT, required("from", TEXT), required("to", TEXT)], STRING, text::replace),
+    filter("required", &[VALUE, required("message", TEXT)], Gives::Same, map::required),
+    filter("reverse", &[required("value", &[Form::List, Form::Text])], Gives::Same, list::reverse),
+    filter("round", &[OF_NUMBER, optional("precision", INTEGER)], NUMBER, number::round),
+    variadic(filter("select", &[OF_LIST, TESTED], Gives::Same, |given| select::choose(given, true))),
+    variadic(filter("selectattr", CHOSEN_BY, Gives::Same, |given| select::choose_by_attribute(given, true))),
+    filter("semver", &[OF_TEXT], Gives::Else, semver::semver),
+    filter("sha256", &[OF_TEXT], STRING, |given| gives(HEXLOWER.encode(&Sha256::digest(given.text(0)?.as_bytes())))),
+    filter("sort", &[OF_LIST, ATTRIBUTE, CASE_SENSITIVE, keyword("reverse", FLAG)], Gives::Same, list::sort),
+    filter("split", &[OF_TEXT, optional("separator", TEXT), optional("maximum", INTEGER)], Gives::Else, text::split),
+    filter("string", &[VALUE], STRING, |given| gives(print(given.value(0)?)?.into_owned())),
+    filter("sum", &[OF_LIST, ATTRIBUTE], NUMBER, list::sum),
+    filter("tojson", &[VALUE], STRING, encoding::tojson),
+    filter("toyaml", &[VALUE], STRING, encoding::toyaml),
+    filter("trim", &[OF_TEXT, optional("characters", TEXT)], STRING, text::trim),
+    filter("unique", &[OF_LIST, ATTRIBUTE, CASE_SENSITIVE], Gives::Same, list::unique),
+    filter("upper", &[OF_TEXT], STRING, |given| text::change(given, str::to_uppercase)),
+    variadic(filter("without", &[OF_MAP], Gives::Else, |given| map::keep(given, false))),
 ];
 
+const CHOSEN_BY: &[Parameter] = &[OF_LIST, required("attribute", TEXT), TESTED];
+
 static FUNCTIONS: &[Function] = &[
-    function("condition", &[required("object"), required("type")], kubernetes::condition),
-    function("observed_generation_current", &[required("object")], kubernetes::observed_generation_current),
-    function("range", &[required("start"), optional("stop")], list::range),
-    variadic("short_hash", &[], kubernetes::short_hash),
+    function("condition", &[required("object", ANY), required("type", TEXT)], Gives::Else, kubernetes::condition),
+    function("observed_generation_current", &[required("object", ANY)], TRUTH, kubernetes::observed_generation_current),
+    function("range", &[required("start", INTEGER), optional("stop", INTEGER)], Gives::Else, list::range),
+    variadic(function("short_hash", &[], STRING, kubernetes::short_hash)),
 ];
 
 static TESTS: &[Function] = &[
-    function("boolean", VALUE, tests::boolean),
-    function("defined", VALUE, tests::defined),
-    function("endingwith", OTHER, |arguments, budget| {
-        tests::affix(arguments, budget, |text, part| text.ends_with(part))
+    test("boolean", &[VALUE], |given| gives(given.value(0)?.is_boolean())),
+    test("defined", &[VALUE], |given| gives(matches!(given.operand(0), Some(Operand::Value(_))))),
+    test("endingwith", &[OF_TEXT, required("other", TEXT)], |given| gives(given.text(0)?.ends_with(&*given.text(1)?))),
+    test("eq", &[VALUE, OTHER], |given| compared(given, Comparison::Equal)),
+    test("float", &[VALUE], |given| gives(given.value(0)?.is_f64())),
+    test("ge", &[VALUE, OTHER], |given| compared(given, Comparison::GreaterOrEqual)),
+    test("gt", &[VALUE, OTHER], |given| compared(given, Comparison::Greater)),
+    test("in", &[VALUE, OTHER], |given| compared(given, Comparison::In)),
+    test("integer", &[VALUE], |given| {
+        gives(matches!(&*given.value(0)?, value if value.is_number() && !value.is_f64()))
     }),
-    function("eq", OTHER, tests::eq),
-    function("float", VALUE, tests::float),
-    function("ge", OTHER, tests::ge),
-    function("gt", OTHER, tests::gt),
-    function("in", OTHER, tests::within),
-    function("integer", VALUE, tests::integer),
-    function("le", OTHER, tests::le),
-    function("lt", OTHER, tests::lt),
-    function("mapping", VALUE, tests::mapping),
-    function("ne", OTHER, tests::ne),
-    function("none", VALUE, tests::none),
-    function("number", VALUE, tests::number),
-    function("semver", &[required("value"), required("requirement")], semver::satisfies),
-    function("sequence", VALUE, tests::sequence),
-    function("startingwith", OTHER, |arguments, budget| {
-        tests::affix(arguments, budget, |text, part| text.starts_with(part))
+    test("le", &[VALUE, OTHER], |given| compared(given, Comparison::LessOrEqual)),
+    test("lt", &[VALUE, OTHER], |given| compared(given, Comparison::Less)),
+    test("mapping", &[VALUE], |given| gives(given.value(0)?.is_object())),
+    test("ne", &[VALUE, OTHER], |given| compared(given, Comparison::NotEqual)),
+    test("none", &[VALUE], |given| gives(given.value(0)?.is_null())),
+    test("number", &[VALUE], |given| gives(given.value(0)?.is_number())),
+    test("semver", &[OF_TEXT, required("requirement", TEXT)], semver::satisfies),
+    test("sequence", &[VALUE], |given| gives(given.value(0)?.is_array())),
+    test("startingwith", &[OF_TEXT, required("other", TEXT)], |given| {
+        gives(given.text(0)?.starts_with(&*given.text(1)?))
     }),
-    function("string", VALUE, tests::string),
+    test("string", &[VALUE], |given| gives(given.value(0)?.is_string())),
 ];
 
-/// The arguments of one call. Taking one that is absent or `omit` as a value fails, and names it.
-#[derive(Debug)]
-pub(super) struct Arguments<'a> {
-    function: &'static Function,
-    values: Vec<Option<Operand<'a>>>,
-    rest: Vec<Operand<'a>>,
-}
-
-impl<'a> Arguments<'a> {
-    pub fn new(function: &'static Function, values: Vec<Option<Operand<'a>>>, rest: Vec<Operand<'a>>) -> Self {
-        Self { function, values, rest }
-    }
-
-    /// The argument as it is; `None` where it was not given, or was taken before.
-    pub fn operand(&mut self, index: usize) -> Option<Operand<'a>> {
-        self.values.get_mut(index).and_then(Option::take)
-    }
-
-    /// The value of an argument that may be absent: then `None`.
-    pub fn present(&mut self, index: usize) -> Result<Option<Cow<'a, Value>>, Stop> {
-        match self.operand(index) {
-            Some(Operand::Absent(_)) | None => Ok(None),
-            Some(operand) => operand.require().map(Some),
-        }
-    }
-
-    pub fn optional(&mut self, index: usize) -> Result<Option<Cow<'a, Value>>, Stop> {
-        self.operand(index).map(Operand::require).transpose()
-    }
-
-    pub fn value(&mut self, index: usize) -> Result<Cow<'a, Value>, Stop> {
-        match self.optional(index)? {
-            Some(value) => Ok(value),
-            None => Err(Stop::failed(format!("`{}` needs more arguments", self.function.name))),
-        }
-    }
-
-    pub fn text(&mut self, index: usize) -> Result<Cow<'a, str>, Stop> {
-        match self.value(index)? {
-            Cow::Borrowed(Value::String(text)) => Ok(Cow::Borrowed(text)),
-            Cow::Owned(Value::String(text)) => Ok(Cow::Owned(text)),
-            other => Err(self.wrong("a string", &other)),
-        }
-    }
-
-    pub fn optional_text(&mut self, index: usize) -> Result<Option<Cow<'a, str>>, Stop> {
-        if self.values.get(index).is_some_and(Option::is_some) { self.text(index).map(Some) } else { Ok(None) }
-    }
-
-    pub fn optional_integer(&mut self, index: usize) -> Result<Option<i64>, Stop> {
-        match self.optional(index)? {
-            None => Ok(None),
-            Some(value) => value.as_i64().map(Some).ok_or_else(|| self.wrong("an integer", &value)),
-        }
-    }
-
-    pub fn flag(&mut self, index: usize) -> Result<bool, Stop> {
-        match self.optional(index)? {
-            None => Ok(false),
-            Some(value) => value.as_bool().ok_or_else(|| self.wrong("a boolean", &value)),
-        }
-    }
-
-    /// The items of a list, borrowed as the list is.
-    pub fn items(&mut self, index: usize) -> Result<Vec<Cow<'a, Value>>, Stop> {
-        match self.value(index)? {
-            Cow::Borrowed(Value::Array(items)) => Ok(items.iter().map(Cow::Borrowed).collect()),
-            Cow::Owned(Value::Array(items)) => Ok(items.into_iter().map(Cow::Owned).collect()),
-            other => Err(self.wrong("a list", &other)),
-        }
-    }
-
-    pub fn rest(&mut self) -> Vec<Operand<'a>> {
-        std::mem::take(&mut self.rest)
-    }
-
-    /// The further arguments, each of which must be a string.
-    pub fn rest_texts(&mut self) -> Result<Vec<String>, Stop> {
-        self.rest()
-            .into_iter()
-            .map(|operand| match operand.require()?.into_owned() {
-                Value::String(text) => Ok(text),
-                other => Err(self.wrong("strings", &other)),
-            })
-            .collect()
-    }
-
-    /// What is absent, for the list given holds nothing.
-    pub fn of_nothing(&self) -> Operand<'a> {
-        Operand::Absent(format!("[] | {}", self.function.name).into())
-    }
-
-    /// What was given is of the wrong kind. The value itself is never named: it may be a secret.
-    pub fn wrong(&self, expected: &str, got: &Value) -> Stop {
-        self.fail(format!("needs {expected}, not {}", kind(got)))
-    }
-
-    pub fn fail(&self, message: impl std::fmt::Display) -> Stop {
-        Stop::failed(format!("`{}` {message}", self.function.name))
-    }
+fn compared<'a>(given: &mut Given<'a, '_>, comparison: Comparison) -> Answer<'a> {
+    let (left, right) = (given.value(0)?, given.value(1)?);
+    gives(compare(comparison, &left, &right, given.budget)?)
 }
 
 #[cfg(test)]

@@ -8,8 +8,8 @@ use std::sync::Arc;
 use serde_json::Value;
 
 use super::tree::{Base, Path, Segment};
-use super::value::{Operand, Stop};
-use super::{Outcome, Recorder, Root, Way};
+use super::value::Operand;
+use super::{Outcome, Recorder, Root, Unrendered, Way};
 
 /// The data expressions are evaluated over. Built once per reconcile; values are shared, never copied.
 #[derive(Debug, Clone, Default)]
@@ -60,7 +60,7 @@ enum Variable {
     Value(Arc<Value>),
     Omit,
     Absent(String),
-    Stopped(Stop),
+    Stopped(Unrendered),
 }
 
 impl Scope {
@@ -92,8 +92,8 @@ impl Scope {
             Outcome::Value(value) => Variable::Value(Arc::new(value)),
             Outcome::Omit => Variable::Omit,
             Outcome::Absent(path) => Variable::Absent(path),
-            Outcome::Waiting(what) => Variable::Stopped(Stop::Waiting(what)),
-            Outcome::Failed(why) => Variable::Stopped(Stop::Failed(format!("`vars.{name}`: {why}"))),
+            Outcome::Waiting(what) => Variable::Stopped(Unrendered::Waiting(what)),
+            Outcome::Failed(why) => Variable::Stopped(Unrendered::Failed(format!("`vars.{name}`: {why}"))),
         };
         self.vars.insert(name.to_owned(), variable);
     }
@@ -138,17 +138,17 @@ impl Scope {
     }
 
     /// Walks a path whose base is not a loop variable.
-    pub(super) fn read<'a>(&'a self, path: &'a Path) -> Result<Operand<'a>, Stop> {
+    pub(super) fn read<'a>(&'a self, path: &'a Path) -> Result<Operand<'a>, Unrendered> {
         match self.base(path)? {
             Operand::Value(Cow::Borrowed(value)) => Ok(walk(value, path, usize::from(self.several(path).is_some()))),
             other if path.segments.is_empty() => Ok(other),
-            Operand::Omit => Err(Stop::omit()),
+            Operand::Omit => Err(Unrendered::omit()),
             other => Ok(other),
         }
     }
 
-    fn base<'a>(&'a self, path: &'a Path) -> Result<Operand<'a>, Stop> {
-        let unset = || Err(Stop::failed(format!("`{}` is not known here", path.base_text())));
+    fn base<'a>(&'a self, path: &'a Path) -> Result<Operand<'a>, Unrendered> {
+        let unset = || Err(Unrendered::failed(format!("`{}` is not known here", path.base_text())));
         match &path.base {
             Base::Root(root) => {
                 self.roots[*root as usize].as_ref().map_or_else(unset, |value| Ok(Operand::borrowed(value)))
@@ -188,7 +188,7 @@ impl Scope {
         base: &Base,
         key: &str,
         shown: &str,
-    ) -> Result<Operand<'a>, Stop> {
+    ) -> Result<Operand<'a>, Unrendered> {
         let related = if matches!(base, Base::Related(_)) { "related " } else { "" };
         let what = || format!("{related}object `{}[{shown}]`", base.name());
         match (all.all.get(key), all.missing) {
@@ -196,8 +196,8 @@ impl Scope {
             (None, missing) if self.lenient || missing == Missing::Skip => {
                 Ok(Operand::Absent(format!("{base}[{shown}]").into()))
             }
-            (None, Missing::Fail) => Err(Stop::failed(format!("{} is not there", what()))),
-            (None, _) => Err(Stop::Waiting(what())),
+            (None, Missing::Fail) => Err(Unrendered::failed(format!("{} is not there", what()))),
+            (None, _) => Err(Unrendered::Waiting(what())),
         }
     }
 
@@ -206,7 +206,7 @@ impl Scope {
         state: Option<&'a ObjectState>,
         path: &'a Path,
         what: impl Fn() -> String,
-    ) -> Result<Operand<'a>, Stop> {
+    ) -> Result<Operand<'a>, Unrendered> {
         match state {
             Some(ObjectState::Present(value)) => Ok(Operand::borrowed(value)),
             Some(ObjectState::Several(all)) => match path.segments.first() {
@@ -215,12 +215,12 @@ impl Scope {
                     let key = index.to_string();
                     self.one(all, &path.base, &key, &key)
                 }
-                None => Err(Stop::failed(format!("`{}` is several objects: read one by its key", path.base))),
+                None => Err(Unrendered::failed(format!("`{}` is several objects: read one by its key", path.base))),
             },
             Some(ObjectState::Skipped) => Ok(Operand::Absent(path.base_text().into())),
             _ if self.lenient => Ok(Operand::Absent(path.base_text().into())),
-            Some(ObjectState::Failed) => Err(Stop::failed(format!("{} is not there", what()))),
-            _ => Err(Stop::Waiting(what())),
+            Some(ObjectState::Failed) => Err(Unrendered::failed(format!("{} is not there", what()))),
+            _ => Err(Unrendered::Waiting(what())),
         }
     }
 }
@@ -241,7 +241,7 @@ fn without_feedback(mut source: Arc<Value>) -> Arc<Value> {
 }
 
 impl Variable {
-    fn read(&self) -> Result<Operand<'_>, Stop> {
+    fn read(&self) -> Result<Operand<'_>, Unrendered> {
         match self {
             Self::Value(value) => Ok(Operand::borrowed(value)),
             Self::Omit => Ok(Operand::Omit),

@@ -3,10 +3,10 @@
 use std::ops::Range;
 use std::sync::LazyLock;
 
-use minijinja::machinery::{Token, Tokenizer};
+use minijinja::machinery::Token;
 use minijinja::syntax::SyntaxConfig;
 
-use super::tokens::{Closing, closing};
+use super::tokens::{Closing, closing, tokens};
 use crate::diagnostic::Finding;
 use crate::yaml::Scalar;
 
@@ -133,20 +133,14 @@ fn unmixed(text: &str, tag: &Range<usize>) -> String {
 
 /// The ranges of all `{{ }}` and `{% %}`. One that is not closed reaches to the end.
 fn tags_of(text: &str) -> Vec<Range<usize>> {
-    let mut tokens = Tokenizer::new(text, "", false, syntax());
-    let mut tags = Vec::new();
-    let mut open = None;
-    loop {
-        match tokens.next_token() {
-            Ok(Some((Token::VariableStart | Token::BlockStart, span))) => open = Some(span.start_offset as usize),
-            Ok(Some((Token::VariableEnd | Token::BlockEnd, span))) => {
-                tags.extend(open.take().map(|start| start..span.end_offset as usize));
-            }
-            Ok(Some(_)) => {}
-            Ok(None) | Err(_) => {
-                tags.extend(open.map(|start| start..text.len()));
-                return tags;
-            }
+    let (mut tags, mut open) = (Vec::new(), None);
+    for (token, range) in tokens(text, false).map_while(Result::ok) {
+        match token {
+            Token::VariableStart | Token::BlockStart => open = Some(range.start),
+            Token::VariableEnd | Token::BlockEnd => tags.extend(open.take().map(|start| start..range.end)),
+            _ => {}
         }
     }
+    tags.extend(open.map(|start| start..text.len()));
+    tags
 }

@@ -1,5 +1,6 @@
 //! Text with expressions in it.
 
+use std::borrow::Cow;
 use std::ops::Range;
 
 use minijinja::machinery::{Span, ast, parse};
@@ -13,7 +14,7 @@ use super::references::References;
 use super::scope::Scope;
 use super::source::{self, ESCAPED, Form, PLACEHOLDER};
 use super::tree::Expr;
-use super::value::{Stop, kind, own, print};
+use super::value::{kind, own, print};
 use super::{Expression, Outcome, Unrendered, Way};
 use crate::diagnostic::Finding;
 use crate::yaml::{Node, NodeValue, Scalar};
@@ -115,13 +116,12 @@ impl Text {
         match &self.form {
             TextForm::Literal(text) => Ok(text.clone()),
             TextForm::Typed(expression) => match expression.evaluate_within(scope, budget) {
-                Outcome::Value(value) => Ok(print(std::borrow::Cow::Owned(value))?.into_owned()),
-                outcome => Err(outcome.unrendered().unwrap_or_else(|| Stop::omit().into())),
+                Outcome::Value(value) => Ok(print(Cow::Owned(value))?.into_owned()),
+                outcome => Err(outcome.unrendered().unwrap_or_else(Unrendered::omit)),
             },
             TextForm::Pieces(pieces) => {
                 let mut printed = String::new();
-                let mut printer = Printer { evaluation: Evaluation::new(scope, budget), printed: &mut printed };
-                printer.print(pieces)?;
+                Evaluation::new(scope, budget).print(pieces, &mut printed)?;
                 budget.deliver_text(printed.len())?;
                 Ok(printed)
             }
@@ -132,9 +132,8 @@ impl Text {
     pub(crate) fn tells_apart(&self, one: &Scope, other: &Scope) -> bool {
         let differ = |render: &dyn Fn(&Scope) -> Option<String>| matches!((render(one), render(other)), (Some(one), Some(other)) if one != other);
         let printed = |piece: &Piece, scope: &Scope| {
-            let (mut printed, budget) = (String::new(), &mut Budget::for_expression());
-            let mut printer = Printer { evaluation: Evaluation::new(scope, budget), printed: &mut printed };
-            printer.print(std::slice::from_ref(piece)).ok()?;
+            let mut printed = String::new();
+            Evaluation::new(scope, &mut Budget::for_expression()).print_one(piece, &mut printed).ok()?;
             Some(printed)
         };
         match &self.form {
@@ -305,99 +304,86 @@ fn unsupported(statement: &ast::Stmt<'_>) -> (&'static str, Span) {
 }
 
 /// A failure, with the path that it is about.
-fn of_path(stop: Stop, expr: &Expr) -> Stop {
+fn of_path(stop: Unrendered, expr: &Expr) -> Unrendered {
     match (stop, expr) {
-        (Stop::Failed(why), Expr::Path(path)) => Stop::Failed(format!("`{}`: {why}", path.text())),
+        (Unrendered::Failed(why), Expr::Path(path)) => Unrendered::Failed(format!("`{}`: {why}", path.text())),
         (stop, _) => stop,
     }
 }
 
-/// Prints pieces one after the other.
-struct Printer<'a, 'b> {
-    evaluation: Evaluation<'a, 'b>,
-    printed: &'b mut String,
-}
-
-impl<'a> Printer<'a, '_> {
-    fn print(&mut self, pieces: &'a [Piece]) -> Result<(), Stop> {
-        pieces.iter().try_for_each(|piece| self.piece(piece))
+impl<'a> Evaluation<'a, '_> {
+    /// Prints pieces one after the other.
+    fn print(&mut self, pieces: &'a [Piece], printed: &mut String) -> Result<(), Unrendered> {
+        pieces.iter().try_for_each(|piece| self.print_one(piece, printed))
     }
 
-    fn piece(&mut self, piece: &'a Piece) -> Result<(), Stop> {
-        self.evaluation.budget.step()?;
-        match piece {
-            Piece::Raw(text) => self.push(text),
+    fn print_one(&mut self, piece: &'a Piece, printed: &mut String) -> Result<(), Unrendered> {
+        self.budget.step()?;
+        let text = match piece {
+            Piece::Raw(text) => Cow::Borrowed(text.as_str()),
             Piece::Print { expr, place } => {
-                let text = print(self.evaluation.branch(expr, place)?.require()?);
-                self.push(&text.map_err(|stop| of_path(stop, expr))?)
+                print(self.branch(expr, place)?.require()?).map_err(|stop| of_path(stop, expr))?
             }
             Piece::If { test, place, then, otherwise } => {
-                let holds = self.evaluation.holds(test)?;
-                self.evaluation.scope.note(place, if holds { Way::True } else { Way::False });
-                self.print(if holds { then } else { otherwise })
+                let holds = self.holds(test)?;
+                self.scope.note(place, if holds { Way::True } else { Way::False });
+                return self.print(if holds { then } else { otherwise }, printed);
             }
-            Piece::For(node) => self.for_loop(node),
-        }
-    }
-
-    fn push(&mut self, text: &str) -> Result<(), Stop> {
-        self.evaluation.budget.charge(text.len())?;
-        self.printed.push_str(text);
+            Piece::For(node) => return self.print_loop(node, printed),
+        };
+        self.budget.charge(text.len())?;
+        printed.push_str(&text);
         Ok(())
     }
 
-    fn for_loop(&mut self, node: &'a Loop) -> Result<(), Stop> {
+    fn print_loop(&mut self, node: &'a Loop, printed: &mut String) -> Result<(), Unrendered> {
         let items = self.items(node)?;
-        let around = self.evaluation.locals.len();
+        let around = self.locals.len();
         let mut none = true;
         for item in items {
-            self.evaluation.budget.step()?;
+            self.budget.step()?;
             self.bind(node, item)?;
-            let wanted = node.filter.as_ref().map_or(Ok(true), |filter| self.evaluation.holds(filter))?;
-            if wanted {
+            if node.filter.as_ref().map_or(Ok(true), |filter| self.holds(filter))? {
                 none = false;
-                self.evaluation.scope.note(&node.place, Way::Item);
-                self.print(&node.body)?;
+                self.scope.note(&node.place, Way::Item);
+                self.print(&node.body, printed)?;
             }
-            self.evaluation.locals.truncate(around);
+            self.locals.truncate(around);
         }
         if none {
-            self.evaluation.scope.note(&node.place, Way::False);
-            self.print(&node.otherwise)?;
+            self.scope.note(&node.place, Way::False);
+            self.print(&node.otherwise, printed)?;
         }
         Ok(())
     }
 
     /// The items of a list, or the keys of a map.
-    fn items(&mut self, node: &'a Loop) -> Result<Vec<std::borrow::Cow<'a, Value>>, Stop> {
-        use std::borrow::Cow;
-        match self.evaluation.value(&node.items)? {
+    fn items(&mut self, node: &'a Loop) -> Result<Vec<Cow<'a, Value>>, Unrendered> {
+        match self.value(&node.items)? {
             Cow::Borrowed(Value::Array(items)) => {
-                self.evaluation.budget.charge(64 * items.len())?;
+                self.budget.charge(64 * items.len())?;
                 Ok(items.iter().map(Cow::Borrowed).collect())
             }
             Cow::Owned(Value::Array(items)) => Ok(items.into_iter().map(Cow::Owned).collect()),
             value => match &*value {
                 Value::Object(fields) => {
-                    self.evaluation.budget.charge_value(&value)?;
+                    self.budget.charge_value(&value)?;
                     Ok(fields.keys().map(|key| Cow::Owned(Value::from(key.as_str()))).collect())
                 }
-                other => Err(Stop::failed(format!("`for` needs a list or a map, not {}", kind(other)))),
+                other => Err(Unrendered::failed(format!("`for` needs a list or a map, not {}", kind(other)))),
             },
         }
     }
 
     /// Gives the loop's variables their values: the item, or the two parts of a pair.
-    fn bind(&mut self, node: &'a Loop, item: std::borrow::Cow<'a, Value>) -> Result<(), Stop> {
-        use std::borrow::Cow;
+    fn bind(&mut self, node: &'a Loop, item: Cow<'a, Value>) -> Result<(), Unrendered> {
         match &node.targets[..] {
-            [name] => self.evaluation.locals.push((name, item)),
-            names => match own(item, self.evaluation.budget)? {
+            [name] => self.locals.push((name, item)),
+            names => match own(item, self.budget)? {
                 Value::Array(parts) if parts.len() == names.len() => {
-                    let bound = names.iter().map(String::as_str).zip(parts.into_iter().map(Cow::Owned));
-                    self.evaluation.locals.extend(bound);
+                    self.locals.extend(names.iter().map(String::as_str).zip(parts.into_iter().map(Cow::Owned)));
                 }
-                _ => return Err(Stop::failed("a loop over keys and values needs pairs: write `… | items`")),
+                _ => return Err(Unrendered::failed("a loop over keys and values needs pairs: write `… | items`")),
             },
         }
         Ok(())

@@ -24,19 +24,16 @@ impl Compiler<'_> {
     /// Reads every token; `None` with a finding where there is something that is none.
     pub fn check_tokens(&mut self, in_expression: bool) -> Option<()> {
         let source = self.source();
-        let mut tokens = Tokenizer::new(source, "", in_expression, source::syntax());
         let (mut end, mut after_pipe) = (0, false);
-        loop {
-            match tokens.next_token() {
-                Ok(Some((token, span))) => {
-                    let range = span.start_offset as usize..span.end_offset as usize;
+        for token in tokens(source, in_expression) {
+            match token {
+                Ok((token, range)) => {
                     let is_pipe = matches!(token, Token::Pipe);
                     if is_pipe && after_pipe && range.start == end {
                         return self.no_token(end - 1);
                     }
                     (end, after_pipe) = (range.end, is_pipe);
                 }
-                Ok(None) => return Some(()),
                 Err(error) if error.detail() == Some("unexpected character") => {
                     let blank = |text: &str| text.len() - text.trim_ascii_start().len();
                     return self.no_token(end + blank(&source[end..]));
@@ -44,6 +41,7 @@ impl Compiler<'_> {
                 Err(error) => return self.syntax_error(&error),
             }
         }
+        Some(())
     }
 
     /// What stands there is no part of the language.
@@ -75,28 +73,32 @@ pub(super) enum Closing {
 
 /// Finds the `}}` that closes a text's first `{{`: not one in a string or of a map.
 pub(super) fn closing(text: &str) -> Closing {
-    let mut tokens = Tokenizer::new(text, "", false, source::syntax());
     let mut open: Vec<Range<usize>> = Vec::new();
-    loop {
-        match tokens.next_token() {
-            Ok(Some((token, span))) => {
-                let range = span.start_offset as usize..span.end_offset as usize;
-                let opened = match token {
-                    Token::VariableEnd => return Closing::At(range.start, range.end),
-                    Token::ParenOpen | Token::BracketOpen | Token::BraceOpen => {
-                        open.push(range);
-                        continue;
-                    }
-                    Token::ParenClose => "(",
-                    Token::BracketClose => "[",
-                    Token::BraceClose => "{",
-                    _ => continue,
-                };
-                // A `}` that closes nothing is half of the `}}` that a bracket keeps from being read.
-                open.pop_if(|bracket| &text[bracket.clone()] == opened);
+    for token in tokens(text, false) {
+        let Ok((token, range)) = token else { return Closing::Broken };
+        let opened = match token {
+            Token::VariableEnd => return Closing::At(range.start, range.end),
+            Token::ParenOpen | Token::BracketOpen | Token::BraceOpen => {
+                open.push(range);
+                continue;
             }
-            Ok(None) => return Closing::Missing(open.pop()),
-            Err(_) => return Closing::Broken,
-        }
+            Token::ParenClose => "(",
+            Token::BracketClose => "[",
+            Token::BraceClose => "{",
+            _ => continue,
+        };
+        // A `}` that closes nothing is half of the `}}` that a bracket keeps from being read.
+        open.pop_if(|bracket| &text[bracket.clone()] == opened);
     }
+    Closing::Missing(open.pop())
+}
+
+/// The tokens of a text with their ranges, up to the end or to something that is none.
+pub(super) fn tokens(
+    text: &str,
+    in_expression: bool,
+) -> impl Iterator<Item = Result<(Token<'_>, Range<usize>), minijinja::Error>> {
+    let mut tokenizer = Tokenizer::new(text, "", in_expression, source::syntax());
+    std::iter::from_fn(move || tokenizer.next_token().transpose())
+        .map(|read| read.map(|(token, span)| (token, span.start_offset as usize..span.end_offset as usize)))
 }

@@ -6,6 +6,7 @@ use serde_json::Value;
 
 use super::pattern::Pattern;
 use super::registry::{Function, Role};
+use crate::schema::Form;
 
 /// One node of a compiled expression. Nothing in it is parsed or looked up by name again.
 #[derive(Debug)]
@@ -87,7 +88,7 @@ pub(crate) enum Expr {
 /// A filter, function or test with its arguments, one slot a parameter.
 #[derive(Debug)]
 pub(crate) struct Call {
-    pub(super) function: &'static Function,
+    pub function: &'static Function,
     pub arguments: Vec<Option<Expr>>,
     /// Further arguments of a function that takes any number.
     pub rest: Vec<Expr>,
@@ -145,16 +146,17 @@ impl Call {
 
     /// Whether it stands after `is`: some names are filters as well.
     pub fn is_test(&self) -> bool {
-        self.is(Role::Test)
+        self.function.role == Role::Test
     }
 
     /// Whether it stands after `|`.
     pub fn is_filter(&self) -> bool {
-        self.is(Role::Filter)
+        self.function.role == Role::Filter
     }
 
-    fn is(&self, role: Role) -> bool {
-        role.functions().iter().any(|function| std::ptr::eq(function, self.function))
+    /// The types that its first argument can have; none: all.
+    pub fn takes(&self) -> &'static [Form] {
+        self.function.parameters.first().map_or(&[], |parameter| parameter.takes)
     }
 }
 

@@ -4,8 +4,8 @@ use std::borrow::Cow;
 
 use serde_json::Value;
 
-use super::Outcome;
 use super::budget::Budget;
+use super::{Outcome, Unrendered};
 
 /// A value on its way through an expression.
 #[derive(Debug, Clone)]
@@ -39,16 +39,16 @@ impl Gap<'_> {
     /// (`lenient`), so is what they do not report.
     pub fn outcome(self, lenient: bool) -> Outcome {
         match self.stop() {
-            Stop::Waiting(what) if !lenient => Outcome::Waiting(what),
+            Unrendered::Waiting(what) if !lenient => Outcome::Waiting(what),
             _ => Outcome::Absent(self.path.into_owned()),
         }
     }
 
-    fn stop(&self) -> Stop {
+    fn stop(&self) -> Unrendered {
         if self.is_awaited {
-            Stop::Waiting(format!("`{}`, which is not reported yet", self.path))
+            Unrendered::Waiting(format!("`{}`, which is not reported yet", self.path))
         } else {
-            Stop::absent(&self.path)
+            Unrendered::absent(&self.path)
         }
     }
 }
@@ -59,27 +59,20 @@ impl<'a, T: Into<Cow<'a, str>>> From<T> for Gap<'a> {
     }
 }
 
-/// Why an evaluation ends without a value.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum Stop {
-    Waiting(String),
-    Failed(String),
-}
-
-impl Stop {
-    pub fn failed(message: impl Into<String>) -> Self {
+impl Unrendered {
+    pub(super) fn failed(message: impl Into<String>) -> Self {
         Self::Failed(message.into())
     }
 
     /// An absent path met what needs a value.
-    pub fn absent(path: &str) -> Self {
+    pub(super) fn absent(path: &str) -> Self {
         Self::Failed(format!(
             "`{path}` is absent: give a value with `default(...)`, leave the key out with `default(omit)`, or test it \
              with `is defined`"
         ))
     }
 
-    pub fn omit() -> Self {
+    pub(super) fn omit() -> Self {
         Self::failed("`omit` is no value: it can only stand for a whole key or item")
     }
 }
@@ -94,16 +87,16 @@ impl<'a> Operand<'a> {
     }
 
     /// The value, where nothing else will do.
-    pub fn require(self) -> Result<Cow<'a, Value>, Stop> {
+    pub fn require(self) -> Result<Cow<'a, Value>, Unrendered> {
         match self {
             Self::Value(value) => Ok(value),
             Self::Absent(gap) => Err(gap.stop()),
-            Self::Omit => Err(Stop::omit()),
+            Self::Omit => Err(Unrendered::omit()),
         }
     }
 
     /// The value to put into a list or a map; `None` leaves it out.
-    pub fn element(self, budget: &mut Budget) -> Result<Option<Value>, Stop> {
+    pub fn element(self, budget: &mut Budget) -> Result<Option<Value>, Unrendered> {
         match self {
             Self::Omit => Ok(None),
             operand => own(operand.require()?, budget).map(Some),
@@ -112,7 +105,7 @@ impl<'a> Operand<'a> {
 }
 
 /// An owned value; a copy is paid for.
-pub(super) fn own(value: Cow<'_, Value>, budget: &mut Budget) -> Result<Value, Stop> {
+pub(super) fn own(value: Cow<'_, Value>, budget: &mut Budget) -> Result<Value, Unrendered> {
     match value {
         Cow::Owned(value) => Ok(value),
         Cow::Borrowed(value) => budget.copy(value),
@@ -143,19 +136,37 @@ pub(super) fn is_true(value: &Value) -> bool {
     }
 }
 
-/// A value as text: strings, numbers and booleans alone have one form that everybody agrees on.
-pub(super) fn print<'a>(value: Cow<'a, Value>) -> Result<Cow<'a, str>, Stop> {
+/// A part of a value, borrowed as the value is; of an owned one, a copy that is paid for.
+pub(super) fn part<'a>(
+    value: Cow<'a, Value>,
+    find: impl Fn(&Value) -> Option<&Value>,
+    budget: &mut Budget,
+) -> Result<Option<Operand<'a>>, Unrendered> {
+    match value {
+        Cow::Borrowed(value) => Ok(find(value).map(Operand::borrowed)),
+        Cow::Owned(value) => find(&value).map(|found| budget.copy(found).map(Operand::owned)).transpose(),
+    }
+}
+
+/// The text that a value is, or the value.
+pub(super) fn text(value: Cow<'_, Value>) -> Result<Cow<'_, str>, Cow<'_, Value>> {
     match value {
         Cow::Borrowed(Value::String(text)) => Ok(Cow::Borrowed(text)),
         Cow::Owned(Value::String(text)) => Ok(Cow::Owned(text)),
-        value => match &*value {
-            Value::Number(number) => Ok(Cow::Owned(number.to_string())),
-            Value::Bool(value) => Ok(Cow::Borrowed(if *value { "true" } else { "false" })),
-            Value::Null => Err(Stop::failed("null has no text: give one with `default('...', true)`")),
-            Value::Array(_) => {
-                Err(Stop::failed("a list has no text of its own: use `| join(\", \")`, `| tojson` or `| toyaml`"))
-            }
-            other => Err(Stop::failed(format!("{} has no text of its own: use `| tojson` or `| toyaml`", kind(other)))),
-        },
+        other => Err(other),
     }
+}
+
+/// A value as text: strings, numbers and booleans alone have one form that everybody agrees on.
+pub(super) fn print(value: Cow<'_, Value>) -> Result<Cow<'_, str>, Unrendered> {
+    text(value).or_else(|other| match &*other {
+        Value::Number(_) | Value::Bool(_) => Ok(Cow::Owned(other.to_string())),
+        Value::Null => Err(Unrendered::failed("null has no text: give one with `default('...', true)`")),
+        Value::Array(_) => {
+            Err(Unrendered::failed("a list has no text of its own: use `| join(\", \")`, `| tojson` or `| toyaml`"))
+        }
+        other => {
+            Err(Unrendered::failed(format!("{} has no text of its own: use `| tojson` or `| toyaml`", kind(other))))
+        }
+    })
 }

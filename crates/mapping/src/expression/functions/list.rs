@@ -6,63 +6,50 @@ use std::collections::BTreeSet;
 
 use serde_json::Value;
 
+use super::super::Unrendered;
 use super::super::budget::Budget;
+use super::super::given::Given;
 use super::super::operators::{self, Numeric};
-use super::super::registry::Arguments;
 use super::super::scope::step;
 use super::super::tree::{Arithmetic, Segment};
-use super::super::value::{Operand, Stop, own, print};
-use super::Answer;
+use super::super::value::{Operand, own, print};
+use super::{Answer, gives};
 
 /// Characters of a string, items of a list, entries of a map.
-pub fn length<'a>(mut arguments: Arguments<'a>, budget: &mut Budget) -> Answer<'a> {
-    let value = arguments.value(0)?;
-    let length = match &*value {
-        Value::String(text) => {
-            budget.charge(text.len())?;
-            text.chars().count()
-        }
+pub fn length<'a>(given: &mut Given<'a, '_>) -> Answer<'a> {
+    let value = given.value(0)?;
+    given.budget.charge(value.as_str().map_or(0, str::len))?;
+    gives(match &*value {
+        Value::String(text) => text.chars().count(),
         Value::Array(items) => items.len(),
-        Value::Object(fields) => fields.len(),
-        other => return Err(arguments.wrong("a string, a list or a map", other)),
-    };
-    Ok(Operand::owned(length))
+        other => other.as_object().map_or(0, serde_json::Map::len),
+    })
 }
 
 /// One item of a list.
 pub fn pick<'a>(
-    mut arguments: Arguments<'a>,
-    budget: &mut Budget,
+    given: &mut Given<'a, '_>,
     pick: impl FnOnce(Vec<Cow<'a, Value>>) -> Option<Cow<'a, Value>>,
 ) -> Answer<'a> {
-    let items = arguments.items(0)?;
-    budget.charge(64 * items.len())?;
-    Ok(pick(items).map_or_else(|| arguments.of_nothing(), Operand::Value))
+    let picked = pick(given.items()?);
+    Ok(picked.map_or_else(|| given.of_nothing(), Operand::Value))
 }
 
 /// The item that replaces all before it.
-pub fn extreme<'a>(
-    mut arguments: Arguments<'a>,
-    budget: &mut Budget,
-    replaces: impl Fn(Ordering) -> bool,
-) -> Answer<'a> {
-    let case_sensitive = arguments.flag(1)?;
-    let mut best: Option<Cow<'a, Value>> = None;
-    for item in arguments.items(0)? {
-        budget.step()?;
-        let better = match &best {
-            None => true,
-            Some(best) => replaces(order(&item, best, case_sensitive, budget)?),
-        };
-        if better {
-            best = Some(item);
+pub fn extreme<'a>(given: &mut Given<'a, '_>, replaces: impl Fn(Ordering) -> bool) -> Answer<'a> {
+    let case_sensitive = given.flag(1)?;
+    let mut items = given.items()?.into_iter();
+    let Some(mut best) = items.next() else { return Ok(given.of_nothing()) };
+    for item in items {
+        if replaces(order(&item, &best, case_sensitive, given.budget)?) {
+            best = item;
         }
     }
-    Ok(best.map_or_else(|| arguments.of_nothing(), Operand::Value))
+    Ok(Operand::Value(best))
 }
 
 /// Order as Jinja has it: letters count the same in either case, unless asked otherwise.
-fn order(left: &Value, right: &Value, case_sensitive: bool, budget: &mut Budget) -> Result<Ordering, Stop> {
+fn order(left: &Value, right: &Value, case_sensitive: bool, budget: &mut Budget) -> Result<Ordering, Unrendered> {
     match (left, right) {
         (Value::String(left), Value::String(right)) if !case_sensitive => {
             budget.charge(4 * (left.len() + right.len()))?;
@@ -73,21 +60,21 @@ fn order(left: &Value, right: &Value, case_sensitive: bool, budget: &mut Budget)
 }
 
 /// Sorts stably numbers, or strings, or items by one of their attributes.
-pub fn sort<'a>(mut arguments: Arguments<'a>, budget: &mut Budget) -> Answer<'a> {
-    let attribute = arguments.optional_text(1)?;
-    let (case_sensitive, reverse) = (arguments.flag(2)?, arguments.flag(3)?);
-    let items = arguments.items(0)?;
+pub fn sort<'a>(given: &mut Given<'a, '_>) -> Answer<'a> {
+    let attribute = given.optional_text(1)?;
+    let (case_sensitive, reverse) = (given.flag(2)?, given.flag(3)?);
+    let items = given.items()?;
     let mut keyed = items
         .into_iter()
-        .map(|item| Ok((key(&item, attribute.as_deref(), budget)?, item)))
-        .collect::<Result<Vec<_>, Stop>>()?;
+        .map(|item| Ok((key(&item, attribute.as_deref(), given.budget)?, item)))
+        .collect::<Result<Vec<_>, Unrendered>>()?;
     // Checks and pays first, for a comparison that fails midway would leave the sort without an order.
     for pair in keyed.windows(2) {
-        operators::order(&pair[0].0, &pair[1].0, budget)?;
+        operators::order(&pair[0].0, &pair[1].0, given.budget)?;
     }
     let levels = keyed.len().checked_ilog2().unwrap_or_default() as usize + 1;
     for (key, _) in &mut keyed {
-        budget.charge(levels * (64 + key.as_str().map_or(0, str::len)))?;
+        given.budget.charge(levels * (64 + key.as_str().map_or(0, str::len)))?;
         if let (Value::String(text), false) = (&mut *key, case_sensitive) {
             *text = text.to_lowercase();
         }
@@ -96,7 +83,7 @@ pub fn sort<'a>(mut arguments: Arguments<'a>, budget: &mut Budget) -> Answer<'a>
         let ordering = sort_order(left, right);
         if reverse { ordering.reverse() } else { ordering }
     });
-    collect(keyed.into_iter().map(|(_, item)| item), budget)
+    collect(keyed.into_iter().map(|(_, item)| item), given.budget)
 }
 
 /// Order of keys of one kind.
@@ -109,31 +96,25 @@ fn sort_order(left: &Value, right: &Value) -> Ordering {
 }
 
 /// Pairs of key and value, in the map's order.
-pub fn items<'a>(mut arguments: Arguments<'a>, budget: &mut Budget) -> Answer<'a> {
-    match own(arguments.value(0)?, budget)? {
-        Value::Object(fields) => {
-            budget.charge(128 * fields.len())?;
-            let pairs = fields.into_iter().map(|(key, value)| Value::Array(vec![Value::String(key), value]));
-            Ok(Operand::owned(pairs.collect::<Vec<_>>()))
-        }
-        other => Err(arguments.wrong("a map", &other)),
-    }
+pub fn items<'a>(given: &mut Given<'a, '_>) -> Answer<'a> {
+    let value = own(given.value(0)?, given.budget)?;
+    given.budget.charge(128 * value.as_object().map_or(0, serde_json::Map::len))?;
+    let fields = if let Value::Object(fields) = value { fields } else { serde_json::Map::new() };
+    gives(fields.into_iter().map(|(key, value)| Value::from(vec![Value::String(key), value])).collect::<Vec<_>>())
 }
 
 /// Each item once, the first of its equals. Letters count the same in either case, unless asked otherwise.
-pub fn unique<'a>(mut arguments: Arguments<'a>, budget: &mut Budget) -> Answer<'a> {
-    let attribute = arguments.optional_text(1)?;
-    let case_sensitive = arguments.flag(2)?;
-    let mut seen = BTreeSet::new();
-    let mut kept = Vec::new();
-    for item in arguments.items(0)? {
-        let key = key(&item, attribute.as_deref(), budget)?;
-        budget.charge_value(&key)?;
+pub fn unique<'a>(given: &mut Given<'a, '_>) -> Answer<'a> {
+    let (attribute, case_sensitive) = (given.optional_text(1)?, given.flag(2)?);
+    let (mut seen, mut kept) = (BTreeSet::new(), Vec::new());
+    for item in given.items()? {
+        let key = key(&item, attribute.as_deref(), given.budget)?;
+        given.budget.charge_value(&key)?;
         if seen.insert(identity(&key, case_sensitive)) {
             kept.push(item);
         }
     }
-    collect(kept.into_iter(), budget)
+    collect(kept.into_iter(), given.budget)
 }
 
 /// A text that is the same for equal values: numbers by value, maps whatever their order.
@@ -160,102 +141,93 @@ fn identity(value: &Value, case_sensitive: bool) -> String {
     }
 }
 
-pub fn reverse<'a>(mut arguments: Arguments<'a>, budget: &mut Budget) -> Answer<'a> {
-    match arguments.value(0)? {
-        value if value.is_string() => {
-            let text = print(value)?;
-            budget.charge(2 * text.len())?;
-            Ok(Operand::owned(text.chars().rev().collect::<String>()))
-        }
-        Cow::Borrowed(Value::Array(items)) => collect(items.iter().rev().map(Cow::Borrowed), budget),
-        Cow::Owned(Value::Array(items)) => collect(items.into_iter().rev().map(Cow::Owned), budget),
-        other => Err(arguments.wrong("a list or a string", &other)),
+pub fn reverse<'a>(given: &mut Given<'a, '_>) -> Answer<'a> {
+    let mut value = own(given.value(0)?, given.budget)?;
+    match &mut value {
+        Value::String(text) => *text = text.chars().rev().collect(),
+        other => other.as_array_mut().into_iter().for_each(|items| items.reverse()),
     }
+    gives(value)
 }
 
 /// The items of the lists in a list, one after the other; what is no list stays as it is.
-pub fn flatten<'a>(mut arguments: Arguments<'a>, budget: &mut Budget) -> Answer<'a> {
+pub fn flatten<'a>(given: &mut Given<'a, '_>) -> Answer<'a> {
     let mut flat = Vec::new();
-    for item in arguments.items(0)? {
-        budget.charge(64)?;
-        match own(item, budget)? {
+    for item in given.items()? {
+        match own(item, given.budget)? {
             Value::Array(items) => {
-                budget.charge(64 * items.len())?;
+                given.budget.charge(64 * items.len())?;
                 flat.extend(items);
             }
             item => flat.push(item),
         }
     }
-    Ok(Operand::owned(flat))
+    gives(flat)
 }
 
 /// A list as it is; of a map its keys, of a string its characters.
-pub fn list<'a>(mut arguments: Arguments<'a>, budget: &mut Budget) -> Answer<'a> {
-    let value = arguments.value(0)?;
-    let texts: Vec<String> = match &*value {
-        Value::Array(_) => return Ok(Operand::Value(value)),
+pub fn list<'a>(given: &mut Given<'a, '_>) -> Answer<'a> {
+    let value = given.value(0)?;
+    match &*value {
         Value::Object(fields) => {
-            budget.charge_value(&value)?;
-            fields.keys().cloned().collect()
+            given.budget.charge_value(&value)?;
+            gives(fields.keys().cloned().collect::<Vec<_>>())
         }
         Value::String(text) => {
-            budget.charge(64 * text.len())?;
-            text.chars().map(String::from).collect()
+            given.budget.charge(64 * text.len())?;
+            gives(text.chars().map(String::from).collect::<Vec<_>>())
         }
-        other => return Err(arguments.wrong("a list, a map or a string", other)),
-    };
-    Ok(Operand::owned(texts))
+        _ => Ok(Operand::Value(value)),
+    }
 }
 
 /// The items' texts with a separator between them.
-pub fn join<'a>(mut arguments: Arguments<'a>, budget: &mut Budget) -> Answer<'a> {
-    let separator = arguments.optional_text(1)?.unwrap_or_default();
-    let attribute = arguments.optional_text(2)?;
+pub fn join<'a>(given: &mut Given<'a, '_>) -> Answer<'a> {
+    let (separator, attribute) = (given.optional_text(1)?.unwrap_or_default(), given.optional_text(2)?);
     let mut joined = String::new();
-    for (position, item) in arguments.items(0)?.into_iter().enumerate() {
+    for (position, item) in given.items()?.into_iter().enumerate() {
         let text = match &attribute {
-            Some(_) => print(Cow::Owned(key(&item, attribute.as_deref(), budget)?))?,
+            Some(_) => print(Cow::Owned(key(&item, attribute.as_deref(), given.budget)?))?,
             None => print(item)?,
         };
-        budget.step()?;
-        budget.charge(separator.len() + text.len())?;
+        given.budget.charge(separator.len() + text.len())?;
         if position > 0 {
             joined.push_str(&separator);
         }
         joined.push_str(&text);
     }
-    Ok(Operand::owned(joined))
+    gives(joined)
 }
 
-pub fn sum<'a>(mut arguments: Arguments<'a>, budget: &mut Budget) -> Answer<'a> {
-    let attribute = arguments.optional_text(1)?;
+pub fn sum<'a>(given: &mut Given<'a, '_>) -> Answer<'a> {
+    let attribute = given.optional_text(1)?;
     let mut total = Value::from(0);
-    for item in arguments.items(0)? {
-        let item = key(&item, attribute.as_deref(), budget)?;
+    for item in given.items()? {
+        let item = key(&item, attribute.as_deref(), given.budget)?;
         if !item.is_number() {
-            return Err(arguments.wrong("numbers", &item));
+            return Err(given.wrong("numbers", &item));
         }
-        total = operators::arithmetic(Arithmetic::Add, Cow::Owned(total), Cow::Owned(item), budget)?;
+        total = operators::arithmetic(Arithmetic::Add, Cow::Owned(total), Cow::Owned(item), given.budget)?;
     }
-    Ok(Operand::owned(total))
+    gives(total)
 }
 
 /// `range(stop)` or `range(start, stop)`: integers in a row.
-pub fn range<'a>(mut arguments: Arguments<'a>, budget: &mut Budget) -> Answer<'a> {
-    let first = arguments.optional_integer(0)?.unwrap_or_default();
-    let (start, stop) = arguments.optional_integer(1)?.map_or((0, first), |stop| (first, stop));
+pub fn range<'a>(given: &mut Given<'a, '_>) -> Answer<'a> {
+    let first = given.integer(0)?.unwrap_or_default();
+    let (start, stop) = given.integer(1)?.map_or((0, first), |stop| (first, stop));
     let length = usize::try_from(i128::from(stop) - i128::from(start)).unwrap_or_default();
-    budget.charge(length.saturating_mul(128))?;
-    Ok(Operand::owned((start..stop).collect::<Vec<_>>()))
+    given.budget.charge(length.saturating_mul(128))?;
+    gives((start..stop).collect::<Vec<_>>())
 }
 
 /// The item itself, or what stands at its attribute.
-pub(super) fn key(item: &Value, attribute: Option<&str>, budget: &mut Budget) -> Result<Value, Stop> {
+pub(super) fn key(item: &Value, attribute: Option<&str>, budget: &mut Budget) -> Result<Value, Unrendered> {
     match attribute {
         None => budget.copy(item),
         Some(attribute) => match lookup(item, attribute) {
             Some(found) => budget.copy(found),
-            None => Err(Stop::absent(&format!("….{attribute}"))),
+            None => Err(Unrendered::absent(&format!("….{attribute}"))),
         },
     }
 }
@@ -272,6 +244,5 @@ pub(super) fn lookup<'v>(item: &'v Value, attribute: &str) -> Option<&'v Value> 
 }
 
 pub(super) fn collect<'a, 'i>(items: impl Iterator<Item = Cow<'i, Value>>, budget: &mut Budget) -> Answer<'a> {
-    let items = items.map(|item| own(item, budget)).collect::<Result<Vec<_>, _>>()?;
-    Ok(Operand::owned(items))
+    gives(items.map(|item| own(item, budget)).collect::<Result<Vec<_>, _>>()?)
 }

@@ -1,74 +1,57 @@
 //! Filters on maps, and the ones that meet what is absent.
 
-use std::borrow::Cow;
-
 use serde_json::Value;
 
-use super::super::budget::Budget;
-use super::super::registry::Arguments;
-use super::super::value::{Operand, Stop, is_true, own};
-use super::Answer;
+use super::super::Unrendered;
+use super::super::given::Given;
+use super::super::value::{Operand, is_true, part};
 use super::list::lookup;
+use super::{Answer, gives};
 
 /// The value, or the fallback where it is absent (with `lax` also where it counts as false).
-pub fn default<'a>(mut arguments: Arguments<'a>, _: &mut Budget) -> Answer<'a> {
-    let lax = arguments.flag(2)?;
-    match arguments.operand(0) {
+pub fn default<'a>(given: &mut Given<'a, '_>) -> Answer<'a> {
+    let lax = given.flag(2)?;
+    match given.operand(0) {
         Some(Operand::Value(value)) if !lax || is_true(&value) => Ok(Operand::Value(value)),
         Some(Operand::Omit) => Ok(Operand::Omit),
-        _ => Ok(arguments.operand(1).unwrap_or_else(|| Operand::owned(""))),
+        _ => Ok(given.operand(1).unwrap_or_else(|| Operand::owned(""))),
     }
 }
 
 /// The value, or a failure with the author's own words where it is absent or null.
-pub fn required<'a>(mut arguments: Arguments<'a>, _: &mut Budget) -> Answer<'a> {
-    let message = arguments.text(1)?;
-    match arguments.operand(0) {
+pub fn required<'a>(given: &mut Given<'a, '_>) -> Answer<'a> {
+    let message = given.text(1)?;
+    match given.operand(0) {
         Some(Operand::Value(value)) if !value.is_null() => Ok(Operand::Value(value)),
-        Some(Operand::Omit) => Err(Stop::omit()),
-        _ => Err(Stop::failed(message)),
+        Some(Operand::Omit) => Err(Unrendered::omit()),
+        _ => Err(Unrendered::failed(message)),
     }
 }
 
 /// What stands at a path of keys and indexes, `a.b.0`; where nothing does, the default.
-pub fn dig<'a>(mut arguments: Arguments<'a>, budget: &mut Budget) -> Answer<'a> {
-    let path = arguments.text(1)?;
-    let found = match arguments.present(0)? {
-        Some(value) => descend(value, &path, budget)?,
+pub fn dig<'a>(given: &mut Given<'a, '_>) -> Answer<'a> {
+    let path = given.text(1)?;
+    let found = match given.present(0)? {
+        Some(value) => part(value, |value| lookup(value, &path), given.budget)?,
         None => None,
     };
-    match (found, arguments.operand(2)) {
-        (Some(found), _) => Ok(found),
-        (None, Some(default)) => Ok(default),
-        (None, None) => Ok(Operand::Absent(format!("… | dig({path:?})").into())),
-    }
-}
-
-fn descend<'a>(value: Cow<'a, Value>, path: &str, budget: &mut Budget) -> Result<Option<Operand<'a>>, Stop> {
-    budget.charge(path.len())?;
-    Ok(match value {
-        Cow::Borrowed(value) => lookup(value, path).map(Operand::borrowed),
-        Cow::Owned(value) => lookup(&value, path).map(|found| budget.copy(found)).transpose()?.map(Operand::owned),
-    })
+    let absent = || Operand::Absent(format!("… | dig({path:?})").into());
+    Ok(found.or_else(|| given.operand(2)).unwrap_or_else(absent))
 }
 
 /// The given keys of the map, in the map's order, or the others; the ones it does not have are left out.
-pub fn keep<'a>(mut arguments: Arguments<'a>, budget: &mut Budget, named: bool) -> Answer<'a> {
-    let keys = arguments.rest_texts()?;
-    let fields = match arguments.value(0)? {
-        Cow::Borrowed(Value::Object(fields)) => fields
-            .iter()
-            .filter(|(key, _)| keys.contains(key) == named)
-            .map(|(key, value)| {
-                budget.charge(key.len())?;
-                Ok((key.clone(), own(Cow::Borrowed(value), budget)?))
-            })
-            .collect::<Result<_, Stop>>()?,
-        Cow::Owned(Value::Object(mut fields)) => {
-            fields.retain(|key, _| keys.contains(key) == named);
-            fields
+pub fn keep<'a>(given: &mut Given<'a, '_>, named: bool) -> Answer<'a> {
+    let texts = given.rest().into_iter().map(|key| match key.require()?.into_owned() {
+        Value::String(key) => Ok(key),
+        other => Err(given.wrong("strings", &other)),
+    });
+    let keys = texts.collect::<Result<Vec<String>, Unrendered>>()?;
+    let mut kept = serde_json::Map::new();
+    for (key, value) in given.value(0)?.as_object().into_iter().flatten() {
+        if keys.contains(key) == named {
+            given.budget.charge(key.len())?;
+            kept.insert(key.clone(), given.budget.copy(value)?);
         }
-        other => return Err(arguments.wrong("a map", &other)),
-    };
-    Ok(Operand::owned(Value::Object(fields)))
+    }
+    gives(kept)
 }

@@ -8,10 +8,16 @@ pub(super) mod number;
 pub(super) mod quantity;
 pub(super) mod select;
 pub(super) mod semver;
-pub(super) mod tests;
 pub(super) mod text;
 
-use super::value::{Operand, Stop};
+use serde_json::Value;
+
+use super::Unrendered;
+use super::value::Operand;
 
 /// What a call comes to.
-type Answer<'a> = Result<Operand<'a>, Stop>;
+pub(super) type Answer<'a> = Result<Operand<'a>, Unrendered>;
+
+pub(super) fn gives<'a>(value: impl Into<Value>) -> Answer<'a> {
+    Ok(Operand::owned(value))
+}

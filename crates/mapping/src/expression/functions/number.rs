@@ -2,45 +2,33 @@
 
 use serde_json::Value;
 
-use super::super::budget::Budget;
+use super::super::given::Given;
 use super::super::operators::Numeric;
-use super::super::registry::Arguments;
-use super::super::value::{Operand, Stop};
-use super::Answer;
+use super::{Answer, gives};
 
-pub fn abs<'a>(mut arguments: Arguments<'a>, _: &mut Budget) -> Answer<'a> {
-    match numeric(&mut arguments)? {
+pub fn abs<'a>(given: &mut Given<'a, '_>) -> Answer<'a> {
+    let number = match given.number()? {
         Numeric::Integer(value) => Numeric::Integer(value.abs()),
         Numeric::Float(value) => Numeric::Float(value.abs()),
-    }
-    .value()
-    .map(Operand::owned)
+    };
+    gives(number.value()?)
 }
 
 /// Rounds half away from zero. An integer stays as it is, a float stays a float.
-pub fn round<'a>(mut arguments: Arguments<'a>, _: &mut Budget) -> Answer<'a> {
-    let precision = arguments.optional_integer(1)?.unwrap_or(0);
-    match numeric(&mut arguments)? {
-        Numeric::Float(value) => {
+pub fn round<'a>(given: &mut Given<'a, '_>) -> Answer<'a> {
+    let number = match (given.number()?, given.integer(1)?.unwrap_or(0)) {
+        (Numeric::Float(value), precision) => {
             let factor = 10_f64.powi(precision.clamp(0, 15) as i32);
             Numeric::Float((value * factor).round() / factor)
         }
-        integer => integer,
-    }
-    .value()
-    .map(Operand::owned)
-}
-
-fn numeric(arguments: &mut Arguments<'_>) -> Result<Numeric, Stop> {
-    match &*arguments.value(0)? {
-        Value::Number(number) => Ok(Numeric::of(number)),
-        other => Err(arguments.wrong("a number", other)),
-    }
+        (integer, _) => integer,
+    };
+    gives(number.value()?)
 }
 
 /// An integer from a number, a boolean or a text; what is no integer gives the default, where there is one.
-pub fn int<'a>(mut arguments: Arguments<'a>, budget: &mut Budget) -> Answer<'a> {
-    convert(&mut arguments, budget, "an integer", |value| match value {
+pub fn int<'a>(given: &mut Given<'a, '_>) -> Answer<'a> {
+    convert(given, "an integer", |value| match value {
         Value::Number(number) => match Numeric::of(number) {
             Numeric::Float(value) => whole(value),
             integer => Some(integer),
@@ -53,8 +41,8 @@ pub fn int<'a>(mut arguments: Arguments<'a>, budget: &mut Budget) -> Answer<'a> 
     })
 }
 
-pub fn float<'a>(mut arguments: Arguments<'a>, budget: &mut Budget) -> Answer<'a> {
-    convert(&mut arguments, budget, "a number", |value| match value {
+pub fn float<'a>(given: &mut Given<'a, '_>) -> Answer<'a> {
+    convert(given, "a number", |value| match value {
         Value::Number(number) => Some(Numeric::Float(Numeric::of(number).float())),
         Value::Bool(value) => Some(Numeric::Float(if *value { 1.0 } else { 0.0 })),
         Value::String(text) => text.parse().ok().filter(|value: &f64| value.is_finite()).map(Numeric::Float),
@@ -68,19 +56,12 @@ fn whole(value: f64) -> Option<Numeric> {
     (value.abs() < 1e30).then(|| Numeric::Integer(value.trunc() as i128))
 }
 
-fn convert<'a>(
-    arguments: &mut Arguments<'a>,
-    budget: &mut Budget,
-    wanted: &str,
-    convert: impl FnOnce(&Value) -> Option<Numeric>,
-) -> Answer<'a> {
-    let value = arguments.value(0)?;
-    if let Value::String(text) = &*value {
-        budget.charge(text.len())?;
-    }
-    match (convert(&value), arguments.operand(1)) {
-        (Some(number), _) => number.value().map(Operand::owned),
+fn convert<'a>(given: &mut Given<'a, '_>, wanted: &str, convert: impl Fn(&Value) -> Option<Numeric>) -> Answer<'a> {
+    let value = given.value(0)?;
+    given.budget.charge(value.as_str().map_or(0, str::len))?;
+    match (convert(&value), given.operand(1)) {
+        (Some(number), _) => gives(number.value()?),
         (None, Some(default)) => Ok(default),
-        (None, None) => Err(arguments.fail(format!("finds no number in the text, which must be {wanted}"))),
+        (None, None) => Err(given.fail(format!("finds no number in the text, which must be {wanted}"))),
     }
 }

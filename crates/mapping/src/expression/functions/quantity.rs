@@ -2,10 +2,9 @@
 
 use serde_json::Value;
 
-use super::super::budget::Budget;
-use super::super::registry::Arguments;
+use super::super::given::Given;
 use super::super::value::Operand;
-use super::Answer;
+use super::{Answer, gives};
 
 /// Digits a quantity may have: more do not fit a number of JSON.
 const DIGITS: usize = 40;
@@ -13,15 +12,10 @@ const DIGITS: usize = 40;
 /// The number a quantity stands for, in its base unit: an integer where it is whole. A number stays as it is.
 ///
 /// Suffixes are those of apimachinery's `resource.Quantity`: `n u m k M G T P E`, `Ki Mi Gi Ti Pi Ei`, and an exponent.
-pub fn quantity<'a>(mut arguments: Arguments<'a>, budget: &mut Budget) -> Answer<'a> {
-    let value = arguments.value(0)?;
-    let text = match &*value {
-        Value::Number(_) => return Ok(Operand::Value(value)),
-        Value::String(text) => text,
-        other => return Err(arguments.wrong("a quantity such as `500m` or `1Gi`", other)),
-    };
-    budget.charge(text.len())?;
-    number(text).map(Operand::owned).ok_or_else(|| arguments.fail("needs a quantity such as `500m` or `1Gi`"))
+pub fn quantity<'a>(given: &mut Given<'a, '_>) -> Answer<'a> {
+    let value = given.value(0)?;
+    let Some(text) = value.as_str() else { return Ok(Operand::Value(value)) };
+    number(text).map(Operand::owned).ok_or_else(|| given.fail("needs a quantity such as `500m` or `1Gi`"))
 }
 
 /// The same of a text.
@@ -82,13 +76,9 @@ fn exact(mantissa: i128, binary: i32, exponent: i32) -> Option<Value> {
 }
 
 /// A number as a quantity: with the largest binary suffix that leaves it whole, else the largest decimal one.
-pub fn as_quantity<'a>(mut arguments: Arguments<'a>, budget: &mut Budget) -> Answer<'a> {
-    let value = arguments.value(0)?;
-    let Value::Number(number) = &*value else { return Err(arguments.wrong("a number", &value)) };
-    budget.charge(DIGITS)?;
-    written(number)
-        .map(Operand::owned)
-        .ok_or_else(|| arguments.fail("needs a number that is a multiple of a billionth"))
+pub fn as_quantity<'a>(given: &mut Given<'a, '_>) -> Answer<'a> {
+    let text = given.value(0)?.as_number().and_then(written);
+    gives(text.ok_or_else(|| given.fail("needs a number that is a multiple of a billionth"))?)
 }
 
 fn written(number: &serde_json::Number) -> Option<String> {

@@ -1,30 +1,29 @@
 //! Versions, as semver.org orders them.
 
 use semver::Version;
-use serde_json::{Value, json};
+use serde_json::json;
 
-use super::super::budget::Budget;
-use super::super::registry::Arguments;
-use super::super::value::Operand;
-use super::Answer;
+use super::super::Unrendered;
+use super::super::given::Given;
+use super::{Answer, gives};
 
 /// `major`, `minor`, `patch` and `prerelease` (`""`: none) of a version.
-pub fn semver<'a>(mut arguments: Arguments<'a>, budget: &mut Budget) -> Answer<'a> {
-    let text = arguments.text(0)?;
-    budget.charge(4 * text.len() + 256)?;
-    let version = version(&text).ok_or_else(|| arguments.fail("needs a version such as `6.0.5`"))?;
-    let Version { major, minor, patch, pre, .. } = version;
-    Ok(Operand::owned(json!({"major": major, "minor": minor, "patch": patch, "prerelease": pre.as_str()})))
+pub fn semver<'a>(given: &mut Given<'a, '_>) -> Answer<'a> {
+    let Version { major, minor, patch, pre, .. } = subject(given)?;
+    given.budget.charge(256)?;
+    gives(json!({"major": major, "minor": minor, "patch": patch, "prerelease": pre.as_str()}))
 }
 
 /// Whether a version meets all of a list of requirements: `>=6.0, <8`.
-pub fn satisfies<'a>(mut arguments: Arguments<'a>, budget: &mut Budget) -> Answer<'a> {
-    let (text, requirement) = (arguments.text(0)?, arguments.text(1)?);
-    budget.charge(requirement.len().saturating_mul(text.len() + 4))?;
-    let version = version(&text).ok_or_else(|| arguments.fail("needs a version such as `6.0.5`"))?;
+pub fn satisfies<'a>(given: &mut Given<'a, '_>) -> Answer<'a> {
+    let (version, requirement) = (subject(given)?, given.text(1)?);
+    given.budget.charge(requirement.len().saturating_mul(version.pre.len() + 32))?;
     let held: Option<Vec<bool>> = requirement.split(',').map(|one| holds(&version, one.trim())).collect();
-    let held = held.ok_or_else(|| arguments.fail("needs requirements such as `>=6.0, <8`"))?;
-    Ok(Operand::owned(Value::Bool(held.into_iter().all(|holds| holds))))
+    gives(held.ok_or_else(|| given.fail("needs requirements such as `>=6.0, <8`"))?.into_iter().all(|holds| holds))
+}
+
+fn subject(given: &mut Given<'_, '_>) -> Result<Version, Unrendered> {
+    version(&given.text(0)?).ok_or_else(|| given.fail("needs a version such as `6.0.5`"))
 }
 
 fn holds(given: &Version, requirement: &str) -> Option<bool> {

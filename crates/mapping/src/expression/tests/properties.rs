@@ -70,57 +70,11 @@ fn expressions() -> impl Strategy<Value = String> {
 
 /// What expressions are made of, and what stands between.
 fn parts() -> impl Strategy<Value = String> {
-    let words = vec![
-        "'x'",
-        "\"y\"",
-        "''",
-        "1",
-        "2.5",
-        "source.spec.a",
-        "source.spec.b",
-        "true",
-        "omit",
-        " ",
-        " and ",
-        " or ",
-        " not ",
-        " in ",
-        " is defined",
-        " if ",
-        " else ",
-        " == ",
-        "!=",
-        "+",
-        "~",
-        "-",
-        "*",
-        "|",
-        "|upper",
-        "| default('z')",
-        "(",
-        ")",
-        "[",
-        "]",
-        "{",
-        "}",
-        ",",
-        ":",
-        ".",
-        "=",
-        "&&",
-        "||",
-        "!",
-        "?",
-        "??",
-        "'",
-        "\"",
-        "\\",
-        "ü",
-        "#",
-        "$",
-        ";",
-        "@",
-    ];
+    let words = concat!(
+        r#"'x'·"y"·''·1·2.5·source.spec.a·source.spec.b·true·omit· · and · or · not · in · is defined· if ·"#,
+        r#" else · == ·!=·+·~·-·*·|·|upper·| default('z')·(·)·[·]·{·}·,·:·.·=·&&·||·!·?·??·'·"·\·ü·#·$·;·@"#,
+    );
+    let words: Vec<_> = words.split('·').collect();
     prop::sample::select(words).prop_map(str::to_owned)
 }
 
@@ -186,9 +140,9 @@ proptest! {
     #[test]
     fn failures_never_show_a_value(expression in expressions()) {
         if expression.len() > 1000 { return Ok(()) }
-        let spec = json!({"a": "s3cr3t", "b": ["s3cr3t"], "c": {"s3cr3t": "s3cr3t"}, "d": 1});
+        let spec = json!({"a": "s3cr3t", "b": ["s3cr3t", 918273], "c": {"s3cr3t": "s3cr3t"}, "d": 918273});
         match compile(&expression).evaluate(&scope_of(spec)) {
-            Outcome::Failed(text) | Outcome::Absent(text) => prop_assert!(!text.contains("s3cr3t"), "{text}"),
+            Outcome::Failed(text) | Outcome::Absent(text) => prop_assert!(!text.contains("s3cr3t") && !text.contains("918273"), "{text}"),
             _ => {}
         }
     }
