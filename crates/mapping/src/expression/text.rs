@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 use std::ops::Range;
 
-use minijinja::machinery::{Span, ast, parse};
+use minijinja::machinery::{ast, parse};
 use serde_json::Value;
 
 use super::budget::Budget;
@@ -217,14 +217,8 @@ impl Compiler<'_> {
                 Some(Piece::If { test: test?, place, then: then?, otherwise: otherwise? })
             }
             ast::Stmt::ForLoop(node) => self.for_loop(node),
-            other => {
-                let (name, span) = unsupported(other);
-                let range = self.span(span);
-                self.report("SE0206", range, format!("{name} is not part of the language")).help = Some(
-                    "of Jinja's statements there are `{% if %}` and `{% for %}`; compute values in `vars`".to_owned(),
-                );
-                None
-            }
+            // It was reported when its tokens were read.
+            _ => None,
         }
     }
 
@@ -281,25 +275,6 @@ impl Compiler<'_> {
             }
         }
         Some(names.into_iter().map(str::to_owned).collect())
-    }
-}
-
-fn unsupported(statement: &ast::Stmt<'_>) -> (&'static str, Span) {
-    match statement {
-        ast::Stmt::WithBlock(node) => ("`with`", node.span()),
-        ast::Stmt::Set(node) => ("`set`", node.span()),
-        ast::Stmt::SetBlock(node) => ("`set`", node.span()),
-        ast::Stmt::AutoEscape(node) => ("`autoescape`", node.span()),
-        ast::Stmt::FilterBlock(node) => ("`filter`", node.span()),
-        ast::Stmt::Block(node) => ("`block`", node.span()),
-        ast::Stmt::Import(node) => ("`import`", node.span()),
-        ast::Stmt::FromImport(node) => ("`from`", node.span()),
-        ast::Stmt::Extends(node) => ("`extends`", node.span()),
-        ast::Stmt::Include(node) => ("`include`", node.span()),
-        ast::Stmt::Macro(node) => ("`macro`", node.span()),
-        ast::Stmt::CallBlock(node) => ("`call`", node.span()),
-        ast::Stmt::Do(node) => ("`do`", node.span()),
-        _ => ("this statement", Span::default()),
     }
 }
 

@@ -20,19 +20,28 @@ const SPELLINGS: [(&str, &str); 6] = [
     ("!", "write `not x`"),
 ];
 
+/// Statements of Jinja that the language does not have, and what it has.
+const STATEMENTS: [&str; 12] =
+    ["autoescape", "block", "call", "do", "extends", "filter", "from", "import", "include", "macro", "set", "with"];
+const ONLY: &str = "of Jinja's statements there are `{% if %}` and `{% for %}`; compute values in `vars`";
+
 impl Compiler<'_> {
     /// Reads every token; `None` with a finding where there is something that is none.
     pub fn check_tokens(&mut self, in_expression: bool) -> Option<()> {
         let source = self.source();
-        let (mut end, mut after_pipe) = (0, false);
+        let (mut end, mut before) = (0, None);
         for token in tokens(source, in_expression) {
             match token {
                 Ok((token, range)) => {
-                    let is_pipe = matches!(token, Token::Pipe);
-                    if is_pipe && after_pipe && range.start == end {
-                        return self.no_token(end - 1);
+                    match (before, &token) {
+                        (Some(Token::Pipe), Token::Pipe) if range.start == end => return self.no_token(end - 1),
+                        (Some(Token::BlockStart), Token::Ident(name)) if STATEMENTS.contains(name) => {
+                            self.report("SE0206", range.clone(), format!("`{name}` is not part of the language"))
+                                .help = Some(ONLY.to_owned());
+                        }
+                        _ => {}
                     }
-                    (end, after_pipe) = (range.end, is_pipe);
+                    (end, before) = (range.end, Some(token));
                 }
                 Err(error) if error.detail() == Some("unexpected character") => {
                     let blank = |text: &str| text.len() - text.trim_ascii_start().len();
