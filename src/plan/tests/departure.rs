@@ -421,8 +421,9 @@ fn what_is_lost_says_who_asked_for_it() {
     let not_wanted =
         |_: &mut World| changed("    - id: db\n", "    - id: db\n      when: ${{ source.spec.size == 0 }}\n");
     type Change<'c> = &'c dyn Fn(&mut World) -> crate::mapping::Mapping;
+    type Row<'c> = (&'static str, Change<'c>, Vec<(&'static str, Evidence)>);
     let (user, own) = (Evidence::LastUser, Evidence::SourceDeleted);
-    let rows: [(&str, Change<'_>, Vec<(&str, Evidence)>); 9] = [
+    let rows: [Row<'_>; 9] = [
         ("deleted", &source_deleted, vec![("Database", own), ("ServiceAccount", user), ("source", own)]),
         ("given up", &stays, vec![("Database", own), ("ServiceAccount", user), ("source", own)]),
         ("out", &exit, vec![("Database", Evidence::Exit), ("ServiceAccount", user), ("source", Evidence::Exit)]),
