@@ -59,6 +59,8 @@ struct Inner {
     deepens: bool,
     /// Logical clusters whose admission is slow.
     slow: BTreeSet<String>,
+    /// What the source server takes for each object of a page before it sends any of it.
+    listing: Duration,
 }
 
 /// A write of the engine that arrived.
@@ -81,6 +83,7 @@ impl Net {
             hung: None,
             deepens: false,
             slow: BTreeSet::new(),
+            listing: Duration::ZERO,
         };
         let net = Self(Arc::new(Mutex::new(inner)));
         net.add("source", Side::Source, source, 0, USUAL);
@@ -194,15 +197,21 @@ async fn exchange(net: Net, host: String, request: hyper::Request<Incoming>) -> 
     let latency = if is_slow { ADMISSION } else { net.lock().sites[&host].1 };
     sleep(latency).await;
     net.wait_while_hung(&host).await;
-    let inner = &mut *net.lock();
-    let (outcome, is_write) = inner.handle(&host, &request);
-    if is_write {
-        let (at, call) = (inner.age(), request.call());
-        let (cluster, resource, name) = (call.cluster.to_string(), call.resource.to_string(), call.name.to_string());
-        let path = request.path.clone();
-        inner.writes.push(Written { at, host: host.clone(), verb: call.verb, cluster, resource, name, path });
+    let (outcome, deepens, listing) = {
+        let inner = &mut *net.lock();
+        let (outcome, is_write) = inner.handle(&host, &request);
+        if is_write {
+            let (at, call) = (inner.age(), request.call());
+            let (cluster, resource, name) =
+                (call.cluster.to_string(), call.resource.to_string(), call.name.to_string());
+            let path = request.path.clone();
+            inner.writes.push(Written { at, host: host.clone(), verb: call.verb, cluster, resource, name, path });
+        }
+        (outcome, inner.deepens, if host == "source" { inner.listing } else { Duration::ZERO })
+    };
+    if let (Outcome::Answer(answer), false) = (&outcome, listing.is_zero()) {
+        sleep(listing * items(&answer.body)).await;
     }
-    let deepens = inner.deepens;
     Ok(match outcome {
         Outcome::Answer(answer) => {
             let mut response = hyper::Response::new(Full::new(deepened(answer.body, deepens)).boxed_unsync());
@@ -220,6 +229,12 @@ async fn exchange(net: Net, host: String, request: hyper::Request<Incoming>) -> 
             hyper::Response::new(StreamBody::new(lines).boxed_unsync())
         }
     })
+}
+
+/// How many objects a page has.
+fn items(body: &[u8]) -> u32 {
+    let page: Value = serde_json::from_slice(body).unwrap_or_default();
+    page["items"].as_array().map_or(0, |items| items.len() as u32)
 }
 
 /// A size that a server shows as what no reader of JSON trees takes.
@@ -545,6 +560,47 @@ fn tenants_with_slow_admission_delay_another_by_two_seconds_at_most() {
         let longest = longest_beside_slow_tenants(number);
         assert!(longest <= Duration::from_secs(2), "{longest:?} beside {number} slow tenants");
     }
+}
+
+/// kcp takes some 20 ms for each megabyte of a page.
+#[test]
+fn a_tenant_whose_objects_take_long_to_list_delays_no_other_after_a_restart() {
+    in_virtual_time(async {
+        let net = Net::new(Flavor::Kcp);
+        let objects = load(200, 2_000);
+        let tenants = ["greedy", "quiet"];
+        export(false).iter().for_each(|request| net.act(request));
+        for tenant in tenants {
+            [workspace(tenant), binding(tenant, false)].iter().for_each(|request| net.act(request));
+        }
+        net.add("t1", Side::Target, Flavor::Kubernetes, 1, USUAL);
+        let connections =
+            BTreeMap::from([net.connection("kcp", "source", "/clusters/root"), net.connection("t1", "t1", "")]);
+        let source = json!({"apiExport": {"name": "things", "path": "root"}, "resource": format!("things.v1.{GROUP}")});
+        let documents = [mapping("m", "t1", source)];
+        let create = |tenant: &str, name: &str| {
+            let things = format!("/clusters/root:{tenant}/apis/{GROUP}/v1/namespaces/default/things");
+            net.act(&Request::post(&things, &thing(name, 1)));
+        };
+        with_engine(&net, connections.clone(), &documents, async {
+            let names: Vec<String> = (0..objects).map(|number| format!("large-{number}")).collect();
+            names.iter().for_each(|name| create("greedy", name));
+            net.until("all are served", |inner| names.iter().all(|name| !inner.made(name).is_empty())).await;
+            sleep(Duration::from_secs(10)).await;
+        })
+        .await;
+        let listing = Duration::from_millis(25);
+        net.lock().listing = listing;
+        let begin = net.lock().age();
+        with_engine(&net, connections, &documents, async {
+            sleep(Duration::from_millis(500)).await;
+            create("quiet", "new");
+            net.until("the quiet tenant is served", |inner| !inner.made("new").is_empty()).await;
+        })
+        .await;
+        let took = net.lock().age() - begin;
+        assert!(took <= Duration::from_secs(2) && took < listing * objects, "{took:?}");
+    });
 }
 
 /// Sources that are deleted within a second take along what they share, also beside one that nobody can read, in their

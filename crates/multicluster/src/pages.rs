@@ -1,12 +1,17 @@
 //! How long the pages of a list are, and whether they hold objects or only their metadata. Pure.
 //!
-//! A list is known once its last page came, and until then nobody is served. Large objects would make that last, and most of
-//! what is read would be dropped, for of large objects a store keeps the metadata alone. So where a page is too long, the
-//! server is asked for the metadata (`PartialObjectMetadataList`), for longer and longer pages, with a short page of whole
-//! objects in between that tells whether they are large still. What is small among them is read whole when it is needed.
+//! A server makes a page as a whole before it sends any of it: kcp takes some 20 ms for each megabyte, whatever is read of it.
+//! So the first page is short, and the next one is longer where it was small.
+//!
+//! What is missing is known once the last page came. Large objects would make that last, and most of what is read would be
+//! dropped, for of large objects a store keeps the metadata alone. So where a page is too long, the server is asked for the
+//! metadata (`PartialObjectMetadataList`), for longer and longer pages, with a short page of whole objects in between that
+//! tells whether they are large still. What is small among them is read whole when it is needed.
 
+/// Objects of the first page, before it is known how large they are.
+const FIRST: u32 = 16;
 /// Objects a page at most.
-pub(super) const MOST: u32 = 500;
+const MOST: u32 = 500;
 /// Bytes of a page. A longer one is not read to its end.
 pub(super) const BYTES: usize = 2 << 20;
 /// Bytes of a page of one object.
@@ -43,7 +48,7 @@ pub(super) struct Pages {
 impl Pages {
     /// `takes_metadata`: a store that keeps outlines reads them.
     pub fn new(takes_metadata: bool) -> Self {
-        Self { takes_metadata, next: Page { limit: MOST, is_metadata: false }, last: 0 }
+        Self { takes_metadata, next: Page { limit: FIRST, is_metadata: false }, last: 0 }
     }
 
     pub fn next(&self) -> Page {

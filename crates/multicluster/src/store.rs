@@ -37,7 +37,7 @@ pub struct Change<'a> {
 /// How the store learned of a change.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Cause {
-    /// Part of the first list.
+    /// Part of the first list, or of what came while that was in progress.
     InitialList,
     /// Found by listing again: the deletion itself was not seen, only that the object is no longer there.
     Relist,
@@ -226,6 +226,14 @@ impl Store {
         if !state.keeps(&key) {
             return true;
         }
+        // The page that shows it was still to come: whoever hears of its end heard of it before.
+        let is_to_come = state.list > state.complete && state.entry(&key).is_none();
+        if let Some(Ok(listed)) = is_to_come.then(|| state.put(&key, &last)) {
+            let cause = state.cause_of_list();
+            drop(state);
+            listed.tell(&key, cause);
+            state = self.lock();
+        }
         let told = state.remove(&key, &last, true);
         drop(state);
         told.tell(&key, Cause::Deleted);
@@ -274,7 +282,7 @@ impl Store {
     pub(super) fn next_list(&self) -> (u32, Cause) {
         let mut state = self.lock();
         state.list += 1;
-        (state.list, if state.complete > 0 { Cause::Relist } else { Cause::InitialList })
+        (state.list, state.cause_of_list())
     }
 
     pub(super) fn finish_list(&self, number: u32, cause: Cause, version: &str) -> usize {
@@ -306,6 +314,9 @@ impl Store {
         if !state.keeps(&key) {
             return Ok(true);
         }
+        // What an event tells of before its page came was there before, as far as anybody knows.
+        let is_initial = state.complete == 0 && state.list > 0 && state.entry(&key).is_none();
+        let cause = if is_initial { Cause::InitialList } else { cause };
         let told = state.put(&key, &parsed)?;
         drop(state);
         told.tell(&key, cause);
@@ -510,6 +521,11 @@ impl State {
     fn next_id(&mut self) -> u64 {
         self.last_id += 1;
         self.last_id
+    }
+
+    /// How what the list in progress shows is learned.
+    fn cause_of_list(&self) -> Cause {
+        if self.complete > 0 { Cause::Relist } else { Cause::InitialList }
     }
 
     fn keeps(&self, key: &Key) -> bool {

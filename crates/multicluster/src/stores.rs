@@ -3,11 +3,12 @@
 //! A mapping has its store for itself: objects of others cost it nothing when it looks for its own. A store is there as soon as
 //! an object of its mapping is, so that who asks for it later finds everything in it.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use super::raw::{NotAnObject, Parsed};
 use super::store::{Cause, Store};
+use sync_engine_mapping::object::Key;
 
 #[derive(Debug)]
 pub(super) struct Stores {
@@ -17,9 +18,13 @@ pub(super) struct Stores {
     prefix: Option<String>,
     /// By the label of the mapping.
     parts: Mutex<BTreeMap<Box<str>, Arc<Store>>>,
+    /// What events told of since the list in progress began; `None`: there is no list in progress.
+    overtaken: Mutex<Option<HashSet<Key>>>,
 }
 
 /// A list in progress. Dropped before [`finish`](Self::finish), nothing is removed.
+///
+/// All of its pages are of the moment at which it began. Events that come meanwhile are of later moments.
 pub(super) struct Listing<'a> {
     stores: &'a Stores,
     number: u32,
@@ -28,7 +33,7 @@ pub(super) struct Listing<'a> {
 
 impl Stores {
     pub(super) fn new(whole: Arc<Store>, prefix: Option<String>) -> Self {
-        Self { whole, prefix, parts: Mutex::default() }
+        Self { whole, prefix, parts: Mutex::default(), overtaken: Mutex::default() }
     }
 
     /// The store of a mapping, by its label; empty: the one that has everything.
@@ -47,11 +52,13 @@ impl Stores {
 
     /// As [`Store::put`]. An object whose label names another mapping now leaves the store that it was in.
     pub(super) fn put(&self, now: Parsed<'_>) -> Result<bool, NotAnObject> {
+        self.overtake(&now);
         self.place(&now).map_or(Ok(true), |store| store.put(now))
     }
 
     /// As [`Store::delete`].
     pub(super) fn delete(&self, last: Parsed<'_>) -> bool {
+        self.overtake(&last);
         let is_known = self.place(&last).is_none_or(|store| store.delete(last));
         self.forget_unused();
         is_known
@@ -70,7 +77,15 @@ impl Stores {
         for store in parts.values() {
             store.next_list();
         }
+        *self.overtaken() = Some(HashSet::new());
         Listing { stores: self, number, cause }
+    }
+
+    /// What the list in progress has of an object is older than what its event tells.
+    fn overtake(&self, told: &Parsed<'_>) {
+        if let Some(overtaken) = &mut *self.overtaken() {
+            overtaken.extend(self.whole.key_of(told));
+        }
     }
 
     /// As [`Store::doubt_versions`].
@@ -111,6 +126,11 @@ impl Stores {
         [&self.whole].into_iter().chain(self.parts().values()).cloned().collect()
     }
 
+    fn overtaken(&self) -> MutexGuard<'_, Option<HashSet<Key>>> {
+        // The set is whole after each of its changes.
+        self.overtaken.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
     fn parts(&self) -> MutexGuard<'_, BTreeMap<Box<str>, Arc<Store>>> {
         // The map is whole after each of its changes.
         self.parts.lock().unwrap_or_else(PoisonError::into_inner)
@@ -120,11 +140,18 @@ impl Stores {
 impl Listing<'_> {
     /// An object of the list, as [`Store::put`] takes it.
     pub(super) fn item(&self, object: Parsed<'_>) -> Result<bool, NotAnObject> {
+        let is_overtaken = |overtaken: &HashSet<Key>| {
+            !overtaken.is_empty() && self.stores.whole.key_of(&object).is_some_and(|key| overtaken.contains(&key))
+        };
+        if self.stores.overtaken().as_ref().is_some_and(is_overtaken) {
+            return Ok(true);
+        }
         self.stores.store_of(&object).map_or(Ok(true), |store| store.put_by(object, self.cause))
     }
 
     /// The list was complete as of `version`: what a store has and the list had not, or had for another store, is gone from it.
     pub(super) fn finish(self, version: &str) {
+        *self.stores.overtaken() = None;
         for store in self.stores.all() {
             store.finish_list(self.number, self.cause, version);
         }
@@ -237,6 +264,44 @@ mod tests {
         pending.complete(&Parsed::read(&text("x", Some("main.b"), 3), None).expect("it")).expect("an object");
         put(&stores, "x", Some("main.b"), 3);
         assert_eq!((a.len(), b.len()), (0, 1));
+    }
+
+    /// Pages are of the moment at which the list began.
+    #[test]
+    fn what_events_told_of_since_a_list_began_is_not_told_by_its_pages() {
+        let stores = stores();
+        for (name, mapping) in [("edited", "main.a"), ("moved", "main.b"), ("gone", "main.a")] {
+            put(&stores, name, Some(mapping), 2);
+        }
+        let a = stores.of("main.a");
+        let (_subscription, to_a) = listen(&a);
+        let item = |list: &Listing<'_>, name: &str, mapping: &str, version| {
+            list.item(Parsed::read(&text(name, Some(mapping), version), None).expect("it")).expect("an object");
+        };
+        let list = stores.begin_list();
+        item(&list, "same", "main.a", 3);
+        put(&stores, "edited", Some("main.a"), 6);
+        put(&stores, "moved", Some("main.b"), 7);
+        for name in ["gone", "unknown"] {
+            assert!(stores.delete(Parsed::read(&text(name, Some("main.a"), 8), None).expect("it")));
+        }
+        for (name, mapping) in [("edited", "main.a"), ("moved", "main.a"), ("gone", "main.a"), ("unknown", "main.a")] {
+            item(&list, name, mapping, 4);
+        }
+        list.finish("5");
+        assert_eq!([names(&a), names(&stores.of("main.b"))], [vec!["edited", "same"], vec!["moved"]]);
+        let key = Key::new(ClusterName::try_from("target").expect("a name"), "", "edited");
+        assert_eq!(a.get(&key).expect("it is there").resource_version(), "6");
+        let initial = |name: &str| (name.to_owned(), false, true, Cause::InitialList);
+        let deleted = |name: &str| (name.to_owned(), true, false, Cause::Deleted);
+        let edited = ("edited".to_owned(), true, true, Cause::Event);
+        let expected = [initial("same"), edited, deleted("gone"), initial("unknown"), deleted("unknown")];
+        assert_eq!(heard(&to_a), expected, "whoever hears of an end heard of it before");
+        // Of the next list, everything counts.
+        let list = stores.begin_list();
+        item(&list, "edited", "main.a", 9);
+        list.finish("10");
+        assert_eq!(names(&a), ["edited"]);
     }
 
     #[test]

@@ -1,4 +1,4 @@
-//! List, then watch: one resource of one endpoint, into a store, for as long as somebody holds the watch.
+//! List and watch: one resource of one endpoint, into a store, for as long as somebody holds the watch.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -7,17 +7,19 @@ use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::time::Duration;
 
 use futures::FutureExt;
+use futures::future::{BoxFuture, pending};
 use tokio::sync::{Notify, watch};
 use tokio::task::JoinHandle;
 use tokio::time::{Instant, sleep, timeout_at};
 
 use super::api_path::ApiPath;
 use super::budget::Place;
-use super::endpoint::{DEFAULT_DEADLINE, Endpoint};
+use super::endpoint::{DEFAULT_DEADLINE, Endpoint, Reply};
 use super::lines::Lines;
 use super::list::{PageEnd, WatchLine, read_page};
 use super::list_watch::{ListWatch, Outcome, Phase, goes_back};
 use super::pages::{OBJECT_BYTES, Pages};
+use super::permit::Epoch;
 use super::raw::{MAPPING_LABEL, NotAnObject, Parsed};
 use super::registry::{ClustersOf, WatchScope};
 use super::request_error::RequestError;
@@ -106,6 +108,7 @@ struct Running {
     stores: Arc<Stores>,
     state: watch::Receiver<WatchState>,
     bell: Arc<Notify>,
+    served: Epoch,
     task: JoinHandle<()>,
     condition: Arc<Shown>,
 }
@@ -135,6 +138,11 @@ impl Watch {
 
     pub fn state(&self) -> WatchState {
         self.running.state.borrow().clone()
+    }
+
+    /// Advances with the first page of each list: the resource is served, and what is known of it may be acted on.
+    pub fn served(&self) -> &Epoch {
+        &self.running.served
     }
 
     /// To wait for changes of the state, in the order of those who wait: a watch channel leaves it to chance.
@@ -259,20 +267,21 @@ impl Watches {
         let prefix = Some(key.selectors.of_mapping.clone()).filter(|prefix| !prefix.is_empty());
         let stores = Arc::new(Stores::new(store, prefix));
         let (states, state) = watch::channel(WatchState::Starting);
-        let bell = Arc::<Notify>::default();
+        let (bell, served) = (Arc::<Notify>::default(), Epoch::default());
         let worker = Worker {
             endpoint: scope.endpoint.clone(),
             key: key.clone(),
             stores: stores.clone(),
             states,
             bell: Bell(bell.clone()),
+            served: served.clone(),
             health: self.health.clone(),
             machine: ListWatch::new(scope.endpoint.connection().entropy()),
             place: None,
             pages: Pages::new(key.selectors.outlines),
         };
         let task = tokio::spawn(worker.run());
-        Running { endpoint: scope.endpoint.clone(), stores, state, bell, task, condition }
+        Running { endpoint: scope.endpoint.clone(), stores, state, bell, served, task, condition }
     }
 }
 
@@ -284,11 +293,28 @@ struct Worker {
     states: watch::Sender<WatchState>,
     /// Dropped after the sender: whoever waits then sees that it has ended.
     bell: Bell,
+    served: Epoch,
     health: Health,
     machine: ListWatch,
     /// Taken before the first list.
     place: Option<Place>,
     pages: Pages,
+}
+
+/// A list in progress: where its objects go, and the page that was asked for.
+struct List<'a> {
+    listing: Listing<'a>,
+    /// The token of the page; `None`: it is the first.
+    page: Option<String>,
+    asked: BoxFuture<'static, Result<Reply, RequestError>>,
+}
+
+/// The page that was asked for. Cancel-safe: it stays asked for.
+async fn answer(list: &mut Option<List<'_>>) -> Result<Reply, RequestError> {
+    match list {
+        Some(list) => (&mut list.asked).await,
+        None => pending().await,
+    }
 }
 
 /// An open stream: since when it is open, when it brought its last line, how long it brought none at most, and until when
@@ -317,20 +343,23 @@ impl Worker {
 
     async fn list_and_watch(&mut self) {
         let stores = self.stores.clone();
-        let mut listing: Option<Listing<'_>> = None;
+        let mut list: Option<List<'_>> = None;
         let mut stream: Option<Stream> = None;
         let mut restored = self.endpoint.restored().follow();
         let mut known = restored.catch_up();
-        let mut phase = Phase::Listing { page: None };
+        let mut phase = Phase::Listing;
         loop {
             let outcome = match &phase {
-                Phase::Listing { page } => {
+                Phase::Listing => {
                     stream = None;
-                    if page.is_none() {
-                        known = restored.catch_up();
-                        listing = Some(stores.begin_list());
+                    known = restored.catch_up();
+                    list = Some(List { listing: stores.begin_list(), page: None, asked: self.ask_for_page(None) });
+                    loop {
+                        let answered = answer(&mut list).await;
+                        if let Some(outcome) = self.take_page(&mut list, answered) {
+                            break outcome;
+                        }
                     }
-                    self.list(&mut listing, page.as_deref()).await
                 }
                 Phase::Pausing { delay, .. } => {
                     stream = None;
@@ -348,10 +377,14 @@ impl Worker {
                     outcome
                 }
                 Phase::Reading { version } => match stream.as_mut() {
-                    // Both are cancel-safe: where the stream loses a line, a list follows.
+                    // All are cancel-safe: where the stream loses a line, a list follows.
                     Some(stream) => tokio::select! {
                         biased;
                         () = restored.advanced() => Outcome::Doubted,
+                        answered = answer(&mut list) => match self.take_page(&mut list, answered) {
+                            Some(outcome) => outcome,
+                            None => continue,
+                        },
                         outcome = self.read(stream, version) => outcome,
                     },
                     None => Outcome::Ended { lived: Duration::ZERO, silent: Duration::ZERO },
@@ -374,83 +407,81 @@ impl Worker {
         }
     }
 
-    async fn list(&mut self, listing: &mut Option<Listing<'_>>, page: Option<&str>) -> Outcome {
-        let permitted = self.within_budget();
-        let listed = match permitted {
-            Ok(()) => self.list_fitting_page(listing, page).await,
-            Err(reason) => Err(RequestError::NoBudget { reason }),
-        };
-        match listed {
-            Ok(end) => {
-                if let Some(listing) = listing.take_if(|_| end.next.is_none() && !end.version.is_empty()) {
-                    listing.finish(&end.version);
-                }
-                Outcome::Page { version: end.version, next: end.next }
-            }
-            Err(error) => {
-                *listing = None;
-                Outcome::Failed { error, lived: Duration::ZERO }
-            }
-        }
-    }
-
     /// Before each page of the first list. What is known already is listed again whatever that takes.
-    fn within_budget(&mut self) -> Result<(), String> {
+    fn within_budget(&mut self) -> Result<(), RequestError> {
         let budget = self.endpoint.connection().budget();
+        let no_budget = |reason| RequestError::NoBudget { reason };
         if self.place.is_none() {
-            self.place = Some(budget.place()?);
+            self.place = Some(budget.place().map_err(no_budget)?);
         }
-        if self.machine.has_listed() { Ok(()) } else { budget.permits_more() }
+        if self.machine.has_listed() { Ok(()) } else { budget.permits_more().map_err(no_budget) }
     }
 
-    /// Asks for less until a page is not too long.
-    async fn list_fitting_page(
-        &mut self,
-        listing: &Option<Listing<'_>>,
-        page: Option<&str>,
-    ) -> Result<PageEnd, RequestError> {
-        loop {
-            match self.list_page(listing, page).await {
-                Err(RequestError::TooLong { .. }) if self.pages.too_long() => {}
-                Err(error) if error.code() == Some(NOT_ACCEPTABLE) && self.pages.refused() => {}
-                Ok((end, bytes)) => {
-                    self.pages.came(bytes);
-                    return Ok(end);
-                }
-                Err(error) => return Err(error),
+    /// Asks for the first page of a list, or for the one of this token.
+    fn ask_for_page(&mut self, token: Option<&str>) -> BoxFuture<'static, Result<Reply, RequestError>> {
+        let (permitted, path, page) = (self.within_budget(), self.path(), self.pages.next());
+        let endpoint = if page.is_metadata { self.endpoint.for_metadata() } else { self.endpoint.clone() };
+        let token = token.map(str::to_owned);
+        let asked = async move {
+            permitted?;
+            let path = path?.query("limit", &page.limit.to_string());
+            let path = token.iter().fold(path, |path, token| path.query("continue", token));
+            endpoint.list_page(&path, LIST_DEADLINE, page.bytes()).await
+        };
+        asked.boxed()
+    }
+
+    /// Takes the page that was asked for, and asks for the next one. `None`: it was too long, and is asked for in another form.
+    fn take_page(&mut self, list: &mut Option<List<'_>>, answered: Result<Reply, RequestError>) -> Option<Outcome> {
+        let in_progress = list.as_mut()?;
+        let came = match answered {
+            Err(RequestError::TooLong { .. }) if self.pages.too_long() => None,
+            Err(error) if error.code() == Some(NOT_ACCEPTABLE) && self.pages.refused() => None,
+            answered => Some(answered.and_then(|reply| self.put_page(&in_progress.listing, &reply))),
+        };
+        let end = match came {
+            None => {
+                in_progress.asked = self.ask_for_page(in_progress.page.as_deref());
+                return None;
             }
+            Some(Err(error)) => {
+                *list = None;
+                return Some(Outcome::NoPage { error });
+            }
+            Some(Ok(end)) => end,
+        };
+        if in_progress.page.is_none() && !end.version.is_empty() {
+            self.served.advance();
         }
+        if end.next.is_some() {
+            in_progress.asked = self.ask_for_page(end.next.as_deref());
+            in_progress.page = end.next;
+            return Some(Outcome::Page { version: end.version, is_last: false });
+        }
+        if let Some(List { listing, .. }) = list.take_if(|_| !end.version.is_empty()) {
+            listing.finish(&end.version);
+        }
+        *list = None;
+        Some(Outcome::Page { version: end.version, is_last: true })
     }
 
-    /// A page, and its length.
-    async fn list_page(
-        &self,
-        listing: &Option<Listing<'_>>,
-        page: Option<&str>,
-    ) -> Result<(PageEnd, usize), RequestError> {
-        let asked = self.pages.next();
-        let mut path = self.path()?.query("limit", &asked.limit.to_string());
-        if let Some(token) = page {
-            path = path.query("continue", token);
-        }
-        let endpoint = if asked.is_metadata { &self.endpoint.for_metadata() } else { &self.endpoint };
-        let reply = endpoint.list_page(&path, LIST_DEADLINE, asked.bytes()).await?;
+    /// Puts the objects of a page into their stores.
+    fn put_page(&mut self, listing: &Listing<'_>, reply: &Reply) -> Result<PageEnd, RequestError> {
         if self.machine.lists_again() {
             // Before anybody acts on it: it may be the answer of another cluster behind the same address.
             self.endpoint.connection().identity().doubt();
         }
         let item = |parsed: Parsed<'_>| {
             let name = parsed.name;
-            if let Some(listing) = listing.as_ref()
-                && !listing.item(parsed)?
-            {
+            if !listing.item(parsed)? {
                 self.homeless(name);
             }
             Ok(())
         };
         let end = read_page(&reply.body, item).map_err(|error| self.unreadable(&error))?;
         self.report_bodies();
-        Ok((end, reply.body.len()))
+        self.pages.came(reply.body.len());
+        Ok(end)
     }
 
     /// The collection's version, by the cheapest list.

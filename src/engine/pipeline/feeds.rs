@@ -14,9 +14,10 @@ use crate::engine::target::ServedKind;
 use crate::mapping::{Kind, Resource, Side};
 use crate::multicluster::identity::Known as Identified;
 use crate::multicluster::interests::LINGER;
+use crate::multicluster::permit::Epoch;
 use crate::multicluster::queue::Priority;
 use crate::multicluster::registry::{Cluster, ClusterSpec, ClustersOf, WatchScope};
-use crate::multicluster::watch::{Changes, Selectors, Watch, WatchState};
+use crate::multicluster::watch::{Selectors, Watch, WatchState};
 use crate::multicluster::{Object, Subscription};
 use crate::object::marks::{self, Origin};
 use crate::object::{ClusterName, Key};
@@ -172,8 +173,7 @@ impl Pipeline {
             tasks.spawn(follow_identity(Arc::downgrade(self), scope.clone()));
         }
         if spec.holding.is_none() {
-            let states = (watch.state(), watch.changes());
-            tasks.spawn(follow_schema(Arc::downgrade(self), scope.clone(), states, resource.clone()));
+            tasks.spawn(follow_schema(Arc::downgrade(self), scope.clone(), watch.served().clone(), resource.clone()));
         }
         let only = spec.holding.as_ref().map(|_| spec.name.clone());
         let feed = Arc::new(SourceFeed { scope: scope.clone(), only, watch, subscription, _tasks: tasks });
@@ -519,15 +519,10 @@ async fn follow_identity(pipeline: Weak<Pipeline>, scope: WatchScope) {
 }
 
 /// Follows the schema of the source's API at an address, once its resource is served.
-async fn follow_schema(
-    pipeline: Weak<Pipeline>,
-    scope: WatchScope,
-    (mut state, mut states): (WatchState, Changes),
-    resource: Resource,
-) {
-    while state != WatchState::Synced {
-        let Some(next) = states.next().await else { return };
-        state = next;
+async fn follow_schema(pipeline: Weak<Pipeline>, scope: WatchScope, served: Epoch, resource: Resource) {
+    let mut first = served.follow();
+    if served.now() == 0 {
+        first.advanced().await;
     }
     let mut schedule = Schedule::new(scope.endpoint.url());
     let mut version: Option<Arc<str>> = None;
