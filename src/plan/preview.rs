@@ -35,7 +35,12 @@ pub struct Scene {
     pub related: Vec<Arc<Value>>,
     /// The consumer API, where its schema is known.
     pub schema: Option<Arc<Schema>>,
+    /// How often what is rendered is taken for made and ready; [`SETTLED`]: until nothing more comes of it.
+    pub steps: usize,
 }
+
+/// More steps than a chain of objects has.
+pub const SETTLED: usize = 64;
 
 /// What becomes of a source.
 #[derive(Debug)]
@@ -138,7 +143,8 @@ fn previewed<'m>(mapping: &'m Mapping, scene: &Scene, recorder: Option<Recorder>
     }
     let namespace_labels = mapping.placement.create_namespace.then(|| on.rendering.namespace_labels.clone());
     let strangers = std::mem::take(strangers);
-    let targets = seen.into_iter().map(|one| one.on).collect();
+    let mut targets: Vec<_> = seen.into_iter().map(|one| one.on).collect();
+    targets.iter_mut().for_each(|on| on.rendering.show_generated(mapping));
     Ok(Preview { mapping, targets, status, reasons, namespace_labels, strangers })
 }
 
@@ -171,6 +177,9 @@ fn looked_at(mapping: &Mapping, scene: &Scene, observed: &Observed, target: At) 
     let mut here = Observed { among, recorder: None, ..observed.clone() };
     let first = rendered(mapping, &here, scene)?;
     let strangers = recognize(mapping, scene, &first, &mut here);
+    if target != At::Nowhere {
+        suppose(mapping, scene, &mut here)?;
+    }
     here.recorder.clone_from(&observed.recorder);
     let rendering = rendered(mapping, &here, scene)?;
     let reasons = match target {
@@ -178,6 +187,35 @@ fn looked_at(mapping: &Mapping, scene: &Scene, observed: &Observed, target: At) 
         At::Any | At::Target { .. } => reasons(mapping, &here, &rendering),
     };
     Ok(Seen { on: OnTarget { target, rendering }, observed: here, reasons, strangers })
+}
+
+/// Takes what is rendered for made and ready, as it is rendered then, until nothing more comes of it.
+fn suppose(mapping: &Mapping, scene: &Scene, here: &mut Observed) -> Result<(), Unseen> {
+    for _ in 0..scene.steps {
+        let rendering = rendered(mapping, here, scene)?;
+        let mut is_new = false;
+        for (rule, key, desired) in rendering.desired(mapping) {
+            let objects = if rule.shared { &here.shared } else { &here.owned };
+            let standing = objects.at(&desired.reference);
+            let is_kept = match standing {
+                Some(standing) => !here.supposed.contains(&desired.reference) || standing.object == desired.body,
+                None => readiness::unmet(mapping, here, (rule, key), &rendering).is_some(),
+            };
+            if is_kept {
+                continue;
+            }
+            is_new = true;
+            let made = TargetObject::new(desired.reference.clone(), desired.body.clone());
+            here.supposed.insert(desired.reference.clone());
+            let objects = if rule.shared { &mut here.shared } else { &mut here.owned };
+            objects.remove(&desired.reference);
+            objects.push(made);
+        }
+        if !is_new {
+            break;
+        }
+    }
+    Ok(())
 }
 
 /// What stands in the way on one target.
