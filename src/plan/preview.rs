@@ -177,10 +177,10 @@ fn looked_at(mapping: &Mapping, scene: &Scene, observed: &Observed, target: At) 
     let mut here = Observed { among, recorder: None, ..observed.clone() };
     let first = rendered(mapping, &here, scene)?;
     let strangers = recognize(mapping, scene, &first, &mut here);
+    here.recorder.clone_from(&observed.recorder);
     if target != At::Nowhere {
         suppose(mapping, scene, &mut here)?;
     }
-    here.recorder.clone_from(&observed.recorder);
     let rendering = rendered(mapping, &here, scene)?;
     let reasons = match target {
         At::Nowhere => Reasons::default(),

@@ -130,7 +130,7 @@ pub fn is_ready(
         && state(mapping, observed, rule, standing, item, scope) == Ok(Readiness::Ready)
 }
 
-/// What the mapping says of an object that stands, else what its kind says.
+/// Whether an object that stands is ready; one that is taken for it is, whatever is said of it.
 fn state(
     mapping: &Mapping,
     observed: &Observed,
@@ -139,9 +139,19 @@ fn state(
     item: Option<&Arc<Value>>,
     scope: &Scope,
 ) -> Result<Readiness, Reason> {
-    if observed.supposed.contains(&standing.reference) {
-        return Ok(Readiness::Ready);
-    }
+    let judged = judged(mapping, observed, rule, standing, item, scope);
+    if observed.supposed.contains(&standing.reference) { Ok(Readiness::Ready) } else { judged }
+}
+
+/// What the mapping says of an object that stands, else what its kind says.
+fn judged(
+    mapping: &Mapping,
+    observed: &Observed,
+    rule: &ObjectRule,
+    standing: &TargetObject,
+    item: Option<&Arc<Value>>,
+    scope: &Scope,
+) -> Result<Readiness, Reason> {
     let reports = observed.reporting.contains(&rule.kind.on(Side::Target));
     let library = readiness(&rule.kind, &standing.object, reports);
     if rule.ready.is_none() && rule.failed.is_none() {
