@@ -62,7 +62,7 @@ pub struct RenderArguments {
     #[arg(long)]
     pub status: bool,
 
-    /// Print what appears one after the other, and what each waits for.
+    /// Print in which step each object appears: once everything that it waits for is ready.
     #[arg(long, conflicts_with = "provenance")]
     pub steps: bool,
 
@@ -202,23 +202,22 @@ impl Rendered {
     fn add_steps(&mut self, arguments: &RenderArguments, mapping: &Mapping, scene: Scene) -> Result<(), Misconfigured> {
         let title = sources::title(&scene.source);
         let mut former: Vec<Value> = Vec::new();
-        for steps in 0..SETTLED {
-            let scene = Scene { steps, ..scene.clone() };
+        for step in 1..SETTLED {
+            let scene = Scene { steps: step, ..scene.clone() };
             let preview = preview(mapping, &scene)
                 .map_err(|_| Misconfigured(format!("{title} has no steps: `render` without --steps says why")))?;
-            let mut shown = documents(&preview, &scene, !arguments.no_marks, false);
-            let bodies: Vec<Value> = shown.iter().map(|one| one.body.clone()).collect();
-            shown.retain(|one| !former.contains(&one.body));
-            if shown.is_empty() && steps > 0 {
+            let of_objects = preview.objects().zip(documents(&preview, &scene, !arguments.no_marks, false));
+            let made = of_objects.filter(|((at, _, _, desired), _)| preview.is_made(at, &desired.reference));
+            let made: Vec<Document> = made.map(|(_, document)| document).collect();
+            let bodies: Vec<Value> = made.iter().map(|one| one.body.clone()).collect();
+            if bodies == former {
                 self.failed |= preview.failed();
+                let waits = preview.reasons.0.iter();
+                self.said.extend(waits.map(|why| format!("{title}: {}: {}\n", why.cause.as_str(), why.detail)));
                 break;
             }
-            self.said.extend(
-                preview.reasons.0.iter().map(|reason| {
-                    format!("{title}: step {}: {}: {}\n", steps + 1, reason.cause.as_str(), reason.detail)
-                }),
-            );
-            self.documents.extend(shown.into_iter().map(|one| Document { step: Some(steps + 1), ..one }));
+            let new = made.into_iter().filter(|one| !former.contains(&one.body));
+            self.documents.extend(new.map(|one| Document { step: Some(step), ..one }));
             former = bodies;
         }
         Ok(())

@@ -15,7 +15,7 @@ use super::targets::{self, Among, Other, Sight};
 use super::{Cause, Reason, Reasons, is_in, live, readiness, related, status};
 use crate::mapping::expression::Recorder;
 use crate::mapping::schema::Schema;
-use crate::mapping::{Mapping, ObjectRule, TargetChoice};
+use crate::mapping::{Mapping, ObjectRule, Side, TargetChoice};
 use crate::object::marks::{Origin, Reference, Writer};
 use crate::object::{ClusterName, Key, encode_string_data, metadata};
 
@@ -64,6 +64,8 @@ pub struct Preview<'m> {
 struct OnTarget {
     target: At,
     rendering: Rendering,
+    /// What was taken for made.
+    made: BTreeSet<Reference>,
 }
 
 /// Where something is made.
@@ -112,6 +114,8 @@ pub fn preview<'m>(mapping: &'m Mapping, scene: &Scene) -> Result<Preview<'m>, U
 /// # Errors
 /// As [`preview`].
 pub fn recorded<'m>(mapping: &'m Mapping, scene: &Scene, recorder: &Recorder) -> Result<Preview<'m>, Unseen> {
+    // The way there counts, too: what stands in for an object that does not exist yet.
+    previewed(mapping, &Scene { steps: 0, ..scene.clone() }, Some(recorder.clone()))?;
     previewed(mapping, scene, Some(recorder.clone()))
 }
 
@@ -186,7 +190,8 @@ fn looked_at(mapping: &Mapping, scene: &Scene, observed: &Observed, target: At) 
         At::Nowhere => Reasons::default(),
         At::Any | At::Target { .. } => reasons(mapping, &here, &rendering),
     };
-    Ok(Seen { on: OnTarget { target, rendering }, observed: here, reasons, strangers })
+    let made = here.supposed.clone();
+    Ok(Seen { on: OnTarget { target, rendering, made }, observed: here, reasons, strangers })
 }
 
 /// Takes what is rendered for made and ready, as it is rendered then, until nothing more comes of it.
@@ -210,6 +215,11 @@ fn suppose(mapping: &Mapping, scene: &Scene, here: &mut Observed) -> Result<(), 
             let objects = if rule.shared { &mut here.shared } else { &mut here.owned };
             objects.remove(&desired.reference);
             objects.push(made);
+            // It can be read back.
+            if let (Originals::Given(all), Side::Target) = (&mut here.related, desired.reference.kind.side) {
+                all.retain(|one| !looks_like(one, &desired.reference));
+                all.push(desired.body.clone());
+            }
         }
         if !is_new {
             break;
@@ -361,6 +371,11 @@ impl Preview<'_> {
         wanted.flat_map(|on| {
             on.rendering.desired(self.mapping).map(|(rule, key, desired)| (&on.target, rule, key, desired))
         })
+    }
+
+    /// Whether an object was taken for made on a target.
+    pub fn is_made(&self, at: &At, reference: &Reference) -> bool {
+        self.targets.iter().any(|on| on.target == *at && on.made.contains(reference))
     }
 
     /// Whether something cannot be rendered or computed; waiting is none.
