@@ -185,7 +185,11 @@ pub fn place(mapping: &Mapping, observed: &Observed, source: &Arc<Value>) -> Res
     let rule = mapping.placement.name(&base_scope(mapping, observed, source)).and_then(|name| {
         let namespace = match mapping.side() {
             Side::Source => observed.key.namespace.to_string(),
-            Side::Target => placement::namespace(&mapping.placement.namespace, &fixed_scope(Fixed::of(observed)))?,
+            Side::Target => {
+                let mut scope = fixed_scope(Fixed::of(observed));
+                scope.record(observed.recorder.clone());
+                placement::namespace(&mapping.placement.namespace, &scope)?
+            }
         };
         Ok(Place { namespace, name })
     });
