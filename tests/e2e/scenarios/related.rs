@@ -360,17 +360,14 @@ const MADE: &str = r#"<mapping>
         kind: Secret
         metadata: {name: "{{ placement.name }}-made"}
         stringData: {size: "{{ source.spec.size }}"}
-    - id: policy
-      apply: {atCreation: ["/spec/ingress/*/ports"]}
+    - id: role
+      apply: {atCreation: ["/rules/*/verbs"]}
       template:
-        apiVersion: networking.k8s.io/v1
-        kind: NetworkPolicy
-        metadata: {name: "{{ placement.name }}-policy"}
-        spec:
-          podSelector: {}
-          ingress:
-            - from: [{podSelector: {matchLabels: {size: "{{ source.spec.size }}"}}}]
-              ports: [{port: 1, protocol: TCP}]
+        apiVersion: rbac.authorization.k8s.io/v1
+        kind: Role
+        metadata: {name: "{{ placement.name }}-role"}
+        rules:
+          - {apiGroups: [""], resources: [pods], resourceNames: ["size-{{ source.spec.size }}"], verbs: [get]}
     - id: widget
       dependsOn: [made]
       ready: ${{ objects.widget.status.phase | default("") == "Running" }}
@@ -402,18 +399,18 @@ async fn a_password_is_made_once_and_comes_back_with_its_address(stage: &Stage) 
     engine.kill();
 
     // Others may set what an item of a list has at its creation.
-    let policy = format!("/apis/networking.k8s.io/v1/namespaces/{place}/networkpolicies/it-policy");
-    let port = json!([{"op": "replace", "path": "/spec/ingress/0/ports/0/port", "value": 99}]);
-    target.rest.patch(Patch::Json, &policy, &port).await;
+    let role = format!("/apis/rbac.authorization.k8s.io/v1/namespaces/{place}/roles/it-role");
+    let verbs = json!([{"op": "replace", "path": "/rules/0/verbs", "value": ["get", "list"]}]);
+    target.rest.patch(Patch::Json, &role, &verbs).await;
     let engine = world.launch().flag("--log-level", "trace").ready().await;
     alpha.patch("it", json!({"spec": {"size": 2}})).await;
     eventually("both follow the source", async || {
         let (now, size) = made().await;
         assert_eq!(now, password, "it is not made again");
-        let ingress = target.rest.get(&policy).await.ok_or("it is missing")?["spec"]["ingress"][0].clone();
-        assert_eq!(ingress["ports"][0]["port"], 99, "{ingress}");
-        let label = &ingress["from"][0]["podSelector"]["matchLabels"]["size"];
-        (size == json!(BASE64.encode(b"2")) && label == "2").then_some(()).ok_or_else(|| format!("{size} {ingress}"))
+        let rule = target.rest.get(&role).await.ok_or("it is missing")?["rules"][0].clone();
+        assert_eq!(rule["verbs"], json!(["get", "list"]), "{rule}");
+        let follow = size == json!(BASE64.encode(b"2")) && rule["resourceNames"][0] == "size-2";
+        follow.then_some(()).ok_or_else(|| format!("{size} {rule}"))
     })
     .await;
 
