@@ -621,3 +621,22 @@ fn random_text_is_carried_onto_the_version_that_it_was_read_from() {
     let now = &world.object("Secret")["data"];
     assert_eq!((&now["user"], &now["password"]), (&json!("cm9vdA=="), &json!("cm90YXRlZA==")));
 }
+
+/// The answer to any write is lost, and another process goes on.
+#[test]
+fn random_text_is_not_made_again_after_a_crash() {
+    let generating = mapping(PASSWORD);
+    let mut after = 0;
+    for writes in 1..6 {
+        let mut world = World::new(source());
+        world.settle_within(&generating, writes);
+        let made = world.objects.values().find(|one| one["kind"] == "Secret").map(|secret| secret["data"].clone());
+        world.edit_source(|source| source["spec"]["user"] = json!("root"));
+        assert_eq!(world.settle(&generating), Rest::InSync);
+        let Some(made) = made else { continue };
+        let now = &world.object("Secret")["data"];
+        assert_eq!((&now["password"], &now["key"]), (&made["password"], &made["key"]), "after {writes} writes");
+        after += 1;
+    }
+    assert!(after > 1, "{after}");
+}

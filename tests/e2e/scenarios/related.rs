@@ -367,7 +367,7 @@ const MADE: &str = r#"<mapping>
         kind: Role
         metadata: {name: "{{ placement.name }}-role"}
         rules:
-          - {apiGroups: [""], resources: [pods], resourceNames: ["size-{{ source.spec.size }}"], verbs: [get]}
+          - {apiGroups: [""], resources: [pods], resourceNames: [first], verbs: [get]}
     - id: widget
       dependsOn: [made]
       ready: ${{ objects.widget.status.phase | default("") == "Running" }}
@@ -402,14 +402,15 @@ async fn a_password_is_made_once_and_comes_back_with_its_address(stage: &Stage) 
     let role = format!("/apis/rbac.authorization.k8s.io/v1/namespaces/{place}/roles/it-role");
     let verbs = json!([{"op": "replace", "path": "/rules/0/verbs", "value": ["get", "list"]}]);
     target.rest.patch(Patch::Json, &role, &verbs).await;
+    world.mappings.write("widgets.yaml", &MADE.replace("[first]", "[second]"));
     let engine = world.launch().flag("--log-level", "trace").ready().await;
     alpha.patch("it", json!({"spec": {"size": 2}})).await;
-    eventually("both follow the source", async || {
+    eventually("both follow their templates", async || {
         let (now, size) = made().await;
         assert_eq!(now, password, "it is not made again");
         let rule = target.rest.get(&role).await.ok_or("it is missing")?["rules"][0].clone();
         assert_eq!(rule["verbs"], json!(["get", "list"]), "{rule}");
-        let follow = size == json!(BASE64.encode(b"2")) && rule["resourceNames"][0] == "size-2";
+        let follow = size == json!(BASE64.encode(b"2")) && rule["resourceNames"][0] == "second";
         follow.then_some(()).ok_or_else(|| format!("{size} {rule}"))
     })
     .await;
