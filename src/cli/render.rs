@@ -22,8 +22,8 @@ use crate::yaml;
 pub(super) const AFTER_HELP: &str = "\
 For example: sync-engine render -f examples/mongodb/mongodb.yaml --provenance
 
-An object counts as made and ready once it is rendered, so that those that wait for it are shown too; one of --observed is as \
-ready as it says. Standard error shows what cannot be rendered, and what an object still waits for.
+What is rendered counts as made and ready, and what --observed has as it says. Standard error shows what cannot be rendered, and \
+what an object still waits for.
 
 Exit codes: 0 everything is rendered or waits for something; 1 something fails; 2 usage error; 3 a file is missing, a mapping is \
 wrong, or an API server would refuse the source.";

@@ -44,8 +44,7 @@ Exit codes: 0 every schema is copied; 1 some do not exist; 2 usage error; 3 a cl
 const BUILD_AFTER_HELP: &str = "\
 For example: sync-engine schema build schemas/apischema.yaml
 
-The verb writes apiresourceschema.yaml and apiexport.yaml beside each file. kcp lets nobody change the spec of an APIResourceSchema, so \
-each spec has a name of its own, and the APIExport refers to it.
+The verb writes apiresourceschema.yaml and apiexport.yaml beside each file. Another spec has another name, for kcp lets nobody change one.
 
 Exit codes: 0 everything is written; 2 usage error; 3 a document is wrong.";
 

@@ -6,7 +6,7 @@ use serde::Deserialize;
 use super::{ApiVersion, Metadata};
 use crate::yaml::{Entries, Raw, Spanned};
 
-/// A consumer's API in short; `sync-engine schema build` writes an APIResourceSchema and an APIExport from it, the engine ignores it.
+/// A consumer's API in short; written out by `sync-engine schema build`, ignored by the engine.
 #[derive(Debug, Clone, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct ApiSchemaDocument {
