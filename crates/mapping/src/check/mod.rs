@@ -190,8 +190,11 @@ impl<'s> Checker<'s> {
             Reads { environment: &self.environment, findings: &mut self.findings }.condition(when, self.guarded);
             self.environment = self.environment.where_it(when.expr(), true);
         }
+        // Nobody asks for the verdict on an object that is left out.
+        let mut environment = self.environment.clone();
+        environment.objects.iter_mut().filter(|one| one.id == rule.id).for_each(|one| one.can_be_left_out = false);
         for expression in rule.ready.iter().chain(&rule.failed) {
-            Reads { environment: &self.environment, findings: &mut self.findings }.condition(expression, self.guarded);
+            Reads { environment: &environment, findings: &mut self.findings }.condition(expression, self.guarded);
         }
         let guarded = self.guarded || rule.when.as_ref().is_some_and(|when| guards(when.expr()));
         let Some(template) = node.get("template") else { return };
