@@ -116,6 +116,7 @@ fn scene(text: &str) -> Scene {
         source: Arc::new(source),
         standing: Vec::new(),
         related: Vec::new(),
+        steps: 0,
         schema: None,
     }
 }

@@ -15,14 +15,15 @@ use crate::catalog::Catalog;
 use crate::mapping::Mapping;
 use crate::mapping::schema::Schemas;
 use crate::object::{ClusterName, marks, metadata};
-use crate::plan::preview::{Preview, Scene, Unseen, preview};
+use crate::plan::preview::{Preview, SETTLED, Scene, Unseen, preview};
 use crate::table;
 use crate::yaml;
 
 pub(super) const AFTER_HELP: &str = "\
 For example: sync-engine render -f examples/mongodb/mongodb.yaml --provenance
 
-Standard error shows what cannot be rendered, and what an object waits for.
+What is rendered counts as made and ready, and what --observed has as it says. Standard error shows what cannot be rendered, and \
+what an object still waits for.
 
 Exit codes: 0 everything is rendered or waits for something; 1 something fails; 2 usage error; 3 a file is missing, a mapping is \
 wrong, or an API server would refuse the source.";
@@ -33,7 +34,7 @@ pub struct RenderArguments {
     #[command(flatten)]
     pub from: MappingArguments,
 
-    /// File with source objects; `-` is standard input. Can be repeated.
+    /// File with source objects, and with the related objects beside them; `-` is standard input. Can be repeated.
     #[arg(short, long, value_name = "FILE", required = true)]
     pub filename: Vec<PathBuf>,
 
@@ -61,6 +62,10 @@ pub struct RenderArguments {
     #[arg(long)]
     pub status: bool,
 
+    /// Print in which step each object appears: once everything that it waits for is ready.
+    #[arg(long, conflicts_with = "provenance")]
+    pub steps: bool,
+
     /// Leave out ownership labels and annotations.
     #[arg(long)]
     pub no_marks: bool,
@@ -85,6 +90,8 @@ pub(super) struct Document {
     pub body: Value,
     /// The rule that it is rendered from; of the consumer's object, none.
     pub rule: Option<String>,
+    /// In which step it appears, where that is asked.
+    pub step: Option<usize>,
 }
 
 /// What there is to say of all sources.
@@ -121,9 +128,11 @@ fn all(arguments: &RenderArguments) -> Result<Rendered, Misconfigured> {
     let (schemas, _) = arguments.from.schemas()?;
     let standing = sources::all(&arguments.observed)?;
     sources::check_observed(&standing, &schemas)?;
-    let related: Vec<Arc<Value>> = sources::all(&arguments.related)?.into_iter().map(Arc::new).collect();
+    let mut related: Vec<Arc<Value>> = sources::all(&arguments.related)?.into_iter().map(Arc::new).collect();
+    let (given, beside) = sources::apart(&catalog, &schemas, sources::all(&arguments.filename)?);
+    related.extend(beside);
     let mut rendered = Rendered::default();
-    for source in sources::all(&arguments.filename)? {
+    for source in given {
         let Some(mapping) = choose(arguments, &catalog, &schemas, &source)? else { continue };
         let scene = sources::scene(source, mapping, &schemas)?;
         let scene = Scene {
@@ -133,7 +142,10 @@ fn all(arguments: &RenderArguments) -> Result<Rendered, Misconfigured> {
             related: related.clone(),
             ..scene
         };
-        rendered.add(arguments, &inputs, mapping, &scene);
+        match arguments.steps {
+            true => rendered.add_steps(arguments, mapping, scene)?,
+            false => rendered.add(arguments, &inputs, mapping, &scene),
+        }
     }
     Ok(rendered)
 }
@@ -186,6 +198,31 @@ fn choose<'c>(
 }
 
 impl Rendered {
+    /// The way to what [`add`](Self::add) shows: each object with the step in which it appears, or changes.
+    fn add_steps(&mut self, arguments: &RenderArguments, mapping: &Mapping, scene: Scene) -> Result<(), Misconfigured> {
+        let title = sources::title(&scene.source);
+        let mut former: Vec<Value> = Vec::new();
+        for step in 1..SETTLED {
+            let scene = Scene { steps: step, ..scene.clone() };
+            let preview = preview(mapping, &scene)
+                .map_err(|_| Misconfigured(format!("{title} has no steps: `render` without --steps says why")))?;
+            let of_objects = preview.objects().zip(documents(&preview, &scene, !arguments.no_marks, false));
+            let made = of_objects.filter(|((at, _, _, desired), _)| preview.is_made(at, &desired.reference));
+            let made: Vec<Document> = made.map(|(_, document)| document).collect();
+            let bodies: Vec<Value> = made.iter().map(|one| one.body.clone()).collect();
+            if bodies == former {
+                self.failed |= preview.failed();
+                let waits = preview.reasons.0.iter();
+                self.said.extend(waits.map(|why| format!("{title}: {}: {}\n", why.cause.as_str(), why.detail)));
+                break;
+            }
+            let new = made.into_iter().filter(|one| !former.contains(&one.body));
+            self.documents.extend(new.map(|one| Document { step: Some(step), ..one }));
+            former = bodies;
+        }
+        Ok(())
+    }
+
     /// Renders one source.
     fn add(&mut self, arguments: &RenderArguments, inputs: &Inputs, mapping: &Mapping, scene: &Scene) {
         let title = sources::title(&scene.source);
@@ -221,19 +258,25 @@ pub(super) fn documents(preview: &Preview, scene: &Scene, marks: bool, status: b
     let objects = preview.objects().map(|(at, rule, _, desired)| {
         let body = Value::clone(&desired.body);
         let body = if marks { body } else { unmarked(body) };
-        Document { target: at.name().map(str::to_owned), body, rule: Some(rule.id.clone()) }
+        Document { target: at.name().map(str::to_owned), body, rule: Some(rule.id.clone()), step: None }
     });
     let status = preview.status.as_ref().filter(|_| status);
     objects
-        .chain(status.map(|status| Document { target: None, body: consumer(&scene.source, status), rule: None }))
+        .chain(status.map(|status| Document {
+            target: None,
+            body: consumer(&scene.source, status),
+            rule: None,
+            step: None,
+        }))
         .collect()
 }
 
 /// As YAML, each behind the target that it goes to.
 pub(super) fn written(documents: &[Document]) -> String {
-    let one = |Document { target, body, .. }: &Document| {
+    let one = |Document { target, body, step, .. }: &Document| {
+        let step = step.iter().map(|step| format!("# step: {step}\n")).collect::<String>();
         let target = target.iter().map(|target| format!("# target: {target}\n")).collect::<String>();
-        target + &yaml::write(body)
+        step + &target + &yaml::write(body)
     };
     documents.iter().map(one).collect::<Vec<_>>().join("---\n")
 }

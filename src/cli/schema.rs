@@ -8,9 +8,11 @@ use clap::{Args, Subcommand};
 use super::arguments::ConnectionArguments;
 use super::live::survey;
 use super::{Exit, Misconfigured, inputs, terminal};
-use crate::mapping::document::json_schema;
+use crate::mapping::diagnostic::Diagnostic;
+use crate::mapping::document::{json_schema, required_fields};
+use crate::mapping::schema::short::{self, Built};
 use crate::survey::schemas::Documents;
-use crate::yaml;
+use crate::yaml::{self, from_node};
 
 pub(super) const AFTER_HELP: &str = "\
 For the YAML language server, in the first line of a mapping:
@@ -19,12 +21,15 @@ For the YAML language server, in the first line of a mapping:
 /// What to do with schemas.
 #[derive(Debug, Subcommand)]
 pub enum SchemaVerb {
-    /// Print the JSON Schema (draft 7) of Mapping, ClusterProvider and MappingTest, for editors.
+    /// Print the JSON Schema (draft 7) of the documents, for editors.
     #[command(after_help = AFTER_HELP)]
     Export,
     /// Copy the schemas of what mappings read and write from live clusters, for checks without a cluster.
     #[command(after_help = PULL_AFTER_HELP)]
     Pull(Box<PullArguments>),
+    /// Write the APIResourceSchema and the APIExport of each ApiSchema, for kcp.
+    #[command(after_help = BUILD_AFTER_HELP)]
+    Build(BuildArguments),
 }
 
 const PULL_AFTER_HELP: &str = "\
@@ -35,6 +40,21 @@ kinds their part of the OpenAPI v3 document, each into a folder named after the 
 others.
 
 Exit codes: 0 every schema is copied; 1 some do not exist; 2 usage error; 3 a cluster cannot be read, or a mapping is wrong.";
+
+const BUILD_AFTER_HELP: &str = "\
+For example: sync-engine schema build schemas/apischema.yaml
+
+The verb writes apiresourceschema.yaml and apiexport.yaml beside each file. Another spec has another name, for kcp lets nobody change one.
+
+Exit codes: 0 everything is written; 2 usage error; 3 a document is wrong.";
+
+/// Flags of `schema build`.
+#[derive(Debug, Args)]
+pub struct BuildArguments {
+    /// Files with ApiSchema documents.
+    #[arg(value_name = "FILE", required = true)]
+    pub files: Vec<PathBuf>,
+}
 
 /// Flags of `schema pull`.
 #[derive(Debug, Args)]
@@ -55,6 +75,7 @@ pub(super) fn schema(verb: &SchemaVerb) -> anyhow::Result<Exit> {
     match verb {
         SchemaVerb::Export => terminal::print(&format!("{:#}\n", json_schema()))?,
         SchemaVerb::Pull(arguments) => return pull(arguments),
+        SchemaVerb::Build(arguments) => arguments.files.iter().try_for_each(|file| build(file))?,
     }
     Ok(Exit::Success)
 }
@@ -73,6 +94,33 @@ fn pull(arguments: &PullArguments) -> anyhow::Result<Exit> {
     missing.iter().for_each(|what| eprintln!("not found: {what}"));
     terminal::print(&write(&folder, &documents)?)?;
     Ok(if missing.is_empty() { Exit::Success } else { Exit::Failure })
+}
+
+/// Writes kcp's documents beside the file that says them in short.
+fn build(file: &Path) -> anyhow::Result<()> {
+    let content = inputs::file(file)?;
+    let name = file.file_name().unwrap_or_default().to_string_lossy();
+    let header = format!("# Written by `sync-engine schema build` from {name}: edit that.\n");
+    let mut texts = ["apiresourceschema.yaml", "apiexport.yaml"].map(|name| (name, Vec::new()));
+    for document in yaml::parse_within(&content, yaml::Limits::SCHEMAS) {
+        let mut findings = document.findings.clone();
+        let typed = document.root.as_ref().and_then(|root| from_node(root, &required_fields, &mut findings));
+        let built = typed.and_then(|typed| short::build(&typed.value, &mut findings));
+        let Some(Built { resource_schema, export }) = built.filter(|_| findings.is_empty()) else {
+            let shown = |finding| Diagnostic::new(finding, &file.display().to_string(), &content).render(false);
+            let wrong: Vec<_> = findings.into_iter().map(shown).collect();
+            return Err(Misconfigured(format!("nothing is written\n\n{}", wrong.join("\n\n"))).into());
+        };
+        texts[0].1.push(yaml::write(&resource_schema));
+        texts[1].1.push(yaml::write(&export));
+    }
+    for (name, documents) in texts {
+        let path = file.with_file_name(name);
+        fs::write(&path, format!("{header}{}", documents.join("---\n")))
+            .map_err(|error| Misconfigured(format!("cannot write `{}`: {error}", path.display())))?;
+        terminal::print(&format!("wrote {}\n", path.display()))?;
+    }
+    Ok(())
 }
 
 /// Says what was written.

@@ -9,9 +9,9 @@ use super::Misconfigured;
 use super::inputs;
 use crate::catalog::Catalog;
 use crate::mapping::schema::Schemas;
-use crate::mapping::{Kind, Mapping, SourceClusters};
+use crate::mapping::{Kind, Mapping, Resource, SourceClusters};
 use crate::object::{ClusterName, is_dns_label, is_dns_subdomain, metadata};
-use crate::plan::preview::Scene;
+use crate::plan::preview::{SETTLED, Scene};
 use crate::sandbox::Cause;
 use crate::sandbox::schema::Schema as Structural;
 use crate::yaml;
@@ -83,6 +83,24 @@ pub(super) fn takes(mapping: &Mapping, schemas: &Schemas, object: &Value) -> boo
     resource.api_version() == text(object, "apiVersion") && fits
 }
 
+/// The sources of a file, and what mappings read beside them: Secrets, for example.
+pub(super) fn apart(catalog: &Catalog, schemas: &Schemas, objects: Vec<Value>) -> (Vec<Value>, Vec<Arc<Value>>) {
+    let is_read = |object: &Value| {
+        let mut mappings = catalog.mappings().map(|(_, entry)| &entry.mapping);
+        takers(catalog, schemas, object).is_empty() && mappings.any(|mapping| reads(mapping, object))
+    };
+    let (beside, sources): (Vec<_>, Vec<_>) = objects.into_iter().partition(is_read);
+    (sources, beside.into_iter().map(Arc::new).collect())
+}
+
+/// Whether an object can be one of a mapping's related objects.
+pub(super) fn reads(mapping: &Mapping, object: &Value) -> bool {
+    let can_be = |resource: &Resource| {
+        resource.api_version() == text(object, "apiVersion") && resource.may_serve(text(object, "kind"))
+    };
+    mapping.related.iter().any(|rule| can_be(&rule.resource))
+}
+
 /// A source as its API server would store it: in a namespace, with the defaults of its schema.
 ///
 /// # Errors
@@ -145,5 +163,6 @@ pub(super) fn scene(source: Value, mapping: &Mapping, schemas: &Schemas) -> Resu
         standing: Vec::new(),
         related: Vec::new(),
         schema: schemas.resource(&mapping.source.resource).cloned(),
+        steps: SETTLED,
     })
 }

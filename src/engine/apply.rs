@@ -9,6 +9,7 @@ use std::time::{Duration, Instant};
 
 use data_encoding::BASE64;
 use json_patch::Patch;
+use ring::rand::{SecureRandom, SystemRandom};
 use serde_json::{Value, json};
 use tracing::{debug, info, warn};
 
@@ -17,7 +18,7 @@ use super::observe::Outline;
 use super::originals;
 use super::pipeline::{Generation, KindFeed, Pipeline, SourceFeed};
 use super::target::is_removed;
-use crate::mapping::{Kind, Resource, Side};
+use crate::mapping::{GENERATED, Kind, Resource, Side};
 use crate::multicluster::endpoint::DeleteOptions;
 use crate::multicluster::permit::Permit;
 use crate::multicluster::queue::Cost;
@@ -551,6 +552,7 @@ impl<'a> Executor<'a> {
 
     async fn apply(&self, reference: &Reference, body: &Value, intent: &Intent) -> Result<Outcome, RequestError> {
         let force = *intent != Intent::Create;
+        let body = &*self.with_made_text(body)?;
         let side = reference.kind.side;
         let (feed, cluster) = match side {
             Side::Target => (self.pipeline.kind_feed(&reference.kind), &self.generation.target.cluster),
@@ -604,6 +606,20 @@ impl<'a> Executor<'a> {
             }
             (Err(error), _) => Err(error),
         }
+    }
+
+    /// Makes the random text that a Secret lacks. Nothing but the object itself keeps it: a create finds no object, and an update
+    /// the version that lacks it, so no text takes the place of another.
+    fn with_made_text<'b>(&self, body: &'b Value) -> Result<Cow<'b, Value>, RequestError> {
+        let id = marks::annotation(body, marks::OBJECT).unwrap_or_default();
+        let rule = self.generation.mapping.rule(id.split_once('[').map_or(id, |(rule, _)| rule));
+        let mut made = Cow::Borrowed(body);
+        for (key, length) in rule.iter().flat_map(|rule| &rule.generate) {
+            if body["data"][key] == GENERATED {
+                made.to_mut()["data"][key] = BASE64.encode(random_text(*length)?.as_bytes()).into();
+            }
+        }
+        Ok(made)
     }
 
     /// A server that no longer knows the version in which the engine applied an object before cannot compare the two, and
@@ -678,6 +694,22 @@ impl<'a> Executor<'a> {
             Err(error) => Err(error),
         }
     }
+}
+
+/// Letters and digits, each as likely as any other.
+fn random_text(length: u16) -> Result<String, RequestError> {
+    const CHARACTERS: &[u8; 62] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789";
+    let (system, mut text) = (SystemRandom::new(), String::new());
+    while text.len() < usize::from(length) {
+        let mut bytes = [0; 64];
+        let reason = "the system gives no random bytes";
+        system.fill(&mut bytes).map_err(|_| RequestError::NoBudget { reason: reason.into() })?;
+        // The rest of a byte's values would favour the first characters.
+        let even = bytes.iter().map(|byte| usize::from(*byte)).filter(|byte| *byte < 4 * CHARACTERS.len());
+        text.extend(even.map(|byte| char::from(CHARACTERS[byte % CHARACTERS.len()])));
+    }
+    text.truncate(length.into());
+    Ok(text)
 }
 
 /// Who can do something about a request that failed.

@@ -203,7 +203,14 @@ impl<'a> Live<'a> {
         let step = match row.verdict {
             Verdict::Wait => self.waiting(&state, object, rule, desired, unmet),
             Verdict::AddFinalizer | Verdict::Create => self.act(self.create(desired)),
-            Verdict::Apply => object.map_or_else(Step::default, |object| self.act(self.apply(desired, object))),
+            Verdict::Apply => object.map_or_else(Step::default, |object| {
+                let mut action = self.apply(desired, object);
+                // Text that was made once is written onto the version that it was read from.
+                if let (Action::Apply { body, .. }, false) = (&mut action, rule.generate.is_empty()) {
+                    Arc::make_mut(body)["metadata"]["resourceVersion"] = json!(object.resource_version());
+                }
+                self.act(action)
+            }),
             Verdict::Adopt => {
                 self.unowned(rule, desired).map_or_else(Step::default, |found| self.act(self.adopt(desired, found)))
             }

@@ -90,6 +90,9 @@ pub struct Observed {
     pub now: Timestamp,
     /// What servers answered that the caches do not show.
     pub answers: Answers,
+    /// Objects that are taken for made and ready, for an author who has no cluster.
+    #[serde(skip)]
+    pub supposed: BTreeSet<Reference>,
     /// Takes down what is evaluated, where somebody asks for it.
     #[serde(skip)]
     pub recorder: Option<Recorder>,
@@ -474,6 +477,7 @@ impl Observed {
             prune: Prune::Allowed,
             now,
             answers: Answers::default(),
+            supposed: BTreeSet::new(),
             recorder: None,
             decisions: None,
         }

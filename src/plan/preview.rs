@@ -15,7 +15,7 @@ use super::targets::{self, Among, Other, Sight};
 use super::{Cause, Reason, Reasons, is_in, live, readiness, related, status};
 use crate::mapping::expression::Recorder;
 use crate::mapping::schema::Schema;
-use crate::mapping::{Mapping, ObjectRule, TargetChoice};
+use crate::mapping::{Mapping, ObjectRule, Side, TargetChoice};
 use crate::object::marks::{Origin, Reference, Writer};
 use crate::object::{ClusterName, Key, encode_string_data, metadata};
 
@@ -35,7 +35,12 @@ pub struct Scene {
     pub related: Vec<Arc<Value>>,
     /// The consumer API, where its schema is known.
     pub schema: Option<Arc<Schema>>,
+    /// How often what is rendered is taken for made and ready; [`SETTLED`]: until nothing more comes of it.
+    pub steps: usize,
 }
+
+/// More steps than a chain of objects has.
+pub const SETTLED: usize = 64;
 
 /// What becomes of a source.
 #[derive(Debug)]
@@ -59,6 +64,8 @@ pub struct Preview<'m> {
 struct OnTarget {
     target: At,
     rendering: Rendering,
+    /// What was taken for made.
+    made: BTreeSet<Reference>,
 }
 
 /// Where something is made.
@@ -107,6 +114,8 @@ pub fn preview<'m>(mapping: &'m Mapping, scene: &Scene) -> Result<Preview<'m>, U
 /// # Errors
 /// As [`preview`].
 pub fn recorded<'m>(mapping: &'m Mapping, scene: &Scene, recorder: &Recorder) -> Result<Preview<'m>, Unseen> {
+    // The way there counts, too: what stands in for an object that does not exist yet.
+    previewed(mapping, &Scene { steps: 0, ..scene.clone() }, Some(recorder.clone()))?;
     previewed(mapping, scene, Some(recorder.clone()))
 }
 
@@ -138,7 +147,8 @@ fn previewed<'m>(mapping: &'m Mapping, scene: &Scene, recorder: Option<Recorder>
     }
     let namespace_labels = mapping.placement.create_namespace.then(|| on.rendering.namespace_labels.clone());
     let strangers = std::mem::take(strangers);
-    let targets = seen.into_iter().map(|one| one.on).collect();
+    let mut targets: Vec<_> = seen.into_iter().map(|one| one.on).collect();
+    targets.iter_mut().for_each(|on| on.rendering.show_generated(mapping));
     Ok(Preview { mapping, targets, status, reasons, namespace_labels, strangers })
 }
 
@@ -172,12 +182,50 @@ fn looked_at(mapping: &Mapping, scene: &Scene, observed: &Observed, target: At) 
     let first = rendered(mapping, &here, scene)?;
     let strangers = recognize(mapping, scene, &first, &mut here);
     here.recorder.clone_from(&observed.recorder);
+    if target != At::Nowhere {
+        suppose(mapping, scene, &mut here)?;
+    }
     let rendering = rendered(mapping, &here, scene)?;
     let reasons = match target {
         At::Nowhere => Reasons::default(),
         At::Any | At::Target { .. } => reasons(mapping, &here, &rendering),
     };
-    Ok(Seen { on: OnTarget { target, rendering }, observed: here, reasons, strangers })
+    let made = here.supposed.clone();
+    Ok(Seen { on: OnTarget { target, rendering, made }, observed: here, reasons, strangers })
+}
+
+/// Takes what is rendered for made and ready, as it is rendered then, until nothing more comes of it.
+fn suppose(mapping: &Mapping, scene: &Scene, here: &mut Observed) -> Result<(), Unseen> {
+    for _ in 0..scene.steps {
+        let rendering = rendered(mapping, here, scene)?;
+        let mut is_new = false;
+        for (rule, key, desired) in rendering.desired(mapping) {
+            let objects = if rule.shared { &here.shared } else { &here.owned };
+            let standing = objects.at(&desired.reference);
+            let is_kept = match standing {
+                Some(standing) => !here.supposed.contains(&desired.reference) || standing.object == desired.body,
+                None => readiness::unmet(mapping, here, (rule, key), &rendering).is_some(),
+            };
+            if is_kept {
+                continue;
+            }
+            is_new = true;
+            let made = TargetObject::new(desired.reference.clone(), desired.body.clone());
+            here.supposed.insert(desired.reference.clone());
+            let objects = if rule.shared { &mut here.shared } else { &mut here.owned };
+            objects.remove(&desired.reference);
+            objects.push(made);
+            // It can be read back.
+            if let (Originals::Given(all), Side::Target) = (&mut here.related, desired.reference.kind.side) {
+                all.retain(|one| !looks_like(one, &desired.reference));
+                all.push(desired.body.clone());
+            }
+        }
+        if !is_new {
+            break;
+        }
+    }
+    Ok(())
 }
 
 /// What stands in the way on one target.
@@ -323,6 +371,11 @@ impl Preview<'_> {
         wanted.flat_map(|on| {
             on.rendering.desired(self.mapping).map(|(rule, key, desired)| (&on.target, rule, key, desired))
         })
+    }
+
+    /// Whether an object was taken for made on a target.
+    pub fn is_made(&self, at: &At, reference: &Reference) -> bool {
+        self.targets.iter().any(|on| on.target == *at && on.made.contains(reference))
     }
 
     /// Whether something cannot be rendered or computed; waiting is none.

@@ -8,7 +8,7 @@ use super::observed::{ObjectState, Observed, TargetObject};
 use super::related::State;
 use super::render::{self, Rendered, Rendering, Wanted};
 use super::{Cause, Reason, live, related, status};
-use crate::mapping::expression::Expression;
+use crate::mapping::expression::{Expression, Scope};
 use crate::mapping::{Mapping, ObjectRule, RelatedMissing, Side};
 use crate::object::readiness::{Readiness, readiness};
 
@@ -109,7 +109,7 @@ fn unready(
     let Some(standing) = standing.filter(is_current) else {
         return waiting(format!("waits for {what}, which does not exist yet"));
     };
-    match state(mapping, observed, rule, standing, item, rendering) {
+    match state(mapping, observed, rule, standing, item, &rendering.scope) {
         Ok(Readiness::Ready) => None,
         Ok(Readiness::Pending(why)) => waiting(format!("waits for {what}, which is not ready: {why}")),
         Ok(Readiness::Failed(why)) => waiting(format!("waits for {what}, which has failed: {why}")),
@@ -117,21 +117,47 @@ fn unready(
     }
 }
 
-/// What the mapping says of an object that stands, else what its kind says.
+/// Whether an object that exists is ready, as far as that can be told: what expressions read as `ready`.
+pub fn is_ready(
+    mapping: &Mapping,
+    observed: &Observed,
+    rule: &ObjectRule,
+    standing: &TargetObject,
+    item: Option<&Arc<Value>>,
+    scope: &Scope,
+) -> bool {
+    matches!(observed.state_of(standing, rule.shared), ObjectState::Ours(_))
+        && state(mapping, observed, rule, standing, item, scope) == Ok(Readiness::Ready)
+}
+
+/// Whether an object that stands is ready; one that is taken for it is, whatever is said of it.
 fn state(
     mapping: &Mapping,
     observed: &Observed,
     rule: &ObjectRule,
     standing: &TargetObject,
     item: Option<&Arc<Value>>,
-    rendering: &Rendering,
+    scope: &Scope,
+) -> Result<Readiness, Reason> {
+    let judged = judged(mapping, observed, rule, standing, item, scope);
+    if observed.supposed.contains(&standing.reference) { Ok(Readiness::Ready) } else { judged }
+}
+
+/// What the mapping says of an object that stands, else what its kind says.
+fn judged(
+    mapping: &Mapping,
+    observed: &Observed,
+    rule: &ObjectRule,
+    standing: &TargetObject,
+    item: Option<&Arc<Value>>,
+    scope: &Scope,
 ) -> Result<Readiness, Reason> {
     let reports = observed.reporting.contains(&rule.kind.on(Side::Target));
     let library = readiness(&rule.kind, &standing.object, reports);
     if rule.ready.is_none() && rule.failed.is_none() {
         return Ok(library);
     }
-    let mut scope = status::lenient(mapping, &rendering.scope);
+    let mut scope = status::lenient(mapping, scope);
     if let (Some(each), Some(item)) = (&rule.for_each, item) {
         scope.set_local(&each.item, item.clone());
     }

@@ -29,7 +29,7 @@ struct Rename {
 impl Redaction {
     /// Longer names come first: a namespace may begin with the name of an object.
     pub fn new(mapping: &Mapping, observed: &Observed, source: &Arc<Value>, rendering: Option<&Rendering>) -> Self {
-        if !mapping.status.redact {
+        if !mapping.status.redact && !mapping.status.fields.iter().any(|field| field.redact) {
             return Self::default();
         }
         let own = metadata(source, "name");

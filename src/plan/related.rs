@@ -1,5 +1,6 @@
 //! Related objects: where they are, what expressions read of them, and what their copies hold.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use data_encoding::BASE64;
@@ -18,7 +19,7 @@ use crate::mapping::{
 use crate::object::marks::Reference;
 use crate::object::metadata;
 
-/// What one rule gives.
+/// What one rule gives: of one object, nothing where its `when` is false.
 pub type Resolved = Result<Vec<Related>, Reason>;
 
 /// One related object.
@@ -78,16 +79,29 @@ pub fn resolve(
     mapping.related.iter().for_each(|rule| scope.set_related(&rule.id, ObjectState::Missing));
     let mut resolved = Vec::new();
     // None of them waits for itself: each round settles one more at least.
-    for _ in &mapping.related {
+    for _ in 0..mapping.related.len() + render::judged(mapping).count() {
         render::set_vars(mapping, scope);
-        let positions = mapping.related.iter().enumerate();
-        let find = |(position, rule)| match unread_yet(mapping, position, observed, place, scope) {
-            Some(reason) => Err(reason),
-            None => find(rule, observed, source, place, scope),
-        };
-        resolved = positions.map(find).collect();
-        for (rule, resolved) in mapping.related.iter().zip(&resolved) {
-            scope.set_related(&rule.id, state(rule, resolved));
+        render::judge_objects(mapping, observed, place, scope);
+        let found: Vec<_> = mapping
+            .related
+            .iter()
+            .enumerate()
+            .map(|(position, rule)| {
+                let is_wanted = rule.when.as_ref().map_or(Ok(true), |when| render::truth(when.evaluate(scope)));
+                let resolved = match is_wanted {
+                    Ok(true) => unread_yet(mapping, position, observed, place, scope)
+                        .map_or_else(|| find(rule, observed, source, place, scope), Err),
+                    Ok(false) => return (Ok(Vec::new()), left_out(rule)),
+                    Err(why) => Err(why.into()),
+                };
+                let state = state(rule, &resolved);
+                (resolved, state)
+            })
+            .collect();
+        resolved = Vec::with_capacity(found.len());
+        for (rule, (found, state)) in mapping.related.iter().zip(found) {
+            scope.set_related(&rule.id, state);
+            resolved.push(found);
         }
     }
     doubt_consequences(mapping, &mut resolved);
@@ -309,6 +323,14 @@ fn checked(what: &str, name: String) -> Result<String, Unrendered> {
     Err(Unrendered::Failed(format!("`{what}`: the name {why}")))
 }
 
+/// What expressions read where `when` is false.
+fn left_out(rule: &RelatedRule) -> ObjectState {
+    match rule.is_several() {
+        true => ObjectState::Several(Several { all: BTreeMap::new(), missing: Missing::Skip }),
+        false => ObjectState::Skipped,
+    }
+}
+
 /// What expressions read: the object, with where it comes from and where it goes.
 fn state(rule: &RelatedRule, resolved: &Resolved) -> ObjectState {
     let readable = |one: &Related| one.present().map(|found| Arc::new(readable(found, one)));
@@ -405,11 +427,19 @@ pub fn copy(rule: &RelatedRule, one: &Related, scope: &Scope) -> Result<Option<V
         }
         copy.insert("type".into(), json!(rule.secret_type.as_deref().or(text("type")).unwrap_or("Opaque")));
     }
+    let mut scope = scope.clone();
+    if let (Some(list), Some(item)) = (&rule.for_each, &one.item) {
+        scope.set_local(&list.item, item.clone());
+    }
     for field in ["data", "binaryData"] {
         if let Some(Value::Object(data)) = original.get(field) {
             let is_encoded = is_secret || field == "binaryData";
-            copy.insert(field.into(), Value::Object(copied_data(rule, one, data, is_encoded, scope)?));
+            copy.insert(field.into(), Value::Object(copied_data(rule, data, is_encoded, &mut scope)?));
         }
+    }
+    for (key, template) in &rule.data.add {
+        let text = text_of(template, is_secret, &scope).map_err(|why| of_key(key, why))?;
+        copy.entry("data").or_insert_with(|| json!({}))[key] = text;
     }
     for (field, keys) in [("labels", &rule.labels), ("annotations", &rule.annotations)] {
         let given = |key: &String| Some((key.clone(), original.get("metadata")?.get(field)?.get(key)?.clone()));
@@ -423,23 +453,17 @@ pub fn copy(rule: &RelatedRule, one: &Related, scope: &Scope) -> Result<Option<V
 
 fn copied_data(
     rule: &RelatedRule,
-    one: &Related,
     data: &Map<String, Value>,
     is_encoded: bool,
-    scope: &Scope,
+    scope: &mut Scope,
 ) -> Result<Map<String, Value>, Unrendered> {
-    let mut scope = scope.clone();
-    if let (Some(list), Some(item)) = (&rule.for_each, &one.item) {
-        scope.set_local(&list.item, item.clone());
-    }
     let mut copied = Map::new();
     for (key, value) in data {
         if !rule.data.include.is_empty() && !rule.data.include.contains(key) {
             continue;
         }
         let value = match rule.data.transform.get(key) {
-            Some(template) => transformed(template, value, is_encoded, &mut scope)
-                .map_err(|why| Unrendered::Failed(format!("the value of its key `{key}`: {why}")))?,
+            Some(template) => transformed(template, value, is_encoded, scope).map_err(|why| of_key(key, why))?,
             None => value.clone(),
         };
         copied.insert(rule.data.rename.get(key).unwrap_or(key).clone(), value);
@@ -448,19 +472,29 @@ fn copied_data(
 }
 
 /// A value as its template makes it. Why it cannot be made says nothing of what it holds.
-fn transformed(template: &Template, value: &Value, is_encoded: bool, scope: &mut Scope) -> Result<Value, String> {
+fn transformed(template: &Template, value: &Value, is_encoded: bool, scope: &mut Scope) -> Result<Value, Unrendered> {
     let text = value.as_str().unwrap_or_default();
     let text = match is_encoded {
         true => BASE64.decode(text.as_bytes()).ok().and_then(|bytes| String::from_utf8(bytes).ok()),
         false => Some(text.to_owned()),
     };
-    let text = text.ok_or("it is no text, and cannot be transformed")?;
+    let text = text.ok_or_else(|| Unrendered::Failed("it is no text, and cannot be transformed".into()))?;
     scope.set(Root::Value, Arc::new(json!(text)));
+    text_of(template, is_encoded, scope)
+}
+
+/// The value of a key as its template makes it.
+fn text_of(template: &Template, is_encoded: bool, scope: &Scope) -> Result<Value, Unrendered> {
     match template.evaluate(scope) {
         Outcome::Value(Value::String(text)) if is_encoded => Ok(json!(BASE64.encode(text.as_bytes()))),
         Outcome::Value(Value::String(text)) => Ok(json!(text)),
-        Outcome::Waiting(what) => Err(format!("waits for {what}")),
-        Outcome::Failed(why) => Err(why),
-        _ => Err("`transform` gives no text".into()),
+        outcome => Err(outcome.unrendered().unwrap_or_else(|| Unrendered::Failed("it gives no text".into()))),
+    }
+}
+
+fn of_key(key: &str, why: Unrendered) -> Unrendered {
+    match why {
+        Unrendered::Failed(why) => Unrendered::Failed(format!("the value of its key `{key}`: {why}")),
+        waiting => waiting,
     }
 }

@@ -10,12 +10,16 @@ use super::observed::{Observed, Source, TargetObject, all_copies, copy_place};
 use super::readable::view;
 use super::related::{self, Related, Resolved};
 use super::targets::{self, Choice};
-use crate::mapping::expression::{Missing, ObjectState, Outcome, Root, Scope, Several};
+use crate::mapping::expression::{Missing, ObjectState, Outcome, Root, Scope, Several, VERDICT};
 use crate::mapping::placement::{self, Place};
+use crate::mapping::pointer::{self, Pointer};
 use crate::mapping::template::{Text, Unrendered};
-use crate::mapping::{Adopt, Copied, Mapping, ObjectRule, RELATED, RelatedRule, Side, TargetChoice, target_root};
-use crate::object::compare::{leaves, pointers_text, put_pointer, remove_pointer};
+use crate::mapping::{
+    Adopt, Copied, GENERATED, Mapping, ObjectRule, RELATED, RelatedRule, Side, TargetChoice, target_root,
+};
+use crate::object::compare::{escape_pointer, leaves, make_pointer, pointers_text, put_pointer, remove_pointer};
 use crate::object::hash::value_hash;
+use crate::object::lists::Lists;
 use crate::object::marks::{self, Owner, Reference};
 use crate::object::{encode_string_data, metadata};
 
@@ -181,7 +185,11 @@ pub fn place(mapping: &Mapping, observed: &Observed, source: &Arc<Value>) -> Res
     let rule = mapping.placement.name(&base_scope(mapping, observed, source)).and_then(|name| {
         let namespace = match mapping.side() {
             Side::Source => observed.key.namespace.to_string(),
-            Side::Target => placement::namespace(&mapping.placement.namespace, &fixed_scope(Fixed::of(observed)))?,
+            Side::Target => {
+                let mut scope = fixed_scope(Fixed::of(observed));
+                scope.record(observed.recorder.clone());
+                placement::namespace(&mapping.placement.namespace, &scope)?
+            }
         };
         Ok(Place { namespace, name })
     });
@@ -274,21 +282,59 @@ pub fn set_vars(mapping: &Mapping, scope: &mut Scope) {
 /// Makes the objects that exist readable as `objects.<id>`.
 fn set_objects(mapping: &Mapping, observed: &Observed, place: &Place, scope: &mut Scope) {
     for rule in mapping.objects.iter().filter(|rule| rule.copy.is_none()) {
-        let state = match (&rule.for_each, standing(mapping, observed, rule, place)) {
-            // A map without those that cannot be seen would take them out of what is rendered from it.
-            (Some(_), _) if observed.unseen(&rule.kind).is_some() => ObjectState::Missing,
-            (Some(_), _) => several(mapping, observed, rule, place),
-            (None, Some(standing)) => ObjectState::Present(standing.object.clone()),
-            (None, None) => ObjectState::Missing,
-        };
+        let state = object_state(mapping, observed, rule, place, |standing| standing.object.clone());
         scope.set_object(&rule.id, state);
     }
 }
 
-fn several(mapping: &Mapping, observed: &Observed, rule: &ObjectRule, place: &Place) -> ObjectState {
-    let keyed = |standing: &TargetObject| Some((standing.key()?.to_owned(), standing.object.clone()));
-    let all = instances(mapping, observed, rule, place).filter_map(keyed).collect();
-    ObjectState::Several(Several { all, missing: Missing::Wait })
+fn object_state(
+    mapping: &Mapping,
+    observed: &Observed,
+    rule: &ObjectRule,
+    place: &Place,
+    read: impl Fn(&TargetObject) -> Arc<Value>,
+) -> ObjectState {
+    match (&rule.for_each, standing(mapping, observed, rule, place)) {
+        // A map without those that cannot be seen would take them out of what is rendered from it.
+        (Some(_), _) if observed.unseen(&rule.kind).is_some() => ObjectState::Missing,
+        (Some(_), _) => {
+            let keyed = |standing: &TargetObject| Some((standing.key()?.to_owned(), read(standing)));
+            let all = instances(mapping, observed, rule, place).filter_map(keyed).collect();
+            ObjectState::Several(Several { all, missing: Missing::Wait })
+        }
+        (None, Some(standing)) => ObjectState::Present(read(standing)),
+        (None, None) => ObjectState::Missing,
+    }
+}
+
+/// The objects of which expressions read more than what is observed: whether they are ready, or wanted at all.
+pub fn judged(mapping: &Mapping) -> impl Iterator<Item = &ObjectRule> {
+    let is_judged =
+        |rule: &&ObjectRule| rule.is_asked || rule.is_read && rule.when.is_some() && rule.for_each.is_none();
+    mapping.objects.iter().filter(is_judged)
+}
+
+/// Makes that readable: `ready` in each object; one whose `when` is false is absent.
+pub fn judge_objects(mapping: &Mapping, observed: &Observed, place: &Place, scope: &mut Scope) {
+    for rule in judged(mapping) {
+        let when = rule.when.as_ref().filter(|_| rule.for_each.is_none());
+        if when.is_some_and(|when| truth(when.evaluate(scope)) == Ok(false)) {
+            scope.set_object(&rule.id, ObjectState::Skipped);
+            continue;
+        }
+        let items = rule.for_each.as_ref().map(|each| super::each::keyed(each, &mut scope.clone()));
+        let items = items.and_then(Result::ok).unwrap_or_default();
+        let state = object_state(mapping, observed, rule, place, |standing| {
+            let mut object = standing.object.clone();
+            if rule.is_asked {
+                let item = items.iter().find(|(key, _)| standing.key() == Some(key.as_str())).map(|(_, item)| item);
+                let is_ready = super::readiness::is_ready(mapping, observed, rule, standing, item, scope);
+                Arc::make_mut(&mut object)[VERDICT] = json!(is_ready);
+            }
+            object
+        });
+        scope.set_object(&rule.id, state);
+    }
 }
 
 /// What stands of a rule's object at the place of the source. Only an object there is read: a forged mark elsewhere
@@ -357,7 +403,7 @@ fn copies(
         Err(reason) => return Ok(Wanted::One(Rendered::Kept(Some(reason.clone())))),
     };
     if !of.is_several() {
-        let Some(one) = all.first() else { return Ok(Wanted::One(Rendered::Kept(None))) };
+        let Some(one) = all.first() else { return Ok(Wanted::One(Rendered::Absent)) };
         return copied(observed, rule, of, one, &rule.id, place, scope).map(Wanted::One);
     }
     let instance = |one: &Related| {
@@ -443,32 +489,55 @@ pub fn one(
         encode_string_data(&mut body);
     }
     let reference = reference(rule, place, scope)?;
-    rule.ignore.iter().for_each(|pointer| remove_pointer(&mut body, pointer));
-    let once = take(&mut body, &rule.at_creation);
+    let existing = existing_at(observed, rule, &reference);
+    let ignored = take(&mut body, &rule.ignore, existing);
+    let once = take(&mut body, &rule.at_creation, existing);
+    rule.generate.keys().for_each(|key| remove_pointer(&mut body, &key_pointer(key)));
     // The hash is of what the engine keeps as it is rendered.
     let mut body = mark(observed, rule, id, place, &reference, body)?;
-    put_back(&mut body, once, existing_at(observed, rule, &reference));
+    put_back(&mut body, once, existing);
+    if let Some(existing) = existing {
+        put_back(&mut body, of_whole_lists(ignored, existing), Some(existing));
+    }
+    for key in rule.generate.keys() {
+        let made = existing.and_then(|existing| existing.get("data")?.get(key));
+        make_pointer(&mut body, &key_pointer(key), made.cloned().unwrap_or_else(|| json!(GENERATED)));
+    }
     Ok(Rendered::Present(Desired { reference, body: Arc::new(body) }))
 }
 
-/// Takes out what is set at creation.
-fn take<'r>(body: &mut Value, pointers: &'r [String]) -> Vec<(&'r str, Value)> {
-    let found = pointers.iter().filter_map(|pointer| {
-        let value = body.pointer(pointer)?.clone();
-        remove_pointer(body, pointer);
-        Some((pointer.as_str(), value))
-    });
-    found.collect()
+/// A key of a Secret.
+fn key_pointer(key: &str) -> String {
+    format!("/data/{}", escape_pointer(key))
 }
 
-/// Of an object that exists, the values that it has now: an apply without them would remove what the engine set.
-fn put_back(body: &mut Value, once: Vec<(&str, Value)>, existing: Option<&Arc<Value>>) {
-    for (pointer, rendered) in once {
-        let value = existing.map_or(Some(&rendered), |existing| existing.pointer(pointer));
+/// Takes out what is left to others.
+fn take(body: &mut Value, pointers: &[Pointer], existing: Option<&Arc<Value>>) -> Vec<(pointer::Place, Value)> {
+    let places = pointers.iter().flat_map(|pointer| pointer.places(body, existing.map(|existing| &**existing)));
+    let found: Vec<_> = places.filter_map(|place| Some((body.pointer(&place.at)?.clone(), place))).collect();
+    found.iter().for_each(|(_, place)| remove_pointer(body, &place.at));
+    found.into_iter().map(|(value, place)| (place, value)).collect()
+}
+
+/// Of an object that exists, the values that it has now: an apply without them would remove what the engine set. An item that it
+/// does not have yet is as it was rendered.
+fn put_back(body: &mut Value, taken: Vec<(pointer::Place, Value)>, existing: Option<&Arc<Value>>) {
+    for (place, rendered) in taken {
+        let value = match (existing, &place.there) {
+            (Some(existing), Some(there)) => existing.pointer(there),
+            _ => Some(&rendered),
+        };
         if let Some(value) = value {
-            put_pointer(body, pointer, value.clone());
+            put_pointer(body, &place.at, value.clone());
         }
     }
+}
+
+/// What is in lists that an apply replaces as a whole, the values of others included.
+fn of_whole_lists(mut ignored: Vec<(pointer::Place, Value)>, existing: &Value) -> Vec<(pointer::Place, Value)> {
+    let merged = Lists::of(existing);
+    ignored.retain(|(place, _)| place.there.is_some() && place.lists.iter().any(|list| merged.at(list).is_none()));
+    ignored
 }
 
 /// What the object of a rule is written onto.
@@ -634,6 +703,25 @@ impl Rendering {
             single.map(|desired| (None, desired)).into_iter().chain(several).map(move |(key, one)| (rule, key, one))
         };
         mapping.objects.iter().zip(self.objects.iter()).flat_map(of)
+    }
+
+    /// For people: the place of random text reads `(generated)`.
+    pub fn show_generated(&mut self, mapping: &Mapping) {
+        for (rule, wanted) in mapping.objects.iter().zip(&mut self.objects) {
+            let all: Vec<&mut Rendered> = match wanted {
+                Ok(Wanted::One(one)) => vec![one],
+                Ok(Wanted::Each(all)) => all.iter_mut().filter_map(|one| one.rendered.as_mut().ok()).collect(),
+                Err(_) => Vec::new(),
+            };
+            for one in all.into_iter().filter(|_| !rule.generate.is_empty()) {
+                let Rendered::Present(desired) = one else { continue };
+                for key in rule.generate.keys() {
+                    if desired.body["data"][key] == GENERATED {
+                        Arc::make_mut(&mut desired.body)["data"][key] = json!("(generated)");
+                    }
+                }
+            }
+        }
     }
 
     /// What could not be rendered, by the id of its object.

@@ -120,18 +120,20 @@ pub fn wanted(
     let mut new = source.get("status").cloned().unwrap_or(Value::Null);
     let generation = generation_of(mapping, observed, source);
     let redaction = Redaction::new(mapping, observed, source, rendering);
+    let nothing = Redaction::default();
+    let told = if mapping.status.redact { &redaction } else { &nothing };
     if let Some(rendering) = rendering {
         former(observed, &mut new);
         let mut scope = lenient(mapping, &rendering.scope);
         if mapping.has_several_targets() {
             scope.set(Root::Targets, Arc::new(targets::view(mapping, observed, source, rendering, here)));
         }
-        let seen = Sight { mapping, observed, rendering, scope, redaction: &redaction };
-        fields(&seen, &mut new, reasons);
+        let seen = Sight { mapping, observed, rendering, scope, redaction: told };
+        fields(&seen, &redaction, &mut new, reasons);
         conditions(&seen, generation, &mut new, reasons);
         mirror::conditions(&seen, generation, &mut new);
     }
-    engine_conditions(mapping, observed, generation, &redaction, &mut new, reasons);
+    engine_conditions(mapping, observed, generation, told, &mut new, reasons);
     observed_generation(mapping, observed, source, rendering, &mut new, reasons);
     if new.is_null() { None } else { Some(new) }
 }
@@ -187,8 +189,8 @@ pub struct Sight<'s> {
     pub redaction: &'s Redaction,
 }
 
-fn fields(sight: &Sight<'_>, status: &mut Value, reasons: &mut Reasons) {
-    let Sight { mapping, observed, rendering, scope, redaction } = sight;
+fn fields(sight: &Sight<'_>, redaction: &Redaction, status: &mut Value, reasons: &mut Reasons) {
+    let Sight { mapping, observed, rendering, scope, .. } = sight;
     // Mostly all fields are read from one object.
     let mut read: Option<(&str, Seen<'_>)> = None;
     let mut seen = |id| match read {
@@ -197,7 +199,7 @@ fn fields(sight: &Sight<'_>, status: &mut Value, reasons: &mut Reasons) {
     };
     for field in &mapping.status.fields {
         let leaf = match leaf(&mut seen, scope, field) {
-            Ok(Leaf::Set(value)) => match bounded(redaction.value(value)) {
+            Ok(Leaf::Set(value)) => match bounded(if field.redact { redaction.value(value) } else { value }) {
                 Ok(value) => Leaf::Set(value),
                 Err(why) => {
                     reasons.push(Cause::StatusFailed, format!("status.{}: {why}", field.target.join(".")));

@@ -308,11 +308,11 @@ fn command(name: &str) -> String {
 
 #[test]
 fn the_page_about_the_shipped_mapping_explains_each_part() {
-    let (shipped, page) = (read("mappings/mongodb.yaml"), read("docs/mongodb-mapping.md"));
+    let (shipped, page) = (read("mappings/mongodb.yaml"), read("examples/mongodb/MAPPING.md"));
     let parts: Vec<&str> = shipped.lines().filter_map(|line| line.trim_start().strip_prefix("- id: ")).collect();
     assert!(parts.len() > 6, "{parts:?}");
     let missing: Vec<_> = parts.iter().filter(|part| !page.contains(&format!("`{part}`"))).collect();
-    assert!(missing.is_empty(), "docs/mongodb-mapping.md: {missing:?}");
+    assert!(missing.is_empty(), "examples/mongodb/MAPPING.md: {missing:?}");
 }
 
 /// The ways of an edit, a deletion, a reload and a moved target are lists of functions.

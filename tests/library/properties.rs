@@ -12,7 +12,7 @@ use sync_engine::mapping::compile::{Compiled, compile};
 use sync_engine::mapping::diagnostic::Diagnostic;
 use sync_engine::mapping::schema::Schemas;
 use sync_engine::object::ClusterName;
-use sync_engine::plan::preview::{Preview, Scene, Unseen, preview};
+use sync_engine::plan::preview::{Preview, SETTLED, Scene, Unseen, preview};
 use sync_engine::yaml;
 
 /// Bytes that one template may come to: API servers take no larger object.
@@ -206,6 +206,7 @@ fn scene(spec: Value, standing: Vec<Value>) -> Scene {
         source: Arc::new(source),
         standing,
         related: Vec::new(),
+        steps: SETTLED,
         schema: None,
     }
 }

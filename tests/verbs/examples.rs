@@ -143,7 +143,10 @@ fn each_has_schemas_for_all_that_it_reads_and_writes() {
             .concat()
             .lines()
             .filter_map(|line| line.strip_prefix("        kind: ").map(str::to_owned))
-            .filter(|kind| !["ServiceAccount", "Role", "RoleBinding", "ConfigMap"].contains(&kind.as_str()))
+            .filter(|kind| {
+                !["ServiceAccount", "Role", "RoleBinding", "ConfigMap", "Secret", "ResourceQuota"]
+                    .contains(&kind.as_str())
+            })
             .collect();
         assert!(!kinds.is_empty(), "{name} writes something");
         for kind in kinds {
@@ -153,4 +156,38 @@ fn each_has_schemas_for_all_that_it_reads_and_writes() {
             );
         }
     }
+}
+
+/// Where an API is said in short, kcp's documents are the ones that follow from it.
+#[test]
+fn what_follows_from_a_short_schema_is_fresh() {
+    let short = |one: &Example| Path::new(ROOT).join(&one.schemas).join("apischema.yaml").is_file();
+    let all: Vec<Example> = examples().into_iter().filter(short).collect();
+    assert!(all.len() >= 3, "{}", all.len());
+    for Example { name, schemas, .. } in all {
+        let folder = tempfile::tempdir().expect("a temporary directory");
+        let read = |folder: &Path, file: &str| fs::read_to_string(folder.join(file)).expect("readable");
+        let (source, place) = (Path::new(ROOT).join(&schemas), folder.path().join("apischema.yaml"));
+        fs::write(&place, read(&source, "apischema.yaml")).expect("a copy");
+        assert!(run(&["schema", "build", &place.display().to_string()]).status.success(), "{name}");
+        for file in ["apiresourceschema.yaml", "apiexport.yaml"] {
+            let say = format!("run: sync-engine schema build {schemas}/apischema.yaml");
+            assert_eq!(read(folder.path(), file), read(&source, file), "{say}");
+        }
+    }
+}
+
+#[test]
+fn render_shows_in_which_step_each_object_appears() {
+    let source = "examples/keycloak/examples/identity.yaml";
+    let output = run(&["render", "examples/keycloak", "-f", source, "--steps", "--no-marks"]);
+    assert!(output.status.success() && output.stderr.is_empty(), "{}", shown(&output));
+    let text = String::from_utf8_lossy(&output.stdout).into_owned();
+    let told = |document: &str| {
+        let of =
+            |start: &str| document.lines().find_map(|line| line.strip_prefix(start)).unwrap_or_default().to_owned();
+        format!("{}: {} {}", of("# step: "), of("kind: "), of("  name: "))
+    };
+    let steps: Vec<_> = text.split("---\n").map(told).collect();
+    assert_eq!(steps, ["1: Secret shop-admin", "1: Secret shop-database", "2: Keycloak shop", "2: Secret shop-admin"]);
 }

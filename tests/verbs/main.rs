@@ -354,8 +354,6 @@ fn render_reads_what_is_related() {
       name: login
       namespace: default-dxrcslzy2prezvhl
     type: Opaque
-    stderr:
-    Database default/a: Waiting: object `settings`: waits for related object `login`: its copy does not exist yet
     "#);
     let missing = shown_in(&root, &[&arguments[..], &["--related", "ROOT/nothing.yaml"]].concat());
     assert!(missing.starts_with("exit 3\n") && missing.contains("cannot read `ROOT/nothing.yaml`"), "{missing}");
@@ -564,12 +562,10 @@ fn a_case_that_shows_nothing_fails() {
       ok    has it
       FAIL  is not as expected
             objects.db.spec.size: expected 4, got 3
-            Waiting: object `db`: waits for related object `password`: its copy does not exist yet
       FAIL  misspelt
             objects.cache: there is no such field: it would always be null
             placement.nam: there is no such field: it would always be null
             status.fase: there is no such field: it would always be null
-            Waiting: object `db`: waits for related object `password`: its copy does not exist yet
       ok    absent
 
     mapping databases: 2 of 2 expressions and branches tested (100 %)

@@ -197,8 +197,10 @@ impl<'m> Points<'m> {
         self.placement(mapping);
         mapping.vars.iter().for_each(|(_, template)| self.template(template));
         for rule in &mapping.related {
+            rule.when.iter().for_each(|when| self.condition(when));
             rule.for_each.iter().for_each(|each| self.for_each(each));
             [&rule.from, &rule.to].into_iter().for_each(|place| self.related_place(place));
+            rule.data.add.values().for_each(|template| self.template(template));
         }
         self.objects(mapping);
         self.status(&mapping.status);

@@ -3,6 +3,7 @@
 //! The doc comments are the descriptions of the JSON Schema. Values that are templates, or whose
 //! place in the file matters later, keep their YAML node ([`Raw`], [`Spanned`]).
 
+mod api;
 mod object;
 mod provider;
 mod related;
@@ -10,6 +11,7 @@ mod source;
 mod status;
 mod test;
 
+pub use api::*;
 pub use object::*;
 pub use provider::*;
 pub use related::*;
@@ -233,16 +235,17 @@ pub fn json_schema() -> serde_json::Value {
         kind("Mapping", generator.subschema_for::<MappingDocument>()),
         kind("ClusterProvider", generator.subschema_for::<ClusterProviderDocument>()),
         kind("MappingTest", generator.subschema_for::<MappingTestDocument>()),
+        kind("ApiSchema", generator.subschema_for::<ApiSchemaDocument>()),
     ];
     serde_json::json!({
         "$schema": "http://json-schema.org/draft-07/schema#",
         "title": "sync-engine.dev/v1alpha1",
-        "description": "A document of sync-engine: Mapping, ClusterProvider or MappingTest.",
+        "description": "A document of sync-engine: Mapping, ClusterProvider, MappingTest or ApiSchema.",
         "type": "object",
         "required": ["apiVersion", "kind", "metadata", "spec"],
         "properties": {
             "apiVersion": {"const": API_VERSION},
-            "kind": {"enum": ["Mapping", "ClusterProvider", "MappingTest"]},
+            "kind": {"enum": ["Mapping", "ClusterProvider", "MappingTest", "ApiSchema"]},
         },
         "allOf": kinds,
         "definitions": generator.definitions(),
@@ -260,6 +263,7 @@ fn collect_required() -> BTreeMap<String, Vec<String>> {
     generator.subschema_for::<MappingDocument>();
     generator.subschema_for::<ClusterProviderDocument>();
     generator.subschema_for::<MappingTestDocument>();
+    generator.subschema_for::<ApiSchemaDocument>();
     let required = |schema: &serde_json::Value| -> Vec<String> {
         let fields = schema["required"].as_array().into_iter().flatten();
         fields.filter_map(|field| field.as_str().map(str::to_owned)).collect()

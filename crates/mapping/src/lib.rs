@@ -19,6 +19,7 @@ pub mod jsonpath;
 pub mod names;
 pub mod object;
 pub mod placement;
+pub mod pointer;
 mod provider;
 pub mod schema;
 pub mod selector;
@@ -49,6 +50,7 @@ pub use provider::{ClusterProvider, Part, ProviderKind, WorkspaceType};
 use expression::Expression;
 use jsonpath::JsonPath;
 use placement::Placement;
+use pointer::Pointer;
 use template::{Template, Text};
 
 /// A compiled mapping: immutable, shared by every reconcile of one generation.
@@ -145,6 +147,8 @@ pub struct RelatedRule {
     pub id: String,
     pub direction: Direction,
     pub resource: Resource,
+    /// Whether there are related objects at all.
+    pub when: Option<Expression>,
     pub for_each: Option<Box<ForEach>>,
     pub from: RelatedPlace,
     pub to: RelatedPlace,
@@ -181,13 +185,15 @@ pub struct RelatedPlace {
     pub selector: Option<Selector>,
 }
 
-/// Which keys of a Secret or ConfigMap are copied, under which names, and with which values.
+/// Which keys of a Secret or ConfigMap are copied, under which names, with which values, and what is added.
 #[derive(Debug, Default)]
 pub struct RelatedData {
     /// Empty: all.
     pub include: Vec<String>,
     pub rename: BTreeMap<String, String>,
     pub transform: BTreeMap<String, Template>,
+    /// What the copy has beside that.
+    pub add: BTreeMap<String, Template>,
 }
 
 /// A served resource: `plural.version.group`, the core group left out.
@@ -261,10 +267,12 @@ pub struct ObjectRule {
     pub template: Template,
     /// `metadata.name` when the template gives one; else the placement's name.
     pub name: Option<Text>,
-    /// JSON pointers under which the object is left to others.
-    pub ignore: Vec<String>,
-    /// JSON pointers under which it is set when it is created, and left to others from then on.
-    pub at_creation: Vec<String>,
+    /// Where the object is left to others.
+    pub ignore: Vec<Pointer>,
+    /// Where it is set when it is created, and left to others from then on.
+    pub at_creation: Vec<Pointer>,
+    /// Keys of a Secret that hold random text, with its length. Each is made once, by whoever writes the object.
+    pub generate: BTreeMap<String, u16>,
     pub drift: Drift,
     pub adopt: Adopt,
     /// Whether a deletion of the source leaves this object (`delete.policy: Orphan`).
@@ -273,6 +281,9 @@ pub struct ObjectRule {
     pub on_identity_change: IdentityChange,
     /// Set where the object is a copy: the template is empty then.
     pub copy: Option<Copied>,
+    /// Whether an expression reads it, and whether one asks if it is ready.
+    pub is_read: bool,
+    pub is_asked: bool,
 }
 
 /// Which related rule the copies of an [`ObjectRule`] follow.
@@ -286,6 +297,9 @@ pub struct Copied {
 
 /// The type of Secrets that hold the token of a service account. They are never copied.
 pub const SERVICE_ACCOUNT_TOKEN: &str = "kubernetes.io/service-account-token";
+
+/// Stands in the `data` of a rendered Secret for text that is yet to be made: `(generated)`.
+pub const GENERATED: &str = "KGdlbmVyYXRlZCk=";
 
 /// Before the id of a related rule, in `dependsOn` and in the id of its copies.
 pub const RELATED: &str = "related.";
@@ -322,7 +336,7 @@ pub struct StatusRules {
     /// The engine's own conditions (`Synced`), by the type they are written under.
     pub engine_conditions: Vec<EngineCondition>,
     pub observed_generation: bool,
-    /// Whether texts for the consumer have the consumer's names in place of the target's.
+    /// The same of conditions and messages.
     pub redact: bool,
 }
 
@@ -338,6 +352,8 @@ pub struct StatusField {
     /// Stands in for a value that is missing; excludes `on_missing`.
     pub default: Option<Value>,
     pub on_missing: OnMissing,
+    /// Whether texts in it have the consumer's names in place of the target's.
+    pub redact: bool,
 }
 
 /// Where a status value is read.

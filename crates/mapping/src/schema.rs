@@ -3,6 +3,7 @@
 //! What a schema leaves open is [`Presence::Open`], and never a false alarm.
 
 mod load;
+pub mod short;
 mod view;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -27,6 +28,8 @@ pub use view::{Field, Form, View};
 pub struct Schemas {
     kinds: BTreeMap<Kind, Arc<Schema>>,
     pub(crate) resources: BTreeMap<Resource, Arc<Schema>>,
+    /// Resources that an ApiSchema describes.
+    shorts: BTreeSet<Resource>,
     /// By their names.
     exports: BTreeMap<String, Export>,
 }
@@ -43,6 +46,8 @@ struct Export {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Origin {
     ApiResourceSchema,
+    /// The same in short, where it is not written out.
+    Short,
     CustomResourceDefinition,
     OpenApi,
 }
@@ -149,7 +154,7 @@ impl Schemas {
                 self.resources.entry(resource).or_insert(schema.clone());
             }
         }
-        if origin != Origin::ApiResourceSchema {
+        if !matches!(origin, Origin::ApiResourceSchema | Origin::Short) {
             self.kinds.insert(schema.kind.clone(), schema);
         }
     }

@@ -34,7 +34,7 @@ pub enum RequestError {
     /// The credential could not be made (exec plugin, token file); nothing was sent.
     #[error("no credential for {url}: {reason}")]
     Credential { url: String, reason: String },
-    /// A watch was not begun, because this process is at its limits; nothing was sent.
+    /// This process or its system is at its limits; nothing was sent.
     #[error("{reason}")]
     NoBudget { reason: String },
     /// The right to write ended while the request waited, or the address leads to another cluster; nothing was sent.

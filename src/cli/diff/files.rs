@@ -28,18 +28,21 @@ pub(super) fn changes(arguments: &DiffArguments, old: &Path, new: &Path) -> anyh
     let [old, new] = [old, new].map(|path| inputs::sound(&[path.to_owned()]));
     let (old, new) = (old?, new?);
     let (schemas, _) = inputs::schemas(arguments.schemas.as_deref(), &[new_folder])?;
+    let mut related: Vec<_> = sources::all(&arguments.related)?.into_iter().map(Arc::new).collect();
+    let given = given(&arguments.filename)?;
+    let (_, beside) = sources::apart(&new, &schemas, given.clone());
+    related.extend(beside);
     let bench = Bench {
         old: &old,
         new: &new,
         schemas: &schemas,
         standing: sources::all(&arguments.observed)?,
-        related: sources::all(&arguments.related)?.into_iter().map(Arc::new).collect(),
+        related,
         engine: arguments.which.engine_id.as_deref().unwrap_or(DEFAULT_ENGINE),
     };
     let mut changes = Vec::new();
     let mut compared = false;
-    let sources = given(&arguments.filename)?;
-    for source in sources.into_iter().filter(|source| arguments.scope.includes(source)) {
+    for source in given.into_iter().filter(|source| arguments.scope.includes(source)) {
         let names = bench.takers(&source);
         compared |= !names.is_empty();
         for name in names {

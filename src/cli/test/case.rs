@@ -124,13 +124,16 @@ fn nothing_else(case: &TestCaseSpec) -> Vec<Problem> {
 }
 
 fn scene(bench: &Bench, mapping: &Mapping, folder: &Path, case: &TestCaseSpec) -> Result<Scene, Misconfigured> {
-    let source = match &given(folder, &case.source)?[..] {
+    let given_together = given(folder, &case.source)?;
+    let source = match &given_together[..] {
         [source] => source.clone(),
         several => one_of(bench, mapping, case, several)?,
     };
+    let is_beside = |object: &Value| *object != source && sources::reads(mapping, object);
+    let beside: Vec<_> = given_together.into_iter().filter(is_beside).collect();
     let related = case.related.iter().map(|raw| given(folder, raw)).collect::<Result<Vec<_>, _>>()?;
     let mut scene = sources::scene(source, mapping, bench.schemas)?;
-    scene.related = related.concat().into_iter().map(Arc::new).collect();
+    scene.related = related.concat().into_iter().chain(beside).map(Arc::new).collect();
     if let Some(workspace) = &case.workspace {
         scene.cluster = ClusterName::try_from(workspace.cluster.as_str())
             .map_err(|error| Misconfigured(format!("case `{}`: workspace.cluster: {error}", case.name)))?;

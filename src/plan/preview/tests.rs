@@ -59,6 +59,7 @@ fn scene(spec: Value, standing: Vec<Value>) -> Scene {
         standing,
         related: Vec::new(),
         schema: None,
+        steps: 0,
     }
 }
 
@@ -83,6 +84,38 @@ fn what_does_not_stand_is_waited_for() {
     assert!(!preview.failed());
     insta::assert_snapshot!(preview.reasons, @"Waiting: object `view`: object `db` (read at `spec.host`)");
     assert_eq!(preview.status.expect("a status")["phase"], "Pending");
+}
+
+/// An object that is given as it stands is as ready as it says.
+#[test]
+fn what_is_rendered_is_taken_for_made_and_ready_until_nothing_more_comes_of_it() {
+    let chain = MAPPING.replace("${{ objects.db.status.host }}", "${{ objects.db.metadata.name }}");
+    let chain = chain.replace("    - id: view\n", "    - id: view\n      dependsOn: [account]\n");
+    let chain = compiled(&chain.replace(
+        "  status:\n    from: db\n",
+        r#"    - id: last
+      dependsOn: [view]
+      template: {apiVersion: example.dev/v1, kind: Last, spec: {view: "${{ objects.view.ready }}"}}
+  status:
+    from: db
+"#,
+    ));
+    let shown = |steps: usize, standing: Vec<Value>| {
+        let scene = Scene { steps, ..scene(json!({"size": 3}), standing) };
+        let preview = preview(&chain, &scene).expect("rendered");
+        let ids: Vec<_> = preview.objects().map(|(_, rule, ..)| rule.id.clone()).collect();
+        format!("{} <{}>", ids.join(" "), preview.reasons)
+    };
+    let unready = json!({"apiVersion": "example.dev/v1", "kind": "View", "status": {"conditions": [{"type": "Ready", "status": "False"}]}});
+    let all =
+        [shown(0, vec![]), shown(1, vec![]), shown(2, vec![]), shown(SETTLED, vec![]), shown(SETTLED, vec![unready])];
+    insta::assert_snapshot!(all.join("\n"), @"
+    account db <Waiting: object `view`: object `db` (read at `spec.host`); Waiting: object `last`: object `view` (read at `spec.view`)>
+    account db view <Waiting: object `last`: object `view` (read at `spec.view`)>
+    account db view last <>
+    account db view last <>
+    account db view last <Waiting: object `last`: waits for object `view`, which is not ready: its condition Ready is False>
+    ");
 }
 
 #[test]

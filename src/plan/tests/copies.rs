@@ -133,6 +133,65 @@ fn a_copy_goes_after_what_refers_to_it_was_written_without_it() {
     assert_eq!(refused.objects.len(), 3, "the copy is still named");
 }
 
+/// A switch of the consumer's decides whether there is a copy.
+#[test]
+fn a_copy_whose_when_is_false_goes_after_what_refers_to_it() {
+    let conditional = mapping(
+        r#"  related:
+    - id: tls
+      when: ${{ source.spec.tls }}
+      direction: ToTarget
+      resource: secrets.v1
+      from: {name: cert}
+      to: {name: "{{ placement.name }}-cert"}
+  objects:
+    - id: db
+      template:
+        apiVersion: example.dev/v1
+        kind: Database
+        spec: {cert: "${{ related.tls.to.name | default(omit) }}"}
+"#,
+    );
+    let mut world = of(&[]);
+    world.originals = vec![password("cert")];
+    world.edit_source(|source| source["spec"]["tls"] = json!(true));
+    assert_eq!(world.settle(&conditional), Rest::InSync);
+    assert_eq!(world.object("Database")["spec"], json!({"cert": "db-cert"}));
+    world.edit_source(|source| source["spec"]["tls"] = json!("yes"));
+    assert!(said(&world.settle(&conditional)).contains("expected true or false"));
+    assert_eq!(world.object("Secret")["data"], json!({"password": "cA=="}), "nobody knows whether it is to go");
+    world.edit_source(|source| source["spec"]["tls"] = json!(false));
+    world.take_log();
+    assert_eq!(world.settle(&conditional), Rest::InSync);
+    let log: Vec<_> = world.take_log().iter().map(|line| line.replace(&place(), "place")).collect();
+    assert_eq!(log, ["update Database place/db", "delete Secret place/db-cert", "update status"]);
+    assert!(world.object("Database")["spec"].get("cert").is_none());
+}
+
+/// One Secret for the consumer: the password that the operator made, with what else it takes to connect.
+#[test]
+fn a_copy_has_keys_of_its_own() {
+    let add = r#"      data:
+        include: [password]
+        add:
+          host: "{{ objects.db.status.host }}:5432"
+          uri: "db://admin:{{ related.connection.data.password | b64decode }}@{{ objects.db.status.host }}"
+"#;
+    let data = RELATED.lines().find(|line| line.contains("data: {include")).expect("its data").to_owned() + "\n";
+    let added = mapping(&RELATED.replace(&data, add).replace("onMissing: Skip", "onMissing: Wait"));
+    let mut world = of(&[]);
+    world.originals = vec![connection(json!({"password": "aHVudGVy", "other": "eA=="}))];
+    let rest = said(&world.settle(&added));
+    assert!(rest.contains("the value of its key `host`: `objects.db.status`") && !rest.contains("hunter"), "{rest}");
+    world.edit("Database", |object| object["status"] = json!({"host": "db.example"}));
+    assert_eq!(world.settle(&added), Rest::InSync);
+    let copy = &world.objects[&beside("db-access")];
+    let text = |text: &str| data_encoding::BASE64.encode(text.as_bytes());
+    let host = text("db.example:5432");
+    let all = json!({"password": "aHVudGVy", "host": host, "uri": text("db://admin:hunter@db.example")});
+    assert_eq!(copy["data"], all);
+}
+
 #[test]
 fn one_missing_secret_holds_up_its_own_item_alone() {
     let each = "    - id: user

@@ -76,6 +76,52 @@ fn what_is_not_ready_is_waited_for_by_name() {
     ");
 }
 
+/// The same verdict that others wait for.
+#[test]
+fn expressions_ask_whether_an_object_is_ready_and_whether_it_is_wanted() {
+    let asking = mapping(
+        r#"  objects:
+    - id: db
+      template: {apiVersion: example.dev/v1, kind: Database, spec: {}}
+      ready: ${{ objects.db.status.phase | default("") == "Running" }}
+    - id: part
+      forEach: [a, b]
+      as: name
+      key: ${{ name }}
+      template: {apiVersion: example.dev/v1, kind: Part, metadata: {name: "{{ placement.name }}-{{ name }}"}}
+      ready: ${{ objects.part[name].status.up | default(false) }}
+    - id: cache
+      when: ${{ objects.db.ready }}
+      template: {apiVersion: example.dev/v1, kind: Cache, spec: {}}
+    - id: view
+      template:
+        apiVersion: example.dev/v1
+        kind: View
+        spec:
+          db: ${{ objects.db.ready }}
+          b: ${{ objects.part["b"].ready }}
+          cache: ${{ objects.cache.metadata.name | default("none") }}
+"#,
+    );
+    let mut world = World::new(source());
+    assert!(
+        said(&world.settle(&asking)).contains("object `view`: waits for object `db`"),
+        "what is read is waited for"
+    );
+    let report = |world: &mut World, phase: &str, up: bool| {
+        world.edit("Database", |object| object["status"] = json!({"phase": phase}));
+        let parts = world.objects.iter_mut().filter(|(at, _)| at.kind.kind == "Part");
+        parts.for_each(|(at, part)| part["status"] = json!({"up": up || at.name == "db-a"}));
+    };
+    report(&mut world, "Running", true);
+    assert_eq!(world.settle(&asking), Rest::InSync);
+    assert_eq!(world.object("View")["spec"], json!({"db": true, "b": true, "cache": "db"}));
+    report(&mut world, "Failed", false);
+    assert_eq!(world.settle(&asking), Rest::InSync);
+    assert_eq!(world.object("View")["spec"], json!({"db": false, "b": false, "cache": "none"}));
+    assert!(world.objects.keys().all(|at| at.kind.kind != "Cache"));
+}
+
 #[test]
 fn a_condition_that_is_not_reported_yet_is_waited_for() {
     let from = "    - id: db\n";

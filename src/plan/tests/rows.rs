@@ -7,7 +7,7 @@ use super::{DATABASES, cause, changed, condition, mapping, reasons, said, source
 use crate::mapping::Kind;
 use crate::object::marks;
 use crate::object::{generation, has_finalizer};
-use crate::plan::{Cause, Prune, Rest};
+use crate::plan::{Cause, Plan, Prune, Rest, plan};
 
 #[test]
 fn a_new_object_costs_three_writes_and_no_read_beside_its_namespace() {
@@ -537,4 +537,106 @@ fn what_is_set_at_creation_is_left_to_others_from_then_on() {
     world.objects.clear();
     assert_eq!(world.settle(&once), Rest::InSync);
     assert_eq!(world.object("Database")["spec"], json!({"members": 4, "size": 1}), "a new object has it again");
+}
+
+/// An autoscaler's number of one item, in a list that the server merges by name and in one that it replaces.
+#[test]
+fn a_field_of_an_item_is_left_to_others() {
+    let of = |apply: &str| {
+        changed("    - id: db\n", &format!("    - id: db\n      apply: {{{apply}: [\"/spec/groups/[name=cpu]/n\"]}}\n"))
+    };
+    let groups =
+        |n: u8, size: u8| json!([{"name": "gpu", "n": 1, "size": size}, {"name": "cpu", "n": n, "size": size}]);
+    for (apply, first) in [("ignore", json!(null)), ("atCreation", json!(3))] {
+        let mut world = World::new(source());
+        world.edit_source(|source| source["spec"]["groups"] = groups(3, 1));
+        assert_eq!(world.settle(&of(apply)), Rest::InSync);
+        assert_eq!(world.object("Database")["spec"]["groups"][1]["n"], first, "{apply}");
+        world.edit("Database", |object| object["spec"]["groups"][1]["n"] = json!(9));
+        world.take_log();
+        assert_eq!(world.settle(&of(apply)), Rest::InSync);
+        assert_eq!(world.take_log(), Vec::<String>::new(), "{apply}");
+        world.edit_source(|source| source["spec"]["groups"] = groups(3, 2));
+        assert_eq!(world.settle(&of(apply)), Rest::InSync);
+        assert_eq!(
+            world.object("Database")["spec"]["groups"],
+            groups(9, 2),
+            "{apply}: the live value is carried along"
+        );
+    }
+}
+
+const PASSWORD: &str = r#"  objects:
+    - id: admin
+      generate: {password: {}, key: {length: 32}}
+      template:
+        apiVersion: v1
+        kind: Secret
+        stringData: {user: "{{ source.spec.user | default('admin') }}"}
+"#;
+
+#[test]
+fn random_text_is_made_once_and_stays_on_the_object() {
+    let generating = mapping(PASSWORD);
+    let mut world = World::new(source());
+    assert_eq!(world.settle(&generating), Rest::InSync);
+    let made = world.object("Secret")["data"].clone();
+    assert!(made["password"].as_str().is_some_and(|text| text.starts_with("made-")), "{made}");
+    world.edit_source(|source| source["spec"]["user"] = json!("root"));
+    assert_eq!(world.settle(&generating), Rest::InSync);
+    let now = &world.object("Secret")["data"];
+    assert_eq!((&now["user"], &now["password"], &now["key"]), (&json!("cm9vdA=="), &made["password"], &made["key"]));
+
+    // Somebody rotates it, which is no drift; who deletes it gets another.
+    world.edit("Secret", |object| object["data"]["password"] = json!("cm90YXRlZA=="));
+    world.edit("Secret", |object| drop(object["data"].as_object_mut().expect("data").remove("key")));
+    assert_eq!(world.settle(&generating), Rest::InSync);
+    let now = &world.object("Secret")["data"];
+    assert_eq!(now["password"], "cm90YXRlZA==");
+    assert!(now["key"].is_string() && now["key"] != made["key"], "{now}");
+    world.objects.clear();
+    assert_eq!(world.settle(&generating), Rest::InSync);
+    assert_ne!(world.object("Secret")["data"]["password"], "cm90YXRlZA==");
+}
+
+/// A cache that lags behind must not bring a former password back.
+#[test]
+fn random_text_is_carried_onto_the_version_that_it_was_read_from() {
+    let generating = mapping(PASSWORD);
+    let mut world = World::new(source());
+    assert_eq!(world.settle(&generating), Rest::InSync);
+    world.edit_source(|source| source["spec"]["user"] = json!("root"));
+    let mut lagging = world.observe(&generating);
+    world.edit("Secret", |object| {
+        object["data"]["password"] = json!("cm90YXRlZA==");
+        object["metadata"]["resourceVersion"] = json!("999");
+    });
+    for _ in 0..2 {
+        let Plan::Act(actions) = plan(&generating, &lagging) else { panic!("it has to be written") };
+        for action in actions {
+            let outcome = world.execute(&action);
+            lagging.absorb(&action, outcome);
+        }
+    }
+    let now = &world.object("Secret")["data"];
+    assert_eq!((&now["user"], &now["password"]), (&json!("cm9vdA=="), &json!("cm90YXRlZA==")));
+}
+
+/// The answer to any write is lost, and another process goes on.
+#[test]
+fn random_text_is_not_made_again_after_a_crash() {
+    let generating = mapping(PASSWORD);
+    let mut after = 0;
+    for writes in 1..6 {
+        let mut world = World::new(source());
+        world.settle_within(&generating, writes);
+        let made = world.objects.values().find(|one| one["kind"] == "Secret").map(|secret| secret["data"].clone());
+        world.edit_source(|source| source["spec"]["user"] = json!("root"));
+        assert_eq!(world.settle(&generating), Rest::InSync);
+        let Some(made) = made else { continue };
+        let now = &world.object("Secret")["data"];
+        assert_eq!((&now["password"], &now["key"]), (&made["password"], &made["key"]), "after {writes} writes");
+        after += 1;
+    }
+    assert!(after > 1, "{after}");
 }

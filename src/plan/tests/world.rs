@@ -8,7 +8,7 @@ use json_patch::{Patch, PatchOperation, ReplaceOperation};
 use k8s_openapi::jiff::Timestamp;
 use serde_json::{Value, json};
 
-use crate::mapping::{Kind, Mapping, Resource, Side, placement};
+use crate::mapping::{GENERATED, Kind, Mapping, Resource, Side, placement};
 use crate::object::claims::{Claims, READ};
 use crate::object::hold::Hold;
 use crate::object::marks::{self, Known, Origin, Owner, Reference, Writer};
@@ -347,8 +347,19 @@ impl World {
         let created_only = body["metadata"].as_object_mut().and_then(|metadata| metadata.remove("resourceVersion"));
         let is_create = if is_beside { created_only.is_none() } else { created_only == Some(json!("1")) };
         assert_eq!(is_create, *intent == Intent::Create, "a create cannot hit an object");
+        for value in body["data"].as_object_mut().into_iter().flat_map(|data| data.values_mut()) {
+            if *value == GENERATED {
+                *value = json!(format!("made-{version}"));
+            }
+        }
         let body = &body;
         let former = self.objects.get(reference).cloned();
+        let is_stale = |object: &Value| {
+            created_only.is_some() && object["metadata"].get("resourceVersion") != created_only.as_ref()
+        };
+        if let Some(object) = former.as_ref().filter(|object| !is_create && is_stale(object)) {
+            return Outcome::Existing(Arc::new(object.clone()));
+        }
         match (intent, &former) {
             // 409: the executor reads what is there.
             (Intent::Create, Some(object)) => return Outcome::Existing(Arc::new(object.clone())),

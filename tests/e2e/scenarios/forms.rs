@@ -5,14 +5,15 @@ use serde_json::{Value, json};
 use crate::case::{Case, Stage, case};
 use crate::eventually::eventually;
 use crate::rest::{Patch, Rest};
-use crate::target::{name, namespace};
-use crate::world::World;
+use crate::target::{name, namespace, uid};
+use crate::world::{WIDGETS, World};
 
 pub fn cases() -> Vec<Case> {
     vec![
         case!(drift_of_values_that_the_server_stores_in_another_form_is_corrected).on_kube(),
         case!(a_secrets_string_data_is_kept_as_data_is).on_kube(),
         case!(an_object_follows_its_template_after_its_former_version_is_gone).on_kube(),
+        case!(an_api_moves_to_a_new_version_and_nothing_is_made_anew).on_kube(),
         case!(a_copy_goes_after_what_names_it_was_written_without_it).on_kube(),
         case!(an_object_with_thousands_of_keys_is_written_beside_its_source).on_kube(),
     ]
@@ -164,6 +165,37 @@ async fn an_object_follows_its_template_after_its_former_version_is_gone(stage: 
     world.mappings.write("widgets.yaml", &mapping("v1", "{size: 2}"));
     has(rest, &crate_, "/spec", json!({"size": 2})).await;
     world.alpha.synced("it", "True", "Synced").await;
+}
+
+/// Both versions of the consumers' API are served for a while: the mapping moves, then the consumers, then the former version goes.
+async fn an_api_moves_to_a_new_version_and_nothing_is_made_anew(stage: &Stage) {
+    let (world, engine) = stage.running().await;
+    let made = world.made("it", json!({"size": 1})).await;
+    let (rest, group, plural) = (&world.alpha.rest, &world.api.group, &world.api.plural);
+    let definition = format!("{DEFINITIONS}/{plural}.{group}");
+    let former = rest.get(&definition).await.expect("the definition")["spec"]["versions"][0].clone();
+    let version = |name: &str, served: bool| {
+        let mut version = former.clone();
+        (version["name"], version["served"], version["storage"]) = (name.into(), served.into(), (name == "v1").into());
+        version
+    };
+    let serve = async |v1: bool| {
+        let versions = json!({"spec": {"versions": [version("v1", v1), version("v2", true)]}});
+        rest.patch(Patch::Merge, &definition, &versions).await;
+    };
+    serve(true).await;
+    let moved = format!("/apis/{group}/v2/namespaces/{}/{plural}/it", world.alpha.namespace);
+    rest.appears(&moved).await;
+    let source = world.mappings.fill("<source>").replace(&format!("{plural}.v1."), &format!("{plural}.v2."));
+    assert!(source.contains(".v2."), "{source}");
+    world.mappings.write("widgets.yaml", &WIDGETS.replace("<source>", &source));
+    for (size, serves_v1) in [(2, true), (3, false)] {
+        serve(serves_v1).await;
+        rest.patch(Patch::Merge, &moved, &json!({"spec": {"size": size}})).await;
+        let now = world.target.has_spec(&world.alpha, "it", json!({"size": size})).await;
+        assert_eq!(uid(&now), uid(&made));
+    }
+    assert!(engine.log().iter().all(|line| !line.contains("is refused")), "another version is no other source");
 }
 
 const NAMED: &str = r#"<mapping>

@@ -26,6 +26,7 @@ pub fn cases() -> Vec<Case> {
         case!(two_sources_share_the_copy_of_a_secret),
         case!(a_related_secret_costs_one_write_and_its_change_one),
         case!(what_labels_select_is_copied_and_other_resources_are_read).on_both(),
+        case!(a_password_is_made_once_and_comes_back_with_its_address).on_both(),
         case!(a_claim_is_waited_for_and_followed_again).on_kcp(),
     ]
 }
@@ -340,4 +341,92 @@ async fn what_labels_select_is_copied_and_other_resources_are_read(stage: &Stage
     alpha.remove("it").await;
     copied(&[]).await;
     is_gone(&alpha.rest, &alpha.namespace, "nightly").await;
+}
+
+const MADE: &str = r#"<mapping>
+  related:
+    - id: access
+      when: ${{ objects.widget.ready }}
+      direction: ToSource
+      resource: secrets.v1
+      from: {name: "{{ placement.name }}-made"}
+      to: {name: "{{ source.metadata.name }}-access"}
+      data: {include: [password], add: {uri: "db://{{ related.access.data.password | b64decode }}@{{ placement.name }}"}}
+  objects:
+    - id: made
+      generate: {password: {length: 20}}
+      template:
+        apiVersion: v1
+        kind: Secret
+        metadata: {name: "{{ placement.name }}-made"}
+        stringData: {size: "{{ source.spec.size }}"}
+    - id: role
+      apply: {atCreation: ["/rules/*/verbs"]}
+      template:
+        apiVersion: rbac.authorization.k8s.io/v1
+        kind: Role
+        metadata: {name: "{{ placement.name }}-role"}
+        rules:
+          - {apiGroups: [""], resources: [pods], resourceNames: [first], verbs: [get]}
+    - id: widget
+      dependsOn: [made]
+      ready: ${{ objects.widget.status.phase | default("") == "Running" }}
+      template: {apiVersion: <group>/v1, kind: Widget, spec: {size: "${{ source.spec.size }}"}}
+"#;
+
+/// What the engine made is on the object alone: neither another process nor a change of anything else makes it anew.
+async fn a_password_is_made_once_and_comes_back_with_its_address(stage: &Stage) {
+    let world = stage.unmapped(true).await;
+    world.with_secrets().await;
+    world.mappings.write("widgets.yaml", MADE);
+    let (alpha, target) = (&world.alpha, &world.target);
+    let mut engine = world.launch().flag("--log-level", "trace").ready().await;
+    let widget = target.made(alpha, "it", json!({"size": 1})).await;
+    let place = namespace(&widget);
+    let of_made = format!("{}/it-made", secrets(&place));
+    let made = async || {
+        let found = target.rest.get(&of_made).await.expect("the Secret");
+        let password = found["data"]["password"].as_str().map(|text| BASE64.decode(text.as_bytes()).expect("base64"));
+        (String::from_utf8(password.unwrap_or_default()).expect("text"), found["data"]["size"].clone())
+    };
+    let (password, _) = made().await;
+    assert!(password.len() == 20 && password.chars().all(|c| c.is_ascii_alphanumeric()), "{}", password.len());
+    is_gone(&alpha.rest, &alpha.namespace, "it-access").await;
+    target.report(&widget, json!({"phase": "Running"})).await;
+    let uri = |password: &str| format!("db://{password}@it");
+    holds(&alpha.rest, &alpha.namespace, "it-access", &[("password", &password), ("uri", &uri(&password))]).await;
+    tells_none(&engine, &[&password]).await;
+    engine.kill();
+
+    // Others may set what an item of a list has at its creation.
+    let role = format!("/apis/rbac.authorization.k8s.io/v1/namespaces/{place}/roles/it-role");
+    let verbs = json!([{"op": "replace", "path": "/rules/0/verbs", "value": ["get", "list"]}]);
+    target.rest.patch(Patch::Json, &role, &verbs).await;
+    world.mappings.write("widgets.yaml", &MADE.replace("[first]", "[second]"));
+    let engine = world.launch().flag("--log-level", "trace").ready().await;
+    alpha.patch("it", json!({"spec": {"size": 2}})).await;
+    eventually("both follow their templates", async || {
+        let (now, size) = made().await;
+        assert_eq!(now, password, "it is not made again");
+        let rule = target.rest.get(&role).await.ok_or("it is missing")?["rules"][0].clone();
+        assert_eq!(rule["verbs"], json!(["get", "list"]), "{rule}");
+        let follow = size == json!(BASE64.encode(b"2")) && rule["resourceNames"][0] == "second";
+        follow.then_some(()).ok_or_else(|| format!("{size} {rule}"))
+    })
+    .await;
+
+    // A rotation by hand stays and is followed; where the key is deleted, another text is made.
+    target.rest.patch(Patch::Merge, &of_made, &json!({"data": {"password": BASE64.encode(b"rotated-by-hand")}})).await;
+    let rotated = [("password", "rotated-by-hand"), ("uri", "db://rotated-by-hand@it")];
+    holds(&alpha.rest, &alpha.namespace, "it-access", &rotated).await;
+    target.rest.patch(Patch::Merge, &of_made, &json!({"data": {"password": null}})).await;
+    let another = eventually("another text is made", async || {
+        let (now, _) = made().await;
+        if now.len() == 20 && now != password { Ok(now) } else { Err(now.len().to_string()) }
+    })
+    .await;
+    holds(&alpha.rest, &alpha.namespace, "it-access", &[("password", &another), ("uri", &uri(&another))]).await;
+    target.report(&widget, json!({"phase": "Stopped"})).await;
+    is_gone(&alpha.rest, &alpha.namespace, "it-access").await;
+    tells_none(&engine, &[&password, &another, "rotated-by-hand"]).await;
 }

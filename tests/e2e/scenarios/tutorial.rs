@@ -32,7 +32,9 @@ async fn the_api_of_the_tutorial_is_published(stage: &Stage) {
         match step {
             Step::File { name, text } => write(&place.join(name), &text),
             Step::Commands { kind: Commands::OnServers, text } => printed = Some(follow(stage, &place, &text)),
-            Step::Commands { text, .. } if text.starts_with("sed ") => edit(&place, &text),
+            Step::Commands { text, .. } if text.starts_with("sed ") || text.starts_with("sync-engine schema ") => {
+                edit(&place, &text);
+            }
             Step::Commands { .. } => printed = None,
             Step::Output(text) => {
                 let missing = printed.iter().flat_map(|said| text.lines().filter(|line| !said.contains(line)));
@@ -49,7 +51,10 @@ fn write(path: &Path, text: &str) {
 
 /// Changes a file that a later step needs.
 fn edit(place: &Path, block: &str) {
-    let status = Command::new("sh").current_dir(place).args(["-ec", block]).status().expect("a shell");
+    let binary = Path::new(env!("CARGO_BIN_EXE_sync-engine")).parent().expect("a folder").display();
+    let path = format!("{binary}:{}", std::env::var("PATH").unwrap_or_default());
+    let mut command = Command::new("sh");
+    let status = command.env("PATH", path).current_dir(place).args(["-ec", block]).status().expect("a shell");
     assert!(status.success(), "{block}");
 }
 

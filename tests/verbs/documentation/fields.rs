@@ -43,7 +43,7 @@ pub fn page() -> String {
     let page = notice("the JSON Schema of crates/mapping/src/document") + INTRODUCTION;
     let definitions = schema["definitions"].clone();
     let mut writer = Writer { definitions, page, titles: BTreeMap::new(), waiting: Vec::new() };
-    for kind in ["Mapping", "ClusterProvider", "MappingTest"] {
+    for kind in ["Mapping", "ClusterProvider", "MappingTest", "ApiSchema"] {
         writer.kind(kind);
     }
     writer.page

@@ -62,6 +62,6 @@ impl Document {
 
     /// Whether a broken document may be a mapping: only a clear claim to another kind says no.
     pub(super) fn may_be_mapping(&self) -> bool {
-        !matches!(self.claim.kind.as_deref(), Some("ClusterProvider" | "MappingTest"))
+        !matches!(self.claim.kind.as_deref(), Some("ClusterProvider" | "MappingTest" | "ApiSchema"))
     }
 }

@@ -32,6 +32,7 @@ use reads::{Reads, guards};
 pub use safety::is_namespace;
 use target::{Place, Target};
 use types::{Environment, Object, Type};
+pub(super) use unused::references;
 
 /// Everything that is wrong with a mapping that compiles, in the order of the file.
 ///
@@ -72,12 +73,15 @@ impl<'s> Checker<'s> {
             id: &rule.id,
             schema: schema_of(schemas, rule),
             is_several: rule.is_several(),
+            can_be_left_out: rule.when.is_some(),
         };
         let several = mapping.related.iter().filter(|rule| rule.is_several());
+        let conditional = mapping.related.iter().filter(|rule| rule.when.is_some());
         let environment = Environment {
             source: schemas.resource(&mapping.source.resource).map(|schema| &**schema),
             objects: mapping.objects.iter().map(of).collect(),
             several_related: several.map(|rule| rule.id.as_str()).collect(),
+            conditional_related: conditional.map(|rule| rule.id.as_str()).collect(),
             vars: Vec::new(),
             locals: Vec::new(),
             value: vec![Type::Any],
@@ -186,8 +190,11 @@ impl<'s> Checker<'s> {
             Reads { environment: &self.environment, findings: &mut self.findings }.condition(when, self.guarded);
             self.environment = self.environment.where_it(when.expr(), true);
         }
+        // Nobody asks for the verdict on an object that is left out.
+        let mut environment = self.environment.clone();
+        environment.objects.iter_mut().filter(|one| one.id == rule.id).for_each(|one| one.can_be_left_out = false);
         for expression in rule.ready.iter().chain(&rule.failed) {
-            Reads { environment: &self.environment, findings: &mut self.findings }.condition(expression, self.guarded);
+            Reads { environment: &environment, findings: &mut self.findings }.condition(expression, self.guarded);
         }
         let guarded = self.guarded || rule.when.as_ref().is_some_and(|when| guards(when.expr()));
         let Some(template) = node.get("template") else { return };

@@ -211,7 +211,8 @@ impl<'s> Reads<'_, 's> {
         let base = path.base_text();
         let mut takes_absent = takes_absent;
         if bound.is_optional && !takes_absent {
-            self.optional(&base, path.place.clone(), None);
+            let read = if matches!(path.base, Base::Object(_) | Base::Related(_)) { path.text() } else { &*base };
+            self.optional(read, path.place.clone(), None);
             takes_absent = true;
         }
         for (index, name) in path.segments.iter().enumerate() {

@@ -5,7 +5,7 @@ use crate::template::{Text, Tree};
 use crate::yaml::{Node, NodeValue};
 use crate::{ForEach, OriginalOwner, RelatedPlace, RelatedRule};
 
-use super::reads::Reads;
+use super::reads::{Reads, guards};
 use super::{Checker, safety};
 
 impl<'s> Checker<'s> {
@@ -18,19 +18,29 @@ impl<'s> Checker<'s> {
     }
 
     fn one_related(&mut self, node: &Node, rule: &'s RelatedRule) {
+        if let Some(when) = &rule.when {
+            Reads { environment: &self.environment, findings: &mut self.findings }.condition(when, self.guarded);
+        }
+        let guarded = self.guarded || rule.when.as_ref().is_some_and(|when| guards(when.expr()));
         if let Some(each) = &rule.for_each {
             self.list(node, each);
         }
         let texts = [&rule.from.namespace, &rule.from.name, &rule.to.namespace, &rule.to.name];
         for text in texts.into_iter().flatten() {
-            Reads { environment: &self.environment, findings: &mut self.findings }.text(text, self.guarded);
+            Reads { environment: &self.environment, findings: &mut self.findings }.text(text, guarded);
         }
-        let transform = node.get("data").and_then(|data| data.get("transform"));
-        for (key, template) in &rule.data.transform {
-            if let Some(node) = transform.and_then(|transform| transform.get(key)) {
-                self.template(node, template.root(), None, self.guarded);
+        // What belongs to a copy is only read where there is one.
+        let conditional = self.environment.conditional_related.clone();
+        self.environment.conditional_related.retain(|id| *id != rule.id);
+        for (field, values) in [("transform", &rule.data.transform), ("add", &rule.data.add)] {
+            let written = node.get("data").and_then(|data| data.get(field));
+            for (key, template) in values {
+                if let Some(node) = written.and_then(|written| written.get(key)) {
+                    self.template(node, template.root(), None, guarded);
+                }
             }
         }
+        self.environment.conditional_related = conditional;
         self.reading(node, rule);
     }
 

@@ -12,7 +12,7 @@ use super::types::{Bound, Environment, Type};
 use crate::Kind;
 use crate::diagnostic::Finding;
 use crate::expression::{Expr, Segment};
-use crate::names::unescape_pointer;
+use crate::pointer::{Pointer, Step};
 use crate::schema::{Field, Form, View};
 use crate::template::{Each, Tree, When, is_when};
 use crate::yaml::{Node, NodeValue};
@@ -280,16 +280,37 @@ impl<'s> Target<'_, 's> {
 }
 
 /// What is wrong with a pointer to a field that is left to others.
-pub(super) fn pointer(node: &Node, pointer: &str, root: View<'_>) -> Option<Finding> {
+pub(super) fn pointer(node: &Node, pointer: &Pointer, root: View<'_>) -> Option<Finding> {
+    let text = &pointer.text;
     let mut view = root;
     let mut above = Vec::new();
-    for segment in pointer.split('/').skip(1) {
-        let segment = unescape_pointer(segment);
+    for step in &pointer.steps {
+        let segment = match step {
+            Step::Field(name) => name.clone(),
+            Step::Each | Step::With { .. } => {
+                let item = view.item().filter(|_| view.form() == Form::List);
+                let (below, named) = match (item, step) {
+                    (Some(item), Step::With { field, .. }) => (Some(item), item.field(field)),
+                    (item, _) => (item, Field::Open),
+                };
+                let Some(below) = below.filter(|_| !matches!(named, Field::Unknown)) else {
+                    if matches!(view.form(), Form::Any) {
+                        return None;
+                    }
+                    let message = format!("`{text}` leads to no list of {} with such items", root.schema().kind);
+                    return Some(Finding::new("SE0118", node.headline(), message).label("no such items"));
+                };
+                view = below;
+                above.push("*".to_owned());
+                continue;
+            }
+        };
         if view.is_atomic() {
             let whole = if above.is_empty() { String::new() } else { format!("/{}", above.join("/")) };
-            let message = format!("`{whole}` is applied as a whole: `{pointer}` cannot be left to others by itself");
+            let message = format!("`{whole}` is applied as a whole: `{text}` cannot be left to others by itself");
             let finding = Finding::new("SE0118", node.headline(), message).label("each apply would reset this field");
-            return Some(finding.help(format!("leave all of it to others (`{whole}`), or write the field")));
+            let by = if view.form() == Form::List { ", name the item (`[name=…]`)" } else { "" };
+            return Some(finding.help(format!("leave all of it to others (`{whole}`){by}, or write the field")));
         }
         let below = match view.item() {
             Some(item) if view.form() == Form::List && segment.parse::<usize>().is_ok() => Field::Known(item),
@@ -300,7 +321,7 @@ pub(super) fn pointer(node: &Node, pointer: &str, root: View<'_>) -> Option<Find
             Field::Known(below) => below,
             Field::Open => return None,
             Field::Unknown => {
-                let message = format!("`{pointer}` leads to no field of {}", root.schema().kind);
+                let message = format!("`{text}` leads to no field of {}", root.schema().kind);
                 let finding = Finding::new("SE0118", node.headline(), message).label("no such field");
                 return Some(with_suggestion(finding, &segment, &above.join("."), view));
             }
@@ -311,12 +332,16 @@ pub(super) fn pointer(node: &Node, pointer: &str, root: View<'_>) -> Option<Find
 }
 
 /// A pointer to what the template does not write: there is nothing to leave to others.
-pub(super) fn unwritten(node: &Node, pointer: &str, written: &Bound<'_>) -> Option<Finding> {
+pub(super) fn unwritten(node: &Node, pointer: &Pointer, written: &Bound<'_>) -> Option<Finding> {
     let mut written = written.clone();
-    for segment in pointer.split('/').skip(1) {
-        let stepped = written.step(&Segment::Key(unescape_pointer(segment)));
+    for step in &pointer.steps {
+        let segment = match step {
+            Step::Field(name) => Segment::Key(name.clone()),
+            Step::Each | Step::With { .. } => Segment::Index(0),
+        };
+        let stepped = written.step(&segment);
         if stepped.bound.types.is_empty() && !stepped.unknown.is_empty() {
-            let message = format!("the template does not write `{pointer}`");
+            let message = format!("the template does not write `{}`", pointer.text);
             let finding = Finding::new("SE0122", node.headline(), message).label("left to others anyway");
             return Some(finding.help("write the field, or leave the pointer out"));
         }

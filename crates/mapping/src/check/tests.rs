@@ -51,7 +51,10 @@ fn without_schemas_nothing_is_said_of_types() {
         let text = std::fs::read_to_string(&path).expect("readable");
         for document in yaml::parse(text.as_bytes()) {
             let Some(Compiled::Mapping(mapping)) = compile(&document).compiled else { panic!("{}", path.display()) };
-            let codes = check(&document, &mapping, &Schemas::default()).into_iter().map(|finding| finding.code);
+            let mut findings = check(&document, &mapping, &Schemas::default());
+            // A `when` of the document's own leaves things out.
+            findings.retain(|finding| !finding.message.contains(" can be absent"));
+            let codes = findings.into_iter().map(|finding| finding.code);
             // What the document itself writes has types without a schema.
             let of_document = ["SE0122", "SE0302", "SE0305", "SE0314", "SE0407", "SE0607"];
             let about_types: Vec<_> =
@@ -62,7 +65,7 @@ fn without_schemas_nothing_is_said_of_types() {
 }
 
 /// What a code of the registry says in words alone: it takes more than a document.
-const IN_WORDS: [&str; 8] = ["SE0007", "SE0010", "SE0011", "SE0012", "SE0120", "SE0121", "SE0405", "SE0701"];
+const IN_WORDS: [&str; 9] = ["SE0007", "SE0010", "SE0011", "SE0012", "SE0120", "SE0121", "SE0133", "SE0405", "SE0701"];
 
 /// An example of the registry as a whole document: what it leaves out is as plain as can be.
 fn framed(example: &str) -> String {

@@ -4,7 +4,7 @@ use serde_json::Value;
 
 use super::reads::guards;
 use crate::expression::{
-    Arithmetic, Base, Call, Comparison, Expr, Gives, Path, Piece, Role, Root, Segment, Text, TextForm,
+    Arithmetic, Base, Call, Comparison, Expr, Gives, Path, Piece, Role, Root, Segment, Text, TextForm, VERDICT,
 };
 use crate::schema::{Field, Form, Schema, View};
 use crate::template::Tree;
@@ -38,6 +38,8 @@ pub(super) struct Shape<'s> {
     pub without: Vec<String>,
     /// The fields that are left, where they were picked.
     pub only: Option<Vec<String>>,
+    /// It is a whole object of the mapping, of which expressions read whether it is ready.
+    pub has_verdict: bool,
 }
 
 /// What the names of an expression stand for.
@@ -47,6 +49,8 @@ pub(super) struct Environment<'s> {
     pub objects: Vec<Object<'s>>,
     /// Ids of related rules that have several objects.
     pub several_related: Vec<&'s str>,
+    /// Ids of related rules that a `when` can leave out.
+    pub conditional_related: Vec<&'s str>,
     pub vars: Vec<(String, Bound<'s>)>,
     pub locals: Vec<(String, Bound<'s>)>,
     /// What a `transform` is given.
@@ -61,6 +65,8 @@ pub(super) struct Object<'s> {
     pub id: &'s str,
     pub schema: Option<&'s Schema>,
     pub is_several: bool,
+    /// Whether it is left out where its `when` is false.
+    pub can_be_left_out: bool,
 }
 
 /// What is known of a name.
@@ -137,7 +143,7 @@ enum Step<'s> {
 
 impl<'s> Shape<'s> {
     pub fn new(view: View<'s>, path: String) -> Self {
-        Self { view, path, without: Vec::new(), only: None }
+        Self { view, path, without: Vec::new(), only: None, has_verdict: false }
     }
 
     /// Whether a field is still there.
@@ -164,6 +170,9 @@ impl<'s> Shape<'s> {
         // A list has no fields, and neither has a text: expressions say so when they run.
         if !self.view.form().meets(Form::Map) || !self.keeps(key) {
             return open();
+        }
+        if self.has_verdict && key == VERDICT {
+            return Step::To(vec![Type::Simple(Form::Boolean)], false);
         }
         match self.view.field(key) {
             Field::Open => open(),
@@ -505,25 +514,30 @@ impl<'s> Environment<'s> {
 
     /// What the first word of a path stands for.
     pub fn base(&self, base: &Base) -> Bound<'s> {
-        let whole = |schema: Option<&'s Schema>, path: String| match schema {
-            Some(schema) => vec![Type::Of(Shape::new(schema.view(), path))],
+        let whole = |schema: Option<&'s Schema>, path: String, has_verdict: bool| match schema {
+            Some(schema) => vec![Type::Of(Shape { has_verdict, ..Shape::new(schema.view(), path) })],
             None => vec![Type::Any],
         };
-        let of = |schema| whole(schema, base.to_string());
         let named = |bound: &[(String, Bound<'s>)], name: &str| {
             let found = bound.iter().rev().find(|(known, _)| known == name);
             found.map_or_else(|| Bound::any(false), |(_, bound)| bound.clone())
         };
         match base {
-            Base::Root(Root::Source) => Bound::new(of(self.source), true),
+            Base::Root(Root::Source) => Bound::new(whole(self.source, base.to_string(), false), true),
             Base::Root(Root::Value) => Bound::new(self.value.clone(), false),
             Base::Root(_) => Bound::any(false),
-            Base::Related(id) => Bound::new(vec![self.related(id)], false),
+            Base::Related(id) => {
+                let is_optional = self.conditional_related.contains(&id.as_str());
+                Bound { is_optional, ..Bound::new(vec![self.related(id)], false) }
+            }
             // Of several objects, the first step is a key.
             Base::Object(id) if self.objects.iter().any(|object| object.id == id && object.is_several) => {
-                Bound::new(vec![Type::Keyed(whole(self.object(id), format!("{base}[…]")))], false)
+                Bound::new(vec![Type::Keyed(whole(self.object(id), format!("{base}[…]"), true))], false)
             }
-            Base::Object(id) => Bound::new(of(self.object(id)), false),
+            Base::Object(id) => {
+                let is_optional = self.objects.iter().any(|object| object.id == id && object.can_be_left_out);
+                Bound { is_optional, ..Bound::new(whole(self.object(id), base.to_string(), true), false) }
+            }
             Base::Var(name) => named(&self.vars, name),
             Base::Local(name) => named(&self.locals, name),
         }

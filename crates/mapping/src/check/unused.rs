@@ -19,7 +19,7 @@ pub(super) fn check(spec: &Node, mapping: &Mapping, findings: &mut Vec<Finding>)
 }
 
 /// What every part of a mapping reads by name that may read variables.
-fn references(mapping: &Mapping) -> impl Iterator<Item = &References> {
+pub(crate) fn references(mapping: &Mapping) -> impl Iterator<Item = &References> {
     let vars = mapping.vars.iter().map(|(_, template)| template.references());
     let parts = mapping.objects.iter().flat_map(of_object).chain(mapping.related.iter().flat_map(of_related));
     vars.chain(parts).chain(of_status(&mapping.status))
@@ -34,11 +34,12 @@ fn of_object(rule: &ObjectRule) -> Vec<&References> {
 
 fn of_related(rule: &RelatedRule) -> Vec<&References> {
     let places = [&rule.from, &rule.to].into_iter().flat_map(|place| place.namespace.iter().chain(&place.name));
-    let transforms = rule.data.transform.values().map(Template::references);
+    let data = rule.data.transform.values().chain(rule.data.add.values()).map(Template::references);
     places
         .map(Text::references)
         .chain(rule.for_each.iter().flat_map(|each| of_for_each(each)))
-        .chain(transforms)
+        .chain(data)
+        .chain(rule.when.iter().map(|when| when.references()))
         .collect()
 }
 

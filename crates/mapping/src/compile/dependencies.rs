@@ -6,7 +6,7 @@ use std::ops::Range;
 use super::Compiler;
 use crate::diagnostic::Finding;
 use crate::document::ObjectSpec;
-use crate::expression::{Expression, References};
+use crate::expression::{Expression, References, VERDICT};
 use crate::template::Text;
 use crate::yaml::{Spanned, closest};
 use crate::{ObjectRule, RELATED, RelatedRule};
@@ -49,6 +49,14 @@ impl Compiler {
             let at = self.related_at.get(&rule.id).cloned().unwrap_or(0..0);
             let wanted = self.related_references(rule);
             nodes.push(Needs { name: format!("{RELATED}{}", rule.id), at, wanted });
+        }
+        for (spec, rule) in specs.iter().zip(&*rules).filter_map(|(spec, rule)| Some((spec, rule.as_ref()?))) {
+            let mut direct = References::default();
+            rule.ready.iter().chain(&rule.failed).for_each(|verdict| direct.extend(verdict.references()));
+            let mut wanted = self.all_references(&direct);
+            // It waits for no object: one that does not exist reads as absent.
+            wanted.objects.clear();
+            nodes.push(Needs { name: verdict_of(&rule.id), at: spec.id.span(), wanted });
         }
         self.check_cycles(&nodes);
     }
@@ -97,7 +105,8 @@ impl Compiler {
         let edges_of = |node: &Needs| -> Vec<usize> {
             let objects = node.wanted.objects.iter().filter_map(|id| position(id));
             let related = node.wanted.related.iter().filter_map(|id| position(&format!("{RELATED}{id}")));
-            objects.chain(related).collect()
+            let verdicts = node.wanted.verdicts.iter().filter_map(|id| position(&verdict_of(id)));
+            objects.chain(related).chain(verdicts).collect()
         };
         let edges: Vec<Vec<usize>> = nodes.iter().map(edges_of).collect();
         let mut said: Vec<usize> = Vec::new();
@@ -127,6 +136,11 @@ struct Needs {
     name: String,
     at: Range<usize>,
     wanted: References,
+}
+
+/// How expressions ask whether an object is ready.
+fn verdict_of(id: &str) -> String {
+    format!("objects.{id}.{VERDICT}")
 }
 
 fn positions(all: &[String], wanted: &BTreeSet<String>) -> Vec<usize> {

@@ -16,13 +16,14 @@ use std::time::Duration;
 
 use serde::de::DeserializeOwned;
 
-use super::check::owner_of;
+use super::check::{owner_of, references};
 use super::diagnostic::Finding;
 use super::document::{
-    API_VERSION, ClusterProviderDocument, LifecycleSpec, MappingDocument, MappingSpec, MappingTestDocument, Period,
-    PruneGuardSpec, ReconcileSpec, required_fields,
+    API_VERSION, ApiSchemaDocument, ClusterProviderDocument, LifecycleSpec, MappingDocument, MappingSpec,
+    MappingTestDocument, Period, PruneGuardSpec, ReconcileSpec, required_fields,
 };
 use super::expression::{Names, References, Root, RootSet};
+use super::schema;
 use super::template::Template;
 use super::{
     ClusterProvider, Constants, Lifecycle, Mapping, OWN_CLUSTER, PruneGuard, Reconcile, Side, SourceRecreated,
@@ -30,19 +31,19 @@ use super::{
 };
 use crate::yaml::{self, Entries, Node, NodeValue, Raw, Spanned, Typed, closest, from_node};
 
-pub use names::MAX_MAPPING_NAME;
+pub use names::{MAX_MAPPING_NAME, parse_resource};
 pub use status::overlap;
 
 /// The kinds of document.
-pub const KINDS: [&str; 3] = ["Mapping", "ClusterProvider", "MappingTest"];
+pub const KINDS: [&str; 4] = ["Mapping", "ClusterProvider", "MappingTest", "ApiSchema"];
 
 /// What a document is once it is compiled.
 #[derive(Debug, Clone)]
 pub enum Compiled {
     Mapping(Arc<Mapping>),
     ClusterProvider(ClusterProvider),
-    /// Ignored by the engine.
-    MappingTest,
+    /// A document for authors, which the engine ignores: a test, or an API in short.
+    ForAuthors,
 }
 
 /// What became of a document: something that runs, or findings that say why not.
@@ -91,12 +92,17 @@ fn compile_root(root: &Arc<Node>, text: &Arc<str>, findings: &mut Vec<Finding>) 
             let typed: Typed<ClusterProviderDocument> = read(root, findings)?;
             Some(Compiled::ClusterProvider(provider::compile(&typed.value, findings)))
         }
+        "ApiSchema" => {
+            let typed: Typed<ApiSchemaDocument> = read(root, findings)?;
+            schema::short::build(&typed.value, findings);
+            Some(Compiled::ForAuthors)
+        }
         _ => {
             let typed: Typed<MappingTestDocument> = read(root, findings)?;
             for observed in typed.value.spec.cases.iter().flat_map(|case| &case.observed) {
                 observed_template(observed, findings);
             }
-            Some(Compiled::MappingTest)
+            Some(Compiled::ForAuthors)
         }
     }
 }
@@ -286,6 +292,13 @@ impl Compiler {
             reconcile,
             text: text.clone(),
         };
+        let mut read = References::default();
+        references(&mapping).for_each(|part| read.extend(part));
+        for rule in mapping.objects.iter_mut().filter(|rule| rule.copy.is_none()) {
+            rule.is_read = read.objects.contains(&rule.id);
+            // Which step follows the key of one of several, only the run tells.
+            rule.is_asked = read.verdicts.contains(&rule.id) || rule.is_read && rule.for_each.is_some();
+        }
         let owners: Vec<_> = mapping.related.iter().map(|rule| owner_of(&mapping, rule)).collect();
         mapping.related.iter_mut().zip(owners).for_each(|(rule, owner)| rule.owner = owner);
         Some(mapping)

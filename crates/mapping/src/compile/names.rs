@@ -73,7 +73,7 @@ pub(super) fn resource(text: &Spanned<String>, findings: &mut Vec<Finding>) -> O
     parsed
 }
 
-fn parse_resource(text: &str) -> Option<Resource> {
+pub fn parse_resource(text: &str) -> Option<Resource> {
     let (plural, rest) = text.split_once('.')?;
     let (version, group) = rest.split_once('.').unwrap_or((rest, ""));
     let group_fits = group.is_empty() && !rest.contains('.') || is_dns_subdomain(group);

@@ -1,5 +1,6 @@
 //! `spec.objects`: ids, identities, and what is written how.
 
+use std::collections::BTreeMap;
 use std::ops::Range;
 
 use super::for_each::{Written, told_apart};
@@ -8,6 +9,7 @@ use crate::diagnostic::Finding;
 use crate::document::{DeletePolicy, ObjectSpec};
 use crate::expression::{Expression, RootSet};
 use crate::names::is_dns_subdomain;
+use crate::pointer::{Pointer, Step};
 use crate::template::{Template, Text};
 use crate::yaml::{Node, NodeValue, Raw, Spanned};
 use crate::{Kind, ObjectRule, RelatedRule};
@@ -102,11 +104,9 @@ impl Compiler {
         let [ready, failed] = [&spec.ready, &spec.failed]
             .map(|verdict| self.optional(verdict.as_ref(), RootSet::STATUS, Expression::compile));
         self.end_item();
-        let (mut ignore, mut at_creation) = self.left_to_others(spec);
         let kind = kind?;
-        if kind.is_secret() {
-            ignore.iter_mut().chain(&mut at_creation).for_each(encoded);
-        }
+        let (ignore, at_creation) = self.left_to_others(spec, kind.is_secret());
+        let generate = self.generated(spec, &kind);
         Some(ObjectRule {
             id: spec.id.value.clone(),
             kind,
@@ -121,12 +121,15 @@ impl Compiler {
             name,
             ignore,
             at_creation,
+            generate,
             drift: spec.drift,
             adopt: spec.adopt,
             orphan_on_delete: spec.delete.policy == DeletePolicy::Orphan,
             propagation: spec.delete.propagation,
             on_identity_change: spec.on_identity_change,
             copy: None,
+            is_read: false,
+            is_asked: false,
         })
     }
 
@@ -257,38 +260,69 @@ impl Compiler {
     }
 
     /// Fields that are left to others: always, and once the object exists.
-    fn left_to_others(&mut self, spec: &ObjectSpec) -> (Vec<String>, Vec<String>) {
+    fn left_to_others(&mut self, spec: &ObjectSpec, is_secret: bool) -> (Vec<Pointer>, Vec<Pointer>) {
         let Some(apply) = &spec.apply else { return Default::default() };
-        for pointer in apply.ignore.iter().chain(&apply.at_creation) {
-            if !is_pointer(pointer) {
-                let finding = Finding::new("SE0118", pointer.span(), format!("`{}` is no JSON pointer", pointer.value));
-                self.report(finding.help(format!("`{}`, for example", pointer_of(pointer))));
-            } else if NEVER_IGNORED.contains(&pointer.as_str()) {
-                let message = format!("`{}` cannot be left to others: it says which object this is", pointer.value);
-                self.report(Finding::new("SE0118", pointer.span(), message));
-            }
-        }
         let is_index = |segment: &str| segment == "-" || segment.parse::<usize>().is_ok();
         for pointer in apply.at_creation.iter().filter(|pointer| pointer.split('/').any(is_index)) {
             let message = format!("`{}` leads to an item of a list, which others may move", pointer.value);
-            self.report(Finding::new("SE0118", pointer.span(), message).help("leave the whole list to others"));
+            let help = "name the item, `[name=…]`, or leave the whole list to others";
+            self.report(Finding::new("SE0118", pointer.span(), message).help(help));
         }
-        let texts = |pointers: &[Spanned<String>]| pointers.iter().map(|pointer| pointer.value.clone()).collect();
-        (texts(&apply.ignore), texts(&apply.at_creation))
+        let mut pointers =
+            |all: &[Spanned<String>]| all.iter().filter_map(|one| self.pointer(one, is_secret)).collect();
+        (pointers(&apply.ignore), pointers(&apply.at_creation))
     }
-}
 
-/// A pointer into a Secret as servers store it.
-fn encoded(pointer: &mut String) {
-    if let Some(rest) = pointer.strip_prefix("/stringData") {
-        *pointer = format!("/data{rest}");
+    /// A pointer; into a Secret, as servers store it.
+    fn pointer(&mut self, written: &Spanned<String>, is_secret: bool) -> Option<Pointer> {
+        let stored = written.strip_prefix("/stringData").filter(|_| is_secret).map(|rest| format!("/data{rest}"));
+        let pointer = Pointer::parse(stored.as_deref().unwrap_or(written));
+        let refused = match &pointer {
+            None => Some(("is no JSON pointer", format!("`{}`, for example", pointer_of(written)))),
+            Some(_) if NEVER_IGNORED.contains(&written.as_str()) => {
+                Some(("cannot be left to others: it says which object this is", String::new()))
+            }
+            Some(pointer) if !matches!(pointer.steps.last(), Some(Step::Field(_))) => Some((
+                "leads to whole items of a list",
+                "name a field of theirs, or leave the whole list to others".into(),
+            )),
+            Some(_) => return pointer,
+        };
+        if let Some((why, help)) = refused {
+            let finding = Finding::new("SE0118", written.span(), format!("`{}` {why}", written.value));
+            self.report(if help.is_empty() { finding } else { finding.help(help) });
+        }
+        None
     }
-}
 
-/// RFC 6901: segments after slashes; `~` only as `~0` and `~1`.
-fn is_pointer(text: &str) -> bool {
-    let escapes = |text: &str| text.split('~').skip(1).all(|after| after.starts_with(['0', '1']));
-    (text.is_empty() || text.starts_with('/')) && escapes(text)
+    /// Keys with random text, which nothing else may write.
+    fn generated(&mut self, spec: &Spanned<ObjectSpec>, kind: &Kind) -> BTreeMap<String, u16> {
+        if let Some((field, _)) = spec.node.entry("generate").filter(|_| !kind.is_secret()) {
+            let finding = Finding::new("SE0114", field.span.clone(), "random text is kept in Secrets alone");
+            self.report(finding.help("make a Secret of it, and let other objects name that"));
+        }
+        let written = ["data", "stringData"].map(|field| spec.template.0.get(field));
+        let mut generate = BTreeMap::new();
+        for (key, value) in &spec.generate.0 {
+            let is_key = !key.is_empty() && key.chars().all(|c| c.is_ascii_alphanumeric() || "-._".contains(c));
+            let mut refused = None;
+            if !is_key {
+                refused = Some((format!("`{}` is no key of a Secret", key.value), "letters, digits, `-`, `_` and `.`"));
+            } else if written.iter().flatten().any(|data| data.get(&key.value).is_some()) {
+                refused = Some((format!("the template writes `{}` as well", key.value), "take it out of the template"));
+            }
+            if let Some((message, help)) = refused {
+                self.report(Finding::new("SE0114", key.span(), message).help(help));
+            }
+            let length = value.length.as_ref().map_or(24, |length| length.value);
+            if let Some(given) = value.length.as_ref().filter(|_| !(16..=128).contains(&length)) {
+                let message = format!("random text has 16 to 128 characters, not {length}");
+                self.report(Finding::new("SE0102", given.span(), message));
+            }
+            generate.insert(key.value.clone(), length);
+        }
+        generate
+    }
 }
 
 /// `spec.replicas` → `/spec/replicas`

@@ -6,7 +6,7 @@ use super::for_each::{Written, told_apart};
 use super::{Compiler, names};
 use crate::diagnostic::Finding;
 use crate::document::{Direction, Drift, RelatedDataSpec, RelatedPlaceSpec, RelatedSpec, SourceDelete};
-use crate::expression::{References, RootSet};
+use crate::expression::{Expression, References, RootSet};
 use crate::template::{Template, Text};
 use crate::yaml::{NodeValue, Spanned};
 use crate::{
@@ -21,6 +21,7 @@ const HOME: &str = "leave it out: a copy goes to the namespace of the source's p
 const KEEPS_NAME: &str = "leave it out: each keeps the name it has where it comes from";
 const SELECTED: &str = "write `name`, or leave it out: then it is the name it has where it comes from";
 const TOKEN: &str = "its cluster would take the copy for a token of its own";
+const ADDED: &str = "each source could give it others; leave `shared` or `add` out";
 const TRANSFORMED: &str = "each source could give it another value; leave `shared` or `transform` out";
 
 impl Compiler {
@@ -40,6 +41,8 @@ impl Compiler {
 
     fn one_related(&mut self, spec: &Spanned<RelatedSpec>) -> Option<RelatedRule> {
         let resource = names::resource(&spec.resource, &mut self.findings);
+        self.end_item();
+        let when = self.optional(spec.when.as_ref(), RootSet::TEMPLATE, Expression::compile);
         let for_each = self.for_each(&Written {
             node: &spec.node,
             list: spec.for_each.as_ref(),
@@ -57,6 +60,7 @@ impl Compiler {
             id: spec.id.value.clone(),
             direction: spec.direction,
             resource: resource?,
+            when,
             for_each: for_each.map(Box::new),
             from,
             to,
@@ -103,12 +107,15 @@ impl Compiler {
                 name: None,
                 ignore: Vec::new(),
                 at_creation: Vec::new(),
+                generate: BTreeMap::new(),
                 drift: Drift::Correct,
                 adopt: spec.adopt,
                 orphan_on_delete: spec.on_source_delete == SourceDelete::Orphan,
                 propagation: Propagation::default(),
                 on_identity_change: IdentityChange::Recreate,
                 copy: Some(Copied { related: position, several: rule.is_several() }),
+                is_read: false,
+                is_asked: false,
             });
         }
     }
@@ -125,7 +132,7 @@ impl Compiler {
         let (to_source, is_secret) = (spec.direction == Direction::ToSource, spec.resource.value == COPIED[0]);
         let is_token = spec.secret_type.as_ref().is_some_and(|kind| kind.value == SERVICE_ACCOUNT_TOKEN);
         let home = if to_source { "leave it out: a copy goes to the namespace of the source" } else { HOME };
-        let refused: [(bool, &[&str], &str, &str); 8] = [
+        let refused: [(bool, &[&str], &str, &str); 9] = [
             (is_copied && !is_secret, &["type"], "only Secrets have a `type`", "leave it out"),
             (is_token, &["type"], "the token of a service account is never copied", TOKEN),
             (
@@ -135,6 +142,7 @@ impl Compiler {
                 "`shared` goes with `direction: ToTarget`",
             ),
             (spec.shared.is_some(), &["data", "transform"], "a shared copy cannot be transformed", TRANSFORMED),
+            (spec.shared.is_some(), &["data", "add"], "a shared copy has no keys of its own", ADDED),
             (true, &["to", "selector"], "a destination is no selection", SELECTED),
             (spec.from.selector.is_some(), &["to", "name"], "many objects cannot go to one name", KEEPS_NAME),
             (true, &["to", "namespace"], "a copy cannot go to another namespace", home),
@@ -207,7 +215,7 @@ impl Compiler {
 
     /// `None`: a finding says why.
     fn related_data(&mut self, spec: &Spanned<RelatedSpec>) -> Option<RelatedData> {
-        let Some(RelatedDataSpec { include, rename, transform }) = &spec.data else {
+        let Some(RelatedDataSpec { include, rename, transform, add }) = &spec.data else {
             return Some(RelatedData::default());
         };
         let mut renamed = BTreeMap::new();
@@ -220,7 +228,16 @@ impl Compiler {
             self.check_included(include, key, "transformed");
             transformed.insert(key.value.clone(), self.leaf(value, RootSet::TRANSFORM, Template::compile)?);
         }
-        Some(RelatedData { include: include.clone(), rename: renamed, transform: transformed })
+        let mut added = BTreeMap::new();
+        for (key, value) in &add.0 {
+            let copied = |name: &String| renamed.get(name).unwrap_or(name) == &key.value;
+            if include.iter().any(copied) || renamed.values().any(|name| *name == key.value) {
+                let finding = Finding::new("SE0114", key.span(), format!("`{}` is copied and added", key.value));
+                self.report(finding.help("give one of them another name"));
+            }
+            added.insert(key.value.clone(), self.leaf(value, RootSet::TEMPLATE, Template::compile)?);
+        }
+        Some(RelatedData { include: include.clone(), rename: renamed, transform: transformed, add: added })
     }
 
     fn check_included(&mut self, include: &[String], key: &Spanned<String>, how: &str) {
@@ -239,7 +256,13 @@ impl Compiler {
             direct.extend(each.list.references());
             direct.extend(each.key.references());
         }
+        rule.when.iter().for_each(|when| direct.extend(when.references()));
         rule.data.transform.values().for_each(|value| direct.extend(value.references()));
+        // What is added may read the original, which does not wait for its copy.
+        let mut added = References::default();
+        rule.data.add.values().for_each(|value| added.extend(value.references()));
+        added.related.remove(&rule.id);
+        direct.extend(&added);
         self.all_references(&direct)
     }
 }

@@ -28,7 +28,8 @@ impl Compiler {
             spec.observed_generation.as_ref().is_none_or(|given| given.value == ObservedGeneration::Auto);
         let redact = spec.redact.unwrap_or_default() == Redact::Consumer;
         let from = default_object(spec, objects);
-        let fields: Vec<_> = spec.fields.0.iter().map(|(key, field)| self.field(key, field, from.as_deref())).collect();
+        let fields: Vec<_> =
+            spec.fields.0.iter().map(|(key, field)| self.field(key, field, from.as_deref(), spec.redact)).collect();
         self.check_places(spec, observed_generation);
         let engine_conditions = engine_conditions(spec);
         let conditions = self.conditions(spec, from.as_deref(), &engine_conditions);
@@ -57,7 +58,13 @@ impl Compiler {
         self.report(finding.help(help));
     }
 
-    fn field(&mut self, key: &Spanned<String>, spec: &StatusFieldSpec, from: Option<&str>) -> Option<StatusField> {
+    fn field(
+        &mut self,
+        key: &Spanned<String>,
+        spec: &StatusFieldSpec,
+        from: Option<&str>,
+        redact: Option<Redact>,
+    ) -> Option<StatusField> {
         let target = self.status_path(key);
         let short;
         let full = match spec {
@@ -73,7 +80,8 @@ impl Compiler {
         let on_missing = full.on_missing.as_ref().map_or_else(Default::default, |given| given.value);
         let (target, from) = (target?, value?);
         let pointer = pointer(&target);
-        Some(StatusField { target, pointer, from, transform, default, on_missing })
+        let redact = full.redact.or(redact).unwrap_or_default() == Redact::Consumer;
+        Some(StatusField { target, pointer, from, transform, default, on_missing, redact })
     }
 
     /// Where the value comes from: exactly one of `path` and `value`.

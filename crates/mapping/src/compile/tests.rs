@@ -18,7 +18,7 @@ fn shown(name: &str, file: &str) -> String {
         let compiled = match outcome.compiled {
             Some(Compiled::Mapping(mapping)) => format!("compiled: mapping {}", mapping.name),
             Some(Compiled::ClusterProvider(provider)) => format!("compiled: provider {}", provider.name),
-            Some(Compiled::MappingTest) => "compiled: test".to_owned(),
+            Some(Compiled::ForAuthors) => "compiled: test".to_owned(),
             None => "not compiled".to_owned(),
         };
         parts.push(compiled);
@@ -53,7 +53,7 @@ fn everything_written_is_kept() {
     assert!(mapping.objects[1].name.is_none() && mapping.objects[1].orphan_on_delete);
     assert_eq!(mapping.objects[1].kind.to_string(), "MongoDBCommunity (mongodbcommunity.mongodb.com/v1)");
     assert!(mapping.objects[1].ready.is_some() && mapping.objects[1].failed.is_some());
-    assert_eq!(mapping.objects[1].ignore, ["/spec/statefulSet/spec/replicas"]);
+    assert_eq!(mapping.objects[1].ignore[0].text, "/spec/statefulSet/spec/replicas");
     assert_eq!(mapping.status.fields[4].target, ["connection", "secret"]);
     assert!(matches!(&mapping.status.fields[1].from, StatusValue::Path { object, .. } if object == "db"));
     assert_eq!(mapping.status.condition_types().collect::<Vec<_>>(), ["Ready", "BackendReady", "BackendHealthy"]);

@@ -3,7 +3,7 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::yaml::{Raw, Spanned};
+use crate::yaml::{Entries, Raw, Spanned};
 
 /// One downstream object.
 #[derive(Debug, Clone, Deserialize, JsonSchema)]
@@ -33,6 +33,10 @@ pub struct ObjectSpec {
     pub failed: Option<Raw>,
     /// How it is written.
     pub apply: Option<ApplySpec>,
+    /// Keys of a Secret that the engine fills with random text when it creates them. The text stays until the object or the key is
+    /// deleted.
+    #[serde(default)]
+    pub generate: Entries<GenerateSpec>,
     /// What to do about changes that others make to our fields.
     #[serde(default)]
     pub drift: Drift,
@@ -58,12 +62,20 @@ pub enum Shared {
 #[derive(Debug, Clone, Default, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct ApplySpec {
-    /// JSON pointers to what is left to others.
+    /// JSON pointers to what is left to others. A step `*` stands for every item of a list, `[name=cpu]` for the item with that field.
     #[serde(default)]
     pub ignore: Vec<Spanned<String>>,
-    /// JSON pointers to what is set when the object is created, and left to others from then on.
+    /// The same of what is set when the object is created, and left to others from then on.
     #[serde(default)]
     pub at_creation: Vec<Spanned<String>>,
+}
+
+/// Random text: letters and digits.
+#[derive(Debug, Clone, Default, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct GenerateSpec {
+    /// How many, from 16 to 128. Default: 24.
+    pub length: Option<Spanned<u16>>,
 }
 
 /// What to do about changes that others make to our fields.

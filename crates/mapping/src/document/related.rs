@@ -16,6 +16,8 @@ pub struct RelatedSpec {
     pub direction: Direction,
     /// `plural.version.group`; the core group is left out (`secrets.v1`).
     pub resource: Spanned<String>,
+    /// An expression: false means that there is no copy, and that `related.<id>` is absent.
+    pub when: Option<Raw>,
     /// A list: one object for each item.
     pub for_each: Option<Raw>,
     /// The item's name in expressions.
@@ -88,6 +90,9 @@ pub struct RelatedDataSpec {
     /// New values by key: an expression reads the original as `value`.
     #[serde(default)]
     pub transform: Entries<Raw>,
+    /// Keys of the copy's own, from expressions.
+    #[serde(default)]
+    pub add: Entries<Raw>,
 }
 
 /// What to do while the original of a related object is missing.

@@ -53,6 +53,8 @@ pub struct StatusFieldObject {
     pub default: Option<Raw>,
     /// What to do where the value is missing. Default: `Remove`.
     pub on_missing: Option<Spanned<OnMissing>>,
+    /// The same as `status.redact`, for this field alone.
+    pub redact: Option<Redact>,
 }
 
 /// Which of several matches of a path counts.

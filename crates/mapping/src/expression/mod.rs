@@ -37,7 +37,7 @@ use crate::yaml::{Node, NodeValue, Scalar};
 
 pub(crate) use budget::Budget;
 pub use functions::quantity::number as quantity;
-pub use names::{Names, Root, RootSet};
+pub use names::{Names, Root, RootSet, VERDICT};
 pub use recorder::{Recorder, Way};
 pub use references::References;
 pub(crate) use registry::{Gives, Role};

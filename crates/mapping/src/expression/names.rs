@@ -1,5 +1,8 @@
 //! What an expression may name: the roots of the language, and which of them a place can read.
 
+/// What stands in each object for the engine's own verdict: whether it is ready. It hides a field of the object's own.
+pub const VERDICT: &str = "ready";
+
 /// The first word of a path.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Root {

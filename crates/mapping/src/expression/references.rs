@@ -9,6 +9,8 @@ use super::Root;
 pub struct References {
     /// `objects.<id>`
     pub objects: BTreeSet<String>,
+    /// `objects.<id>.ready`, and that of one of several.
+    pub verdicts: BTreeSet<String>,
     /// `vars.<name>`
     pub vars: BTreeSet<String>,
     /// `related.<id>`
@@ -28,12 +30,17 @@ impl References {
         names.insert(name.to_owned());
     }
 
+    pub(super) fn add_verdict(&mut self, id: &str) {
+        self.verdicts.insert(id.to_owned());
+    }
+
     pub(super) fn add_local(&mut self, name: &str) {
         self.locals.insert(name.to_owned());
     }
 
     pub fn extend(&mut self, other: &Self) {
         self.objects.extend(other.objects.iter().cloned());
+        self.verdicts.extend(other.verdicts.iter().cloned());
         self.vars.extend(other.vars.iter().cloned());
         self.related.extend(other.related.iter().cloned());
         self.locals.extend(other.locals.iter().cloned());

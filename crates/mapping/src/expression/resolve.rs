@@ -4,7 +4,7 @@ use std::ops::Range;
 
 use minijinja::machinery::ast;
 
-use super::names::Root;
+use super::names::{Root, VERDICT};
 use super::parse::Compiler;
 use super::registry::Role;
 use super::tree::{Base, Expr, Path, Segment};
@@ -86,6 +86,10 @@ impl Compiler<'_> {
         }
         if let Some((Segment::Key(name), _)) = steps.first() {
             self.references.add(root, name);
+            let is_verdict = |(step, _): &(Segment, _)| matches!(step, Segment::Key(key) if key == VERDICT);
+            if root == Root::Objects && steps[1..].iter().take(2).any(is_verdict) {
+                self.references.add_verdict(name);
+            }
         }
         match root {
             Root::Vars => self.declared(root, range, steps, (Base::Var, whole)),

@@ -5,10 +5,11 @@ use std::sync::Arc;
 
 use serde_json::Value;
 
-use super::{Export, Origin, Schema, Schemas};
+use super::{Export, Origin, Schema, Schemas, short};
 use crate::Kind;
 use crate::diagnostic::Finding;
-use crate::yaml::{self, Limits, Node, NodeValue};
+use crate::document::{ApiSchemaDocument, required_fields};
+use crate::yaml::{self, Limits, Node, NodeValue, Typed, from_node};
 
 impl Schemas {
     /// Adds what a file of a schemas directory holds, YAML or JSON. Documents of other kinds are passed over.
@@ -79,6 +80,7 @@ impl Schemas {
                 self.add_versions(document, node, Origin::CustomResourceDefinition, findings)
             }
             Some("APIExport") => self.add_export(document),
+            Some("ApiSchema") => self.add_short(node, findings),
             Some("List") => {
                 for item in document["items"].as_array().into_iter().flatten() {
                     self.add_document(item, None, findings);
@@ -87,6 +89,18 @@ impl Schemas {
             _ if document.get("openapi").is_some() => self.add_openapi(document),
             _ => {}
         }
+    }
+
+    /// What `sync-engine schema build` writes from it; where that is written and differs, it was not built again.
+    fn add_short(&mut self, node: Option<&Arc<Node>>, findings: &mut Vec<Finding>) {
+        let Some(node) = node else { return };
+        let typed: Option<Typed<ApiSchemaDocument>> = from_node(node, &required_fields, findings);
+        let Some(built) = typed.and_then(|typed| short::build(&typed.value, findings)) else { return };
+        let name = &built.export["metadata"]["name"];
+        if !self.exports.contains_key(name.as_str().unwrap_or_default()) {
+            self.add_export(&built.export);
+        }
+        self.add_versions(&built.resource_schema, Some(node), Origin::Short, findings);
     }
 
     /// Both kinds list versions; a CRD has its schema one level deeper.
@@ -132,6 +146,16 @@ impl Schemas {
                 root: root.clone(),
                 definitions: Arc::default(),
             };
+            let resource = schema.kind.resource(&plural);
+            let is_other = |other: &&Arc<Schema>| other.root != schema.root;
+            if self.shorts.contains(&resource) || origin == Origin::Short {
+                if self.resources.get(&resource).filter(is_other).is_some() {
+                    let message = format!("the APIResourceSchema of {resource} is not the one of its ApiSchema");
+                    let finding = Finding::new("SE0133", at.clone(), message);
+                    findings.push(finding.help("run `sync-engine schema build`"));
+                }
+                self.shorts.insert(resource);
+            }
             self.insert(schema, Some(&plural), origin);
         }
     }

@@ -1,0 +1,336 @@
+//! kcp's documents of an API that an `ApiSchema` says in short.
+
+use serde_json::{Map, Value, json};
+
+use crate::compile::parse_resource;
+use crate::diagnostic::Finding;
+use crate::document::ApiSchemaDocument;
+use crate::hash::tuple_hash;
+use crate::object::claims::WRITE;
+use crate::yaml::{Node, NodeValue, Spanned, closest};
+
+/// What is written from an `ApiSchema`.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Built {
+    pub resource_schema: Value,
+    pub export: Value,
+}
+
+const TYPES: [&str; 5] = ["string", "integer", "number", "boolean", "object"];
+
+/// What can be said of a field, and of which types; of no type: of any.
+const MARKERS: [(&str, &[&str]); 12] = [
+    ("required", &[]),
+    ("default", &[]),
+    ("description", &[]),
+    ("immutable", &[]),
+    ("enum", &["string", "integer", "number"]),
+    ("minimum", &["integer", "number"]),
+    ("maximum", &["integer", "number"]),
+    ("minLength", &["string"]),
+    ("maxLength", &["string"]),
+    ("pattern", &["string"]),
+    ("minItems", &["array"]),
+    ("maxItems", &["array"]),
+];
+
+/// Writes an API out. `None`: a finding says why.
+pub fn build(document: &ApiSchemaDocument, findings: &mut Vec<Finding>) -> Option<Built> {
+    let spec = &document.spec;
+    let Some(resource) = parse_resource(&spec.resource) else {
+        let message = format!("`{}` is no resource", spec.resource.value);
+        findings.push(Finding::new("SE0112", spec.resource.span(), message).help("`databases.v1.example.com`"));
+        return None;
+    };
+    let mut fields = Fields { findings };
+    let (before, object) =
+        (fields.findings.len(), |properties: Value| json!({"type": "object", "properties": properties}));
+    let mut properties = json!({"apiVersion": {"type": "string"}, "kind": {"type": "string"}});
+    properties["metadata"] = match &spec.name {
+        Some(name) => object(json!({"name": fields.field(&name.0).schema})),
+        None => json!({"type": "object"}),
+    };
+    let of_spec = fields.field(&spec.spec.0);
+    let is_required = has_required(&of_spec.schema);
+    properties["spec"] = of_spec.schema;
+    let status = spec.status.as_ref().map(|status| fields.field(&status.0).schema);
+    properties["status"] = status.unwrap_or_else(|| object(json!({})));
+    if spec.conditions != Some(false) {
+        conditions(&mut properties["status"]);
+    }
+    let mut root = object(properties);
+    if is_required {
+        root["required"] = json!(["spec"]);
+    }
+    let columns = spec.columns.0.iter().filter_map(|(name, path)| fields.column(name, path, &root));
+    let age = json!({"name": "Age", "type": "date", "jsonPath": ".metadata.creationTimestamp"});
+    let columns: Vec<Value> = columns.collect::<Vec<_>>().into_iter().chain([age]).collect();
+    if fields.findings.len() > before {
+        return None;
+    }
+    let lower = spec.kind.to_lowercase();
+    let mut names = json!({
+        "kind": spec.kind.value, "listKind": format!("{}List", spec.kind.value), "plural": resource.plural, "singular": lower,
+    });
+    if !spec.short_names.is_empty() {
+        names["shortNames"] = json!(spec.short_names);
+    }
+    let body = json!({
+        "group": resource.group, "names": names, "scope": "Namespaced",
+        "versions": [{
+            "name": resource.version, "served": true, "storage": true, "subresources": {"status": {}},
+            "additionalPrinterColumns": columns, "schema": root,
+        }],
+    });
+    // kcp lets nobody change the spec of an APIResourceSchema: another spec has another name.
+    let prefix = format!("{}-{}", resource.version, tuple_hash([&*body.to_string()], 8));
+    let name = format!("{prefix}.{}.{}", resource.plural, resource.group);
+    let mut export = json!({
+        "apiVersion": "apis.kcp.io/v1alpha2", "kind": "APIExport", "metadata": {"name": document.metadata.name.value},
+        "spec": {"resources": [
+            {"group": resource.group, "name": resource.plural, "schema": name, "storage": {"crd": {}}},
+        ]},
+    });
+    let claim = |claim: &String| {
+        let (resource, group) = claim.split_once('.').unwrap_or((claim, ""));
+        json!({"group": group, "resource": resource, "verbs": WRITE})
+    };
+    if !spec.claims.is_empty() {
+        export["spec"]["permissionClaims"] = spec.claims.iter().map(claim).collect();
+    }
+    let resource_schema = json!({
+        "apiVersion": "apis.kcp.io/v1alpha1", "kind": "APIResourceSchema", "metadata": {"name": name}, "spec": body,
+    });
+    Some(Built { resource_schema, export })
+}
+
+/// The block that every API has.
+fn conditions(status: &mut Value) {
+    let integer = json!({"type": "integer", "format": "int64"});
+    let text = json!({"type": "string"});
+    status["properties"]["observedGeneration"] = integer.clone();
+    status["properties"]["conditions"] = json!({
+        "type": "array", "x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": ["type"],
+        "items": {"type": "object", "required": ["type", "status"], "properties": {
+            "type": text, "status": {"type": "string", "enum": ["True", "False", "Unknown"]}, "reason": text, "message": text,
+            "lastTransitionTime": {"type": "string", "format": "date-time"}, "observedGeneration": integer,
+        }},
+    });
+}
+
+fn has_required(schema: &Value) -> bool {
+    schema["required"].as_array().is_some_and(|required| !required.is_empty())
+}
+
+/// Reads fields, and says what is wrong with them.
+struct Fields<'f> {
+    findings: &'f mut Vec<Finding>,
+}
+
+#[derive(Default)]
+struct Field {
+    schema: Value,
+    is_required: bool,
+}
+
+impl Fields<'_> {
+    fn wrong(&mut self, node: &Node, message: String, help: String) -> Field {
+        self.findings.push(Finding::new("SE0132", node.headline(), message).help(help));
+        Field::default()
+    }
+
+    fn field(&mut self, node: &Node) -> Field {
+        match &node.value {
+            NodeValue::String(scalar) => self.text(node, &scalar.text),
+            NodeValue::Mapping(entries) => self.map(entries),
+            NodeValue::Sequence(items) if items.len() == 1 => {
+                let items = self.field(&items[0]).schema;
+                Field { schema: json!({"type": "array", "items": items}), is_required: false }
+            }
+            _ => self.wrong(
+                node,
+                format!("expected a field, found {}", node.describe()),
+                "`string | required=true`, a map of fields, or a list with one of them".into(),
+            ),
+        }
+    }
+
+    fn map(&mut self, entries: &[(std::sync::Arc<Node>, std::sync::Arc<Node>)]) -> Field {
+        let (mut properties, mut required) = (Map::new(), Vec::new());
+        let mut own = Field { schema: json!({"type": "object"}), is_required: false };
+        for (key, node) in entries {
+            let name = key.as_str().unwrap_or_default();
+            if name == "$" {
+                own = self.marked(node, json!({"type": "object"}), "object", node.as_str().unwrap_or_default());
+                continue;
+            }
+            let Field { schema, is_required } = self.field(node);
+            if is_required {
+                required.push(name.to_owned());
+            }
+            properties.insert(name.to_owned(), schema);
+        }
+        let has_default = properties.values().any(|field| field.get("default").is_some());
+        if has_default && required.is_empty() && !own.is_required {
+            // A server fills in defaults of maps that are there.
+            own.schema["default"] = json!({});
+        }
+        if !required.is_empty() {
+            own.schema["required"] = json!(required);
+        }
+        own.schema["properties"] = Value::Object(properties);
+        own
+    }
+
+    /// `integer | default=3 minimum=1`
+    fn text(&mut self, node: &Node, text: &str) -> Field {
+        let (of, markers) = text.split_once('|').unwrap_or((text, ""));
+        let Some(schema) = schema_of(of.trim()) else {
+            let help = match closest(of.trim(), &TYPES) {
+                Some(meant) => format!("did you mean `{meant}`?"),
+                None => format!("{}; `[]string` and `map[string]string` of them", TYPES.join(", ")),
+            };
+            return self.wrong(node, format!("`{}` is no type", of.trim()), help);
+        };
+        let form = schema["type"].as_str().unwrap_or_default().to_owned();
+        self.marked(node, schema, &form, markers)
+    }
+
+    fn marked(&mut self, node: &Node, schema: Value, form: &str, text: &str) -> Field {
+        let mut field = Field { schema, is_required: false };
+        let Some(markers) = markers(text) else {
+            let help = "`key=value`, values with spaces in quotes: `description=\"The size.\"`".to_owned();
+            return self.wrong(node, format!("`{}` cannot be read", text.trim()), help);
+        };
+        for (key, value) in markers {
+            let names = MARKERS.map(|(name, _)| name);
+            let Some((_, forms)) = MARKERS.iter().find(|(name, _)| *name == key) else {
+                let help = match closest(&key, &names) {
+                    Some(meant) => format!("did you mean `{meant}`?"),
+                    None => format!("there are: {}", names.join(", ")),
+                };
+                return self.wrong(node, format!("a field has no `{key}`"), help);
+            };
+            if !forms.is_empty() && !forms.contains(&form) {
+                let help = format!("it goes with {}", forms.join(" and "));
+                return self.wrong(node, format!("`{key}` does not go with `{form}`"), help);
+            }
+            let typed = |text: &str| match form {
+                "string" => Some(json!(text)),
+                form => serde_json::from_str(text).ok().filter(|value| is_of(value, form)),
+            };
+            let said = match &*key {
+                "required" | "immutable" => match (&*key, &*value) {
+                    ("required", "true") => {
+                        field.is_required = true;
+                        continue;
+                    }
+                    ("immutable", "true") => Some((
+                        "x-kubernetes-validations",
+                        json!([{"rule": "self == oldSelf", "message": "it cannot be changed"}]),
+                    )),
+                    (_, "false") => continue,
+                    _ => None,
+                },
+                "default" => typed(&value).map(|value| ("default", value)),
+                "enum" => {
+                    let values: Option<Vec<_>> = value.split(',').map(|one| typed(one.trim())).collect();
+                    values.map(|values| ("enum", json!(values)))
+                }
+                "description" | "pattern" => Some((&*key, json!(value))),
+                _ => serde_json::from_str::<Value>(&value).ok().filter(Value::is_number).map(|value| (&*key, value)),
+            };
+            match said {
+                Some((key, value)) => field.schema[key] = value,
+                None => {
+                    let message = format!("`{value}` cannot be the `{key}` of `{form}`");
+                    return self.wrong(node, message, "a value of the field's type, or true and false".into());
+                }
+            }
+        }
+        field
+    }
+
+    fn column(&mut self, name: &Spanned<String>, path: &Spanned<String>, root: &Value) -> Option<Value> {
+        let mut keys = path.split('.').skip(1);
+        let schema = keys.try_fold(root, |schema, key| schema["properties"].get(key));
+        match schema.and_then(|schema| schema["type"].as_str()).filter(|_| path.starts_with('.')) {
+            Some(form) if !matches!(form, "object" | "array") => {
+                Some(json!({"name": name.value, "type": form, "jsonPath": path.value}))
+            }
+            _ => {
+                let message = format!("`{}` leads to no field that a column can show", path.value);
+                self.findings.push(Finding::new("SE0132", path.span(), message).help("`.status.phase`, for example"));
+                None
+            }
+        }
+    }
+}
+
+fn schema_of(of: &str) -> Option<Value> {
+    if let Some(item) = of.strip_prefix("[]") {
+        return Some(json!({"type": "array", "items": schema_of(item)?}));
+    }
+    if let Some(value) = of.strip_prefix("map[string]") {
+        return Some(json!({"type": "object", "additionalProperties": schema_of(value)?}));
+    }
+    match TYPES.contains(&of) {
+        true if of == "object" => Some(json!({"type": of, "x-kubernetes-preserve-unknown-fields": true})),
+        true => Some(json!({"type": of})),
+        false => None,
+    }
+}
+
+fn is_of(value: &Value, form: &str) -> bool {
+    match form {
+        "integer" => value.is_i64(),
+        "number" => value.is_number(),
+        "boolean" => value.is_boolean(),
+        "array" => value.is_array(),
+        _ => value.is_object(),
+    }
+}
+
+/// `default=3 description="The size."`; in quotes, `\"` and `\\` stand for themselves.
+fn markers(text: &str) -> Option<Vec<(String, String)>> {
+    let (mut rest, mut all) = (text.trim(), Vec::new());
+    while !rest.is_empty() {
+        let (key, value) = rest.split_once('=')?;
+        let (value, after) = match value.strip_prefix('"') {
+            Some(quoted) => {
+                let mut escaped = false;
+                let end = quoted.find(|c| {
+                    let ends = c == '"' && !escaped;
+                    escaped = c == '\\' && !escaped;
+                    ends
+                })?;
+                (quoted[..end].replace("\\\"", "\"").replace("\\\\", "\\"), &quoted[end + 1..])
+            }
+            None => {
+                let end = value.find(char::is_whitespace).unwrap_or(value.len());
+                (value[..end].to_owned(), &value[end..])
+            }
+        };
+        all.push((key.trim().to_owned(), value));
+        rest = after.trim_start();
+    }
+    Some(all)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::markers;
+
+    #[test]
+    fn markers_are_words_with_values() {
+        let read =
+            |text: &str| markers(text).map(|all| all.into_iter().map(|(k, v)| format!("{k}:{v}")).collect::<Vec<_>>());
+        assert_eq!(
+            read(" default=3  minimum=1 ").as_deref(),
+            Some(&["default:3".to_owned(), "minimum:1".to_owned()][..])
+        );
+        assert_eq!(read(r#"description="a \"b\" \\ c" x=y"#).unwrap(), [r#"description:a "b" \ c"#, "x:y"]);
+        assert_eq!(read(r#"description="a"#), None);
+        assert_eq!(read("required"), None);
+    }
+}
