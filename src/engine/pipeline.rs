@@ -134,6 +134,8 @@ struct State {
     /// Sources that carry the engine's finalizer and this target's identity from before there was a state store: somebody forged
     /// them, or the state store is lost. Each blocks itself alone.
     unproven: BTreeSet<Key>,
+    /// Whether the state store was confirmed for the sources of the document. Before that, it serves none: nothing is written.
+    has_served: bool,
     /// Documents of other sources whose place this one takes: the state store may still hold one of them.
     superseded: Vec<Arc<Mapping>>,
 }
@@ -235,7 +237,7 @@ impl Pipeline {
         // it has one again, there may be none yet. Both under one lock: what was confirmed is of one document.
         let mut state = self.state();
         if another_target || edited || former.phase != generation.phase {
-            if names_other_sources(&former.mapping, &generation.mapping) {
+            if names_other_sources(&former.mapping, &generation.mapping) && std::mem::take(&mut state.has_served) {
                 state.superseded.push(former.mapping.clone());
             }
             state.unconfirmed = Some(NOT_READ.into());
@@ -313,6 +315,11 @@ impl Pipeline {
     /// This document takes the place of one of other sources.
     pub fn supersede(&self, document: &Arc<Mapping>) {
         self.state().superseded.push(document.clone());
+    }
+
+    /// Whether sources may have been taken in by the document that runs.
+    pub fn has_served(&self) -> bool {
+        self.state().has_served
     }
 
     pub fn supersedes(&self, document: &Mapping) -> bool {

@@ -119,7 +119,9 @@ impl Engine {
         let is_decided = |name: &str| self.in_force.contains_key(name) || self.released.contains(name);
         let running = self.catalog.mappings().filter(|(name, _)| !is_decided(name));
         let other = running.filter_map(|(name, entry)| {
-            let mapping = self.pipelines_of(name).next()?.generation().mapping.clone();
+            // What the state store holds is told before a document takes anything in.
+            let pipeline = self.pipelines_of(name).find(|pipeline| pipeline.has_served())?;
+            let mapping = pipeline.generation().mapping.clone();
             names_other_sources(&mapping, &entry.mapping)
                 .then(|| (name.to_owned(), InForce::new(mapping, None, Stage::Serving)))
         });

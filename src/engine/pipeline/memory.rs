@@ -385,6 +385,7 @@ impl Pipeline {
                 }
                 state.recorded(&generation.mapping, store);
                 state.unconfirmed = None;
+                state.has_served = true;
             }
             Err(why) => state.unconfirmed = Some(why),
         }

@@ -143,6 +143,23 @@ async fn a_document_does_not_run_on_the_confirmation_of_the_one_before() {
     assert_eq!(pipeline.prune(&first), Prune::Held, "a reconcile under way has the document before");
 }
 
+/// A document with a mistake in its source holds up nothing; what a state store holds, nobody overwrites for it.
+#[tokio::test]
+async fn a_document_of_other_sources_takes_the_place_of_one_that_was_never_confirmed_and_supersedes_nothing() {
+    let other = DOCUMENT.replace("widgets.v1.example.dev", "gadgets.v1.example.dev");
+    let (widgets, gadgets) = (compiled(DOCUMENT).expect("a mapping"), compiled(&other).expect("a mapping"));
+    for is_confirmed in [false, true] {
+        let pipeline = pipeline(shared(Lease::default()));
+        if is_confirmed {
+            pipeline.confirm(&pipeline.generation(), Ok(in_force(DOCUMENT)));
+        }
+        assert_eq!(pipeline.has_served(), is_confirmed);
+        let target = pipeline.generation().target.clone();
+        pipeline.swap(Generation::new(gadgets.clone(), Phase::Active, target));
+        assert_eq!((pipeline.has_served(), pipeline.supersedes(&widgets)), (false, is_confirmed));
+    }
+}
+
 /// The table has nothing of a source that is in sync.
 #[tokio::test]
 async fn the_last_sixteen_decisions_are_kept_while_a_source_is_not_in_sync() {
