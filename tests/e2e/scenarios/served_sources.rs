@@ -88,10 +88,12 @@ async fn a_document_of_another_resource_waits_across_a_restart(stage: &Stage) {
     let scene = Scene::in_sync(world).await;
     assert!(engine.terminate().await.success());
     scene.edit();
-    let mut engine = scene.world.engine().await;
+    let mut engine = scene.world.launch().start();
     let refusal = scene.refusal();
     engine.says(&refusal.iter().map(String::as_str).collect::<Vec<_>>()).await;
+    engine.becomes_degraded("document of mapping", "is refused").await;
     scene.goes_on().await;
+    engine.becomes_ready().await;
 }
 
 /// The way over: the former file stays until its sources are gone.
@@ -136,7 +138,7 @@ async fn former_sources_of_an_earlier_version_are_released_by_a_person(stage: &S
     world.target.rest.patch(crate::rest::Patch::Merge, &path, &patch).await;
 
     scene.edit();
-    let mut engine = world.engine().await;
+    let mut engine = world.launch().start();
     engine.says(&["its state store names former sources", "uninstall", "--former"]).await;
     gadget.create("new", json!({"size": 7})).await;
     gadget.create("gone", json!({"size": 7})).await;
