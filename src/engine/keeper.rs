@@ -180,7 +180,7 @@ async fn confirm(
 }
 
 /// A document acts where the state store holds one that serves the same.
-fn check_sources(
+pub(super) fn check_sources(
     pipeline: &Pipeline,
     generation: &Generation,
     found: &Inventory,
@@ -188,7 +188,12 @@ fn check_sources(
 ) -> Result<(), String> {
     let (mapping, is_active) = (&generation.mapping, generation.phase == Phase::Active);
     if is_active && !found.former.is_empty() {
-        return Err(unreadable(generation, "it names former sources, and is read by the engine first"));
+        let mapping = pipeline.writer.mapping();
+        let why = format!(
+            "it names former sources of an earlier version of the engine: deletions alone go on, until `sync-engine uninstall \
+             {mapping} --former` has released them"
+        );
+        return Err(unreadable(generation, &why));
     }
     match other_document(found, mapping) {
         Some(recorded) if pipeline.supersedes(&recorded) => return Ok(()),

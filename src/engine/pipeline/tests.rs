@@ -2,7 +2,8 @@ use super::*;
 use crate::engine::clock::Clock;
 use crate::engine::consumer_schema::ConsumerSchemas;
 use crate::engine::events::Recorder;
-use crate::engine::inventory::ruling_hash;
+use crate::engine::inventory::{Former, SourceId, ruling_hash};
+use crate::engine::keeper::check_sources;
 use crate::engine::serving::compiled;
 use crate::mapping::schema::Schemas;
 use crate::multicluster::connection::{Connection, ConnectionSource, ConnectionSpec, Process};
@@ -158,6 +159,28 @@ async fn a_document_of_other_sources_takes_the_place_of_one_that_was_never_confi
         pipeline.swap(Generation::new(gadgets.clone(), Phase::Active, target));
         assert_eq!((pipeline.has_served(), pipeline.supersedes(&widgets)), (false, is_confirmed));
     }
+}
+
+/// An APIExport that is created anew has another identity hash, and its sources are in another storage.
+#[tokio::test]
+async fn a_document_acts_where_the_state_store_holds_the_same_sources_with_the_same_identity() {
+    let pipeline = pipeline(shared(Lease::default()));
+    let other = DOCUMENT.replace("widgets.v1.example.dev", "gadgets.v1.example.dev");
+    let id = |resource: &str, identity: &str| SourceId { resource: resource.into(), identity: identity.into() };
+    let here = id("widgets.example.dev", "one");
+    let store = |source: SourceId, document: &str| Inventory { source, ..in_force(document) };
+    let check = |found: &Inventory| check_sources(&pipeline, &pipeline.generation(), found, &here);
+    let refused = |found: &Inventory| check(found).expect_err("it is refused");
+    let recorded = store(here.clone(), DOCUMENT);
+    assert_eq!(check(&recorded), Ok(()));
+    assert!(refused(&store(id("widgets.example.dev", "two"), DOCUMENT)).starts_with("SourceChanged"));
+    let former = vec![Former { source: id("gadgets.example.dev", "one"), document: other.clone() }];
+    assert!(refused(&Inventory { former, ..recorded }).contains("--former"));
+    let of_others = store(id("gadgets.example.dev", "one"), &other);
+    assert!(refused(&of_others).contains("a document of other sources"));
+    assert!(refused(&store(id("gadgets.example.dev", "one"), "kind: [")).contains("cannot read"));
+    pipeline.supersede(&compiled(&other).expect("a mapping"));
+    assert_eq!(check(&of_others), Ok(()), "the engine has released it");
 }
 
 /// The table has nothing of a source that is in sync.
