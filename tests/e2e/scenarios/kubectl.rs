@@ -161,6 +161,7 @@ impl Shell {
         for line in [
             "kubectl apply -f definition.yaml",
             "kubectl wait --for=condition=Established crd/gadgets.{group}",
+            "timeout 60 bash served.sh",
             "kubectl create ns {ns}",
         ] {
             let said = self.run(&stage.named(line));
