@@ -20,7 +20,7 @@
 //!
 //! # Invariants
 //!
-//! * The crate `mapping` and the modules `object`, `plan`, `scaffold`, `rights` and `table` are pure: no async, no I/O, no clock,
+//! * The crate `mapping` and the modules `object`, `plan`, `release`, `scaffold`, `rights` and `table` are pure: no async, no I/O, no clock,
 //!   no randomness. A test checks it.
 //! * Nothing is deleted but on evidence, with the uid that was seen, and never by a failed rendering, a missing API,
 //!   an unreachable cluster or a file that cannot be read.
@@ -44,6 +44,8 @@ pub use sync_engine_apiserver as sandbox;
 pub mod object;
 
 pub mod plan;
+
+pub mod release;
 
 pub mod scaffold;
 

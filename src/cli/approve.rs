@@ -1,4 +1,4 @@
-//! `sync-engine approve`: a person approves deletions that the engine holds.
+//! `sync-engine approve`: a person approves an edit, or deletions, that the engine holds.
 
 use clap::Args;
 
@@ -7,6 +7,8 @@ use super::terminal::count;
 use super::{Exit, Misconfigured, ask, terminal};
 use crate::engine::approval::{Approvals, Record};
 use crate::engine::inventory::Inventories;
+use crate::object::one_line;
+use crate::release::Held;
 use crate::table;
 
 pub(super) const AFTER_HELP: &str = "\
@@ -14,17 +16,17 @@ For example: sync-engine approve --target-kubeconfig target.kubeconfig
              sync-engine approve mongodb --target-kubeconfig target.kubeconfig --yes
              sync-engine approve mongodb --target-kubeconfig target.kubeconfig -o yaml > approval.yaml
 
-A changed or removed mapping that would delete more than `lifecycle.pruneGuard` allows is held. The engine records in the home \
-cluster what it holds, and this verb shows that record. With --yes it writes the approval, a ConfigMap beside the record; \
-`-o yaml` prints it, so that it can be applied by other means. If the mapping changes, or more is held than was shown, the \
-approval has no effect.
+An edit by which more sources would fail, or more objects be lost, than `release` of the mapping allows is held, and the document \
+before goes on. So are the deletions of a removed mapping. The engine records in the home cluster what it holds, and this verb \
+shows that record. With --yes it writes the approval, a ConfigMap beside the record; `-o yaml` prints it, so that it can be \
+applied by other means. If the mapping changes, or more is held than was shown, the approval has no effect.
 
 Exit codes: 0 listed or approved; 1 the mapping holds nothing, or something else; 2 usage error; 3 the home cluster cannot be read.";
 
 /// Flags of `approve`.
 #[derive(Debug, Args)]
 pub struct ApproveArguments {
-    /// Mapping whose deletions are meant. Default: all that hold some.
+    /// Mapping that is meant. Default: all of which something is held.
     #[arg(value_name = "MAPPING")]
     pub mapping: Option<String>,
 
@@ -62,17 +64,17 @@ pub(super) fn approve(arguments: &ApproveArguments) -> anyhow::Result<Exit> {
         if records.is_empty() {
             let what =
                 arguments.mapping.as_ref().map_or_else(|| "no mapping".to_owned(), |name| format!("mapping {name}"));
-            let holds = if arguments.mapping.is_some() { "holds no deletions" } else { "holds deletions" };
-            eprintln!("{what} of engine {engine_id} {holds}, as {place} has it");
+            let held = if arguments.mapping.is_some() { "is not held" } else { "is held" };
+            eprintln!("{what} of engine {engine_id} {held}, as {place} has it");
             return Ok(if arguments.mapping.is_some() { Exit::Failure } else { Exit::Success });
         }
         let text = || records.iter().map(|record| for_people(record, engine_id)).collect();
         let rows = records.iter().map(|record| row(record, engine_id));
-        let table = || table::table(["MAPPING", "DELETIONS", "SINCE", "DIGEST"], rows);
+        let table = || table::table(["MAPPING", "FAILING", "LOST", "SINCE", "DIGEST"], rows);
         let shown: Vec<_> = records.iter().map(|record| record.approval(engine_id, namespace)).collect();
         terminal::print(&arguments.output.shown(text, table, &shown))?;
         if !arguments.yes {
-            eprintln!("nothing was written; name a mapping and add --yes to approve its deletions");
+            eprintln!("nothing was written; name a mapping and add --yes to approve this");
             return Ok(Exit::Success);
         }
         for record in &records {
@@ -84,7 +86,7 @@ pub(super) fn approve(arguments: &ApproveArguments) -> anyhow::Result<Exit> {
             approvals.approve(record).await.map_err(|error| {
                 Misconfigured(format!("the approval of mapping {} cannot be written: {error}", record.mapping))
             })?;
-            eprintln!("approved: {} of mapping {}", count(record.held.total(), "deletion"), record.mapping);
+            eprintln!("approved: {} of mapping {}", what(&record.held), record.mapping);
         }
         Ok(Exit::Success)
     })
@@ -95,17 +97,33 @@ fn since(record: &Record) -> String {
 }
 
 fn for_people(record: &Record, engine: &str) -> String {
-    let targets = record.held.deletions.iter().map(|(target, number)| format!("  {target}: {number}\n"));
+    let held = &record.held;
+    let targets =
+        held.deletions.iter().map(|(target, number)| format!("  on {target}: {}\n", count(*number, "object")));
+    let shown = held.shown.iter().map(|shown| format!("  {}\n", one_line(shown)));
     format!(
-        "mapping {} holds {} since {}\n{}  digest {}\n",
+        "mapping {} is held since {}: {}\n{}  digest {}\n",
         record.mapping,
-        count(record.held.total(), "deletion"),
         since(record),
-        targets.collect::<String>(),
+        what(held),
+        targets.chain(shown).collect::<String>(),
         record.digest(engine),
     )
 }
 
-fn row(record: &Record, engine: &str) -> [String; 4] {
-    [record.mapping.clone(), record.held.total().to_string(), since(record), record.digest(engine)]
+/// What would come of it.
+fn what(held: &Held) -> String {
+    let unseen = held.unseen.len();
+    let parts = [
+        (held.failing, format!("{} newly fail", count(held.failing, "source"))),
+        (held.lost(), format!("{} lost", count(held.lost(), "object"))),
+        (unseen, format!("{} out of sight", count(unseen, "cluster"))),
+    ];
+    let parts: Vec<String> = parts.into_iter().filter(|(number, _)| *number > 0).map(|(_, part)| part).collect();
+    parts.join(", ")
+}
+
+fn row(record: &Record, engine: &str) -> [String; 5] {
+    let (failing, lost) = (record.held.failing.to_string(), record.held.lost().to_string());
+    [record.mapping.clone(), failing, lost, since(record), record.digest(engine)]
 }

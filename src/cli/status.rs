@@ -40,7 +40,7 @@ pub struct StatusArguments {
     #[arg(long, value_name = "ADDR", env = "SYNC_ENGINE_CONSOLE", default_value = "127.0.0.1:8080")]
     pub console: Listen,
 
-    /// List what became of documents, held deletions and leadership.
+    /// List what became of documents, approvals and leadership.
     #[arg(long)]
     pub changes: bool,
 
@@ -248,7 +248,7 @@ fn to_do(status: &Status) -> Vec<String> {
     for mapping in &status.mappings {
         let name = &mapping.name;
         if mapping.held > 0 {
-            lines.push(format!("mapping {name} holds {}: sync-engine approve {name}", count(mapping.held, "deletion")));
+            lines.push(format!("an edit or the removal of mapping {name} is held: sync-engine approve {name}"));
         }
         if mapping.orphans > 0 {
             let sources = count(mapping.orphans, "source");

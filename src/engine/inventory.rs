@@ -123,7 +123,7 @@ impl Inventory {
     }
 }
 
-/// What `pruneGuard` knows a document by. The removal of a document, which says what becomes of the objects, is another one.
+/// What `release.maxLost` knows a document by. The removal of a document, which says what becomes of the objects, is another one.
 pub fn ruling_hash(document: &str, leaving: &str) -> String {
     match leaving {
         "" => tuple_hash([document], 10),

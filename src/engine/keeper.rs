@@ -13,12 +13,12 @@ use tracing::info;
 use super::inventory::{Inventories, Inventory, SourceId};
 use super::pipeline::learned::LATE_REQUEST;
 use super::pipeline::{Generation, KindFeed, Pipeline};
-use super::serving::other_document;
+use super::serving::{names_other_sources, other_document};
 use super::slots::Slot;
 use super::target::{Target, is_removed};
 use super::{DEFAULT_TARGET, Event, Shared};
 use crate::health::{Condition, Level};
-use crate::mapping::{Kind, Mode, Side, SourceClusters};
+use crate::mapping::{Kind, Mapping, Mode, Side, SourceClusters};
 use crate::multicluster::backoff::{Backoff, Jitter};
 use crate::multicluster::permit::Permit;
 use crate::multicluster::watch::WatchState;
@@ -197,7 +197,15 @@ pub(super) fn check_sources(
     }
     match other_document(found, mapping) {
         Some(recorded) if pipeline.supersedes(&recorded) => return Ok(()),
-        Some(_) => return Err(unreadable(generation, "it holds a document of other sources, which goes on")),
+        Some(recorded) if names_other_sources(&recorded, mapping) => {
+            return Err(unreadable(generation, "it holds a document of other sources, which goes on"));
+        }
+        Some(_) => {
+            return Err(unreadable(
+                generation,
+                "it holds an earlier document, which goes on until this one is released",
+            ));
+        }
         None => {}
     }
     if found.source.resource != source.resource && !found.source.resource.is_empty() {
@@ -308,7 +316,8 @@ fn wanted(
     wanted.plurals.retain(|kind, _| wanted.kinds.contains(kind));
     let rule = Some(&generation.mapping.placement.namespace_text).filter(|_| !generation.mapping.is_beside());
     wanted.placements.extend(rule.cloned());
-    if found.is_some_and(|found| other_document(found, &generation.mapping).is_some()) {
+    let has_other_sources = |recorded: Arc<Mapping>| names_other_sources(&recorded, &generation.mapping);
+    if found.and_then(|found| other_document(found, &generation.mapping)).is_some_and(has_other_sources) {
         // Those of the document before have no source that carries the finalizer.
         wanted.clusters.clear();
     }

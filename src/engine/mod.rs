@@ -20,6 +20,7 @@ mod originals;
 mod overview;
 mod pipeline;
 mod prune;
+mod rehearse;
 mod report;
 mod serving;
 mod slots;
@@ -52,13 +53,14 @@ use crate::multicluster::watch::Watches;
 use crate::object::marks::Writer;
 use crate::plan::Phase;
 use crate::provider;
+use crate::release::{Held, Rehearsal};
 use crate::reload::{Outcome, Reload, Snapshot};
 use crate::server::Instruments;
 use crate::server::metrics::ReloadResult;
 
 pub use serving::compiled;
 
-use approval::{Attendant, Deletions, Held};
+use approval::{Attendant, Deletions};
 use clock::Clock;
 use clusters::Discovered;
 use consumer_schema::ConsumerSchemas;
@@ -73,6 +75,9 @@ use target::{NamespaceLocks, Target};
 
 /// How often gauges and the status page are brought up to date.
 const TICK: Duration = Duration::from_secs(2);
+
+/// How long the answer to a reload waits for rehearsals.
+const ANSWER: Duration = Duration::from_secs(5);
 
 /// How long a drain waits for reconciles under way.
 const DRAIN: Duration = Duration::from_secs(25);
@@ -145,8 +150,10 @@ enum Event {
     Recorded(Slot, Box<Inventory>),
     /// What this replica may write for is another from now on: everything, nothing, or its share.
     Leadership,
-    /// A person approved the deletions of a mapping that `pruneGuard` holds.
+    /// A person approved the deletions of a mapping that `release.maxLost` holds.
     Approved(String, Held),
+    /// What a mapping's document in its file would do.
+    Rehearsed(String, Arc<Mapping>, Box<Result<Rehearsal, String>>),
     /// Some pipeline has counted the deletions that its document asks for.
     Counted,
     Tick,
@@ -186,6 +193,12 @@ struct Engine {
     in_force: BTreeMap<String, InForce>,
     /// Mappings whose document in the file takes the place of the one in force now.
     released: BTreeSet<String>,
+    /// What people approved of the documents that were released last, by mapping.
+    approved: BTreeMap<String, Held>,
+    /// What was released since the last answer to a reload.
+    said: Vec<String>,
+    /// Reloads whose documents are being rehearsed, with what is to be answered.
+    unanswered: Vec<(Reload, Outcome, Instant)>,
     tasks: JoinSet<()>,
     /// What is known of the deletions that each mapping's document asks for.
     deletions: watch::Sender<BTreeMap<String, Deletions>>,
@@ -246,6 +259,9 @@ pub async fn run(
         left: BTreeSet::new(),
         in_force: BTreeMap::new(),
         released: BTreeSet::new(),
+        approved: BTreeMap::new(),
+        said: Vec::new(),
+        unanswered: Vec::new(),
         tasks,
         deletions: watch::Sender::default(),
         events,
@@ -348,7 +364,8 @@ impl Engine {
             Event::Left(slot) => self.forget(slot),
             Event::Recorded(slot, store) => self.recorded(&slot, *store),
             Event::Leadership => self.leadership(),
-            Event::Approved(mapping, held) => self.approved(&mapping, &held),
+            Event::Approved(mapping, held) => self.approved(&mapping, held),
+            Event::Rehearsed(mapping, document, result) => self.rehearsed(&mapping, document, *result),
             Event::Counted => self.judge_deletions(),
             Event::Tick => self.tick(),
         }
@@ -381,6 +398,7 @@ impl Engine {
         });
         while self.tasks.try_join_next().is_some() {}
         self.judge_documents();
+        self.answer_reloads(false);
         self.forget_former_targets();
         // A target may have gone out of reach, and is no longer waited for.
         self.judge_deletions();
@@ -406,8 +424,25 @@ impl Engine {
 
     fn reload(&mut self, reload: Reload) {
         self.snapshot = reload.snapshot.clone();
+        self.answer_reloads(true);
         let outcome = self.update();
-        reload.answer(outcome);
+        self.unanswered.push((reload, outcome, Instant::now()));
+        self.answer_reloads(false);
+    }
+
+    /// Answers reloads once what they release is rehearsed, or has taken too long, or another one has come.
+    fn answer_reloads(&mut self, is_urgent: bool) {
+        let is_over = |(_, _, since): &(Reload, Outcome, Instant)| is_urgent || since.elapsed() >= ANSWER;
+        if self.is_rehearsing() && !self.unanswered.iter().any(is_over) {
+            return;
+        }
+        let refusals = self.refusals();
+        for (reload, outcome, _) in std::mem::take(&mut self.unanswered) {
+            let said = [outcome.text].into_iter().chain(self.said.iter().chain(&refusals).cloned());
+            let said: Vec<String> = said.filter(|text| !text.is_empty()).collect();
+            reload.answer(Outcome { accepted: outcome.accepted && refusals.is_empty(), text: said.join("\n") });
+        }
+        self.said.clear();
     }
 
     /// Compares the documents with what runs, says what changes, and makes it so.
@@ -442,17 +477,16 @@ impl Engine {
         self.problems = wrong;
         self.converge();
         self.judge_documents();
-        let refusals = self.refusals();
         Outcome {
-            accepted: errors == 0 && refusals.is_empty(),
-            text: [update.changes.iter().map(ToString::to_string).collect(), texts, refusals].concat().join("\n"),
+            accepted: errors == 0,
+            text: [update.changes.iter().map(ToString::to_string).collect(), texts].concat().join("\n"),
         }
     }
 
     /// Starts, swaps and stops pipelines until they are what the catalog says.
     fn converge(&mut self) {
         self.forget_what_never_ran();
-        self.hold_other_sources();
+        self.hold_candidates();
         self.shared.manager.configure(self.catalog.providers().cloned().collect());
         self.run_providers();
         let wanted: Vec<Entry> = self.entries().map(|(_, entry)| entry.into_owned()).collect();
@@ -473,6 +507,10 @@ impl Engine {
                 self.start_or_swap(entry, slot, target);
             }
             self.introduce(&entry.mapping);
+        }
+        for (name, entry) in self.catalog.mappings() {
+            let candidate = self.in_force.contains_key(name).then_some(&entry.mapping);
+            self.pipelines_of(name).for_each(|pipeline| pipeline.set_candidate(candidate));
         }
         self.report_doubles();
     }

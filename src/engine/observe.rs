@@ -263,7 +263,7 @@ fn target(pipeline: &Pipeline, generation: &Generation, cluster: &Cluster, facts
         return Target::Unknown(why);
     }
     let (mut unserved, mut starting) = (BTreeSet::new(), None);
-    let kinds = pipeline.kinds().into_iter().map(|kind| {
+    let kinds = pipeline.kinds_of(&generation.mapping).into_iter().map(|kind| {
         if kind.side == Side::Source {
             let topic = Topic::Synced(Collection::Kind(kind.clone()));
             let state = facts.read([topic], || copies_state(pipeline, cluster, &kind), Result::is_err);
@@ -290,6 +290,12 @@ fn target(pipeline: &Pipeline, generation: &Generation, cluster: &Cluster, facts
         return Target::Unknown(why);
     }
     Target::Known { kinds, unserved: Arc::new(unserved) }
+}
+
+/// Why a kind that only a candidate needs is not in sight, and whether time alone mends that.
+pub fn kind_trouble(pipeline: &Pipeline, generation: &Generation, kind: &Kind) -> Option<(String, bool)> {
+    let why = kind_state(pipeline, generation, kind).err().filter(|_| kind.side == Side::Target)?;
+    Some((why, is_starting(pipeline, generation, kind)))
 }
 
 fn is_unserved(pipeline: &Pipeline, generation: &Generation, kind: &Kind) -> bool {

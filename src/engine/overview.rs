@@ -112,15 +112,14 @@ fn source_count(running: &[&Arc<Pipeline>]) -> usize {
     running.first().map(|one| one.source_feeds().iter().map(|feed| feed.keys().len()).sum()).unwrap_or_default()
 }
 
-/// How many deletions of a mapping wait for approval.
+/// How much of a mapping waits for approval.
 fn held(engine: &Engine, mapping: &str) -> usize {
-    engine.pipelines_of(mapping).filter_map(|pipeline| pipeline.held()).sum()
+    let deletions: usize = engine.pipelines_of(mapping).filter_map(|pipeline| pipeline.held()).sum();
+    deletions + engine.held_candidate(mapping).map_or(0, |held| held.size())
 }
 
 fn mapping(engine: &Engine, entry: &Entry) -> MappingOverview {
     let running: Vec<&Arc<Pipeline>> = engine.pipelines_of(&entry.mapping.name).collect();
-    let objects =
-        |one: &&Arc<Pipeline>| one.object_feeds().iter().map(|(_, feed)| feed.watch.store().len()).sum::<usize>();
     MappingOverview {
         name: entry.mapping.name.clone(),
         origin: entry.file.clone().unwrap_or_else(|| "state store".to_owned()),
@@ -130,7 +129,7 @@ fn mapping(engine: &Engine, entry: &Entry) -> MappingOverview {
             None => standing(entry, &running),
         },
         sources: source_count(&running),
-        objects: running.iter().map(objects).sum(),
+        objects: running.iter().map(|one| one.objects()).sum(),
         queued: running.iter().map(|one| one.queue.depth().ready).sum(),
         orphans: orphans(engine, &entry.mapping.name),
         held: held(engine, &entry.mapping.name),

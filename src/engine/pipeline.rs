@@ -25,7 +25,7 @@ use tracing::{Instrument, error, info_span};
 
 use super::consumer_schema::dropped::DroppedFields;
 use super::inventory::{Inventory, ruling_hash};
-use super::serving::names_other_sources;
+use super::serving::{compiled, names_other_sources};
 use super::target::Target;
 use super::{Shared, worker};
 use crate::mapping::template::Text;
@@ -66,7 +66,7 @@ impl Generation {
         Self { mapping, phase, target }
     }
 
-    /// What `pruneGuard` knows the document by.
+    /// What `release.maxLost` knows the document by.
     pub fn ruling(&self) -> String {
         ruling_hash(&self.mapping.text, self.leaving())
     }
@@ -136,8 +136,10 @@ struct State {
     unproven: BTreeSet<Key>,
     /// Whether the state store was confirmed for the sources of the document. Before that, it serves none: nothing is written.
     has_served: bool,
-    /// Documents of other sources whose place this one takes: the state store may still hold one of them.
+    /// Documents whose place this one takes: the state store may still hold one of them.
     superseded: Vec<Arc<Mapping>>,
+    /// A document that waits to be released.
+    candidate: Option<Arc<Mapping>>,
 }
 
 /// Since when a consumer's change is not carried out.
@@ -312,7 +314,27 @@ impl Pipeline {
         self.check_inventory();
     }
 
-    /// This document takes the place of one of other sources.
+    /// This document waits to be released, or none does. What it needs is watched from now on.
+    pub fn set_candidate(self: &Arc<Self>, candidate: Option<&Arc<Mapping>>) {
+        let mut state = self.state();
+        let is_known = match (&state.candidate, candidate) {
+            (Some(known), Some(candidate)) => Arc::ptr_eq(known, candidate),
+            (known, candidate) => known.is_none() && candidate.is_none(),
+        };
+        state.candidate = candidate.cloned();
+        drop(state);
+        if !is_known {
+            self.follow_kinds();
+        }
+    }
+
+    /// The document that the state store holds.
+    pub fn document_in_force(&self) -> Option<Arc<Mapping>> {
+        let (generation, document) = (self.generation(), self.state().store.document.clone());
+        if *generation.mapping.text == document { Some(generation.mapping.clone()) } else { compiled(&document) }
+    }
+
+    /// This document takes the place of another one.
     pub fn supersede(&self, document: &Arc<Mapping>) {
         self.state().superseded.push(document.clone());
     }
@@ -323,7 +345,13 @@ impl Pipeline {
     }
 
     pub fn supersedes(&self, document: &Mapping) -> bool {
-        self.state().superseded.iter().any(|one| !names_other_sources(one, document))
+        let current = self.generation();
+        let is_it = |one: &Arc<Mapping>| {
+            // Former sources have one place, whatever was said of them.
+            let are_former = names_other_sources(one, &current.mapping) && !names_other_sources(one, document);
+            one.text == document.text || are_former
+        };
+        self.state().superseded.iter().any(is_it)
     }
 
     /// Whether the state store holds this document, and everything may be done that it says.

@@ -1,4 +1,4 @@
-//! `pruneGuard` over all pipelines of a mapping: those of its targets.
+//! What is held of a mapping on all its targets: a document that waits, or what the one in force deletes.
 
 use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
@@ -7,25 +7,34 @@ use std::sync::Arc;
 use tracing::warn;
 
 use super::Engine;
-use super::approval::{Deletions, Held};
+use super::approval::Deletions;
 use super::pipeline::Pipeline;
 use super::pipeline::guard::{Count, Judgement, judge};
 use crate::catalog::Entry;
+use crate::release::Held;
 
 impl Engine {
     /// Holds or releases what the mappings' documents ask to be deleted, as far as it is counted.
     pub(super) fn judge_deletions(&self) {
         for (entry, all) in self.by_mapping() {
             if !all.iter().all(|pipeline| pipeline.is_in_force()) {
-                judge_mapping(&entry, &all);
+                judge_mapping(&entry, &all, self.approved.get(&entry.mapping.name));
             }
         }
         self.tell_held();
     }
 
     /// Tells what is held to whoever records it and looks for approvals.
-    fn tell_held(&self) {
-        let known = self.by_mapping().into_iter().map(|(entry, all)| (entry.mapping.name.clone(), deletions(&all)));
+    pub(super) fn tell_held(&self) {
+        let known = self.by_mapping().into_iter().map(|(entry, all)| {
+            let name = entry.mapping.name.clone();
+            let known = match self.held_candidate(&name) {
+                Some(held) => Deletions::Held(held),
+                None if self.has_candidate(&name) => Deletions::Counting,
+                None => deletions(&all),
+            };
+            (name, known)
+        });
         let known: BTreeMap<String, Deletions> = known.collect();
         self.deletions.send_if_modified(|told| {
             let is_news = *told != known;
@@ -35,7 +44,14 @@ impl Engine {
     }
 
     /// Releases the deletions of a mapping that are held, for a person approved them.
-    pub(super) fn approved(&self, mapping: &str, approved: &Held) {
+    pub(super) fn approved(&mut self, mapping: &str, approved: Held) {
+        if let Some(held) = self.held_candidate(mapping) {
+            return self.approve_candidate(mapping, &held, approved);
+        }
+        self.approve_deletions(mapping, &approved);
+    }
+
+    fn approve_deletions(&self, mapping: &str, approved: &Held) {
         let all = self.by_mapping().into_iter().find(|(entry, _)| entry.mapping.name == mapping);
         let Some((entry, all)) = all else { return };
         match deletions(&all) {
@@ -65,11 +81,21 @@ impl Engine {
     }
 }
 
-fn judge_mapping(entry: &Entry, all: &[&Arc<Pipeline>]) {
+fn judge_mapping(entry: &Entry, all: &[&Arc<Pipeline>], approved: Option<&Held>) {
     let counts: Vec<_> =
         all.iter().map(|pipeline| (pipeline.generation().target.name.clone(), pipeline.count())).collect();
     let before = released(entry, all);
-    let judgement = judge(&entry.mapping.lifecycle.prune_guard, before, &counts);
+    let mut judgement = judge(entry.mapping.release.max_lost, before, &counts);
+    // A person knew of it before the document was released.
+    let is_approved = |(target, count): &(String, Count)| match count {
+        Count::Counted { held, .. } => {
+            *held <= approved.and_then(|one| one.deletions.get(target)).copied().unwrap_or(0)
+        }
+        _ => true,
+    };
+    if judgement == Judgement::Hold && counts.iter().all(is_approved) {
+        judgement = Judgement::Release;
+    }
     let mut sum = before;
     for (pipeline, (_, count)) in all.iter().zip(&counts) {
         let Count::Counted { held, .. } = count else { continue };

@@ -119,7 +119,7 @@ pub(super) fn blocked(pipeline: &Pipeline) -> Option<Condition> {
     let blocked = unsettled.iter().filter(|(_, how)| how.cause.as_ref().is_some_and(is_operators));
     if let Some(held) = pipeline.held() {
         return Some(Condition::degraded(format!(
-            "{held} deletions follow from the changed or removed document, more than pruneGuard allows on all targets of \
+            "{held} deletions follow from the changed or removed document, more than `release.maxLost` allows on all targets of \
              the mapping: approve them with `sync-engine approve {mapping}`, or go back to the former document",
             mapping = pipeline.writer.mapping(),
         )));

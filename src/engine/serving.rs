@@ -1,22 +1,30 @@
-//! What a mapping serves is part of its identity. A document that would serve something else is refused while the one in force
-//! serves sources: it needs a name of its own.
+//! The document in force of each mapping, and the one in its file that waits to take its place.
+//!
+//! * What a mapping serves is part of its identity. A document that would serve something else is refused while the one in force
+//!   serves sources: it needs a name of its own.
+//! * Every other edit is a release: it is [rehearsed](super::rehearse), and held where it is beyond the limits of the document in
+//!   force.
 
 use std::borrow::Cow;
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
+use std::time::Duration;
 
 use k8s_openapi::jiff::Timestamp;
-use tracing::{error, info};
+use tokio::time::Instant;
+use tracing::{error, info, warn};
 
-use super::Engine;
-use super::inventory::Inventory;
-use super::pipeline::Pipeline;
+use super::inventory::{Inventory, ruling_hash};
+use super::pipeline::{Generation, Pipeline};
+use super::rehearse::{OnTarget, rehearse};
 use super::slots::Slot;
-use crate::catalog::{Entry, Standing};
+use super::{Engine, Event};
+use crate::catalog::{Entry, Standing, have_same_effect};
 use crate::health::Condition;
 use crate::mapping::compile::Compiled;
-use crate::mapping::{Mapping, SourceClusters};
+use crate::mapping::{Mapping, Mode, SourceClusters};
 use crate::plan::Phase;
+use crate::release::{Held, Rehearsal};
 
 /// A document that goes on although its file holds another one.
 #[derive(Debug)]
@@ -25,7 +33,11 @@ pub struct InForce {
     /// When the state store that holds it was written; `None`: this process ran it.
     recorded: Option<Timestamp>,
     stage: Stage,
+    candidate: Candidate,
+    /// What a person approved of it.
+    approved: Option<Held>,
     /// Why the document in the file waits.
+    kind: Option<WhyKind>,
     why: String,
     /// What the engine tells of it.
     refusal: String,
@@ -43,9 +55,46 @@ enum Stage {
 
 impl InForce {
     fn new(mapping: Arc<Mapping>, recorded: Option<Timestamp>, stage: Stage) -> Self {
-        Self { mapping, recorded, stage, why: String::new(), refusal: String::new() }
+        let (candidate, why, refusal) = (Candidate::default(), String::new(), String::new());
+        Self { mapping, recorded, stage, candidate, approved: None, kind: None, why, refusal }
+    }
+
+    /// What a person would approve: which document takes the place of which, and what comes of that.
+    fn held(&self, entry: &Entry) -> Option<Held> {
+        let document = ruling_hash(&entry.mapping.text, &self.mapping.text);
+        let candidate = Some(&self.candidate).filter(|candidate| candidate.is(&entry.mapping));
+        candidate?.rehearsal().map(|rehearsal| rehearsal.held(document))
+    }
+
+    fn is_approved(&self, entry: &Entry) -> bool {
+        let held = self.held(entry);
+        self.approved.as_ref().zip(held).is_some_and(|(approved, held)| held.is_within(approved))
     }
 }
+
+/// How far the rehearsal of the document in the file is.
+#[derive(Debug, Default)]
+struct Candidate {
+    document: Option<Arc<Mapping>>,
+    is_running: bool,
+    /// What came of the last one, and when.
+    result: Option<(Result<Rehearsal, String>, Instant)>,
+}
+
+impl Candidate {
+    fn is(&self, document: &Arc<Mapping>) -> bool {
+        self.document.as_ref().is_some_and(|known| Arc::ptr_eq(known, document))
+    }
+
+    /// What was found of the document.
+    fn rehearsal(&self) -> Option<&Rehearsal> {
+        self.result.as_ref().and_then(|(result, _)| result.as_ref().ok())
+    }
+}
+
+/// How long a result is good for that holds a candidate: what holds it may be mended. The rehearsal itself takes a thirtieth at
+/// most.
+const LASTS: Duration = Duration::from_secs(30);
 
 /// What the judgement of a document in force comes to.
 enum Verdict {
@@ -53,24 +102,34 @@ enum Verdict {
     Over,
     Close,
     GoesOn(Why),
+    /// The document in the file is rehearsed first.
+    Rehearse,
     Unchanged,
 }
 
 /// Why a document in a file waits.
 struct Why {
-    /// Whether a person has to do something.
-    is_refused: bool,
+    kind: WhyKind,
     text: String,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum WhyKind {
+    /// It would serve something else.
+    Refused,
+    /// It is beyond the limits of a release.
+    Held,
+    /// Servers are still to tell.
+    Unknown,
 }
 
 impl Why {
     fn refused(text: String) -> Self {
-        Self { is_refused: true, text }
+        Self { kind: WhyKind::Refused, text }
     }
 
-    /// Servers are still to tell.
     fn unknown(text: String) -> Self {
-        Self { is_refused: false, text }
+        Self { kind: WhyKind::Unknown, text }
     }
 }
 
@@ -104,11 +163,11 @@ impl Engine {
         self.in_force.keys().filter_map(|name| Some(&self.catalog.mapping(name)?.mapping))
     }
 
-    /// A document that names other sources than the one that runs does not take its place before it is judged.
-    pub(super) fn hold_other_sources(&mut self) {
+    /// A document that does not do the same as the one in force does not take its place before it is judged.
+    pub(super) fn hold_candidates(&mut self) {
         let (catalog, health) = (&self.catalog, &self.shared.instruments.health);
         self.in_force.retain(|name, one| {
-            let is_other = |entry: &Entry| names_other_sources(&one.mapping, &entry.mapping);
+            let is_other = |entry: &Entry| waits_for_release(&one.mapping, &entry.mapping);
             let stays = matches!(one.stage, Stage::Former(_));
             let holds = catalog.mapping(name).is_some_and(|entry| stays || is_other(entry));
             if !holds {
@@ -121,8 +180,8 @@ impl Engine {
         let other = running.filter_map(|(name, entry)| {
             // What the state store holds is told before a document takes anything in.
             let pipeline = self.pipelines_of(name).find(|pipeline| pipeline.has_served())?;
-            let mapping = pipeline.generation().mapping.clone();
-            names_other_sources(&mapping, &entry.mapping)
+            let mapping = pipeline.document_in_force().filter(|one| !pipeline.supersedes(one))?;
+            waits_for_release(&mapping, &entry.mapping)
                 .then(|| (name.to_owned(), InForce::new(mapping, None, Stage::Serving)))
         });
         let other: Vec<_> = other.collect();
@@ -176,15 +235,10 @@ impl Engine {
         for name in names {
             match self.verdict(&name) {
                 Verdict::Over => {
-                    info!(
-                        mapping = name,
-                        "the document serves what it did, or nothing is left: the file's takes its place"
-                    );
-                    self.in_force.remove(&name);
-                    self.shared.instruments.health.remove(&component(&name));
-                    self.released.insert(name);
+                    self.release(&name);
                     changes = true;
                 }
+                Verdict::Rehearse => self.rehearse(&name),
                 Verdict::Close => changes |= self.set_stage(&name, Stage::Closing),
                 Verdict::GoesOn(why) => {
                     changes |= self.set_stage(&name, Stage::Serving);
@@ -197,6 +251,123 @@ impl Engine {
             self.converge();
         }
         self.released.clear();
+    }
+
+    /// What is held of a document that waits.
+    pub(super) fn held_candidate(&self, name: &str) -> Option<Held> {
+        let (one, entry) = (self.in_force.get(name)?, self.catalog.mapping(name)?);
+        (one.kind == Some(WhyKind::Held)).then(|| one.held(entry)).flatten()
+    }
+
+    /// Whether a document waits of which it is not known yet whether it is held.
+    pub(super) fn has_candidate(&self, name: &str) -> bool {
+        self.in_force.get(name).is_some_and(|one| one.kind != Some(WhyKind::Refused))
+    }
+
+    /// A person approves what a document that waits would do.
+    pub(super) fn approve_candidate(&mut self, name: &str, held: &Held, approved: Held) {
+        if !held.is_within(&approved) {
+            return warn!(mapping = name, "something else is held than a person approved; nothing is released");
+        }
+        warn!(mapping = name, failing = held.failing, lost = held.lost(), "a person approved the document in the file");
+        let told = format!("a person approved: {} sources newly fail, {} objects are lost", held.failing, held.lost());
+        self.tell_provider(Some(name), false, "DocumentApproved", told);
+        if let Some(one) = self.in_force.get_mut(name) {
+            one.approved = Some(approved);
+        }
+        self.judge_documents();
+    }
+
+    /// The document in the file takes the place of the one in force.
+    fn release(&mut self, name: &str) {
+        let Some(InForce { mapping, candidate, approved, .. }) = self.in_force.remove(name) else { return };
+        match approved {
+            Some(approved) => self.approved.insert(name.to_owned(), approved),
+            None => self.approved.remove(name),
+        };
+        self.shared.instruments.health.remove(&component(name));
+        self.pipelines_of(name).for_each(|pipeline| pipeline.supersede(&mapping));
+        let generation = self.catalog.mapping(name).map_or(0, |entry| entry.generation);
+        let effect = candidate.rehearsal().map_or_else(|| "no source is served".to_owned(), ToString::to_string);
+        let text = format!("mapping {name}: generation {generation} is released: {effect}");
+        info!(mapping = name, generation, effect, "the document in the file is in force now");
+        self.tell_provider(Some(name), false, "DocumentReleased", text.clone());
+        self.said.push(text);
+        self.released.insert(name.to_owned());
+    }
+
+    /// Plans every source with the document in the file. What comes of it is an event.
+    fn rehearse(&mut self, name: &str) {
+        let Some(entry) = self.catalog.mapping(name) else { return };
+        let document = entry.mapping.clone();
+        let slots: BTreeMap<Slot, String> = self.slots(&document);
+        let selected = self.selected(&document);
+        let running: Vec<(Slot, Arc<Pipeline>)> = self
+            .pipelines
+            .range(Slot::of(name)..)
+            .take_while(|(slot, _)| slot.mapping == name)
+            .map(|(slot, one)| (slot.clone(), one.pipeline.clone()))
+            .collect();
+        let on = running.into_iter().map(|(slot, pipeline)| {
+            let target = slots.get(&slot).and_then(|target| self.target(target));
+            let target = target.unwrap_or_else(|| pipeline.generation().target.clone());
+            OnTarget {
+                pipeline,
+                candidate: Generation::new(document.clone(), Phase::Active, target),
+                selected: selected.clone(),
+            }
+        });
+        let on: Vec<OnTarget> = on.collect();
+        if let Some(one) = self.in_force.get_mut(name) {
+            let before = std::mem::take(&mut one.candidate);
+            let result = if before.is(&document) { before.result } else { None };
+            one.candidate = Candidate { document: Some(document.clone()), is_running: true, result };
+        }
+        let (events, name) = (self.events.clone(), name.to_owned());
+        self.tasks.spawn(async move {
+            let result = rehearse(on).await;
+            let _ = events.send(Event::Rehearsed(name, document, Box::new(result))).await;
+        });
+    }
+
+    /// A rehearsal has ended.
+    pub(super) fn rehearsed(&mut self, name: &str, document: Arc<Mapping>, result: Result<Rehearsal, String>) {
+        let Some(one) = self.in_force.get_mut(name) else { return };
+        if one.candidate.is(&document) {
+            let result = Some((result, Instant::now()));
+            one.candidate = Candidate { document: Some(document), is_running: false, result };
+        }
+        self.judge_documents();
+        self.answer_reloads(false);
+    }
+
+    /// Whether a document is being rehearsed for the first time.
+    pub(super) fn is_rehearsing(&self) -> bool {
+        let first = |one: &InForce| one.candidate.is_running && one.candidate.result.is_none();
+        self.in_force.values().any(first)
+    }
+
+    /// What the limits of the document in force make of the one in the file.
+    fn judge_release(&self, one: &InForce, entry: &Entry) -> Verdict {
+        if entry.standing != Standing::Running {
+            return Verdict::Unchanged;
+        }
+        if !one.candidate.is(&entry.mapping) {
+            return Verdict::Rehearse;
+        }
+        let Some((result, at)) = one.candidate.result.as_ref().filter(|_| !one.candidate.is_running) else {
+            return Verdict::Unchanged;
+        };
+        let excess = match result {
+            Ok(rehearsal) => match rehearsal.excess(&one.mapping.release) {
+                None => return Verdict::Over,
+                Some(_) if one.is_approved(entry) => return Verdict::Over,
+                Some(excess) => Why { kind: WhyKind::Held, text: excess },
+            },
+            Err(why) => Why::unknown(format!("it cannot be rehearsed yet: {why}")),
+        };
+        let lasts = if excess.kind == WhyKind::Held { LASTS } else { Duration::ZERO };
+        if one.why == excess.text && at.elapsed() >= lasts { Verdict::Rehearse } else { Verdict::GoesOn(excess) }
     }
 
     fn set_stage(&mut self, name: &str, stage: Stage) -> bool {
@@ -222,7 +393,9 @@ impl Engine {
         if all.is_empty() {
             return Verdict::Unchanged;
         }
-        let Some(why) = self.difference(&one.mapping, &entry.mapping, &all) else { return Verdict::Over };
+        let Some(why) = self.difference(&one.mapping, &entry.mapping, &all) else {
+            return self.judge_release(one, entry);
+        };
         match all.iter().map(|pipeline| pipeline.serves_any()).collect::<Option<Vec<bool>>>() {
             Some(serves) if !serves.contains(&true) => match one.stage {
                 Stage::Closing if all.iter().all(|pipeline| pipeline.is_closed()) => Verdict::Over,
@@ -281,29 +454,37 @@ impl Engine {
         }
     }
 
-    fn keep_waiting(&mut self, name: &str, Why { is_refused, text: why }: Why) {
+    fn keep_waiting(&mut self, name: &str, Why { kind, text: why }: Why) {
         if self.in_force.get_mut(name).is_none_or(|one| std::mem::replace(&mut one.why, why.clone()) == why) {
             return;
         }
         let Some(file) = self.catalog.mapping(name).map(|entry| entry.file.clone()) else { return };
         let file = file.unwrap_or_else(|| "its file".to_owned());
-        let text = match is_refused {
-            false => format!("the document in {file} waits: {why}"),
-            true => format!(
+        let text = match kind {
+            WhyKind::Unknown => format!("the document in {file} waits: {why}"),
+            WhyKind::Held => format!(
+                "the document in {file} is held, and the one before goes on: {why}. `sync-engine approve {name}` shows and \
+                 approves it",
+            ),
+            WhyKind::Refused => format!(
                 "the document in {file} is refused: {why}{}; the former document goes on. Put its text back into {file}, write \
                  the new one into a file of its own with another metadata.name, and remove {file} once its sources are gone",
                 served(&self.pipelines_of(name).collect::<Vec<_>>())
             ),
         };
         let Some(one) = self.in_force.get_mut(name) else { return };
+        one.kind = Some(kind);
         one.refusal.clone_from(&text);
         self.shared.instruments.health.set(&component(name), Condition::degraded(text.clone()));
-        if is_refused {
-            error!(mapping = name, why = text, "the document does not run");
-            self.tell_provider(Some(name), true, "DocumentRefused", text);
-        } else {
-            info!(mapping = name, why = text, "the document does not run yet");
+        match kind {
+            WhyKind::Unknown => info!(mapping = name, why = text, "the document does not run yet"),
+            WhyKind::Held | WhyKind::Refused => {
+                error!(mapping = name, why = text, "the document does not run");
+                let reason = if kind == WhyKind::Held { "DocumentHeld" } else { "DocumentRefused" };
+                self.tell_provider(Some(name), true, reason, text);
+            }
         }
+        self.tell_held();
     }
 
     /// What is wrong with documents that wait, by mapping.
@@ -351,10 +532,17 @@ pub fn names_other_sources(one: &Mapping, other: &Mapping) -> bool {
     one.clusters != other.clusters || one.resource.group_plural() != other.resource.group_plural()
 }
 
-/// The document of a state store, where it names other sources than the one that runs.
+/// Whether a document takes the place of the one in force only once it is released. One that writes nothing is in force as soon
+/// as it is read, but for the sources that it takes in.
+fn waits_for_release(in_force: &Mapping, document: &Mapping) -> bool {
+    let is_active = document.mode == Mode::Enforce;
+    names_other_sources(in_force, document) || (is_active && !have_same_effect(in_force, document))
+}
+
+/// The document of a state store, where another one does not take its place at once.
 pub fn other_document(store: &Inventory, mapping: &Mapping) -> Option<Arc<Mapping>> {
     let recorded = (store.document != *mapping.text).then(|| compiled(&store.document)).flatten();
-    recorded.filter(|recorded| names_other_sources(recorded, mapping))
+    recorded.filter(|recorded| waits_for_release(recorded, mapping))
 }
 
 /// The mapping of a document as the state store keeps it.

@@ -90,7 +90,7 @@ impl Engine {
     }
 
     /// The clusters of a provider that may be targets of a mapping now.
-    fn selected(&self, mapping: &Mapping) -> BTreeSet<String> {
+    pub(super) fn selected(&self, mapping: &Mapping) -> BTreeSet<String> {
         let Some(fleet) = mapping.target_rule.as_ref().and_then(|rule| rule.fleet.as_ref()) else {
             return BTreeSet::new();
         };

@@ -58,7 +58,7 @@ struct Run {
     cost: Cost,
     /// An event came in between: reconcile again.
     overtaken: bool,
-    /// How many deletions `pruneGuard` holds; `None`: it was not planned with everything in sight.
+    /// How many deletions `release.maxLost` holds; `None`: it was not planned with everything in sight.
     held: Option<usize>,
     /// What was written, for people.
     done: Vec<String>,
@@ -240,7 +240,7 @@ pub fn unproven(pipeline: &Pipeline) -> String {
     )
 }
 
-/// How many deletions of a source `pruneGuard` holds: all that it might ask for, where its plan was not carried through.
+/// How many deletions of a source `release.maxLost` holds: all that it might ask for, where its plan was not carried through.
 fn held(ended: &Ended, observed: &Observed) -> Option<usize> {
     let every = || observed.is_in_sight().then_some(observed.owned.len());
     let causes = causes(ended);

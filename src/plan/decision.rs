@@ -35,7 +35,7 @@ pub enum Evidence {
 }
 
 impl Evidence {
-    /// Whether it follows from the document, so that `pruneGuard` counts it.
+    /// Whether it follows from the document, so that `release.maxLost` counts it.
     pub fn is_of_document(self) -> bool {
         !matches!(self, Self::SourceDeleted | Self::FollowsOriginal | Self::Policy(VANISHED) | Self::Person)
     }
@@ -141,7 +141,7 @@ pub enum Verdict {
     /// Make an object that nobody owns the source's own.
     Adopt,
     Conflict,
-    /// Within `pruneGuard`, where it follows from the document.
+    /// Within `release.maxLost`, where it follows from the document.
     Delete(Evidence),
     /// Take the ownership labels and annotations off, and leave it.
     GiveUp(Evidence),

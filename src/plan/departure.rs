@@ -365,15 +365,15 @@ fn waits_for_dependents(object: &TargetObject) -> bool {
     crate::object::has_finalizer(&object.object, "foregroundDeletion")
 }
 
-/// Whether `pruneGuard` holds what follows from this.
+/// Whether `release.maxLost` holds what follows from this.
 pub fn is_held(observed: &Observed, because: Evidence) -> bool {
     because.is_of_document() && observed.prune == Prune::Held
 }
 
-/// A deletion that `pruneGuard` holds.
+/// A deletion that `release.maxLost` holds.
 pub fn held(object: &TargetObject) -> Reason {
     let detail = format!(
-        "{}: its deletion follows from a changed or removed document and is held (pruneGuard)",
+        "{}: its deletion follows from a changed or removed document and is held (release.maxLost)",
         object.reference
     );
     Reason { cause: Cause::Held, detail }

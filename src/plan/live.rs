@@ -548,7 +548,7 @@ impl<'a> Live<'a> {
         step.noted(self.observed, object.object_id(), Some(row), About::of(object))
     }
 
-    /// Deletes an object, unless `pruneGuard` holds that.
+    /// Deletes an object, unless `release.maxLost` holds that.
     fn delete(&self, object: &TargetObject, propagation: Propagation, because: Evidence) -> Step {
         match departure::is_held(self.observed, because) {
             false => self.act(departure::delete(object, propagation, because)),

@@ -103,7 +103,7 @@ pub enum Cause {
     Stuck,
     /// An object that is being deleted is held by somebody's finalizers.
     Deleting,
-    /// A deletion that follows from a changed document, held by `pruneGuard`.
+    /// A deletion that follows from a changed document, held by `release.maxLost`.
     Held,
     Retained,
     Orphaned,

@@ -85,7 +85,7 @@ pub struct Observed {
     /// Kinds of target objects whose controllers report on each object, as their schemas say.
     #[serde(with = "form::shared")]
     pub reporting: Arc<BTreeSet<Kind>>,
-    /// Whether deletions that the mapping asks for are held back (`pruneGuard`).
+    /// Whether deletions that the mapping asks for are held back (`release.maxLost`).
     pub prune: Prune,
     pub now: Timestamp,
     /// What servers answered that the caches do not show.
@@ -257,7 +257,7 @@ impl fmt::Display for Original {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Prune {
     Allowed,
-    /// Until every source was planned with the document and the total is within `pruneGuard`, or a person approves.
+    /// Until every source was planned with the document and the total is within `release.maxLost`, or a person approves.
     Held,
 }
 

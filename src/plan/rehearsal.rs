@@ -6,7 +6,8 @@ use json_patch::Patch;
 use serde_json::{Value, json};
 
 use super::action::Action;
-use super::observed::{Observed, Outcome, Source};
+use super::observed::{Observed, Outcome, Source, TargetObject};
+use crate::object::marks::{self, Owner};
 
 /// The outcome of a write on servers that do what they are told. `None`: the action reads, and only a server knows.
 pub fn imagined(action: &Action, observed: &Observed) -> Option<Outcome> {
@@ -28,6 +29,22 @@ pub fn imagined(action: &Action, observed: &Observed) -> Option<Outcome> {
             Outcome::Object(Arc::new(object))
         }
     })
+}
+
+/// The same on what the caches show, where a plan asks for a fresh read. `None`: a related object that nobody has read yet.
+pub fn expected(action: &Action, observed: &Observed) -> Option<Outcome> {
+    match action {
+        Action::Read(original) | Action::ReadAnew(original) => observed.related.of(original).map(Outcome::Seen),
+        Action::Sweep { owners, .. } => {
+            let is_theirs = |one: &&TargetObject| {
+                owners.iter().any(|owner| marks::is_ours(&one.object, &one.reference, &Owner(owner.clone())))
+            };
+            let all = observed.owned.iter().chain(&observed.shared);
+            Some(Outcome::Found(all.filter(is_theirs).cloned().collect()))
+        }
+        Action::LookForSource => Some(Outcome::Absent),
+        action => imagined(action, observed),
+    }
 }
 
 /// A patch that does not fit changes nothing: the plan would be made again.

@@ -136,7 +136,7 @@ series! {
         "sources_not_synced_oldest_seconds",
         "How long the first of the source objects that are not in sync has not been, by the reason";
     held: Family<Labels<1>, Gauge> =
-        "held_deletions", "Deletions that follow from a changed or removed document, and wait for a person's approval";
+        "held", "Sources that would fail and objects that would be lost by an edit or a removal that waits for a person's approval";
     objects: Family<Labels<2>, Gauge> = "objects", "Objects in the cache by side: `source` or `target`";
     tables: Family<Labels<2>, Gauge> =
         "table_entries", "Entries of the engine's tables, which grow and shrink with the sources";
@@ -404,7 +404,7 @@ impl Metrics {
         }
     }
 
-    /// How many deletions of a mapping wait for a person's approval.
+    /// How much of a mapping waits for a person's approval: sources that would fail, and objects that would be lost.
     pub fn set_held(&self, mapping: &str, held: usize) {
         self.series.held.get_or_create(&label(mapping)).set(count(held));
     }
@@ -609,7 +609,7 @@ mod tests {
         sync_engine_condition{component="connection",level="waiting"} 0
         sync_engine_connection_credential_expiry_timestamp_seconds{connection="target"} 1767225600.0
         sync_engine_connection_last_answer_timestamp_seconds{connection="target"} 12.5
-        sync_engine_held_deletions{mapping="mongodb"} 11
+        sync_engine_held{mapping="mongodb"} 11
         sync_engine_invalid_documents 1
         sync_engine_leader 1
         sync_engine_mapping_generation{mapping="mongodb"} 7

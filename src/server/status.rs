@@ -53,7 +53,7 @@ pub struct MappingOverview {
     pub objects: usize,
     pub queued: usize,
     pub orphans: usize,
-    /// Deletions that wait for a person's approval.
+    /// Sources that would fail and objects that would be lost by what waits for a person's approval.
     pub held: usize,
     /// The worst reason of each source that is not in sync.
     pub not_synced: Vec<ReasonOverview>,

@@ -200,9 +200,16 @@ impl Engine {
         command.output().expect("the program")
     }
 
-    /// Approves the deletions of a mapping, once some are held, as a person does it.
+    /// What is held of a mapping, as a person is shown it.
+    pub fn held(&self, mapping: &str) -> Result<String, String> {
+        let output = self.run_verb(&["approve", mapping]);
+        let (said, why) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+        if output.status.success() { Ok(said.into_owned()) } else { Err(why.into_owned()) }
+    }
+
+    /// Approves what is held of a mapping, once something is, as a person does it.
     pub async fn approve(&self, mapping: &str) {
-        eventually("deletions wait for approval", async || {
+        eventually("something waits for approval", async || {
             let output = self.run_verb(&["approve", mapping, "--yes"]);
             output.status.success().then_some(()).ok_or_else(|| String::from_utf8_lossy(&output.stderr).into_owned())
         })

@@ -15,7 +15,7 @@ use sync_engine::yaml;
 const ROOT: &str = env!("CARGO_MANIFEST_DIR");
 
 /// Modules without async, I/O, clock, randomness or environment.
-const PURE: [&str; 5] = ["object", "plan", "scaffold", "rights", "table"];
+const PURE: [&str; 6] = ["object", "plan", "release", "scaffold", "rights", "table"];
 
 /// Crates of the workspace that are pure as well.
 const PURE_CRATES: [&str; 1] = ["mapping"];

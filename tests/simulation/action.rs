@@ -208,7 +208,7 @@ pub enum Action {
     CreateWorkspace(&'static str),
     DeleteWorkspace(&'static str),
     Edit(Edit),
-    /// A person approves the deletions that `pruneGuard` holds.
+    /// A person approves the deletions that the limits of a release hold.
     Approve,
     /// The provider of the API puts a new schema behind it: with the field `status.edition`, or without.
     Schema,

@@ -170,9 +170,11 @@ impl Checker {
         self.sources.values_mut().for_each(|source| source.held.clear());
     }
 
-    /// What is in force while the file holds this document: it, unless the engine recorded one of other sources.
+    /// What is in force while the file holds this document: the one that the engine recorded. One that writes nothing is not
+    /// recorded, and in force all the same.
     pub fn in_force(&self, draft: &Mapping) -> Mapping {
-        let recorded = self.recorded.get(draft.name).filter(|recorded| recorded.resource != draft.resource);
+        let waits = |recorded: &&Mapping| draft.mode == "Enforce" || recorded.resource != draft.resource;
+        let recorded = self.recorded.get(draft.name).filter(waits);
         recorded.unwrap_or(draft).clone()
     }
 
@@ -436,10 +438,13 @@ impl Checker {
         let is_it = |one: &&Mapping| [true, false].map(|is_kcp| Some(one.document(is_kcp, false))).contains(&document);
         let Some(mapping) = self.written.iter().rev().find(is_it).cloned() else { return };
         let before = self.recorded.insert(name.to_owned(), mapping.clone());
-        let Some(before) = before.filter(|before| before.resource != mapping.resource) else { return };
+        let Some(before) = before.filter(|before| *before != mapping) else { return };
         if self.editions.last().is_some_and(|(_, edition)| edition.as_ref().is_some_and(|one| one.name == mapping.name))
         {
             self.edit(at, Some(mapping.clone()));
+        }
+        if before.resource == mapping.resource {
+            return;
         }
         let finalizer = finalizer("main", mapping.name);
         let held = self.sources.values().find(|one| one.resource == before.resource && one.held.contains(&finalizer));

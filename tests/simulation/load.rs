@@ -776,6 +776,7 @@ fn a_target_that_no_document_names_goes_once_nothing_is_left_there() {
             let mut document = mapping("m", "{{ source.metadata.labels.target }}", source);
             document["spec"]["target"]["allowed"] = json!(allowed);
             document["spec"]["target"]["onTargetChange"] = json!("Recreate");
+            document["spec"]["release"] = json!({"maxFailing": "100%"});
             document
         };
         let things = format!("/apis/{GROUP}/v1/namespaces/default/things");

@@ -93,7 +93,7 @@ pub struct Mapping {
     pub on_source_recreated: &'static str,
     pub drift: &'static str,
     pub delete_policy: &'static str,
-    /// `pruneGuard.maxObjects`.
+    /// `release.maxLost.objects`. Where it is limited, so is `maxFailing`.
     pub may_prune: u32,
     /// Fields of the status that it writes.
     pub status: BTreeSet<&'static str>,
@@ -142,7 +142,7 @@ pub const TRANSFORMED: &str = "of ";
 /// The rules that an author adds and removes.
 pub const OPTIONAL: [Rule; 4] = [CA, EXTRA, WIDGET, QUOTA];
 
-/// What `pruneGuard.maxObjects` is where nothing is held.
+/// What `release.maxLost.objects` is where nothing is held.
 pub const OPEN: u32 = 1000;
 
 /// Names of mappings.
@@ -229,7 +229,7 @@ impl Mapping {
         }
         let mut lifecycle = json!({
             "onSourceDelete": self.on_source_delete, "onMappingRemoved": self.on_mapping_removed,
-            "onSourceVanished": self.on_source_vanished, "pruneGuard": {"maxObjects": self.may_prune, "maxPercent": 100},
+            "onSourceVanished": self.on_source_vanished,
         });
         if self.on_source_vanished == "Delete" {
             lifecycle["stuckAfter"] = format!("{}s", self.stuck_after().as_secs()).into();
@@ -237,6 +237,8 @@ impl Mapping {
         if !self.on_source_recreated.is_empty() {
             lifecycle["onSourceRecreated"] = self.on_source_recreated.into();
         }
+        let most = if self.may_prune == OPEN { "100%" } else { "0%" };
+        let release = json!({"maxFailing": most, "maxLost": {"objects": self.may_prune, "percent": 100}});
         let namespace = "{{ source.metadata.namespace | dns_label(40) }}-{{ short_hash(workspace.cluster, source.metadata.namespace) }}";
         let fields =
             self.status.iter().filter(|_| !is_other).map(|field| ((*field).to_owned(), self.field_of_status(field)));
@@ -254,7 +256,7 @@ impl Mapping {
             "apiVersion": "sync-engine.dev/v1alpha1", "kind": "Mapping", "metadata": {"name": self.name},
             "spec": {
                 "mode": self.mode, "source": source, "objects": objects, "lifecycle": lifecycle,
-                "status": status,
+                "status": status, "release": release,
             },
         });
         match self.spread {

@@ -639,11 +639,18 @@ impl View<'_> {
         differs.map_or(Found::InOrder, |(field, _)| Found::Wrong(format!("is out of date: {field}")))
     }
 
-    /// A document of other sources takes the place of the one in force once nothing of that is left.
+    /// A document takes the place of the one in force once its limits let it; one of other sources once nothing of those before is
+    /// left.
     fn waits_for_nothing(&self, sources: &BTreeMap<SourceKey, Value>) -> Option<String> {
         let World { mapping, draft, file, .. } = self.world;
-        let waits = mapping.name == draft.name && mapping.resource != draft.resource;
         let runs = *file == File::Whole && [mapping, draft].iter().all(|one| one.mode == "Enforce");
+        let is_other = mapping.name == draft.name && mapping != draft;
+        if mapping.resource == draft.resource {
+            let is_seen = !self.world.source_rebuilt && self.world.forever().is_none();
+            let waits = is_other && runs && is_seen && mapping.may_prune > 0;
+            return waits.then(|| format!("the document waits, and no limit holds it: {draft:?}"));
+        }
+        let waits = is_other;
         let finalizer = finalizer("main", mapping.name);
         let is_held = |(key, source): (&SourceKey, &Value)| {
             key.resource == mapping.resource && source["metadata"]["finalizers"].to_string().contains(&finalizer)

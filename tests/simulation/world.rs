@@ -399,7 +399,7 @@ impl World {
         if self.core(|core| core.elects) {
             ends.extend([Action::Resume(THIRD), Action::Unbar(0), Action::Unbar(1), Action::Unbar(THIRD)]);
         }
-        if [&self.mapping, &self.draft].iter().any(|one| !self.versions.serves(one.version)) {
+        if !self.versions.serves(self.draft.version) {
             ends.push(Action::Version(Versions::Both));
         }
         // It disturbs nobody that what did not happen ends.

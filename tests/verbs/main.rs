@@ -224,14 +224,14 @@ fn explain_knows_every_word_it_lists() {
     }
     let shown: Vec<&str> = list
         .lines()
-        .filter(|line| ["SE0101", "Confl", "SyncEngineD"].iter().any(|one| line.starts_with(one)))
+        .filter(|line| ["SE0101", "Confl", "SyncEngineD", "SyncEngineEdit"].iter().any(|one| line.starts_with(one)))
         .collect();
     assert_snapshot!(shown.join("\n"), @"
     SE0101 error   a field that does not exist
     Conflict         reason  a foreign object has the namespace and name of a target object
     SyncEngineDown                   alert   No replica can be scraped, so nothing is synced
     SyncEngineDocumentRefused        alert   An edit has errors, and the last good version runs; or it names other sources (docs/operations.md#changing-a-mapping)
-    SyncEngineDeletionsHeld          alert   An edited or removed mapping would delete more than `lifecycle.pruneGuard` allows
+    SyncEngineEditHeld               alert   By an edit of a mapping, more sources would fail than `release.maxFailing` allows, or more objects be lost than `release.maxLost` does; or so by its removal
     ");
 }
 
@@ -266,10 +266,10 @@ fn explain_names_the_nearest_words() {
     stderr:
     error: there is no code, reason or alert `Conflicts`; did you mean Conflict? `sync-engine explain` lists them all
     ");
-    assert_snapshot!(shown(&["explain", "SyncEngineDeletionHeld"]), @"
+    assert_snapshot!(shown(&["explain", "SyncEngineEditHold"]), @"
     exit 2
     stderr:
-    error: there is no code, reason or alert `SyncEngineDeletionHeld`; did you mean SyncEngineDeletionsHeld? `sync-engine explain` lists them all
+    error: there is no code, reason or alert `SyncEngineEditHold`; did you mean SyncEngineEditHeld? `sync-engine explain` lists them all
     ");
     assert_snapshot!(shown(&["explain", "everything"]), @"
     exit 2

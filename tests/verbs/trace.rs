@@ -221,7 +221,8 @@ spec:
     apiExport: {name: things, path: root:provider}
     resource: things.v1.example.com
     selector: {matchLabels: {tier: managed}}
-  lifecycle: {onSourceRecreated: Block, pruneGuard: {maxObjects: 0, maxPercent: 0}}
+  lifecycle: {onSourceRecreated: Block}
+  release: {maxLost: {objects: 0}}
   related:
     - id: password
       direction: ToTarget

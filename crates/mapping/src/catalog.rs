@@ -13,6 +13,8 @@ use std::collections::{BTreeMap, HashSet};
 use std::fmt;
 use std::sync::Arc;
 
+pub use changes::have_same_effect;
+
 use crate::diagnostic::Diagnostic;
 use crate::schema::Schemas;
 use crate::{ClusterProvider, Mapping};

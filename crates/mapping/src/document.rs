@@ -3,6 +3,7 @@
 //! The doc comments are the descriptions of the JSON Schema. Values that are templates, or whose
 //! place in the file matters later, keep their YAML node ([`Raw`], [`Spanned`]).
 
+mod amount;
 mod api;
 mod object;
 mod provider;
@@ -11,6 +12,7 @@ mod source;
 mod status;
 mod test;
 
+pub use amount::*;
 pub use api::*;
 pub use object::*;
 pub use provider::*;
@@ -102,6 +104,9 @@ pub struct MappingSpec {
     /// What happens at the end: of a source, of the mapping.
     #[serde(default)]
     pub lifecycle: LifecycleSpec,
+    /// How an edit of the mapping comes into force.
+    #[serde(default)]
+    pub release: ReleaseSpec,
     /// Pace of the work.
     #[serde(default)]
     pub reconcile: ReconcileSpec,
@@ -137,9 +142,6 @@ pub struct LifecycleSpec {
     pub on_source_recreated: Option<SourceRecreated>,
     /// After this long a deletion that does not end is reported. Default: `15m`.
     pub stuck_after: Option<Period>,
-    /// Holds a reload that would delete more than this, until it is approved.
-    #[serde(default)]
-    pub prune_guard: PruneGuardSpec,
 }
 
 /// What becomes of downstream objects when their source is deleted.
@@ -186,14 +188,26 @@ pub enum SourceRecreated {
     Replace,
 }
 
-/// How much one reload may delete.
+/// How many objects an edit, or the removal of the mapping, may take away on all targets together.
 #[derive(Debug, Clone, Default, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
-pub struct PruneGuardSpec {
-    /// At most this many objects. Default: 10.
-    pub max_objects: Option<u32>,
+pub struct MaxLostSpec {
+    /// At most this many. Default: 10.
+    pub objects: Option<u32>,
     /// At most this share of the mapping's objects, from 0 to 100. Default: 20.
-    pub max_percent: Option<Spanned<u8>>,
+    pub percent: Option<Spanned<u8>>,
+}
+
+/// How an edit of the mapping comes into force. What counts is what the document in force says, not the edited one.
+#[derive(Debug, Clone, Default, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct ReleaseSpec {
+    /// Holds an edit by which more sources than this would fail, of those that are in sync now: a number, or a share such as
+    /// `10%`. Default: 0.
+    pub max_failing: Option<Amount>,
+    /// Holds an edit, or the removal of the mapping, that would delete or give up more objects than this.
+    #[serde(default)]
+    pub max_lost: MaxLostSpec,
 }
 
 /// Pace of the work.

@@ -38,9 +38,9 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
 pub use document::{
-    Adopt, Direction, Drift, EngineCondition, IdentityChange, MappingRemoved, Mode, OnExit, OnMissing, Propagation,
-    RelatedMissing, SelectorOperator, SelectorRequirement, SourceDelete, SourceRecreated, SourceVanished, Take,
-    TargetChange,
+    Adopt, Amount, Direction, Drift, EngineCondition, IdentityChange, MappingRemoved, Mode, OnExit, OnMissing,
+    Propagation, RelatedMissing, SelectorOperator, SelectorRequirement, SourceDelete, SourceRecreated, SourceVanished,
+    Take, TargetChange,
 };
 
 pub use target::{ClusterSelection, TargetChoice, TargetRule, Traits};
@@ -72,6 +72,7 @@ pub struct Mapping {
     pub objects: Vec<ObjectRule>,
     pub status: StatusRules,
     pub lifecycle: Lifecycle,
+    pub release: Release,
     pub reconcile: Reconcile,
     pub constants: Constants,
     /// The document's own text, as it is kept in the inventory.
@@ -389,15 +390,36 @@ pub struct Lifecycle {
     /// `None`: it depends on the source's workspace.
     pub on_source_recreated: Option<SourceRecreated>,
     pub stuck_after: Duration,
-    pub prune_guard: PruneGuard,
 }
 
-/// How much one reload may delete without an approval: at most so many objects, and at most this share of the mapping's.
+/// How an edit of the mapping comes into force.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Release {
+    /// How many sources may newly fail by it.
+    pub max_failing: Amount,
+    pub max_lost: MaxLost,
+}
+
+/// How many objects may go by an edit, or by the removal of the mapping, without an approval: at most so many, and at most this
+/// share of the mapping's.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct PruneGuard {
-    pub max_objects: u32,
+pub struct MaxLost {
+    pub objects: usize,
     /// 0 to 100.
-    pub max_percent: u8,
+    pub percent: u8,
+}
+
+impl Default for MaxLost {
+    fn default() -> Self {
+        Self { objects: 10, percent: 20 }
+    }
+}
+
+impl MaxLost {
+    /// Whether that many of all are more than may go.
+    pub fn is_exceeded_by(self, lost: usize, all: usize) -> bool {
+        lost > self.objects || lost * 100 > all.max(lost) * usize::from(self.percent)
+    }
 }
 
 #[derive(Debug, Clone)]

@@ -43,7 +43,7 @@ impl Advice {
                 "the message names them; `Stuck` follows after `lifecycle.stuckAfter`",
             ),
             Cause::Held => (
-                "a changed or removed document would delete more than `lifecycle.pruneGuard` allows",
+                "a removed mapping would delete more than `release.maxLost` allows",
                 "`sync-engine approve MAPPING`, or go back to the former document",
             ),
             Cause::Retained => {

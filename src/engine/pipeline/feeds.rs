@@ -11,7 +11,7 @@ use super::Pipeline;
 use super::wakes::{Collection, Interest, Related, Topic, target_reference};
 use crate::engine::consumer_schema::{Known, Schedule};
 use crate::engine::target::ServedKind;
-use crate::mapping::{Kind, Resource, Side};
+use crate::mapping::{Kind, Mapping, Resource, Side};
 use crate::multicluster::identity::Known as Identified;
 use crate::multicluster::interests::LINGER;
 use crate::multicluster::permit::Epoch;
@@ -186,7 +186,7 @@ impl Pipeline {
 
     /// Opens the watches on the copies beside the sources, and ends those on kinds that are no longer used.
     fn follow_copies(self: &Arc<Self>) {
-        let kinds: Vec<Kind> = self.kinds().into_iter().filter(|kind| kind.side == Side::Source).collect();
+        let kinds: Vec<Kind> = self.followed_kinds().into_iter().filter(|kind| kind.side == Side::Source).collect();
         let is_known = self.is_store_read();
         let mut feeds = self.feeds();
         let unused: Vec<_> = feeds.copies.extract_if(.., |(_, kind), _| is_known && !kinds.contains(kind)).collect();
@@ -287,7 +287,7 @@ impl Pipeline {
     /// Opens the watches on the target's kinds as far as they are resolved, and ends those on kinds that are no longer used.
     pub fn follow_kinds(self: &Arc<Self>) {
         self.follow_copies();
-        let (generation, mut kinds) = (self.generation(), self.kinds());
+        let (generation, mut kinds) = (self.generation(), self.followed_kinds());
         kinds.retain(|kind| kind.side == Side::Target);
         // Which kinds are in use is known once the state store is.
         let is_known = self.is_store_read();
@@ -353,8 +353,20 @@ impl Pipeline {
 
     /// The kinds of the mapping, and those which only its state store still names.
     pub fn kinds(&self) -> BTreeSet<Kind> {
-        let mut kinds: BTreeSet<Kind> =
-            self.generation().mapping.objects.iter().map(|rule| rule.kind.clone()).collect();
+        self.kinds_of(&self.generation().mapping)
+    }
+
+    /// The same, and those of a document that waits: it is rehearsed on what is there.
+    fn followed_kinds(&self) -> BTreeSet<Kind> {
+        let mut kinds = self.kinds();
+        let candidate = self.state().candidate.clone();
+        kinds.extend(candidate.iter().flat_map(|candidate| &candidate.objects).map(|rule| rule.kind.clone()));
+        kinds
+    }
+
+    /// The kinds of a document, and those which only the state store names.
+    pub fn kinds_of(&self, mapping: &Mapping) -> BTreeSet<Kind> {
+        let mut kinds: BTreeSet<Kind> = mapping.objects.iter().map(|rule| rule.kind.clone()).collect();
         let former = self.stored_kinds();
         let former: Vec<Kind> =
             former.into_iter().filter(|old| !kinds.iter().any(|new| new.is_same_in_any_version(old))).collect();
@@ -396,6 +408,11 @@ impl Pipeline {
         let feeds = self.feeds();
         let beside = feeds.copies.iter().filter(|_| is_beside).map(|((_, kind), feed)| (kind, feed));
         feeds.kinds.iter().chain(beside).map(|(kind, feed)| (kind.clone(), feed.clone())).collect()
+    }
+
+    /// How many objects of the mapping are in sight.
+    pub fn objects(&self) -> usize {
+        self.object_feeds().iter().map(|(_, feed)| feed.watch.store().len()).sum()
     }
 
     /// The feed that serves a cluster's sources. Of a cluster that was rebuilt, it may still be the former cluster's: then

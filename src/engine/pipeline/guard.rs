@@ -1,10 +1,10 @@
-//! `pruneGuard`: deletions that follow from a changed document are counted before the first of them is sent.
+//! `release.maxLost`: deletions that follow from a changed document are counted before the first of them is sent.
 //!
 //! Each pipeline of a mapping counts its own, and the limits are for all of them: [`judge`].
 
 use std::collections::BTreeMap;
 
-use crate::mapping::PruneGuard;
+use crate::mapping::MaxLost;
 use crate::object::{ClusterName, Key};
 use crate::plan::Prune;
 
@@ -65,7 +65,7 @@ pub enum Judgement {
 ///
 /// A target that is out of sight holds up no other. Its objects do not raise the limits; and what was `released` meanwhile
 /// for the same document counts on, so that no more than the limits is deleted when it is back.
-pub fn judge(limits: &PruneGuard, released: usize, counts: &[(String, Count)]) -> Judgement {
+pub fn judge(limits: MaxLost, released: usize, counts: &[(String, Count)]) -> Judgement {
     let mut total = released;
     let mut objects: BTreeMap<&str, usize> = BTreeMap::new();
     for (target, count) in counts {
@@ -76,15 +76,13 @@ pub fn judge(limits: &PruneGuard, released: usize, counts: &[(String, Count)]) -
             *known = (*known).max(*here);
         }
     }
-    // What was released may be deleted already.
-    let objects = objects.values().sum::<usize>().max(total);
-    if total > limits.max_objects as usize {
+    if total > limits.objects {
         return Judgement::Hold;
     }
     if counts.iter().any(|(_, count)| *count == Count::Counting) {
         return Judgement::Wait;
     }
-    if total * 100 > objects * usize::from(limits.max_percent) { Judgement::Hold } else { Judgement::Release }
+    if limits.is_exceeded_by(total, objects.values().sum()) { Judgement::Hold } else { Judgement::Release }
 }
 
 impl Guard {
@@ -232,7 +230,7 @@ impl Guard {
 mod tests {
     use super::*;
 
-    const LIMITS: PruneGuard = PruneGuard { max_objects: 10, max_percent: 20 };
+    const LIMITS: MaxLost = MaxLost { objects: 10, percent: 20 };
 
     fn key(name: &str) -> Key {
         Key::new(ClusterName::try_from("abc").expect("a valid name"), "default", name)
@@ -241,7 +239,7 @@ mod tests {
     /// Decides on the deletions of a mapping that has one target.
     fn conclude(guard: &mut Guard, objects: usize) -> bool {
         let held = guard.total();
-        match judge(&LIMITS, guard.released(), &[on("east", held, objects)]) {
+        match judge(LIMITS, guard.released(), &[on("east", held, objects)]) {
             Judgement::Release => guard.release_counted(held),
             _ => {
                 guard.hold();
@@ -257,12 +255,12 @@ mod tests {
     #[test]
     fn the_limits_are_for_all_targets_of_a_mapping() {
         let fifty = |held| (0..50).map(|target| on(&target.to_string(), held, 100)).collect::<Vec<_>>();
-        assert_eq!(judge(&LIMITS, 0, &fifty(1)), Judgement::Hold, "fifty of 5000");
-        assert_eq!(judge(&LIMITS, 0, &fifty(0)), Judgement::Release);
-        assert_eq!(judge(&LIMITS, 0, &[on("east", 2, 10), on("west", 3, 10)]), Judgement::Hold, "a quarter");
-        assert_eq!(judge(&LIMITS, 0, &[on("east", 2, 10), on("west", 2, 10)]), Judgement::Release);
+        assert_eq!(judge(LIMITS, 0, &fifty(1)), Judgement::Hold, "fifty of 5000");
+        assert_eq!(judge(LIMITS, 0, &fifty(0)), Judgement::Release);
+        assert_eq!(judge(LIMITS, 0, &[on("east", 2, 10), on("west", 3, 10)]), Judgement::Hold, "a quarter");
+        assert_eq!(judge(LIMITS, 0, &[on("east", 2, 10), on("west", 2, 10)]), Judgement::Release);
         assert_eq!(
-            judge(&LIMITS, 0, &[on("east", 2, 5), on("east", 0, 5)]),
+            judge(LIMITS, 0, &[on("east", 2, 5), on("east", 0, 5)]),
             Judgement::Hold,
             "two documents see the same"
         );
@@ -271,19 +269,19 @@ mod tests {
     #[test]
     fn no_target_is_released_before_every_target_in_sight_is_counted() {
         let counting = ("west".to_owned(), Count::Counting);
-        assert_eq!(judge(&LIMITS, 0, &[on("east", 1, 100), counting.clone()]), Judgement::Wait);
-        assert_eq!(judge(&LIMITS, 0, &[on("east", 11, 100), counting]), Judgement::Hold, "it can only become more");
+        assert_eq!(judge(LIMITS, 0, &[on("east", 1, 100), counting.clone()]), Judgement::Wait);
+        assert_eq!(judge(LIMITS, 0, &[on("east", 11, 100), counting]), Judgement::Hold, "it can only become more");
     }
 
     #[test]
     fn a_target_that_is_back_has_what_is_left_of_the_limits() {
         let away = ("west".to_owned(), Count::OutOfSight);
-        assert_eq!(judge(&LIMITS, 0, &[on("east", 8, 100), away.clone()]), Judgement::Release);
-        assert_eq!(judge(&LIMITS, 0, &[on("east", 8, 39), away]), Judgement::Hold, "what it has does not count");
-        assert_eq!(judge(&LIMITS, 8, &[on("east", 0, 92), on("west", 3, 100)]), Judgement::Hold);
-        assert_eq!(judge(&LIMITS, 8, &[on("east", 0, 92), on("west", 2, 100)]), Judgement::Release);
-        let any_share = PruneGuard { max_objects: 10, max_percent: 100 };
-        assert_eq!(judge(&any_share, 8, &[on("east", 0, 0), on("west", 2, 2)]), Judgement::Release);
+        assert_eq!(judge(LIMITS, 0, &[on("east", 8, 100), away.clone()]), Judgement::Release);
+        assert_eq!(judge(LIMITS, 0, &[on("east", 8, 39), away]), Judgement::Hold, "what it has does not count");
+        assert_eq!(judge(LIMITS, 8, &[on("east", 0, 92), on("west", 3, 100)]), Judgement::Hold);
+        assert_eq!(judge(LIMITS, 8, &[on("east", 0, 92), on("west", 2, 100)]), Judgement::Release);
+        let any_share = MaxLost { objects: 10, percent: 100 };
+        assert_eq!(judge(any_share, 8, &[on("east", 0, 0), on("west", 2, 2)]), Judgement::Release);
     }
 
     #[test]

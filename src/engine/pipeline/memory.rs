@@ -1,4 +1,4 @@
-//! How far a pipeline has come: how each source ended, what `pruneGuard` holds, and what the state store says.
+//! How far a pipeline has come: how each source ended, what `release.maxLost` holds, and what the state store says.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -174,6 +174,12 @@ impl Pipeline {
         self.state().former_status.clone()
     }
 
+    /// Whether every source was looked at since it was listed: it was planned, or it is known why not.
+    pub fn is_looked_at(&self) -> bool {
+        let state = self.state();
+        state.unplanned.iter().all(|key| state.unsettled.contains_key(key))
+    }
+
     /// Whether every source was planned with the document, as far as its clusters are in sight.
     pub fn is_planned(&self) -> bool {
         let is_planned = self.state().unplanned.is_empty() && self.queue.depth().ready == 0;
@@ -203,12 +209,12 @@ impl Pipeline {
         if std::ptr::eq(generation, &*self.generation()) { state.guard.prune() } else { Prune::Held }
     }
 
-    /// Which pass over the sources `pruneGuard` is in, for [`guard`](Self::guard).
+    /// Which pass over the sources `release.maxLost` is in, for [`guard`](Self::guard).
     pub fn pass(&self) -> u64 {
         self.state().guard.pass()
     }
 
-    /// A source was planned in a pass, and `pruneGuard` holds so many of its deletions. What was under way when the document
+    /// A source was planned in a pass, and `release.maxLost` holds so many of its deletions. What was under way when the document
     /// changed is planned again.
     pub fn guard(&self, key: &Key, held: usize, pass: u64) {
         let mut state = self.state();
@@ -258,7 +264,7 @@ impl Pipeline {
         if !is_confirmed || !(is_open || (is_seen && is_counted)) {
             return Count::Counting;
         }
-        let objects = self.object_feeds().iter().map(|(_, feed)| feed.watch.store().len()).sum();
+        let objects = self.objects();
         // Whatever is left of a mapping that was removed goes with it, what its sources share included.
         let generation = self.generation();
         let takes_all = generation.phase == Phase::Leaving(OnExit::Delete) && held > 0;

@@ -140,14 +140,13 @@ async fn a_changed_document_that_takes_many_objects_beside_their_sources_is_held
     let world = stage.unmapped(true).await;
     world.beside().await;
     world.mappings.write("widgets.yaml", &BESIDE.replace("  objects:\n", EXTRA));
-    let engine = world.engine().await;
+    let mut engine = world.engine().await;
     let alpha = &world.alpha;
     for name in ["a", "b"] {
         alpha.create(name, json!({"size": 1})).await;
         alpha.synced(name, "True", "Synced").await;
     }
-    world.mappings.write("widgets.yaml", BESIDE);
-    alpha.synced("a", "False", "Held").await;
+    engine.says_of(|| world.mappings.write("widgets.yaml", BESIDE), &["is held", "2 of 4 objects would be lost"]).await;
     let extra = |name: &str| format!("{}/{name}-settings-extra", maps(alpha));
     assert_eq!(alpha.rest.get(&extra("b")).await.expect("it is held")["data"], json!({"of": "extra"}));
     engine.approve(&world.name).await;

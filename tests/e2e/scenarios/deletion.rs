@@ -170,7 +170,7 @@ async fn a_source_that_leaves_takes_its_object_along_where_the_mapping_says_so(s
 }
 
 async fn a_removed_mapping_leaves_where_the_definition_of_its_kind_is_gone(stage: &Stage) {
-    let lifecycle = "  lifecycle: {onMappingRemoved: Delete, pruneGuard: {maxPercent: 100}}\n";
+    let lifecycle = "  lifecycle: {onMappingRemoved: Delete}\n  release: {maxLost: {percent: 100}}\n";
     let (world, mut engine) = stage.running_with(&(WIDGETS.to_owned() + lifecycle)).await;
     world.alpha.create_synced("it", json!({"size": 1})).await;
     world.settled().await;
@@ -189,6 +189,7 @@ async fn a_removed_mapping_takes_its_objects_along_where_it_says_so(stage: &Stag
     world.mappings.remove("widgets.yaml");
     let is_held = format!("mapping {}: sources", world.name);
     engine.becomes_degraded(&is_held, "approve them").await;
+    troubles::shown(stage, &engine, "Held").await;
     assert_eq!(engine.metric("sync_engine_sources_not_synced").await, 1.0);
     throughout(Duration::from_secs(3), "the object downstream stays", async || {
         let now = world.target.copy(&world.alpha, "it").await;

@@ -6,6 +6,7 @@ use serde_json::{Value, json};
 use tokio::time::interval;
 
 use crate::case::{Case, Stage, case};
+use crate::eventually::eventually;
 use crate::target::uid;
 use crate::world::{WIDGETS, World};
 
@@ -19,6 +20,8 @@ pub fn cases() -> Vec<Case> {
         case!(a_mounted_config_map_is_followed),
         case!(the_last_good_text_survives_a_restart),
         case!(a_name_taken_twice_keeps_the_first),
+        case!(an_edit_that_would_break_sources_is_held_without_a_write),
+        case!(an_edit_that_is_held_stays_so_across_a_restart_until_a_person_approves_it),
         case!(a_mapping_added_while_running_is_served),
     ]
 }
@@ -106,6 +109,52 @@ async fn a_broken_edit_changes_nothing_and_its_fix_clears_it(stage: &Stage) {
     has_label(&world, "mended").await;
     let answer = engine.reload().await;
     assert!(answer.is_success(), "{answer:?}");
+}
+
+/// `WIDGETS` with an expression that fails for sources of the size 1.
+fn failing_for_one() -> String {
+    labelled("${{ (6 // (source.spec.size - 1)) | string }}")
+}
+
+const HELD: [&str; 3] = ["is held", "1 sources that are in sync would not be", "RenderFailed"];
+
+async fn an_edit_that_would_break_sources_is_held_without_a_write(stage: &Stage) {
+    let (world, mut engine) = stage.running().await;
+    world.alpha.create_synced("one", json!({"size": 1})).await;
+    world.alpha.create_synced("two", json!({"size": 2})).await;
+    world.settled().await;
+    engine.says_of(|| world.mappings.write("widgets.yaml", &failing_for_one()), &HELD).await;
+    let answer = engine.reload().await;
+    assert!(!answer.is_success() && HELD.iter().all(|held| format!("{answer:?}").contains(held)), "{answer:?}");
+    eventually("a person is shown what is held", async || engine.held(&world.name)).await;
+    world.no_write(Duration::from_secs(2)).await;
+    // One mapping's edit takes no replica out of service.
+    engine.becomes_degraded("document of mapping", "is held").await;
+
+    // The document before goes on; and once the edit breaks nothing any more, it is released.
+    world.alpha.patch("two", json!({"spec": {"size": 3}})).await;
+    world.target.has_spec(&world.alpha, "two", json!({"size": 3})).await;
+    world.alpha.patch("one", json!({"spec": {"size": 4}})).await;
+    engine.says(&["0 newly failing, 2 updated", "rehearsed on 2 of 2 sources"]).await;
+    for (name, value) in [("one", "2"), ("two", "3")] {
+        world.target.has(&world.alpha, name, json!({"metadata": {"labels": {"edit": value}}})).await;
+    }
+    engine.becomes_ready().await;
+}
+
+async fn an_edit_that_is_held_stays_so_across_a_restart_until_a_person_approves_it(stage: &Stage) {
+    let (world, mut engine) = stage.running().await;
+    world.alpha.create_synced("one", json!({"size": 1})).await;
+    world.settled().await;
+    assert!(engine.terminate().await.success());
+    world.mappings.write("widgets.yaml", &failing_for_one());
+    let mut engine = world.launch().start();
+    engine.says(&HELD).await;
+    world.alpha.create("new", json!({"size": 5})).await;
+    world.target.has_spec(&world.alpha, "new", json!({"size": 5})).await;
+    engine.approve(&world.name).await;
+    world.alpha.synced("one", "False", "RenderFailed").await;
+    world.target.has(&world.alpha, "new", json!({"metadata": {"labels": {"edit": "1"}}})).await;
 }
 
 async fn a_broken_file_leaves_its_neighbours_alone(stage: &Stage) {

@@ -254,20 +254,20 @@ async fn a_dropped_object_id_is_held_until_a_person_approves(stage: &Stage) {
     })
     .await;
 
-    engine.says_of(|| world.mappings.write("widgets.yaml", WIDGETS), &[&world.name, "settings"]).await;
+    let held = ["is held", "1 of 2 objects would be lost", "is deleted"];
+    engine.says_of(|| world.mappings.write("widgets.yaml", WIDGETS), &held).await;
     world.target.follows(&world.alpha, "it", json!({"size": 2})).await;
-    throughout(Duration::from_secs(3), "the dropped object stays as it was", async || {
+    throughout(Duration::from_secs(3), "the document before goes on", async || {
         let left = settings().await;
-        let same = left.len() == 1 && left[0]["data"]["size"] == "1";
+        let same = left.len() == 1 && left[0]["data"]["size"] == "2";
         same.then_some(()).ok_or_else(|| format!("{left:?}"))
     })
     .await;
-
-    world.alpha.synced("it", "False", "Held").await;
-    engine.becomes_degraded(&format!("mapping {}: sources", world.name), "sync-engine approve").await;
-    let to_do = format!("mapping {} holds 1 deletion: sync-engine approve", world.name);
+    world.alpha.synced("it", "True", "Synced").await;
+    engine.becomes_degraded("document of mapping", "sync-engine approve").await;
+    let to_do = format!("an edit or the removal of mapping {} is held: sync-engine approve", world.name);
     engine.status_tells(&[], &[&to_do]).await;
-    troubles::shown(stage, &engine, "Held").await;
+    troubles::is_held(stage, &engine, &world.name).await;
 
     engine.approve(&world.name).await;
     eventually("the dropped object is deleted", async || match settings().await.len() {

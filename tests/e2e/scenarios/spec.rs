@@ -157,8 +157,8 @@ async fn a_mapping_builds_lists_optional_maps_and_quantities(stage: &Stage) {
     world.target.operate(&world.alpha, "it", json!({"phase": "Running"})).await;
     world.alpha.status("it", json!({"phase": "Running"})).await;
 
-    // It is the only object, so the guard holds its deletion until a person approves it.
-    engine.says_of(|| world.mappings.write("widgets.yaml", &STRUCTURE.replace("<suffix>", "-db")), &["Held"]).await;
+    // It is the only object, so the edit is held until a person approves it.
+    engine.says_of(|| world.mappings.write("widgets.yaml", &STRUCTURE.replace("<suffix>", "-db")), &["is held"]).await;
     engine.approve(&world.name).await;
     let gone =
         || async { world.target.rest.get(&world.target.path(&copy)).await.map_or(Ok(()), |it| Err(it.to_string())) };

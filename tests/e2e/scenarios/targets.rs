@@ -20,7 +20,7 @@ pub fn cases() -> Vec<Case> {
         case!(a_source_stays_on_the_target_that_it_was_synced_to).on_kube(),
         case!(a_source_that_may_move_is_deleted_on_the_former_target_first).on_kube(),
         case!(a_target_that_a_changed_document_no_longer_names_still_gives_back_what_it_has).on_kube(),
-        case!(prune_guard_counts_the_deletions_on_all_targets).on_kube(),
+        case!(the_limits_of_a_release_are_for_all_targets_together).on_kube(),
         case!(two_targets_that_are_one_cluster_are_left_alone).on_kube(),
         case!(every_cluster_that_a_provider_lists_under_a_label_is_a_target).on_kube(),
     ]
@@ -182,12 +182,12 @@ async fn a_source_that_may_move_is_deleted_on_the_former_target_first(stage: &St
     drop(engine);
 }
 
-async fn prune_guard_counts_the_deletions_on_all_targets(stage: &Stage) {
-    let one = ONE.replace("  objects:\n", "  lifecycle: {pruneGuard: {maxObjects: 1, maxPercent: 100}}\n  objects:\n");
+async fn the_limits_of_a_release_are_for_all_targets_together(stage: &Stage) {
+    let one = ONE.replace("  objects:\n", "  release: {maxLost: {objects: 1, percent: 100}}\n  objects:\n");
     let settings = "    - id: settings\n      template: {apiVersion: v1, kind: ConfigMap, data: {size: \"1\"}}\n";
     let two = Two::of(stage, &one.replace("  objects:\n", &format!("  objects:\n{settings}"))).await;
     let (alpha, east, west) = (&two.world.alpha, &two.world.target, &two.west);
-    let engine = two.launch().ready().await;
+    let mut engine = two.launch().ready().await;
     let mut all = Vec::new();
     for (name, version, target) in [("it", "west", west), ("that", "target", east)] {
         alpha.create(name, json!({"version": version})).await;
@@ -210,10 +210,9 @@ async fn prune_guard_counts_the_deletions_on_all_targets(stage: &Stage) {
     eventually("both have settings", async || stands(2).await).await;
 
     // One on each target is within the limit; both are not.
-    two.world.mappings.write("widgets.yaml", &one);
-    for name in ["it", "that"] {
-        alpha.synced(name, "False", "Held").await;
-    }
+    engine
+        .says_of(|| two.world.mappings.write("widgets.yaml", &one), &["is held", "2 of 4 objects would be lost"])
+        .await;
     throughout(Duration::from_secs(3), "both settings stay", async || stands(2).await).await;
     engine.approve(&two.world.name).await;
     eventually("both settings are deleted", async || stands(0).await).await;
@@ -230,7 +229,10 @@ async fn a_target_that_a_changed_document_no_longer_names_still_gives_back_what_
     west.copy(alpha, "it").await;
     alpha.create("that", json!({"version": "target"})).await;
     east.copy(alpha, "that").await;
-    two.world.mappings.write("widgets.yaml", &ONE.replace("[target, west]", "[target]"));
+    let released = ONE.replace("  objects:\n", "  release: {maxFailing: 1}\n  objects:\n");
+    two.world.mappings.write("widgets.yaml", &released);
+    engine.says(&["release settings changed"]).await;
+    two.world.mappings.write("widgets.yaml", &released.replace("[target, west]", "[target]"));
     alpha.synced("it", "False", "RenderFailed").await;
     // Also an engine that never ran the former document deletes there.
     engine.kill();

@@ -33,8 +33,19 @@ pub async fn shown(stage: &Stage, engine: &Engine, reason: &str) {
         return;
     }
     let first: Vec<&str> = listed.lines().take(2).collect();
-    let name = format!("trouble-{reason}");
-    let text = masked(stage, &first.join("\n"));
+    is(stage, &format!("trouble-{reason}"), &first.join("\n"));
+}
+
+/// Waits until `approve` shows what is held of a mapping.
+pub async fn is_held(stage: &Stage, engine: &Engine, mapping: &str) {
+    let shown = eventually("approve shows what is held", async || engine.held(mapping)).await;
+    if stage.on != On::Sandbox {
+        is(stage, "an-edit-that-is-held", &shown);
+    }
+}
+
+fn is(stage: &Stage, name: &str, text: &str) {
+    let text = masked(stage, text);
     insta::with_settings!({prepend_module_to_snapshot => false}, { insta::assert_snapshot!(name, text) });
 }
 

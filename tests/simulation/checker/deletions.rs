@@ -89,18 +89,19 @@ impl Checker {
         }
     }
 
-    /// Whether the deletion of an object whose rule is gone waits for a person: no document since then lets anything be
-    /// deleted.
+    /// Whether the deletion of an object whose rule is gone waits for a person: the document before let nothing be deleted, and
+    /// nobody has approved anything since.
     fn is_removal_held(&self, edition: &Mapping, made: &Made) -> bool {
         let of_mapping = self.editions.iter().filter_map(|(since, other)| Some((*since, other.as_ref()?)));
         let of_mapping: Vec<_> = of_mapping.filter(|(_, other)| other.name == edition.name).collect();
         let here = of_mapping.iter().rposition(|(_, other)| std::ptr::eq(*other, edition)).unwrap_or_default();
         let lacks_it = |(_, other): &&(Duration, &Mapping)| !other.all_rules().any(|rule| made.is_by(rule));
-        let without: Vec<_> = of_mapping[..=here].iter().rev().take_while(lacks_it).collect();
-        let Some((removed, _)) = without.last() else { return false };
-        without.iter().all(|(_, other)| other.may_prune == 0)
+        let without = of_mapping[..=here].iter().rev().take_while(lacks_it).count();
+        let (former, without) = of_mapping[..=here].split_at(here + 1 - without);
+        let (Some((removed, _)), Some((since, before))) = (without.first(), former.last()) else { return false };
+        before.may_prune == 0
             && made.since + CALM_GRACE < *removed
-            && self.approved.is_none_or(|approved| approved < *removed)
+            && self.approved.is_none_or(|approved| approved < *since)
     }
 
     /// Whether what a removed mapping takes along waits for a person: its last document let nothing be deleted for long before.

@@ -58,6 +58,14 @@ pub(super) fn same_content(one: &Mapping, other: &Mapping) -> bool {
     content(one) == content(other)
 }
 
+/// What of a document changes neither an object nor a status: it is in force as soon as it is read.
+const WITHOUT_EFFECT: [&str; 4] = ["release", "reconcile", "description", "mode"];
+
+/// Whether two versions of a mapping make the same of every source.
+pub fn have_same_effect(one: &Mapping, other: &Mapping) -> bool {
+    one.text == other.text || without(&content(one), &WITHOUT_EFFECT) == without(&content(other), &WITHOUT_EFFECT)
+}
+
 /// What is different between two versions of a mapping; never empty.
 pub fn describe(before: &Mapping, after: &Mapping) -> Vec<String> {
     let mut words = Words { before: content(before), after: content(after), said: Vec::new() };
@@ -93,6 +101,7 @@ pub fn describe(before: &Mapping, after: &Mapping) -> Vec<String> {
     });
     words.part("status settings", |spec| without(&spec["status"], &["fields", "conditions"]));
     words.fields(&["/lifecycle"], "lifecycle");
+    words.fields(&["/release"], "release settings");
     words.fields(&["/reconcile"], "reconcile settings");
     words.fields(&["/description"], "description");
     if words.said.is_empty() {

@@ -20,13 +20,13 @@ use super::check::{owner_of, references};
 use super::diagnostic::Finding;
 use super::document::{
     API_VERSION, ApiSchemaDocument, ClusterProviderDocument, LifecycleSpec, MappingDocument, MappingSpec,
-    MappingTestDocument, Period, PruneGuardSpec, ReconcileSpec, required_fields,
+    MappingTestDocument, Period, ReconcileSpec, ReleaseSpec, required_fields,
 };
 use super::expression::{Names, References, Root, RootSet};
 use super::schema;
 use super::template::Template;
 use super::{
-    ClusterProvider, Constants, Lifecycle, Mapping, OWN_CLUSTER, PruneGuard, Reconcile, Side, SourceRecreated,
+    ClusterProvider, Constants, Lifecycle, Mapping, MaxLost, OWN_CLUSTER, Reconcile, Release, Side, SourceRecreated,
     TargetChoice, TargetRule,
 };
 use crate::yaml::{self, Entries, Node, NodeValue, Raw, Spanned, Typed, closest, from_node};
@@ -65,10 +65,11 @@ pub fn compile(document: &yaml::Document) -> Outcome {
     Outcome { compiled: compiled.filter(|_| !failed), findings }
 }
 
-/// Fields that an earlier build had, and that said nothing where it ran the document.
-const FORMER_FIELDS: [&[&str]; 3] = [
+/// Fields that an earlier build had, and without which a document does the same.
+const FORMER_FIELDS: [&[&str]; 4] = [
     &["spec", "replaces"],
     &["spec", "lifecycle", "waitForOtherFinalizers"],
+    &["spec", "lifecycle", "pruneGuard"],
     &["spec", "objects", "*", "apply", "strategy"],
 ];
 
@@ -262,6 +263,7 @@ impl Compiler {
         self.status_roots = if several { RootSet::STATUS_OF_SEVERAL } else { RootSet::STATUS };
         let status = self.status(spec.status.as_ref(), &spec.objects);
         let lifecycle = self.lifecycle(&spec.lifecycle, spec.source.api_export.is_some());
+        let release = self.release(&spec.release);
         let reconcile = self.reconcile(&spec.reconcile);
         let (target, target_rule) = target?;
         let (related, mut objects) = (related?, objects?);
@@ -289,6 +291,7 @@ impl Compiler {
             objects,
             status: status?,
             lifecycle,
+            release,
             reconcile,
             text: text.clone(),
         };
@@ -313,16 +316,17 @@ impl Compiler {
             on_source_vanished: spec.on_source_vanished,
             on_source_recreated: spec.on_source_recreated.or(recreated),
             stuck_after: spec.stuck_after.map_or(Duration::from_secs(900), |period| period.0),
-            prune_guard: self.prune_guard(&spec.prune_guard),
         }
     }
 
-    fn prune_guard(&mut self, spec: &PruneGuardSpec) -> PruneGuard {
-        let percent = spec.max_percent.as_ref().map_or(20, |percent| percent.value);
-        if let Some(given) = spec.max_percent.as_ref().filter(|_| percent > 100) {
-            self.report(Finding::new("SE0102", given.span(), format!("`maxPercent` is at most 100, not {percent}")));
+    fn release(&mut self, spec: &ReleaseSpec) -> Release {
+        let (default, given) = (MaxLost::default(), &spec.max_lost);
+        let percent = given.percent.as_ref().map_or(default.percent, |percent| percent.value);
+        if let Some(given) = given.percent.as_ref().filter(|_| percent > 100) {
+            self.report(Finding::new("SE0102", given.span(), format!("`percent` is at most 100, not {percent}")));
         }
-        PruneGuard { max_objects: spec.max_objects.unwrap_or(10), max_percent: percent }
+        let objects = given.objects.map_or(default.objects, |objects| objects as usize);
+        Release { max_failing: spec.max_failing.unwrap_or_default(), max_lost: MaxLost { objects, percent } }
     }
 
     /// Each variable may read the ones before it.

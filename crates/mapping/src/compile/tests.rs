@@ -1,9 +1,11 @@
+use std::collections::BTreeSet;
+
 use proptest::prelude::*;
 
 use super::*;
 use crate::diagnostic::Diagnostic;
 use crate::tests::each;
-use crate::{SourceClusters, SourceVanished, StatusValue};
+use crate::{Amount, SourceClusters, SourceVanished, StatusValue};
 
 const GOOD: &str = include_str!("../../../../tests/ui/documents/good.yaml");
 
@@ -60,7 +62,8 @@ fn everything_written_is_kept() {
     assert_eq!(mapping.lifecycle.stuck_after, Duration::from_secs(5400));
     assert_eq!(mapping.lifecycle.on_source_vanished, SourceVanished::Delete);
     assert_eq!(mapping.lifecycle.on_source_recreated, Some(SourceRecreated::Replace));
-    assert_eq!(mapping.lifecycle.prune_guard, PruneGuard { max_objects: 100, max_percent: 20 });
+    assert_eq!(mapping.release.max_lost, MaxLost { objects: 100, percent: 20 });
+    assert_eq!(mapping.release.max_failing, Amount::Percent(10));
     assert_eq!((mapping.reconcile.concurrency, mapping.reconcile.target_writes_per_second), (4, 10));
     assert!(mapping.text.starts_with("# Everything") && mapping.text.ends_with("PerSecond: 10}\n"));
 }
@@ -90,7 +93,8 @@ fn defaults() {
     assert_eq!(mapping.lifecycle.stuck_after, Duration::from_secs(900));
     assert_eq!(mapping.lifecycle.on_source_vanished, SourceVanished::Retain);
     assert_eq!(mapping.lifecycle.on_source_recreated, None);
-    assert_eq!(mapping.lifecycle.prune_guard, PruneGuard { max_objects: 10, max_percent: 20 });
+    assert_eq!(mapping.release.max_lost, MaxLost { objects: 10, percent: 20 });
+    assert_eq!(mapping.release.max_failing, Amount::Number(0));
     assert_eq!(mapping.reconcile.backoff_max, Duration::from_secs(300));
 }
 
@@ -125,11 +129,11 @@ proptest! {
 fn documents_of_earlier_builds_are_read() {
     let former = GOOD
         .replace("  source:\n", "  replaces: []\n  source:\n")
-        .replace("  lifecycle:\n", "  lifecycle:\n    waitForOtherFinalizers: []\n")
+        .replace("  lifecycle:\n", "  lifecycle:\n    waitForOtherFinalizers: []\n    pruneGuard: {maxObjects: 1}\n")
         .replace("apply: {", "apply: {strategy: ServerSide, ");
     let document = yaml::parse(former.as_bytes()).remove(0);
-    let found: Vec<_> = compile(&document).findings.into_iter().map(|finding| finding.message).collect();
-    let unknown = ["replaces", "strategy", "waitForOtherFinalizers"].map(|field| format!("unknown field `{field}`"));
-    assert_eq!(found, unknown);
+    let found: BTreeSet<_> = compile(&document).findings.into_iter().map(|finding| finding.message).collect();
+    let unknown = ["replaces", "strategy", "waitForOtherFinalizers", "pruneGuard"];
+    assert_eq!(found, unknown.map(|field| format!("unknown field `{field}`")).into());
     assert!(matches!(compile_kept(&document), Some(Compiled::Mapping(_))));
 }

@@ -269,8 +269,15 @@ fn variant_name(variant: &'static str) -> StrDeserializer<'static, Error> {
     serde::de::IntoDeserializer::into_deserializer(variant)
 }
 
+/// Fields that have another place now, and what to write.
+const MOVED: [(&str, &str); 1] =
+    [("pruneGuard", "write `release: {maxLost: {objects: 10, percent: 20}}` below `spec`, with your numbers")];
+
 fn unknown_field(key: &Node, text: &str, suggestion: Option<&str>, fields: &[&str]) -> Finding {
     let finding = Finding::new("SE0101", key.span.clone(), format!("unknown field `{text}`"));
+    if let Some((_, now)) = MOVED.iter().find(|(former, _)| *former == text) {
+        return finding.help(*now);
+    }
     match suggestion {
         Some(suggestion) => finding.help(format!("did you mean `{suggestion}`?")),
         None if fields.is_empty() => finding.help("no fields are known here"),

@@ -1,0 +1,198 @@
+//! Plans every source in sight with a document that waits to be released, on what the caches show. Writes nothing.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::task::yield_now;
+use tokio::time::{Instant, sleep};
+
+use super::apply::Executor;
+use super::bodies::observe_whole;
+use super::facts::Facts;
+use super::observe::kind_trouble;
+use super::originals;
+use super::pipeline::wakes::Interests;
+use super::pipeline::{Generation, Pipeline, SourceFeed};
+use crate::multicluster::identity::Known;
+use crate::multicluster::registry::Cluster;
+use crate::multicluster::watch::WatchState;
+use crate::object::Key;
+use crate::plan::{Action, MAX_ROUNDS, Observed, Outcome, Plan, Prune, Source, owns_finalizer, plan, rehearsal};
+use crate::release::{Effect, Followed, Now, Rehearsal};
+
+/// How long a rehearsal waits for the watches that only the candidate needs. It is tried again at the next tick.
+const PATIENCE: Duration = Duration::from_secs(2);
+const LOOK: Duration = Duration::from_millis(20);
+
+/// A document that waits, on one target of its mapping.
+#[derive(Debug)]
+pub struct OnTarget {
+    pub pipeline: Arc<Pipeline>,
+    pub candidate: Generation,
+    /// The clusters of a provider that it may choose as targets.
+    pub selected: BTreeSet<String>,
+}
+
+/// What a candidate does to every source in sight.
+///
+/// # Errors
+/// Why that cannot be told yet.
+pub async fn rehearse(on: Vec<OnTarget>) -> Result<Rehearsal, String> {
+    let mut all = Rehearsal::default();
+    for one in &on {
+        ready(one).await?;
+        for feed in one.pipeline.source_feeds() {
+            match feed.watch.state() {
+                // What a watch showed that has failed since is planned with: it is what the document in force goes by.
+                WatchState::Failed { synced_before: false, .. } => {
+                    all.unseen.insert(feed.scope.endpoint.place());
+                    continue;
+                }
+                _ => all.seen += 1,
+            }
+            for key in feed.keys() {
+                if let Some(effect) = effect(one, &feed, &key).await {
+                    all.add(&one.candidate.target.name, key, effect);
+                }
+                // Thousands follow each other: whatever else is to be done has its turn in between.
+                yield_now().await;
+            }
+        }
+        all.objects += one.pipeline.objects();
+    }
+    Ok(all)
+}
+
+/// Waits until what is needed is in sight, and every source was planned with the document in force.
+async fn ready(on: &OnTarget) -> Result<(), String> {
+    let started = Instant::now();
+    loop {
+        match waits_for(on) {
+            None => return Ok(()),
+            Some(Wait::Person(why)) => return Err(why),
+            Some(Wait::Time(why)) if started.elapsed() >= PATIENCE => return Err(why),
+            Some(Wait::Time(_)) => sleep(LOOK).await,
+        }
+    }
+}
+
+enum Wait {
+    Time(String),
+    /// Somebody has to do something.
+    Person(String),
+}
+
+fn waits_for(OnTarget { pipeline, candidate, .. }: &OnTarget) -> Option<Wait> {
+    let target = &candidate.target.name;
+    if pipeline.is_lost() {
+        // Its sources are rehearsed on the other targets, and nothing is told of this one.
+        return None;
+    }
+    if let Some(why) = pipeline.unconfirmed() {
+        return Some(Wait::Time(why));
+    }
+    let is_unlisted = |feed: &Arc<SourceFeed>| feed.watch.state() == WatchState::Starting;
+    if !pipeline.are_clusters_known() || pipeline.source_feeds().iter().any(is_unlisted) {
+        return Some(Wait::Time("its sources are not listed yet".to_owned()));
+    }
+    if !pipeline.is_looked_at() {
+        return Some(Wait::Time(format!("not every source was planned with the document in force on `{target}` yet")));
+    }
+    let known = pipeline.kinds();
+    let new = candidate.mapping.objects.iter().map(|rule| &rule.kind).filter(|kind| !known.contains(kind));
+    new.filter_map(|kind| kind_trouble(pipeline, candidate, kind)).next().map(|(why, is_coming)| match is_coming {
+        true => Wait::Time(why),
+        false => Wait::Person(why),
+    })
+}
+
+/// What becomes of one source. `None`: it is out of sight.
+async fn effect(on: &OnTarget, feed: &SourceFeed, key: &Key) -> Option<Effect> {
+    let OnTarget { pipeline, candidate, .. } = on;
+    let in_force = pipeline.generation();
+    let cluster = pipeline.shared.manager.cluster(&in_force.mapping.source.clusters, &key.cluster)?;
+    let not_told = |why: &str| Some(Effect { not_told: Some(why.to_owned()), ..Effect::default() });
+    if !matches!(cluster.known(), Known::Identity(_)) {
+        return not_told("its cluster is being confirmed");
+    }
+    if candidate.mapping.source.resource != in_force.mapping.source.resource {
+        return not_told("the candidate reads another version of it");
+    }
+    let Some((now, followed)) = follow(on, candidate, &cluster, feed, key).await else {
+        return not_told("it cannot be read");
+    };
+    let mut lost = followed.losses();
+    if !lost.is_empty() {
+        // What its consumer causes is lost under both.
+        let Some((_, without)) = follow(on, &in_force, &cluster, feed, key).await else {
+            return not_told("it cannot be read");
+        };
+        lost = &lost - &without.losses();
+    }
+    Some(Effect::of(now, &followed, lost))
+}
+
+/// Follows the plan of a document to its end.
+async fn follow(
+    on: &OnTarget,
+    generation: &Generation,
+    cluster: &Cluster,
+    feed: &SourceFeed,
+    key: &Key,
+) -> Option<(Now, Followed)> {
+    let pipeline = &on.pipeline;
+    // Nobody is to be woken for what is read here.
+    let interests = Interests::default();
+    let mut facts = Facts::new(interests.reader(key));
+    let executor = Executor::looking(pipeline, generation, cluster, feed, key);
+    let mut observed = observe_whole(&executor, &mut facts).await.ok()?;
+    observed.prune = Prune::Allowed;
+    if let Some(among) = observed.among.as_mut().filter(|_| std::ptr::eq(generation, &raw const on.candidate)) {
+        among.selected.clone_from(&on.selected);
+    }
+    let now = now(pipeline, &observed, key);
+    let mut followed = Followed::default();
+    for _ in 0..MAX_ROUNDS {
+        let (actions, last) = match plan(&generation.mapping, &observed) {
+            Plan::Act(actions) => (actions, None),
+            Plan::Last(action, rest) => (vec![*action], Some(rest)),
+            Plan::Rest(rest) => {
+                followed.rest = Some(rest);
+                break;
+            }
+        };
+        for action in actions {
+            let outcome = match (rehearsal::expected(&action, &observed), &action) {
+                (Some(outcome), _) => outcome,
+                (None, Action::Read(original) | Action::ReadAnew(original)) => {
+                    Outcome::Seen(originals::read(&executor, &mut facts, original).await)
+                }
+                (None, _) => Outcome::Absent,
+            };
+            // What the release makes or changes is taken for ready: whether it gets there, only its operator tells.
+            if let Action::Apply { reference, .. } = &action {
+                observed.supposed.insert(reference.clone());
+            }
+            observed.absorb(&action, outcome);
+            if action.verb().is_some() {
+                followed.writes.push(action);
+            }
+        }
+        if last.is_some() {
+            followed.rest = last;
+            break;
+        }
+    }
+    Some((now, followed))
+}
+
+/// How a source is under the document in force.
+fn now(pipeline: &Pipeline, observed: &Observed, key: &Key) -> Now {
+    let is_served = matches!(&observed.source, Source::Present(source) if owns_finalizer(observed, source));
+    match (is_served, pipeline.is_unsettled(key)) {
+        (false, _) => Now::NotServed,
+        (true, false) => Now::InSync,
+        (true, true) => Now::Troubled,
+    }
+}

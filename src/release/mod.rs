@@ -1,0 +1,307 @@
+//! An edit is a release: what a document would do to the sources that are served, before it does it. Pure.
+//!
+//! A mapping has a document *in force* and at most one *candidate*, which its file holds. The candidate is rehearsed: every
+//! source in sight is planned with it to its end, on what the caches show, and nothing is written. [`Rehearsal`] is what came of
+//! that, and [`Rehearsal::excess`] says whether the limits of the document in force let it pass. What they hold, a person may
+//! approve: [`Held`].
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
+
+use serde::{Deserialize, Serialize};
+
+use crate::mapping::Release;
+use crate::object::Key;
+use crate::object::marks::Reference;
+use crate::plan::{Action, Cause, Evidence, Intent, Reason, Rest};
+
+#[cfg(test)]
+mod tests;
+
+/// How many of the clusters have to be in sight, in percent: of too few, a rehearsal says too little.
+const IN_SIGHT: usize = 80;
+
+/// Sources and objects that are named.
+const SHOWN: usize = 5;
+
+/// What cannot be taken back: something is deleted or given up, or a finalizer is released.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Loss {
+    Deleted(String),
+    GivenUp(String),
+    Released,
+}
+
+impl Loss {
+    /// What an action loses; `None`: nothing.
+    pub fn of(action: &Action) -> Option<Self> {
+        let at = |reference: &Reference| reference.to_string();
+        match action {
+            Action::Delete { reference, .. } => Some(Self::Deleted(at(reference))),
+            Action::GiveUp { reference, .. } => Some(Self::GivenUp(at(reference))),
+            Action::PatchSource { purpose, .. } if purpose.is_release() => Some(Self::Released),
+            _ => None,
+        }
+    }
+}
+
+impl fmt::Display for Loss {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Deleted(object) => write!(f, "{object} is deleted"),
+            Self::GivenUp(object) => write!(f, "{object} is given up"),
+            Self::Released => f.write_str("its finalizer is released"),
+        }
+    }
+}
+
+/// A plan that was followed to its end without a write.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Followed {
+    pub writes: Vec<Action>,
+    /// `None`: it did not come to an end.
+    pub rest: Option<Rest>,
+}
+
+impl Followed {
+    /// What it loses.
+    pub fn losses(&self) -> BTreeSet<Loss> {
+        self.writes.iter().filter_map(Loss::of).collect()
+    }
+}
+
+/// What a source is under the document in force.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Now {
+    /// It carries nothing of the engine.
+    NotServed,
+    InSync,
+    /// It is served, and not in sync: what the candidate makes of it cannot make it worse.
+    Troubled,
+}
+
+/// What a candidate does to one source.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Effect {
+    pub created: usize,
+    pub is_updated: bool,
+    pub is_taken_in: bool,
+    pub lost: BTreeSet<Loss>,
+    /// Why a source that is in sync now would not be.
+    pub failing: Option<String>,
+    /// Why caches cannot tell what becomes of it.
+    pub not_told: Option<String>,
+}
+
+impl Effect {
+    /// What a candidate's plan comes to; `lost` is what the document in force would not lose on the same observation.
+    pub fn of(now: Now, followed: &Followed, lost: BTreeSet<Loss>) -> Self {
+        let is_create = |action: &&Action| matches!(action, Action::Apply { intent: Intent::Create, .. });
+        let created = followed.writes.iter().filter(is_create).count();
+        let updates = |action: &Action| {
+            matches!(
+                action,
+                Action::Apply { intent: Intent::Update { .. } | Intent::Adopt { .. }, .. } | Action::PatchStatus { .. }
+            )
+        };
+        let mut effect = Self {
+            created,
+            is_updated: followed.writes.iter().any(updates),
+            is_taken_in: now == Now::NotServed && created > 0,
+            lost,
+            ..Self::default()
+        };
+        match trouble(followed, created > 0) {
+            Some(Trouble::Failing(why)) if now == Now::InSync => effect.failing = Some(why),
+            Some(Trouble::NotTold(why)) => effect.not_told = Some(why),
+            _ => {}
+        }
+        effect
+    }
+
+    /// The same source on another target.
+    fn and(&mut self, other: Self) {
+        self.created += other.created;
+        self.is_updated |= other.is_updated;
+        self.is_taken_in |= other.is_taken_in;
+        self.lost.extend(other.lost);
+        self.failing = self.failing.take().or(other.failing);
+        self.not_told = self.not_told.take().or(other.not_told);
+    }
+}
+
+enum Trouble {
+    Failing(String),
+    NotTold(String),
+}
+
+/// Why a plan does not end in sync. `creates`: what it waits for may be made by the release itself.
+fn trouble(followed: &Followed, creates: bool) -> Option<Trouble> {
+    if followed.writes.iter().any(|action| action.because() == Some(Evidence::Exit)) {
+        return Some(Trouble::Failing("it leaves the mapping's filter".to_owned()));
+    }
+    let reasons = match &followed.rest {
+        None => return Some(Trouble::NotTold("its plan does not come to rest".to_owned())),
+        Some(Rest::InSync) => return None,
+        Some(Rest::Waiting(reasons) | Rest::Blocked(reasons)) => &reasons.0,
+    };
+    let worst = reasons.iter().min_by_key(|reason: &&Reason| reason.cause)?;
+    let why = format!("{}: {}", worst.cause.as_str(), worst.detail);
+    Some(match worst.cause {
+        Cause::Waiting if creates => Trouble::NotTold(why),
+        Cause::Unknown | Cause::RequestFailed | Cause::Held | Cause::Deleting | Cause::Stuck => Trouble::NotTold(why),
+        Cause::TargetChanged
+        | Cause::Conflict
+        | Cause::RenderFailed
+        | Cause::IdentityChanged
+        | Cause::Recreated
+        | Cause::Refused
+        | Cause::ClaimNotAccepted
+        | Cause::Retained
+        | Cause::Orphaned
+        | Cause::StatusFailed
+        | Cause::Waiting => Trouble::Failing(why),
+    })
+}
+
+/// What is held of a mapping, for a person to approve: nothing beyond it is carried out for that.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Held {
+    /// Which document waits for which one, or a removal: a hash.
+    pub document: String,
+    /// How many objects are lost, by the connection of the target.
+    pub deletions: BTreeMap<String, usize>,
+    /// How many sources newly fail.
+    #[serde(default)]
+    pub failing: usize,
+    /// Clusters that are out of sight.
+    #[serde(default)]
+    pub unseen: BTreeSet<String>,
+    /// The first sources, and what becomes of them: for people.
+    #[serde(default)]
+    pub shown: Vec<String>,
+}
+
+impl Held {
+    /// On all targets.
+    pub fn lost(&self) -> usize {
+        self.deletions.values().sum()
+    }
+
+    /// Everything that is held.
+    pub fn size(&self) -> usize {
+        self.failing + self.lost() + self.unseen.len()
+    }
+
+    /// Whether nothing of it is beyond what was approved.
+    pub fn is_within(&self, approved: &Self) -> bool {
+        let is_approved =
+            |(target, held): (&String, &usize)| approved.deletions.get(target).is_some_and(|of| held <= of);
+        self.document == approved.document
+            && self.deletions.iter().all(is_approved)
+            && self.failing <= approved.failing
+            && self.unseen.is_subset(&approved.unseen)
+    }
+}
+
+/// What a candidate does to all sources in sight.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Rehearsal {
+    sources: BTreeMap<Key, Effect>,
+    /// How many objects are lost on each target.
+    lost: BTreeMap<String, usize>,
+    /// How many objects the mapping has.
+    pub objects: usize,
+    /// Clusters (addresses of kcp's shards) in sight, and those that are not.
+    pub seen: usize,
+    pub unseen: BTreeSet<String>,
+}
+
+impl Rehearsal {
+    /// What becomes of a source on a target.
+    pub fn add(&mut self, target: &str, key: Key, effect: Effect) {
+        let lost = effect.lost.iter().filter(|loss| **loss != Loss::Released).count();
+        if lost > 0 {
+            *self.lost.entry(target.to_owned()).or_default() += lost;
+        }
+        self.sources.entry(key).or_default().and(effect);
+    }
+
+    /// What a person would approve.
+    pub fn held(&self, document: String) -> Held {
+        Held {
+            document,
+            deletions: self.lost.clone(),
+            failing: self.failing().count(),
+            unseen: self.unseen.clone(),
+            shown: self.shown(),
+        }
+    }
+
+    /// The first sources that fail or lose something.
+    fn shown(&self) -> Vec<String> {
+        let failing = self.failing().map(|(key, why)| format!("{key}: {why}"));
+        let losing = self.sources.iter().filter_map(|(key, effect)| Some((key, effect.lost.first()?)));
+        failing.take(SHOWN).chain(losing.take(SHOWN).map(|(key, loss)| format!("{key}: {loss}"))).collect()
+    }
+
+    /// Sources that newly fail, each with the reason.
+    pub fn failing(&self) -> impl Iterator<Item = (&Key, &str)> {
+        self.sources.iter().filter_map(|(key, effect)| Some((key, effect.failing.as_deref()?)))
+    }
+
+    fn count(&self, is_such: impl Fn(&Effect) -> bool) -> usize {
+        self.sources.values().filter(|effect| is_such(effect)).count()
+    }
+
+    /// What holds the candidate: more than the limits of the document in force allow. `None`: it is released.
+    pub fn excess(&self, limits: &Release) -> Option<String> {
+        let mut all = Vec::new();
+        let (failing, lost) = (self.failing().count(), self.lost.values().sum());
+        if failing > limits.max_failing.of(self.sources.len()) {
+            all.push(format!(
+                "{failing} sources that are in sync would not be, and `release.maxFailing` allows {}",
+                limits.max_failing
+            ));
+        }
+        if limits.max_lost.is_exceeded_by(lost, self.objects) {
+            all.push(format!(
+                "{lost} of {} objects would be lost, and `release.maxLost` allows {} and {}%",
+                self.objects, limits.max_lost.objects, limits.max_lost.percent
+            ));
+        }
+        let clusters = self.seen + self.unseen.len();
+        if self.seen * 100 < clusters * IN_SIGHT {
+            let names: Vec<&str> = self.unseen.iter().take(SHOWN).map(String::as_str).collect();
+            let hidden = self.unseen.len();
+            all.push(format!("{hidden} of {clusters} clusters of its sources are out of sight: {}", names.join(", ")));
+        }
+        let shown = self.shown();
+        let first = if shown.is_empty() { String::new() } else { format!("; first {}", shown.join("; ")) };
+        (!all.is_empty()).then(|| format!("{}{first}", all.join("; ")))
+    }
+}
+
+/// The line by which it is acknowledged.
+impl fmt::Display for Rehearsal {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let sources = self.sources.len();
+        let (created, lost): (usize, usize) =
+            (self.sources.values().map(|effect| effect.created).sum(), self.lost.values().sum());
+        write!(
+            f,
+            "{} newly failing, {} updated, {} newly taken in, {created} objects created, {lost} lost; rehearsed on {} of \
+             {sources} sources",
+            self.failing().count(),
+            self.count(|effect| effect.is_updated),
+            self.count(|effect| effect.is_taken_in),
+            sources - self.count(|effect| effect.not_told.is_some()),
+        )?;
+        match self.unseen.len() {
+            0 => {}
+            1 => f.write_str(", 1 cluster is out of sight")?,
+            many => write!(f, ", {many} clusters are out of sight")?,
+        }
+        f.write_str("; servers were not asked")
+    }
+}

@@ -1,0 +1,175 @@
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use json_patch::Patch;
+use serde_json::json;
+
+use super::*;
+use crate::mapping::{Amount, Kind, Propagation};
+use crate::object::ClusterName;
+use crate::plan::{Reasons, SourcePatch};
+
+fn key(name: &str) -> Key {
+    Key::new(ClusterName::try_from("c").unwrap(), "ns", name)
+}
+
+fn reference(name: &str) -> Reference {
+    Reference { kind: Kind::new("", "v1", "ConfigMap"), namespace: "ns".into(), name: name.into() }
+}
+
+fn apply(intent: Intent) -> Action {
+    Action::Apply { reference: reference("a"), body: Arc::new(json!({})), intent }
+}
+
+fn delete(name: &str, because: Evidence) -> Action {
+    Action::Delete {
+        reference: reference(name),
+        uid: "u".into(),
+        resource_version: "1".into(),
+        propagation: Propagation::Background,
+        because,
+    }
+}
+
+fn rests(cause: Cause) -> Option<Rest> {
+    Some(Rest::Blocked(Reasons::one(cause, "why")))
+}
+
+fn effect(now: Now, writes: Vec<Action>, rest: Option<Rest>) -> Effect {
+    let followed = Followed { writes, rest };
+    let lost = followed.losses();
+    Effect::of(now, &followed, lost)
+}
+
+/// Each way in which a plan ends, for a source that is in sync now.
+#[test]
+fn what_cannot_be_in_sync_fails_and_what_nobody_knows_is_not_told() {
+    let create = || vec![apply(Intent::Create)];
+    let update = || vec![apply(Intent::Update { uid: "u".into() })];
+    // What is written, how it ends, whether it fails, whether it is not told.
+    let rows = [
+        ("in sync", update(), Some(Rest::InSync), false, false),
+        ("cannot be rendered", vec![], rests(Cause::RenderFailed), true, false),
+        ("would have another name", vec![], rests(Cause::IdentityChanged), true, false),
+        ("is on another target", vec![], rests(Cause::TargetChanged), true, false),
+        ("lacks a claim", vec![], rests(Cause::ClaimNotAccepted), true, false),
+        ("waits for what nobody makes", update(), rests(Cause::Waiting), true, false),
+        ("waits, and something is made", create(), rests(Cause::Waiting), false, true),
+        ("fails, and something is made", create(), rests(Cause::RenderFailed), true, false),
+        ("a target is out of sight", vec![], rests(Cause::Unknown), false, true),
+        ("does not come to rest", update(), None, false, true),
+        ("leaves the filter, and keeps its objects", vec![], rests(Cause::Retained), true, false),
+        ("leaves the filter", vec![delete("a", Evidence::Exit)], Some(Rest::InSync), true, false),
+        ("loses an object", vec![delete("a", Evidence::RuleGone)], Some(Rest::InSync), false, false),
+    ];
+    for (case, writes, rest, fails, is_not_told) in rows {
+        let found = effect(Now::InSync, writes.clone(), rest.clone());
+        assert_eq!((found.failing.is_some(), found.not_told.is_some()), (fails, is_not_told), "{case}: {found:?}");
+        for now in [Now::Troubled, Now::NotServed] {
+            assert_eq!(effect(now, writes.clone(), rest.clone()).failing, None, "{case}: {now:?} cannot newly fail");
+        }
+    }
+}
+
+#[test]
+fn what_is_deleted_given_up_and_released_is_lost() {
+    let give_up = Action::GiveUp { reference: reference("b"), patch: Patch::default(), because: Evidence::Exit };
+    let patch = |purpose| Action::PatchSource { purpose, patch: Patch::default() };
+    let writes = vec![
+        delete("a", Evidence::RuleGone),
+        give_up,
+        patch(SourcePatch::AddFinalizer),
+        patch(SourcePatch::ReleaseFinalizer(Evidence::Exit)),
+        apply(Intent::Create),
+    ];
+    let lost = Followed { writes, rest: None }.losses();
+    let texts: BTreeSet<String> = lost.iter().map(ToString::to_string).collect();
+    let expected = ["ConfigMap ns/a is deleted", "ConfigMap ns/b is given up", "its finalizer is released"];
+    assert_eq!(texts, expected.map(str::to_owned).into());
+}
+
+fn rehearsal(failing: usize, well: usize) -> Rehearsal {
+    let mut all = Rehearsal { seen: 1, ..Rehearsal::default() };
+    let failed = || effect(Now::InSync, vec![], rests(Cause::RenderFailed));
+    (0..failing).for_each(|number| all.add("east", key(&format!("bad-{number}")), failed()));
+    let updated = || effect(Now::InSync, vec![apply(Intent::Update { uid: "u".into() })], Some(Rest::InSync));
+    (0..well).for_each(|number| all.add("east", key(&format!("good-{number}")), updated()));
+    all
+}
+
+/// So many objects of the mapping's are lost on a target.
+fn losing(target: &str, lost: usize, objects: usize) -> Rehearsal {
+    let mut all = Rehearsal { objects, ..rehearsal(0, 1) };
+    for number in 0..lost {
+        let writes = vec![delete(&format!("a-{number}"), Evidence::RuleGone)];
+        all.add(target, key(&format!("source-{number}")), effect(Now::InSync, writes, Some(Rest::InSync)));
+    }
+    all
+}
+
+#[test]
+fn more_failing_than_the_limits_allow_hold_a_candidate() {
+    let excess = |all: &Rehearsal, max_failing| all.excess(&Release { max_failing, ..Release::default() });
+    assert_eq!(excess(&rehearsal(0, 9), Amount::default()), None);
+    assert!(excess(&rehearsal(1, 9), Amount::default()).is_some());
+    assert_eq!(excess(&rehearsal(1, 9), Amount::Percent(10)), None, "one of ten");
+    assert!(excess(&rehearsal(2, 8), Amount::Percent(10)).is_some());
+    let why = excess(&rehearsal(7, 3), Amount::Percent(10)).expect("a reason");
+    let expected = "7 sources that are in sync would not be, and `release.maxFailing` allows 10%; first c|ns/bad-0: RenderFailed: why; ";
+    assert!(why.starts_with(expected) && !why.contains("bad-5"), "{why}");
+}
+
+#[test]
+fn more_lost_than_the_limits_allow_hold_a_candidate() {
+    let excess = |all: &Rehearsal| all.excess(&Release::default());
+    assert_eq!(excess(&losing("east", 10, 50)), None, "a fifth of them");
+    assert!(excess(&losing("east", 10, 49)).is_some(), "more than a fifth");
+    let why = excess(&losing("east", 11, 1000)).expect("a reason");
+    let expected = "11 of 1000 objects would be lost, and `release.maxLost` allows 10 and 20%; first c|ns/source-0: ConfigMap \
+                    ns/a-0 is deleted; ";
+    assert!(why.starts_with(expected), "{why}");
+}
+
+#[test]
+fn too_little_in_sight_holds_a_candidate() {
+    let unseen = |seen: usize, unseen: usize| Rehearsal {
+        seen,
+        unseen: (0..unseen).map(|number| format!("shard-{number}")).collect(),
+        ..rehearsal(0, 1)
+    };
+    let excess = |all: &Rehearsal| all.excess(&Release::default());
+    assert_eq!(excess(&unseen(4, 1)), None);
+    assert_eq!(excess(&unseen(3, 1)), Some("1 of 4 clusters of its sources are out of sight: shard-0".to_owned()));
+}
+
+#[test]
+fn an_approval_covers_no_more_than_what_was_shown() {
+    let held = |all: Rehearsal| all.held("a".to_owned());
+    let approved = held(losing("east", 3, 9));
+    assert!(approved.is_within(&approved));
+    assert!(held(losing("east", 2, 9)).is_within(&approved), "less is held now");
+    assert!(!held(losing("east", 4, 9)).is_within(&approved), "more on this target");
+    assert!(!held(losing("west", 1, 9)).is_within(&approved), "another target");
+    assert!(!losing("east", 3, 9).held("b".to_owned()).is_within(&approved), "another document");
+    let failing = held(rehearsal(2, 1));
+    assert!(held(rehearsal(1, 2)).is_within(&failing) && !held(rehearsal(3, 1)).is_within(&failing));
+    let away = |names: &[&str]| {
+        let unseen = names.iter().map(|name| (*name).to_owned()).collect();
+        held(Rehearsal { unseen, ..rehearsal(0, 1) })
+    };
+    assert!(away(&["a"]).is_within(&away(&["a", "b"])) && !away(&["c"]).is_within(&away(&["a", "b"])));
+}
+
+/// A source has the effects of all its targets, and counts once.
+#[test]
+fn the_acknowledgement_counts_each_source_once() {
+    let mut all = rehearsal(1, 2);
+    let lost = effect(Now::InSync, vec![delete("a", Evidence::RuleGone)], rests(Cause::Unknown));
+    all.add("west", key("good-0"), lost);
+    let created = vec![apply(Intent::Create), apply(Intent::Create)];
+    all.add("east", key("new"), effect(Now::NotServed, created, Some(Rest::InSync)));
+    all.unseen.insert("shard".into());
+    let expected = "1 newly failing, 2 updated, 1 newly taken in, 2 objects created, 1 lost; rehearsed on 3 of 4 sources, 1 \
+                    cluster is out of sight; servers were not asked";
+    assert_eq!(all.to_string(), expected);
+}
