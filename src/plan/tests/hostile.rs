@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use super::world::World;
-use super::{mapping, source};
+use super::{fresh, mapping};
 use crate::plan::Rest;
 
 /// What an expression, a structure or a text would look like.
@@ -43,7 +43,7 @@ spec:
     fields:
       typed: {path: $.spec.typed, transform: "${{ value }}"}
 "#;
-    let mut world = World::new(source());
+    let mut world = fresh();
     world.edit_source(|source| source["spec"]["given"] = tempting());
     assert_eq!(world.settle(&mapping(through)), Rest::InSync);
     let (spec, given) = (&world.object("Database")["spec"], tempting());
@@ -86,7 +86,7 @@ fn a_secret_appears_in_no_reason_status_or_log() {
                 continue;
             }
             let expression = expression.replace("secret", "objects.token.data.password");
-            let mut world = World::new(source());
+            let mut world = fresh();
             let said = tell(&mut world, place, &expression);
             assert!(!said.contains(SECRET) && !said.contains("aHVudGVy"), "{place} `{expression}`: {said}");
         }

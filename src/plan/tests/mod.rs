@@ -15,6 +15,7 @@ mod targets;
 mod trace;
 mod world;
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use serde_json::{Value, json};
@@ -22,7 +23,7 @@ use world::World;
 
 use crate::mapping::Mapping;
 use crate::mapping::compile::Compiled;
-use crate::plan::{Cause, Reasons, Rest};
+use crate::plan::{Cause, Reason, Rest};
 
 /// How mappings on databases begin.
 const HEAD: &str = r#"
@@ -114,10 +115,39 @@ fn mapping(text: &str) -> Mapping {
     }
 }
 
+/// A text with parts of it replaced, all of which it has.
+fn edited(text: &str, edits: &[(&str, &str)]) -> Mapping {
+    let edit = |text: String, (from, to): &(&str, &str)| {
+        assert!(text.contains(from), "the mapping has no `{from}`");
+        text.replace(from, to)
+    };
+    mapping(&edits.iter().fold(text.to_owned(), edit))
+}
+
 /// The mapping with one line of it replaced.
 fn changed(from: &str, to: &str) -> Mapping {
-    assert!(DATABASES.contains(from), "the mapping has no `{from}`");
-    mapping(&DATABASES.replace(from, to))
+    edited(DATABASES, &[(from, to)])
+}
+
+/// The mapping with a field more.
+fn spec(field: &str) -> Mapping {
+    changed("  objects:\n", &format!("  {field}\n  objects:\n"))
+}
+
+/// The mapping with another policy for sources that leave its filter.
+fn exit(policy: &str) -> Mapping {
+    spec(&format!("  onExit: {policy}"))
+}
+
+/// The mapping with a field more of the object `db`.
+fn db(field: &str) -> Mapping {
+    changed("    - id: db\n", &format!("    - id: db\n      {field}\n"))
+}
+
+/// The mapping with `db` of another kind.
+fn of_another_kind(policy: &str) -> Mapping {
+    let db = format!("    - id: db\n      onIdentityChange: {policy}\n");
+    edited(DATABASES, &[("        kind: Database\n", "        kind: Cluster\n"), ("    - id: db\n", &db)])
 }
 
 fn source() -> Value {
@@ -132,18 +162,34 @@ fn source() -> Value {
     })
 }
 
+fn fresh() -> World {
+    World::new(source())
+}
+
 fn synced() -> World {
-    let mut world = World::new(source());
+    let mut world = fresh();
     assert_eq!(world.settle(&mapping(DATABASES)), Rest::InSync);
     world.take_log();
     world
 }
 
-fn cause(plan: &Rest) -> Option<Cause> {
-    match plan {
-        Rest::Waiting(reasons) | Rest::Blocked(reasons) => reasons.cause(),
-        Rest::InSync => None,
+/// Somebody edits an object by hand.
+fn drift(world: &mut World) {
+    world.edit("Database", |object| object["spec"]["members"] = json!(5));
+}
+
+fn reasons(rest: &Rest) -> &[Reason] {
+    match rest {
+        Rest::Waiting(reasons) | Rest::Blocked(reasons) => &reasons.0,
+        Rest::InSync => &[],
     }
+}
+
+/// All causes, the worst first.
+fn causes(rest: &Rest) -> String {
+    let all: BTreeSet<Cause> = reasons(rest).iter().map(|reason| reason.cause).collect();
+    let all: Vec<&str> = all.into_iter().map(Cause::as_str).collect();
+    if all.is_empty() { "in sync".into() } else { all.join(", ") }
 }
 
 fn said(rest: &Rest) -> String {
@@ -152,16 +198,4 @@ fn said(rest: &Rest) -> String {
         Rest::Waiting(reasons) => format!("waiting: {reasons}"),
         Rest::Blocked(reasons) => format!("blocked: {reasons}"),
     }
-}
-
-fn reasons(plan: &Rest) -> &Reasons {
-    match plan {
-        Rest::Waiting(reasons) | Rest::Blocked(reasons) => reasons,
-        other => panic!("{other:?} gives no reason"),
-    }
-}
-
-fn condition(world: &World) -> Value {
-    let conditions = world.source.as_ref().expect("the source is there").pointer("/status/conditions").cloned();
-    conditions.expect("conditions")[0].clone()
 }
