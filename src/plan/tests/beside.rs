@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use super::world::{World, foreign};
+use super::world::{World, foreign, part, steps};
 use super::{LISTS, causes, fresh, lists_beside, mapping, source};
 use crate::mapping::{Mapping, Side};
 use crate::object::marks;
@@ -42,19 +42,18 @@ fn an_object_beside_its_source_is_in_its_namespace_and_needs_no_other() {
 }
 
 #[test]
+#[rustfmt::skip]
 fn what_the_template_no_longer_says_is_removed_and_all_else_stays() {
-    let mut world = of(json!({"plan": "a", "size": {"cpu": 1, "disk": 2}, "zones": ["a", "b"], "name": "x"}));
-    world.settle(&settings());
+    let spec = json!({"plan": "a", "size": {"cpu": 1, "disk": 2}, "zones": ["a", "b"], "name": "x"});
+    let mut world = of(spec).in_sync(&settings());
     world.edit("Settings", |object| object["spec"]["byOthers"] = json!({"a": 1}));
-    world.edit_source(|source| source["spec"] = json!({"size": {"disk": 3}, "zones": ["b"], "name": {"first": "x"}}));
-    world.sync(&settings());
-    let object = world.object("Settings");
-    let expected = json!({"size": {"disk": 3}, "zones": ["b"], "name": {"first": "x"}, "byOthers": {"a": 1}});
-    assert_eq!(object["spec"], expected);
-    assert_eq!(object["metadata"]["labels"]["plan"], Value::Null);
-    world.edit_source(|source| source["spec"] = json!({}));
-    world.sync(&settings());
-    assert_eq!(world.object("Settings")["spec"], json!({"size": {}, "name": {}, "byOthers": {"a": 1}}));
+    let world = steps(world, &[
+        ("other fields", |world| world.edit_source(|source| source["spec"] = json!({"size": {"disk": 3}, "zones": ["b"], "name": {"first": "x"}})), &settings(),
+            "in sync; update Settings; {'byOthers':{'a':1},'name':{'first':'x'},'size':{'disk':3},'zones':['b']}"),
+        ("no field", |world| world.edit_source(|source| source["spec"] = json!({})), &settings(),
+            "in sync; update Settings; {'byOthers':{'a':1},'name':{},'size':{}}"),
+    ], part("Settings", "/spec"));
+    assert_eq!(world.object("Settings")["metadata"]["labels"]["plan"], Value::Null);
 }
 
 #[test]

@@ -3,7 +3,7 @@
 
 use serde_json::{Value, json};
 
-use super::world::World;
+use super::world::{World, steps};
 use super::{causes, mapping, source};
 use crate::mapping::{Mapping, OnExit};
 use crate::object::hold::{Hold, HoldStage};
@@ -58,24 +58,30 @@ fn untouched(world: &World) -> [Value; 3] {
     ["finalizers", "annotations", "labels"].map(|field| world.live()["metadata"][field].clone())
 }
 
+/// The causes, and what was done.
+fn tell(world: &mut World, mapping: &Mapping) -> String {
+    format!("{}; {}", causes(&world.settle(mapping)), world.writes().join(", "))
+}
+
 #[test]
+#[rustfmt::skip]
 fn a_workspace_is_let_go_once_everything_in_it_is_ready() {
-    let mut world = workspace(HoldStage::Initializing);
+    let world = workspace(HoldStage::Initializing);
     let before = untouched(&world);
-    assert_eq!(causes(&world.settle(&teams())), "Waiting");
-    insta::assert_snapshot!(world.take_log().join("\n"), @"create Space default/space in the consumer's cluster");
-    world.rests(&teams());
-    becomes_ready(&mut world);
-    world.sync(&teams());
-    insta::assert_snapshot!(world.take_log().join("\n"), @"
-    create Tools default/tools in the consumer's cluster
-    remove initializer
-    ");
-    let status = world.status().clone();
+    let world = steps(world, &[
+        ("new", |_| {}, &teams(),
+            "Waiting; create Space"),
+        ("the same", |_| {}, &teams(),
+            "Waiting; "),
+        ("its space is ready", becomes_ready, &teams(),
+            "in sync; create Tools, remove initializer"),
+        ("let go", |_| {}, &teams(),
+            "in sync; "),
+    ], tell);
+    let status = world.status();
     assert_eq!(status["initializers"], json!(["system:apibindings"]), "no other's");
     assert_eq!((&status["terminators"], &status["phase"]), (&json!(["c:team", "d:team"]), &json!("Initializing")));
     assert_eq!(untouched(&world), before);
-    world.rests(&teams());
 }
 
 #[test]
@@ -97,19 +103,27 @@ fn a_crash_after_any_write_lets_no_workspace_go_too_early() {
 }
 
 #[test]
+#[rustfmt::skip]
 fn what_cannot_be_made_holds_the_workspace_up_and_is_told() {
-    let mut world = workspace(HoldStage::Initializing);
-    world.edit_source(|source| source["metadata"]["labels"] = json!({}));
-    assert_eq!(causes(&world.settle(&teams())), "RenderFailed");
-    becomes_ready(&mut world);
-    assert_eq!(causes(&world.settle(&teams())), "RenderFailed");
-    world.edit_source(|source| source["metadata"]["labels"] = json!({"plan": "gold"}));
-    world.refuses = vec!["create Tools".into()];
-    assert_eq!(causes(&world.settle(&teams())), "Refused");
-    let log = world.take_log().join("\n");
-    assert!(!log.contains("initializer") && !log.contains("status") && !log.contains("finalizer"), "{log}");
-    world.refuses.clear();
-    world.sync(&teams());
+    fn label(world: &mut World, labels: Value) {
+        world.edit_source(|source| source["metadata"]["labels"] = labels);
+    }
+    steps(workspace(HoldStage::Initializing), &[
+        ("one object cannot be rendered", |world| label(world, json!({})), &teams(),
+            "RenderFailed; create Space"),
+        ("the other one is ready", becomes_ready, &teams(),
+            "RenderFailed; "),
+        ("it is refused", |world| { label(world, json!({"plan": "gold"})); world.refuses = vec!["create Tools".into()]; }, &teams(),
+            "Refused; create Tools"),
+        ("it is made", |world| world.refuses.clear(), &teams(),
+            "in sync; create Tools, remove initializer"),
+    ], tell);
+    let plain = workspace(HoldStage::Initializing).with(|world| label(world, json!({"plain": "yes"})));
+    let plain = steps(plain, &[
+        ("the filter leaves it out", |_| {}, &teams(),
+            "in sync; list all, remove initializer"),
+    ], tell);
+    assert!(plain.objects.is_empty());
 }
 
 /// A workspace in use is out of sight; so is one whose initializer a person took out. What was made in it is its owner's.
@@ -143,32 +157,20 @@ fn without_its_mapping_a_workspace_stays_as_it_is() {
 }
 
 #[test]
-fn a_workspace_that_the_filter_leaves_out_is_let_go_with_nothing_in_it() {
-    let mut world = workspace(HoldStage::Initializing);
-    world.edit_source(|source| source["metadata"]["labels"]["plain"] = json!("yes"));
-    world.sync(&teams());
-    let log = world.take_log();
-    assert_eq!((log.last().map(String::as_str), world.objects.len()), (Some("remove initializer"), 0));
-}
-
-#[test]
+#[rustfmt::skip]
 fn a_terminator_goes_after_what_was_made_and_only_that() {
     let mut world = workspace(HoldStage::Initializing);
     world.settle(&teams());
     becomes_ready(&mut world);
-    world.settle(&teams());
-    let made = world.objects.clone();
+    let mut world = world.in_sync(&teams());
     world.seen.hold = Some(Hold { stage: HoldStage::Terminating, name: "c:team".into() });
-    world.delete_source();
-    world.take_log();
-    let held = made.keys().find(|reference| reference.kind.kind == "Tools").expect("it was made").clone();
     world.edit("Tools", |tools| tools["metadata"]["finalizers"] = json!(["of/others"]));
-    assert_eq!(causes(&world.settle(&teams())), "Stuck, Waiting");
-    insta::assert_snapshot!(world.take_log().join("\n"), @"delete Tools default/tools in the consumer's cluster");
-    world.objects.remove(&held);
-    world.sync(&teams());
-    let log = world.take_log().join("\n");
-    assert!(log.starts_with("delete Space default/space") && log.ends_with("remove terminator"), "{log}");
-    let status = world.status().clone();
-    assert_eq!(status["terminators"], json!(["d:team"]));
+    world.delete_source();
+    let world = steps(world, &[
+        ("an object is held by others", |_| {}, &teams(),
+            "Stuck, Waiting; delete Tools"),
+        ("it is gone", |world| drop(world.objects.remove(&world.reference("Tools"))), &teams(),
+            "in sync; delete Space, list all, remove terminator"),
+    ], tell);
+    assert_eq!(world.status()["terminators"], json!(["d:team"]), "others hold it");
 }

@@ -1,8 +1,8 @@
 //! One row for each row of the decision table of a live source.
 
-use serde_json::json;
+use serde_json::{Value, json};
 
-use super::world::{World, check, foreign};
+use super::world::{World, check, check_by, foreign, part, steps};
 use super::{DATABASES, changed, db, drift, edited, fresh, mapping, of_another_kind, said, source, spec, synced};
 use crate::mapping::{Kind, Mapping};
 use crate::object::generation;
@@ -175,22 +175,6 @@ fn an_update_takes_removed_fields_out_and_leaves_those_of_others() {
     assert_eq!(world.object("Database")["spec"], json!({"members": 4, "others": "kept"}));
 }
 
-#[test]
-fn what_does_not_stick_is_written_twice_and_then_remembered() {
-    let mut world = fresh();
-    world.drops = vec!["/spec/size".into()];
-    world.sync(&mapping(DATABASES));
-    assert_eq!(unkept(&world), Some("/spec/size"));
-    world.rests(&mapping(DATABASES));
-}
-
-/// The one field that the server is known not to keep.
-fn unkept(world: &World) -> Option<&str> {
-    let unkept = marks::annotation(world.object("Database"), marks::UNKEPT)?;
-    assert_eq!(unkept.lines().count(), 1, "{unkept}");
-    Some(unkept.split_once(' ').expect("a hash and a pointer").1)
-}
-
 /// A server that stores the number 3 as text, and the size not at all.
 fn stores_another_form() -> World {
     let mut world = fresh();
@@ -198,55 +182,57 @@ fn stores_another_form() -> World {
         ("/spec/members".into(), json!(3), json!("3")),
         ("/spec/size".into(), source()["spec"]["size"].clone(), json!(null)),
     ];
-    world.sync(&mapping(DATABASES));
-    assert_eq!(world.object("Database")["spec"], json!({"members": "3", "size": null}));
-    world.rests(&mapping(DATABASES));
-    world
+    world.in_sync(&mapping(DATABASES))
+}
+
+/// What the server stores, and what the object remembers of that.
+fn stored(world: &mut World, mapping: &Mapping) -> String {
+    let told = part("Database", "/spec")(world, mapping);
+    let remembered = marks::annotation(world.object("Database"), marks::UNKEPT).unwrap_or_default();
+    let pointers: Vec<&str> =
+        remembered.lines().map(|line| line.split_once(' ').expect("a hash and a pointer").1).collect();
+    format!("{told}; {}", pointers.join(" "))
+}
+
+fn of_spec(world: &mut World, field: &str, value: Value) {
+    world.edit("Database", |object| object["spec"][field] = value);
 }
 
 #[test]
-fn drift_of_what_the_server_stored_in_another_form_is_corrected_by_one_write() {
-    for (field, value) in [("members", json!(7)), ("members", json!("7")), ("size", json!(1))] {
-        let mut world = stores_another_form();
-        let stored = world.object("Database").clone();
-        world.edit("Database", |object| object["spec"][field] = value.clone());
-        world.sync(&mapping(DATABASES));
-        assert_eq!(world.writes(), ["update Database"], "{field}: {value}");
-        assert_eq!(world.object("Database")["spec"], stored["spec"], "{field}: {value}");
-    }
-}
-
-#[test]
-fn drift_of_another_form_is_reported_where_the_mapping_says_so() {
-    let mut world = stores_another_form().in_sync(&db("drift: Report"));
-    world.edit("Database", |object| object["spec"]["members"] = json!("7"));
-    let said = said(&world.settle(&db("drift: Report")));
-    assert!(said.contains("was changed at /spec/members"), "{said}");
-    assert_eq!(world.object("Database")["spec"]["members"], "7");
-}
-
-#[test]
-fn a_change_of_another_field_leaves_what_the_server_stored_in_another_form() {
-    let mut world = stores_another_form();
-    world.edit_source(|source| source["spec"]["zone"] = json!("a"));
-    world.sync(&mapping(DATABASES));
-    assert_eq!(world.writes(), ["update Database"]);
-    world.edit_source(|source| source["spec"]["members"] = json!(4));
-    world.sync(&mapping(DATABASES));
-    assert_eq!(world.object("Database")["spec"]["members"], 4);
-    assert_eq!(unkept(&world), Some("/spec/size"), "the size is still not kept");
-}
-
-/// An admission webhook put another value in place of the template's, and was removed.
-#[test]
-fn after_a_webhook_that_changed_a_field_is_gone_the_field_is_compared_again() {
-    let mut world = stores_another_form();
-    world.stores.clear();
-    for value in ["x", "3"] {
-        world.edit("Database", |object| object["spec"]["members"] = json!(value));
-        world.sync(&mapping(DATABASES));
-        assert_eq!((&world.object("Database")["spec"], unkept(&world)), (&source()["spec"], None), "{value}");
-    }
+#[rustfmt::skip]
+fn what_a_server_stores_otherwise_is_written_once_and_remembered() {
+    let plain = mapping(DATABASES);
+    check_by(stores_another_form, &[
+        ("the same", |_| {}, &plain,
+            "in sync; ; {'members':'3','size':null}; /spec/members /spec/size"),
+        ("another number by somebody else", |world| of_spec(world, "members", json!(7)), &plain,
+            "in sync; update Database; {'members':'3','size':null}; /spec/members /spec/size"),
+        ("another text by somebody else", |world| of_spec(world, "members", json!("7")), &plain,
+            "in sync; update Database; {'members':'3','size':null}; /spec/members /spec/size"),
+        ("a value that was not kept by somebody else", |world| of_spec(world, "size", json!(1)), &plain,
+            "in sync; update Database; {'members':'3','size':null}; /spec/members /spec/size"),
+        ("another text by somebody else (Report)", |world| of_spec(world, "members", json!("7")), &db("drift: Report"),
+            "Waiting; update status; {'members':'7','size':null}; /spec/members /spec/size"),
+        ("another field of the source", |world| world.edit_source(|source| source["spec"]["zone"] = json!("a")), &plain,
+            "in sync; update Database; {'members':'3','size':null,'zone':'a'}; /spec/members /spec/size"),
+        ("another value of the source", |world| world.edit_source(|source| source["spec"]["members"] = json!(4)), &plain,
+            "in sync; update Database; {'members':4,'size':null}; /spec/size"),
+    ], stored);
+    steps(stores_another_form().with(|world| world.stores.clear()), &[
+        ("a webhook that changed it is gone, and somebody changes it", |world| of_spec(world, "members", json!("x")), &plain,
+            "in sync; update Database, update Database; {'members':3,'size':9007199254740993}; "),
+        ("somebody writes what the webhook wrote", |world| of_spec(world, "members", json!("3")), &plain,
+            "in sync; update Database; {'members':3,'size':9007199254740993}; "),
+    ], stored);
+    steps(fresh().with(|world| world.drops = vec!["/spec/size".into()]), &[
+        ("a field that the server drops is written twice", |_| {}, &plain,
+            "in sync; add finalizer, create Namespace, create ServiceAccount, create Database, update Database, update status; {'members':3}; /spec/size"),
+        ("and not again", |_| {}, &plain,
+            "in sync; ; {'members':3}; /spec/size"),
+    ], stored);
+    let mut world = stores_another_form().with(|world| of_spec(world, "members", json!("7")));
+    let reports = said(&world.settle(&db("drift: Report")));
+    assert!(reports.contains("was changed at /spec/members"), "{reports}");
 }
 
 #[test]
@@ -254,27 +240,27 @@ fn a_value_that_is_another_one_after_each_write_comes_to_rest() {
     let mut world = stores_another_form();
     world.stores.clear();
     world.counts = Some("/spec/members".into());
-    world.edit("Database", |object| object["spec"]["members"] = json!("x"));
+    of_spec(&mut world, "members", json!("x"));
     world.sync(&mapping(DATABASES));
     assert!(world.take_log().len() <= 2);
 }
 
 #[test]
+#[rustfmt::skip]
 fn string_data_is_compared_as_the_data_that_servers_store() {
     let secret = "        apiVersion: v1\n        kind: Secret\n        stringData: {user: \"${{ source.spec.user | default(omit) }}\", key: x}\n";
     let template = "        apiVersion: example.dev/v1\n        kind: Database\n        spec: ${{ source.spec }}\n";
     let at_creation = "    - id: db\n      apply: {atCreation: [/stringData/key]}\n";
     let login = edited(DATABASES, &[(template, secret), ("    - id: db\n", at_creation)]);
-    let mut world = fresh().with(|world| world.edit_source(|source| source["spec"]["user"] = json!("ann")));
-    world.sync(&login);
-    assert_eq!(world.object("Secret")["data"], json!({"user": "YW5u", "key": "eA=="}));
+    let world = steps(fresh(), &[
+        ("created", |world| world.edit_source(|source| source["spec"] = json!({"user": "ann"})), &login,
+            "in sync; add finalizer, create Namespace, create ServiceAccount, create Secret, update status; {'key':'eA==','user':'YW5u'}"),
+        ("changed by somebody else, who may set the key", |world| world.edit("Secret", |object| object["data"] = json!({"user": "bWFs", "key": "eQ=="})), &login,
+            "in sync; update Secret; {'key':'eQ==','user':'YW5u'}"),
+        ("without its user", |world| world.edit_source(|source| source["spec"] = json!({})), &login,
+            "in sync; update Secret; {'key':'eQ=='}"),
+    ], part("Secret", "/data"));
     assert_eq!(world.object("Secret").get("stringData"), None);
-    world.edit("Secret", |object| object["data"] = json!({"user": "bWFs", "key": "eQ=="}));
-    world.sync(&login);
-    assert_eq!(world.object("Secret")["data"], json!({"user": "YW5u", "key": "eQ=="}), "the key is set at creation");
-    world.edit_source(|source| drop(source["spec"].as_object_mut().expect("a map").remove("user")));
-    world.sync(&login);
-    assert_eq!(world.object("Secret")["data"], json!({"key": "eQ=="}));
 }
 
 #[test]
@@ -326,17 +312,19 @@ fn what_is_out_of_sight_is_told_where_it_holds_a_source_up() {
 }
 
 #[test]
+#[rustfmt::skip]
 fn an_item_of_a_list_that_is_merged_by_key_is_corrected_beside_others_items() {
     let users = changed("        spec: ${{ source.spec }}\n", "        spec: {users: [{name: ann, role: admin}]}\n");
-    let mut world = fresh().in_sync(&users);
-    world.edit("Database", |object| {
+    let add = |world: &mut World| world.edit("Database", |object| {
         object["metadata"]["managedFields"] = json!({"/spec/users": ["name"]});
         object["spec"]["users"] = json!([{"name": "op"}, {"name": "ann", "role": "admin"}]);
     });
-    world.rests(&users);
-    world.edit("Database", |object| object["spec"]["users"][1]["role"] = json!("x"));
-    world.sync(&users);
-    assert_eq!(world.writes(), ["update Database"]);
+    steps(fresh().in_sync(&users), &[
+        ("somebody adds an item", add, &users,
+            "in sync; ; [{'name':'op'},{'name':'ann','role':'admin'}]"),
+        ("somebody changes the engine's item", |world| world.edit("Database", |object| object["spec"]["users"][1]["role"] = json!("in sync; update Database; [{\"name\":\"ann\",\"role\":\"admin\"}]")), &users,
+            "in sync; update Database; [{'name':'ann','role':'admin'}]"),
+    ], part("Database", "/spec/users"));
 }
 
 #[test]
@@ -364,40 +352,44 @@ fn an_id_renamed_with_the_same_kind_and_name_is_relabelled() {
 }
 
 #[test]
+#[rustfmt::skip]
 fn what_is_set_at_creation_is_left_to_others_from_then_on() {
     let once = db("apply: {atCreation: [/spec/members, /spec/absent]}");
-    let mut world = fresh().in_sync(&once);
-    assert_eq!(world.object("Database")["spec"]["members"], 3);
-    world.edit("Database", |object| object["spec"]["members"] = json!(7));
-    world.rests(&once);
-    world.edit_source(|source| source["spec"] = json!({"members": 4, "size": 1}));
-    world.sync(&once);
-    assert_eq!(world.object("Database")["spec"], json!({"members": 7, "size": 1}));
-    world.edit("Database", |object| drop(object["spec"].as_object_mut().expect("a map").remove("members")));
-    world.sync(&once);
-    assert_eq!(world.object("Database")["spec"], json!({"size": 1}), "nor is it set again");
-    world.objects.clear();
-    world.sync(&once);
-    assert_eq!(world.object("Database")["spec"], json!({"members": 4, "size": 1}), "a new object has it again");
+    steps(fresh(), &[
+        ("created", |world| world.edit_source(|source| source["spec"] = json!({"members": 3})), &once,
+            "in sync; add finalizer, create Namespace, create ServiceAccount, create Database, update status; {'members':3}"),
+        ("somebody sets it", |world| of_spec(world, "members", json!(7)), &once,
+            "in sync; ; {'members':7}"),
+        ("the source has another value", |world| world.edit_source(|source| source["spec"] = json!({"members": 4, "size": 1})), &once,
+            "in sync; update Database; {'members':7,'size':1}"),
+        ("somebody removes it", |world| world.edit("Database", |object| object["spec"] = json!({"size": 1})), &once,
+            "in sync; ; {'size':1}"),
+        ("created again", |world| world.objects.clear(), &once,
+            "in sync; create ServiceAccount, create Database; {'members':4,'size':1}"),
+    ], part("Database", "/spec"));
 }
 
 /// An autoscaler's number of one item, in a list that the server merges by name and in one that it replaces.
 #[test]
+#[rustfmt::skip]
 fn a_field_of_an_item_is_left_to_others() {
-    let groups =
-        |n: u8, size: u8| json!([{"name": "gpu", "n": 1, "size": size}, {"name": "cpu", "n": n, "size": size}]);
-    for (apply, first) in [("ignore", json!(null)), ("atCreation", json!(3))] {
-        let mapping = db(&format!("apply: {{{apply}: [\"/spec/groups/[name=cpu]/n\"]}}"));
-        let mut world = fresh().with(|world| world.edit_source(|source| source["spec"]["groups"] = groups(3, 1)));
-        world.sync(&mapping);
-        assert_eq!(world.object("Database")["spec"]["groups"][1]["n"], first, "{apply}");
-        world.edit("Database", |object| object["spec"]["groups"][1]["n"] = json!(9));
-        world.rests(&mapping);
-        world.edit_source(|source| source["spec"]["groups"] = groups(3, 2));
-        world.sync(&mapping);
-        let carried = &world.object("Database")["spec"]["groups"];
-        assert_eq!(carried, &groups(9, 2), "{apply}: the live value is carried along");
+    fn give(world: &mut World, size: u8) {
+        let groups = json!([{"name": "gpu", "n": 1, "size": size}, {"name": "cpu", "n": 3, "size": size}]);
+        world.edit_source(|source| source["spec"] = json!({"groups": groups}));
     }
+    let (ignore, once) = (db("apply: {ignore: [\"/spec/groups/[name=cpu]/n\"]}"), db("apply: {atCreation: [\"/spec/groups/[name=cpu]/n\"]}"));
+    let set = |world: &mut World| world.edit("Database", |object| object["spec"]["groups"][1]["n"] = json!(9));
+    let cpu = || part("Database", "/spec/groups/1");
+    steps(fresh(), &[
+        ("ignored: created", |world| give(world, 1), &ignore, "in sync; add finalizer, create Namespace, create ServiceAccount, create Database, update status; {'name':'cpu','size':1}"),
+        ("ignored: somebody sets it", set, &ignore, "in sync; ; {'n':9,'name':'cpu','size':1}"),
+        ("ignored: another field changes", |world| give(world, 2), &ignore, "in sync; update Database; {'n':9,'name':'cpu','size':2}"),
+    ], cpu());
+    steps(fresh(), &[
+        ("at creation: created", |world| give(world, 1), &once, "in sync; add finalizer, create Namespace, create ServiceAccount, create Database, update status; {'n':3,'name':'cpu','size':1}"),
+        ("at creation: somebody sets it", set, &once, "in sync; ; {'n':9,'name':'cpu','size':1}"),
+        ("at creation: another field changes", |world| give(world, 2), &once, "in sync; update Database; {'n':9,'name':'cpu','size':2}"),
+    ], cpu());
 }
 
 fn generating() -> Mapping {

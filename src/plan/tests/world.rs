@@ -20,7 +20,7 @@ use crate::plan::{
     Rest, Source, Target, TargetObject, plan, render,
 };
 
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Default)]
 pub struct World {
     pub source: Option<Value>,
     pub objects: BTreeMap<Reference, Value>,
@@ -65,8 +65,9 @@ pub struct World {
 }
 
 /// Why caches show a kind as not served.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum Unserved {
+    #[default]
     ForNow,
     /// Its CustomResourceDefinition is missing, and with it all objects.
     Removed,
@@ -74,11 +75,10 @@ pub enum Unserved {
     NoLonger,
 }
 
-/// A row of a table: the case, what happens to a world, the mapping that it is settled with, and how that ends
-/// ([`World::ends`]).
-pub type Row<'r> = (&'r str, fn(&mut World), &'r Mapping, &'r str);
+/// A row of a table: the case, what happens to a world, the mapping that it is settled with, and how that ends.
+pub type Row<'r, W = World> = (&'r str, fn(&mut W), &'r Mapping, &'r str);
 
-/// Each row on a world of its own, which has come to rest then. All that end otherwise are told.
+/// Each row on a world of its own, which comes to rest: [`World::ends`].
 pub fn check(start: fn() -> World, rows: &[Row<'_>]) {
     check_by(start, rows, |world, mapping| {
         let ends = world.ends(mapping);
@@ -86,55 +86,65 @@ pub fn check(start: fn() -> World, rows: &[Row<'_>]) {
             return ends;
         }
         world.settle(mapping);
-        let again: Vec<_> =
-            world.writes().into_iter().filter(|line| !["get source", "list all"].contains(&line.as_str())).collect();
+        let reads = ["get source", "list all"];
+        let again: Vec<_> = world.writes().into_iter().filter(|line| !reads.contains(&line.as_str())).collect();
         if again.is_empty() { ends } else { format!("{ends}; again {}", again.join(", ")) }
     });
 }
 
-/// The same, where something else than [`World::ends`] tells how it ends.
-pub fn check_by(start: fn() -> World, rows: &[Row<'_>], tell: impl Fn(&mut World, &Mapping) -> String) {
-    let wrong = rows.iter().filter_map(|(case, change, mapping, expected)| {
-        let mut world = start();
+/// The same, where something else tells how a row ends.
+pub fn check_by<W>(start: fn() -> W, rows: &[Row<'_, W>], tell: impl Fn(&mut W, &Mapping) -> String) {
+    let mut worlds = rows.iter().map(|_| start());
+    compare(rows, |change, mapping| {
+        let mut world = worlds.next().expect("one for each row");
         change(&mut world);
-        let came = tell(&mut world, mapping);
+        tell(&mut world, mapping)
+    });
+}
+
+/// All rows on one world, one after the other.
+pub fn steps<W>(mut world: W, rows: &[Row<'_, W>], tell: impl Fn(&mut W, &Mapping) -> String) -> W {
+    compare(rows, |change, mapping| {
+        change(&mut world);
+        tell(&mut world, mapping)
+    });
+    world
+}
+
+/// All rows that end otherwise are told. Rows have single quotes.
+fn compare<W>(rows: &[Row<'_, W>], mut run: impl FnMut(fn(&mut W), &Mapping) -> String) {
+    let wrong = rows.iter().filter_map(|(case, change, mapping, expected)| {
+        let came = run(*change, mapping).replace('"', "'");
         (came != *expected).then(|| format!("{case}\n  expected: {expected}\n  came:     {came}\n"))
     });
     let wrong: String = wrong.collect();
     assert!(wrong.is_empty(), "\n{wrong}");
 }
 
+/// How a row ends that is about one part of the one object of a kind: the causes, the writes, and that part.
+pub fn part(kind: &'static str, pointer: &'static str) -> impl Fn(&mut World, &Mapping) -> String {
+    move |world, mapping| {
+        let causes = causes(&world.settle(mapping));
+        let object = if kind == "source" { world.live() } else { world.object(kind) };
+        let part = object.pointer(pointer).map_or_else(|| "none".to_owned(), Value::to_string);
+        format!("{causes}; {}; {part}", world.writes().join(", "))
+    }
+}
+
+/// What an engine knows before it sees anything.
+impl Default for Observed {
+    fn default() -> Self {
+        let (source, target) = (Source::Missing(Missing::default()), Target::Unknown("it is seen later".into()));
+        let now = Timestamp::from_second(1_800_000_000).expect("a time in range");
+        let observed = Self::new(World::writer(), World::key(), World::origin(), source, target, now);
+        Self { workspace_path: Some("root:acme".into()), ..observed }
+    }
+}
+
 impl World {
     pub fn new(source: Value) -> Self {
-        let target = Target::Unknown("a world sees its target anew each time".into());
-        let missing = Source::Missing(Missing::default());
-        let now = Timestamp::from_second(1_800_000_000).expect("a time in range");
-        let seen = Observed::new(Self::writer(), Self::key(), Self::origin(), missing, target, now);
-        Self {
-            source: Some(source),
-            objects: BTreeMap::new(),
-            seen: Observed { workspace_path: Some("root:acme".into()), ..seen },
-            identity: "target-1".into(),
-            unseen_kinds: BTreeMap::new(),
-            originals: Vec::new(),
-            unserved: BTreeSet::new(),
-            unserved_for: Unserved::ForNow,
-            target_unknown: None,
-            former_placements: Vec::new(),
-            former_status: BTreeSet::new(),
-            missing: Missing::default(),
-            refuses: Vec::new(),
-            refused_status: Vec::new(),
-            shared_in_use: Some(false),
-            drops: Vec::new(),
-            stores: Vec::new(),
-            counts: None,
-            log: Vec::new(),
-            because: BTreeSet::new(),
-            rested: None,
-            applied: BTreeMap::new(),
-            version: 100,
-        }
+        let identity = "target-1".into();
+        Self { source: Some(source), identity, shared_in_use: Some(false), version: 100, ..Self::default() }
     }
 
     /// The world after something happened to it.
