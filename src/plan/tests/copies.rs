@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use serde_json::{Value, json};
 
-use super::world::{World, check, foreign, steps};
+use super::world::{World, check, check_by, foreign, steps};
 use super::{DATABASES, edited, fresh, mapping, said, source};
 use crate::mapping::{Kind, Mapping, Resource, Side};
 use crate::object::claims::Claims;
@@ -96,25 +96,6 @@ fn log(world: &mut World) -> Vec<String> {
     world.take_log().iter().map(short).collect()
 }
 
-#[test]
-fn a_copy_is_made_before_what_refers_to_it_and_holds_nothing_of_its_cluster() {
-    let mut world = with(&["ann"]);
-    name(&mut world, &["ann", "bob"]);
-    let waiting = said(&world.settle(&related()));
-    insta::assert_snapshot!(waiting, @"waiting: Waiting: related object `passwords[bob]`: secrets default/bob does not exist in the consumer's cluster; Waiting: related object `connection`: it is not read while Database default-r7udrysckmmlkpz2/db does not exist yet; Waiting: object `db`: waits for related object `passwords[bob]`: secrets default/bob does not exist in the consumer's cluster");
-    world.take_log();
-    world.originals.push(password("bob"));
-    world.sync(&related());
-    insta::assert_snapshot!(log(&mut world).join("\n"), @"
-    create Secret place/db-bob
-    create Database place/db
-    update status
-    ");
-    let copy = &world.objects[&Reference { name: "db-ann".into(), ..world.reference("Secret") }];
-    assert_eq!((&copy["data"], &copy["type"]), (&json!({"password": "cA=="}), &json!("Opaque")));
-    assert!(!copy.to_string().contains("kcp.io") && copy["metadata"]["labels"]["team"].is_null(), "{copy}");
-}
-
 /// What is said and done, and the Secrets that stand.
 fn tell(world: &mut World, mapping: &Mapping) -> String {
     let said = said(&world.settle(mapping));
@@ -125,7 +106,17 @@ fn tell(world: &mut World, mapping: &Mapping) -> String {
 
 #[test]
 #[rustfmt::skip]
-fn a_copy_follows_its_original_stays_without_it_and_goes_with_its_item() {
+fn a_copy_is_made_before_what_refers_to_it_follows_its_original_and_goes_with_its_item() {
+    let world = steps(with(&["ann"]).with(|world| name(world, &["ann", "bob"])), &[
+        ("one original is missing", |_| {}, &related(),
+            "waiting: Waiting: related object `passwords[bob]`: secrets default/bob does not exist in the consumer's cluster; Waiting: related object `connection`: it is not read while Database place/db does not exist yet; Waiting: object `db`: waits for related object `passwords[bob]`: secrets default/bob does not exist in the consumer's cluster; add finalizer, create Namespace place, create Secret place/db-ann, update status; db-ann {'password':'cA=='}"),
+        ("all are there", |world| world.originals.push(password("bob")), &related(),
+            "in sync; create Secret place/db-bob, create Database place/db, update status; db-ann {'password':'cA=='}, db-bob {'password':'cA=='}"),
+    ], tell);
+    let copy = &world.objects[&Reference { name: "db-ann".into(), ..world.reference("Secret") }];
+    assert_eq!(copy["type"], "Opaque");
+    let holds = copy.to_string();
+    assert!(!holds.contains("kcp.io") && copy["metadata"]["labels"]["team"].is_null(), "nothing of its cluster: {holds}");
     let world = steps(with(&["ann"]).in_sync(&related()), &[
         ("its original changes", |world| world.originals[0].1["data"] = json!({"password": "bmV3"}), &related(),
             "in sync; update Secret place/db-ann; db-ann {'password':'bmV3'}"),
@@ -232,35 +223,43 @@ fn one_missing_secret_holds_up_its_own_item_alone() {
     assert_eq!(sizes, [("db-ann", json!(2)), ("db-bob", json!(1))], "ann follows, joe goes, bob waits");
 }
 
+/// A connection is not read back while somebody else's Database has the name that this source's would have.
 #[test]
-fn one_name_that_is_none_holds_up_its_own_copy_alone() {
-    let mut world = with(&["ann"]);
-    name(&mut world, &["ann", "A n n"]);
-    let rest = said(&world.settle(&related()));
-    assert!(rest.contains("related object `passwords[A n n]`: `from`: the name is no name of an object"), "{rest}");
-    assert_eq!(world.object("Secret")["data"], json!({"password": "cA=="}));
-}
-
-/// A database that somebody else made has the name that this source's would have.
-#[test]
-fn nothing_is_read_back_while_the_object_that_it_derives_from_is_foreign() {
-    let tells = format!(
-        "{RELATED}  status:\n    fields:\n      uri: {{value: \"${{{{ related.connection.data.uri | default('') }}}}\"}}\n"
-    );
-    for mapping in [related(), mapping(&tells)] {
-        let mut world = of(&[]);
-        world.originals = vec![connection(json!({"uri": "c2VjcmV0"}))];
-        let at = {
-            let mut other = of(&[]);
-            other.settle(&mapping);
-            other.reference("Database")
-        };
+#[rustfmt::skip]
+fn what_stands_in_the_way_of_a_copy_is_said() {
+    let tells = "  objects:\n    - id: db\n";
+    let tells = edited(RELATED, &[(tells, &format!("  status:\n    fields:\n      uri: {{value: \"${{{{ related.connection.data.uri | default('') }}}}\"}}\n{tells}"))]);
+    fn foreign_database(world: &mut World) {
+        let at = world.clone().in_sync(&related()).reference("Database");
         world.objects.insert(at, foreign());
-        let rest = said(&world.settle(&mapping));
-        assert!(rest.contains("Conflict: object `db`"), "{rest}");
-        assert!(world.objects.keys().all(|one| one.kind.kind != "Secret"), "{:?}", world.objects.keys());
-        assert!(!world.source.as_ref().unwrap()["status"].to_string().contains("c2VjcmV0"));
+        world.originals.push(connection(json!({"uri": "c2VjcmV0"})));
     }
+    fn foreign_secret(world: &mut World, at: Reference) {
+        world.objects.insert(at, foreign());
+        world.originals.push(connection(json!({"uri": "ZGI6Ly9h"})));
+    }
+    check_by(|| with(&["ann"]), &[
+        ("one name that is none holds up its own copy alone", |world| name(world, &["ann", "A n n"]), &related(),
+            "blocked: RenderFailed: related object `passwords[A n n]`: `from`: the name is no name of an object; Waiting: related object `connection`: it is not read while Database place/db does not exist yet; RenderFailed: object `db`: waits for related object `passwords[A n n]`: `from`: the name is no name of an object; add finalizer, create Namespace place, create Secret place/db-ann, update status; db-ann {'password':'cA=='}"),
+        ("a path", |world| name(world, &["../x"]), &related(),
+            "blocked: RenderFailed: related object `passwords[../x]`: `from`: the name is no name of an object; Waiting: related object `connection`: it is not read while Database place/db does not exist yet; RenderFailed: object `db`: waits for related object `passwords[../x]`: `from`: the name is no name of an object; update status; "),
+        ("an empty key", |world| name(world, &[""]), &related(),
+            "blocked: RenderFailed: related object `passwords`: forEach: the key of item 1 is empty, longer than 253 bytes, or has line breaks; Waiting: related object `connection`: it is not read while Database place/db does not exist yet; RenderFailed: object `db`: waits for related object `passwords`: forEach: the key of item 1 is empty, longer than 253 bytes, or has line breaks; update status; "),
+        ("a token of a service account", |world| world.originals[0].1["type"] = json!("kubernetes.io/service-account-token"), &related(),
+            "blocked: RenderFailed: related object `passwords[ann]`: it is the token of a service account, which is never copied; Waiting: related object `connection`: it is not read while Database place/db does not exist yet; Waiting: object `db`: waits for related object `passwords[ann]`: its copy does not exist yet; update status; "),
+        ("a foreign database", foreign_database, &related(),
+            "blocked: Conflict: related object `connection`: it is not read while Database place/db does not belong to this source; Conflict: object `db`: Database place/db exists and does not belong to this source: the engine does not modify it; remove or rename it, or set `adopt: IfUnowned` to take it over; add finalizer, create Namespace place, create Secret place/db-ann, create Database place/db, update status; db-ann {'password':'cA=='}"),
+        ("a foreign database, and the status tells of the connection", foreign_database, &tells,
+            "blocked: Conflict: related object `connection`: it is not read while Database place/db does not belong to this source; Conflict: object `db`: Database place/db exists and does not belong to this source: the engine does not modify it; remove or rename it, or set `adopt: IfUnowned` to take it over; add finalizer, create Namespace place, create Secret place/db-ann, create Database place/db, update status; db-ann {'password':'cA=='}"),
+        ("a foreign Secret on the target", |world| foreign_secret(world, Reference { kind: Kind::new("", "v1", "Secret"), namespace: place(), name: "db-ann".into() }), &related(),
+            "blocked: Conflict: related object `passwords[ann]`: Secret place/db-ann exists and does not belong to this source: the engine does not modify it; remove or rename it, or set `adopt: IfUnowned` to take it over; Waiting: related object `connection`: it is not read while Database place/db does not exist yet; Waiting: object `db`: waits for related object `passwords[ann]`: its copy does not exist yet; add finalizer, create Namespace place, create Secret place/db-ann, update status; db-ann null"),
+        ("a foreign Secret beside the source", |world| foreign_secret(world, beside("db-access")), &related(),
+            "blocked: Conflict: related object `connection`: Secret default/db-access in the consumer's cluster exists and does not belong to this source: the engine does not modify it; remove or rename it, or set `adopt: IfUnowned` to take it over; add finalizer, create Namespace place, create Secret place/db-ann, create Database place/db, create Secret default/db-access in the consumer's cluster, update status; db-ann {'password':'cA=='}, db-access null"),
+    ], |world, mapping| {
+        let told = tell(world, mapping);
+        assert!(!world.status().to_string().contains("c2VjcmV0"), "{}", world.status());
+        told
+    });
 }
 
 /// Servers refuse to change the type of a Secret, and the data of one that is immutable.
@@ -277,20 +276,6 @@ fn a_copy_that_cannot_be_changed_is_created_anew() {
             assert_eq!(of_copy, ["delete Secret", "create Secret"], "{}, {uid}", change.0);
             assert_eq!(world.object("Secret")[change.0], change.1);
         }
-    }
-}
-
-#[test]
-fn what_is_never_copied_is_said() {
-    for (user, why) in [
-        ("ann", "token of a service account, which is never copied"),
-        ("../x", "the name is no name of an object"),
-        ("", "the key of item 1 is empty"),
-    ] {
-        let mut world = with(&[user]);
-        world.originals[0].1["type"] = json!("kubernetes.io/service-account-token");
-        let said = said(&world.settle(&related()));
-        assert!(said.contains(why) && world.objects.is_empty(), "`{user}`: {said}");
     }
 }
 
@@ -323,21 +308,6 @@ fn a_connection_comes_back_and_goes_with_the_source() {
         ("its source is deleted", World::delete_source, &related(),
             "in sync; delete Secret default/db-access in the consumer's cluster, delete Database place/db, list all objects, release finalizer; "),
     ], tell);
-}
-
-#[test]
-fn a_foreign_secret_is_a_conflict_on_both_sides() {
-    let mut world = with(&["ann"]);
-    world.originals.push(connection(json!({"uri": "ZGI6Ly9h"})));
-    world.objects.insert(beside("db-access"), foreign());
-    let on_target = Reference { kind: Kind::new("", "v1", "Secret"), namespace: place(), name: "db-ann".into() };
-    world.objects.insert(on_target.clone(), foreign());
-    let blocked = said(&world.settle(&related()));
-    assert!(blocked.contains("Conflict: related object `passwords[ann]`"), "{blocked}");
-    assert_eq!(world.objects.remove(&on_target), Some(foreign()));
-    let blocked = said(&world.settle(&related()));
-    assert!(blocked.contains("Conflict: related object `connection`"), "{blocked}");
-    assert_eq!(world.objects[&beside("db-access")], foreign());
 }
 
 #[test]
@@ -516,28 +486,20 @@ const IN_ONE_NAMESPACE: &str = r#"  placement:
 "#;
 
 #[test]
-fn a_secret_of_another_tenant_in_the_same_namespace_is_not_read_back() {
+#[rustfmt::skip]
+fn a_secret_is_read_back_where_an_object_of_the_source_owns_it_and_not_where_it_may_be_another_tenants() {
+    fn own(world: &mut World) {
+        let uid = world.object("Database")["metadata"]["uid"].clone();
+        let owner = json!({"apiVersion": "example.dev/v1", "kind": "Database", "name": "db", "uid": uid});
+        world.originals[0].1["metadata"]["ownerReferences"] = json!([owner]);
+    }
     let mut world = of(&[]);
     world.edit_source(|source| source["spec"] = json!({"secretName": "password", "secrets": ["password"]}));
     world.originals = vec![(Side::Target, secret("databases", "password", json!({"password": "cA=="})))];
-    let rest = said(&world.settle(&mapping(IN_ONE_NAMESPACE)));
-    let why = "secrets databases/password does not exist on the target, or is not this source's own";
-    assert!(rest.contains(why) && !world.has("Secret"), "{rest}");
-}
-
-#[test]
-fn a_secret_that_an_owned_object_owns_is_read_back() {
-    let mut world = of(&[]);
-    world.edit_source(|source| source["spec"] = json!({"secretName": "password", "secrets": ["password"]}));
-    world.settle(&mapping(IN_ONE_NAMESPACE));
-    let mut of_operator = secret("databases", "password", json!({"password": "cA=="}));
-    let uid = world.object("Database")["metadata"]["uid"].clone();
-    of_operator["metadata"]["ownerReferences"] =
-        json!([{"apiVersion": "example.dev/v1", "kind": "Database", "name": "db", "uid": uid}]);
-    world.originals = vec![(Side::Target, of_operator)];
-    world.sync(&mapping(IN_ONE_NAMESPACE));
-    assert_eq!(world.objects[&beside("db-chosen")]["data"], json!({"password": "cA=="}));
-    for copy in ["db-password", "password"] {
-        assert!(world.objects.contains_key(&beside(copy)), "{copy}: {:?}", world.objects.keys());
-    }
+    steps(world, &[
+        ("of somebody", |_| {}, &mapping(IN_ONE_NAMESPACE),
+            "waiting: Waiting: related object `chosen`: secrets databases/password does not exist on the target, or is not this source's own; add finalizer, create Namespace databases, create Database databases/db-3m4xmurapsacz2fe, update status; "),
+        ("of an object of the source", own, &mapping(IN_ONE_NAMESPACE),
+            "in sync; create Secret default/db-chosen in the consumer's cluster, create Secret default/db-password in the consumer's cluster, create Secret default/password in the consumer's cluster, update status; db-chosen {'password':'cA=='}, db-password {'password':'cA=='}, password {'password':'cA=='}"),
+    ], tell);
 }
