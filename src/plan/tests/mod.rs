@@ -24,6 +24,7 @@ use world::World;
 use crate::mapping::Mapping;
 use crate::mapping::compile::Compiled;
 use crate::plan::{Cause, Reason, Rest};
+use crate::yaml::Finding;
 
 /// How mappings on databases begin.
 const HEAD: &str = r#"
@@ -105,14 +106,17 @@ fn lists_beside() -> String {
 }
 
 /// A mapping on databases, from what follows its resource; or of a whole document.
-fn mapping(text: &str) -> Mapping {
+fn compiled(text: &str) -> Result<Mapping, Vec<Finding>> {
     let text = if text.starts_with(' ') { format!("{HEAD}{text}") } else { text.to_owned() };
-    let document = crate::yaml::parse_one(&text).expect("one document");
-    let outcome = crate::mapping::compile::compile(&document);
+    let outcome = crate::mapping::compile::compile(&crate::yaml::parse_one(&text).expect("one document"));
     match outcome.compiled {
-        Some(Compiled::Mapping(mapping)) => Arc::into_inner(mapping).expect("nobody else holds it"),
-        _ => panic!("{:?}", outcome.findings),
+        Some(Compiled::Mapping(mapping)) => Ok(Arc::into_inner(mapping).expect("nobody else holds it")),
+        _ => Err(outcome.findings),
     }
+}
+
+fn mapping(text: &str) -> Mapping {
+    compiled(text).expect("a mapping")
 }
 
 /// A text with parts of it replaced, all of which it has.
