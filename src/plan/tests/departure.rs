@@ -4,29 +4,11 @@ use serde_json::json;
 
 use super::world::{Row, Unserved, World, check, check_by, foreign};
 use super::{
-    CHAIN, DATABASES, LISTS, causes, changed, db, exit, fresh, mapping, of_another_kind, reasons, spec, synced,
+    CHAIN, DATABASES, LISTS, causes, changed, database, db, deleted_at, exit, fresh, hold, leave_filter, mapping,
+    of_another_kind, reasons, recreate, spec, synced,
 };
-use crate::mapping::{Kind, OnExit};
+use crate::mapping::OnExit;
 use crate::plan::{Cause, Phase, Prune};
-
-fn database() -> Kind {
-    Kind::new("example.dev", "v1", "Database")
-}
-
-/// Somebody's controller has a finalizer on the object.
-fn hold(world: &mut World) {
-    world.edit("Database", |object| object["metadata"]["finalizers"] = json!(["operator.example.dev/hold"]));
-}
-
-/// The object is being deleted, and held.
-fn deleted_at(world: &mut World, time: &str) {
-    hold(world);
-    world.edit("Database", |object| object["metadata"]["deletionTimestamp"] = json!(time));
-}
-
-fn leave_filter(world: &mut World) {
-    world.edit_source(|source| source["metadata"]["labels"] = json!({}));
-}
 
 /// Its finalizers are those of others.
 fn lose_finalizer(world: &mut World) {
@@ -140,7 +122,7 @@ fn a_source_that_leaves_the_filter() {
             "in sync; free, False NotSelected; delete Database, delete ServiceAccount, list all, update status, release finalizer; "),
         ("Orphan", leave_filter, &exit("Orphan"),
             "in sync; free, False NotSelected; give up Database, give up ServiceAccount, list all, update status, release finalizer; ServiceAccount? Database?"),
-        ("Delete, and it was created anew", |world| { leave_filter(world); world.edit_source(|source| source["metadata"]["uid"] = json!("source-2")); }, &exit("Delete"),
+        ("Delete, and it was created anew", |world| { leave_filter(world); recreate(world); }, &exit("Delete"),
             "in sync; free, False NotSelected; delete ServiceAccount, list all, update status, release finalizer; Database^"),
         ("Delete, and a foreign object", |world| { leave_filter(world); world.objects.insert(world.reference("Database"), foreign()); }, &exit("Delete"),
             "in sync; free, False NotSelected; delete ServiceAccount, list all, update status, release finalizer; Database?"),
@@ -255,7 +237,7 @@ fn what_is_lost_says_who_asked_for_it() {
             "Database: Exit, ServiceAccount: LastUser, source: Exit"),
         ("removed", |world| world.seen.phase = Phase::Leaving(OnExit::Orphan), &plain,
             "Database: MappingRemoved, ServiceAccount: LastUser, source: MappingRemoved"),
-        ("replaced", |world| world.edit_source(|source| source["metadata"]["uid"] = json!("source-2")), &spec("lifecycle: {onSourceRecreated: Replace}"),
+        ("replaced", recreate, &spec("lifecycle: {onSourceRecreated: Replace}"),
             "Database: Policy('onSourceRecreated: Replace')"),
         ("vanished", |world| { vanish(world, None); world.missing.long = true; }, &spec("lifecycle: {onSourceVanished: Delete}"),
             "Database: Policy('onSourceVanished: Delete')"),

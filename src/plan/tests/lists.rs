@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use super::world::{World, check_by, steps};
-use super::{LISTS, edited, fresh, mapping, said};
+use super::{LISTS, database, edited, fresh, mapping, said};
 use crate::mapping::{Kind, Mapping};
 use crate::object::marks;
 
@@ -56,7 +56,7 @@ fn an_object_is_who_its_key_says() {
     ]);
     let lose_db: fn(&mut World) = |world| {
         world.objects.retain(|reference, _| reference.kind.kind == "User");
-        world.unsee(&Kind::new("example.dev", "v1", "Database"));
+        world.unsee(&database());
     };
     check_by(synced, &[
         ("a key is gone, another one is new", |world| give(world, json!([{"name": "eve"}, {"name": "ann"}])), &plain,

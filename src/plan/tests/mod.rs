@@ -21,8 +21,8 @@ use std::sync::Arc;
 use serde_json::{Value, json};
 use world::World;
 
-use crate::mapping::Mapping;
 use crate::mapping::compile::Compiled;
+use crate::mapping::{Kind, Mapping};
 use crate::plan::{Cause, Reason, Rest};
 use crate::yaml::Finding;
 
@@ -171,10 +171,30 @@ fn fresh() -> World {
 }
 
 fn synced() -> World {
-    let mut world = fresh();
-    assert_eq!(world.settle(&mapping(DATABASES)), Rest::InSync);
-    world.take_log();
-    world
+    fresh().in_sync(&mapping(DATABASES))
+}
+
+fn database() -> Kind {
+    Kind::new("example.dev", "v1", "Database")
+}
+
+fn recreate(world: &mut World) {
+    world.edit_source(|source| source["metadata"]["uid"] = json!("source-2"));
+}
+
+/// Somebody's controller has a finalizer on the object.
+fn hold(world: &mut World) {
+    world.edit("Database", |object| object["metadata"]["finalizers"] = json!(["operator.example.dev/hold"]));
+}
+
+/// The object is being deleted, and held.
+fn deleted_at(world: &mut World, time: &str) {
+    hold(world);
+    world.edit("Database", |object| object["metadata"]["deletionTimestamp"] = json!(time));
+}
+
+fn leave_filter(world: &mut World) {
+    world.edit_source(|source| source["metadata"]["labels"] = json!({}));
 }
 
 /// Somebody edits an object by hand.

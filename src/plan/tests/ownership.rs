@@ -5,8 +5,7 @@ use std::sync::Arc;
 use serde_json::json;
 
 use super::world::{World, check, foreign};
-use super::{DATABASES, db, fresh, mapping, said, synced};
-use crate::mapping::Kind;
+use super::{DATABASES, database, db, fresh, mapping, said, synced};
 use crate::object::marks::{self, Known, Owner, Reference};
 use crate::plan::departure::give_up;
 use crate::plan::{Evidence, Plan, TargetObject, plan};
@@ -113,8 +112,7 @@ fn ownership_labels_and_annotations_are_restored_whatever_drift_says() {
 #[test]
 fn ownership_counts_only_where_the_source_is_placed() {
     let mut world = fresh();
-    let elsewhere =
-        Reference { kind: Kind::new("example.dev", "v1", "Database"), namespace: "attacker".into(), name: "db".into() };
+    let elsewhere = Reference { kind: database(), namespace: "attacker".into(), name: "db".into() };
     let owner = World::writer().owner(&World::origin());
     let planted = json!({"metadata": {
         "uid": "planted", "resourceVersion": "1", "creationTimestamp": "2020-01-01T00:00:00Z",

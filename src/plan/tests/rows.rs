@@ -3,22 +3,17 @@
 use serde_json::{Value, json};
 
 use super::world::{World, check, check_by, foreign, part, steps};
-use super::{DATABASES, changed, db, drift, edited, fresh, mapping, of_another_kind, said, source, spec, synced};
-use crate::mapping::{Kind, Mapping};
+use super::{
+    DATABASES, changed, database, db, drift, edited, fresh, leave_filter, mapping, of_another_kind, recreate, said,
+    source, spec, synced,
+};
+use crate::mapping::Mapping;
 use crate::object::generation;
 use crate::object::marks;
 use crate::plan::Prune;
 
 /// The mapping does not want `db` of a source with three members.
 const NOT_WANTED: &str = "when: ${{ source.spec.members > 3 }}";
-
-fn recreate(world: &mut World) {
-    world.edit_source(|source| source["metadata"]["uid"] = json!("source-2"));
-}
-
-fn database() -> Kind {
-    Kind::new("example.dev", "v1", "Database")
-}
 
 fn put_foreign(world: &mut World) {
     let reference = world.reference("Database");
@@ -126,7 +121,7 @@ fn a_source_that_is_created_anew() {
             "Recreated; held, False Recreated; update status; ServiceAccount Database^"),
         ("Block, and deleted", World::delete_source, &spec("lifecycle: {onSourceRecreated: Block}"),
             "in sync; gone; delete ServiceAccount, list all, release finalizer; Database"),
-        ("Block, and out of the filter", |world| world.edit_source(|source| source["metadata"]["labels"] = json!({})), &edited(DATABASES, &[("  objects:\n", &adopt.replace("Adopt", "Block")), ("    selector:", "    onExit: Delete\n    selector:")]),
+        ("Block, and out of the filter", leave_filter, &edited(DATABASES, &[("  objects:\n", &adopt.replace("Adopt", "Block")), ("    selector:", "    onExit: Delete\n    selector:")]),
             "in sync; free, False NotSelected; delete ServiceAccount, list all, update status, release finalizer; Database^"),
         ("Replace", |_| {}, &spec("lifecycle: {onSourceRecreated: Replace}"),
             "in sync; held, True Synced; delete Database, create Database; ServiceAccount Database"),

@@ -4,8 +4,11 @@ use serde_json::{Value, json};
 
 use super::copies::{related, with};
 use super::world::{World, foreign};
-use super::{CHAIN, DATABASES, changed, db, drift, exit, fresh, mapping, source, spec, synced};
-use crate::mapping::{Kind, Mapping};
+use super::{
+    CHAIN, DATABASES, changed, database, db, deleted_at, drift, exit, fresh, hold, leave_filter, mapping, recreate,
+    source, spec, synced,
+};
+use crate::mapping::Mapping;
 use crate::object::hash::tuple_hash;
 use crate::plan::saved::{Context, Saved, Unreadable};
 use crate::plan::trace::{Past, Trace};
@@ -50,12 +53,6 @@ fn decided(trace: &Trace) -> String {
 fn each_reason_names_the_row_that_decided_also_from_a_file() {
     let (databases, of_synced) = (mapping(DATABASES), synced().reference("Database"));
     let failing = changed("spec: ${{ source.spec }}", "spec: {size: \"${{ source.spec.missing }}\"}");
-    let hold = |world: &mut World| {
-        world.edit("Database", |object| object["metadata"]["finalizers"] = json!(["operator.example.dev/hold"]));
-    };
-    let deleted_at = |world: &mut World, time: &str| {
-        world.edit("Database", |object| object["metadata"]["deletionTimestamp"] = json!(time));
-    };
     let claims = |world: &mut World| {
         world.edit_source(|source| source["spec"] = json!({"users": ["ann"]}));
         world.seen.claims = Some([].into_iter().collect());
@@ -63,19 +60,19 @@ fn each_reason_names_the_row_that_decided_also_from_a_file() {
     let cases: [(&str, World, &Mapping); 18] = [
         ("in sync", synced(), &databases),
         ("somebody else's object", fresh().with(|world| drop(world.objects.insert(of_synced, foreign()))), &databases),
-        ("a kind out of sight", fresh().with(|world| world.unsee(&Kind::new("example.dev", "v1", "Database"))), &databases),
+        ("a kind out of sight", fresh().with(|world| world.unsee(&database())), &databases),
         ("no target", fresh().with(|world| world.target_unknown = Some("target `t`: connection refused".into())), &databases),
         ("a field that is missing", fresh(), &failing),
         ("refused by admission", fresh().with(|world| world.refuses = vec!["create Database".into()]), &databases),
-        ("created anew", synced().with(|world| world.edit_source(|source| source["metadata"]["uid"] = json!("source-2"))), &spec("lifecycle: {onSourceRecreated: Block}")),
+        ("created anew", synced().with(recreate), &spec("lifecycle: {onSourceRecreated: Block}")),
         ("held", synced().with(|world| world.seen.prune = Prune::Held), &db("when: ${{ source.spec.members > 3 }}")),
         ("a deletion that hangs", synced().with(hold).with(World::delete_source), &databases),
-        ("out of the filter", synced().with(|world| world.edit_source(|source| source["metadata"]["labels"] = json!({"tier": "none"}))), &exit("Retain")),
+        ("out of the filter", synced().with(leave_filter), &exit("Retain")),
         ("gone, and nobody saw it", synced().with(|world| world.source = None), &databases),
         ("what others depend on", fresh().with(|world| world.refuses = vec!["create ConfigMap".into()]), &mapping(CHAIN)),
         ("drift that is reported", synced().with(drift), &db("drift: Report")),
         ("another target", synced().with(|world| world.identity = "target-2".into()), &databases),
-        ("being deleted", synced().with(hold).with(|world| deleted_at(world, "2027-01-15T07:59:00Z")), &databases),
+        ("being deleted", synced().with(|world| deleted_at(world, "2027-01-15T07:59:00Z")), &databases),
         ("another kind", synced(), &changed("kind: Database\n", "kind: Cluster\n")),
         ("a status that is refused", fresh().with(|world| world.refused_status = vec![json!("Pending")]), &databases),
         ("a claim that is not accepted", fresh().with(claims), &related()),
