@@ -100,7 +100,6 @@ fn a_source_that_is_deleted() {
     ]);
 }
 
-/// A start alone is no reason to say so: only an object that somebody looks for is.
 #[test]
 #[rustfmt::skip]
 fn a_kind_that_is_not_served_keeps_a_live_source_waiting() {
