@@ -7,6 +7,15 @@ use crate::mapping::compile::{Compiled, compile};
 use crate::mapping::coverage::Coverage;
 use crate::mapping::expression::Recorder;
 
+/// How mappings begin that say nothing more of their source.
+const HEAD: &str = "
+apiVersion: sync-engine.dev/v1alpha1
+kind: Mapping
+metadata: {name: databases}
+spec:
+  source: {provider: edge, resource: databases.v1.example.dev}
+";
+
 const MAPPING: &str = r#"
 apiVersion: sync-engine.dev/v1alpha1
 kind: Mapping
@@ -38,8 +47,10 @@ fn mapping() -> Arc<Mapping> {
     compiled(MAPPING)
 }
 
+/// A whole document, or what follows its source.
 fn compiled(text: &str) -> Arc<Mapping> {
-    let document = crate::yaml::parse_one(text).expect("a document");
+    let text = if text.starts_with(' ') { format!("{HEAD}{text}") } else { text.to_owned() };
+    let document = crate::yaml::parse_one(&text).expect("a document");
     match compile(&document).compiled {
         Some(Compiled::Mapping(mapping)) => mapping,
         other => panic!("{other:?}"),
@@ -127,13 +138,7 @@ fn a_filter_and_a_failure_are_told_apart() {
     assert!(matches!(undecided, Some(Unseen::Unrendered(_))), "{undecided:?}");
 }
 
-const RELATED: &str = r#"
-apiVersion: sync-engine.dev/v1alpha1
-kind: Mapping
-metadata: {name: databases}
-spec:
-  source: {provider: edge, resource: databases.v1.example.dev}
-  target: {cluster: "{{ source.spec.region }}", allowed: [east, west]}
+const RELATED: &str = r#"  target: {cluster: "{{ source.spec.region }}", allowed: [east, west]}
   vars:
     ca: ${{ related.ca.data["ca.crt"] | default("none") }}
   related:
@@ -289,117 +294,71 @@ spec:
       phase: {from: db, path: $.status.phase, transform: "${{ value | upper }}"}
 "#;
 
-/// What the scenes leave out, as `what: text of the place`.
-fn missed(scenes: &[Scene]) -> String {
+/// How much the scenes evaluate: none, each, and all; then what there is to evaluate, with a mark for each scene that does.
+fn covered(scenes: &[Scene]) -> String {
     let mapping = compiled(BRANCHES);
-    let recorder = Recorder::default();
-    for scene in scenes {
-        let _ = recorded(&mapping, scene, &recorder);
-    }
-    let coverage = Coverage::of(&mapping, &recorder);
-    let head = format!("{} of {}, {} %", coverage.covered(), coverage.total, coverage.percent());
-    let line =
-        |point: &crate::mapping::coverage::Point| format!("{}: {}", point.goal.word(), &BRANCHES[point.place.clone()]);
-    std::iter::once(head).chain(coverage.missed.iter().map(line)).collect::<Vec<_>>().join("\n")
+    let of = |scenes: &[Scene]| {
+        let recorder = Recorder::default();
+        scenes.iter().for_each(|scene| drop(recorded(&mapping, scene, &recorder)));
+        Coverage::of(&mapping, &recorder)
+    };
+    let each: Vec<Coverage> = scenes.chunks(1).map(of).collect();
+    let head = |of: &Coverage| format!("{} of {}, {} %", of.covered(), of.total, of.percent());
+    let (none, all) = (of(&[]), of(scenes));
+    let heads = [&none].into_iter().chain(&each).chain([&all]).map(head).collect::<Vec<_>>().join("; ");
+    let lines = none.missed.iter().map(|point| {
+        let mark = |one: &Coverage| if one.missed.contains(point) { '.' } else { 'x' };
+        let marks: String = each.iter().map(mark).collect();
+        format!("{marks} {}: {}", point.goal.word(), &BRANCHES[point.place.clone()])
+    });
+    std::iter::once(heads).chain(lines).collect::<Vec<_>>().join("\n")
 }
 
 #[test]
 fn what_is_evaluated_is_taken_down() {
-    insta::assert_snapshot!(missed(&[]), @r#"
-    0 of 36, 0 %
-    true: source.spec.size | default(0) < 100
-    false: source.spec.size | default(0) < 100
-    fallback: 0
-    expression: source.spec.team
-    expression: "big" if source.spec.size > 9 else "small"
-    branch: "big"
-    branch: "small"
-    expression: source.metadata.name
-    expression: vars.plan | default("free" if source.spec.trial else "none")
-    fallback: "free" if source.spec.trial else "none"
-    branch: "free"
-    branch: "none"
-    true: source.spec.size > 5
-    false: source.spec.size > 5
-    true: source.spec.size > 1
-    false: source.spec.size > 1
-    item: source.spec.args | default([])
-    empty: source.spec.args | default([])
-    fallback: []
-    expression: arg
-    item: ${{ source.spec.users | default([]) }}
-    expression: source.spec.users | default([])
-    fallback: []
-    true: user.active | default(true)
-    false: user.active | default(true)
-    fallback: true
-    expression: user.name
-    true: objects.db.status.phase == "Up"
-    false: objects.db.status.phase == "Up"
-    item: ${{ source.spec.views | default([]) }}
-    expression: source.spec.views | default([])
-    fallback: []
-    expression: view
-    expression: view
-    expression: objects.db.status.host
-    expression: value | upper
-    "#);
     let small = scene(json!({"size": 1, "team": "a"}), Vec::new());
-    insta::assert_snapshot!(missed(std::slice::from_ref(&small)), @r#"
-    14 of 36, 38 %
-    false: source.spec.size | default(0) < 100
-    fallback: 0
-    branch: "big"
-    fallback: "free" if source.spec.trial else "none"
-    branch: "free"
-    branch: "none"
-    true: source.spec.size > 5
-    true: source.spec.size > 1
-    item: source.spec.args | default([])
-    expression: arg
-    item: ${{ source.spec.users | default([]) }}
-    true: user.active | default(true)
-    false: user.active | default(true)
-    fallback: true
-    expression: user.name
-    true: objects.db.status.phase == "Up"
-    false: objects.db.status.phase == "Up"
-    item: ${{ source.spec.views | default([]) }}
-    expression: view
-    expression: view
-    expression: objects.db.status.host
-    expression: value | upper
-    "#);
     let full = json!({"size": 10, "team": "a", "args": ["x"], "users": [{"name": "ada"}], "views": ["all"]});
     let up = json!({"apiVersion": "example.dev/v1", "kind": "Cluster", "status": {"phase": "Up", "host": "h"}});
-    let rich = scene(full, vec![up]);
-    insta::assert_snapshot!(missed(std::slice::from_ref(&rich)), @r#"
-    21 of 36, 58 %
-    false: source.spec.size | default(0) < 100
-    fallback: 0
-    branch: "small"
-    fallback: "free" if source.spec.trial else "none"
-    branch: "free"
-    branch: "none"
-    false: source.spec.size > 5
-    true: source.spec.size > 1
-    false: source.spec.size > 1
-    empty: source.spec.args | default([])
-    fallback: []
-    fallback: []
-    false: user.active | default(true)
-    false: objects.db.status.phase == "Up"
-    fallback: []
-    "#);
     let few = scene(json!({"size": 2, "team": "a", "users": [{"active": false}]}), Vec::new());
     let huge = scene(json!({"size": 100}), Vec::new());
-    insta::assert_snapshot!(missed(&[small, rich, few, huge]), @r#"
-    31 of 36, 86 %
-    fallback: 0
-    fallback: "free" if source.spec.trial else "none"
-    branch: "free"
-    branch: "none"
-    false: objects.db.status.phase == "Up"
+    insta::assert_snapshot!(covered(&[small, scene(full, vec![up]), few, huge]), @r#"
+    0 of 36, 0 %; 14 of 36, 38 %; 21 of 36, 58 %; 14 of 36, 38 %; 1 of 36, 2 %; 31 of 36, 86 %
+    xxx. true: source.spec.size | default(0) < 100
+    ...x false: source.spec.size | default(0) < 100
+    .... fallback: 0
+    xxx. expression: source.spec.team
+    xxx. expression: "big" if source.spec.size > 9 else "small"
+    .x.. branch: "big"
+    x.x. branch: "small"
+    xxx. expression: source.metadata.name
+    xxx. expression: vars.plan | default("free" if source.spec.trial else "none")
+    .... fallback: "free" if source.spec.trial else "none"
+    .... branch: "free"
+    .... branch: "none"
+    .x.. true: source.spec.size > 5
+    x.x. false: source.spec.size > 5
+    ..x. true: source.spec.size > 1
+    x... false: source.spec.size > 1
+    .x.. item: source.spec.args | default([])
+    x.x. empty: source.spec.args | default([])
+    x.x. fallback: []
+    .x.. expression: arg
+    .x.. item: ${{ source.spec.users | default([]) }}
+    xxx. expression: source.spec.users | default([])
+    x... fallback: []
+    .x.. true: user.active | default(true)
+    ..x. false: user.active | default(true)
+    .x.. fallback: true
+    .x.. expression: user.name
+    .x.. true: objects.db.status.phase == "Up"
+    .... false: objects.db.status.phase == "Up"
+    .x.. item: ${{ source.spec.views | default([]) }}
+    xxx. expression: source.spec.views | default([])
+    x.x. fallback: []
+    .x.. expression: view
+    .x.. expression: view
+    .x.. expression: objects.db.status.host
+    .x.. expression: value | upper
     "#);
 }
 
@@ -417,13 +376,7 @@ fn taking_notes_changes_nothing() {
     assert_eq!(shown(preview(&mapping, &scene)), shown(recorded(&mapping, &scene, &Recorder::default())));
 }
 
-const SEVERAL: &str = r#"
-apiVersion: sync-engine.dev/v1alpha1
-kind: Mapping
-metadata: {name: databases}
-spec:
-  source: {provider: edge, resource: databases.v1.example.dev}
-  targets:
+const SEVERAL: &str = r#"  targets:
     forEach: ${{ source.spec.regions }}
     as: region
     key: ${{ region.name }}

@@ -3,12 +3,11 @@
 
 use serde_json::{Value, json};
 
-use super::world::World;
-use super::{cause, mapping, source};
+use super::world::{World, steps};
+use super::{causes, mapping, source};
 use crate::mapping::{Mapping, OnExit};
 use crate::object::hold::{Hold, HoldStage};
-use crate::object::metadata;
-use crate::plan::{Cause, Missing, Phase, Plan, Rest, Source, plan};
+use crate::plan::{Missing, Phase, Plan, Rest, Source, plan};
 
 /// The second object waits for the first.
 const TEAMS: &str = r#"
@@ -46,7 +45,7 @@ fn workspace(stage: HoldStage) -> World {
         "phase": "Initializing", "initializers": ["system:apibindings", "c:team"], "terminators": ["c:team", "d:team"],
     });
     let mut world = World::new(source);
-    world.hold = Some(Hold { stage, name: "c:team".into() });
+    world.seen.hold = Some(Hold { stage, name: "c:team".into() });
     world
 }
 
@@ -56,30 +55,33 @@ fn becomes_ready(world: &mut World) {
 
 /// An edit of the LogicalCluster that is none of the engine's, taken out of what the engine itself did.
 fn untouched(world: &World) -> [Value; 3] {
-    let source = world.source.as_ref().expect("it is there");
-    ["finalizers", "annotations", "labels"].map(|field| source["metadata"][field].clone())
+    ["finalizers", "annotations", "labels"].map(|field| world.live()["metadata"][field].clone())
+}
+
+/// The causes, and what was done.
+fn tell(world: &mut World, mapping: &Mapping) -> String {
+    format!("{}; {}", causes(&world.settle(mapping)), world.writes().join(", "))
 }
 
 #[test]
+#[rustfmt::skip]
 fn a_workspace_is_let_go_once_everything_in_it_is_ready() {
-    let mut world = workspace(HoldStage::Initializing);
+    let world = workspace(HoldStage::Initializing);
     let before = untouched(&world);
-    assert_eq!(cause(&world.settle(&teams())), Some(Cause::Waiting));
-    insta::assert_snapshot!(world.take_log().join("\n"), @"create Space default/space in the consumer's cluster");
-    assert_eq!(cause(&world.settle(&teams())), Some(Cause::Waiting));
-    assert_eq!(world.take_log(), Vec::<String>::new());
-    becomes_ready(&mut world);
-    assert_eq!(world.settle(&teams()), Rest::InSync);
-    insta::assert_snapshot!(world.take_log().join("\n"), @"
-    create Tools default/tools in the consumer's cluster
-    remove initializer
-    ");
-    let status = world.source.as_ref().expect("it is there")["status"].clone();
+    let world = steps(world, &[
+        ("new", |_| {}, &teams(),
+            "Waiting; create Space"),
+        ("the same", |_| {}, &teams(),
+            "Waiting; "),
+        ("its space is ready", becomes_ready, &teams(),
+            "in sync; create Tools, remove initializer"),
+        ("let go", |_| {}, &teams(),
+            "in sync; "),
+    ], tell);
+    let status = world.status();
     assert_eq!(status["initializers"], json!(["system:apibindings"]), "no other's");
     assert_eq!((&status["terminators"], &status["phase"]), (&json!(["c:team", "d:team"]), &json!("Initializing")));
     assert_eq!(untouched(&world), before);
-    assert_eq!(world.settle(&teams()), Rest::InSync);
-    assert_eq!(world.take_log(), Vec::<String>::new());
 }
 
 #[test]
@@ -89,10 +91,10 @@ fn a_crash_after_any_write_lets_no_workspace_go_too_early() {
         world.settle(&teams());
         becomes_ready(&mut world);
         let ended = world.settle_within(&teams(), writes).is_some();
-        let source = world.source.clone().expect("it is there");
+        let source = world.live().clone();
         let is_held = source["status"]["initializers"].as_array().is_some_and(|entries| entries.len() == 2);
         assert!(is_held || world.objects.len() == 2, "after {writes} writes");
-        assert_eq!(world.settle(&teams()), Rest::InSync);
+        world.sync(&teams());
         assert_eq!(world.objects.len(), 2);
         if ended {
             break;
@@ -101,20 +103,27 @@ fn a_crash_after_any_write_lets_no_workspace_go_too_early() {
 }
 
 #[test]
+#[rustfmt::skip]
 fn what_cannot_be_made_holds_the_workspace_up_and_is_told() {
-    let mut world = workspace(HoldStage::Initializing);
-    world.edit_source(|source| source["metadata"]["labels"] = json!({}));
-    let rest = world.settle(&teams());
-    assert_eq!(cause(&rest), Some(Cause::RenderFailed), "{rest:?}");
-    becomes_ready(&mut world);
-    assert_eq!(cause(&world.settle(&teams())), Some(Cause::RenderFailed));
-    world.edit_source(|source| source["metadata"]["labels"] = json!({"plan": "gold"}));
-    world.refuses = vec!["create Tools".into()];
-    assert_eq!(cause(&world.settle(&teams())), Some(Cause::Refused));
-    let log = world.take_log().join("\n");
-    assert!(!log.contains("initializer") && !log.contains("status") && !log.contains("finalizer"), "{log}");
-    world.refuses.clear();
-    assert_eq!(world.settle(&teams()), Rest::InSync);
+    fn label(world: &mut World, labels: Value) {
+        world.edit_source(|source| source["metadata"]["labels"] = labels);
+    }
+    steps(workspace(HoldStage::Initializing), &[
+        ("one object cannot be rendered", |world| label(world, json!({})), &teams(),
+            "RenderFailed; create Space"),
+        ("the other one is ready", becomes_ready, &teams(),
+            "RenderFailed; "),
+        ("it is refused", |world| { label(world, json!({"plan": "gold"})); world.refuses = vec!["create Tools".into()]; }, &teams(),
+            "Refused; create Tools"),
+        ("it is made", |world| world.refuses.clear(), &teams(),
+            "in sync; create Tools, remove initializer"),
+    ], tell);
+    let plain = workspace(HoldStage::Initializing).with(|world| label(world, json!({"plain": "yes"})));
+    let plain = steps(plain, &[
+        ("the filter leaves it out", |_| {}, &teams(),
+            "in sync; list all, remove initializer"),
+    ], tell);
+    assert!(plain.objects.is_empty());
 }
 
 /// A workspace in use is out of sight; so is one whose initializer a person took out. What was made in it is its owner's.
@@ -123,17 +132,15 @@ fn a_workspace_that_is_no_longer_held_up_asks_for_nothing() {
     let mut world = workspace(HoldStage::Initializing);
     world.settle(&teams());
     world.take_log();
-    let uid = metadata(world.source.as_ref().expect("it is there"), "uid").to_owned();
-    for missing in [Missing::default(), Missing { deleted: Some(uid), long: true }] {
+    for missing in [Missing::default(), Missing { deleted: Some("source-1".into()), long: true }] {
         let mut observed = world.observe(&teams());
         observed.source = Source::Missing(missing);
         assert_eq!(plan(&teams(), &observed), Plan::Rest(Rest::InSync));
     }
     world.edit_source(|source| source["status"]["initializers"] = json!([]));
-    assert_eq!(world.settle(&teams()), Rest::InSync);
+    world.sync(&teams());
     world.delete_source();
-    assert_eq!(world.settle(&teams()), Rest::InSync);
-    assert_eq!(world.take_log(), Vec::<String>::new());
+    world.rests(&teams());
 }
 
 #[test]
@@ -143,39 +150,27 @@ fn without_its_mapping_a_workspace_stays_as_it_is() {
         world.settle(&teams());
         becomes_ready(&mut world);
         world.take_log();
-        world.phase = phase;
-        assert_eq!(world.settle(&teams()), Rest::InSync);
+        world.seen.phase = phase;
+        world.sync(&teams());
         assert_eq!((world.take_log(), world.objects.len()), (Vec::new(), 1));
     }
 }
 
 #[test]
-fn a_workspace_that_the_filter_leaves_out_is_let_go_with_nothing_in_it() {
-    let mut world = workspace(HoldStage::Initializing);
-    world.edit_source(|source| source["metadata"]["labels"]["plain"] = json!("yes"));
-    assert_eq!(world.settle(&teams()), Rest::InSync);
-    let log = world.take_log();
-    assert_eq!((log.last().map(String::as_str), world.objects.len()), (Some("remove initializer"), 0));
-}
-
-#[test]
+#[rustfmt::skip]
 fn a_terminator_goes_after_what_was_made_and_only_that() {
     let mut world = workspace(HoldStage::Initializing);
     world.settle(&teams());
     becomes_ready(&mut world);
-    world.settle(&teams());
-    let made = world.objects.clone();
-    world.hold = Some(Hold { stage: HoldStage::Terminating, name: "c:team".into() });
-    world.delete_source();
-    world.take_log();
-    let held = made.keys().find(|reference| reference.kind.kind == "Tools").expect("it was made").clone();
+    let mut world = world.in_sync(&teams());
+    world.seen.hold = Some(Hold { stage: HoldStage::Terminating, name: "c:team".into() });
     world.edit("Tools", |tools| tools["metadata"]["finalizers"] = json!(["of/others"]));
-    assert_eq!(cause(&world.settle(&teams())), Some(Cause::Stuck));
-    insta::assert_snapshot!(world.take_log().join("\n"), @"delete Tools default/tools in the consumer's cluster");
-    world.objects.remove(&held);
-    assert_eq!(world.settle(&teams()), Rest::InSync);
-    let log = world.take_log().join("\n");
-    assert!(log.starts_with("delete Space default/space") && log.ends_with("remove terminator"), "{log}");
-    let status = world.source.as_ref().expect("others hold it")["status"].clone();
-    assert_eq!(status["terminators"], json!(["d:team"]));
+    world.delete_source();
+    let world = steps(world, &[
+        ("an object is held by others", |_| {}, &teams(),
+            "Stuck, Waiting; delete Tools"),
+        ("it is gone", |world| drop(world.objects.remove(&world.reference("Tools"))), &teams(),
+            "in sync; delete Space, list all, remove terminator"),
+    ], tell);
+    assert_eq!(world.status()["terminators"], json!(["d:team"]), "others hold it");
 }

@@ -2,22 +2,17 @@
 
 use serde_json::{Value, json};
 
-use super::world::World;
-use super::{LISTS, mapping, source};
+use super::world::{World, check_by, steps};
+use super::{LISTS, database, edited, fresh, mapping, said};
 use crate::mapping::{Kind, Mapping};
 use crate::object::marks;
-use crate::plan::{Cause, Rest};
 
 fn changed(from: &str, to: &str) -> Mapping {
-    assert!(LISTS.contains(from), "the mapping has no `{from}`");
-    mapping(&LISTS.replace(from, to))
+    edited(LISTS, &[(from, to)])
 }
 
 fn synced() -> World {
-    let mut world = World::new(source());
-    assert_eq!(world.settle(&mapping(LISTS)), Rest::InSync);
-    world.take_log();
-    world
+    fresh().in_sync(&mapping(LISTS))
 }
 
 /// Names and ids of the users that stand.
@@ -31,11 +26,14 @@ fn give(world: &mut World, users: Value) {
     world.edit_source(|source| source["spec"]["users"] = users);
 }
 
-fn said(rest: &Rest) -> String {
-    match rest {
-        Rest::InSync => "in sync".into(),
-        Rest::Waiting(reasons) | Rest::Blocked(reasons) => reasons.to_string(),
-    }
+/// How it ends, and the users that stand.
+fn tell(world: &mut World, mapping: &Mapping) -> String {
+    format!("{}; {}", said(&world.settle(mapping)), users(world).join(", "))
+}
+
+/// With ann and bob alone, as it was before.
+fn is_as_before(world: &World) {
+    assert_eq!(users(world), ["db-ann user[ann]", "db-bob user[bob]"]);
 }
 
 #[test]
@@ -43,163 +41,114 @@ fn each_item_is_an_object_that_carries_its_key() {
     let world = synced();
     assert_eq!(users(&world), ["db-ann user[ann]", "db-bob user[bob]"]);
     assert_eq!(world.object("Database")["spec"]["owner"], "db-ann");
-    assert_eq!(world.source.as_ref().expect("it is there")["status"]["users"], 2);
-}
-
-#[test]
-fn what_its_key_is_gone_of_is_deleted() {
-    let mut world = synced();
-    give(&mut world, json!([{"name": "eve"}, {"name": "ann"}]));
-    assert_eq!(world.settle(&mapping(LISTS)), Rest::InSync);
-    assert_eq!(users(&world), ["db-ann user[ann]", "db-eve user[eve]"]);
-    give(&mut world, json!([]));
-    insta::assert_snapshot!(said(&world.settle(&mapping(LISTS))), @"Waiting: object `db`: object `user[ann]` (read at `spec.owner`)");
-    assert!(users(&world).is_empty());
+    assert_eq!(world.status()["users"], 2);
 }
 
 /// Only a list that was rendered whole is evidence.
 #[test]
-fn nothing_is_deleted_while_the_list_is_not_certain() {
-    let mut said_of = Vec::new();
-    for users_now in [
-        json!("text"),
-        json!([{"name": "ann"}, {"nam": "bob"}]),
-        json!([{"name": "ann"}, {"name": "ann"}]),
-        json!([{"name": "ann", "login": "a"}, {"name": "eve", "login": "a"}]),
-        json!([{"name": ""}]),
-        json!([{"name": "x".repeat(300)}]),
-        (0..1001).map(|n| json!({"name": format!("u{n}")})).collect(),
-    ] {
-        let mut world = synced();
-        give(&mut world, users_now);
-        let rest = world.settle(&mapping(LISTS));
-        said_of.push(said(&rest));
-        assert_eq!(users(&world), ["db-ann user[ann]", "db-bob user[bob]"], "{rest:?}");
-    }
-    let mut world = synced();
-    let failing = changed("spec: {name: \"${{ user.name }}\"}", "spec: {name: \"${{ user.missing }}\"}");
-    said_of.push(said(&world.settle(&failing)));
-    let waiting = LISTS.replace("${{ source.spec.users |", "${{ objects.db.status.users |");
-    let waiting = waiting.replace("owner: ${{ objects.user[\"ann\"].metadata.name }}", "owner: none");
-    world.objects.retain(|reference, _| reference.kind.kind == "User");
-    world.unseen_kinds.insert(mapping(LISTS).objects[1].kind.clone(), "Database is not served".into());
-    said_of.push(said(&world.settle(&mapping(&waiting))));
-    assert_eq!(users(&world), ["db-ann user[ann]", "db-bob user[bob]"]);
-    insta::assert_snapshot!(said_of.join("\n"), @"
-    RenderFailed: object `user`: forEach: it gives no list
-    RenderFailed: object `user`: forEach: the key of item 2: `user.name` is absent: give a value with `default(...)`, leave the key out with `default(omit)`, or test it with `is defined`
-    RenderFailed: object `user`: forEach: items 1 and 2 have the same key `ann`
-    RenderFailed: object `user`: forEach: items 1 and 2 have the same name `db-a`
-    RenderFailed: object `user`: forEach: the key of item 1 is empty, longer than 253 bytes, or has line breaks
-    RenderFailed: object `user`: forEach: the key of item 1 is empty, longer than 253 bytes, or has line breaks
-    RenderFailed: object `user`: forEach: its list has 1001 items, and 1000 are the most
-    RenderFailed: object `user[ann]`: spec.name: `user.missing` is absent: give a value with `default(...)`, leave the key out with `default(omit)`, or test it with `is defined`; RenderFailed: object `user[bob]`: spec.name: `user.missing` is absent: give a value with `default(...)`, leave the key out with `default(omit)`, or test it with `is defined`
-    Waiting: object `user`: object `db`; Unknown: object `db`: Database is not served
-    ");
-}
-
-#[test]
-fn one_item_that_fails_leaves_its_neighbours_alone() {
-    let mut world = synced();
-    give(&mut world, json!([{"name": "ann"}, {"name": "eve", "login": "E V E"}, {"name": "joe"}]));
-    let needs = changed("spec: {name: \"${{ user.name }}\"}", "spec: {name: \"${{ user.login }}\"}");
-    world.settle(&needs);
-    assert_eq!(users(&world), ["db-E V E user[eve]", "db-ann user[ann]"], "bob's item is gone, whatever joe lacks");
-}
-
-#[test]
-fn a_key_that_is_renamed_takes_its_object_along() {
-    let mut world = synced();
-    let uid = |world: &World| {
-        world.objects.iter().find(|(at, _)| at.name == "db-bob").map(|(_, object)| object["metadata"]["uid"].clone())
+#[rustfmt::skip]
+fn an_object_is_who_its_key_says() {
+    let (plain, key) = (mapping(LISTS), "      key: ${{ user.name }}\n");
+    let reads = |field: &str| changed("spec: {name: \"${{ user.name }}\"}", &format!("spec: {{name: \"${{{{ user.{field} }}}}\"}}"));
+    let of_db = edited(LISTS, &[
+        ("${{ source.spec.users |", "${{ objects.db.status.users |"),
+        ("owner: ${{ objects.user[\"ann\"].metadata.name }}", "owner: none"),
+    ]);
+    let lose_db: fn(&mut World) = |world| {
+        world.objects.retain(|reference, _| reference.kind.kind == "User");
+        world.unsee(&database());
     };
+    check_by(synced, &[
+        ("a key is gone, another one is new", |world| give(world, json!([{"name": "eve"}, {"name": "ann"}])), &plain,
+            "in sync; db-ann user[ann], db-eve user[eve]"),
+        ("all keys are gone", |world| give(world, json!([])), &plain,
+            "waiting: Waiting: object `db`: object `user[ann]` (read at `spec.owner`); "),
+        ("no list", |world| give(world, json!("text")), &plain,
+            "blocked: RenderFailed: object `user`: forEach: it gives no list; db-ann user[ann], db-bob user[bob]"),
+        ("an item without key", |world| give(world, json!([{"name": "ann"}, {"nam": "bob"}])), &plain,
+            "blocked: RenderFailed: object `user`: forEach: the key of item 2: `user.name` is absent: give a value with `default(...)`, leave the key out with `default(omit)`, or test it with `is defined`; db-ann user[ann], db-bob user[bob]"),
+        ("one key twice", |world| give(world, json!([{"name": "ann"}, {"name": "ann"}])), &plain,
+            "blocked: RenderFailed: object `user`: forEach: items 1 and 2 have the same key `ann`; db-ann user[ann], db-bob user[bob]"),
+        ("one name twice", |world| give(world, json!([{"name": "ann", "login": "a"}, {"name": "eve", "login": "a"}])), &plain,
+            "blocked: RenderFailed: object `user`: forEach: items 1 and 2 have the same name `db-a`; db-ann user[ann], db-bob user[bob]"),
+        ("an empty key", |world| give(world, json!([{"name": ""}])), &plain,
+            "blocked: RenderFailed: object `user`: forEach: the key of item 1 is empty, longer than 253 bytes, or has line breaks; db-ann user[ann], db-bob user[bob]"),
+        ("a long key", |world| give(world, json!([{"name": "blocked: RenderFailed: object `user`: forEach: the key of item 1 is empty, longer than 253 bytes, or has line breaks; db-ann user[ann], db-bob user[bob]".repeat(300)}])), &plain,
+            "blocked: RenderFailed: object `user`: forEach: the key of item 1 is empty, longer than 253 bytes, or has line breaks; db-ann user[ann], db-bob user[bob]"),
+        ("a long list", |world| give(world, (0..1001).map(|n| json!({"name": format!("u{n}")})).collect()), &plain,
+            "blocked: RenderFailed: object `user`: forEach: its list has 1001 items, and 1000 are the most; db-ann user[ann], db-bob user[bob]"),
+        ("no item can be rendered", |_| {}, &reads("missing"),
+            "blocked: RenderFailed: object `user[ann]`: spec.name: `user.missing` is absent: give a value with `default(...)`, leave the key out with `default(omit)`, or test it with `is defined`; RenderFailed: object `user[bob]`: spec.name: `user.missing` is absent: give a value with `default(...)`, leave the key out with `default(omit)`, or test it with `is defined`; db-ann user[ann], db-bob user[bob]"),
+        ("the list cannot be seen", lose_db, &of_db,
+            "waiting: Waiting: object `user`: object `db`; Unknown: object `db`: Database is not served; db-ann user[ann], db-bob user[bob]"),
+        ("bob is gone, eve has an odd name, joe cannot be rendered", |world| give(world, json!([{"name": "ann"}, {"name": "eve", "login": "E V E"}, {"name": "joe"}])), &reads("login"),
+            "blocked: RenderFailed: object `user[ann]`: spec.name: `user.login` is absent: give a value with `default(...)`, leave the key out with `default(omit)`, or test it with `is defined`; RenderFailed: object `user[joe]`: spec.name: `user.login` is absent: give a value with `default(...)`, leave the key out with `default(omit)`, or test it with `is defined`; db-E V E user[eve], db-ann user[ann]"),
+        ("another name for a key is another identity", |world| give(world, json!([{"name": "ann"}, {"name": "bob", "login": "robert"}])), &plain,
+            "blocked: IdentityChanged: object `user[bob]`: `user[bob]` exists as User default-r7udrysckmmlkpz2/db-bob and would become User default-r7udrysckmmlkpz2/db-robert: set onIdentityChange to Orphan to leave the former object behind, to Recreate to delete it, or go back to its kind and name; db-ann user[ann], db-bob user[bob]"),
+        ("one is not wanted", |_| {}, &changed(key, &format!("{key}      when: ${{{{ user.name != \"bob\" }}}}\n")),
+            "in sync; db-ann user[ann]"),
+    ], tell);
+    let mut world = synced();
+    let uid = |world: &World| world.objects.iter().find(|(at, _)| at.name == "db-bob").map(|(_, object)| object["metadata"]["uid"].clone());
     let before = uid(&world);
     give(&mut world, json!([{"name": "ann"}, {"name": "robert", "login": "bob"}]));
-    assert_eq!(world.settle(&mapping(LISTS)), Rest::InSync);
-    assert_eq!(users(&world), ["db-ann user[ann]", "db-bob user[robert]"]);
+    assert_eq!(tell(&mut world, &plain), "in sync; db-ann user[ann], db-bob user[robert]", "another key takes its object along");
     assert_eq!(uid(&world), before);
 }
 
 #[test]
-fn another_name_for_a_key_is_another_identity() {
-    let mut world = synced();
-    give(&mut world, json!([{"name": "ann"}, {"name": "bob", "login": "robert"}]));
-    let rest = world.settle(&mapping(LISTS));
-    assert!(matches!(&rest, Rest::Blocked(reasons) if reasons.cause() == Some(Cause::IdentityChanged)), "{rest:?}");
-    assert_eq!(users(&world), ["db-ann user[ann]", "db-bob user[bob]"]);
-}
-
-#[test]
-fn when_is_asked_of_each_item() {
-    let mut world = synced();
-    let some = changed(
-        "      key: ${{ user.name }}\n",
-        "      key: ${{ user.name }}\n      when: ${{ user.name != \"bob\" }}\n",
-    );
-    assert_eq!(world.settle(&some), Rest::InSync);
-    assert_eq!(users(&world), ["db-ann user[ann]"]);
-}
-
-#[test]
-fn what_reads_one_waits_for_it() {
-    let mut world = World::new(source());
-    give(&mut world, json!([{"name": "bob"}]));
-    insta::assert_snapshot!(said(&world.settle(&mapping(LISTS))), @"Waiting: object `db`: object `user[ann]` (read at `spec.owner`)");
-    assert_eq!(users(&world), ["db-bob user[bob]"]);
-}
-
-#[test]
+#[rustfmt::skip]
 fn what_depends_on_several_waits_for_all_of_them() {
-    let mut world = World::new(source());
-    let ready = changed(
-        "      key: ${{ user.name }}\n",
-        "      key: ${{ user.name }}\n      ready: ${{ objects.user[user.name].status.done | default(false) }}\n",
-    );
-    let mut all = vec![said(&world.settle(&ready))];
-    for object in world.objects.values_mut().filter(|object| object["kind"] == "User").take(1) {
-        object["status"] = json!({"done": true});
+    let key = "      key: ${{ user.name }}\n";
+    let ready = changed(key, &format!("{key}      ready: ${{{{ objects.user[user.name].status.done | default(false) }}}}\n"));
+    fn report(world: &mut World, count: usize) {
+        let users = world.objects.values_mut().filter(|object| object["kind"] == "User");
+        users.take(count).for_each(|user| user["status"] = json!({"done": true}));
     }
-    all.push(said(&world.settle(&ready)));
-    for object in world.objects.values_mut().filter(|object| object["kind"] == "User") {
-        object["status"] = json!({"done": true});
-    }
-    all.push(said(&world.settle(&ready)));
-    insta::assert_snapshot!(all.join("\n"), @"
-    Waiting: object `db`: waits for object `user[ann]`, which is not ready: its `ready` is false
-    Waiting: object `db`: waits for object `user[bob]`, which is not ready: its `ready` is false
-    in sync
-    ");
+    steps(fresh(), &[
+        ("none is ready", |_| {}, &ready,
+            "waiting: Waiting: object `db`: waits for object `user[ann]`, which is not ready: its `ready` is false; db-ann user[ann], db-bob user[bob]"),
+        ("one is ready", |world| report(world, 1), &ready,
+            "waiting: Waiting: object `db`: waits for object `user[bob]`, which is not ready: its `ready` is false; db-ann user[ann], db-bob user[bob]"),
+        ("all are ready", |world| report(world, 2), &ready,
+            "in sync; db-ann user[ann], db-bob user[bob]"),
+    ], tell);
+    steps(fresh(), &[
+        ("the one that is read is missing", |world| give(world, json!([{"name": "bob"}])), &mapping(LISTS),
+            "waiting: Waiting: object `db`: object `user[ann]` (read at `spec.owner`); db-bob user[bob]"),
+    ], tell);
 }
 
 /// From one object to several, or back, is another id: the former ones are pruned.
 #[test]
 fn one_in_place_of_several_prunes_them() {
-    let one = mapping(
-        &LISTS
-            .replace("      forEach: ${{ source.spec.users | default([{\"name\":\"ann\"}, {\"name\":\"bob\"}]) }}\n      as: user\n      key: ${{ user.name }}\n", "")
-            .replace("-{{ user.login | default(user.name) }}", "-user")
-            .replace("${{ user.name }}", "all")
-            .replace("objects.user[\"ann\"]", "objects.user"),
+    let each = "      forEach: ${{ source.spec.users | default([{\"name\":\"ann\"}, {\"name\":\"bob\"}]) }}\n      as: user\n      key: ${{ user.name }}\n";
+    let one = edited(
+        LISTS,
+        &[
+            (each, ""),
+            ("-{{ user.login | default(user.name) }}", "-user"),
+            ("${{ user.name }}", "all"),
+            ("objects.user[\"ann\"]", "objects.user"),
+        ],
     );
     let mut world = synced();
     world.settle(&one);
     assert_eq!(users(&world), ["db-user user"]);
     world.settle(&mapping(LISTS));
-    assert_eq!(users(&world), ["db-ann user[ann]", "db-bob user[bob]"]);
+    is_as_before(&world);
     world.delete_source();
-    assert_eq!(world.settle(&one), Rest::InSync);
+    world.sync(&one);
     assert!(users(&world).is_empty(), "a deletion takes all");
 }
 
 #[test]
 fn all_of_several_are_read_as_a_map_unless_they_cannot_be_seen() {
-    let whole =
-        LISTS.replace("owner: ${{ objects.user[\"ann\"].metadata.name }}", "owners: ${{ objects.user | list }}");
-    let whole = mapping(&whole);
-    let mut world = World::new(source());
-    assert_eq!(world.settle(&whole), Rest::InSync);
+    let owners = "owners: ${{ objects.user | list }}";
+    let whole = changed("owner: ${{ objects.user[\"ann\"].metadata.name }}", owners);
+    let mut world = fresh().in_sync(&whole);
     assert_eq!(world.object("Database")["spec"]["owners"], json!(["ann", "bob"]));
-    world.unseen_kinds.insert(Kind::new("example.dev", "v1", "User"), "its list ended".to_owned());
+    world.unsee(&Kind::new("example.dev", "v1", "User"));
     world.edit_source(|source| source["spec"]["members"] = json!(4));
     world.settle(&whole);
     assert_eq!(world.object("Database")["spec"]["owners"], json!(["ann", "bob"]), "no owner is taken out");

@@ -15,14 +15,16 @@ mod targets;
 mod trace;
 mod world;
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use serde_json::{Value, json};
 use world::World;
 
-use crate::mapping::Mapping;
 use crate::mapping::compile::Compiled;
-use crate::plan::{Cause, Reasons, Rest};
+use crate::mapping::{Kind, Mapping};
+use crate::plan::{Cause, Reason, Rest};
+use crate::yaml::Finding;
 
 /// How mappings on databases begin.
 const HEAD: &str = r#"
@@ -104,20 +106,52 @@ fn lists_beside() -> String {
 }
 
 /// A mapping on databases, from what follows its resource; or of a whole document.
-fn mapping(text: &str) -> Mapping {
+fn compiled(text: &str) -> Result<Mapping, Vec<Finding>> {
     let text = if text.starts_with(' ') { format!("{HEAD}{text}") } else { text.to_owned() };
-    let document = crate::yaml::parse_one(&text).expect("one document");
-    let outcome = crate::mapping::compile::compile(&document);
+    let outcome = crate::mapping::compile::compile(&crate::yaml::parse_one(&text).expect("one document"));
     match outcome.compiled {
-        Some(Compiled::Mapping(mapping)) => Arc::into_inner(mapping).expect("nobody else holds it"),
-        _ => panic!("{:?}", outcome.findings),
+        Some(Compiled::Mapping(mapping)) => Ok(Arc::into_inner(mapping).expect("nobody else holds it")),
+        _ => Err(outcome.findings),
     }
+}
+
+fn mapping(text: &str) -> Mapping {
+    compiled(text).expect("a mapping")
+}
+
+/// A text with parts of it replaced, all of which it has.
+fn edited(text: &str, edits: &[(&str, &str)]) -> Mapping {
+    let edit = |text: String, (from, to): &(&str, &str)| {
+        assert!(text.contains(from), "the mapping has no `{from}`");
+        text.replace(from, to)
+    };
+    mapping(&edits.iter().fold(text.to_owned(), edit))
 }
 
 /// The mapping with one line of it replaced.
 fn changed(from: &str, to: &str) -> Mapping {
-    assert!(DATABASES.contains(from), "the mapping has no `{from}`");
-    mapping(&DATABASES.replace(from, to))
+    edited(DATABASES, &[(from, to)])
+}
+
+/// The mapping with a field more.
+fn spec(field: &str) -> Mapping {
+    changed("  objects:\n", &format!("  {field}\n  objects:\n"))
+}
+
+/// The mapping with another policy for sources that leave its filter.
+fn exit(policy: &str) -> Mapping {
+    spec(&format!("  onExit: {policy}"))
+}
+
+/// The mapping with a field more of the object `db`.
+fn db(field: &str) -> Mapping {
+    changed("    - id: db\n", &format!("    - id: db\n      {field}\n"))
+}
+
+/// The mapping with `db` of another kind.
+fn of_another_kind(policy: &str) -> Mapping {
+    let db = format!("    - id: db\n      onIdentityChange: {policy}\n");
+    edited(DATABASES, &[("        kind: Database\n", "        kind: Cluster\n"), ("    - id: db\n", &db)])
 }
 
 fn source() -> Value {
@@ -132,18 +166,54 @@ fn source() -> Value {
     })
 }
 
-fn synced() -> World {
-    let mut world = World::new(source());
-    assert_eq!(world.settle(&mapping(DATABASES)), Rest::InSync);
-    world.take_log();
-    world
+fn fresh() -> World {
+    World::new(source())
 }
 
-fn cause(plan: &Rest) -> Option<Cause> {
-    match plan {
-        Rest::Waiting(reasons) | Rest::Blocked(reasons) => reasons.cause(),
-        Rest::InSync => None,
+fn synced() -> World {
+    fresh().in_sync(&mapping(DATABASES))
+}
+
+fn database() -> Kind {
+    Kind::new("example.dev", "v1", "Database")
+}
+
+fn recreate(world: &mut World) {
+    world.edit_source(|source| source["metadata"]["uid"] = json!("source-2"));
+}
+
+/// Somebody's controller has a finalizer on the object.
+fn hold(world: &mut World) {
+    world.edit("Database", |object| object["metadata"]["finalizers"] = json!(["operator.example.dev/hold"]));
+}
+
+/// The object is being deleted, and held.
+fn deleted_at(world: &mut World, time: &str) {
+    hold(world);
+    world.edit("Database", |object| object["metadata"]["deletionTimestamp"] = json!(time));
+}
+
+fn leave_filter(world: &mut World) {
+    world.edit_source(|source| source["metadata"]["labels"] = json!({}));
+}
+
+/// Somebody edits an object by hand.
+fn drift(world: &mut World) {
+    world.edit("Database", |object| object["spec"]["members"] = json!(5));
+}
+
+fn reasons(rest: &Rest) -> &[Reason] {
+    match rest {
+        Rest::Waiting(reasons) | Rest::Blocked(reasons) => &reasons.0,
+        Rest::InSync => &[],
     }
+}
+
+/// All causes, the worst first.
+fn causes(rest: &Rest) -> String {
+    let all: BTreeSet<Cause> = reasons(rest).iter().map(|reason| reason.cause).collect();
+    let all: Vec<&str> = all.into_iter().map(Cause::as_str).collect();
+    if all.is_empty() { "in sync".into() } else { all.join(", ") }
 }
 
 fn said(rest: &Rest) -> String {
@@ -152,16 +222,4 @@ fn said(rest: &Rest) -> String {
         Rest::Waiting(reasons) => format!("waiting: {reasons}"),
         Rest::Blocked(reasons) => format!("blocked: {reasons}"),
     }
-}
-
-fn reasons(plan: &Rest) -> &Reasons {
-    match plan {
-        Rest::Waiting(reasons) | Rest::Blocked(reasons) => reasons,
-        other => panic!("{other:?} gives no reason"),
-    }
-}
-
-fn condition(world: &World) -> Value {
-    let conditions = world.source.as_ref().expect("the source is there").pointer("/status/conditions").cloned();
-    conditions.expect("conditions")[0].clone()
 }

@@ -3,7 +3,7 @@
 use serde_json::json;
 
 use super::world::World;
-use super::{CHAIN, DATABASES, LISTS, lists_beside, mapping, source};
+use super::{CHAIN, DATABASES, LISTS, fresh, lists_beside, mapping};
 use crate::mapping::Mapping;
 use crate::plan::Rest;
 
@@ -28,7 +28,7 @@ fn stories() -> impl Iterator<Item = (&'static Story, Mapping)> {
 }
 
 fn before(story: &Story, mapping: &Mapping) -> World {
-    let mut world = World::new(source());
+    let mut world = fresh();
     if story.0 != "created" {
         world.settle(mapping);
     }

@@ -4,12 +4,12 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::{Value, json};
 
-use super::world::World;
-use super::{cause, mapping, reasons, source};
+use super::world::{World, check_by};
+use super::{causes, mapping, reasons, source};
 use crate::mapping::Mapping;
-use crate::object::marks;
+use crate::object::has_finalizer;
 use crate::plan::targets::{Among, Other, Sight};
-use crate::plan::{Cause, Prune, Rest};
+use crate::plan::{Cause, Prune, Reasons, Rest, pins};
 
 const OBJECTS: &str = r#"
   objects:
@@ -80,22 +80,26 @@ impl Targets {
         let among = Among { name: name.to_owned(), selected: self.selected.clone(), others: others.collect() };
         let world = self.worlds.get_mut(name).expect("a target");
         world.source.clone_from(&self.source);
-        world.among = Some(among);
+        world.seen.among = Some(among);
         let rest = world.settle_within(mapping, writes);
         self.source.clone_from(&world.source);
-        match rest.as_ref().filter(|rest| **rest != Rest::InSync).and_then(|rest| reasons(rest).of_target()) {
+        match rest
+            .as_ref()
+            .filter(|rest| **rest != Rest::InSync)
+            .and_then(|rest| Reasons(reasons(rest).to_vec()).of_target())
+        {
             Some(of_target) => drop(self.unsettled.insert(name, of_target)),
             None => drop(self.unsettled.remove(name)),
         }
         rest
     }
 
-    fn settle(&mut self, mapping: &Mapping, name: &'static str) -> Rest {
-        self.settle_within(mapping, name, usize::MAX).expect("no limit of writes")
+    fn settle(&mut self, mapping: &Mapping, name: &'static str) -> String {
+        causes(&self.settle_within(mapping, name, usize::MAX).expect("no limit of writes"))
     }
 
     /// Both, until neither writes any more.
-    fn settle_both(&mut self, mapping: &Mapping) -> [Rest; 2] {
+    fn settle_both(&mut self, mapping: &Mapping) -> [String; 2] {
         for _ in 0..10 {
             let rests = ["east", "west"].map(|name| self.settle(mapping, name));
             let logs: usize = self.worlds.values_mut().map(|world| world.take_log().len()).sum();
@@ -106,41 +110,72 @@ impl Targets {
         panic!("the targets write for ever");
     }
 
+    /// Both, and how that ends; with what is in sync of this generation.
+    fn ends(&mut self, mapping: &Mapping) -> String {
+        let rests = self.settle_both(mapping).join(", ");
+        let all = self.worlds.values().flat_map(|world| &world.objects);
+        let members: Vec<_> = all.map(|(_, object)| object["spec"]["members"].to_string()).collect();
+        format!("{rests}; {}; members {}", self.shown(), members.join(" "))
+    }
+
+    fn synced(spec: Value, mapping: &Mapping) -> Self {
+        let mut targets = Self::new(spec);
+        targets.settle_both(mapping);
+        targets
+    }
+
+    fn east(&mut self) -> &mut World {
+        self.worlds.get_mut("east").expect("a target")
+    }
+
+    fn west(&mut self) -> &mut World {
+        self.worlds.get_mut("west").expect("a target")
+    }
+
+    fn with_source(&mut self, change: impl FnOnce(&mut World)) {
+        let source = self.source.clone();
+        let east = self.east();
+        east.source = source;
+        change(east);
+        self.source = east.source.clone();
+    }
+
     fn edit(&mut self, change: impl FnOnce(&mut Value)) {
-        let world = self.worlds.get_mut("east").expect("a target");
-        world.source.clone_from(&self.source);
-        world.edit_source(change);
-        self.source.clone_from(&world.source);
+        self.with_source(|world| world.edit_source(change));
+    }
+
+    fn set(&mut self, field: &str, value: Value) {
+        self.edit(|source| source["spec"][field] = value);
     }
 
     fn delete(&mut self) {
-        let world = self.worlds.get_mut("east").expect("a target");
-        world.source.clone_from(&self.source);
-        world.delete_source();
-        self.source.clone_from(&world.source);
+        self.with_source(World::delete_source);
     }
 
-    fn has(&self) -> [bool; 2] {
-        let has = |name: &str| self.worlds[name].objects.keys().any(|reference| reference.kind.kind == "Database");
-        [has("east"), has("west")]
+    /// Where the objects are, to which targets the source is pinned while it has the finalizer, and its condition.
+    fn shown(&self) -> String {
+        let names = |names: Vec<&str>| if names.is_empty() { "none".to_owned() } else { names.join(" ") };
+        let having = self.worlds.iter().filter(|(_, world)| world.has("Database")).map(|(name, _)| *name).collect();
+        let Some(source) = &self.source else { return format!("{}; gone", names(having)) };
+        let all = pins(&World::writer(), source);
+        let is_told = |(name, identity): (&String, &String)| identity.ends_with(name.trim_start_matches("fleet/"));
+        assert!(all.iter().all(is_told), "{all:?}");
+        let held = if has_finalizer(source, World::writer().finalizer()) { "held by" } else { "free of" };
+        let condition = &source["status"]["conditions"][0]["reason"].as_str().unwrap_or("none");
+        format!("{}; {held} {}; {condition}", names(having), names(all.keys().map(String::as_str).collect()))
     }
 
-    fn pins(&self) -> &str {
-        let source = self.source.as_ref().expect("the source");
-        marks::annotation(source, World::writer().target_annotation()).unwrap_or_default()
-    }
-
-    fn holds_finalizer(&self) -> bool {
-        let source = self.source.as_ref().expect("the source");
-        crate::object::has_finalizer(source, World::writer().finalizer())
+    fn message(&self) -> &str {
+        self.status()["conditions"][0]["message"].as_str().expect("a message")
     }
 
     fn status(&self) -> &Value {
         &self.source.as_ref().expect("the source")["status"]
     }
 
-    fn condition(&self) -> &Value {
-        &self.status()["conditions"][0]
+    /// What the status says of both.
+    fn told(&self) -> [&Value; 2] {
+        ["east", "west"].map(|name| &self.status()[name])
     }
 
     /// What remains when versions and times are forgotten.
@@ -166,61 +201,93 @@ fn fleet() -> Mapping {
     mapping(&format!("  targets: {{clusters: {{provider: fleet}}, allowed: [east]}}{OBJECTS}"))
 }
 
+/// A source with three members, on both targets.
+fn both() -> Targets {
+    Targets::synced(json!({"members": 3}), &each())
+}
+
+/// A source that names the one target that it goes to.
+fn in_west(change: &str) -> Targets {
+    Targets::synced(json!({"region": "west", "members": 3}), &one(change))
+}
+
+/// Somebody removes the source's finalizers, or its annotations.
+fn remove(targets: &mut Targets, field: &str) {
+    targets.edit(|source| drop(source["metadata"].as_object_mut().unwrap().remove(field)));
+}
+
 #[test]
 fn each_item_of_a_list_is_a_target() {
     let mut targets = Targets::new(json!({"members": 3}));
-    assert_eq!(targets.settle_both(&each()), [Rest::InSync, Rest::InSync]);
-    assert_eq!(targets.has(), [true, true]);
-    assert_eq!(targets.pins(), "east=identity-of-east,west=identity-of-west");
-    assert_eq!(targets.worlds["west"].object("Database")["spec"]["on"], "west");
-    assert_eq!((&targets.status()["east"], &targets.status()["west"]), (&json!("Ready"), &json!("Ready")));
+    assert_eq!(targets.ends(&each()), "in sync, in sync; east west; held by east west; Synced; members 3 3");
+    assert_eq!(targets.west().object("Database")["spec"]["on"], "west");
+    assert_eq!(targets.told(), ["Ready", "Ready"]);
+}
+
+/// Only a list that was rendered completely is evidence.
+#[test]
+#[rustfmt::skip]
+fn a_source_of_several_targets_that_changes() {
+    check_by(both, &[
+        ("without a key", |targets| targets.set("regions", json!(["west"])), &each(),
+            "in sync, in sync; west; held by west; Synced; members 3"),
+        ("without a key, held by pruneGuard", |targets| {
+            targets.worlds.values_mut().for_each(|world| world.seen.prune = Prune::Held);
+            targets.set("regions", json!(["west"]));
+        }, &each(),
+            "Held, in sync; east west; held by east west; Held; members 3 3"),
+        ("without any key", |targets| targets.set("regions", json!([])), &each(),
+            "in sync, in sync; none; free of none; Synced; members "),
+        ("without any key, and stripped of its finalizer", |targets| { remove(targets, "finalizers"); targets.set("regions", json!([])); }, &each(),
+            "in sync, in sync; none; free of none; Synced; members "),
+        ("no list", |targets| targets.set("regions", json!("none")), &each(),
+            "RenderFailed, RenderFailed; east west; held by east west; RenderFailed; members 3 3"),
+        ("a key twice", |targets| targets.set("regions", json!(["west", "west"])), &each(),
+            "RenderFailed, RenderFailed; east west; held by east west; RenderFailed; members 3 3"),
+        ("an item that is no key", |targets| targets.set("regions", json!([{}])), &each(),
+            "RenderFailed, RenderFailed; east west; held by east west; RenderFailed; members 3 3"),
+        ("a target that is not allowed", |targets| targets.set("regions", json!(["west", "north"])), &each(),
+            "Retained, in sync; east west; held by east west; RenderFailed; members 3 3"),
+        ("stripped of its pins", |targets| { remove(targets, "annotations"); targets.set("members", json!(4)); }, &each(),
+            "in sync, in sync; east west; held by east west; Synced; members 4 4"),
+        ("and the cluster of one target was replaced", |targets| {
+            (targets.west().identity, targets.west().objects) = ("another".into(), BTreeMap::new());
+            targets.set("members", json!(4));
+        }, &each(),
+            "in sync, TargetChanged; east; held by east west; TargetChanged; members 4"),
+    ], Targets::ends);
 }
 
 #[test]
-fn a_key_that_is_gone_takes_its_objects_along_and_the_finalizer_stays() {
-    let mut targets = Targets::new(json!({"members": 3}));
-    targets.settle_both(&each());
-    targets.edit(|source| source["spec"]["regions"] = json!(["west"]));
-    for world in targets.worlds.values_mut() {
-        world.prune = Prune::Held;
+#[rustfmt::skip]
+fn a_source_that_names_another_target() {
+    fn strip(targets: &mut Targets) {
+        remove(targets, "finalizers");
+        targets.set("region", json!("east"));
     }
-    assert_eq!(cause(&targets.settle_both(&each())[0]), Some(Cause::Held), "pruneGuard limits it");
-    assert_eq!(targets.has(), [true, true]);
-    for world in targets.worlds.values_mut() {
-        world.prune = Prune::Allowed;
-    }
-    assert_eq!(targets.settle_both(&each()), [Rest::InSync, Rest::InSync]);
-    assert_eq!((targets.has(), targets.pins()), ([false, true], "west=identity-of-west"));
-    assert!(targets.holds_finalizer());
-    targets.edit(|source| source["spec"]["regions"] = json!([]));
-    targets.settle_both(&each());
-    assert_eq!((targets.has(), targets.holds_finalizer()), ([false, false], false));
-}
-
-#[test]
-fn a_list_that_is_not_rendered_completely_deletes_nothing() {
-    let mut targets = Targets::new(json!({"members": 3}));
-    targets.settle_both(&each());
-    for regions in [json!(["west", "north"]), json!("none"), json!(["west", "west"]), json!([{}])] {
-        targets.edit(|source| source["spec"]["regions"] = regions.clone());
-        targets.settle_both(&each());
-        assert_eq!((targets.has(), targets.holds_finalizer()), ([true, true], true), "{regions}");
-    }
-    targets.edit(|source| source["spec"]["regions"] = json!(["west", "north"]));
-    targets.settle_both(&each());
-    assert_eq!(targets.condition()["reason"], "RenderFailed");
+    check_by(|| in_west("Block"), &[
+        ("the same (Block)", |_: &mut Targets| {}, &one("Block"),
+            "in sync, in sync; west; held by west; Synced; members 3"),
+        ("another one (Block)", |targets| targets.set("region", json!("east")), &one("Block"),
+            "in sync, TargetChanged; west; held by west; TargetChanged; members 3"),
+        ("another one, and stripped (Block)", strip, &one("Block"),
+            "in sync, TargetChanged; west; held by west; TargetChanged; members 3"),
+        ("another one (Recreate)", |targets| targets.set("region", json!("east")), &one("Recreate"),
+            "in sync, in sync; east; held by east; Synced; members 3"),
+        ("another one, and stripped (Recreate)", strip, &one("Recreate"),
+            "in sync, in sync; east; held by east; Synced; members 3"),
+    ], Targets::ends);
 }
 
 #[test]
 fn the_last_target_releases_the_finalizer() {
-    for order in [["east", "west"], ["west", "east"]] {
-        let mut targets = Targets::new(json!({"members": 3}));
-        targets.settle_both(&each());
+    for [first, last] in [["east", "west"], ["west", "east"]] {
+        let mut targets = both();
         targets.delete();
-        targets.settle(&each(), order[0]);
-        assert!(targets.holds_finalizer(), "the other one has objects");
-        targets.settle(&each(), order[1]);
-        assert_eq!((targets.has(), &targets.source), ([false, false], &None));
+        targets.settle(&each(), first);
+        assert_eq!(targets.shown(), format!("{last}; held by {last}; Synced"), "the other one has objects");
+        targets.settle(&each(), last);
+        assert_eq!(targets.shown(), "none; gone");
     }
 }
 
@@ -229,16 +296,13 @@ fn a_crash_after_any_write_ends_in_the_same_world() {
     type Story = fn(&mut Targets);
     let stories: [Story; 4] = [
         |_| {},
-        |targets| targets.edit(|source| source["spec"]["members"] = json!(9)),
-        |targets| targets.edit(|source| source["spec"]["regions"] = json!(["west"])),
+        |targets| targets.set("members", json!(9)),
+        |targets| targets.set("regions", json!(["west"])),
         Targets::delete,
     ];
     for (number, story) in stories.into_iter().enumerate() {
         let before = || {
-            let mut targets = Targets::new(json!({"members": 3}));
-            if number > 0 {
-                targets.settle_both(&each());
-            }
+            let mut targets = if number > 0 { both() } else { Targets::new(json!({"members": 3})) };
             story(&mut targets);
             targets
         };
@@ -257,165 +321,100 @@ fn a_crash_after_any_write_ends_in_the_same_world() {
 
 #[test]
 fn a_source_whose_pins_were_removed_is_released_once_no_target_has_anything() {
-    let mut targets = Targets::new(json!({"members": 3}));
-    targets.settle_both(&each());
-    targets.edit(|source| drop(source["metadata"].as_object_mut().unwrap().remove("annotations")));
+    let mut targets = both();
+    remove(&mut targets, "annotations");
     targets.delete();
     targets.sight.insert("west", Sight::Lost);
     targets.settle(&each(), "east");
-    assert_eq!(targets.has(), [false, true]);
-    assert!(targets.holds_finalizer(), "west may have objects, and cannot be seen");
+    assert_eq!(targets.shown(), "west; held by none; Synced", "west may have objects, and cannot be seen");
     targets.sight.insert("west", Sight::Seen);
     targets.settle(&each(), "west");
-    assert_eq!((targets.has(), &targets.source), ([false, false], &None));
-}
-
-#[test]
-fn a_source_that_lives_is_pinned_again() {
-    let mut targets = Targets::new(json!({"members": 3}));
-    targets.settle_both(&each());
-    let pins = targets.pins().to_owned();
-    targets.edit(|source| drop(source["metadata"].as_object_mut().unwrap().remove("annotations")));
-    targets.edit(|source| source["spec"]["members"] = json!(4));
-    targets.settle_both(&each());
-    assert_eq!(targets.pins(), pins);
-    assert_eq!(targets.worlds["east"].object("Database")["spec"]["members"], 4);
+    assert_eq!(targets.shown(), "none; gone");
 }
 
 #[test]
 fn a_target_that_is_lost_is_named_and_one_that_starts_is_waited_for() {
-    let mut targets = Targets::new(json!({"members": 3}));
-    targets.settle_both(&each());
+    let mut targets = both();
     targets.sight.insert("west", Sight::Starting);
-    targets.edit(|source| source["spec"]["members"] = json!(4));
+    targets.set("members", json!(4));
     targets.settle(&each(), "east");
-    assert_eq!(targets.worlds["east"].object("Database")["spec"]["members"], 4);
-    assert_eq!(targets.worlds.get_mut("east").unwrap().take_log().last().unwrap().split(' ').next(), Some("update"));
-    assert_eq!(targets.condition()["status"], "True", "a start changes no status");
+    assert_eq!(targets.east().object("Database")["spec"]["members"], 4);
+    assert_eq!(targets.east().writes(), ["update Database"], "a start changes no status");
     targets.sight.insert("west", Sight::Lost);
-    assert_eq!(targets.settle(&each(), "east"), Rest::InSync, "it is no trouble of this target");
-    assert_eq!(targets.condition()["reason"], "Waiting");
-    assert!(targets.condition()["message"].as_str().unwrap().contains("target `west`: its cluster cannot be reached"));
-    assert_eq!((&targets.status()["east"], &targets.status()["west"]), (&json!("Ready"), &json!("Unreachable")));
+    assert_eq!(targets.settle(&each(), "east"), "in sync", "it is no trouble of this target");
+    assert_eq!(targets.shown(), "east west; held by east west; Waiting");
+    assert!(targets.message().contains("target `west`: its cluster cannot be reached"), "{}", targets.message());
+    assert_eq!(targets.told(), ["Ready", "Unreachable"]);
 }
 
 #[test]
 fn every_target_says_the_same_of_all() {
     let mut targets = Targets::new(json!({"members": 3}));
-    targets.worlds.get_mut("west").unwrap().refuses = vec!["create Database".into()];
+    targets.west().refuses = vec!["create Database".into()];
     for _ in 0..2 {
         targets.settle(&each(), "east");
-        assert_eq!(cause(&targets.settle(&each(), "west")), Some(Cause::Refused));
+        assert_eq!(targets.settle(&each(), "west"), "Refused");
     }
-    targets.worlds.values_mut().for_each(|world| drop(world.take_log()));
+    targets.worlds.values_mut().for_each(|world| world.log.clear());
     targets.settle(&each(), "east");
     targets.settle(&each(), "west");
-    let logs: Vec<String> = targets.worlds.values_mut().flat_map(World::take_log).collect();
-    assert!(logs.iter().all(|line| line.starts_with("create Database")), "neither writes the status again: {logs:?}");
-    assert_eq!(targets.condition()["reason"], "Refused");
-    assert!(targets.condition()["message"].as_str().unwrap().contains("target `west`"));
-    assert_eq!((&targets.status()["east"], &targets.status()["west"]), (&json!("Ready"), &json!("Refused")));
+    let logs: Vec<String> = targets.worlds.values_mut().flat_map(World::writes).collect();
+    assert_eq!(logs, ["create Database"], "neither writes the status again");
+    assert_eq!(targets.shown(), "east; held by east west; Refused");
+    assert!(targets.message().contains("target `west`"), "{}", targets.message());
+    assert_eq!(targets.told(), ["Ready", "Refused"]);
 }
 
 #[test]
-fn a_source_stays_on_its_target() {
-    let mut targets = Targets::new(json!({"region": "west", "members": 3}));
-    targets.settle_both(&one("Block"));
-    assert_eq!((targets.has(), targets.pins()), ([false, true], "west=identity-of-west"));
-    targets.edit(|source| source["spec"]["region"] = json!("east"));
-    let [_, west] = targets.settle_both(&one("Block"));
-    assert_eq!((targets.has(), cause(&west)), ([false, true], Some(Cause::TargetChanged)));
-    assert_eq!(targets.condition()["reason"], "TargetChanged");
+fn a_source_that_names_another_target_is_deleted_where_it_is() {
+    let mut targets = in_west("Block");
+    targets.set("region", json!("east"));
     targets.delete();
-    targets.settle_both_of_deleted(&one("Block"));
-    assert_eq!((targets.has(), &targets.source), ([false, false], &None));
-}
-
-impl Targets {
-    fn settle_both_of_deleted(&mut self, mapping: &Mapping) {
-        for name in ["east", "west"] {
-            if self.source.is_some() {
-                self.settle(mapping, name);
-            }
-        }
-    }
+    targets.settle(&one("Block"), "east");
+    targets.settle(&one("Block"), "west");
+    assert_eq!(targets.shown(), "none; gone");
 }
 
 #[test]
 fn a_source_that_may_move_leaves_its_target_first() {
-    let mut targets = Targets::new(json!({"region": "west", "members": 3}));
-    targets.settle_both(&one("Recreate"));
-    targets.edit(|source| source["spec"]["region"] = json!("east"));
-    let east = targets.settle(&one("Recreate"), "east");
-    assert_eq!((targets.has(), cause(&east)), ([false, true], None), "the former target reports");
-    targets.settle_both(&one("Recreate"));
-    assert_eq!((targets.has(), targets.pins()), ([true, false], "east=identity-of-east"));
-    assert_eq!(targets.condition()["status"], "True");
+    let mut targets = in_west("Recreate");
+    targets.set("region", json!("east"));
+    assert_eq!(targets.settle(&one("Recreate"), "east"), "in sync", "the former target reports");
+    assert_eq!(targets.shown(), "west; held by west; Synced");
+    assert_eq!(targets.ends(&one("Recreate")), "in sync, in sync; east; held by east; Synced; members 3");
 }
 
 #[test]
 fn a_source_does_not_leave_for_a_target_that_cannot_receive_it() {
-    let mut targets = Targets::new(json!({"region": "west", "members": 3}));
-    targets.settle_both(&one("Recreate"));
-    targets.edit(|source| source["spec"]["region"] = json!("east"));
+    let mut targets = in_west("Recreate");
+    targets.set("region", json!("east"));
     targets.sight.insert("east", Sight::Lost);
-    let west = targets.settle(&one("Recreate"), "west");
-    assert_eq!((targets.has(), cause(&west)), ([false, true], Some(Cause::Waiting)), "it cannot be reached");
+    assert_eq!(targets.settle(&one("Recreate"), "west"), "Waiting", "it cannot be reached");
+    assert!(targets.west().has("Database"));
     targets.worlds.remove("east");
-    let west = targets.settle(&one("Recreate"), "west");
-    assert!(!targets.worlds["west"].objects.is_empty(), "it is not given");
-    assert_eq!(cause(&west), Some(Cause::Waiting));
-}
-
-#[test]
-fn a_source_that_is_stripped_and_edited_at_once_leaves_its_target_all_the_same() {
-    let strip = |source: &mut Value| drop(source["metadata"].as_object_mut().unwrap().remove("finalizers"));
-    let mut targets = Targets::new(json!({"region": "west", "members": 3}));
-    targets.settle_both(&one("Recreate"));
-    targets.edit(strip);
-    targets.edit(|source| source["spec"]["region"] = json!("east"));
-    targets.settle_both(&one("Recreate"));
-    assert_eq!((targets.has(), targets.pins()), ([true, false], "east=identity-of-east"));
-    assert!(targets.holds_finalizer());
-
-    targets.edit(strip);
-    targets.edit(|source| source["spec"]["region"] = json!("west"));
-    targets.settle_both(&one("Block"));
-    assert_eq!((targets.has(), targets.holds_finalizer()), ([true, false], true));
-    assert_eq!(targets.condition()["reason"], "TargetChanged");
-
-    let mut targets = Targets::new(json!({"members": 3}));
-    targets.settle_both(&each());
-    targets.edit(strip);
-    targets.edit(|source| source["spec"]["regions"] = json!([]));
-    targets.settle_both(&each());
-    assert_eq!((targets.has(), targets.holds_finalizer()), ([false, false], false));
+    assert_eq!(targets.settle(&one("Recreate"), "west"), "Waiting", "it is not given");
+    assert!(targets.west().has("Database"));
 }
 
 #[test]
 fn a_former_target_that_is_not_given_any_more_keeps_what_it_has() {
-    let mut targets = Targets::new(json!({"region": "west", "members": 3}));
-    targets.settle_both(&one("Recreate"));
-    targets.edit(|source| source["spec"]["region"] = json!("east"));
+    let mut targets = in_west("Recreate");
+    targets.set("region", json!("east"));
     targets.worlds.remove("west");
-    let east = targets.settle(&one("Recreate"), "east");
-    assert_eq!(cause(&east), Some(Cause::TargetChanged));
-    assert!(targets.worlds["east"].objects.is_empty(), "nothing is made elsewhere");
+    assert_eq!(targets.settle(&one("Recreate"), "east"), "TargetChanged");
+    assert!(targets.east().objects.is_empty(), "nothing is made elsewhere");
     targets.delete();
-    let east = targets.settle(&one("Recreate"), "east");
-    assert_eq!((targets.holds_finalizer(), cause(&east)), (true, Some(Cause::TargetChanged)), "west may have objects");
+    assert_eq!(targets.settle(&one("Recreate"), "east"), "TargetChanged");
+    assert_eq!(targets.shown(), "none; held by west; TargetChanged", "west may have objects");
 }
 
 #[test]
 fn a_source_of_several_that_is_deleted_says_which_target_is_not_given_any_more() {
-    let mut targets = Targets::new(json!({"members": 3}));
-    targets.settle_both(&each());
+    let mut targets = both();
     targets.worlds.remove("west");
     targets.delete();
-    let east = targets.settle(&each(), "east");
-    assert!(targets.worlds["east"].objects.keys().all(|one| one.kind.kind != "Database"));
-    assert_eq!((targets.pins(), cause(&east)), ("west=identity-of-west", Some(Cause::TargetChanged)));
-    assert_eq!(targets.condition()["reason"], "TargetChanged");
+    assert_eq!(targets.settle(&each(), "east"), "TargetChanged");
+    assert_eq!(targets.shown(), "none; held by west; TargetChanged");
 }
 
 #[test]
@@ -426,29 +425,13 @@ fn a_cluster_that_leaves_the_selection_keeps_what_it_has() {
     targets.sight.insert("fleet/west", Sight::Seen);
     targets.selected = ["fleet/west".to_owned()].into();
     targets.settle(&fleet(), "east");
-    assert_eq!(targets.settle(&fleet(), "fleet/west"), Rest::InSync);
-    assert_eq!(targets.pins(), "east=identity-of-east,fleet/west=identity-of-west");
+    assert_eq!(targets.settle(&fleet(), "fleet/west"), "in sync");
+    assert_eq!(targets.shown(), "east fleet/west; held by east fleet/west; Synced");
     targets.selected.clear();
-    let west = targets.settle(&fleet(), "fleet/west");
-    assert_eq!(cause(&west), Some(Cause::Retained));
-    assert!(!targets.worlds["fleet/west"].objects.is_empty());
+    assert_eq!(targets.settle(&fleet(), "fleet/west"), "Retained");
+    assert!(targets.worlds["fleet/west"].has("Database"));
     targets.delete();
-    for name in ["fleet/west", "east"] {
-        targets.settle(&fleet(), name);
-    }
+    targets.settle(&fleet(), "fleet/west");
+    targets.settle(&fleet(), "east");
     assert!(targets.source.is_none() && targets.worlds.values().all(|world| world.objects.is_empty()));
-}
-
-#[test]
-fn a_cluster_that_was_replaced_is_written_to_no_more_and_holds_up_no_other_target() {
-    let mut targets = Targets::new(json!({"members": 3}));
-    targets.settle_both(&each());
-    targets.worlds.get_mut("west").unwrap().identity = "another".into();
-    targets.worlds.get_mut("west").unwrap().objects.clear();
-    targets.edit(|source| source["spec"]["members"] = json!(4));
-    let [east, west] = targets.settle_both(&each());
-    assert_eq!((east, cause(&west)), (Rest::InSync, Some(Cause::TargetChanged)));
-    assert_eq!(targets.has(), [true, false]);
-    assert_eq!(targets.worlds["east"].object("Database")["spec"]["members"], 4);
-    assert_eq!(targets.condition()["reason"], "TargetChanged");
 }

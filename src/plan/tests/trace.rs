@@ -2,10 +2,13 @@
 
 use serde_json::{Value, json};
 
-use super::copies::{password, related};
+use super::copies::{related, with};
 use super::world::{World, foreign};
-use super::{CHAIN, DATABASES, changed, mapping, source, synced};
-use crate::mapping::{Kind, Mapping};
+use super::{
+    CHAIN, DATABASES, changed, database, db, deleted_at, drift, exit, fresh, hold, leave_filter, mapping, recreate,
+    source, spec, synced,
+};
+use crate::mapping::Mapping;
 use crate::object::hash::tuple_hash;
 use crate::plan::saved::{Context, Saved, Unreadable};
 use crate::plan::trace::{Past, Trace};
@@ -46,99 +49,46 @@ fn decided(trace: &Trace) -> String {
 }
 
 #[test]
+#[rustfmt::skip]
 fn each_reason_names_the_row_that_decided_also_from_a_file() {
-    let mut told = String::new();
-    let mut tell = |what: &str, world: &mut World, mapping: &Mapping| {
-        world.settle(mapping);
-        told += &format!("{what}: {}", decided(&replayed(world, mapping)));
-    };
-    let databases = mapping(DATABASES);
-    tell("in sync", &mut synced(), &databases);
-
-    let mut world = World::new(source());
-    world.settle(&databases);
-    let reference = world.reference("Database");
-    let mut theirs = World::new(source());
-    theirs.objects.insert(reference.clone(), foreign());
-    tell("somebody else's object", &mut theirs, &databases);
-
-    let mut world = World::new(source());
-    world.unseen_kinds.insert(Kind::new("example.dev", "v1", "Database"), "Database is not served".into());
-    tell("a kind out of sight", &mut world, &databases);
-
-    let mut world = World::new(source());
-    world.target_unknown = Some("target `t`: connection refused".into());
-    tell("no target", &mut world, &databases);
-
+    let (databases, of_synced) = (mapping(DATABASES), synced().reference("Database"));
     let failing = changed("spec: ${{ source.spec }}", "spec: {size: \"${{ source.spec.missing }}\"}");
-    tell("a field that is missing", &mut World::new(source()), &failing);
-
-    let mut world = World::new(source());
-    world.refuses = vec!["create Database".into()];
-    tell("refused by admission", &mut world, &databases);
-
-    let mut world = synced();
-    world.edit_source(|source| source["metadata"]["uid"] = json!("source-2"));
-    let blocks = changed("  objects:\n", "  lifecycle: {onSourceRecreated: Block}\n  objects:\n");
-    tell("created anew", &mut world, &blocks);
-
-    let mut world = synced();
-    world.prune = Prune::Held;
-    let without = changed("    - id: db\n", "    - id: db\n      when: ${{ source.spec.members > 3 }}\n");
-    tell("held", &mut world, &without);
-
-    let mut world = synced();
-    world.edit("Database", |object| object["metadata"]["finalizers"] = json!(["operator.example.dev/hold"]));
-    world.delete_source();
-    tell("a deletion that hangs", &mut world, &databases);
-
-    let mut world = synced();
-    let retains = changed("  objects:\n", "    onExit: Retain\n  objects:\n");
-    world.edit_source(|source| source["metadata"]["labels"] = json!({"tier": "none"}));
-    tell("out of the filter", &mut world, &retains);
-
-    let mut world = synced();
-    world.source = None;
-    tell("gone, and nobody saw it", &mut world, &databases);
-
-    let mut world = World::new(source());
-    world.refuses = vec!["create ConfigMap".into()];
-    tell("what others depend on", &mut world, &mapping(CHAIN));
-
-    let mut world = synced();
-    world.edit("Database", |object| object["spec"]["members"] = json!(5));
-    let reports = changed("    - id: db\n", "    - id: db\n      drift: Report\n");
-    tell("drift that is reported", &mut world, &reports);
-
-    let mut world = synced();
-    world.identity = "target-2".into();
-    tell("another target", &mut world, &databases);
-
-    let mut world = synced();
-    world.edit("Database", |object| object["metadata"]["finalizers"] = json!(["operator.example.dev/hold"]));
-    world.edit("Database", |object| object["metadata"]["deletionTimestamp"] = json!("2027-01-15T07:59:00Z"));
-    tell("being deleted", &mut world, &databases);
-
-    let mut world = synced();
-    let moves = changed("kind: Database\n", "kind: Cluster\n");
-    tell("another kind", &mut world, &moves);
-
-    let mut world = World::new(source());
-    world.refused_status = vec![json!("Pending")];
-    tell("a status that is refused", &mut world, &databases);
-
-    let mut world = World::new(source());
-    world.edit_source(|source| source["spec"] = json!({"users": ["ann"]}));
-    world.claims = Some([].into_iter().collect());
-    tell("a claim that is not accepted", &mut world, &related());
+    let claims = |world: &mut World| {
+        world.edit_source(|source| source["spec"] = json!({"users": ["ann"]}));
+        world.seen.claims = Some([].into_iter().collect());
+    };
+    let cases: [(&str, World, &Mapping); 18] = [
+        ("in sync", synced(), &databases),
+        ("somebody else's object", fresh().with(|world| drop(world.objects.insert(of_synced, foreign()))), &databases),
+        ("a kind out of sight", fresh().with(|world| world.unsee(&database())), &databases),
+        ("no target", fresh().with(|world| world.target_unknown = Some("target `t`: connection refused".into())), &databases),
+        ("a field that is missing", fresh(), &failing),
+        ("refused by admission", fresh().with(|world| world.refuses = vec!["create Database".into()]), &databases),
+        ("created anew", synced().with(recreate), &spec("lifecycle: {onSourceRecreated: Block}")),
+        ("held", synced().with(|world| world.seen.prune = Prune::Held), &db("when: ${{ source.spec.members > 3 }}")),
+        ("a deletion that hangs", synced().with(hold).with(World::delete_source), &databases),
+        ("out of the filter", synced().with(leave_filter), &exit("Retain")),
+        ("gone, and nobody saw it", synced().with(|world| world.source = None), &databases),
+        ("what others depend on", fresh().with(|world| world.refuses = vec!["create ConfigMap".into()]), &mapping(CHAIN)),
+        ("drift that is reported", synced().with(drift), &db("drift: Report")),
+        ("another target", synced().with(|world| world.identity = "target-2".into()), &databases),
+        ("being deleted", synced().with(|world| deleted_at(world, "2027-01-15T07:59:00Z")), &databases),
+        ("another kind", synced(), &changed("kind: Database\n", "kind: Cluster\n")),
+        ("a status that is refused", fresh().with(|world| world.refused_status = vec![json!("Pending")]), &databases),
+        ("a claim that is not accepted", fresh().with(claims), &related()),
+    ];
+    let mut told = String::new();
+    for (case, mut world, mapping) in cases {
+        world.settle(mapping);
+        told += &format!("{case}: {}", decided(&replayed(&world, mapping)));
+    }
 
     let mut world = synced();
     world.settle(&databases);
     let failure = Failure { kind: FailureKind::Error, why: "500 InternalError".into() };
-    let reference = world.reference("Database");
-    world.edit("Database", |object| object["spec"]["members"] = json!(5));
+    drift(&mut world);
     let mut observed = world.observe(&databases);
-    observed.answers.failed.insert(reference, failure);
+    observed.answers.failed.insert(world.reference("Database"), failure);
     world.rested = Some(observed);
     told += &format!("a request that failed: {}", decided(&replayed(&world, &databases)));
     insta::assert_snapshot!(told);
@@ -147,9 +97,9 @@ fn each_reason_names_the_row_that_decided_also_from_a_file() {
 #[test]
 fn what_differs_is_told_with_its_line_and_expression() {
     let mut world = synced();
-    let reports = changed("    - id: db\n", "    - id: db\n      drift: Report\n");
+    let reports = db("drift: Report");
     world.settle(&reports);
-    world.edit("Database", |object| object["spec"]["members"] = json!(5));
+    drift(&mut world);
     world.settle(&reports);
     let trace = replayed(&world, &reports);
     let differs = &trace.objects.iter().find(|one| one.id == "db").expect("it is traced").differs;
@@ -159,13 +109,10 @@ fn what_differs_is_told_with_its_line_and_expression() {
 #[test]
 fn whose_object_is_in_the_way_is_told_as_far_as_it_tells() {
     let databases = mapping(DATABASES);
-    let mut world = World::new(source());
-    world.settle(&databases);
-    let reference = world.reference("Database");
-    let mut theirs = World::new(source());
+    let mut theirs = fresh();
     let mut object = foreign();
     object["metadata"]["labels"] = json!({"app.kubernetes.io/managed-by": "Helm"});
-    theirs.objects.insert(reference, object);
+    theirs.objects.insert(synced().reference("Database"), object);
     theirs.settle(&databases);
     let trace = replayed(&theirs, &databases);
     let of_db = trace.objects.iter().find(|one| one.id == "db").expect("it is traced");
@@ -215,10 +162,7 @@ fn no_value_of_a_secret_is_kept_and_the_decision_is_the_same() {
 #[test]
 fn copies_of_secrets_are_compared_without_their_values() {
     let related = related();
-    let mut consumers = source();
-    consumers["spec"] = json!({"users": ["ann"]});
-    let mut world = World::new(consumers);
-    world.originals.push(password("ann"));
+    let mut world = with(&["ann"]);
     world.settle(&related);
     replayed(&world, &related);
     let file = serde_json::to_string(&saved(&world, &related)).expect("JSON");

@@ -1,6 +1,7 @@
 //! A source, a target, and the servers' rules as far as the plan relies on them: every action can be carried out here.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
 use json_patch::jsonptr::Pointer;
@@ -8,57 +9,39 @@ use json_patch::{Patch, PatchOperation, ReplaceOperation};
 use k8s_openapi::jiff::Timestamp;
 use serde_json::{Value, json};
 
+use super::causes;
 use crate::mapping::{GENERATED, Kind, Mapping, Resource, Side, placement};
-use crate::object::claims::{Claims, READ};
-use crate::object::hold::Hold;
-use crate::object::marks::{self, Known, Origin, Owner, Reference, Writer};
-use crate::object::{ClusterName, Key, metadata};
+use crate::object::claims::READ;
+use crate::object::marks::{self, Origin, Owner, Reference, Writer};
+use crate::object::{ClusterName, Key, has_finalizer, metadata};
 use crate::plan::objects::Objects;
 use crate::plan::observed::copy_place;
-use crate::plan::targets::Among;
 use crate::plan::{
-    Action, Cause, Evidence, Failure, FailureKind, Intent, Missing, Observed, Original, Outcome, Phase, Pin, Plan,
-    Prune, Reason, Rest, Source, Target, TargetObject, plan, render,
+    Action, Cause, Evidence, Failure, FailureKind, Intent, Missing, Observed, Original, Outcome, Pin, Plan, Reason,
+    Rest, Source, Target, TargetObject, plan, render,
 };
 
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Default)]
 pub struct World {
     pub source: Option<Value>,
     pub objects: BTreeMap<Reference, Value>,
-    pub namespaces: BTreeSet<String>,
-    pub phase: Phase,
+    /// What an engine knows beside source and objects: its phase, the selection, claims, namespaces and the like.
+    pub seen: Observed,
     pub identity: String,
-    /// Of one of several targets: what is known of the others.
-    pub among: Option<Among>,
-    pub workspace_path: Option<String>,
     pub unseen_kinds: BTreeMap<Kind, String>,
     /// Related objects of both sides, by the side they are on.
     pub originals: Vec<(Side, Value)>,
-    /// Permission claims that the source's workspace has accepted; `None`: it needs none.
-    pub claims: Option<Claims>,
-    /// What kcp holds the source up by.
-    pub hold: Option<Hold>,
-    /// Whether the mapping selects the source's cluster.
-    pub is_selected: Option<bool>,
     /// Kinds that are not served.
     pub unserved: BTreeSet<Kind>,
     /// What the server says of those when it is asked.
     pub unserved_for: Unserved,
     pub target_unknown: Option<String>,
-    pub is_target_lost: bool,
-    pub is_held_up: bool,
-    pub target_url: Option<String>,
     /// Namespace rules of former documents.
     pub former_placements: Vec<String>,
     /// What former documents wrote into the status.
     pub former_status: BTreeSet<String>,
     /// What is known of a source that is missing.
     pub missing: Missing,
-    /// Kinds whose controllers report on each object.
-    pub reporting: Arc<BTreeSet<Kind>>,
-    pub prune: Prune,
-    /// Objects that the process saw being stripped.
-    pub stripped: BTreeMap<Reference, Known>,
     /// Requests that the target refuses, by the beginning of their log lines.
     pub refuses: Vec<String>,
     /// Status leaves that the consumer's server refuses, by their values.
@@ -83,8 +66,9 @@ pub struct World {
 }
 
 /// Why caches show a kind as not served.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum Unserved {
+    #[default]
     ForNow,
     /// Its CustomResourceDefinition is missing, and with it all objects.
     Removed,
@@ -92,45 +76,81 @@ pub enum Unserved {
     NoLonger,
 }
 
+/// A row of a table: the case, what happens to a world, the mapping that it is settled with, and how that ends.
+pub type Row<'r, W = World> = (&'r str, fn(&mut W), &'r Mapping, &'r str);
+
+/// Each row on a world of its own, which comes to rest: [`World::ends`].
+pub fn check(start: fn() -> World, rows: &[Row<'_>]) {
+    check_by(start, rows, |world, mapping| {
+        let ends = world.ends(mapping);
+        if !world.refuses.is_empty() {
+            return ends;
+        }
+        world.settle(mapping);
+        let reads = ["get source", "list all"];
+        let again: Vec<_> = world.writes().into_iter().filter(|line| !reads.contains(&line.as_str())).collect();
+        if again.is_empty() { ends } else { format!("{ends}; again {}", again.join(", ")) }
+    });
+}
+
+/// The same, where something else tells how a row ends.
+pub fn check_by<W>(start: fn() -> W, rows: &[Row<'_, W>], tell: impl Fn(&mut W, &Mapping) -> String) {
+    compare(rows, |change, mapping| {
+        let mut world = start();
+        change(&mut world);
+        tell(&mut world, mapping)
+    });
+}
+
+/// All rows on one world, one after the other.
+pub fn steps<W>(mut world: W, rows: &[Row<'_, W>], tell: impl Fn(&mut W, &Mapping) -> String) -> W {
+    compare(rows, |change, mapping| {
+        change(&mut world);
+        tell(&mut world, mapping)
+    });
+    world
+}
+
+/// All rows that end otherwise are told. Rows have single quotes.
+fn compare<W>(rows: &[Row<'_, W>], mut run: impl FnMut(fn(&mut W), &Mapping) -> String) {
+    let wrong = rows.iter().filter_map(|(case, change, mapping, expected)| {
+        let came = catch_unwind(AssertUnwindSafe(|| run(*change, mapping).replace('"', "'")));
+        let came = came.unwrap_or_else(|_| "a panic".into());
+        (came != *expected).then(|| format!("{case}\n  expected: {expected}\n  came:     {came}\n"))
+    });
+    let wrong: String = wrong.collect();
+    assert!(wrong.is_empty(), "\n{wrong}");
+}
+
+/// How a row ends that is about one part of the one object of a kind: the causes, the writes, and that part.
+pub fn part(kind: &'static str, pointer: &'static str) -> impl Fn(&mut World, &Mapping) -> String {
+    move |world, mapping| {
+        let causes = causes(&world.settle(mapping));
+        let part = world.object(kind).pointer(pointer).map_or_else(|| "none".to_owned(), Value::to_string);
+        format!("{causes}; {}; {part}", world.writes().join(", "))
+    }
+}
+
+/// What an engine knows before it sees anything.
+impl Default for Observed {
+    fn default() -> Self {
+        let (source, target) = (Source::Missing(Missing::default()), Target::Unknown("it is seen later".into()));
+        let now = Timestamp::from_second(1_800_000_000).expect("a time in range");
+        let observed = Self::new(World::writer(), World::key(), World::origin(), source, target, now);
+        Self { workspace_path: Some("root:acme".into()), ..observed }
+    }
+}
+
 impl World {
     pub fn new(source: Value) -> Self {
-        Self {
-            source: Some(source),
-            objects: BTreeMap::new(),
-            namespaces: BTreeSet::new(),
-            phase: Phase::Active,
-            identity: "target-1".into(),
-            among: None,
-            workspace_path: Some("root:acme".into()),
-            unseen_kinds: BTreeMap::new(),
-            originals: Vec::new(),
-            claims: None,
-            hold: None,
-            is_selected: Some(true),
-            unserved: BTreeSet::new(),
-            unserved_for: Unserved::ForNow,
-            target_unknown: None,
-            is_target_lost: false,
-            is_held_up: false,
-            former_placements: Vec::new(),
-            former_status: BTreeSet::new(),
-            missing: Missing::default(),
-            reporting: Arc::default(),
-            prune: Prune::Allowed,
-            stripped: BTreeMap::new(),
-            refuses: Vec::new(),
-            refused_status: Vec::new(),
-            shared_in_use: Some(false),
-            drops: Vec::new(),
-            stores: Vec::new(),
-            counts: None,
-            log: Vec::new(),
-            because: BTreeSet::new(),
-            rested: None,
-            applied: BTreeMap::new(),
-            version: 100,
-            target_url: None,
-        }
+        let identity = "target-1".into();
+        Self { source: Some(source), identity, shared_in_use: Some(false), version: 100, ..Self::default() }
+    }
+
+    /// The world after something happened to it.
+    pub fn with(mut self, change: impl FnOnce(&mut Self)) -> Self {
+        change(&mut self);
+        self
     }
 
     pub fn writer() -> Writer {
@@ -161,28 +181,14 @@ impl World {
         };
         let missing = || Source::Missing(self.missing.clone());
         let source = self.source.clone().map_or_else(missing, |source| Source::Present(Arc::new(source)));
-        let now = Timestamp::from_second(1_800_000_000).expect("a time in range");
+        let connection = self.seen.among.as_ref().map_or("target", |among| &among.name).to_owned();
         let mut observed = Observed {
-            phase: self.phase,
-            workspace_path: self.workspace_path.clone(),
+            source,
+            target,
             shared_in_use: self.in_use(),
-            claims: self.claims.clone(),
-            hold: self.hold.clone(),
-            is_selected: self.is_selected,
-            namespaces: self.namespaces.clone(),
-            prune: self.prune,
-            reporting: self.reporting.clone(),
-            stripped: self.stripped.clone(),
             former_status: Arc::new(mapping.status.no_longer_written(&self.former_status)),
-            target_url: self.target_url.clone(),
-            is_target_lost: self.is_target_lost,
-            is_held_up: self.is_held_up,
-            pin: Some(Pin {
-                connection: self.among.as_ref().map_or("target", |among| &among.name).to_owned(),
-                identity: self.identity.clone(),
-            }),
-            among: self.among.clone(),
-            ..Observed::new(Self::writer(), Self::key(), Self::origin(), source, target, now)
+            pin: Some(Pin { connection, identity: self.identity.clone() }),
+            ..self.seen.clone()
         };
         let former = self.former_placements.iter().filter_map(|text| placement::rule(text)).map(Arc::new);
         observed.places = render::namespaces(mapping, &former.collect::<Vec<_>>(), &observed);
@@ -205,8 +211,18 @@ impl World {
 
     /// Plans and acts until the plan rests; stops after `writes` writes, as a crash would.
     pub fn settle_within(&mut self, mapping: &Mapping, writes: usize) -> Option<Rest> {
-        let mut left = writes;
-        let mut observed = self.observe(mapping);
+        let observed = self.observe(mapping);
+        self.settle_from(mapping, observed, writes, |_| None)
+    }
+
+    /// The same from what caches show that lag behind, and with answers that are not the servers'.
+    pub fn settle_from(
+        &mut self,
+        mapping: &Mapping,
+        mut observed: Observed,
+        mut writes: usize,
+        mut answer: impl FnMut(&Action) -> Option<Outcome>,
+    ) -> Option<Rest> {
         for _ in 0..40 {
             let (actions, last) = match plan(mapping, &observed) {
                 Plan::Act(actions) => (actions, None),
@@ -219,9 +235,9 @@ impl World {
             assert!(!actions.is_empty(), "a plan to act says how");
             for action in actions {
                 if action.verb().is_some() {
-                    left = left.checked_sub(1)?;
+                    writes = writes.checked_sub(1)?;
                 }
-                let outcome = self.execute(&action);
+                let outcome = answer(&action).unwrap_or_else(|| self.execute(&action));
                 let refused = matches!(outcome, Outcome::StatusRefused { .. });
                 observed.absorb(&action, outcome);
                 if let Some(then) = last.clone().filter(|_| !refused) {
@@ -246,9 +262,77 @@ impl World {
         self.settle_within(mapping, usize::MAX).expect("no limit of writes")
     }
 
+    pub fn sync(&mut self, mapping: &Mapping) {
+        assert_eq!(self.settle(mapping), Rest::InSync, "{:?}", self.log);
+    }
+
+    pub fn in_sync(self, mapping: &Mapping) -> Self {
+        let mut world = self.with(|world| world.sync(mapping));
+        world.log.clear();
+        world
+    }
+
+    /// Nothing more is written.
+    pub fn rests(&mut self, mapping: &Mapping) {
+        self.log.clear();
+        self.settle(mapping);
+        assert_eq!(self.take_log(), Vec::<String>::new());
+    }
+
+    /// Settles, and tells how that ends in one line: the causes; whether the source is there and held, with its condition;
+    /// the writes since the last look; the objects. One that is not the engine's has a `?`, one of an
+    /// earlier source a `^`, one that is being deleted a `!`.
+    pub fn ends(&mut self, mapping: &Mapping) -> String {
+        let rest = self.settle(mapping);
+        let source = match &self.source {
+            None => "gone".to_owned(),
+            Some(source) if has_finalizer(source, Self::writer().finalizer()) => format!("held, {}", self.condition()),
+            Some(_) => format!("free, {}", self.condition()),
+        };
+        let objects = self.objects.iter().map(|(reference, object)| {
+            let mark = |is: bool, mark: &'static str| if is { mark } else { "" };
+            let is_foreign = mark(marks::annotation(object, marks::SELF).is_none(), "?");
+            let is_deleting = mark(!metadata(object, "deletionTimestamp").is_empty(), "!");
+            let uid = marks::annotation(object, marks::SOURCE_UID);
+            let is_of_another =
+                uid.is_some() && self.source.as_ref().is_some_and(|source| uid != Some(metadata(source, "uid")));
+            format!("{}{is_foreign}{}{is_deleting}", reference.kind.kind, mark(is_of_another, "^"))
+        });
+        let objects = objects.collect::<Vec<_>>().join(" ");
+        format!("{}; {source}; {}; {objects}", causes(&rest), self.writes().join(", "))
+    }
+
+    /// Status and reason of the first condition.
+    pub fn condition(&self) -> String {
+        let text = |field: &str| self.status()["conditions"][0][field].as_str().unwrap_or("none").to_owned();
+        format!("{} {}", text("status"), text("reason"))
+    }
+
+    /// What the first condition tells the consumer.
+    pub fn message(&self) -> String {
+        self.status()["conditions"][0]["message"].as_str().unwrap_or_default().to_owned()
+    }
+
+    pub fn status(&self) -> &Value {
+        &self.live()["status"]
+    }
+
+    /// The source, which is there.
+    pub fn live(&self) -> &Value {
+        self.source.as_ref().expect("the source is there")
+    }
+
     /// The log since the last call.
     pub fn take_log(&mut self) -> Vec<String> {
         std::mem::take(&mut self.log)
+    }
+
+    /// The same without the places: what was done, and to which kind.
+    pub fn writes(&mut self) -> Vec<String> {
+        let short = |line: &String| {
+            line.split(' ').take(2 + usize::from(line.starts_with("give up"))).collect::<Vec<_>>().join(" ")
+        };
+        self.take_log().iter().map(short).collect()
     }
 
     pub fn execute(&mut self, action: &Action) -> Outcome {
@@ -265,7 +349,7 @@ impl World {
             Action::LookForSource => Outcome::Absent,
             Action::Sweep { owners, namespaces, objects, .. } => self.sweep(owners, namespaces, objects),
             Action::CreateNamespace { name, .. } => {
-                self.namespaces.insert(name.clone());
+                self.seen.namespaces.insert(name.clone());
                 Outcome::Absent
             }
             Action::Apply { reference, body, intent } => self.apply(reference, body, intent),
@@ -278,7 +362,7 @@ impl World {
 
     fn read(&mut self, original: &Original) -> Outcome {
         self.log.pop();
-        let claims = self.claims.as_ref().filter(|_| original.side == Side::Source);
+        let claims = self.seen.claims.as_ref().filter(|_| original.side == Side::Source);
         if let Some(detail) = claims.and_then(|claims| claims.lacking(&original.resource, READ)) {
             return Outcome::Seen(Err(Reason { cause: Cause::ClaimNotAccepted, detail }));
         }
@@ -341,7 +425,7 @@ impl World {
 
     fn apply(&mut self, reference: &Reference, body: &Value, intent: &Intent) -> Outcome {
         let is_beside = reference.kind.side == Side::Source;
-        assert!(is_beside || self.namespaces.contains(&reference.namespace), "the namespace is made first");
+        assert!(is_beside || self.seen.namespaces.contains(&reference.namespace), "the namespace is made first");
         let version = self.next_version();
         let mut body = body.clone();
         let created_only = body["metadata"].as_object_mut().and_then(|metadata| metadata.remove("resourceVersion"));
@@ -423,6 +507,15 @@ impl World {
         found.unwrap_or_else(|| panic!("there is no {kind}")).clone()
     }
 
+    /// The list of a kind is not complete.
+    pub fn unsee(&mut self, kind: &Kind) {
+        self.unseen_kinds.insert(kind.clone(), format!("{} is not served", kind.kind));
+    }
+
+    pub fn has(&self, kind: &str) -> bool {
+        self.objects.keys().any(|reference| reference.kind.kind == kind)
+    }
+
     pub fn edit(&mut self, kind: &str, change: impl FnOnce(&mut Value)) {
         let reference = self.reference(kind);
         change(self.objects.get_mut(&reference).expect("it was just found"));
@@ -453,7 +546,7 @@ impl World {
         };
         let objects =
             self.objects.iter().map(|(reference, object)| (reference.clone(), strip(object.clone()))).collect();
-        (self.source.clone().map(strip), objects, self.namespaces.clone())
+        (self.source.clone().map(strip), objects, self.seen.namespaces.clone())
     }
 }
 
