@@ -130,6 +130,9 @@ pub struct Tally {
     done: Mutex<Vec<String>>,
 }
 
+/// Bytes of a body that count as one request more. kcp takes as long for them.
+const TURN: usize = 128 << 10;
+
 /// Writes of one reconcile that are told.
 const TOLD: usize = 16;
 
@@ -424,6 +427,7 @@ impl<'a> Executor<'a> {
         self.tally.sent(1);
         match endpoint.get(&path).await {
             Ok(reply) => {
+                self.tally.sent(u32::try_from(reply.body.len() / TURN).unwrap_or(u32::MAX));
                 let completed = Parsed::from_json(&reply.body).and_then(|answer| pending.complete(&answer));
                 let (object, overtaken) = completed.map_err(|error| unreadable(endpoint, &error))?;
                 self.tally.overtake(overtaken);

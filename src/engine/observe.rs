@@ -98,7 +98,12 @@ pub fn observe(
         ..Answers::default()
     };
     drop(learned);
-    let whole = |kind: &Kind, at: &Key, object: &Object| outlines.whole(kind, at, object);
+    // Nothing is decided on a source that is out of sight: nobody reads its large objects.
+    let is_out_of_sight = matches!(observed.source, Source::Unknown(_)) && outlines.0.borrow().is_empty();
+    let whole = |kind: &Kind, at: &Key, object: &Object| match is_out_of_sight {
+        true => object.outline().ok().map(Arc::new),
+        false => outlines.whole(kind, at, object),
+    };
     let owned = carrying(pipeline, &observed, &observed.owner, whole, |at, object| observed.owns(at, object));
     observed.owned.extend(owned);
     observed.owned.extend(copies(pipeline, cluster, &observed, whole));

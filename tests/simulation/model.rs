@@ -331,6 +331,8 @@ impl View<'_> {
         let (resource, name) = (key.resource, &key.name);
         match (synced(source), reason(source).unwrap_or_default()) {
             _ if !was_held => None,
+            // Its process ended between the finalizer and the first status, or the server lost that: there is nothing to take back.
+            _ if source["status"].is_null() => None,
             (Some("False"), "NotSelected") => self
                 .made_of(source)
                 .find(|made| {

@@ -29,6 +29,7 @@ mod list;
 mod list_watch;
 mod mailbox;
 pub mod manager;
+mod own_lists;
 mod pages;
 pub mod permit;
 pub mod provider;

@@ -9,7 +9,7 @@
 //! tells whether they are large still. What is small among them is read whole when it is needed.
 
 /// Objects of the first page, before it is known how large they are.
-const FIRST: u32 = 16;
+const FIRST: u32 = 4;
 /// Objects a page at most.
 const MOST: u32 = 500;
 /// Bytes of a page. A longer one is not read to its end.
@@ -18,7 +18,8 @@ pub(super) const BYTES: usize = 2 << 20;
 pub(super) const OBJECT_BYTES: usize = 16 << 20;
 /// Objects of the page between two of metadata.
 const PROBE: u32 = 4;
-/// Objects of a page of metadata, at least and at most: some of them are small.
+/// Objects of a page of metadata, at least and at most: some of them are small. The first page is waited for, and as short as
+/// one of whole objects.
 const METADATA: (u32, u32) = (MOST / 10, MOST / 2);
 
 /// What the next page asks for.
@@ -41,6 +42,7 @@ pub(super) struct Pages {
     /// Whether metadata is enough to know an object by, and the server gives it.
     takes_metadata: bool,
     next: Page,
+    has_begun: bool,
     /// Objects of the last page of metadata, since which no page of whole objects was short.
     last: u32,
 }
@@ -48,7 +50,7 @@ pub(super) struct Pages {
 impl Pages {
     /// `takes_metadata`: a store that keeps outlines reads them.
     pub fn new(takes_metadata: bool) -> Self {
-        Self { takes_metadata, next: Page { limit: FIRST, is_metadata: false }, last: 0 }
+        Self { takes_metadata, next: Page { limit: FIRST, is_metadata: false }, has_begun: false, last: 0 }
     }
 
     pub fn next(&self) -> Page {
@@ -80,6 +82,7 @@ impl Pages {
     /// It came, and had so many bytes.
     pub fn came(&mut self, bytes: usize) {
         let Page { limit, is_metadata } = self.next;
+        self.has_begun = true;
         if is_metadata {
             self.last = limit;
             self.next = Page { limit: PROBE, is_metadata: false };
@@ -94,7 +97,8 @@ impl Pages {
     }
 
     fn ask_for_metadata(&mut self, limit: u32) {
-        let limit = limit.max(self.last * 2).clamp(METADATA.0, METADATA.1);
+        let least = if self.has_begun { METADATA.0 } else { FIRST };
+        let limit = limit.max(self.last * 2).clamp(least, METADATA.1);
         self.next = Page { limit, is_metadata: true };
     }
 }

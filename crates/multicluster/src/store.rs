@@ -324,6 +324,20 @@ impl Store {
         Ok(true)
     }
 
+    /// An object as the list of its own cluster tells it, and nothing else yet. The list in progress is older, and the watch has
+    /// still to tell of it: it is ahead of them, as the answer of a write is.
+    pub(super) fn put_ahead(&self, parsed: &Parsed<'_>) -> Result<(), NotAnObject> {
+        let mut state = self.lock();
+        let key = state.key(&self.clusters, parsed);
+        let Some(key) = key.filter(|key| state.keeps(key) && state.entry(key).is_none()) else { return Ok(()) };
+        let cause = state.cause_of_list();
+        let told = state.replace(&key, Arc::new(parsed.object()?), true);
+        drop(state);
+        told.tell(&key, cause);
+        self.bodies.iter().for_each(Bodies::shrink);
+        Ok(())
+    }
+
     fn lock(&self) -> MutexGuard<'_, State> {
         // A panic under this lock would be in a comparison or an allocation: the maps are whole.
         self.state.lock().unwrap_or_else(PoisonError::into_inner)

@@ -140,13 +140,26 @@ impl Stores {
 impl Listing<'_> {
     /// An object of the list, as [`Store::put`] takes it.
     pub(super) fn item(&self, object: Parsed<'_>) -> Result<bool, NotAnObject> {
-        let is_overtaken = |overtaken: &HashSet<Key>| {
-            !overtaken.is_empty() && self.stores.whole.key_of(&object).is_some_and(|key| overtaken.contains(&key))
-        };
-        if self.stores.overtaken().as_ref().is_some_and(is_overtaken) {
+        if self.is_overtaken(&object) {
             return Ok(true);
         }
         self.stores.store_of(&object).map_or(Ok(true), |store| store.put_by(object, self.cause))
+    }
+
+    /// An object of the list of its own cluster, as [`Store::put_ahead`] takes it. What an event told of may be gone since.
+    pub(super) fn ahead(&self, object: &Parsed<'_>) -> Result<bool, NotAnObject> {
+        if let Some(store) = self.stores.store_of(object).filter(|_| !self.is_overtaken(object)) {
+            store.put_ahead(object)?;
+        }
+        Ok(true)
+    }
+
+    /// Whether an event told of it since the list began.
+    fn is_overtaken(&self, object: &Parsed<'_>) -> bool {
+        let is_in = |overtaken: &HashSet<Key>| {
+            !overtaken.is_empty() && self.stores.whole.key_of(object).is_some_and(|key| overtaken.contains(&key))
+        };
+        self.stores.overtaken().as_ref().is_some_and(is_in)
     }
 
     /// The list was complete as of `version`: what a store has and the list had not, or had for another store, is gone from it.
@@ -302,6 +315,60 @@ mod tests {
         item(&list, "edited", "main.a", 9);
         list.finish("10");
         assert_eq!(names(&a), ["edited"]);
+    }
+
+    /// The list of a single cluster is of a later moment than the list of all, and proves no absence.
+    #[test]
+    fn what_a_single_cluster_tells_is_ahead_of_the_list_in_progress_until_that_or_an_event_tells_it() {
+        let one = ClustersOf::One(ClusterName::try_from("source").expect("a name"));
+        let stores = Stores::new(Store::new(one), None);
+        let whole = stores.of("");
+        let (_subscription, heard_of) = listen(&whole);
+        let with = |name: &str, version: u64, act: &dyn Fn(Parsed<'_>)| {
+            act(Parsed::read(&text(name, None, version), None).expect("it"));
+        };
+        let list = stores.begin_list();
+        let item = |name: &str, version| with(name, version, &|it| assert!(list.item(it).expect("an object")));
+        let ahead = |name: &str, version| with(name, version, &|it| assert!(list.ahead(&it).expect("an object")));
+        let deleted = |name: &str, version| with(name, version, &|it| assert!(stores.delete(it)));
+        let version = |name: &str| {
+            let key = Key::new(ClusterName::try_from("source").expect("a name"), "", name);
+            whole.get(&key).map(|object| object.resource_version().to_owned())
+        };
+        // The list is of version 10. What it or an event has told of is known, or gone.
+        item("listed", 3);
+        put(&stores, "told", None, 12);
+        deleted("gone", 14);
+        heard(&heard_of);
+        ["listed", "told", "gone"].into_iter().for_each(|name| ahead(name, 11));
+        assert_eq!(
+            (version("listed").as_deref(), version("told").as_deref(), version("gone")),
+            (Some("3"), Some("12"), None)
+        );
+        assert_eq!(heard(&heard_of), []);
+        let initial = |name: &str| (name.to_owned(), false, true, Cause::InitialList);
+        let all = ["same", "edited", "edited-again", "new", "removed", "removed-new", "lost"];
+        for (name, version) in all.iter().zip([5, 16, 17, 18, 6, 19, 7]) {
+            ahead(name, version);
+        }
+        assert_eq!(heard(&heard_of), all.map(initial));
+        // What is older changes nothing, and what is the same is no news.
+        ["same", "edited", "edited-again"].into_iter().for_each(|name| item(name, 5));
+        put(&stores, "edited-again", None, 15);
+        put(&stores, "new", None, 18);
+        assert_eq!(["same", "edited", "edited-again"].map(version), ["5", "16", "17"].map(|it| Some(it.to_owned())));
+        assert!(
+            heard(&heard_of).iter().all(|(name, before, after, _)| name.starts_with("edited") && *before && *after)
+        );
+        deleted("removed", 20);
+        deleted("removed-new", 21);
+        item("removed", 6);
+        list.finish("10");
+        assert_eq!(
+            names(&whole),
+            ["edited", "edited-again", "listed", "new", "same", "told"],
+            "what no list has is gone"
+        );
     }
 
     #[test]

@@ -10,7 +10,7 @@ use futures::FutureExt;
 use futures::future::{BoxFuture, pending};
 use tokio::sync::{Notify, watch};
 use tokio::task::JoinHandle;
-use tokio::time::{Instant, sleep, timeout_at};
+use tokio::time::{Instant, sleep, sleep_until, timeout_at};
 
 use super::api_path::ApiPath;
 use super::budget::Place;
@@ -18,10 +18,11 @@ use super::endpoint::{DEFAULT_DEADLINE, Endpoint, Reply};
 use super::lines::Lines;
 use super::list::{PageEnd, WatchLine, read_page};
 use super::list_watch::{ListWatch, Outcome, Phase, goes_back};
+use super::own_lists::{self, OwnLists, OwnPage};
 use super::pages::{OBJECT_BYTES, Pages};
 use super::permit::Epoch;
 use super::raw::{MAPPING_LABEL, NotAnObject, Parsed};
-use super::registry::{ClustersOf, WatchScope};
+use super::registry::{ClusterSpec, ClustersOf, WatchScope};
 use super::request_error::RequestError;
 use super::store::Store;
 use super::stores::{Listing, Stores};
@@ -109,6 +110,7 @@ struct Running {
     state: watch::Receiver<WatchState>,
     bell: Arc<Notify>,
     served: Epoch,
+    own_lists: Arc<OwnLists>,
     task: JoinHandle<()>,
     condition: Arc<Shown>,
 }
@@ -143,6 +145,13 @@ impl Watch {
     /// Advances with the first page of each list: the resource is served, and what is known of it may be acted on.
     pub fn served(&self) -> &Epoch {
         &self.running.served
+    }
+
+    /// One of the clusters that it shows is engaged. Nobody there waits for the first list of all where that lasts.
+    pub fn engage(&self, cluster: &ClusterSpec) {
+        if cluster.scope.clusters == ClustersOf::Annotated && cluster.holding.is_none() {
+            self.running.own_lists.engage(&cluster.name, &cluster.endpoint);
+        }
     }
 
     /// To wait for changes of the state, in the order of those who wait: a watch channel leaves it to chance.
@@ -267,7 +276,7 @@ impl Watches {
         let prefix = Some(key.selectors.of_mapping.clone()).filter(|prefix| !prefix.is_empty());
         let stores = Arc::new(Stores::new(store, prefix));
         let (states, state) = watch::channel(WatchState::Starting);
-        let (bell, served) = (Arc::<Notify>::default(), Epoch::default());
+        let (bell, served, own_lists) = (Arc::<Notify>::default(), Epoch::default(), Arc::<OwnLists>::default());
         let worker = Worker {
             endpoint: scope.endpoint.clone(),
             key: key.clone(),
@@ -275,13 +284,14 @@ impl Watches {
             states,
             bell: Bell(bell.clone()),
             served: served.clone(),
+            own_lists: own_lists.clone(),
             health: self.health.clone(),
             machine: ListWatch::new(scope.endpoint.connection().entropy()),
             place: None,
             pages: Pages::new(key.selectors.outlines),
         };
         let task = tokio::spawn(worker.run());
-        Running { endpoint: scope.endpoint.clone(), stores, state, bell, served, task, condition }
+        Running { endpoint: scope.endpoint.clone(), stores, state, bell, served, own_lists, task, condition }
     }
 }
 
@@ -294,6 +304,7 @@ struct Worker {
     /// Dropped after the sender: whoever waits then sees that it has ended.
     bell: Bell,
     served: Epoch,
+    own_lists: Arc<OwnLists>,
     health: Health,
     machine: ListWatch,
     /// Taken before the first list.
@@ -301,18 +312,32 @@ struct Worker {
     pages: Pages,
 }
 
+type Answered = Result<Reply, RequestError>;
+
 /// A list in progress: where its objects go, and the page that was asked for.
 struct List<'a> {
     listing: Listing<'a>,
+    begun: Instant,
     /// The token of the page; `None`: it is the first.
     page: Option<String>,
-    asked: BoxFuture<'static, Result<Reply, RequestError>>,
+    asked: BoxFuture<'static, Answered>,
+    /// A page of a single cluster, and what came of it; `None`: it is to be asked for.
+    own: BoxFuture<'static, (OwnPage, Option<Answered>)>,
 }
 
-/// The page that was asked for. Cancel-safe: it stays asked for.
-async fn answer(list: &mut Option<List<'_>>) -> Result<Reply, RequestError> {
+enum Came {
+    Page(Answered),
+    Own(OwnPage, Option<Answered>),
+}
+
+/// What was asked for. Cancel-safe: it stays asked for.
+async fn answer(list: &mut Option<List<'_>>) -> Came {
     match list {
-        Some(list) => (&mut list.asked).await,
+        Some(List { asked, own, .. }) => tokio::select! {
+            biased;
+            page = asked => Came::Page(page),
+            (page, answered) = own => Came::Own(page, answered),
+        },
         None => pending().await,
     }
 }
@@ -353,10 +378,13 @@ impl Worker {
                 Phase::Listing => {
                     stream = None;
                     known = restored.catch_up();
-                    list = Some(List { listing: stores.begin_list(), page: None, asked: self.ask_for_page(None) });
+                    self.own_lists.begin();
+                    let (listing, begun) = (stores.begin_list(), Instant::now());
+                    let (asked, own) = (self.ask_for_page(None), pending().boxed());
+                    list = Some(List { listing, begun, page: None, asked, own });
                     loop {
-                        let answered = answer(&mut list).await;
-                        if let Some(outcome) = self.take_page(&mut list, answered) {
+                        let came = answer(&mut list).await;
+                        if let Some(outcome) = self.take(&mut list, came) {
                             break outcome;
                         }
                     }
@@ -381,7 +409,7 @@ impl Worker {
                     Some(stream) => tokio::select! {
                         biased;
                         () = restored.advanced() => Outcome::Doubted,
-                        answered = answer(&mut list) => match self.take_page(&mut list, answered) {
+                        came = answer(&mut list) => match self.take(&mut list, came) {
                             Some(outcome) => outcome,
                             None => continue,
                         },
@@ -418,26 +446,68 @@ impl Worker {
     }
 
     /// Asks for the first page of a list, or for the one of this token.
-    fn ask_for_page(&mut self, token: Option<&str>) -> BoxFuture<'static, Result<Reply, RequestError>> {
-        let (permitted, path, page) = (self.within_budget(), self.path(), self.pages.next());
+    fn ask_for_page(&mut self, token: Option<&str>) -> BoxFuture<'static, Answered> {
+        let page = self.pages.next();
         let endpoint = if page.is_metadata { self.endpoint.for_metadata() } else { self.endpoint.clone() };
-        let token = token.map(str::to_owned);
-        let asked = async move {
-            permitted?;
-            let path = path?.query("limit", &page.limit.to_string());
-            let path = token.iter().fold(path, |path, token| path.query("continue", token));
-            endpoint.list_page(&path, LIST_DEADLINE, page.bytes()).await
-        };
-        asked.boxed()
+        self.ask(endpoint, page.limit, token.map(str::to_owned), page.bytes()).boxed()
     }
 
-    /// Takes the page that was asked for, and asks for the next one. `None`: it was too long, and is asked for in another form.
-    fn take_page(&mut self, list: &mut Option<List<'_>>, answered: Result<Reply, RequestError>) -> Option<Outcome> {
+    fn ask(
+        &mut self,
+        endpoint: Endpoint,
+        limit: u32,
+        token: Option<String>,
+        most: usize,
+    ) -> impl Future<Output = Answered> + use<> {
+        let (permitted, path) = (self.within_budget(), self.path());
+        async move {
+            permitted?;
+            let path = path?.query("limit", &limit.to_string());
+            let path = token.iter().fold(path, |path, token| path.query("continue", token));
+            endpoint.list_page(&path, LIST_DEADLINE, most).await
+        }
+    }
+
+    /// Waits until a single cluster is to be listed, while the first list lasts.
+    fn wait_for_cluster(&self, from: Instant) -> BoxFuture<'static, (OwnPage, Option<Answered>)> {
+        if self.machine.has_listed() {
+            return pending().boxed();
+        }
+        let own_lists = self.own_lists.clone();
+        let next = async move {
+            sleep_until(from).await;
+            (own_lists.next().await, None)
+        };
+        next.boxed()
+    }
+
+    /// Takes what was asked for, and asks for the next page. `None`: nothing follows from it for the watch.
+    fn take(&mut self, list: &mut Option<List<'_>>, came: Came) -> Option<Outcome> {
+        match came {
+            Came::Page(answered) => self.take_page(list, answered),
+            Came::Own(page, answered) => {
+                self.take_own(list.as_mut()?, page, answered);
+                None
+            }
+        }
+    }
+
+    /// `None`: it was too long, and is asked for in another form.
+    fn take_page(&mut self, list: &mut Option<List<'_>>, answered: Answered) -> Option<Outcome> {
         let in_progress = list.as_mut()?;
+        let own_lists = self.own_lists.clone();
+        let put = |object: Parsed<'_>| {
+            object.cluster.iter().for_each(|cluster| own_lists.shown(cluster));
+            in_progress.listing.item(object)
+        };
         let came = match answered {
             Err(RequestError::TooLong { .. }) if self.pages.too_long() => None,
             Err(error) if error.code() == Some(NOT_ACCEPTABLE) && self.pages.refused() => None,
-            answered => Some(answered.and_then(|reply| self.put_page(&in_progress.listing, &reply))),
+            answered => Some(answered.and_then(|reply| {
+                let end = self.put_page(&reply, put)?;
+                self.pages.came(reply.body.len());
+                Ok(end)
+            })),
         };
         let end = match came {
             None => {
@@ -452,6 +522,7 @@ impl Worker {
         };
         if in_progress.page.is_none() && !end.version.is_empty() {
             self.served.advance();
+            in_progress.own = self.wait_for_cluster(in_progress.begun + own_lists::AFTER);
         }
         if end.next.is_some() {
             in_progress.asked = self.ask_for_page(end.next.as_deref());
@@ -460,27 +531,59 @@ impl Worker {
         }
         if let Some(List { listing, .. }) = list.take_if(|_| !end.version.is_empty()) {
             listing.finish(&end.version);
+            self.own_lists.finish();
         }
         *list = None;
         Some(Outcome::Page { version: end.version, is_last: true })
     }
 
+    /// A page of a single cluster. Where it fails or is too long, the list in progress shows what is there.
+    fn take_own(&mut self, list: &mut List<'_>, page: OwnPage, answered: Option<Answered>) {
+        let put = |object: Parsed<'_>| match object.cluster == Some(&*page.cluster) {
+            true => list.listing.ahead(&object),
+            false => Ok(false),
+        };
+        let (next, pause) = match answered {
+            None => (Some(page), own_lists::PACE),
+            Some(Ok(reply)) => {
+                let end = self.put_page(&reply, put).ok();
+                (end.and_then(|end| page.next(end.next, reply.body.len())), own_lists::PACE)
+            }
+            Some(Err(RequestError::TooLong { .. })) => (None, own_lists::PACE),
+            Some(Err(error)) => {
+                tracing::debug!(watch = %self.key, cluster = %page.cluster, %error, "a cluster is not listed by itself");
+                (None, own_lists::PAUSE)
+            }
+        };
+        list.own = match next {
+            Some(page) => {
+                let (endpoint, token) = (page.endpoint.clone(), page.token.clone());
+                let asked = self.ask(endpoint, page.limit, token, own_lists::BYTES);
+                asked.map(|answered| (page, Some(answered))).boxed()
+            }
+            None => self.wait_for_cluster(Instant::now() + pause),
+        };
+    }
+
     /// Puts the objects of a page into their stores.
-    fn put_page(&mut self, listing: &Listing<'_>, reply: &Reply) -> Result<PageEnd, RequestError> {
+    fn put_page(
+        &mut self,
+        reply: &Reply,
+        put: impl Fn(Parsed<'_>) -> Result<bool, NotAnObject>,
+    ) -> Result<PageEnd, RequestError> {
         if self.machine.lists_again() {
             // Before anybody acts on it: it may be the answer of another cluster behind the same address.
             self.endpoint.connection().identity().doubt();
         }
         let item = |parsed: Parsed<'_>| {
             let name = parsed.name;
-            if !listing.item(parsed)? {
+            if !put(parsed)? {
                 self.homeless(name);
             }
             Ok(())
         };
         let end = read_page(&reply.body, item).map_err(|error| self.unreadable(&error))?;
         self.report_bodies();
-        self.pages.came(reply.body.len());
         Ok(end)
     }
 

@@ -113,6 +113,7 @@ impl Pipeline {
     /// Follows the sources of a cluster, and queues those that are there.
     pub fn engage(self: &Arc<Self>, cluster: &Cluster) {
         let feed = self.source_feed(&cluster.spec);
+        feed.watch.engage(&cluster.spec);
         for (key, _) in feed.watch.store().of_cluster(&cluster.spec.name) {
             self.enqueue_source(&key, Priority::Initial);
         }

@@ -146,6 +146,11 @@ impl Pipeline {
                 self.note_change(change.key);
             }
             self.enqueue_source(change.key, priority);
+            // Somebody waits for a source that was never taken in. The others of its cluster were served before.
+            let is_new = |after: &Arc<Object>| !after.json().contains(self.writer.finalizer());
+            if priority == Priority::Initial && change.after.is_some_and(is_new) {
+                self.queue.add(change.key.clone(), Priority::Live);
+            }
         }
     }
 

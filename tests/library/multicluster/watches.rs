@@ -92,7 +92,7 @@ async fn pages_are_listed_and_changes_followed() {
         scene.create(&format!("a{n}"));
     }
     let watch = scene.synced().await;
-    assert_eq!((watch.store().len(), scene.lists()), (1_201, 7), "16, 32, 64, 128, 256, 500 and the rest");
+    assert_eq!((watch.store().len(), scene.lists()), (1_201, 9), "4, 8, 16, 32, 64, 128, 256, 500 and the rest");
     scene.create("b");
     scene.edit("a1", "2");
     scene.sandbox.delete(CONFIG_MAPS, "default", "a2").expect("deleted");
@@ -104,7 +104,7 @@ async fn pages_are_listed_and_changes_followed() {
     let object = watch.store().get(&key("here", "default", "b")).unwrap();
     assert!(object.value().unwrap()["metadata"].get("managedFields").is_none());
     assert_eq!(object.value().unwrap()["kind"], "ConfigMap");
-    assert_eq!(scene.lists(), 7);
+    assert_eq!(scene.lists(), 9);
 }
 
 #[tokio::test]
@@ -214,8 +214,8 @@ async fn of_large_objects_the_metadata_is_listed_and_each_is_measured_once_it_is
     let whole = || store.keys().iter().filter(|key| store.get(key).expect("it is there").is_whole()).count();
     assert_eq!(
         (store.len(), whole(), scene.lists()),
-        (NUMBER + 1, 0, 2),
-        "a page that is too long, and one of metadata"
+        (NUMBER + 1, 0, 4),
+        "pages that are too long, and of metadata, twice"
     );
     let outline = store.get(&key("here", "default", "large-0")).expect("it is there").outline().expect("metadata");
     assert_eq!((&outline["metadata"]["name"], &outline["kind"]), (&json!("large-0"), &Value::Null));

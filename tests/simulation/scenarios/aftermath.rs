@@ -193,3 +193,19 @@ fn what_a_former_source_has_is_counted_although_it_never_was_in_sight() {
     ];
     holds(&world(Plain, &steps), 16);
 }
+
+/// A process may end between the finalizer and the first status: there is nothing to take back.
+#[test]
+fn a_source_that_nothing_was_said_of_is_let_go_without_a_word() {
+    let killed_after = |moment| {
+        let steps = [
+            (0, Action::Create(X_CA)),
+            (5_000, Action::Create(X)),
+            (moment, Action::Crash(0)),
+            (0, Action::Edit(Edit::Selector)),
+            (1_000, Action::Start(0)),
+        ];
+        world(Kcp, &steps)
+    };
+    hold(&(1..24).map(killed_after).collect::<Vec<_>>(), 1);
+}
