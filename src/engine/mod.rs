@@ -509,7 +509,9 @@ impl Engine {
             self.introduce(&entry.mapping);
         }
         for (name, entry) in self.catalog.mappings() {
-            let candidate = self.in_force.contains_key(name).then_some(&entry.mapping);
+            // What is not in a file any more is nobody's candidate.
+            let waits = entry.standing == Standing::Running && self.in_force.contains_key(name);
+            let candidate = waits.then_some(&entry.mapping);
             self.pipelines_of(name).for_each(|pipeline| pipeline.set_candidate(candidate));
         }
         self.report_doubles();

@@ -18,7 +18,7 @@ use super::inventory::{Inventory, ruling_hash};
 use super::pipeline::{Generation, Pipeline};
 use super::rehearse::{OnTarget, rehearse};
 use super::slots::Slot;
-use super::{Engine, Event};
+use super::{Engine, Event, TICK};
 use crate::catalog::{Entry, Standing, have_same_effect};
 use crate::health::Condition;
 use crate::mapping::compile::Compiled;
@@ -366,7 +366,7 @@ impl Engine {
             },
             Err(why) => Why::unknown(format!("it cannot be rehearsed yet: {why}")),
         };
-        let lasts = if excess.kind == WhyKind::Held { LASTS } else { Duration::ZERO };
+        let lasts = if excess.kind == WhyKind::Held { LASTS } else { TICK };
         if one.why == excess.text && at.elapsed() >= lasts { Verdict::Rehearse } else { Verdict::GoesOn(excess) }
     }
 

@@ -269,7 +269,7 @@ fn explain_names_the_nearest_words() {
     assert_snapshot!(shown(&["explain", "SyncEngineEditHold"]), @"
     exit 2
     stderr:
-    error: there is no code, reason or alert `SyncEngineEditHold`; did you mean SyncEngineEditHeld? `sync-engine explain` lists them all
+    error: there is no code, reason or alert `SyncEngineEditHold`; did you mean SyncEngineEditHeld, SyncEngineDown? `sync-engine explain` lists them all
     ");
     assert_snapshot!(shown(&["explain", "everything"]), @"
     exit 2

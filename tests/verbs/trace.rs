@@ -221,7 +221,7 @@ spec:
     apiExport: {name: things, path: root:provider}
     resource: things.v1.example.com
     selector: {matchLabels: {tier: managed}}
-  lifecycle: {onSourceRecreated: Block}
+  lifecycle: {onSourceRecreated: Block, onMappingRemoved: Delete}
   release: {maxLost: {objects: 0}}
   related:
     - id: password
@@ -238,6 +238,13 @@ spec:
     - id: later
       dependsOn: [settings]
       template: {apiVersion: v1, kind: ConfigMap, metadata: {name: \"{{ placement.name }}-later\"}, data: {a: b}}
+";
+
+const OTHER: &str = "\
+apiVersion: sync-engine.dev/v1alpha1
+kind: ClusterProvider
+metadata: {name: other}
+spec: {kubeconfig: {connection: target}}
 ";
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -287,8 +294,8 @@ async fn each_trouble_is_traced_on_a_running_engine() {
     scene.thing_of("lost", json!({"size": 1}));
     tell(&scene, &console, "lost", "Recreated");
 
-    let edited = TROUBLES.split("    - id: later").next().expect("a document");
-    std::fs::write(scene.root.path().join("maps/a.yaml"), edited).expect("a file");
+    // A folder without a document would remove no mapping.
+    std::fs::write(scene.root.path().join("maps/a.yaml"), OTHER).expect("a file");
     engine.signal("HUP");
     tell(&scene, &console, "plain", "Held");
     std::fs::write(scene.root.path().join("maps/a.yaml"), TROUBLES).expect("a file");

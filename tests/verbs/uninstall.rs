@@ -449,7 +449,7 @@ async fn who_may_read_one_namespace_is_told_of_that_one() {
     });
     let target = ["--target-kubeconfig", "ROOT/target"];
     let said = tokio::task::block_in_place(|| shown_in(&left.root, &[&["approve"], &target[..]].concat()));
-    assert!(said.contains("no mapping of engine eu holds deletions"), "{said}");
+    assert!(said.contains("no mapping of engine eu is held"), "{said}");
 }
 
 #[test]

@@ -166,7 +166,7 @@ impl World {
     }
 
     fn has_left(&self, versions: Versions) -> bool {
-        versions.serves(self.mapping.version) || self.core(|core| core.checker.is_strict)
+        versions.serves(self.draft.version) || self.core(|core| core.checker.is_strict)
     }
 
     pub(super) fn set_versions(&mut self, versions: Versions) {
