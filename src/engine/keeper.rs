@@ -90,7 +90,9 @@ fn may_come(unanswered: Option<Instant>) -> bool {
 /// Whether nothing can change by itself: no kind of a former generation, and no mapping that is leaving.
 fn is_final(pipeline: &Pipeline, inventory: &Inventory) -> bool {
     let generation = pipeline.generation();
-    inventory.kinds.iter().all(|kind| generation.mapping.makes(kind))
+    // Another process of this engine may have released what waits here.
+    !pipeline.has_candidate()
+        && inventory.kinds.iter().all(|kind| generation.mapping.makes(kind))
         && inventory.status == generation.mapping.status.written()
         && !is_leaving(pipeline, &generation)
 }

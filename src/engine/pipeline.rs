@@ -325,7 +325,12 @@ impl Pipeline {
         drop(state);
         if !is_known {
             self.follow_kinds();
+            self.check_inventory();
         }
+    }
+
+    pub fn has_candidate(&self) -> bool {
+        self.state().candidate.is_some()
     }
 
     /// The document that the state store holds.

@@ -41,7 +41,7 @@ pub struct OnTarget {
 pub async fn rehearse(on: Vec<OnTarget>) -> Result<Rehearsal, String> {
     let mut all = Rehearsal::default();
     for one in &on {
-        ready(one).await?;
+        all.unseen.extend(ready(one).await?);
         for feed in one.pipeline.source_feeds() {
             match feed.watch.state() {
                 // What a watch showed that has failed since is planned with: it is what the document in force goes by.
@@ -64,21 +64,26 @@ pub async fn rehearse(on: Vec<OnTarget>) -> Result<Rehearsal, String> {
     Ok(all)
 }
 
-/// Waits until what is needed is in sight, and every source was planned with the document in force.
-async fn ready(on: &OnTarget) -> Result<(), String> {
+/// Waits until what is needed is in sight, and every source was planned with the document in force. Gives the clusters that do not
+/// come into sight.
+async fn ready(on: &OnTarget) -> Result<Option<String>, String> {
     let started = Instant::now();
     loop {
+        let is_patient = started.elapsed() < PATIENCE;
         match waits_for(on) {
-            None => return Ok(()),
+            None => return Ok(None),
             Some(Wait::Person(why)) => return Err(why),
-            Some(Wait::Time(why)) if started.elapsed() >= PATIENCE => return Err(why),
-            Some(Wait::Time(_)) => sleep(LOOK).await,
+            Some(Wait::Time(_) | Wait::Clusters(_)) if is_patient => sleep(LOOK).await,
+            Some(Wait::Time(why)) => return Err(why),
+            Some(Wait::Clusters(name)) => return Ok(Some(name)),
         }
     }
 }
 
 enum Wait {
     Time(String),
+    /// Not all clusters of its sources are known.
+    Clusters(String),
     /// Somebody has to do something.
     Person(String),
 }
@@ -93,7 +98,7 @@ fn waits_for(OnTarget { pipeline, candidate, .. }: &OnTarget) -> Option<Wait> {
         return Some(Wait::Time(why));
     }
     let is_unlisted = |feed: &Arc<SourceFeed>| feed.watch.state() == WatchState::Starting;
-    if !pipeline.are_clusters_known() || pipeline.source_feeds().iter().any(is_unlisted) {
+    if pipeline.source_feeds().iter().any(is_unlisted) {
         return Some(Wait::Time("its sources are not listed yet".to_owned()));
     }
     if !pipeline.is_looked_at() {
@@ -101,10 +106,11 @@ fn waits_for(OnTarget { pipeline, candidate, .. }: &OnTarget) -> Option<Wait> {
     }
     let known = pipeline.kinds();
     let new = candidate.mapping.objects.iter().map(|rule| &rule.kind).filter(|kind| !known.contains(kind));
-    new.filter_map(|kind| kind_trouble(pipeline, candidate, kind)).next().map(|(why, is_coming)| match is_coming {
-        true => Wait::Time(why),
-        false => Wait::Person(why),
-    })
+    if let Some((why, is_coming)) = new.filter_map(|kind| kind_trouble(pipeline, candidate, kind)).next() {
+        return Some(if is_coming { Wait::Time(why) } else { Wait::Person(why) });
+    }
+    let clusters = &pipeline.generation().mapping.source.clusters;
+    (!pipeline.are_clusters_known()).then(|| Wait::Clusters(format!("some of {clusters}")))
 }
 
 /// What becomes of one source. `None`: it is out of sight.

@@ -113,6 +113,10 @@ impl Pipeline {
 
     /// Another replica plans a source. Until this one leads and does, it may use any place: nobody takes along what it shares.
     pub fn stands_by(&self, key: &Key, is_there: bool) {
+        if !is_there {
+            // Once this replica leads, nobody plans a source that is gone.
+            self.state().unplanned.remove(key);
+        }
         match is_there && self.generation().mapping.has_shared() {
             true => self.shared_use().listed(key),
             false => self.saw_places(key, &BTreeSet::new()),
