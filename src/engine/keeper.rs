@@ -202,6 +202,7 @@ pub(super) fn check_sources(
         Some(recorded) if names_other_sources(&recorded, mapping) => {
             return Err(unreadable(generation, "it holds a document of other sources, which goes on"));
         }
+        Some(_) if !is_active => {}
         Some(_) => {
             return Err(unreadable(
                 generation,

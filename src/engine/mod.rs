@@ -191,6 +191,8 @@ struct Engine {
     left: BTreeSet<Slot>,
     /// Documents that go on although their file holds another one, by mapping.
     in_force: BTreeMap<String, InForce>,
+    /// When the latest document of each mapping was recorded that any state store held.
+    latest: BTreeMap<String, Option<Timestamp>>,
     /// Mappings whose document in the file takes the place of the one in force now.
     released: BTreeSet<String>,
     /// What people approved of the documents that were released last, by mapping.
@@ -258,6 +260,7 @@ pub async fn run(
         former_targets: BTreeMap::new(),
         left: BTreeSet::new(),
         in_force: BTreeMap::new(),
+        latest: BTreeMap::new(),
         released: BTreeSet::new(),
         approved: BTreeMap::new(),
         said: Vec::new(),
@@ -737,6 +740,7 @@ impl Engine {
         warn!(mapping, "the mapping was removed, and so was all it had made");
         self.retained.remove(mapping);
         self.recorded.remove(mapping);
+        self.latest.remove(mapping);
         self.catalog = self.catalog.forget(mapping);
         self.converge();
     }

@@ -194,6 +194,9 @@ impl Engine {
         if !slot.target.is_empty() {
             self.follow_targets(name, &store.targets);
         }
+        let latest = self.latest.entry(name.clone()).or_default();
+        let (is_later, is_earlier) = (store.recorded > *latest, store.recorded < *latest);
+        *latest = store.recorded.max(*latest);
         let (Some(pipeline), Some(entry)) =
             (self.pipelines.get(slot).map(|one| one.pipeline.clone()), self.entry(name))
         else {
@@ -210,11 +213,13 @@ impl Engine {
             false => (compiled(&store.document), Stage::Former(former)),
             true => (other_document(&store, &entry.mapping), Stage::Serving),
         };
+        // What is known of a mapping without a file is the latest that any target has.
+        let is_retained = entry.standing == Standing::Retained;
+        let document = document.filter(|one| !is_retained || names_other_sources(one, &entry.mapping));
         let Some(document) = document.filter(|one| !pipeline.supersedes(one)) else { return };
         let is_in_force = |one: &Arc<Pipeline>| one.is_confirmed_with(&entry.mapping);
-        let is_earlier = self.in_force.get(name).is_some_and(|one| one.recorded > store.recorded);
-        if stage == Stage::Serving && (is_earlier || self.pipelines_of(name).any(is_in_force)) {
-            // A target that the mapping had once, and has again.
+        if stage == Stage::Serving && (is_earlier || (!is_later && self.pipelines_of(name).any(is_in_force))) {
+            // A target that was out of sight, or that the mapping had once and has again.
             pipeline.supersede(&document);
             return pipeline.check_inventory();
         }
