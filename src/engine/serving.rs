@@ -10,7 +10,6 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
-use k8s_openapi::jiff::Timestamp;
 use tokio::time::Instant;
 use tracing::{error, info, warn};
 
@@ -30,8 +29,6 @@ use crate::release::{Held, Rehearsal};
 #[derive(Debug)]
 pub struct InForce {
     mapping: Arc<Mapping>,
-    /// When the state store that holds it was written; `None`: this process ran it.
-    recorded: Option<Timestamp>,
     stage: Stage,
     candidate: Candidate,
     /// What a person approved of it.
@@ -54,9 +51,9 @@ enum Stage {
 }
 
 impl InForce {
-    fn new(mapping: Arc<Mapping>, recorded: Option<Timestamp>, stage: Stage) -> Self {
+    fn new(mapping: Arc<Mapping>, stage: Stage) -> Self {
         let (candidate, why, refusal) = (Candidate::default(), String::new(), String::new());
-        Self { mapping, recorded, stage, candidate, approved: None, kind: None, why, refusal }
+        Self { mapping, stage, candidate, approved: None, kind: None, why, refusal }
     }
 
     /// What a person would approve: which document takes the place of which, and what comes of that.
@@ -182,7 +179,7 @@ impl Engine {
             let pipeline = self.pipelines_of(name).find(|pipeline| pipeline.has_served())?;
             let mapping = pipeline.document_in_force().filter(|one| !pipeline.supersedes(one))?;
             waits_for_release(&mapping, &entry.mapping)
-                .then(|| (name.to_owned(), InForce::new(mapping, None, Stage::Serving)))
+                .then(|| (name.to_owned(), InForce::new(mapping, Stage::Serving)))
         });
         let other: Vec<_> = other.collect();
         self.in_force.extend(other);
@@ -195,7 +192,8 @@ impl Engine {
             self.follow_targets(name, &store.targets);
         }
         let latest = self.latest.entry(name.clone()).or_default();
-        let (is_later, is_earlier) = (store.recorded > *latest, store.recorded < *latest);
+        // Where one target holds all, that is what counts: it may have been put back.
+        let (is_later, is_earlier) = (store.recorded > *latest, store.recorded < *latest && !slot.target.is_empty());
         *latest = store.recorded.max(*latest);
         let (Some(pipeline), Some(entry)) =
             (self.pipelines.get(slot).map(|one| one.pipeline.clone()), self.entry(name))
@@ -226,7 +224,7 @@ impl Engine {
         if self.in_force.get(name).is_some_and(|one| one.stage == stage && one.mapping.text == document.text) {
             return;
         }
-        self.in_force.insert(name.clone(), InForce::new(document, store.recorded, stage));
+        self.in_force.insert(name.clone(), InForce::new(document, stage));
         self.converge();
     }
 
