@@ -89,8 +89,7 @@ impl Candidate {
     }
 }
 
-/// How long a result is good for that holds a candidate: what holds it may be mended. The rehearsal itself takes a thirtieth at
-/// most.
+/// How long a result is good for that holds a candidate: what holds it may be mended.
 const LASTS: Duration = Duration::from_secs(30);
 
 /// What the judgement of a document in force comes to.

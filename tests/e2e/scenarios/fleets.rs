@@ -352,15 +352,16 @@ async fn profiles_of_a_hub_list_clusters_and_programs_of_the_engine_give_the_cre
     first.patch("a", json!({"spec": {"size": 2}})).await;
     fleet.world.target.has_spec(first, "a", json!({"size": 2})).await;
 
-    // A mapping selects it by a property. Where the status says nothing of properties, nothing changes.
+    // A mapping selects it by a property. Where the status says nothing of properties, the edit is held.
     let located = async |properties: Value| {
         hub.patch(Patch::Merge, &format!("{path}/status"), &json!({"status": {"properties": properties}})).await;
     };
     let source = fleet.world.mappings.fill("<source>");
     let selected = source.trim_end_matches('}').to_owned() + ", clusters: {matchProperties: {location: north}}}";
-    fleet.world.mappings.write("widgets.yaml", &WIDGETS.replace("<source>", &selected));
-    first.synced("a", "False", "Waiting").await;
+    let edit = || fleet.world.mappings.write("widgets.yaml", &WIDGETS.replace("<source>", &selected));
+    engine.says_of(edit, &["is held", "properties of the source's cluster are not known"]).await;
     located(json!([{"name": "location", "value": "north"}])).await;
+    engine.says(&["the document in the file is in force now"]).await;
     first.synced("a", "True", "Synced").await;
     located(json!([{"name": "location", "value": "south"}])).await;
     first.synced("a", "False", "Retained").await;

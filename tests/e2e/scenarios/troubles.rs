@@ -18,6 +18,7 @@ const NAMED: &str = "<mapping>
     - id: widget
       template: {apiVersion: <group>/v1, kind: Widget, metadata: {name: '{{ placement.name }}-<object>'}, spec: '${{ source.spec }}'}
   lifecycle: {stuckAfter: <long>}
+  release: {maxFailing: 100%}
   reconcile: {backoff: {min: 1s, max: 2s}}
 ";
 
@@ -54,9 +55,10 @@ fn masked(stage: &Stage, text: &str) -> String {
     // On a plain cluster, the tenant alpha is a namespace.
     let text = text.replace(&format!("{}-alpha", stage.id), "default").replace(&stage.id, "<id>");
     let masks = [
+        (r"\S+\|", "<cluster>|"),
         (r" of \S+ \(mapping", " of <cluster> (mapping"),
         (r"(?m), for \w+$", ", for <time>"),
-        (r"\d{4}-\d\d-\d\dT[\d:]+Z", "<time>"),
+        (r"\d{4}-\d\d-\d\dT[\d:.]+Z", "<time>"),
         (r"\d+\.\d+\.\d+\.\d+:\d+", "<address>"),
         // One in twenty-five has no digit.
         (r"\b(default-|target=)[a-z2-7]{16}\b", "$1<hash>"),
