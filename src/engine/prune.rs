@@ -8,8 +8,8 @@ use tracing::warn;
 
 use super::Engine;
 use super::approval::Deletions;
-use super::pipeline::Pipeline;
 use super::pipeline::guard::{Count, Judgement, judge};
+use super::pipeline::{Generation, Pipeline};
 use crate::catalog::Entry;
 use crate::release::Held;
 
@@ -87,13 +87,12 @@ fn judge_mapping(entry: &Entry, all: &[&Arc<Pipeline>], approved: Option<&Held>)
     let before = released(entry, all);
     let mut judgement = judge(entry.mapping.release.max_lost, before, &counts);
     // A person knew of it before the document was released.
-    let is_approved = |(target, count): &(String, Count)| match count {
-        Count::Counted { held, .. } => {
-            *held <= approved.and_then(|one| one.deletions.get(target)).copied().unwrap_or(0)
-        }
-        _ => true,
+    let counted = |(pipeline, (_, count)): (&&Arc<Pipeline>, &(String, Count))| match count {
+        Count::Counted { held, .. } if *held > 0 => Some((pipeline.generation(), *held)),
+        _ => None,
     };
-    if judgement == Judgement::Hold && counts.iter().all(is_approved) {
+    let held = held(all.iter().zip(&counts).filter_map(counted));
+    if judgement == Judgement::Hold && approved.is_some_and(|approved| held.is_within(approved)) {
         judgement = Judgement::Release;
     }
     let mut sum = before;
@@ -114,20 +113,24 @@ fn judge_mapping(entry: &Entry, all: &[&Arc<Pipeline>], approved: Option<&Held>)
 
 /// What is known of the deletions that a mapping's document asks for, as far as this replica decides on them.
 fn deletions(all: &[&Arc<Pipeline>]) -> Deletions {
-    let mut held = Held::default();
-    let mut documents = BTreeSet::new();
-    for pipeline in all {
-        let Some(number) = pipeline.held_here() else { continue };
-        let generation = pipeline.generation();
-        *held.deletions.entry(generation.target.name.clone()).or_default() += number;
-        documents.insert(generation.ruling());
-    }
-    held.document = Vec::from_iter(documents).join(" ");
+    let held = held(all.iter().filter_map(|pipeline| Some((pipeline.generation(), pipeline.held_here()?))));
     match held.deletions.is_empty() {
         false => Deletions::Held(held),
         true if all.iter().all(|pipeline| pipeline.is_in_force()) => Deletions::InForce,
         true => Deletions::Counting,
     }
+}
+
+/// So many deletions of these documents, each on its target.
+fn held(of: impl Iterator<Item = (Arc<Generation>, usize)>) -> Held {
+    let mut held = Held::default();
+    let mut documents = BTreeSet::new();
+    for (generation, number) in of {
+        *held.deletions.entry(generation.target.name.clone()).or_default() += number;
+        documents.insert(generation.ruling());
+    }
+    held.document = Vec::from_iter(documents).join(" ");
+    held
 }
 
 /// How many deletions were released for the document so far, as the pipelines that have it know.

@@ -282,9 +282,13 @@ impl Engine {
 
     /// The document in the file takes the place of the one in force.
     fn release(&mut self, name: &str) {
-        let Some(InForce { mapping, candidate, approved, .. }) = self.in_force.remove(name) else { return };
-        match approved {
-            Some(approved) => self.approved.insert(name.to_owned(), approved),
+        let Some(one) = self.in_force.remove(name) else { return };
+        let entry = self.catalog.mapping(name).filter(|entry| one.is_approved(entry));
+        // From now on it is of this document alone: neither of a later one, nor of its removal.
+        let document = entry.map(|entry| ruling_hash(&entry.mapping.text, ""));
+        let InForce { mapping, candidate, approved, .. } = one;
+        match approved.zip(document) {
+            Some((approved, document)) => self.approved.insert(name.to_owned(), Held { document, ..approved }),
             None => self.approved.remove(name),
         };
         self.shared.instruments.health.remove(&component(name));
