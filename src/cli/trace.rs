@@ -220,7 +220,14 @@ fn difference(differs: &Differs) -> String {
 }
 
 fn of_past(past: &Past, now: Timestamp) -> Vec<String> {
-    let mut lines = listed("waits for", &past.waits_for);
+    let follows = past.follows_candidate_since.map(|since| {
+        format!(
+            "follows the document in the file since {}, which is released in waves and not in force yet",
+            time(since)
+        )
+    });
+    let mut lines: Vec<String> = follows.into_iter().collect();
+    lines.extend(listed("waits for", &past.waits_for));
     if let Some(again) = past.again {
         let seconds = again.duration_since(now).as_secs();
         lines.push(format!("looks again in {} at the latest", age(u64::try_from(seconds).unwrap_or_default())));

@@ -1,4 +1,7 @@
-//! A person's approval of deletions that `release.maxLost` holds: two ConfigMaps in the namespace of the state store at home.
+//! What the engine keeps at home of the releases of its mappings, in the namespace of the state store: how far each is, and what
+//! a person has to approve.
+//!
+//! How far a release is stands in one ConfigMap of the mapping, written before anything follows from it.
 //!
 //! The engine writes the *record*: what it holds of a mapping. A person writes the *approval* of what the record shows, with
 //! `sync-engine approve`, and the engine only reads it: Kubernetes authenticates, authorizes and audits who approves. An
@@ -27,6 +30,7 @@ use crate::object::hash::tuple_hash;
 use crate::object::marks::{self, HELD};
 use crate::object::metadata;
 use crate::release::Held;
+use crate::release::waves::Progress;
 
 /// How often an approval is looked for while something is held.
 const LOOK: Duration = Duration::from_secs(2);
@@ -88,7 +92,7 @@ impl Record {
     }
 
     fn digest_of(&self, engine: &str, held: &Held) -> String {
-        let what = json!([held.deletions, held.failing, held.unseen]).to_string();
+        let what = json!([held.deletions, held.failing, held.unseen, held.out_of_sight]).to_string();
         tuple_hash([engine, &self.mapping, &self.uid, &held.document, &what], DIGEST_BYTES)
     }
 
@@ -105,13 +109,14 @@ impl Record {
     }
 }
 
-/// What the two ConfigMaps' names end with.
+/// What the ConfigMaps' names end with.
 const RECORD: &str = "held";
 const APPROVAL: &str = "approval";
+const RELEASE: &str = "release";
 
-/// Names of the ConfigMaps of a mapping: the record last, for an approval is of a record.
-pub fn names(engine: &str, mapping: &str) -> [String; 2] {
-    [APPROVAL, RECORD].map(|what| name(engine, mapping, what))
+/// Names of the ConfigMaps of a mapping: the record after the approval, for an approval is of a record.
+pub fn names(engine: &str, mapping: &str) -> [String; 3] {
+    [APPROVAL, RECORD, RELEASE].map(|what| name(engine, mapping, what))
 }
 
 fn name(engine: &str, mapping: &str, what: &str) -> String {
@@ -141,6 +146,41 @@ impl Approvals {
     pub async fn records(&self) -> Result<Vec<Record>, RequestError> {
         let found = self.0.config_maps(&format!("{HELD}={}", self.0.engine)).await?;
         Ok(found.iter().filter_map(Record::read).collect())
+    }
+
+    /// How far the release of each mapping is that has one.
+    async fn releases(&self) -> Result<BTreeMap<String, Progress>, RequestError> {
+        let found = self.0.config_maps(&format!("{HELD}={}", self.0.engine)).await?;
+        let read = |config_map: &Value| {
+            let data = |field: &str| config_map["data"][field].as_str();
+            Some((data("of")?.to_owned(), serde_json::from_str(data("release")?).ok()?))
+        };
+        Ok(found.iter().filter_map(read).collect())
+    }
+
+    /// Writes how far a release is; `None`: there is none any more. Over the version that is there.
+    async fn write_release(&self, mapping: &str, progress: Option<&Progress>) -> Result<(), RequestError> {
+        let name = self.name(mapping, RELEASE);
+        let known = self.0.config_map(&name).await?;
+        let version = |known: &Value| metadata(known, "resourceVersion").to_owned();
+        let Some(progress) = progress else {
+            let Some(known) = known else { return Ok(()) };
+            return self.0.delete_config_map(&name, metadata(&known, "uid"), &version(&known)).await;
+        };
+        let body = json!({
+            "apiVersion": "v1",
+            "kind": "ConfigMap",
+            "metadata": {
+                "name": name,
+                "namespace": self.0.namespace,
+                "labels": {HELD: self.0.engine, marks::MANAGED_BY: marks::MANAGER},
+                // Where nothing was read, only a create: no object has the version 1.
+                "resourceVersion": known.as_ref().map_or_else(|| "1".to_owned(), version),
+            },
+            "data": {"of": mapping, "release": json!(progress).to_string()},
+        });
+        self.0.ensure_namespace().await?;
+        self.0.apply_config_map(&name, marks::MANAGER, Bytes::from(body.to_string())).await.map(drop)
     }
 
     async fn record(&self, mapping: &str) -> Result<Option<Record>, RequestError> {
@@ -213,13 +253,24 @@ pub(super) struct Attendant {
     pub health: Health,
     /// What is known of each mapping.
     pub deletions: watch::Receiver<BTreeMap<String, Deletions>>,
+    pub releases: watch::Receiver<Releases>,
     pub events: mpsc::Sender<Event>,
+}
+
+/// How far the releases are to be, by mapping.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Releases {
+    /// The term of the lease in which home was read; `None`: it is not known yet.
+    pub term: Option<u64>,
+    pub progress: BTreeMap<String, Progress>,
 }
 
 /// Mappings of which there is a record, as far as this process has seen since it leads.
 #[derive(Default)]
 struct Recorded {
     mappings: BTreeSet<String>,
+    /// What is recorded of releases.
+    releases: BTreeMap<String, Progress>,
     /// In which term of the lease they were listed.
     term: Option<u64>,
     /// What was held at the last look that is not recorded, and since when exactly that.
@@ -246,7 +297,8 @@ impl Attendant {
         loop {
             leadership.mark_unchanged();
             let deletions = self.deletions.borrow_and_update().clone();
-            let problems = self.attend(&deletions, &mut recorded).await;
+            let releases = self.releases.borrow_and_update().clone();
+            let problems = self.attend(&deletions, &releases, &mut recorded).await;
             let is_any_held = deletions.values().any(|one| matches!(one, Deletions::Held(_)));
             failures = if problems.iter().any(Problem::is_failure) { failures + 1 } else { 0 };
             let pause = match failures {
@@ -259,6 +311,7 @@ impl Attendant {
             // it lets go of the other ends.
             tokio::select! {
                 Ok(()) = self.deletions.changed() => {}
+                Ok(()) = self.releases.changed() => {}
                 Ok(()) = leadership.changed() => {}
                 () = sleep(pause) => {}
             }
@@ -275,22 +328,36 @@ impl Attendant {
     }
 
     /// Brings the records up to date, and hands on what is approved.
-    async fn attend(&self, deletions: &BTreeMap<String, Deletions>, recorded: &mut Recorded) -> Vec<Problem> {
+    async fn attend(
+        &self,
+        deletions: &BTreeMap<String, Deletions>,
+        releases: &Releases,
+        recorded: &mut Recorded,
+    ) -> Vec<Problem> {
         let term = self.lease.number();
         if !self.lease.is_held() {
             *recorded = Recorded::default();
             return Vec::new();
         }
         if recorded.term != Some(term) {
-            match self.at_home(None).records().await {
-                Ok(records) => {
+            let home = self.at_home(None);
+            let read = async { Ok((home.records().await?, home.releases().await?)) };
+            match read.await {
+                Ok((records, releases)) => {
                     let mappings = records.into_iter().map(|record| record.mapping).collect();
-                    *recorded = Recorded { mappings, term: Some(term), unrecorded: BTreeMap::new() };
+                    let _ = self
+                        .events
+                        .send(Event::Releases(Releases { term: Some(term), progress: releases.clone() }))
+                        .await;
+                    *recorded = Recorded { mappings, releases, term: Some(term), unrecorded: BTreeMap::new() };
                 }
                 Err(error) => return vec![Problem::Unread(error)],
             }
         }
         let mut problems = Vec::new();
+        if releases.term == Some(term) {
+            problems.extend(self.record_releases(&releases.progress, recorded).await.err());
+        }
         for (mapping, known) in deletions {
             let result = match known {
                 Deletions::Counting => Ok(()),
@@ -301,6 +368,28 @@ impl Attendant {
             problems.extend(result.err());
         }
         problems
+    }
+
+    /// Records how far releases are, and tells of each once it is recorded.
+    async fn record_releases(
+        &self,
+        releases: &BTreeMap<String, Progress>,
+        recorded: &mut Recorded,
+    ) -> Result<(), Problem> {
+        let over = recorded.releases.keys().filter(|mapping| !releases.contains_key(*mapping));
+        let over: Vec<(String, Option<&Progress>)> = over.map(|mapping| (mapping.clone(), None)).collect();
+        let all = releases.iter().map(|(mapping, progress)| (mapping.clone(), Some(progress)));
+        let news = all.filter(|(mapping, progress)| recorded.releases.get(mapping) != *progress);
+        for (mapping, progress) in news.chain(over).collect::<Vec<_>>() {
+            let Some(approvals) = self.permitted() else { return Ok(()) };
+            approvals.write_release(&mapping, progress).await.map_err(Problem::Unwritten)?;
+            match progress {
+                Some(progress) => drop(recorded.releases.insert(mapping.clone(), progress.clone())),
+                None => drop(recorded.releases.remove(&mapping)),
+            }
+            let _ = self.events.send(Event::ReleaseRecorded(mapping, progress.cloned())).await;
+        }
+        Ok(())
     }
 
     /// Nothing is held any more.
@@ -357,9 +446,9 @@ impl Attendant {
 /// Why something that is held cannot be approved now.
 #[derive(Debug, thiserror::Error)]
 enum Problem {
-    #[error("approvals cannot be read at home: {0}")]
+    #[error("approvals and releases cannot be read at home: {0}")]
     Unread(RequestError),
-    #[error("what is held cannot be recorded at home: {0}")]
+    #[error("what is held, or how far a release is, cannot be recorded at home: {0}")]
     Unwritten(RequestError),
     #[error(
         "the approval {digest} of mapping {mapping} is of something else: the document changed, or more is held now. Look \

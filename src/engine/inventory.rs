@@ -55,6 +55,8 @@ pub struct Inventory {
     pub in_force: String,
     /// How many deletions were released for it, on all targets of the mapping.
     pub released: usize,
+    /// Hash of the release by which a part of the sources may follow a candidate; home tells how far it is. Empty: none does.
+    pub release: String,
     /// The connection of the engine's home cluster; empty for the default.
     pub home: String,
     /// The version that was read; empty before the first write.
@@ -329,6 +331,9 @@ fn body(engine: &str, namespace: &str, inventory: &Inventory) -> Value {
     if !inventory.home.is_empty() {
         body["data"]["home"] = inventory.home.as_str().into();
     }
+    if !inventory.release.is_empty() {
+        body["data"]["release"] = inventory.release.as_str().into();
+    }
     if inventory.released > 0 {
         body["data"]["released"] = inventory.released.to_string().into();
     }
@@ -364,6 +369,7 @@ fn read(config_map: &Value) -> Option<Inventory> {
         targets: serde_json::from_str(&text("targets")).unwrap_or_default(),
         status: serde_json::from_str(&text("status")).unwrap_or_default(),
         in_force: text("inForce"),
+        release: text("release"),
         released: text("released").parse().unwrap_or_default(),
         home: text("home"),
         resource_version: metadata(config_map, "resourceVersion").to_owned(),

@@ -12,6 +12,7 @@ use tracing::info;
 
 use super::inventory::{Inventories, Inventory, SourceId};
 use super::pipeline::learned::LATE_REQUEST;
+use super::pipeline::promotion::Candidate;
 use super::pipeline::{Generation, KindFeed, Pipeline};
 use super::serving::{names_other_sources, other_document};
 use super::slots::Slot;
@@ -331,7 +332,18 @@ fn wanted(
         wanted.status.clear();
     }
     wanted.status.extend(generation.mapping.status.written());
-    if is_in_force {
+    let release = pipeline.release_to_record();
+    wanted.release = release.as_ref().map(|candidate| candidate.release.clone()).unwrap_or_default();
+    if let Some(Candidate { document, .. }) = release {
+        // What a part of the sources is served with, and what is left of it if they go back.
+        wanted.kinds.extend(document.objects.iter().map(|rule| rule.kind.clone()));
+        let plural = |kind: &Kind| Some((kind.clone(), generation.target.kind(kind).ok()?.resource.plural));
+        wanted.plurals.extend(wanted.kinds.iter().filter_map(plural));
+        wanted.placements.extend(Some(&document.placement.namespace_text).filter(|_| !document.is_beside()).cloned());
+        wanted.status.extend(document.status.written());
+        // If they go back, what only the candidate made is counted before it is deleted.
+        wanted.in_force.clear();
+    } else if is_in_force {
         let ruling = generation.ruling();
         // Another process may have counted more.
         let known = if former.in_force == ruling { former.released } else { 0 };

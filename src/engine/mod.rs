@@ -26,6 +26,7 @@ mod serving;
 mod slots;
 pub mod target;
 mod trace;
+mod waves;
 mod worker;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -53,6 +54,7 @@ use crate::multicluster::watch::Watches;
 use crate::object::marks::Writer;
 use crate::plan::Phase;
 use crate::provider;
+use crate::release::waves::Progress;
 use crate::release::{Held, Rehearsal};
 use crate::reload::{Outcome, Reload, Snapshot};
 use crate::server::Instruments;
@@ -60,7 +62,7 @@ use crate::server::metrics::ReloadResult;
 
 pub use serving::compiled;
 
-use approval::{Attendant, Deletions};
+use approval::{Attendant, Deletions, Releases};
 use clock::Clock;
 use clusters::Discovered;
 use consumer_schema::ConsumerSchemas;
@@ -152,9 +154,13 @@ enum Event {
     Leadership,
     /// A person approved the deletions of a mapping that `release.maxLost` holds.
     Approved(String, Held),
+    /// What home says of releases, read in this term of the lease.
+    Releases(Releases),
+    /// Home says from now on that the release of a mapping is so far.
+    ReleaseRecorded(String, Option<Progress>),
     /// What a mapping's document in its file would do.
     Rehearsed(String, Arc<Mapping>, Box<Result<Rehearsal, String>>),
-    /// Some pipeline has counted the deletions that its document asks for.
+    /// Some pipeline has counted the deletions that its document asks for, or its state store names another release.
     Counted,
     Tick,
 }
@@ -204,6 +210,10 @@ struct Engine {
     tasks: JoinSet<()>,
     /// What is known of the deletions that each mapping's document asks for.
     deletions: watch::Sender<BTreeMap<String, Deletions>>,
+    /// How far the releases of mappings are to be.
+    releases: watch::Sender<Releases>,
+    /// The same as home has recorded it.
+    recorded_releases: BTreeMap<String, Progress>,
     events: mpsc::Sender<Event>,
     /// Rendered diagnostics of documents that do not run as they are written.
     problems: Vec<String>,
@@ -267,6 +277,8 @@ pub async fn run(
         unanswered: Vec::new(),
         tasks,
         deletions: watch::Sender::default(),
+        releases: watch::Sender::default(),
+        recorded_releases: BTreeMap::new(),
         events,
         problems: Vec::new(),
         catching_up_since: Some(Instant::now()),
@@ -320,6 +332,7 @@ impl Engine {
             lease: lease.clone(),
             health: instruments.health.clone(),
             deletions: self.deletions.subscribe(),
+            releases: self.releases.subscribe(),
             events: self.events.clone(),
         };
         self.tasks.spawn(attendant.run());
@@ -368,8 +381,13 @@ impl Engine {
             Event::Recorded(slot, store) => self.recorded(&slot, *store),
             Event::Leadership => self.leadership(),
             Event::Approved(mapping, held) => self.approved(&mapping, held),
+            Event::Releases(releases) => self.releases_known(releases),
+            Event::ReleaseRecorded(mapping, progress) => self.release_recorded(mapping, progress),
             Event::Rehearsed(mapping, document, result) => self.rehearsed(&mapping, document, *result),
-            Event::Counted => self.judge_deletions(),
+            Event::Counted => {
+                self.judge_deletions();
+                self.follow_releases();
+            }
             Event::Tick => self.tick(),
         }
     }
@@ -517,6 +535,7 @@ impl Engine {
             let candidate = waits.then_some(&entry.mapping);
             self.pipelines_of(name).for_each(|pipeline| pipeline.set_candidate(candidate));
         }
+        self.follow_releases();
         self.report_doubles();
     }
 

@@ -79,13 +79,14 @@ pub fn observe(
         claims: cluster.spec.claims.clone(),
         hold: cluster.spec.holding.as_ref().map(|holding| holding.hold.clone()),
         unkept_status,
-        former_status: pipeline.former_status(),
+        former_status: pipeline.former_status(generation),
         schema: schema.as_ref().and_then(|known| known.schema.clone()),
         prune: facts.read([Topic::Approval], || pipeline.prune(generation), |prune| *prune == Prune::Held),
         reporting: pipeline.shared.reporting.clone(),
         pin: pin(generation),
         is_target_lost: generation.target.is_lost(),
         is_held_up: is_held_up(pipeline, generation),
+        leaves_shared: !std::ptr::eq(generation, &*pipeline.generation()),
         target_url: Some(generation.target.endpoint().url().to_owned()),
         ..Observed::new(pipeline.writer.clone(), key.clone(), origin, source, target, pipeline.shared.clock.now())
     };
@@ -104,14 +105,17 @@ pub fn observe(
         true => object.outline().ok().map(Arc::new),
         false => outlines.whole(kind, at, object),
     };
-    let owned = carrying(pipeline, &observed, &observed.owner, whole, |at, object| observed.owns(at, object));
+    let owned =
+        carrying(pipeline, generation, &observed, &observed.owner, whole, |at, object| observed.owns(at, object));
     observed.owned.extend(owned);
     observed.owned.extend(copies(pipeline, cluster, &observed, whole));
     observed.among = pipeline.among(key, |other| {
         let mut objects = Objects::default();
         // Where it is says enough.
         let outline = |_: &Kind, _: &Key, object: &Object| object.outline().ok().map(Arc::new);
-        objects.extend(carrying(other, &observed, &observed.owner, outline, |at, object| observed.owns(at, object)));
+        objects.extend(carrying(other, generation, &observed, &observed.owner, outline, |at, object| {
+            observed.owns(at, object)
+        }));
         objects
     });
     if let Some(why) = observed.among.as_ref().and_then(|among| double(among, observed.pin.as_ref())) {
@@ -154,11 +158,14 @@ fn observe_namespaces(
                 observed.shared_in_use.insert(namespace.clone(), in_use);
             }
             let owner = observed.writer.shared_owner(namespace);
-            let read = || carrying(pipeline, observed, &owner, &read, |at, object| observed.shares(at, object));
+            let read =
+                || carrying(pipeline, generation, observed, &owner, &read, |at, object| observed.shares(at, object));
             shared.extend(facts.owned_by(&owner.0, read));
         } else if may_share(generation) {
             let owner = observed.writer.shared_owner(namespace);
-            shared.extend(carrying(pipeline, observed, &owner, &read, |at, object| observed.shares(at, object)));
+            shared.extend(carrying(pipeline, generation, observed, &owner, &read, |at, object| {
+                observed.shares(at, object)
+            }));
         }
     }
     for place in shared.iter().map(TargetObject::shared_place).collect::<BTreeSet<_>>() {
@@ -388,15 +395,22 @@ fn copies(
 }
 
 /// What carries an owner's label, over all kinds in use, and passes. An object that cannot be read does not: the server
-/// refuses to create it anew, and the uncached read that follows fails.
+/// refuses to create it anew, and the uncached read that follows fails. One that is watched in two versions, for a document in
+/// force and for a candidate, is there once: in the version of the document at hand.
 fn carrying(
     pipeline: &Pipeline,
+    generation: &Generation,
     observed: &Observed,
     owner: &Owner,
     read: impl Fn(&Kind, &Key, &Object) -> Option<Arc<serde_json::Value>>,
     passes: impl Fn(&Reference, &serde_json::Value) -> bool,
 ) -> Vec<TargetObject> {
+    let kinds = pipeline.kinds_of(&generation.mapping);
+    let is_twice = |kind: &Kind| !kinds.contains(kind) && kinds.iter().any(|known| known.is_same_in_any_version(kind));
     let found = pipeline.each_kind(|kind, feed| {
+        if is_twice(kind) {
+            return Vec::new();
+        }
         let of_owner = feed.watch.store().of_owner(&owner.0).into_iter();
         let read = |(at, object): (Key, Arc<Object>)| Some((target_reference(kind, &at), read(kind, &at, &object)?));
         of_owner.filter_map(read).collect()

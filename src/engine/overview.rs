@@ -126,7 +126,10 @@ fn mapping(engine: &Engine, entry: &Entry) -> MappingOverview {
         generation: entry.generation,
         standing: match standby(engine, &running) {
             Some(recorded) => recorded,
-            None => standing(entry, &running),
+            None => match engine.release_in_words(entry) {
+                Some(release) => format!("running; {release}"),
+                None => standing(entry, &running),
+            },
         },
         sources: source_count(&running),
         objects: running.iter().map(|one| one.objects()).sum(),

@@ -8,6 +8,7 @@ pub mod guard;
 pub mod learned;
 mod memory;
 mod others;
+pub mod promotion;
 mod shared_use;
 pub mod wakes;
 
@@ -45,6 +46,7 @@ use feeds::Feeds;
 use guard::Guard;
 use learned::Learned;
 use others::Others;
+use promotion::Promotion;
 use shared_use::SharedUse;
 use wakes::Interests;
 
@@ -140,6 +142,8 @@ struct State {
     superseded: Vec<Arc<Mapping>>,
     /// A document that waits to be released.
     candidate: Option<Arc<Mapping>>,
+    /// How far its release is.
+    promotion: Promotion,
 }
 
 /// Since when a consumer's change is not carried out.
@@ -244,6 +248,9 @@ impl Pipeline {
             }
             state.unconfirmed = Some(NOT_READ.into());
         }
+        if edited {
+            state.promotion = Promotion::default();
+        }
         self.generation.store(Arc::new(generation));
         drop(state);
         let current = self.generation();
@@ -294,6 +301,7 @@ impl Pipeline {
         }
         state.unconfirmed = Some(NOT_READ.into());
         state.guard.leave();
+        state.promotion = Promotion::default();
         drop(state);
         self.shared_use().doubt();
     }
@@ -333,10 +341,14 @@ impl Pipeline {
         self.state().candidate.is_some()
     }
 
-    /// The document that the state store holds.
+    /// The document that the state store holds, or the one that takes its place and is not recorded yet.
     pub fn document_in_force(&self) -> Option<Arc<Mapping>> {
         let (generation, document) = (self.generation(), self.state().store.document.clone());
-        if *generation.mapping.text == document { Some(generation.mapping.clone()) } else { compiled(&document) }
+        if *generation.mapping.text == document {
+            return Some(generation.mapping.clone());
+        }
+        let recorded = compiled(&document)?;
+        if self.supersedes(&recorded) { Some(generation.mapping.clone()) } else { Some(recorded) }
     }
 
     /// This document takes the place of another one.

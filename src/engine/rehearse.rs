@@ -24,6 +24,8 @@ use crate::release::{Effect, Followed, Now, Rehearsal};
 /// How long a rehearsal waits for the watches that only the candidate needs. It is tried again at the next tick.
 const PATIENCE: Duration = Duration::from_secs(2);
 const LOOK: Duration = Duration::from_millis(20);
+/// From one look at sources, most of which are out of sight, to the next.
+const PAUSE: Duration = Duration::from_millis(500);
 
 /// A document that waits, on one target of its mapping.
 #[derive(Debug)]
@@ -39,8 +41,20 @@ pub struct OnTarget {
 /// # Errors
 /// Why that cannot be told yet.
 pub async fn rehearse(on: Vec<OnTarget>) -> Result<Rehearsal, String> {
+    let started = Instant::now();
+    loop {
+        let all = look(&on).await?;
+        // What is just being confirmed or read is in sight a moment later.
+        if !all.is_blind() || started.elapsed() >= PATIENCE {
+            return Ok(all);
+        }
+        sleep(PAUSE).await;
+    }
+}
+
+async fn look(on: &[OnTarget]) -> Result<Rehearsal, String> {
     let mut all = Rehearsal::default();
-    for one in &on {
+    for one in on {
         all.unseen.extend(ready(one).await?);
         for feed in one.pipeline.source_feeds() {
             match feed.watch.state() {
@@ -119,20 +133,22 @@ async fn effect(on: &OnTarget, feed: &SourceFeed, key: &Key) -> Option<Effect> {
     let in_force = pipeline.generation();
     let cluster = pipeline.shared.manager.cluster(&in_force.mapping.source.clusters, &key.cluster)?;
     let not_told = |why: &str| Some(Effect { not_told: Some(why.to_owned()), ..Effect::default() });
+    let unseen = |why: &str| not_told(why).map(|effect| Effect { is_out_of_sight: true, ..effect });
     if !matches!(cluster.known(), Known::Identity(_)) {
-        return not_told("its cluster is being confirmed");
+        return unseen("its cluster is being confirmed");
     }
     if candidate.mapping.source.resource != in_force.mapping.source.resource {
         return not_told("the candidate reads another version of it");
     }
     let Some((now, followed)) = follow(on, candidate, &cluster, feed, key).await else {
-        return not_told("it cannot be read");
+        return unseen("it cannot be read");
     };
     let mut lost = followed.losses();
     if !lost.is_empty() {
         // What its consumer causes is lost under both.
-        let Some((_, without)) = follow(on, &in_force, &cluster, feed, key).await else {
-            return not_told("it cannot be read");
+        let followed_now = pipeline.generation_of(key);
+        let Some((_, without)) = follow(on, &followed_now, &cluster, feed, key).await else {
+            return unseen("it cannot be read");
         };
         lost = &lost - &without.losses();
     }
@@ -153,7 +169,7 @@ async fn follow(
     let mut facts = Facts::new(interests.reader(key));
     let executor = Executor::looking(pipeline, generation, cluster, feed, key);
     let mut observed = observe_whole(&executor, &mut facts).await.ok()?;
-    observed.prune = Prune::Allowed;
+    (observed.prune, observed.leaves_shared) = (Prune::Allowed, false);
     if let Some(among) = observed.among.as_mut().filter(|_| std::ptr::eq(generation, &raw const on.candidate)) {
         among.selected.clone_from(&on.selected);
     }

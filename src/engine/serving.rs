@@ -17,12 +17,15 @@ use super::inventory::{Inventory, ruling_hash};
 use super::pipeline::{Generation, Pipeline};
 use super::rehearse::{OnTarget, rehearse};
 use super::slots::Slot;
+use super::waves::{Course, Step};
 use super::{Engine, Event, TICK};
 use crate::catalog::{Entry, Standing, have_same_effect};
 use crate::health::Condition;
 use crate::mapping::compile::Compiled;
 use crate::mapping::{Mapping, Mode, SourceClusters};
+use crate::object::Key;
 use crate::plan::Phase;
+use crate::release::waves::Tally;
 use crate::release::{Held, Rehearsal};
 
 /// A document that goes on although its file holds another one.
@@ -31,8 +34,12 @@ pub struct InForce {
     mapping: Arc<Mapping>,
     stage: Stage,
     candidate: Candidate,
-    /// What a person approved of it.
-    approved: Option<Held>,
+    /// How far its release is.
+    pub(super) course: Course,
+    /// The wave whose gate has failed, and waits for a person.
+    failed_gate: Option<(usize, Tally)>,
+    /// What people approved of it: what the rehearsal showed, and gates that had failed.
+    approved: Vec<Held>,
     /// Why the document in the file waits.
     kind: Option<WhyKind>,
     why: String,
@@ -52,20 +59,65 @@ enum Stage {
 
 impl InForce {
     fn new(mapping: Arc<Mapping>, stage: Stage) -> Self {
-        let (candidate, why, refusal) = (Candidate::default(), String::new(), String::new());
-        Self { mapping, stage, candidate, approved: None, kind: None, why, refusal }
+        let (candidate, course, approved) = (Candidate::default(), Course::default(), Vec::new());
+        let (kind, why, refusal) = (None, String::new(), String::new());
+        Self { mapping, stage, candidate, course, failed_gate: None, approved, kind, why, refusal }
+    }
+
+    /// The document in force.
+    pub(super) fn document(&self) -> Arc<Mapping> {
+        self.mapping.clone()
     }
 
     /// What a person would approve: which document takes the place of which, and what comes of that.
-    fn held(&self, entry: &Entry) -> Option<Held> {
+    fn rehearsed(&self, entry: &Entry) -> Option<Held> {
         let document = ruling_hash(&entry.mapping.text, &self.mapping.text);
         let candidate = Some(&self.candidate).filter(|candidate| candidate.is(&entry.mapping));
         candidate?.rehearsal().map(|rehearsal| rehearsal.held(document))
     }
 
-    fn is_approved(&self, entry: &Entry) -> bool {
-        let held = self.held(entry);
-        self.approved.as_ref().zip(held).is_some_and(|(approved, held)| held.is_within(approved))
+    /// The same, once a gate has failed.
+    fn failed(&self, entry: &Entry) -> Option<Held> {
+        let (wave, tally) = self.failed_gate?;
+        let document = format!("{} wave {}", ruling_hash(&entry.mapping.text, &self.mapping.text), wave + 1);
+        Some(Held { document, failing: tally.failing(), ..Held::default() })
+    }
+
+    fn is_covered(&self, held: Option<Held>) -> bool {
+        held.is_some_and(|held| self.approved.iter().any(|approved| held.is_within(approved)))
+    }
+
+    pub(super) fn is_approved(&self, entry: &Entry) -> bool {
+        self.is_covered(self.rehearsed(entry))
+    }
+
+    pub(super) fn is_gate_approved(&self, entry: &Entry) -> bool {
+        self.is_covered(self.failed(entry))
+    }
+
+    pub(super) fn set_failed_gate(&mut self, failed: Option<(usize, Tally)>) {
+        self.failed_gate = failed;
+    }
+
+    pub(super) fn forget_approvals(&mut self) {
+        self.approved.clear();
+    }
+
+    /// A step of its release is under way: nothing is wrong with it.
+    pub(super) fn is_underway(&mut self) {
+        self.kind = None;
+        self.why.clear();
+        self.refusal.clear();
+    }
+
+    /// Whether the candidate makes something else of a source than the document that it follows.
+    pub(super) fn changes(&self, key: &Key) -> bool {
+        self.candidate.rehearsal().is_none_or(|rehearsal| rehearsal.changes(key))
+    }
+
+    /// What the candidate would do, in a line.
+    pub(super) fn effect(&self) -> String {
+        self.candidate.rehearsal().map_or_else(|| "no source is served".to_owned(), ToString::to_string)
     }
 }
 
@@ -100,11 +152,13 @@ enum Verdict {
     GoesOn(Why),
     /// The document in the file is rehearsed first.
     Rehearse,
+    /// It was, and the limits let it pass.
+    Passes,
     Unchanged,
 }
 
 /// Why a document in a file waits.
-struct Why {
+pub(super) struct Why {
     kind: WhyKind,
     text: String,
 }
@@ -122,6 +176,10 @@ enum WhyKind {
 impl Why {
     fn refused(text: String) -> Self {
         Self { kind: WhyKind::Refused, text }
+    }
+
+    pub(super) fn held(text: String) -> Self {
+        Self { kind: WhyKind::Held, text }
     }
 
     fn unknown(text: String) -> Self {
@@ -176,7 +234,7 @@ impl Engine {
         let other = running.filter_map(|(name, entry)| {
             // What the state store holds is told before a document takes anything in.
             let pipeline = self.pipelines_of(name).find(|pipeline| pipeline.has_served())?;
-            let mapping = pipeline.document_in_force().filter(|one| !pipeline.supersedes(one))?;
+            let mapping = pipeline.document_in_force()?;
             waits_for_release(&mapping, &entry.mapping)
                 .then(|| (name.to_owned(), InForce::new(mapping, Stage::Serving)))
         });
@@ -223,7 +281,21 @@ impl Engine {
         if self.in_force.get(name).is_some_and(|one| one.stage == stage && one.mapping.text == document.text) {
             return;
         }
+        let file = self.catalog.mapping(name).filter(|file| file.standing == Standing::Running);
+        if stage == Stage::Serving && file.is_some_and(|file| !waits_for_release(&document, &file.mapping)) {
+            return self.released_elsewhere(name);
+        }
         self.in_force.insert(name.clone(), InForce::new(document, stage));
+        self.converge();
+    }
+
+    /// Another process of this engine has recorded the document in the file as the one in force.
+    fn released_elsewhere(&mut self, name: &str) {
+        let Some(one) = self.in_force.remove(name) else { return };
+        info!(mapping = name, "another process released the document in the file: it is in force now");
+        self.shared.instruments.health.remove(&component(name));
+        self.pipelines_of(name).for_each(|pipeline| pipeline.supersede(&one.mapping));
+        self.released.insert(name.to_owned());
         self.converge();
     }
 
@@ -234,6 +306,7 @@ impl Engine {
         }
         let names: Vec<String> = self.in_force.keys().cloned().collect();
         let mut changes = false;
+        self.follow_releases();
         for name in names {
             match self.verdict(&name) {
                 Verdict::Over => {
@@ -241,6 +314,14 @@ impl Engine {
                     changes = true;
                 }
                 Verdict::Rehearse => self.rehearse(&name),
+                Verdict::Passes => match self.next_step(&name) {
+                    Step::End => {
+                        self.release(&name);
+                        changes = true;
+                    }
+                    Step::Underway => {}
+                    Step::Held(why) => self.keep_waiting(&name, why),
+                },
                 Verdict::Close => changes |= self.set_stage(&name, Stage::Closing),
                 Verdict::GoesOn(why) => {
                     changes |= self.set_stage(&name, Stage::Serving);
@@ -258,7 +339,7 @@ impl Engine {
     /// What is held of a document that waits.
     pub(super) fn held_candidate(&self, name: &str) -> Option<Held> {
         let (one, entry) = (self.in_force.get(name)?, self.catalog.mapping(name)?);
-        (one.kind == Some(WhyKind::Held)).then(|| one.held(entry)).flatten()
+        (one.kind == Some(WhyKind::Held)).then(|| one.failed(entry).or_else(|| one.rehearsed(entry))).flatten()
     }
 
     /// Whether a document waits of which it is not known yet whether it is held.
@@ -275,7 +356,7 @@ impl Engine {
         let told = format!("a person approved: {} sources newly fail, {} objects are lost", held.failing, held.lost());
         self.tell_provider(Some(name), false, "DocumentApproved", told);
         if let Some(one) = self.in_force.get_mut(name) {
-            one.approved = Some(approved);
+            one.approved.push(approved);
         }
         self.judge_documents();
     }
@@ -283,18 +364,21 @@ impl Engine {
     /// The document in the file takes the place of the one in force.
     fn release(&mut self, name: &str) {
         let Some(one) = self.in_force.remove(name) else { return };
-        let entry = self.catalog.mapping(name).filter(|entry| one.is_approved(entry));
-        // From now on it is of this document alone: neither of a later one, nor of its removal.
-        let document = entry.map(|entry| ruling_hash(&entry.mapping.text, ""));
-        let InForce { mapping, candidate, approved, .. } = one;
-        match approved.zip(document) {
-            Some((approved, document)) => self.approved.insert(name.to_owned(), Held { document, ..approved }),
+        // From now on what was approved is of this document alone: neither of a later one, nor of its removal.
+        let held = self.catalog.mapping(name).and_then(|entry| Some((one.rehearsed(entry)?, entry)));
+        let approved = held.and_then(|(held, entry)| {
+            let approved = one.approved.iter().find(|approved| held.is_within(approved))?.clone();
+            Some(Held { document: ruling_hash(&entry.mapping.text, ""), ..approved })
+        });
+        match approved {
+            Some(approved) => self.approved.insert(name.to_owned(), approved),
             None => self.approved.remove(name),
         };
+        let effect = one.effect();
+        let mapping = one.mapping;
         self.shared.instruments.health.remove(&component(name));
         self.pipelines_of(name).for_each(|pipeline| pipeline.supersede(&mapping));
         let generation = self.catalog.mapping(name).map_or(0, |entry| entry.generation);
-        let effect = candidate.rehearsal().map_or_else(|| "no source is served".to_owned(), ToString::to_string);
         let text = format!("mapping {name}: generation {generation} is released: {effect}");
         info!(mapping = name, generation, effect, "the document in the file is in force now");
         self.tell_provider(Some(name), false, "DocumentReleased", text.clone());
@@ -366,9 +450,9 @@ impl Engine {
         };
         let excess = match result {
             Ok(rehearsal) => match rehearsal.excess(&one.mapping.release) {
-                None => return Verdict::Over,
-                Some(_) if one.is_approved(entry) => return Verdict::Over,
-                Some(excess) => Why { kind: WhyKind::Held, text: excess },
+                None => return Verdict::Passes,
+                Some(_) if one.is_approved(entry) => return Verdict::Passes,
+                Some(excess) => Why::held(excess),
             },
             Err(why) => Why::unknown(format!("it cannot be rehearsed yet: {why}")),
         };
@@ -500,7 +584,7 @@ impl Engine {
     }
 }
 
-fn component(name: &str) -> String {
+pub(super) fn component(name: &str) -> String {
     format!("document of mapping {name}")
 }
 

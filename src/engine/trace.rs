@@ -105,7 +105,12 @@ fn line(asked: &Asked, document: &str) -> usize {
 /// What is remembered of a source, and what servers answered when it was reconciled last.
 fn past(pipeline: &Pipeline, key: &Key) -> (Past, Answers) {
     let now = pipeline.shared.clock.now();
-    let Some((mut past, answers, since)) = pipeline.remembered(key) else { return Default::default() };
+    let follows = pipeline.follows_candidate_since(key);
+    let follows_candidate_since = follows.and_then(|since| before(now, since.elapsed()));
+    let Some((mut past, answers, since)) = pipeline.remembered(key) else {
+        return (Past { follows_candidate_since, ..Past::default() }, Answers::default());
+    };
+    past.follows_candidate_since = follows_candidate_since;
     past.since = before(now, since.elapsed());
     let due = pipeline.queue.due(key).map(|due| Instant::from_std(due).saturating_duration_since(Instant::now()));
     past.again = due.and_then(|due| after(now, due));
@@ -125,7 +130,7 @@ fn after(now: Timestamp, later: Duration) -> Option<Timestamp> {
 /// # Errors
 /// Why there would be no plan.
 async fn look(pipeline: &Arc<Pipeline>, key: &Key, answers: Answers) -> Result<Observed, String> {
-    let generation = pipeline.generation();
+    let generation = pipeline.generation_of(key);
     let cluster = pipeline.shared.manager.cluster(&generation.mapping.source.clusters, &key.cluster);
     let engaged = cluster.and_then(|cluster| Some((pipeline.feed_of(&cluster)?, cluster)));
     let (feed, cluster) = engaged.ok_or("its workspace or cluster is not engaged")?;
@@ -174,7 +179,7 @@ fn traced(pipeline: &Pipeline, observed: &Observed, context: Context, is_whole: 
     let hasher = RandomState::new();
     let mask = |value: &str| format!("redacted-{:016x}", hasher.hash_one(value));
     let (key, past) = (observed.key.clone(), context.past.clone());
-    let saved = Saved::of(&pipeline.generation().mapping, observed, context, &mask).ok();
+    let saved = Saved::of(&pipeline.generation_of(&observed.key).mapping, observed, context, &mask).ok();
     match saved.as_ref().and_then(|saved| saved.trace().ok()) {
         Some(trace) => TracedSource { trace, saved: saved.filter(|_| is_whole) },
         None => unseen(pipeline, &key, past, "it cannot be kept".to_owned()),

@@ -25,8 +25,8 @@ use crate::object::marks::Reference;
 use crate::object::{Key, has_finalizer, metadata};
 use crate::plan::observed::all_copies;
 use crate::plan::{
-    Action, Answers, Cause, MAX_ROUNDS, Missing, Observed, Outcome, Phase, Plan, Reasons, Rest, Seen, Source,
-    SourcePatch, owns_finalizer, plan, render, status,
+    Action, Answers, Cause, Completion, MAX_ROUNDS, Missing, Observed, Outcome, Phase, Plan, Reasons, Rest, Seen,
+    Source, SourcePatch, completion, owns_finalizer, plan, render, status,
 };
 use crate::server::metrics::ReconcileResult;
 
@@ -77,8 +77,8 @@ pub async fn reconcile(pipeline: Arc<Pipeline>, lease: Lease<Key>) {
     let started = Instant::now();
     // Before the generation: what is planned with the former one counts for no later pass.
     let pass = pipeline.pass();
-    let generation = pipeline.generation();
     let key = lease.key().clone();
+    let generation = pipeline.generation_of(&key);
     let mut facts = Facts::new(pipeline.interests.reader(&key));
     let waited_for = lease.is_by_timer().then(|| pipeline.waits_for(&key));
     let Run { ended, cost, overtaken, held, done, answers } =
@@ -107,7 +107,9 @@ pub async fn reconcile(pipeline: Arc<Pipeline>, lease: Lease<Key>) {
     }
     let finish = facts.finish(&causes, timer);
     if let Some(held) = held {
-        pipeline.guard(&key, held, pass);
+        // What a candidate would delete is counted once it is in force.
+        let is_in_force = Arc::ptr_eq(&generation, &pipeline.generation());
+        pipeline.guard(&key, if is_in_force { held } else { 0 }, pass);
     }
     lease.finish(finish, cost);
     if let Some(priority) = again {
@@ -223,6 +225,16 @@ async fn run(
     };
     if matches!(ended, Ended::InSync) && is_missing {
         pipeline.forget(key);
+    }
+    if !std::ptr::eq(generation, &*pipeline.generation()) {
+        pipeline.note_completion(
+            key,
+            generation,
+            match ended {
+                Ended::Deferred | Ended::Failed(_) | Ended::Stale(_) => Completion::Incomplete,
+                _ => completion(&generation.mapping, &observed),
+            },
+        );
     }
     let held = held(&ended, &observed);
     let (cost, overtaken, done) = (executor.tally.cost(), executor.tally.overtaken(), executor.tally.done());

@@ -311,6 +311,9 @@ impl<'a> Live<'a> {
         if answers.failed.contains_key(&desired.reference) {
             return Fit::Refused;
         }
+        if self.observed.leaves_shared && rule.shared && rule.copy.is_none() {
+            return Fit::Same;
+        }
         let differing = differing(&desired.body, &object.object);
         let applied = self.applied(desired);
         // A value that is another one after each write is not written for ever.

@@ -247,6 +247,35 @@ pub fn plan(mapping: &Mapping, observed: &Observed) -> Plan {
     }
 }
 
+/// How far the objects of a source are that its mapping wants.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Completion {
+    /// They are all there and ready, or none is wanted.
+    Complete,
+    Incomplete,
+    /// One of them says that it has failed.
+    Failed,
+}
+
+/// How far the objects of a source are; of one that is not planned to have any, they are complete.
+pub fn completion(mapping: &Mapping, observed: &Observed) -> Completion {
+    let source = match &observed.source {
+        Source::Present(source) if !is_deleting(source) && is_in(mapping, observed, source) == Ok(true) => source,
+        _ => return Completion::Complete,
+    };
+    match targets::share(mapping, observed, source) {
+        Ok(Share::Wanted) => {}
+        Ok(_) => return Completion::Complete,
+        Err(_) => return Completion::Incomplete,
+    }
+    match render::render(mapping, observed, source) {
+        Err(_) => Completion::Incomplete,
+        Ok(rendering) if readiness::has_failed_object(mapping, observed, &rendering) => Completion::Failed,
+        Ok(rendering) if readiness::unready_objects(mapping, observed, &rendering).is_empty() => Completion::Complete,
+        Ok(_) => Completion::Incomplete,
+    }
+}
+
 fn active(mapping: &Mapping, observed: &Observed, source: &Arc<Value>) -> Plan {
     match is_in(mapping, observed, source) {
         Ok(true) => passing(mapping, observed, source),

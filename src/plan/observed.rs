@@ -43,6 +43,9 @@ pub struct Observed {
     /// Whether the document is not carried out yet, and has a kind that cannot be listed: what the status says is of a former
     /// one.
     pub is_held_up: bool,
+    /// Whether the source follows a document that is not in force yet: what it shares with others stays as it is.
+    #[serde(default)]
+    pub leaves_shared: bool,
     /// Permission claims that are in force in the source's workspace; `None`: RBAC alone decides.
     pub claims: Option<Claims>,
     /// What the source is held up by until the engine is done with it, in place of a finalizer: then it is a LogicalCluster, and
@@ -458,6 +461,7 @@ impl Observed {
             target,
             is_target_lost: false,
             is_held_up: false,
+            leaves_shared: false,
             claims: None,
             hold: None,
             pin: None,

@@ -32,6 +32,22 @@ pub fn unready_objects(mapping: &Mapping, observed: &Observed, rendering: &Rende
     (0..mapping.objects.len()).filter_map(|position| lacking(mapping, observed, rendering, position, None)).collect()
 }
 
+/// Whether an object of a mapping says that it has failed.
+pub fn has_failed_object(mapping: &Mapping, observed: &Observed, rendering: &Rendering) -> bool {
+    let has_failed = |rule: &ObjectRule, id: &str, item: Option<&Arc<Value>>| {
+        let standing = render::standing_as(mapping, observed, rule, id, &rendering.place);
+        let state = standing.map(|standing| state(mapping, observed, rule, standing, item, &rendering.scope));
+        matches!(state, Some(Ok(Readiness::Failed(_))))
+    };
+    let rules = mapping.objects.iter().zip(&rendering.objects).filter(|(rule, _)| rule.copy.is_none());
+    rules.into_iter().any(|(rule, wanted)| match wanted {
+        Ok(Wanted::Each(all)) => {
+            all.iter().any(|one| has_failed(rule, &render::instance_id(rule, &one.key), Some(&one.item)))
+        }
+        _ => has_failed(rule, &rule.id, None),
+    })
+}
+
 /// What is not ready yet of one rule's objects.
 fn lacking(
     mapping: &Mapping,

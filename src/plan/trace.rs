@@ -91,10 +91,13 @@ pub struct Differs {
     pub reads: Vec<String>,
 }
 
-/// What the engine remembers of a source that is not in sync.
+/// What the engine remembers of a source.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Past {
+    /// Since when it follows a document that is not in force yet.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub follows_candidate_since: Option<Timestamp>,
     /// Since when it is not in sync.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub since: Option<Timestamp>,

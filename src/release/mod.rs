@@ -5,6 +5,7 @@
 //! that, and [`Rehearsal::excess`] says whether the limits of the document in force let it pass. What they hold, a person may
 //! approve: [`Held`].
 
+use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 
@@ -17,8 +18,9 @@ use crate::plan::{Action, Cause, Evidence, Intent, Reason, Rest};
 
 #[cfg(test)]
 mod tests;
+pub mod waves;
 
-/// How many of the clusters have to be in sight, in percent: of too few, a rehearsal says too little.
+/// How many of the clusters, and of the sources, have to be in sight, in percent: of too few, a rehearsal says too little.
 const IN_SIGHT: usize = 80;
 
 /// Sources and objects that are named.
@@ -91,6 +93,8 @@ pub struct Effect {
     pub failing: Option<String>,
     /// Why caches cannot tell what becomes of it.
     pub not_told: Option<String>,
+    /// It is served, and nothing is known of it: its target is not in sight, for example.
+    pub is_out_of_sight: bool,
 }
 
 impl Effect {
@@ -114,6 +118,9 @@ impl Effect {
         match trouble(followed, created > 0) {
             Some(Trouble::Failing(why)) if now == Now::InSync => effect.failing = Some(why),
             Some(Trouble::NotTold(why)) => effect.not_told = Some(why),
+            Some(Trouble::OutOfSight(why)) => {
+                (effect.not_told, effect.is_out_of_sight) = (Some(why), now != Now::NotServed);
+            }
             _ => {}
         }
         effect
@@ -127,12 +134,14 @@ impl Effect {
         self.lost.extend(other.lost);
         self.failing = self.failing.take().or(other.failing);
         self.not_told = self.not_told.take().or(other.not_told);
+        self.is_out_of_sight |= other.is_out_of_sight;
     }
 }
 
 enum Trouble {
     Failing(String),
     NotTold(String),
+    OutOfSight(String),
 }
 
 /// Why a plan does not end in sync. `creates`: what it waits for may be made by the release itself.
@@ -149,7 +158,8 @@ fn trouble(followed: &Followed, creates: bool) -> Option<Trouble> {
     let why = format!("{}: {}", worst.cause.as_str(), worst.detail);
     Some(match worst.cause {
         Cause::Waiting if creates => Trouble::NotTold(why),
-        Cause::Unknown | Cause::RequestFailed | Cause::Held | Cause::Deleting | Cause::Stuck => Trouble::NotTold(why),
+        Cause::Unknown => Trouble::OutOfSight(why),
+        Cause::RequestFailed | Cause::Held | Cause::Deleting | Cause::Stuck => Trouble::NotTold(why),
         Cause::TargetChanged
         | Cause::Conflict
         | Cause::RenderFailed
@@ -177,6 +187,9 @@ pub struct Held {
     /// Clusters that are out of sight.
     #[serde(default)]
     pub unseen: BTreeSet<String>,
+    /// How many sources are, of those whose clusters are in sight.
+    #[serde(default)]
+    pub out_of_sight: usize,
     /// The first sources, and what becomes of them: for people.
     #[serde(default)]
     pub shown: Vec<String>,
@@ -190,7 +203,7 @@ impl Held {
 
     /// Everything that is held.
     pub fn size(&self) -> usize {
-        self.failing + self.lost() + self.unseen.len()
+        self.failing + self.lost() + self.unseen.len() + self.out_of_sight
     }
 
     /// Whether nothing of it is beyond what was approved.
@@ -201,6 +214,7 @@ impl Held {
             && self.deletions.iter().all(is_approved)
             && self.failing <= approved.failing
             && self.unseen.is_subset(&approved.unseen)
+            && self.out_of_sight <= approved.out_of_sight
     }
 }
 
@@ -224,7 +238,17 @@ impl Rehearsal {
         if lost > 0 {
             *self.lost.entry(target.to_owned()).or_default() += lost;
         }
-        self.sources.entry(key).or_default().and(effect);
+        match self.sources.entry(key) {
+            Entry::Vacant(vacant) => drop(vacant.insert(effect)),
+            Entry::Occupied(mut known) => known.get_mut().and(effect),
+        }
+    }
+
+    /// Whether so little is in sight that it says too little.
+    pub fn is_blind(&self) -> bool {
+        let (out_of_sight, sources) = (self.count(|effect| effect.is_out_of_sight), self.sources.len());
+        let clusters = self.seen + self.unseen.len();
+        self.seen * 100 < clusters * IN_SIGHT || (sources - out_of_sight) * 100 < sources * IN_SIGHT
     }
 
     /// What a person would approve.
@@ -234,6 +258,7 @@ impl Rehearsal {
             deletions: self.lost.clone(),
             failing: self.failing().count(),
             unseen: self.unseen.clone(),
+            out_of_sight: self.count(|effect| effect.is_out_of_sight),
             shown: self.shown(),
         }
     }
@@ -243,6 +268,11 @@ impl Rehearsal {
         let failing = self.failing().map(|(key, why)| format!("{key}: {why}"));
         let losing = self.sources.iter().filter_map(|(key, effect)| Some((key, effect.lost.first()?)));
         failing.take(SHOWN).chain(losing.take(SHOWN).map(|(key, loss)| format!("{key}: {loss}"))).collect()
+    }
+
+    /// Whether a source is made something else of, as far as that is known.
+    pub fn changes(&self, key: &Key) -> bool {
+        self.sources.get(key).is_some_and(|effect| *effect != Effect::default())
     }
 
     /// Sources that newly fail, each with the reason.
@@ -275,6 +305,12 @@ impl Rehearsal {
             let names: Vec<&str> = self.unseen.iter().take(SHOWN).map(String::as_str).collect();
             let hidden = self.unseen.len();
             all.push(format!("{hidden} of {clusters} clusters of its sources are out of sight: {}", names.join(", ")));
+        }
+        let (out_of_sight, sources) = (self.count(|effect| effect.is_out_of_sight), self.sources.len());
+        if (sources - out_of_sight) * 100 < sources * IN_SIGHT {
+            let why =
+                self.sources.values().find(|effect| effect.is_out_of_sight).and_then(|one| one.not_told.as_deref());
+            all.push(format!("{out_of_sight} of {sources} sources are out of sight ({})", why.unwrap_or_default()));
         }
         let shown = self.shown();
         let first = if shown.is_empty() { String::new() } else { format!("; first {}", shown.join("; ")) };

@@ -140,6 +140,22 @@ fn too_little_in_sight_holds_a_candidate() {
     let excess = |all: &Rehearsal| all.excess(&Release::default());
     assert_eq!(excess(&unseen(4, 1)), None);
     assert_eq!(excess(&unseen(3, 1)), Some("1 of 4 clusters of its sources are out of sight: shard-0".to_owned()));
+    // Their clusters are in sight, and their target is not.
+    let lost = |now, hidden: usize| {
+        let mut all = rehearsal(0, 4);
+        (0..hidden)
+            .for_each(|at| all.add("east", key(&format!("lost-{at}")), effect(now, vec![], rests(Cause::Unknown))));
+        all
+    };
+    assert_eq!(excess(&lost(Now::InSync, 1)), None);
+    assert_eq!(excess(&lost(Now::Troubled, 2)), Some("2 of 6 sources are out of sight (Unknown: why)".to_owned()));
+    assert_eq!(excess(&lost(Now::NotServed, 2)), None, "nobody has taken them in");
+    // What is on another target says nothing of what is on the lost one.
+    let mut several = lost(Now::InSync, 2);
+    (0..2).for_each(|at| {
+        several.add("west", key(&format!("lost-{at}")), effect(Now::NotServed, vec![], Some(Rest::InSync)))
+    });
+    assert!(several.is_blind() && excess(&several).is_some());
 }
 
 #[test]

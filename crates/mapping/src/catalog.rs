@@ -13,7 +13,7 @@ use std::collections::{BTreeMap, HashSet};
 use std::fmt;
 use std::sync::Arc;
 
-pub use changes::have_same_effect;
+pub use changes::{differ_in, have_same_effect};
 
 use crate::diagnostic::Diagnostic;
 use crate::schema::Schemas;

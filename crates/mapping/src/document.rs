@@ -208,6 +208,39 @@ pub struct ReleaseSpec {
     /// Holds an edit, or the removal of the mapping, that would delete or give up more objects than this.
     #[serde(default)]
     pub max_lost: MaxLostSpec,
+    /// An edit reaches the sources in these steps, and goes back where they fail. The last one takes all. Default: all at once.
+    #[serde(default)]
+    pub waves: Vec<Spanned<WaveSpec>>,
+    /// How long a wave may stand without fewer sources out of order. Default: `15m`.
+    pub progress_deadline: Option<Period>,
+    /// What becomes of a wave that fails; the last one always waits for a person. Default: `Return`.
+    #[serde(default)]
+    pub on_failure: OnFailure,
+}
+
+/// One step of a release. The sources of the steps before belong to it.
+#[derive(Debug, Clone, Default, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct WaveSpec {
+    /// Sources with these labels. Consumers may change the labels of their sources.
+    pub sources: Option<SelectorSpec>,
+    /// A share of all sources, from 1 to 100. Which ones follows from their names alone.
+    pub percent: Option<Spanned<u8>>,
+    /// How long the wave has to stand before the next one. Default: as long as its objects take to become ready.
+    pub soak: Option<Period>,
+    /// How many of its sources may be out of order, beyond those that were before: a number, or a share such as `10%`.
+    /// Default: `1%`, and at least one.
+    pub max_failing: Option<Amount>,
+}
+
+/// What becomes of a wave that fails.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub enum OnFailure {
+    /// Its sources, and those of the waves before, follow the former document again.
+    #[default]
+    Return,
+    /// The release stands still until a person decides.
+    Pause,
 }
 
 /// Pace of the work.

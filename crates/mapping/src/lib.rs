@@ -38,9 +38,9 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
 pub use document::{
-    Adopt, Amount, Direction, Drift, EngineCondition, IdentityChange, MappingRemoved, Mode, OnExit, OnMissing,
-    Propagation, RelatedMissing, SelectorOperator, SelectorRequirement, SourceDelete, SourceRecreated, SourceVanished,
-    Take, TargetChange,
+    Adopt, Amount, Direction, Drift, EngineCondition, IdentityChange, MappingRemoved, Mode, OnExit, OnFailure,
+    OnMissing, Propagation, RelatedMissing, SelectorOperator, SelectorRequirement, SourceDelete, SourceRecreated,
+    SourceVanished, Take, TargetChange,
 };
 
 pub use target::{ClusterSelection, TargetChoice, TargetRule, Traits};
@@ -393,11 +393,40 @@ pub struct Lifecycle {
 }
 
 /// How an edit of the mapping comes into force.
-#[derive(Debug, Clone, Copy, Default)]
+#[derive(Debug, Clone, Default)]
 pub struct Release {
     /// How many sources may newly fail by it.
     pub max_failing: Amount,
     pub max_lost: MaxLost,
+    /// The last one has all sources. Empty: it comes into force at once.
+    pub waves: Vec<Wave>,
+    /// How long a wave may stand without fewer sources out of order.
+    pub progress_deadline: Duration,
+    pub on_failure: OnFailure,
+}
+
+/// One step of a release. The sources of the steps before belong to it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Wave {
+    pub members: Members,
+    pub soak: Duration,
+    /// How many of its sources may be out of order, beyond those that were before. `None`: one in a hundred, at least one.
+    pub max_failing: Option<Amount>,
+}
+
+/// The sources of a wave.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Members {
+    Labeled(Selector),
+    /// 1 to 100.
+    Percent(u8),
+}
+
+impl Wave {
+    /// How many of so many sources may be out of order.
+    pub fn may_fail(&self, sources: usize) -> usize {
+        self.max_failing.map_or_else(|| (sources / 100).max(1), |amount| amount.of(sources))
+    }
 }
 
 /// How many objects may go by an edit, or by the removal of the mapping, without an approval: at most so many, and at most this

@@ -103,6 +103,11 @@ impl Guard {
         }
     }
 
+    /// The same document is counted once more: sources have followed another one meanwhile.
+    pub fn again(&self) -> Self {
+        Self { state: State::Counting, is_unrecorded: false, released: 0, ..self.next(&self.ruling, false, 0) }
+    }
+
     /// Another process may lead from now on, or this one again; or the target is another cluster.
     pub fn leave(&mut self) {
         (self.followed, self.counts_absent, self.is_unrecorded) = (false, false, false);

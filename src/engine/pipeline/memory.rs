@@ -79,7 +79,7 @@ impl Pipeline {
         let state = self.state();
         let (how, past) = (state.unsettled.get(key)?, state.history.get(key)?);
         let decisions = past.decisions.iter().cloned().collect();
-        let told = Past { since: None, waits_for: past.waits_for.clone(), again: None, decisions };
+        let told = Past { waits_for: past.waits_for.clone(), decisions, ..Past::default() };
         Some((told, past.answers.clone(), how.since))
     }
 
@@ -169,9 +169,13 @@ impl Pipeline {
         self.state().former_placements.clone()
     }
 
-    /// What only former documents wrote into the status.
-    pub fn former_status(&self) -> Arc<BTreeSet<String>> {
-        self.state().former_status.clone()
+    /// What only other documents than this one wrote into the status.
+    pub fn former_status(&self, generation: &Generation) -> Arc<BTreeSet<String>> {
+        let state = self.state();
+        match std::ptr::eq(generation, &*self.generation()) {
+            true => state.former_status.clone(),
+            false => Arc::new(generation.mapping.status.no_longer_written(&state.store.status)),
+        }
     }
 
     /// Whether every source was looked at since it was listed: it was planned, or it is known why not.
@@ -332,7 +336,8 @@ impl Pipeline {
     pub fn unconfirmed(&self) -> Option<String> {
         let state = self.state();
         let is_outdated = state.term != self.shared.lease.number();
-        state.unconfirmed.clone().or_else(|| is_outdated.then(|| NOT_READ.to_owned()))
+        let unread = || is_outdated.then(|| NOT_READ.to_owned());
+        state.unconfirmed.clone().or_else(unread).or_else(|| state.untold_release())
     }
 
     /// Whether this replica writes, and keeps the state store.
@@ -389,6 +394,10 @@ impl Pipeline {
                 if other_document(&store, &generation.mapping).is_none() {
                     state.superseded.clear();
                 }
+                if state.store.release != store.release {
+                    // Sources may follow a candidate from now on.
+                    self.shared.counted.notify_one();
+                }
                 state.recorded(&generation.mapping, store);
                 state.unconfirmed = None;
                 state.has_served = true;
@@ -409,6 +418,12 @@ impl Pipeline {
 }
 
 impl State {
+    /// Why nothing is planned although the state store is read: which sources follow a candidate is recorded at home.
+    fn untold_release(&self) -> Option<String> {
+        let is_untold = !self.store.release.is_empty() && !self.promotion.is_told();
+        is_untold.then(|| "how far the release of a candidate is, which home tells, is not known yet".to_owned())
+    }
+
     fn recorded(&mut self, mapping: &Mapping, store: Inventory) {
         self.former_placements =
             store.placements.iter().filter_map(|text| placement::rule(text)).map(Arc::new).collect();

@@ -124,6 +124,7 @@ impl Pipeline {
     /// Nothing of these sources is left: none of them waits for another target.
     pub(super) fn forget_waiting(&self, is_gone: impl Fn(&Key) -> bool) {
         self.others().withheld.retain(|key, _| !is_gone(key));
+        self.state().promotion.forget(is_gone);
     }
 
     /// Sources that may wait for other targets.

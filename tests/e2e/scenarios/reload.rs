@@ -6,6 +6,7 @@ use serde_json::{Value, json};
 use tokio::time::interval;
 
 use crate::case::{Case, Stage, case};
+use crate::engine::Engine;
 use crate::eventually::eventually;
 use crate::target::uid;
 use crate::world::{WIDGETS, World};
@@ -22,6 +23,9 @@ pub fn cases() -> Vec<Case> {
         case!(a_name_taken_twice_keeps_the_first),
         case!(an_edit_that_would_break_sources_is_held_without_a_write),
         case!(an_edit_that_is_held_stays_so_across_a_restart_until_a_person_approves_it),
+        case!(an_edit_reaches_the_sources_in_waves),
+        case!(a_wave_that_fails_goes_back_before_others_notice),
+        case!(a_release_goes_on_where_it_was_after_a_restart_and_ends_with_the_former_text),
         case!(a_mapping_added_while_running_is_served),
     ]
 }
@@ -155,6 +159,85 @@ async fn an_edit_that_is_held_stays_so_across_a_restart_until_a_person_approves_
     engine.approve(&world.name).await;
     world.alpha.synced("one", "False", "RenderFailed").await;
     world.target.has(&world.alpha, "new", json!({"metadata": {"labels": {"edit": "1"}}})).await;
+}
+
+/// The sources with a label follow an edit first.
+fn in_waves(text: &str, soak: &str) -> String {
+    let release = format!(
+        "  release:\n    maxFailing: 100%\n    progressDeadline: 3s\n    waves:\n      - {{sources: {{matchLabels: {{tier: canary}}}}, \
+         soak: {soak}, maxFailing: 0}}\n      - {{percent: 100}}\n  status:\n"
+    );
+    text.replace("  status:\n", &release)
+}
+
+/// An engine whose mapping has waves, with a source that follows an edit first and another one.
+async fn canary_and_other<'s>(stage: &'s Stage, soak: &str) -> (World<'s>, Engine) {
+    let (world, mut engine) = stage.running().await;
+    let edit = || world.mappings.write("widgets.yaml", &in_waves(WIDGETS, soak));
+    engine.says_of(edit, &["generation 2"]).await;
+    world.alpha.create_synced("canary", json!({"size": 1})).await;
+    world.alpha.patch("canary", json!({"metadata": {"labels": {"tier": "canary"}}})).await;
+    world.alpha.create_synced("other", json!({"size": 2})).await;
+    world.settled().await;
+    (world, engine)
+}
+
+async fn label_of(world: &World<'_>, name: &str) -> Option<String> {
+    world.target.copy(&world.alpha, name).await["metadata"]["labels"]["edit"].as_str().map(str::to_owned)
+}
+
+async fn an_edit_reaches_the_sources_in_waves(stage: &Stage) {
+    let (world, mut engine) = canary_and_other(stage, "4s").await;
+    let edit = || world.mappings.write("widgets.yaml", &in_waves(&labelled("new"), "4s"));
+    engine.says_of(edit, &["a wave begins", "1 of 2"]).await;
+    world.target.has(&world.alpha, "canary", json!({"metadata": {"labels": {"edit": "new"}}})).await;
+    assert_eq!(label_of(&world, "other").await, None, "before the soak of the first wave is over");
+    engine.says(&["a wave begins", "2 of 2"]).await;
+    world.target.has(&world.alpha, "other", json!({"metadata": {"labels": {"edit": "new"}}})).await;
+    engine.says(&["is in force now"]).await;
+    engine.becomes_ready().await;
+}
+
+async fn a_wave_that_fails_goes_back_before_others_notice(stage: &Stage) {
+    let (world, mut engine) = canary_and_other(stage, "2s").await;
+    let before = world.target.copy(&world.alpha, "other").await;
+    let edit = || world.mappings.write("widgets.yaml", &in_waves(&failing_for_one(), "2s"));
+    engine.says_of(edit, &["a wave begins", "1 of 2"]).await;
+    world.alpha.synced("canary", "False", "RenderFailed").await;
+    engine.says(&["it went back: wave 1 failed", "1 cannot be in order"]).await;
+    world.alpha.synced("canary", "True", "Synced").await;
+    world.settled().await;
+    assert_eq!(world.target.copy(&world.alpha, "other").await, before, "it never followed the edit");
+    // The same text is not tried again, also not by another process.
+    assert!(engine.terminate().await.success());
+    let mut engine = world.launch().start();
+    engine.says(&["is held", "it went back: wave 1 failed"]).await;
+    world.no_write(Duration::from_secs(2)).await;
+    // A person may have it tried again.
+    engine.approve(&world.name).await;
+    engine.says(&["a wave begins", "1 of 2"]).await;
+}
+
+async fn a_release_goes_on_where_it_was_after_a_restart_and_ends_with_the_former_text(stage: &Stage) {
+    let (world, mut engine) = canary_and_other(stage, "1h").await;
+    let edit = || world.mappings.write("widgets.yaml", &in_waves(&labelled("new"), "1h"));
+    engine.says_of(edit, &["a wave begins", "1 of 2"]).await;
+    world.target.has(&world.alpha, "canary", json!({"metadata": {"labels": {"edit": "new"}}})).await;
+    world.settled().await;
+    assert!(engine.terminate().await.success());
+
+    let mut engine = world.launch().start();
+    engine.becomes_ready().await;
+    world.no_write(Duration::from_secs(2)).await;
+    world.alpha.patch("canary", json!({"spec": {"size": 3}})).await;
+    world.target.has_spec(&world.alpha, "canary", json!({"size": 3})).await;
+    assert_eq!(label_of(&world, "canary").await.as_deref(), Some("new"));
+    assert_eq!(label_of(&world, "other").await, None);
+
+    world.mappings.write("widgets.yaml", &in_waves(WIDGETS, "1h"));
+    let copy = world.target.copy(&world.alpha, "canary").await;
+    world.target.becomes(&copy, "it goes back", |now| now["metadata"]["labels"]["edit"].is_null()).await;
+    engine.becomes_ready().await;
 }
 
 async fn a_broken_file_leaves_its_neighbours_alone(stage: &Stage) {

@@ -66,6 +66,11 @@ pub fn have_same_effect(one: &Mapping, other: &Mapping) -> bool {
     one.text == other.text || without(&content(one), &WITHOUT_EFFECT) == without(&content(other), &WITHOUT_EFFECT)
 }
 
+/// Whether two versions of a mapping have something else in a field of their `spec`.
+pub fn differ_in(one: &Mapping, other: &Mapping, field: &str) -> bool {
+    one.text != other.text && content(one)[field] != content(other)[field]
+}
+
 /// What is different between two versions of a mapping; never empty.
 pub fn describe(before: &Mapping, after: &Mapping) -> Vec<String> {
     let mut words = Words { before: content(before), after: content(after), said: Vec::new() };

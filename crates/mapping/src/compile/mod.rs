@@ -20,19 +20,22 @@ use super::check::{owner_of, references};
 use super::diagnostic::Finding;
 use super::document::{
     API_VERSION, ApiSchemaDocument, ClusterProviderDocument, LifecycleSpec, MappingDocument, MappingSpec,
-    MappingTestDocument, Period, ReconcileSpec, ReleaseSpec, required_fields,
+    MappingTestDocument, Period, ReconcileSpec, ReleaseSpec, WaveSpec, required_fields,
 };
 use super::expression::{Names, References, Root, RootSet};
 use super::schema;
 use super::template::Template;
 use super::{
-    ClusterProvider, Constants, Lifecycle, Mapping, MaxLost, OWN_CLUSTER, Reconcile, Release, Side, SourceRecreated,
-    TargetChoice, TargetRule,
+    ClusterProvider, Constants, Lifecycle, Mapping, MaxLost, Members, OWN_CLUSTER, Reconcile, Release, Side,
+    SourceRecreated, TargetChoice, TargetRule, Wave,
 };
 use crate::yaml::{self, Entries, Node, NodeValue, Raw, Spanned, Typed, closest, from_node};
 
 pub use names::{MAX_MAPPING_NAME, parse_resource};
 pub use status::overlap;
+
+/// How long a wave may stand by default without fewer sources out of order.
+const PROGRESS_DEADLINE: Duration = Duration::from_secs(900);
 
 /// The kinds of document.
 pub const KINDS: [&str; 4] = ["Mapping", "ClusterProvider", "MappingTest", "ApiSchema"];
@@ -326,7 +329,49 @@ impl Compiler {
             self.report(Finding::new("SE0102", given.span(), format!("`percent` is at most 100, not {percent}")));
         }
         let objects = given.objects.map_or(default.objects, |objects| objects as usize);
-        Release { max_failing: spec.max_failing.unwrap_or_default(), max_lost: MaxLost { objects, percent } }
+        Release {
+            max_failing: spec.max_failing.unwrap_or_default(),
+            max_lost: MaxLost { objects, percent },
+            waves: self.waves(&spec.waves),
+            progress_deadline: spec.progress_deadline.map_or(PROGRESS_DEADLINE, |period| period.0),
+            on_failure: spec.on_failure,
+        }
+    }
+
+    /// Each wave takes in more sources than the one before, and the last one all.
+    fn waves(&mut self, specs: &[Spanned<WaveSpec>]) -> Vec<Wave> {
+        let mut waves = Vec::new();
+        let mut before = 0;
+        for spec in specs {
+            let members = match (&spec.sources, &spec.percent) {
+                (Some(sources), None) => Members::Labeled(self.selector(sources)),
+                (None, Some(percent)) if percent.value > before && percent.value <= 100 => {
+                    before = percent.value;
+                    Members::Percent(percent.value)
+                }
+                (None, Some(percent)) => {
+                    let what =
+                        format!("`percent` of a wave is more than {before}, and at most 100, not {}", percent.value);
+                    let help = "the shares of waves count the sources of the waves before: 10, 50, 100";
+                    self.report(Finding::new("SE0123", percent.span(), what).help(help));
+                    continue;
+                }
+                _ => {
+                    let finding = Finding::new("SE0123", spec.span(), "a wave has `sources` or `percent`");
+                    self.report(finding.help("`sources: {matchLabels: {…}}` chooses by labels, `percent: 10` a share"));
+                    continue;
+                }
+            };
+            let soak = spec.soak.map_or(Duration::ZERO, |period| period.0);
+            waves.push(Wave { members, soak, max_failing: spec.max_failing });
+        }
+        if let (Some(last), true) =
+            (specs.last(), before < 100 || specs.last().is_some_and(|last| last.percent.is_none()))
+        {
+            let finding = Finding::new("SE0123", last.span(), "the last wave leaves sources out");
+            self.report(finding.help("add `- {percent: 100}`: a release ends once every source follows it"));
+        }
+        waves
     }
 
     /// Each variable may read the ones before it.

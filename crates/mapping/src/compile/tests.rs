@@ -5,7 +5,7 @@ use proptest::prelude::*;
 use super::*;
 use crate::diagnostic::Diagnostic;
 use crate::tests::each;
-use crate::{Amount, SourceClusters, SourceVanished, StatusValue};
+use crate::{Amount, Members, OnFailure, SourceClusters, SourceVanished, StatusValue};
 
 const GOOD: &str = include_str!("../../../../tests/ui/documents/good.yaml");
 
@@ -64,6 +64,15 @@ fn everything_written_is_kept() {
     assert_eq!(mapping.lifecycle.on_source_recreated, Some(SourceRecreated::Replace));
     assert_eq!(mapping.release.max_lost, MaxLost { objects: 100, percent: 20 });
     assert_eq!(mapping.release.max_failing, Amount::Percent(10));
+    let waves = &mapping.release.waves;
+    assert!(matches!(&waves[0].members, Members::Labeled(selector) if selector.match_labels["tier"] == "canary"));
+    assert_eq!((waves[0].soak, waves[0].max_failing), (Duration::from_secs(600), Some(Amount::Number(0))));
+    assert_eq!((&waves[1].members, waves[1].may_fail(50)), (&Members::Percent(10), 1));
+    assert_eq!((&waves[2].members, waves[2].may_fail(500), waves[2].soak), (&Members::Percent(100), 5, Duration::ZERO));
+    assert_eq!(
+        (mapping.release.progress_deadline, mapping.release.on_failure),
+        (Duration::from_secs(3600), OnFailure::Pause)
+    );
     assert_eq!((mapping.reconcile.concurrency, mapping.reconcile.target_writes_per_second), (4, 10));
     assert!(mapping.text.starts_with("# Everything") && mapping.text.ends_with("PerSecond: 10}\n"));
 }
@@ -95,6 +104,8 @@ fn defaults() {
     assert_eq!(mapping.lifecycle.on_source_recreated, None);
     assert_eq!(mapping.release.max_lost, MaxLost { objects: 10, percent: 20 });
     assert_eq!(mapping.release.max_failing, Amount::Number(0));
+    assert!(mapping.release.waves.is_empty() && mapping.release.on_failure == OnFailure::Return);
+    assert_eq!(mapping.release.progress_deadline, Duration::from_secs(900));
     assert_eq!(mapping.reconcile.backoff_max, Duration::from_secs(300));
 }
 

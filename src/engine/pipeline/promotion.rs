@@ -1,0 +1,252 @@
+//! A candidate that a part of the sources follows before it is in force.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use serde_json::Value;
+use tokio::time::Instant;
+
+use super::{Generation, Pipeline};
+use crate::mapping::{Mapping, Wave};
+use crate::multicluster::queue::Priority;
+use crate::object::Key;
+use crate::object::marks::Origin;
+use crate::plan::{Cause, Completion, Phase};
+use crate::release::waves::{Condition, belongs};
+
+/// What is known of the release of a candidate on one target.
+#[derive(Debug, Default)]
+pub struct Promotion {
+    /// What the state store has to name before anything is written with the candidate.
+    recorded: Option<Candidate>,
+    followed: Option<Arc<Followed>>,
+    /// Whether the engine has said how far a release is that the state store tells of.
+    is_told: bool,
+    /// Sources that follow it, and whose objects are not complete yet. `Behind`: nothing says that they will not be.
+    incomplete: BTreeMap<Key, Condition>,
+    /// Those that were not planned with it yet.
+    unplanned: BTreeSet<Key>,
+    /// The generation that each source had when it began to follow it: what a consumer changes since says nothing of it.
+    since: BTreeMap<Key, i64>,
+}
+
+impl Promotion {
+    pub fn is_told(&self) -> bool {
+        self.is_told
+    }
+
+    /// Nothing of these sources is left.
+    pub fn forget(&mut self, is_gone: impl Fn(&Key) -> bool) {
+        self.incomplete.retain(|key, _| !is_gone(key));
+        self.unplanned.retain(|key| !is_gone(key));
+        self.since.retain(|key, _| !is_gone(key));
+    }
+}
+
+/// A document, and the hash of what it takes the place of.
+#[derive(Debug, Clone)]
+pub struct Candidate {
+    pub document: Arc<Mapping>,
+    pub release: String,
+}
+
+#[derive(Debug)]
+struct Followed {
+    generation: Arc<Generation>,
+    waves: Vec<Wave>,
+    started: Instant,
+}
+
+impl Pipeline {
+    /// The document that a source follows: the one in force, or a candidate.
+    pub fn generation_of(&self, key: &Key) -> Arc<Generation> {
+        let followed = self.state().promotion.followed.clone();
+        match followed {
+            Some(followed) if self.is_among(&followed, key) => followed.generation.clone(),
+            _ => self.generation(),
+        }
+    }
+
+    /// Since when a source follows a candidate. `None`: it follows the document in force.
+    pub fn follows_candidate_since(&self, key: &Key) -> Option<Instant> {
+        let followed = self.state().promotion.followed.clone()?;
+        self.is_among(&followed, key).then_some(followed.started)
+    }
+
+    fn is_among(&self, followed: &Followed, key: &Key) -> bool {
+        let source = &followed.generation.mapping.source;
+        let Some(cluster) = self.shared.manager.cluster(&source.clusters, &key.cluster) else { return false };
+        let owner = self.writer.owner(&Origin::new(&source.resource, cluster.identity(), key));
+        let feed = self.feed_of(&cluster);
+        let labels = || {
+            let source = feed.as_ref()?.watch.store().get(key)?.outline().ok()?;
+            source["metadata"].get("labels").cloned()
+        };
+        belongs(&followed.waves, &owner, labels)
+    }
+
+    fn sources_among(&self, followed: &Followed) -> Vec<Key> {
+        let all = self.source_feeds().into_iter().flat_map(|feed| feed.keys());
+        all.filter(|key| self.is_among(followed, key)).collect()
+    }
+
+    /// `metadata.generation` of a source: how often its consumer has changed it.
+    fn generation_number(&self, key: &Key) -> i64 {
+        let all = self.source_feeds();
+        let object = all.iter().find_map(|feed| feed.watch.store().get(key)).and_then(|object| object.outline().ok());
+        object.and_then(|source| source["metadata"].get("generation").and_then(Value::as_i64)).unwrap_or_default()
+    }
+
+    /// What the state store has to name from now on beside the document in force; `None`: nothing.
+    pub fn record_release(&self, candidate: Option<Candidate>) {
+        let mut state = self.state();
+        let of = |candidate: &Option<Candidate>| candidate.as_ref().map(|one| one.release.clone());
+        let is_news = of(&state.promotion.recorded) != of(&candidate);
+        state.promotion.recorded = candidate;
+        drop(state);
+        if is_news {
+            self.check_inventory();
+        }
+    }
+
+    /// The same.
+    pub fn release_to_record(&self) -> Option<Candidate> {
+        self.state().promotion.recorded.clone()
+    }
+
+    /// Whether the state store names what a candidate makes.
+    pub fn is_release_recorded(&self, release: &str) -> bool {
+        // The engine is asked for nothing that it waits for itself.
+        let state = self.state();
+        state.unconfirmed.is_none() && state.store.release == release
+    }
+
+    /// Whether sources follow a candidate in so many waves.
+    pub fn follows(&self, document: &Arc<Mapping>, waves: usize) -> bool {
+        let state = self.state();
+        let is_it = |followed: &Arc<Followed>| {
+            *followed.generation.mapping.text == *document.text && followed.waves.len() == waves
+        };
+        state.promotion.followed.as_ref().is_some_and(is_it)
+    }
+
+    /// Sources of these waves follow a candidate from now on.
+    pub fn promote(&self, document: &Arc<Mapping>, waves: &[Wave]) {
+        let in_force = self.generation();
+        let mut state = self.state();
+        let known = state.promotion.followed.clone();
+        let generation = known.as_ref().map(|known| known.generation.clone());
+        let is_same = |generation: &Arc<Generation>| {
+            Arc::ptr_eq(&generation.mapping, document) && Arc::ptr_eq(&generation.target, &in_force.target)
+        };
+        let generation = generation.filter(is_same);
+        let is_other = generation.is_none();
+        if !is_other && known.as_ref().is_some_and(|known| known.waves == waves) {
+            return;
+        }
+        let new = || Arc::new(Generation::new(document.clone(), Phase::Active, in_force.target.clone()));
+        let generation = generation.unwrap_or_else(new);
+        let followed = Arc::new(Followed { generation, waves: waves.to_vec(), started: Instant::now() });
+        state.promotion.followed = Some(followed.clone());
+        state.promotion.is_told = true;
+        drop(state);
+        let is_new = |key: &Key| is_other || known.as_ref().is_none_or(|known| !self.is_among(known, key));
+        let new: Vec<Key> = self.sources_among(&followed).into_iter().filter(is_new).collect();
+        let since: Vec<i64> = new.iter().map(|key| self.generation_number(key)).collect();
+        let mut state = self.state();
+        state.promotion.unplanned.extend(new.iter().cloned());
+        state.promotion.since.extend(new.iter().cloned().zip(since));
+        drop(state);
+        new.into_iter().for_each(|key| self.queue.add(key, Priority::Initial));
+        self.check_inventory();
+    }
+
+    /// Every source follows the document in force again. What only the candidate made is counted before it is deleted.
+    pub fn demote(&self) {
+        let mut state = self.state();
+        state.promotion.is_told = true;
+        if state.promotion.followed.take().is_none() {
+            return;
+        }
+        let Promotion { recorded, is_told, .. } = std::mem::take(&mut state.promotion);
+        state.promotion = Promotion { recorded, is_told, ..Promotion::default() };
+        state.guard = state.guard.again();
+        drop(state);
+        self.check_inventory();
+        self.enqueue_all();
+        self.conclude();
+    }
+
+    /// It is known how far every release is: without one, what the state store says of it is over.
+    pub fn no_release_is_under_way(&self) {
+        let is_news = !std::mem::replace(&mut self.state().promotion.is_told, true);
+        if is_news {
+            self.check_inventory();
+            self.enqueue_all();
+        }
+    }
+
+    /// A reconcile with the candidate ended.
+    pub fn note_completion(&self, key: &Key, generation: &Generation, completion: Completion) {
+        let mut state = self.state();
+        let Promotion { followed, incomplete, unplanned, .. } = &mut state.promotion;
+        if followed.as_ref().is_none_or(|followed| !std::ptr::eq(&*followed.generation, generation)) {
+            return;
+        }
+        unplanned.remove(key);
+        match completion {
+            Completion::Complete => incomplete.remove(key),
+            Completion::Incomplete => incomplete.insert(key.clone(), Condition::Behind),
+            Completion::Failed => incomplete.insert(key.clone(), Condition::Broken),
+        };
+    }
+
+    /// How the sources are that follow the candidate, or would in these waves.
+    pub fn conditions(&self, document: &Arc<Mapping>, waves: &[Wave]) -> BTreeMap<Key, Condition> {
+        let generation = Arc::new(Generation::new(document.clone(), Phase::Active, self.generation().target.clone()));
+        let followed = Followed { generation, waves: waves.to_vec(), started: Instant::now() };
+        let keys = self.sources_among(&followed);
+        let is_lost = self.is_lost();
+        let state = self.state();
+        let condition = |key: &Key| {
+            let objects = state.promotion.incomplete.get(key).copied().unwrap_or(Condition::InOrder);
+            match state.unsettled.get(key).map(|how| how.cause) {
+                _ if is_lost => Condition::OutOfSight,
+                _ if state.promotion.unplanned.contains(key) => Condition::Unplanned,
+                None => objects,
+                Some(cause) => match condition(cause) {
+                    Condition::OutOfSight => Condition::OutOfSight,
+                    known => known.max(objects),
+                },
+            }
+        };
+        let mut conditions: BTreeMap<Key, Condition> =
+            keys.into_iter().map(|key| (key.clone(), condition(&key))).collect();
+        let since = state.promotion.since.clone();
+        drop(state);
+        for (key, condition) in conditions.iter_mut().filter(|(_, condition)| **condition > Condition::OutOfSight) {
+            // What its consumer changed since then says nothing of the candidate.
+            if since.get(key).is_some_and(|since| *since != self.generation_number(key)) {
+                *condition = Condition::InOrder;
+            }
+        }
+        conditions
+    }
+}
+
+/// What the reason of a plan that does not end in sync says of a candidate. `None`: a request about the source failed.
+fn condition(cause: Option<Cause>) -> Condition {
+    let Some(cause) = cause else { return Condition::OutOfSight };
+    match cause {
+        Cause::Unknown | Cause::RequestFailed | Cause::TargetChanged | Cause::ClaimNotAccepted => Condition::OutOfSight,
+        // It waits for the end of the release, or for its consumer.
+        Cause::Held | Cause::Retained | Cause::Orphaned => Condition::InOrder,
+        Cause::Waiting | Cause::Deleting | Cause::Stuck => Condition::Behind,
+        Cause::Conflict
+        | Cause::RenderFailed
+        | Cause::IdentityChanged
+        | Cause::Recreated
+        | Cause::Refused
+        | Cause::StatusFailed => Condition::Broken,
+    }
+}

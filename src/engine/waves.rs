@@ -1,0 +1,332 @@
+//! The steps in which a candidate reaches the sources, where its mapping has `release.waves`.
+//!
+//! Home records each step before anything follows from it, and the state stores name what the candidate makes before anything
+//! is written with it. So a process that starts in the middle finds which sources follow which document, and what both left.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::time::Instant;
+use tracing::{error, info, warn};
+
+use super::approval::Releases;
+use super::inventory::ruling_hash;
+use super::pipeline::Pipeline;
+use super::pipeline::promotion::Candidate;
+use super::serving::{Why, compiled, component};
+use super::{Engine, TICK};
+use crate::catalog::{Entry, Standing, differ_in};
+use crate::health::Condition as Health;
+use crate::mapping::{Mapping, Mode, OnFailure, Wave};
+use crate::object::Key;
+use crate::release::waves::{Condition, Gate, Progress, Stage, Tally, Underway, Verdict};
+
+/// What this process knows of the release of a candidate.
+#[derive(Debug, Default)]
+pub struct Course {
+    /// The document that a part of the sources follows.
+    document: Option<Arc<Mapping>>,
+    gate: Gate,
+    /// The wave that the gate is of, and when it was looked at last.
+    looked: Option<(usize, Instant)>,
+    /// What people are told.
+    text: String,
+}
+
+/// What comes next of a candidate that its limits let pass.
+pub(super) enum Step {
+    /// Every source follows it, or it takes no steps: it comes into force.
+    End,
+    /// A wave is under way, or about to begin.
+    Underway,
+    /// A person has to decide.
+    Held(Why),
+}
+
+impl Engine {
+    /// What home says of releases is known from now on, in this term of the lease.
+    pub(super) fn releases_known(&mut self, releases: Releases) {
+        self.recorded_releases.clone_from(&releases.progress);
+        self.releases.send_replace(releases);
+        self.follow_releases();
+        self.judge_documents();
+    }
+
+    /// Home records from now on that a release is so far.
+    pub(super) fn release_recorded(&mut self, name: String, progress: Option<Progress>) {
+        match progress {
+            Some(progress) => drop(self.recorded_releases.insert(name, progress)),
+            None => drop(self.recorded_releases.remove(&name)),
+        }
+        self.follow_releases();
+        self.judge_documents();
+    }
+
+    fn are_releases_known(&self) -> bool {
+        self.releases.borrow().term == Some(self.shared.lease.number()) && self.shared.lease.is_held()
+    }
+
+    fn set_progress(&self, name: &str, progress: Option<Progress>) {
+        self.releases.send_if_modified(|releases| match progress {
+            Some(progress) => releases.progress.insert(name.to_owned(), progress.clone()).as_ref() != Some(&progress),
+            None => releases.progress.remove(name).is_some(),
+        });
+    }
+
+    fn progress(&self, name: &str) -> Option<Progress> {
+        self.releases.borrow().progress.get(name).cloned()
+    }
+
+    /// Has the sources of each mapping follow the documents that home says.
+    pub(super) fn follow_releases(&mut self) {
+        if !self.are_releases_known() {
+            return;
+        }
+        let names: BTreeSet<String> = self.pipelines.keys().map(|slot| slot.mapping.clone()).collect();
+        for name in names {
+            let recorded = self.recorded_releases.get(&name).cloned();
+            match (recorded, self.in_force.contains_key(&name)) {
+                (Some(progress), true) => self.follow_release(&name, progress),
+                (recorded, _) => self.end_release(&name, recorded.is_some()),
+            }
+        }
+    }
+
+    fn follow_release(&mut self, name: &str, Progress { release, candidate, stage }: Progress) {
+        let Stage::Wave(underway) = stage else {
+            return self.pipelines_of(name).for_each(|pipeline| {
+                pipeline.demote();
+                pipeline.record_release(None);
+            });
+        };
+        let file = self.catalog.mapping(name).map(|entry| entry.mapping.clone());
+        let Some(one) = self.in_force.get_mut(name) else { return };
+        let known = one.course.document.iter().chain(&file).find(|document| *document.text == candidate).cloned();
+        let Some(document) = known.or_else(|| compiled(&candidate)) else {
+            warn!(
+                mapping = name,
+                "the candidate that a part of the sources follows cannot be read any more: they go back"
+            );
+            return self.pipelines_of(name).for_each(|pipeline| {
+                pipeline.demote();
+                pipeline.record_release(None);
+            });
+        };
+        one.course.document = Some(document.clone());
+        let in_force = one.document();
+        let waves = &in_force.release.waves;
+        let so_far = &waves[..waves.len().min(underway.wave + 1)];
+        for pipeline in self.pipelines_of(name) {
+            pipeline.record_release(Some(Candidate { document: document.clone(), release: release.clone() }));
+            if pipeline.is_release_recorded(&release) {
+                pipeline.promote(&document, so_far);
+            }
+        }
+    }
+
+    /// The document in force is the only one: the candidate took its place, or was taken back.
+    fn end_release(&self, name: &str, is_recorded: bool) {
+        let entry = self.entry(name);
+        if entry.as_ref().is_none_or(|entry| entry.mapping.mode != Mode::Enforce) {
+            // It goes on where it was, once the mapping writes again.
+            return self.pipelines_of(name).for_each(|pipeline| pipeline.no_release_is_under_way());
+        }
+        for pipeline in self.pipelines_of(name) {
+            pipeline.demote();
+            pipeline.record_release(None);
+        }
+        let is_over = |pipeline: &Arc<Pipeline>| pipeline.is_lost() || pipeline.is_release_recorded("");
+        if is_recorded && self.pipelines_of(name).all(is_over) {
+            self.set_progress(name, None);
+        }
+    }
+
+    /// What comes next of a candidate that the limits of the document in force let pass.
+    pub(super) fn next_step(&mut self, name: &str) -> Step {
+        let (Some(one), Some(entry)) = (self.in_force.get(name), self.catalog.mapping(name)) else {
+            return Step::Underway;
+        };
+        let (in_force, candidate) = (one.document(), entry.mapping.clone());
+        let waves = &in_force.release.waves;
+        if waves.is_empty() {
+            return Step::End;
+        }
+        let is_approved = one.is_approved(entry);
+        if let Some(why) = cannot_take_steps(&in_force, &candidate) {
+            let what = format!("{why}, which reaches all sources at once, and `release.waves` asks for steps");
+            return if is_approved { Step::End } else { Step::Held(Why::held(what)) };
+        }
+        if !self.are_releases_known() {
+            return Step::Underway;
+        }
+        let release = ruling_hash(&candidate.text, &in_force.text);
+        let progress = self.progress(name);
+        match progress {
+            Some(Progress { release: of, stage: Stage::Refused(why), .. }) if of == release && !is_approved => {
+                Step::Held(Why::held(format!("it went back: {why}")))
+            }
+            Some(Progress { release: of, stage: Stage::Wave(underway), .. }) if of == release => {
+                self.look(name, &candidate, underway)
+            }
+            // Another text takes the place of the one that sources follow: with the same sources.
+            Some(Progress { stage: Stage::Wave(underway), .. }) => {
+                let stage = Stage::Wave(Underway { passed: 0, ..underway });
+                self.set_progress(name, Some(Progress { release, candidate: candidate.text.to_string(), stage }));
+                Step::Underway
+            }
+            _ => self.begin(name, &candidate, 0),
+        }
+    }
+
+    /// Begins a wave, or the first one after it that has a source of which the candidate makes something else.
+    fn begin(&mut self, name: &str, candidate: &Arc<Mapping>, from: usize) -> Step {
+        let in_force = self.in_force[name].document();
+        let waves = &in_force.release.waves;
+        let before: BTreeSet<Key> = match from.checked_sub(1) {
+            Some(last) => self.conditions(name, candidate, &waves[..=last]).into_keys().collect(),
+            None => BTreeSet::new(),
+        };
+        let changes = |key: &Key| !before.contains(key) && self.in_force[name].changes(key);
+        let mut wave = from;
+        let mut members = self.conditions(name, candidate, &waves[..=wave]);
+        while wave + 1 < waves.len() && !members.keys().any(changes) {
+            wave += 1;
+            members = self.conditions(name, candidate, &waves[..=wave]);
+        }
+        let tally: Tally = members.into_values().collect();
+        let stage = Stage::Wave(Underway { wave, failing: tally.failing(), passed: 0 });
+        let release = ruling_hash(&candidate.text, &in_force.text);
+        self.set_progress(name, Some(Progress { release, candidate: candidate.text.to_string(), stage }));
+        let generation = self.catalog.mapping(name).map_or(0, |entry| entry.generation);
+        let effect = self.in_force[name].effect();
+        let begins = format!("wave {} of {}: {} sources follow it", wave + 1, waves.len(), tally.sources);
+        let text = format!("mapping {name}: generation {generation} begins {begins}; the release: {effect}");
+        info!(mapping = name, generation, wave = begins, effect, "a wave begins");
+        self.tell_provider(Some(name), false, "WaveStarted", text.clone());
+        self.said.push(text);
+        self.say_underway(name, begins);
+        Step::Underway
+    }
+
+    /// Looks at the sources of a wave that is under way.
+    fn look(&mut self, name: &str, candidate: &Arc<Mapping>, underway: Underway) -> Step {
+        let in_force = self.in_force[name].document();
+        let release = &in_force.release;
+        let number = underway.wave.min(release.waves.len() - 1);
+        let (wave, is_last) = (&release.waves[number], number + 1 == release.waves.len());
+        let is_followed =
+            self.recorded_releases.get(name).is_some_and(|recorded| recorded.stage.wave() == Some(number));
+        let is_promoted = |pipeline: &Arc<Pipeline>| pipeline.is_lost() || pipeline.follows(candidate, number + 1);
+        if !is_followed || !self.pipelines_of(name).all(is_promoted) {
+            return Step::Underway;
+        }
+        let tally: Tally = self.conditions(name, candidate, &release.waves[..=number]).into_values().collect();
+        let now = Instant::now();
+        let Some(one) = self.in_force.get_mut(name) else { return Step::Underway };
+        let elapsed = match one.course.looked {
+            Some((of, at)) if of == number => now.duration_since(at).min(TICK * 2),
+            _ => {
+                one.course.gate = Gate::of(&underway);
+                Duration::ZERO
+            }
+        };
+        one.course.looked = Some((number, now));
+        let verdict = one.course.gate.look(wave, release.progress_deadline, underway.failing, &tally, elapsed);
+        let passed = one.course.gate.passed().as_secs();
+        one.set_failed_gate(None);
+        let text = format!("wave {} of {}: {} sources follow it", number + 1, release.waves.len(), tally.sources);
+        match verdict {
+            Verdict::Passed if is_last => Step::End,
+            Verdict::Passed => self.begin(name, candidate, number + 1),
+            Verdict::Waits(why) => {
+                // Another process repeats a tenth of the soak at most.
+                if passed >= underway.passed + (wave.soak.as_secs() / 10).max(1) && passed < wave.soak.as_secs() {
+                    self.set_stage_of(name, Stage::Wave(Underway { passed, ..underway }));
+                }
+                self.say_underway(name, format!("{text}, {why}"));
+                Step::Underway
+            }
+            Verdict::Failed(why) if !is_last && release.on_failure == OnFailure::Return => {
+                let why = format!("wave {} failed: {why}", number + 1);
+                self.refuse_candidate(name, &why);
+                Step::Held(Why::held(format!("it went back: {why}")))
+            }
+            Verdict::Failed(why) => {
+                if let Some(one) = self.in_force.get_mut(name) {
+                    one.set_failed_gate(Some((number, tally)));
+                }
+                let entry = self.catalog.mapping(name);
+                match entry.is_some_and(|entry| self.in_force[name].is_gate_approved(entry)) {
+                    true if is_last => Step::End,
+                    true => self.begin(name, candidate, number + 1),
+                    false => Step::Held(Why::held(format!("{text}; its gate failed: {why}"))),
+                }
+            }
+        }
+    }
+
+    fn set_stage_of(&self, name: &str, stage: Stage) {
+        if let Some(progress) = self.progress(name) {
+            self.set_progress(name, Some(Progress { stage, ..progress }));
+        }
+    }
+
+    /// The sources of the waves so far follow the document in force again, and the candidate is refused until its text changes
+    /// or a person approves it.
+    pub(super) fn refuse_candidate(&mut self, name: &str, why: &str) {
+        error!(mapping = name, why, "the candidate goes back: the document in force takes its sources again");
+        let text = format!("the sources that followed it take the document in force again: {why}");
+        self.tell_provider(Some(name), true, "DocumentReturned", text);
+        self.set_stage_of(name, Stage::Refused(why.to_owned()));
+        if let Some(one) = self.in_force.get_mut(name) {
+            one.forget_approvals();
+            one.course = Course::default();
+        }
+    }
+
+    /// How the sources of these waves are, on all targets: each as it is where it is worst.
+    fn conditions(&self, name: &str, candidate: &Arc<Mapping>, waves: &[Wave]) -> BTreeMap<Key, Condition> {
+        let mut all = BTreeMap::new();
+        for (key, condition) in self.pipelines_of(name).flat_map(|pipeline| pipeline.conditions(candidate, waves)) {
+            let known = all.entry(key).or_insert(condition);
+            *known = condition.max(*known);
+        }
+        all
+    }
+
+    fn say_underway(&mut self, name: &str, text: String) {
+        let Some(one) = self.in_force.get_mut(name) else { return };
+        one.is_underway();
+        one.course.text.clone_from(&text);
+        self.shared.instruments.health.set(&component(name), Health::ready(text));
+    }
+
+    /// How far the release of a mapping is, for people.
+    pub(super) fn release_in_words(&self, entry: &Entry) -> Option<&str> {
+        let one = self.in_force.get(&entry.mapping.name).filter(|_| entry.standing != Standing::Retained)?;
+        Some(&*one.course.text).filter(|text| !text.is_empty())
+    }
+}
+
+/// Why a candidate reaches all sources at once, whatever the waves are.
+fn cannot_take_steps(in_force: &Mapping, candidate: &Mapping) -> Option<&'static str> {
+    let (here, there) = (&in_force.source, &candidate.source);
+    if here.resource != there.resource {
+        return Some("the edit reads another version of the sources");
+    }
+    if here.clusters != there.clusters {
+        return Some("the edit reads the sources from elsewhere");
+    }
+    if differ_in(in_force, candidate, "target") {
+        return Some("the edit has another target");
+    }
+    if in_force.has_shared() != candidate.has_shared() {
+        return Some("the edit begins or ends to share objects between sources");
+    }
+    let shares = |mapping: &Mapping| mapping.objects.iter().any(|rule| rule.shared && rule.copy.is_some());
+    if (shares(in_force) || shares(candidate)) && differ_in(in_force, candidate, "related") {
+        return Some("the edit changes copies that several sources share");
+    }
+    None
+}
