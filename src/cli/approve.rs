@@ -1,11 +1,11 @@
-//! `sync-engine approve`: a person approves an edit, or deletions, that the engine holds.
+//! `sync-engine approve`: a person approves an edit, or deletions, that the engine holds; or rejects the edit.
 
 use clap::Args;
 
 use super::arguments::{Connections, Format, WhichArguments};
 use super::terminal::count;
 use super::{Exit, Misconfigured, ask, terminal};
-use crate::engine::approval::{Approvals, Record};
+use crate::engine::approval::{Approvals, Decision, Record};
 use crate::engine::inventory::Inventories;
 use crate::object::one_line;
 use crate::release::Held;
@@ -15,11 +15,13 @@ pub(super) const AFTER_HELP: &str = "\
 For example: sync-engine approve --target-kubeconfig target.kubeconfig
              sync-engine approve mongodb --target-kubeconfig target.kubeconfig --yes
              sync-engine approve mongodb --target-kubeconfig target.kubeconfig -o yaml > approval.yaml
+             sync-engine approve mongodb --target-kubeconfig target.kubeconfig --reject --yes
 
 An edit by which more sources would fail, or more objects be lost, than `release` of the mapping allows is held, and the document \
 before goes on. So are the deletions of a removed mapping. The engine records in the home cluster what it holds, and this verb \
 shows that record. With --yes it writes the approval, a ConfigMap beside the record; `-o yaml` prints it, so that it can be \
-applied by other means. If the mapping changes, or more is held than was shown, the approval has no effect.
+applied by other means. If the mapping changes, or more is held than was shown, the approval has no effect. With --reject, the \
+edit stays held until its text changes or somebody approves it, whatever becomes of what holds it.
 
 Exit codes: 0 listed or approved; 1 the mapping holds nothing, or something else; 2 usage error; 3 the home cluster cannot be read.";
 
@@ -39,6 +41,10 @@ pub struct ApproveArguments {
     /// Approve only what has this digest, as an earlier call showed it.
     #[arg(long, value_name = "DIGEST", requires = "yes")]
     pub digest: Option<String>,
+
+    /// Reject the edit instead.
+    #[arg(long, requires = "mapping")]
+    pub reject: bool,
 
     /// Write. Without this flag, the verb shows what is held, and writes nothing.
     #[arg(long, requires = "mapping")]
@@ -71,7 +77,8 @@ pub(super) fn approve(arguments: &ApproveArguments) -> anyhow::Result<Exit> {
         let text = || records.iter().map(|record| for_people(record, engine_id)).collect();
         let rows = records.iter().map(|record| row(record, engine_id));
         let table = || table::table(["MAPPING", "FAILING", "LOST", "SINCE", "DIGEST"], rows);
-        let shown: Vec<_> = records.iter().map(|record| record.approval(engine_id, namespace)).collect();
+        let decision = if arguments.reject { Decision::Reject } else { Decision::Approve };
+        let shown: Vec<_> = records.iter().map(|record| record.decision(engine_id, namespace, decision)).collect();
         terminal::print(&arguments.output.shown(text, table, &shown))?;
         if !arguments.yes {
             eprintln!("nothing was written; name a mapping and add --yes to approve this");
@@ -83,10 +90,11 @@ pub(super) fn approve(arguments: &ApproveArguments) -> anyhow::Result<Exit> {
                 eprintln!("refused: mapping {}: what is held now has the digest {digest}", record.mapping);
                 return Ok(Exit::Failure);
             }
-            approvals.approve(record).await.map_err(|error| {
-                Misconfigured(format!("the approval of mapping {} cannot be written: {error}", record.mapping))
+            approvals.decide(record, decision).await.map_err(|error| {
+                Misconfigured(format!("the decision on mapping {} cannot be written: {error}", record.mapping))
             })?;
-            eprintln!("approved: {} of mapping {}", what(&record.held), record.mapping);
+            let decided = if arguments.reject { "rejected" } else { "approved" };
+            eprintln!("{decided}: {} of mapping {}", what(&record.held), record.mapping);
         }
         Ok(Exit::Success)
     })
@@ -118,9 +126,10 @@ fn what(held: &Held) -> String {
         (held.failing, format!("{} newly fail", count(held.failing, "source"))),
         (held.lost(), format!("{} lost", count(held.lost(), "object"))),
         (unseen, format!("{} out of sight", count(unseen, "cluster"))),
+        (held.out_of_sight, format!("{} out of sight", count(held.out_of_sight, "source"))),
     ];
     let parts: Vec<String> = parts.into_iter().filter(|(number, _)| *number > 0).map(|(_, part)| part).collect();
-    parts.join(", ")
+    if parts.is_empty() { "no source newly fails, no object is lost".to_owned() } else { parts.join(", ") }
 }
 
 fn row(record: &Record, engine: &str) -> [String; 5] {

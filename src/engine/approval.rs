@@ -14,6 +14,7 @@ use std::time::Duration;
 
 use hyper::body::Bytes;
 use k8s_openapi::jiff::Timestamp;
+use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use tokio::sync::{mpsc, watch};
 use tokio::time::{Instant, sleep};
@@ -72,8 +73,8 @@ impl Record {
         self.digest_of(engine, &self.held)
     }
 
-    /// The ConfigMap that approves what the record shows. It goes with the record.
-    pub fn approval(&self, engine: &str, namespace: &str) -> Value {
+    /// The ConfigMap by which a person decides on what the record shows. It goes with the record.
+    pub fn decision(&self, engine: &str, namespace: &str, decision: Decision) -> Value {
         let record = name(engine, &self.mapping, RECORD);
         json!({
             "apiVersion": "v1",
@@ -87,6 +88,7 @@ impl Record {
                 "of": self.mapping,
                 "digest": self.digest(engine),
                 "approved": json!(self.held).to_string(),
+                "decision": decision,
             },
         })
     }
@@ -123,11 +125,21 @@ fn name(engine: &str, mapping: &str, what: &str) -> String {
     format!("{engine}.{mapping}.{what}")
 }
 
+/// What a person decides on what is held.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Decision {
+    #[default]
+    Approve,
+    /// The edit is not to be released, whatever becomes of what holds it.
+    Reject,
+}
+
 /// What a person wrote.
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct Approval {
     digest: String,
     held: Held,
+    decision: Decision,
 }
 
 /// Records and approvals of one engine, at home.
@@ -224,16 +236,19 @@ impl Approvals {
         Ok(found.and_then(|config_map| {
             let data = |field: &str| config_map["data"][field].as_str();
             let held = serde_json::from_str(data("approved")?).ok()?;
-            Some(Approval { digest: data("digest")?.to_owned(), held })
+            // Whoever wrote it by hand approves.
+            let decision =
+                data("decision").map_or(Some(Decision::Approve), |text| serde_json::from_value(text.into()).ok())?;
+            Some(Approval { digest: data("digest")?.to_owned(), held, decision })
         }))
     }
 
-    /// A person approves what a record shows.
+    /// A person decides on what a record shows.
     ///
     /// # Errors
     /// The request's.
-    pub async fn approve(&self, record: &Record) -> Result<(), RequestError> {
-        let body = Bytes::from(record.approval(&self.0.engine, &self.0.namespace).to_string());
+    pub async fn decide(&self, record: &Record, decision: Decision) -> Result<(), RequestError> {
+        let body = Bytes::from(record.decision(&self.0.engine, &self.0.namespace, decision).to_string());
         let name = name(&self.0.engine, &record.mapping, APPROVAL);
         self.0.apply_config_map(&name, APPROVER, body).await.map(drop)
     }
@@ -424,7 +439,11 @@ impl Attendant {
         // First: whoever looks for it later finds no record that the approval is of.
         approvals.remove(&record).await.map_err(Problem::Unwritten)?;
         recorded.mappings.remove(mapping);
-        let _ = self.events.send(Event::Approved(mapping.to_owned(), approval.held)).await;
+        let event = match approval.decision {
+            Decision::Approve => Event::Approved(mapping.to_owned(), approval.held),
+            Decision::Reject => Event::Rejected(mapping.to_owned(), approval.held),
+        };
+        let _ = self.events.send(event).await;
         Ok(())
     }
 

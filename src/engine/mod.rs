@@ -154,6 +154,8 @@ enum Event {
     Leadership,
     /// A person approved the deletions of a mapping that `release.maxLost` holds.
     Approved(String, Held),
+    /// A person rejected the document in the file of a mapping, which is held.
+    Rejected(String, Held),
     /// What home says of releases, read in this term of the lease.
     Releases(Releases),
     /// Home says from now on that the release of a mapping is so far.
@@ -381,6 +383,7 @@ impl Engine {
             Event::Recorded(slot, store) => self.recorded(&slot, *store),
             Event::Leadership => self.leadership(),
             Event::Approved(mapping, held) => self.approved(&mapping, held),
+            Event::Rejected(mapping, held) => self.reject_candidate(&mapping, &held),
             Event::Releases(releases) => self.releases_known(releases),
             Event::ReleaseRecorded(mapping, progress) => self.release_recorded(mapping, progress),
             Event::Rehearsed(mapping, document, result) => self.rehearsed(&mapping, document, *result),

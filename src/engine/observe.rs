@@ -86,7 +86,7 @@ pub fn observe(
         pin: pin(generation),
         is_target_lost: generation.target.is_lost(),
         is_held_up: is_held_up(pipeline, generation),
-        leaves_shared: !std::ptr::eq(generation, &*pipeline.generation()),
+        is_promoted: pipeline.is_candidate(generation),
         target_url: Some(generation.target.endpoint().url().to_owned()),
         ..Observed::new(pipeline.writer.clone(), key.clone(), origin, source, target, pipeline.shared.clock.now())
     };

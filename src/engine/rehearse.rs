@@ -169,7 +169,7 @@ async fn follow(
     let mut facts = Facts::new(interests.reader(key));
     let executor = Executor::looking(pipeline, generation, cluster, feed, key);
     let mut observed = observe_whole(&executor, &mut facts).await.ok()?;
-    (observed.prune, observed.leaves_shared) = (Prune::Allowed, false);
+    (observed.prune, observed.is_promoted) = (Prune::Allowed, false);
     if let Some(among) = observed.among.as_mut().filter(|_| std::ptr::eq(generation, &raw const on.candidate)) {
         among.selected.clone_from(&on.selected);
     }

@@ -20,6 +20,7 @@ use crate::catalog::{Entry, Standing, differ_in};
 use crate::health::Condition as Health;
 use crate::mapping::{Mapping, Mode, OnFailure, Wave};
 use crate::object::Key;
+use crate::release::Held;
 use crate::release::waves::{Condition, Gate, Progress, Stage, Tally, Underway, Verdict};
 
 /// What this process knows of the release of a candidate.
@@ -149,23 +150,30 @@ impl Engine {
         };
         let (in_force, candidate) = (one.document(), entry.mapping.clone());
         let waves = &in_force.release.waves;
-        if waves.is_empty() {
-            return Step::End;
-        }
         let is_approved = one.is_approved(entry);
-        if let Some(why) = cannot_take_steps(&in_force, &candidate) {
-            let what = format!("{why}, which reaches all sources at once, and `release.waves` asks for steps");
-            return if is_approved { Step::End } else { Step::Held(Why::held(what)) };
-        }
-        if !self.are_releases_known() {
+        let has_home = self.settings.connections.contains_key(&self.settings.home);
+        if has_home && !self.are_releases_known() {
             return Step::Underway;
         }
         let release = ruling_hash(&candidate.text, &in_force.text);
         let progress = self.progress(name);
+        if let Some(Progress { release: of, stage: Stage::Refused(why), .. }) = &progress
+            && *of == release
+            && !is_approved
+        {
+            return Step::Held(Why::held(format!("it is not released: {why}")));
+        }
+        if waves.is_empty() {
+            return Step::End;
+        }
+        if !has_home {
+            return Step::Held(Why::held("its waves cannot be recorded without a home cluster".to_owned()));
+        }
+        if let Some(why) = cannot_take_steps(&in_force, &candidate) {
+            let what = format!("{why}, which reaches all sources at once, and `release.waves` asks for steps");
+            return if is_approved { Step::End } else { Step::Held(Why::held(what)) };
+        }
         match progress {
-            Some(Progress { release: of, stage: Stage::Refused(why), .. }) if of == release && !is_approved => {
-                Step::Held(Why::held(format!("it went back: {why}")))
-            }
             Some(Progress { release: of, stage: Stage::Wave(underway), .. }) if of == release => {
                 self.look(name, &candidate, underway)
             }
@@ -190,12 +198,17 @@ impl Engine {
         let changes = |key: &Key| !before.contains(key) && self.in_force[name].changes(key);
         let mut wave = from;
         let mut members = self.conditions(name, candidate, &waves[..=wave]);
-        while wave + 1 < waves.len() && !members.keys().any(changes) {
+        while !members.keys().any(changes) {
+            if wave + 1 == waves.len() {
+                // Nobody is left whom the candidate changes.
+                return Step::End;
+            }
             wave += 1;
             members = self.conditions(name, candidate, &waves[..=wave]);
         }
         let tally: Tally = members.into_values().collect();
-        let stage = Stage::Wave(Underway { wave, failing: tally.failing(), passed: 0 });
+        let stage =
+            Stage::Wave(Underway { wave, failing: tally.failing(), out_of_sight: tally.out_of_sight, passed: 0 });
         let release = ruling_hash(&candidate.text, &in_force.text);
         self.set_progress(name, Some(Progress { release, candidate: candidate.text.to_string(), stage }));
         let generation = self.catalog.mapping(name).map_or(0, |entry| entry.generation);
@@ -232,7 +245,7 @@ impl Engine {
             }
         };
         one.course.looked = Some((number, now));
-        let verdict = one.course.gate.look(wave, release.progress_deadline, underway.failing, &tally, elapsed);
+        let verdict = one.course.gate.look(wave, release.progress_deadline, &underway, &tally, elapsed);
         let passed = one.course.gate.passed().as_secs();
         one.set_failed_gate(None);
         let text = format!("wave {} of {}: {} sources follow it", number + 1, release.waves.len(), tally.sources);
@@ -248,9 +261,9 @@ impl Engine {
                 Step::Underway
             }
             Verdict::Failed(why) if !is_last && release.on_failure == OnFailure::Return => {
-                let why = format!("wave {} failed: {why}", number + 1);
+                let why = format!("it went back, for wave {} failed: {why}", number + 1);
                 self.refuse_candidate(name, &why);
-                Step::Held(Why::held(format!("it went back: {why}")))
+                Step::Held(Why::held(format!("it is not released: {why}")))
             }
             Verdict::Failed(why) => {
                 if let Some(one) = self.in_force.get_mut(name) {
@@ -275,14 +288,33 @@ impl Engine {
     /// The sources of the waves so far follow the document in force again, and the candidate is refused until its text changes
     /// or a person approves it.
     pub(super) fn refuse_candidate(&mut self, name: &str, why: &str) {
-        error!(mapping = name, why, "the candidate goes back: the document in force takes its sources again");
-        let text = format!("the sources that followed it take the document in force again: {why}");
+        error!(mapping = name, why, "the document in the file is refused: all sources follow the one in force");
+        let text = format!("all sources follow the document in force: {why}");
         self.tell_provider(Some(name), true, "DocumentReturned", text);
         self.set_stage_of(name, Stage::Refused(why.to_owned()));
         if let Some(one) = self.in_force.get_mut(name) {
             one.forget_approvals();
             one.course = Course::default();
         }
+    }
+
+    /// A person does not want the document in the file, whatever becomes of what holds it.
+    pub(super) fn reject_candidate(&mut self, name: &str, rejected: &Held) {
+        let held = self.held_candidate(name);
+        let (Some(held), Some(one)) = (held.filter(|held| held.document == rejected.document), self.in_force.get(name))
+        else {
+            return warn!(
+                mapping = name,
+                "a person rejected something else than the edit that is held: it goes on waiting"
+            );
+        };
+        let Some(candidate) = self.catalog.mapping(name).map(|entry| entry.mapping.clone()) else { return };
+        let release = ruling_hash(&candidate.text, &one.document().text);
+        warn!(mapping = name, failing = held.failing, lost = held.lost(), "a person rejected the document in the file");
+        let stage = Stage::Refused("a person rejected it".to_owned());
+        self.set_progress(name, Some(Progress { release, candidate: candidate.text.to_string(), stage }));
+        self.refuse_candidate(name, "a person rejected it");
+        self.judge_documents();
     }
 
     /// How the sources of these waves are, on all targets: each as it is where it is worst.

@@ -25,8 +25,8 @@ use crate::object::marks::Reference;
 use crate::object::{Key, has_finalizer, metadata};
 use crate::plan::observed::all_copies;
 use crate::plan::{
-    Action, Answers, Cause, Completion, MAX_ROUNDS, Missing, Observed, Outcome, Phase, Plan, Reasons, Rest, Seen,
-    Source, SourcePatch, completion, owns_finalizer, plan, render, status,
+    Action, Answers, Cause, Completion, MAX_ROUNDS, Missing, Observed, Outcome, Phase, Plan, Prune, Reasons, Rest,
+    Seen, Source, SourcePatch, completion, owns_finalizer, plan, render, status,
 };
 use crate::server::metrics::ReconcileResult;
 
@@ -345,7 +345,14 @@ async fn converge(executor: &Executor<'_>, observed: &mut Observed, facts: &mut 
             Plan::Act(actions) => (actions, None),
             Plan::Last(_, then) if is_new && may_wait(executor, &then) => return Ended::Deferred,
             Plan::Last(action, then) => (vec![*action], Some(then)),
-            Plan::Rest(rest) => return rest.into(),
+            Plan::Rest(rest) => match also_lost(pipeline, observed, &rest) {
+                // What its consumer takes away goes at once, whichever document the source follows.
+                Some(also_lost) => {
+                    observed.also_lost = also_lost;
+                    continue;
+                }
+                None => return rest.into(),
+            },
         };
         if generation.mapping.mode == Mode::Observe && actions.iter().any(|action| action.verb().is_some()) {
             return Ended::Observed(actions, matches!(observed.source, Source::Missing(_)));
@@ -378,6 +385,22 @@ async fn converge(executor: &Executor<'_>, observed: &mut Observed, facts: &mut 
     }
     warn!(rounds = MAX_ROUNDS, "the plan does not come to rest; it is tried again later");
     Ended::Blocked(Reasons::default())
+}
+
+/// What a source that follows a candidate would lose by the document in force as well, where something is held.
+fn also_lost(pipeline: &Pipeline, observed: &Observed, rest: &Rest) -> Option<BTreeSet<Reference>> {
+    let (Rest::Waiting(reasons) | Rest::Blocked(reasons)) = rest else { return None };
+    let is_held = reasons.0.iter().any(|reason| reason.cause == Cause::Held);
+    // What the document in force may not delete yet, it does not allow here either.
+    if !is_held || !observed.is_promoted || !observed.also_lost.is_empty() || !pipeline.is_in_force() {
+        return None;
+    }
+    let in_force = pipeline.generation();
+    let under_it = Observed { is_promoted: false, prune: Prune::Allowed, ..observed.clone() };
+    let Plan::Act(actions) = plan(&in_force.mapping, &under_it) else { return None };
+    let losses = actions.iter().filter(|action| matches!(action, Action::Delete { .. } | Action::GiveUp { .. }));
+    let losses: BTreeSet<Reference> = losses.filter_map(|action| action.reference().cloned()).collect();
+    (!losses.is_empty()).then_some(losses)
 }
 
 fn adds_finalizer(action: &Action) -> bool {

@@ -145,11 +145,16 @@ impl Leaving<'_> {
         let row = decide(self.stage, self.finalizer || shared, found, Wish::Wanted);
         let told = |because| if shared { Evidence::LastUser } else { because };
         let step = match row.verdict {
+            Verdict::Delete(because) | Verdict::GiveUp(because)
+                if self.observed.is_promoted && is_held(self.observed, because, object) =>
+            {
+                Step::rest(held(object))
+            }
             Verdict::Delete(because) if orphan => unless_failed(self.observed, give_up(object, told(because))),
-            Verdict::Delete(because) if is_held(self.observed, because) => Step::rest(held(object)),
+            Verdict::Delete(because) if is_held(self.observed, because, object) => Step::rest(held(object)),
             Verdict::Delete(because) => unless_failed(self.observed, delete(object, propagation, told(because))),
             // What goes after it is held with it, and counts.
-            Verdict::Wait if self.is_held_with_another(found) && !orphan => Step::rest(held(object)),
+            Verdict::Wait if self.is_held_with_another(object, found) && !orphan => Step::rest(held(object)),
             Verdict::GiveUp(because) => unless_failed(self.observed, give_up(object, told(because))),
             Verdict::Retain => Step::rest(Reason {
                 cause: Cause::Retained,
@@ -166,9 +171,10 @@ impl Leaving<'_> {
     }
 
     /// Whether an object is to be deleted after another one whose deletion is held.
-    fn is_held_with_another(&self, found: Found) -> bool {
+    fn is_held_with_another(&self, object: &TargetObject, found: Found) -> bool {
         let is_needed = found == Found::Ours(Fit::Uncompared { needed: true });
-        is_needed && matches!(self.stage, Stage::Out(OnExit::Delete, because) if is_held(self.observed, because))
+        is_needed
+            && matches!(self.stage, Stage::Out(OnExit::Delete, because) if is_held(self.observed, because, object))
     }
 
     /// Whether `onSourceVanished: Delete` acts: then the uid says nothing.
@@ -365,9 +371,9 @@ fn waits_for_dependents(object: &TargetObject) -> bool {
     crate::object::has_finalizer(&object.object, "foregroundDeletion")
 }
 
-/// Whether `release.maxLost` holds what follows from this.
-pub fn is_held(observed: &Observed, because: Evidence) -> bool {
-    because.is_of_document() && observed.prune == Prune::Held
+/// Whether the loss of an object waits for the limits of the release, or for its end.
+pub fn is_held(observed: &Observed, because: Evidence, object: &TargetObject) -> bool {
+    because.is_of_document() && observed.prune == Prune::Held && !observed.also_lost.contains(&object.reference)
 }
 
 /// A deletion that `release.maxLost` holds.

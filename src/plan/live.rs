@@ -224,9 +224,12 @@ impl<'a> Live<'a> {
             Verdict::Delete(because) => {
                 object.map_or_else(Step::default, |object| self.delete(object, rule.propagation, because))
             }
-            Verdict::GiveUp(because) => {
-                object.map_or_else(Step::default, |object| self.act(departure::give_up(object, because)))
-            }
+            Verdict::GiveUp(because) => object.map_or_else(Step::default, |object| {
+                match self.observed.is_promoted && departure::is_held(self.observed, because, object) {
+                    false => self.act(departure::give_up(object, because)),
+                    true => Step::rest(departure::held(object)),
+                }
+            }),
             _ => Step::default(),
         };
         let foreign = self.observed.answers.foreign.get(&desired.reference).filter(|_| found == Found::Foreign);
@@ -311,7 +314,7 @@ impl<'a> Live<'a> {
         if answers.failed.contains_key(&desired.reference) {
             return Fit::Refused;
         }
-        if self.observed.leaves_shared && rule.shared && rule.copy.is_none() {
+        if self.observed.is_promoted && rule.shared && rule.copy.is_none() {
             return Fit::Same;
         }
         let differing = differing(&desired.body, &object.object);
@@ -553,7 +556,7 @@ impl<'a> Live<'a> {
 
     /// Deletes an object, unless `release.maxLost` holds that.
     fn delete(&self, object: &TargetObject, propagation: Propagation, because: Evidence) -> Step {
-        match departure::is_held(self.observed, because) {
+        match departure::is_held(self.observed, because, object) {
             false => self.act(departure::delete(object, propagation, because)),
             true => Step::rest(departure::held(object)),
         }

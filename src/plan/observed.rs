@@ -43,9 +43,13 @@ pub struct Observed {
     /// Whether the document is not carried out yet, and has a kind that cannot be listed: what the status says is of a former
     /// one.
     pub is_held_up: bool,
-    /// Whether the source follows a document that is not in force yet: what it shares with others stays as it is.
+    /// Whether the source follows a document that is not in force yet: what it shares with others stays as it is, and nothing is
+    /// lost by that document.
     #[serde(default)]
-    pub leaves_shared: bool,
+    pub is_promoted: bool,
+    /// Objects that it would lose by the document in force as well.
+    #[serde(default)]
+    pub also_lost: BTreeSet<Reference>,
     /// Permission claims that are in force in the source's workspace; `None`: RBAC alone decides.
     pub claims: Option<Claims>,
     /// What the source is held up by until the engine is done with it, in place of a finalizer: then it is a LogicalCluster, and
@@ -461,7 +465,8 @@ impl Observed {
             target,
             is_target_lost: false,
             is_held_up: false,
-            leaves_shared: false,
+            is_promoted: false,
+            also_lost: BTreeSet::new(),
             claims: None,
             hold: None,
             pin: None,

@@ -14,7 +14,7 @@ use super::observed::{ObjectState, Observed, Phase, TargetObject};
 use super::redact::Redaction;
 use super::render::{self, Rendering, kind_of};
 use super::source::guarded;
-use super::{Cause, Reasons, mirror, targets};
+use super::{Cause, Reason, Reasons, mirror, targets};
 use crate::mapping::expression::{Outcome, Root, Scope};
 use crate::mapping::schema::{Presence, Schema};
 use crate::mapping::template::{Template, Unrendered};
@@ -524,6 +524,9 @@ fn engine_conditions(
     reasons: &Reasons,
 ) {
     let kind = engine_condition(observed.writer.engine());
+    // What waits for the end of a release keeps nobody out of sync.
+    let is_told = |reason: &&Reason| !(observed.is_promoted && reason.cause == Cause::Held);
+    let reasons = &Reasons(reasons.0.iter().filter(is_told).cloned().collect());
     let unseen = reasons.cause() == Some(Cause::Unknown);
     // What was said before stays, unless it was said of a former document. A new source is told that nothing is said yet.
     let is_unsaid = observed.is_target_unreachable() && entry(status, &kind).is_none();

@@ -45,8 +45,10 @@ impl Stage {
 pub struct Underway {
     /// From 0.
     pub wave: usize,
-    /// How many of its sources were out of order before it began.
+    /// How many of its sources were out of order before it began, and how many out of sight.
     pub failing: usize,
+    #[serde(default)]
+    pub out_of_sight: usize,
     /// How much of its soak has passed, in seconds.
     pub passed: u64,
 }
@@ -156,9 +158,18 @@ impl Gate {
         self.passed
     }
 
-    /// Looks at the sources, `elapsed` after the last look; `failing` were out of order before the wave began.
-    pub fn look(&mut self, wave: &Wave, deadline: Duration, failing: usize, now: &Tally, elapsed: Duration) -> Verdict {
-        if now.out_of_sight * 2 > now.sources {
+    /// Looks at the sources, `elapsed` after the last look.
+    pub fn look(
+        &mut self,
+        wave: &Wave,
+        deadline: Duration,
+        underway: &Underway,
+        now: &Tally,
+        elapsed: Duration,
+    ) -> Verdict {
+        let Underway { failing, out_of_sight: before, .. } = *underway;
+        // Those that were out of sight before tell nothing of the candidate.
+        if now.out_of_sight.saturating_sub(before) * 2 > now.sources.saturating_sub(before) {
             return Verdict::Waits(format!("{} of its {} sources are out of sight", now.out_of_sight, now.sources));
         }
         // One of one tells nothing of the rest.

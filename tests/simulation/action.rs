@@ -469,6 +469,9 @@ pub struct Plan {
     /// Whether objects are of a kind with two versions, and of one whose values have several forms.
     #[serde(default)]
     pub has_forms: bool,
+    /// Whether an edit of a mapping reaches half of its sources first.
+    #[serde(default)]
+    pub in_waves: bool,
     /// On which targets objects are in the beginning.
     pub spread: Spread,
     /// Whether operators connect what is new by themselves.

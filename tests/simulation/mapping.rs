@@ -64,6 +64,8 @@ pub struct Mapping {
     pub resource: &'static str,
     /// Objects are in the cluster of their source, in its namespace.
     pub is_beside: bool,
+    /// Whether an edit reaches half of the sources first.
+    pub in_waves: bool,
     /// On which targets the objects of a source are.
     pub spread: Spread,
     pub on_target_change: &'static str,
@@ -160,6 +162,7 @@ pub fn first(resource: &'static str) -> Mapping {
         name: "m",
         resource,
         is_beside: false,
+        in_waves: false,
         spread: Spread::One,
         on_target_change: "Block",
         rules: vec![MAIN, CA],
@@ -238,7 +241,12 @@ impl Mapping {
             lifecycle["onSourceRecreated"] = self.on_source_recreated.into();
         }
         let most = if self.may_prune == OPEN { "100%" } else { "0%" };
-        let release = json!({"maxFailing": most, "maxLost": {"objects": self.may_prune, "percent": 100}});
+        let mut release = json!({"maxFailing": most, "maxLost": {"objects": self.may_prune, "percent": 100}});
+        if self.in_waves {
+            // What fails in these worlds is of the weather.
+            let wave = |percent: u8| json!({"percent": percent, "soak": "20s", "maxFailing": "100%"});
+            release["waves"] = json!([wave(50), wave(100)]);
+        }
         let namespace = "{{ source.metadata.namespace | dns_label(40) }}-{{ short_hash(workspace.cluster, source.metadata.namespace) }}";
         let fields =
             self.status.iter().filter(|_| !is_other).map(|field| ((*field).to_owned(), self.field_of_status(field)));

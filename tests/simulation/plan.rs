@@ -275,6 +275,7 @@ pub fn plan_of(seed: u64, worlds: Worlds) -> Plan {
         has_related,
         more: None,
         is_beside: false,
+        in_waves: false,
         has_forms: false,
         spread: Spread::One,
         has_operators: has_related,

@@ -272,7 +272,12 @@ impl World {
         let mut related = if plan.has_related { RELATED.to_vec() } else { Vec::new() };
         related.extend(plan.more.map(|_| MORE));
         let more = plan.more.unwrap_or(More::Shared);
-        let first = Mapping { is_beside: plan.is_beside, spread: plan.spread, ..first(RESOURCES[0].0) };
+        let first = Mapping {
+            is_beside: plan.is_beside,
+            in_waves: plan.in_waves,
+            spread: plan.spread,
+            ..first(RESOURCES[0].0)
+        };
         let mapping = Mapping { related, more, owner_reference: plan.seed.is_multiple_of(3), ..first };
         // With two shards each tenant is on its own: the endpoint comes and goes with its binding.
         let shards = if plan.is_kcp && plan.seed % 2 == 1 { 2 } else { 1 };

@@ -67,6 +67,12 @@ impl Pipeline {
         }
     }
 
+    /// Whether this is the candidate that a part of the sources follows.
+    pub fn is_candidate(&self, generation: &Generation) -> bool {
+        let state = self.state();
+        state.promotion.followed.as_ref().is_some_and(|followed| std::ptr::eq(&*followed.generation, generation))
+    }
+
     /// Since when a source follows a candidate. `None`: it follows the document in force.
     pub fn follows_candidate_since(&self, key: &Key) -> Option<Instant> {
         let followed = self.state().promotion.followed.clone()?;

@@ -106,6 +106,36 @@ fn a_source_that_is_in_sync() {
     ]);
 }
 
+/// It follows a document that is not in force yet: until it is, that document takes nothing away.
+#[test]
+#[rustfmt::skip]
+fn a_source_that_follows_a_candidate_loses_nothing_by_it() {
+    let not_wanted = edited(DATABASES, &[("    - id: db\n", &format!("    - id: db\n      {NOT_WANTED}\n"))]);
+    let shared = edited(DATABASES, &[("kind: ServiceAccount", "kind: ServiceAccount, automountServiceAccountToken: false")]);
+    let orphaned = edited(DATABASES, &[("    selector:", "    onExit: Orphan\n    selector:")]);
+    let promoted = || synced().with(|world| (world.seen.prune, world.seen.is_promoted) = (Prune::Held, true));
+    let also_lost = |world: &mut World| {
+        let db = world.objects.keys().find(|reference| reference.kind.kind == "Database").cloned();
+        world.seen.also_lost = db.into_iter().collect();
+    };
+    check(promoted, &[
+        ("not wanted", |_| {}, &not_wanted,
+            "Held; held, True Synced; ; ServiceAccount Database"),
+        ("not wanted, by the document in force neither", also_lost, &not_wanted,
+            "in sync; held, True Synced; delete Database; ServiceAccount"),
+        ("of another kind (Orphan)", |_| {}, &of_another_kind("Orphan"),
+            "Held; held, True Synced; ; ServiceAccount Database"),
+        ("of another kind (Recreate)", |_| {}, &of_another_kind("Recreate"),
+            "Held; held, True Synced; ; ServiceAccount Database"),
+        ("out of the filter (Orphan)", leave_filter, &orphaned,
+            "Held; held, True Synced; ; ServiceAccount Database"),
+        ("deleted by its consumer", World::delete_source, &not_wanted,
+            "in sync; gone; delete Database, delete ServiceAccount, list all, release finalizer; "),
+        ("what it shares is another", |_| {}, &shared,
+            "in sync; held, True Synced; ; ServiceAccount Database"),
+    ]);
+}
+
 #[test]
 #[rustfmt::skip]
 fn a_source_that_is_created_anew() {

@@ -62,8 +62,12 @@ fn a_gate_passes_waits_or_fails() {
         ("of less, nothing is known", &none, 0, tally(10, 4, 0, 6), 1, "Waits"),
         ("a wave without sources", &none, 0, tally(0, 0, 0, 0), 60, "Passed"),
     ];
+    let underway = Underway { out_of_sight: 9, ..Underway::default() };
+    let hidden = Gate::default().look(&none, SOAK, &underway, &tally(10, 0, 0, 9), SOAK);
+    assert_eq!(hidden, Verdict::Passed, "they were out of sight before");
     for (what, wave, failing, now, after, expected) in rows {
-        let verdict = Gate::default().look(wave, SOAK * 100, failing, &now, Duration::from_secs(after));
+        let underway = Underway { failing, ..Underway::default() };
+        let verdict = Gate::default().look(wave, SOAK * 100, &underway, &now, Duration::from_secs(after));
         assert!(format!("{verdict:?}").starts_with(expected), "{what}: {verdict:?}");
     }
 }
@@ -74,7 +78,7 @@ fn a_wave_fails_once_it_has_stood_still_for_the_deadline() {
     let mut gate = Gate::default();
     let mut look = |behind, seconds| {
         let now = tally(100, 0, behind, 0);
-        gate.look(&wave, deadline, 0, &now, Duration::from_secs(seconds))
+        gate.look(&wave, deadline, &Underway::default(), &now, Duration::from_secs(seconds))
     };
     assert!(matches!(look(90, 9), Verdict::Waits(_)));
     assert!(matches!(look(90, 9), Verdict::Waits(_)));
@@ -96,8 +100,8 @@ fn a_soak_goes_on_where_it_was() {
     let mut gate = Gate::of(&underway);
     let now = tally(10, 0, 0, 0);
     assert_eq!(
-        gate.look(&wave, wave.soak, 0, &now, Duration::from_secs(5)),
+        gate.look(&wave, wave.soak, &underway, &now, Duration::from_secs(5)),
         Verdict::Waits("its soak ends in 1 s".into())
     );
-    assert_eq!(gate.look(&wave, wave.soak, 0, &now, Duration::from_secs(1)), Verdict::Passed);
+    assert_eq!(gate.look(&wave, wave.soak, &underway, &now, Duration::from_secs(1)), Verdict::Passed);
 }

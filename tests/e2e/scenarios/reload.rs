@@ -204,14 +204,14 @@ async fn a_wave_that_fails_goes_back_before_others_notice(stage: &Stage) {
     let edit = || world.mappings.write("widgets.yaml", &in_waves(&failing_for_one(), "2s"));
     engine.says_of(edit, &["a wave begins", "1 of 2"]).await;
     world.alpha.synced("canary", "False", "RenderFailed").await;
-    engine.says(&["it went back: wave 1 failed", "1 cannot be in order"]).await;
+    engine.says(&["it went back, for wave 1 failed", "1 cannot be in order"]).await;
     world.alpha.synced("canary", "True", "Synced").await;
     world.settled().await;
     assert_eq!(world.target.copy(&world.alpha, "other").await, before, "it never followed the edit");
     // The same text is not tried again, also not by another process.
     assert!(engine.terminate().await.success());
     let mut engine = world.launch().start();
-    engine.says(&["is held", "it went back: wave 1 failed"]).await;
+    engine.says(&["is held", "it went back, for wave 1 failed"]).await;
     world.no_write(Duration::from_secs(2)).await;
     // A person may have it tried again.
     engine.approve(&world.name).await;

@@ -44,6 +44,7 @@ fn world(sources: Sources, steps: &[(u64, Action)]) -> Plan {
         has_related: false,
         more: None,
         is_beside: false,
+        in_waves: false,
         has_forms: false,
         spread: Spread::One,
         has_operators: false,

@@ -1,7 +1,7 @@
 //! What happens to a world: each action is carried out, or handed to whom it is about.
 
 use serde_json::json;
-use sync_engine::engine::approval::Record;
+use sync_engine::engine::approval::{Decision, Record};
 use sync_engine::object::marks::HELD;
 use sync_engine::sandbox::{Admission, Request};
 
@@ -264,7 +264,7 @@ impl World {
             for found in records.as_ref().and_then(|list| list["items"].as_array()).into_iter().flatten() {
                 let engine = found["metadata"]["labels"][HELD].as_str().unwrap_or_default();
                 let Some(record) = Record::read(found) else { continue };
-                let approval = record.approval(engine, RECORDS);
+                let approval = record.decision(engine, RECORDS, Decision::Approve);
                 let name = approval["metadata"]["name"].as_str().unwrap_or_default();
                 core.act(Side::Target, &Request::apply(&format!("{maps}/{name}?fieldManager=person"), &approval));
             }
