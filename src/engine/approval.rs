@@ -179,7 +179,7 @@ impl Approvals {
             let Some(known) = known else { return Ok(()) };
             return self.0.delete_config_map(&name, metadata(&known, "uid"), &version(&known)).await;
         };
-        let body = json!({
+        let mut body = json!({
             "apiVersion": "v1",
             "kind": "ConfigMap",
             "metadata": {
@@ -191,6 +191,10 @@ impl Approvals {
             },
             "data": {"of": mapping, "release": json!(progress).to_string()},
         });
+        if let Some(known) = &known {
+            // A request that comes late creates nothing anew.
+            body["metadata"]["uid"] = metadata(known, "uid").into();
+        }
         self.0.ensure_namespace().await?;
         self.0.apply_config_map(&name, marks::MANAGER, Bytes::from(body.to_string())).await.map(drop)
     }

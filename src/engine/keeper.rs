@@ -333,7 +333,12 @@ fn wanted(
     }
     wanted.status.extend(generation.mapping.status.written());
     let release = pipeline.release_to_record();
-    wanted.release = release.as_ref().map(|candidate| candidate.release.clone()).unwrap_or_default();
+    wanted.release = match &release {
+        Some(candidate) => candidate.release.clone(),
+        None if pipeline.is_release_told() => String::new(),
+        // Home tells how far it is.
+        None => former.release.clone(),
+    };
     if let Some(Candidate { document, .. }) = release {
         // What a part of the sources is served with, and what is left of it if they go back.
         wanted.kinds.extend(document.objects.iter().map(|rule| rule.kind.clone()));
@@ -341,7 +346,9 @@ fn wanted(
         wanted.plurals.extend(wanted.kinds.iter().filter_map(plural));
         wanted.placements.extend(Some(&document.placement.namespace_text).filter(|_| !document.is_beside()).cloned());
         wanted.status.extend(document.status.written());
-        // If they go back, what only the candidate made is counted before it is deleted.
+    }
+    if !wanted.release.is_empty() {
+        // If sources go back, what only the candidate made is counted before it is deleted.
         wanted.in_force.clear();
     } else if is_in_force {
         let ruling = generation.ruling();

@@ -449,6 +449,7 @@ impl Engine {
             return Verdict::Unchanged;
         };
         let excess = match result {
+            Ok(_) if let Some(why) = self.refusal(&entry.mapping.name) => Why::held(why),
             Ok(rehearsal) => match rehearsal.excess(&one.mapping.release) {
                 None => return Verdict::Passes,
                 Some(_) if one.is_approved(entry) => return Verdict::Passes,

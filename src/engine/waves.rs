@@ -86,21 +86,36 @@ impl Engine {
         }
         let names: BTreeSet<String> = self.pipelines.keys().map(|slot| slot.mapping.clone()).collect();
         for name in names {
-            let recorded = self.recorded_releases.get(&name).cloned();
-            match (recorded, self.in_force.contains_key(&name)) {
-                (Some(progress), true) => self.follow_release(&name, progress),
-                (recorded, _) => self.end_release(&name, recorded.is_some()),
+            let Some(entry) = self.catalog.mapping(&name).cloned() else { continue };
+            let in_force = self.in_force.get(&name).map(|one| ruling_hash(&one.document().text, ""));
+            let holds_file = |pipeline: &Arc<Pipeline>| pipeline.holds(&entry.mapping);
+            match self.recorded_releases.get(&name).cloned() {
+                None => self.end_release(&name),
+                // It goes on where it was, once the mapping writes again.
+                Some(_) if entry.mapping.mode != Mode::Enforce => {
+                    self.pipelines_of(&name).for_each(|pipeline| pipeline.no_release_is_under_way());
+                }
+                // Without its file, a mapping is retained as it was in force.
+                Some(_) if entry.standing == Standing::Retained => self.end_release(&name),
+                Some(progress) if in_force.as_ref() == Some(&progress.in_force) => {
+                    self.follow_release(&name, progress);
+                }
+                // The candidate took its place, or was taken back.
+                Some(former) if in_force.is_some() || self.pipelines_of(&name).all(holds_file) => {
+                    self.end_release(&name);
+                    let is_over = self.pipelines_of(&name).all(|pipeline| pipeline.is_release_recorded(""));
+                    if is_over && self.progress(&name).as_ref() == Some(&former) {
+                        self.set_progress(&name, None);
+                    }
+                }
+                // It is not known yet which document is in force.
+                Some(_) => {}
             }
         }
     }
 
-    fn follow_release(&mut self, name: &str, Progress { release, candidate, stage }: Progress) {
-        let Stage::Wave(underway) = stage else {
-            return self.pipelines_of(name).for_each(|pipeline| {
-                pipeline.demote();
-                pipeline.record_release(None);
-            });
-        };
+    fn follow_release(&mut self, name: &str, Progress { release, candidate, stage, .. }: Progress) {
+        let Stage::Wave(underway) = stage else { return self.end_release(name) };
         let file = self.catalog.mapping(name).map(|entry| entry.mapping.clone());
         let Some(one) = self.in_force.get_mut(name) else { return };
         let known = one.course.document.iter().chain(&file).find(|document| *document.text == candidate).cloned();
@@ -109,10 +124,7 @@ impl Engine {
                 mapping = name,
                 "the candidate that a part of the sources follows cannot be read any more: they go back"
             );
-            return self.pipelines_of(name).for_each(|pipeline| {
-                pipeline.demote();
-                pipeline.record_release(None);
-            });
+            return self.end_release(name);
         };
         one.course.document = Some(document.clone());
         let in_force = one.document();
@@ -126,21 +138,20 @@ impl Engine {
         }
     }
 
-    /// The document in force is the only one: the candidate took its place, or was taken back.
-    fn end_release(&self, name: &str, is_recorded: bool) {
-        let entry = self.entry(name);
-        if entry.as_ref().is_none_or(|entry| entry.mapping.mode != Mode::Enforce) {
-            // It goes on where it was, once the mapping writes again.
-            return self.pipelines_of(name).for_each(|pipeline| pipeline.no_release_is_under_way());
-        }
+    /// Every source follows the document in force.
+    fn end_release(&self, name: &str) {
         for pipeline in self.pipelines_of(name) {
             pipeline.demote();
             pipeline.record_release(None);
         }
-        let is_over = |pipeline: &Arc<Pipeline>| pipeline.is_lost() || pipeline.is_release_recorded("");
-        if is_recorded && self.pipelines_of(name).all(is_over) {
-            self.set_progress(name, None);
-        }
+    }
+
+    /// Why a candidate is not released, whatever the limits say: it went back, or a person rejected it.
+    pub(super) fn refusal(&self, name: &str) -> Option<String> {
+        let (one, entry) = (self.in_force.get(name)?, self.catalog.mapping(name)?);
+        let Progress { release, stage: Stage::Refused(why), .. } = self.progress(name)? else { return None };
+        let is_of_it = release == ruling_hash(&entry.mapping.text, &one.document().text);
+        (is_of_it && !one.is_approved(entry)).then(|| format!("it is not released: {why}"))
     }
 
     /// What comes next of a candidate that the limits of the document in force let pass.
@@ -156,13 +167,8 @@ impl Engine {
             return Step::Underway;
         }
         let release = ruling_hash(&candidate.text, &in_force.text);
-        let progress = self.progress(name);
-        if let Some(Progress { release: of, stage: Stage::Refused(why), .. }) = &progress
-            && *of == release
-            && !is_approved
-        {
-            return Step::Held(Why::held(format!("it is not released: {why}")));
-        }
+        // That of a document before tells nothing.
+        let progress = self.progress(name).filter(|progress| progress.in_force == ruling_hash(&in_force.text, ""));
         if waves.is_empty() {
             return Step::End;
         }
@@ -180,7 +186,7 @@ impl Engine {
             // Another text takes the place of the one that sources follow: with the same sources.
             Some(Progress { stage: Stage::Wave(underway), .. }) => {
                 let stage = Stage::Wave(Underway { passed: 0, ..underway });
-                self.set_progress(name, Some(Progress { release, candidate: candidate.text.to_string(), stage }));
+                self.set_progress(name, Some(progress_of(&in_force, &candidate, stage)));
                 Step::Underway
             }
             _ => self.begin(name, &candidate, 0),
@@ -209,8 +215,7 @@ impl Engine {
         let tally: Tally = members.into_values().collect();
         let stage =
             Stage::Wave(Underway { wave, failing: tally.failing(), out_of_sight: tally.out_of_sight, passed: 0 });
-        let release = ruling_hash(&candidate.text, &in_force.text);
-        self.set_progress(name, Some(Progress { release, candidate: candidate.text.to_string(), stage }));
+        self.set_progress(name, Some(progress_of(&in_force, candidate, stage)));
         let generation = self.catalog.mapping(name).map_or(0, |entry| entry.generation);
         let effect = self.in_force[name].effect();
         let begins = format!("wave {} of {}: {} sources follow it", wave + 1, waves.len(), tally.sources);
@@ -309,10 +314,10 @@ impl Engine {
             );
         };
         let Some(candidate) = self.catalog.mapping(name).map(|entry| entry.mapping.clone()) else { return };
-        let release = ruling_hash(&candidate.text, &one.document().text);
+        let in_force = one.document();
         warn!(mapping = name, failing = held.failing, lost = held.lost(), "a person rejected the document in the file");
         let stage = Stage::Refused("a person rejected it".to_owned());
-        self.set_progress(name, Some(Progress { release, candidate: candidate.text.to_string(), stage }));
+        self.set_progress(name, Some(progress_of(&in_force, &candidate, stage)));
         self.refuse_candidate(name, "a person rejected it");
         self.judge_documents();
     }
@@ -338,6 +343,15 @@ impl Engine {
     pub(super) fn release_in_words(&self, entry: &Entry) -> Option<&str> {
         let one = self.in_force.get(&entry.mapping.name).filter(|_| entry.standing != Standing::Retained)?;
         Some(&*one.course.text).filter(|text| !text.is_empty())
+    }
+}
+
+fn progress_of(in_force: &Mapping, candidate: &Mapping, stage: Stage) -> Progress {
+    Progress {
+        release: ruling_hash(&candidate.text, &in_force.text),
+        in_force: ruling_hash(&in_force.text, ""),
+        candidate: candidate.text.to_string(),
+        stage,
     }
 }
 

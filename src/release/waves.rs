@@ -17,6 +17,8 @@ mod tests;
 pub struct Progress {
     /// Which document takes the place of which one: a hash.
     pub release: String,
+    /// The document in force: a hash.
+    pub in_force: String,
     /// The candidate's text: whoever starts in the middle serves the sources of the waves with it, whatever its file holds then.
     pub candidate: String,
     pub stage: Stage,

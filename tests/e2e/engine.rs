@@ -209,8 +209,17 @@ impl Engine {
 
     /// Approves what is held of a mapping, once something is, as a person does it.
     pub async fn approve(&self, mapping: &str) {
-        eventually("something waits for approval", async || {
-            let output = self.run_verb(&["approve", mapping, "--yes"]);
+        self.decide(&["approve", mapping, "--yes"]).await;
+    }
+
+    /// Rejects it.
+    pub async fn reject(&self, mapping: &str) {
+        self.decide(&["approve", mapping, "--reject", "--yes"]).await;
+    }
+
+    async fn decide(&self, arguments: &[&str]) {
+        eventually("something waits for a person", async || {
+            let output = self.run_verb(arguments);
             output.status.success().then_some(()).ok_or_else(|| String::from_utf8_lossy(&output.stderr).into_owned())
         })
         .await;

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use serde_json::Value;
 use tokio::time::Instant;
 
+use super::wakes::Topic;
 use super::{Generation, Pipeline};
 use crate::mapping::{Mapping, Wave};
 use crate::multicluster::queue::Priority;
@@ -127,6 +128,17 @@ impl Pipeline {
         state.unconfirmed.is_none() && state.store.release == release
     }
 
+    /// Whether the state store holds this document.
+    pub fn holds(&self, document: &Mapping) -> bool {
+        let state = self.state();
+        state.unconfirmed.is_none() && state.store.document == *document.text
+    }
+
+    /// Whether it is known how far a release is that the state store tells of.
+    pub fn is_release_told(&self) -> bool {
+        self.state().promotion.is_told
+    }
+
     /// Whether sources follow a candidate in so many waves.
     pub fn follows(&self, document: &Arc<Mapping>, waves: usize) -> bool {
         let state = self.state();
@@ -154,8 +166,11 @@ impl Pipeline {
         let generation = generation.unwrap_or_else(new);
         let followed = Arc::new(Followed { generation, waves: waves.to_vec(), started: Instant::now() });
         state.promotion.followed = Some(followed.clone());
-        state.promotion.is_told = true;
+        let was_told = std::mem::replace(&mut state.promotion.is_told, true);
         drop(state);
+        if !was_told {
+            self.told();
+        }
         let is_new = |key: &Key| is_other || known.as_ref().is_none_or(|known| !self.is_among(known, key));
         let new: Vec<Key> = self.sources_among(&followed).into_iter().filter(is_new).collect();
         let since: Vec<i64> = new.iter().map(|key| self.generation_number(key)).collect();
@@ -170,10 +185,11 @@ impl Pipeline {
     /// Every source follows the document in force again. What only the candidate made is counted before it is deleted.
     pub fn demote(&self) {
         let mut state = self.state();
-        state.promotion.is_told = true;
         if state.promotion.followed.take().is_none() {
-            return;
+            drop(state);
+            return self.no_release_is_under_way();
         }
+        state.promotion.is_told = true;
         let Promotion { recorded, is_told, .. } = std::mem::take(&mut state.promotion);
         state.promotion = Promotion { recorded, is_told, ..Promotion::default() };
         state.guard = state.guard.again();
@@ -187,9 +203,15 @@ impl Pipeline {
     pub fn no_release_is_under_way(&self) {
         let is_news = !std::mem::replace(&mut self.state().promotion.is_told, true);
         if is_news {
-            self.check_inventory();
+            self.told();
             self.enqueue_all();
         }
+    }
+
+    /// What waited for home waits no more.
+    fn told(&self) {
+        self.check_inventory();
+        self.touch(Topic::Store(self.generation().target.cluster.clone()));
     }
 
     /// A reconcile with the candidate ended.

@@ -26,6 +26,9 @@ pub fn cases() -> Vec<Case> {
         case!(an_edit_reaches_the_sources_in_waves),
         case!(a_wave_that_fails_goes_back_before_others_notice),
         case!(a_release_goes_on_where_it_was_after_a_restart_and_ends_with_the_former_text),
+        case!(a_wave_whose_objects_never_get_ready_goes_back),
+        case!(what_an_edit_takes_away_goes_at_the_end_and_another_edit_takes_its_place),
+        case!(an_edit_that_a_person_rejects_stays_out),
         case!(a_mapping_added_while_running_is_served),
     ]
 }
@@ -238,6 +241,67 @@ async fn a_release_goes_on_where_it_was_after_a_restart_and_ends_with_the_former
     let copy = world.target.copy(&world.alpha, "canary").await;
     world.target.becomes(&copy, "it goes back", |now| now["metadata"]["labels"]["edit"].is_null()).await;
     engine.becomes_ready().await;
+}
+
+/// It renders, and servers accept it: no rehearsal sees through that.
+async fn a_wave_whose_objects_never_get_ready_goes_back(stage: &Stage) {
+    let (world, mut engine) = canary_and_other(stage, "1s").await;
+    let never = "    - id: widget\n      ready: ${{ objects.widget.status.phase | default(\"\") == \"Never\" }}\n";
+    let edit = labelled("new").replace("    - id: widget\n", never);
+    engine.says_of(|| world.mappings.write("widgets.yaml", &in_waves(&edit, "1s")), &["a wave begins", "1 of 2"]).await;
+    world.target.has(&world.alpha, "canary", json!({"metadata": {"labels": {"edit": "new"}}})).await;
+    engine.says(&["it went back, for wave 1 failed", "1 are not yet", "not become fewer for 3 s"]).await;
+    let copy = world.target.copy(&world.alpha, "canary").await;
+    world.target.becomes(&copy, "it goes back", |now| now["metadata"]["labels"]["edit"].is_null()).await;
+    assert_eq!(label_of(&world, "other").await, None);
+}
+
+async fn what_an_edit_takes_away_goes_at_the_end_and_another_edit_takes_its_place(stage: &Stage) {
+    let (world, mut engine) = stage.running().await;
+    let second = "    - id: second\n      template: {apiVersion: v1, kind: ConfigMap, \
+                  metadata: {name: '{{ placement.name }}'}, data: {a: b}}\n  status:\n    from: widget\n";
+    let both = |text: &str| in_waves(&text.replace("  status:\n", second), "1h");
+    let edit = || world.mappings.write("widgets.yaml", &both(WIDGETS));
+    engine.says_of(edit, &["generation 2"]).await;
+    world.alpha.create_synced("canary", json!({"size": 1})).await;
+    world.alpha.patch("canary", json!({"metadata": {"labels": {"tier": "canary"}}})).await;
+    let maps = async || world.target.labelled("/api/v1/configmaps").await.len();
+    assert_eq!(maps().await, 1, "made in the first place");
+    world.settled().await;
+    // The first wave follows a text without it.
+    let edit = || world.mappings.write("widgets.yaml", &in_waves(&labelled("new"), "1h"));
+    engine.says_of(edit, &["a wave begins", "1 of 2"]).await;
+    world.target.has(&world.alpha, "canary", json!({"metadata": {"labels": {"edit": "new"}}})).await;
+    world.settled().await;
+    assert_eq!(maps().await, 1, "it is not taken away before the end");
+    world.alpha.synced("canary", "True", "Synced").await;
+    // Another edit goes on with the same wave.
+    world.mappings.write("widgets.yaml", &in_waves(&labelled("newer"), "1s"));
+    world.target.has(&world.alpha, "canary", json!({"metadata": {"labels": {"edit": "newer"}}})).await;
+    assert_eq!(maps().await, 1, "nor by that one, before its end");
+    engine.says(&["is in force now"]).await;
+    eventually("it goes at the end", async || match maps().await {
+        0 => Ok(()),
+        number => Err(format!("{number} are there")),
+    })
+    .await;
+}
+
+async fn an_edit_that_a_person_rejects_stays_out(stage: &Stage) {
+    let (world, mut engine) = stage.running().await;
+    world.alpha.create_synced("one", json!({"size": 1})).await;
+    world.settled().await;
+    engine.says_of(|| world.mappings.write("widgets.yaml", &failing_for_one()), &HELD).await;
+    engine.reject(&world.name).await;
+    engine.says(&["is held", "a person rejected it"]).await;
+    // Also once nothing holds it any more.
+    world.alpha.patch("one", json!({"spec": {"size": 4}})).await;
+    world.target.has_spec(&world.alpha, "one", json!({"size": 4})).await;
+    assert!(engine.terminate().await.success());
+    let mut engine = world.launch().start();
+    engine.says(&["is held", "a person rejected it"]).await;
+    engine.approve(&world.name).await;
+    world.target.has(&world.alpha, "one", json!({"metadata": {"labels": {"edit": "2"}}})).await;
 }
 
 async fn a_broken_file_leaves_its_neighbours_alone(stage: &Stage) {
