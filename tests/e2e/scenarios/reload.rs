@@ -167,7 +167,7 @@ async fn an_edit_that_is_held_stays_so_across_a_restart_until_a_person_approves_
 /// The sources with a label follow an edit first.
 fn in_waves(text: &str, soak: &str) -> String {
     let release = format!(
-        "  release:\n    maxFailing: 100%\n    progressDeadline: 3s\n    waves:\n      - {{sources: {{matchLabels: {{tier: canary}}}}, \
+        "  release:\n    maxFailing: 100%\n    maxLost: {{percent: 100}}\n    progressDeadline: 3s\n    waves:\n      - {{sources: {{matchLabels: {{tier: canary}}}}, \
          soak: {soak}, maxFailing: 0}}\n      - {{percent: 100}}\n  status:\n"
     );
     text.replace("  status:\n", &release)
@@ -260,7 +260,7 @@ async fn what_an_edit_takes_away_goes_at_the_end_and_another_edit_takes_its_plac
     let (world, mut engine) = stage.running().await;
     let second = "    - id: second\n      template: {apiVersion: v1, kind: ConfigMap, \
                   metadata: {name: '{{ placement.name }}'}, data: {a: b}}\n  status:\n    from: widget\n";
-    let both = |text: &str| in_waves(&text.replace("  status:\n", second), "1h");
+    let both = |text: &str| in_waves(&text.replace("  status:\n", second), "8s");
     let edit = || world.mappings.write("widgets.yaml", &both(WIDGETS));
     engine.says_of(edit, &["generation 2"]).await;
     world.alpha.create_synced("canary", json!({"size": 1})).await;
@@ -269,14 +269,14 @@ async fn what_an_edit_takes_away_goes_at_the_end_and_another_edit_takes_its_plac
     assert_eq!(maps().await, 1, "made in the first place");
     world.settled().await;
     // The first wave follows a text without it.
-    let edit = || world.mappings.write("widgets.yaml", &in_waves(&labelled("new"), "1h"));
+    let edit = || world.mappings.write("widgets.yaml", &in_waves(&labelled("new"), "8s"));
     engine.says_of(edit, &["a wave begins", "1 of 2"]).await;
     world.target.has(&world.alpha, "canary", json!({"metadata": {"labels": {"edit": "new"}}})).await;
     world.settled().await;
     assert_eq!(maps().await, 1, "it is not taken away before the end");
     world.alpha.synced("canary", "True", "Synced").await;
     // Another edit goes on with the same wave.
-    world.mappings.write("widgets.yaml", &in_waves(&labelled("newer"), "1s"));
+    world.mappings.write("widgets.yaml", &in_waves(&labelled("newer"), "8s"));
     world.target.has(&world.alpha, "canary", json!({"metadata": {"labels": {"edit": "newer"}}})).await;
     assert_eq!(maps().await, 1, "nor by that one, before its end");
     engine.says(&["is in force now"]).await;
