@@ -86,32 +86,34 @@ impl Engine {
         }
         let names: BTreeSet<String> = self.pipelines.keys().map(|slot| slot.mapping.clone()).collect();
         for name in names {
-            let Some(entry) = self.catalog.mapping(&name).cloned() else { continue };
-            let in_force = self.in_force.get(&name).map(|one| ruling_hash(&one.document().text, ""));
-            let holds_file = |pipeline: &Arc<Pipeline>| pipeline.holds(&entry.mapping);
             match self.recorded_releases.get(&name).cloned() {
                 None => self.end_release(&name),
-                // It goes on where it was, once the mapping writes again.
-                Some(_) if entry.mapping.mode != Mode::Enforce => {
-                    self.pipelines_of(&name).for_each(|pipeline| pipeline.no_release_is_under_way());
-                }
-                // Without its file, a mapping is retained as it was in force.
-                Some(_) if entry.standing == Standing::Retained => self.end_release(&name),
-                Some(progress) if in_force.as_ref() == Some(&progress.in_force) => {
-                    self.follow_release(&name, progress);
-                }
-                // The candidate took its place, or was taken back.
-                Some(former) if in_force.is_some() || self.pipelines_of(&name).all(holds_file) => {
-                    self.end_release(&name);
-                    let is_over = self.pipelines_of(&name).all(|pipeline| pipeline.is_release_recorded(""));
-                    if is_over && self.progress(&name).as_ref() == Some(&former) {
-                        self.set_progress(&name, None);
-                    }
-                }
-                // It is not known yet which document is in force.
-                Some(_) => {}
+                Some(progress) => self.follow_progress(&name, progress),
             }
         }
+    }
+
+    fn follow_progress(&mut self, name: &str, progress: Progress) {
+        let Some(entry) = self.catalog.mapping(name).cloned() else { return };
+        let in_force = self.in_force.get(name).map(|one| ruling_hash(&one.document().text, ""));
+        let holds_file = |pipeline: &Arc<Pipeline>| pipeline.holds(&entry.mapping);
+        if entry.mapping.mode != Mode::Enforce {
+            // It goes on where it was, once the mapping writes again.
+            self.pipelines_of(name).for_each(|pipeline| pipeline.no_release_is_under_way());
+        } else if entry.standing == Standing::Retained {
+            // Without its file, a mapping is retained as it was in force.
+            self.end_release(name);
+        } else if in_force.as_ref() == Some(&progress.in_force) {
+            self.follow_release(name, progress);
+        } else if in_force.is_some() || self.pipelines_of(name).all(holds_file) {
+            // The candidate took the place of the document in force, or was taken back.
+            self.end_release(name);
+            let is_over = self.pipelines_of(name).all(|pipeline| pipeline.is_release_recorded(""));
+            if is_over && self.progress(name).as_ref() == Some(&progress) {
+                self.set_progress(name, None);
+            }
+        }
+        // Else it is not known yet which document is in force.
     }
 
     fn follow_release(&mut self, name: &str, Progress { release, candidate, stage, .. }: Progress) {
