@@ -15,7 +15,8 @@ pub(super) const AFTER_HELP: &str = "\
 For example: sync-engine diff main/mappings mappings -f examples
              sync-engine diff mappings --kcp-kubeconfig kcp.kubeconfig --target-kubeconfig target.kubeconfig
 
-With two folders, the verb compares what becomes of the given sources, without a cluster. With one, it is a dry run of the engine \
+With two folders, the verb compares what becomes of the given sources, without a cluster, and says in the engine's words what the \
+release of each mapping would do to them, and whether the limits of the document before would hold it. With one, it is a dry run of the engine \
 on live clusters: it plans every source on them to the end, and writes nothing. It lists an object on the target whose source is \
 gone, or that the mapping no longer has, as `orphan` with the reason: `sync-engine orphans` deletes or releases it.
 
@@ -62,7 +63,11 @@ pub struct DiffArguments {
 
 pub(super) fn diff(arguments: &DiffArguments) -> anyhow::Result<Exit> {
     let changes = match &arguments.mappings[..] {
-        [old, new] => files::changes(arguments, old, new)?,
+        [old, new] => {
+            let (changes, told) = files::changes(arguments, old, new)?;
+            told.iter().for_each(|line| eprintln!("{line}"));
+            changes
+        }
         [one] => live::changes(arguments, one)?,
         _ => return Err(Usage("give one or two folders of mappings".to_owned()).into()),
     };

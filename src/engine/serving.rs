@@ -7,9 +7,11 @@
 
 use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
+use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 use std::time::Duration;
 
+use futures::FutureExt;
 use tokio::time::Instant;
 use tracing::{error, info, warn};
 
@@ -415,7 +417,9 @@ impl Engine {
         }
         let (events, name) = (self.events.clone(), name.to_owned());
         self.tasks.spawn(async move {
-            let result = rehearse(on).await;
+            // A defect that one document shows keeps no other waiting.
+            let result = AssertUnwindSafe(rehearse(on)).catch_unwind().await;
+            let result = result.unwrap_or_else(|_| Err("its rehearsal ended by a defect of the engine".to_owned()));
             let _ = events.send(Event::Rehearsed(name, document, Box::new(result))).await;
         });
     }

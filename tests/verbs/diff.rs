@@ -49,6 +49,11 @@ fn what_the_engine_keeps_is_not_said_to_be_deleted() {
             assert!(said.contains("keep") && said.contains(why) && !said.contains("delete"), "{new} {format}: {said}");
         }
     }
+    // The release is told as the engine tells it.
+    let said = shown_in(&root, &["diff", "ROOT/old", "ROOT/new", "-f", "ROOT/sources"]);
+    let told = ["mapping databases: 1 newly failing", "rehearsed on 1 of 1 sources; servers were not asked"];
+    let held = "mapping databases: an engine would hold this: 1 sources that are in sync would not be";
+    assert!(told.iter().all(|told| said.contains(told)) && said.contains(held), "{said}");
 }
 
 #[test]

@@ -8,19 +8,25 @@ use serde_json::{Value, json};
 
 use super::DiffArguments;
 use super::change::{Change, What};
-use crate::catalog::Catalog;
+use crate::catalog::{Catalog, have_same_effect};
 use crate::cli::arguments::DEFAULT_ENGINE;
 use crate::cli::inputs::{self, Inputs};
 use crate::cli::{Misconfigured, Usage, render, sources};
 use crate::mapping::schema::Schemas;
 use crate::mapping::{Mapping, MappingRemoved, OnExit};
-use crate::plan::Reason;
+use crate::object::{ClusterName, Key, metadata};
 use crate::plan::preview::{Scene, Unseen, preview};
+use crate::plan::{Cause, Reason};
+use crate::release::{Effect, Loss, Rehearsal};
+
+/// Files name no targets.
+const TARGET: &str = "target";
 
 /// Folders whose documents are what tests expect.
 const EXPECTED: &str = "testdata";
 
-pub(super) fn changes(arguments: &DiffArguments, old: &Path, new: &Path) -> anyhow::Result<Vec<Change>> {
+/// What changes, and what the release of each mapping would come to.
+pub(super) fn changes(arguments: &DiffArguments, old: &Path, new: &Path) -> anyhow::Result<(Vec<Change>, Vec<String>)> {
     if arguments.filename.is_empty() {
         return Err(Usage("give the source objects to compare with: -f FILE or DIR".to_owned()).into());
     }
@@ -41,16 +47,22 @@ pub(super) fn changes(arguments: &DiffArguments, old: &Path, new: &Path) -> anyh
         engine: arguments.which.engine_id.as_deref().unwrap_or(DEFAULT_ENGINE),
     };
     let mut changes = Vec::new();
+    let mut releases: BTreeMap<String, Rehearsal> = BTreeMap::new();
     let mut compared = false;
     for source in given.into_iter().filter(|source| arguments.scope.includes(source)) {
         let names = bench.takers(&source);
         compared |= !names.is_empty();
         for name in names {
-            changes.extend(bench.compare(&name, &source)?);
+            let (of_source, effect, objects) = bench.compare(&name, &source)?;
+            changes.extend(of_source);
+            let release = releases.entry(name).or_default();
+            release.add(TARGET, key(&source)?, effect);
+            release.objects += objects;
         }
     }
+    let told = releases.iter().filter_map(|(name, release)| bench.told(name, release)).collect();
     match compared {
-        true => Ok(changes),
+        true => Ok((changes, told)),
         false => Err(Misconfigured("no mapping takes any of the source objects".to_owned()).into()),
     }
 }
@@ -115,7 +127,20 @@ impl Bench<'_> {
             .collect()
     }
 
-    fn compare(&self, name: &str, source: &Value) -> Result<Vec<Change>, Misconfigured> {
+    /// What the release of a mapping would come to, in the words of the engine. `None`: nothing takes its place.
+    fn told(&self, name: &str, release: &Rehearsal) -> Option<String> {
+        let (old, new) = (self.old.mapping(name), self.new.mapping(name));
+        let new = new?;
+        if old.is_some_and(|old| have_same_effect(&old.mapping, &new.mapping)) {
+            return None;
+        }
+        let held = old.and_then(|old| release.excess(&old.mapping.release));
+        let held = held.map(|why| format!("\nmapping {name}: an engine would hold this: {why}")).unwrap_or_default();
+        Some(format!("mapping {name}: {release}{held}"))
+    }
+
+    /// What changes for a source, what a release makes of it, and how many objects it has.
+    fn compare(&self, name: &str, source: &Value) -> Result<(Vec<Change>, Effect, usize), Misconfigured> {
         let [old, new] = [self.old, self.new].map(|catalog| self.made(catalog, name, source));
         let (old, new) = (old?, new?);
         let title = sources::title(source);
@@ -136,12 +161,13 @@ impl Bench<'_> {
             changes.push(Change { why, ..change(what, object, before, after) });
         }
         if old.status != new.status {
-            changes.push(change(What::Status, &title, old.status, new.status));
+            changes.push(change(What::Status, &title, old.status.clone(), new.status.clone()));
         }
+        let effect = effect(&old, &new, &changes);
         if old.why != new.why {
             changes.push(change(What::Rendering, &title, json!(old.why), json!(new.why)));
         }
-        Ok(changes)
+        Ok((changes, effect, old.objects.len()))
     }
 
     fn made(&self, catalog: &Catalog, name: &str, source: &Value) -> Result<Made, Misconfigured> {
@@ -208,6 +234,35 @@ impl Bench<'_> {
             why: preview.reasons.0.iter().map(said).collect(),
         })
     }
+}
+
+/// What the release of a mapping makes of a source that is in sync before.
+fn effect(old: &Made, new: &Made, changes: &[Change]) -> Effect {
+    let count = |is_such: fn(What) -> bool| changes.iter().filter(|change| is_such(change.what)).count();
+    let lost = changes.iter().filter_map(|change| match change.what {
+        What::Delete => Some(Loss::Deleted(change.object.clone())),
+        What::GiveUp => Some(Loss::GivenUp(change.object.clone())),
+        _ => None,
+    });
+    let created = count(|what| what == What::Create);
+    let trouble = new.why.first().filter(|_| old.why.is_empty() && !old.objects.is_empty()).cloned();
+    // What it waits for may be made by the release itself.
+    let is_told = |why: &String| created == 0 || !why.starts_with(Cause::Waiting.as_str());
+    Effect {
+        created,
+        is_updated: count(|what| matches!(what, What::Update | What::Status)) > 0,
+        is_taken_in: old.objects.is_empty() && created > 0,
+        lost: lost.collect(),
+        failing: trouble.clone().filter(is_told),
+        not_told: trouble.filter(|why| !is_told(why)),
+        ..Effect::default()
+    }
+}
+
+fn key(source: &Value) -> Result<Key, Misconfigured> {
+    let cluster = source["metadata"]["annotations"]["kcp.io/cluster"].as_str().unwrap_or("file");
+    let cluster = ClusterName::try_from(cluster).map_err(|error| Misconfigured(error.to_string()))?;
+    Ok(Key::new(cluster, metadata(source, "namespace"), metadata(source, "name")))
 }
 
 fn said(reason: &Reason) -> String {
