@@ -412,6 +412,10 @@ impl Engine {
         let on: Vec<OnTarget> = on.collect();
         if let Some(one) = self.in_force.get_mut(name) {
             let before = std::mem::take(&mut one.candidate);
+            if !before.is(&document) {
+                // That was the gate of another text.
+                one.failed_gate = None;
+            }
             let result = if before.is(&document) { before.result } else { None };
             one.candidate = Candidate { document: Some(document.clone()), is_running: true, result };
         }
