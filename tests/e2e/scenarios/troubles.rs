@@ -61,7 +61,7 @@ fn masked(stage: &Stage, text: &str) -> String {
         (r"\d{4}-\d\d-\d\dT[\d:.]+Z", "<time>"),
         (r"\d+\.\d+\.\d+\.\d+:\d+", "<address>"),
         // One in twenty-five has no digit.
-        (r"\b(default-|target=)[a-z2-7]{16}\b", "$1<hash>"),
+        (r"\b(default-|target=|digest )[a-z2-7]{16}\b", "$1<hash>"),
     ];
     let text = masks.into_iter().fold(text, |text, (pattern, mask)| {
         Regex::new(pattern).expect("a pattern").replace_all(&text, mask).into_owned()
