@@ -167,7 +167,7 @@ async fn an_edit_that_is_held_stays_so_across_a_restart_until_a_person_approves_
 /// The sources with a label follow an edit first.
 fn in_waves(text: &str, soak: &str) -> String {
     let release = format!(
-        "  release:\n    maxFailing: 100%\n    maxLost: {{percent: 100}}\n    progressDeadline: 3s\n    waves:\n      - {{sources: {{matchLabels: {{tier: canary}}}}, \
+        "  release:\n    maxFailing: 100%\n    maxLost: {{percent: 100}}\n    progressDeadline: 8s\n    waves:\n      - {{sources: {{matchLabels: {{tier: canary}}}}, \
          soak: {soak}, maxFailing: 0}}\n      - {{percent: 100}}\n  status:\n"
     );
     text.replace("  status:\n", &release)
@@ -190,8 +190,8 @@ async fn label_of(world: &World<'_>, name: &str) -> Option<String> {
 }
 
 async fn an_edit_reaches_the_sources_in_waves(stage: &Stage) {
-    let (world, mut engine) = canary_and_other(stage, "4s").await;
-    let edit = || world.mappings.write("widgets.yaml", &in_waves(&labelled("new"), "4s"));
+    let (world, mut engine) = canary_and_other(stage, "8s").await;
+    let edit = || world.mappings.write("widgets.yaml", &in_waves(&labelled("new"), "8s"));
     engine.says_of(edit, &["a wave begins", "1 of 2"]).await;
     world.target.has(&world.alpha, "canary", json!({"metadata": {"labels": {"edit": "new"}}})).await;
     assert_eq!(label_of(&world, "other").await, None, "before the soak of the first wave is over");
@@ -206,7 +206,7 @@ async fn a_wave_that_fails_goes_back_before_others_notice(stage: &Stage) {
     let before = world.target.copy(&world.alpha, "other").await;
     let edit = || world.mappings.write("widgets.yaml", &in_waves(&failing_for_one(), "2s"));
     engine.says_of(edit, &["a wave begins", "1 of 2"]).await;
-    world.alpha.synced("canary", "False", "RenderFailed").await;
+    engine.says(&["not in sync", "RenderFailed"]).await;
     engine.says(&["it went back, for wave 1 failed", "1 cannot be in order"]).await;
     world.alpha.synced("canary", "True", "Synced").await;
     world.settled().await;
@@ -250,7 +250,7 @@ async fn a_wave_whose_objects_never_get_ready_goes_back(stage: &Stage) {
     let edit = labelled("new").replace("    - id: widget\n", never);
     engine.says_of(|| world.mappings.write("widgets.yaml", &in_waves(&edit, "1s")), &["a wave begins", "1 of 2"]).await;
     world.target.has(&world.alpha, "canary", json!({"metadata": {"labels": {"edit": "new"}}})).await;
-    engine.says(&["it went back, for wave 1 failed", "1 are not yet", "not become fewer for 3 s"]).await;
+    engine.says(&["it went back, for wave 1 failed", "1 are not yet", "not become fewer for 8 s"]).await;
     let copy = world.target.copy(&world.alpha, "canary").await;
     world.target.becomes(&copy, "it goes back", |now| now["metadata"]["labels"]["edit"].is_null()).await;
     assert_eq!(label_of(&world, "other").await, None);
@@ -260,7 +260,7 @@ async fn what_an_edit_takes_away_goes_at_the_end_and_another_edit_takes_its_plac
     let (world, mut engine) = stage.running().await;
     let second = "    - id: second\n      template: {apiVersion: v1, kind: ConfigMap, \
                   metadata: {name: '{{ placement.name }}'}, data: {a: b}}\n  status:\n    from: widget\n";
-    let both = |text: &str| in_waves(&text.replace("  status:\n", second), "8s");
+    let both = |text: &str| in_waves(&text.replace("  status:\n", second), "15s");
     let edit = || world.mappings.write("widgets.yaml", &both(WIDGETS));
     engine.says_of(edit, &["generation 2"]).await;
     world.alpha.create_synced("canary", json!({"size": 1})).await;
@@ -269,14 +269,14 @@ async fn what_an_edit_takes_away_goes_at_the_end_and_another_edit_takes_its_plac
     assert_eq!(maps().await, 1, "made in the first place");
     world.settled().await;
     // The first wave follows a text without it.
-    let edit = || world.mappings.write("widgets.yaml", &in_waves(&labelled("new"), "8s"));
+    let edit = || world.mappings.write("widgets.yaml", &in_waves(&labelled("new"), "15s"));
     engine.says_of(edit, &["a wave begins", "1 of 2"]).await;
     world.target.has(&world.alpha, "canary", json!({"metadata": {"labels": {"edit": "new"}}})).await;
     world.settled().await;
     assert_eq!(maps().await, 1, "it is not taken away before the end");
     world.alpha.synced("canary", "True", "Synced").await;
     // Another edit goes on with the same wave.
-    world.mappings.write("widgets.yaml", &in_waves(&labelled("newer"), "8s"));
+    world.mappings.write("widgets.yaml", &in_waves(&labelled("newer"), "15s"));
     world.target.has(&world.alpha, "canary", json!({"metadata": {"labels": {"edit": "newer"}}})).await;
     assert_eq!(maps().await, 1, "nor by that one, before its end");
     engine.says(&["is in force now"]).await;
