@@ -126,9 +126,8 @@ fn name(engine: &str, mapping: &str, what: &str) -> String {
 }
 
 /// What a person decides on what is held.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Decision {
-    #[default]
     Approve,
     /// The edit is not to be released, whatever becomes of what holds it.
     Reject,
@@ -142,6 +141,12 @@ struct Approval {
     decision: Decision,
 }
 
+/// How far the release of a mapping is, of the ConfigMap that the engine wrote; `None`: it is none of these.
+fn release(config_map: &Value) -> Option<(String, Progress)> {
+    let data = |field: &str| config_map["data"][field].as_str();
+    Some((data("of")?.to_owned(), serde_json::from_str(data("release")?).ok()?))
+}
+
 /// Records and approvals of one engine, at home.
 #[derive(Debug, Clone)]
 pub struct Approvals(Inventories);
@@ -151,34 +156,21 @@ impl Approvals {
         Self(store)
     }
 
-    /// Of each mapping that holds deletions.
+    /// What a person has to decide on, of each mapping that holds something.
     ///
     /// # Errors
     /// The request's.
     pub async fn records(&self) -> Result<Vec<Record>, RequestError> {
-        let found = self.0.config_maps(&format!("{HELD}={}", self.0.engine)).await?;
-        Ok(found.iter().filter_map(Record::read).collect())
+        Ok(self.kept().await?.iter().filter_map(Record::read).collect())
     }
 
-    /// How far the release of each mapping is that has one.
-    async fn releases(&self) -> Result<BTreeMap<String, Progress>, RequestError> {
-        let found = self.0.config_maps(&format!("{HELD}={}", self.0.engine)).await?;
-        let read = |config_map: &Value| {
-            let data = |field: &str| config_map["data"][field].as_str();
-            Some((data("of")?.to_owned(), serde_json::from_str(data("release")?).ok()?))
-        };
-        Ok(found.iter().filter_map(read).collect())
+    /// All that the engine keeps here of releases.
+    async fn kept(&self) -> Result<Vec<Value>, RequestError> {
+        self.0.config_maps(&format!("{HELD}={}", self.0.engine)).await
     }
 
-    /// Writes how far a release is; `None`: there is none any more. Over the version that is there.
-    async fn write_release(&self, mapping: &str, progress: Option<&Progress>) -> Result<(), RequestError> {
-        let name = self.name(mapping, RELEASE);
-        let known = self.0.config_map(&name).await?;
-        let version = |known: &Value| metadata(known, "resourceVersion").to_owned();
-        let Some(progress) = progress else {
-            let Some(known) = known else { return Ok(()) };
-            return self.0.delete_config_map(&name, metadata(&known, "uid"), &version(&known)).await;
-        };
+    /// A ConfigMap that the engine writes over the version that it read: a request that comes late finds another one, or none.
+    async fn put(&self, name: &str, known: Option<(&str, &str)>, data: Value) -> Result<Value, RequestError> {
         let mut body = json!({
             "apiVersion": "v1",
             "kind": "ConfigMap",
@@ -187,16 +179,31 @@ impl Approvals {
                 "namespace": self.0.namespace,
                 "labels": {HELD: self.0.engine, marks::MANAGED_BY: marks::MANAGER},
                 // Where nothing was read, only a create: no object has the version 1.
-                "resourceVersion": known.as_ref().map_or_else(|| "1".to_owned(), version),
+                "resourceVersion": "1",
             },
-            "data": {"of": mapping, "release": json!(progress).to_string()},
+            "data": data,
         });
-        if let Some(known) = &known {
-            // A request that comes late creates nothing anew.
-            body["metadata"]["uid"] = metadata(known, "uid").into();
+        if let Some((uid, resource_version)) = known {
+            body["metadata"]["uid"] = uid.into();
+            body["metadata"]["resourceVersion"] = resource_version.into();
         }
         self.0.ensure_namespace().await?;
-        self.0.apply_config_map(&name, marks::MANAGER, Bytes::from(body.to_string())).await.map(drop)
+        self.0.apply_config_map(name, marks::MANAGER, Bytes::from(body.to_string())).await
+    }
+
+    /// Writes how far a release is; `None`: there is none any more. Over the version that is there.
+    async fn write_release(&self, mapping: &str, progress: Option<&Progress>) -> Result<(), RequestError> {
+        let name = self.name(mapping, RELEASE);
+        let known = self.0.config_map(&name).await?;
+        let known = known.as_ref().map(|known| (metadata(known, "uid"), metadata(known, "resourceVersion")));
+        match (progress, known) {
+            (Some(progress), known) => {
+                let data = json!({"of": mapping, "release": json!(progress).to_string()});
+                self.put(&name, known, data).await.map(drop)
+            }
+            (None, Some((uid, version))) => self.0.delete_config_map(&name, uid, version).await,
+            (None, None) => Ok(()),
+        }
     }
 
     async fn record(&self, mapping: &str) -> Result<Option<Record>, RequestError> {
@@ -212,21 +219,9 @@ impl Approvals {
         now: Timestamp,
     ) -> Result<Record, RequestError> {
         let since = known.and_then(|record| record.since).unwrap_or(now);
-        let body = json!({
-            "apiVersion": "v1",
-            "kind": "ConfigMap",
-            "metadata": {
-                "name": self.name(mapping, RECORD),
-                "namespace": self.0.namespace,
-                "labels": {HELD: self.0.engine, marks::MANAGED_BY: marks::MANAGER},
-                // Where nothing was read, only a create: no object has the version 1.
-                "resourceVersion": known.map_or("1", |record| &record.resource_version),
-            },
-            "data": {"of": mapping, "held": json!(held).to_string(), "since": since.to_string()},
-        });
-        self.0.ensure_namespace().await?;
-        let name = self.name(mapping, RECORD);
-        let stored = self.0.apply_config_map(&name, marks::MANAGER, Bytes::from(body.to_string())).await?;
+        let data = json!({"of": mapping, "held": json!(held).to_string(), "since": since.to_string()});
+        let known = known.map(|record| (&*record.uid, &*record.resource_version));
+        let stored = self.put(&self.name(mapping, RECORD), known, data).await?;
         Record::read(&stored).ok_or_else(|| self.0.unreadable("what was stored is no record of what is held"))
     }
 
@@ -359,11 +354,10 @@ impl Attendant {
             return Vec::new();
         }
         if recorded.term != Some(term) {
-            let home = self.at_home(None);
-            let read = async { Ok((home.records().await?, home.releases().await?)) };
-            match read.await {
-                Ok((records, releases)) => {
-                    let mappings = records.into_iter().map(|record| record.mapping).collect();
+            match self.at_home(None).kept().await {
+                Ok(found) => {
+                    let mappings = found.iter().filter_map(Record::read).map(|record| record.mapping).collect();
+                    let releases: BTreeMap<String, Progress> = found.iter().filter_map(release).collect();
                     let _ = self
                         .events
                         .send(Event::Releases(Releases { term: Some(term), progress: releases.clone() }))

@@ -184,7 +184,7 @@ impl Why {
         Self { kind: WhyKind::Held, text }
     }
 
-    fn unknown(text: String) -> Self {
+    pub(super) fn unknown(text: String) -> Self {
         Self { kind: WhyKind::Unknown, text }
     }
 }
@@ -322,7 +322,7 @@ impl Engine {
                         changes = true;
                     }
                     Step::Underway => {}
-                    Step::Held(why) => self.keep_waiting(&name, why),
+                    Step::Waits(why) => self.keep_waiting(&name, why),
                 },
                 Verdict::Close => changes |= self.set_stage(&name, Stage::Closing),
                 Verdict::GoesOn(why) => {

@@ -41,8 +41,8 @@ pub(super) enum Step {
     End,
     /// A wave is under way, or about to begin.
     Underway,
-    /// A person has to decide.
-    Held(Why),
+    /// A person has to decide, or home is still to tell.
+    Waits(Why),
 }
 
 impl Engine {
@@ -166,7 +166,7 @@ impl Engine {
         let is_approved = one.is_approved(entry);
         let has_home = self.settings.connections.contains_key(&self.settings.home);
         if has_home && !self.are_releases_known() {
-            return Step::Underway;
+            return Step::Waits(Why::unknown("the home cluster has not told yet how far releases are".to_owned()));
         }
         let release = ruling_hash(&candidate.text, &in_force.text);
         // That of a document before tells nothing.
@@ -175,11 +175,11 @@ impl Engine {
             return Step::End;
         }
         if !has_home {
-            return Step::Held(Why::held("its waves cannot be recorded without a home cluster".to_owned()));
+            return Step::Waits(Why::held("its waves cannot be recorded without a home cluster".to_owned()));
         }
         if let Some(why) = cannot_take_steps(&in_force, &candidate) {
             let what = format!("{why}, which reaches all sources at once, and `release.waves` asks for steps");
-            return if is_approved { Step::End } else { Step::Held(Why::held(what)) };
+            return if is_approved { Step::End } else { Step::Waits(Why::held(what)) };
         }
         match progress {
             Some(Progress { release: of, stage: Stage::Wave(underway), .. }) if of == release => {
@@ -270,7 +270,7 @@ impl Engine {
             Verdict::Failed(why) if !is_last && release.on_failure == OnFailure::Return => {
                 let why = format!("it went back, for wave {} failed: {why}", number + 1);
                 self.refuse_candidate(name, &why);
-                Step::Held(Why::held(format!("it is not released: {why}")))
+                Step::Waits(Why::held(format!("it is not released: {why}")))
             }
             Verdict::Failed(why) => {
                 if let Some(one) = self.in_force.get_mut(name) {
@@ -280,7 +280,7 @@ impl Engine {
                 match entry.is_some_and(|entry| self.in_force[name].is_gate_approved(entry)) {
                     true if is_last => Step::End,
                     true => self.begin(name, candidate, number + 1),
-                    false => Step::Held(Why::held(format!("{text}; its gate failed: {why}"))),
+                    false => Step::Waits(Why::held(format!("{text}; its gate failed: {why}"))),
                 }
             }
         }

@@ -8,7 +8,7 @@ use tokio::time::Instant;
 
 use super::wakes::Topic;
 use super::{Generation, Pipeline};
-use crate::mapping::{Mapping, Wave};
+use crate::mapping::{Mapping, Source, Wave};
 use crate::multicluster::queue::Priority;
 use crate::object::Key;
 use crate::object::marks::Origin;
@@ -58,14 +58,21 @@ struct Followed {
     started: Instant,
 }
 
+impl Followed {
+    fn source(&self) -> &Source {
+        &self.generation.mapping.source
+    }
+}
+
 impl Pipeline {
     /// The document that a source follows: the one in force, or a candidate.
     pub fn generation_of(&self, key: &Key) -> Arc<Generation> {
-        let followed = self.state().promotion.followed.clone();
-        match followed {
-            Some(followed) if self.is_among(&followed, key) => followed.generation.clone(),
-            _ => self.generation(),
-        }
+        let (in_force, followed) = (self.generation(), self.state().promotion.followed.clone());
+        // A mapping that is removed, suspended or closing takes its candidate no further.
+        let followed = followed.filter(|followed| {
+            in_force.phase == Phase::Active && self.is_among(followed.source(), &followed.waves, key)
+        });
+        followed.map_or(in_force, |followed| followed.generation.clone())
     }
 
     /// Whether this is the candidate that a part of the sources follows.
@@ -77,11 +84,11 @@ impl Pipeline {
     /// Since when a source follows a candidate. `None`: it follows the document in force.
     pub fn follows_candidate_since(&self, key: &Key) -> Option<Instant> {
         let followed = self.state().promotion.followed.clone()?;
-        self.is_among(&followed, key).then_some(followed.started)
+        self.is_among(followed.source(), &followed.waves, key).then_some(followed.started)
     }
 
-    fn is_among(&self, followed: &Followed, key: &Key) -> bool {
-        let source = &followed.generation.mapping.source;
+    /// Whether a source belongs to these waves.
+    fn is_among(&self, source: &Source, waves: &[Wave], key: &Key) -> bool {
         let Some(cluster) = self.shared.manager.cluster(&source.clusters, &key.cluster) else { return false };
         let owner = self.writer.owner(&Origin::new(&source.resource, cluster.identity(), key));
         let feed = self.feed_of(&cluster);
@@ -89,12 +96,12 @@ impl Pipeline {
             let source = feed.as_ref()?.watch.store().get(key)?.outline().ok()?;
             source["metadata"].get("labels").cloned()
         };
-        belongs(&followed.waves, &owner, labels)
+        belongs(waves, &owner, labels)
     }
 
-    fn sources_among(&self, followed: &Followed) -> Vec<Key> {
+    fn sources_among(&self, source: &Source, waves: &[Wave]) -> Vec<Key> {
         let all = self.source_feeds().into_iter().flat_map(|feed| feed.keys());
-        all.filter(|key| self.is_among(followed, key)).collect()
+        all.filter(|key| self.is_among(source, waves, key)).collect()
     }
 
     /// `metadata.generation` of a source: how often its consumer has changed it.
@@ -164,15 +171,16 @@ impl Pipeline {
         }
         let new = || Arc::new(Generation::new(document.clone(), Phase::Active, in_force.target.clone()));
         let generation = generation.unwrap_or_else(new);
-        let followed = Arc::new(Followed { generation, waves: waves.to_vec(), started: Instant::now() });
-        state.promotion.followed = Some(followed.clone());
+        let followed = Followed { generation, waves: waves.to_vec(), started: Instant::now() };
+        state.promotion.followed = Some(Arc::new(followed));
         let was_told = std::mem::replace(&mut state.promotion.is_told, true);
         drop(state);
         if !was_told {
             self.told();
         }
-        let is_new = |key: &Key| is_other || known.as_ref().is_none_or(|known| !self.is_among(known, key));
-        let new: Vec<Key> = self.sources_among(&followed).into_iter().filter(is_new).collect();
+        let had = |known: &Arc<Followed>, key: &Key| self.is_among(known.source(), &known.waves, key);
+        let is_new = |key: &Key| is_other || known.as_ref().is_none_or(|known| !had(known, key));
+        let new: Vec<Key> = self.sources_among(&document.source, waves).into_iter().filter(is_new).collect();
         let since: Vec<i64> = new.iter().map(|key| self.generation_number(key)).collect();
         let mut state = self.state();
         state.promotion.unplanned.extend(new.iter().cloned());
@@ -230,10 +238,8 @@ impl Pipeline {
     }
 
     /// How the sources are that follow the candidate, or would in these waves.
-    pub fn conditions(&self, document: &Arc<Mapping>, waves: &[Wave]) -> BTreeMap<Key, Condition> {
-        let generation = Arc::new(Generation::new(document.clone(), Phase::Active, self.generation().target.clone()));
-        let followed = Followed { generation, waves: waves.to_vec(), started: Instant::now() };
-        let keys = self.sources_among(&followed);
+    pub fn conditions(&self, document: &Mapping, waves: &[Wave]) -> BTreeMap<Key, Condition> {
+        let keys = self.sources_among(&document.source, waves);
         let is_lost = self.is_lost();
         let state = self.state();
         let condition = |key: &Key| {

@@ -130,7 +130,7 @@ fn marks() -> Vec<String> {
             // The value of the label before it.
             "MANAGER" => return None,
             "ENGINE" => ("label of namespaces that the engine created, and of state stores", "id of the engine"),
-            "HELD" => ("label of records of deletions that are held", "id of the engine"),
+            "HELD" => ("label of what the engine keeps at home of releases: what is held, and how far each is", "id of the engine"),
             "CLUSTER" => ("annotation", "identity of the source's cluster; in kcp, the name of the logical cluster"),
             "RESOURCE" => ("annotation", "plural and group of the source"),
             "WORKSPACE" => ("annotation", "path of the source's workspace, for people"),
