@@ -46,10 +46,10 @@ const APPROVER: &str = "sync-engine/approve";
 
 const DIGEST_BYTES: usize = 10;
 
-/// What is known of the deletions that a mapping's document asks for.
+/// What is held of a mapping.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Deletions {
-    /// They are being counted, or another replica counts them.
+    /// That is not known yet.
     Counting,
     Held(Held),
     /// Nothing is held back.
@@ -141,10 +141,21 @@ struct Approval {
     decision: Decision,
 }
 
-/// How far the release of a mapping is, of the ConfigMap that the engine wrote; `None`: it is none of these.
-fn release(config_map: &Value) -> Option<(String, Progress)> {
-    let data = |field: &str| config_map["data"][field].as_str();
-    Some((data("of")?.to_owned(), serde_json::from_str(data("release")?).ok()?))
+/// How far the release of a mapping is, as it is stored.
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct Kept {
+    progress: Progress,
+    uid: String,
+    resource_version: String,
+}
+
+impl Kept {
+    /// Of the ConfigMap that the engine wrote; `None`: it is none of these.
+    fn read(config_map: &Value) -> Option<Self> {
+        let progress = serde_json::from_str(config_map["data"]["release"].as_str()?).ok()?;
+        let (uid, resource_version) = (metadata(config_map, "uid"), metadata(config_map, "resourceVersion"));
+        Some(Self { progress, uid: uid.to_owned(), resource_version: resource_version.to_owned() })
+    }
 }
 
 /// Records and approvals of one engine, at home.
@@ -191,19 +202,32 @@ impl Approvals {
         self.0.apply_config_map(name, marks::MANAGER, Bytes::from(body.to_string())).await
     }
 
-    /// Writes how far a release is; `None`: there is none any more. Over the version that is there.
-    async fn write_release(&self, mapping: &str, progress: Option<&Progress>) -> Result<(), RequestError> {
+    /// Writes how far a release is, over what is `known`; `None`: there is none. Gives what is there then.
+    async fn write_release(
+        &self,
+        mapping: &str,
+        progress: Option<&Progress>,
+        known: Option<&Kept>,
+    ) -> Result<Option<Kept>, Problem> {
         let name = self.name(mapping, RELEASE);
-        let known = self.0.config_map(&name).await?;
-        let known = known.as_ref().map(|known| (metadata(known, "uid"), metadata(known, "resourceVersion")));
-        match (progress, known) {
+        let found = self.0.config_map(&name).await.map_err(Problem::Unread)?;
+        let there = found.as_ref().and_then(Kept::read);
+        // An answer may be lost.
+        let is_written = there.as_ref().map(|kept| &kept.progress) == progress;
+        if there.as_ref() != known && !is_written {
+            return Err(Problem::Elsewhere(mapping.to_owned()));
+        }
+        let known = found.as_ref().map(|known| (metadata(known, "uid"), metadata(known, "resourceVersion")));
+        let stored = match (progress, known) {
+            _ if is_written => return Ok(there),
             (Some(progress), known) => {
                 let data = json!({"of": mapping, "release": json!(progress).to_string()});
-                self.put(&name, known, data).await.map(drop)
+                self.put(&name, known, data).await.map(|stored| Kept::read(&stored))
             }
-            (None, Some((uid, version))) => self.0.delete_config_map(&name, uid, version).await,
-            (None, None) => Ok(()),
-        }
+            (None, Some((uid, version))) => self.0.delete_config_map(&name, uid, version).await.map(|()| None),
+            (None, None) => Ok(None),
+        };
+        stored.map_err(Problem::Unwritten)
     }
 
     async fn record(&self, mapping: &str) -> Result<Option<Record>, RequestError> {
@@ -284,7 +308,7 @@ pub struct Releases {
 struct Recorded {
     mappings: BTreeSet<String>,
     /// What is recorded of releases.
-    releases: BTreeMap<String, Progress>,
+    releases: BTreeMap<String, Kept>,
     /// In which term of the lease they were listed.
     term: Option<u64>,
     /// What was held at the last look that is not recorded, and since when exactly that.
@@ -357,11 +381,11 @@ impl Attendant {
             match self.at_home(None).kept().await {
                 Ok(found) => {
                     let mappings = found.iter().filter_map(Record::read).map(|record| record.mapping).collect();
-                    let releases: BTreeMap<String, Progress> = found.iter().filter_map(release).collect();
-                    let _ = self
-                        .events
-                        .send(Event::Releases(Releases { term: Some(term), progress: releases.clone() }))
-                        .await;
+                    let of = |config_map: &Value| config_map["data"]["of"].as_str().map(str::to_owned);
+                    let kept = found.iter().filter_map(|one| Some((of(one)?, Kept::read(one)?)));
+                    let releases: BTreeMap<String, Kept> = kept.collect();
+                    let progress = releases.iter().map(|(name, kept)| (name.clone(), kept.progress.clone())).collect();
+                    let _ = self.events.send(Event::Releases(Releases { term: Some(term), progress })).await;
                     *recorded = Recorded { mappings, releases, term: Some(term), unrecorded: BTreeMap::new() };
                 }
                 Err(error) => return vec![Problem::Unread(error)],
@@ -392,12 +416,21 @@ impl Attendant {
         let over = recorded.releases.keys().filter(|mapping| !releases.contains_key(*mapping));
         let over: Vec<(String, Option<&Progress>)> = over.map(|mapping| (mapping.clone(), None)).collect();
         let all = releases.iter().map(|(mapping, progress)| (mapping.clone(), Some(progress)));
-        let news = all.filter(|(mapping, progress)| recorded.releases.get(mapping) != *progress);
+        let news =
+            all.filter(|(mapping, progress)| recorded.releases.get(mapping).map(|kept| &kept.progress) != *progress);
         for (mapping, progress) in news.chain(over).collect::<Vec<_>>() {
             let Some(approvals) = self.permitted() else { return Ok(()) };
-            approvals.write_release(&mapping, progress).await.map_err(Problem::Unwritten)?;
-            match progress {
-                Some(progress) => drop(recorded.releases.insert(mapping.clone(), progress.clone())),
+            let kept = match approvals.write_release(&mapping, progress, recorded.releases.get(&mapping)).await {
+                Ok(kept) => kept,
+                Err(problem) => {
+                    if matches!(problem, Problem::Elsewhere(_)) {
+                        recorded.term = None;
+                    }
+                    return Err(problem);
+                }
+            };
+            match kept {
+                Some(kept) => drop(recorded.releases.insert(mapping.clone(), kept)),
                 None => drop(recorded.releases.remove(&mapping)),
             }
             let _ = self.events.send(Event::ReleaseRecorded(mapping, progress.cloned())).await;
@@ -467,6 +500,8 @@ enum Problem {
     Unread(RequestError),
     #[error("what is held, or how far a release is, cannot be recorded at home: {0}")]
     Unwritten(RequestError),
+    #[error("another process has recorded how far the release of mapping {0} is: it is read again")]
+    Elsewhere(String),
     #[error(
         "the approval {digest} of mapping {mapping} is of something else: the document changed, or more is held now. Look \
          again with `sync-engine approve {mapping}`"

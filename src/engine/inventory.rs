@@ -51,12 +51,10 @@ pub struct Inventory {
     ///
     /// [`StatusRules::written`]: crate::mapping::StatusRules::written
     pub status: BTreeSet<String>,
-    /// Hash of the document that was last completely in force: everything that it deletes was deleted or approved.
-    pub in_force: String,
-    /// How many deletions were released for it, on all targets of the mapping.
-    pub released: usize,
-    /// Hash of the release by which a part of the sources may follow a candidate; home tells how far it is. Empty: none does.
+    /// Hash of the release that is under way; home tells how far it is. Empty: none is.
     pub release: String,
+    /// Whether an earlier version of the engine, which counted otherwise, held what the document deletes.
+    pub is_held_as_before: bool,
     /// The connection of the engine's home cluster; empty for the default.
     pub home: String,
     /// The version that was read; empty before the first write.
@@ -80,16 +78,6 @@ pub struct Former {
 }
 
 impl Inventory {
-    /// Whether the document was completely in force already; `leaving`: its removal.
-    pub fn is_in_force(&self, document: &str, leaving: &str) -> bool {
-        self.in_force == ruling_hash(document, leaving)
-    }
-
-    /// Whether what the state store holds was.
-    pub fn is_in_force_itself(&self) -> bool {
-        self.is_in_force(&self.document, "")
-    }
-
     /// What this state store and another one of the same mapping say together: the later document, and the kinds, namespaces,
     /// targets and former sources of both.
     pub fn and(self, other: Self) -> Self {
@@ -125,11 +113,11 @@ impl Inventory {
     }
 }
 
-/// What `release.maxLost` knows a document by. The removal of a document, which says what becomes of the objects, is another one.
-pub fn ruling_hash(document: &str, leaving: &str) -> String {
-    match leaving {
+/// What a release knows a document by, or the step from one to another.
+pub fn ruling_hash(document: &str, other: &str) -> String {
+    match other {
         "" => tuple_hash([document], 10),
-        _ => tuple_hash([document, leaving], 10),
+        _ => tuple_hash([document, other], 10),
     }
 }
 
@@ -319,7 +307,6 @@ fn body(engine: &str, namespace: &str, inventory: &Inventory) -> Value {
             "placements": json!(inventory.placements).to_string(),
             "targets": json!(inventory.targets).to_string(),
             "status": json!(inventory.status).to_string(),
-            "inForce": inventory.in_force,
         },
     });
     if let Some(recorded) = inventory.recorded {
@@ -333,9 +320,6 @@ fn body(engine: &str, namespace: &str, inventory: &Inventory) -> Value {
     }
     if !inventory.release.is_empty() {
         body["data"]["release"] = inventory.release.as_str().into();
-    }
-    if inventory.released > 0 {
-        body["data"]["released"] = inventory.released.to_string().into();
     }
     body
 }
@@ -354,7 +338,7 @@ fn parse(body: &[u8], url: &str) -> Result<Value, RequestError> {
 
 fn read(config_map: &Value) -> Option<Inventory> {
     let text = |field: &str| config_map["data"][field].as_str().unwrap_or_default().to_owned();
-    let mapping = text("mapping");
+    let (mapping, in_force, release) = (text("mapping"), text("inForce"), text("release"));
     (!mapping.is_empty()).then(|| Inventory {
         mapping,
         kinds: text("kinds").lines().filter_map(kind).map(|(kind, _)| kind).collect(),
@@ -368,9 +352,8 @@ fn read(config_map: &Value) -> Option<Inventory> {
         placements: serde_json::from_str(&text("placements")).unwrap_or_default(),
         targets: serde_json::from_str(&text("targets")).unwrap_or_default(),
         status: serde_json::from_str(&text("status")).unwrap_or_default(),
-        in_force: text("inForce"),
-        release: text("release"),
-        released: text("released").parse().unwrap_or_default(),
+        is_held_as_before: !in_force.is_empty() && release.is_empty() && in_force != ruling_hash(&text("document"), ""),
+        release,
         home: text("home"),
         resource_version: metadata(config_map, "resourceVersion").to_owned(),
     })
@@ -407,8 +390,20 @@ mod tests {
         assert_eq!(former["data"]["format"], FORMAT);
         let written = body("main", "sync-engine", &read(&former).expect("a state store"));
         assert_eq!(written["metadata"]["name"], former["metadata"]["name"]);
-        assert_eq!(written["data"], former["data"]);
+        // By this, earlier versions knew what they had counted.
+        let mut kept = former["data"].clone();
+        kept.as_object_mut().expect("fields").remove("inForce").expect("what was in force");
+        assert_eq!(written["data"], kept);
         assert_eq!(written["metadata"]["labels"], former["metadata"]["labels"]);
+    }
+
+    /// It counted all over again what a document deletes, and may have held it.
+    #[test]
+    fn what_the_release_before_held_is_not_taken_for_released() {
+        let store = |in_force: &str, release: &str| json!({"data": {"mapping": "a", "document": "text", "inForce": in_force, "release": release}});
+        let is_held = |in_force: &str, release: &str| read(&store(in_force, release)).expect("read").is_held_as_before;
+        assert!(is_held(&ruling_hash("another", ""), ""));
+        assert!(!is_held(&ruling_hash("text", ""), "") && !is_held("", "") && !is_held("x", "y"));
     }
 
     /// Another writer, or a request of ours that arrives late, is a conflict.

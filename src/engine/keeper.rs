@@ -61,17 +61,18 @@ pub async fn keep(pipeline: Arc<Pipeline>, slot: Slot, events: mpsc::Sender<Even
             let _ = events.send(Event::Recorded(slot.clone(), Box::new(found))).await;
         }
         failures = if result.is_ok() { 0 } else { failures + 1 };
-        let pause = match &result {
-            Ok(inventory) if is_final(&pipeline, inventory) && !may_come(unanswered) => {
+        let confirmed = result.as_ref().ok().cloned();
+        say(&pipeline, &generation, result);
+        let pause = match confirmed {
+            Some(inventory) if is_final(&pipeline, &inventory) && !may_come(unanswered) => {
                 match generation.mapping.is_beside() {
                     true => LOOK,
                     false => Duration::MAX,
                 }
             }
-            Ok(_) => REVIEW,
-            Err(_) => RETRY.delay(failures, &mut jitter),
+            Some(_) => REVIEW,
+            None => RETRY.delay(failures, &mut jitter),
         };
-        say(&pipeline, &generation, result);
         if has_left(&pipeline).await && remove(&pipeline, &permit).await {
             let _ = events.send(Event::Left(slot.clone())).await;
         }
@@ -160,9 +161,6 @@ async fn confirm(
     if let Err(why) = checked {
         return (found, Err(why.into()));
     }
-    if let Some(found) = &found {
-        pipeline.found(found);
-    }
     let wanted = wanted(pipeline, generation, found.as_ref(), source, unused);
     let writes = generation.phase == Phase::Active && generation.mapping.mode == Mode::Enforce;
     let stored = match found.as_ref() == Some(&wanted) || !writes {
@@ -197,6 +195,11 @@ pub(super) fn check_sources(
              {mapping} --former` has released them"
         );
         return Err(unreadable(generation, &why));
+    }
+    if is_active && found.is_held_as_before {
+        let why = "an earlier version of the engine held what its document deletes: let that version end it, or take the field \
+                   `inForce` out of the ConfigMap to allow it";
+        return Err(unreadable(generation, why));
     }
     match other_document(found, mapping) {
         Some(recorded) if pipeline.supersedes(&recorded) => return Ok(()),
@@ -305,7 +308,6 @@ fn wanted(
 ) -> Inventory {
     let former = found.cloned().unwrap_or_default();
     let (document, provider) = (generation.mapping.text.to_string(), provider(pipeline, generation));
-    let is_in_force = pipeline.unconfirmed().is_none() && pipeline.is_in_force();
     let mapping = pipeline.writer.mapping().to_owned();
     let recorded = match (&document, &provider) == (&former.document, &former.provider) {
         true => former.recorded,
@@ -332,6 +334,9 @@ fn wanted(
         wanted.status.clear();
     }
     wanted.status.extend(generation.mapping.status.written());
+    if former.document == wanted.document && former.release.is_empty() {
+        pipeline.release_is_over();
+    }
     let release = pipeline.release_to_record();
     wanted.release = match &release {
         Some(candidate) => candidate.release.clone(),
@@ -346,16 +351,6 @@ fn wanted(
         wanted.plurals.extend(wanted.kinds.iter().filter_map(plural));
         wanted.placements.extend(Some(&document.placement.namespace_text).filter(|_| !document.is_beside()).cloned());
         wanted.status.extend(document.status.written());
-    }
-    if !wanted.release.is_empty() {
-        // If sources go back, what only the candidate made is counted before it is deleted.
-        wanted.in_force.clear();
-    } else if is_in_force {
-        let ruling = generation.ruling();
-        // Another process may have counted more.
-        let known = if former.in_force == ruling { former.released } else { 0 };
-        wanted.released = pipeline.released().max(known);
-        wanted.in_force = ruling;
     }
     wanted
 }

@@ -15,11 +15,11 @@ pub mod events;
 mod facts;
 pub mod inventory;
 mod keeper;
+mod ledger;
 mod observe;
 mod originals;
 mod overview;
 mod pipeline;
-mod prune;
 mod rehearse;
 mod report;
 mod serving;
@@ -123,7 +123,7 @@ pub struct Shared {
     pub home: String,
     pub clock: Clock,
     pub lease: Lease,
-    /// Rings when a pipeline has counted the deletions that its document asks for.
+    /// Rings when a source asks for losses that nobody counted, or a state store names another release.
     pub counted: Notify,
     /// Targets that were identified, or serve a kind that they did not.
     pub discovered: Discovered,
@@ -152,7 +152,7 @@ enum Event {
     Recorded(Slot, Box<Inventory>),
     /// What this replica may write for is another from now on: everything, nothing, or its share.
     Leadership,
-    /// A person approved the deletions of a mapping that `release.maxLost` holds.
+    /// A person approved what is held of a mapping.
     Approved(String, Held),
     /// A person rejected the document in the file of a mapping, which is held.
     Rejected(String, Held),
@@ -161,8 +161,8 @@ enum Event {
     /// Home says from now on that the release of a mapping is so far.
     ReleaseRecorded(String, Option<Progress>),
     /// What a mapping's document in its file would do.
-    Rehearsed(String, Arc<Mapping>, Box<Result<Rehearsal, String>>),
-    /// Some pipeline has counted the deletions that its document asks for, or its state store names another release.
+    Rehearsed(String, (Arc<Mapping>, Phase), Box<Result<Rehearsal, String>>),
+    /// A source asks for losses that nobody counted, or a state store names another release.
     Counted,
     Tick,
 }
@@ -203,14 +203,16 @@ struct Engine {
     latest: BTreeMap<String, Option<Timestamp>>,
     /// Mappings whose document in the file takes the place of the one in force now.
     released: BTreeSet<String>,
-    /// What people approved of the documents that were released last, by mapping.
-    approved: BTreeMap<String, Held>,
+    /// Mappings whose removal is released.
+    removed: BTreeSet<String>,
+    /// What documents in force may still take away, by mapping.
+    ledgers: BTreeMap<String, ledger::Open>,
     /// What was released since the last answer to a reload.
     said: Vec<String>,
     /// Reloads whose documents are being rehearsed, with what is to be answered.
     unanswered: Vec<(Reload, Outcome, Instant)>,
     tasks: JoinSet<()>,
-    /// What is known of the deletions that each mapping's document asks for.
+    /// What is held of each mapping.
     deletions: watch::Sender<BTreeMap<String, Deletions>>,
     /// How far the releases of mappings are to be.
     releases: watch::Sender<Releases>,
@@ -274,7 +276,8 @@ pub async fn run(
         in_force: BTreeMap::new(),
         latest: BTreeMap::new(),
         released: BTreeSet::new(),
-        approved: BTreeMap::new(),
+        removed: BTreeSet::new(),
+        ledgers: BTreeMap::new(),
         said: Vec::new(),
         unanswered: Vec::new(),
         tasks,
@@ -302,6 +305,15 @@ pub async fn run(
 /// The condition of a mapping that cannot run on a target.
 fn component(Slot { mapping, target }: &Slot) -> String {
     if target.is_empty() { format!("mapping {mapping}") } else { format!("mapping {mapping} on {target}") }
+}
+
+/// What becomes of the objects of a mapping that is removed; `None`: they stay, and deletions go on.
+fn departure(mapping: &Mapping) -> Option<OnExit> {
+    match mapping.lifecycle.on_mapping_removed {
+        MappingRemoved::Delete => Some(OnExit::Delete),
+        MappingRemoved::Orphan => Some(OnExit::Orphan),
+        MappingRemoved::Retain => None,
+    }
 }
 
 impl Engine {
@@ -385,11 +397,15 @@ impl Engine {
             Event::Approved(mapping, held) => self.approved(&mapping, held),
             Event::Rejected(mapping, held) => self.reject_candidate(&mapping, &held),
             Event::Releases(releases) => self.releases_known(releases),
-            Event::ReleaseRecorded(mapping, progress) => self.release_recorded(mapping, progress),
+            Event::ReleaseRecorded(mapping, progress) => {
+                self.release_recorded(mapping, progress);
+                self.answer_reloads(false);
+            }
             Event::Rehearsed(mapping, document, result) => self.rehearsed(&mapping, document, *result),
             Event::Counted => {
-                self.judge_deletions();
-                self.follow_releases();
+                self.judge_documents();
+                self.answer_reloads(false);
+                self.share_ledgers();
             }
             Event::Tick => self.tick(),
         }
@@ -403,6 +419,8 @@ impl Engine {
     fn leadership(&mut self) {
         self.report_leadership();
         self.running().for_each(|pipeline| pipeline.check_inventory());
+        // Home says what is left of them.
+        self.ledgers.clear();
         if self.shared.lease.is_held() {
             let replica = self.settings.election.as_ref().map(|terms| terms.replica.clone());
             self.tell_provider(None, false, "LeaderElected", format!("{} leads", replica.unwrap_or_default()));
@@ -424,8 +442,7 @@ impl Engine {
         self.judge_documents();
         self.answer_reloads(false);
         self.forget_former_targets();
-        // A target may have gone out of reach, and is no longer waited for.
-        self.judge_deletions();
+        self.share_ledgers();
         self.report_blocked();
         overview::publish(self);
         self.say_caught_up();
@@ -592,7 +609,7 @@ impl Engine {
             self.stop(slot);
             return;
         }
-        let phase = self.limit(&entry.mapping.name, Self::phase(entry));
+        let phase = self.limit(&entry.mapping.name, self.phase(entry));
         let generation = Generation::new(entry.mapping.clone(), phase, target);
         match self.pipelines.get(slot).map(|running| running.pipeline.clone()) {
             None => self.start(slot, generation),
@@ -640,12 +657,12 @@ impl Engine {
         }
     }
 
-    fn phase(entry: &Entry) -> Phase {
-        let removed = entry.removal_seen;
-        match (entry.standing, entry.mapping.lifecycle.on_mapping_removed) {
-            (Standing::Retained, MappingRemoved::Delete) if removed => Phase::Leaving(OnExit::Delete),
-            (Standing::Retained, MappingRemoved::Orphan) if removed => Phase::Leaving(OnExit::Orphan),
-            (Standing::Retained, _) => Phase::DeletionsOnly,
+    fn phase(&self, entry: &Entry) -> Phase {
+        match entry.standing {
+            Standing::Retained if self.removed.contains(&entry.mapping.name) => {
+                departure(&entry.mapping).map_or(Phase::DeletionsOnly, Phase::Leaving)
+            }
+            Standing::Retained => Phase::DeletionsOnly,
             _ if entry.mapping.mode == Mode::Suspend => Phase::DeletionsOnly,
             _ => Phase::Active,
         }
@@ -657,6 +674,7 @@ impl Engine {
         }
         let running = self.spawn(slot, generation);
         self.pipelines.insert(slot.clone(), running);
+        self.open_losses(slot);
     }
 
     fn spawn(&self, slot: &Slot, generation: Generation) -> Running {
@@ -761,6 +779,8 @@ impl Engine {
         self.former_targets.remove(mapping);
         warn!(mapping, "the mapping was removed, and so was all it had made");
         self.retained.remove(mapping);
+        self.removed.remove(mapping);
+        self.ledgers.remove(mapping);
         self.recorded.remove(mapping);
         self.latest.remove(mapping);
         self.catalog = self.catalog.forget(mapping);

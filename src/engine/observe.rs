@@ -21,7 +21,7 @@ use crate::object::{Key, metadata};
 use crate::plan::objects::Objects;
 use crate::plan::observed::all_copies;
 use crate::plan::targets::double;
-use crate::plan::{Answers, Observed, Phase, Pin, Prune, Source, Target, TargetObject, render};
+use crate::plan::{Answers, Observed, Phase, Pin, Source, Target, TargetObject, render};
 
 /// An object of which a cache has an outline.
 #[derive(Debug)]
@@ -81,15 +81,14 @@ pub fn observe(
         unkept_status,
         former_status: pipeline.former_status(generation),
         schema: schema.as_ref().and_then(|known| known.schema.clone()),
-        prune: facts.read([Topic::Approval], || pipeline.prune(generation), |prune| *prune == Prune::Held),
         reporting: pipeline.shared.reporting.clone(),
         pin: pin(generation),
         is_target_lost: generation.target.is_lost(),
-        is_held_up: is_held_up(pipeline, generation),
         is_promoted: pipeline.is_candidate(generation),
         target_url: Some(generation.target.endpoint().url().to_owned()),
         ..Observed::new(pipeline.writer.clone(), key.clone(), origin, source, target, pipeline.shared.clock.now())
     };
+    observed.prune = pipeline.prune(generation, key, &observed.owner);
     observed.places = render::namespaces(&generation.mapping, &pipeline.former_placements(), &observed);
     let learned = pipeline.learned();
     observed.stripped = learned.stripped(&owners(generation, &observed));
@@ -318,20 +317,6 @@ fn is_unserved(pipeline: &Pipeline, generation: &Generation, kind: &Kind) -> boo
 /// Whether a kind may be served and is not listed yet. A kind whose list is refused holds up no other.
 fn is_starting(pipeline: &Pipeline, generation: &Generation, kind: &Kind) -> bool {
     is_unlisted(pipeline.kind_feed(kind)).unwrap_or_else(|| !generation.target.lacks(kind))
-}
-
-/// Whether the document is not carried out yet because a kind of it cannot be listed. One that is just being listed holds up
-/// nothing to speak of.
-fn is_held_up(pipeline: &Pipeline, generation: &Generation) -> bool {
-    let cannot_be_listed = |kind: &Kind| {
-        let failed =
-            |feed: Arc<KindFeed>| matches!(feed.watch.state(), WatchState::Failed { synced_before: false, .. });
-        kind.side == Side::Target && pipeline.kind_feed(kind).is_some_and(failed)
-    };
-    generation.phase == Phase::Active
-        && pipeline.unconfirmed().is_none()
-        && !pipeline.is_in_force()
-        && generation.mapping.objects.iter().any(|rule| cannot_be_listed(&rule.kind))
 }
 
 /// Whether a list is still to come; `None`: there is no watch.

@@ -166,7 +166,7 @@ fn standing(entry: &Entry, running: &[&Arc<Pipeline>]) -> String {
     let is_held = running.iter().any(|pipeline| pipeline.held().is_some());
     let text = match (entry.standing, phase) {
         (_, None) => "not running: its target is not given",
-        (_, Some(Phase::Leaving(_))) if is_held => "removed: its deletions wait for approval",
+        (_, Some(Phase::Leaving(_))) if is_held => "removed: some of its deletions wait for approval",
         (_, Some(Phase::Leaving(_))) => "removed: taking its objects away",
         (Standing::Retained, _) => "retained: its document is gone, deletions alone go on",
         (_, Some(Phase::DeletionsOnly)) => "suspended",

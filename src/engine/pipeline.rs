@@ -4,8 +4,8 @@
 //! change, and puts every source into the queue again.
 
 mod feeds;
-pub mod guard;
 pub mod learned;
+mod losses;
 mod memory;
 mod others;
 pub mod promotion;
@@ -25,12 +25,12 @@ use tracing::field::Empty;
 use tracing::{Instrument, error, info_span};
 
 use super::consumer_schema::dropped::DroppedFields;
-use super::inventory::{Inventory, ruling_hash};
+use super::inventory::Inventory;
 use super::serving::{compiled, names_other_sources};
 use super::target::Target;
 use super::{Shared, worker};
+use crate::mapping::Mapping;
 use crate::mapping::template::Text;
-use crate::mapping::{Mapping, OnExit};
 use crate::multicluster::backoff::Backoff;
 use crate::multicluster::permit::Epoch;
 use crate::multicluster::queue::Priority;
@@ -43,8 +43,8 @@ use crate::object::{ClusterName, Key, has_finalizer};
 use crate::plan::trace::Decided;
 use crate::plan::{self, Answers, Cause as Reason, Phase};
 use feeds::Feeds;
-use guard::Guard;
 use learned::Learned;
+use losses::Losses;
 use others::Others;
 use promotion::Promotion;
 use shared_use::SharedUse;
@@ -66,21 +66,6 @@ pub struct Generation {
 impl Generation {
     pub fn new(mapping: Arc<Mapping>, phase: Phase, target: Arc<Target>) -> Self {
         Self { mapping, phase, target }
-    }
-
-    /// What `release.maxLost` knows the document by.
-    pub fn ruling(&self) -> String {
-        ruling_hash(&self.mapping.text, self.leaving())
-    }
-
-    /// What becomes of the objects of a mapping that leaves, as the state store says it.
-    pub fn leaving(&self) -> &'static str {
-        match self.phase {
-            Phase::Active | Phase::DeletionsOnly => "",
-            Phase::Leaving(OnExit::Delete) => "Delete",
-            Phase::Leaving(OnExit::Orphan) => "Orphan",
-            Phase::Leaving(OnExit::Retain) => "Retain",
-        }
     }
 }
 
@@ -119,8 +104,8 @@ struct State {
     history: BTreeMap<Key, History>,
     /// Those of the unsettled that wait for nothing but the time at which a request is tried again.
     retried: BTreeSet<Key>,
-    /// Whether deletions that the document asks for are held back.
-    guard: Guard,
+    /// What the document takes away that those before it would have kept.
+    losses: Losses,
     /// What the state store on the target says.
     store: Inventory,
     /// The same in words, where another replica keeps it.
@@ -300,8 +285,7 @@ impl Pipeline {
             return;
         }
         state.unconfirmed = Some(NOT_READ.into());
-        state.guard.leave();
-        state.promotion = Promotion::default();
+        (state.promotion, state.losses) = (Promotion::default(), Losses::default());
         drop(state);
         self.shared_use().doubt();
     }
@@ -312,7 +296,6 @@ impl Pipeline {
         self.learned().forget_target();
         let mut state = self.state();
         state.unconfirmed = Some(NOT_READ.into());
-        state.guard.leave();
     }
 
     /// The source is another: nothing is written for it before the state store names it. Without a name there, nobody would
@@ -479,11 +462,6 @@ impl Pipeline {
         }
     }
 
-    /// What the state store says before this process writes it.
-    pub fn found(&self, store: &Inventory) {
-        self.state().guard.follow(store.is_in_force_itself());
-    }
-
     /// Forgets what is known of a cluster, and the feed that served no other.
     pub fn disengage(&self, cluster: &Cluster, still_used: bool) {
         let name = &cluster.spec.name;
@@ -499,14 +477,11 @@ impl Pipeline {
         let least = Key::least_of(name);
         let is_its = |key: &&Key| key.cluster == *name;
         let unplanned: Vec<Key> = self.state().unplanned.range(&least..).take_while(is_its).cloned().collect();
-        let unplanned: Vec<(Key, usize)> =
-            unplanned.into_iter().map(|key| (key.clone(), self.objects_of(&of_identity(&key)))).collect();
         let mut state = self.state();
-        for (key, _) in &unplanned {
+        for key in &unplanned {
             state.unplanned.remove(key);
         }
-        let is_recorded = state.unconfirmed.is_none();
-        state.guard.lose_sight(name, &cluster.named_by_identity(), unplanned, is_recorded);
+        state.losses.forget_cluster(name);
         let changed: Vec<Key> = state.changed.range(&least..).map(|(key, _)| key).take_while(is_its).cloned().collect();
         for key in &changed {
             state.changed.remove(key);

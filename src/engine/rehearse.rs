@@ -14,11 +14,12 @@ use super::observe::kind_trouble;
 use super::originals;
 use super::pipeline::wakes::Interests;
 use super::pipeline::{Generation, Pipeline, SourceFeed};
+use crate::mapping::{Mapping, OnExit};
 use crate::multicluster::identity::Known;
 use crate::multicluster::registry::Cluster;
 use crate::multicluster::watch::WatchState;
 use crate::object::Key;
-use crate::plan::{Action, MAX_ROUNDS, Observed, Outcome, Plan, Prune, Source, owns_finalizer, plan, rehearsal};
+use crate::plan::{Action, MAX_ROUNDS, Observed, Outcome, Phase, Plan, Prune, Source, owns_finalizer, plan, rehearsal};
 use crate::release::{Effect, Followed, Now, Rehearsal};
 
 /// How long a rehearsal waits for the watches that only the candidate needs. It is tried again at the next tick.
@@ -73,7 +74,12 @@ async fn look(on: &[OnTarget]) -> Result<Rehearsal, String> {
                 yield_now().await;
             }
         }
-        all.objects += one.pipeline.objects();
+        let objects = one.pipeline.objects();
+        if one.candidate.phase == Phase::Leaving(OnExit::Delete) {
+            // What sources share goes with the last of them, whatever a plan of each tells.
+            all.takes_all(&one.candidate.target.name, objects);
+        }
+        all.objects += objects;
     }
     Ok(all)
 }
@@ -129,7 +135,7 @@ fn waits_for(OnTarget { pipeline, candidate, .. }: &OnTarget) -> Option<Wait> {
 
 /// What becomes of one source. `None`: it is out of sight.
 async fn effect(on: &OnTarget, feed: &SourceFeed, key: &Key) -> Option<Effect> {
-    let OnTarget { pipeline, candidate, .. } = on;
+    let OnTarget { pipeline, candidate, selected } = on;
     let in_force = pipeline.generation();
     let cluster = pipeline.shared.manager.cluster(&in_force.mapping.source.clusters, &key.cluster)?;
     let not_told = |why: &str| Some(Effect { not_told: Some(why.to_owned()), ..Effect::default() });
@@ -140,38 +146,56 @@ async fn effect(on: &OnTarget, feed: &SourceFeed, key: &Key) -> Option<Effect> {
     if candidate.mapping.source.resource != in_force.mapping.source.resource {
         return not_told("the candidate reads another version of it");
     }
-    let Some((now, followed)) = follow(on, candidate, &cluster, feed, key).await else {
+    let at = At { pipeline, cluster: &cluster, feed, key };
+    let Some((now, followed)) = follow(at, candidate, Some(selected)).await else {
         return unseen("it cannot be read");
     };
     let mut lost = followed.losses();
     if !lost.is_empty() {
-        // What its consumer causes is lost under both.
-        let followed_now = pipeline.generation_of(key);
-        let Some((_, without)) = follow(on, &followed_now, &cluster, feed, key).await else {
-            return unseen("it cannot be read");
-        };
-        lost = &lost - &without.losses();
+        // What its consumer causes is lost under all of them.
+        let documents = pipeline.compared_with(candidate, key);
+        lost = &lost - &lost_by_all(at, documents, Followed::losses).await;
     }
     Some(Effect::of(now, &followed, lost))
 }
 
-/// Follows the plan of a document to its end.
-async fn follow(
-    on: &OnTarget,
-    generation: &Generation,
-    cluster: &Cluster,
-    feed: &SourceFeed,
-    key: &Key,
-) -> Option<(Now, Followed)> {
-    let pipeline = &on.pipeline;
+/// A source, and the target that its objects are on.
+#[derive(Clone, Copy)]
+pub struct At<'a> {
+    pub pipeline: &'a Arc<Pipeline>,
+    pub cluster: &'a Cluster,
+    pub feed: &'a SourceFeed,
+    pub key: &'a Key,
+}
+
+/// What every one of these documents would lose of a source. Nothing, where it cannot be told of one of them.
+pub async fn lost_by_all<T: Ord + Clone>(
+    at: At<'_>,
+    documents: Option<Vec<Arc<Mapping>>>,
+    losses: impl Fn(&Followed) -> BTreeSet<T>,
+) -> BTreeSet<T> {
+    let target = at.pipeline.generation().target.clone();
+    let mut all: Option<BTreeSet<T>> = None;
+    for document in documents.unwrap_or_default() {
+        let generation = Generation::new(document, Phase::Active, target.clone());
+        let Some((_, followed)) = follow(at, &generation, None).await else { return BTreeSet::new() };
+        let lost = losses(&followed);
+        all = Some(all.map_or_else(|| lost.clone(), |all| &all & &lost));
+    }
+    all.unwrap_or_default()
+}
+
+/// Follows the plan of a document to its end. `selected`: the clusters of a provider that it may choose as targets.
+async fn follow(at: At<'_>, generation: &Generation, selected: Option<&BTreeSet<String>>) -> Option<(Now, Followed)> {
+    let At { pipeline, cluster, feed, key } = at;
     // Nobody is to be woken for what is read here.
     let interests = Interests::default();
     let mut facts = Facts::new(interests.reader(key));
     let executor = Executor::looking(pipeline, generation, cluster, feed, key);
     let mut observed = observe_whole(&executor, &mut facts).await.ok()?;
     (observed.prune, observed.is_promoted) = (Prune::Allowed, false);
-    if let Some(among) = observed.among.as_mut().filter(|_| std::ptr::eq(generation, &raw const on.candidate)) {
-        among.selected.clone_from(&on.selected);
+    if let Some((among, selected)) = observed.among.as_mut().zip(selected) {
+        among.selected.clone_from(selected);
     }
     let now = now(pipeline, &observed, key);
     let mut followed = Followed::default();
@@ -211,8 +235,13 @@ async fn follow(
 
 /// How a source is under the document in force.
 fn now(pipeline: &Pipeline, observed: &Observed, key: &Key) -> Now {
-    let is_served = matches!(&observed.source, Source::Present(source) if owns_finalizer(observed, source));
-    match (is_served, pipeline.is_unsettled(key)) {
+    let is_served = match &observed.source {
+        Source::Present(source) => owns_finalizer(observed, source),
+        Source::Missing(_) => false,
+        // Nobody knows that it is not.
+        Source::Unknown(_) => true,
+    };
+    match (is_served, pipeline.is_troubled(key)) {
         (false, _) => Now::NotServed,
         (true, false) => Now::InSync,
         (true, true) => Now::Troubled,

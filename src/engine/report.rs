@@ -18,7 +18,7 @@ use crate::plan::Cause;
 const ALIASES: &str = "connections to one cluster";
 
 impl Engine {
-    /// Sources that need somebody's help, and deletions that wait for approval, by mapping.
+    /// Sources that need somebody's help, and losses that wait for approval, by mapping.
     pub(super) fn report_blocked(&self) {
         for pipeline in self.running() {
             let component = sources_component(pipeline);
@@ -27,7 +27,7 @@ impl Engine {
                     let (held, message) = (pipeline.held().is_some(), condition.message.clone());
                     if self.shared.instruments.health.set(&component, condition) && held {
                         let mapping = pipeline.writer.mapping();
-                        self.tell_provider(Some(mapping), true, "DeletionsHeld", message);
+                        self.tell_provider(Some(mapping), true, "LossesHeld", message);
                     }
                 }
                 None => self.shared.instruments.health.remove(&component),
@@ -109,7 +109,7 @@ pub(super) fn sources_component(pipeline: &Pipeline) -> String {
     format!("mapping {}: sources", pipeline.name())
 }
 
-/// What an operator has to mend for a mapping's sources: a refused request, a deletion that hangs, deletions to approve.
+/// What an operator has to mend for a mapping's sources: a refused request, a deletion that hangs, losses to approve.
 ///
 /// It degrades and is no more: neither a roll-out nor the drain of a node waits for a tenant, or for one mapping's edit.
 pub(super) fn blocked(pipeline: &Pipeline) -> Option<Condition> {
@@ -119,8 +119,8 @@ pub(super) fn blocked(pipeline: &Pipeline) -> Option<Condition> {
     let blocked = unsettled.iter().filter(|(_, how)| how.cause.as_ref().is_some_and(is_operators));
     if let Some(held) = pipeline.held() {
         return Some(Condition::degraded(format!(
-            "{held} deletions follow from the changed or removed document, more than `release.maxLost` allows on all targets of \
-             the mapping: approve them with `sync-engine approve {mapping}`, or go back to the former document",
+            "{held} objects would be lost by the changed or removed document that were not counted before it was released, more \
+             than is left of `release.maxLost`: approve that with `sync-engine approve {mapping}`, or go back to the former document",
             mapping = pipeline.writer.mapping(),
         )));
     }

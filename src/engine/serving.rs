@@ -2,8 +2,8 @@
 //!
 //! * What a mapping serves is part of its identity. A document that would serve something else is refused while the one in force
 //!   serves sources: it needs a name of its own.
-//! * Every other edit is a release: it is [rehearsed](super::rehearse), and held where it is beyond the limits of the document in
-//!   force.
+//! * Every other edit is a release, and so is the removal of a mapping that takes its objects along: it is
+//!   [rehearsed](super::rehearse), and held where it is beyond the limits of the document in force.
 
 use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
@@ -20,14 +20,16 @@ use super::pipeline::{Generation, Pipeline};
 use super::rehearse::{OnTarget, rehearse};
 use super::slots::Slot;
 use super::waves::{Course, Step};
-use super::{Engine, Event, TICK};
+use super::{Engine, Event, TICK, departure};
 use crate::catalog::{Entry, Standing, have_same_effect};
 use crate::health::Condition;
 use crate::mapping::compile::Compiled;
 use crate::mapping::{Mapping, Mode, SourceClusters};
 use crate::object::Key;
 use crate::plan::Phase;
-use crate::release::waves::Tally;
+use crate::release::ledger::Ledger;
+use crate::release::waves::Stage::Released;
+use crate::release::waves::{Progress, Tally};
 use crate::release::{Held, Rehearsal};
 
 /// A document that goes on although its file holds another one.
@@ -40,6 +42,8 @@ pub struct InForce {
     pub(super) course: Course,
     /// The wave whose gate has failed, and waits for a person.
     failed_gate: Option<(usize, Tally)>,
+    /// Whether home is about to record that the document in the file takes its place.
+    is_ending: bool,
     /// What people approved of it: what the rehearsal showed, and gates that had failed.
     approved: Vec<Held>,
     /// Why the document in the file waits.
@@ -63,7 +67,7 @@ impl InForce {
     fn new(mapping: Arc<Mapping>, stage: Stage) -> Self {
         let (candidate, course, approved) = (Candidate::default(), Course::default(), Vec::new());
         let (kind, why, refusal) = (None, String::new(), String::new());
-        Self { mapping, stage, candidate, course, failed_gate: None, approved, kind, why, refusal }
+        Self { mapping, stage, candidate, course, failed_gate: None, is_ending: false, approved, kind, why, refusal }
     }
 
     /// The document in force.
@@ -71,30 +75,47 @@ impl InForce {
         self.mapping.clone()
     }
 
+    /// What is to take its place: the document in the file, or the removal of the mapping.
+    fn next(&self, entry: &Entry) -> (Arc<Mapping>, Phase) {
+        match departure(&self.mapping) {
+            Some(policy) if is_removal(entry) => (self.mapping.clone(), Phase::Leaving(policy)),
+            _ => (entry.mapping.clone(), Phase::Active),
+        }
+    }
+
+    /// Which document takes the place of this one, or its removal: a hash.
+    pub(super) fn release(&self, entry: &Entry) -> String {
+        match self.next(entry) {
+            (_, Phase::Leaving(policy)) => ruling_hash(&format!("{policy:?}"), &self.mapping.text),
+            (document, _) => ruling_hash(&document.text, &self.mapping.text),
+        }
+    }
+
     /// What a person would approve: which document takes the place of which, and what comes of that.
     fn rehearsed(&self, entry: &Entry) -> Option<Held> {
-        let document = ruling_hash(&entry.mapping.text, &self.mapping.text);
-        let candidate = Some(&self.candidate).filter(|candidate| candidate.is(&entry.mapping));
-        candidate?.rehearsal().map(|rehearsal| rehearsal.held(document))
+        let (document, phase) = self.next(entry);
+        let candidate = Some(&self.candidate).filter(|candidate| candidate.is(&document, phase));
+        candidate?.rehearsal().map(|rehearsal| rehearsal.held(self.release(entry)))
     }
 
     /// The same, once a gate has failed.
     fn failed(&self, entry: &Entry) -> Option<Held> {
         let (wave, tally) = self.failed_gate?;
-        let document = format!("{} wave {}", ruling_hash(&entry.mapping.text, &self.mapping.text), wave + 1);
+        let document = format!("{} wave {}", self.release(entry), wave + 1);
         Some(Held { document, failing: tally.failing(), ..Held::default() })
     }
 
-    fn is_covered(&self, held: Option<Held>) -> bool {
-        held.is_some_and(|held| self.approved.iter().any(|approved| held.is_within(approved)))
+    fn approval(&self, held: Option<Held>) -> Option<&Held> {
+        let held = held?;
+        self.approved.iter().find(|approved| held.is_within(approved))
     }
 
     pub(super) fn is_approved(&self, entry: &Entry) -> bool {
-        self.is_covered(self.rehearsed(entry))
+        self.approval(self.rehearsed(entry)).is_some()
     }
 
     pub(super) fn is_gate_approved(&self, entry: &Entry) -> bool {
-        self.is_covered(self.failed(entry))
+        self.approval(self.failed(entry)).is_some()
     }
 
     pub(super) fn set_failed_gate(&mut self, failed: Option<(usize, Tally)>) {
@@ -103,6 +124,12 @@ impl InForce {
 
     pub(super) fn forget_approvals(&mut self) {
         self.approved.clear();
+    }
+
+    /// Home is to record that another document takes its place.
+    fn ends(&mut self) {
+        self.is_ending = true;
+        self.is_underway();
     }
 
     /// A step of its release is under way: nothing is wrong with it.
@@ -126,15 +153,20 @@ impl InForce {
 /// How far the rehearsal of the document in the file is.
 #[derive(Debug, Default)]
 struct Candidate {
-    document: Option<Arc<Mapping>>,
+    document: Option<(Arc<Mapping>, Phase)>,
     is_running: bool,
     /// What came of the last one, and when.
     result: Option<(Result<Rehearsal, String>, Instant)>,
 }
 
 impl Candidate {
-    fn is(&self, document: &Arc<Mapping>) -> bool {
-        self.document.as_ref().is_some_and(|known| Arc::ptr_eq(known, document))
+    fn is(&self, document: &Arc<Mapping>, phase: Phase) -> bool {
+        self.document.as_ref().is_some_and(|(known, of)| Arc::ptr_eq(known, document) && *of == phase)
+    }
+
+    /// Whether it was rehearsed just now.
+    fn is_fresh(&self) -> bool {
+        !self.is_running && self.result.as_ref().is_some_and(|(_, at)| at.elapsed() < TICK)
     }
 
     /// What was found of the document.
@@ -221,9 +253,15 @@ impl Engine {
 
     /// A document that does not do the same as the one in force does not take its place before it is judged.
     pub(super) fn hold_candidates(&mut self) {
+        self.hold_removals();
         let (catalog, health) = (&self.catalog, &self.shared.instruments.health);
+        let removed = &self.removed;
         self.in_force.retain(|name, one| {
-            let is_other = |entry: &Entry| waits_for_release(&one.mapping, &entry.mapping);
+            let waits = |entry: &Entry| is_removal(entry) && departure(&one.mapping).is_some();
+            let is_other = |entry: &Entry| match waits(entry) {
+                true => !removed.contains(name),
+                false => waits_for_release(&one.mapping, &entry.mapping),
+            };
             let stays = matches!(one.stage, Stage::Former(_));
             let holds = catalog.mapping(name).is_some_and(|entry| stays || is_other(entry));
             if !holds {
@@ -231,7 +269,9 @@ impl Engine {
             }
             holds
         });
-        let is_decided = |name: &str| self.in_force.contains_key(name) || self.released.contains(name);
+        let is_decided = |name: &str| {
+            self.in_force.contains_key(name) || self.released.contains(name) || self.removed.contains(name)
+        };
         let running = self.catalog.mappings().filter(|(name, _)| !is_decided(name));
         let other = running.filter_map(|(name, entry)| {
             // What the state store holds is told before a document takes anything in.
@@ -242,6 +282,30 @@ impl Engine {
         });
         let other: Vec<_> = other.collect();
         self.in_force.extend(other);
+    }
+
+    /// A mapping that is removed goes on as it is retained until its removal is released.
+    fn hold_removals(&mut self) {
+        let catalog = &self.catalog;
+        self.removed.retain(|name| catalog.mapping(name).is_some_and(is_removal));
+        let removals =
+            self.catalog.mappings().filter(|(name, entry)| is_removal(entry) && !self.removed.contains(*name));
+        let removals: Vec<(String, Arc<Mapping>)> =
+            removals.map(|(name, entry)| (name.to_owned(), entry.mapping.clone())).collect();
+        for (name, last) in removals {
+            let in_force = self.in_force.get(&name).map(|one| one.mapping.clone());
+            let recorded = || self.pipelines_of(&name).find_map(|pipeline| pipeline.document_in_force());
+            let in_force = in_force.or_else(recorded).unwrap_or(last);
+            if departure(&in_force).is_none() {
+                continue;
+            }
+            if self.pipelines_of(&name).next().is_none() || in_force.mode == Mode::Observe {
+                // It never ran, or writes nothing.
+                self.removed.insert(name);
+            } else {
+                self.in_force.entry(name).or_insert_with(|| InForce::new(in_force, Stage::Serving));
+            }
+        }
     }
 
     /// What a state store says of a mapping.
@@ -312,15 +376,13 @@ impl Engine {
         for name in names {
             match self.verdict(&name) {
                 Verdict::Over => {
+                    self.close_ledger(&name);
                     self.release(&name);
                     changes = true;
                 }
                 Verdict::Rehearse => self.rehearse(&name),
                 Verdict::Passes => match self.next_step(&name) {
-                    Step::End => {
-                        self.release(&name);
-                        changes = true;
-                    }
+                    Step::End => changes |= self.come_into_force(&name),
                     Step::Underway => {}
                     Step::Waits(why) => self.keep_waiting(&name, why),
                 },
@@ -363,21 +425,77 @@ impl Engine {
         self.judge_documents();
     }
 
+    /// Every gate is passed: what it loses is counted anew and recorded, and the document in the file takes the place of the one
+    /// in force. `true`: it has.
+    fn come_into_force(&mut self, name: &str) -> bool {
+        let (Some(one), Some(entry)) = (self.in_force.get(name), self.catalog.mapping(name)) else { return false };
+        let release = one.release(entry);
+        let recorded = self.recorded_releases.get(name);
+        if let Some(recorded) = recorded.filter(|one| one.release == release && one.stage == Released).cloned() {
+            // Whoever comes later finds it in the state stores that there is a ledger at home.
+            let is_named = |pipeline: &Arc<Pipeline>| pipeline.is_lost() || pipeline.is_release_recorded(&release);
+            if !self.pipelines_of(name).all(is_named) {
+                return false;
+            }
+            self.ledgers.remove(name);
+            recorded.ledger.into_iter().for_each(|ledger| self.open_ledger(name, ledger, true));
+            self.release(name);
+            return true;
+        }
+        if !one.candidate.is_fresh() {
+            self.rehearse(name);
+            return false;
+        }
+        let (in_force, (candidate, phase)) = (one.mapping.clone(), one.next(entry));
+        let ledger = self.ledger_of(name, one, entry);
+        let has_home = self.settings.connections.contains_key(&self.settings.home);
+        if ledger.is_some() && has_home && phase == Phase::Active {
+            let progress = Progress { ledger, ..self.progress_of(name, &in_force, &candidate, Released) };
+            self.set_progress(name, Some(progress));
+            self.in_force.get_mut(name).into_iter().for_each(InForce::ends);
+            return false;
+        }
+        self.ledgers.remove(name);
+        ledger.into_iter().for_each(|ledger| self.open_ledger(name, ledger, false));
+        self.release(name);
+        true
+    }
+
+    /// What the document in the file may take away beyond what was counted. `None`: nobody can ask for anything.
+    fn ledger_of(&self, name: &str, one: &InForce, entry: &Entry) -> Option<Ledger> {
+        let rehearsal = one.candidate.rehearsal()?;
+        let is_settled = |pipeline: &Arc<Pipeline>| pipeline.is_settled();
+        if rehearsal.is_harmless() && !one.mapping.has_shared() && self.pipelines_of(name).all(is_settled) {
+            return None;
+        }
+        let before = self.pipelines_of(name).next().and_then(|pipeline| pipeline.documents_before());
+        // What cannot be read any more would keep everything.
+        let former =
+            before.map_or_else(|| vec![String::new()], |all| all.iter().map(|one| one.text.to_string()).collect());
+        let approved = one.approval(one.rehearsed(entry)).map_or(0, Held::lost);
+        let most = one.mapping.release.max_lost.most(rehearsal.objects);
+        let mut ledger = Ledger::new(one.release(entry), former, most, approved, rehearsal.lost());
+        for (target, keys) in rehearsal.losing() {
+            let pipeline = self.pipelines_of(name).find(|one| one.generation().target.name == *target);
+            let Some(pipeline) = pipeline.or_else(|| self.pipelines_of(name).next()) else { continue };
+            ledger.count(target, keys.iter().filter_map(|key| Some(pipeline.owner(key)?.0)));
+        }
+        Some(ledger)
+    }
+
     /// The document in the file takes the place of the one in force.
     fn release(&mut self, name: &str) {
         let Some(one) = self.in_force.remove(name) else { return };
-        // From now on what was approved is of this document alone: neither of a later one, nor of its removal.
-        let held = self.catalog.mapping(name).and_then(|entry| Some((one.rehearsed(entry)?, entry)));
-        let approved = held.and_then(|(held, entry)| {
-            let approved = one.approved.iter().find(|approved| held.is_within(approved))?.clone();
-            Some(Held { document: ruling_hash(&entry.mapping.text, ""), ..approved })
-        });
-        match approved {
-            Some(approved) => self.approved.insert(name.to_owned(), approved),
-            None => self.approved.remove(name),
-        };
         let effect = one.effect();
         let mapping = one.mapping;
+        if self.catalog.mapping(name).is_some_and(is_removal) {
+            self.shared.instruments.health.remove(&component(name));
+            self.removed.insert(name.to_owned());
+            let text = format!("mapping {name}: its removal is released: {effect}");
+            warn!(mapping = name, effect, "the removal of the mapping is released");
+            self.tell_provider(Some(name), false, "DocumentReleased", text.clone());
+            return self.said.push(text);
+        }
         self.shared.instruments.health.remove(&component(name));
         self.pipelines_of(name).for_each(|pipeline| pipeline.supersede(&mapping));
         let generation = self.catalog.mapping(name).map_or(0, |entry| entry.generation);
@@ -390,8 +508,8 @@ impl Engine {
 
     /// Plans every source with the document in the file. What comes of it is an event.
     fn rehearse(&mut self, name: &str) {
-        let Some(entry) = self.catalog.mapping(name) else { return };
-        let document = entry.mapping.clone();
+        let (Some(one), Some(entry)) = (self.in_force.get(name), self.catalog.mapping(name)) else { return };
+        let (document, phase) = one.next(entry);
         let slots: BTreeMap<Slot, String> = self.slots(&document);
         let selected = self.selected(&document);
         let running: Vec<(Slot, Arc<Pipeline>)> = self
@@ -405,35 +523,37 @@ impl Engine {
             let target = target.unwrap_or_else(|| pipeline.generation().target.clone());
             OnTarget {
                 pipeline,
-                candidate: Generation::new(document.clone(), Phase::Active, target),
+                candidate: Generation::new(document.clone(), phase, target),
                 selected: selected.clone(),
             }
         });
         let on: Vec<OnTarget> = on.collect();
         if let Some(one) = self.in_force.get_mut(name) {
             let before = std::mem::take(&mut one.candidate);
-            if !before.is(&document) {
+            let is_same = before.is(&document, phase);
+            if !is_same {
                 // That was the gate of another text.
                 one.failed_gate = None;
             }
-            let result = if before.is(&document) { before.result } else { None };
-            one.candidate = Candidate { document: Some(document.clone()), is_running: true, result };
+            one.is_ending = false;
+            let result = if is_same { before.result } else { None };
+            one.candidate = Candidate { document: Some((document.clone(), phase)), is_running: true, result };
         }
         let (events, name) = (self.events.clone(), name.to_owned());
         self.tasks.spawn(async move {
             // A defect that one document shows keeps no other waiting.
             let result = AssertUnwindSafe(rehearse(on)).catch_unwind().await;
             let result = result.unwrap_or_else(|_| Err("its rehearsal ended by a defect of the engine".to_owned()));
-            let _ = events.send(Event::Rehearsed(name, document, Box::new(result))).await;
+            let _ = events.send(Event::Rehearsed(name, (document, phase), Box::new(result))).await;
         });
     }
 
     /// A rehearsal has ended.
-    pub(super) fn rehearsed(&mut self, name: &str, document: Arc<Mapping>, result: Result<Rehearsal, String>) {
+    pub(super) fn rehearsed(&mut self, name: &str, of: (Arc<Mapping>, Phase), result: Result<Rehearsal, String>) {
         let Some(one) = self.in_force.get_mut(name) else { return };
-        if one.candidate.is(&document) {
+        if one.candidate.is(&of.0, of.1) {
             let result = Some((result, Instant::now()));
-            one.candidate = Candidate { document: Some(document), is_running: false, result };
+            one.candidate = Candidate { document: Some(of), is_running: false, result };
         }
         self.judge_documents();
         self.answer_reloads(false);
@@ -441,16 +561,21 @@ impl Engine {
 
     /// Whether a document is being rehearsed for the first time.
     pub(super) fn is_rehearsing(&self) -> bool {
-        let first = |one: &InForce| one.candidate.is_running && one.candidate.result.is_none();
+        let first = |one: &InForce| one.is_ending || one.candidate.is_running && one.candidate.result.is_none();
         self.in_force.values().any(first)
     }
 
     /// What the limits of the document in force make of the one in the file.
     fn judge_release(&self, one: &InForce, entry: &Entry) -> Verdict {
-        if entry.standing != Standing::Running {
+        if entry.standing != Standing::Running && !is_removal(entry) {
             return Verdict::Unchanged;
         }
-        if !one.candidate.is(&entry.mapping) {
+        let recorded = self.recorded_releases.get(&entry.mapping.name);
+        if recorded.is_some_and(|recorded| recorded.stage == Released && recorded.release == one.release(entry)) {
+            return Verdict::Passes;
+        }
+        let (document, phase) = one.next(entry);
+        if !one.candidate.is(&document, phase) {
             return Verdict::Rehearse;
         }
         let Some((result, at)) = one.candidate.result.as_ref().filter(|_| !one.candidate.is_running) else {
@@ -486,7 +611,7 @@ impl Engine {
             )));
         }
         if entry.standing == Standing::Retained {
-            return Verdict::Unchanged;
+            return if is_removal(entry) { self.judge_release(one, entry) } else { Verdict::Unchanged };
         }
         let all: Vec<_> = self.pipelines_of(name).collect();
         if all.is_empty() {
@@ -559,7 +684,13 @@ impl Engine {
         }
         let Some(file) = self.catalog.mapping(name).map(|entry| entry.file.clone()) else { return };
         let file = file.unwrap_or_else(|| "its file".to_owned());
+        let is_removed = self.catalog.mapping(name).is_some_and(is_removal);
         let text = match kind {
+            WhyKind::Unknown if is_removed => format!("its removal waits: {why}"),
+            WhyKind::Held if is_removed => format!(
+                "its removal is held, and deletions alone go on: {why}. `sync-engine approve {name}` shows and approves it; or \
+                 put {file} back",
+            ),
             WhyKind::Unknown => format!("the document in {file} waits: {why}"),
             WhyKind::Held => format!(
                 "the document in {file} is held, and the one before goes on: {why}. `sync-engine approve {name}` shows and \
@@ -591,6 +722,11 @@ impl Engine {
         let told = self.in_force.iter().filter(|(_, one)| !one.refusal.is_empty());
         told.map(|(name, one)| format!("mapping {name}: {}", one.refusal)).collect()
     }
+}
+
+/// Whether a mapping is removed, seen by this process.
+pub(super) fn is_removal(entry: &Entry) -> bool {
+    entry.standing == Standing::Retained && entry.removal_seen
 }
 
 pub(super) fn component(name: &str) -> String {

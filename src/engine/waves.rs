@@ -14,13 +14,14 @@ use super::approval::Releases;
 use super::inventory::ruling_hash;
 use super::pipeline::Pipeline;
 use super::pipeline::promotion::Candidate;
-use super::serving::{Why, compiled, component};
+use super::serving::{InForce, Why, compiled, component, is_removal};
 use super::{Engine, TICK};
 use crate::catalog::{Entry, Standing, differ_in};
 use crate::health::Condition as Health;
 use crate::mapping::{Mapping, Mode, OnFailure, Wave};
 use crate::object::Key;
 use crate::release::Held;
+use crate::release::ledger::Ledger;
 use crate::release::waves::{Condition, Gate, Progress, Stage, Tally, Underway, Verdict};
 
 /// What this process knows of the release of a candidate.
@@ -68,14 +69,14 @@ impl Engine {
         self.releases.borrow().term == Some(self.shared.lease.number()) && self.shared.lease.is_held()
     }
 
-    fn set_progress(&self, name: &str, progress: Option<Progress>) {
+    pub(super) fn set_progress(&self, name: &str, progress: Option<Progress>) {
         self.releases.send_if_modified(|releases| match progress {
             Some(progress) => releases.progress.insert(name.to_owned(), progress.clone()).as_ref() != Some(&progress),
             None => releases.progress.remove(name).is_some(),
         });
     }
 
-    fn progress(&self, name: &str) -> Option<Progress> {
+    pub(super) fn progress(&self, name: &str) -> Option<Progress> {
         self.releases.borrow().progress.get(name).cloned()
     }
 
@@ -86,11 +87,30 @@ impl Engine {
         }
         let names: BTreeSet<String> = self.pipelines.keys().map(|slot| slot.mapping.clone()).collect();
         for name in names {
+            // Each of its targets may say so.
+            if self.pipelines_of(&name).filter(|pipeline| pipeline.takes_end()).count() > 0 {
+                self.ended_elsewhere(&name);
+            }
             match self.recorded_releases.get(&name).cloned() {
-                None => self.end_release(&name),
+                None => {
+                    self.forget_recorded_ledger(&name);
+                    self.end_release(&name);
+                }
                 Some(progress) => self.follow_progress(&name, progress),
             }
         }
+    }
+
+    /// Another process of the engine has seen every source at its end.
+    fn ended_elsewhere(&mut self, name: &str) {
+        self.drop_ledger(name);
+        let refused = self.progress(name).filter(|progress| matches!(progress.stage, Stage::Refused(_)));
+        let left = refused.map(|progress| Progress { ledger: None, ..progress });
+        match left.clone() {
+            Some(left) => drop(self.recorded_releases.insert(name.to_owned(), left)),
+            None => drop(self.recorded_releases.remove(name)),
+        }
+        self.set_progress(name, left);
     }
 
     fn follow_progress(&mut self, name: &str, progress: Progress) {
@@ -99,14 +119,25 @@ impl Engine {
         let holds_file = |pipeline: &Arc<Pipeline>| pipeline.holds(&entry.mapping);
         if entry.mapping.mode != Mode::Enforce {
             // It goes on where it was, once the mapping writes again.
+            self.forget_recorded_ledger(name);
             self.pipelines_of(name).for_each(|pipeline| pipeline.no_release_is_under_way());
         } else if entry.standing == Standing::Retained {
             // Without its file, a mapping is retained as it was in force.
+            self.forget_recorded_ledger(name);
             self.end_release(name);
         } else if in_force.as_ref() == Some(&progress.in_force) {
+            self.follow_ledger(name, &progress);
             self.follow_release(name, progress);
-        } else if in_force.is_some() || self.pipelines_of(name).all(holds_file) {
+        } else if in_force.is_some() || self.pipelines_of(name).any(holds_file) {
+            let runs = self.in_force.get(name).map_or_else(|| entry.mapping.clone(), InForce::document);
+            if progress.stage == Stage::Released && *runs.text == progress.candidate && progress.ledger.is_some() {
+                return self.go_on(name, &runs, &progress);
+            }
+            if progress.stage.wave().is_some() && ruling_hash(&runs.text, "") == progress.in_force {
+                return self.take_back(name, &runs, &progress);
+            }
             // The candidate took the place of the document in force, or was taken back.
+            self.forget_recorded_ledger(name);
             self.end_release(name);
             let is_over = self.pipelines_of(name).all(|pipeline| pipeline.is_release_recorded(""));
             if is_over && self.progress(name).as_ref() == Some(&progress) {
@@ -116,8 +147,45 @@ impl Engine {
         // Else it is not known yet which document is in force.
     }
 
-    fn follow_release(&mut self, name: &str, Progress { release, candidate, stage, .. }: Progress) {
-        let Stage::Wave(underway) = stage else { return self.end_release(name) };
+    /// The document in force goes by the ledger at home, unless that is about to end.
+    fn follow_ledger(&mut self, name: &str, progress: &Progress) {
+        let is_ending = self.progress(name).is_none_or(|wanted| wanted.ledger.is_none());
+        if let Some(ledger) = progress.ledger.clone().filter(|_| !is_ending) {
+            self.open_ledger(name, ledger, true);
+        }
+    }
+
+    /// A document that was released may still take something away.
+    fn go_on(&mut self, name: &str, document: &Arc<Mapping>, progress: &Progress) {
+        self.follow_ledger(name, progress);
+        for pipeline in self.pipelines_of(name) {
+            pipeline.record_release(Some(Candidate { document: document.clone(), release: progress.release.clone() }));
+            pipeline.demote();
+        }
+    }
+
+    /// The file has the text in force again: that is released over the candidate, which goes no further.
+    fn take_back(&self, name: &str, in_force: &Mapping, progress: &Progress) {
+        let back = Progress {
+            release: ruling_hash(&in_force.text, &progress.candidate),
+            in_force: ruling_hash(&progress.candidate, ""),
+            candidate: in_force.text.to_string(),
+            stage: Stage::Released,
+            ledger: Some(self.ledger_back(name, in_force, progress)),
+        };
+        self.set_progress(name, Some(back));
+    }
+
+    /// What may go of what only a candidate made that a part of the sources has followed.
+    fn ledger_back(&self, name: &str, in_force: &Mapping, progress: &Progress) -> Ledger {
+        let before = self.ledger(name).map(|ledger| ledger.former.clone()).unwrap_or_default();
+        let former = before.into_iter().chain([progress.candidate.clone()]).collect();
+        let objects = self.pipelines_of(name).map(|pipeline| pipeline.objects()).sum();
+        let most = in_force.release.max_lost.most(objects);
+        Ledger::new(ruling_hash(&in_force.text, &progress.candidate), former, most, 0, 0)
+    }
+
+    fn follow_release(&mut self, name: &str, Progress { release, candidate, stage, ledger, .. }: Progress) {
         let file = self.catalog.mapping(name).map(|entry| entry.mapping.clone());
         let Some(one) = self.in_force.get_mut(name) else { return };
         let known = one.course.document.iter().chain(&file).find(|document| *document.text == candidate).cloned();
@@ -128,14 +196,25 @@ impl Engine {
             );
             return self.end_release(name);
         };
-        one.course.document = Some(document.clone());
         let in_force = one.document();
         let waves = &in_force.release.waves;
-        let so_far = &waves[..waves.len().min(underway.wave + 1)];
+        let so_far = match &stage {
+            Stage::Wave(underway) => waves.len().min(underway.wave + 1),
+            Stage::Released => waves.len(),
+            Stage::Refused(_) => 0,
+        };
+        if so_far > 0 {
+            one.course.document = Some(document.clone());
+        }
+        if matches!(stage, Stage::Refused(_)) && ledger.is_none() {
+            return self.end_release(name);
+        }
         for pipeline in self.pipelines_of(name) {
             pipeline.record_release(Some(Candidate { document: document.clone(), release: release.clone() }));
-            if pipeline.is_release_recorded(&release) {
-                pipeline.promote(&document, so_far);
+            match so_far {
+                0 => pipeline.demote(),
+                _ if pipeline.is_release_recorded(&release) => pipeline.promote(&document, &waves[..so_far]),
+                _ => {}
             }
         }
     }
@@ -152,7 +231,7 @@ impl Engine {
     pub(super) fn refusal(&self, name: &str) -> Option<String> {
         let (one, entry) = (self.in_force.get(name)?, self.catalog.mapping(name)?);
         let Progress { release, stage: Stage::Refused(why), .. } = self.progress(name)? else { return None };
-        let is_of_it = release == ruling_hash(&entry.mapping.text, &one.document().text);
+        let is_of_it = release == one.release(entry);
         (is_of_it && !one.is_approved(entry)).then(|| format!("it is not released: {why}"))
     }
 
@@ -161,6 +240,9 @@ impl Engine {
         let (Some(one), Some(entry)) = (self.in_force.get(name), self.catalog.mapping(name)) else {
             return Step::Underway;
         };
+        if is_removal(entry) {
+            return Step::End;
+        }
         let (in_force, candidate) = (one.document(), entry.mapping.clone());
         let waves = &in_force.release.waves;
         let is_approved = one.is_approved(entry);
@@ -182,13 +264,14 @@ impl Engine {
             return if is_approved { Step::End } else { Step::Waits(Why::held(what)) };
         }
         match progress {
+            Some(Progress { release: of, stage: Stage::Released, .. }) if of == release => Step::End,
             Some(Progress { release: of, stage: Stage::Wave(underway), .. }) if of == release => {
                 self.look(name, &candidate, underway)
             }
             // Another text takes the place of the one that sources follow: with the same sources.
             Some(Progress { stage: Stage::Wave(underway), .. }) => {
                 let stage = Stage::Wave(Underway { passed: 0, ..underway });
-                self.set_progress(name, Some(progress_of(&in_force, &candidate, stage)));
+                self.set_progress(name, Some(self.progress_of(name, &in_force, &candidate, stage)));
                 Step::Underway
             }
             _ => self.begin(name, &candidate, 0),
@@ -217,7 +300,7 @@ impl Engine {
         let tally: Tally = members.into_values().collect();
         let stage =
             Stage::Wave(Underway { wave, failing: tally.failing(), out_of_sight: tally.out_of_sight, passed: 0 });
-        self.set_progress(name, Some(progress_of(&in_force, candidate, stage)));
+        self.set_progress(name, Some(self.progress_of(name, &in_force, candidate, stage)));
         let generation = self.catalog.mapping(name).map_or(0, |entry| entry.generation);
         let effect = self.in_force[name].effect();
         let begins = format!("wave {} of {}: {} sources follow it", wave + 1, waves.len(), tally.sources);
@@ -286,6 +369,24 @@ impl Engine {
         }
     }
 
+    /// What is to be recorded of a release. What is left of the ledger before stays.
+    pub(super) fn progress_of(&self, name: &str, in_force: &Mapping, candidate: &Mapping, stage: Stage) -> Progress {
+        Progress {
+            release: ruling_hash(&candidate.text, &in_force.text),
+            in_force: ruling_hash(&in_force.text, ""),
+            candidate: candidate.text.to_string(),
+            stage,
+            ledger: self.ledger(name).cloned(),
+        }
+    }
+
+    /// What is left of the ledger, as it is to be recorded.
+    pub(super) fn set_ledger(&self, name: &str, ledger: Option<Ledger>) {
+        if let Some(progress) = self.progress(name) {
+            self.set_progress(name, Some(Progress { ledger, ..progress }));
+        }
+    }
+
     fn set_stage_of(&self, name: &str, stage: Stage) {
         if let Some(progress) = self.progress(name) {
             self.set_progress(name, Some(Progress { stage, ..progress }));
@@ -298,28 +399,36 @@ impl Engine {
         error!(mapping = name, why, "the document in the file is refused: all sources follow the one in force");
         let text = format!("all sources follow the document in force: {why}");
         self.tell_provider(Some(name), true, "DocumentReturned", text);
-        self.set_stage_of(name, Stage::Refused(why.to_owned()));
+        self.set_refused(name, why);
         if let Some(one) = self.in_force.get_mut(name) {
             one.forget_approvals();
             one.course = Course::default();
         }
     }
 
+    /// The candidate is refused. What only the sources of the waves have goes within the limits of the document in force.
+    fn set_refused(&self, name: &str, why: &str) {
+        let (Some(one), Some(entry)) = (self.in_force.get(name), self.catalog.mapping(name)) else { return };
+        let in_force = one.document();
+        let refused = self.progress_of(name, &in_force, &entry.mapping, Stage::Refused(why.to_owned()));
+        let followed = self.progress(name).filter(|one| one.stage.wave().is_some() && one.in_force == refused.in_force);
+        let ledger = match followed {
+            Some(progress) => Some(self.ledger_back(name, &in_force, &progress)),
+            None => refused.ledger.clone(),
+        };
+        self.set_progress(name, Some(Progress { ledger, ..refused }));
+    }
+
     /// A person does not want the document in the file, whatever becomes of what holds it.
     pub(super) fn reject_candidate(&mut self, name: &str, rejected: &Held) {
         let held = self.held_candidate(name);
-        let (Some(held), Some(one)) = (held.filter(|held| held.document == rejected.document), self.in_force.get(name))
-        else {
+        let Some(held) = held.filter(|held| held.document == rejected.document) else {
             return warn!(
                 mapping = name,
                 "a person rejected something else than the edit that is held: it goes on waiting"
             );
         };
-        let Some(candidate) = self.catalog.mapping(name).map(|entry| entry.mapping.clone()) else { return };
-        let in_force = one.document();
         warn!(mapping = name, failing = held.failing, lost = held.lost(), "a person rejected the document in the file");
-        let stage = Stage::Refused("a person rejected it".to_owned());
-        self.set_progress(name, Some(progress_of(&in_force, &candidate, stage)));
         self.refuse_candidate(name, "a person rejected it");
         self.judge_documents();
     }
@@ -345,15 +454,6 @@ impl Engine {
     pub(super) fn release_in_words(&self, entry: &Entry) -> Option<&str> {
         let one = self.in_force.get(&entry.mapping.name).filter(|_| entry.standing != Standing::Retained)?;
         Some(&*one.course.text).filter(|text| !text.is_empty())
-    }
-}
-
-fn progress_of(in_force: &Mapping, candidate: &Mapping, stage: Stage) -> Progress {
-    Progress {
-        release: ruling_hash(&candidate.text, &in_force.text),
-        in_force: ruling_hash(&in_force.text, ""),
-        candidate: candidate.text.to_string(),
-        stage,
     }
 }
 

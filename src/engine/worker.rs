@@ -16,6 +16,7 @@ use super::facts::Facts;
 use super::originals;
 use super::pipeline::wakes::Topic;
 use super::pipeline::{Generation, Pipeline, SourceFeed, Unsettled};
+use super::rehearse::{At, lost_by_all};
 use crate::mapping::{Mode, ProviderKind};
 use crate::multicluster::identity::Known;
 use crate::multicluster::queue::{Cost, Outcome as Finish, Priority};
@@ -25,9 +26,10 @@ use crate::object::marks::Reference;
 use crate::object::{Key, has_finalizer, metadata};
 use crate::plan::observed::all_copies;
 use crate::plan::{
-    Action, Answers, Cause, Completion, MAX_ROUNDS, Missing, Observed, Outcome, Phase, Plan, Prune, Reasons, Rest,
-    Seen, Source, SourcePatch, completion, owns_finalizer, plan, render, status,
+    Action, Answers, Cause, Completion, MAX_ROUNDS, Missing, Observed, Outcome, Phase, Plan, Prune, Reason, Reasons,
+    Rest, Seen, Source, SourcePatch, completion, owns_finalizer, plan, render, status,
 };
+use crate::release::Followed;
 use crate::server::metrics::ReconcileResult;
 
 /// How long a plan that was computed from an outdated version waits for its cache, before the object is read anew.
@@ -58,7 +60,7 @@ struct Run {
     cost: Cost,
     /// An event came in between: reconcile again.
     overtaken: bool,
-    /// How many deletions `release.maxLost` holds; `None`: it was not planned with everything in sight.
+    /// How many losses are held; `None`: it was not planned with everything in sight.
     held: Option<usize>,
     /// What was written, for people.
     done: Vec<String>,
@@ -75,8 +77,6 @@ impl Run {
 /// Reconciles one source and hands its lease back.
 pub async fn reconcile(pipeline: Arc<Pipeline>, lease: Lease<Key>) {
     let started = Instant::now();
-    // Before the generation: what is planned with the former one counts for no later pass.
-    let pass = pipeline.pass();
     let key = lease.key().clone();
     let generation = pipeline.generation_of(&key);
     let mut facts = Facts::new(pipeline.interests.reader(&key));
@@ -98,6 +98,8 @@ pub async fn reconcile(pipeline: Arc<Pipeline>, lease: Lease<Key>) {
         _ => None,
     };
     let causes = causes(&ended);
+    // Nothing is left of one that is dropped.
+    let is_at_its_end = matches!(ended, Ended::InSync | Ended::Dropped);
     // An event came in between, or its status waits: nothing was decided.
     let is_decided = !is_done && (!causes.is_empty() || matches!(ended, Ended::Failed(_) | Ended::Stale(_)));
     let timer = finish(&pipeline, &generation, &key, ended);
@@ -107,9 +109,7 @@ pub async fn reconcile(pipeline: Arc<Pipeline>, lease: Lease<Key>) {
     }
     let finish = facts.finish(&causes, timer);
     if let Some(held) = held {
-        // What a candidate would delete is counted once it is in force.
-        let is_in_force = Arc::ptr_eq(&generation, &pipeline.generation());
-        pipeline.guard(&key, if is_in_force { held } else { 0 }, pass);
+        pipeline.planned(&key, &generation, held, is_at_its_end);
     }
     lease.finish(finish, cost);
     if let Some(priority) = again {
@@ -145,9 +145,9 @@ async fn run(
         facts.read([Topic::Binding(key.cluster.clone()), Topic::PassComplete], engaged, Option::is_none)
     else {
         let ended = unengaged(pipeline, generation, key);
+        let is_unknown = |reason: &Reason| reason.cause == Cause::Unknown;
         let held = match &ended {
-            Ended::Waiting(reasons) if reasons.0.iter().any(|reason| reason.cause == Cause::Unknown) => None,
-            Ended::Waiting(_) => Some(pipeline.held_out_of_sight(key)),
+            Ended::Waiting(reasons) if reasons.0.iter().any(is_unknown) => None,
             _ => Some(0),
         };
         return Run { held, ..Run::unplanned(ended) };
@@ -252,19 +252,21 @@ pub fn unproven(pipeline: &Pipeline) -> String {
     )
 }
 
-/// How many deletions of a source `release.maxLost` holds: all that it might ask for, where its plan was not carried through.
+/// How many losses of a source are held. `None`: it was not planned with everything in sight.
 fn held(ended: &Ended, observed: &Observed) -> Option<usize> {
-    let every = || observed.is_in_sight().then_some(observed.owned.len());
     let causes = causes(ended);
     match ended {
         Ended::InSync | Ended::Dropped | Ended::Observed(..) => Some(0),
         Ended::Waiting(reasons) if *reasons == Reasons::default() => None,
         Ended::Deferred => None,
-        Ended::Failed(_) | Ended::Stale(_) => every(),
-        _ if causes.is_empty() || matches!(observed.source, Source::Unknown(_)) => every(),
+        _ if causes.is_empty() || matches!(observed.source, Source::Unknown(_)) => observed.is_in_sight().then_some(0),
         _ if causes.contains(&Cause::Unknown) => None,
-        _ => Some(causes.iter().filter(|cause| **cause == Cause::Held).count()),
+        _ => Some(count_held(&causes)),
     }
+}
+
+fn count_held(causes: &[Cause]) -> usize {
+    causes.iter().filter(|cause| **cause == Cause::Held).count()
 }
 
 /// A source whose workspace or cluster the engine does not see: what it has on the target is orphaned for as long.
@@ -338,20 +340,23 @@ async fn converge(executor: &Executor<'_>, observed: &mut Observed, facts: &mut 
     let (pipeline, generation) = (executor.pipeline, executor.generation);
     let mut lock = None;
     let mut noted = None;
-    let mut is_new = false;
+    let (mut is_new, mut is_compared) = (false, false);
     for _ in 0..MAX_ROUNDS {
         note_places(pipeline, generation, observed, &mut noted);
         let (actions, then) = match plan(&generation.mapping, observed) {
             Plan::Act(actions) => (actions, None),
             Plan::Last(_, then) if is_new && may_wait(executor, &then) => return Ended::Deferred,
             Plan::Last(action, then) => (vec![*action], Some(then)),
-            Plan::Rest(rest) => match also_lost(pipeline, observed, &rest) {
-                // What its consumer takes away goes at once, whichever document the source follows.
-                Some(also_lost) => {
-                    observed.also_lost = also_lost;
+            Plan::Rest(rest) => match may_lose(executor, &rest, is_compared).await {
+                Loses::All => return rest.into(),
+                Loses::Waits => {
+                    facts.read([Topic::Approval], || true, |waits| *waits);
+                    return rest.into();
+                }
+                Loses::As(prune) => {
+                    (observed.prune, is_compared) = (prune, true);
                     continue;
                 }
-                None => return rest.into(),
             },
         };
         if generation.mapping.mode == Mode::Observe && actions.iter().any(|action| action.verb().is_some()) {
@@ -367,6 +372,7 @@ async fn converge(executor: &Executor<'_>, observed: &mut Observed, facts: &mut 
                 Err(error) => return Ended::Failed(error),
             };
             (observed.answers, observed.related) = (answers, related);
+            is_compared = false;
             continue;
         }
         is_new |= actions.iter().any(adds_finalizer);
@@ -387,20 +393,29 @@ async fn converge(executor: &Executor<'_>, observed: &mut Observed, facts: &mut 
     Ended::Blocked(Reasons::default())
 }
 
-/// What a source that follows a candidate would lose by the document in force as well, where something is held.
-fn also_lost(pipeline: &Pipeline, observed: &Observed, rest: &Rest) -> Option<BTreeSet<Reference>> {
-    let (Rest::Waiting(reasons) | Rest::Blocked(reasons)) = rest else { return None };
-    let is_held = reasons.0.iter().any(|reason| reason.cause == Cause::Held);
-    // What the document in force may not delete yet, it does not allow here either.
-    if !is_held || !observed.is_promoted || !observed.also_lost.is_empty() || !pipeline.is_in_force() {
-        return None;
+/// What becomes of losses that are held.
+enum Loses {
+    /// None is.
+    All,
+    /// They are looked at again with this.
+    As(Prune),
+    Waits,
+}
+
+async fn may_lose(executor: &Executor<'_>, rest: &Rest, is_compared: bool) -> Loses {
+    let (Rest::Waiting(reasons) | Rest::Blocked(reasons)) = rest else { return Loses::All };
+    let Executor { pipeline, generation, cluster, feed, key, .. } = executor;
+    let held = count_held(&reasons.0.iter().map(|reason| reason.cause).collect::<Vec<_>>());
+    if held == 0 {
+        return Loses::All;
     }
-    let in_force = pipeline.generation();
-    let under_it = Observed { is_promoted: false, prune: Prune::Allowed, ..observed.clone() };
-    let Plan::Act(actions) = plan(&in_force.mapping, &under_it) else { return None };
-    let losses = actions.iter().filter(|action| matches!(action, Action::Delete { .. } | Action::GiveUp { .. }));
-    let losses: BTreeSet<Reference> = losses.filter_map(|action| action.reference().cloned()).collect();
-    (!losses.is_empty()).then_some(losses)
+    if !is_compared {
+        // What its consumer takes away goes at once, whichever document the source follows.
+        let documents = pipeline.compared_with(generation, key);
+        let lost = lost_by_all(At { pipeline, cluster, feed, key }, documents, Followed::lost_objects).await;
+        return Loses::As(Prune::Held(lost));
+    }
+    if pipeline.may_lose(generation, key, held) { Loses::As(Prune::Allowed) } else { Loses::Waits }
 }
 
 fn adds_finalizer(action: &Action) -> bool {

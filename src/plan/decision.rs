@@ -34,13 +34,6 @@ pub enum Evidence {
     Person,
 }
 
-impl Evidence {
-    /// Whether it follows from the document, so that `release.maxLost` counts it.
-    pub fn is_of_document(self) -> bool {
-        !matches!(self, Self::SourceDeleted | Self::FollowsOriginal | Self::Policy(VANISHED) | Self::Person)
-    }
-}
-
 /// `lifecycle.onSourceVanished`.
 pub const VANISHED: &str = "onSourceVanished: Delete";
 
@@ -141,7 +134,7 @@ pub enum Verdict {
     /// Make an object that nobody owns the source's own.
     Adopt,
     Conflict,
-    /// Within `release.maxLost`, where it follows from the document.
+    /// Where nothing holds it.
     Delete(Evidence),
     /// Take the ownership labels and annotations off, and leave it.
     GiveUp(Evidence),

@@ -145,16 +145,11 @@ impl Leaving<'_> {
         let row = decide(self.stage, self.finalizer || shared, found, Wish::Wanted);
         let told = |because| if shared { Evidence::LastUser } else { because };
         let step = match row.verdict {
-            Verdict::Delete(because) | Verdict::GiveUp(because)
-                if self.observed.is_promoted && is_held(self.observed, because, object) =>
-            {
-                Step::rest(held(object))
-            }
+            Verdict::Delete(_) | Verdict::GiveUp(_) if is_held(self.observed, object) => Step::rest(held(object)),
             Verdict::Delete(because) if orphan => unless_failed(self.observed, give_up(object, told(because))),
-            Verdict::Delete(because) if is_held(self.observed, because, object) => Step::rest(held(object)),
             Verdict::Delete(because) => unless_failed(self.observed, delete(object, propagation, told(because))),
             // What goes after it is held with it, and counts.
-            Verdict::Wait if self.is_held_with_another(object, found) && !orphan => Step::rest(held(object)),
+            Verdict::Wait if self.is_held_with_another(object, found) => Step::rest(held(object)),
             Verdict::GiveUp(because) => unless_failed(self.observed, give_up(object, told(because))),
             Verdict::Retain => Step::rest(Reason {
                 cause: Cause::Retained,
@@ -173,8 +168,7 @@ impl Leaving<'_> {
     /// Whether an object is to be deleted after another one whose deletion is held.
     fn is_held_with_another(&self, object: &TargetObject, found: Found) -> bool {
         let is_needed = found == Found::Ours(Fit::Uncompared { needed: true });
-        is_needed
-            && matches!(self.stage, Stage::Out(OnExit::Delete, because) if is_held(self.observed, because, object))
+        is_needed && matches!(self.stage, Stage::Out(OnExit::Delete, _)) && is_held(self.observed, object)
     }
 
     /// Whether `onSourceVanished: Delete` acts: then the uid says nothing.
@@ -371,15 +365,15 @@ fn waits_for_dependents(object: &TargetObject) -> bool {
     crate::object::has_finalizer(&object.object, "foregroundDeletion")
 }
 
-/// Whether the loss of an object waits for the limits of the release, or for its end.
-pub fn is_held(observed: &Observed, because: Evidence, object: &TargetObject) -> bool {
-    because.is_of_document() && observed.prune == Prune::Held && !observed.also_lost.contains(&object.reference)
+/// Whether the loss of an object waits for the end of a release, or for its ledger.
+pub fn is_held(observed: &Observed, object: &TargetObject) -> bool {
+    matches!(&observed.prune, Prune::Held(but) if !but.contains(&object.reference))
 }
 
-/// A deletion that `release.maxLost` holds.
+/// A loss that is held.
 pub fn held(object: &TargetObject) -> Reason {
     let detail = format!(
-        "{}: its deletion follows from a changed or removed document and is held (release.maxLost)",
+        "{}: its loss follows from a changed or removed document and is held (release.maxLost)",
         object.reference
     );
     Reason { cause: Cause::Held, detail }

@@ -33,7 +33,7 @@ pub fn live(mapping: &Mapping, observed: &Observed, source: &Arc<Value>) -> Plan
     }
     if let Target::Unknown(why) = &observed.target {
         let reasons = Reasons::one(Cause::Unknown, why.clone());
-        let is_told = (observed.is_target_lost || observed.is_held_up) && !mapping.has_several_targets();
+        let is_told = observed.is_target_lost && !mapping.has_several_targets();
         return if is_told { say(mapping, observed, source, None, reasons) } else { reasons.rest() };
     }
     match render::render(mapping, observed, source) {
@@ -224,12 +224,12 @@ impl<'a> Live<'a> {
             Verdict::Delete(because) => {
                 object.map_or_else(Step::default, |object| self.delete(object, rule.propagation, because))
             }
-            Verdict::GiveUp(because) => object.map_or_else(Step::default, |object| {
-                match self.observed.is_promoted && departure::is_held(self.observed, because, object) {
+            Verdict::GiveUp(because) => {
+                object.map_or_else(Step::default, |object| match departure::is_held(self.observed, object) {
                     false => self.act(departure::give_up(object, because)),
                     true => Step::rest(departure::held(object)),
-                }
-            }),
+                })
+            }
             _ => Step::default(),
         };
         let foreign = self.observed.answers.foreign.get(&desired.reference).filter(|_| found == Found::Foreign);
@@ -243,6 +243,9 @@ impl<'a> Live<'a> {
         let Some((original, used)) = self.original(rule, desired) else { return Step::default() };
         if !self.observed.answers.read_anew.contains(&original) {
             return Step::act(Action::ReadAnew(original));
+        }
+        if departure::is_held(self.observed, copy) {
+            return Step::rest(departure::held(copy));
         }
         let version = |object: &Value| metadata(object, "resourceVersion").to_owned();
         let is_current = |now: &Vec<Arc<Value>>| now.iter().any(|now| version(now) == version(used));
@@ -554,9 +557,9 @@ impl<'a> Live<'a> {
         step.noted(self.observed, object.object_id(), Some(row), About::of(object))
     }
 
-    /// Deletes an object, unless `release.maxLost` holds that.
+    /// Deletes an object, unless that is held.
     fn delete(&self, object: &TargetObject, propagation: Propagation, because: Evidence) -> Step {
-        match departure::is_held(self.observed, because, object) {
+        match departure::is_held(self.observed, object) {
             false => self.act(departure::delete(object, propagation, because)),
             true => Step::rest(departure::held(object)),
         }

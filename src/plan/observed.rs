@@ -40,16 +40,9 @@ pub struct Observed {
     pub target: Target,
     /// Whether the target cannot be reached, and is not just being looked up.
     pub is_target_lost: bool,
-    /// Whether the document is not carried out yet, and has a kind that cannot be listed: what the status says is of a former
-    /// one.
-    pub is_held_up: bool,
-    /// Whether the source follows a document that is not in force yet: what it shares with others stays as it is, and nothing is
-    /// lost by that document.
+    /// Whether the source follows a document that is not in force yet: what it shares with others stays as it is.
     #[serde(default)]
     pub is_promoted: bool,
-    /// Objects that it would lose by the document in force as well.
-    #[serde(default)]
-    pub also_lost: BTreeSet<Reference>,
     /// Permission claims that are in force in the source's workspace; `None`: RBAC alone decides.
     pub claims: Option<Claims>,
     /// What the source is held up by until the engine is done with it, in place of a finalizer: then it is a LogicalCluster, and
@@ -92,7 +85,7 @@ pub struct Observed {
     /// Kinds of target objects whose controllers report on each object, as their schemas say.
     #[serde(with = "form::shared")]
     pub reporting: Arc<BTreeSet<Kind>>,
-    /// Whether deletions that the mapping asks for are held back (`release.maxLost`).
+    /// What may be taken away from the source.
     pub prune: Prune,
     pub now: Timestamp,
     /// What servers answered that the caches do not show.
@@ -260,12 +253,19 @@ impl fmt::Display for Original {
     }
 }
 
-/// What becomes of deletions that a changed document asks for.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+/// What may be deleted or given up.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Prune {
     Allowed,
-    /// Until every source was planned with the document and the total is within `release.maxLost`, or a person approves.
-    Held,
+    /// Nothing but what the documents before would lose as well: the rest waits for the end of a release, or for its ledger.
+    Held(BTreeSet<Reference>),
+}
+
+impl Prune {
+    /// Nothing at all, as long as it is not known what the documents before would lose.
+    pub fn none() -> Self {
+        Self::Held(BTreeSet::new())
+    }
 }
 
 #[derive(Debug, Clone, Serialize, Deserialize)]
@@ -464,9 +464,7 @@ impl Observed {
             is_selected: Some(true),
             target,
             is_target_lost: false,
-            is_held_up: false,
             is_promoted: false,
-            also_lost: BTreeSet::new(),
             claims: None,
             hold: None,
             pin: None,

@@ -528,10 +528,9 @@ fn engine_conditions(
     let is_told = |reason: &&Reason| !(observed.is_promoted && reason.cause == Cause::Held);
     let reasons = &Reasons(reasons.0.iter().filter(is_told).cloned().collect());
     let unseen = reasons.cause() == Some(Cause::Unknown);
-    // What was said before stays, unless it was said of a former document. A new source is told that nothing is said yet.
+    // What was said before stays. A new source is told that nothing is said yet.
     let is_unsaid = observed.is_target_unreachable() && entry(status, &kind).is_none();
-    let is_outdated = observed.is_held_up && entry(status, &kind).is_some_and(|former| former["status"] == "True");
-    if mapping.status.engine_conditions.is_empty() || unseen && !is_unsaid && !is_outdated {
+    if mapping.status.engine_conditions.is_empty() || unseen && !is_unsaid {
         return;
     }
     if unseen && is_unsaid {

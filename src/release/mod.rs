@@ -16,6 +16,7 @@ use crate::object::Key;
 use crate::object::marks::Reference;
 use crate::plan::{Action, Cause, Evidence, Intent, Reason, Rest};
 
+pub mod ledger;
 #[cfg(test)]
 mod tests;
 pub mod waves;
@@ -70,6 +71,12 @@ impl Followed {
     pub fn losses(&self) -> BTreeSet<Loss> {
         self.writes.iter().filter_map(Loss::of).collect()
     }
+
+    /// The objects that it loses.
+    pub fn lost_objects(&self) -> BTreeSet<Reference> {
+        let losses = self.writes.iter().filter(|action| Loss::of(action).is_some());
+        losses.filter_map(|action| action.reference().cloned()).collect()
+    }
 }
 
 /// What a source is under the document in force.
@@ -95,6 +102,8 @@ pub struct Effect {
     pub not_told: Option<String>,
     /// It is served, and nothing is known of it: its target is not in sight, for example.
     pub is_out_of_sight: bool,
+    /// It does not come to its end now: what it loses then, nobody can tell.
+    pub is_open: bool,
 }
 
 impl Effect {
@@ -113,6 +122,7 @@ impl Effect {
             is_updated: followed.writes.iter().any(updates),
             is_taken_in: now == Now::NotServed && created > 0,
             lost,
+            is_open: followed.rest != Some(Rest::InSync),
             ..Self::default()
         };
         match trouble(followed, created > 0) {
@@ -135,6 +145,7 @@ impl Effect {
         self.failing = self.failing.take().or(other.failing);
         self.not_told = self.not_told.take().or(other.not_told);
         self.is_out_of_sight |= other.is_out_of_sight;
+        self.is_open |= other.is_open;
     }
 }
 
@@ -158,8 +169,8 @@ fn trouble(followed: &Followed, creates: bool) -> Option<Trouble> {
     let why = format!("{}: {}", worst.cause.as_str(), worst.detail);
     Some(match worst.cause {
         Cause::Waiting if creates => Trouble::NotTold(why),
-        Cause::Unknown => Trouble::OutOfSight(why),
-        Cause::RequestFailed | Cause::Held | Cause::Deleting | Cause::Stuck => Trouble::NotTold(why),
+        Cause::Unknown | Cause::RequestFailed => Trouble::OutOfSight(why),
+        Cause::Held | Cause::Deleting | Cause::Stuck => Trouble::NotTold(why),
         Cause::TargetChanged
         | Cause::Conflict
         | Cause::RenderFailed
@@ -201,6 +212,13 @@ impl Held {
         self.deletions.values().sum()
     }
 
+    /// One of the first sources, with what becomes of it.
+    pub fn show(&mut self, text: String) {
+        if self.shown.len() < SHOWN {
+            self.shown.push(text);
+        }
+    }
+
     /// Everything that is held.
     pub fn size(&self) -> usize {
         self.failing + self.lost() + self.unseen.len() + self.out_of_sight
@@ -224,6 +242,8 @@ pub struct Rehearsal {
     sources: BTreeMap<Key, Effect>,
     /// How many objects are lost on each target.
     lost: BTreeMap<String, usize>,
+    /// The sources that lose something there.
+    losing: BTreeMap<String, BTreeSet<Key>>,
     /// How many objects the mapping has.
     pub objects: usize,
     /// Clusters (addresses of kcp's shards) in sight, and those that are not.
@@ -237,6 +257,7 @@ impl Rehearsal {
         let lost = effect.lost.iter().filter(|loss| **loss != Loss::Released).count();
         if lost > 0 {
             *self.lost.entry(target.to_owned()).or_default() += lost;
+            self.losing.entry(target.to_owned()).or_default().insert(key.clone());
         }
         match self.sources.entry(key) {
             Entry::Vacant(vacant) => drop(vacant.insert(effect)),
@@ -249,6 +270,30 @@ impl Rehearsal {
         let (out_of_sight, sources) = (self.count(|effect| effect.is_out_of_sight), self.sources.len());
         let clusters = self.seen + self.unseen.len();
         self.seen * 100 < clusters * IN_SIGHT || (sources - out_of_sight) * 100 < sources * IN_SIGHT
+    }
+
+    /// All objects of a target are lost.
+    pub fn takes_all(&mut self, target: &str, objects: usize) {
+        if objects > 0 {
+            let lost = self.lost.entry(target.to_owned()).or_default();
+            *lost = objects.max(*lost);
+        }
+    }
+
+    /// Whether nothing is lost, and there is nobody of whom something may be lost that was not counted.
+    pub fn is_harmless(&self) -> bool {
+        let is_told = |effect: &Effect| !effect.is_open && effect.not_told.is_none() && effect.lost.is_empty();
+        self.lost.is_empty() && self.unseen.is_empty() && self.sources.values().all(is_told)
+    }
+
+    /// How many objects are lost.
+    pub fn lost(&self) -> usize {
+        self.lost.values().sum()
+    }
+
+    /// The sources that lose something, by target.
+    pub fn losing(&self) -> &BTreeMap<String, BTreeSet<Key>> {
+        &self.losing
     }
 
     /// What a person would approve.
@@ -272,7 +317,7 @@ impl Rehearsal {
 
     /// Whether a source is made something else of, as far as that is known.
     pub fn changes(&self, key: &Key) -> bool {
-        self.sources.get(key).is_some_and(|effect| *effect != Effect::default())
+        self.sources.get(key).is_some_and(|effect| *effect != Effect { is_open: effect.is_open, ..Effect::default() })
     }
 
     /// Sources that newly fail, each with the reason.

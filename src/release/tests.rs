@@ -71,6 +71,16 @@ fn what_cannot_be_in_sync_fails_and_what_nobody_knows_is_not_told() {
     }
 }
 
+/// Whatever the plan says of it: a copy that follows its original only by recreation is lost, if the document before kept it.
+#[test]
+fn a_loss_is_one_whatever_it_follows_from() {
+    let all =
+        [Evidence::RuleGone, Evidence::FollowsOriginal, Evidence::SourceDeleted, Evidence::LastUser, Evidence::Exit];
+    for because in all {
+        assert_eq!(Loss::of(&delete("a", because)), Some(Loss::Deleted(reference("a").to_string())), "{because}");
+    }
+}
+
 #[test]
 fn what_is_deleted_given_up_and_released_is_lost() {
     let give_up = Action::GiveUp { reference: reference("b"), patch: Patch::default(), because: Evidence::Exit };

@@ -6,6 +6,7 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
+use super::ledger::Ledger;
 use crate::mapping::{Members, Wave};
 use crate::object::marks::Owner;
 
@@ -22,6 +23,9 @@ pub struct Progress {
     /// The candidate's text: whoever starts in the middle serves the sources of the waves with it, whatever its file holds then.
     pub candidate: String,
     pub stage: Stage,
+    /// What the document that runs may still take away; `None`: every source was seen at its end.
+    #[serde(default)]
+    pub ledger: Option<Ledger>,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -30,6 +34,8 @@ pub enum Stage {
     Wave(Underway),
     /// It went back, or a person refused it, and why: it is not released before its text changes or a person approves it.
     Refused(String),
+    /// It takes the place of the document in force, or has: what goes with that goes.
+    Released,
 }
 
 impl Stage {
@@ -37,7 +43,7 @@ impl Stage {
     pub fn wave(&self) -> Option<usize> {
         match self {
             Self::Wave(underway) => Some(underway.wave),
-            Self::Refused(_) => None,
+            Self::Refused(_) | Self::Released => None,
         }
     }
 }

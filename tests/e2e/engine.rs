@@ -212,6 +212,11 @@ impl Engine {
         self.decide(&["approve", mapping, "--yes"]).await;
     }
 
+    /// What waits for a person is recorded at home, so that another process finds it.
+    pub async fn waits_for_a_person(&self, mapping: &str) {
+        self.decide(&["approve", mapping]).await;
+    }
+
     /// Rejects it.
     pub async fn reject(&self, mapping: &str) {
         self.decide(&["approve", mapping, "--reject", "--yes"]).await;

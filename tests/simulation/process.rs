@@ -102,8 +102,9 @@ impl Process {
         let judge = shared.clone();
         shared.spawn(async move {
             let Ok(outcome) = answer.await else { return };
-            // Whether a document of other sources has to wait, the state store tells.
-            let waits = outcome.to_string().contains("the document in mapping.yaml");
+            // Whether a document, or a removal, has to wait, the state store tells.
+            let text = outcome.to_string();
+            let waits = text.contains("the document in mapping.yaml") || text.contains("its removal");
             if outcome.accepted != (sound && !waits) {
                 judge.lock().checker.violated("I4", format!("documents are taken for what they are not: {outcome}"));
             }

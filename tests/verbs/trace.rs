@@ -240,13 +240,6 @@ spec:
       template: {apiVersion: v1, kind: ConfigMap, metadata: {name: \"{{ placement.name }}-later\"}, data: {a: b}}
 ";
 
-const OTHER: &str = "\
-apiVersion: sync-engine.dev/v1alpha1
-kind: ClusterProvider
-metadata: {name: other}
-spec: {kubeconfig: {connection: target}}
-";
-
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn each_trouble_is_traced_on_a_running_engine() {
     let scene = Scene::of(TROUBLES).await;
@@ -294,9 +287,22 @@ async fn each_trouble_is_traced_on_a_running_engine() {
     scene.thing_of("lost", json!({"size": 1}));
     tell(&scene, &console, "lost", "Recreated");
 
-    // A folder without a document would remove no mapping.
-    std::fs::write(scene.root.path().join("maps/a.yaml"), OTHER).expect("a file");
+    for name in ["between", "claims"] {
+        scene.kcp.delete(scene.things(), "default", name).expect("a deletion");
+    }
+
+    // An edit drops an object while it counts nothing of a source that cannot be rendered.
+    let size = |size: Value| {
+        scene.kcp.merge(scene.things(), "default", "plain", &json!({"spec": {"size": size}})).expect("an edit");
+    };
+    size(Value::Null);
+    let arguments = ["trace", "--console", &*console, "things", "root:acme", "default/plain"];
+    scene.shows(&arguments, "  RenderFailed: ");
+    let (without_later, _) = TROUBLES.split_once("    - id: later\n").expect("the last object");
+    std::fs::write(scene.root.path().join("maps/a.yaml"), without_later).expect("a file");
     engine.signal("HUP");
+    tokio::task::block_in_place(|| engine.line("the document in the file is in force now"));
+    size(json!(1));
     tell(&scene, &console, "plain", "Held");
     std::fs::write(scene.root.path().join("maps/a.yaml"), TROUBLES).expect("a file");
     engine.signal("HUP");

@@ -449,6 +449,11 @@ impl MaxLost {
     pub fn is_exceeded_by(self, lost: usize, all: usize) -> bool {
         lost > self.objects || lost * 100 > all.max(lost) * usize::from(self.percent)
     }
+
+    /// How many of so many may go.
+    pub fn most(self, all: usize) -> usize {
+        if self.percent >= 100 { self.objects } else { self.objects.min(all * usize::from(self.percent) / 100) }
+    }
 }
 
 #[derive(Debug, Clone)]

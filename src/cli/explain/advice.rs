@@ -43,7 +43,7 @@ impl Advice {
                 "the message names them; `Stuck` follows after `lifecycle.stuckAfter`",
             ),
             Cause::Held => (
-                "a removed mapping would delete more than `release.maxLost` allows",
+                "an edit or the removal of the mapping takes away more than `release.maxLost` allows",
                 "`sync-engine approve MAPPING`, or go back to the former document",
             ),
             Cause::Retained => {

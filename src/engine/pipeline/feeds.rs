@@ -518,7 +518,6 @@ impl Pipeline {
         }
         if self.are_sources_listed() {
             self.touch(Topic::PassComplete);
-            self.conclude();
         }
     }
 }

@@ -1,4 +1,4 @@
-//! How far a pipeline has come: how each source ended, what `release.maxLost` holds, and what the state store says.
+//! How far a pipeline has come: how each source ended, and what the state store says.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -6,15 +6,14 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
-use super::guard::Count;
 use super::wakes::Topic;
 use super::{Changed, Generation, Inventory, NOT_READ, Pipeline, Reason, State, Unsettled};
 use crate::engine::serving::other_document;
 use crate::mapping::template::Text;
-use crate::mapping::{Kind, Mapping, OnExit, placement};
+use crate::mapping::{Kind, Mapping, placement};
 use crate::object::Key;
+use crate::plan::Answers;
 use crate::plan::trace::{Decided, Past};
-use crate::plan::{Answers, Phase, Prune};
 use crate::server::metrics::TABLES;
 
 /// Decisions that are remembered of a source that is not in sync.
@@ -87,6 +86,13 @@ impl Pipeline {
         self.state().unsettled.contains_key(key)
     }
 
+    /// Whether a source is not in sync for a reason of its own: what is out of sight, or fails for the moment, says nothing.
+    pub fn is_troubled(&self, key: &Key) -> bool {
+        let state = self.state();
+        let cause = state.unsettled.get(key).and_then(|how| how.cause);
+        cause.is_some_and(|cause| !matches!(cause, Reason::Unknown | Reason::RequestFailed))
+    }
+
     pub fn unsettled(&self) -> BTreeMap<Key, Unsettled> {
         self.state().unsettled.clone()
     }
@@ -141,7 +147,7 @@ impl Pipeline {
                     .chain(state.history.keys())
                     .filter(|key| !state.unsettled.contains_key(*key))
                     .count(),
-            state.guard.size(),
+            state.losses.size(),
             withheld,
             // The others wait for what is said of them there.
             state.changed.keys().filter(|key| !state.unsettled.contains_key(*key)).count(),
@@ -197,7 +203,7 @@ impl Pipeline {
                 && state.unplanned.is_empty()
                 && state.unsettled.is_empty()
                 && state.retried.is_empty()
-                && state.guard.prune() == Prune::Allowed
+                && state.losses.is_closed()
         };
         let depth = self.queue.depth();
         is_carried_out(&self.state())
@@ -205,131 +211,6 @@ impl Pipeline {
             && self.follows_every_kind()
             && self.are_sources_listed()
             && self.are_clusters_followed()
-    }
-
-    /// Whether deletions that a document asks for are held back. What a later one may delete says nothing of it.
-    pub fn prune(&self, generation: &Generation) -> Prune {
-        let state = self.state();
-        if std::ptr::eq(generation, &*self.generation()) { state.guard.prune() } else { Prune::Held }
-    }
-
-    /// Which pass over the sources `release.maxLost` is in, for [`guard`](Self::guard).
-    pub fn pass(&self) -> u64 {
-        self.state().guard.pass()
-    }
-
-    /// A source was planned in a pass, and `release.maxLost` holds so many of its deletions. What was under way when the document
-    /// changed is planned again.
-    pub fn guard(&self, key: &Key, held: usize, pass: u64) {
-        let mut state = self.state();
-        // What is planned before the document is recorded is counted anew afterwards.
-        let is_recorded = state.unconfirmed.is_none();
-        let is_of_pass = if is_recorded { state.guard.note(key, held, pass) } else { pass == state.guard.pass() };
-        if !is_of_pass {
-            return;
-        }
-        let is_first = state.unplanned.remove(key);
-        drop(state);
-        if is_first {
-            self.tell_waiting(key);
-        }
-        self.conclude();
-    }
-
-    /// How many deletions of a source that is out of sight are held, or may be.
-    pub fn held_out_of_sight(&self, key: &Key) -> usize {
-        let objects = self.objects_of(key);
-        let guard = &self.state().guard;
-        if guard.counts_absent() { objects } else { guard.held_of(key) }
-    }
-
-    /// When every source was planned with the document, the engine decides on the deletions that all pipelines of the mapping
-    /// hold.
-    pub fn conclude(&self) {
-        // The count walks all engaged clusters, and this follows nearly every reconcile.
-        if !self.is_in_force() && matches!(self.count(), Count::Counted { .. }) {
-            self.shared.counted.notify_one();
-        }
-    }
-
-    /// What is known of the deletions that the document asks for on this target.
-    pub fn count(&self) -> Count {
-        if self.is_lost() {
-            return Count::OutOfSight;
-        }
-        let is_seen = self.are_sources_listed() && self.are_clusters_followed() && self.keeps();
-        let follows_kinds = self.follows_every_kind();
-        let is_confirmed = self.unconfirmed().is_none();
-        let state = self.state();
-        let is_open = state.guard.prune() == Prune::Allowed;
-        let is_counted = state.unplanned.is_empty() && (follows_kinds || !state.guard.counts_absent());
-        let held = state.guard.total();
-        drop(state);
-        if !is_confirmed || !(is_open || (is_seen && is_counted)) {
-            return Count::Counting;
-        }
-        let objects = self.objects();
-        // Whatever is left of a mapping that was removed goes with it, what its sources share included.
-        let generation = self.generation();
-        let takes_all = generation.phase == Phase::Leaving(OnExit::Delete) && held > 0;
-        Count::Counted { held: if takes_all { held.max(objects) } else { held }, objects }
-    }
-
-    /// What was counted is within the limits. `false`: nothing is released, for more is held meanwhile.
-    pub fn release_counted(&self, counted: usize) -> bool {
-        let mut state = self.state();
-        let is_released = state.unplanned.is_empty() && state.guard.release_counted(counted);
-        drop(state);
-        if is_released {
-            self.check_inventory();
-            self.touch(Topic::Approval);
-        }
-        is_released
-    }
-
-    /// The deletions of the mapping are more than its limits allow.
-    pub fn hold(&self) {
-        self.state().guard.hold();
-    }
-
-    /// How many deletions were released for the document so far, on all targets of the mapping.
-    pub fn released(&self) -> usize {
-        self.state().guard.released()
-    }
-
-    /// So many were. The state store tells it to a later process.
-    pub fn set_released(&self, released: usize) {
-        let is_news = self.state().guard.set_released(released);
-        if is_news {
-            self.check_inventory();
-        }
-    }
-
-    /// How many deletions wait for a person's approval.
-    pub fn held(&self) -> Option<usize> {
-        self.state().guard.held()
-    }
-
-    /// The same, where it is for this replica to say.
-    pub fn held_here(&self) -> Option<usize> {
-        if self.unconfirmed().is_some() || !self.keeps() {
-            return None;
-        }
-        self.held()
-    }
-
-    /// A person approves the deletions that are held. `None`: none are, or it is not for this replica to say.
-    pub fn approve(&self) -> Option<usize> {
-        self.held_here()?;
-        let number = self.state().guard.approve()?;
-        self.check_inventory();
-        self.touch(Topic::Approval);
-        Some(number)
-    }
-
-    /// Whether the document is in force: nothing that follows from it is held back.
-    pub fn is_in_force(&self) -> bool {
-        self.state().guard.prune() == Prune::Allowed
     }
 
     /// Why the inventory is not confirmed, if so. In another term of the lease, it is not.
@@ -340,19 +221,14 @@ impl Pipeline {
         state.unconfirmed.clone().or_else(unread).or_else(|| state.untold_release())
     }
 
-    /// Whether this replica writes, and keeps the state store.
-    pub fn keeps(&self) -> bool {
-        self.shared.lease.is_held()
-    }
-
     /// What the state store says to a replica that stands by.
     pub fn saw_recorded(&self, store: Option<&Inventory>) {
         let text = &self.generation().mapping.text;
         self.state().recorded = match store {
             None => "the state store is not there, or cannot be read",
             Some(store) if store.document != **text => "the state store has another document",
-            Some(store) if store.is_in_force_itself() => "in force",
-            Some(_) => "recorded, and not all of its deletions are released",
+            Some(store) if store.release.is_empty() => "in force",
+            Some(_) => "recorded, and its release goes on",
         };
     }
 
@@ -383,19 +259,11 @@ impl Pipeline {
         let was_unconfirmed = state.unconfirmed.is_some();
         match result {
             Ok(store) => {
-                let ruling = generation.ruling();
-                let is_in_force = store.in_force == ruling;
-                if was_unconfirmed {
-                    let released = if store.in_force == ruling { store.released } else { 0 };
-                    state.guard = state.guard.next(&ruling, is_in_force, released);
-                } else if is_in_force {
-                    state.guard.recorded();
-                }
                 if other_document(&store, &generation.mapping).is_none() {
                     state.superseded.clear();
                 }
-                if state.store.release != store.release {
-                    // Sources may follow a candidate from now on.
+                if (&state.store.release, &state.store.document) != (&store.release, &store.document) {
+                    // Sources may follow another document from now on.
                     self.shared.counted.notify_one();
                 }
                 state.recorded(&generation.mapping, store);
@@ -407,11 +275,7 @@ impl Pipeline {
         let is_confirmed = state.unconfirmed.is_none();
         drop(state);
         if was_unconfirmed && is_confirmed {
-            // Where deletions were released that the state store does not tell of yet, it is written once more.
-            self.check_inventory();
             self.enqueue_all();
-            // Where there is no source, no plan will.
-            self.conclude();
         }
         self.touch(Topic::Store(generation.target.cluster.clone()));
     }

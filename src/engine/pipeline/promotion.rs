@@ -23,6 +23,8 @@ pub struct Promotion {
     followed: Option<Arc<Followed>>,
     /// Whether the engine has said how far a release is that the state store tells of.
     is_told: bool,
+    /// Whether another process of the engine has ended it.
+    is_over: bool,
     /// Sources that follow it, and whose objects are not complete yet. `Behind`: nothing says that they will not be.
     incomplete: BTreeMap<Key, Condition>,
     /// Those that were not planned with it yet.
@@ -123,7 +125,22 @@ impl Pipeline {
         }
     }
 
-    /// The same.
+    /// The state store names no release. Where it did, another process has ended it.
+    pub fn release_is_over(&self) {
+        let mut state = self.state();
+        let recorded = state.promotion.recorded.as_ref().is_some_and(|one| one.release == state.store.release);
+        if recorded && state.unconfirmed.is_none() {
+            (state.promotion.recorded, state.promotion.is_over) = (None, true);
+            self.shared.counted.notify_one();
+        }
+    }
+
+    /// Whether that is news.
+    pub fn takes_end(&self) -> bool {
+        std::mem::take(&mut self.state().promotion.is_over)
+    }
+
+    /// What the state store has to name.
     pub fn release_to_record(&self) -> Option<Candidate> {
         self.state().promotion.recorded.clone()
     }
@@ -190,7 +207,7 @@ impl Pipeline {
         self.check_inventory();
     }
 
-    /// Every source follows the document in force again. What only the candidate made is counted before it is deleted.
+    /// Every source follows the document in force again.
     pub fn demote(&self) {
         let mut state = self.state();
         if state.promotion.followed.take().is_none() {
@@ -200,11 +217,9 @@ impl Pipeline {
         state.promotion.is_told = true;
         let Promotion { recorded, is_told, .. } = std::mem::take(&mut state.promotion);
         state.promotion = Promotion { recorded, is_told, ..Promotion::default() };
-        state.guard = state.guard.again();
         drop(state);
         self.check_inventory();
         self.enqueue_all();
-        self.conclude();
     }
 
     /// It is known how far every release is: without one, what the state store says of it is over.

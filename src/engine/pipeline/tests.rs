@@ -2,15 +2,17 @@ use super::*;
 use crate::engine::clock::Clock;
 use crate::engine::consumer_schema::ConsumerSchemas;
 use crate::engine::events::Recorder;
-use crate::engine::inventory::{Former, SourceId, ruling_hash};
+use crate::engine::inventory::{Former, SourceId};
 use crate::engine::keeper::check_sources;
 use crate::engine::serving::compiled;
+use crate::mapping::OnExit;
 use crate::mapping::schema::Schemas;
 use crate::multicluster::connection::{Connection, ConnectionSource, ConnectionSpec, Process};
 use crate::multicluster::environment::{CustomProviders, Environment};
 use crate::multicluster::permit::Lease;
 use crate::multicluster::store::{Cause, Change};
 use crate::multicluster::watch::Watches;
+use crate::object::marks::Owner;
 use crate::plan::Prune;
 use crate::provider;
 use crate::server::Instruments;
@@ -68,32 +70,73 @@ fn pipeline(shared: Arc<Shared>) -> Arc<Pipeline> {
 
 /// What the state store holds once a document is in force.
 fn in_force(text: &str) -> Inventory {
-    Inventory { document: text.into(), in_force: ruling_hash(text, ""), ..Inventory::default() }
+    Inventory { document: text.into(), ..Inventory::default() }
 }
 
+/// Each way in which a source comes to lose something by the document in force.
 #[tokio::test]
-async fn who_does_not_keep_the_state_store_approves_nothing() {
-    let lease = Lease::of_replica();
-    lease.take(None, None);
-    let pipeline = pipeline(shared(lease.clone()));
-    let holds = || {
-        pipeline.leadership(lease.number());
-        pipeline.confirm(&pipeline.generation(), Ok(Inventory::default()));
-        let cluster = ClusterName::try_from("c").expect("a name");
-        pipeline.guard(&Key::new(cluster, "default", "x"), 11, pipeline.pass());
-        pipeline.hold();
-        assert_eq!(pipeline.held(), Some(11));
+async fn a_source_loses_what_was_counted_or_granted_or_what_it_lost_at_its_end() {
+    let pipeline = pipeline(shared(Lease::default()));
+    let (key, owner) = (key("x"), Owner("o".into()));
+    let generation = pipeline.generation();
+    let prune = || pipeline.prune(&generation, &key, &owner);
+    assert_eq!(prune(), Prune::Allowed, "nothing is compared");
+    let before = Some(vec![generation.mapping.clone()]);
+    let open = |counted: &[&str]| {
+        pipeline.open_losses(before.clone(), counted.iter().map(|one| (*one).to_owned()).collect());
+        pipeline.state().losses.listed(&key);
     };
-    holds();
-    lease.lose();
-    assert_eq!(pipeline.approve(), None, "another replica counts");
-    lease.take(None, None);
-    assert_eq!(pipeline.approve(), None, "what the other one recorded is not read yet");
-    holds();
-    assert_eq!(pipeline.approve(), Some(11));
-    lease.lose();
-    lease.take(None, None);
-    holds();
+    open(&["o"]);
+    assert_eq!(prune(), Prune::Allowed, "it was counted");
+    open(&["other"]);
+    assert_eq!(prune(), Prune::none());
+    pipeline.planned(&key, &generation, 2, false);
+    assert_eq!((pipeline.asked(), pipeline.held()), (vec![(key.clone(), 2)], None));
+    pipeline.hold(true);
+    assert_eq!(pipeline.held(), Some(2));
+    pipeline.grant(key.clone(), 2);
+    assert_eq!((pipeline.asked(), pipeline.held()), (vec![], None));
+    assert_eq!([1, 2, 3].map(|objects| pipeline.may_lose(&generation, &key, objects)), [true, true, false]);
+    let target = generation.target.clone();
+    let candidate = Generation::new(generation.mapping.clone(), Phase::Active, target);
+    assert!(!pipeline.may_lose(&candidate, &key, 1), "a candidate takes nothing of it");
+    assert_eq!(pipeline.prune(&candidate, &key, &owner), Prune::none());
+    pipeline.planned(&key, &generation, 0, true);
+    assert_eq!(prune(), Prune::Allowed, "it was seen at its end");
+    let rests = pipeline.tables();
+    pipeline.state().losses.listed(&key);
+    assert_ne!(pipeline.tables(), rests, "it came into sight again");
+    pipeline.state().losses.forget_cluster(&key.cluster);
+    assert_eq!(pipeline.tables(), rests);
+}
+
+/// A release that goes on while the ledger of the one before is open is compared with both documents before.
+#[tokio::test]
+async fn losses_are_compared_with_every_document_before() {
+    let pipeline = pipeline(shared(Lease::default()));
+    let edited = compiled(&DOCUMENT.replace("\"1\"", "\"2\"")).expect("a mapping");
+    let key = key("x");
+    let generation = pipeline.generation();
+    let texts =
+        |all: Option<Vec<Arc<Mapping>>>| all.map(|all| all.iter().map(|one| one.text.clone()).collect::<Vec<_>>());
+    let candidate = Generation::new(edited.clone(), Phase::Active, generation.target.clone());
+    let in_force = generation.mapping.text.clone();
+    assert_eq!(texts(pipeline.compared_with(&generation, &key)), Some(vec![]));
+    assert_eq!(texts(pipeline.compared_with(&candidate, &key)), Some(vec![in_force.clone()]));
+    pipeline.open_losses(Some(vec![edited.clone()]), BTreeSet::new());
+    pipeline.state().losses.listed(&key);
+    assert_eq!(texts(pipeline.compared_with(&generation, &key)), Some(vec![edited.text.clone()]));
+    assert_eq!(texts(pipeline.documents_before()), Some(vec![edited.text.clone(), in_force.clone()]));
+    let leaving =
+        Generation::new(generation.mapping.clone(), Phase::Leaving(OnExit::Delete), generation.target.clone());
+    assert_eq!(texts(pipeline.compared_with(&leaving, &key)), Some(vec![edited.text.clone(), in_force]));
+    pipeline.open_losses(None, BTreeSet::new());
+    pipeline.state().losses.listed(&key);
+    assert_eq!(texts(pipeline.compared_with(&candidate, &key)), None, "what cannot be read would keep everything");
+}
+
+fn key(name: &str) -> Key {
+    Key::new(ClusterName::try_from("c").expect("a name"), "default", name)
 }
 
 /// It is planned again only after the state store was confirmed: another source may be planned before it.
@@ -107,7 +150,6 @@ async fn a_replica_that_stood_by_does_not_know_who_uses_what_is_shared() {
     );
     let target = pipeline.generation().target.clone();
     pipeline.swap(Generation::new(compiled(&text).expect("a mapping"), Phase::Active, target));
-    let key = |name: &str| Key::new(ClusterName::try_from("c").expect("a name"), "default", name);
     let uses = |place: &str| pipeline.shared_use().in_use(place, Some(&key("other")));
     pipeline.saw_places(&key("x"), &["former".to_owned()].into());
     assert_eq!((uses("former"), uses("new")), (Some(true), Some(false)));
@@ -132,7 +174,7 @@ async fn a_document_does_not_run_on_the_confirmation_of_the_one_before() {
     let of = |text: &str| Generation::new(compiled(text).expect("a mapping"), Phase::Active, target.clone());
     let first = pipeline.generation();
     pipeline.confirm(&first, Ok(in_force(DOCUMENT)));
-    assert_eq!((pipeline.unconfirmed(), pipeline.prune(&first)), (None, Prune::Allowed));
+    assert_eq!(pipeline.unconfirmed(), None);
 
     pipeline.swap(of(&edited));
     pipeline.confirm(&first, Ok(in_force(DOCUMENT)));
@@ -140,8 +182,7 @@ async fn a_document_does_not_run_on_the_confirmation_of_the_one_before() {
 
     let second = pipeline.generation();
     pipeline.confirm(&second, Ok(in_force(&edited)));
-    assert_eq!((pipeline.unconfirmed(), pipeline.prune(&second)), (None, Prune::Allowed));
-    assert_eq!(pipeline.prune(&first), Prune::Held, "a reconcile under way has the document before");
+    assert_eq!(pipeline.unconfirmed(), None);
 }
 
 /// A document with a mistake in its source holds up nothing; what a state store holds, nobody overwrites for it.
@@ -187,7 +228,7 @@ async fn a_document_acts_where_the_state_store_holds_the_same_sources_with_the_s
 #[tokio::test]
 async fn the_last_sixteen_decisions_are_kept_while_a_source_is_not_in_sync() {
     let pipeline = pipeline(shared(Lease::default()));
-    let key = Key::new(ClusterName::try_from("c").expect("a name"), "default", "x");
+    let key = key("x");
     let rests = pipeline.tables();
     let unsettled = |why: String| Unsettled {
         cause: Some(Reason::Conflict),
@@ -220,7 +261,7 @@ async fn a_deletion_that_an_event_told_is_evidence_and_what_a_list_lacks_is_none
     let text = |more: &str| format!(r#"{{"metadata": {{"name": "x", "uid": "u", "resourceVersion": "1"{more}}}}}"#);
     let object = |more: &str| Arc::new(Object::from_json(text(more).as_bytes()).expect("an object"));
     let evidence = |more: &str, cause: Cause| {
-        let key = Key::new(ClusterName::try_from("c").expect("a name"), "default", "x");
+        let key = key("x");
         let before = object(more);
         pipeline.source_changed(&Change { key: &key, before: Some(&before), after: None, cause });
         let mut learned = pipeline.learned();

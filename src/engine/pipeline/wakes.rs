@@ -142,9 +142,13 @@ impl Pipeline {
         let priority = if change.cause == Cause::InitialList { Priority::Initial } else { Priority::Live };
         if self.is_engaged(&change.key.cluster) {
             // What other targets report of a source begins when it was planned here.
-            let is_new = change.before.is_none();
-            if is_new && self.generation().mapping.has_several_targets() {
-                self.state().unplanned.insert(change.key.clone());
+            let has_several = self.generation().mapping.has_several_targets();
+            if change.before.is_none() {
+                let mut state = self.state();
+                state.losses.listed(change.key);
+                if has_several {
+                    state.unplanned.insert(change.key.clone());
+                }
             }
             if matches!(change.cause, Cause::Event | Cause::Deleted) {
                 self.note_change(change.key);
@@ -164,7 +168,10 @@ impl Pipeline {
             self.feeds().owns(owner, key);
         }
         if priority == Priority::Initial {
-            self.state().unplanned.insert(key.clone());
+            let mut state = self.state();
+            state.unplanned.insert(key.clone());
+            state.losses.listed(key);
+            drop(state);
             if self.generation().mapping.has_shared() {
                 self.shared_use().listed(key);
             }
@@ -230,11 +237,6 @@ impl Pipeline {
             return;
         }
         if let Some(key) = self.source_of(kind, at, object) {
-            let mut state = self.state();
-            if priority == Priority::Initial && state.guard.counts_absent() {
-                state.unplanned.insert(key.clone());
-            }
-            drop(state);
             self.queue.add(key, priority);
         }
     }
@@ -280,7 +282,7 @@ impl Pipeline {
     }
 
     /// The owner of a source's objects, where its cluster is engaged.
-    fn owner(&self, key: &Key) -> Option<Owner> {
+    pub fn owner(&self, key: &Key) -> Option<Owner> {
         let source = &self.generation().mapping.source;
         let cluster = self.shared.manager.cluster(&source.clusters, &key.cluster)?;
         Some(self.writer.owner(&Origin::new(&source.resource, cluster.identity(), key)))
@@ -314,6 +316,7 @@ impl Pipeline {
         self.learned().forget(key);
         self.interests.forget(key);
         self.forget_waiting(|waiting| waiting == key);
+        self.state().losses.forget(key);
         self.saw_places(key, &BTreeSet::new());
     }
 }

@@ -376,7 +376,7 @@ fn copies_go_with_their_rule() {
         world.in_sync(&related())
     };
     check(start, &[
-        ("held", |world| world.seen.prune = Prune::Held, &without_related(),
+        ("held", |world| world.seen.prune = Prune::none(), &without_related(),
             "Held; held, False Held; update status; Secret Database Secret"),
         ("gone", |_| {}, &without_related(),
             "in sync; held, True Synced; delete Secret, delete Secret; Database"),

@@ -209,12 +209,14 @@ fn a_mapping_that_is_suspended_or_removed() {
 fn what_a_removed_mapping_takes_along_is_held_and_all_of_it_counts() {
     let mut world = fresh().in_sync(&mapping(CHAIN));
     let all = world.objects.len();
-    (world.seen.phase, world.seen.prune) = (Phase::Leaving(OnExit::Delete), Prune::Held);
+    (world.seen.phase, world.seen.prune) = (Phase::Leaving(OnExit::Delete), Prune::none());
     let rest = world.settle(&mapping(CHAIN));
     let held = reasons(&rest).iter().filter(|reason| reason.cause == Cause::Held).count();
     let what = "all but the shared one, also what goes after another";
     assert_eq!((held, world.objects.len()), (all - 1, all), "{what}: {rest:?}");
     world.delete_source();
+    // The document before loses them too.
+    world.seen.prune = Prune::Held(world.objects.keys().cloned().collect());
     world.settle(&mapping(CHAIN));
     assert!(world.objects.is_empty(), "its consumer asks for it");
 }

@@ -99,11 +99,17 @@ fn a_source_that_is_in_sync() {
             "TargetChanged; held, False TargetChanged; update status; "),
         ("on another target, and deleted", |world| { world.identity = "target-2".into(); world.delete_source(); }, &plain,
             "TargetChanged; held, False TargetChanged; update status; ServiceAccount Database"),
-        ("not wanted, and held by pruneGuard", |world| world.seen.prune = Prune::Held, &not_wanted,
+        ("not wanted, and held", |world| world.seen.prune = Prune::none(), &not_wanted,
             "Held; held, False Held; update status; ServiceAccount Database"),
-        ("not wanted, and deleted by its consumer in spite of pruneGuard", |world| { world.seen.prune = Prune::Held; world.delete_source(); }, &not_wanted,
+        ("not wanted and held, and deleted by its consumer", |world| { spare(world, ""); world.delete_source(); }, &not_wanted,
             "in sync; gone; delete Database, delete ServiceAccount, list all, release finalizer; "),
     ]);
+}
+
+/// The documents before would lose its objects of this kind as well; of all kinds, where it is empty.
+fn spare(world: &mut World, kind: &str) {
+    let spared = world.objects.keys().filter(|reference| kind.is_empty() || reference.kind.kind == kind);
+    world.seen.prune = Prune::Held(spared.cloned().collect());
 }
 
 /// It follows a document that is not in force yet: until it is, that document takes nothing away.
@@ -113,15 +119,11 @@ fn a_source_that_follows_a_candidate_loses_nothing_by_it() {
     let not_wanted = edited(DATABASES, &[("    - id: db\n", &format!("    - id: db\n      {NOT_WANTED}\n"))]);
     let shared = edited(DATABASES, &[("kind: ServiceAccount", "kind: ServiceAccount, automountServiceAccountToken: false")]);
     let orphaned = edited(DATABASES, &[("    selector:", "    onExit: Orphan\n    selector:")]);
-    let promoted = || synced().with(|world| (world.seen.prune, world.seen.is_promoted) = (Prune::Held, true));
-    let also_lost = |world: &mut World| {
-        let db = world.objects.keys().find(|reference| reference.kind.kind == "Database").cloned();
-        world.seen.also_lost = db.into_iter().collect();
-    };
+    let promoted = || synced().with(|world| (world.seen.prune, world.seen.is_promoted) = (Prune::none(), true));
     check(promoted, &[
         ("not wanted", |_| {}, &not_wanted,
             "Held; held, True Synced; ; ServiceAccount Database"),
-        ("not wanted, by the document in force neither", also_lost, &not_wanted,
+        ("not wanted, by the document in force neither", |world| spare(world, "Database"), &not_wanted,
             "in sync; held, True Synced; delete Database; ServiceAccount"),
         ("of another kind (Orphan)", |_| {}, &of_another_kind("Orphan"),
             "Held; held, True Synced; ; ServiceAccount Database"),
@@ -129,7 +131,7 @@ fn a_source_that_follows_a_candidate_loses_nothing_by_it() {
             "Held; held, True Synced; ; ServiceAccount Database"),
         ("out of the filter (Orphan)", leave_filter, &orphaned,
             "Held; held, True Synced; ; ServiceAccount Database"),
-        ("deleted by its consumer", World::delete_source, &not_wanted,
+        ("deleted by its consumer", |world| { spare(world, ""); world.delete_source(); }, &not_wanted,
             "in sync; gone; delete Database, delete ServiceAccount, list all, release finalizer; "),
         ("what it shares is another", |_| {}, &shared,
             "in sync; held, True Synced; ; ServiceAccount Database"),
@@ -304,26 +306,13 @@ fn an_object_that_cannot_be_written_keeps_what_the_mapping_no_longer_has() {
 
 /// Once, and not at a start.
 #[test]
-fn what_is_out_of_sight_is_told_where_it_holds_a_source_up() {
+fn what_is_out_of_sight_is_told_to_a_source_that_knows_nothing_yet() {
     let plain = mapping(DATABASES);
     let mut world = synced();
     world.unsee(&plain.objects[0].kind);
     world.settle(&plain);
     assert_eq!(world.condition(), "True Synced", "a start alone changes nothing");
-    world.seen.is_held_up = true;
-    world.settle(&plain);
-    assert_eq!(world.condition(), "False Unknown");
-
     let unknown = || Some("Database is not listed yet".to_owned());
-    let mut world = synced();
-    (world.target_unknown, world.seen.is_held_up) = (unknown(), true);
-    world.settle(&plain);
-    assert_eq!(world.condition(), "False Unknown");
-    world.rests(&plain);
-    (world.target_unknown, world.seen.is_held_up) = (None, false);
-    world.settle(&plain);
-    assert_eq!(world.condition(), "True Synced");
-
     for (start, is_lost, told) in
         [(fresh(), true, "Unknown TargetUnreachable"), (synced(), true, "True Synced"), (fresh(), false, "none none")]
     {

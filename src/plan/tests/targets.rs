@@ -231,8 +231,8 @@ fn a_source_of_several_targets_that_changes() {
     check_by(both, &[
         ("without a key", |targets| targets.set("regions", json!(["west"])), &each(),
             "in sync, in sync; west; held by west; Synced; members 3"),
-        ("without a key, held by pruneGuard", |targets| {
-            targets.worlds.values_mut().for_each(|world| world.seen.prune = Prune::Held);
+        ("without a key, held", |targets| {
+            targets.worlds.values_mut().for_each(|world| world.seen.prune = Prune::none());
             targets.set("regions", json!(["west"]));
         }, &each(),
             "Held, in sync; east west; held by east west; Held; members 3 3"),

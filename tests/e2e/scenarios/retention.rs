@@ -25,6 +25,7 @@ pub fn cases() -> Vec<Case> {
         case!(a_deletion_ends_where_the_definition_of_its_kind_is_gone),
         case!(a_removed_mapping_file_deletes_nothing),
         case!(a_dropped_object_id_is_held_until_a_person_approves),
+        case!(what_a_source_loses_after_a_release_waits_for_a_person_beyond_the_limits),
         case!(a_changed_placement_moves_nothing),
         case!(a_source_that_leaves_the_selector_is_retained),
         case!(an_emptied_directory_deletes_nothing),
@@ -277,6 +278,47 @@ async fn a_dropped_object_id_is_held_until_a_person_approves(stage: &Stage) {
     .await;
     world.alpha.synced("it", "True", "Synced").await;
     assert!(world.target.find(&world.alpha, "it").await.is_some(), "its neighbour stays");
+}
+
+/// An edit drops an id while one source cannot be rendered. Nothing was counted of it: what it loses once its consumer has mended
+/// it is taken from the ledger, also by a process that starts later.
+async fn what_a_source_loses_after_a_release_waits_for_a_person_beyond_the_limits(stage: &Stage) {
+    let share = r#"  release: {maxLost: {objects: 0}}
+  objects:
+    - {id: share, template: {apiVersion: v1, kind: ConfigMap, metadata: {name: "{{ source.metadata.name }}-share"}, data: {share: "{{ 100 // source.spec.size }}"}}}
+"#;
+    let kept = WIDGETS.replace("  objects:\n", share).replace("  status:\n", "  status:\n    from: widget\n");
+    let settings = r#"    - {id: settings, template: {apiVersion: v1, kind: ConfigMap, metadata: {name: "{{ source.metadata.name }}-settings"}}}
+"#;
+    let with_settings = kept.replace("  objects:\n", &format!("  objects:\n{settings}"));
+    let (world, mut engine) = stage.running_with(&with_settings).await;
+    let copy = world.made("it", json!({"size": 1})).await;
+    let config_maps = format!("/api/v1/namespaces/{}/configmaps", namespace(&copy));
+    let number = async |number: usize| {
+        eventually("the ConfigMaps are as they should", async || {
+            match world.target.labelled(&config_maps).await.len() {
+                found if found == number => Ok(()),
+                other => Err(format!("{other} of them")),
+            }
+        })
+        .await;
+    };
+    number(2).await;
+    world.alpha.patch("it", json!({"spec": {"size": 0}})).await;
+    world.alpha.synced("it", "False", "RenderFailed").await;
+    let released = ["the document in the file is in force now", "0 lost"];
+    engine.says_of(|| world.mappings.write("widgets.yaml", &kept), &released).await;
+    engine.kill();
+    let mut engine = world.engine().await;
+    world.alpha.patch("it", json!({"spec": {"size": 4}})).await;
+    engine.becomes_degraded(&format!("mapping {}: sources", world.name), "sync-engine approve").await;
+    world.alpha.synced("it", "False", "Held").await;
+    troubles::shown(stage, &engine, "Held").await;
+    assert_eq!(engine.metric("sync_engine_sources_not_synced").await, 1.0);
+    assert_eq!(world.target.labelled(&config_maps).await.len(), 2, "it is kept");
+    engine.approve(&world.name).await;
+    number(1).await;
+    world.alpha.synced("it", "True", "Synced").await;
 }
 
 async fn a_changed_placement_moves_nothing(stage: &Stage) {

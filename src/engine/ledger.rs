@@ -1,0 +1,197 @@
+//! What is held of each mapping: a document that waits, or what the one in force takes away beyond its ledger.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use tracing::warn;
+
+use super::Engine;
+use super::approval::Deletions;
+use super::inventory::ruling_hash;
+use super::pipeline::Pipeline;
+use super::serving::compiled;
+use super::slots::Slot;
+use crate::mapping::Mapping;
+use crate::object::Key;
+use crate::release::Held;
+use crate::release::ledger::Ledger;
+use crate::release::waves::Stage;
+
+/// A ledger of which sources may still ask something.
+#[derive(Debug)]
+pub(super) struct Open {
+    ledger: Ledger,
+    /// The documents before; `None`: one of them cannot be read any more.
+    documents: Option<Vec<Arc<Mapping>>>,
+    /// How much is shared out of it. What another process was to share out is, too.
+    spent: usize,
+    /// Whether home has it: what is given is recorded first.
+    is_recorded: bool,
+    /// What sources ask for beyond it.
+    held: Option<Held>,
+}
+
+impl Engine {
+    /// Shares out of the ledgers what sources ask for, and ends those of which nobody can ask any more.
+    pub(super) fn share_ledgers(&mut self) {
+        if self.shared.lease.is_held() {
+            let names: Vec<String> = self.ledgers.keys().cloned().collect();
+            names.iter().for_each(|name| self.share_ledger(name));
+        }
+        self.tell_held();
+    }
+
+    fn share_ledger(&mut self, name: &str) {
+        let all: Vec<Arc<Pipeline>> = self.pipelines_of(name).cloned().collect();
+        let Some(open) = self.ledgers.get(name) else { return };
+        let given = match open.is_recorded {
+            true => self.recorded_ledger(name, &open.ledger).map_or(open.spent, |recorded| recorded.given),
+            false => open.ledger.allowed,
+        };
+        let asked = all.iter().flat_map(|one| one.asked().into_iter().map(move |(key, objects)| (one, key, objects)));
+        let asked: Vec<(&Arc<Pipeline>, Key, usize)> = asked.collect();
+        let sizes: Vec<usize> = asked.iter().map(|(_, _, objects)| *objects).collect();
+        let share = Ledger { given, ..open.ledger.clone() }.share(open.spent, &sizes);
+        let granted: BTreeSet<usize> = share.granted.into_iter().collect();
+        let mut held = Held { document: format!("{} ledger", open.ledger.release), ..Held::default() };
+        let mut spent = open.spent;
+        for (index, (pipeline, key, objects)) in asked.into_iter().enumerate() {
+            if granted.contains(&index) {
+                spent += objects;
+                pipeline.grant(key, objects);
+            } else {
+                *held.deletions.entry(pipeline.generation().target.name.clone()).or_default() += objects;
+                held.show(format!("{key}: {objects} objects"));
+            }
+        }
+        let is_asked = !held.deletions.is_empty() || self.is_coming(name);
+        let is_over = !is_asked && all.iter().all(|pipeline| pipeline.is_at_its_end());
+        all.iter().for_each(|pipeline| pipeline.hold(share.is_exceeded));
+        let Some(open) = self.ledgers.get_mut(name) else { return };
+        (open.spent, open.held) = (spent, share.is_exceeded.then_some(held));
+        let is_news = share.given > given;
+        open.ledger.given = open.ledger.given.max(share.given);
+        if is_over {
+            self.close_ledger(name);
+        } else if is_news {
+            self.record_ledger(name);
+        }
+    }
+
+    /// Whether home says that a document is released which is not in force here yet.
+    fn is_coming(&self, name: &str) -> bool {
+        let (Some(one), Some(progress)) = (self.in_force.get(name), self.progress(name)) else { return false };
+        progress.stage == Stage::Released && progress.in_force == ruling_hash(&one.document().text, "")
+    }
+
+    /// The ledger of a mapping as home has it.
+    fn recorded_ledger(&self, name: &str, ledger: &Ledger) -> Option<&Ledger> {
+        let recorded = self.recorded_releases.get(name)?.ledger.as_ref();
+        recorded.filter(|recorded| recorded.release == ledger.release)
+    }
+
+    /// A ledger as it is to be recorded.
+    pub(super) fn ledger(&self, name: &str) -> Option<&Ledger> {
+        self.ledgers.get(name).filter(|open| open.is_recorded).map(|open| &open.ledger)
+    }
+
+    fn record_ledger(&mut self, name: &str) {
+        let ledger = self.ledger(name).cloned();
+        self.set_ledger(name, ledger);
+    }
+
+    /// The document in force of a mapping may take away this much beyond what was counted. `is_recorded`: home has it.
+    pub(super) fn open_ledger(&mut self, name: &str, ledger: Ledger, is_recorded: bool) {
+        if self.ledgers.get(name).is_some_and(|open| open.ledger.release == ledger.release) {
+            return;
+        }
+        let documents = ledger.former.iter().map(|text| compiled(text)).collect();
+        let open = Open { spent: ledger.given, ledger, documents, is_recorded, held: None };
+        self.ledgers.insert(name.to_owned(), open);
+        let slots = self.pipelines.keys().filter(|slot| slot.mapping == name);
+        slots.for_each(|slot| self.open_losses(slot));
+    }
+
+    /// A pipeline goes by the ledger of its mapping.
+    pub(super) fn open_losses(&self, slot: &Slot) {
+        let (Some(Open { ledger, documents, .. }), Some(running)) =
+            (self.ledgers.get(&slot.mapping), self.pipelines.get(slot))
+        else {
+            return;
+        };
+        // Where a mapping has one target, that may be another one from now on.
+        let counted = match slot.target.is_empty() {
+            true => ledger.counted.values().flatten().cloned().collect(),
+            false => ledger.counts_on(&slot.target),
+        };
+        running.pipeline.open_losses(documents.clone(), counted);
+    }
+
+    /// Nothing is compared any more: every source has come to its end, or the mapping serves others.
+    pub(super) fn close_ledger(&mut self, name: &str) {
+        if self.drop_ledger(name).is_some_and(|open| open.is_recorded) {
+            self.set_ledger(name, None);
+        }
+    }
+
+    /// The same, without a word at home.
+    pub(super) fn drop_ledger(&mut self, name: &str) -> Option<Open> {
+        let open = self.ledgers.remove(name)?;
+        self.pipelines_of(name).for_each(|pipeline| pipeline.close_losses());
+        Some(open)
+    }
+
+    /// A mapping that takes nothing away for now goes by what home has once it does again.
+    pub(super) fn forget_recorded_ledger(&mut self, name: &str) {
+        if self.ledger(name).is_some() {
+            self.drop_ledger(name);
+        }
+    }
+
+    /// Tells what is held to whoever records it and looks for approvals.
+    pub(super) fn tell_held(&self) {
+        let known = self.catalog.mappings().map(|(name, _)| {
+            let known = match self.held(name) {
+                Some(held) => Deletions::Held(held),
+                None if self.has_candidate(name) => Deletions::Counting,
+                None if self.pipelines_of(name).any(|pipeline| may_hold(pipeline)) => Deletions::Counting,
+                None => Deletions::InForce,
+            };
+            (name.to_owned(), known)
+        });
+        let known: BTreeMap<String, Deletions> = known.collect();
+        self.deletions.send_if_modified(|told| {
+            let is_news = *told != known;
+            *told = known;
+            is_news
+        });
+    }
+
+    /// What is held of a mapping.
+    pub(super) fn held(&self, name: &str) -> Option<Held> {
+        self.held_candidate(name).or_else(|| self.ledgers.get(name)?.held.clone())
+    }
+
+    /// A person approved what is held of a mapping.
+    pub(super) fn approved(&mut self, name: &str, approved: Held) {
+        if let Some(held) = self.held_candidate(name) {
+            return self.approve_candidate(name, &held, approved);
+        }
+        let Some(open) = self.ledgers.get_mut(name) else { return };
+        let Some(held) = open.held.as_ref().filter(|held| held.is_within(&approved)) else {
+            return warn!(mapping = name, "something else is held than a person approved; nothing is released");
+        };
+        let objects = held.lost();
+        open.ledger.approve(open.spent, objects);
+        warn!(mapping = name, objects, "a person approved losses that follow from the changed or removed document");
+        let told = format!("a person approved {objects} losses that follow from the changed or removed document");
+        self.tell_provider(Some(name), false, "LossesApproved", told);
+        self.record_ledger(name);
+        self.share_ledgers();
+    }
+}
+
+/// Whether something may be held that is not known yet.
+fn may_hold(pipeline: &Pipeline) -> bool {
+    pipeline.unconfirmed().is_some() || !pipeline.asked().is_empty()
+}

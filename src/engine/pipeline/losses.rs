@@ -1,0 +1,205 @@
+//! What the document in force takes away that the documents before it would have kept, until every source was seen at its end.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use super::{Generation, Pipeline};
+use crate::mapping::Mapping;
+use crate::multicluster::queue::Priority;
+use crate::object::marks::Owner;
+use crate::object::{ClusterName, Key};
+use crate::plan::Prune;
+
+/// What a source may lose, and what it asks for.
+#[derive(Debug, Default)]
+pub struct Losses {
+    /// `None`: every source has followed the document in force to its end.
+    before: Option<Arc<Before>>,
+    /// Sources that have not.
+    open: BTreeSet<Key>,
+    /// How many objects sources would lose that nobody counted.
+    asked: BTreeMap<Key, usize>,
+    granted: BTreeMap<Key, usize>,
+    /// Whether more is asked for than the ledger has: a person has to approve it.
+    is_held: bool,
+}
+
+/// What the losses of a document are compared with.
+#[derive(Debug)]
+struct Before {
+    /// What all of them would lose is not lost by the document. `None`: one of them cannot be read any more, and would keep
+    /// everything.
+    documents: Option<Vec<Arc<Mapping>>>,
+    /// Owners whose losses were counted before the release.
+    counted: BTreeSet<String>,
+}
+
+impl Losses {
+    /// Nothing of a source is left.
+    pub fn forget(&mut self, key: &Key) {
+        self.open.remove(key);
+        self.asked.remove(key);
+        self.granted.remove(key);
+    }
+
+    /// The sources of a cluster are out of sight.
+    pub fn forget_cluster(&mut self, cluster: &ClusterName) {
+        self.open.retain(|key| key.cluster != *cluster);
+        self.asked.retain(|key, _| key.cluster != *cluster);
+        self.granted.retain(|key, _| key.cluster != *cluster);
+    }
+
+    /// A source comes into sight.
+    pub fn listed(&mut self, key: &Key) {
+        if self.before.is_some() {
+            self.open.insert(key.clone());
+        }
+    }
+
+    /// A source would lose so many objects that nobody counted. `true`: that is news.
+    fn asks(&mut self, key: &Key, objects: usize, is_at_its_end: bool) -> bool {
+        if self.before.is_none() {
+            return false;
+        }
+        if is_at_its_end {
+            self.open.remove(key);
+        }
+        match objects {
+            0 => self.asked.remove(key).is_some(),
+            _ => self.asked.insert(key.clone(), objects) != Some(objects),
+        }
+    }
+
+    pub fn is_closed(&self) -> bool {
+        self.before.is_none()
+    }
+
+    /// Sources that ask for something, or may.
+    pub fn size(&self) -> usize {
+        self.open.len()
+    }
+}
+
+impl Pipeline {
+    /// The document in force took the place of these, which would lose less. `counted`: owners whose losses here were counted.
+    pub fn open_losses(&self, documents: Option<Vec<Arc<Mapping>>>, counted: BTreeSet<String>) {
+        let keys: Vec<Key> = self.source_feeds().into_iter().flat_map(|feed| feed.keys()).collect();
+        let before = Some(Arc::new(Before { documents, counted }));
+        self.state().losses = Losses { before, open: keys.iter().cloned().collect(), ..Losses::default() };
+        // What was planned before counts for nothing.
+        keys.into_iter().for_each(|key| self.queue.add(key, Priority::Initial));
+    }
+
+    /// Nothing is compared any more.
+    pub fn close_losses(&self) {
+        let losses = std::mem::take(&mut self.state().losses);
+        losses.asked.into_keys().for_each(|key| self.queue.add(key, Priority::Initial));
+    }
+
+    /// What may be taken away from a source.
+    pub fn prune(&self, generation: &Generation, key: &Key, owner: &Owner) -> Prune {
+        let is_in_force = std::ptr::eq(generation, &*self.generation());
+        let losses = &self.state().losses;
+        let is_free = |before: &Before| before.counted.contains(&owner.0) || !losses.open.contains(key);
+        // What another document takes away, a candidate or one of before, is compared with the one in force.
+        match is_in_force && losses.before.as_deref().is_none_or(is_free) {
+            true => Prune::Allowed,
+            false => Prune::none(),
+        }
+    }
+
+    /// The documents that the losses of a source by this one are compared with. `None`: what nobody can read any more would keep
+    /// everything.
+    pub fn compared_with(&self, generation: &Generation, key: &Key) -> Option<Vec<Arc<Mapping>>> {
+        let (in_force, follows) = (self.generation(), self.generation_of(key));
+        let losses = &self.state().losses;
+        let before = losses.before.as_deref().filter(|_| losses.open.contains(key));
+        let mut all = before.map_or(Some(Vec::new()), |before| before.documents.clone())?;
+        if !std::ptr::eq(generation, &*in_force) {
+            let is_followed = follows.mapping.text == generation.mapping.text;
+            all.push(if is_followed { in_force.mapping.clone() } else { follows.mapping.clone() });
+        }
+        Some(all)
+    }
+
+    /// The documents that the next one is compared with.
+    pub fn documents_before(&self) -> Option<Vec<Arc<Mapping>>> {
+        let in_force = self.generation().mapping.clone();
+        let before = self.state().losses.before.clone();
+        let mut all = before.map_or(Some(Vec::new()), |before| before.documents.clone())?;
+        all.push(in_force);
+        Some(all)
+    }
+
+    /// Whether a source may lose so many objects by this document that nobody counted.
+    pub fn may_lose(&self, generation: &Generation, key: &Key, objects: usize) -> bool {
+        let is_in_force = std::ptr::eq(generation, &*self.generation());
+        is_in_force && self.state().losses.granted.get(key).is_some_and(|granted| *granted >= objects)
+    }
+
+    /// A source was planned, with everything in sight, and so many losses are held. What was under way when the document changed
+    /// is planned again.
+    pub fn planned(&self, key: &Key, generation: &Generation, held: usize, is_at_its_end: bool) {
+        let is_in_force = std::ptr::eq(generation, &*self.generation());
+        if !is_in_force && !self.is_candidate(generation) {
+            return;
+        }
+        let mut state = self.state();
+        let is_first = state.unplanned.remove(key);
+        // What a candidate takes away is looked at once it is in force.
+        let is_news = is_in_force && state.losses.asks(key, held, is_at_its_end);
+        drop(state);
+        if is_first {
+            self.tell_waiting(key);
+        }
+        if is_news {
+            self.shared.counted.notify_one();
+        }
+    }
+
+    /// What sources ask for and do not have.
+    pub fn asked(&self) -> Vec<(Key, usize)> {
+        let state = self.state();
+        let has = |key: &Key, objects: usize| state.losses.granted.get(key).is_some_and(|granted| *granted >= objects);
+        let asked = state.losses.asked.iter().filter(|(key, objects)| !has(key, **objects));
+        asked.map(|(key, objects)| (key.clone(), *objects)).collect()
+    }
+
+    /// A source may lose so many.
+    pub fn grant(&self, key: Key, objects: usize) {
+        self.state().losses.granted.insert(key.clone(), objects);
+        self.queue.add(key, Priority::Live);
+    }
+
+    /// More is asked for than the ledger has, or not.
+    pub fn hold(&self, is_held: bool) {
+        self.state().losses.is_held = is_held;
+    }
+
+    /// How many losses wait for a person's approval.
+    pub fn held(&self) -> Option<usize> {
+        let is_held = self.state().losses.is_held;
+        let asked: usize = self.asked().iter().map(|(_, objects)| objects).sum();
+        (is_held && asked > 0).then_some(asked)
+    }
+
+    /// Whether nothing is compared, and no object is left of a source that is out of sight.
+    pub fn is_settled(&self) -> bool {
+        self.state().losses.is_closed() && self.orphans().is_empty()
+    }
+
+    /// Whether every source has followed the document in force to its end, and all that have objects are in sight.
+    pub fn is_at_its_end(&self) -> bool {
+        let depth = self.queue.depth();
+        self.unconfirmed().is_none()
+            && self.state().losses.open.is_empty()
+            && self.orphans().is_empty()
+            && depth.ready + depth.in_flight == 0
+            && self.are_clusters_known()
+            && self.lost_cluster().is_none()
+            && self.are_sources_listed()
+            && self.are_clusters_followed()
+            && self.follows_every_kind()
+            && self.is_planned()
+    }
+}

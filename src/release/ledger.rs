@@ -1,0 +1,135 @@
+//! What a document that took another one's place may still take away.
+//!
+//! What a release loses is counted by its rehearsal, and everything that was counted goes. The ledger is for the rest: sources
+//! that were out of sight, or did not come to their end then. Each loss of theirs that the documents before would not have is
+//! given out of it, after that is recorded; what is beyond it is held until a person approves it.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use serde::{Deserialize, Serialize};
+
+/// Owners that are recorded as counted, at most: the record is a ConfigMap. The others ask like everybody else after a restart.
+const RECORDED: usize = 20_000;
+
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Ledger {
+    /// Which release it is of: a hash.
+    pub release: String,
+    /// Texts of the documents before: what all of them would lose as well is not lost by a release.
+    pub former: Vec<String>,
+    /// Owners whose losses were counted before the release, by target.
+    #[serde(default)]
+    pub counted: BTreeMap<String, BTreeSet<String>>,
+    /// How many objects may go beyond those.
+    pub allowed: usize,
+    /// How many of these were given to sources, or are about to be.
+    #[serde(default)]
+    pub given: usize,
+}
+
+/// What becomes of what sources ask for.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Share {
+    /// Which of them have it.
+    pub granted: Vec<usize>,
+    /// How much has to be recorded as given before the others have theirs.
+    pub given: usize,
+    /// Whether some are beyond the ledger.
+    pub is_exceeded: bool,
+}
+
+impl Ledger {
+    /// That of a release of which `lost` objects were counted. `most`: how many the limits allow; `approved`: how many a person
+    /// allowed beside these.
+    pub fn new(release: String, former: Vec<String>, most: usize, approved: usize, lost: usize) -> Self {
+        Self { release, former, allowed: (most + approved).saturating_sub(lost), ..Self::default() }
+    }
+
+    /// These owners' losses were counted.
+    pub fn count(&mut self, target: &str, owners: impl IntoIterator<Item = String>) {
+        let known: usize = self.counted.values().map(BTreeSet::len).sum();
+        let room = RECORDED.saturating_sub(known);
+        self.counted.entry(target.to_owned()).or_default().extend(owners.into_iter().take(room));
+    }
+
+    /// Owners whose losses on a target were counted.
+    pub fn counts_on(&self, target: &str) -> BTreeSet<String> {
+        self.counted.get(target).cloned().unwrap_or_default()
+    }
+
+    /// Shares out what is recorded as given and not `spent` by this process. Who asks for more than is left waits, and holds up
+    /// nobody.
+    pub fn share(&self, spent: usize, asked: &[usize]) -> Share {
+        let mut share = Share { given: self.given, ..Share::default() };
+        let (mut spent, mut planned) = (spent, spent);
+        for (index, objects) in asked.iter().enumerate() {
+            if spent + objects <= self.given {
+                spent += objects;
+                planned = planned.max(spent);
+                share.granted.push(index);
+            } else if planned + objects <= self.allowed {
+                planned += objects;
+            } else {
+                share.is_exceeded = true;
+            }
+        }
+        share.given = share.given.max(planned);
+        share
+    }
+
+    /// A person allows everything that is held.
+    pub fn approve(&mut self, spent: usize, held: usize) {
+        self.allowed = self.allowed.max(spent + held);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn ledger(allowed: usize, given: usize) -> Ledger {
+        Ledger { allowed, given, ..Ledger::default() }
+    }
+
+    #[test]
+    fn what_was_counted_leaves_less_of_the_limits() {
+        for (most, approved, lost, left) in [(10, 0, 0, 10), (10, 0, 4, 6), (10, 100, 100, 10), (0, 0, 3, 0)] {
+            assert_eq!(
+                Ledger::new(String::new(), Vec::new(), most, approved, lost).allowed,
+                left,
+                "{most} {approved} {lost}"
+            );
+        }
+    }
+
+    #[test]
+    fn it_is_recorded_before_anybody_has_it() {
+        let asked = [4, 4, 4];
+        let first = ledger(10, 0).share(0, &asked);
+        assert_eq!(first, Share { granted: vec![], given: 8, is_exceeded: true }, "two of three fit");
+        let then = ledger(10, 8).share(0, &asked);
+        assert_eq!(then, Share { granted: vec![0, 1], given: 8, is_exceeded: true });
+        assert_eq!(ledger(10, 8).share(8, &[2]), Share { granted: vec![], given: 10, is_exceeded: false });
+    }
+
+    #[test]
+    fn who_asks_for_too_much_holds_up_nobody() {
+        assert_eq!(ledger(10, 3).share(0, &[20, 3]), Share { granted: vec![1], given: 3, is_exceeded: true });
+    }
+
+    #[test]
+    fn a_process_that_starts_takes_all_that_was_given_for_spent() {
+        assert_eq!(ledger(10, 8).share(8, &[4]), Share { granted: vec![], given: 8, is_exceeded: true });
+        let mut approved = ledger(10, 8);
+        approved.approve(8, 4);
+        assert_eq!(approved.share(8, &[4]), Share { granted: vec![], given: 12, is_exceeded: false });
+    }
+
+    #[test]
+    fn the_record_has_an_end() {
+        let mut all = Ledger::default();
+        all.count("east", (0..RECORDED).map(|number| number.to_string()));
+        all.count("west", ["one more".to_owned()]);
+        assert_eq!((all.counts_on("east").len(), all.counts_on("west").len()), (RECORDED, 0));
+    }
+}
