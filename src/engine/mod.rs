@@ -400,6 +400,7 @@ impl Engine {
             Event::ReleaseRecorded(mapping, progress) => {
                 self.release_recorded(mapping, progress);
                 self.answer_reloads(false);
+                self.share_ledgers();
             }
             Event::Rehearsed(mapping, document, result) => self.rehearsed(&mapping, document, *result),
             Event::Counted => {

@@ -16,7 +16,7 @@ use super::pipeline::Pipeline;
 use super::pipeline::promotion::Candidate;
 use super::serving::{InForce, Why, compiled, component, is_removal};
 use super::{Engine, TICK};
-use crate::catalog::{Entry, Standing, differ_in};
+use crate::catalog::{Entry, Standing, differ_in, have_same_effect};
 use crate::health::Condition as Health;
 use crate::mapping::{Mapping, Mode, OnFailure, Wave};
 use crate::object::Key;
@@ -130,7 +130,10 @@ impl Engine {
             self.follow_release(name, progress);
         } else if in_force.is_some() || self.pipelines_of(name).any(holds_file) {
             let runs = self.in_force.get(name).map_or_else(|| entry.mapping.clone(), InForce::document);
-            if progress.stage == Stage::Released && *runs.text == progress.candidate && progress.ledger.is_some() {
+            if progress.stage == Stage::Released
+                && progress.ledger.is_some()
+                && does_the_same(&runs, &progress.candidate)
+            {
                 return self.go_on(name, &runs, &progress);
             }
             if progress.stage.wave().is_some() && ruling_hash(&runs.text, "") == progress.in_force {
@@ -158,6 +161,11 @@ impl Engine {
     /// A document that was released may still take something away.
     fn go_on(&mut self, name: &str, document: &Arc<Mapping>, progress: &Progress) {
         self.follow_ledger(name, progress);
+        if *document.text != progress.candidate && self.progress(name).as_ref() == Some(progress) {
+            // An edit that was in force at once has taken its place.
+            let candidate = document.text.to_string();
+            self.set_progress(name, Some(Progress { candidate, ..progress.clone() }));
+        }
         for pipeline in self.pipelines_of(name) {
             pipeline.record_release(Some(Candidate { document: document.clone(), release: progress.release.clone() }));
             pipeline.demote();
@@ -455,6 +463,11 @@ impl Engine {
         let one = self.in_force.get(&entry.mapping.name).filter(|_| entry.standing != Standing::Retained)?;
         Some(&*one.course.text).filter(|text| !text.is_empty())
     }
+}
+
+/// Whether a document does what this one did, so that the ledger of that is its own.
+fn does_the_same(document: &Mapping, text: &str) -> bool {
+    *document.text == *text || compiled(text).is_some_and(|one| have_same_effect(&one, document))
 }
 
 /// Why a candidate reaches all sources at once, whatever the waves are.

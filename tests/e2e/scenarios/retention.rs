@@ -308,6 +308,10 @@ async fn what_a_source_loses_after_a_release_waits_for_a_person_beyond_the_limit
     world.alpha.synced("it", "False", "RenderFailed").await;
     let released = ["the document in the file is in force now", "0 lost"];
     engine.says_of(|| world.mappings.write("widgets.yaml", &kept), &released).await;
+    // An edit that is in force at once leaves the ledger as it is.
+    let limited = kept.replace("{objects: 0}", "{objects: 0, percent: 50}");
+    engine.says_of(|| world.mappings.write("widgets.yaml", &limited), &["generation 3"]).await;
+    world.settled().await;
     engine.kill();
     let mut engine = world.engine().await;
     world.alpha.patch("it", json!({"spec": {"size": 4}})).await;
