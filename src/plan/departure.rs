@@ -145,7 +145,12 @@ impl Leaving<'_> {
         let row = decide(self.stage, self.finalizer || shared, found, Wish::Wanted);
         let told = |because| if shared { Evidence::LastUser } else { because };
         let step = match row.verdict {
-            Verdict::Delete(_) | Verdict::GiveUp(_) if is_held(self.observed, object) => Step::rest(held(object)),
+            // What its consumer deletes is lost by every document.
+            Verdict::Delete(because) | Verdict::GiveUp(because)
+                if because != Evidence::SourceDeleted && is_held(self.observed, object) =>
+            {
+                Step::rest(held(object))
+            }
             Verdict::Delete(because) if orphan => unless_failed(self.observed, give_up(object, told(because))),
             Verdict::Delete(because) => unless_failed(self.observed, delete(object, propagation, told(because))),
             // What goes after it is held with it, and counts.

@@ -9,7 +9,11 @@ use std::collections::{BTreeMap, BTreeSet};
 use serde::{Deserialize, Serialize};
 
 /// Owners that are recorded as counted, at most: the record is a ConfigMap. The others ask like everybody else after a restart.
-const RECORDED: usize = 20_000;
+const RECORDED: usize = 10_000;
+
+/// Documents that losses are compared with, at most, and their bytes: a ConfigMap has 1 MiB, and the present document is in it too.
+const DOCUMENTS: usize = 4;
+const BYTES: usize = 512 << 10;
 
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Ledger {
@@ -42,7 +46,7 @@ impl Ledger {
     /// That of a release of which `lost` objects were counted. `most`: how many the limits allow; `approved`: how many a person
     /// allowed beside these.
     pub fn new(release: String, former: Vec<String>, most: usize, approved: usize, lost: usize) -> Self {
-        Self { release, former, allowed: (most + approved).saturating_sub(lost), ..Self::default() }
+        Self { release, former: few(former), allowed: (most + approved).saturating_sub(lost), ..Self::default() }
     }
 
     /// These owners' losses were counted.
@@ -81,6 +85,18 @@ impl Ledger {
     pub fn approve(&mut self, spent: usize, held: usize) {
         self.allowed = self.allowed.max(spent + held);
     }
+}
+
+/// As many of the documents as are recorded, each once. One source that is never in sync keeps a ledger open through any number of
+/// edits: the oldest document stays, which most of its objects are of, and the latest ones.
+fn few(mut former: Vec<String>) -> Vec<String> {
+    let mut known = BTreeSet::new();
+    former.retain(|text| known.insert(text.clone()));
+    let is_too_much = |all: &[String]| all.len() > DOCUMENTS || all.iter().map(String::len).sum::<usize>() > BYTES;
+    while former.len() > 2 && is_too_much(&former) {
+        former.remove(1);
+    }
+    former
 }
 
 #[cfg(test)]
@@ -127,6 +143,11 @@ mod tests {
 
     #[test]
     fn the_record_has_an_end() {
+        let texts = |all: &[&str]| all.iter().map(|text| (*text).to_owned()).collect::<Vec<_>>();
+        assert_eq!(few(texts(&["a", "b", "a", "b"])), ["a", "b"], "an author who goes back and forth");
+        assert_eq!(few(texts(&["a", "b", "c", "d", "e", "f"])), ["a", "d", "e", "f"]);
+        let large = "x".repeat(BYTES / 2);
+        assert_eq!(few(vec!["a".into(), large.clone(), large.clone() + "y", "b".into()]).len(), 3);
         let mut all = Ledger::default();
         all.count("east", (0..RECORDED).map(|number| number.to_string()));
         all.count("west", ["one more".to_owned()]);

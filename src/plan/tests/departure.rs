@@ -215,8 +215,6 @@ fn what_a_removed_mapping_takes_along_is_held_and_all_of_it_counts() {
     let what = "all but the shared one, also what goes after another";
     assert_eq!((held, world.objects.len()), (all - 1, all), "{what}: {rest:?}");
     world.delete_source();
-    // The document before loses them too.
-    world.seen.prune = Prune::Held(world.objects.keys().cloned().collect());
     world.settle(&mapping(CHAIN));
     assert!(world.objects.is_empty(), "its consumer asks for it");
 }

@@ -101,14 +101,14 @@ fn a_source_that_is_in_sync() {
             "TargetChanged; held, False TargetChanged; update status; ServiceAccount Database"),
         ("not wanted, and held", |world| world.seen.prune = Prune::none(), &not_wanted,
             "Held; held, False Held; update status; ServiceAccount Database"),
-        ("not wanted and held, and deleted by its consumer", |world| { spare(world, ""); world.delete_source(); }, &not_wanted,
+        ("not wanted and held, and deleted by its consumer", |world| { world.seen.prune = Prune::none(); world.delete_source(); }, &not_wanted,
             "in sync; gone; delete Database, delete ServiceAccount, list all, release finalizer; "),
     ]);
 }
 
-/// The documents before would lose its objects of this kind as well; of all kinds, where it is empty.
+/// The documents before would lose its objects of this kind as well.
 fn spare(world: &mut World, kind: &str) {
-    let spared = world.objects.keys().filter(|reference| kind.is_empty() || reference.kind.kind == kind);
+    let spared = world.objects.keys().filter(|reference| reference.kind.kind == kind);
     world.seen.prune = Prune::Held(spared.cloned().collect());
 }
 
@@ -131,7 +131,7 @@ fn a_source_that_follows_a_candidate_loses_nothing_by_it() {
             "Held; held, True Synced; ; ServiceAccount Database"),
         ("out of the filter (Orphan)", leave_filter, &orphaned,
             "Held; held, True Synced; ; ServiceAccount Database"),
-        ("deleted by its consumer", |world| { spare(world, ""); world.delete_source(); }, &not_wanted,
+        ("deleted by its consumer", World::delete_source, &not_wanted,
             "in sync; gone; delete Database, delete ServiceAccount, list all, release finalizer; "),
         ("what it shares is another", |_| {}, &shared,
             "in sync; held, True Synced; ; ServiceAccount Database"),
