@@ -4,10 +4,11 @@
 //! The release binary runs in a process of its own. Both servers, kcp and the downstream cluster, are sandboxes in this
 //! process, over plain HTTP, with the allocator that they have in `sync-engine sandbox`. For each number of objects:
 //! consumers create them and wait until each has its first status; operators write every downstream status and wait
-//! until each has arrived upstream; then nothing happens; then the engine starts anew. CPU is the engine's `utime + stime`,
+//! until each has arrived upstream; then nothing happens; then the engine starts anew; then the first mapping is edited. CPU is the engine's `utime + stime`,
 //! memory its `VmRSS`, both as Linux tells them. It fails where an engine writes what is in sync, or where a larger size
 //! costs more memory or requests for each object than [`GROWTH`] times those of the smallest.
 
+mod edit;
 mod process;
 mod scene;
 mod size;
@@ -18,6 +19,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, ensure};
 use sync_engine::sandbox::Counters;
 
+use crate::edit::Edits;
 use crate::process::Engine;
 use crate::scene::Scene;
 use crate::size::Size;
@@ -41,6 +43,7 @@ struct Measured {
     idle: Step,
     memory: u64,
     restarted: Step,
+    edits: Edits,
 }
 
 /// What one step cost.
@@ -99,7 +102,8 @@ async fn measure(size: Size) -> anyhow::Result<Measured> {
     scene.engine_is_ready(&before).await?;
     rests(&engine).await?;
     let restarted = restarting.end(&scene, &engine)?;
-    Ok(Measured { size, created, updated, idle, memory, restarted })
+    let edits = edit::measure(&mut scene, &engine).await?;
+    Ok(Measured { size, created, updated, idle, memory, restarted, edits })
 }
 
 /// Waits until an engine has nothing more to do: it uses no CPU to speak of.
@@ -159,6 +163,7 @@ impl Measured {
         );
         println!("  memory at rest: {:.1} MiB", self.memory as f64 / 1024.0 / 1024.0);
         self.print_step("restart", &self.restarted);
+        self.edits.print(self.memory);
     }
 
     fn print_step(&self, name: &str, step: &Step) {

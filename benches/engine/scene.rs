@@ -20,6 +20,8 @@ const PATIENCE: Duration = Duration::from_secs(300);
 const EXPORT: &str = "mongodb";
 const DATABASES: &str = "mongodbcommunity.v1.mongodbcommunity.mongodb.com";
 const DOWNSTREAM: ApiRef<'_> = ApiRef { cluster: "", resource: DATABASES };
+/// What engines keep of mappings.
+const RECORDS: ApiRef<'_> = ApiRef { cluster: "", resource: "configmaps.v1" };
 const EVERYWHERE: &str = "clusters/*/apis/mongodbcommunity.mongodb.com/v1/mongodbcommunity?watch=true";
 
 /// What consumers let the provider use.
@@ -34,7 +36,11 @@ pub struct Scene {
     workspaces: Vec<String>,
     /// Everything that happens to the consumers' objects, for each mapping.
     events: Vec<Events>,
+    /// What the first of them is of.
+    watched: String,
     folder: TempDir,
+    /// Objects that came later.
+    others: usize,
 }
 
 /// What of an event the scene waits for. The rest is not read: the engine would wait for the servers meanwhile.
@@ -89,9 +95,10 @@ impl Scene {
             workspaces.push(format!("root:{name}"));
         }
         // Before the first binding, an export serves nothing that could be watched.
+        let watched = exports[0].clone();
         let events = exports.iter().map(|path| done(upstream.events(&Request::get(path)))).collect::<Result<_>>()?;
         fs::write(folder.path().join("kcp.kubeconfig"), upstream.kubeconfig(Some("root")))?;
-        let scene = Scene { upstream, targets, size, workspaces, events, folder };
+        let scene = Scene { upstream, targets, size, workspaces, events, watched, folder, others: 0 };
         scene.write_mappings()?;
         Ok(scene)
     }
@@ -109,6 +116,65 @@ impl Scene {
             fs::write(self.mappings().join(format!("{name}.yaml")), mapping)?;
         }
         Ok(())
+    }
+
+    /// The first mapping, as it was, but for some lines that follow the id of its database.
+    pub fn edit(&self, lines: &str) -> Result<()> {
+        self.write_first(|mapping| mapping.replacen("    - id: db\n", &format!("    - id: db\n{lines}"), 1))
+    }
+
+    /// The first mapping, with a label on its databases.
+    pub fn edit_template(&self, mark: &str) -> Result<()> {
+        let spec = "        spec: ${{ source.spec }}\n";
+        let label = format!("        metadata: {{labels: {{example.dev/edition: {mark}}}}}\n{spec}");
+        self.write_first(|mapping| mapping.replacen(spec, &label, 1))
+    }
+
+    fn write_first(&self, edit: impl Fn(String) -> String) -> Result<()> {
+        let file = self.mappings().join(format!("{EXPORT}.yaml"));
+        let original = self.folder().join("original.yaml");
+        if !original.exists() {
+            fs::copy(&file, &original)?;
+        }
+        Ok(fs::write(file, edit(fs::read_to_string(original)?))?)
+    }
+
+    fn records(&self) -> Vec<Value> {
+        self.targets.iter().flat_map(|target| target.list(RECORDS)).collect()
+    }
+
+    /// Whether the engine holds an edit of the first mapping.
+    pub fn asks_a_person(&self) -> bool {
+        self.records().iter().any(|record| record["metadata"]["name"] == format!("main.{EXPORT}.held"))
+    }
+
+    /// Whether the document in force of the first mapping has this text in it.
+    pub fn is_in_force(&self, mark: &str) -> bool {
+        let is_it = |record: &&Value| record["metadata"]["name"] == format!("main.{EXPORT}");
+        let records = self.records();
+        let document = records.iter().find(is_it).and_then(|record| record["data"]["document"].as_str());
+        document.is_some_and(|document| document.contains(mark))
+    }
+
+    /// What happens from now on to the consumers' objects of the first mapping.
+    pub fn new_events(&self) -> Result<Events> {
+        done(self.upstream.events(&Request::get(&self.watched)))
+    }
+
+    /// One more object in the first workspace; its uid.
+    pub fn create_another(&mut self) -> Result<String> {
+        let mut database = document("examples/mongodb/mongodb.yaml")?;
+        self.others += 1;
+        database["metadata"]["name"] = format!("another-{}", self.others).into();
+        let created =
+            done(self.upstream.create(ApiRef { cluster: &self.workspaces[0], resource: DATABASES }, &database))?;
+        Ok(created["metadata"]["uid"].as_str().unwrap_or_default().to_owned())
+    }
+
+    /// The uid of an object, as an event tells it, that has a phase.
+    pub fn has_phase(event: &[u8]) -> Option<String> {
+        let Told { object } = serde_json::from_slice(event).ok()?;
+        object.status.phase.map(|_| object.metadata.uid)
     }
 
     /// Where the mappings are.

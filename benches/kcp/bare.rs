@@ -7,9 +7,9 @@
 use std::fs;
 use std::os::fd::AsFd;
 use std::path::{Path, PathBuf};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
-use futures::{TryStreamExt, io, stream};
+use futures::{AsyncBufReadExt as _, TryStreamExt, io, stream};
 use http::Request;
 use kube::api::{Api, ApiResource, DynamicObject, Patch, PatchParams};
 use kube::config::{KubeConfigOptions, Kubeconfig};
@@ -20,6 +20,7 @@ use sync_engine::multicluster::connection::{Connection, ConnectionSource, Connec
 use sync_engine::multicluster::{ApiPath, Body, Endpoint};
 use tokio::io::{AsyncBufReadExt, BufReader};
 use tokio::net::unix::pipe::Receiver;
+use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
 use tokio::task::JoinSet;
 
 use crate::usage::Usage;
@@ -74,6 +75,25 @@ pub async fn run(orders: &Path) -> Result<Duration, Box<dyn std::error::Error>> 
             measured(async |object| sync_with_kube(&orders, &upstream, &downstream, object).await).await
         }
     }
+}
+
+/// Names of the objects that a watch tells of, and when each came.
+pub async fn names(
+    kubeconfig: &Path,
+    everywhere: &str,
+    group: &str,
+) -> Result<UnboundedReceiver<(String, Instant)>, Box<dyn std::error::Error>> {
+    let client = kube_client(kubeconfig, everywhere).await?;
+    let watch = format!("/apis/{group}/v1/widgets?watch=true&allowWatchBookmarks=true");
+    let mut lines = client.request_stream(Request::get(watch).body(vec![])?).await?.lines();
+    let (told, names) = unbounded_channel();
+    tokio::spawn(async move {
+        while let Ok(Some(line)) = lines.try_next().await {
+            let name = line.rsplit_once("\"name\":\"").and_then(|(_, rest)| rest.split('"').next());
+            let _ = told.send((name.unwrap_or_default().to_owned(), Instant::now()));
+        }
+    });
+    Ok(names)
 }
 
 /// Opens a watch from now on, and drops what comes.

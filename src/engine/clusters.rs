@@ -50,7 +50,7 @@ impl Engine {
                 // A target stays what it was until another cluster is known to be there.
                 if let ProviderName::Source(provider) = &cluster.provider {
                     let used = self.is_used(&cluster);
-                    self.each_of(provider, |pipeline| pipeline.disengage(&cluster, used));
+                    self.each_of(provider, |pipeline| pipeline.disengage(&cluster, used, &reason));
                     if !used {
                         self.forget_schemas();
                     }

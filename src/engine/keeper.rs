@@ -327,6 +327,7 @@ fn wanted(
         // Those of the document before have no source that carries the finalizer.
         wanted.clusters.clear();
     }
+    wanted.clusters.retain(|place| !pipeline.has_left(place));
     wanted.clusters.extend(pipeline.source_clusters());
     wanted.targets.retain(|name| !pipeline.was_target(name));
     wanted.targets.extend(pipeline.all_targets());

@@ -219,7 +219,7 @@ struct Engine {
     /// The same as home has recorded it.
     recorded_releases: BTreeMap<String, Progress>,
     events: mpsc::Sender<Event>,
-    /// Rendered diagnostics of documents that do not run as they are written.
+    /// Rendered diagnostics of documents with errors.
     problems: Vec<String>,
     /// Since when it runs, until every source was planned once.
     catching_up_since: Option<Instant>,

@@ -63,7 +63,7 @@ pub fn publish(engine: &Engine) {
         mappings,
         providers,
         targets,
-        problems: engine.problems.iter().cloned().chain(engine.refusals()).collect(),
+        problems: engine.problems.clone(),
         snapshot: engine.snapshot.clone(),
     });
 }

@@ -35,7 +35,7 @@ use crate::multicluster::backoff::Backoff;
 use crate::multicluster::permit::Epoch;
 use crate::multicluster::queue::Priority;
 use crate::multicluster::raw::Object;
-use crate::multicluster::registry::{Cluster, ClustersOf};
+use crate::multicluster::registry::{Cluster, ClustersOf, Reason as Disengaged};
 use crate::multicluster::watch::WatchState;
 use crate::multicluster::work_queue::WorkQueue;
 use crate::object::marks::Writer;
@@ -108,6 +108,8 @@ struct State {
     losses: Losses,
     /// What the state store on the target says.
     store: Inventory,
+    /// Where the sources of clusters were that have left for good, as the state store names it.
+    places_left: BTreeSet<String>,
     /// The same in words, where another replica keeps it.
     recorded: &'static str,
     /// The namespace rules of former documents.
@@ -406,23 +408,24 @@ impl Pipeline {
 
     /// Sources in sight that carry the engine's finalizer, and are pinned to the target of this identity (empty: to any).
     pub fn sources_held(&self, identity: &str) -> BTreeSet<Key> {
-        // Most sources are told apart by their text; the others are read.
-        let finalizer = format!("\"{}\"", self.writer.finalizer());
-        let is_pinned = |object: &Object| {
-            let Ok(source) = object.outline() else { return true };
-            let pins = plan::pins(&self.writer, &source);
-            has_finalizer(&source, self.writer.finalizer())
-                && (identity.is_empty() || pins.values().any(|pinned| pinned == identity))
-        };
-        let is_held = |object: &Object| {
-            let text = object.json();
-            text.contains(&finalizer) && text.contains(identity) && is_pinned(object)
-        };
         let held = |feed: &SourceFeed| -> Vec<Key> {
             let store = feed.watch.store();
-            store.keys().into_iter().filter(|key| store.get(key).is_some_and(|object| is_held(&object))).collect()
+            let is_held = |key: &Key| store.get(key).is_some_and(|object| self.holds_source(&object, identity));
+            store.keys().into_iter().filter(is_held).collect()
         };
         self.source_feeds().iter().flat_map(|feed| held(feed)).collect()
+    }
+
+    /// Whether a source carries the engine's finalizer, and is pinned to the target of this identity (empty: to any). Most are
+    /// told apart by their text; the others are read.
+    fn holds_source(&self, object: &Object, identity: &str) -> bool {
+        let text = object.json();
+        if !text.contains(&format!("\"{}\"", self.writer.finalizer())) || !text.contains(identity) {
+            return false;
+        }
+        let Ok(source) = object.outline() else { return true };
+        has_finalizer(&source, self.writer.finalizer())
+            && (identity.is_empty() || plan::pins(&self.writer, &source).values().any(|pinned| pinned == identity))
     }
 
     /// Whether the pins of a source in sight are such. Most are told apart by their text.
@@ -462,9 +465,38 @@ impl Pipeline {
         }
     }
 
+    /// Whether nothing of the engine is left in a cluster that its provider no longer gives.
+    fn has_left_for_good(&self, cluster: &Cluster) -> bool {
+        let feeds = self.source_feeds();
+        let feed = feeds.iter().find(|feed| feed.scope == cluster.spec.scope);
+        let is_empty = |feed: &Arc<SourceFeed>| {
+            let mut sources = feed.watch.store().of_cluster(&cluster.spec.name).into_iter();
+            feed.watch.state() == WatchState::Synced && !sources.any(|(_, object)| self.holds_source(&object, ""))
+        };
+        match cluster.spec.scope.clusters {
+            // kcp ends a binding once the objects are gone that it gave.
+            ClustersOf::Annotated => true,
+            ClustersOf::One(_) | ClustersOf::Namespaces => feed.is_some_and(is_empty),
+        }
+    }
+
+    /// A cluster is here, or here again.
+    fn note_here(&self, cluster: &Cluster) {
+        self.state().places_left.remove(&recorded_as(cluster));
+    }
+
+    /// Whether the state store need no longer name where the sources of clusters were.
+    pub fn has_left(&self, place: &str) -> bool {
+        self.state().places_left.contains(place)
+    }
+
     /// Forgets what is known of a cluster, and the feed that served no other.
-    pub fn disengage(&self, cluster: &Cluster, still_used: bool) {
+    pub fn disengage(&self, cluster: &Cluster, still_used: bool, reason: &Disengaged) {
         let name = &cluster.spec.name;
+        if !still_used && *reason == Disengaged::Removed && self.has_left_for_good(cluster) {
+            self.state().places_left.insert(recorded_as(cluster));
+            self.check_inventory();
+        }
         let queued = self.queue.remove_cluster(name);
         let known = self.unfollow(cluster, still_used);
         let of_identity = |key: &Key| key.in_cluster(cluster.named_by_identity());

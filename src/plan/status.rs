@@ -133,6 +133,9 @@ pub fn wanted(
         conditions(&seen, generation, &mut new, reasons);
         mirror::conditions(&seen, generation, &mut new);
     }
+    // What waits for the end of a release keeps nobody out of sync.
+    let is_told = |reason: &&Reason| !(observed.is_promoted && reason.cause == Cause::Held);
+    let reasons = &Reasons(reasons.0.iter().filter(is_told).cloned().collect());
     engine_conditions(mapping, observed, generation, told, &mut new, reasons);
     observed_generation(mapping, observed, source, rendering, &mut new, reasons);
     if new.is_null() { None } else { Some(new) }
@@ -524,9 +527,6 @@ fn engine_conditions(
     reasons: &Reasons,
 ) {
     let kind = engine_condition(observed.writer.engine());
-    // What waits for the end of a release keeps nobody out of sync.
-    let is_told = |reason: &&Reason| !(observed.is_promoted && reason.cause == Cause::Held);
-    let reasons = &Reasons(reasons.0.iter().filter(is_told).cloned().collect());
     let unseen = reasons.cause() == Some(Cause::Unknown);
     // What was said before stays. A new source is told that nothing is said yet.
     let is_unsaid = observed.is_target_unreachable() && entry(status, &kind).is_none();

@@ -37,7 +37,7 @@ pub struct Status {
     pub targets: Vec<TargetOverview>,
     /// Those in which something is wrong.
     pub conditions: Vec<Wrong>,
-    /// Rendered diagnostics of documents that do not run as they are written.
+    /// Rendered diagnostics of documents with errors. An edit that waits is among the conditions.
     pub problems: Vec<String>,
 }
 

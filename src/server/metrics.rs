@@ -121,7 +121,7 @@ series! {
         "reload_last_success_timestamp_seconds",
         "Time of the last reload after which every document ran as it is written";
     generation: Family<Labels<1>, Gauge> = "mapping_generation", "Generation of the mapping that runs";
-    invalid_documents: Gauge = "invalid_documents", "Documents that do not run as they are written";
+    invalid_documents: Gauge = "invalid_documents", "Documents with errors";
     build: Family<Labels<3>, Gauge> = "build_info", "Version and commit of the engine, and its id; always 1";
     conditions: Family<Labels<2>, Gauge> =
         "condition",
@@ -352,7 +352,7 @@ impl Metrics {
         self.series.queue_oldest.get_or_create(&label(mapping)).set(oldest.as_secs_f64());
     }
 
-    /// Counts a reload; `errors` documents do not run as they are written after it.
+    /// Counts a reload; so many documents have errors after it.
     pub fn reloaded(&self, result: ReloadResult, errors: usize) {
         self.series.reloads.get_or_create(&[("result", result.label())]).inc();
         self.series.invalid_documents.set(count(errors));

@@ -33,7 +33,7 @@ pub struct Overview {
     pub mappings: Vec<MappingOverview>,
     pub providers: Vec<ProviderOverview>,
     pub targets: Vec<TargetOverview>,
-    /// Rendered diagnostics of documents that do not run as they are written, one text each.
+    /// Rendered diagnostics of documents with errors, one text each. An edit that waits is among the conditions.
     pub problems: Vec<String>,
     /// The files of mappings, which no answer shows.
     pub snapshot: Arc<Snapshot>,
@@ -125,7 +125,7 @@ pub(super) fn render(overview: &Overview, standings: &[Standing]) -> String {
     section(&mut page, "Providers", table(PROVIDER_COLUMNS, overview.providers.iter().map(provider_row)));
     let targets = overview.targets.iter().map(|target| [target.name.clone(), target.identity.clone()]);
     section(&mut page, "Targets", table(["NAME", "IDENTITY"], targets));
-    section(&mut page, "Documents that do not run as they are written", problems(&overview.problems));
+    section(&mut page, "Errors in documents", problems(&overview.problems));
     page.push_str("\nSee also /readyz?verbose; POST /-/reload reads the mappings again.\n");
     page
 }
@@ -228,8 +228,8 @@ mod tests {
         NAME     IDENTITY
         target   abcd
 
-        Documents that do not run as they are written
-        ---------------------------------------------
+        Errors in documents
+        -------------------
         error[SE0101]: unknown field `statsu`
           --> mongodb.yaml:9:3
 
@@ -260,8 +260,8 @@ mod tests {
         -------
         none
 
-        Documents that do not run as they are written
-        ---------------------------------------------
+        Errors in documents
+        -------------------
         none
 
         See also /readyz?verbose; POST /-/reload reads the mappings again.

@@ -8,6 +8,7 @@ mod order;
 mod patience;
 mod refusals;
 mod truth;
+mod waves;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
@@ -18,6 +19,7 @@ use sync_engine::sandbox::{ChangeKind, Event, Request, Verb};
 
 use self::patience::Lane;
 use self::refusals::{Refused, refused_key};
+use self::waves::Candidate;
 use super::mapping::{KINDS, Mapping, Spread, TRANSFORMED, placement};
 use super::marks;
 use super::records::{History, Made, Source, finalizer};
@@ -81,6 +83,8 @@ pub struct Checker {
     pub sources: BTreeMap<String, Source>,
     /// Mappings in force, each since when; `None`: none.
     editions: Vec<(Duration, Option<Mapping>)>,
+    /// Documents that a part of the sources followed.
+    candidates: Vec<Candidate>,
     /// Every document that the author wrote. One that would serve other sources than the one in force waits.
     written: Vec<Mapping>,
     /// The last document of each mapping that an engine recorded: a process that starts without the file knows no later one.
@@ -326,6 +330,9 @@ impl Checker {
             let text = format!("engine {process} creates {} before `{needed}`, on which it depends", made.place());
             self.violated("I6b", text);
         }
+        if let Some(what) = self.unreleased(at, &made, &body) {
+            self.violated("I9", format!("engine {process} writes {what}"));
+        }
         let Some(source) = self.sources.get(&made.source_uid) else { return };
         // Of several targets, the source names each that may hold objects of it.
         let lacks = match side {
@@ -430,13 +437,7 @@ impl Checker {
             return;
         }
         let object = event.object.object();
-        let text = object["data"]["document"].as_str();
-        let mut document = text.and_then(|text| serde_json::from_str::<Value>(text).ok());
-        // Of a fleet, the file selects clusters, whatever the mapping is.
-        let source = document.as_mut().and_then(|document| document["spec"]["source"].as_object_mut());
-        source.and_then(|source| source.remove("clusters"));
-        let is_it = |one: &&Mapping| [true, false].map(|is_kcp| Some(one.document(is_kcp, false))).contains(&document);
-        let Some(mapping) = self.written.iter().rev().find(is_it).cloned() else { return };
+        let Some(mapping) = object["data"]["document"].as_str().and_then(|text| self.document(text)) else { return };
         let before = self.recorded.insert(name.to_owned(), mapping.clone());
         let Some(before) = before.filter(|before| *before != mapping) else { return };
         if self.editions.last().is_some_and(|(_, edition)| edition.as_ref().is_some_and(|one| one.name == mapping.name))
@@ -457,8 +458,18 @@ impl Checker {
         }
     }
 
+    /// The document of the author's with this text.
+    fn document(&self, text: &str) -> Option<Mapping> {
+        let mut document = serde_json::from_str::<Value>(text).ok()?;
+        // Of a fleet, the file selects clusters, whatever the mapping is.
+        document["spec"]["source"].as_object_mut()?.remove("clusters");
+        let is_it = |one: &&Mapping| [true, false].map(|is_kcp| one.document(is_kcp, false)).contains(&document);
+        self.written.iter().rev().find(is_it).cloned()
+    }
+
     fn target_changed(&mut self, at: Duration, side: Side, event: &Event, process: Option<u32>) {
         if &*event.key.namespace == RECORDS {
+            self.note_release(at, event);
             return self.note_record(at, event, process);
         }
         self.object_changed(at, side, event, process);

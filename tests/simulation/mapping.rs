@@ -147,6 +147,9 @@ pub const OPTIONAL: [Rule; 4] = [CA, EXTRA, WIDGET, QUOTA];
 /// What `release.maxLost.objects` is where nothing is held.
 pub const OPEN: u32 = 1000;
 
+/// The steps of a release in waves, in percent.
+pub const WAVES: [u8; 2] = [50, 100];
+
 /// Names of mappings.
 pub const MAPPINGS: [&str; 2] = ["m", "n"];
 
@@ -245,7 +248,7 @@ impl Mapping {
         if self.in_waves {
             // What fails in these worlds is of the weather.
             let wave = |percent: u8| json!({"percent": percent, "soak": "20s", "maxFailing": "100%"});
-            release["waves"] = json!([wave(50), wave(100)]);
+            release["waves"] = json!(WAVES.map(wave));
         }
         let namespace = "{{ source.metadata.namespace | dns_label(40) }}-{{ short_hash(workspace.cluster, source.metadata.namespace) }}";
         let fields =

@@ -27,7 +27,10 @@ pub fn differences(world: &World) -> Vec<String> {
     let sources = world.sources();
     let made = world.shared.lock().checker.made.clone();
     let target = world.target_objects().into_iter().map(|object| (place_of(&object), object)).collect();
-    let view = View { world, target, secrets: world.secrets(), made };
+    let view = View { world, mapping: &world.mapping, is_ahead: false, target, secrets: world.secrets(), made };
+    // Where a release stands still in the middle, some sources follow the candidate.
+    let candidate = world.shared.lock().checker.candidate(world.mapping.name).cloned();
+    let ahead = candidate.as_ref().map(|mapping| View { mapping, is_ahead: true, ..view.clone() });
     let mut found = Vec::new();
     let is_enforced = world.mapping.mode == "Enforce";
     for (key, source) in &sources {
@@ -45,7 +48,11 @@ pub fn differences(world: &World) -> Vec<String> {
                 found.push(format!("the deletion of {} {} never ends", key.resource, key.name));
             }
         } else if key.resource == world.mapping.resource && world.file == File::Whole && is_enforced {
-            found.extend(view.of_source(key, source));
+            let differences = view.of_source(key, source);
+            let follows_candidate = || ahead.as_ref().is_some_and(|ahead| ahead.of_source(key, source).is_empty());
+            if !differences.is_empty() && !follows_candidate() {
+                found.extend(differences);
+            }
         }
         // Marks from before a mapping block the source that carries them, and no other.
         let is_blocked = world.marked.contains(&text(source, "uid"));
@@ -83,8 +90,13 @@ pub fn differences(world: &World) -> Vec<String> {
 /// Server, cluster (where objects are beside their sources in kcp), kind, namespace and name.
 type Place = (Side, String, String, String, String);
 
+#[derive(Clone)]
 struct View<'a> {
     world: &'a World,
+    /// What sources follow.
+    mapping: &'a Mapping,
+    /// It is a candidate: what goes with the document in force is still there.
+    is_ahead: bool,
     /// What mappings make, where it is.
     target: BTreeMap<Place, Value>,
     /// The Secrets beside the sources, by cluster and name.
@@ -106,10 +118,10 @@ enum Found {
 impl View<'_> {
     /// What is wrong with the objects of one source.
     fn of_source(&self, key: &SourceKey, source: &Value) -> Vec<String> {
-        if !self.world.mapping.selects(source) {
+        if !self.mapping.selects(source) {
             return self.of_unselected(key, source);
         }
-        let mapping = &self.world.mapping;
+        let mapping = self.mapping;
         if self.has_stayed(key, source) {
             return Vec::new();
         }
@@ -184,7 +196,9 @@ impl View<'_> {
         // What another mapping made, which has this one's name no longer, is up to its `onMappingRemoved`.
         let is_its_own = |made: &&Made| made.owner.mapping == mapping.name;
         // Where a changed document may delete nothing, a person decides.
-        for made in self.made_of(source).filter(is_its_own).filter(leftover).filter(|_| mapping.may_prune > 0) {
+        for made in
+            self.made_of(source).filter(is_its_own).filter(leftover).filter(|_| mapping.may_prune > 0 && !self.is_ahead)
+        {
             found.push(format!("{} of {} {} is no longer wanted and remains", made.id, key.resource, key.name));
         }
         found
@@ -210,13 +224,13 @@ impl View<'_> {
     fn is_retained(&self, made: &Made) -> bool {
         let core = self.world.shared.lock();
         let last = core.checker.last_of(&made.owner.mapping);
-        made.owner.mapping != self.world.mapping.name && last.is_none_or(|last| last.on_mapping_removed != "Delete")
+        made.owner.mapping != self.mapping.name && last.is_none_or(|last| last.on_mapping_removed != "Delete")
     }
 
     /// Whether a source stays on a target that the mapping no longer gives: what it has there stays as it is. So does what is on
     /// a target that the source no longer names.
     fn has_stayed(&self, key: &SourceKey, source: &Value) -> bool {
-        let mapping = &self.world.mapping;
+        let mapping = self.mapping;
         let given = mapping.sides(source);
         let named = targets_of(source);
         let is_there = |side: &Side| {
@@ -236,12 +250,11 @@ impl View<'_> {
         if self.world.is_beside {
             return key.namespace.clone();
         }
-        let today = self.world.mapping.namespace;
+        let today = self.mapping.namespace;
         let places = NAMESPACES
             .map(|suffix| format!("{}{suffix}", placement(&self.world.identity(&key.cluster), &key.namespace)));
-        let used = |place: &String| {
-            self.owned(&self.world.mapping, key).any(|made| made.side == side && made.namespace == *place)
-        };
+        let used =
+            |place: &String| self.owned(self.mapping, key).any(|made| made.side == side && made.namespace == *place);
         let current = format!("{}{today}", placement(&self.world.identity(&key.cluster), &key.namespace));
         let former = places.into_iter().find(|place| *place != current && used(place) && !used(&current));
         former.unwrap_or(current)
@@ -249,7 +262,7 @@ impl View<'_> {
 
     /// What the consumer reads of the first object.
     fn of_status(&self, key: &SourceKey, source: &Value, wanted: &[Wanted]) -> Vec<String> {
-        let mapping = &self.world.mapping;
+        let mapping = self.mapping;
         let first = wanted.iter().find(|one| one.id == mapping.rules[0].id);
         let object = first
             .and_then(|one| self.at(one.side, key, one.kind, &one.namespace, &one.name))
@@ -315,7 +328,7 @@ impl View<'_> {
 
     /// A source that was selected says that it is so no more.
     fn of_status_of_unselected(&self, key: &SourceKey, source: &Value) -> Option<String> {
-        let mapping = &self.world.mapping;
+        let mapping = self.mapping;
         let was_held = {
             let core = self.world.shared.lock();
             // What another mapping said of it, it said to the end.
@@ -351,10 +364,10 @@ impl View<'_> {
 
     fn of_objects_of_unselected(&self, key: &SourceKey, source: &Value) -> Vec<String> {
         // Where a changed document may delete nothing, a person decides.
-        if self.world.mapping.on_exit != "Delete" || self.world.mapping.may_prune == 0 {
+        if self.mapping.on_exit != "Delete" || self.mapping.may_prune == 0 {
             return Vec::new();
         }
-        let name = &self.world.mapping.name;
+        let name = self.mapping.name;
         let left = self.made_of(source).filter(|made| made.owner.mapping == *name);
         let left = left.filter(|made| !self.is_broken("", &made.name) && !self.is_out_of_reach(made));
         left.map(|made| format!("{} of {} {} is out of the filter and remains", made.id, key.resource, key.name))
@@ -416,7 +429,7 @@ impl View<'_> {
                 let data = serde_json::from_value(original["data"].clone()).unwrap_or_default();
                 let copy = if is_password { on_target(&name) } else { beside(&name) };
                 let wanted = Wanted { side: Side::Target, id: rule.id, kind: rule.kind, namespace, name, data };
-                match self.of_found(&self.world.mapping, key, source, &wanted, copy) {
+                match self.of_found(self.mapping, key, source, &wanted, copy) {
                     Found::InOrder if copy.is_some_and(|copy| copy["type"] != original["type"]) => {
                         Found::Wrong("is of another type".into())
                     }
@@ -428,7 +441,7 @@ impl View<'_> {
 
     /// The Secrets that the rule for more copies names, in the namespace of a source.
     fn originals(&self, key: &SourceKey, source: &Value) -> Vec<String> {
-        match self.world.mapping.more {
+        match self.mapping.more {
             More::Shared => vec![source["spec"]["secret"].as_str().unwrap_or_default().to_owned()],
             More::Each => {
                 let many = if source["spec"]["extra"] == true { 2 } else { 1 };
@@ -452,7 +465,7 @@ impl View<'_> {
     fn of_more(&self, key: &SourceKey, source: &Value) -> Vec<Found> {
         let is_claimed = self.world.is_claimed(&key.cluster);
         // Who may not see Secrets cannot tell which ones have a label.
-        if !is_claimed && self.world.mapping.more == More::Selected {
+        if !is_claimed && self.mapping.more == More::Selected {
             return vec![Found::HeldUp];
         }
         let found = self.originals(key, source).into_iter().map(|name| {
@@ -468,7 +481,7 @@ impl View<'_> {
     }
 
     fn of_one_more(&self, key: &SourceKey, source: &Value, name: &str, original: &Value) -> Found {
-        let more = self.world.mapping.more;
+        let more = self.mapping.more;
         let copy_name = if more == More::Each { format!("{}-{name}", key.name) } else { name.to_owned() };
         if copy_name.len() > LONGEST {
             return Found::HeldUp;
@@ -485,7 +498,7 @@ impl View<'_> {
             _ => {
                 let wanted =
                     Wanted { side: Side::Target, id: MORE.id, kind: MORE.kind, namespace, name: copy_name, data };
-                self.of_found(&self.world.mapping, key, source, &wanted, copy)
+                self.of_found(self.mapping, key, source, &wanted, copy)
             }
         };
         match found {
@@ -500,7 +513,7 @@ impl View<'_> {
     fn of_shared(&self, copy: Option<&Value>, data: &BTreeMap<String, String>) -> Found {
         let Some(copy) = copy else { return Found::Missing };
         let made = self.made.get(&text(copy, "uid"));
-        let is_its = |made: &&Made| made.owner.engine == "main" && made.owner.mapping == self.world.mapping.name;
+        let is_its = |made: &&Made| made.owner.engine == "main" && made.owner.mapping == self.mapping.name;
         match made.filter(is_its) {
             Some(made) if made.is_shared && !made.stripped => {}
             _ => return Found::HeldUp,
@@ -513,7 +526,7 @@ impl View<'_> {
     /// Shared copies that no source needs any more.
     fn unused(&self, sources: &BTreeMap<SourceKey, Value>) -> Vec<String> {
         let world = self.world;
-        let mapping = &world.mapping;
+        let mapping = self.mapping;
         // Who may be gone without having been seen, or may not be looked at, keeps what is shared.
         let is_unclear = world.source_restored
             || world.target_restored
@@ -649,7 +662,12 @@ impl View<'_> {
         let is_other = mapping.name == draft.name && mapping != draft;
         if mapping.resource == draft.resource {
             let is_seen = !self.world.source_rebuilt && self.world.forever().is_none();
-            let waits = is_other && runs && is_seen && mapping.may_prune > 0;
+            // While most sources of a wave tell nothing, so does its gate.
+            let is_in_order = |(key, source): (&SourceKey, &Value)| {
+                key.resource != mapping.resource || synced(source) == Some("True")
+            };
+            let is_told = !mapping.in_waves || sources.iter().all(is_in_order);
+            let waits = is_other && runs && is_seen && is_told && mapping.may_prune > 0;
             return waits.then(|| format!("the document waits, and no limit holds it: {draft:?}"));
         }
         let waits = is_other;

@@ -88,24 +88,7 @@ fn faults_for_ever_hold_up_nothing_else() {
 /// Edits reach half of the sources first: of restarts, faults and further edits in the middle.
 #[test]
 fn edits_reach_the_sources_in_waves() {
-    every_seed_holds("SYNC_ENGINE_SEEDS_WAVES", 0..40, |plan| {
-        // The judge knows of one document in force. These it tells apart only once the world is at rest.
-        let is_told_apart = |edit: &Edit| {
-            matches!(
-                edit,
-                Edit::Edition
-                    | Edit::Status(_)
-                    | Edit::NoStatus(_)
-                    | Edit::Drift(_)
-                    | Edit::Mode(_)
-                    | Edit::Break
-                    | Edit::Remove
-                    | Edit::OnSourceVanished(_)
-            )
-        };
-        let plan = plan.keeping(|action| !matches!(action, Action::Edit(edit) if !is_told_apart(&edit)));
-        Plan { in_waves: true, ..plan }
-    });
+    every_seed_holds("SYNC_ENGINE_SEEDS_WAVES", 0..40, |plan| Plan { in_waves: true, ..plan });
 }
 
 /// A world in which the outcome does not depend on who is first: an edit of the mapping, a restore or a crash meets

@@ -112,6 +112,7 @@ impl Feeds {
 impl Pipeline {
     /// Follows the sources of a cluster, and queues those that are there.
     pub fn engage(self: &Arc<Self>, cluster: &Cluster) {
+        self.note_here(cluster);
         let feed = self.source_feed(&cluster.spec);
         feed.watch.engage(&cluster.spec);
         for (key, _) in feed.watch.store().of_cluster(&cluster.spec.name) {

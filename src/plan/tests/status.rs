@@ -9,6 +9,7 @@ use super::{CHAIN, DATABASES, causes, changed, edited, fresh, mapping, synced};
 use crate::mapping::Resource;
 use crate::mapping::schema::{Schema, Schemas};
 use crate::object::marks::Reference;
+use crate::plan::Prune;
 
 #[test]
 fn a_status_change_is_one_write() {
@@ -134,6 +135,22 @@ fn a_generation_is_observed_where_the_objects_are_of_it_and_their_controllers_ha
     });
     world.refuses = vec!["update Database".into()];
     assert_eq!(observed(&mut world), 7, "the object is not of it");
+}
+
+/// While it follows a candidate, what goes with the document in force is still there: that is not the consumer's concern.
+#[test]
+fn a_generation_is_observed_while_a_release_holds_what_goes_at_its_end() {
+    let not_wanted = edited(DATABASES, &[("    - id: db\n", "    - id: db\n      when: ${{ false }}\n")]);
+    let mut world = synced();
+    world.seen.schema = Some(consumer_schema());
+    world.edit_source(|source| source["status"]["observedGeneration"] = json!(7));
+    (world.seen.prune, world.seen.is_promoted) = (Prune::none(), true);
+    world.settle(&not_wanted);
+    assert_eq!(world.status()["observedGeneration"], 1);
+    world.seen.is_promoted = false;
+    world.edit_source(|source| source["status"]["observedGeneration"] = json!(7));
+    world.settle(&not_wanted);
+    assert_eq!(world.status()["observedGeneration"], 7, "a person has to decide");
 }
 
 #[test]

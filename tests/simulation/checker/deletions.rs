@@ -26,21 +26,27 @@ impl Checker {
         let deletes =
             |one: &Mapping| one.on_source_delete == "Delete" && (made.is_copy() || one.delete_policy == "Delete");
         let is_guest = self.last_of(&made.owner.mapping).is_none();
-        if asked && (is_guest || self.recent(at).any(|edition| self.is_governed(edition, made, deletes))) {
+        if asked && (is_guest || self.followed(at, made).any(|edition| self.is_governed(edition, made, deletes))) {
             evidence.insert(Evidence::SourceDeleted);
         }
-        evidence.extend(self.given_up(at, made, source));
+        evidence.extend(self.given_up(at, made));
         evidence
     }
 
-    /// Why the mapping itself says that the object goes.
-    fn given_up(&self, at: Duration, made: &Made, source: Option<&Source>) -> BTreeSet<Evidence> {
+    /// Why a document says that the object goes; `None`: there is none any more.
+    pub(super) fn given_up_by(
+        &self,
+        edition: Option<&Mapping>,
+        at: Duration,
+        made: &Made,
+        source: Option<&Source>,
+    ) -> Vec<Evidence> {
         let grace = |since| self.grace(since);
-        let by_edition = |edition: Option<&Mapping>| match edition.filter(|one| one.name == made.owner.mapping) {
+        match edition.filter(|one| one.name == made.owner.mapping) {
             None => {
                 let last = self.last_of(&made.owner.mapping);
                 let goes = last.is_some_and(|last| last.on_mapping_removed == "Delete") && !self.is_leaving_held(made);
-                goes.then_some(Evidence::MappingRemoved).into_iter().collect::<Vec<_>>()
+                goes.then_some(Evidence::MappingRemoved).into_iter().collect()
             }
             Some(mapping) => {
                 let rule = mapping.all_rules().find(|rule| made.is_by(rule));
@@ -72,8 +78,7 @@ impl Checker {
                 ];
                 all.into_iter().filter_map(|(holds, evidence)| holds.then_some(evidence)).collect()
             }
-        };
-        self.recent(at).flat_map(by_edition).collect()
+        }
     }
 
     /// What the engine says why it deletes an object must be so.
@@ -131,7 +136,7 @@ impl Checker {
         let has_policy = |one: &Mapping| !one.related.iter().any(|rule| made.is_by(rule));
         let leaves =
             |one: &Mapping| one.on_source_delete == "Orphan" || (one.delete_policy == "Orphan" && has_policy(one));
-        if asked && self.recent(at).any(|edition| self.is_governed(edition, made, leaves)) {
+        if asked && self.followed(at, made).any(|edition| self.is_governed(edition, made, leaves)) {
             return true;
         }
         let by_edition = |edition: Option<&Mapping>| match edition.filter(|one| one.name == made.owner.mapping) {
@@ -141,9 +146,7 @@ impl Checker {
                 let is_changed = mapping.rules.iter().any(|rule| rule.id == made.id && !made.is_named_by(rule));
                 (out && mapping.on_exit == "Orphan")
                     || (is_changed && mapping.on_identity_change == "Orphan")
-                    || (mapping.delete_policy == "Orphan"
-                        && has_policy(mapping)
-                        && !self.given_up(at, made, source).is_empty())
+                    || (mapping.delete_policy == "Orphan" && has_policy(mapping) && !self.given_up(at, made).is_empty())
             }
         };
         self.recent(at).any(by_edition)

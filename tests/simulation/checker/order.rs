@@ -14,7 +14,7 @@ impl Checker {
         if self.made.values().any(|other| is_there(other) && !other.gone) {
             return None;
         }
-        let mut editions = self.recent(at).map(|edition| edition.filter(|one| one.name == made.owner.mapping));
+        let mut editions = self.followed(at, made).map(|edition| edition.filter(|one| one.name == made.owner.mapping));
         let first = editions.next()??;
         let others: Option<Vec<&Mapping>> = editions.collect();
         let others = others?;
@@ -44,8 +44,9 @@ impl Checker {
                 one.lately_left(source, at, grace) || one.lately_elsewhere(made.side, source, at, grace)
             })
         };
-        let goes = made.id != PASSWORD.id || source.was_asked(at) || self.recent(at).any(leaves);
-        if goes || !self.editions.last().is_some_and(|(_, last)| drops(last.as_ref())) {
+        let goes = made.id != PASSWORD.id || source.was_asked(at) || self.followed(at, made).any(leaves);
+        let mut candidates = self.followed(at, made).skip(self.recent(at).count());
+        if goes || !self.editions.last().is_some_and(|(_, last)| drops(last.as_ref())) || !candidates.all(drops) {
             return None;
         }
         let reads = |other: &&Made| {
@@ -64,12 +65,12 @@ impl Checker {
         };
         // What is made anew at once has its dependents again.
         let is_recreated = made.is_copy() && (self.may_be_recreated(at, made) || self.has_moved(made));
-        if made.is_shared || is_recreated || self.recent(at).any(is_changed) {
+        if made.is_shared || is_recreated || self.followed(at, made).any(is_changed) {
             return None;
         }
         let depends = |other: &Made| {
             let needs = |one: &Mapping| one.needed_by(other.rule_id()).any(|rule| rule.id == made.rule_id());
-            self.recent(at).all(|edition| self.governing(edition, made).is_some_and(needs))
+            self.followed(at, made).all(|edition| self.governing(edition, made).is_some_and(needs))
         };
         let is_out_of_reach =
             |other: &Made| other.side == Side::Source && self.lately_unclaimed(at, &other.owner.cluster);

@@ -12,7 +12,11 @@ impl Checker {
         let source = self.sources.get(uid)?;
         let is_its = |one: &&Mapping| one.resource == source.resource && one.mode == "Enforce";
         let editions: Option<Vec<&Mapping>> = self.recent(at).map(|edition| edition.filter(is_its)).collect();
-        let editions = editions?;
+        let mut editions = editions?;
+        if let Some(last) = editions.last() {
+            let candidates: Vec<&Mapping> = self.candidates(at, last.name).collect();
+            editions.splice(0..0, candidates);
+        }
         let last = editions.last()?;
         let has_rule = |rule: &Rule| editions.iter().all(|one| one.name == last.name && one.rules.contains(rule));
         let [cluster, _, name] = &source.place;

@@ -1,0 +1,129 @@
+//! Which document a source follows: the one in force, or a candidate whose waves have reached it.
+
+use std::collections::BTreeSet;
+use std::time::Duration;
+
+use serde_json::Value;
+use sync_engine::plan::Evidence;
+use sync_engine::sandbox::{ChangeKind, Event};
+
+use super::super::mapping::{Mapping, Rule, WAVES};
+use super::super::records::Made;
+use super::Checker;
+
+/// How the names of the records of releases end.
+const RELEASE: &str = ".release";
+
+/// A document that a part of the sources follows.
+#[derive(Clone, Debug)]
+pub struct Candidate {
+    mapping: Mapping,
+    /// How many of the sources, in percent.
+    reach: u8,
+    since: Duration,
+    until: Duration,
+}
+
+impl Checker {
+    /// Notes how far a candidate is, as the engine records it at home before anything follows from it.
+    pub(super) fn note_release(&mut self, at: Duration, event: &Event) {
+        let Some(name) = event.key.name.strip_suffix(RELEASE).and_then(|name| name.strip_prefix("main.")) else {
+            return;
+        };
+        let is_its = |one: &&mut Candidate| one.mapping.name == name && one.until == Duration::MAX;
+        self.candidates.iter_mut().filter(is_its).for_each(|one| one.until = at);
+        let object = event.object.object();
+        let record = object["data"]["release"].as_str().and_then(|text| serde_json::from_str::<Value>(text).ok());
+        let Some(record) = record.filter(|_| event.kind != ChangeKind::Deleted) else { return };
+        let reach = match &record["stage"] {
+            Value::String(stage) if stage == "Released" => Some(100),
+            stage => stage["Wave"]["wave"].as_u64().and_then(|wave| WAVES.get(wave as usize)).copied(),
+        };
+        let mapping = record["candidate"].as_str().and_then(|text| self.document(text));
+        let (Some(reach), Some(mapping)) = (reach, mapping) else { return };
+        self.candidates.push(Candidate { mapping, reach, since: at, until: Duration::MAX });
+    }
+
+    /// The candidate that a part of the sources follows now.
+    pub fn candidate(&self, name: &str) -> Option<&Mapping> {
+        let last = self.candidates.iter().rfind(|one| one.mapping.name == name && one.until == Duration::MAX);
+        last.map(|one| &one.mapping)
+    }
+
+    /// Candidates that reached a source a moment ago.
+    fn reaching(&self, at: Duration, made: &Made) -> impl Iterator<Item = &Candidate> {
+        let percent = place(&made.hash);
+        let reaches = move |one: &&Candidate| {
+            let is_recent = one.until == Duration::MAX || one.until + self.grace(one.until) >= at;
+            is_recent && one.mapping.name == made.owner.mapping && percent < f64::from(one.reach)
+        };
+        self.candidates.iter().filter(reaches)
+    }
+
+    /// Documents that the source of an object may have followed a moment ago.
+    pub(super) fn followed(&self, at: Duration, made: &Made) -> impl Iterator<Item = Option<&Mapping>> {
+        self.recent(at).chain(self.reaching(at, made).map(|one| Some(&one.mapping)))
+    }
+
+    /// Candidates that any source may have followed a moment ago.
+    pub(super) fn candidates(&self, at: Duration, name: &str) -> impl Iterator<Item = &Mapping> {
+        let is_recent = move |one: &&Candidate| one.until == Duration::MAX || one.until + self.grace(one.until) >= at;
+        self.candidates.iter().filter(is_recent).map(|one| &one.mapping).filter(move |one| one.name == name)
+    }
+
+    /// Why the mapping says that an object goes: the document in force has to say so, and a candidate that the source follows
+    /// as well. Which of them it follows just now, the reason shows.
+    pub(super) fn given_up(&self, at: Duration, made: &Made) -> BTreeSet<Evidence> {
+        let source = self.sources.get(&made.source_uid);
+        let mut evidence: BTreeSet<Evidence> =
+            self.recent(at).flat_map(|edition| self.given_up_by(edition, at, made, source)).collect();
+        if evidence.is_empty() {
+            return evidence;
+        }
+        let mut keeps = false;
+        for candidate in self.reaching(at, made) {
+            let its = self.given_up_by(Some(&candidate.mapping), at, made, source);
+            let is_settled = candidate.until == Duration::MAX && candidate.since + self.grace(candidate.since) < at;
+            keeps |= is_settled && its.is_empty();
+            evidence.extend(its);
+        }
+        if keeps { BTreeSet::new() } else { evidence }
+    }
+
+    /// What is wrong with an object that the engine writes: no document has it that its source may follow.
+    pub(super) fn unreleased(&self, at: Duration, made: &Made, object: &Value) -> Option<String> {
+        let edition = object["data"]["edition"].as_str();
+        let makes = |one: &Mapping| {
+            let is_it = |rule: &&Rule| rule.id == made.rule_id() && made.is_named_by(rule);
+            one.name == made.owner.mapping
+                && one.rules.iter().any(|rule| is_it(&rule))
+                && edition.is_none_or(|edition| edition == one.edition.to_string())
+        };
+        if made.owner.engine != "main" || made.is_copy() || made.is_shared {
+            return None;
+        }
+        if self.followed(at, made).flatten().any(makes) {
+            return None;
+        }
+        let is_written = self.written.iter().any(makes);
+        let percent = place(&made.hash);
+        is_written.then(|| {
+            format!(
+                "{} of {}, at {percent:.0} percent, by a document that it does not follow",
+                made.place(),
+                made.owner
+            )
+        })
+    }
+}
+
+/// Where a source stands among all, from 0 to below 100: its owner's hash, whose digits are in base 32.
+fn place(hash: &str) -> f64 {
+    let digit = |letter: char| "abcdefghijklmnopqrstuvwxyz234567".find(letter).unwrap_or_default() as f64;
+    let mut part = 100.0;
+    let add = |sum: f64, letter: char| {
+        part /= 32.0;
+        sum + digit(letter) * part
+    };
+    hash.chars().take(8).fold(0.0, add)
+}
