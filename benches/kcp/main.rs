@@ -113,6 +113,7 @@ async fn beside_large_objects(binary: PathBuf, objects: usize, tenants: usize) -
             bare.push(begun.elapsed());
         }
     }
+    let come = scene.wait_of_another("come").await;
     println!(
         "while they come: another tenant waits {}; a bare watch tells of it after {}; a bare client's object waits {}; {:.1} MiB",
         middle_and_most(waits),
@@ -120,6 +121,7 @@ async fn beside_large_objects(binary: PathBuf, objects: usize, tenants: usize) -
         middle_and_most(bare),
         mebibytes(&engine)?
     );
+    println!("once they have come: another tenant waits {:.1} s", come.as_secs_f64());
     let mut engine = Some(engine);
     for round in 0..ROUNDS {
         drop(engine.take());

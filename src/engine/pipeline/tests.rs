@@ -276,3 +276,20 @@ async fn a_deletion_that_an_event_told_is_evidence_and_what_a_list_lacks_is_none
         assert_eq!(evidence("", cause), None, "{cause:?}");
     }
 }
+
+/// Who waits for a source that was never taken in does not wait until those beside it are read, which were served before.
+#[tokio::test]
+async fn a_new_source_goes_before_those_of_its_workspace_that_were_served_before() {
+    let pipeline = pipeline(shared(Lease::default()));
+    let list = |name: &str, finalizers: &[&str]| {
+        let metadata = serde_json::json!({"name": name, "namespace": "default", "uid": name, "finalizers": finalizers});
+        let object = serde_json::json!({"apiVersion": "example.dev/v1", "kind": "Widget", "metadata": metadata});
+        let object = Arc::new(Object::from_json(object.to_string().as_bytes()).expect("an object"));
+        let key = key(name);
+        pipeline.take_up(&Change { key: &key, before: None, after: Some(&object), cause: Cause::InitialList });
+    };
+    ["a", "b", "c"].iter().for_each(|name| list(name, &[pipeline.writer.finalizer()]));
+    list("new", &["another.dev/finalizer"]);
+    let next = pipeline.queue.next(8).await.expect("the queue is open");
+    assert_eq!(&*next.key().name, "new");
+}

@@ -139,7 +139,6 @@ impl Pipeline {
         {
             self.learned().saw_deletion(change.key, last.uid(), tokio::time::Instant::now());
         }
-        let priority = if change.cause == Cause::InitialList { Priority::Initial } else { Priority::Live };
         if self.is_engaged(&change.key.cluster) {
             // What other targets report of a source begins when it was planned here.
             let has_several = self.generation().mapping.has_several_targets();
@@ -153,12 +152,19 @@ impl Pipeline {
             if matches!(change.cause, Cause::Event | Cause::Deleted) {
                 self.note_change(change.key);
             }
-            self.enqueue_source(change.key, priority);
-            // Somebody waits for a source that was never taken in. The others of its cluster were served before.
-            let is_new = |after: &Arc<Object>| !after.json().contains(self.writer.finalizer());
-            if priority == Priority::Initial && change.after.is_some_and(is_new) {
-                self.queue.add(change.key.clone(), Priority::Live);
-            }
+            self.take_up(change);
+        }
+    }
+
+    /// Queues a source that is listed or that changed.
+    pub(super) fn take_up(&self, change: &Change<'_>) {
+        if change.cause != Cause::InitialList {
+            return self.enqueue_source(change.key, Priority::Live);
+        }
+        self.enqueue_source(change.key, Priority::Initial);
+        // Somebody waits for a source that was never taken in. The others of its cluster were served before.
+        if change.after.is_some_and(|after| !after.json().contains(self.writer.finalizer())) {
+            self.queue.add(change.key.clone(), Priority::Live);
         }
     }
 
