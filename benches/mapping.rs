@@ -22,6 +22,8 @@ use sync_engine::yaml;
 
 const ROOT: &str = env!("CARGO_MANIFEST_DIR");
 const MAPPINGS: usize = 1_000;
+/// A file has at most 1 MiB.
+const PER_FILE: usize = 100;
 
 fn main() {
     rendering();
@@ -29,14 +31,13 @@ fn main() {
         let file = |(index, text): (usize, &String)| (format!("m{index}.yaml"), text.clone().into_bytes());
         mappings.iter().enumerate().map(file).collect()
     });
-    loading("in files of two hundred", numbered, 0, in_files);
-    loading("in files of two hundred, with a warning each", warned, MAPPINGS, in_files);
+    loading("in files of a hundred", numbered, 0, in_files);
+    loading("in files of a hundred, with a warning each", warned, MAPPINGS, in_files);
 }
 
-/// A file has at most 1 MiB.
 fn in_files(mappings: &[String]) -> BTreeMap<String, Vec<u8>> {
     let file = |(index, texts): (usize, &[String])| (format!("f{index}.yaml"), texts.join("---\n").into_bytes());
-    mappings.chunks(200).enumerate().map(file).collect()
+    mappings.chunks(PER_FILE).enumerate().map(file).collect()
 }
 
 fn rendering() {

@@ -25,6 +25,9 @@ use crate::release::{Effect, Followed, Now, Rehearsal};
 /// How long a rehearsal waits for the watches that only the candidate needs. It is tried again at the next tick.
 const PATIENCE: Duration = Duration::from_secs(2);
 const LOOK: Duration = Duration::from_millis(20);
+/// How often a rehearsal steps aside between two sources at most, and for how long: so thousands are rehearsed all the same.
+const STANDS_BACK: usize = 2;
+const TURN: Duration = Duration::from_millis(1);
 /// From one look at sources, most of which are out of sight, to the next.
 const PAUSE: Duration = Duration::from_millis(500);
 
@@ -70,8 +73,7 @@ async fn look(on: &[OnTarget]) -> Result<Rehearsal, String> {
                 if let Some(effect) = effect(one, &feed, &key).await {
                     all.add(&one.candidate.target.name, key, effect);
                 }
-                // Thousands follow each other: whatever else is to be done has its turn in between.
-                yield_now().await;
+                stand_back(&one.pipeline).await;
             }
         }
         let objects = one.pipeline.objects();
@@ -82,6 +84,18 @@ async fn look(on: &[OnTarget]) -> Result<Rehearsal, String> {
         all.objects += objects;
     }
     Ok(all)
+}
+
+/// Thousands of sources follow each other: whatever else is to be done has its turn in between, and who is served just now is
+/// served first.
+async fn stand_back(pipeline: &Pipeline) {
+    for _ in 0..STANDS_BACK {
+        if !pipeline.serves_somebody() {
+            break;
+        }
+        sleep(TURN).await;
+    }
+    yield_now().await;
 }
 
 /// Waits until what is needed is in sight, and every source was planned with the document in force. Gives the clusters that do not
@@ -151,7 +165,8 @@ async fn effect(on: &OnTarget, feed: &SourceFeed, key: &Key) -> Option<Effect> {
         return unseen("it cannot be read");
     };
     let mut lost = followed.losses();
-    if !lost.is_empty() {
+    // Of a source at rest, the document in force loses nothing.
+    if !lost.is_empty() && !pipeline.is_at_rest(key) {
         // What its consumer causes is lost under all of them.
         let documents = pipeline.compared_with(candidate, key);
         lost = &lost - &lost_by_all(at, documents, Followed::losses).await;
@@ -185,7 +200,8 @@ pub async fn lost_by_all<T: Ord + Clone>(
     all.unwrap_or_default()
 }
 
-/// Follows the plan of a document to its end. `selected`: the clusters of a provider that it may choose as targets.
+/// Follows the plan of a document to its end. `selected`: the clusters of a provider that it may choose as targets; `None`: it
+/// is followed for what it loses alone.
 async fn follow(at: At<'_>, generation: &Generation, selected: Option<&BTreeSet<String>>) -> Option<(Now, Followed)> {
     let At { pipeline, cluster, feed, key } = at;
     // Nobody is to be woken for what is read here.
@@ -197,6 +213,7 @@ async fn follow(at: At<'_>, generation: &Generation, selected: Option<&BTreeSet<
     if let Some((among, selected)) = observed.among.as_mut().zip(selected) {
         among.selected.clone_from(selected);
     }
+    observed.tells_nothing = selected.is_none();
     let now = now(pipeline, &observed, key);
     let mut followed = Followed::default();
     for _ in 0..MAX_ROUNDS {

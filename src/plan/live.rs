@@ -36,14 +36,14 @@ pub fn live(mapping: &Mapping, observed: &Observed, source: &Arc<Value>) -> Plan
         let is_told = observed.is_target_lost && !mapping.has_several_targets();
         return if is_told { say(mapping, observed, source, None, reasons) } else { reasons.rest() };
     }
-    match render::render(mapping, observed, source) {
+    match render::begin(mapping, observed, source) {
         Err(unrendered) => say(mapping, observed, source, None, Reasons(vec![unrendered.into()])),
-        Ok(rendering) => {
-            let unread = related::unread(&rendering.related);
+        Ok(begun) => {
+            let unread = related::unread(&begun.related);
             if !unread.is_empty() {
                 return Plan::Act(unread.into_iter().map(Action::Read).collect());
             }
-            converge(mapping, observed, source, &rendering)
+            converge(mapping, observed, source, &render::with_objects(mapping, observed, begun))
         }
     }
 }
@@ -698,7 +698,7 @@ pub fn say(
     rendering: Option<&Rendering>,
     mut reasons: Reasons,
 ) -> Plan {
-    if observed.hold.is_some() {
+    if observed.hold.is_some() || observed.tells_nothing {
         return reasons.rest();
     }
     let written = match mapping.has_several_targets() && observed.among.is_some() {

@@ -43,6 +43,8 @@ pub struct Observed {
     /// Whether the source follows a document that is not in force yet: what it shares with others stays as it is.
     #[serde(default)]
     pub is_promoted: bool,
+    /// The plan is followed for what it makes and loses: no status is written.
+    pub tells_nothing: bool,
     /// Permission claims that are in force in the source's workspace; `None`: RBAC alone decides.
     pub claims: Option<Claims>,
     /// What the source is held up by until the engine is done with it, in place of a finalizer: then it is a LogicalCluster, and
@@ -465,6 +467,7 @@ impl Observed {
             target,
             is_target_lost: false,
             is_promoted: false,
+            tells_nothing: false,
             claims: None,
             hold: None,
             pin: None,

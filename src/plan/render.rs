@@ -95,23 +95,39 @@ pub struct Desired {
 /// # Errors
 /// What stands in the way of all of them: a placement or a variable that cannot be rendered.
 pub fn render(mapping: &Mapping, observed: &Observed, source: &Arc<Value>) -> Result<Rendering, Unrendered> {
+    Ok(with_objects(mapping, observed, begin(mapping, observed, source)?))
+}
+
+/// The same without the objects: enough to tell which related objects have to be read first.
+///
+/// # Errors
+/// As those of [`render`].
+pub fn begin(mapping: &Mapping, observed: &Observed, source: &Arc<Value>) -> Result<Rendering, Unrendered> {
     let mut scope = base_scope(mapping, observed, source);
-    chosen(mapping, observed, &source_scope(mapping, observed, source))?;
-    let place = place(mapping, observed, source)?;
+    if mapping.target_rule.is_some() {
+        chosen(mapping, observed, &source_scope(mapping, observed, source))?;
+    }
+    let place = place_within(mapping, observed, &scope)?;
     set_place(&place, &mut scope);
     let namespace_labels = namespace_labels(mapping, observed, &scope)?;
     set_objects(mapping, observed, &place, &mut scope);
     let related = related::resolve(mapping, observed, source, &place, &mut scope);
     set_vars(mapping, &mut scope);
+    Ok(Rendering { place, objects: Vec::new(), related, namespace_labels, scope })
+}
+
+/// What was begun, with each object.
+pub fn with_objects(mapping: &Mapping, observed: &Observed, begun: Rendering) -> Rendering {
+    let Rendering { place, related, scope, .. } = &begun;
     let wanted = |rule: &ObjectRule| match rule
         .copy
         .and_then(|copy| Some((mapping.related.get(copy.related)?, related.get(copy.related)?)))
     {
-        Some((of, resolved)) => copies(observed, rule, of, resolved, &place, &scope),
-        None => wanted(observed, rule, &place, &scope),
+        Some((of, resolved)) => copies(observed, rule, of, resolved, place, scope),
+        None => wanted(observed, rule, place, scope),
     };
     let objects = mapping.objects.iter().map(wanted).collect();
-    Ok(Rendering { place, objects, related, namespace_labels, scope })
+    Rendering { objects, ..begun }
 }
 
 /// Labels of a namespace that the engine creates: `managed-by`, the engine's id, and the mapping's own.
@@ -159,7 +175,7 @@ pub fn source_scope(mapping: &Mapping, observed: &Observed, source: &Arc<Value>)
 /// The same with the placement, where it can be rendered.
 pub fn placed_scope(mapping: &Mapping, observed: &Observed, source: &Arc<Value>) -> Scope {
     let mut scope = base_scope(mapping, observed, source);
-    if let Ok(place) = place(mapping, observed, source) {
+    if let Ok(place) = place_within(mapping, observed, &scope) {
         set_place(&place, &mut scope);
     }
     scope
@@ -182,7 +198,11 @@ fn chosen(mapping: &Mapping, observed: &Observed, scope: &Scope) -> Result<Optio
 
 /// The place that the rule gives, unless objects of the source exist and none of them is there: placement is sticky.
 pub fn place(mapping: &Mapping, observed: &Observed, source: &Arc<Value>) -> Result<Place, Unrendered> {
-    let rule = mapping.placement.name(&base_scope(mapping, observed, source)).and_then(|name| {
+    place_within(mapping, observed, &base_scope(mapping, observed, source))
+}
+
+fn place_within(mapping: &Mapping, observed: &Observed, base: &Scope) -> Result<Place, Unrendered> {
+    let rule = mapping.placement.name(base).and_then(|name| {
         let namespace = match mapping.side() {
             Side::Source => observed.key.namespace.to_string(),
             Side::Target => {

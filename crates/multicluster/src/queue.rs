@@ -297,6 +297,11 @@ impl<K: Queued> Queue<K> {
         }
     }
 
+    /// Whether a request is ready or in flight.
+    pub fn serves(&self, key: &K) -> bool {
+        self.entries.get(key).is_some_and(|entry| !matches!(entry.state, State::Delayed { .. }))
+    }
+
     /// Whether more requests wait than are served at once.
     pub fn is_busy(&self) -> bool {
         self.ready > self.in_flight

@@ -79,6 +79,11 @@ impl<K: Queued> WorkQueue<K> {
         self.shared.lock().due(key, now())
     }
 
+    /// Whether a request is ready or in flight.
+    pub fn serves(&self, key: &K) -> bool {
+        self.shared.lock().serves(key)
+    }
+
     /// Whether more requests wait than are served at once.
     pub fn is_busy(&self) -> bool {
         self.shared.lock().is_busy()

@@ -93,6 +93,20 @@ impl Pipeline {
         cause.is_some_and(|cause| !matches!(cause, Reason::Unknown | Reason::RequestFailed))
     }
 
+    /// Whether it was left in sync, and nothing about it has changed since.
+    pub fn is_at_rest(&self, key: &Key) -> bool {
+        let state = self.state();
+        let is_open = state.unsettled.contains_key(key) || state.changed.contains_key(key);
+        drop(state);
+        !is_open && !self.queue.serves(key)
+    }
+
+    /// Whether a source is being served, or is about to be.
+    pub fn serves_somebody(&self) -> bool {
+        let depth = self.queue.depth();
+        depth.ready + depth.in_flight > 0
+    }
+
     pub fn unsettled(&self) -> BTreeMap<Key, Unsettled> {
         self.state().unsettled.clone()
     }
