@@ -249,6 +249,8 @@ pub struct Rehearsal {
     /// Clusters (addresses of kcp's shards) in sight, and those that are not.
     pub seen: usize,
     pub unseen: BTreeSet<String>,
+    /// Whether servers were asked, and not caches alone.
+    pub asks_servers: bool,
 }
 
 impl Rehearsal {
@@ -383,6 +385,6 @@ impl fmt::Display for Rehearsal {
             1 => f.write_str(", 1 cluster is out of sight")?,
             many => write!(f, ", {many} clusters are out of sight")?,
         }
-        f.write_str("; servers were not asked")
+        f.write_str(if self.asks_servers { "; servers were asked" } else { "; servers were not asked" })
     }
 }

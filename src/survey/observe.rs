@@ -32,6 +32,14 @@ pub struct Rehearsed {
     pub rest: Option<Rest>,
 }
 
+impl Rehearsed {
+    /// The plan alone.
+    pub fn followed(&self) -> crate::release::Followed {
+        let writes = self.writes.iter().map(|(action, _)| action.clone()).collect();
+        crate::release::Followed { writes, rest: self.rest.clone() }
+    }
+}
+
 /// What the plans of a cluster's sources depend on.
 pub struct Scene<'a> {
     pub surveyor: &'a Surveyor,

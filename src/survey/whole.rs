@@ -6,6 +6,7 @@ use serde_json::Value;
 
 use super::orphans::Orphan;
 use super::{Rehearsed, Scene, SourceCluster, Surveyor, TargetCluster, Unseen, find, items};
+use crate::catalog::have_same_effect;
 use crate::engine::compiled;
 use crate::engine::consumer_schema::ConsumerSchemas;
 use crate::engine::inventory::{Inventory, SourceId};
@@ -56,6 +57,25 @@ impl Surveyor {
         let rehearsed = self.rehearse_all(schemas, mapping, &clusters, &target).await?;
         let former = self.former(mapping, &target).await;
         Ok(Whole { clusters, target, rehearsed, former })
+    }
+
+    /// What becomes of each source by another document of the mapping, for which everything was read. Gives no plan where that
+    /// is the same document.
+    ///
+    /// # Errors
+    /// Of a read of the clusters.
+    pub async fn by_document_in_force(
+        &self,
+        schemas: &ConsumerSchemas,
+        mapping: &Mapping,
+        whole: &Whole,
+    ) -> Result<Option<(Arc<Mapping>, Vec<Rehearsed>)>, Unseen> {
+        let document = whole.target.inventory.as_ref().ok().and_then(|inventory| compiled(&inventory.document));
+        let another =
+            |one: &Arc<Mapping>| one.source.resource == mapping.source.resource && !have_same_effect(one, mapping);
+        let Some(document) = document.filter(another) else { return Ok(None) };
+        let rehearsed = self.rehearse_all(schemas, &document, &whole.clusters, &whole.target).await?;
+        Ok(Some((document, rehearsed)))
     }
 
     /// What an object's orphanhood depends on, read afresh: the object, all others of its source, and the source. Where

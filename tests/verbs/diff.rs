@@ -73,6 +73,21 @@ fn a_change_of_mapping_is_compared_with_live_clusters() {
     assert_snapshot!("live", live.shown(&["diff", &path]));
     assert_snapshot!("live-table", live.shown(&["diff", &path, "-o", "table"]));
     assert_eq!(live.shown(&["diff", "mappings"]), "exit 0\n", "nothing was written");
+    // The release is told as the engine tells it, once servers were asked.
+    let dropped = shipped.replace("    - id: db\n", "    - id: db\n      when: ${{ false }}\n");
+    let demanding = "${{ (source.spec if source.spec.members > 99 else null) | required(\"too few\") }}";
+    let failing =
+        shipped.replace("        spec: ${{ source.spec }}\n", &format!("        spec: >-\n          {demanding}\n"));
+    let (asked, held) =
+        ("on 2 of 2 sources; servers were asked", "mapping `mongodb`: the engine would hold this: 2 sources");
+    for (edited, counted, is_held) in
+        [(&dropped, "0 objects created, 2 lost", false), (&failing, "mapping `mongodb`: 2 newly failing", true)]
+    {
+        let root = directory(&[("maps/mongodb.yaml", edited)]);
+        let said = live.shown(&["diff", &root.path().join("maps").display().to_string()]);
+        assert!(said.contains(asked) && said.contains(counted), "{said}");
+        assert_eq!(said.contains(held), is_held, "{said}");
+    }
 }
 
 #[test]

@@ -11,9 +11,11 @@ use crate::cli::live::survey;
 use crate::cli::{inputs, progress, render, sources};
 use crate::engine::consumer_schema::ConsumerSchemas;
 use crate::mapping::{Mapping, Mode};
-use crate::plan::{Action, Intent, Reason, Rest, SourcePatch, rehearsal};
+use crate::object::has_finalizer;
+use crate::plan::{Action, Cause, Intent, Reason, Rest, SourcePatch, rehearsal};
+use crate::release::{Effect, Now, Rehearsal};
 use crate::survey::orphans::{Orphan, orphans};
-use crate::survey::{Rehearsed, Surveyor};
+use crate::survey::{Rehearsed, Surveyor, Whole};
 
 pub(super) fn changes(arguments: &DiffArguments, path: &Path) -> anyhow::Result<Vec<Change>> {
     let catalog = inputs::sound(&[path.to_owned()])?;
@@ -37,6 +39,9 @@ async fn of_mapping(
     if mapping.mode == Mode::Observe {
         progress::say(&format!("mapping `{}`: its mode is Observe, so the engine writes none of this", mapping.name));
     }
+    if let Some(told) = told(arguments, surveyor, schemas, mapping, &whole).await? {
+        progress::say(&told);
+    }
     let mut changes = Vec::new();
     for rehearsed in whole.rehearsed.iter().filter(|one| arguments.scope.includes(&one.source.0)) {
         let title = title(rehearsed);
@@ -47,6 +52,37 @@ async fn of_mapping(
     let orphans = orphans.iter().filter(|orphan| arguments.scope.includes(&orphan.object.object));
     changes.extend(orphans.map(|orphan| of_orphan(mapping, orphan)));
     Ok(changes)
+}
+
+/// What the release of the mapping would come to, in the words of the engine. `None`: it does what the document in force does.
+async fn told(
+    arguments: &DiffArguments,
+    surveyor: &Surveyor,
+    schemas: &ConsumerSchemas,
+    mapping: &Mapping,
+    whole: &Whole,
+) -> anyhow::Result<Option<String>> {
+    let Some((in_force, before)) = surveyor.by_document_in_force(schemas, mapping, whole).await? else {
+        return Ok(None);
+    };
+    let finalizer = surveyor.writer(mapping).finalizer().to_owned();
+    let mut release = Rehearsal::default();
+    (release.seen, release.asks_servers) = (whole.clusters.len(), true);
+    let both = whole.rehearsed.iter().zip(&before);
+    for (after, before) in both.filter(|(one, _)| arguments.scope.includes(&one.source.0)) {
+        let (followed, before) = (after.followed(), before.followed());
+        let now = match has_finalizer(&after.source.0, &finalizer) {
+            true if before.rest == Some(Rest::InSync) => Now::InSync,
+            true => Now::Troubled,
+            false => Now::NotServed,
+        };
+        let lost = &followed.losses() - &before.losses();
+        release.add(&mapping.target, after.key.clone(), Effect::of(now, &followed, lost));
+    }
+    release.objects = whole.target.standing.values().map(Vec::len).sum();
+    let held = release.excess(&in_force.release);
+    let held = held.map(|why| format!("\nmapping `{}`: the engine would hold this: {why}", mapping.name));
+    Ok(Some(format!("mapping `{}`: {release}{}", mapping.name, held.unwrap_or_default())))
 }
 
 /// An object that no source asks for.
@@ -68,9 +104,15 @@ fn of_rest(mapping: &Mapping, title: &str, rehearsed: &Rehearsed) -> Vec<Change>
         Some(Rest::Blocked(reasons)) => (What::Blocked, reasons),
         Some(Rest::InSync) | None => return Vec::new(),
     };
+    let makes = rehearsed.writes.iter().any(|(action, _)| matches!(action, Action::Apply { .. }));
     let one = |reason: &Reason| {
         let change = Change::new(what, (&mapping.name, title, title), (Value::Null, Value::Null));
-        Change { why: Some(format!("{}: {}", reason.cause.as_str(), reason.detail)), ..change }
+        let unknown = match reason.cause {
+            Cause::Conflict => " (a rehearsal of the engine does not ask for it)",
+            Cause::Waiting if makes => " (whether it comes to that, only its operator tells)",
+            _ => "",
+        };
+        Change { why: Some(format!("{}: {}{unknown}", reason.cause.as_str(), reason.detail)), ..change }
     };
     reasons.0.iter().map(one).collect()
 }

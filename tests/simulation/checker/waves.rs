@@ -20,6 +20,8 @@ pub struct Candidate {
     mapping: Mapping,
     /// How many of the sources, in percent.
     reach: u8,
+    /// Every wave is over: it is about to be in force, or is.
+    is_released: bool,
     since: Duration,
     until: Duration,
 }
@@ -35,13 +37,14 @@ impl Checker {
         let object = event.object.object();
         let record = object["data"]["release"].as_str().and_then(|text| serde_json::from_str::<Value>(text).ok());
         let Some(record) = record.filter(|_| event.kind != ChangeKind::Deleted) else { return };
+        let is_released = record["stage"] == "Released";
         let reach = match &record["stage"] {
-            Value::String(stage) if stage == "Released" => Some(100),
+            _ if is_released => Some(100),
             stage => stage["Wave"]["wave"].as_u64().and_then(|wave| WAVES.get(wave as usize)).copied(),
         };
         let mapping = record["candidate"].as_str().and_then(|text| self.document(text));
         let (Some(reach), Some(mapping)) = (reach, mapping) else { return };
-        self.candidates.push(Candidate { mapping, reach, since: at, until: Duration::MAX });
+        self.candidates.push(Candidate { mapping, reach, is_released, since: at, until: Duration::MAX });
     }
 
     /// The candidate that a part of the sources follows now.
@@ -83,8 +86,9 @@ impl Checker {
         let mut keeps = false;
         for candidate in self.reaching(at, made) {
             let its = self.given_up_by(Some(&candidate.mapping), at, made, source);
-            let is_settled = candidate.until == Duration::MAX && candidate.since + self.grace(candidate.since) < at;
-            keeps |= is_settled && its.is_empty();
+            let is_followed = candidate.until == Duration::MAX && !candidate.is_released;
+            let is_settled = candidate.since + self.grace(candidate.since) < at;
+            keeps |= is_followed && is_settled && its.is_empty();
             evidence.extend(its);
         }
         if keeps { BTreeSet::new() } else { evidence }
