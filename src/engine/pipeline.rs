@@ -465,18 +465,23 @@ impl Pipeline {
         }
     }
 
-    /// Whether nothing of the engine is left in a cluster that its provider no longer gives.
-    fn has_left_for_good(&self, cluster: &Cluster) -> bool {
-        let feeds = self.source_feeds();
-        let feed = feeds.iter().find(|feed| feed.scope == cluster.spec.scope);
-        let is_empty = |feed: &Arc<SourceFeed>| {
-            let mut sources = feed.watch.store().of_cluster(&cluster.spec.name).into_iter();
-            feed.watch.state() == WatchState::Synced && !sources.any(|(_, object)| self.holds_source(&object, ""))
+    /// Whether nothing of the engine is left where the last cluster has gone. kcp drops the address of a shard with the last
+    /// binding there.
+    fn has_left_for_good(&self, cluster: &Cluster, reason: &Disengaged) -> bool {
+        let is_empty = |feed: &&Arc<SourceFeed>| {
+            let store = feed.watch.store();
+            let is_held = |key: &Key| store.get(key).is_some_and(|object| self.holds_source(&object, ""));
+            feed.watch.state() == WatchState::Synced && !store.keys().iter().any(is_held)
         };
-        match cluster.spec.scope.clusters {
+        match (reason, &cluster.spec.scope.clusters) {
             // kcp ends a binding once the objects are gone that it gave.
-            ClustersOf::Annotated => true,
-            ClustersOf::One(_) | ClustersOf::Namespaces => feed.is_some_and(is_empty),
+            (Disengaged::Removed, ClustersOf::Annotated) => true,
+            (Disengaged::Removed | Disengaged::EndpointLost, _) => self
+                .source_feeds()
+                .iter()
+                .find(|feed| feed.scope == cluster.spec.scope)
+                .is_some_and(|feed| is_empty(&feed)),
+            _ => false,
         }
     }
 
@@ -493,7 +498,7 @@ impl Pipeline {
     /// Forgets what is known of a cluster, and the feed that served no other.
     pub fn disengage(&self, cluster: &Cluster, still_used: bool, reason: &Disengaged) {
         let name = &cluster.spec.name;
-        if !still_used && *reason == Disengaged::Removed && self.has_left_for_good(cluster) {
+        if !still_used && self.has_left_for_good(cluster, reason) {
             self.state().places_left.insert(recorded_as(cluster));
             self.check_inventory();
         }

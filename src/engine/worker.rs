@@ -98,8 +98,8 @@ pub async fn reconcile(pipeline: Arc<Pipeline>, lease: Lease<Key>) {
         _ => None,
     };
     let causes = causes(&ended);
-    // Nothing is left of one that is dropped.
-    let is_at_its_end = matches!(ended, Ended::InSync | Ended::Dropped);
+    // Nothing is left of one that is dropped. What one has that is missing is an orphan, and seen to as that.
+    let is_at_its_end = matches!(ended, Ended::InSync | Ended::Dropped) || causes.contains(&Cause::Orphaned);
     // An event came in between, or its status waits: nothing was decided.
     let is_decided = !is_done && (!causes.is_empty() || matches!(ended, Ended::Failed(_) | Ended::Stale(_)));
     let timer = finish(&pipeline, &generation, &key, ended);

@@ -381,7 +381,7 @@ impl Checker {
     pub fn happened(&mut self, at: Duration, side: Side, process: Option<u32>, events: &[Event]) {
         for event in events.iter().filter(|event| &*event.storage.plural != LEASES) {
             self.changed = at;
-            self.writes += u64::from(process.is_some());
+            self.writes += u64::from(process.is_some() && !is_dropped_record(event));
             if let Some(process) = process {
                 self.check_values(process, event);
             }
@@ -691,4 +691,9 @@ fn read(value: &Value) -> String {
     let text = value.as_str().unwrap_or_default();
     let decoded = data_encoding::BASE64.decode(text.as_bytes()).ok();
     decoded.and_then(|bytes| String::from_utf8(bytes).ok()).unwrap_or_else(|| text.to_owned())
+}
+
+/// Whether an engine drops what it kept for a person: a process that starts without the file of a mapping holds no removal.
+fn is_dropped_record(event: &Event) -> bool {
+    &*event.key.namespace == RECORDS && event.key.name.ends_with(".held") && event.kind == ChangeKind::Deleted
 }

@@ -104,7 +104,8 @@ impl Process {
             let Ok(outcome) = answer.await else { return };
             // Whether a document, or a removal, has to wait, the state store tells.
             let text = outcome.to_string();
-            let waits = text.contains("the document in mapping.yaml") || text.contains("its removal");
+            let waits = ["the document in mapping.yaml", "its removal is held", "its removal waits"];
+            let waits = waits.iter().any(|waits| text.contains(waits));
             if outcome.accepted != (sound && !waits) {
                 judge.lock().checker.violated("I4", format!("documents are taken for what they are not: {outcome}"));
             }

@@ -6,7 +6,7 @@ use std::time::Duration;
 use serde_json::Value;
 use sync_engine::sandbox::{ChangeKind, Event};
 
-use super::super::mapping::{CONN, COPY, ITEMS, MORE, Mapping, More, PASSWORD};
+use super::super::mapping::{CONN, COPY, ITEMS, MORE, Mapping, More, NAMESPACES, PASSWORD};
 use super::super::records::{Made, Source};
 use super::super::server::Side;
 use super::{Checker, GRACE, SecretKey};
@@ -103,11 +103,17 @@ impl Checker {
         self.claims.get(cluster).is_some_and(|claims| claims.ever(&false))
     }
 
-    /// Whether the source of a copy has objects in another namespace too.
+    /// Whether the source of a copy has objects in another namespace too, or goes there: it has none but copies here.
     pub(super) fn has_moved(&self, made: &Made) -> bool {
-        let is_elsewhere =
-            |other: &Made| other.side == made.side && other.owner == made.owner && other.namespace != made.namespace;
-        self.made.values().any(|other| other.remains() && is_elsewhere(other))
+        let beside = || {
+            let of_source = |other: &&Made| (other.side, &other.owner) == (made.side, &made.owner) && other.remains();
+            self.made.values().filter(of_source)
+        };
+        let [_, other] = NAMESPACES;
+        let gives = |mapping: &Mapping| made.namespace.ends_with(other) == (mapping.namespace == other);
+        let stays = beside().any(|other| !other.is_copy() && other.namespace == made.namespace);
+        beside().any(|other| other.namespace != made.namespace)
+            || !stays && self.last_of(&made.owner.mapping).is_some_and(|mapping| !gives(mapping))
     }
 
     /// Notes the type of a Secret, and whether it is selected.
