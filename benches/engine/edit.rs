@@ -21,6 +21,8 @@ pub struct Edits {
     calm: Waits,
     /// Until a person is asked.
     held: Cost,
+    /// From the approval until everything that the edit takes away is gone.
+    carried_out: Cost,
     /// Until the document is in force: every object follows.
     harmless: Cost,
 }
@@ -54,13 +56,19 @@ pub async fn measure(scene: &mut Scene, engine: &Engine) -> Result<Edits> {
         scene.edit("")?;
         super::rests(engine).await?;
     }
+    let edit = |scene: &Scene| scene.edit("      when: ${{ false }}\n");
+    cost(scene, engine, edit, Scene::asks_a_person).await?;
+    let carried_out = cost(scene, engine, Scene::approve, Scene::has_no_database).await?;
+    scene.edit("")?;
+    scene.every_object().await?;
+    super::rests(engine).await?;
     for round in 0..ROUNDS {
         let mark = format!("edition-{round}");
         let edit = |scene: &Scene| scene.edit_template(&mark);
         harmless.push(cost(scene, engine, edit, |scene| scene.is_in_force(&mark)).await?);
         super::rests(engine).await?;
     }
-    Ok(Edits { calm, held: middle(held), harmless: middle(harmless) })
+    Ok(Edits { calm, held: middle(held), carried_out, harmless: middle(harmless) })
 }
 
 /// How long objects wait while nothing else happens.
@@ -143,7 +151,12 @@ impl Probe {
 impl Edits {
     pub fn print(&self, memory: u64) {
         println!("  another object waits {:.1} ms, {:.1} ms at p99", self.calm.at(50), self.calm.at(99));
-        for (what, cost) in [("an edit that is held", &self.held), ("an edit of every object", &self.harmless)] {
+        let all = [
+            ("an edit that is held", &self.held),
+            ("approved, until every object is gone", &self.carried_out),
+            ("an edit of every object", &self.harmless),
+        ];
+        for (what, cost) in all {
             println!(
                 "  {what}: {:.2} s, {:.2} s of CPU, {:.1} MiB more of {:.1}; another object waits {:.1} ms, {:.1} ms at p99 ({} of them)",
                 cost.took.as_secs_f64(),

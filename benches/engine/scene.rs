@@ -8,6 +8,7 @@ use std::time::Duration;
 use anyhow::{Context, Error, Result, anyhow};
 use serde::Deserialize;
 use serde_json::{Value, json};
+use sync_engine::engine::approval::{Decision, Record};
 use sync_engine::sandbox::{Answer, ApiRef, Claim, Counters, Events, Options, Request, Sandbox, Verb};
 use sync_engine::yaml;
 use tempfile::TempDir;
@@ -146,6 +147,22 @@ impl Scene {
     /// Whether the engine holds an edit of the first mapping.
     pub fn asks_a_person(&self) -> bool {
         self.records().iter().any(|record| record["metadata"]["name"] == format!("main.{EXPORT}.held"))
+    }
+
+    /// A person approves what is held, as `sync-engine approve` does.
+    pub fn approve(&self) -> Result<()> {
+        for target in &self.targets {
+            for record in target.list(RECORDS).iter().filter_map(Record::read) {
+                let approval = record.decision("main", "sync-engine", Decision::Approve);
+                done(target.create(RECORDS, &approval))?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Whether no target has a database of those that were there first.
+    pub fn has_no_database(&self) -> bool {
+        self.targets.iter().all(|target| target.list(DOWNSTREAM).is_empty())
     }
 
     /// Whether the document in force of the first mapping has this text in it.

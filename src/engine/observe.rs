@@ -1,6 +1,6 @@
 //! Fills the planner's picture of one source from the caches. Reads no server.
 
-use std::cell::RefCell;
+use std::cell::{LazyCell, RefCell};
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
@@ -390,8 +390,12 @@ fn carrying(
     read: impl Fn(&Kind, &Key, &Object) -> Option<Arc<serde_json::Value>>,
     passes: impl Fn(&Reference, &serde_json::Value) -> bool,
 ) -> Vec<TargetObject> {
-    let kinds = pipeline.kinds_of(&generation.mapping);
-    let is_twice = |kind: &Kind| !kinds.contains(kind) && kinds.iter().any(|known| known.is_same_in_any_version(kind));
+    let is_of_rule = |kind: &Kind| generation.mapping.objects.iter().any(|rule| rule.kind == *kind);
+    // Most objects are of a rule's kind.
+    let kinds = LazyCell::new(|| pipeline.kinds_of(&generation.mapping));
+    let is_twice = |kind: &Kind| {
+        !is_of_rule(kind) && !kinds.contains(kind) && kinds.iter().any(|known| known.is_same_in_any_version(kind))
+    };
     let found = pipeline.each_kind(|kind, feed| {
         if is_twice(kind) {
             return Vec::new();

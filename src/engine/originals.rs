@@ -6,7 +6,7 @@ use std::sync::Arc;
 use super::apply::Executor;
 use super::facts::Facts;
 use super::pipeline::RelatedFeed;
-use super::pipeline::wakes::{Collection, Related, Topic, selection};
+use super::pipeline::wakes::{Collection, Interest, Related, Topic, selection};
 use crate::mapping::Side;
 use crate::multicluster::raw::Parsed;
 use crate::multicluster::registry::WatchScope;
@@ -33,6 +33,21 @@ impl Place {
 /// What there is of a related object. From now on, its changes wake the source.
 pub async fn read(executor: &Executor<'_>, facts: &mut Facts<'_>, original: &Original) -> Seen {
     read_by(executor, facts, original, false).await
+}
+
+/// The related objects that a source's last reconcile read by their names.
+pub fn read_last(executor: &Executor<'_>) -> Vec<Original> {
+    let here = executor.cluster.spec.scope.endpoint.place();
+    let original = |interest: Arc<Interest>| match &*interest {
+        Interest::Object(Collection::Related(of), at) => Some(Original {
+            side: if of.at == here { Side::Source } else { Side::Target },
+            resource: of.resource.clone(),
+            namespace: at.namespace.to_string(),
+            pick: Pick::Name(at.name.to_string()),
+        }),
+        _ => None,
+    };
+    executor.pipeline.interests.reads_of(executor.key).into_iter().filter_map(original).collect()
 }
 
 /// The same from the server alone.

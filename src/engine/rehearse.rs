@@ -214,6 +214,11 @@ async fn follow(at: At<'_>, generation: &Generation, selected: Option<&BTreeSet<
         among.selected.clone_from(selected);
     }
     observed.tells_nothing = selected.is_none();
+    // What the document in force reads, the plan would ask for first.
+    for original in originals::read_last(&executor) {
+        let seen = originals::read(&executor, &mut facts, &original).await;
+        observed.absorb(&Action::Read(original), Outcome::Seen(seen));
+    }
     let now = now(pipeline, &observed, key);
     let mut followed = Followed::default();
     for _ in 0..MAX_ROUNDS {

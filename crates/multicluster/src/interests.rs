@@ -175,6 +175,11 @@ impl<R: Clone + Ord + Hash, C: Clone + Ord + Hash> Interests<R, C> {
         self.lock().readers.contains_key(interest)
     }
 
+    /// What a request read last.
+    pub fn reads_of(&self, request: &R) -> Vec<Arc<Interest<C>>> {
+        self.lock().requests.get(request).map(|run| run.reads.clone()).unwrap_or_default()
+    }
+
     /// Requests and interests that are registered.
     pub fn size(&self) -> (usize, usize) {
         let index = self.lock();

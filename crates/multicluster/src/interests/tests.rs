@@ -96,6 +96,15 @@ fn what_is_not_read_again_is_dropped_when_the_run_finishes() {
 }
 
 #[test]
+fn what_a_request_read_last_is_known() {
+    let index = Index::default();
+    run(&index, "a", &["x", "y"]);
+    run(&index, "a", &["y"]);
+    let read: Vec<_> = index.reads_of(&key("a")).iter().map(|interest| Interest::clone(interest)).collect();
+    assert_eq!((read, index.reads_of(&key("b")).len()), (vec![object("y")], 0));
+}
+
+#[test]
 fn a_run_that_breaks_off_keeps_what_it_read_and_what_it_had() {
     let index = Index::default();
     run(&index, "a", &["x"]);
