@@ -35,6 +35,8 @@ use crate::release::waves::Progress;
 
 /// How often an approval is looked for while something is held.
 const LOOK: Duration = Duration::from_secs(2);
+/// How often it is looked while a release is open whether home has its record still.
+const LOOK_AGAIN: Duration = Duration::from_secs(60);
 
 const RETRY: Backoff = Backoff { min: Duration::from_secs(1), max: Duration::from_secs(30) };
 
@@ -311,6 +313,8 @@ struct Recorded {
     releases: BTreeMap<String, Kept>,
     /// In which term of the lease they were listed.
     term: Option<u64>,
+    /// When it was looked whether those of releases are there still.
+    looked: Option<Instant>,
     /// What was held at the last look that is not recorded, and since when exactly that.
     unrecorded: BTreeMap<String, (Held, Instant)>,
 }
@@ -341,6 +345,7 @@ impl Attendant {
             failures = if problems.iter().any(Problem::is_failure) { failures + 1 } else { 0 };
             let pause = match failures {
                 0 if is_any_held => LOOK,
+                0 if !recorded.releases.is_empty() => LOOK_AGAIN,
                 0 => Duration::MAX,
                 _ => RETRY.delay(failures, &mut jitter),
             };
@@ -386,10 +391,14 @@ impl Attendant {
                     let releases: BTreeMap<String, Kept> = kept.collect();
                     let progress = releases.iter().map(|(name, kept)| (name.clone(), kept.progress.clone())).collect();
                     let _ = self.events.send(Event::Releases(Releases { term: Some(term), progress })).await;
-                    *recorded = Recorded { mappings, releases, term: Some(term), unrecorded: BTreeMap::new() };
+                    let looked = Some(Instant::now());
+                    *recorded = Recorded { mappings, releases, term: Some(term), looked, unrecorded: BTreeMap::new() };
                 }
                 Err(error) => return vec![Problem::Unread(error)],
             }
+        }
+        if let Err(error) = self.look_again(recorded).await {
+            return vec![Problem::Unread(error)];
         }
         let mut problems = Vec::new();
         if releases.term == Some(term) {
@@ -405,6 +414,19 @@ impl Attendant {
             problems.extend(result.err());
         }
         problems
+    }
+
+    /// Home may have been put back to a moment before a record: it is written anew.
+    async fn look_again(&self, recorded: &mut Recorded) -> Result<(), RequestError> {
+        if recorded.releases.is_empty() || recorded.looked.is_some_and(|looked| looked.elapsed() < LOOK_AGAIN) {
+            return Ok(());
+        }
+        let found = self.at_home(None).kept().await?;
+        let there: BTreeSet<&str> =
+            found.iter().filter_map(|one| Kept::read(one).and(one["data"]["of"].as_str())).collect();
+        recorded.releases.retain(|mapping, _| there.contains(mapping.as_str()));
+        recorded.looked = Some(Instant::now());
+        Ok(())
     }
 
     /// Records how far releases are, and tells of each once it is recorded.

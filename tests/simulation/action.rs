@@ -59,7 +59,7 @@ pub enum Edit {
     /// What becomes of each object that is deleted: `delete.policy`.
     DeletePolicy(&'static str),
     /// How many objects a changed document may delete.
-    PruneGuard(u32),
+    MaxLost(u32),
     /// Writes this field of the status as well.
     Status(&'static str),
     /// No longer writes this field of the status.

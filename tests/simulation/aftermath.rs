@@ -124,7 +124,7 @@ fn has_left_unrecorded(world: &World) -> bool {
     let has_left = |name: &&&str| world.file == File::Missing || !is_there(name);
     MAPPINGS.iter().chain([&GUEST]).filter(has_left).any(|name| {
         let last = if *name == GUEST { Some(guest(world.is_beside)) } else { core.checker.last_of(name).cloned() };
-        if last.as_ref().is_some_and(|last| last.may_prune == 0 && last.on_mapping_removed == "Delete") {
+        if last.as_ref().is_some_and(|last| last.max_lost == 0 && last.on_mapping_removed == "Delete") {
             return true;
         }
         let last = last.map(|last| last.document(world.is_kcp, false));

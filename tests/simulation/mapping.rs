@@ -96,7 +96,7 @@ pub struct Mapping {
     pub drift: &'static str,
     pub delete_policy: &'static str,
     /// `release.maxLost.objects`. Where it is limited, so is `maxFailing`.
-    pub may_prune: u32,
+    pub max_lost: u32,
     /// Fields of the status that it writes.
     pub status: BTreeSet<&'static str>,
     pub on_exit: &'static str,
@@ -184,7 +184,7 @@ pub fn first(resource: &'static str) -> Mapping {
         on_source_recreated: "",
         drift: "Correct",
         delete_policy: "Delete",
-        may_prune: OPEN,
+        max_lost: OPEN,
         status: BTreeSet::from(["size"]),
         on_exit: "Retain",
         on_source_delete: "Delete",
@@ -243,8 +243,8 @@ impl Mapping {
         if !self.on_source_recreated.is_empty() {
             lifecycle["onSourceRecreated"] = self.on_source_recreated.into();
         }
-        let most = if self.may_prune == OPEN { "100%" } else { "0%" };
-        let mut release = json!({"maxFailing": most, "maxLost": {"objects": self.may_prune, "percent": 100}});
+        let most = if self.max_lost == OPEN { "100%" } else { "0%" };
+        let mut release = json!({"maxFailing": most, "maxLost": {"objects": self.max_lost, "percent": 100}});
         if self.in_waves {
             // What fails in these worlds is of the weather.
             let wave = |percent: u8| json!({"percent": percent, "soak": "20s", "maxFailing": "100%"});
@@ -455,7 +455,7 @@ impl Mapping {
             Edit::OnSourceRecreated(policy) => self.on_source_recreated = policy,
             Edit::Drift(policy) => self.drift = policy,
             Edit::DeletePolicy(policy) => self.delete_policy = policy,
-            Edit::PruneGuard(most) => self.may_prune = most,
+            Edit::MaxLost(most) => self.max_lost = most,
             Edit::Status(field) => drop(self.status.insert(field)),
             Edit::NoStatus(field) => drop(self.status.remove(field)),
             Edit::Mode(mode) => self.mode = mode,

@@ -67,7 +67,7 @@ pub const ACTIONS: [&str; 87] = [
     "EditOnSourceRecreated",
     "EditDrift",
     "EditDeletePolicy",
-    "EditPruneGuard",
+    "EditMaxLost",
     "EditStatus",
     "EditNoStatus",
     "EditMode",

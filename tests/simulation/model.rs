@@ -170,7 +170,7 @@ impl View<'_> {
                 Found::Wrong(why) => found.push(format!("{id} of {} {} {why}", key.resource, key.name)),
             }
         }
-        unclear |= mapping.may_prune == 0 || (mapping.status.contains("edition") && !self.world.has_edition());
+        unclear |= mapping.max_lost == 0 || (mapping.status.contains("edition") && !self.world.has_edition());
         let synced = synced(source).unwrap_or("missing");
         let should = if held_up { "False" } else { "True" };
         if synced != should && !unclear {
@@ -197,7 +197,7 @@ impl View<'_> {
         let is_its_own = |made: &&Made| made.owner.mapping == mapping.name;
         // Where a changed document may delete nothing, a person decides.
         for made in
-            self.made_of(source).filter(is_its_own).filter(leftover).filter(|_| mapping.may_prune > 0 && !self.is_ahead)
+            self.made_of(source).filter(is_its_own).filter(leftover).filter(|_| mapping.max_lost > 0 && !self.is_ahead)
         {
             found.push(format!("{} of {} {} is no longer wanted and remains", made.id, key.resource, key.name));
         }
@@ -364,7 +364,7 @@ impl View<'_> {
 
     fn of_objects_of_unselected(&self, key: &SourceKey, source: &Value) -> Vec<String> {
         // Where a changed document may delete nothing, a person decides.
-        if self.mapping.on_exit != "Delete" || self.mapping.may_prune == 0 {
+        if self.mapping.on_exit != "Delete" || self.mapping.max_lost == 0 {
             return Vec::new();
         }
         let name = self.mapping.name;
@@ -535,7 +535,7 @@ impl View<'_> {
             || world.processes.len() > 1
             || world.file != File::Whole
             || mapping.mode != "Enforce"
-            || mapping.may_prune == 0
+            || mapping.max_lost == 0
             || mapping.on_exit == "Retain" && (mapping.selects || mapping.when);
         if is_unclear {
             return Vec::new();
@@ -604,7 +604,7 @@ impl View<'_> {
                 .owned(mapping, key)
                 .any(|made| made.side == wanted.side && made.id == wanted.id && wanted.id != MORE.id);
             let is_blocked = mapping.on_identity_change == "Block" && !is_copy;
-            return if former && (is_blocked || mapping.may_prune == 0) { Found::HeldUp } else { Found::Missing };
+            return if former && (is_blocked || mapping.max_lost == 0) { Found::HeldUp } else { Found::Missing };
         };
         let Some(made) = self.made.get(&text(object, "uid")) else {
             return match mapping.adopts {
@@ -667,7 +667,7 @@ impl View<'_> {
                 key.resource != mapping.resource || synced(source) == Some("True")
             };
             let is_told = !mapping.in_waves || sources.iter().all(is_in_order);
-            let waits = is_other && runs && is_seen && is_told && mapping.may_prune > 0;
+            let waits = is_other && runs && is_seen && is_told && mapping.max_lost > 0;
             return waits.then(|| format!("the document waits, and no limit holds it: {draft:?}"));
         }
         let waits = is_other;

@@ -453,7 +453,7 @@ fn author(dice: &mut Dice, is_plain: bool) -> Action {
         19 => Edit::OnSourceRecreated(policy(dice, &["Adopt", "Block", "Replace"])),
         20 => Edit::Drift(policy(dice, &["Correct", "Report", "Ignore"])),
         21 => Edit::DeletePolicy(policy(dice, &["Delete", "Orphan"])),
-        22 => Edit::PruneGuard(dice.pick(&[0, OPEN])),
+        22 => Edit::MaxLost(dice.pick(&[0, OPEN])),
         23 if dice.percent(50) => Edit::NoStatus("size"),
         23 => Edit::Status(dice.pick(&["edition", "size"])),
         24..=25 => Edit::Guest,

@@ -94,7 +94,7 @@ fn is_unbound(world: &World) -> bool {
 /// What no watch tells: the schemas of APIs, which kinds are served, the identity of a cluster after a watch started over,
 /// and the state store, while it names former sources or kinds.
 fn is_routine(request: &str) -> bool {
-    let is_store = request.contains(&format!("/namespaces/{RECORDS}/configmaps/"));
+    let is_store = request.contains(&format!("/namespaces/{RECORDS}/configmaps"));
     let is_discovery = request.contains("/openapi") || request.ends_with("/v1");
     let is_identity = request.ends_with("/namespaces/kube-system") || request.ends_with("/namespaces/default");
     is_store || is_discovery || is_identity || request.contains(&format!("/{LEASES}"))

@@ -104,7 +104,7 @@ impl Checker {
         let without = of_mapping[..=here].iter().rev().take_while(lacks_it).count();
         let (former, without) = of_mapping[..=here].split_at(here + 1 - without);
         let (Some((removed, _)), Some((since, before))) = (without.first(), former.last()) else { return false };
-        before.may_prune == 0
+        before.max_lost == 0
             && made.since + CALM_GRACE < *removed
             && self.approved.is_none_or(|approved| approved < *since)
     }
@@ -115,7 +115,7 @@ impl Checker {
         let last = self.editions.iter().rposition(|(_, edition)| edition.as_ref().filter(is_its).is_some());
         let Some((since, Some(mapping))) = last.map(|last| &self.editions[last]) else { return false };
         let Some((removed, _)) = last.and_then(|last| self.editions.get(last + 1)) else { return false };
-        mapping.may_prune == 0
+        mapping.max_lost == 0
             && made.since + CALM_GRACE < *removed
             && *since + GRACE < *removed
             && self.approved.is_none_or(|approved| approved < *removed)
@@ -124,7 +124,7 @@ impl Checker {
     /// Whether what a changed document deletes waits for a person's approval.
     fn is_held(&self, at: Duration) -> bool {
         let Some((since, Some(mapping))) = self.editions.last() else { return false };
-        mapping.may_prune == 0 && *since + GRACE < at && self.approved.is_none_or(|approved| approved < *since)
+        mapping.max_lost == 0 && *since + GRACE < at && self.approved.is_none_or(|approved| approved < *since)
     }
 
     /// Whether some policy lets the engine take its labels and annotations off an object.

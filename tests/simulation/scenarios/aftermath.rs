@@ -8,11 +8,23 @@ fn a_held_deletion_waits_until_its_target_is_seen() {
     let steps = [
         (0, Action::Create(X)),
         (5_000, Action::Away(Side::Target)),
-        (1_000, Action::Edit(Edit::PruneGuard(0))),
+        (1_000, Action::Edit(Edit::MaxLost(0))),
         (1_000, Action::Edit(Edit::Toggle("ca"))),
         (120_000, Action::Back(Side::Target)),
     ];
     holds(&world(Kcp, &steps), 8);
+}
+
+/// What a release may still take away is counted at home. Put back to a moment before, home is told anew.
+#[test]
+fn a_release_that_home_has_forgotten_is_recorded_anew() {
+    let steps = [
+        (0, Action::Create(X)),
+        (30_000, Action::BackUp(Side::Target)),
+        (10_000, Action::Edit(Edit::Name("-2"))),
+        (20_000, Action::Restore(Side::Target, Ahead::Silent)),
+    ];
+    holds(&world(Plain, &steps), 8);
 }
 
 #[test]

@@ -162,7 +162,7 @@ fn a_source_that_leaves_while_its_kind_is_not_served_leaves_no_object_behind() {
 fn what_a_changed_document_deletes_is_held_also_by_a_process_that_has_not_seen_everything_yet() {
     let steps = [
         (0, Action::Create(X)),
-        (5_000, Action::Edit(Edit::PruneGuard(0))),
+        (5_000, Action::Edit(Edit::MaxLost(0))),
         (5_000, Action::Crash(0)),
         (10, Action::Edit(Edit::Toggle("ca"))),
         (10, Action::Create(X_CA)),
@@ -176,7 +176,7 @@ fn what_was_under_way_when_the_document_changed_releases_nothing_that_is_held() 
     for pause in (0..40).step_by(5) {
         let steps = [
             (0, Action::Create(X)),
-            (5_000, Action::Edit(Edit::PruneGuard(0))),
+            (5_000, Action::Edit(Edit::MaxLost(0))),
             (5_000, Action::Weather(Weather { slow: 50, ..Weather::default() })),
             (0, Action::Change(X)),
             (pause, Action::Edit(Edit::Toggle("ca"))),
@@ -191,7 +191,7 @@ fn what_a_removed_mapping_takes_along_is_held() {
         let steps = [
             (0, Action::Create(X)),
             (0, Action::Edit(Edit::OnMappingRemoved("Delete"))),
-            (0, Action::Edit(Edit::PruneGuard(0))),
+            (0, Action::Edit(Edit::MaxLost(0))),
             (70_000, Action::Edit(Edit::Remove)),
         ];
         holds(&world(sources, &steps), 4);

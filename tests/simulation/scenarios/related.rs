@@ -105,11 +105,11 @@ fn a_foreign_secret_in_the_place_of_a_copy_is_left_alone() {
 }
 
 #[test]
-fn a_copy_whose_rule_is_removed_goes_unless_prune_guard_holds_it() {
+fn a_copy_whose_rule_is_removed_goes_unless_a_limit_holds_it() {
     for most in [0, OPEN] {
         let steps = [
             (0, Action::Create(X)),
-            (5_000, Action::Edit(Edit::PruneGuard(most))),
+            (5_000, Action::Edit(Edit::MaxLost(most))),
             (5_000, Action::Edit(Edit::Related(PASSWORD.id))),
             (5_000, Action::Edit(Edit::Related(CONNECTION.id))),
         ];
@@ -134,7 +134,7 @@ fn a_deletion_that_is_held_stays_held_while_its_workspace_is_engaged_anew() {
         (0, Action::Create(X)),
         (2_000, Action::Silence(Side::Source)),
         (6_000, Action::Unclaim("a")),
-        (4_000, Action::Edit(Edit::PruneGuard(0))),
+        (4_000, Action::Edit(Edit::MaxLost(0))),
         (6_000, Action::Edit(Edit::Toggle("ca"))),
     ];
     holds(&related(Kcp, &steps), 1);

@@ -134,7 +134,7 @@ fn the_next_leader_goes_on_with_a_changed_document_and_with_a_removed_mapping() 
     let other = SourceRef { tenant: "b", ..X };
     let begin = [(0, Action::Create(X)), (1_000, Action::Start(1)), (0, Action::Create(other))];
     let changed = [
-        (30_000, Action::Edit(Edit::PruneGuard(0))),
+        (30_000, Action::Edit(Edit::MaxLost(0))),
         (30_000, Action::Edit(Edit::Toggle("ca"))),
         (30_000, Action::Crash(0)),
         (60_000, Action::Approve),
@@ -143,7 +143,7 @@ fn the_next_leader_goes_on_with_a_changed_document_and_with_a_removed_mapping() 
     ];
     let removed = [
         (30_000, Action::Edit(Edit::OnMappingRemoved("Delete"))),
-        (0, Action::Edit(Edit::PruneGuard(0))),
+        (0, Action::Edit(Edit::MaxLost(0))),
         (70_000, Action::Edit(Edit::Remove)),
         (30_000, Action::Crash(0)),
         (60_000, Action::Start(0)),
