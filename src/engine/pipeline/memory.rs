@@ -303,6 +303,7 @@ impl State {
     }
 
     fn recorded(&mut self, mapping: &Mapping, store: Inventory) {
+        self.places_left.retain(|place| store.clusters.contains(place));
         self.former_placements =
             store.placements.iter().filter_map(|text| placement::rule(text)).map(Arc::new).collect();
         self.former_status = Arc::new(mapping.status.no_longer_written(&store.status));

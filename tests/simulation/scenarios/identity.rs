@@ -227,3 +227,15 @@ fn nothing_is_written_for_a_rebuilt_cluster_before_the_state_store_names_it() {
     ];
     holds(&world(Plain, &away), 8);
 }
+
+/// kcp drops the address of a shard with the last binding there: nobody waits for it to come back.
+#[test]
+fn a_document_of_another_resource_waits_for_no_shard_that_nobody_uses_any_more() {
+    let steps = [
+        (0, Action::Create(X)),
+        (10_000, Action::Edit(Edit::Resource("gadgets"))),
+        (20_000, Action::Unbind("b")),
+        (1_000, Action::Delete(X)),
+    ];
+    holds(&world(Kcp, &steps), 8);
+}
