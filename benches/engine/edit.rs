@@ -4,10 +4,11 @@
 use std::collections::HashMap;
 use std::time::{Duration, Instant};
 
-use anyhow::Result;
+use anyhow::{Result, ensure};
 
 use crate::process::Engine;
-use crate::scene::Scene;
+use crate::scene::{PATIENCE, Scene};
+use crate::usage::Usage;
 
 /// How often a consumer creates an object, to see how long it waits.
 const PACE: Duration = Duration::from_millis(20);
@@ -81,7 +82,7 @@ async fn calm(scene: &mut Scene) -> Result<Waits> {
     Ok(probe.end())
 }
 
-/// What it costs from an edit until something is so.
+/// What it costs from an edit until something is so, while a consumer creates objects.
 async fn cost(
     scene: &mut Scene,
     engine: &Engine,
@@ -90,27 +91,49 @@ async fn cost(
 ) -> Result<Cost> {
     let mut probe = Probe::new(scene).await?;
     edit(scene)?;
-    let (before, begun) = (engine.usage()?, Instant::now());
-    let mut most = before.memory;
+    let mut meter = Meter::begin(engine)?;
     while !is_so(scene) {
+        meter.look(engine)?;
         probe.beat(scene).await?;
-        most = most.max(engine.usage()?.memory);
     }
-    let (took, cpu) = (begun.elapsed(), engine.usage()?.cpu - before.cpu);
-    Ok(Cost { took, cpu, memory: most as i64 - before.memory as i64, waits: probe.end() })
+    meter.end(engine, probe.end())
 }
 
 /// The same while nobody creates anything: an approval is of what was shown.
 async fn alone(scene: &Scene, engine: &Engine, is_so: impl Fn(&Scene) -> bool) -> Result<Cost> {
     const LOOK: Duration = Duration::from_millis(200);
-    let (before, begun) = (engine.usage()?, Instant::now());
-    let mut most = before.memory;
+    let mut meter = Meter::begin(engine)?;
     while !is_so(scene) {
+        meter.look(engine)?;
         tokio::time::sleep(LOOK).await;
-        most = most.max(engine.usage()?.memory);
     }
-    let (took, cpu) = (begun.elapsed(), engine.usage()?.cpu - before.cpu);
-    Ok(Cost { took, cpu, memory: most as i64 - before.memory as i64, waits: Waits(Vec::new()) })
+    meter.end(engine, Waits(Vec::new()))
+}
+
+/// What an engine uses from a moment on.
+struct Meter {
+    begun: Instant,
+    before: Usage,
+    most: u64,
+}
+
+impl Meter {
+    fn begin(engine: &Engine) -> Result<Self> {
+        let before = engine.usage()?;
+        Ok(Self { begun: Instant::now(), before, most: before.memory })
+    }
+
+    fn look(&mut self, engine: &Engine) -> Result<()> {
+        self.most = self.most.max(engine.usage()?.memory);
+        ensure!(self.begun.elapsed() < PATIENCE, "an edit has led to nothing for {PATIENCE:?}");
+        Ok(())
+    }
+
+    fn end(self, engine: &Engine, waits: Waits) -> Result<Cost> {
+        let cpu = engine.usage()?.cpu - self.before.cpu;
+        let memory = self.most as i64 - self.before.memory as i64;
+        Ok(Cost { took: self.begun.elapsed(), cpu, memory, waits })
+    }
 }
 
 fn middle(mut costs: Vec<Cost>) -> Cost {
@@ -172,7 +195,8 @@ impl Edits {
         ];
         for (what, cost) in all {
             println!(
-                "  {what}: {:.2} s, {:.2} s of CPU, {:.1} MiB more of {:.1}; another object waits {:.1} ms, {:.1} ms at p99 ({} of them)",
+                "  {what}: {:.2} s, {:.2} s of CPU, {:.1} MiB more of {:.1}; another object waits {:.1} ms, {:.1} ms at p99 \
+                 ({} of them)",
                 cost.took.as_secs_f64(),
                 cost.cpu.as_secs_f64(),
                 cost.memory as f64 / 1024.0 / 1024.0,

@@ -4,8 +4,8 @@
 //! The release binary runs in a process of its own. Both servers, kcp and the downstream cluster, are sandboxes in this
 //! process, over plain HTTP, with the allocator that they have in `sync-engine sandbox`. For each number of objects:
 //! consumers create them and wait until each has its first status; operators write every downstream status and wait
-//! until each has arrived upstream; then nothing happens; then the engine starts anew; then the first mapping is edited. CPU is the engine's `utime + stime`,
-//! memory its `VmRSS`, both as Linux tells them. It fails where an engine writes what is in sync, or where a larger size
+//! until each has arrived upstream; then nothing happens; then the engine starts anew; then the first mapping is edited. CPU is
+//! the engine's `utime + stime`, memory its `VmRSS`, both as Linux tells them. It fails where an engine writes what is in sync, or where a larger size
 //! costs more memory or requests for each object than [`GROWTH`] times those of the smallest.
 
 mod edit;

@@ -17,7 +17,7 @@ use crate::process::Engine;
 use crate::size::Size;
 
 /// How long nothing may happen before a run is given up.
-const PATIENCE: Duration = Duration::from_secs(300);
+pub const PATIENCE: Duration = Duration::from_secs(300);
 const EXPORT: &str = "mongodb";
 const DATABASES: &str = "mongodbcommunity.v1.mongodbcommunity.mongodb.com";
 const DOWNSTREAM: ApiRef<'_> = ApiRef { cluster: "", resource: DATABASES };

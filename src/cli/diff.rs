@@ -18,8 +18,8 @@ For example: sync-engine diff main/mappings mappings -f examples
 With two folders, the verb compares what becomes of the given sources, without a cluster, and says in the engine's words what the \
 release of each mapping would do to them, and whether the limits of the document before would hold it. With one, it is a dry run of the engine \
 on live clusters: it plans every source on them to the end, and writes nothing. Where the document in force is another one, it \
-says what the release would do as well, after it has asked the servers; lines that a rehearsal of the engine cannot know are marked. It lists an object on the target whose source is \
-gone, or that the mapping no longer has, as `orphan` with the reason: `sync-engine orphans` deletes or releases it.
+also says what the release would do to all sources. It has asked the servers for that; what a rehearsal of the engine cannot know \
+is marked. It lists an object on the target whose source is gone, or that the mapping no longer has, as `orphan` with the reason: `sync-engine orphans` deletes or releases it.
 
 Exit codes: 0 no difference; 1 differences; 2 usage error; 3 a file, a cluster or an object cannot be read, or a mapping is wrong.";
 

@@ -16,6 +16,9 @@ const CAUGHT_UP: usize = 3;
 /// Watches of Secrets at one server: of originals and of copies, of the mapping and of one whose name it had.
 const WATCHES_OF_SECRETS: usize = 4;
 
+/// How often a process looks in that time whether home has the record of an open release still.
+const LOOKED_AGAIN: usize = 2;
+
 /// Waits that no event can end, by the reason in the condition `Synced`.
 const TIMED: [&str; 4] = ["Conflict", "Refused", "RequestFailed", "Overtaken"];
 
@@ -41,7 +44,9 @@ pub fn check(world: &World) {
         // Originals and copies are watched apart, and a mapping that has left its name watches them too.
         let watches = if request.ends_with("/secrets") { WATCHES_OF_SECRETS } else { 1 };
         let most = if is_awaited { REPEATED * askers } else { CAUGHT_UP * world.shards * usize::from(catches_up) };
-        let most = most * watches;
+        let is_of_releases = request.ends_with(&format!("/namespaces/{RECORDS}/configmaps"));
+        let looks = if is_of_releases { LOOKED_AGAIN * world.processes.len() } else { 0 };
+        let most = (most * watches).max(looks);
         !is_away && !is_routine(request) && **times > most
     };
     let wrong: Vec<_> =
@@ -94,7 +99,7 @@ fn is_unbound(world: &World) -> bool {
 /// What no watch tells: the schemas of APIs, which kinds are served, the identity of a cluster after a watch started over,
 /// and the state store, while it names former sources or kinds.
 fn is_routine(request: &str) -> bool {
-    let is_store = request.contains(&format!("/namespaces/{RECORDS}/configmaps"));
+    let is_store = request.contains(&format!("/namespaces/{RECORDS}/configmaps/"));
     let is_discovery = request.contains("/openapi") || request.ends_with("/v1");
     let is_identity = request.ends_with("/namespaces/kube-system") || request.ends_with("/namespaces/default");
     is_store || is_discovery || is_identity || request.contains(&format!("/{LEASES}"))

@@ -39,7 +39,7 @@ async fn of_mapping(
     if mapping.mode == Mode::Observe {
         progress::say(&format!("mapping `{}`: its mode is Observe, so the engine writes none of this", mapping.name));
     }
-    if let Some(told) = told(arguments, surveyor, schemas, mapping, &whole).await? {
+    if let Some(told) = told(surveyor, schemas, mapping, &whole).await? {
         progress::say(&told);
     }
     let mut changes = Vec::new();
@@ -54,9 +54,9 @@ async fn of_mapping(
     Ok(changes)
 }
 
-/// What the release of the mapping would come to, in the words of the engine. `None`: it does what the document in force does.
+/// What the release of the mapping would come to for all its sources, in the words of the engine. `None`: it does what the
+/// document in force does.
 async fn told(
-    arguments: &DiffArguments,
     surveyor: &Surveyor,
     schemas: &ConsumerSchemas,
     mapping: &Mapping,
@@ -68,8 +68,7 @@ async fn told(
     let finalizer = surveyor.writer(mapping).finalizer().to_owned();
     let mut release = Rehearsal::default();
     (release.seen, release.asks_servers) = (whole.clusters.len(), true);
-    let both = whole.rehearsed.iter().zip(&before);
-    for (after, before) in both.filter(|(one, _)| arguments.scope.includes(&one.source.0)) {
+    for (after, before) in whole.rehearsed.iter().zip(&before) {
         let (followed, before) = (after.followed(), before.followed());
         let now = match has_finalizer(&after.source.0, &finalizer) {
             true if before.rest == Some(Rest::InSync) => Now::InSync,

@@ -190,11 +190,10 @@ impl Pipeline {
 
     /// Whether every source has followed the document in force to its end, and all that have objects are in sight.
     pub fn is_at_its_end(&self) -> bool {
-        let depth = self.queue.depth();
         self.unconfirmed().is_none()
             && self.state().losses.open.is_empty()
             && self.orphans().is_empty()
-            && depth.ready + depth.in_flight == 0
+            && !self.serves_somebody()
             && self.are_clusters_known()
             && self.lost_cluster().is_none()
             && self.are_sources_listed()

@@ -219,9 +219,8 @@ impl Pipeline {
                 && state.retried.is_empty()
                 && state.losses.is_closed()
         };
-        let depth = self.queue.depth();
         is_carried_out(&self.state())
-            && depth.ready + depth.in_flight == 0
+            && !self.serves_somebody()
             && self.follows_every_kind()
             && self.are_sources_listed()
             && self.are_clusters_followed()

@@ -68,10 +68,9 @@ impl Pipeline {
     /// and no object is there. A cluster that its provider no longer lists is not asked.
     pub fn is_left(&self) -> bool {
         let target = &self.generation().target;
-        let depth = self.queue.depth();
         self.are_sources_listed()
             && self.are_clusters_followed()
-            && depth.ready + depth.in_flight == 0
+            && !self.serves_somebody()
             && (target.is_away() || (self.follows_every_kind() && !self.has_any_object()))
             && !self.any_source(|pins| pins.contains_key(&target.name))
     }

@@ -45,7 +45,7 @@ impl Checker {
             })
         };
         let goes = made.id != PASSWORD.id || source.was_asked(at) || self.followed(at, made).any(leaves);
-        let mut candidates = self.followed(at, made).skip(self.recent(at).count());
+        let mut candidates = self.reaching(at, made).map(|one| Some(&one.mapping));
         if goes || !self.editions.last().is_some_and(|(_, last)| drops(last.as_ref())) || !candidates.all(drops) {
             return None;
         }

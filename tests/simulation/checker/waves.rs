@@ -17,7 +17,7 @@ const RELEASE: &str = ".release";
 /// A document that a part of the sources follows.
 #[derive(Clone, Debug)]
 pub struct Candidate {
-    mapping: Mapping,
+    pub(super) mapping: Mapping,
     /// How many of the sources, in percent.
     reach: u8,
     /// Every wave is over: it is about to be in force, or is.
@@ -54,7 +54,7 @@ impl Checker {
     }
 
     /// Candidates that reached a source a moment ago.
-    fn reaching(&self, at: Duration, made: &Made) -> impl Iterator<Item = &Candidate> {
+    pub(super) fn reaching(&self, at: Duration, made: &Made) -> impl Iterator<Item = &Candidate> {
         let percent = place(&made.hash);
         let reaches = move |one: &&Candidate| {
             let is_recent = one.until == Duration::MAX || one.until + self.grace(one.until) >= at;
