@@ -20,8 +20,9 @@ For example: sync-engine approve --target-kubeconfig target.kubeconfig
 An edit by which more sources would fail, or more objects be lost, than `release` of the mapping allows is held, and the document \
 before goes on. So are the deletions of a removed mapping. The engine records in the home cluster what it holds, and this verb \
 shows that record. With --yes it writes the approval, a ConfigMap beside the record; `-o yaml` prints it, so that it can be \
-applied by other means. If the mapping changes, or more is held than was shown, the approval has no effect. With --reject, the \
-edit stays held until its text changes or somebody approves it, whatever becomes of what holds it.
+applied by other means. It allows what was shown, in addition to the limits. If the mapping changes, or more is held \
+by then, the approval has no effect. With --reject, the edit stays held until its text changes or somebody approves it, \
+whatever becomes of what holds it.
 
 Exit codes: 0 listed or approved; 1 the mapping holds nothing, or something else; 2 usage error; 3 the home cluster cannot be read.";
 

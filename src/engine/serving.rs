@@ -30,7 +30,7 @@ use crate::plan::Phase;
 use crate::release::ledger::Ledger;
 use crate::release::waves::Stage::Released;
 use crate::release::waves::{Progress, Tally};
-use crate::release::{Held, Rehearsal};
+use crate::release::{Allowed, Held, Rehearsal};
 
 /// A document that goes on although its file holds another one.
 #[derive(Debug)]
@@ -95,14 +95,16 @@ impl InForce {
     fn rehearsed(&self, entry: &Entry) -> Option<Held> {
         let (document, phase) = self.next(entry);
         let candidate = Some(&self.candidate).filter(|candidate| candidate.is(&document, phase));
-        candidate?.rehearsal().map(|rehearsal| rehearsal.held(self.release(entry)))
+        candidate?.rehearsal().map(|rehearsal| rehearsal.held(self.release(entry), &self.mapping.release))
     }
 
     /// The same, once a gate has failed.
     fn failed(&self, entry: &Entry) -> Option<Held> {
         let (wave, tally) = self.failed_gate?;
         let document = format!("{} wave {}", self.release(entry), wave + 1);
-        Some(Held { document, failing: tally.failing(), ..Held::default() })
+        let may_fail = self.mapping.release.waves.get(wave).map_or(0, |of| of.may_fail(tally.sources));
+        let allowed = Allowed { failing: may_fail, lost: 0 };
+        Some(Held { document, failing: tally.failing(), allowed, ..Held::default() })
     }
 
     fn approval(&self, held: Option<Held>) -> Option<&Held> {
@@ -474,11 +476,11 @@ impl Engine {
             before.map_or_else(|| vec![String::new()], |all| all.iter().map(|one| one.text.to_string()).collect());
         let approved = one.approval(one.rehearsed(entry)).map_or(0, Held::lost);
         let most = one.mapping.release.max_lost.most(rehearsal.objects);
-        let mut ledger = Ledger::new(one.release(entry), former, most, approved, rehearsal.lost());
-        for (target, keys) in rehearsal.losing() {
+        let mut ledger = Ledger::new(one.release(entry), former, most + approved);
+        for (target, losing) in rehearsal.losing() {
             let pipeline = self.pipelines_of(name).find(|one| one.generation().target.name == *target);
             let Some(pipeline) = pipeline.or_else(|| self.pipelines_of(name).next()) else { continue };
-            ledger.count(target, keys.iter().filter_map(|key| Some(pipeline.owner(key)?.0)));
+            ledger.count(target, losing.iter().filter_map(|(key, lost)| Some((pipeline.owner(key)?.0, *lost))));
         }
         Some(ledger)
     }

@@ -190,7 +190,7 @@ impl Engine {
         let former = before.into_iter().chain([progress.candidate.clone()]).collect();
         let objects = self.pipelines_of(name).map(|pipeline| pipeline.objects()).sum();
         let most = in_force.release.max_lost.most(objects);
-        Ledger::new(ruling_hash(&in_force.text, &progress.candidate), former, most, 0, 0)
+        Ledger::new(ruling_hash(&in_force.text, &progress.candidate), former, most)
     }
 
     fn follow_release(&mut self, name: &str, Progress { release, candidate, stage, ledger, .. }: Progress) {

@@ -43,17 +43,19 @@ pub struct Share {
 }
 
 impl Ledger {
-    /// That of a release of which `lost` objects were counted. `most`: how many the limits allow; `approved`: how many a person
-    /// allowed beside these.
-    pub fn new(release: String, former: Vec<String>, most: usize, approved: usize, lost: usize) -> Self {
-        Self { release, former: few(former), allowed: (most + approved).saturating_sub(lost), ..Self::default() }
+    /// That of a release by which `allowed` objects may be lost: those that the limits allow, and those that a person does.
+    pub fn new(release: String, former: Vec<String>, allowed: usize) -> Self {
+        Self { release, former: few(former), allowed, ..Self::default() }
     }
 
-    /// These owners' losses were counted.
-    pub fn count(&mut self, target: &str, owners: impl IntoIterator<Item = String>) {
+    /// What these owners lose was counted, as many objects each: so much less is left to those who ask.
+    pub fn count(&mut self, target: &str, owners: impl IntoIterator<Item = (String, usize)>) {
         let known: usize = self.counted.values().map(BTreeSet::len).sum();
-        let room = RECORDED.saturating_sub(known);
-        self.counted.entry(target.to_owned()).or_default().extend(owners.into_iter().take(room));
+        let counted = self.counted.entry(target.to_owned()).or_default();
+        for (owner, lost) in owners.into_iter().take(RECORDED.saturating_sub(known)) {
+            counted.insert(owner);
+            self.allowed = self.allowed.saturating_sub(lost);
+        }
     }
 
     /// Owners whose losses on a target were counted.
@@ -109,12 +111,10 @@ mod tests {
 
     #[test]
     fn what_was_counted_leaves_less_of_the_limits() {
-        for (most, approved, lost, left) in [(10, 0, 0, 10), (10, 0, 4, 6), (10, 100, 100, 10), (0, 0, 3, 0)] {
-            assert_eq!(
-                Ledger::new(String::new(), Vec::new(), most, approved, lost).allowed,
-                left,
-                "{most} {approved} {lost}"
-            );
+        for (allowed, lost, left) in [(10, 0, 10), (10, 4, 6), (110, 100, 10), (0, 3, 0)] {
+            let mut ledger = Ledger::new(String::new(), Vec::new(), allowed);
+            ledger.count("east", [("a".to_owned(), lost)]);
+            assert_eq!(ledger.allowed, left, "{allowed} {lost}");
         }
     }
 
@@ -148,9 +148,11 @@ mod tests {
         assert_eq!(few(texts(&["a", "b", "c", "d", "e", "f"])), ["a", "d", "e", "f"]);
         let large = "x".repeat(BYTES / 2);
         assert_eq!(few(vec!["a".into(), large.clone(), large.clone() + "y", "b".into()]).len(), 3);
-        let mut all = Ledger::default();
-        all.count("east", (0..RECORDED).map(|number| number.to_string()));
-        all.count("west", ["one more".to_owned()]);
+        // Who is not named in it asks, and there is enough for them.
+        let mut all = Ledger::new(String::new(), Vec::new(), 10 + RECORDED + 7);
+        all.count("east", (0..RECORDED).map(|number| (number.to_string(), 1)));
+        all.count("west", [("one more".to_owned(), 7)]);
         assert_eq!((all.counts_on("east").len(), all.counts_on("west").len()), (RECORDED, 0));
+        assert_eq!(all.share(0, &[7, 10, 1]), Share { granted: vec![], given: 17, is_exceeded: true });
     }
 }

@@ -204,6 +204,16 @@ pub struct Held {
     /// The first sources, and what becomes of them: for people.
     #[serde(default)]
     pub shown: Vec<String>,
+    /// What the limits allow anyway: by so much may it exceed what was approved. Consumers create objects meanwhile.
+    #[serde(skip)]
+    pub allowed: Allowed,
+}
+
+/// What needs no approval: how many sources may newly fail, and how many objects may be lost.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Allowed {
+    pub failing: usize,
+    pub lost: usize,
 }
 
 impl Held {
@@ -224,13 +234,13 @@ impl Held {
         self.failing + self.lost() + self.unseen.len() + self.out_of_sight
     }
 
-    /// Whether nothing of it is beyond what was approved.
+    /// Whether nothing of it is beyond what was approved and what the limits allow besides.
     pub fn is_within(&self, approved: &Self) -> bool {
-        let is_approved =
-            |(target, held): (&String, &usize)| approved.deletions.get(target).is_some_and(|of| held <= of);
+        let approved_on = |target: &str| approved.deletions.get(target).copied().unwrap_or_default();
+        let beyond = self.deletions.iter().map(|(target, held)| held.saturating_sub(approved_on(target)));
         self.document == approved.document
-            && self.deletions.iter().all(is_approved)
-            && self.failing <= approved.failing
+            && beyond.sum::<usize>() <= self.allowed.lost
+            && self.failing <= approved.failing + self.allowed.failing
             && self.unseen.is_subset(&approved.unseen)
             && self.out_of_sight <= approved.out_of_sight
     }
@@ -242,8 +252,8 @@ pub struct Rehearsal {
     sources: BTreeMap<Key, Effect>,
     /// How many objects are lost on each target.
     lost: BTreeMap<String, usize>,
-    /// The sources that lose something there.
-    losing: BTreeMap<String, BTreeSet<Key>>,
+    /// How many of them each source loses there.
+    losing: BTreeMap<String, BTreeMap<Key, usize>>,
     /// How many objects the mapping has.
     pub objects: usize,
     /// Clusters (addresses of kcp's shards) in sight, and those that are not.
@@ -259,7 +269,7 @@ impl Rehearsal {
         let lost = effect.lost.iter().filter(|loss| **loss != Loss::Released).count();
         if lost > 0 {
             *self.lost.entry(target.to_owned()).or_default() += lost;
-            self.losing.entry(target.to_owned()).or_default().insert(key.clone());
+            self.losing.entry(target.to_owned()).or_default().insert(key.clone(), lost);
         }
         match self.sources.entry(key) {
             Entry::Vacant(vacant) => drop(vacant.insert(effect)),
@@ -293,13 +303,13 @@ impl Rehearsal {
         self.lost.values().sum()
     }
 
-    /// The sources that lose something, by target.
-    pub fn losing(&self) -> &BTreeMap<String, BTreeSet<Key>> {
+    /// How many objects each source loses, by target.
+    pub fn losing(&self) -> &BTreeMap<String, BTreeMap<Key, usize>> {
         &self.losing
     }
 
-    /// What a person would approve.
-    pub fn held(&self, document: String) -> Held {
+    /// What a person would approve beside the limits of the document in force.
+    pub fn held(&self, document: String, limits: &Release) -> Held {
         Held {
             document,
             deletions: self.lost.clone(),
@@ -307,6 +317,10 @@ impl Rehearsal {
             unseen: self.unseen.clone(),
             out_of_sight: self.count(|effect| effect.is_out_of_sight),
             shown: self.shown(),
+            allowed: Allowed {
+                failing: limits.max_failing.of(self.sources.len()),
+                lost: limits.max_lost.most(self.objects),
+            },
         }
     }
 

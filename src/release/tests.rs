@@ -5,7 +5,7 @@ use json_patch::Patch;
 use serde_json::json;
 
 use super::*;
-use crate::mapping::{Amount, Kind, Propagation};
+use crate::mapping::{Amount, Kind, MaxLost, Propagation};
 use crate::object::ClusterName;
 use crate::plan::{Reasons, SourcePatch};
 
@@ -169,14 +169,15 @@ fn too_little_in_sight_holds_a_candidate() {
 }
 
 #[test]
-fn an_approval_covers_no_more_than_what_was_shown() {
-    let held = |all: Rehearsal| all.held("a".to_owned());
+fn an_approval_covers_what_was_shown_and_what_the_limits_allow_besides() {
+    let nothing = Release { max_lost: MaxLost { objects: 0, percent: 100 }, ..Release::default() };
+    let held = |all: Rehearsal| all.held("a".to_owned(), &nothing);
     let approved = held(losing("east", 3, 9));
     assert!(approved.is_within(&approved));
     assert!(held(losing("east", 2, 9)).is_within(&approved), "less is held now");
     assert!(!held(losing("east", 4, 9)).is_within(&approved), "more on this target");
     assert!(!held(losing("west", 1, 9)).is_within(&approved), "another target");
-    assert!(!losing("east", 3, 9).held("b".to_owned()).is_within(&approved), "another document");
+    assert!(!losing("east", 3, 9).held("b".to_owned(), &nothing).is_within(&approved), "another document");
     let failing = held(rehearsal(2, 1));
     assert!(held(rehearsal(1, 2)).is_within(&failing) && !held(rehearsal(3, 1)).is_within(&failing));
     let away = |names: &[&str]| {
@@ -184,6 +185,15 @@ fn an_approval_covers_no_more_than_what_was_shown() {
         held(Rehearsal { unseen, ..rehearsal(0, 1) })
     };
     assert!(away(&["a"]).is_within(&away(&["a", "b"])) && !away(&["c"]).is_within(&away(&["a", "b"])));
+    // Consumers go on creating objects while a person reads.
+    let some = Release { max_failing: Amount::Number(1), ..Release::default() };
+    let grown = |lost| losing("east", lost, 100).held("a".to_owned(), &some).is_within(&held(losing("east", 50, 90)));
+    assert!(grown(60) && !grown(61), "10 by default");
+    assert!(rehearsal(3, 1).held("a".to_owned(), &some).is_within(&failing));
+    assert!(!rehearsal(4, 1).held("a".to_owned(), &some).is_within(&failing));
+    let mut elsewhere = losing("east", 55, 100);
+    elsewhere.takes_all("west", 6);
+    assert!(!elsewhere.held("a".to_owned(), &some).is_within(&held(losing("east", 50, 90))), "of all targets together");
 }
 
 /// A source has the effects of all its targets, and counts once.
