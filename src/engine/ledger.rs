@@ -51,7 +51,7 @@ impl Engine {
         let asked = all.iter().flat_map(|one| one.asked().into_iter().map(move |(key, objects)| (one, key, objects)));
         let asked: Vec<(&Arc<Pipeline>, Key, usize)> = asked.collect();
         let sizes: Vec<usize> = asked.iter().map(|(_, _, objects)| *objects).collect();
-        let share = Ledger { given, ..open.ledger.clone() }.share(open.spent, &sizes);
+        let share = open.ledger.share(given, open.spent, &sizes);
         let granted: BTreeSet<usize> = share.granted.into_iter().collect();
         let mut held = Held { document: format!("{} ledger", open.ledger.release), ..Held::default() };
         let mut spent = open.spent;

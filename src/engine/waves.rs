@@ -187,7 +187,7 @@ impl Engine {
     /// What may go of what only a candidate made that a part of the sources has followed.
     fn ledger_back(&self, name: &str, in_force: &Mapping, progress: &Progress) -> Ledger {
         let before = self.ledger(name).map(|ledger| ledger.former.clone()).unwrap_or_default();
-        let former = before.into_iter().chain([progress.candidate.clone()]).collect();
+        let former = before.iter().cloned().chain([progress.candidate.clone()]).collect();
         let objects = self.pipelines_of(name).map(|pipeline| pipeline.objects()).sum();
         let most = in_force.release.max_lost.most(objects);
         Ledger::new(ruling_hash(&in_force.text, &progress.candidate), former, most)

@@ -5,6 +5,7 @@
 //! given out of it, after that is recorded; what is beyond it is held until a person approves it.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
@@ -20,10 +21,10 @@ pub struct Ledger {
     /// Which release it is of: a hash.
     pub release: String,
     /// Texts of the documents before: what all of them would lose as well is not lost by a release.
-    pub former: Vec<String>,
+    pub former: Arc<Vec<String>>,
     /// Owners whose losses were counted before the release, by target.
     #[serde(default)]
-    pub counted: BTreeMap<String, BTreeSet<String>>,
+    pub counted: Arc<BTreeMap<String, BTreeSet<String>>>,
     /// How many objects may go beyond those.
     pub allowed: usize,
     /// How many of these were given to sources, or are about to be.
@@ -45,13 +46,13 @@ pub struct Share {
 impl Ledger {
     /// That of a release by which `allowed` objects may be lost: those that the limits allow, and those that a person does.
     pub fn new(release: String, former: Vec<String>, allowed: usize) -> Self {
-        Self { release, former: few(former), allowed, ..Self::default() }
+        Self { release, former: Arc::new(few(former)), allowed, ..Self::default() }
     }
 
     /// What these owners lose was counted, as many objects each: so much less is left to those who ask.
     pub fn count(&mut self, target: &str, owners: impl IntoIterator<Item = (String, usize)>) {
         let known: usize = self.counted.values().map(BTreeSet::len).sum();
-        let counted = self.counted.entry(target.to_owned()).or_default();
+        let counted = Arc::make_mut(&mut self.counted).entry(target.to_owned()).or_default();
         for (owner, lost) in owners.into_iter().take(RECORDED.saturating_sub(known)) {
             counted.insert(owner);
             self.allowed = self.allowed.saturating_sub(lost);
@@ -63,13 +64,13 @@ impl Ledger {
         self.counted.get(target).cloned().unwrap_or_default()
     }
 
-    /// Shares out what is recorded as given and not `spent` by this process. Who asks for more than is left waits, and holds up
+    /// Shares out what is recorded as `given` and not `spent` by this process. Who asks for more than is left waits, and holds up
     /// nobody.
-    pub fn share(&self, spent: usize, asked: &[usize]) -> Share {
-        let mut share = Share { given: self.given, ..Share::default() };
+    pub fn share(&self, given: usize, spent: usize, asked: &[usize]) -> Share {
+        let mut share = Share { given, ..Share::default() };
         let (mut spent, mut planned) = (spent, spent);
         for (index, objects) in asked.iter().enumerate() {
-            if spent + objects <= self.given {
+            if spent + objects <= given {
                 spent += objects;
                 planned = planned.max(spent);
                 share.granted.push(index);
@@ -105,8 +106,8 @@ fn few(mut former: Vec<String>) -> Vec<String> {
 mod tests {
     use super::*;
 
-    fn ledger(allowed: usize, given: usize) -> Ledger {
-        Ledger { allowed, given, ..Ledger::default() }
+    fn share(allowed: usize, given: usize, spent: usize, asked: &[usize]) -> Share {
+        Ledger { allowed, ..Ledger::default() }.share(given, spent, asked)
     }
 
     #[test]
@@ -121,24 +122,24 @@ mod tests {
     #[test]
     fn it_is_recorded_before_anybody_has_it() {
         let asked = [4, 4, 4];
-        let first = ledger(10, 0).share(0, &asked);
+        let first = share(10, 0, 0, &asked);
         assert_eq!(first, Share { granted: vec![], given: 8, is_exceeded: true }, "two of three fit");
-        let then = ledger(10, 8).share(0, &asked);
+        let then = share(10, 8, 0, &asked);
         assert_eq!(then, Share { granted: vec![0, 1], given: 8, is_exceeded: true });
-        assert_eq!(ledger(10, 8).share(8, &[2]), Share { granted: vec![], given: 10, is_exceeded: false });
+        assert_eq!(share(10, 8, 8, &[2]), Share { granted: vec![], given: 10, is_exceeded: false });
     }
 
     #[test]
     fn who_asks_for_too_much_holds_up_nobody() {
-        assert_eq!(ledger(10, 3).share(0, &[20, 3]), Share { granted: vec![1], given: 3, is_exceeded: true });
+        assert_eq!(share(10, 3, 0, &[20, 3]), Share { granted: vec![1], given: 3, is_exceeded: true });
     }
 
     #[test]
     fn a_process_that_starts_takes_all_that_was_given_for_spent() {
-        assert_eq!(ledger(10, 8).share(8, &[4]), Share { granted: vec![], given: 8, is_exceeded: true });
-        let mut approved = ledger(10, 8);
+        assert_eq!(share(10, 8, 8, &[4]), Share { granted: vec![], given: 8, is_exceeded: true });
+        let mut approved = Ledger { allowed: 10, ..Ledger::default() };
         approved.approve(8, 4);
-        assert_eq!(approved.share(8, &[4]), Share { granted: vec![], given: 12, is_exceeded: false });
+        assert_eq!(approved.share(8, 8, &[4]), Share { granted: vec![], given: 12, is_exceeded: false });
     }
 
     #[test]
@@ -153,6 +154,6 @@ mod tests {
         all.count("east", (0..RECORDED).map(|number| (number.to_string(), 1)));
         all.count("west", [("one more".to_owned(), 7)]);
         assert_eq!((all.counts_on("east").len(), all.counts_on("west").len()), (RECORDED, 0));
-        assert_eq!(all.share(0, &[7, 10, 1]), Share { granted: vec![], given: 17, is_exceeded: true });
+        assert_eq!(all.share(0, 0, &[7, 10, 1]), Share { granted: vec![], given: 17, is_exceeded: true });
     }
 }

@@ -107,8 +107,10 @@ pub struct Checker {
     pub released: BTreeSet<String>,
     /// The last of them, not judged yet; or a target that an engine took off a living source.
     just_released: Vec<(String, Option<Side>)>,
-    /// When a person approved what was held.
-    pub approved: Option<Duration>,
+    /// What a person approved, and when.
+    pub approved: Vec<Approved>,
+    /// Since when servers are away.
+    pub away: BTreeMap<Side, Duration>,
     /// Whether sources are reconciled twice: under two names of their cluster, or for two targets.
     pub is_doubled: bool,
     /// Whether the plain cluster ever left the selection of the mappings.
@@ -135,6 +137,14 @@ pub struct Checker {
     pub has_jumped: bool,
     /// Requests that are no watches, since somebody last looked.
     pub asked: BTreeMap<String, usize>,
+}
+
+/// What a person approves.
+#[derive(Clone, Debug)]
+pub struct Approved {
+    pub at: Duration,
+    /// The losses that the record named, with kind, namespace and name; `None`: it names the first of many.
+    pub losses: Option<Vec<String>>,
 }
 
 /// Side, cluster, namespace and name of a Secret.

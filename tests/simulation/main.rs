@@ -1,7 +1,7 @@
 //! The engine in simulated worlds: real servers' semantics, a network that loses and delays, crashes and restores, in
 //! virtual time. A seed decides everything that happens in a world.
 //!
-//! `SYNC_ENGINE_SEED=N` runs one seed and prints who did what; `SYNC_ENGINE_SEEDS=FROM..TO` runs many.
+//! `SYNC_ENGINE_SEED=N` runs one seed, of `seeds` or of a scenario, and prints who did what; `SYNC_ENGINE_SEEDS=FROM..TO` runs many.
 
 mod action;
 mod aftermath;
@@ -32,6 +32,7 @@ mod world;
 use std::collections::BTreeSet;
 use std::env;
 
+use self::action::Plan;
 use self::matrix::Matrix;
 use self::world::run;
 
@@ -76,6 +77,14 @@ fn seeds() {
     assert_eq!(failed.len(), 0, "of {seeds} seeds");
     let gaps = matrix.gaps();
     assert!(seeds < MANY || plan::is_plain() || gaps.is_empty(), "{gaps:#?}");
+}
+
+/// Who did what in a world.
+fn tell(plan: &Plan) {
+    speak_up();
+    let run = world::run_aloud(plan);
+    run.violations.iter().for_each(|violation| println!("VIOLATION {violation}"));
+    assert!(run.violations.is_empty());
 }
 
 /// What the engine says stands in the trace with what it does: `RUST_LOG=sync_engine=debug`.

@@ -17,8 +17,9 @@ pub struct Losses {
     before: Option<Arc<Before>>,
     /// Sources that have not.
     open: BTreeSet<Key>,
-    /// How many objects sources would lose that nobody counted.
+    /// How many objects sources would lose that nobody counted, and may not.
     asked: BTreeMap<Key, usize>,
+    /// How many they may.
     granted: BTreeMap<Key, usize>,
     /// Whether more is asked for than the ledger has: a person has to approve it.
     is_held: bool,
@@ -64,10 +65,14 @@ impl Losses {
         if is_at_its_end {
             self.open.remove(key);
         }
-        match objects {
-            0 => self.asked.remove(key).is_some(),
-            _ => self.asked.insert(key.clone(), objects) != Some(objects),
+        match objects <= self.granted_to(key) {
+            true => self.asked.remove(key).is_some(),
+            false => self.asked.insert(key.clone(), objects) != Some(objects),
         }
+    }
+
+    fn granted_to(&self, key: &Key) -> usize {
+        self.granted.get(key).copied().unwrap_or_default()
     }
 
     pub fn is_closed(&self) -> bool {
@@ -134,7 +139,7 @@ impl Pipeline {
     /// Whether a source may lose so many objects by this document that nobody counted.
     pub fn may_lose(&self, generation: &Generation, key: &Key, objects: usize) -> bool {
         let is_in_force = std::ptr::eq(generation, &*self.generation());
-        is_in_force && self.state().losses.granted.get(key).is_some_and(|granted| *granted >= objects)
+        is_in_force && self.state().losses.granted_to(key) >= objects
     }
 
     /// A source was planned, with everything in sight, and so many losses are held. What was under way when the document changed
@@ -159,15 +164,15 @@ impl Pipeline {
 
     /// What sources ask for and do not have.
     pub fn asked(&self) -> Vec<(Key, usize)> {
-        let state = self.state();
-        let has = |key: &Key, objects: usize| state.losses.granted.get(key).is_some_and(|granted| *granted >= objects);
-        let asked = state.losses.asked.iter().filter(|(key, objects)| !has(key, **objects));
-        asked.map(|(key, objects)| (key.clone(), *objects)).collect()
+        self.state().losses.asked.iter().map(|(key, objects)| (key.clone(), *objects)).collect()
     }
 
     /// A source may lose so many.
     pub fn grant(&self, key: Key, objects: usize) {
-        self.state().losses.granted.insert(key.clone(), objects);
+        let mut state = self.state();
+        state.losses.asked.remove(&key);
+        state.losses.granted.insert(key.clone(), objects);
+        drop(state);
         self.queue.add(key, Priority::Live);
     }
 

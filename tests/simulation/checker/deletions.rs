@@ -59,8 +59,10 @@ impl Checker {
                     source.vanished && source.vanished_at.is_some_and(|since| since + mapping.stuck_after() <= at)
                 };
                 let is_elsewhere = source.is_none_or(|source| mapping.lately_elsewhere(made.side, source, at, grace));
+                let is_there = |one: &Mapping| !source.is_none_or(|it| one.lately_elsewhere(made.side, it, at, grace));
+                let is_move_held = || self.is_loss_held(mapping, made, is_there);
                 let vanished = mapping.on_source_vanished == "Delete" && source.is_some_and(has_vanished);
-                let moved = is_changed && mapping.on_identity_change == "Recreate" && !self.is_held(at);
+                let moved = is_changed && mapping.on_identity_change == "Recreate" && !self.is_held(at, made);
                 let all = [
                     (rule.is_none() && !self.is_removal_held(mapping, made), Evidence::RuleGone),
                     (self.has_left_list(at, made, mapping, source), Evidence::KeyGone),
@@ -68,7 +70,7 @@ impl Checker {
                     (moved || made.is_copy() && self.has_moved(made), Evidence::Policy("onIdentityChange: Recreate")),
                     (rule.is_some_and(off), Evidence::Unwanted),
                     (out && mapping.on_exit == "Delete", Evidence::Exit),
-                    (is_elsewhere && mapping.spread != Spread::Choice, Evidence::Unwanted),
+                    (is_elsewhere && mapping.spread != Spread::Choice && !is_move_held(), Evidence::Unwanted),
                     (is_elsewhere && mapping.spread == Spread::Choice, Evidence::Policy("onTargetChange: Recreate")),
                     (
                         mapping.on_source_recreated == "Replace" && recreated(),
@@ -94,19 +96,29 @@ impl Checker {
         }
     }
 
-    /// Whether the deletion of an object whose rule is gone waits for a person: the document before let nothing be deleted, and
-    /// nobody has approved anything since.
+    /// Whether the deletion of an object whose rule is gone waits for a person.
     fn is_removal_held(&self, edition: &Mapping, made: &Made) -> bool {
+        self.is_loss_held(edition, made, |one| one.all_rules().any(|rule| made.is_by(rule)))
+    }
+
+    /// Whether what this document deletes waits for a person: the last one that keeps it let nothing be deleted, and nobody has
+    /// approved anything since.
+    fn is_loss_held(&self, edition: &Mapping, made: &Made, keeps: impl Fn(&Mapping) -> bool) -> bool {
         let of_mapping = self.editions.iter().filter_map(|(since, other)| Some((*since, other.as_ref()?)));
         let of_mapping: Vec<_> = of_mapping.filter(|(_, other)| other.name == edition.name).collect();
         let here = of_mapping.iter().rposition(|(_, other)| std::ptr::eq(*other, edition)).unwrap_or_default();
-        let lacks_it = |(_, other): &&(Duration, &Mapping)| !other.all_rules().any(|rule| made.is_by(rule));
-        let without = of_mapping[..=here].iter().rev().take_while(lacks_it).count();
+        let loses_it = |(_, other): &&(Duration, &Mapping)| !keeps(other);
+        let without = of_mapping[..=here].iter().rev().take_while(loses_it).count();
         let (former, without) = of_mapping[..=here].split_at(here + 1 - without);
         let (Some((removed, _)), Some((since, before))) = (without.first(), former.last()) else { return false };
-        before.max_lost == 0
-            && made.since + CALM_GRACE < *removed
-            && self.approved.is_none_or(|approved| approved < *since)
+        before.max_lost == 0 && made.since + CALM_GRACE < *removed && !self.is_approved(*since, made)
+    }
+
+    /// Whether a person approved since then that an object is lost.
+    fn is_approved(&self, since: Duration, made: &Made) -> bool {
+        let place = format!(" {}/{} ", made.namespace, made.name);
+        let names = |losses: &Vec<String>| losses.iter().any(|loss| loss.contains(&place));
+        self.approved.iter().any(|one| one.at >= since && one.losses.as_ref().is_none_or(names))
     }
 
     /// Whether what a removed mapping takes along waits for a person: its last document let nothing be deleted for long before.
@@ -118,13 +130,13 @@ impl Checker {
         mapping.max_lost == 0
             && made.since + CALM_GRACE < *removed
             && *since + GRACE < *removed
-            && self.approved.is_none_or(|approved| approved < *removed)
+            && !self.is_approved(*removed, made)
     }
 
     /// Whether what a changed document deletes waits for a person's approval.
-    fn is_held(&self, at: Duration) -> bool {
+    fn is_held(&self, at: Duration, made: &Made) -> bool {
         let Some((since, Some(mapping))) = self.editions.last() else { return false };
-        mapping.max_lost == 0 && *since + GRACE < at && self.approved.is_none_or(|approved| approved < *since)
+        mapping.max_lost == 0 && *since + GRACE < at && !self.is_approved(*since, made)
     }
 
     /// Whether some policy lets the engine take its labels and annotations off an object.

@@ -1,6 +1,6 @@
 //! Which document a source follows: the one in force, or a candidate whose waves have reached it.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use serde_json::Value;
@@ -9,7 +9,11 @@ use sync_engine::sandbox::{ChangeKind, Event};
 
 use super::super::mapping::{Mapping, Rule, WAVES};
 use super::super::records::Made;
+use super::super::server::Side;
 use super::Checker;
+
+/// After how long an engine knows that a target is away: it asks each every few seconds.
+const KNOWN_AWAY: Duration = Duration::from_secs(15);
 
 /// How the names of the records of releases end.
 const RELEASE: &str = ".release";
@@ -33,7 +37,11 @@ impl Checker {
             return;
         };
         let is_its = |one: &&mut Candidate| one.mapping.name == name && one.until == Duration::MAX;
-        self.candidates.iter_mut().filter(is_its).for_each(|one| one.until = at);
+        let before = self.candidates.iter_mut().filter(is_its).map(|one| {
+            one.until = at;
+            one.clone()
+        });
+        let before = before.last();
         let object = event.object.object();
         let record = object["data"]["release"].as_str().and_then(|text| serde_json::from_str::<Value>(text).ok());
         let Some(record) = record.filter(|_| event.kind != ChangeKind::Deleted) else { return };
@@ -44,7 +52,36 @@ impl Checker {
         };
         let mapping = record["candidate"].as_str().and_then(|text| self.document(text));
         let (Some(reach), Some(mapping)) = (reach, mapping) else { return };
-        self.candidates.push(Candidate { mapping, reach, is_released, since: at, until: Duration::MAX });
+        let before = before.filter(|before| before.mapping == mapping);
+        let is_same_wave = |before: &Candidate| (before.reach, before.is_released) == (reach, is_released);
+        let since = before.as_ref().filter(|before| is_same_wave(before)).map_or(at, |before| before.since);
+        if let Some(before) = before.filter(|before| !is_same_wave(before)) {
+            self.check_gate(at, &before);
+        }
+        self.candidates.push(Candidate { mapping, reach, is_released, since, until: Duration::MAX });
+    }
+
+    /// A gate has passed: a target that went away while its wave was under way tells nothing of the sources on it.
+    fn check_gate(&mut self, at: Duration, wave: &Candidate) {
+        let was_approved = self.approved.iter().any(|one| one.at >= wave.since);
+        let is_away =
+            |side: Side| self.away.get(&side).is_some_and(|since| wave.since < *since && *since + KNOWN_AWAY < at);
+        let is_member = |made: &&Made| {
+            made.owner.engine == "main"
+                && made.owner.mapping == wave.mapping.name
+                && made.remains()
+                && place(&made.hash) < f64::from(wave.reach)
+        };
+        let members: BTreeMap<&String, bool> =
+            self.made.values().filter(is_member).fold(BTreeMap::new(), |mut all, made| {
+                *all.entry(&made.source_uid).or_default() |= is_away(made.side);
+                all
+            });
+        let (all, hidden) = (members.len(), members.values().filter(|is_hidden| **is_hidden).count());
+        if hidden * 2 > all && !was_approved {
+            let text = format!("a gate passes with {hidden} of {all} sources out of sight");
+            self.violated("I9", text);
+        }
     }
 
     /// The candidate that a part of the sources follows now.

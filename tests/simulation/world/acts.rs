@@ -6,7 +6,7 @@ use sync_engine::object::marks::HELD;
 use sync_engine::sandbox::{Admission, Request};
 
 use super::super::action::{Action, Edit, Forever, Meddling, Roster, TENANTS, Versions};
-use super::super::checker::{AFTERMATH, RECORDS};
+use super::super::checker::{AFTERMATH, Approved, RECORDS};
 use super::super::mapping::{GUEST, OPTIONAL};
 use super::super::matrix::is_fault;
 use super::super::replicas;
@@ -117,8 +117,13 @@ impl World {
             Action::Away(side) => self.core(|core| {
                 core.server(side).up = false;
                 core.server(side).cut_watches();
+                let age = core.age();
+                core.checker.away.entry(side).or_insert(age);
             }),
-            Action::Back(side) => self.core(|core| core.server(side).up = true),
+            Action::Back(side) => self.core(|core| {
+                core.server(side).up = true;
+                core.checker.away.remove(&side);
+            }),
             Action::Cut(side) => self.core(|core| core.server(side).cut_watches()),
             Action::Silence(side) => self.core(|core| core.server(side).silence_watches()),
             Action::Weather(weather) => self.core(|core| core.set_weather(weather)),
@@ -259,11 +264,15 @@ impl World {
         // As `sync-engine approve` does it, for whatever the engine says that it holds.
         let maps = format!("/api/v1/namespaces/{RECORDS}/configmaps");
         self.core(|core| {
-            core.checker.approved = Some(core.age());
             let records = core.get(Side::Target, &format!("{maps}?labelSelector={HELD}"));
             for found in records.as_ref().and_then(|list| list["items"].as_array()).into_iter().flatten() {
                 let engine = found["metadata"]["labels"][HELD].as_str().unwrap_or_default();
                 let Some(record) = Record::read(found) else { continue };
+                let (at, shown) = (core.age(), &record.held.shown);
+                let is_named = |text: &String| text.ends_with(" is deleted") || text.ends_with(" is given up");
+                let names_all = shown.len() == record.held.size() && shown.iter().all(is_named);
+                let losses = names_all.then(|| shown.clone());
+                core.checker.approved.push(Approved { at, losses });
                 let approval = record.decision(engine, RECORDS, Decision::Approve);
                 let name = approval["metadata"]["name"].as_str().unwrap_or_default();
                 core.act(Side::Target, &Request::apply(&format!("{maps}/{name}?fieldManager=person"), &approval));

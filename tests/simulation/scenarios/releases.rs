@@ -1,0 +1,53 @@
+//! Edits that a person has to approve, and edits in waves.
+
+use super::*;
+
+/// A person approves what the record names, and the edit before was another one.
+#[test]
+fn an_approval_is_of_the_edit_that_was_shown() {
+    for pause in [100, 1_000, 10_000] {
+        let steps = [
+            (0, Action::Create(X)),
+            (0, Action::Edit(Edit::Toggle("widget"))),
+            (5_000, Action::Edit(Edit::MaxLost(0))),
+            (30_000, Action::Edit(Edit::Toggle("ca"))),
+            (30_000, Action::Edit(Edit::Toggle("ca"))),
+            (0, Action::Edit(Edit::Toggle("widget"))),
+            (pause, Action::Approve),
+        ];
+        [world(Kcp, &steps), world(Plain, &steps)].iter().for_each(|plan| holds(plan, 4));
+    }
+}
+
+/// Whatever the reason of a deletion is: where the document before would have kept the object, the edit loses it.
+#[test]
+fn what_an_edit_takes_from_a_target_is_held_as_what_it_takes_from_the_rules() {
+    let steps = [
+        (0, Action::Create(X)),
+        (5_000, Action::Edit(Edit::MaxLost(0))),
+        (30_000, Action::Edit(Edit::Spread(Spread::First))),
+        (60_000, Action::Change(X)),
+    ];
+    holds(&Plan { spread: Spread::Both, ..world(Kcp, &steps) }, 8);
+}
+
+/// A gate waits for the target that most of a wave is on. In each tenant the second source that is created is on the second one.
+#[test]
+fn a_target_that_goes_away_in_the_middle_of_a_wave_lets_no_gate_pass() {
+    let of = |tenant| (SourceRef { tenant, ..X_CA }, SourceRef { tenant, ..X });
+    let ((a, on_second_a), (b, on_second_b)) = (of("a"), of("b"));
+    for pause in [2_000, 5_000] {
+        let steps = [
+            (0, Action::Create(a)),
+            (0, Action::Create(on_second_a)),
+            (0, Action::Create(b)),
+            (0, Action::Create(on_second_b)),
+            (5_000, Action::Delete(a)),
+            (0, Action::Delete(b)),
+            (30_000, Action::Edit(Edit::Edition)),
+            (pause, Action::Away(Side::Second)),
+            (120_000, Action::Back(Side::Second)),
+        ];
+        holds(&Plan { spread: Spread::Choice, in_waves: true, ..world(Kcp, &steps) }, 8);
+    }
+}
