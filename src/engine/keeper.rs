@@ -162,7 +162,7 @@ async fn confirm(
         return (found, Err(why.into()));
     }
     let wanted = wanted(pipeline, generation, found.as_ref(), source, unused);
-    let writes = generation.phase == Phase::Active && generation.mapping.mode == Mode::Enforce;
+    let writes = generation.phase == Phase::Active && generation.mode == Mode::Enforce;
     let stored = match found.as_ref() == Some(&wanted) || !writes {
         true => wanted,
         false => match inventories.put(&wanted).await {

@@ -610,8 +610,10 @@ impl Engine {
             self.stop(slot);
             return;
         }
-        let phase = self.limit(&entry.mapping.name, self.phase(entry));
-        let generation = Generation::new(entry.mapping.clone(), phase, target);
+        // The mode is the brake: that of the document in the file counts for the one in force too, also after a restart.
+        let mode = self.catalog.mapping(&entry.mapping.name).map_or(entry.mapping.mode, |in_file| in_file.mapping.mode);
+        let phase = self.limit(&entry.mapping.name, self.phase(entry, mode));
+        let generation = Generation { mode, ..Generation::new(entry.mapping.clone(), phase, target) };
         match self.pipelines.get(slot).map(|running| running.pipeline.clone()) {
             None => self.start(slot, generation),
             Some(pipeline) if pipeline.runs(&generation) => {}
@@ -658,13 +660,13 @@ impl Engine {
         }
     }
 
-    fn phase(&self, entry: &Entry) -> Phase {
+    fn phase(&self, entry: &Entry, mode: Mode) -> Phase {
         match entry.standing {
             Standing::Retained if self.removed.contains(&entry.mapping.name) => {
                 departure(&entry.mapping).map_or(Phase::DeletionsOnly, Phase::Leaving)
             }
             Standing::Retained => Phase::DeletionsOnly,
-            _ if entry.mapping.mode == Mode::Suspend => Phase::DeletionsOnly,
+            _ if mode == Mode::Suspend => Phase::DeletionsOnly,
             _ => Phase::Active,
         }
     }

@@ -263,7 +263,7 @@ fn pin(generation: &Generation) -> Option<Pin> {
 fn target(pipeline: &Pipeline, generation: &Generation, cluster: &Cluster, facts: &mut Facts<'_>) -> Target {
     let at = &generation.target.cluster;
     let identity = facts.read([Topic::Identity(at.clone())], || generation.target.identity(), Result::is_err);
-    let is_recorded = generation.phase == Phase::Active && generation.mapping.mode == Mode::Enforce;
+    let is_recorded = generation.phase == Phase::Active && generation.mode == Mode::Enforce;
     let unnamed = || {
         (is_recorded && !pipeline.is_named(cluster))
             .then(|| "the state store on its target does not name its cluster yet".to_owned())

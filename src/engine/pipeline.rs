@@ -29,7 +29,7 @@ use super::inventory::Inventory;
 use super::serving::{compiled, names_other_sources};
 use super::target::Target;
 use super::{Shared, worker};
-use crate::mapping::Mapping;
+use crate::mapping::{Mapping, Mode};
 use crate::mapping::template::Text;
 use crate::multicluster::backoff::Backoff;
 use crate::multicluster::permit::Epoch;
@@ -61,11 +61,13 @@ pub struct Generation {
     pub mapping: Arc<Mapping>,
     pub phase: Phase,
     pub target: Arc<Target>,
+    /// What the engine may do for it now: the mode of the document in the file, where that waits.
+    pub mode: Mode,
 }
 
 impl Generation {
     pub fn new(mapping: Arc<Mapping>, phase: Phase, target: Arc<Target>) -> Self {
-        Self { mapping, phase, target }
+        Self { mode: mapping.mode, mapping, phase, target }
     }
 }
 
@@ -217,7 +219,7 @@ impl Pipeline {
     pub fn runs(&self, generation: &Generation) -> bool {
         let current = self.generation();
         Arc::ptr_eq(&current.mapping, &generation.mapping)
-            && current.phase == generation.phase
+            && (current.phase, current.mode) == (generation.phase, generation.mode)
             && Arc::ptr_eq(&current.target, &generation.target)
     }
 

@@ -359,7 +359,7 @@ async fn converge(executor: &Executor<'_>, observed: &mut Observed, facts: &mut 
                 }
             },
         };
-        if generation.mapping.mode == Mode::Observe && actions.iter().any(|action| action.verb().is_some()) {
+        if generation.mode == Mode::Observe && actions.iter().any(|action| action.verb().is_some()) {
             return Ended::Observed(actions, matches!(observed.source, Source::Missing(_)));
         }
         if lock.is_none() && needs_namespace(generation, &actions) {

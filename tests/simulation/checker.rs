@@ -184,12 +184,12 @@ impl Checker {
         self.sources.values_mut().for_each(|source| source.held.clear());
     }
 
-    /// What is in force while the file holds this document: the one that the engine recorded. One that writes nothing is not
-    /// recorded, and in force all the same.
+    /// What is in force while the file holds this document: the one that the engine recorded, in the mode of the file. One that
+    /// writes nothing is not recorded, and in force all the same.
     pub fn in_force(&self, draft: &Mapping) -> Mapping {
         let waits = |recorded: &&Mapping| draft.mode == "Enforce" || recorded.resource != draft.resource;
         let recorded = self.recorded.get(draft.name).filter(waits);
-        recorded.unwrap_or(draft).clone()
+        recorded.map_or_else(|| draft.clone(), |recorded| Mapping { mode: draft.mode, ..recorded.clone() })
     }
 
     /// Whether this is what is in force, as far as the checker was told.

@@ -31,7 +31,7 @@ fn is_same(pipeline: &Pipeline, generation: &Arc<Generation>, found: &Inventory)
     let mapping = &generation.mapping;
     let is_recorded = |rule: &ObjectRule| found.kinds.contains(&rule.kind);
     Ok(match generation.phase {
-        Phase::Active | Phase::DeletionsOnly if mapping.mode != Mode::Enforce => true,
+        Phase::Active | Phase::DeletionsOnly if generation.mode != Mode::Enforce => true,
         Phase::Active => {
             found.document == *mapping.text
                 && found.provider == provider(pipeline, generation)

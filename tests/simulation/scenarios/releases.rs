@@ -51,3 +51,20 @@ fn a_target_that_goes_away_in_the_middle_of_a_wave_lets_no_gate_pass() {
         holds(&Plan { spread: Spread::Choice, in_waves: true, ..world(Kcp, &steps) }, 8);
     }
 }
+
+/// The mode is the brake: it counts also where the rest of the document that has it is refused, and for a process that starts.
+#[test]
+fn the_mode_in_the_file_counts_for_the_document_in_force() {
+    for mode in ["Observe", "Suspend"] {
+        let steps = [
+            (0, Action::Create(X)),
+            (30_000, Action::Edit(Edit::Mode(mode))),
+            (5_000, Action::Edit(Edit::Resource("gadgets"))),
+            (5_000, Action::Change(X)),
+            (5_000, Action::Crash(0)),
+            (5_000, Action::Start(0)),
+            (30_000, Action::Change(X)),
+        ];
+        (3..=steps.len()).for_each(|until| holds(&world(Kcp, &steps[..until]), 2));
+    }
+}
