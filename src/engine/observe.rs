@@ -20,7 +20,7 @@ use crate::object::marks::{Origin, Owner, Reference};
 use crate::object::{Key, metadata};
 use crate::plan::objects::Objects;
 use crate::plan::observed::all_copies;
-use crate::plan::targets::double;
+use crate::plan::targets::{self, double};
 use crate::plan::{Answers, Observed, Phase, Pin, Source, Target, TargetObject, render};
 
 /// An object of which a cache has an outline.
@@ -108,15 +108,24 @@ pub fn observe(
         carrying(pipeline, generation, &observed, &observed.owner, whole, |at, object| observed.owns(at, object));
     observed.owned.extend(owned);
     observed.owned.extend(copies(pipeline, cluster, &observed, whole));
-    observed.among = pipeline.among(key, |other| {
-        let mut objects = Objects::default();
-        // Where it is says enough.
-        let outline = |_: &Kind, _: &Key, object: &Object| object.outline().ok().map(Arc::new);
-        objects.extend(carrying(other, generation, &observed, &observed.owner, outline, |at, object| {
-            observed.owns(at, object)
-        }));
-        objects
-    });
+    observed.among = pipeline.among(key);
+    if let Some(mut among) = observed.among.clone() {
+        let mut reads = true;
+        if let Source::Present(source) = &observed.source {
+            among.is_mute = !targets::speaks(&generation.mapping, &observed, source);
+            reads = !among.is_mute || targets::reads_others(&generation.mapping, &observed, source);
+        }
+        pipeline.look_among(key, &mut among, reads, |other| {
+            let mut objects = Objects::default();
+            // Where it is says enough.
+            let outline = |_: &Kind, _: &Key, object: &Object| object.outline().ok().map(Arc::new);
+            objects.extend(carrying(other, generation, &observed, &observed.owner, outline, |at, object| {
+                observed.owns(at, object)
+            }));
+            objects
+        });
+        observed.among = Some(among);
+    }
     if let Some(why) = observed.among.as_ref().and_then(|among| double(among, observed.pin.as_ref())) {
         observed.target = Target::Unknown(why);
     }

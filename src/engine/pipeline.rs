@@ -29,8 +29,8 @@ use super::inventory::Inventory;
 use super::serving::{compiled, names_other_sources};
 use super::target::Target;
 use super::{Shared, worker};
-use crate::mapping::{Mapping, Mode};
 use crate::mapping::template::Text;
+use crate::mapping::{Mapping, Mode};
 use crate::multicluster::backoff::Backoff;
 use crate::multicluster::permit::Epoch;
 use crate::multicluster::queue::Priority;
@@ -154,6 +154,13 @@ pub struct Unsettled {
     pub of_target: Option<(Reason, String)>,
     /// Since when it has not been in sync.
     pub since: Instant,
+}
+
+impl Unsettled {
+    /// Whether the plan may have ended before the source's status was looked at.
+    pub fn is_silent(&self) -> bool {
+        matches!(self.cause, None | Some(Reason::Unknown | Reason::RequestFailed))
+    }
 }
 
 /// The last decisions on a source that is not in sync.

@@ -25,9 +25,10 @@ use crate::multicluster::work_queue::Lease;
 use crate::object::marks::Reference;
 use crate::object::{Key, has_finalizer, metadata};
 use crate::plan::observed::all_copies;
+use crate::plan::targets::speaks;
 use crate::plan::{
     Action, Answers, Cause, Completion, MAX_ROUNDS, Missing, Observed, Outcome, Phase, Plan, Prune, Reason, Reasons,
-    Rest, Seen, Source, SourcePatch, completion, owns_finalizer, plan, render, status,
+    Rest, Seen, Source, SourcePatch, completion, owns_finalizer, plan_noting, render, status,
 };
 use crate::release::Followed;
 use crate::server::metrics::ReconcileResult;
@@ -236,6 +237,15 @@ async fn run(
             },
         );
     }
+    pipeline.shows(key, &observed.owned);
+    let is_mute = observed.among.as_ref().is_some_and(|among| among.is_mute);
+    if is_mute
+        && let Source::Present(source) = &observed.source
+        && speaks(&generation.mapping, &observed, source)
+    {
+        // It named this target on the source, and is the one that tells of all from now on.
+        pipeline.queue.add(key.clone(), Priority::Live);
+    }
     let held = held(&ended, &observed);
     let (cost, overtaken, done) = (executor.tally.cost(), executor.tally.overtaken(), executor.tally.done());
     Run { ended, cost, overtaken, held, done, answers: Some(observed.answers) }
@@ -342,8 +352,10 @@ async fn converge(executor: &Executor<'_>, observed: &mut Observed, facts: &mut 
     let mut noted = None;
     let (mut is_new, mut is_compared) = (false, false);
     for _ in 0..MAX_ROUNDS {
-        note_places(pipeline, generation, observed, &mut noted);
-        let (actions, then) = match plan(&generation.mapping, observed) {
+        let mut places = None;
+        let planned = plan_noting(&generation.mapping, observed, &mut places);
+        note_places(pipeline, generation, observed, places, &mut noted);
+        let (actions, then) = match planned {
             Plan::Act(actions) => (actions, None),
             Plan::Last(_, then) if is_new && may_wait(executor, &then) => return Ended::Deferred,
             Plan::Last(action, then) => (vec![*action], Some(then)),
@@ -537,11 +549,13 @@ fn note_release(executor: &Executor<'_>, observed: &Observed, action: &Action) {
     }
 }
 
-/// Keeps the index of who shares what. `noted` is what this reconcile noted last.
+/// Keeps the index of who shares what, before anything is written. `rendered`: what the plan knows of that; `noted` is what this
+/// reconcile noted last.
 fn note_places(
     pipeline: &Pipeline,
     generation: &Generation,
     observed: &Observed,
+    rendered: Option<BTreeSet<String>>,
     noted: &mut Option<BTreeSet<String>>,
 ) {
     if !generation.mapping.has_shared() {
@@ -549,7 +563,10 @@ fn note_places(
     }
     let holds = |source: &&Arc<Value>| owns_finalizer(observed, source);
     let places = match &observed.source {
-        Source::Present(source) => Some(source).filter(holds).map(|source| places(generation, observed, source)),
+        Source::Present(source) => {
+            let places = || rendered.unwrap_or_else(|| places(generation, observed, source));
+            Some(source).filter(holds).map(|_| places())
+        }
         // A source that cannot be seen may be placed anywhere. What is no tree has its metadata, and tells its namespace.
         Source::Unknown(_) => match unreadable(pipeline, &observed.key) {
             Some(source) => Some(&source).filter(holds).map(|source| all_places(generation, observed, source)),
@@ -582,10 +599,10 @@ fn all_places(generation: &Generation, observed: &Observed, source: &Arc<Value>)
 
 /// The namespace that a source's objects go to, and the shared copies that it names, as far as it can be told.
 fn places(generation: &Generation, observed: &Observed, source: &Arc<Value>) -> BTreeSet<String> {
-    let Ok(place) = render::place(&generation.mapping, observed, source) else { return BTreeSet::new() };
-    let mut places = render::shared_places(&generation.mapping, observed, source, &place);
-    places.insert(place.namespace);
-    places
+    match render::begin(&generation.mapping, observed, source) {
+        Ok(begun) => render::shared_places(&generation.mapping, &begun),
+        Err(_) => all_places(generation, observed, source),
+    }
 }
 
 /// Reports how it ended where that is news, and says when to look again.

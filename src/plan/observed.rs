@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 use super::action::Action;
 use super::decision::Decisions;
 use super::objects::Objects;
-use super::targets::Among;
+use super::targets::{Among, Told};
 use super::{Cause, Reason};
 use crate::mapping::expression::Recorder;
 use crate::mapping::schema::Schema;
@@ -54,6 +54,8 @@ pub struct Observed {
     pub pin: Option<Pin>,
     /// Set where the mapping has several targets.
     pub among: Option<Among>,
+    #[serde(skip)]
+    pub told: Told,
     /// Address of the target's server, which no consumer reads.
     pub target_url: Option<String>,
     /// Namespaces on the target in which this source's objects may be: ownership labels and annotations count nowhere
@@ -472,6 +474,7 @@ impl Observed {
             hold: None,
             pin: None,
             among: None,
+            told: Told::default(),
             target_url: None,
             places: BTreeSet::new(),
             stripped: BTreeMap::new(),

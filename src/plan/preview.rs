@@ -165,13 +165,16 @@ impl Seen {
     fn for_another(&self) -> Option<(String, Other)> {
         let OnTarget { target: At::Target { name, .. }, .. } = &self.on else { return None };
         let (objects, unsettled) = (self.observed.owned.clone(), self.reasons.of_target());
-        Some((name.clone(), Other { sight: Sight::Seen, identity: None, url: None, objects, unsettled }))
+        Some((
+            name.clone(),
+            Other { sight: Sight::Seen, identity: None, url: None, is_silent: false, objects, unsettled },
+        ))
     }
 }
 
 fn looked_at(mapping: &Mapping, scene: &Scene, observed: &Observed, target: At) -> Result<Seen, Unseen> {
     let among =
-        |name: &String| Among { name: name.clone(), selected: BTreeSet::from([name.clone()]), others: BTreeMap::new() };
+        |name: &String| Among { name: name.clone(), selected: BTreeSet::from([name.clone()]), ..Among::default() };
     let among = match &target {
         At::Any => None,
         At::Nowhere => Some(Among::default()),

@@ -105,7 +105,7 @@ pub fn render(mapping: &Mapping, observed: &Observed, source: &Arc<Value>) -> Re
 pub fn begin(mapping: &Mapping, observed: &Observed, source: &Arc<Value>) -> Result<Rendering, Unrendered> {
     let mut scope = base_scope(mapping, observed, source);
     if mapping.target_rule.is_some() {
-        chosen(mapping, observed, &source_scope(mapping, observed, source))?;
+        chosen(mapping, observed, source)?;
     }
     let place = place_within(mapping, observed, &scope)?;
     set_place(&place, &mut scope);
@@ -148,7 +148,7 @@ pub fn base_scope(mapping: &Mapping, observed: &Observed, source: &Arc<Value>) -
         scope.set(Root::Target, mapping.constants.target.clone());
         return scope;
     };
-    if let Ok(Some(Choice { key, item, cluster: Ok(cluster) })) = chosen(mapping, observed, &scope) {
+    if let Ok(Some(Choice { key, item, cluster: Ok(cluster) })) = chosen(mapping, observed, source) {
         let root =
             if rule.is_several() { json!({"cluster": cluster, "key": key}) } else { json!({"cluster": cluster}) };
         scope.set(Root::Target, Arc::new(root));
@@ -186,14 +186,13 @@ fn set_place(place: &Place, scope: &mut Scope) {
 }
 
 /// Which of the source's targets this one is; of a mapping without an engine, its first.
-fn chosen(mapping: &Mapping, observed: &Observed, scope: &Scope) -> Result<Option<Choice>, Unrendered> {
-    let Some(rule) = &mapping.target_rule else { return Ok(None) };
-    let all = targets::choices(rule, observed.among.as_ref(), scope)?;
+fn chosen(mapping: &Mapping, observed: &Observed, source: &Arc<Value>) -> Result<Option<Choice>, Unrendered> {
+    let all = targets::of(mapping, observed, source)?;
     let is_this = |choice: &Choice| match &observed.among {
         Some(among) => choice.cluster.as_ref() == Ok(&among.name),
         None => choice.cluster.is_ok(),
     };
-    Ok(all.into_iter().find(is_this))
+    Ok(all.iter().find(|choice| is_this(choice)).cloned())
 }
 
 /// The place that the rule gives, unless objects of the source exist and none of them is there: placement is sticky.
@@ -443,21 +442,17 @@ fn copies(
     Ok(Wanted::Each(instances))
 }
 
-/// The shared copies that a source names, and the namespaces of those that it cannot tell.
-pub fn shared_places(mapping: &Mapping, observed: &Observed, source: &Arc<Value>, place: &Place) -> BTreeSet<String> {
-    let rules = || mapping.objects.iter().filter(|rule| rule.shared).filter_map(|rule| Some((rule, rule.copy?)));
-    if rules().next().is_none() {
-        return BTreeSet::new();
-    }
-    let mut scope = placed_scope(mapping, observed, source);
-    let related = related::resolve(mapping, observed, source, place, &mut scope);
+/// The namespace that a source's objects go to, and the shared copies that it names, as far as it can be told.
+pub fn shared_places(mapping: &Mapping, begun: &Rendering) -> BTreeSet<String> {
+    let Rendering { place, related, scope, .. } = begun;
+    let rules = mapping.objects.iter().filter(|rule| rule.shared).filter_map(|rule| Some((rule, rule.copy?)));
     let of = |(rule, copy): (&ObjectRule, Copied)| match related.get(copy.related) {
         Some(Ok(all)) if all.iter().all(Related::is_placed) => {
-            places(rule, place, &scope, &related).iter().map(|(_, at)| copy_place(at)).collect()
+            places(rule, place, scope, related).iter().map(|(_, at)| copy_place(at)).collect()
         }
         _ => vec![all_copies(&place.namespace)],
     };
-    rules().flat_map(of).collect()
+    rules.flat_map(of).chain([place.namespace.clone()]).collect()
 }
 
 fn copied(

@@ -2,10 +2,11 @@
 //!
 //! Each target has a pipeline of its own, which plans for its cluster alone. They agree by the annotation on the source that
 //! names the targets which may hold objects of it: a target is added there before the first write to it, and removed once
-//! an uncached read found nothing left. The last one releases the finalizer.
+//! an uncached read found nothing left. The last one releases the finalizer. One of them tells of all in the source's status,
+//! so that an edit costs as many looks at other targets as there are targets, and not their square.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
@@ -28,6 +29,9 @@ pub struct Among {
     pub selected: BTreeSet<String>,
     /// The others that run.
     pub others: BTreeMap<String, Other>,
+    /// Another one tells what the source's status says of all: see [`speaks`].
+    #[serde(default)]
+    pub is_mute: bool,
 }
 
 /// Another target of the mapping, as its own pipeline knows it.
@@ -38,7 +42,10 @@ pub struct Other {
     pub identity: Option<String>,
     /// Address of its server, which no consumer reads.
     pub url: Option<String>,
-    /// What it has of the source, as it was seen last.
+    /// Whether it cannot get as far as the source's status now: something is out of sight, or a request fails.
+    #[serde(default)]
+    pub is_silent: bool,
+    /// What it has of the source, as it was seen last; nothing, where nobody reads it.
     pub objects: Objects,
     /// Why the source is not in sync there, as [`Reasons::of_target`] tells it.
     pub unsettled: Option<(Cause, String)>,
@@ -120,6 +127,37 @@ pub fn choices(rule: &TargetRule, among: Option<&Among>, scope: &Scope) -> Resul
     }
 }
 
+/// The targets of a source as they were told last, so that a reconcile evaluates them once.
+#[derive(Debug, Default)]
+pub struct Told(Mutex<Option<(Arc<Value>, Result<Arc<[Choice]>, Unrendered>)>>);
+
+impl Clone for Told {
+    /// What is cloned is changed afterwards.
+    fn clone(&self) -> Self {
+        Self::default()
+    }
+}
+
+/// The targets of a source; none, where the mapping has one for all.
+///
+/// # Errors
+/// As those of [`choices`].
+pub fn of(mapping: &Mapping, observed: &Observed, source: &Arc<Value>) -> Result<Arc<[Choice]>, Unrendered> {
+    let Some(rule) = &mapping.target_rule else { return Ok(Arc::default()) };
+    let tell = || {
+        let all = choices(rule, observed.among.as_ref(), &render::source_scope(mapping, observed, source));
+        all.map(Arc::from)
+    };
+    if observed.recorder.is_some() {
+        return tell();
+    }
+    let mut told = observed.told.0.lock().unwrap_or_else(PoisonError::into_inner);
+    match &*told {
+        Some((of, all)) if Arc::ptr_eq(of, source) => all.clone(),
+        _ => told.insert((source.clone(), tell())).1.clone(),
+    }
+}
+
 /// The target that a text names; the inner error: it is none that there may be.
 fn named(
     rule: &TargetRule,
@@ -155,9 +193,10 @@ fn inside(field: &str, why: Unrendered) -> Unrendered {
 
 /// The names by which a source with several targets calls them.
 pub fn keys(mapping: &Mapping, observed: &Observed, source: &Arc<Value>) -> BTreeSet<String> {
-    let Some(rule) = mapping.target_rule.as_ref().filter(|rule| rule.is_several()) else { return BTreeSet::new() };
-    let all = choices(rule, observed.among.as_ref(), &render::source_scope(mapping, observed, source));
-    all.unwrap_or_default().into_iter().map(|choice| choice.key).collect()
+    if !mapping.has_several_targets() {
+        return BTreeSet::new();
+    }
+    of(mapping, observed, source).unwrap_or_default().iter().map(|choice| choice.key.clone()).collect()
 }
 
 /// What this target has to do about a source that passes the filter.
@@ -168,7 +207,7 @@ pub fn share(mapping: &Mapping, observed: &Observed, source: &Arc<Value>) -> Res
     let Some((rule, among)) = mapping.target_rule.as_ref().zip(observed.among.as_ref()) else {
         return Ok(Share::Wanted);
     };
-    let choices = choices(rule, Some(among), &render::source_scope(mapping, observed, source))?;
+    let choices = of(mapping, observed, source)?;
     let is_chosen = choices.iter().any(|choice| choice.cluster.as_ref() == Ok(&among.name));
     let pins = source::pins(&observed.writer, source);
     let own = own_pins(observed, &pins);
@@ -205,6 +244,31 @@ pub fn share(mapping: &Mapping, observed: &Observed, source: &Arc<Value>) -> Res
         (_, false, false) if is_released => Share::Released,
         (_, false, false) => Share::Elsewhere,
     })
+}
+
+/// Whether this target tells what the status of a source says of all targets: the first one that may have objects of it, of those
+/// that it goes to before those that it leaves. One that cannot get as far leaves it to the next one.
+pub fn speaks(mapping: &Mapping, observed: &Observed, source: &Arc<Value>) -> bool {
+    let Some(among) = observed.among.as_ref().filter(|_| mapping.has_several_targets()) else { return true };
+    let Ok(choices) = of(mapping, observed, source) else { return true };
+    let can_speak = |name: &&String| match among.others.get(*name) {
+        Some(other) => other.sight == Sight::Seen && !other.is_silent,
+        None => **name == among.name,
+    };
+    let pins = source::pins(&observed.writer, source);
+    let is_here = !own_pins(observed, &pins).is_empty();
+    let has_any = |name: &&String| if **name == among.name { is_here } else { pins.contains_key(*name) };
+    let chosen = || choices.iter().filter_map(|choice| choice.cluster.as_ref().ok()).filter(can_speak);
+    let all = || among.others.keys().chain([&among.name]).collect::<BTreeSet<_>>().into_iter().filter(can_speak);
+    let first = chosen().find(has_any).or_else(|| all().find(has_any)).or_else(|| chosen().next());
+    first.is_none_or(|name| *name == among.name)
+}
+
+/// Whether a plan for a target that tells of nothing reads what the other ones have of a source all the same.
+pub fn reads_others(mapping: &Mapping, observed: &Observed, source: &Value) -> bool {
+    let is_without_pins =
+        || has_finalizer(source, observed.writer.finalizer()) && source::pins(&observed.writer, source).is_empty();
+    !mapping.related.is_empty() || is_without_pins()
 }
 
 /// Why a source does not leave for a target yet: what it has is not deleted for one that cannot receive it.
@@ -285,12 +349,15 @@ pub fn double(among: &Among, pin: Option<&Pin>) -> Option<String> {
     Some(format!("target `{}`: it is the same cluster as `{other}`; name one of them in the mapping", among.name))
 }
 
-/// What is reported of a source with several targets: the reasons of every target. `None`: another target is not in sight yet,
-/// so nothing can be said of them all.
+/// What is reported of a source with several targets: the reasons of every target. `None`: another target tells, or is not in
+/// sight yet, so that nothing can be said of them all.
 pub fn overall(mapping: &Mapping, observed: &Observed, source: &Arc<Value>, own: &Reasons) -> Option<Reasons> {
-    let of = mapping.target_rule.as_ref().filter(|rule| rule.is_several()).zip(observed.among.as_ref());
-    let Some((rule, among)) = of else { return Some(own.clone()) };
-    let Ok(choices) = choices(rule, Some(among), &render::source_scope(mapping, observed, source)) else {
+    let among = observed.among.as_ref().filter(|_| mapping.has_several_targets());
+    let Some(among) = among else { return Some(own.clone()) };
+    if among.is_mute {
+        return None;
+    }
+    let Ok(choices) = of(mapping, observed, source) else {
         return Some(own.clone());
     };
     let mut all = Reasons::default();
@@ -335,13 +402,14 @@ pub fn view(
     own: &Rendering,
     reasons: Option<Cause>,
 ) -> Value {
-    let Some(rule) = &mapping.target_rule else { return Value::Null };
+    if mapping.target_rule.is_none() {
+        return Value::Null;
+    }
     let among = observed.among.as_ref();
-    let scope = render::source_scope(mapping, observed, source);
     let mut all = Map::new();
-    for Choice { key, cluster, .. } in choices(rule, among, &scope).unwrap_or_default() {
+    for Choice { key, cluster, .. } in of(mapping, observed, source).unwrap_or_default().iter() {
         let nothing = |reason: &str| json!({"ready": false, "reason": reason, "objects": {}});
-        let seen = match (&cluster, among) {
+        let seen = match (cluster, among) {
             (Err(_), _) => nothing(Cause::RenderFailed.as_str()),
             (Ok(name), Some(among)) if *name != among.name => match among.others.get(name) {
                 Some(other) => there(mapping, observed, source, name, other),
@@ -349,7 +417,7 @@ pub fn view(
             },
             (Ok(name), _) => one(mapping, observed, own, name, reasons.and_then(trouble)),
         };
-        all.insert(key, seen);
+        all.insert(key.clone(), seen);
     }
     Value::Object(all)
 }

@@ -1,6 +1,6 @@
 //! What the engine would do now for one source: the planner is followed to its end, reads are made, writes imagined.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use k8s_openapi::jiff::Timestamp;
@@ -77,7 +77,7 @@ impl Scene<'_> {
     /// The target at hand, of several. The others are not looked at.
     fn among(&self) -> Among {
         let name = self.surveyor.target_name(self.mapping).to_owned();
-        Among { selected: [name.clone()].into(), name, others: BTreeMap::new() }
+        Among { selected: [name.clone()].into(), name, ..Among::default() }
     }
 
     fn observed(&self, source: &Arc<Value>) -> Observed {

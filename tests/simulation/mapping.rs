@@ -303,7 +303,11 @@ impl Mapping {
         let id = self.rules[0].id;
         match self.spread {
             Spread::One | Spread::Choice => format!("$.data.{field}").into(),
-            _ => json!({"value": format!("${{{{ targets.target.objects.{id}.data.{field} | default(omit) }}}}")}),
+            // Whichever target tells it, it reads what another one has.
+            _ => {
+                let on = "(targets.second if 'second' in targets else targets.target)";
+                json!({"value": format!("${{{{ {on}.objects.{id}.data.{field} | default(omit) }}}}")})
+            }
         }
     }
 

@@ -263,7 +263,7 @@ impl View<'_> {
     /// What the consumer reads of the first object.
     fn of_status(&self, key: &SourceKey, source: &Value, wanted: &[Wanted]) -> Vec<String> {
         let mapping = self.mapping;
-        let first = wanted.iter().find(|one| one.id == mapping.rules[0].id);
+        let first = wanted.iter().rfind(|one| one.id == mapping.rules[0].id);
         let object = first
             .and_then(|one| self.at(one.side, key, one.kind, &one.namespace, &one.name))
             .cloned()

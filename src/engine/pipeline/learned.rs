@@ -38,7 +38,7 @@ pub struct Learned {
     /// Deletions without an answer.
     unanswered: BTreeMap<Place, Instant>,
     /// Owned objects that were stripped of their ownership annotations, or left the watch, until their source is in sync.
-    stripped: BTreeMap<(Owner, Reference), Known>,
+    stripped: BTreeMap<Owner, BTreeMap<Reference, Known>>,
 }
 
 /// Where an object is: on the target, or in this cluster of sources.
@@ -98,7 +98,7 @@ impl Learned {
             + self.deleted.len()
             + self.missing.len()
             + self.unanswered.len()
-            + self.stripped.len()
+            + self.stripped.values().map(BTreeMap::len).sum::<usize>()
             + self.dropped.size()
     }
 
@@ -140,7 +140,10 @@ impl Learned {
     /// A cluster is no longer engaged. What was seen of its deletions counts if it comes back.
     pub fn forget_cluster(&mut self, cluster: &ClusterName, identity: &str) {
         let is_of = |known: &Known| known.annotations.get(marks::CLUSTER).is_some_and(|of| of == identity);
-        self.stripped.retain(|_, known| !is_of(known));
+        self.stripped.retain(|_, all| {
+            all.retain(|_, known| !is_of(known));
+            !all.is_empty()
+        });
         self.dropped.forget(cluster);
         self.missing.retain(|key, _| key.cluster != *cluster);
         self.refused_status.retain(|key, _| key.cluster != *cluster);
@@ -157,18 +160,24 @@ impl Learned {
 
     /// Somebody stripped an owned object of its ownership annotations, or released it, which the object itself tells.
     pub fn saw_stripped(&mut self, reference: Reference, known: Known) {
-        self.stripped.insert((known.owner.clone(), reference), known);
+        self.stripped.entry(known.owner.clone()).or_default().insert(reference, known);
     }
 
     /// What is known of stripped objects of these owners.
     pub fn stripped(&self, owners: &[Owner]) -> BTreeMap<Reference, Known> {
-        let of = self.stripped.iter().filter(|(_, known)| owners.contains(&known.owner));
-        of.map(|((_, reference), known)| (reference.clone(), known.clone())).collect()
+        let of = owners.iter().filter_map(|owner| self.stripped.get(owner)).flatten();
+        of.map(|(reference, known)| (reference.clone(), known.clone())).collect()
     }
 
     /// A source is in sync that was planned with these: they are restored, or gone.
     pub fn restored(&mut self, known: &BTreeMap<Reference, Known>) {
-        self.stripped.retain(|(_, reference), one| known.get(reference) != Some(one));
+        for (reference, one) in known {
+            let Some(all) = self.stripped.get_mut(&one.owner) else { continue };
+            all.retain(|at, of_owner| at != reference || of_owner != one);
+            if all.is_empty() {
+                self.stripped.remove(&one.owner);
+            }
+        }
     }
 
     /// The mapping reads another source: no plan would restore what its sources had.

@@ -1,11 +1,13 @@
 //! What the pipelines of a mapping with several targets know of each other.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::{Arc, Weak};
 
-use super::{NOT_READ, Pipeline};
+use super::{NOT_READ, Pipeline, Unsettled};
 use crate::multicluster::queue::Priority;
-use crate::object::Key;
+use crate::object::{Key, metadata};
+use crate::plan::TargetObject;
 use crate::plan::objects::Objects;
 use crate::plan::targets::{Among, Other, Sight};
 
@@ -18,6 +20,10 @@ pub struct Others {
     selected: BTreeSet<String>,
     /// Their pipelines, by the name of the target.
     pipelines: BTreeMap<String, Weak<Pipeline>>,
+    /// Sources of which this target tells in the status how all are.
+    speaks: BTreeSet<Key>,
+    /// What the target that tells of a source was told of its objects here: a hash of their versions.
+    shown: BTreeMap<Key, u64>,
     /// Sources that may wait for other targets, with the names of those that were not in sight, and how they were seen.
     withheld: BTreeMap<Key, BTreeMap<String, Sight>>,
     /// Former targets, as long as the state store names them.
@@ -87,24 +93,39 @@ impl Pipeline {
         others.pipelines.iter().filter_map(|(name, one)| Some((name.clone(), one.upgrade()?))).collect()
     }
 
-    /// What is known of the mapping's targets for one source; `objects` reads what another target has of it.
-    pub fn among(&self, key: &Key, objects: impl Fn(&Self) -> Objects) -> Option<Among> {
+    /// What is known of the mapping's targets for one source, but for its objects there.
+    pub fn among(&self, key: &Key) -> Option<Among> {
         let selected = {
             let others = self.others();
             others.is_among.then(|| others.selected.clone())?
         };
         let others = self.other_pipelines().into_iter().map(|(name, one)| {
+            let sight = one.sight(key);
+            let state = one.state();
+            let unsettled = state.unsettled.get(key);
             let other = Other {
-                sight: one.sight(key),
+                sight,
                 identity: one.generation().target.identity().ok(),
                 url: Some(one.generation().target.endpoint().url().to_owned()),
-                objects: objects(&one),
-                unsettled: one.state().unsettled.get(key).and_then(|how| how.of_target.clone()),
+                is_silent: unsettled.is_some_and(Unsettled::is_silent),
+                objects: Objects::default(),
+                unsettled: unsettled.and_then(|how| how.of_target.clone()),
             };
             (name, other)
         });
+        let name = self.generation().target.name.clone();
+        Some(Among { name, selected, others: others.collect(), is_mute: false })
+    }
+
+    /// Remembers which other targets a source may wait for, and whether this one tells of all; `objects` reads what another
+    /// target has of it, if anybody `reads` that.
+    pub fn look_among(&self, key: &Key, among: &mut Among, reads: bool, objects: impl Fn(&Self) -> Objects) {
+        if reads {
+            for (name, one) in self.other_pipelines() {
+                among.others.entry(name).and_modify(|other| other.objects = objects(&one));
+            }
+        }
         let generation = self.generation();
-        let among = Among { name: generation.target.name.clone(), selected, others: others.collect() };
         let is_unseen = |other: &Other| match generation.mapping.has_several_targets() {
             true => other.sight != Sight::Seen,
             // A source moves to a target that can be reached, whatever that has of it.
@@ -117,12 +138,23 @@ impl Pipeline {
             true => others.withheld.remove(key),
             false => others.withheld.insert(key.clone(), unseen),
         };
-        Some(among)
+        match among.is_mute {
+            true => others.speaks.remove(key),
+            false => others.speaks.insert(key.clone()),
+        };
+    }
+
+    fn speaks(&self, key: &Key) -> bool {
+        self.others().speaks.contains(key)
     }
 
     /// Nothing of these sources is left: none of them waits for another target.
     pub(super) fn forget_waiting(&self, is_gone: impl Fn(&Key) -> bool) {
-        self.others().withheld.retain(|key, _| !is_gone(key));
+        let mut others = self.others();
+        others.withheld.retain(|key, _| !is_gone(key));
+        others.speaks.retain(|key| !is_gone(key));
+        others.shown.retain(|key, _| !is_gone(key));
+        drop(others);
         self.state().promotion.forget(is_gone);
     }
 
@@ -154,11 +186,42 @@ impl Pipeline {
         }
     }
 
-    /// How the source ended here is news: the status tells of all targets.
-    pub fn tell_others(&self, key: &Key) {
-        if self.generation().mapping.has_several_targets() {
-            self.other_pipelines().iter().for_each(|(_, one)| one.queue.add(key.clone(), Priority::Live));
+    /// A source has these objects here, which the status tells of.
+    pub fn shows(&self, key: &Key, objects: &Objects) {
+        if !self.generation().mapping.has_several_targets() {
+            return;
         }
+        let version = |one: &TargetObject| (one.uid().to_owned(), metadata(&one.object, "resourceVersion").to_owned());
+        let mut hash = DefaultHasher::new();
+        objects.iter().map(version).for_each(|version| version.hash(&mut hash));
+        let shown = objects.iter().next().map(|_| hash.finish());
+        let mut others = self.others();
+        let before = match shown {
+            Some(shown) => others.shown.insert(key.clone(), shown),
+            None => others.shown.remove(key),
+        };
+        drop(others);
+        if shown != before {
+            self.tell_others(key);
+        }
+    }
+
+    /// How the source is here is news to the target that tells of all; where it is not known which one does, and where this one
+    /// did and cannot now, to each.
+    pub fn tell_others(&self, key: &Key) {
+        if !self.generation().mapping.has_several_targets() {
+            return;
+        }
+        let is_silent = self.state().unsettled.get(key).is_some_and(Unsettled::is_silent);
+        let others: Vec<Arc<Self>> = self.other_pipelines().into_iter().map(|(_, one)| one).collect();
+        let speakers: Vec<Arc<Self>> = others.iter().filter(|one| one.speaks(key)).cloned().collect();
+        let told = match (self.speaks(key), speakers.is_empty()) {
+            (true, _) if is_silent => others,
+            (_, false) => speakers,
+            (true, true) => Vec::new(),
+            (false, true) => others,
+        };
+        told.iter().for_each(|one| one.queue.add(key.clone(), Priority::Live));
     }
 
     /// A source was planned here for the first time: the others may have waited for that.

@@ -1,6 +1,7 @@
 //! Several targets of one mapping: each plans for itself, and they agree by the annotation on the source.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
 use serde_json::{Value, json};
 
@@ -8,7 +9,7 @@ use super::world::{World, check_by};
 use super::{causes, mapping, reasons, source};
 use crate::mapping::Mapping;
 use crate::object::has_finalizer;
-use crate::plan::targets::{Among, Other, Sight};
+use crate::plan::targets::{Among, Other, Sight, speaks};
 use crate::plan::{Cause, Prune, Reasons, Rest, pins};
 
 const OBJECTS: &str = r#"
@@ -44,6 +45,7 @@ struct Targets {
     sight: BTreeMap<&'static str, Sight>,
     selected: BTreeSet<String>,
     unsettled: BTreeMap<&'static str, (Cause, String)>,
+    silent: BTreeSet<&'static str>,
 }
 
 impl Targets {
@@ -61,6 +63,7 @@ impl Targets {
             sight: [("east", Sight::Seen), ("west", Sight::Seen)].into(),
             selected: BTreeSet::new(),
             unsettled: BTreeMap::new(),
+            silent: BTreeSet::new(),
         }
     }
 
@@ -72,15 +75,21 @@ impl Targets {
                 sight: self.sight[other],
                 identity: Some(world.identity.clone()),
                 url: None,
+                is_silent: self.silent.contains(other),
                 objects: seen.owned,
                 unsettled: self.unsettled.get(other).cloned(),
             };
             ((*other).to_owned(), other_target)
         });
-        let among = Among { name: name.to_owned(), selected: self.selected.clone(), others: others.collect() };
+        let among =
+            Among { name: name.to_owned(), selected: self.selected.clone(), others: others.collect(), is_mute: false };
         let world = self.worlds.get_mut(name).expect("a target");
         world.source.clone_from(&self.source);
         world.seen.among = Some(among);
+        let observed = world.observe(mapping);
+        let is_mute =
+            world.source.as_ref().is_some_and(|source| !speaks(mapping, &observed, &Arc::new(source.clone())));
+        world.seen.among.iter_mut().for_each(|among| among.is_mute = is_mute);
         let rest = world.settle_within(mapping, writes);
         self.source.clone_from(&world.source);
         match rest
@@ -348,7 +357,7 @@ fn a_target_that_is_lost_is_named_and_one_that_starts_is_waited_for() {
 }
 
 #[test]
-fn every_target_says_the_same_of_all() {
+fn what_is_told_of_all_names_the_target_that_is_not_in_order() {
     let mut targets = Targets::new(json!({"members": 3}));
     targets.west().refuses = vec!["create Database".into()];
     for _ in 0..2 {
@@ -363,6 +372,38 @@ fn every_target_says_the_same_of_all() {
     assert_eq!(targets.shown(), "east; held by east west; Refused");
     assert!(targets.message().contains("target `west`"), "{}", targets.message());
     assert_eq!(targets.told(), ["Ready", "Refused"]);
+}
+
+/// The first target that can tells of all; the work of an edit grows with the targets, and not with their square.
+#[test]
+fn one_target_tells_what_the_status_says_of_all() {
+    // What east is like, and whether west tells of its own trouble.
+    let rows = [
+        ("it is seen", Sight::Seen, false, false),
+        ("it cannot get as far", Sight::Seen, true, true),
+        ("it is lost", Sight::Lost, false, true),
+        ("it starts, and is waited for", Sight::Starting, false, false),
+    ];
+    for (what, sight, is_silent, tells) in rows {
+        let mut targets = both();
+        targets.sight.insert("east", sight);
+        targets.silent.extend(is_silent.then_some("east"));
+        targets.west().refuses = vec!["update Database".into()];
+        targets.set("members", json!(4));
+        assert_eq!(targets.settle(&each(), "west"), "Refused");
+        assert_eq!(targets.told()[1] == "Refused", tells, "{what}");
+        targets.sight.insert("east", Sight::Seen);
+        targets.settle(&each(), "east");
+        assert_eq!(targets.told(), ["Ready", "Refused"], "{what}: east tells of both");
+    }
+    // What has objects of a source that is on its way out tells of that.
+    let mut targets = both();
+    targets.set("regions", json!(["west"]));
+    targets.settle(&each(), "east");
+    targets.west().refuses = vec!["update Database".into()];
+    targets.set("members", json!(5));
+    targets.settle(&each(), "west");
+    assert_eq!(targets.told()[1], "Refused");
 }
 
 #[test]
