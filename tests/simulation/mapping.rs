@@ -303,9 +303,11 @@ impl Mapping {
         let id = self.rules[0].id;
         match self.spread {
             Spread::One | Spread::Choice => format!("$.data.{field}").into(),
-            // Whichever target tells it, it reads what another one has.
+            // Whichever target tells it, it reads what another one has. A process that starts while that one is away knows nothing
+            // of it, and one that was there before does.
             _ => {
-                let on = "(targets.second if 'second' in targets else targets.target)";
+                let is_there = "targets.second.reason | default('Unreachable') not in ['Unreachable', 'Starting']";
+                let on = format!("(targets.second if {is_there} else targets.target)");
                 json!({"value": format!("${{{{ {on}.objects.{id}.data.{field} | default(omit) }}}}")})
             }
         }

@@ -58,9 +58,17 @@ fn world(sources: Sources, steps: &[(u64, Action)]) -> Plan {
     }
 }
 
+/// The seed that somebody wants to look at.
+fn one_seed() -> Option<u64> {
+    Some(env::var("SYNC_ENGINE_SEED").ok()?.parse().expect("SYNC_ENGINE_SEED is a number"))
+}
+
 /// Worlds of many seeds, each turned into one of a kind. The variable names other seeds.
 #[track_caller]
 pub fn every_seed_holds(variable: &str, range: Range<u64>, turn: fn(Plan) -> Plan) {
+    if let Some(seed) = one_seed() {
+        return tell(&turn(plan::plan(seed)));
+    }
     let found = seeds::each(seeds::seeds(variable, range), |seed| run(&turn(plan::plan(seed))).violations);
     let found: Vec<_> = found.into_iter().filter(|(_, violations)| !violations.is_empty()).collect();
     let mut known = BTreeSet::new();
@@ -80,8 +88,7 @@ fn holds(plan: &Plan, seeds: u64) {
 /// Scenarios that differ in their moments hold, and each step came about at one of them.
 #[track_caller]
 fn hold(plans: &[Plan], seeds: u64) {
-    if let Ok(seed) = env::var("SYNC_ENGINE_SEED") {
-        let seed = seed.parse().expect("SYNC_ENGINE_SEED is a number");
+    if let Some(seed) = one_seed() {
         return tell(&Plan { seed, ..plans[0].clone() });
     }
     let plans = plans.iter().flat_map(|plan| (0..seeds).map(|seed| Plan { seed, ..plan.clone() }));
