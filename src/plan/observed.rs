@@ -54,6 +54,7 @@ pub struct Observed {
     pub pin: Option<Pin>,
     /// Set where the mapping has several targets.
     pub among: Option<Among>,
+    /// Which targets the mapping gives, once that was evaluated.
     #[serde(skip)]
     pub told: Told,
     /// Address of the target's server, which no consumer reads.

@@ -3,7 +3,7 @@
 //! Each target has a pipeline of its own, which plans for its cluster alone. They agree by the annotation on the source that
 //! names the targets which may hold objects of it: a target is added there before the first write to it, and removed once
 //! an uncached read found nothing left. The last one releases the finalizer. One of them tells of all in the source's status,
-//! so that an edit costs as many looks at other targets as there are targets, and not their square.
+//! so that the others need not look at each other.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, PoisonError};

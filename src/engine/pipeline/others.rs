@@ -100,14 +100,12 @@ impl Pipeline {
             others.is_among.then(|| others.selected.clone())?
         };
         let others = self.other_pipelines().into_iter().map(|(name, one)| {
-            let sight = one.sight(key);
-            let state = one.state();
-            let unsettled = state.unsettled.get(key);
+            let unsettled = one.state().unsettled.get(key).cloned();
             let other = Other {
-                sight,
+                sight: one.sight(key),
                 identity: one.generation().target.identity().ok(),
                 url: Some(one.generation().target.endpoint().url().to_owned()),
-                is_silent: unsettled.is_some_and(Unsettled::is_silent),
+                is_silent: unsettled.as_ref().is_some_and(Unsettled::is_silent),
                 objects: Objects::default(),
                 unsettled: unsettled.and_then(|how| how.of_target.clone()),
             };
