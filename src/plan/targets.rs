@@ -127,9 +127,12 @@ pub fn choices(rule: &TargetRule, among: Option<&Among>, scope: &Scope) -> Resul
     }
 }
 
+/// What a mapping's rule gives for a source.
+type Choices = Result<Arc<[Choice]>, Unrendered>;
+
 /// The targets of a source as they were told last, so that a reconcile evaluates them once.
 #[derive(Debug, Default)]
-pub struct Told(Mutex<Option<(Arc<Value>, Result<Arc<[Choice]>, Unrendered>)>>);
+pub struct Told(Mutex<Option<(Arc<Value>, Choices)>>);
 
 impl Clone for Told {
     /// What is cloned is changed afterwards.
@@ -142,7 +145,7 @@ impl Clone for Told {
 ///
 /// # Errors
 /// As those of [`choices`].
-pub fn of(mapping: &Mapping, observed: &Observed, source: &Arc<Value>) -> Result<Arc<[Choice]>, Unrendered> {
+pub fn of(mapping: &Mapping, observed: &Observed, source: &Arc<Value>) -> Choices {
     let Some(rule) = &mapping.target_rule else { return Ok(Arc::default()) };
     let tell = || {
         let all = choices(rule, observed.among.as_ref(), &render::source_scope(mapping, observed, source));
