@@ -69,10 +69,12 @@ fn main() -> Result<()> {
     let mut least = f64::MAX;
     for size in sizes {
         let targets: usize = size.parse().with_context(|| format!("{size}: a number of targets"))?;
-        let each = runtime.block_on(measure(targets))?.as_secs_f64() * 1e6 / targets as f64;
+        let (edit, memory) = runtime.block_on(measure(targets))?;
+        let each = edit.as_secs_f64() * 1e6 / targets as f64;
         println!(
-            "{targets} targets: an edit takes {:.2} ms of CPU, {each:.0} us for each target",
-            each * targets as f64 / 1e3
+            "{targets} targets: an edit takes {:.2} ms of CPU, {each:.0} us for each target; memory {:.1} MiB",
+            edit.as_secs_f64() * 1e3,
+            memory as f64 / f64::from(1 << 20),
         );
         least = least.min(each);
         ensure!(each <= least * GROWTH, "a target of {targets} costs more than {GROWTH} times one of fewer");
@@ -80,8 +82,8 @@ fn main() -> Result<()> {
     Ok(())
 }
 
-/// CPU time of the engine for one edit.
-async fn measure(targets: usize) -> Result<Duration> {
+/// CPU time of the engine for one edit, and its memory afterwards.
+async fn measure(targets: usize) -> Result<(Duration, u64)> {
     let folder = TempDir::new()?;
     let upstream = Options::kcp().seed("upstream").start().await?;
     let cluster = done(upstream.create_workspace("root", "mongodb"))?;
@@ -115,7 +117,8 @@ async fn measure(targets: usize) -> Result<Duration> {
         }
         follows(&upstream, &all, members, folder.path()).await?;
     }
-    Ok((engine.usage()?.cpu - before) / (SOURCES * EDITS) as u32)
+    let after = engine.usage()?;
+    Ok(((after.cpu - before) / (SOURCES * EDITS) as u32, after.memory))
 }
 
 /// Waits until every target and every status has the number.

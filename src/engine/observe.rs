@@ -112,10 +112,10 @@ pub fn observe(
     if let Some(mut among) = observed.among.clone() {
         let mut reads = true;
         if let Source::Present(source) = &observed.source {
-            among.is_mute = !targets::speaks(&generation.mapping, &observed, source);
-            reads = !among.is_mute || targets::reads_others(&generation.mapping, &observed, source);
+            among.is_reported_elsewhere = !targets::reports_for_all(&generation.mapping, &observed, source);
+            reads = !among.is_reported_elsewhere || targets::reads_others(&generation.mapping, &observed, source);
         }
-        pipeline.look_among(key, &mut among, reads, |other| {
+        pipeline.read_others(key, &mut among, reads, |other| {
             let mut objects = Objects::default();
             // Where it is says enough.
             let outline = |_: &Kind, _: &Key, object: &Object| object.outline().ok().map(Arc::new);

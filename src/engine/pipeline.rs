@@ -158,7 +158,7 @@ pub struct Unsettled {
 
 impl Unsettled {
     /// Whether the plan may have ended before the source's status was looked at.
-    pub fn is_silent(&self) -> bool {
+    pub fn cannot_report(&self) -> bool {
         matches!(self.cause, None | Some(Reason::Unknown | Reason::RequestFailed))
     }
 }
@@ -394,7 +394,6 @@ impl Pipeline {
         let is_seen = self.unconfirmed().is_none()
             && self.lost_cluster().is_none()
             && self.are_sources_listed()
-            && self.are_clusters_followed()
             && self.follows_every_kind();
         is_seen.then(|| !self.holds_no_source() || self.has_any_object())
     }

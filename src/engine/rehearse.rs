@@ -131,7 +131,6 @@ fn waits_for(OnTarget { pipeline, candidate, .. }: &OnTarget) -> Option<Wait> {
     if let Some(why) = pipeline.unconfirmed() {
         return Some(Wait::Time(why));
     }
-    // A cluster is known a moment before its sources are watched: a rehearsal of none of them would let everything pass.
     if !pipeline.are_clusters_followed() {
         return Some(Wait::Time("some clusters of its sources are not followed yet".to_owned()));
     }

@@ -25,7 +25,7 @@ use crate::multicluster::work_queue::Lease;
 use crate::object::marks::Reference;
 use crate::object::{Key, has_finalizer, metadata};
 use crate::plan::observed::all_copies;
-use crate::plan::targets::speaks;
+use crate::plan::targets::reports_for_all;
 use crate::plan::{
     Action, Answers, Cause, Completion, MAX_ROUNDS, Missing, Observed, Outcome, Phase, Plan, Prune, Reason, Reasons,
     Rest, Seen, Source, SourcePatch, completion, owns_finalizer, plan_noting, render, status,
@@ -237,11 +237,11 @@ async fn run(
             },
         );
     }
-    pipeline.shows(key, &observed.owned);
-    let is_mute = observed.among.as_ref().is_some_and(|among| among.is_mute);
-    if is_mute
+    pipeline.note_objects(key, &observed.owned);
+    let is_reported_elsewhere = observed.among.as_ref().is_some_and(|among| among.is_reported_elsewhere);
+    if is_reported_elsewhere
         && let Source::Present(source) = &observed.source
-        && speaks(&generation.mapping, &observed, source)
+        && reports_for_all(&generation.mapping, &observed, source)
     {
         // It named this target on the source, and is the one that tells of all from now on.
         pipeline.queue.add(key.clone(), Priority::Live);

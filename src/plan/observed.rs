@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 use super::action::Action;
 use super::decision::Decisions;
 use super::objects::Objects;
-use super::targets::{Among, Told};
+use super::targets::{Among, Evaluated};
 use super::{Cause, Reason};
 use crate::mapping::expression::Recorder;
 use crate::mapping::schema::Schema;
@@ -56,7 +56,7 @@ pub struct Observed {
     pub among: Option<Among>,
     /// Which targets the mapping gives, once that was evaluated.
     #[serde(skip)]
-    pub told: Told,
+    pub evaluated_targets: Evaluated,
     /// Address of the target's server, which no consumer reads.
     pub target_url: Option<String>,
     /// Namespaces on the target in which this source's objects may be: ownership labels and annotations count nowhere
@@ -475,7 +475,7 @@ impl Observed {
             hold: None,
             pin: None,
             among: None,
-            told: Told::default(),
+            evaluated_targets: Evaluated::default(),
             target_url: None,
             places: BTreeSet::new(),
             stripped: BTreeMap::new(),

@@ -167,7 +167,7 @@ impl Seen {
         let (objects, unsettled) = (self.observed.owned.clone(), self.reasons.of_target());
         Some((
             name.clone(),
-            Other { sight: Sight::Seen, identity: None, url: None, is_silent: false, objects, unsettled },
+            Other { sight: Sight::Seen, identity: None, url: None, cannot_report: false, objects, unsettled },
         ))
     }
 }

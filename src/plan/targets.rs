@@ -29,9 +29,9 @@ pub struct Among {
     pub selected: BTreeSet<String>,
     /// The others that run.
     pub others: BTreeMap<String, Other>,
-    /// Another one tells what the source's status says of all: see [`speaks`].
+    /// Another one tells what the source's status says of all: see [`reports_for_all`].
     #[serde(default)]
-    pub is_mute: bool,
+    pub is_reported_elsewhere: bool,
 }
 
 /// Another target of the mapping, as its own pipeline knows it.
@@ -44,7 +44,7 @@ pub struct Other {
     pub url: Option<String>,
     /// Whether it cannot get as far as the source's status now: something is out of sight, or a request fails.
     #[serde(default)]
-    pub is_silent: bool,
+    pub cannot_report: bool,
     /// What it has of the source, as it was seen last; nothing, where nobody reads it.
     pub objects: Objects,
     /// Why the source is not in sync there, as [`Reasons::of_target`] tells it.
@@ -130,11 +130,11 @@ pub fn choices(rule: &TargetRule, among: Option<&Among>, scope: &Scope) -> Resul
 /// What a mapping's rule gives for a source.
 type Choices = Result<Arc<[Choice]>, Unrendered>;
 
-/// The targets of a source as they were told last, so that a reconcile evaluates them once.
+/// The targets of a source as they were evaluated last, so that a reconcile does that once.
 #[derive(Debug, Default)]
-pub struct Told(Mutex<Option<(Arc<Value>, Choices)>>);
+pub struct Evaluated(Mutex<Option<(Arc<Value>, Choices)>>);
 
-impl Clone for Told {
+impl Clone for Evaluated {
     /// What is cloned is changed afterwards.
     fn clone(&self) -> Self {
         Self::default()
@@ -154,10 +154,10 @@ pub fn of(mapping: &Mapping, observed: &Observed, source: &Arc<Value>) -> Choice
     if observed.recorder.is_some() {
         return tell();
     }
-    let mut told = observed.told.0.lock().unwrap_or_else(PoisonError::into_inner);
-    match &*told {
+    let mut known = observed.evaluated_targets.0.lock().unwrap_or_else(PoisonError::into_inner);
+    match &*known {
         Some((of, all)) if Arc::ptr_eq(of, source) => all.clone(),
-        _ => told.insert((source.clone(), tell())).1.clone(),
+        _ => known.insert((source.clone(), tell())).1.clone(),
     }
 }
 
@@ -251,27 +251,25 @@ pub fn share(mapping: &Mapping, observed: &Observed, source: &Arc<Value>) -> Res
 
 /// Whether this target tells what the status of a source says of all targets: the first one that may have objects of it, of those
 /// that it goes to before those that it leaves. One that cannot get as far leaves it to the next one.
-pub fn speaks(mapping: &Mapping, observed: &Observed, source: &Arc<Value>) -> bool {
+pub fn reports_for_all(mapping: &Mapping, observed: &Observed, source: &Arc<Value>) -> bool {
     let Some(among) = observed.among.as_ref().filter(|_| mapping.has_several_targets()) else { return true };
     let Ok(choices) = of(mapping, observed, source) else { return true };
-    let can_speak = |name: &&String| match among.others.get(*name) {
-        Some(other) => other.sight == Sight::Seen && !other.is_silent,
+    let can_report = |name: &&String| match among.others.get(*name) {
+        Some(other) => other.sight == Sight::Seen && !other.cannot_report,
         None => **name == among.name,
     };
     let pins = source::pins(&observed.writer, source);
     let is_here = !own_pins(observed, &pins).is_empty();
     let has_any = |name: &&String| if **name == among.name { is_here } else { pins.contains_key(*name) };
-    let chosen = || choices.iter().filter_map(|choice| choice.cluster.as_ref().ok()).filter(can_speak);
-    let all = || among.others.keys().chain([&among.name]).collect::<BTreeSet<_>>().into_iter().filter(can_speak);
+    let chosen = || choices.iter().filter_map(|choice| choice.cluster.as_ref().ok()).filter(can_report);
+    let all = || among.others.keys().chain([&among.name]).collect::<BTreeSet<_>>().into_iter().filter(can_report);
     let first = chosen().find(has_any).or_else(|| all().find(has_any)).or_else(|| chosen().next());
     first.is_none_or(|name| *name == among.name)
 }
 
 /// Whether a plan for a target that tells of nothing reads what the other ones have of a source all the same.
 pub fn reads_others(mapping: &Mapping, observed: &Observed, source: &Value) -> bool {
-    let is_without_pins =
-        || has_finalizer(source, observed.writer.finalizer()) && source::pins(&observed.writer, source).is_empty();
-    !mapping.related.is_empty() || is_without_pins()
+    !mapping.related.is_empty() || has_lost_its_pins(observed, source)
 }
 
 /// Why a source does not leave for a target yet: what it has is not deleted for one that cannot receive it.
@@ -335,10 +333,11 @@ pub fn is_held_here(observed: &Observed, source: &Value) -> bool {
 pub fn is_held_by_none(observed: &Observed, source: &Value) -> bool {
     let Some(among) = &observed.among else { return false };
     let is_known_empty = |other: &Other| other.sight == Sight::Seen && is_empty(&other.objects);
-    has_finalizer(source, observed.writer.finalizer())
-        && source::pins(&observed.writer, source).is_empty()
-        && is_empty(&observed.owned)
-        && among.others.values().all(is_known_empty)
+    has_lost_its_pins(observed, source) && is_empty(&observed.owned) && among.others.values().all(is_known_empty)
+}
+
+fn has_lost_its_pins(observed: &Observed, source: &Value) -> bool {
+    has_finalizer(source, observed.writer.finalizer()) && source::pins(&observed.writer, source).is_empty()
 }
 
 fn is_empty(objects: &Objects) -> bool {
@@ -357,7 +356,7 @@ pub fn double(among: &Among, pin: Option<&Pin>) -> Option<String> {
 pub fn overall(mapping: &Mapping, observed: &Observed, source: &Arc<Value>, own: &Reasons) -> Option<Reasons> {
     let among = observed.among.as_ref().filter(|_| mapping.has_several_targets());
     let Some(among) = among else { return Some(own.clone()) };
-    if among.is_mute {
+    if among.is_reported_elsewhere {
         return None;
     }
     let Ok(choices) = of(mapping, observed, source) else {
@@ -365,7 +364,7 @@ pub fn overall(mapping: &Mapping, observed: &Observed, source: &Arc<Value>, own:
     };
     let mut all = Reasons::default();
     let pins = source::pins(&observed.writer, source);
-    // What leaves a target is told as well. Every target tells the same, so that none overwrites what another wrote.
+    // What leaves a target is told as well.
     let chosen = |name: &String| choices.iter().any(|choice| choice.cluster.as_ref() == Ok(name));
     let left: BTreeSet<&String> = among.others.keys().chain([&among.name]).filter(|name| !chosen(name)).collect();
     // A source that was restored may name fewer targets than have objects of it.

@@ -113,6 +113,7 @@ impl Pipeline {
     /// Follows the sources of a cluster, and queues those that are there.
     pub fn engage(self: &Arc<Self>, cluster: &Cluster) {
         self.note_here(cluster);
+        let is_new = self.feed_of(cluster).is_none();
         let feed = self.source_feed(&cluster.spec);
         feed.watch.engage(&cluster.spec);
         for (key, _) in feed.watch.store().of_cluster(&cluster.spec.name) {
@@ -120,6 +121,10 @@ impl Pipeline {
         }
         self.queue_copies(cluster);
         self.engaged(cluster);
+        if is_new && feed.watch.state() == WatchState::Synced {
+            // A watch that another mapping has: it tells nothing more of itself.
+            self.sources_told();
+        }
     }
 
     /// Queues the sources of the copies in a cluster: some may be missing. The watch may have shown the copies before the
@@ -491,14 +496,16 @@ impl Pipeline {
         }
     }
 
-    /// Whether the sources of every cluster that is followed are listed, and no cluster is still to be described.
+    /// Whether the sources of every cluster are listed, and no cluster is still to be described.
     pub fn are_sources_listed(&self) -> bool {
         let is_listed = |feed: &Arc<SourceFeed>| feed.watch.state() == WatchState::Synced;
         self.shared.manager.is_synced(&self.generation().mapping.source.clusters)
             && self.feeds().sources.values().all(is_listed)
+            && self.are_clusters_followed()
     }
 
-    /// Whether every engaged cluster is followed.
+    /// Whether the sources of every engaged cluster are watched. A cluster is engaged a moment before that: nobody may take its
+    /// sources for none.
     pub fn are_clusters_followed(&self) -> bool {
         let clusters = self.shared.manager.clusters(&self.generation().mapping.source.clusters);
         clusters.iter().all(|cluster| self.feed_of(cluster).is_some())

@@ -202,7 +202,6 @@ impl Pipeline {
             && self.are_clusters_known()
             && self.lost_cluster().is_none()
             && self.are_sources_listed()
-            && self.are_clusters_followed()
             && self.follows_every_kind()
             && self.is_planned()
     }

@@ -223,7 +223,6 @@ impl Pipeline {
             && !self.serves_somebody()
             && self.follows_every_kind()
             && self.are_sources_listed()
-            && self.are_clusters_followed()
     }
 
     /// Why the inventory is not confirmed, if so. In another term of the lease, it is not.

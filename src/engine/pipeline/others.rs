@@ -21,9 +21,9 @@ pub struct Others {
     /// Their pipelines, by the name of the target.
     pipelines: BTreeMap<String, Weak<Pipeline>>,
     /// Sources of which this target tells in the status how all are.
-    speaks: BTreeSet<Key>,
+    reports_for_all: BTreeSet<Key>,
     /// What the target that tells of a source was told of its objects here: a hash of their versions.
-    shown: BTreeMap<Key, u64>,
+    versions: BTreeMap<Key, u64>,
     /// Sources that may wait for other targets, with the names of those that were not in sight, and how they were seen.
     withheld: BTreeMap<Key, BTreeMap<String, Sight>>,
     /// Former targets, as long as the state store names them.
@@ -75,7 +75,6 @@ impl Pipeline {
     pub fn is_left(&self) -> bool {
         let target = &self.generation().target;
         self.are_sources_listed()
-            && self.are_clusters_followed()
             && !self.serves_somebody()
             && (target.is_away() || (self.follows_every_kind() && !self.has_any_object()))
             && !self.any_source(|pins| pins.contains_key(&target.name))
@@ -105,19 +104,19 @@ impl Pipeline {
                 sight: one.sight(key),
                 identity: one.generation().target.identity().ok(),
                 url: Some(one.generation().target.endpoint().url().to_owned()),
-                is_silent: unsettled.as_ref().is_some_and(Unsettled::is_silent),
+                cannot_report: unsettled.as_ref().is_some_and(Unsettled::cannot_report),
                 objects: Objects::default(),
                 unsettled: unsettled.and_then(|how| how.of_target.clone()),
             };
             (name, other)
         });
         let name = self.generation().target.name.clone();
-        Some(Among { name, selected, others: others.collect(), is_mute: false })
+        Some(Among { name, selected, others: others.collect(), is_reported_elsewhere: false })
     }
 
     /// Remembers which other targets a source may wait for, and whether this one tells of all; `objects` reads what another
     /// target has of it, if anybody `reads` that.
-    pub fn look_among(&self, key: &Key, among: &mut Among, reads: bool, objects: impl Fn(&Self) -> Objects) {
+    pub fn read_others(&self, key: &Key, among: &mut Among, reads: bool, objects: impl Fn(&Self) -> Objects) {
         if reads {
             for (name, one) in self.other_pipelines() {
                 among.others.entry(name).and_modify(|other| other.objects = objects(&one));
@@ -136,22 +135,22 @@ impl Pipeline {
             true => others.withheld.remove(key),
             false => others.withheld.insert(key.clone(), unseen),
         };
-        match among.is_mute {
-            true => others.speaks.remove(key),
-            false => others.speaks.insert(key.clone()),
+        match among.is_reported_elsewhere {
+            true => others.reports_for_all.remove(key),
+            false => others.reports_for_all.insert(key.clone()),
         };
     }
 
-    fn speaks(&self, key: &Key) -> bool {
-        self.others().speaks.contains(key)
+    fn reports_for_all(&self, key: &Key) -> bool {
+        self.others().reports_for_all.contains(key)
     }
 
     /// Nothing of these sources is left: none of them waits for another target.
     pub(super) fn forget_waiting(&self, is_gone: impl Fn(&Key) -> bool) {
         let mut others = self.others();
         others.withheld.retain(|key, _| !is_gone(key));
-        others.speaks.retain(|key| !is_gone(key));
-        others.shown.retain(|key, _| !is_gone(key));
+        others.reports_for_all.retain(|key| !is_gone(key));
+        others.versions.retain(|key, _| !is_gone(key));
         drop(others);
         self.state().promotion.forget(is_gone);
     }
@@ -185,21 +184,21 @@ impl Pipeline {
     }
 
     /// A source has these objects here, which the status tells of.
-    pub fn shows(&self, key: &Key, objects: &Objects) {
+    pub fn note_objects(&self, key: &Key, objects: &Objects) {
         if !self.generation().mapping.has_several_targets() {
             return;
         }
         let version = |one: &TargetObject| (one.uid().to_owned(), metadata(&one.object, "resourceVersion").to_owned());
         let mut hash = DefaultHasher::new();
         objects.iter().map(version).for_each(|version| version.hash(&mut hash));
-        let shown = objects.iter().next().map(|_| hash.finish());
+        let versions = objects.iter().next().map(|_| hash.finish());
         let mut others = self.others();
-        let before = match shown {
-            Some(shown) => others.shown.insert(key.clone(), shown),
-            None => others.shown.remove(key),
+        let before = match versions {
+            Some(versions) => others.versions.insert(key.clone(), versions),
+            None => others.versions.remove(key),
         };
         drop(others);
-        if shown != before {
+        if versions != before {
             self.tell_others(key);
         }
     }
@@ -210,12 +209,12 @@ impl Pipeline {
         if !self.generation().mapping.has_several_targets() {
             return;
         }
-        let is_silent = self.state().unsettled.get(key).is_some_and(Unsettled::is_silent);
+        let cannot_report = self.state().unsettled.get(key).is_some_and(Unsettled::cannot_report);
         let others: Vec<Arc<Self>> = self.other_pipelines().into_iter().map(|(_, one)| one).collect();
-        let speakers: Vec<Arc<Self>> = others.iter().filter(|one| one.speaks(key)).cloned().collect();
-        let told = match (self.speaks(key), speakers.is_empty()) {
-            (true, _) if is_silent => others,
-            (_, false) => speakers,
+        let reporters: Vec<Arc<Self>> = others.iter().filter(|one| one.reports_for_all(key)).cloned().collect();
+        let told = match (self.reports_for_all(key), reporters.is_empty()) {
+            (true, _) if cannot_report => others,
+            (_, false) => reporters,
             (true, true) => Vec::new(),
             (false, true) => others,
         };

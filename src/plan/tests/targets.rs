@@ -9,7 +9,7 @@ use super::world::{World, check_by};
 use super::{causes, mapping, reasons, source};
 use crate::mapping::Mapping;
 use crate::object::has_finalizer;
-use crate::plan::targets::{Among, Other, Sight, speaks};
+use crate::plan::targets::{Among, Other, Sight, reports_for_all};
 use crate::plan::{Cause, Prune, Reasons, Rest, pins};
 
 const OBJECTS: &str = r#"
@@ -75,21 +75,25 @@ impl Targets {
                 sight: self.sight[other],
                 identity: Some(world.identity.clone()),
                 url: None,
-                is_silent: self.silent.contains(other),
+                cannot_report: self.silent.contains(other),
                 objects: seen.owned,
                 unsettled: self.unsettled.get(other).cloned(),
             };
             ((*other).to_owned(), other_target)
         });
-        let among =
-            Among { name: name.to_owned(), selected: self.selected.clone(), others: others.collect(), is_mute: false };
+        let among = Among {
+            name: name.to_owned(),
+            selected: self.selected.clone(),
+            others: others.collect(),
+            is_reported_elsewhere: false,
+        };
         let world = self.worlds.get_mut(name).expect("a target");
         world.source.clone_from(&self.source);
         world.seen.among = Some(among);
         let observed = world.observe(mapping);
-        let is_mute =
-            world.source.as_ref().is_some_and(|source| !speaks(mapping, &observed, &Arc::new(source.clone())));
-        world.seen.among.iter_mut().for_each(|among| among.is_mute = is_mute);
+        let is_reported_elsewhere =
+            world.source.as_ref().is_some_and(|source| !reports_for_all(mapping, &observed, &Arc::new(source.clone())));
+        world.seen.among.iter_mut().for_each(|among| among.is_reported_elsewhere = is_reported_elsewhere);
         let rest = world.settle_within(mapping, writes);
         self.source.clone_from(&world.source);
         match rest
@@ -384,10 +388,10 @@ fn one_target_tells_what_the_status_says_of_all() {
         ("it is lost", Sight::Lost, false, true),
         ("it starts, and is waited for", Sight::Starting, false, false),
     ];
-    for (what, sight, is_silent, tells) in rows {
+    for (what, sight, cannot_report, tells) in rows {
         let mut targets = both();
         targets.sight.insert("east", sight);
-        targets.silent.extend(is_silent.then_some("east"));
+        targets.silent.extend(cannot_report.then_some("east"));
         targets.west().refuses = vec!["update Database".into()];
         targets.set("members", json!(4));
         assert_eq!(targets.settle(&each(), "west"), "Refused");
