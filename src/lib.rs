@@ -5,7 +5,7 @@
 //! * Once per object: [`plan::plan`] decides from a [`mapping::Mapping`] and what is [observed](plan::Observed) of one
 //!   source; the [`engine`]'s worker fills the picture from caches, and its executor, the only writer, carries the actions out.
 //! * Once for the engine: the [`catalog`] of mappings and the clusters that [`multicluster`] has engaged are compared
-//!   with the pipelines that run. A reload, a new workspace, a lost shard: each is another input to that.
+//!   with the controllers that run. A reload, a new workspace, a lost shard: each is another input to that.
 //!
 //! ```text
 //!  mappings/*.yaml                                  consumer workspaces, fleets

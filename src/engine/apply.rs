@@ -14,9 +14,10 @@ use serde_json::{Value, json};
 use tracing::{debug, info, warn};
 
 use super::bodies::Read;
+use super::controller::SourceFeed;
 use super::observe::Outline;
 use super::originals;
-use super::pipeline::{Generation, KindFeed, Pipeline, SourceFeed};
+use super::pipeline::{Generation, KindFeed, Pipeline};
 use super::target::is_removed;
 use crate::mapping::{GENERATED, Kind, Resource, Side};
 use crate::multicluster::endpoint::DeleteOptions;
@@ -417,7 +418,7 @@ impl<'a> Executor<'a> {
             Some(kind) => {
                 let feed = match kind.side {
                     Side::Target => self.pipeline.kind_feed(kind),
-                    Side::Source => self.pipeline.copy_feed(&self.cluster.spec.scope, kind),
+                    Side::Source => self.pipeline.controller.copy_feed(&self.cluster.spec.scope, kind),
                 };
                 let Some(feed) = feed else { return Ok(()) };
                 let path = ApiPath::object(&self.resource(kind)?, &at.namespace, &at.name)?;
@@ -561,7 +562,7 @@ impl<'a> Executor<'a> {
         let (feed, cluster) = match side {
             Side::Target => (self.pipeline.kind_feed(&reference.kind), &self.generation.target.cluster),
             Side::Source => {
-                (self.pipeline.copy_feed(&self.cluster.spec.scope, &reference.kind), &self.cluster.spec.name)
+                (self.pipeline.controller.copy_feed(&self.cluster.spec.scope, &reference.kind), &self.cluster.spec.name)
             }
         };
         let pending = feed.as_deref().map(|feed| expect(feed, reference, cluster));

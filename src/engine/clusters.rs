@@ -6,6 +6,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use tokio::sync::Notify;
 use tracing::debug;
 
+use super::controller::Controller;
 use super::target::Target;
 use super::{Engine, Pipeline, Shared, keeper};
 use crate::mapping::SourceClusters;
@@ -21,26 +22,22 @@ impl Engine {
                 match &cluster.provider {
                     ProviderName::Connection(name) => self.engage_target(name, &cluster),
                     ProviderName::Source(provider) => {
-                        self.each_of(provider, |pipeline| {
-                            pipeline.engage(&cluster);
-                            if !pipeline.is_named(&cluster) {
-                                pipeline.check_inventory();
-                            }
-                        });
-                        self.running().for_each(|pipeline| pipeline.engaged(&cluster));
+                        for controller in self.of_provider(provider) {
+                            controller.engage(&cluster);
+                            let pipelines = controller.pipelines();
+                            let unnamed = pipelines.iter().filter(|one| !one.is_named(&cluster));
+                            unnamed.for_each(|one| one.check_inventory());
+                        }
+                        self.controllers().for_each(|controller| controller.engaged(&cluster));
                         self.target_engaged(&cluster);
                     }
                 }
             }
             ClusterEvent::Described(cluster) => {
                 if let ProviderName::Source(provider) = &cluster.provider {
-                    let selects = |pipeline: &Pipeline| pipeline.generation().mapping.source.selection.is_some();
+                    let selects = |one: &&Arc<Controller>| one.mapping().source.selection.is_some();
                     // Its sources are looked at again: they may pass the filter now, or no longer.
-                    self.each_of(provider, |pipeline| {
-                        if selects(pipeline) {
-                            pipeline.engage(&cluster);
-                        }
-                    });
+                    self.of_provider(provider).filter(selects).for_each(|controller| controller.engage(&cluster));
                     self.fleet_changed(provider);
                 }
             }
@@ -50,7 +47,8 @@ impl Engine {
                 // A target stays what it was until another cluster is known to be there.
                 if let ProviderName::Source(provider) = &cluster.provider {
                     let used = self.is_used(&cluster);
-                    self.each_of(provider, |pipeline| pipeline.disengage(&cluster, used, &reason));
+                    let of_provider = self.of_provider(provider);
+                    of_provider.for_each(|controller| controller.disengage(&cluster, used, &reason));
                     if !used {
                         self.forget_schemas();
                     }
@@ -58,10 +56,11 @@ impl Engine {
                 }
             }
             ClusterEvent::Synced(ProviderName::Source(_)) => {
-                self.running().for_each(|pipeline| pipeline.sources_told());
+                self.controllers().for_each(|controller| controller.sources_told());
             }
             ClusterEvent::Identity(ProviderName::Source(provider), _) => {
-                self.each_of(&provider, |pipeline| pipeline.source_replaced());
+                let pipelines = self.of_provider(&provider).flat_map(|controller| controller.pipelines());
+                pipelines.for_each(|pipeline| pipeline.source_replaced());
             }
             ClusterEvent::Identity(ProviderName::Connection(_), _)
             | ClusterEvent::Synced(ProviderName::Connection(_)) => {}
@@ -74,7 +73,7 @@ impl Engine {
         if target.engage(cluster) {
             for pipeline in self.of_target(name) {
                 pipeline.target_replaced();
-                pipeline.enqueue_all();
+                pipeline.controller.enqueue_all();
             }
         }
         self.report_aliases();
@@ -82,9 +81,9 @@ impl Engine {
         self.target_changed(name);
     }
 
-    /// Forgets the schemas of addresses that no pipeline watches any more.
+    /// Forgets the schemas of addresses that no controller watches any more.
     pub(super) fn forget_schemas(&mut self) {
-        let feeds = self.running().flat_map(|pipeline| pipeline.source_feeds());
+        let feeds = self.controllers().flat_map(|controller| controller.source_feeds());
         let used: BTreeSet<String> = feeds.map(|feed| feed.scope.endpoint.place()).collect();
         self.shared.schemas.retain(|place| used.contains(place));
     }
@@ -94,9 +93,8 @@ impl Engine {
         self.shared.manager.any_cluster(&cluster.provider, |other| other.spec.scope == cluster.spec.scope)
     }
 
-    pub(super) fn each_of(&self, provider: &SourceClusters, act: impl FnMut(&Arc<Pipeline>)) {
-        let of = |pipeline: &&Arc<Pipeline>| pipeline.generation().mapping.source.clusters == *provider;
-        self.running().filter(of).for_each(act);
+    fn of_provider<'a>(&'a self, provider: &'a SourceClusters) -> impl Iterator<Item = &'a Arc<Controller>> {
+        self.controllers().filter(move |controller| controller.mapping().source.clusters == *provider)
     }
 
     fn of_target<'a>(&'a self, name: &'a str) -> impl Iterator<Item = &'a Arc<Pipeline>> {

@@ -22,6 +22,18 @@ impl<'i> Facts<'i> {
         Self { reader, open: Vec::new(), related: Vec::new() }
     }
 
+    /// Facts that are read at the same time, in the same reconcile.
+    pub fn part(&self) -> Self {
+        Self::new(self.reader.sibling())
+    }
+
+    /// What a part has read was read in this reconcile.
+    pub fn join(&mut self, part: Self) {
+        self.reader.join(part.reader);
+        self.open.extend(part.open);
+        self.related.extend(part.related);
+    }
+
     /// Everything is read once more, but for related objects.
     pub fn again(&mut self) {
         self.open.clear();

@@ -242,7 +242,7 @@ fn source_id(pipeline: &Pipeline, generation: &Generation) -> Result<SourceId, S
 /// Before the first write of a state store, no source may be pinned to this very target: it was synced while the target held a
 /// state store. (A source that is pinned to another target is reported as TargetChanged.)
 fn check_first(pipeline: &Pipeline, generation: &Generation) -> Result<(), String> {
-    let feeds = pipeline.source_feeds();
+    let feeds = pipeline.controller.source_feeds();
     let listed = feeds.iter().all(|feed| matches!(feed.watch.state(), WatchState::Synced | WatchState::NotServed));
     if !listed || !pipeline.shared.manager.is_synced(&generation.mapping.source.clusters) {
         return Err(format!(
@@ -260,7 +260,7 @@ fn check_first(pipeline: &Pipeline, generation: &Generation) -> Result<(), Strin
             generation.target.name
         ));
     }
-    let held = pipeline.sources_held(&generation.target.identity()?);
+    let held = pipeline.controller.sources_held(&generation.target.identity()?);
     // What tenants can write is no evidence against other tenants. They cannot write on the target.
     let is_written_by_tenants = generation.mapping.is_beside();
     if held.is_empty() {
@@ -328,7 +328,7 @@ fn wanted(
         wanted.clusters.clear();
     }
     wanted.clusters.retain(|place| !pipeline.has_left(place));
-    wanted.clusters.extend(pipeline.source_clusters());
+    wanted.clusters.extend(pipeline.controller.source_clusters());
     wanted.targets.retain(|name| !pipeline.was_target(name));
     wanted.targets.extend(pipeline.all_targets());
     if pipeline.is_carried_out() {
@@ -371,7 +371,7 @@ fn note_unused(pipeline: &Pipeline, unused: &mut BTreeMap<Kind, Instant>) {
 fn is_unused(pipeline: &Pipeline, kind: &Kind) -> bool {
     let is_empty = |feed: &KindFeed| feed.watch.state() == WatchState::Synced && feed.watch.store().is_empty();
     if kind.side == Side::Source {
-        return pipeline.all_copies(kind, is_empty);
+        return pipeline.controller.all_copies(kind, is_empty);
     }
     pipeline.kind_feed(kind).is_some_and(|feed| is_empty(&feed))
 }
@@ -391,7 +391,8 @@ fn inventories(pipeline: &Pipeline, generation: &Generation, permit: Option<&Per
 
 /// Whether nothing of a mapping that leaves is left, and no source, former ones included, carries its finalizer.
 async fn has_left(pipeline: &Pipeline) -> bool {
-    if !is_leaving(pipeline, &pipeline.generation()) || pipeline.has_former() || !pipeline.holds_no_source() {
+    if !is_leaving(pipeline, &pipeline.generation()) || pipeline.has_former() || !pipeline.controller.holds_no_source()
+    {
         return false;
     }
     for kind in pipeline.kinds() {
@@ -414,7 +415,7 @@ fn is_leaving(pipeline: &Pipeline, generation: &Generation) -> bool {
 /// A kind whose CustomResourceDefinition is missing, and with it all objects; or one that no workspace lets the engine see.
 async fn is_gone(pipeline: &Pipeline, kind: &Kind) -> bool {
     if kind.side == Side::Source {
-        return pipeline.all_copies(kind, |feed| feed.watch.state() == WatchState::NotServed);
+        return pipeline.controller.all_copies(kind, |feed| feed.watch.state() == WatchState::NotServed);
     }
     let Some(plural) = pipeline.plural(kind) else { return false };
     is_removed(&pipeline.generation().target.endpoint(), kind, &plural).await.unwrap_or(false)

@@ -1,8 +1,8 @@
 //! The engine: one event loop that keeps what runs equal to what should run.
 //!
-//! The catalog of mappings and the clusters engaged are its inputs; pipelines are what follows from them. A reload, a
-//! new workspace, a target that came back: each is an event, after which what runs is compared with what should
-//! run, and the difference is started, stopped or swapped.
+//! The catalog of mappings and the clusters engaged are its inputs; controllers, each with a pipeline for each target, are what
+//! follows from them. A reload, a new workspace, a target that came back: each is an event, after which what runs is compared
+//! with what should run, and the difference is started, stopped or swapped.
 
 mod apply;
 pub mod approval;
@@ -10,6 +10,7 @@ mod bodies;
 pub mod clock;
 mod clusters;
 pub mod consumer_schema;
+mod controller;
 pub mod election;
 pub mod events;
 mod facts;
@@ -66,6 +67,7 @@ use approval::{Attendant, Deletions, Releases};
 use clock::Clock;
 use clusters::Discovered;
 use consumer_schema::ConsumerSchemas;
+use controller::Controller;
 use election::{Election, Terms};
 use events::Recorder;
 use inventory::Inventory;
@@ -167,11 +169,25 @@ enum Event {
     Tick,
 }
 
+/// What became of a mapping on one target.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum News {
+    Started,
+    Swapped,
+}
+
 /// A running mapping and the tasks that serve it; dropping it ends them.
+#[derive(Debug)]
+struct Serving {
+    controller: Arc<Controller>,
+    workers: JoinSet<()>,
+    tasks: JoinSet<()>,
+}
+
+/// The same on one of its targets.
 #[derive(Debug)]
 struct Running {
     pipeline: Arc<Pipeline>,
-    workers: JoinSet<()>,
     tasks: JoinSet<()>,
 }
 
@@ -192,6 +208,8 @@ struct Engine {
     providers: BTreeSet<SourceClusters>,
     /// Mappings that cannot run because nobody gave their target, or their latest document cannot be read.
     refused: BTreeSet<Slot>,
+    /// By the name of the mapping.
+    controllers: BTreeMap<String, Serving>,
     pipelines: BTreeMap<Slot, Running>,
     /// Targets of mappings with several, which their former documents named.
     former_targets: BTreeMap<String, BTreeSet<String>>,
@@ -270,6 +288,7 @@ pub async fn run(
         locks: Arc::default(),
         providers: BTreeSet::new(),
         refused: BTreeSet::new(),
+        controllers: BTreeMap::new(),
         pipelines: BTreeMap::new(),
         former_targets: BTreeMap::new(),
         left: BTreeSet::new(),
@@ -435,9 +454,10 @@ impl Engine {
     }
 
     fn tick(&mut self) {
-        self.running().for_each(|pipeline| {
-            pipeline.follow_kinds();
-            pipeline.look_at_others();
+        self.running().for_each(|pipeline| pipeline.follow_kinds());
+        self.controllers().for_each(|controller| {
+            controller.follow_copies();
+            controller.look_at_targets();
         });
         while self.tasks.try_join_next().is_some() {}
         self.judge_documents();
@@ -545,8 +565,10 @@ impl Engine {
             is_wanted
         });
         for entry in &wanted {
-            for (slot, target) in slots.iter().filter(|(slot, _)| slot.mapping == entry.mapping.name) {
-                self.start_or_swap(entry, slot, target);
+            let of_mapping = slots.iter().filter(|(slot, _)| slot.mapping == entry.mapping.name);
+            let news: Vec<News> = of_mapping.filter_map(|(slot, of)| self.start_or_swap(entry, slot, of)).collect();
+            if !news.is_empty() {
+                self.engage(&entry.mapping.name, news.contains(&News::Swapped));
             }
             self.introduce(&entry.mapping);
         }
@@ -584,12 +606,16 @@ impl Engine {
         self.providers = sources;
     }
 
+    fn controllers(&self) -> impl Iterator<Item = &Arc<Controller>> {
+        self.controllers.values().map(|serving| &serving.controller)
+    }
+
     /// Every pipeline.
     fn running(&self) -> impl Iterator<Item = &Arc<Pipeline>> {
         self.pipelines.values().map(|running| &running.pipeline)
     }
 
-    fn start_or_swap(&mut self, entry: &Entry, slot: &Slot, target: &str) {
+    fn start_or_swap(&mut self, entry: &Entry, slot: &Slot, target: &str) -> Option<News> {
         let Some(target) = self.target(target) else {
             // A provider's cluster is missing as long as it is not engaged. A target that only former documents named may be
             // gone: sources that still have something there say so.
@@ -599,7 +625,7 @@ impl Engine {
                 self.refuse(entry, slot, target);
                 self.stop(slot);
             }
-            return;
+            return None;
         };
         if let Some(unread) = self.unread_target(entry) {
             let message = format!(
@@ -608,19 +634,21 @@ impl Engine {
             );
             self.hold_up(&entry.mapping.name, slot, message);
             self.stop(slot);
-            return;
+            return None;
         }
         // The mode is the brake: that of the document in the file counts for the one in force too, also after a restart.
         let mode = self.catalog.mapping(&entry.mapping.name).map_or(entry.mapping.mode, |in_file| in_file.mapping.mode);
         let phase = self.limit(&entry.mapping.name, self.phase(entry, mode));
         let generation = Generation { mode, ..Generation::new(entry.mapping.clone(), phase, target) };
         match self.pipelines.get(slot).map(|running| running.pipeline.clone()) {
-            None => self.start(slot, generation),
-            Some(pipeline) if pipeline.runs(&generation) => {}
+            None => {
+                self.start(slot, generation);
+                Some(News::Started)
+            }
+            Some(pipeline) if pipeline.runs(&generation) => None,
             Some(pipeline) => {
                 pipeline.swap(generation);
-                self.engage(&pipeline);
-                pipeline.enqueue_all();
+                Some(News::Swapped)
             }
         }
     }
@@ -675,30 +703,42 @@ impl Engine {
         if self.refused.remove(slot) {
             self.shared.instruments.health.remove(&component(slot));
         }
-        let running = self.spawn(slot, generation);
-        self.pipelines.insert(slot.clone(), running);
+        let controller = self.serve(&slot.mapping, &generation);
+        controller.swap(&generation.mapping);
+        let pipeline = Pipeline::new(controller.clone(), generation);
+        controller.add(&slot.target, &pipeline);
+        let mut tasks = JoinSet::new();
+        tasks.spawn(keeper::keep(pipeline.clone(), slot.clone(), self.events.clone()));
+        self.pipelines.insert(slot.clone(), Running { pipeline, tasks });
         self.open_losses(slot);
     }
 
-    fn spawn(&self, slot: &Slot, generation: Generation) -> Running {
-        let writer = Writer::new(&self.settings.engine, &slot.mapping);
-        let pipeline = Pipeline::new(writer, self.shared.clone(), generation);
-        let mut tasks = JoinSet::new();
-        tasks.spawn(pipeline.clone().resync());
-        tasks.spawn(pipeline.clone().tend_related());
-        tasks.spawn(keeper::keep(pipeline.clone(), slot.clone(), self.events.clone()));
-        let mut workers = JoinSet::new();
-        workers.spawn(pipeline.clone().run());
-        self.engage(&pipeline);
-        Running { pipeline, workers, tasks }
+    /// The controller of a mapping, started with its first target.
+    fn serve(&mut self, mapping: &str, generation: &Generation) -> Arc<Controller> {
+        if let Some(serving) = self.controllers.get(mapping) {
+            return serving.controller.clone();
+        }
+        let writer = Writer::new(&self.settings.engine, mapping);
+        let seed = generation.target.endpoint().connection().entropy();
+        let controller = Controller::new(writer, self.shared.clone(), generation.mapping.clone(), seed);
+        let (mut tasks, mut workers) = (JoinSet::new(), JoinSet::new());
+        tasks.spawn(controller.clone().resync());
+        tasks.spawn(controller.clone().tend_related());
+        workers.spawn(controller.clone().run());
+        self.controllers.insert(mapping.to_owned(), Serving { controller: controller.clone(), workers, tasks });
+        controller
     }
 
-    /// Follows every engaged cluster of a pipeline's provider, and the kinds on its target.
-    fn engage(&self, pipeline: &Arc<Pipeline>) {
-        pipeline.follow_kinds();
-        let provider = pipeline.generation().mapping.source.clusters.clone();
-        for cluster in self.shared.manager.clusters(&provider) {
-            pipeline.engage(&cluster);
+    /// Follows every engaged cluster of a mapping's sources, and the kinds on its targets. `anew`: every source is planned again.
+    fn engage(&self, mapping: &str, anew: bool) {
+        let Some(Serving { controller, .. }) = self.controllers.get(mapping) else { return };
+        controller.follow_copies();
+        controller.pipelines().iter().for_each(|pipeline| pipeline.follow_kinds());
+        for cluster in self.shared.manager.clusters(&controller.mapping().source.clusters) {
+            controller.engage(&cluster);
+        }
+        if anew {
+            controller.enqueue_all();
         }
     }
 
@@ -710,21 +750,27 @@ impl Engine {
 
     fn stop(&mut self, slot: &Slot) {
         let Some(running) = self.pipelines.remove(slot) else { return };
-        self.end(running);
-        if self.pipelines_of(&slot.mapping).next().is_none() {
+        self.controllers.get(&slot.mapping).into_iter().for_each(|serving| serving.controller.remove(&slot.target));
+        let is_last = self.pipelines_of(&slot.mapping).next().is_none();
+        let serving = if is_last { self.controllers.remove(&slot.mapping) } else { None };
+        self.end(running, serving);
+        if is_last {
             self.shared.instruments.metrics.forget_mapping(&slot.mapping);
         }
     }
 
     /// Reconciles under way end by themselves; their task is joined with the engine's.
-    fn end(&mut self, running: Running) {
-        running.pipeline.queue.close();
+    fn end(&mut self, running: Running, serving: Option<Serving>) {
+        serving.iter().for_each(|serving| serving.controller.queue.close());
         let health = self.shared.instruments.health.clone();
         health.remove(&sources_component(&running.pipeline));
         let state_store = keeper::component(&running.pipeline);
         self.tasks.spawn(async move {
-            let Running { mut workers, mut tasks, .. } = running;
-            while workers.join_next().await.is_some() {}
+            if let Some(Serving { mut workers, mut tasks, .. }) = serving {
+                while workers.join_next().await.is_some() {}
+                tasks.shutdown().await;
+            }
+            let Running { mut tasks, .. } = running;
             tasks.shutdown().await;
             health.remove(&state_store);
         });
@@ -793,14 +839,15 @@ impl Engine {
     /// Lets reconciles under way end, and leaves no task behind.
     async fn drain(mut self) {
         let mut workers = JoinSet::new();
-        for mut running in std::mem::take(&mut self.pipelines).into_values() {
-            running.pipeline.queue.close();
-            workers.spawn(async move { while running.workers.join_next().await.is_some() {} });
+        for mut serving in std::mem::take(&mut self.controllers).into_values() {
+            serving.controller.queue.close();
+            workers.spawn(async move { while serving.workers.join_next().await.is_some() {} });
         }
         let ended = async { while workers.join_next().await.is_some() {} };
         if timeout(DRAIN, ended).await.is_err() {
             warn!(seconds = DRAIN.as_secs(), "reconciles under way did not end in time; they are given up");
         }
+        self.pipelines.clear();
         self.shared.manager.shutdown().await;
         self.tasks.shutdown().await;
     }

@@ -1,16 +1,17 @@
 //! Fills the planner's picture of one source from the caches. Reads no server.
 
 use std::cell::{LazyCell, RefCell};
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use tokio::time::Instant;
 use tracing::warn;
 
 use super::consumer_schema::Known;
+use super::controller::SourceFeed;
 use super::facts::Facts;
 use super::pipeline::wakes::{Collection, Topic, target_reference};
-use super::pipeline::{Generation, KindFeed, Pipeline, SourceFeed};
+use super::pipeline::{Generation, KindFeed, Pipeline};
 use crate::mapping::{Kind, Mode, Side};
 use crate::multicluster::Object;
 use crate::multicluster::raw::Unreadable;
@@ -20,7 +21,7 @@ use crate::object::marks::{Origin, Owner, Reference};
 use crate::object::{Key, metadata};
 use crate::plan::objects::Objects;
 use crate::plan::observed::all_copies;
-use crate::plan::targets::{self, double};
+use crate::plan::targets::{self, Other, double};
 use crate::plan::{Answers, Observed, Phase, Pin, Source, Target, TargetObject, render};
 
 /// An object of which a cache has an outline.
@@ -108,29 +109,48 @@ pub fn observe(
         carrying(pipeline, generation, &observed, &observed.owner, whole, |at, object| observed.owns(at, object));
     observed.owned.extend(owned);
     observed.owned.extend(copies(pipeline, cluster, &observed, whole));
-    observed.among = pipeline.among(key);
-    if let Some(mut among) = observed.among.clone() {
-        let mut reads = true;
-        if let Source::Present(source) = &observed.source {
-            among.is_reported_elsewhere = !targets::reports_for_all(&generation.mapping, &observed, source);
-            reads = !among.is_reported_elsewhere || targets::reads_others(&generation.mapping, &observed, source);
-        }
-        pipeline.read_others(key, &mut among, reads, |other| {
-            let mut objects = Objects::default();
-            // Where it is says enough.
-            let outline = |_: &Kind, _: &Key, object: &Object| object.outline().ok().map(Arc::new);
-            objects.extend(carrying(other, generation, &observed, &observed.owner, outline, |at, object| {
-                observed.owns(at, object)
-            }));
-            objects
-        });
-        observed.among = Some(among);
-    }
+    observe_namespaces(pipeline, generation, &mut observed, whole, facts);
+    (observed, outlines.0.into_inner())
+}
+
+/// Tells a target of the others of its mapping. Nothing is written to one that is the cluster of another.
+pub fn join(pipeline: &Pipeline, observed: &mut Observed, targets: &Arc<BTreeMap<String, Other>>) {
+    observed.among = pipeline.among(targets);
     if let Some(why) = observed.among.as_ref().and_then(|among| double(among, observed.pin.as_ref())) {
         observed.target = Target::Unknown(why);
     }
-    observe_namespaces(pipeline, generation, &mut observed, whole, facts);
-    (observed, outlines.0.into_inner())
+}
+
+/// The same for who looks at one target alone: what the others have is read from their caches, where a plan reads it.
+pub fn join_cached(pipeline: &Pipeline, generation: &Generation, observed: &mut Observed) {
+    if generation.mapping.target_rule.is_none() {
+        return;
+    }
+    let all = pipeline.controller.pipelines();
+    let targets = |observed: &Observed, reads: bool| {
+        let target = |one: &Arc<Pipeline>| {
+            let (name, mut other) = one.as_target();
+            other.unsettled = one.unsettled_here(&observed.key);
+            if reads {
+                // Where it is says enough.
+                let outline = |_: &Kind, _: &Key, object: &Object| object.outline().ok().map(Arc::new);
+                let owns = |at: &Reference, object: &serde_json::Value| observed.owns(at, object);
+                other.objects.extend(carrying(one, generation, observed, &observed.owner, outline, owns));
+            }
+            (name, other)
+        };
+        Arc::new(all.iter().map(target).collect())
+    };
+    let unread = targets(observed, false);
+    join(pipeline, observed, &unread);
+    let Source::Present(source) = observed.source.clone() else { return };
+    let is_seen = |name: &str| observed.among.as_ref().is_none_or(|among| among.is_seen(name));
+    let tells = targets::reports_for_all(&generation.mapping, observed, &source, is_seen);
+    observed.tells_nothing |= !tells;
+    if tells || targets::reads_others(&generation.mapping, observed, &source) {
+        let read = targets(observed, true);
+        join(pipeline, observed, &read);
+    }
 }
 
 /// Whether sources may share something: also by a rule that the mapping has no more.
@@ -261,7 +281,11 @@ fn present(pipeline: &Pipeline, key: &Key, object: &Object) -> Source {
 
 /// `None`: not read yet. Without it the engine cannot tell which status fields the consumer's API keeps.
 fn schema(pipeline: &Pipeline, feed: &SourceFeed, facts: &mut Facts<'_>) -> Option<Known> {
-    facts.read([Topic::Schema(feed.scope.endpoint.place().into())], || pipeline.schema(feed), Option::is_none)
+    facts.read(
+        [Topic::Schema(feed.scope.endpoint.place().into())],
+        || pipeline.controller.schema(feed),
+        Option::is_none,
+    )
 }
 
 fn pin(generation: &Generation) -> Option<Pin> {
@@ -289,7 +313,7 @@ fn target(pipeline: &Pipeline, generation: &Generation, cluster: &Cluster, facts
             let state = facts.read([topic], || copies_state(pipeline, cluster, &kind), Result::is_err);
             // A copy of a related object is nobody's other object.
             let holds_objects = generation.mapping.is_beside();
-            if holds_objects && is_unlisted(pipeline.copy_feed(&cluster.spec.scope, &kind)).unwrap_or(true) {
+            if holds_objects && is_unlisted(pipeline.controller.copy_feed(&cluster.spec.scope, &kind)).unwrap_or(true) {
                 starting = starting.take().or(state.clone().err());
             }
             return (kind, state);
@@ -361,7 +385,7 @@ fn kind_state(pipeline: &Pipeline, generation: &Generation, kind: &Kind) -> Resu
 
 /// Whether the copies of a kind that are beside the source are in sight.
 fn copies_state(pipeline: &Pipeline, cluster: &Cluster, kind: &Kind) -> Result<(), String> {
-    let feed = pipeline.copy_feed(&cluster.spec.scope, kind);
+    let feed = pipeline.controller.copy_feed(&cluster.spec.scope, kind);
     let why = match feed.map(|feed| feed.watch.state()) {
         Some(WatchState::Synced) => return Ok(()),
         Some(WatchState::Failed { reason, .. }) => reason,
@@ -385,7 +409,7 @@ fn copies(
         let owned = read.filter(|(reference, object)| observed.owns(reference, object));
         owned.map(|(reference, object)| observed.recognize(reference, object)).collect::<Vec<_>>()
     };
-    pipeline.copy_feeds(&cluster.spec.scope).into_iter().flat_map(of_kind).collect()
+    pipeline.controller.copy_feeds(&cluster.spec.scope).into_iter().flat_map(of_kind).collect()
 }
 
 /// What carries an owner's label, over all kinds in use, and passes. An object that cannot be read does not: the server

@@ -4,8 +4,8 @@
 use std::sync::Arc;
 
 use super::apply::Executor;
+use super::controller::RelatedFeed;
 use super::facts::Facts;
-use super::pipeline::RelatedFeed;
 use super::pipeline::wakes::{Collection, Interest, Related, Topic, selection};
 use crate::mapping::Side;
 use crate::multicluster::raw::Parsed;
@@ -47,7 +47,7 @@ pub fn read_last(executor: &Executor<'_>) -> Vec<Original> {
         }),
         _ => None,
     };
-    executor.pipeline.interests.reads_of(executor.key).into_iter().filter_map(original).collect()
+    executor.pipeline.controller.interests.reads_of(executor.key).into_iter().filter_map(original).collect()
 }
 
 /// The same from the server alone.
@@ -70,7 +70,7 @@ async fn read_by(executor: &Executor<'_>, facts: &mut Facts<'_>, original: &Orig
         return Err(Reason { cause: Cause::ClaimNotAccepted, detail: why });
     }
     // The interest before the feed: a feed that nobody reads is ended.
-    let open = || executor.pipeline.related_feed(&place.scope, &of);
+    let open = || executor.pipeline.controller.related_feed(&place.scope, &of);
     let feed = match &original.pick {
         Pick::Name(name) => facts.object(&collection, &place.key(original, name), open),
         Pick::Labels(_) => facts.selection(&collection, &selection(&place.cluster, &original.namespace), open),

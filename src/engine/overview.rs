@@ -6,17 +6,17 @@ use std::time::Duration;
 
 use k8s_openapi::jiff::Timestamp;
 
-use super::Engine;
+use super::controller::Controller;
 use super::pipeline::Pipeline;
 use super::target::Target;
+use super::{Engine, Serving};
 use crate::catalog::{Entry, Standing};
 use crate::mapping::SourceClusters;
-use crate::multicluster::queue::Depth;
 use crate::multicluster::registry::Cluster;
 use crate::object::Key;
 use crate::plan::{Cause, Phase};
 use crate::server::api;
-use crate::server::metrics::{NotSynced, ObjectSide, TABLES};
+use crate::server::metrics::{NotSynced, ObjectSide};
 use crate::server::status::{MappingOverview, Overview, ProviderOverview, ReasonOverview, TargetOverview};
 
 /// Publishes what runs.
@@ -24,19 +24,15 @@ pub fn publish(engine: &Engine) {
     let mappings: Vec<MappingOverview> = engine.entries().map(|(_, entry)| mapping(engine, &entry)).collect();
     let metrics = &engine.shared.instruments.metrics;
     for overview in &mappings {
-        let running: Vec<&Arc<Pipeline>> = engine.pipelines_of(&overview.name).collect();
-        if running.is_empty() {
-            continue;
-        }
-        let depths: Vec<Depth> = running.iter().map(|pipeline| pipeline.queue.depth()).collect();
-        let queued = depths.iter().map(|depth| depth.ready + depth.delayed).sum();
-        let oldest = depths.iter().map(|depth| depth.oldest_age).max().unwrap_or_default();
-        metrics.set_queue(&overview.name, queued, oldest);
+        let Some(Serving { controller, .. }) = engine.controllers.get(&overview.name) else { continue };
+        let running = controller.pipelines();
+        let depth = controller.queue.depth();
+        metrics.set_queue(&overview.name, depth.ready + depth.delayed, depth.oldest_age);
         metrics.set_generation(&overview.name, overview.generation);
         metrics.set_orphans(&overview.name, overview.orphans);
         metrics.set_objects(&overview.name, ObjectSide::Source, overview.sources);
         metrics.set_objects(&overview.name, ObjectSide::Target, overview.objects);
-        metrics.set_tables(&overview.name, tables(engine, &overview.name));
+        metrics.set_tables(&overview.name, controller.tables());
         metrics.set_not_synced(&overview.name, &reasons(&running));
         metrics.set_held(&overview.name, overview.held);
     }
@@ -72,14 +68,8 @@ fn target_overview(target: &Target) -> TargetOverview {
     TargetOverview { name: target.name.clone(), identity: target.identity().unwrap_or_default() }
 }
 
-/// How many entries the tables of a mapping have, in the order of [`TABLES`].
-fn tables(engine: &Engine, mapping: &str) -> [usize; TABLES.len()] {
-    let all = engine.pipelines_of(mapping).map(|pipeline| pipeline.tables());
-    all.fold([0; TABLES.len()], |sum, tables| std::array::from_fn(|table| sum[table] + tables[table]))
-}
-
 /// How many sources are not in sync, by the worst reason of each: one that several targets tell of counts once.
-fn reasons(running: &[&Arc<Pipeline>]) -> BTreeMap<Cause, NotSynced> {
+fn reasons(running: &[Arc<Pipeline>]) -> BTreeMap<Cause, NotSynced> {
     let mut worst: BTreeMap<Key, (Cause, Duration)> = BTreeMap::new();
     for (key, unsettled) in running.iter().flat_map(|pipeline| pipeline.unsettled()) {
         let (cause, age) = (unsettled.cause.unwrap_or(Cause::RequestFailed), unsettled.since.elapsed());
@@ -98,18 +88,17 @@ fn reasons(running: &[&Arc<Pipeline>]) -> BTreeMap<Cause, NotSynced> {
 pub fn sources(engine: &Engine) -> (usize, BTreeMap<&'static str, usize>) {
     let (mut sources, mut not_synced) = (0, BTreeMap::new());
     for (_, entry) in engine.entries() {
-        let running: Vec<&Arc<Pipeline>> = engine.pipelines_of(&entry.mapping.name).collect();
-        sources += source_count(&running);
-        for (cause, of) in reasons(&running) {
+        let Some(Serving { controller, .. }) = engine.controllers.get(&entry.mapping.name) else { continue };
+        sources += source_count(controller);
+        for (cause, of) in reasons(&controller.pipelines()) {
             *not_synced.entry(cause.as_str()).or_default() += of.sources;
         }
     }
     (sources, not_synced)
 }
 
-/// Each target of a mapping has the same sources.
-fn source_count(running: &[&Arc<Pipeline>]) -> usize {
-    running.first().map(|one| one.source_feeds().iter().map(|feed| feed.keys().len()).sum()).unwrap_or_default()
+fn source_count(controller: &Controller) -> usize {
+    controller.source_feeds().iter().map(|feed| feed.keys().len()).sum()
 }
 
 /// How much of a mapping waits for approval.
@@ -119,7 +108,8 @@ fn held(engine: &Engine, mapping: &str) -> usize {
 }
 
 fn mapping(engine: &Engine, entry: &Entry) -> MappingOverview {
-    let running: Vec<&Arc<Pipeline>> = engine.pipelines_of(&entry.mapping.name).collect();
+    let controller = engine.controllers.get(&entry.mapping.name).map(|serving| &serving.controller);
+    let running = controller.map(|controller| controller.pipelines()).unwrap_or_default();
     MappingOverview {
         name: entry.mapping.name.clone(),
         origin: entry.file.clone().unwrap_or_else(|| "state store".to_owned()),
@@ -131,9 +121,9 @@ fn mapping(engine: &Engine, entry: &Entry) -> MappingOverview {
                 None => standing(entry, &running),
             },
         },
-        sources: source_count(&running),
+        sources: controller.map_or(0, |controller| source_count(controller)),
         objects: running.iter().map(|one| one.objects()).sum(),
-        queued: running.iter().map(|one| one.queue.depth().ready).sum(),
+        queued: controller.map_or(0, |controller| controller.queue.depth().ready),
         orphans: orphans(engine, &entry.mapping.name),
         held: held(engine, &entry.mapping.name),
         not_synced: reasons(&running).into_iter().map(reason).collect(),
@@ -150,7 +140,7 @@ fn orphans(engine: &Engine, mapping: &str) -> usize {
 }
 
 /// What a replica that stands by knows of a mapping: what the state store says.
-fn standby(engine: &Engine, running: &[&Arc<Pipeline>]) -> Option<String> {
+fn standby(engine: &Engine, running: &[Arc<Pipeline>]) -> Option<String> {
     let lease = &engine.shared.lease;
     if engine.settings.election.is_none() || lease.is_held() {
         return None;
@@ -161,7 +151,7 @@ fn standby(engine: &Engine, running: &[&Arc<Pipeline>]) -> Option<String> {
     }
 }
 
-fn standing(entry: &Entry, running: &[&Arc<Pipeline>]) -> String {
+fn standing(entry: &Entry, running: &[Arc<Pipeline>]) -> String {
     let phase = running.first().map(|pipeline| pipeline.generation().phase);
     let is_held = running.iter().any(|pipeline| pipeline.held().is_some());
     let text = match (entry.standing, phase) {

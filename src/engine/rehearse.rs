@@ -9,11 +9,12 @@ use tokio::time::{Instant, sleep};
 
 use super::apply::Executor;
 use super::bodies::observe_whole;
+use super::controller::SourceFeed;
 use super::facts::Facts;
-use super::observe::kind_trouble;
+use super::observe::{join_cached, kind_trouble};
 use super::originals;
 use super::pipeline::wakes::Interests;
-use super::pipeline::{Generation, Pipeline, SourceFeed};
+use super::pipeline::{Generation, Pipeline};
 use crate::mapping::{Mapping, OnExit};
 use crate::multicluster::identity::Known;
 use crate::multicluster::registry::Cluster;
@@ -37,7 +38,7 @@ pub struct OnTarget {
     pub pipeline: Arc<Pipeline>,
     pub candidate: Generation,
     /// The clusters of a provider that it may choose as targets.
-    pub selected: BTreeSet<String>,
+    pub selected: Arc<BTreeSet<String>>,
 }
 
 /// What a candidate does to every source in sight.
@@ -60,7 +61,7 @@ async fn look(on: &[OnTarget]) -> Result<Rehearsal, String> {
     let mut all = Rehearsal::default();
     for one in on {
         all.unseen.extend(ready(one).await?);
-        for feed in one.pipeline.source_feeds() {
+        for feed in one.pipeline.controller.source_feeds() {
             match feed.watch.state() {
                 // What a watch showed that has failed since is planned with: it is what the document in force goes by.
                 WatchState::Failed { synced_before: false, .. } => {
@@ -90,7 +91,7 @@ async fn look(on: &[OnTarget]) -> Result<Rehearsal, String> {
 /// served first.
 async fn stand_back(pipeline: &Pipeline) {
     for _ in 0..STANDS_BACK {
-        if !pipeline.serves_somebody() {
+        if !pipeline.controller.serves_somebody() {
             break;
         }
         sleep(TURN).await;
@@ -131,11 +132,11 @@ fn waits_for(OnTarget { pipeline, candidate, .. }: &OnTarget) -> Option<Wait> {
     if let Some(why) = pipeline.unconfirmed() {
         return Some(Wait::Time(why));
     }
-    if !pipeline.are_clusters_followed() {
+    if !pipeline.controller.are_clusters_followed() {
         return Some(Wait::Time("some clusters of its sources are not followed yet".to_owned()));
     }
     let is_unlisted = |feed: &Arc<SourceFeed>| feed.watch.state() == WatchState::Starting;
-    if pipeline.source_feeds().iter().any(is_unlisted) {
+    if pipeline.controller.source_feeds().iter().any(is_unlisted) {
         return Some(Wait::Time("its sources are not listed yet".to_owned()));
     }
     if !pipeline.is_looked_at() {
@@ -205,18 +206,23 @@ pub async fn lost_by_all<T: Ord + Clone>(
 
 /// Follows the plan of a document to its end. `selected`: the clusters of a provider that it may choose as targets; `None`: it
 /// is followed for what it loses alone.
-async fn follow(at: At<'_>, generation: &Generation, selected: Option<&BTreeSet<String>>) -> Option<(Now, Followed)> {
+async fn follow(
+    at: At<'_>,
+    generation: &Generation,
+    selected: Option<&Arc<BTreeSet<String>>>,
+) -> Option<(Now, Followed)> {
     let At { pipeline, cluster, feed, key } = at;
     // Nobody is to be woken for what is read here.
     let interests = Interests::default();
     let mut facts = Facts::new(interests.reader(key));
     let executor = Executor::looking(pipeline, generation, cluster, feed, key);
     let mut observed = observe_whole(&executor, &mut facts).await.ok()?;
+    join_cached(pipeline, generation, &mut observed);
     (observed.prune, observed.is_promoted) = (Prune::Allowed, false);
     if let Some((among, selected)) = observed.among.as_mut().zip(selected) {
-        among.selected.clone_from(selected);
+        among.selected = selected.clone();
     }
-    observed.tells_nothing = selected.is_none();
+    observed.tells_nothing |= selected.is_none();
     // What the document in force reads, the plan would ask for first.
     for original in originals::read_last(&executor) {
         let seen = originals::read(&executor, &mut facts, &original).await;

@@ -480,7 +480,10 @@ impl Engine {
         for (target, losing) in rehearsal.losing() {
             let pipeline = self.pipelines_of(name).find(|one| one.generation().target.name == *target);
             let Some(pipeline) = pipeline.or_else(|| self.pipelines_of(name).next()) else { continue };
-            ledger.count(target, losing.iter().filter_map(|(key, lost)| Some((pipeline.owner(key)?.0, *lost))));
+            ledger.count(
+                target,
+                losing.iter().filter_map(|(key, lost)| Some((pipeline.controller.owner(key)?.0, *lost))),
+            );
         }
         Some(ledger)
     }
@@ -513,7 +516,7 @@ impl Engine {
         let (Some(one), Some(entry)) = (self.in_force.get(name), self.catalog.mapping(name)) else { return };
         let (document, phase) = one.next(entry);
         let slots: BTreeMap<Slot, String> = self.slots(&document);
-        let selected = self.selected(&document);
+        let selected = Arc::new(self.selected(&document));
         let running: Vec<(Slot, Arc<Pipeline>)> = self
             .pipelines
             .range(Slot::of(name)..)
@@ -665,7 +668,7 @@ impl Engine {
             };
         }
         let served: BTreeSet<_> =
-            all.iter().flat_map(|one| one.sources_held("")).map(|key| key.cluster.clone()).collect();
+            all.iter().flat_map(|one| one.controller.sources_held("")).map(|key| key.cluster.clone()).collect();
         let is_lacking = |name: &_| {
             let cluster = manager.cluster(&here.clusters, name);
             cluster.is_none_or(|one| manager.cluster_of_identity(&there.clusters, one.identity()).is_none())
@@ -675,7 +678,9 @@ impl Engine {
             Some(lacking) => {
                 Some(Why::refused(format!("it would serve {from}, which does not have the cluster {lacking}")))
             }
-            None if manager.is_synced(&there.clusters) && all.iter().all(|one| one.are_sources_listed()) => None,
+            None if manager.is_synced(&there.clusters) && all.iter().all(|one| one.controller.are_sources_listed()) => {
+                None
+            }
             None => Some(Why::unknown(format!("whether it serves {from} is not known before all clusters are"))),
         }
     }
@@ -737,7 +742,7 @@ pub(super) fn component(name: &str) -> String {
 
 /// How many sources the document in force serves, and where.
 fn served(all: &[&Arc<Pipeline>]) -> String {
-    let sources: BTreeSet<_> = all.iter().flat_map(|pipeline| pipeline.sources_held("")).collect();
+    let sources: BTreeSet<_> = all.iter().flat_map(|pipeline| pipeline.controller.sources_held("")).collect();
     let clusters: BTreeSet<_> = sources.iter().map(|key| &key.cluster).collect();
     let plural = |number: usize| if number == 1 { "" } else { "s" };
     let (of_sources, of_clusters) = (plural(sources.len()), plural(clusters.len()));

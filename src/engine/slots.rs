@@ -1,11 +1,11 @@
-//! Mappings with several targets: one pipeline for each target, and what these know of each other.
+//! Mappings with several targets: which these are.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use tracing::{error, info};
 
-use super::Engine;
+use super::{Engine, Serving};
 use crate::health::Condition;
 use crate::mapping::{Mapping, SourceClusters};
 use crate::multicluster::connection::Connection;
@@ -106,19 +106,16 @@ impl Engine {
         if mapping.target_rule.is_none() {
             return;
         }
-        let selected = self.selected(mapping);
-        let all: Vec<_> = self.pipelines_of(&mapping.name).collect();
-        let mut is_news = false;
+        let Some(Serving { controller, .. }) = self.controllers.get(&mapping.name) else { return };
+        let mut is_news = controller.select(self.selected(mapping));
+        let all = controller.pipelines();
+        let names = all.iter().map(|one| one.generation().target.name.clone()).collect();
         for one in &all {
-            let others = all.iter().filter(|other| !Arc::ptr_eq(one, other));
-            let others = others.map(|other| (other.generation().target.name.clone(), Arc::downgrade(other)));
-            is_news |= one.know(selected.clone(), others.collect());
+            is_news |= one.targets_are(&names);
         }
         if is_news {
-            for one in &all {
-                one.enqueue_all();
-                one.check_inventory();
-            }
+            controller.enqueue_all();
+            all.iter().for_each(|one| one.check_inventory());
         }
     }
 
@@ -207,7 +204,7 @@ impl Engine {
             );
             if health.set(&what, Condition::waiting(why.clone())) {
                 error!(mapping = name, why, "two targets are one cluster");
-                self.pipelines_of(name).for_each(|pipeline| pipeline.enqueue_all());
+                self.controllers.get(name).into_iter().for_each(|serving| serving.controller.enqueue_all());
             }
         }
     }

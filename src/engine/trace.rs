@@ -11,6 +11,7 @@ use tokio::time::{Instant, timeout};
 use super::apply::Executor;
 use super::bodies::observe_whole;
 use super::facts::Facts;
+use super::observe::join_cached;
 use super::originals;
 use super::pipeline::wakes::Interests;
 use super::pipeline::{Pipeline, Unsettled};
@@ -90,7 +91,7 @@ fn key(pipeline: &Pipeline, asked: &Asked) -> Option<Key> {
         .map(|one| one.spec.name.clone());
     let cluster = cluster.or_else(|| ClusterName::try_from(asked.workspace.as_str()).ok())?;
     let key = Key::new(cluster, asked.namespace.as_str(), asked.name.as_str());
-    let is_there = || pipeline.source_feeds().iter().any(|feed| feed.watch.store().get(&key).is_some());
+    let is_there = || pipeline.controller.source_feeds().iter().any(|feed| feed.watch.store().get(&key).is_some());
     (pipeline.is_unsettled(&key) || is_there()).then_some(key)
 }
 
@@ -112,7 +113,8 @@ fn past(pipeline: &Pipeline, key: &Key) -> (Past, Answers) {
     };
     past.follows_candidate_since = follows_candidate_since;
     past.since = before(now, since.elapsed());
-    let due = pipeline.queue.due(key).map(|due| Instant::from_std(due).saturating_duration_since(Instant::now()));
+    let due =
+        pipeline.controller.queue.due(key).map(|due| Instant::from_std(due).saturating_duration_since(Instant::now()));
     past.again = due.and_then(|due| after(now, due));
     (past, answers)
 }
@@ -132,7 +134,7 @@ fn after(now: Timestamp, later: Duration) -> Option<Timestamp> {
 async fn look(pipeline: &Arc<Pipeline>, key: &Key, answers: Answers) -> Result<Observed, String> {
     let generation = pipeline.generation_of(key);
     let cluster = pipeline.shared.manager.cluster(&generation.mapping.source.clusters, &key.cluster);
-    let engaged = cluster.and_then(|cluster| Some((pipeline.feed_of(&cluster)?, cluster)));
+    let engaged = cluster.and_then(|cluster| Some((pipeline.controller.feed_of(&cluster)?, cluster)));
     let (feed, cluster) = engaged.ok_or("its workspace or cluster is not engaged")?;
     if !matches!(cluster.known(), Known::Identity(_)) {
         return Err(format!("whether {} is still the same cluster is being confirmed", cluster.spec.name));
@@ -147,6 +149,7 @@ async fn look(pipeline: &Arc<Pipeline>, key: &Key, answers: Answers) -> Result<O
     let mut facts = Facts::new(interests.reader(key));
     let executor = Executor::looking(pipeline, &generation, &cluster, &feed, key);
     let mut observed = observe_whole(&executor, &mut facts).await.map_err(|error| error.to_string())?;
+    join_cached(pipeline, &generation, &mut observed);
     if matches!(observed.source, Source::Missing(_)) && !pipeline.is_unsettled(key) {
         // It was let go meanwhile: to have looked for it is no reason to remember it.
         pipeline.learned().forget(key);

@@ -1,4 +1,6 @@
-//! One reconcile: observe, plan, apply, until the plan rests.
+//! One reconcile: observe, plan, apply, until the plans for all targets rest.
+
+mod parts;
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -9,13 +11,16 @@ use serde_json::Value;
 use tokio::time::Instant;
 use tracing::{Span, debug, info, warn};
 
+use self::parts::{Latest, Part, Progress};
 use super::apply::{ApplyError, Executor, Secrets, Tally};
 use super::bodies::{Read, observe_whole};
+use super::controller::{Controller, SourceFeed};
 use super::events::Event;
 use super::facts::Facts;
+use super::observe::join;
 use super::originals;
 use super::pipeline::wakes::Topic;
-use super::pipeline::{Generation, Pipeline, SourceFeed, Unsettled};
+use super::pipeline::{Generation, Pipeline, Unsettled};
 use super::rehearse::{At, lost_by_all};
 use crate::mapping::{Mode, ProviderKind};
 use crate::multicluster::identity::Known;
@@ -23,12 +28,11 @@ use crate::multicluster::queue::{Cost, Outcome as Finish, Priority};
 use crate::multicluster::raw::Unreadable;
 use crate::multicluster::work_queue::Lease;
 use crate::object::marks::Reference;
-use crate::object::{Key, has_finalizer, metadata};
+use crate::object::{Key, metadata};
 use crate::plan::observed::all_copies;
-use crate::plan::targets::reports_for_all;
 use crate::plan::{
     Action, Answers, Cause, Completion, MAX_ROUNDS, Missing, Observed, Outcome, Phase, Plan, Prune, Reason, Reasons,
-    Rest, Seen, Source, SourcePatch, completion, owns_finalizer, plan_noting, render, status,
+    Rest, Seen, Source, SourcePatch, Target, completion, owns_finalizer, plan_noting, render, status,
 };
 use crate::release::Followed;
 use crate::server::metrics::ReconcileResult;
@@ -51,11 +55,13 @@ enum Ended {
     Stale(ApplyError),
     /// Its objects are written, and its first status waits behind what others have to do.
     Deferred,
+    /// As many sources as may be are worked on at this target of several: it waits for its turn.
+    Left,
     /// Its cluster is not engaged (any more), or another replica leads.
     Dropped,
 }
 
-/// What a reconcile did.
+/// What a reconcile did on one target.
 struct Run {
     ended: Ended,
     cost: Cost,
@@ -67,54 +73,82 @@ struct Run {
     done: Vec<String>,
     /// What servers answered; `None`: nothing was planned.
     answers: Option<Answers>,
+    /// Whether the target is not in sight yet: what is said of all targets waits for it.
+    is_awaited: bool,
+    /// Whether the source is missing.
+    is_missing: bool,
 }
 
 impl Run {
     fn unplanned(ended: Ended) -> Self {
-        Self { ended, cost: Cost::default(), overtaken: false, held: None, done: Vec::new(), answers: None }
+        Self {
+            ended,
+            cost: Cost::default(),
+            overtaken: false,
+            held: None,
+            done: Vec::new(),
+            answers: None,
+            is_awaited: false,
+            is_missing: false,
+        }
     }
 }
 
-/// Reconciles one source and hands its lease back.
-pub async fn reconcile(pipeline: Arc<Pipeline>, lease: Lease<Key>) {
+/// One target of a mapping, with the document that a source follows there.
+type OnTarget = (Arc<Pipeline>, Arc<Generation>);
+
+/// Reconciles one source on all targets of its mapping, and hands its lease back.
+pub async fn reconcile(controller: Arc<Controller>, lease: Lease<Key>) {
     let started = Instant::now();
     let key = lease.key().clone();
-    let generation = pipeline.generation_of(&key);
-    let mut facts = Facts::new(pipeline.interests.reader(&key));
-    let waited_for = lease.is_by_timer().then(|| pipeline.waits_for(&key));
-    let Run { ended, cost, overtaken, held, done, answers } =
-        run(&pipeline, &generation, &key, &mut facts, waited_for).await;
-    pipeline.shared.instruments.metrics.reconciled(
-        pipeline.writer.mapping(),
-        result(&ended, cost.requests > 0),
-        started.elapsed(),
-    );
-    let (has_written, is_done) = (cost.requests > 0, matches!(ended, Ended::InSync | Ended::Dropped));
-    if let Some(took) = pipeline.synced_after(&key, has_written, is_done) {
-        pipeline.shared.instruments.metrics.synced(pipeline.writer.mapping(), took);
+    let pipelines = controller.pipelines().into_iter();
+    let targets: Vec<OnTarget> =
+        pipelines.map(|one| (one.generation_of(&key), one)).map(|(of, one)| (one, of)).collect();
+    let mut facts = Facts::new(controller.interests.reader(&key));
+    let runs = run(&controller, &targets, &key, &mut facts, lease.is_by_timer()).await;
+    let cost = runs.iter().fold(Cost::default(), |sum, run| sum.and(&run.cost));
+    let (metrics, mapping) = (&controller.shared.instruments.metrics, controller.writer.mapping());
+    let result = runs.iter().map(|run| result(&run.ended, run.cost.requests > 0)).max();
+    metrics.reconciled(mapping, result.unwrap_or(ReconcileResult::InSync), started.elapsed());
+    let is_done = |run: &Run| matches!(run.ended, Ended::InSync | Ended::Dropped);
+    if let Some(took) = controller.synced_after(&key, cost.requests > 0, runs.iter().all(is_done)) {
+        metrics.synced(mapping, took);
     }
-    let again = match ended {
-        _ if overtaken => Some(Priority::Live),
-        Ended::Deferred => Some(Priority::Initial),
-        _ => None,
+    let is_deferred = runs.iter().any(|run| matches!(run.ended, Ended::Deferred));
+    let again = match runs.iter().any(|run| run.overtaken) {
+        true => Some(Priority::Live),
+        false => is_deferred.then_some(Priority::Initial),
     };
-    let causes = causes(&ended);
-    // Nothing is left of one that is dropped. What one has that is missing is an orphan, and seen to as that.
-    let is_at_its_end = matches!(ended, Ended::InSync | Ended::Dropped) || causes.contains(&Cause::Orphaned);
-    // An event came in between, or its status waits: nothing was decided.
-    let is_decided = !is_done && (!causes.is_empty() || matches!(ended, Ended::Failed(_) | Ended::Stale(_)));
-    let timer = finish(&pipeline, &generation, &key, ended);
-    if is_decided {
-        let waits_for = if causes.is_empty() { Vec::new() } else { facts.waits_for() };
+    let mut waits: Vec<Cause> = Vec::new();
+    let (mut timer, mut planned, mut undecided) = (Finish::Done, Vec::new(), Vec::new());
+    for ((pipeline, generation), run) in targets.iter().zip(runs) {
+        let is_done = is_done(&run);
+        let Run { ended, held, done, answers, is_awaited, .. } = run;
+        let causes = causes(&ended);
+        // Nothing is left of one that is dropped. What one has that is missing is an orphan, and seen to as that.
+        let is_at_its_end = is_done || causes.contains(&Cause::Orphaned);
+        // An event came in between, or its status waits: nothing was decided.
+        let is_decided = !is_done && (!causes.is_empty() || matches!(ended, Ended::Failed(_) | Ended::Stale(_)));
+        timer = timer.sooner(finish(pipeline, generation, &key, ended));
+        if is_decided {
+            undecided.push((pipeline, done, answers, causes.is_empty()));
+        }
+        planned.extend(held.map(|held| (pipeline, generation, held, is_at_its_end)));
+        waits.extend(causes.into_iter().chain(is_awaited.then_some(Cause::Unknown)));
+    }
+    for (pipeline, done, answers, waits_for_nothing) in undecided {
+        let waits_for = if waits_for_nothing { Vec::new() } else { facts.waits_for() };
         pipeline.remember(&key, done, answers, waits_for);
     }
-    let finish = facts.finish(&causes, timer);
-    if let Some(held) = held {
-        pipeline.planned(&key, &generation, held, is_at_its_end);
+    waits.sort_unstable();
+    waits.dedup();
+    let finish = facts.finish(&waits, timer);
+    for (pipeline, generation, held, is_at_its_end) in planned {
+        pipeline.planned(&key, generation, held, is_at_its_end);
     }
     lease.finish(finish, cost);
     if let Some(priority) = again {
-        pipeline.queue.add(key, priority);
+        controller.queue.add(key, priority);
     }
 }
 
@@ -130,28 +164,24 @@ fn causes(ended: &Ended) -> Vec<Cause> {
     }
 }
 
-async fn run(
-    pipeline: &Arc<Pipeline>,
-    generation: &Generation,
-    key: &Key,
+/// What became of a source on each of these targets.
+async fn run<'t>(
+    controller: &Arc<Controller>,
+    targets: &'t [OnTarget],
+    key: &'t Key,
     facts: &mut Facts<'_>,
-    waited_for: Option<&'static str>,
-) -> Run {
+    is_by_timer: bool,
+) -> Vec<Run> {
+    let mapping = controller.mapping();
     let engaged = || {
-        let cluster = pipeline.shared.manager.cluster(&generation.mapping.source.clusters, &key.cluster)?;
-        let feed = pipeline.feed_of(&cluster)?;
+        let cluster = controller.shared.manager.cluster(&mapping.source.clusters, &key.cluster)?;
+        let feed = controller.feed_of(&cluster)?;
         Some((cluster, feed))
     };
     let Some((cluster, feed)) =
         facts.read([Topic::Binding(key.cluster.clone()), Topic::PassComplete], engaged, Option::is_none)
     else {
-        let ended = unengaged(pipeline, generation, key);
-        let is_unknown = |reason: &Reason| reason.cause == Cause::Unknown;
-        let held = match &ended {
-            Ended::Waiting(reasons) if reasons.0.iter().any(is_unknown) => None,
-            _ => Some(0),
-        };
-        return Run { held, ..Run::unplanned(ended) };
+        return targets.iter().map(|(pipeline, generation)| unengaged(pipeline, generation, key)).collect();
     };
     if let Some(path) = &cluster.spec.path {
         Span::current().record("workspace", &**path);
@@ -160,95 +190,96 @@ async fn run(
     // Who does not wait for it is not woken by a doubt that is answered.
     if !is_confirmed() && !facts.read([Topic::Identity(key.cluster.clone())], is_confirmed, |known| !known) {
         let detail = format!("source: whether {} is still the same cluster is being confirmed", cluster.spec.name);
-        return Run::unplanned(Ended::Waiting(Reasons::one(Cause::Unknown, detail)));
+        let ended = || Ended::Waiting(Reasons::one(Cause::Unknown, detail.clone()));
+        return targets.iter().map(|_| Run::unplanned(ended())).collect();
     }
-    if pipeline.is_unproven(key) {
-        let source = feed.watch.store().get(key).and_then(|source| source.outline().ok());
-        match source.filter(|source| has_finalizer(source, pipeline.writer.finalizer())) {
-            Some(_) => return Run::unplanned(Ended::Waiting(Reasons::one(Cause::Unknown, unproven(pipeline)))),
-            None => pipeline.is_proven(key),
-        }
-    }
-    let Some(lease) = pipeline.shared.lease.permit() else {
+    let Some(lease) = controller.shared.lease.permit() else {
         // Once this replica leads, every source is planned.
-        pipeline.stands_by(key, feed.watch.store().get(key).is_some());
-        return Run::unplanned(Ended::Dropped);
+        let is_there = feed.watch.store().get(key).is_some();
+        targets.iter().for_each(|(pipeline, _)| pipeline.stands_by(key, is_there));
+        return targets.iter().map(|_| Run::unplanned(Ended::Dropped)).collect();
     };
     // Before anything is looked at: whatever changes from now on ends the right to write.
-    let at_target = generation.target.endpoint().permitted(lease.clone());
-    let at_target = at_target.paced(generation.mapping.reconcile.target_writes_per_second);
-    let at_source = cluster.spec.endpoint.clone().permitted(lease);
-    let executor = Executor {
-        pipeline,
-        generation,
-        cluster: &cluster,
-        at_source,
-        at_target,
-        feed: &feed,
-        key,
-        secrets: Secrets::default(),
-        read: Read::default(),
-        waited_for,
-        tally: Tally::default(),
+    let at_source = cluster.spec.endpoint.clone().permitted(lease.clone());
+    let executor = |(pipeline, generation): &'t OnTarget| {
+        let at_target = generation.target.endpoint().permitted(lease.clone());
+        Executor {
+            pipeline,
+            generation,
+            cluster: &cluster,
+            at_source: at_source.clone(),
+            at_target: at_target.paced(generation.mapping.reconcile.target_writes_per_second),
+            feed: &feed,
+            key,
+            secrets: Secrets::default(),
+            read: Read::default(),
+            waited_for: is_by_timer.then(|| pipeline.waits_for(key)),
+            tally: Tally::default(),
+        }
     };
-    let failed = |error, executor: &Executor<'_>| Run {
-        cost: executor.tally.cost(),
-        overtaken: executor.tally.overtaken(),
-        done: executor.tally.done(),
-        ..Run::unplanned(Ended::Failed(error))
-    };
-    let mut observed = match observe_whole(&executor, facts).await {
-        Ok(observed) => observed,
-        Err(error) => return failed(error, &executor),
-    };
-    observed.owned.iter().chain(&observed.shared).for_each(|one| executor.secrets.note(&one.object));
-    if let Err(error) = refresh_if_stale(pipeline, &executor, &mut observed).await {
-        return failed(error, &executor);
+    let executors: Vec<Executor<'_>> = targets.iter().map(executor).collect();
+    let parts = parts::reconcile(executors, facts).await;
+    let runs = parts.into_iter().map(|part| {
+        let (run, read) = ended(part);
+        facts.join(read);
+        run
+    });
+    let runs: Vec<Run> = runs.collect();
+    let is_gone = |run: &Run| matches!(run.ended, Ended::InSync) && run.is_missing;
+    if runs.iter().all(is_gone) {
+        controller.forget(key);
     }
-    let unanswered = observed.answers.unanswered.clone();
-    let ended = converge(&executor, &mut observed, facts).await;
+    runs
+}
+
+/// What became of a source on one target, and what was read for it.
+fn ended<'f>(part: Part<'_, 'f>) -> (Run, Facts<'f>) {
+    let Part { executor, facts, observed, unanswered, ended, .. } = part;
+    let ended = ended.unwrap_or(Ended::Dropped);
+    let (cost, overtaken, done) = (executor.tally.cost(), executor.tally.overtaken(), executor.tally.done());
+    let Some(observed) = observed else {
+        return (Run { cost, overtaken, done, ..Run::unplanned(ended) }, facts);
+    };
+    let ended = note(&executor, &observed, &unanswered, ended);
+    let held = held(&ended, &observed);
+    let is_awaited = observed.among.is_some() && matches!(observed.target, Target::Unknown(_));
+    let is_missing = matches!(observed.source, Source::Missing(_));
+    let answers = Some(observed.answers);
+    (Run { ended, cost, overtaken, held, done, answers, is_awaited, is_missing }, facts)
+}
+
+/// Remembers what a reconcile has learned of a source on one target, and says how it ended.
+fn note(executor: &Executor<'_>, observed: &Observed, unanswered: &BTreeSet<Reference>, ended: Ended) -> Ended {
+    let Executor { pipeline, generation, key, .. } = executor;
     let answers = &observed.answers;
     let mut learned = pipeline.learned();
-    learned.note_unanswered(&key.cluster, &unanswered, &answers.unanswered, tokio::time::Instant::now());
+    learned.note_unanswered(&key.cluster, unanswered, &answers.unanswered, Instant::now());
     learned.refuse_status(key, &generation.mapping, &answers.refused_status);
-    drop(learned);
     let is_missing = matches!(observed.source, Source::Missing(_));
     let is_settled = matches!(ended, Ended::InSync) && (is_missing || generation.phase != Phase::DeletionsOnly);
     let restored =
         observed.stripped.iter().filter(|(reference, _)| is_settled || observed.is_no_longer_stripped(reference));
-    pipeline.learned().restored(&restored.map(|(reference, known)| (reference.clone(), known.clone())).collect());
+    learned.restored(&restored.map(|(reference, known)| (reference.clone(), known.clone())).collect());
+    drop(learned);
     let ended = match (ended, executor.tally.retry()) {
         (Ended::Waiting(reasons) | Ended::Blocked(reasons), Some(after)) => Ended::Retry(reasons, after),
-        (Ended::Failed(error @ ApplyError::Stale { .. }), _) if !observed.answers.failed.is_empty() => {
-            Ended::Stale(error)
-        }
+        (Ended::Failed(error @ ApplyError::Stale { .. }), _) if !answers.failed.is_empty() => Ended::Stale(error),
         (ended, _) => ended,
     };
     if matches!(ended, Ended::InSync) && is_missing {
         pipeline.forget(key);
     }
-    if !std::ptr::eq(generation, &*pipeline.generation()) {
+    if !std::ptr::eq(*generation, &*pipeline.generation()) {
         pipeline.note_completion(
             key,
             generation,
             match ended {
-                Ended::Deferred | Ended::Failed(_) | Ended::Stale(_) => Completion::Incomplete,
-                _ => completion(&generation.mapping, &observed),
+                Ended::Deferred | Ended::Left | Ended::Failed(_) | Ended::Stale(_) => Completion::Incomplete,
+                _ => completion(&generation.mapping, observed),
             },
         );
     }
-    pipeline.note_objects(key, &observed.owned);
-    let is_reported_elsewhere = observed.among.as_ref().is_some_and(|among| among.is_reported_elsewhere);
-    if is_reported_elsewhere
-        && let Source::Present(source) = &observed.source
-        && reports_for_all(&generation.mapping, &observed, source)
-    {
-        // It named this target on the source, and is the one that tells of all from now on.
-        pipeline.queue.add(key.clone(), Priority::Live);
-    }
-    let held = held(&ended, &observed);
-    let (cost, overtaken, done) = (executor.tally.cost(), executor.tally.overtaken(), executor.tally.done());
-    Run { ended, cost, overtaken, held, done, answers: Some(observed.answers) }
+    ended
 }
 
 /// What a tenant writes is believed against nobody else: the source waits alone.
@@ -268,7 +299,7 @@ fn held(ended: &Ended, observed: &Observed) -> Option<usize> {
     match ended {
         Ended::InSync | Ended::Dropped | Ended::Observed(..) => Some(0),
         Ended::Waiting(reasons) if *reasons == Reasons::default() => None,
-        Ended::Deferred => None,
+        Ended::Deferred | Ended::Left => None,
         _ if causes.is_empty() || matches!(observed.source, Source::Unknown(_)) => observed.is_in_sight().then_some(0),
         _ if causes.contains(&Cause::Unknown) => None,
         _ => Some(count_held(&causes)),
@@ -280,7 +311,17 @@ fn count_held(causes: &[Cause]) -> usize {
 }
 
 /// A source whose workspace or cluster the engine does not see: what it has on the target is orphaned for as long.
-fn unengaged(pipeline: &Pipeline, generation: &Generation, key: &Key) -> Ended {
+fn unengaged(pipeline: &Pipeline, generation: &Generation, key: &Key) -> Run {
+    let ended = unseen(pipeline, generation, key);
+    let is_unknown = |reason: &Reason| reason.cause == Cause::Unknown;
+    let held = match &ended {
+        Ended::Waiting(reasons) if reasons.0.iter().any(is_unknown) => None,
+        _ => Some(0),
+    };
+    Run { held, ..Run::unplanned(ended) }
+}
+
+fn unseen(pipeline: &Pipeline, generation: &Generation, key: &Key) -> Ended {
     let (source, manager) = (&generation.mapping.source, &pipeline.shared.manager);
     if !pipeline.has_objects(key) {
         if manager.cluster(&source.clusters, &key.cluster).is_none() {
@@ -292,7 +333,7 @@ fn unengaged(pipeline: &Pipeline, generation: &Generation, key: &Key) -> Ended {
     let known = manager.cluster_of_identity(&source.clusters, key.cluster.as_str());
     if let Some(cluster) = known.filter(|cluster| cluster.spec.name != key.cluster) {
         // The key was made from ownership annotations before the cluster was engaged.
-        pipeline.queue.add(key.in_cluster(cluster.spec.name.clone()), Priority::Initial);
+        pipeline.controller.queue.add(key.in_cluster(cluster.spec.name.clone()), Priority::Initial);
         return Ended::Dropped;
     }
     let is_engaged_now = manager.cluster(&source.clusters, &key.cluster).is_some();
@@ -326,15 +367,12 @@ fn needs_namespace(generation: &Generation, actions: &[Action]) -> bool {
     generation.mapping.has_shared() && actions.iter().any(touches)
 }
 
-/// A version that was answered by a conflict, and is still all that the cache shows, is read anew.
-async fn refresh_if_stale(
-    pipeline: &Pipeline,
-    executor: &Executor<'_>,
-    observed: &mut Observed,
-) -> Result<(), ApplyError> {
-    let Source::Present(source) = &observed.source else { return Ok(()) };
+/// A version that was answered by a conflict, and is still all that the cache shows, is read anew: `true`.
+async fn refresh_if_stale(executor: &Executor<'_>, observed: &mut Observed) -> Result<bool, ApplyError> {
+    let pipeline = executor.pipeline;
+    let Source::Present(source) = &observed.source else { return Ok(false) };
     if !pipeline.learned().is_stale(&observed.key, metadata(source, "resourceVersion")) {
-        return Ok(());
+        return Ok(false);
     }
     let outcome = executor.refresh_source().await;
     let outcome = outcome.map_err(|source| ApplyError::Request { action: "read the source anew".into(), source })?;
@@ -343,30 +381,35 @@ async fn refresh_if_stale(
         Outcome::Object(object) => Source::Present(object),
         _ => Source::Missing(Missing::default()),
     };
-    Ok(())
+    Ok(true)
 }
 
-async fn converge(executor: &Executor<'_>, observed: &mut Observed, facts: &mut Facts<'_>) -> Ended {
+async fn converge(
+    executor: &Executor<'_>,
+    observed: &mut Observed,
+    facts: &mut Facts<'_>,
+    latest: &Latest,
+    progress: &mut Progress,
+) -> Ended {
     let (pipeline, generation) = (executor.pipeline, executor.generation);
     let mut lock = None;
-    let mut noted = None;
-    let (mut is_new, mut is_compared) = (false, false);
     for _ in 0..MAX_ROUNDS {
+        latest.catch_up(observed);
         let mut places = None;
         let planned = plan_noting(&generation.mapping, observed, &mut places);
-        note_places(pipeline, generation, observed, places, &mut noted);
+        note_places(pipeline, generation, observed, places, &mut progress.noted);
         let (actions, then) = match planned {
             Plan::Act(actions) => (actions, None),
-            Plan::Last(_, then) if is_new && may_wait(executor, &then) => return Ended::Deferred,
+            Plan::Last(_, then) if latest.is_new() && may_wait(executor, &then) => return Ended::Deferred,
             Plan::Last(action, then) => (vec![*action], Some(then)),
-            Plan::Rest(rest) => match may_lose(executor, &rest, is_compared).await {
+            Plan::Rest(rest) => match may_lose(executor, &rest, progress.is_compared).await {
                 Loses::All => return rest.into(),
                 Loses::Waits => {
                     facts.read([Topic::Approval], || true, |waits| *waits);
                     return rest.into();
                 }
                 Loses::As(prune) => {
-                    (observed.prune, is_compared) = (prune, true);
+                    (observed.prune, progress.is_compared) = (prune, true);
                     continue;
                 }
             },
@@ -378,17 +421,30 @@ async fn converge(executor: &Executor<'_>, observed: &mut Observed, facts: &mut 
             let namespace = observed.places.first().cloned().unwrap_or_default();
             lock = Some(generation.target.namespace_lock(&namespace).lock_owned().await);
             // What the plan was made from may have changed while it waited for its turn.
-            let (answers, related) = (std::mem::take(&mut observed.answers), std::mem::take(&mut observed.related));
-            *observed = match observe_whole(executor, facts).await {
-                Ok(observed) => observed,
-                Err(error) => return Ended::Failed(error),
-            };
-            (observed.answers, observed.related) = (answers, related);
-            is_compared = false;
+            if let Err(error) = observe_again(executor, observed, facts).await {
+                return Ended::Failed(error);
+            }
+            latest.is_now(observed);
+            progress.is_compared = false;
             continue;
         }
-        is_new |= actions.iter().any(adds_finalizer);
-        let refused_status = match act(executor, observed, actions, facts).await {
+        let turn = match actions.iter().any(writes_source) {
+            true => Some(latest.turn.lock().await),
+            false => None,
+        };
+        if turn.is_some() && latest.catch_up(observed) {
+            // Another target has written it: the plan is made anew.
+            continue;
+        }
+        if actions.iter().any(adds_finalizer) {
+            latest.takes_in();
+        }
+        let acted = act(executor, observed, actions, facts).await;
+        if turn.is_some() {
+            latest.is_now(observed);
+        }
+        drop(turn);
+        let refused_status = match acted {
             Ok(refused_status) => refused_status,
             Err(error) => return Ended::Failed(error),
         };
@@ -403,6 +459,26 @@ async fn converge(executor: &Executor<'_>, observed: &mut Observed, facts: &mut 
     }
     warn!(rounds = MAX_ROUNDS, "the plan does not come to rest; it is tried again later");
     Ended::Blocked(Reasons::default())
+}
+
+/// Looks at a source once more. What servers answered in this reconcile still counts.
+async fn observe_again(
+    executor: &Executor<'_>,
+    observed: &mut Observed,
+    facts: &mut Facts<'_>,
+) -> Result<(), ApplyError> {
+    let mut now = observe_whole(executor, facts).await?;
+    if let Some(among) = &observed.among {
+        join(executor.pipeline, &mut now, &among.targets);
+    }
+    (now.answers, now.related) = (std::mem::take(&mut observed.answers), std::mem::take(&mut observed.related));
+    now.tells_nothing = observed.tells_nothing;
+    *observed = now;
+    Ok(())
+}
+
+fn writes_source(action: &Action) -> bool {
+    matches!(action, Action::PatchSource { .. } | Action::PatchStatus { .. })
 }
 
 /// What becomes of losses that are held.
@@ -438,7 +514,7 @@ fn adds_finalizer(action: &Action) -> bool {
 /// the consumer should know of. What the target reports meanwhile is then part of the same write. It waits only once.
 fn may_wait(executor: &Executor<'_>, then: &Rest) -> bool {
     let is_well = !matches!(then, Rest::Blocked(_)) && executor.tally.retry().is_none();
-    is_well && executor.pipeline.queue.is_busy()
+    is_well && executor.pipeline.controller.queue.is_busy()
 }
 
 impl From<Rest> for Ended {
@@ -527,7 +603,7 @@ fn tell_consumer(executor: &Executor<'_>, observed: &Observed, action: &Action, 
 fn note_dropped_status(executor: &Executor<'_>, action: &Action, outcome: &Outcome) {
     let (Action::PatchStatus { values, .. }, Outcome::Object(answer)) = (action, outcome) else { return };
     let dropped = status::dropped(values, answer);
-    let version = executor.pipeline.schema(executor.feed).map(|known| known.version).unwrap_or_default();
+    let version = executor.pipeline.controller.schema(executor.feed).map(|known| known.version).unwrap_or_default();
     if executor.pipeline.learned().dropped.note(&executor.key.cluster, &version, &dropped) {
         warn!(
             fields = dropped.join(" "),
@@ -545,7 +621,8 @@ fn note_release(executor: &Executor<'_>, observed: &Observed, action: &Action) {
         && !metadata(source, "deletionTimestamp").is_empty()
     {
         let now = tokio::time::Instant::now();
-        executor.pipeline.learned().saw_deletion(executor.key, observed.source_uid(), now);
+        let all = executor.pipeline.controller.pipelines();
+        all.iter().for_each(|one| one.learned().saw_deletion(executor.key, observed.source_uid(), now));
     }
 }
 
@@ -584,7 +661,7 @@ fn note_places(
 /// A source that is there and cannot be read: what its metadata says.
 fn unreadable(pipeline: &Pipeline, key: &Key) -> Option<Arc<Value>> {
     let find = |feed: Arc<SourceFeed>| feed.watch.store().get(key);
-    let object = pipeline.source_feeds().into_iter().find_map(find)?;
+    let object = pipeline.controller.source_feeds().into_iter().find_map(find)?;
     match object.value() {
         Err(Unreadable::NoTree(_)) => object.outline().ok().map(Arc::new),
         _ => None,
@@ -611,7 +688,6 @@ fn finish(pipeline: &Pipeline, generation: &Generation, key: &Key, ended: Ended)
         Ended::InSync => {
             if pipeline.settled(key, None) {
                 info!("in sync again");
-                pipeline.tell_others(key);
             }
             Finish::Done
         }
@@ -620,7 +696,7 @@ fn finish(pipeline: &Pipeline, generation: &Generation, key: &Key, ended: Ended)
             Finish::Done
         }
         Ended::Waiting(reasons) if reasons == Reasons::default() => Finish::Done,
-        Ended::Deferred => Finish::Done,
+        Ended::Deferred | Ended::Left => Finish::Done,
         Ended::Waiting(reasons) => {
             report(pipeline, key, &reasons);
             Finish::After(generation.mapping.lifecycle.stuck_after)
@@ -654,9 +730,6 @@ fn report(pipeline: &Pipeline, key: &Key, reasons: &Reasons) {
     let of_target = reasons.of_target();
     let news = pipeline
         .settled(key, Some(Unsettled { cause, orphans, why: reasons.to_string(), of_target, since: Instant::now() }));
-    if news {
-        pipeline.tell_others(key);
-    }
     match cause {
         None | Some(Cause::Unknown) => debug!(why = %reasons, "not in sync"),
         Some(cause @ Cause::Waiting) if news => info!(reason = cause.as_str(), why = %reasons, "not in sync"),
@@ -695,7 +768,7 @@ fn failed(pipeline: &Pipeline, key: &Key, error: ApplyError) -> Finish {
 
 /// Remembers the version that a conflict spoke of; the event that brings a newer one wakes the source by itself.
 fn note_stale(pipeline: &Pipeline, key: &Key) {
-    for feed in pipeline.source_feeds() {
+    for feed in pipeline.controller.source_feeds() {
         if let Some(object) = feed.watch.store().get(key) {
             pipeline.learned().conflicted(key, object.resource_version());
         }
@@ -707,7 +780,7 @@ fn result(ended: &Ended, wrote: bool) -> ReconcileResult {
         Ended::InSync | Ended::Dropped | Ended::Observed(..) if wrote => ReconcileResult::Written,
         Ended::Deferred => ReconcileResult::Written,
         Ended::InSync | Ended::Dropped | Ended::Observed(..) => ReconcileResult::InSync,
-        Ended::Waiting(_) => ReconcileResult::Waiting,
+        Ended::Waiting(_) | Ended::Left => ReconcileResult::Waiting,
         Ended::Blocked(_) => ReconcileResult::Blocked,
         Ended::Failed(_) | Ended::Stale(_) | Ended::Retry(..) => ReconcileResult::Error,
     }

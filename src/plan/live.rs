@@ -76,7 +76,8 @@ fn converge(mapping: &Mapping, observed: &Observed, source: &Arc<Value>, renderi
         return Plan::Act(live.with_namespace(all.actions));
     }
     if !all.actions.is_empty() {
-        return Plan::Act(vec![source::add_finalizer(observed, source)]);
+        let others = targets::in_sight(mapping, observed, source);
+        return Plan::Act(vec![source::add_finalizer(observed, source, others)]);
     }
     all.reasons.0.dedup();
     if observed.hold.is_some() {

@@ -296,7 +296,7 @@ fn passing(mapping: &Mapping, observed: &Observed, source: &Arc<Value>, places: 
     match targets::share(mapping, observed, source) {
         Ok(Share::Wanted) => live::live(mapping, observed, source, places),
         Ok(Share::Leaving) => departure::move_away(mapping, observed, source),
-        Ok(Share::Released) => Plan::Act(vec![source::add_finalizer(observed, source)]),
+        Ok(Share::Released) => Plan::Act(vec![source::add_finalizer(observed, source, Vec::new())]),
         Ok(Share::Elsewhere) => {
             departure::depart(mapping, observed, source, Stage::Out(OnExit::Retain, Evidence::Unwanted))
         }

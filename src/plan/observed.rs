@@ -513,8 +513,8 @@ impl Observed {
 
     /// What belongs to this source, on the mapping's other targets too.
     pub fn owned_anywhere(&self) -> impl Iterator<Item = &TargetObject> {
-        let others = self.among.iter().flat_map(|among| among.others.values());
-        self.owned.iter().chain(others.flat_map(|other| other.objects.iter()))
+        let others = self.among.iter().flat_map(Among::others);
+        self.owned.iter().chain(others.flat_map(|(_, other)| other.objects.iter()))
     }
 
     /// Whether it is a shared object of this mapping in one of the source's namespaces.

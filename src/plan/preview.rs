@@ -129,11 +129,11 @@ fn previewed<'m>(mapping: &'m Mapping, scene: &Scene, recorder: Option<Recorder>
         .into_iter()
         .map(|target| looked_at(mapping, scene, &observed, target))
         .collect::<Result<Vec<_>, _>>()?;
-    let others: BTreeMap<String, Other> = seen.iter().skip(1).filter_map(Seen::for_another).collect();
+    let all: BTreeMap<String, Other> = seen.iter().filter_map(Seen::for_another).collect();
     let Seen { on, observed, reasons: own, strangers } = &mut seen[0];
     if let Some(among) = &mut observed.among {
-        among.selected = others.keys().cloned().chain([among.name.clone()]).collect();
-        among.others = others;
+        among.selected = Arc::new(all.keys().cloned().chain([among.name.clone()]).collect());
+        among.targets = Arc::new(all);
     }
     let mut reasons = targets::overall(mapping, observed, &scene.source, own).unwrap_or_else(|| own.clone());
     let here = own.of_target().map(|(cause, _)| cause);
@@ -165,16 +165,15 @@ impl Seen {
     fn for_another(&self) -> Option<(String, Other)> {
         let OnTarget { target: At::Target { name, .. }, .. } = &self.on else { return None };
         let (objects, unsettled) = (self.observed.owned.clone(), self.reasons.of_target());
-        Some((
-            name.clone(),
-            Other { sight: Sight::Seen, identity: None, url: None, cannot_report: false, objects, unsettled },
-        ))
+        Some((name.clone(), Other { sight: Sight::Seen, identity: None, url: None, objects, unsettled }))
     }
 }
 
 fn looked_at(mapping: &Mapping, scene: &Scene, observed: &Observed, target: At) -> Result<Seen, Unseen> {
-    let among =
-        |name: &String| Among { name: name.clone(), selected: BTreeSet::from([name.clone()]), ..Among::default() };
+    let among = |name: &String| {
+        let selected = Arc::new(BTreeSet::from([name.clone()]));
+        Among { name: name.clone(), selected, ..Among::default() }
+    };
     let among = match &target {
         At::Any => None,
         At::Nowhere => Some(Among::default()),

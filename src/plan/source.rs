@@ -12,13 +12,17 @@ use crate::object::hold::Hold;
 use crate::object::marks::{self, Writer};
 use crate::object::{has_finalizer, metadata};
 
-/// Adds the finalizer, and pins the target, in one patch.
-pub fn add_finalizer(observed: &Observed, source: &Value) -> Action {
+/// Adds the finalizer, and pins the target, and with it `others` that the source goes to, in one patch.
+pub fn add_finalizer(observed: &Observed, source: &Value, others: Vec<(String, String)>) -> Action {
     let finalizer = observed.writer.finalizer();
     let mut patch = vec![guard(source)];
     if let Some(Pin { connection, identity }) = &observed.pin {
         let (key, mut pins) = (observed.writer.target_annotation(), pins(&observed.writer, source));
         pins.insert(connection.clone(), identity.clone());
+        // One that has another cluster under its name is reported by its own plan.
+        for (name, identity) in others {
+            pins.entry(name).or_insert(identity);
+        }
         let pins = joined(&pins);
         patch.push(match source.pointer("/metadata/annotations") {
             Some(Value::Object(_)) => add(["metadata", "annotations", key], pins.into()),

@@ -1,9 +1,8 @@
 //! Several targets of one mapping: which of them a source's objects go to, and what one of them has to do about it.
 //!
-//! Each target has a pipeline of its own, which plans for its cluster alone. They agree by the annotation on the source that
-//! names the targets which may hold objects of it: a target is added there before the first write to it, and removed once
-//! an uncached read found nothing left. The last one releases the finalizer. One of them tells of all in the source's status,
-//! so that the others need not look at each other.
+//! A plan is for one target. They agree by the annotation on the source that names the targets which may hold objects of it: a
+//! target is added there before the first write to it, and removed once an uncached read found nothing left. The last one
+//! releases the finalizer. One of them tells of all in the source's status, once the others are planned.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -26,15 +25,29 @@ pub struct Among {
     /// This target.
     pub name: String,
     /// The clusters of the provider that may be targets now.
-    pub selected: BTreeSet<String>,
-    /// The others that run.
-    pub others: BTreeMap<String, Other>,
-    /// Another one tells what the source's status says of all: see [`reports_for_all`].
-    #[serde(default)]
-    pub is_reported_elsewhere: bool,
+    pub selected: Arc<BTreeSet<String>>,
+    /// All that run.
+    pub targets: Arc<BTreeMap<String, Other>>,
 }
 
-/// Another target of the mapping, as its own pipeline knows it.
+impl Among {
+    /// Another target that runs.
+    pub fn other(&self, name: &str) -> Option<&Other> {
+        self.targets.get(name).filter(|_| *name != self.name)
+    }
+
+    /// Whether what a target has of a source can be told.
+    pub fn is_seen(&self, name: &str) -> bool {
+        self.other(name).map_or(*name == self.name, |other| other.sight == Sight::Seen)
+    }
+
+    /// The others that run.
+    pub fn others(&self) -> impl Iterator<Item = (&String, &Other)> {
+        self.targets.iter().filter(|(name, _)| **name != self.name)
+    }
+}
+
+/// What is known of one target of the mapping.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct Other {
     pub sight: Sight,
@@ -42,10 +55,7 @@ pub struct Other {
     pub identity: Option<String>,
     /// Address of its server, which no consumer reads.
     pub url: Option<String>,
-    /// Whether it cannot get as far as the source's status now: something is out of sight, or a request fails.
-    #[serde(default)]
-    pub cannot_report: bool,
-    /// What it has of the source, as it was seen last; nothing, where nobody reads it.
+    /// What it has of the source; nothing, where nobody reads it.
     pub objects: Objects,
     /// Why the source is not in sync there, as [`Reasons::of_target`] tells it.
     pub unsettled: Option<(Cause, String)>,
@@ -54,7 +64,7 @@ pub struct Other {
 /// Whether what a target has of a source is known.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Sight {
-    /// Not yet, or the source was not planned there yet.
+    /// Not yet.
     Starting,
     /// Its cluster cannot be reached.
     Lost,
@@ -117,7 +127,7 @@ pub fn choices(rule: &TargetRule, among: Option<&Among>, scope: &Scope) -> Resul
             Ok(all)
         }
         TargetChoice::All => {
-            let selected = among.iter().flat_map(|among| &among.selected);
+            let selected = among.iter().flat_map(|among| &*among.selected);
             let all: BTreeSet<&String> = rule.allowed.iter().chain(selected).collect();
             let short = |name: &str| name.rsplit('/').next().unwrap_or_default().to_owned();
             let is_unique = |key: &String| all.iter().filter(|name| short(name) == *key).count() == 1;
@@ -130,14 +140,20 @@ pub fn choices(rule: &TargetRule, among: Option<&Among>, scope: &Scope) -> Resul
 /// What a mapping's rule gives for a source.
 type Choices = Result<Arc<[Choice]>, Unrendered>;
 
-/// The targets of a source as they were evaluated last, so that a reconcile does that once.
-#[derive(Debug, Default)]
-pub struct Evaluated(Mutex<Option<(Arc<Value>, Choices)>>);
+/// The targets of a source as they were evaluated last, so that a reconcile does that once for all of them.
+#[derive(Debug, Clone, Default)]
+pub struct Evaluated(Arc<Mutex<Option<(Basis, Choices)>>>);
 
-impl Clone for Evaluated {
-    /// What is cloned is changed afterwards.
-    fn clone(&self) -> Self {
-        Self::default()
+/// What they were evaluated from: the source, and the clusters that may be targets.
+type Basis = (Arc<Value>, Option<Arc<BTreeSet<String>>>);
+
+impl Evaluated {
+    fn is_of((source, selected): &Basis, other: &Basis) -> bool {
+        let is_selected = match (selected, &other.1) {
+            (Some(one), Some(other)) => Arc::ptr_eq(one, other),
+            (one, other) => one.is_none() && other.is_none(),
+        };
+        is_selected && Arc::ptr_eq(source, &other.0)
     }
 }
 
@@ -154,10 +170,11 @@ pub fn of(mapping: &Mapping, observed: &Observed, source: &Arc<Value>) -> Choice
     if observed.recorder.is_some() {
         return tell();
     }
+    let basis = (source.clone(), observed.among.as_ref().map(|among| among.selected.clone()));
     let mut known = observed.evaluated_targets.0.lock().unwrap_or_else(PoisonError::into_inner);
     match &*known {
-        Some((of, all)) if Arc::ptr_eq(of, source) => all.clone(),
-        _ => known.insert((source.clone(), tell())).1.clone(),
+        Some((of, all)) if Evaluated::is_of(of, &basis) => all.clone(),
+        _ => known.insert((basis, tell())).1.clone(),
     }
 }
 
@@ -250,21 +267,37 @@ pub fn share(mapping: &Mapping, observed: &Observed, source: &Arc<Value>) -> Res
 }
 
 /// Whether this target tells what the status of a source says of all targets: the first one that may have objects of it, of those
-/// that it goes to before those that it leaves. One that cannot get as far leaves it to the next one.
-pub fn reports_for_all(mapping: &Mapping, observed: &Observed, source: &Arc<Value>) -> bool {
+/// that it goes to before those that it leaves. One that cannot leaves it to the next one.
+pub fn reports_for_all(
+    mapping: &Mapping,
+    observed: &Observed,
+    source: &Arc<Value>,
+    can_report: impl Fn(&str) -> bool,
+) -> bool {
     let Some(among) = observed.among.as_ref().filter(|_| mapping.has_several_targets()) else { return true };
     let Ok(choices) = of(mapping, observed, source) else { return true };
-    let can_report = |name: &&String| match among.others.get(*name) {
-        Some(other) => other.sight == Sight::Seen && !other.cannot_report,
-        None => **name == among.name,
-    };
+    let can_report = |name: &&String| can_report(name);
     let pins = source::pins(&observed.writer, source);
     let is_here = !own_pins(observed, &pins).is_empty();
     let has_any = |name: &&String| if **name == among.name { is_here } else { pins.contains_key(*name) };
     let chosen = || choices.iter().filter_map(|choice| choice.cluster.as_ref().ok()).filter(can_report);
-    let all = || among.others.keys().chain([&among.name]).collect::<BTreeSet<_>>().into_iter().filter(can_report);
+    let all = || known(among).into_iter().filter(can_report);
     let first = chosen().find(has_any).or_else(|| all().find(has_any)).or_else(|| chosen().next());
     first.is_none_or(|name| *name == among.name)
+}
+
+/// This target and the others that run, by name.
+fn known(among: &Among) -> BTreeSet<&String> {
+    among.targets.keys().chain([&among.name]).collect()
+}
+
+/// The targets that a source goes to and that are in sight, each with its identity.
+pub fn in_sight(mapping: &Mapping, observed: &Observed, source: &Arc<Value>) -> Vec<(String, String)> {
+    let Some(among) = &observed.among else { return Vec::new() };
+    let choices = of(mapping, observed, source).unwrap_or_default();
+    let seen = |name: &String| among.other(name).filter(|other| other.sight == Sight::Seen);
+    let pair = |name: &String| Some((name.clone(), seen(name)?.identity.clone()?));
+    choices.iter().filter_map(|choice| pair(choice.cluster.as_ref().ok()?)).collect()
 }
 
 /// Whether a plan for a target that tells of nothing reads what the other ones have of a source all the same.
@@ -276,7 +309,7 @@ pub fn reads_others(mapping: &Mapping, observed: &Observed, source: &Value) -> b
 fn unreached(among: &Among, choice: &Choice) -> Option<Reason> {
     let name = choice.cluster.as_ref().ok()?;
     let is_reached = |other: &Other| other.identity.is_some() && other.sight != Sight::Lost;
-    (!among.others.get(name).is_some_and(is_reached)).then(|| Reason {
+    (!among.other(name).is_some_and(is_reached)).then(|| Reason {
         cause: Cause::Waiting,
         detail: format!("its new target `{name}` is not given, or cannot be reached: it stays on `{}`", among.name),
     })
@@ -285,7 +318,7 @@ fn unreached(among: &Among, choice: &Choice) -> Option<Reason> {
 /// The source is to move here. The target that it is on reports that, or takes the objects away first.
 fn moved_from(among: &Among, targets: &BTreeSet<&String>) -> Share {
     // The former target alone reports, so that none overwrites what the other wrote.
-    let is_served = |name: &&String| among.others.contains_key(*name);
+    let is_served = |name: &&String| among.other(name).is_some();
     match targets.iter().all(is_served) {
         true => Share::Elsewhere,
         false => Share::Moved(unserved(targets.iter().copied().filter(|name| !is_served(name)))),
@@ -307,14 +340,13 @@ fn unserved<'n>(names: impl Iterator<Item = &'n String>) -> Reason {
 pub fn pinned_to_none(observed: &Observed, source: &Value) -> Option<Reason> {
     let among = observed.among.as_ref().filter(|_| has_finalizer(source, observed.writer.finalizer()))?;
     let pins = source::pins(&observed.writer, source);
-    let is_served = |name: &String| *name == among.name || among.others.contains_key(name);
+    let is_served = |name: &String| *name == among.name || among.targets.contains_key(name);
     (!pins.is_empty() && !pins.keys().any(is_served)).then(|| unserved(pins.keys()))
 }
 
 /// Names under which a source is pinned to this target: its own, and one that it had before, which no target has now.
 pub fn own_pins(observed: &Observed, pins: &BTreeMap<String, String>) -> Vec<String> {
-    let others = observed.among.as_ref().map(|among| &among.others);
-    let is_others = |name: &String| others.is_some_and(|others| others.contains_key(name));
+    let is_others = |name: &String| observed.among.as_ref().is_some_and(|among| among.other(name).is_some());
     let is_own = |(name, identity): &(&String, &String)| match (&observed.pin, &observed.among) {
         (Some(pin), _) => **identity == pin.identity && !is_others(name),
         // Which cluster it is now is not confirmed.
@@ -333,7 +365,8 @@ pub fn is_held_here(observed: &Observed, source: &Value) -> bool {
 pub fn is_held_by_none(observed: &Observed, source: &Value) -> bool {
     let Some(among) = &observed.among else { return false };
     let is_known_empty = |other: &Other| other.sight == Sight::Seen && is_empty(&other.objects);
-    has_lost_its_pins(observed, source) && is_empty(&observed.owned) && among.others.values().all(is_known_empty)
+    let mut others = among.others().map(|(_, other)| other);
+    has_lost_its_pins(observed, source) && is_empty(&observed.owned) && others.all(is_known_empty)
 }
 
 fn has_lost_its_pins(observed: &Observed, source: &Value) -> bool {
@@ -347,18 +380,15 @@ fn is_empty(objects: &Objects) -> bool {
 /// Why nothing may be written to a target that is the cluster of another target of the mapping.
 pub fn double(among: &Among, pin: Option<&Pin>) -> Option<String> {
     let identity = &pin?.identity;
-    let (other, _) = among.others.iter().find(|(_, other)| other.identity.as_ref() == Some(identity))?;
+    let (other, _) = among.others().find(|(_, other)| other.identity.as_ref() == Some(identity))?;
     Some(format!("target `{}`: it is the same cluster as `{other}`; name one of them in the mapping", among.name))
 }
 
-/// What is reported of a source with several targets: the reasons of every target. `None`: another target tells, or is not in
-/// sight yet, so that nothing can be said of them all.
+/// What is reported of a source with several targets: the reasons of every target. `None`: one is not in sight yet, so that
+/// nothing can be said of them all.
 pub fn overall(mapping: &Mapping, observed: &Observed, source: &Arc<Value>, own: &Reasons) -> Option<Reasons> {
     let among = observed.among.as_ref().filter(|_| mapping.has_several_targets());
     let Some(among) = among else { return Some(own.clone()) };
-    if among.is_reported_elsewhere {
-        return None;
-    }
     let Ok(choices) = of(mapping, observed, source) else {
         return Some(own.clone());
     };
@@ -366,9 +396,9 @@ pub fn overall(mapping: &Mapping, observed: &Observed, source: &Arc<Value>, own:
     let pins = source::pins(&observed.writer, source);
     // What leaves a target is told as well.
     let chosen = |name: &String| choices.iter().any(|choice| choice.cluster.as_ref() == Ok(name));
-    let left: BTreeSet<&String> = among.others.keys().chain([&among.name]).filter(|name| !chosen(name)).collect();
+    let left: BTreeSet<&String> = known(among).into_iter().filter(|name| !chosen(name)).collect();
     // A source that was restored may name fewer targets than have objects of it.
-    let has_any = |name: &String| among.others.get(name).is_some_and(|other| !is_empty(&other.objects));
+    let has_any = |name: &String| among.other(name).is_some_and(|other| !is_empty(&other.objects));
     let left = left.into_iter().map(|name| (name, Ok(name), pins.contains_key(name) || has_any(name)));
     let given = choices.iter().map(|choice| (&choice.key, choice.cluster.as_ref(), true));
     for (key, cluster, has_objects) in given.chain(left) {
@@ -382,7 +412,7 @@ pub fn overall(mapping: &Mapping, observed: &Observed, source: &Arc<Value>, own:
                 own.0.iter().for_each(|reason| tell(reason.cause, &reason.detail));
                 continue;
             }
-            Ok(name) => among.others.get(name),
+            Ok(name) => among.other(name),
         };
         match other.map(|other| (other.sight, &other.unsettled)) {
             None => tell(Cause::Waiting, "there is no such cluster now"),
@@ -413,7 +443,7 @@ pub fn view(
         let nothing = |reason: &str| json!({"ready": false, "reason": reason, "objects": {}});
         let seen = match (cluster, among) {
             (Err(_), _) => nothing(Cause::RenderFailed.as_str()),
-            (Ok(name), Some(among)) if *name != among.name => match among.others.get(name) {
+            (Ok(name), Some(among)) if *name != among.name => match among.other(name) {
                 Some(other) => there(mapping, observed, source, name, other),
                 None => nothing("Missing"),
             },
@@ -448,7 +478,7 @@ fn from_there(mapping: &Mapping, observed: &Observed, name: &str, other: &Other)
     let kinds = mapping.objects.iter().map(|rule| (rule.kind.clone(), Ok(())));
     let among = observed.among.clone().unwrap_or_default();
     Observed {
-        among: Some(Among { name: name.to_owned(), others: BTreeMap::new(), ..among }),
+        among: Some(Among { name: name.to_owned(), targets: Arc::default(), ..among }),
         owned: other.objects.clone(),
         target: Target::Known { kinds: Arc::new(kinds.collect()), unserved: Arc::default() },
         answers: super::Answers::default(),

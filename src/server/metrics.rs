@@ -57,8 +57,8 @@ const RECONCILE_BUCKETS: [f64; 12] = [0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025,
 /// From a write nearby to an hour of waiting for a person.
 const SYNC_BUCKETS: [f64; 12] = [0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 5.0, 15.0, 60.0, 600.0, 3600.0];
 
-/// The tables of a pipeline that grow with its sources, and shrink with them.
-pub const TABLES: [&str; 12] = [
+/// The tables of a controller that grow with its sources, and shrink with them.
+pub const TABLES: [&str; 11] = [
     "queue",
     "readers",
     "interests",
@@ -69,7 +69,6 @@ pub const TABLES: [&str; 12] = [
     "unplanned",
     "unsettled",
     "held",
-    "withheld",
     "changed",
 ];
 
@@ -190,7 +189,7 @@ impl Collector for Latencies {
 macro_rules! labels {
     ($($(#[$about:meta])* $name:ident { $($(#[$of:meta])* $variant:ident = $label:literal,)+ })+) => {$(
         $(#[$about])*
-        #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+        #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
         pub enum $name {
             $($(#[$of])* $variant,)+
         }
@@ -207,7 +206,7 @@ macro_rules! labels {
 }
 
 labels! {
-    /// How a reconcile ended.
+    /// How a reconcile ended; on several targets, the worst.
     ReconcileResult {
         /// There was nothing to do.
         InSync = "in_sync",
@@ -626,7 +625,7 @@ mod tests {
         sync_engine_sources_not_synced{mapping="mongodb",reason="Conflict"} 3
         sync_engine_sync_duration_seconds_count{mapping="mongodb"} 1
         sync_engine_sync_duration_seconds_sum{mapping="mongodb"} 0.02
-        sync_engine_table_entries{mapping="mongodb",table="changed"} 11
+        sync_engine_table_entries{mapping="mongodb",table="changed"} 10
         sync_engine_table_entries{mapping="mongodb",table="held"} 9
         sync_engine_table_entries{mapping="mongodb",table="interests"} 2
         sync_engine_table_entries{mapping="mongodb",table="learned"} 6
@@ -637,7 +636,6 @@ mod tests {
         sync_engine_table_entries{mapping="mongodb",table="unplanned"} 7
         sync_engine_table_entries{mapping="mongodb",table="unsettled"} 8
         sync_engine_table_entries{mapping="mongodb",table="watches"} 3
-        sync_engine_table_entries{mapping="mongodb",table="withheld"} 10
         sync_engine_timer_writes_total{mapping="mongodb",waited_for="Conflict"} 1
         sync_engine_writes_total{mapping="mongodb",connection="target",verb="apply",result="success"} 1
         "#);

@@ -77,7 +77,7 @@ impl Scene<'_> {
     /// The target at hand, of several. The others are not looked at.
     fn among(&self) -> Among {
         let name = self.surveyor.target_name(self.mapping).to_owned();
-        Among { selected: [name.clone()].into(), name, ..Among::default() }
+        Among { selected: Arc::new([name.clone()].into()), name, ..Among::default() }
     }
 
     fn observed(&self, source: &Arc<Value>) -> Observed {

@@ -388,6 +388,61 @@ fn one_slow_target_of_many_slows_no_other() {
     assert!(beside_a_slow_one <= alone.mul_f64(1.1), "{beside_a_slow_one:?}, and {alone:?} where no target is slow");
 }
 
+/// How long it takes until an edit of all sources is written to every target but the first, where each source is on all of them.
+fn spread_beside(latency_of_first: Duration) -> Duration {
+    const SOURCES: u32 = 40;
+    in_virtual_time(async {
+        let net = Net::new(Flavor::Kubernetes);
+        definitions(false).iter().for_each(|request| net.act(request));
+        let names: Vec<String> = (1..=4).map(|number| format!("t{number}")).collect();
+        let mut connections = BTreeMap::from([net.connection("source", "source", "")]);
+        for (name, number) in names.iter().zip(1..) {
+            let latency = if number == 1 { latency_of_first } else { USUAL };
+            net.add(name, Side::Target, Flavor::Kubernetes, number, latency);
+            connections.extend([net.connection(name, name, "")]);
+        }
+        let provider = json!({
+            "apiVersion": "sync-engine.dev/v1alpha1", "kind": "ClusterProvider", "metadata": {"name": "plain"},
+            "spec": {"kubeconfig": {"connection": "source"}},
+        });
+        let source = json!({"provider": "plain", "resource": format!("things.v1.{GROUP}")});
+        let mut document = mapping("spread", "", source);
+        document["spec"].as_object_mut().expect("a mapping").remove("target");
+        document["spec"]["targets"] = json!({
+            "forEach": format!("${{{{ {} }}}}", json!(names)), "as": "place", "key": "${{ place }}", "cluster": "{{ place }}",
+            "allowed": names,
+        });
+        let things = format!("/apis/{GROUP}/v1/namespaces/default/things");
+        (0..SOURCES).for_each(|number| net.act(&Request::post(&things, &thing(&format!("s{number}"), 0))));
+        let mut took = Duration::ZERO;
+        with_engine(&net, connections, &[provider, document], async {
+            let is_there = |inner: &Inner| (0..SOURCES).all(|number| inner.made(&format!("s{number}")).len() == 4);
+            net.until("every target has its objects", is_there).await;
+            let until_then = FIRST_ROUND - net.lock().age();
+            sleep(until_then).await;
+            let begin = net.lock().age();
+            net.lock().writes.clear();
+            for number in 0..SOURCES {
+                let patch = json!({"spec": {"size": 1}});
+                net.act(&Request::patch(&format!("{things}/s{number}"), "application/merge-patch+json", &patch));
+            }
+            let is_other = |one: &&Written| one.verb == Verb::Apply && one.host != "t1" && one.host != "source";
+            let are_written = |inner: &Inner| inner.writes.iter().filter(is_other).count() as u32 >= 3 * SOURCES;
+            net.until("the others have all", are_written).await;
+            took = net.lock().writes.iter().filter(is_other).map(|one| one.at).max().expect("a write") - begin;
+        })
+        .await;
+        took
+    })
+}
+
+/// One reconcile sees all targets of its source; those that wait for a slow one leave room for others.
+#[test]
+fn a_slow_target_of_several_keeps_the_others_of_its_mapping_waiting_for_no_longer() {
+    let (alone, beside) = (spread_beside(USUAL), spread_beside(Duration::from_secs(3)));
+    assert!(beside <= alone.mul_f64(1.5), "{beside:?}, and {alone:?} where none is slow");
+}
+
 /// How many sources of a busy tenant are begun after another tenant's single change and before it. A round of the queue serves
 /// each tenant once; one reconcile at a time shows the rounds in the order of the requests.
 fn begun_before_another_tenant() -> usize {

@@ -232,6 +232,19 @@ impl<R: Clone + Ord + Hash, C: Clone + Ord + Hash> Reader<'_, R, C> {
         self.read(Interest::Topic(topic), read)
     }
 
+    /// Another reader of the same run, for what reads at the same time.
+    #[must_use]
+    pub fn sibling(&self) -> Self {
+        Self { interests: self.interests, request: self.request.clone(), run: self.run, reads: Vec::new() }
+    }
+
+    /// What a sibling has read was read in this run.
+    pub fn join(&mut self, sibling: Self) {
+        let is_new = |read: &Arc<Interest<C>>| !self.reads.iter().any(|known| Arc::ptr_eq(known, read));
+        let new: Vec<_> = sibling.reads.into_iter().filter(is_new).collect();
+        self.reads.extend(new);
+    }
+
     /// Ends the run: drops what it did not read again, and says when the request runs next if nothing changes before.
     pub fn finish<W>(self, waits: &Waits<W, C>) -> Outcome {
         let is_awaited = |read: &Arc<Interest<C>>| waits.0.iter().any(|(_, until)| until.is_change_of(read));
@@ -249,7 +262,7 @@ impl<R: Clone + Ord + Hash, C: Clone + Ord + Hash> Reader<'_, R, C> {
             // Another run has read it: its edge says nothing of this request.
             Until::Change(_) => Outcome::Retry,
         };
-        waits.0.iter().map(timer).reduce(sooner).unwrap_or(Outcome::Done)
+        waits.0.iter().map(timer).reduce(Outcome::sooner).unwrap_or(Outcome::Done)
     }
 
     fn read<V>(&mut self, interest: Interest<C>, read: impl FnOnce() -> V) -> (V, Token<C>) {
@@ -258,18 +271,6 @@ impl<R: Clone + Ord + Hash, C: Clone + Ord + Hash> Reader<'_, R, C> {
             self.reads.push(interest.clone());
         }
         (read(), Token(Some(interest)))
-    }
-}
-
-/// A failure counts more than a look at a set time: its backoff has to grow.
-fn sooner(a: Outcome, b: Outcome) -> Outcome {
-    use Outcome::{After, Done, Retry, RetryAfter};
-    match (a, b) {
-        (RetryAfter(a), RetryAfter(b)) => RetryAfter(a.max(b)),
-        (one @ RetryAfter(_), _) | (_, one @ RetryAfter(_)) => one,
-        (Retry, _) | (_, Retry) => Retry,
-        (After(a), After(b)) => After(a.min(b)),
-        (one @ After(_), Done) | (Done, one) => one,
     }
 }
 

@@ -51,6 +51,20 @@ pub enum Outcome {
     RetryAfter(Duration),
 }
 
+impl Outcome {
+    /// When to look again for either. A failure counts more than a look at a set time: its backoff has to grow.
+    #[must_use]
+    pub fn sooner(self, other: Self) -> Self {
+        match (self, other) {
+            (Self::RetryAfter(one), Self::RetryAfter(other)) => Self::RetryAfter(one.max(other)),
+            (one @ Self::RetryAfter(_), _) | (_, one @ Self::RetryAfter(_)) => one,
+            (Self::Retry, _) | (_, Self::Retry) => Self::Retry,
+            (Self::After(one), Self::After(other)) => Self::After(one.min(other)),
+            (one @ Self::After(_), Self::Done) | (Self::Done, one) => one,
+        }
+    }
+}
+
 /// What a reconcile took.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Cost {
@@ -58,6 +72,16 @@ pub struct Cost {
     pub requests: u32,
     /// What was written, by where: hashes of both.
     pub writes: BTreeMap<u64, u64>,
+}
+
+impl Cost {
+    /// What both took.
+    #[must_use]
+    pub fn and(mut self, other: &Self) -> Self {
+        self.requests = self.requests.saturating_add(other.requests);
+        self.writes.extend(&other.writes);
+        self
+    }
 }
 
 impl From<u32> for Cost {
@@ -196,20 +220,20 @@ impl<K: Queued> Queue<K> {
         }
     }
 
-    /// To be reconciled in `delay` at the latest: what is due earlier stays as it is.
+    /// To be reconciled in `delay` at the latest, so that what is added meanwhile is part of the same look. What is due earlier
+    /// stays as it is.
     pub fn add_after(&mut self, key: K, delay: Duration, now: Instant) {
         let until = now + delay;
         let Some(entry) = self.entries.get_mut(&key) else {
-            return self.make_delayed(key, until, 0, true);
+            return self.make_delayed(key, until, 0, false);
         };
         let failures = entry.failures;
         match &mut entry.state {
-            State::Ready { .. } => {}
-            State::Delayed { until: earlier } if *earlier <= until => {}
+            State::Ready { .. } => entry.by_timer = false,
+            State::Delayed { until: earlier } if *earlier <= until => entry.by_timer = false,
             State::Delayed { until: later } => {
                 self.delayed.remove(&(*later, key.clone()));
-                let by_timer = entry.by_timer;
-                self.make_delayed(key, until, failures, by_timer);
+                self.make_delayed(key, until, failures, false);
             }
             State::InFlight { again, .. } => match again {
                 Some(Again::Now(_)) => {}
@@ -361,7 +385,7 @@ impl<K: Queued> Queue<K> {
                 self.make_delayed(key, now + soon, failures, false);
             }
             (Some(Again::At(at)), delay) => {
-                self.make_delayed(key, delay.map_or(at, |delay| at.min(now + delay)), failures, true);
+                self.make_delayed(key, delay.map_or(at, |delay| at.min(now + delay)), failures, false);
             }
             (None, Some(delay)) => self.make_delayed(key, now + delay, failures, true),
         }

@@ -32,8 +32,7 @@ impl<K: Queued> WorkQueue<K> {
         self.shared.changed.notify_one();
     }
 
-    /// To be reconciled in `delay` at the latest. A periodic look at every object is better a sweep than a
-    /// delayed entry for each.
+    /// To be reconciled in `delay` at the latest, together with what is added until then.
     pub fn add_after(&self, key: K, delay: Duration) {
         self.shared.lock().add_after(key, delay, now());
         self.shared.changed.notify_one();

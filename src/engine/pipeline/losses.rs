@@ -88,17 +88,17 @@ impl Losses {
 impl Pipeline {
     /// The document in force took the place of these, which would lose less. `counted`: owners whose losses here were counted.
     pub fn open_losses(&self, documents: Option<Vec<Arc<Mapping>>>, counted: BTreeSet<String>) {
-        let keys: Vec<Key> = self.source_feeds().into_iter().flat_map(|feed| feed.keys()).collect();
+        let keys: Vec<Key> = self.controller.source_feeds().into_iter().flat_map(|feed| feed.keys()).collect();
         let before = Some(Arc::new(Before { documents, counted }));
         self.state().losses = Losses { before, open: keys.iter().cloned().collect(), ..Losses::default() };
         // What was planned before counts for nothing.
-        keys.into_iter().for_each(|key| self.queue.add(key, Priority::Initial));
+        keys.into_iter().for_each(|key| self.controller.queue.add(key, Priority::Initial));
     }
 
     /// Nothing is compared any more.
     pub fn close_losses(&self) {
         let losses = std::mem::take(&mut self.state().losses);
-        losses.asked.into_keys().for_each(|key| self.queue.add(key, Priority::Initial));
+        losses.asked.into_keys().for_each(|key| self.controller.queue.add(key, Priority::Initial));
     }
 
     /// What may be taken away from a source.
@@ -150,13 +150,10 @@ impl Pipeline {
             return;
         }
         let mut state = self.state();
-        let is_first = state.unplanned.remove(key);
+        state.unplanned.remove(key);
         // What a candidate takes away is looked at once it is in force.
         let is_news = is_in_force && state.losses.asks(key, held, is_at_its_end);
         drop(state);
-        if is_first {
-            self.tell_waiting(key);
-        }
         if is_news {
             self.shared.counted.notify_one();
         }
@@ -173,7 +170,7 @@ impl Pipeline {
         state.losses.asked.remove(&key);
         state.losses.granted.insert(key.clone(), objects);
         drop(state);
-        self.queue.add(key, Priority::Live);
+        self.controller.queue.add(key, Priority::Live);
     }
 
     /// More is asked for than the ledger has, or not.
@@ -198,10 +195,10 @@ impl Pipeline {
         self.unconfirmed().is_none()
             && self.state().losses.open.is_empty()
             && self.orphans().is_empty()
-            && !self.serves_somebody()
+            && !self.controller.serves_somebody()
             && self.are_clusters_known()
             && self.lost_cluster().is_none()
-            && self.are_sources_listed()
+            && self.controller.are_sources_listed()
             && self.follows_every_kind()
             && self.is_planned()
     }

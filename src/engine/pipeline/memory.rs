@@ -2,12 +2,11 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
-use std::time::Duration;
 
 use tokio::time::Instant;
 
 use super::wakes::Topic;
-use super::{Changed, Generation, Inventory, NOT_READ, Pipeline, Reason, State, Unsettled};
+use super::{Generation, Inventory, NOT_READ, Pipeline, Reason, State, Unsettled};
 use crate::engine::serving::other_document;
 use crate::mapping::template::Text;
 use crate::mapping::{Kind, Mapping, placement};
@@ -33,24 +32,6 @@ impl Pipeline {
         let is_news = former != Some(&why);
         state.unsettled.insert(key.clone(), why);
         is_news
-    }
-
-    /// An event tells of a consumer's change.
-    pub(super) fn note_change(&self, key: &Key) {
-        let changed = Changed { since: Instant::now(), has_written: false };
-        self.state().changed.entry(key.clone()).or_insert(changed);
-    }
-
-    /// A reconcile ended. How long ago the change was, if something was written for it and nothing is left to write.
-    pub fn synced_after(&self, key: &Key, has_written: bool, is_done: bool) -> Option<Duration> {
-        let mut state = self.state();
-        let changed = state.changed.get_mut(key)?;
-        changed.has_written |= has_written;
-        if !is_done {
-            return None;
-        }
-        let Changed { since, has_written } = state.changed.remove(key)?;
-        has_written.then(|| since.elapsed())
     }
 
     /// A reconcile ended, and the source is not in sync: what was written, and what it waits for.
@@ -95,16 +76,8 @@ impl Pipeline {
 
     /// Whether it was left in sync, and nothing about it has changed since.
     pub fn is_at_rest(&self, key: &Key) -> bool {
-        let state = self.state();
-        let is_open = state.unsettled.contains_key(key) || state.changed.contains_key(key);
-        drop(state);
-        !is_open && !self.queue.serves(key)
-    }
-
-    /// Whether a source is being served, or is about to be.
-    pub fn serves_somebody(&self) -> bool {
-        let depth = self.queue.depth();
-        depth.ready + depth.in_flight > 0
+        let is_open = self.state().unsettled.contains_key(key) || self.controller.is_changed(key);
+        !is_open && !self.controller.queue.serves(key)
     }
 
     pub fn unsettled(&self) -> BTreeMap<Key, Unsettled> {
@@ -136,36 +109,20 @@ impl Pipeline {
         state.unsettled.get(key).map_or(OVERTAKEN, |how| how.cause.map_or(failed, Reason::as_str))
     }
 
-    /// How many entries each table has, in the order of [`TABLES`].
+    /// How many entries each table has, in the order of [`TABLES`], but for those that the targets have in common.
     pub fn tables(&self) -> [usize; TABLES.len()] {
-        let depth = self.queue.depth();
-        let (readers, interests) = self.interests.size();
-        let (watches, origins) = self.feeds().size();
         let placements = self.shared_use().size();
         let learned = self.learned().size(Instant::now());
-        let withheld = self.waiting();
+        let watches = self.feeds().len();
         let state = self.state();
-        [
-            depth.ready + depth.delayed + depth.in_flight,
-            readers,
-            interests,
-            watches,
-            origins,
-            placements,
-            learned,
-            state.unplanned.len(),
-            state.unsettled.len()
-                + state
-                    .retried
-                    .iter()
-                    .chain(state.history.keys())
-                    .filter(|key| !state.unsettled.contains_key(*key))
-                    .count(),
-            state.losses.size(),
-            withheld,
-            // The others wait for what is said of them there.
-            state.changed.keys().filter(|key| !state.unsettled.contains_key(*key)).count(),
-        ]
+        let unsettled = state.unsettled.len()
+            + state
+                .retried
+                .iter()
+                .chain(state.history.keys())
+                .filter(|key| !state.unsettled.contains_key(*key))
+                .count();
+        [0, 0, 0, watches, 0, placements, learned, state.unplanned.len(), unsettled, state.losses.size(), 0]
     }
 
     /// The kinds that the state store names.
@@ -206,8 +163,8 @@ impl Pipeline {
 
     /// Whether every source was planned with the document, as far as its clusters are in sight.
     pub fn is_planned(&self) -> bool {
-        let is_planned = self.state().unplanned.is_empty() && self.queue.depth().ready == 0;
-        is_planned && self.are_sources_listed() && self.are_clusters_known()
+        let is_planned = self.state().unplanned.is_empty() && self.controller.queue.depth().ready == 0;
+        is_planned && self.controller.are_sources_listed() && self.are_clusters_known()
     }
 
     /// Whether every source was planned with the document and is in sync.
@@ -220,9 +177,9 @@ impl Pipeline {
                 && state.losses.is_closed()
         };
         is_carried_out(&self.state())
-            && !self.serves_somebody()
+            && !self.controller.serves_somebody()
             && self.follows_every_kind()
-            && self.are_sources_listed()
+            && self.controller.are_sources_listed()
     }
 
     /// Why the inventory is not confirmed, if so. In another term of the lease, it is not.
@@ -287,9 +244,9 @@ impl Pipeline {
         let is_confirmed = state.unconfirmed.is_none();
         drop(state);
         if was_unconfirmed && is_confirmed {
-            self.enqueue_all();
+            self.controller.enqueue_all();
         }
-        self.touch(Topic::Store(generation.target.cluster.clone()));
+        self.controller.touch(Topic::Store(generation.target.cluster.clone()));
     }
 }
 

@@ -93,7 +93,7 @@ impl Pipeline {
     fn is_among(&self, source: &Source, waves: &[Wave], key: &Key) -> bool {
         let Some(cluster) = self.shared.manager.cluster(&source.clusters, &key.cluster) else { return false };
         let owner = self.writer.owner(&Origin::new(&source.resource, cluster.identity(), key));
-        let feed = self.feed_of(&cluster);
+        let feed = self.controller.feed_of(&cluster);
         let labels = || {
             let source = feed.as_ref()?.watch.store().get(key)?.outline().ok()?;
             source["metadata"].get("labels").cloned()
@@ -102,13 +102,13 @@ impl Pipeline {
     }
 
     fn sources_among(&self, source: &Source, waves: &[Wave]) -> Vec<Key> {
-        let all = self.source_feeds().into_iter().flat_map(|feed| feed.keys());
+        let all = self.controller.source_feeds().into_iter().flat_map(|feed| feed.keys());
         all.filter(|key| self.is_among(source, waves, key)).collect()
     }
 
     /// `metadata.generation` of a source: how often its consumer has changed it.
     fn generation_number(&self, key: &Key) -> i64 {
-        let all = self.source_feeds();
+        let all = self.controller.source_feeds();
         let object = all.iter().find_map(|feed| feed.watch.store().get(key)).and_then(|object| object.outline().ok());
         object.and_then(|source| source["metadata"].get("generation").and_then(Value::as_i64)).unwrap_or_default()
     }
@@ -203,7 +203,7 @@ impl Pipeline {
         state.promotion.unplanned.extend(new.iter().cloned());
         state.promotion.since.extend(new.iter().cloned().zip(since));
         drop(state);
-        new.into_iter().for_each(|key| self.queue.add(key, Priority::Initial));
+        new.into_iter().for_each(|key| self.controller.queue.add(key, Priority::Initial));
         self.check_inventory();
     }
 
@@ -219,7 +219,7 @@ impl Pipeline {
         state.promotion = Promotion { recorded, is_told, ..Promotion::default() };
         drop(state);
         self.check_inventory();
-        self.enqueue_all();
+        self.controller.enqueue_all();
     }
 
     /// It is known how far every release is: without one, what the state store says of it is over.
@@ -227,14 +227,14 @@ impl Pipeline {
         let is_news = !std::mem::replace(&mut self.state().promotion.is_told, true);
         if is_news {
             self.told();
-            self.enqueue_all();
+            self.controller.enqueue_all();
         }
     }
 
     /// What waited for home waits no more.
     fn told(&self) {
         self.check_inventory();
-        self.touch(Topic::Store(self.generation().target.cluster.clone()));
+        self.controller.touch(Topic::Store(self.generation().target.cluster.clone()));
     }
 
     /// A reconcile with the candidate ended.

@@ -1,3 +1,5 @@
+use std::time::Duration;
+
 use super::*;
 use crate::engine::clock::Clock;
 use crate::engine::consumer_schema::ConsumerSchemas;
@@ -7,11 +9,13 @@ use crate::engine::keeper::check_sources;
 use crate::engine::serving::compiled;
 use crate::mapping::OnExit;
 use crate::mapping::schema::Schemas;
+use crate::multicluster::Object;
 use crate::multicluster::connection::{Connection, ConnectionSource, ConnectionSpec, Process};
 use crate::multicluster::environment::{CustomProviders, Environment};
 use crate::multicluster::permit::Lease;
 use crate::multicluster::store::{Cause, Change};
 use crate::multicluster::watch::Watches;
+use crate::object::ClusterName;
 use crate::object::marks::Owner;
 use crate::plan::Prune;
 use crate::provider;
@@ -65,7 +69,11 @@ fn shared(lease: Lease) -> Arc<Shared> {
 fn pipeline(shared: Arc<Shared>) -> Arc<Pipeline> {
     let target = Arc::new(Target::new("target", connection(), Arc::default()).expect("a target"));
     let generation = Generation::new(compiled(DOCUMENT).expect("a mapping"), Phase::Active, target);
-    Pipeline::new(Writer::new("main", "widgets"), shared, generation)
+    let writer = Writer::new("main", "widgets");
+    let controller = Controller::new(writer, shared, generation.mapping.clone(), 7);
+    let pipeline = Pipeline::new(controller.clone(), generation);
+    controller.add("", &pipeline);
+    pipeline
 }
 
 /// What the state store holds once a document is in force.
@@ -263,7 +271,7 @@ async fn a_deletion_that_an_event_told_is_evidence_and_what_a_list_lacks_is_none
     let evidence = |more: &str, cause: Cause| {
         let key = key("x");
         let before = object(more);
-        pipeline.source_changed(&Change { key: &key, before: Some(&before), after: None, cause });
+        pipeline.controller.source_changed(&Change { key: &key, before: Some(&before), after: None, cause });
         let mut learned = pipeline.learned();
         let deleted = learned.missing(&key, Duration::ZERO, tokio::time::Instant::now()).deleted;
         learned.lives(&key);
@@ -286,10 +294,15 @@ async fn a_new_source_goes_before_those_of_its_workspace_that_were_served_before
         let object = serde_json::json!({"apiVersion": "example.dev/v1", "kind": "Widget", "metadata": metadata});
         let object = Arc::new(Object::from_json(object.to_string().as_bytes()).expect("an object"));
         let key = key(name);
-        pipeline.take_up(&Change { key: &key, before: None, after: Some(&object), cause: Cause::InitialList });
+        pipeline.controller.take_up(&Change {
+            key: &key,
+            before: None,
+            after: Some(&object),
+            cause: Cause::InitialList,
+        });
     };
     ["a", "b", "c"].iter().for_each(|name| list(name, &[pipeline.writer.finalizer()]));
     list("new", &["another.dev/finalizer"]);
-    let next = pipeline.queue.next(8).await.expect("the queue is open");
+    let next = pipeline.controller.queue.next(8).await.expect("the queue is open");
     assert_eq!(&*next.key().name, "new");
 }

@@ -2,7 +2,6 @@
 //! else by the index of [interests].
 
 use std::collections::BTreeSet;
-use std::hash::BuildHasher;
 use std::sync::Arc;
 
 use super::shared_use::News;
@@ -12,7 +11,7 @@ use crate::multicluster::Object;
 use crate::multicluster::interests;
 use crate::multicluster::queue::Priority;
 use crate::multicluster::store::{Cause, Change};
-use crate::object::marks::{self, Origin, Owner, Reference};
+use crate::object::marks::{self, Reference};
 use crate::object::{ClusterName, Key};
 
 /// What a pipeline watches.
@@ -70,28 +69,11 @@ pub fn in_words(token: &Token) -> Option<String> {
 }
 
 impl Pipeline {
-    /// A fact has changed: queues who reads it now or waits for it.
-    pub fn touch(&self, topic: Topic) {
-        self.wake(&Interest::Topic(topic), Priority::Initial);
-    }
-
-    /// A related object appeared, changed or vanished.
-    pub(super) fn related_changed(&self, of: &Collection, change: &Change<'_>) {
-        let key = change.key;
-        self.wake(&Interest::Object(of.clone(), key.clone()), Priority::Live);
-        self.wake(&Interest::Selection(of.clone(), selection(&key.cluster, &key.namespace).into()), Priority::Live);
-    }
-
-    fn wake(&self, interest: &Interest, priority: Priority) {
-        let woken = self.interests.touch(interest, priority);
-        woken.into_iter().for_each(|(key, priority)| self.queue.add(key, priority));
-    }
-
     /// The target was identified, or serves a kind that it did not.
     pub fn target_told(&self) {
         let target = &self.generation().target.cluster;
-        self.touch(Topic::Identity(target.clone()));
-        self.kinds().into_iter().for_each(|kind| self.touch(Topic::Served(target.clone(), kind)));
+        self.controller.touch(Topic::Identity(target.clone()));
+        self.kinds().into_iter().for_each(|kind| self.controller.touch(Topic::Served(target.clone(), kind)));
     }
 
     /// Whether another source needs what is shared at a place. `None`: nobody can tell before every source was listed and
@@ -102,7 +84,7 @@ impl Pipeline {
 
     fn uses(&self, place: &str, but_for: Option<&Key>) -> Option<bool> {
         let in_use = self.shared_use().in_use(place, but_for);
-        in_use.filter(|in_use| *in_use || self.are_sources_listed())
+        in_use.filter(|in_use| *in_use || self.controller.are_sources_listed())
     }
 
     /// What a source shares with others was looked at.
@@ -128,61 +110,8 @@ impl Pipeline {
         let topics = news.places.iter().map(|place| Topic::Placement(target.clone(), (**place).into()));
         let topics: Vec<Topic> = topics.chain(news.complete.then_some(Topic::PassComplete)).collect();
         for topic in topics {
-            self.touch(topic);
+            self.controller.touch(topic);
         }
-    }
-
-    pub(super) fn source_changed(&self, change: &Change<'_>) {
-        // Somebody who may take the engine's finalizer off deletes a source at once. What a list does not show was not seen.
-        if let (Some(last), None) = (change.before, change.after)
-            && (change.cause == Cause::Deleted || last.deleting())
-        {
-            self.learned().saw_deletion(change.key, last.uid(), tokio::time::Instant::now());
-        }
-        if self.is_engaged(&change.key.cluster) {
-            // What other targets report of a source begins when it was planned here.
-            let has_several = self.generation().mapping.has_several_targets();
-            if change.before.is_none() {
-                let mut state = self.state();
-                state.losses.listed(change.key);
-                if has_several {
-                    state.unplanned.insert(change.key.clone());
-                }
-            }
-            if matches!(change.cause, Cause::Event | Cause::Deleted) {
-                self.note_change(change.key);
-            }
-            self.take_up(change);
-        }
-    }
-
-    /// Queues a source that is listed or that changed.
-    pub(super) fn take_up(&self, change: &Change<'_>) {
-        if change.cause != Cause::InitialList {
-            return self.enqueue_source(change.key, Priority::Live);
-        }
-        self.enqueue_source(change.key, Priority::Initial);
-        // Somebody waits for a source that was never taken in. The others of its cluster were served before.
-        if change.after.is_some_and(|after| !after.json().contains(self.writer.finalizer())) {
-            self.queue.add(change.key.clone(), Priority::Live);
-        }
-    }
-
-    pub(super) fn enqueue_source(&self, key: &Key, priority: Priority) {
-        if let Some(owner) = self.owner(key) {
-            let owner = self.label_hash(&owner.0);
-            self.feeds().owns(owner, key);
-        }
-        if priority == Priority::Initial {
-            let mut state = self.state();
-            state.unplanned.insert(key.clone());
-            state.losses.listed(key);
-            drop(state);
-            if self.generation().mapping.has_shared() {
-                self.shared_use().listed(key);
-            }
-        }
-        self.queue.add(key.clone(), priority);
     }
 
     pub(super) fn target_changed(&self, kind: &Kind, change: &Change<'_>) {
@@ -190,29 +119,13 @@ impl Pipeline {
         let priority = if change.cause == Cause::InitialList { Priority::Initial } else { Priority::Live };
         let Some(object) = change.after.or(change.before) else { return };
         if let Some(former) = change.before.filter(|former| former.owner() != object.owner()) {
-            self.enqueue_origin(kind, change.key, former, priority);
+            self.controller.enqueue_origin(kind, change.key, former, priority);
         }
-        self.enqueue_origin(kind, change.key, object, priority);
-    }
-
-    /// A copy beside its source changed. One that names a source of another cluster wakes nobody.
-    pub(super) fn copy_changed(&self, kind: &Kind, change: &Change<'_>) {
-        self.note_stripped(kind, change);
-        let priority = if change.cause == Cause::InitialList { Priority::Initial } else { Priority::Live };
-        for object in change.before.into_iter().chain(change.after) {
-            self.enqueue_copy(kind, change.key, object, priority);
-        }
-    }
-
-    /// Queues the source that a copy beside it names.
-    pub(super) fn enqueue_copy(&self, kind: &Kind, at: &Key, object: &Object, priority: Priority) {
-        if let Some(key) = self.source_of(kind, at, object).filter(|key| key.cluster == at.cluster) {
-            self.queue.add(key, priority);
-        }
+        self.controller.enqueue_origin(kind, change.key, object, priority);
     }
 
     /// Remembers an owned object that lost its ownership annotations, or left the watch with its label.
-    fn note_stripped(&self, kind: &Kind, change: &Change<'_>) {
+    pub fn note_stripped(&self, kind: &Kind, change: &Change<'_>) {
         let Some(before) = change.before else { return };
         // Another object in its place shows that it was deleted.
         let is_gone = |after: &Object| after.uid() != before.uid();
@@ -221,8 +134,9 @@ impl Pipeline {
         }
         let reference = target_reference(kind, change.key);
         let Ok(before) = before.outline() else { return };
-        // Whose source this pipeline does not serve would be remembered for ever.
-        let is_served = |origin| self.key_of(&origin).is_some_and(|key| self.is_engaged(&key.cluster));
+        // Whose source this mapping does not serve would be remembered for ever.
+        let is_served =
+            |origin| self.controller.key_of(&origin).is_some_and(|key| self.controller.is_engaged(&key.cluster));
         let origin = marks::origin(&self.writer, &before, &reference);
         // What is shared names no source.
         let is_needed = origin.map_or_else(|| self.uses(&reference.namespace, None) != Some(false), is_served);
@@ -236,17 +150,6 @@ impl Pipeline {
         }
     }
 
-    /// Queues the source of an object on the target: by our own index, else as its ownership annotations say, if they are
-    /// true.
-    pub(super) fn enqueue_origin(&self, kind: &Kind, at: &Key, object: &Object, priority: Priority) {
-        if object.owner().is_some_and(|owner| self.enqueue_owner(owner, priority)) {
-            return;
-        }
-        if let Some(key) = self.source_of(kind, at, object) {
-            self.queue.add(key, priority);
-        }
-    }
-
     /// Whether the target holds an object of a source of this resource.
     pub fn has_any_object(&self) -> bool {
         let has = |(kind, feed): &(Kind, Arc<KindFeed>)| {
@@ -254,7 +157,7 @@ impl Pipeline {
             store
                 .keys()
                 .iter()
-                .any(|at| store.get(at).is_some_and(|object| self.source_of(kind, at, &object).is_some()))
+                .any(|at| store.get(at).is_some_and(|object| self.controller.source_of(kind, at, &object).is_some()))
         };
         self.object_feeds().iter().any(has)
     }
@@ -266,63 +169,18 @@ impl Pipeline {
         let sources = feeds.flat_map(|(kind, feed)| {
             let store = feed.watch.store();
             let there = store.keys().into_iter().filter(is_it);
-            there.filter_map(|at| self.source_of(&kind, &at, &*store.get(&at)?)).collect::<Vec<_>>()
+            there.filter_map(|at| self.controller.source_of(&kind, &at, &*store.get(&at)?)).collect::<Vec<_>>()
         });
         sources.collect()
     }
 
-    /// The source that an object names.
-    fn source_of(&self, kind: &Kind, at: &Key, object: &Object) -> Option<Key> {
-        let origin = marks::origin(&self.writer, &object.outline().ok()?, &target_reference(kind, at))?;
-        self.key_of(&origin)
-    }
-
-    /// Queues whose object carries this owner label: its source, or who reads what is shared in its namespace. `false`:
-    /// no source that is known.
-    fn enqueue_owner(&self, owner: &str, priority: Priority) -> bool {
-        self.wake(&Interest::Selection(Collection::Target, owner.into()), priority);
-        let known = self.feeds().origin(self.label_hash(owner));
-        let is_known = known.is_some();
-        known.into_iter().for_each(|key| self.queue.add(key, priority));
-        is_known
-    }
-
-    /// The owner of a source's objects, where its cluster is engaged.
-    pub fn owner(&self, key: &Key) -> Option<Owner> {
-        let source = &self.generation().mapping.source;
-        let cluster = self.shared.manager.cluster(&source.clusters, &key.cluster)?;
-        Some(self.writer.owner(&Origin::new(&source.resource, cluster.identity(), key)))
-    }
-
-    /// The key of a source that an object names, if it is of this mapping's resource. The cluster needs not be engaged: in
-    /// kcp, its identity is its name.
-    fn key_of(&self, origin: &Origin) -> Option<Key> {
-        let source = &self.generation().mapping.source;
-        if source.resource.group_plural() != origin.resource {
-            return None;
-        }
-        let engaged = self.shared.manager.cluster_of_identity(&source.clusters, &origin.cluster);
-        let name = match engaged {
-            Some(cluster) => cluster.spec.name.clone(),
-            None => ClusterName::try_from(origin.cluster.as_str()).ok()?,
-        };
-        Some(Key::new(name, origin.namespace.as_str(), origin.name.as_str()))
-    }
-
-    fn label_hash(&self, owner: &str) -> u64 {
-        self.hasher.hash_one(owner)
-    }
-
-    /// Nothing of a missing source is left.
+    /// Nothing of a missing source is left here.
     pub fn forget(&self, key: &Key) {
-        if let Some(owner) = self.owner(key) {
-            let owner = self.label_hash(&owner.0);
-            self.feeds().disown(owner);
-        }
         self.learned().forget(key);
-        self.interests.forget(key);
-        self.forget_waiting(|waiting| waiting == key);
-        self.state().losses.forget(key);
+        let mut state = self.state();
+        state.promotion.forget(|one| one == key);
+        state.losses.forget(key);
+        drop(state);
         self.saw_places(key, &BTreeSet::new());
     }
 }

@@ -45,7 +45,6 @@ struct Targets {
     sight: BTreeMap<&'static str, Sight>,
     selected: BTreeSet<String>,
     unsettled: BTreeMap<&'static str, (Cause, String)>,
-    silent: BTreeSet<&'static str>,
 }
 
 impl Targets {
@@ -63,7 +62,6 @@ impl Targets {
             sight: [("east", Sight::Seen), ("west", Sight::Seen)].into(),
             selected: BTreeSet::new(),
             unsettled: BTreeMap::new(),
-            silent: BTreeSet::new(),
         }
     }
 
@@ -75,25 +73,21 @@ impl Targets {
                 sight: self.sight[other],
                 identity: Some(world.identity.clone()),
                 url: None,
-                cannot_report: self.silent.contains(other),
                 objects: seen.owned,
                 unsettled: self.unsettled.get(other).cloned(),
             };
             ((*other).to_owned(), other_target)
         });
-        let among = Among {
-            name: name.to_owned(),
-            selected: self.selected.clone(),
-            others: others.collect(),
-            is_reported_elsewhere: false,
-        };
+        let (selected, targets) = (Arc::new(self.selected.clone()), Arc::new(others.collect()));
+        let among = Among { name: name.to_owned(), selected, targets };
         let world = self.worlds.get_mut(name).expect("a target");
         world.source.clone_from(&self.source);
         world.seen.among = Some(among);
         let observed = world.observe(mapping);
-        let is_reported_elsewhere =
-            world.source.as_ref().is_some_and(|source| !reports_for_all(mapping, &observed, &Arc::new(source.clone())));
-        world.seen.among.iter_mut().for_each(|among| among.is_reported_elsewhere = is_reported_elsewhere);
+        let source = world.source.clone().map(Arc::new);
+        let among = observed.among.as_ref().expect("several targets");
+        let tells = |source| reports_for_all(mapping, &observed, &source, |name| among.is_seen(name));
+        world.seen.tells_nothing = !source.is_none_or(tells);
         let rest = world.settle_within(mapping, writes);
         self.source.clone_from(&world.source);
         match rest
@@ -235,6 +229,17 @@ fn each_item_of_a_list_is_a_target() {
     assert_eq!(targets.ends(&each()), "in sync, in sync; east west; held by east west; Synced; members 3 3");
     assert_eq!(targets.west().object("Database")["spec"]["on"], "west");
     assert_eq!(targets.told(), ["Ready", "Ready"]);
+}
+
+/// One that is not in sight yet is named by its own plan.
+#[test]
+fn one_write_names_every_target_in_sight_on_the_source() {
+    for (sight, named) in [(Sight::Seen, "east west"), (Sight::Starting, "east"), (Sight::Lost, "east")] {
+        let mut targets = Targets::new(json!({"members": 3}));
+        targets.sight.insert("west", sight);
+        targets.settle_within(&each(), "east", 1);
+        assert_eq!(targets.shown(), format!("none; held by {named}; none"), "{sight:?}");
+    }
 }
 
 /// Only a list that was rendered completely is evidence.
@@ -383,15 +388,13 @@ fn what_is_told_of_all_names_the_target_that_is_not_in_order() {
 fn one_target_tells_what_the_status_says_of_all() {
     // What east is like, and whether west tells of its own trouble.
     let rows = [
-        ("it is seen", Sight::Seen, false, false),
-        ("it cannot get as far", Sight::Seen, true, true),
-        ("it is lost", Sight::Lost, false, true),
-        ("it starts, and is waited for", Sight::Starting, false, false),
+        ("it is seen", Sight::Seen, false),
+        ("it is lost", Sight::Lost, true),
+        ("it starts, and is waited for", Sight::Starting, false),
     ];
-    for (what, sight, cannot_report, tells) in rows {
+    for (what, sight, tells) in rows {
         let mut targets = both();
         targets.sight.insert("east", sight);
-        targets.silent.extend(cannot_report.then_some("east"));
         targets.west().refuses = vec!["update Database".into()];
         targets.set("members", json!(4));
         assert_eq!(targets.settle(&each(), "west"), "Refused");

@@ -68,6 +68,20 @@ fn an_interest_is_registered_before_the_read() {
 }
 
 #[test]
+fn what_siblings_read_is_of_one_run() {
+    let index = Index::default();
+    let mut reader = index.reader(&key("a"));
+    let mut sibling = reader.sibling();
+    reader.get(&'s', &key("x"), || ());
+    sibling.get(&'s', &key("x"), || ());
+    let (_, token) = sibling.topic(Topic::Approval, || ());
+    reader.join(sibling);
+    assert_eq!(reader.finish(&Waits(vec![((), Until::Change(token))])), Outcome::Done);
+    assert_eq!(index.size(), (1, 2));
+    assert_eq!(woken(&index, &Interest::Topic(Topic::Approval)), ["a"]);
+}
+
+#[test]
 fn a_fact_wakes_who_reads_it_now_or_waits_for_it() {
     let index = Index::default();
     let topic = Interest::Topic(Topic::Approval);

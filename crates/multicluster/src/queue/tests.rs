@@ -361,14 +361,17 @@ proptest! {
 #[test]
 fn an_event_takes_the_place_of_a_timer() {
     let (mut queue, now) = queue();
-    let (a, b) = (key("c", "a"), key("c", "b"));
-    queue.add_after(a.clone(), secs(1), now);
+    let (a, b, c) = (key("c", "a"), key("c", "b"), key("c", "c"));
+    for one in [&a, &b] {
+        queue.add(one.clone(), Priority::Live, now);
+        assert_eq!(ready(&mut queue, now), *one);
+        queue.finish(one.clone(), Outcome::After(secs(1)), 1, now);
+    }
+    // News that waits for more of them is an event, too.
     queue.add_after(b.clone(), secs(2), now);
-    queue.add(b.clone(), Priority::Live, now);
-    assert_eq!(ready(&mut queue, now), b);
-    assert!(!queue.is_by_timer(&b));
-    assert_eq!(ready(&mut queue, now + secs(1)), a);
-    assert!(queue.is_by_timer(&a));
+    queue.add_after(c.clone(), secs(1), now);
+    assert_eq!([&a, &b, &c].map(|one| ready(&mut queue, now + secs(1)) == *one), [true; 3]);
+    assert_eq!([&a, &b, &c].map(|one| queue.is_by_timer(one)), [true, false, false]);
     // An event during a run that fails is waited for no longer than the shortest backoff, and is an event still.
     queue.add(a.clone(), Priority::Live, now);
     queue.finish(a.clone(), Outcome::Retry, 1, now);

@@ -1,0 +1,472 @@
+//! What runs for a mapping: its sources and their queue, and a [pipeline](Pipeline) for each of its targets.
+//!
+//! One reconcile of a source sees all targets. A controller outlives the generations of its mapping: a reload swaps the
+//! generation, keeps the watches that did not change, and puts every source into the queue again.
+
+mod sources;
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::hash::{BuildHasher, RandomState};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::time::Duration;
+
+use arc_swap::ArcSwap;
+use tokio::task::JoinSet;
+use tokio::time::Instant;
+use tracing::field::Empty;
+use tracing::{Instrument, error, info_span};
+
+use super::pipeline::wakes::{Collection, Interest, Interests, Topic, selection, target_reference};
+use super::pipeline::{Pipeline, recorded_as};
+use super::{Shared, worker};
+use crate::mapping::{Kind, Mapping};
+use crate::multicluster::Object;
+use crate::multicluster::backoff::Backoff;
+use crate::multicluster::permit::Epoch;
+use crate::multicluster::queue::Priority;
+use crate::multicluster::registry::{Cluster, ClustersOf, Reason as Disengaged};
+use crate::multicluster::store::{Cause, Change};
+use crate::multicluster::watch::WatchState;
+use crate::multicluster::work_queue::WorkQueue;
+use crate::object::marks::{self, Origin, Owner, Writer};
+use crate::object::{ClusterName, Key, has_finalizer};
+use crate::plan;
+use crate::server::metrics::TABLES;
+use sources::Sources;
+
+pub use sources::{RelatedFeed, SourceFeed};
+
+/// How long news of one of several targets waits for that of the others, so that a source is looked at once for all.
+const NEWS_TOGETHER: Duration = Duration::from_millis(20);
+
+/// Of the sources that are worked on at once, a target of several has at most this part.
+const MOST_PARTS: usize = 4;
+
+#[derive(Debug)]
+pub struct Controller {
+    pub writer: Writer,
+    pub shared: Arc<Shared>,
+    pub queue: WorkQueue<Key>,
+    pub interests: Interests,
+    mapping: ArcSwap<Mapping>,
+    /// One for each target, by its slot's name of that.
+    pipelines: Mutex<BTreeMap<String, Weak<Pipeline>>>,
+    /// The clusters of a provider that may be targets now.
+    selected: ArcSwap<BTreeSet<String>>,
+    sources: Mutex<Sources>,
+    /// Its numbers stand for keys that tenants choose: SipHash, unlike the maps' own.
+    hasher: RandomState,
+    /// Rings when the schemas of the source have to be looked at again.
+    schema_due: Epoch,
+}
+
+/// Since when a consumer's change is not carried out.
+#[derive(Debug)]
+struct Changed {
+    since: Instant,
+    /// Whether anything was written for it.
+    has_written: bool,
+}
+
+impl Controller {
+    /// `seed`: of the jitter in the backoff of its queue.
+    pub fn new(writer: Writer, shared: Arc<Shared>, mapping: Arc<Mapping>, seed: u64) -> Arc<Self> {
+        let reconcile = &mapping.reconcile;
+        let queue = WorkQueue::new(Backoff { min: reconcile.backoff_min, max: reconcile.backoff_max }, seed);
+        Arc::new(Self {
+            writer,
+            shared,
+            queue,
+            interests: Interests::default(),
+            mapping: ArcSwap::new(mapping),
+            pipelines: Mutex::default(),
+            selected: ArcSwap::default(),
+            sources: Mutex::default(),
+            hasher: RandomState::new(),
+            schema_due: Epoch::default(),
+        })
+    }
+
+    /// The document that runs.
+    pub fn mapping(&self) -> Arc<Mapping> {
+        self.mapping.load_full()
+    }
+
+    fn sources(&self) -> MutexGuard<'_, Sources> {
+        self.sources.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn slots(&self) -> MutexGuard<'_, BTreeMap<String, Weak<Pipeline>>> {
+        self.pipelines.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// One for each target, in the order of their names.
+    pub fn pipelines(&self) -> Vec<Arc<Pipeline>> {
+        self.slots().values().filter_map(Weak::upgrade).collect()
+    }
+
+    pub fn add(&self, target: &str, pipeline: &Arc<Pipeline>) {
+        self.slots().insert(target.to_owned(), Arc::downgrade(pipeline));
+    }
+
+    pub fn remove(&self, target: &str) {
+        self.slots().remove(target);
+    }
+
+    /// The clusters of a provider that may be targets now.
+    pub fn selected(&self) -> Arc<BTreeSet<String>> {
+        self.selected.load_full()
+    }
+
+    /// These may be from now on. `true`: others were before.
+    pub fn select(&self, selected: BTreeSet<String>) -> bool {
+        *self.selected.swap(Arc::new(selected.clone())) != selected
+    }
+
+    /// Another document runs. Sources that it does not read are forgotten.
+    pub fn swap(&self, mapping: &Arc<Mapping>) {
+        let former = self.mapping.swap(mapping.clone());
+        if former.source.resource != mapping.source.resource || former.source.clusters != mapping.source.clusters {
+            let known = std::mem::take(&mut *self.sources());
+            self.interests.retain(|_| false);
+            // What is known of them goes once they are found missing, also where one is in flight.
+            known.origins.into_values().for_each(|key| self.queue.add(key, Priority::Initial));
+        }
+        // What a document newly writes may be what its consumers' API newly has.
+        self.schema_due.advance();
+    }
+
+    pub fn is_engaged(&self, cluster: &ClusterName) -> bool {
+        self.shared.manager.cluster(&self.mapping().source.clusters, cluster).is_some()
+    }
+
+    /// A fact has changed: queues who reads it now or waits for it.
+    pub fn touch(&self, topic: Topic) {
+        self.wake(&Interest::Topic(topic), Priority::Initial);
+    }
+
+    fn wake(&self, interest: &Interest, priority: Priority) {
+        let woken = self.interests.touch(interest, priority);
+        woken.into_iter().for_each(|(key, priority)| self.queue.add(key, priority));
+    }
+
+    /// A related object appeared, changed or vanished.
+    fn related_changed(&self, of: &Collection, change: &Change<'_>) {
+        let key = change.key;
+        self.wake(&Interest::Object(of.clone(), key.clone()), Priority::Live);
+        self.wake(&Interest::Selection(of.clone(), selection(&key.cluster, &key.namespace).into()), Priority::Live);
+    }
+
+    pub(super) fn source_changed(&self, change: &Change<'_>) {
+        let pipelines = self.pipelines();
+        // Somebody who may take the engine's finalizer off deletes a source at once. What a list does not show was not seen.
+        if let (Some(last), None) = (change.before, change.after)
+            && (change.cause == Cause::Deleted || last.deleting())
+        {
+            pipelines.iter().for_each(|one| one.learned().saw_deletion(change.key, last.uid(), Instant::now()));
+        }
+        if self.is_engaged(&change.key.cluster) {
+            if change.before.is_none() {
+                pipelines.iter().for_each(|one| one.came_into_sight(change.key));
+            }
+            if matches!(change.cause, Cause::Event | Cause::Deleted) {
+                self.note_change(change.key);
+            }
+            self.take_up(change);
+        }
+    }
+
+    /// Queues a source that is listed or that changed.
+    pub(super) fn take_up(&self, change: &Change<'_>) {
+        if change.cause != Cause::InitialList {
+            return self.enqueue_source(change.key, Priority::Live);
+        }
+        self.enqueue_source(change.key, Priority::Initial);
+        // Somebody waits for a source that was never taken in. The others of its cluster were served before.
+        if change.after.is_some_and(|after| !after.json().contains(self.writer.finalizer())) {
+            self.queue.add(change.key.clone(), Priority::Live);
+        }
+    }
+
+    fn enqueue_source(&self, key: &Key, priority: Priority) {
+        if let Some(owner) = self.owner(key) {
+            let owner = self.label_hash(&owner.0);
+            self.sources().origins.insert(owner, key.clone());
+        }
+        if priority == Priority::Initial {
+            self.pipelines().iter().for_each(|one| one.listed(key));
+        }
+        self.queue.add(key.clone(), priority);
+    }
+
+    /// Queues every source that is there: after a reload, and on the long resync.
+    pub fn enqueue_all(&self) {
+        for feed in self.source_feeds() {
+            for key in feed.keys() {
+                if self.is_engaged(&key.cluster) {
+                    self.enqueue_source(&key, Priority::Initial);
+                }
+            }
+        }
+        for (kind, feed) in self.pipelines().iter().flat_map(|one| one.kind_feeds()) {
+            self.queue_standing(&kind, &feed.watch);
+        }
+        let clusters = self.shared.manager.clusters(&self.mapping().source.clusters);
+        clusters.iter().for_each(|cluster| self.queue_copies(cluster));
+    }
+
+    /// Queues the source that a copy beside it names.
+    pub(super) fn enqueue_copy(&self, kind: &Kind, at: &Key, object: &Object, priority: Priority) {
+        if let Some(key) = self.source_of(kind, at, object).filter(|key| key.cluster == at.cluster) {
+            self.queue.add(key, priority);
+        }
+    }
+
+    /// Queues the source of an object on a target: by our own index, else as its ownership annotations say, if they are true;
+    /// and who reads what is shared in its namespace.
+    pub(super) fn enqueue_origin(&self, kind: &Kind, at: &Key, object: &Object, priority: Priority) {
+        let known = object.owner().and_then(|owner| {
+            self.wake(&Interest::Selection(Collection::Target, owner.into()), priority);
+            self.sources().origins.get(&self.label_hash(owner)).cloned()
+        });
+        let Some(key) = known.or_else(|| self.source_of(kind, at, object)) else { return };
+        match priority {
+            Priority::Live if self.slots().len() > 1 => self.queue.add_after(key, NEWS_TOGETHER),
+            priority => self.queue.add(key, priority),
+        }
+    }
+
+    /// The source that an object names.
+    pub(super) fn source_of(&self, kind: &Kind, at: &Key, object: &Object) -> Option<Key> {
+        let origin = marks::origin(&self.writer, &object.outline().ok()?, &target_reference(kind, at))?;
+        self.key_of(&origin)
+    }
+
+    /// The owner of a source's objects, where its cluster is engaged.
+    pub fn owner(&self, key: &Key) -> Option<Owner> {
+        let source = &self.mapping().source;
+        let cluster = self.shared.manager.cluster(&source.clusters, &key.cluster)?;
+        Some(self.writer.owner(&Origin::new(&source.resource, cluster.identity(), key)))
+    }
+
+    /// The key of a source that an object names, if it is of this mapping's resource. The cluster needs not be engaged: in
+    /// kcp, its identity is its name.
+    pub(super) fn key_of(&self, origin: &Origin) -> Option<Key> {
+        let source = &self.mapping().source;
+        if source.resource.group_plural() != origin.resource {
+            return None;
+        }
+        let engaged = self.shared.manager.cluster_of_identity(&source.clusters, &origin.cluster);
+        let name = match engaged {
+            Some(cluster) => cluster.spec.name.clone(),
+            None => ClusterName::try_from(origin.cluster.as_str()).ok()?,
+        };
+        Some(Key::new(name, origin.namespace.as_str(), origin.name.as_str()))
+    }
+
+    fn label_hash(&self, owner: &str) -> u64 {
+        self.hasher.hash_one(owner)
+    }
+
+    /// An event tells of a consumer's change.
+    fn note_change(&self, key: &Key) {
+        let changed = Changed { since: Instant::now(), has_written: false };
+        self.sources().changed.entry(key.clone()).or_insert(changed);
+    }
+
+    /// Whether a consumer's change is not carried out yet.
+    pub fn is_changed(&self, key: &Key) -> bool {
+        self.sources().changed.contains_key(key)
+    }
+
+    /// A reconcile ended. How long ago the change was, if something was written for it and nothing is left to write.
+    pub fn synced_after(&self, key: &Key, has_written: bool, is_done: bool) -> Option<Duration> {
+        let mut sources = self.sources();
+        let changed = sources.changed.get_mut(key)?;
+        changed.has_written |= has_written;
+        if !is_done {
+            return None;
+        }
+        let Changed { since, has_written } = sources.changed.remove(key)?;
+        has_written.then(|| since.elapsed())
+    }
+
+    /// How many entries each table has, in the order of [`TABLES`].
+    pub fn tables(&self) -> [usize; TABLES.len()] {
+        let pipelines = self.pipelines();
+        let depth = self.queue.depth();
+        let [watches, origins, readers, interests] = self.size();
+        let keys: Vec<Key> = self.sources().changed.keys().cloned().collect();
+        // The others wait for what is said of them there.
+        let changed = keys.iter().filter(|key| !pipelines.iter().any(|one| one.is_unsettled(key))).count();
+        let queued = depth.ready + depth.delayed + depth.in_flight;
+        let own = [queued, readers, interests, watches, origins, 0, 0, 0, 0, 0, changed];
+        let add = |sum: [usize; TABLES.len()], of: [usize; TABLES.len()]| std::array::from_fn(|at| sum[at] + of[at]);
+        pipelines.iter().map(|one| one.tables()).fold(own, add)
+    }
+
+    /// Nothing of a missing source is left on any target.
+    pub fn forget(&self, key: &Key) {
+        if let Some(owner) = self.owner(key) {
+            let owner = self.label_hash(&owner.0);
+            self.sources().origins.remove(&owner);
+        }
+        self.interests.forget(key);
+    }
+
+    /// Forgets what is known of a cluster, and the feed that served no other.
+    pub fn disengage(&self, cluster: &Cluster, still_used: bool, reason: &Disengaged) {
+        let name = &cluster.spec.name;
+        let has_left = !still_used && self.has_left_for_good(cluster, reason);
+        let queued = self.queue.remove_cluster(name);
+        let known = self.unfollow(cluster, still_used);
+        let of_identity = |key: &Key| key.in_cluster(cluster.named_by_identity());
+        let mut left: Vec<Key> = known.iter().map(of_identity).collect();
+        self.interests.retain(|key| key.cluster != *name);
+        left.extend(queued.iter().flat_map(|key| [key.clone(), of_identity(key)]));
+        for pipeline in self.pipelines() {
+            let unsettled = pipeline.forget_cluster(cluster, has_left);
+            left.extend(unsettled.iter().flat_map(|key| [key.clone(), of_identity(key)]));
+        }
+        self.sources_told();
+        // What they have on the target is counted as orphaned.
+        left.into_iter().for_each(|key| self.queue.add(key, Priority::Initial));
+    }
+
+    /// Whether nothing of the engine is left where the last cluster has gone. kcp drops the address of a shard with the last
+    /// binding there.
+    fn has_left_for_good(&self, cluster: &Cluster, reason: &Disengaged) -> bool {
+        let is_empty = |feed: &Arc<SourceFeed>| {
+            let store = feed.watch.store();
+            let is_held = |key: &Key| store.get(key).is_some_and(|object| self.holds_source(&object, ""));
+            feed.watch.state() == WatchState::Synced && !store.keys().iter().any(is_held)
+        };
+        match (reason, &cluster.spec.scope.clusters) {
+            // kcp ends a binding once the objects are gone that it gave.
+            (Disengaged::Removed, ClustersOf::Annotated) => true,
+            (Disengaged::Removed | Disengaged::EndpointLost, _) => {
+                let feeds = self.source_feeds();
+                feeds.iter().find(|feed| feed.scope == cluster.spec.scope).is_some_and(is_empty)
+            }
+            _ => false,
+        }
+    }
+
+    /// Where sources may carry the finalizer: clusters by identity, and addresses of kcp shards.
+    pub fn source_clusters(&self) -> BTreeSet<String> {
+        let clusters = self.shared.manager.clusters(&self.mapping().source.clusters);
+        clusters.iter().map(|cluster| recorded_as(cluster)).collect()
+    }
+
+    /// Whether every collection of sources is in sight and none of them carries the engine's finalizer.
+    pub fn holds_no_source(&self) -> bool {
+        self.source_feeds().iter().all(|feed| feed.watch.state() == WatchState::Synced)
+            && self.sources_held("").is_empty()
+    }
+
+    /// Sources in sight that carry the engine's finalizer, and are pinned to the target of this identity (empty: to any).
+    pub fn sources_held(&self, identity: &str) -> BTreeSet<Key> {
+        let held = |feed: &SourceFeed| -> Vec<Key> {
+            let store = feed.watch.store();
+            let is_held = |key: &Key| store.get(key).is_some_and(|object| self.holds_source(&object, identity));
+            store.keys().into_iter().filter(is_held).collect()
+        };
+        self.source_feeds().iter().flat_map(|feed| held(feed)).collect()
+    }
+
+    /// Whether a source carries the engine's finalizer, and is pinned to the target of this identity (empty: to any). Most are
+    /// told apart by their text; the others are read.
+    fn holds_source(&self, object: &Object, identity: &str) -> bool {
+        let text = object.json();
+        if !text.contains(&format!("\"{}\"", self.writer.finalizer())) || !text.contains(identity) {
+            return false;
+        }
+        let Ok(source) = object.outline() else { return true };
+        has_finalizer(&source, self.writer.finalizer())
+            && (identity.is_empty() || plan::pins(&self.writer, &source).values().any(|pinned| pinned == identity))
+    }
+
+    /// Whether the pins of a source in sight are such. Most are told apart by their text.
+    pub fn any_source(&self, are_such: impl Fn(&BTreeMap<String, String>) -> bool) -> bool {
+        let annotation = self.writer.target_annotation();
+        let is_such = |object: &Object| {
+            object.json().contains(annotation)
+                && object.outline().map_or(true, |source| are_such(&plan::pins(&self.writer, &source)))
+        };
+        self.source_feeds().iter().any(|feed| {
+            let store = feed.watch.store();
+            store.keys().iter().any(|key| store.get(key).is_some_and(|object| is_such(&object)))
+        })
+    }
+
+    /// Whether a source is being served, or is about to be.
+    pub fn serves_somebody(&self) -> bool {
+        let depth = self.queue.depth();
+        depth.ready + depth.in_flight > 0
+    }
+
+    /// Something about which sources there are has changed: what waits until all of them are seen is looked at.
+    pub fn sources_told(&self) {
+        // The first state store is written once the sources are listed.
+        self.pipelines().iter().filter(|one| one.unconfirmed().is_some()).for_each(|one| one.check_inventory());
+        if self.are_sources_listed() {
+            self.touch(Topic::PassComplete);
+        }
+    }
+
+    /// Queues all sources once a target cannot be reached any more, or can again. Called now and then, so that a short
+    /// interruption changes no status.
+    pub fn look_at_targets(&self) {
+        let pipelines = self.pipelines();
+        pipelines.iter().for_each(|one| one.call_next());
+        let changed = pipelines.iter().filter(|one| one.has_become_lost_or_found()).count();
+        if changed > 0 && pipelines.len() > 1 {
+            self.enqueue_all();
+        }
+    }
+
+    /// Takes requests from the queue until it is closed, then waits for those in flight.
+    pub async fn run(self: Arc<Self>) {
+        let mut running = JoinSet::new();
+        loop {
+            // Each target has a part of them at most: see [`Pipeline::seat`].
+            let at_once = self.mapping().reconcile.concurrency.max(1) * self.slots().len().clamp(1, MOST_PARTS);
+            tokio::select! {
+                biased;
+                // Cancel-safe: a task that ended stays in the set.
+                Some(ended) = running.join_next() => if let Err(error) = ended {
+                    error!(mapping = self.writer.mapping(), %error, "a reconcile ended abnormally; it is tried again");
+                },
+                // Cancel-safe by its contract.
+                lease = self.queue.next(at_once) => match lease {
+                    None => break,
+                    Some(lease) => {
+                        let key = lease.key();
+                        // The workspace is known once its cluster is looked for.
+                        let span = info_span!(
+                            "reconcile",
+                            mapping = self.writer.mapping(),
+                            cluster = key.cluster.as_str(),
+                            workspace = Empty,
+                            namespace = &*key.namespace,
+                            name = &*key.name,
+                        );
+                        // On the heap from the start: it is large, and would be copied at each step of its way into the task.
+                        running.spawn(Box::pin(worker::reconcile(self.clone(), lease)).instrument(span));
+                    }
+                },
+            }
+        }
+        while running.join_next().await.is_some() {}
+    }
+
+    /// Puts every source into the queue again after each `resync`, and drops what its caches hold in excess.
+    pub async fn resync(self: Arc<Self>) {
+        loop {
+            let period = self.mapping().reconcile.resync.max(Duration::from_secs(1));
+            tokio::time::sleep(period).await;
+            self.pipelines().iter().for_each(|one| one.forget_namespaces());
+            self.enqueue_all();
+        }
+    }
+}

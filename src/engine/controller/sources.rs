@@ -1,0 +1,416 @@
+//! What a controller watches: sources by address, the copies beside them and what they refer to; and which source each object
+//! belongs to.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::{Arc, Weak};
+
+use hashbrown::HashMap;
+use tokio::task::JoinSet;
+use tracing::{info, warn};
+
+use super::{Changed, Controller};
+use crate::engine::consumer_schema::{Known, Schedule};
+use crate::engine::pipeline::wakes::{Collection, Interest, Related, Topic};
+use crate::engine::pipeline::{KindFeed, Pipeline, of_mapping};
+use crate::engine::target::ServedKind;
+use crate::mapping::{Kind, Resource, Side};
+use crate::multicluster::Subscription;
+use crate::multicluster::identity::Known as Identified;
+use crate::multicluster::interests::LINGER;
+use crate::multicluster::permit::Epoch;
+use crate::multicluster::queue::Priority;
+use crate::multicluster::registry::{Cluster, ClusterSpec, ClustersOf, WatchScope};
+use crate::multicluster::store::{Cause, Change};
+use crate::multicluster::watch::{Selectors, Watch, WatchState};
+use crate::object::{ClusterName, Key};
+
+/// The sources of a mapping, and what is beside them.
+#[derive(Debug, Default)]
+pub struct Sources {
+    /// One feed per address at which sources are watched.
+    feeds: BTreeMap<String, Arc<SourceFeed>>,
+    /// One feed per address at which sources are watched, and kind of the copies beside them.
+    copies: BTreeMap<(String, Kind), Arc<KindFeed>>,
+    /// One feed per collection that related objects are read from.
+    related: BTreeMap<Arc<Related>, Arc<RelatedFeed>>,
+    /// Which source an owner label names, by the label's hash. A collision costs one needless reconcile.
+    pub(super) origins: HashMap<u64, Key>,
+    /// Sources that a consumer changed, until everything that follows is written.
+    pub(super) changed: BTreeMap<Key, Changed>,
+}
+
+/// Source objects of one address. Dropping it ends what follows them.
+#[derive(Debug)]
+pub struct SourceFeed {
+    pub scope: WatchScope,
+    /// The cluster whose sources it is for, where the watch shows those of others too.
+    only: Option<ClusterName>,
+    pub watch: Arc<Watch>,
+    pub subscription: Subscription,
+    _tasks: JoinSet<()>,
+}
+
+impl SourceFeed {
+    /// Its sources that are in sight.
+    pub fn keys(&self) -> Vec<Key> {
+        let store = self.watch.store();
+        match &self.only {
+            Some(cluster) => store.of_cluster(cluster).into_iter().map(|(key, _)| key).collect(),
+            None => store.keys(),
+        }
+    }
+}
+
+/// Related objects of one collection. Dropping it ends what follows them.
+#[derive(Debug)]
+pub struct RelatedFeed {
+    pub watch: Arc<Watch>,
+    pub subscription: Subscription,
+    _tasks: JoinSet<()>,
+}
+
+impl Controller {
+    /// Watches, sources that are known by their owner label, readers and interests.
+    pub fn size(&self) -> [usize; 4] {
+        let (readers, interests) = self.interests.size();
+        let sources = self.sources();
+        let watches = sources.feeds.len() + sources.copies.len() + sources.related.len();
+        [watches, sources.origins.len(), readers, interests]
+    }
+
+    /// Follows the sources of a cluster, and queues those that are there.
+    pub fn engage(self: &Arc<Self>, cluster: &Cluster) {
+        self.pipelines().iter().for_each(|one| one.note_here(cluster));
+        let is_new = self.feed_of(cluster).is_none();
+        let feed = self.source_feed(&cluster.spec);
+        feed.watch.engage(&cluster.spec);
+        for (key, _) in feed.watch.store().of_cluster(&cluster.spec.name) {
+            self.enqueue_source(&key, Priority::Initial);
+        }
+        self.queue_copies(cluster);
+        self.engaged(cluster);
+        if is_new && feed.watch.state() == WatchState::Synced {
+            // A watch that another mapping has: it tells nothing more of itself.
+            self.sources_told();
+        }
+    }
+
+    /// Queues the sources of the copies in a cluster: some may be missing. The watch may have shown the copies before the
+    /// cluster was engaged.
+    pub(super) fn queue_copies(&self, cluster: &Cluster) {
+        for (kind, feed) in self.copy_feeds(&cluster.spec.scope) {
+            for (at, object) in feed.watch.store().of_cluster(&cluster.spec.name) {
+                self.enqueue_copy(&kind, &at, &object, Priority::Initial);
+            }
+        }
+    }
+
+    /// What a store held before the subscription is queued by hand: a watch that another generation left open.
+    pub fn queue_standing(&self, kind: &Kind, watch: &Watch) {
+        for key in watch.store().keys() {
+            if let Some(object) = watch.store().get(&key) {
+                self.enqueue_origin(kind, &key, &object, Priority::Initial);
+            }
+        }
+    }
+
+    /// Orphans wait for their cluster, by its name or by the identity in their ownership annotations. It may also be one of
+    /// another source of the mapping.
+    pub fn engaged(&self, cluster: &Cluster) {
+        self.touch(Topic::Binding(cluster.spec.name.clone()));
+        self.touch(Topic::Binding(cluster.named_by_identity()));
+    }
+
+    /// Forgets the feed that served no other cluster, and returns the sources of the cluster that were known.
+    pub(super) fn unfollow(&self, cluster: &Cluster, still_used: bool) -> Vec<Key> {
+        let name = &cluster.spec.name;
+        let mut sources = self.sources();
+        let known = sources.origins.extract_if(|_, key| key.cluster == *name);
+        // In order, so that they are queued in order.
+        let known: BTreeSet<Key> = known.map(|(_, key)| key).collect();
+        sources.changed.retain(|key, _| key.cluster != *name);
+        let place = cluster.spec.scope.endpoint.place();
+        let dropped = if still_used { None } else { sources.feeds.remove(&place) };
+        let copies: Vec<_> = sources.copies.extract_if(.., |(at, _), _| !still_used && *at == place).collect();
+        // The end of a subscription must not meet the lock.
+        drop(sources);
+        drop((dropped, copies));
+        known.into_iter().collect()
+    }
+
+    fn source_feed(self: &Arc<Self>, spec: &ClusterSpec) -> Arc<SourceFeed> {
+        let (scope, place) = (&spec.scope, spec.scope.endpoint.place());
+        if let Some(feed) = self.sources().feeds.get(&place).filter(|feed| feed.scope == *scope) {
+            return feed.clone();
+        }
+        let resource = &self.mapping().source.resource;
+        let seen_at = spec.holding.as_ref().map_or(scope, |holding| &holding.scope);
+        let selectors = Selectors { outlines: spec.holding.is_none(), ..Selectors::default() };
+        let watch = self.shared.watches.acquire(seen_at, resource, &selectors);
+        let subscription = self.subscribe(&watch, |controller, change| controller.source_changed(change));
+        let mut tasks = JoinSet::new();
+        tasks.spawn(self.follow_states(&watch, Collection::Sources(place.as_str().into())));
+        if scope.clusters != ClustersOf::Annotated {
+            tasks.spawn(follow_identity(Arc::downgrade(self), scope.clone()));
+        }
+        if spec.holding.is_none() {
+            tasks.spawn(follow_schema(Arc::downgrade(self), scope.clone(), watch.served().clone(), resource.clone()));
+        }
+        let only = spec.holding.as_ref().map(|_| spec.name.clone());
+        let feed = Arc::new(SourceFeed { scope: scope.clone(), only, watch, subscription, _tasks: tasks });
+        let former = self.sources().feeds.insert(place, feed.clone());
+        // The end of a subscription must not meet the lock.
+        drop(former);
+        self.follow_copies();
+        feed
+    }
+
+    fn subscribe(
+        self: &Arc<Self>,
+        watch: &Watch,
+        changed: impl Fn(&Self, &Change<'_>) + Send + Sync + 'static,
+    ) -> Subscription {
+        let controller = Arc::downgrade(self);
+        watch.store().subscribe(move |change| {
+            if let Some(controller) = controller.upgrade() {
+                changed(&controller, change);
+            }
+        })
+    }
+
+    /// Opens the watches on the copies beside the sources, and ends those on kinds that are no longer used.
+    pub fn follow_copies(self: &Arc<Self>) {
+        let pipelines = self.pipelines();
+        let kinds: BTreeSet<Kind> = pipelines.iter().flat_map(|one| one.followed_kinds()).collect();
+        let kinds: Vec<Kind> = kinds.into_iter().filter(|kind| kind.side == Side::Source).collect();
+        let is_known = pipelines.iter().all(|one| one.is_store_read());
+        let mut sources = self.sources();
+        let unused: Vec<_> = sources.copies.extract_if(.., |(_, kind), _| is_known && !kinds.contains(kind)).collect();
+        let scopes: Vec<WatchScope> = sources.feeds.values().map(|feed| feed.scope.clone()).collect();
+        // The end of a subscription must not meet the lock.
+        drop(sources);
+        drop(unused);
+        for (scope, kind) in scopes.iter().flat_map(|scope| kinds.iter().map(move |kind| (scope, kind))) {
+            let at = (scope.endpoint.place(), kind.clone());
+            if self.sources().copies.get(&at).is_some_and(|feed| feed.scope == *scope) {
+                continue;
+            }
+            let served = ServedKind { resource: kind.resource(&kind.plural()), namespaced: true };
+            let feed = self.follow_copy(kind, served, scope.clone());
+            let former = self.sources().copies.insert(at, feed);
+            drop(former);
+            self.touch(Topic::Synced(Collection::Kind(kind.clone())));
+        }
+    }
+
+    /// Watches the engine's copies of one kind beside the sources of an address.
+    fn follow_copy(self: &Arc<Self>, kind: &Kind, served: ServedKind, scope: WatchScope) -> Arc<KindFeed> {
+        let watch = self.shared.watches.acquire(&scope, &served.resource, &of_mapping(&self.writer));
+        let of = kind.clone();
+        let subscription = self.subscribe(&watch, move |controller, change| controller.copy_changed(&of, change));
+        let states = self.follow_states(&watch, Collection::Kind(kind.clone()));
+        Arc::new(KindFeed::new(served, scope, watch, subscription, states))
+    }
+
+    /// A copy beside its source changed. One that names a source of another cluster wakes nobody.
+    fn copy_changed(&self, kind: &Kind, change: &Change<'_>) {
+        self.pipelines().iter().for_each(|one| one.note_stripped(kind, change));
+        let priority = if change.cause == Cause::InitialList { Priority::Initial } else { Priority::Live };
+        for object in change.before.into_iter().chain(change.after) {
+            self.enqueue_copy(kind, change.key, object, priority);
+        }
+    }
+
+    /// The copies of a kind that are beside the sources of an address.
+    pub fn copy_feed(&self, scope: &WatchScope, kind: &Kind) -> Option<Arc<KindFeed>> {
+        let sources = self.sources();
+        sources.copies.get(&(scope.endpoint.place(), kind.clone())).filter(|feed| feed.scope == *scope).cloned()
+    }
+
+    /// Whether something holds of the copies of a kind at every address at which sources are watched.
+    pub fn all_copies(&self, kind: &Kind, holds: impl Fn(&KindFeed) -> bool) -> bool {
+        let sources = self.sources();
+        let of_kind: Vec<_> = sources.copies.iter().filter(|((_, of), _)| of == kind).map(|(_, feed)| feed).collect();
+        of_kind.len() == sources.feeds.len() && of_kind.into_iter().all(|feed| holds(feed))
+    }
+
+    /// What the copies beside the sources of an address hold, by kind.
+    pub fn copy_feeds(&self, scope: &WatchScope) -> Vec<(Kind, Arc<KindFeed>)> {
+        let (sources, place) = (self.sources(), scope.endpoint.place());
+        let here = sources.copies.iter().filter(|((at, _), _)| *at == place);
+        here.map(|((_, kind), feed)| (kind.clone(), feed.clone())).collect()
+    }
+
+    /// What the copies beside all sources hold, by kind.
+    pub fn all_copy_feeds(&self) -> Vec<(Kind, Arc<KindFeed>)> {
+        self.sources().copies.iter().map(|((_, kind), feed)| (kind.clone(), feed.clone())).collect()
+    }
+
+    /// The feed of a collection of related objects, opened by its first reader.
+    pub fn related_feed(self: &Arc<Self>, scope: &WatchScope, of: &Arc<Related>) -> Arc<RelatedFeed> {
+        let sources = self.sources();
+        if let Some(feed) = sources.related.get(of).filter(|feed| feed.watch.endpoint() == &scope.endpoint) {
+            return feed.clone();
+        }
+        drop(sources);
+        let (label, by_name) = (of.labels.clone(), of.labels.is_empty());
+        let selectors = Selectors { label, by_name, outlines: true, ..Selectors::default() };
+        let watch = self.shared.watches.acquire(scope, &of.resource, &selectors);
+        let collection = Collection::Related(of.clone());
+        let changed = collection.clone();
+        let subscription =
+            self.subscribe(&watch, move |controller, change| controller.related_changed(&changed, change));
+        let mut tasks = JoinSet::new();
+        tasks.spawn(self.follow_states(&watch, collection));
+        let feed = Arc::new(RelatedFeed { watch, subscription, _tasks: tasks });
+        let mut sources = self.sources();
+        // Another reconcile may have opened it meanwhile.
+        let former = match sources.related.get(of).filter(|known| known.watch.endpoint() == &scope.endpoint).cloned() {
+            Some(known) => return known,
+            None => sources.related.insert(of.clone(), feed.clone()),
+        };
+        // The end of a subscription must not meet the lock.
+        drop(sources);
+        drop(former);
+        feed
+    }
+
+    /// Ends the watches on related objects that nobody reads any more, and forgets the objects.
+    pub async fn tend_related(self: Arc<Self>) {
+        loop {
+            tokio::time::sleep(LINGER).await;
+            let mut sources = self.sources();
+            // Under the lock: who registers an interest meanwhile finds the feed, or opens another.
+            let read = self.interests.watches(tokio::time::Instant::now().into_std());
+            let is_read = |of: &Arc<Related>| read.contains(&Collection::Related(of.clone()));
+            let unread: Vec<_> = sources.related.extract_if(.., |of, _| !is_read(of)).collect();
+            let others: Vec<_> = sources.related.iter().map(|(of, feed)| (of.clone(), feed.clone())).collect();
+            drop(sources);
+            drop(unread);
+            for (of, feed) in others {
+                let of = Collection::Related(of);
+                feed.subscription.keep(|key| self.interests.is_read(&Interest::Object(of.clone(), key.clone())));
+            }
+        }
+    }
+
+    /// The schema of the source's API at an address; `None`: not read yet. Without it the engine cannot tell which status
+    /// fields the consumer's API keeps.
+    pub fn schema(&self, feed: &SourceFeed) -> Option<Known> {
+        self.shared.schemas.get(&feed.scope.endpoint.place(), &self.mapping().source.resource)
+    }
+
+    /// Wakes what waits for a collection whenever its watch comes or goes.
+    pub fn follow_states(self: &Arc<Self>, watch: &Watch, collection: Collection) -> impl Future<Output = ()> + use<> {
+        let mut states = watch.changes();
+        let controller = Arc::downgrade(self);
+        async move {
+            while states.next().await.is_some() {
+                let Some(controller) = controller.upgrade() else { return };
+                controller.touch(Topic::Synced(collection.clone()));
+                controller.sources_told();
+            }
+        }
+    }
+
+    /// The feed that serves a cluster's sources. Of a cluster that was rebuilt, it may still be the former cluster's: then
+    /// there is none, until the engine has heard of the new one.
+    pub fn feed_of(&self, cluster: &Cluster) -> Option<Arc<SourceFeed>> {
+        let scope = &cluster.spec.scope;
+        self.sources().feeds.get(&scope.endpoint.place()).filter(|feed| feed.scope == *scope).cloned()
+    }
+
+    /// The clusters whose sources a scope has.
+    fn clusters_at(&self, scope: &WatchScope) -> Vec<ClusterName> {
+        if let ClustersOf::One(cluster) = &scope.clusters {
+            return vec![cluster.clone()];
+        }
+        let clusters = self.shared.manager.clusters(&self.mapping().source.clusters);
+        let here = clusters.iter().filter(|cluster| cluster.spec.scope == *scope);
+        here.map(|cluster| cluster.spec.name.clone()).collect()
+    }
+
+    pub fn source_feeds(&self) -> Vec<Arc<SourceFeed>> {
+        self.sources().feeds.values().cloned().collect()
+    }
+
+    /// Status fields that servers dropped are written again.
+    fn forget_dropped(&self) {
+        let forget = |one: &Arc<Pipeline>| std::mem::take(&mut one.learned().dropped).size();
+        if self.pipelines().iter().map(forget).sum::<usize>() > 0 {
+            self.enqueue_all();
+        }
+    }
+
+    /// Another schema of the source's API is known at an address. What was decided with the former one may be another now.
+    fn schema_changed(&self, scope: &WatchScope, former: Option<&str>) {
+        self.touch(Topic::Schema(scope.endpoint.place().into()));
+        if former.is_some() {
+            info!(mapping = self.writer.mapping(), at = scope.endpoint.url(), "the schema of the source has changed");
+            self.enqueue_all();
+        }
+    }
+
+    /// Whether the sources of every cluster are listed, and no cluster is still to be described.
+    pub fn are_sources_listed(&self) -> bool {
+        let is_listed = |feed: &Arc<SourceFeed>| feed.watch.state() == WatchState::Synced;
+        self.shared.manager.is_synced(&self.mapping().source.clusters)
+            && self.sources().feeds.values().all(is_listed)
+            && self.are_clusters_followed()
+    }
+
+    /// Whether the sources of every engaged cluster are watched. A cluster is engaged a moment before that: nobody may take its
+    /// sources for none.
+    pub fn are_clusters_followed(&self) -> bool {
+        let clusters = self.shared.manager.clusters(&self.mapping().source.clusters);
+        clusters.iter().all(|cluster| self.feed_of(cluster).is_some())
+    }
+}
+
+/// Wakes what waits until it is confirmed which cluster an address leads to.
+async fn follow_identity(controller: Weak<Controller>, scope: WatchScope) {
+    let connection = scope.endpoint.connection().clone();
+    let mut outcomes = connection.identity().outcomes();
+    loop {
+        outcomes.advanced().await;
+        let Some(controller) = controller.upgrade() else { return };
+        if matches!(connection.identity().known(), Identified::Identity(_)) {
+            controller.clusters_at(&scope).into_iter().for_each(|name| controller.touch(Topic::Identity(name)));
+        }
+    }
+}
+
+/// Follows the schema of the source's API at an address, once its resource is served.
+async fn follow_schema(controller: Weak<Controller>, scope: WatchScope, served: Epoch, resource: Resource) {
+    let mut first = served.follow();
+    if served.now() == 0 {
+        first.advanced().await;
+    }
+    let mut schedule = Schedule::new(scope.endpoint.url());
+    let mut version: Option<Arc<str>> = None;
+    let mut is_fresh = false;
+    let Some(mut due) = controller.upgrade().map(|controller| controller.schema_due.follow()) else { return };
+    let mut is_rung = true;
+    loop {
+        // What rings during the look asks for another one.
+        due.catch_up();
+        // The controller owns this task: it must not wait for a server to let go of it.
+        let Some(shared) = controller.upgrade().map(|controller| controller.shared.clone()) else { return };
+        let checked = shared.schemas.check_since(schedule.since(is_rung), &scope.endpoint, &resource).await;
+        let Some(controller) = controller.upgrade() else { return };
+        match &checked {
+            Ok(known) if version.as_ref() != Some(&known.version) => {
+                let former = version.replace(known.version.clone());
+                controller.schema_changed(&scope, former.as_deref());
+                is_fresh = true;
+            }
+            // A server publishes a schema some time before all of it goes by it: what it dropped meanwhile is tried again.
+            Ok(_) if std::mem::take(&mut is_fresh) => controller.forget_dropped(),
+            Err(error) if version.is_none() => warn!(%resource, %error, "the schema of the source cannot be read yet"),
+            _ => {}
+        }
+        let wait = schedule.wait(&checked);
+        drop(controller);
+        is_rung = tokio::time::timeout(wait, due.advanced()).await.is_ok();
+    }
+}

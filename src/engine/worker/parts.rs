@@ -1,0 +1,264 @@
+//! One source on all targets of its mapping, for as long as a reconcile lasts.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use futures::future::join_all;
+
+use super::{Ended, converge, refresh_if_stale, unproven};
+use crate::engine::apply::{ApplyError, Executor};
+use crate::engine::bodies::observe_whole;
+use crate::engine::facts::Facts;
+use crate::engine::observe::join;
+use crate::engine::pipeline::Seat;
+use crate::mapping::Mapping;
+use crate::object::marks::Reference;
+use crate::object::{has_finalizer, metadata};
+use crate::plan::targets::{Evaluated, Other, Sight, reports_for_all};
+use crate::plan::{Cause, Observed, Reasons, Source, Target, pins};
+
+/// Looks at a source on each target, then plans and acts until it is settled on all of them.
+pub async fn reconcile<'a, 'f>(executors: Vec<Executor<'a>>, facts: &Facts<'f>) -> Vec<Part<'a, 'f>> {
+    let latest = Latest::default();
+    let mut parts = Vec::with_capacity(executors.len());
+    for executor in executors {
+        parts.push(Part::observe(executor, facts.part(), &latest).await);
+    }
+    settle(&mut parts, &latest).await;
+    parts
+}
+
+/// Plans and acts on all targets, until none has anything left to do; then one of several tells of all.
+async fn settle(parts: &mut [Part<'_, '_>], latest: &Latest) {
+    let may_tell = |part: &Part<'_, '_>| !part.executor.generation.mapping.has_several_targets();
+    let is_told_by_each = parts.iter().all(may_tell);
+    if let [part] = parts {
+        introduce(std::slice::from_mut(part));
+        return part.converge(latest, true).await;
+    }
+    parts.iter_mut().for_each(Part::take_seat);
+    // Each pass follows a write of the source: a pin that comes or goes.
+    for _ in 0..parts.len() + 2 {
+        introduce(parts);
+        let due = parts.iter_mut().filter_map(|part| part.is_due(latest).then_some(part));
+        let due: Vec<_> = due.map(|part| part.converge(latest, is_told_by_each)).collect();
+        if due.is_empty() {
+            break;
+        }
+        join_all(due).await;
+    }
+    let has_failed = |part: &Part<'_, '_>| part.observed.is_some() && matches!(part.ended, Some(Ended::Failed(_)));
+    if is_told_by_each || parts.iter().any(has_failed) {
+        return;
+    }
+    introduce(parts);
+    let able: BTreeSet<String> = parts.iter().filter_map(Part::able_to_report).collect();
+    if let Some(part) = parts.iter_mut().find_map(|part| part.reports_for_all(latest, &able).then_some(part)) {
+        part.converge(latest, true).await;
+    }
+}
+
+/// Tells the parts of each other. What the targets of a source are is evaluated once for all of them.
+fn introduce(parts: &mut [Part<'_, '_>]) {
+    let is_one_of_several = |part: &Part<'_, '_>| part.executor.generation.mapping.target_rule.is_some();
+    if !parts.iter().any(is_one_of_several) {
+        return;
+    }
+    let targets = Arc::new(parts.iter().map(Part::as_target).collect());
+    let mut first: Option<(&Arc<Mapping>, Evaluated, Source)> = None;
+    for Part { executor, observed, .. } in parts {
+        let Some(observed) = observed else { continue };
+        join(executor.pipeline, observed, &targets);
+        match &first {
+            Some((mapping, evaluated, source)) if Arc::ptr_eq(mapping, &executor.generation.mapping) => {
+                observed.evaluated_targets = evaluated.clone();
+                if matches!(source, Source::Present(_)) && is_same(source, &observed.source) {
+                    observed.source = source.clone();
+                }
+            }
+            Some(_) => {}
+            None => {
+                let mapping = &executor.generation.mapping;
+                first = Some((mapping, observed.evaluated_targets.clone(), observed.source.clone()));
+            }
+        }
+    }
+}
+
+/// The source as this reconcile has written it last. One part writes it at a time.
+#[derive(Debug, Default)]
+pub struct Latest {
+    pub turn: tokio::sync::Mutex<()>,
+    source: Mutex<Option<Source>>,
+    /// Whether it was taken in by this reconcile.
+    is_new: AtomicBool,
+}
+
+impl Latest {
+    fn source(&self) -> MutexGuard<'_, Option<Source>> {
+        self.source.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Has a plan made with the source as it is now. `true`: it is another.
+    pub fn catch_up(&self, observed: &mut Observed) -> bool {
+        let source = self.source();
+        let Some(latest) = source.as_ref().filter(|latest| !is_same(latest, &observed.source)) else { return false };
+        observed.source = latest.clone();
+        true
+    }
+
+    /// It is taken in.
+    pub fn takes_in(&self) {
+        self.is_new.store(true, Ordering::Relaxed);
+    }
+
+    /// Whether its first status is still to come.
+    pub fn is_new(&self) -> bool {
+        self.is_new.load(Ordering::Relaxed)
+    }
+
+    /// It was written, or read past the caches.
+    pub fn is_now(&self, observed: &Observed) {
+        *self.source() = Some(observed.source.clone());
+    }
+}
+
+fn is_same(one: &Source, other: &Source) -> bool {
+    match (one, other) {
+        (Source::Present(one), Source::Present(other)) => {
+            metadata(one, "resourceVersion") == metadata(other, "resourceVersion")
+        }
+        (Source::Missing(_), Source::Missing(_)) => true,
+        _ => false,
+    }
+}
+
+/// A source on one of its mapping's targets, for as long as a reconcile lasts.
+pub struct Part<'a, 'f> {
+    pub executor: Executor<'a>,
+    pub facts: Facts<'f>,
+    /// `None`: it could not be looked at.
+    pub observed: Option<Observed>,
+    /// Deletions without an answer, as they were known before.
+    pub unanswered: BTreeSet<Reference>,
+    /// How it ended; `None`: it was not planned yet.
+    pub ended: Option<Ended>,
+    seat: Option<Seat>,
+    /// What of the source the last plan was made with that another target may change.
+    pinned: Option<Pinned>,
+    progress: Progress,
+}
+
+/// What one target may change of a source that another one plans with. `None`: it is missing, or out of sight.
+type Pinned = Option<(bool, BTreeMap<String, String>)>;
+
+/// What is known from one plan to the next.
+#[derive(Default)]
+pub struct Progress {
+    /// The places that were noted last.
+    pub noted: Option<BTreeSet<String>>,
+    /// Whether what would be lost was compared with the documents before.
+    pub is_compared: bool,
+}
+
+impl<'a, 'f> Part<'a, 'f> {
+    async fn observe(executor: Executor<'a>, mut facts: Facts<'f>, latest: &Latest) -> Self {
+        let Executor { pipeline, key, feed, .. } = &executor;
+        let mut ended = None;
+        if pipeline.is_unproven(key) {
+            let source = feed.watch.store().get(key).and_then(|source| source.outline().ok());
+            match source.filter(|source| has_finalizer(source, pipeline.writer.finalizer())) {
+                Some(_) => ended = Some(Ended::Waiting(Reasons::one(Cause::Unknown, unproven(pipeline)))),
+                None => pipeline.is_proven(key),
+            }
+        }
+        let mut observed = None;
+        if ended.is_none() {
+            match look(&executor, &mut facts, latest).await {
+                Ok(seen) => observed = Some(seen),
+                Err(error) => ended = Some(Ended::Failed(error)),
+            }
+        }
+        let unanswered = observed.as_ref().map(|observed| observed.answers.unanswered.clone()).unwrap_or_default();
+        let (seat, pinned, progress) = (None, None, Progress::default());
+        Self { executor, facts, observed, unanswered, ended, seat, pinned, progress }
+    }
+
+    /// Waits for its turn, where too many sources are worked on at its target.
+    fn take_seat(&mut self) {
+        if self.observed.is_some() {
+            self.seat = self.executor.pipeline.seat(self.executor.key);
+            self.ended = if self.seat.is_some() { None } else { Some(Ended::Left) };
+        }
+    }
+
+    /// As other targets know it.
+    fn as_target(&self) -> (String, Other) {
+        let (name, mut other) = self.executor.pipeline.as_target();
+        let Some(observed) = &self.observed else { return (name, Other { sight: Sight::Starting, ..other }) };
+        if other.sight == Sight::Seen && matches!(observed.target, Target::Unknown(_)) {
+            other.sight = Sight::Starting;
+        }
+        other.objects = observed.owned.clone();
+        other.unsettled = match &self.ended {
+            Some(Ended::Waiting(reasons) | Ended::Blocked(reasons) | Ended::Retry(reasons, _)) => reasons.of_target(),
+            Some(Ended::Left) => self.executor.pipeline.unsettled_here(self.executor.key),
+            _ => None,
+        };
+        (name, other)
+    }
+
+    /// Whether it was not planned with the source as it is now.
+    fn is_due(&mut self, latest: &Latest) -> bool {
+        let Some(observed) = &mut self.observed else { return false };
+        latest.catch_up(observed);
+        match &self.ended {
+            None => true,
+            // What came in between is in the caches: it is reconciled again.
+            Some(Ended::Failed(_) | Ended::Deferred | Ended::Left | Ended::Observed(..)) => false,
+            Some(_) if self.executor.tally.overtaken() => false,
+            Some(_) => self.pinned.as_ref() != Some(&pinned(observed)),
+        }
+    }
+
+    /// The name of its target, if a plan for that gets as far as the status.
+    fn able_to_report(&self) -> Option<String> {
+        let is_known = matches!(self.observed.as_ref()?.target, Target::Known { .. });
+        let is_able = is_known && !matches!(self.ended, Some(Ended::Left) | None);
+        is_able.then(|| self.executor.generation.target.name.clone())
+    }
+
+    fn reports_for_all(&mut self, latest: &Latest, able: &BTreeSet<String>) -> bool {
+        let (mapping, name) = (&self.executor.generation.mapping, &self.executor.generation.target.name);
+        let Some(observed) = self.observed.as_mut().filter(|_| able.contains(name)) else { return false };
+        latest.catch_up(observed);
+        let Source::Present(source) = &observed.source else { return false };
+        reports_for_all(mapping, observed, source, |name| able.contains(name))
+    }
+
+    /// Plans and acts until the plan rests. `tells`: whether it writes the status.
+    async fn converge(&mut self, latest: &Latest, tells: bool) {
+        let Some(observed) = &mut self.observed else { return };
+        // It is left as soon as nothing is to be done here any more, however long another target takes.
+        let _seat = self.seat.take();
+        observed.tells_nothing = !tells;
+        self.ended = Some(converge(&self.executor, observed, &mut self.facts, latest, &mut self.progress).await);
+        self.pinned = Some(pinned(observed));
+    }
+}
+
+fn pinned(observed: &Observed) -> Pinned {
+    let Source::Present(source) = &observed.source else { return None };
+    Some((has_finalizer(source, observed.writer.finalizer()), pins(&observed.writer, source)))
+}
+
+/// What is known of a source on one target before anything is done about it.
+async fn look(executor: &Executor<'_>, facts: &mut Facts<'_>, latest: &Latest) -> Result<Observed, ApplyError> {
+    let mut observed = observe_whole(executor, facts).await?;
+    observed.owned.iter().chain(&observed.shared).for_each(|one| executor.secrets.note(&one.object));
+    if refresh_if_stale(executor, &mut observed).await? {
+        latest.is_now(&observed);
+    }
+    Ok(observed)
+}
