@@ -7,10 +7,12 @@ mod sources;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::hash::{BuildHasher, RandomState};
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Duration;
 
 use arc_swap::ArcSwap;
+use tokio::sync::Notify;
 use tokio::task::JoinSet;
 use tokio::time::Instant;
 use tracing::field::Empty;
@@ -39,8 +41,8 @@ pub use sources::{RelatedFeed, SourceFeed};
 /// How long news of one of several targets waits for that of the others, so that a source is looked at once for all.
 const NEWS_TOGETHER: Duration = Duration::from_millis(20);
 
-/// Of the sources that are worked on at once, a target of several has at most this part.
-const MOST_PARTS: usize = 4;
+/// How many times as many sources as are worked on at once may wait for slow targets besides.
+const MOST_HELD_UP: usize = 3;
 
 #[derive(Debug)]
 pub struct Controller {
@@ -58,6 +60,20 @@ pub struct Controller {
     hasher: RandomState,
     /// Rings when the schemas of the source have to be looked at again.
     schema_due: Epoch,
+    /// Sources that wait for a slow target of several.
+    held_up: AtomicUsize,
+    /// Rings when one more does.
+    has_room: Notify,
+}
+
+/// A source that waits for a slow target, and leaves its place to another one until it is dropped.
+#[derive(Debug)]
+pub struct HeldUp<'c>(&'c Controller);
+
+impl Drop for HeldUp<'_> {
+    fn drop(&mut self) {
+        self.0.held_up.fetch_sub(1, Ordering::Relaxed);
+    }
 }
 
 /// Since when a consumer's change is not carried out.
@@ -84,7 +100,16 @@ impl Controller {
             sources: Mutex::default(),
             hasher: RandomState::new(),
             schema_due: Epoch::default(),
+            held_up: AtomicUsize::new(0),
+            has_room: Notify::new(),
         })
+    }
+
+    /// A source waits for a slow target: another one is worked on in its place.
+    pub fn hold_up(&self) -> HeldUp<'_> {
+        self.held_up.fetch_add(1, Ordering::Relaxed);
+        self.has_room.notify_one();
+        HeldUp(self)
     }
 
     /// The document that runs.
@@ -429,10 +454,13 @@ impl Controller {
     pub async fn run(self: Arc<Self>) {
         let mut running = JoinSet::new();
         loop {
-            // Each target has a part of them at most: see [`Pipeline::seat`].
-            let at_once = self.mapping().reconcile.concurrency.max(1) * self.slots().len().clamp(1, MOST_PARTS);
+            let concurrency = self.mapping().reconcile.concurrency.max(1);
+            let held_up = self.held_up.load(Ordering::Relaxed).min(concurrency * MOST_HELD_UP);
+            let at_once = concurrency + held_up;
             tokio::select! {
                 biased;
+                // Cancel-safe: a permit that is not taken stays stored.
+                () = self.has_room.notified() => {}
                 // Cancel-safe: a task that ended stays in the set.
                 Some(ended) = running.join_next() => if let Err(error) = ended {
                     error!(mapping = self.writer.mapping(), %error, "a reconcile ended abnormally; it is tried again");

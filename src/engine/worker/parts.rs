@@ -3,8 +3,10 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
-use futures::future::join_all;
+use futures::future::{join_all, pending};
+use tokio::time::sleep;
 
 use super::{Ended, converge, refresh_if_stale, unproven};
 use crate::engine::apply::{ApplyError, Executor};
@@ -18,6 +20,9 @@ use crate::object::{has_finalizer, metadata};
 use crate::plan::targets::{Evaluated, Other, Sight, reports_for_all};
 use crate::plan::{Cause, Observed, Reasons, Source, Target, pins};
 
+/// A target that takes longer is slow: another source is worked on meanwhile.
+const SLOW: Duration = Duration::from_millis(250);
+
 /// Looks at a source on each target, then plans and acts until it is settled on all of them.
 pub async fn reconcile<'a, 'f>(executors: Vec<Executor<'a>>, facts: &Facts<'f>) -> Vec<Part<'a, 'f>> {
     let latest = Latest::default();
@@ -25,7 +30,21 @@ pub async fn reconcile<'a, 'f>(executors: Vec<Executor<'a>>, facts: &Facts<'f>) 
     for executor in executors {
         parts.push(Part::observe(executor, facts.part(), &latest).await);
     }
-    settle(&mut parts, &latest).await;
+    match parts.first().filter(|_| parts.len() > 1).map(|part| part.executor.pipeline.controller.clone()) {
+        None => settle(&mut parts, &latest).await,
+        Some(controller) => {
+            let held_up = async {
+                sleep(SLOW).await;
+                let _held_up = controller.hold_up();
+                pending::<()>().await;
+            };
+            tokio::select! {
+                biased;
+                () = settle(&mut parts, &latest) => {}
+                () = held_up => {}
+            }
+        }
+    }
     parts
 }
 
