@@ -6,9 +6,8 @@ use std::ops::Range;
 use serde::{Serialize, Serializer};
 
 use super::expression::{Base, Call, Expr, Expression, Piece, Recorder, Root, Segment, TextForm, Way};
-use super::template::{Each, Template, Text, Tree};
+use super::template::{Content, Each, Template, Text, Tree};
 use super::{ForEach, Mapping, RelatedPlace, StatusRules, StatusValue, TargetChoice, TargetRule};
-use crate::yaml;
 
 /// Something that a test can reach.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -219,10 +218,8 @@ impl<'m> Points<'m> {
 
     /// The default rules are not the author's to test.
     fn placement(&mut self, mapping: &'m Mapping) {
-        let root = yaml::parse_one(&mapping.text).and_then(|document| document.root);
-        let written = root.as_ref().and_then(|root| root.get("spec")?.get("placement"));
         for (field, text) in [("namespace", &mapping.placement.namespace), ("name", &mapping.placement.name)] {
-            if written.is_some_and(|placement| placement.get(field).is_some()) {
+            if mapping.spec.at(&["placement", field]).is_some() {
                 self.text(text);
             }
         }
@@ -272,14 +269,14 @@ impl<'m> Points<'m> {
     }
 
     fn tree(&mut self, tree: &'m Tree) {
-        match tree {
-            Tree::Literal(_) => {}
-            Tree::Expression(expression) => self.expression(expression),
-            Tree::Text(text) => self.text(text),
-            Tree::Sequence(trees) | Tree::Merge(trees) => trees.iter().for_each(|tree| self.tree(tree)),
-            Tree::Mapping(entries) => entries.iter().for_each(|(_, tree)| self.tree(tree)),
-            Tree::Each(each) => self.each(each),
-            Tree::When(when) => {
+        match &tree.content {
+            Content::Literal(_) => {}
+            Content::Expression(expression) => self.expression(expression),
+            Content::Text(text) => self.text(text),
+            Content::Sequence(trees) | Content::Merge(trees) => trees.iter().for_each(|tree| self.tree(tree)),
+            Content::Mapping(entries) => entries.iter().for_each(|entry| self.tree(&entry.tree)),
+            Content::Each(each) => self.each(each),
+            Content::When(when) => {
                 self.condition(&when.condition);
                 self.tree(&when.tree);
             }

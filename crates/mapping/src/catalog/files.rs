@@ -45,7 +45,7 @@ impl Document {
         let outcome = compile(document);
         let (mut compiled, mut findings) = (outcome.compiled, outcome.findings);
         if let (Some(Compiled::Mapping(mapping)), Some(schemas)) = (&compiled, schemas) {
-            findings.extend(check(document, mapping, schemas));
+            findings.extend(check(mapping, schemas));
         }
         if findings.iter().any(|finding| is_error(finding.code)) {
             compiled = None;

@@ -1,6 +1,7 @@
 //! SE06: what flows back, against the consumer's schema and the schemas of what it is read from.
 
 use std::ops::Range;
+use std::sync::Arc;
 
 use serde_json::{Value, json};
 
@@ -10,20 +11,20 @@ use super::types::{Environment, Shape, Type};
 use crate::diagnostic::Finding;
 use crate::jsonpath::{JsonPath, Step};
 use crate::schema::{Field, Form, Schema, Schemas, View};
-use crate::template::{Template, Tree};
+use crate::template::{Content, Template};
 use crate::yaml::{Node, NodeValue};
 use crate::{Mapping, MirrorRule, StatusField, StatusValue, Take};
 
 pub(super) fn check<'s>(
-    spec: &Node,
     mapping: &'s Mapping,
     schemas: &'s Schemas,
     environment: &Environment<'s>,
     findings: &mut Vec<Finding>,
 ) {
     let consumer = schemas.resource(&mapping.source.resource).map(|schema| &**schema);
+    let spec = &mapping.spec;
     let at = spec.entry("status").map(|(key, _)| key.span.clone());
-    let at = at.or_else(|| spec.get("source")?.get("resource").map(|resource| resource.headline())).unwrap_or(0..0);
+    let at = at.or_else(|| Some(spec.at(&["source", "resource"])?.headline())).unwrap_or(0..0);
     let mut status = Status { mapping, consumer, environment, findings, at };
     let node = spec.get("status");
     status.subresource();
@@ -63,7 +64,7 @@ impl<'s> Status<'_, 's> {
     }
 
     fn fields(&mut self, node: &Node) {
-        let Some(NodeValue::Mapping(entries)) = node.get("fields").map(|fields| &fields.value) else { return };
+        let entries = node.get("fields").map_or(&[][..], |fields| fields.entries());
         for ((key, value), field) in entries.iter().zip(&self.mapping.status.fields) {
             let place = self.place(key, field);
             self.field(value, field, place);
@@ -101,12 +102,12 @@ impl<'s> Status<'_, 's> {
         let source = node.get("path").or(node.get("value")).map_or(node, |node| node);
         let mut types = match &field.from {
             StatusValue::Path { object, path, take } => self.path(source, object, path, *take, node),
-            StatusValue::Value(template) => self.template(source, template, None),
+            StatusValue::Value(template) => self.template(template, None),
         };
         let mut at = source;
-        if let (Some(transform), Some(node)) = (&field.transform, node.get("transform")) {
-            types = self.template(node, transform, Some(types));
-            at = node;
+        if let Some(transform) = &field.transform {
+            types = self.template(transform, Some(types));
+            at = &transform.root().node;
         }
         let Some(view) = place else { return };
         let path = field.target.join(".");
@@ -130,22 +131,22 @@ impl<'s> Status<'_, 's> {
     }
 
     /// The types that a template comes to. Read on its own, what is absent leaves the field out.
-    fn template(&mut self, node: &Node, template: &'s Template, value: Option<Vec<Type<'s>>>) -> Vec<Type<'s>> {
+    fn template(&mut self, template: &'s Template, value: Option<Vec<Type<'s>>>) -> Vec<Type<'s>> {
         let mut environment = self.environment.clone();
         environment.value = value.unwrap_or_else(|| vec![Type::Any]);
         let mut reads = Reads { environment: &environment, findings: self.findings };
-        match template.root() {
-            Tree::Expression(expression) => {
+        match &template.root().content {
+            Content::Expression(expression) => {
                 use crate::expression::Expr;
                 let alone = matches!(expression.expr(), Expr::Path(_));
                 reads.expression(expression.expr(), alone);
                 environment.infer(expression.expr())
             }
-            Tree::Text(text) => {
+            Content::Text(text) => {
                 reads.text(text, false);
                 vec![Type::Simple(Form::Text)]
             }
-            Tree::Literal(value) if !matches!(node.value, NodeValue::Mapping(_)) => vec![Type::Literal(value)],
+            Content::Literal(_) | Content::Sequence(_) => environment.bound(template.root()).types,
             _ => vec![Type::Any],
         }
     }
@@ -193,36 +194,26 @@ impl<'s> Status<'_, 's> {
     }
 
     fn conditions(&mut self, node: &Node) {
-        if let Some(NodeValue::Sequence(nodes)) = node.get("conditions").map(|conditions| &conditions.value) {
-            let (mirrors, written): (Vec<_>, Vec<_>) = nodes.iter().partition(|node| node.get("mirror").is_some());
-            for (node, rule) in written.into_iter().zip(&self.mapping.status.conditions) {
-                let parts = [
-                    (node.get("status"), Some(&rule.status)),
-                    (node.get("reason"), rule.reason.as_ref()),
-                    (node.get("message"), rule.message.as_ref()),
-                ];
-                for (node, template) in parts {
-                    if let (Some(node), Some(template)) = (node, template) {
-                        self.template(node, template, None);
-                    }
-                }
-            }
-            for (node, rule) in mirrors.into_iter().zip(&self.mapping.status.mirrors) {
-                self.mirror(node, rule);
-            }
+        let nodes = node.get("conditions").map_or(&[][..], |conditions| conditions.items());
+        let mirrors = nodes.iter().filter(|node| node.get("mirror").is_some());
+        for rule in &self.mapping.status.conditions {
+            let parts = std::iter::once(&rule.status).chain(&rule.reason).chain(&rule.message);
+            parts.for_each(|template| drop(self.template(template, None)));
+        }
+        for (node, rule) in mirrors.zip(&self.mapping.status.mirrors) {
+            self.mirror(node, rule);
         }
         self.conditions_have_a_place(node);
     }
 
     /// An object whose schema has no conditions will never report one.
-    fn mirror(&mut self, node: &Node, rule: &MirrorRule) {
+    fn mirror(&mut self, node: &Arc<Node>, rule: &MirrorRule) {
         let status = match self.environment.object(&rule.object).map(|schema| schema.view().field("status")) {
             Some(Field::Known(status)) => status,
             _ => return,
         };
         if matches!(status.field("conditions"), Field::Unknown) {
-            let at =
-                node.get("mirror").and_then(|mirror| mirror.get("types")).map_or(node.headline(), |at| at.headline());
+            let at = node.at(&["mirror", "types"]).unwrap_or(node).headline();
             let message = format!("{} has no `status.conditions` that could be mirrored", status.schema().kind);
             let finding = Finding::new("SE0606", at, message).label("would be `Unknown` for ever");
             self.findings.push(finding.help("write the condition by expressions over what its status has"));
@@ -231,7 +222,7 @@ impl<'s> Status<'_, 's> {
 
     fn conditions_have_a_place(&mut self, node: &Node) {
         let wanted = ["conditions", "engineConditions"].into_iter().find_map(|field| {
-            node.entry(field).filter(|(_, list)| matches!(&list.value, NodeValue::Sequence(items) if !items.is_empty()))
+            node.entry(field).filter(|(_, list)| !list.items().is_empty())
         });
         let (Some((key, _)), Some(view)) = (wanted, self.view()) else { return };
         if matches!(view.field("conditions"), Field::Unknown) {
@@ -245,7 +236,7 @@ impl<'s> Status<'_, 's> {
     }
 
     /// `observedGeneration: Auto`, where somebody asks for it.
-    fn generation(&mut self, node: Option<&std::sync::Arc<Node>>) {
+    fn generation(&mut self, node: Option<&Arc<Node>>) {
         let Some(given) = node.and_then(|node| node.get("observedGeneration")) else { return };
         let Some(view) = self.view().filter(|_| self.mapping.status.observed_generation) else { return };
         if matches!(view.field("observedGeneration"), Field::Unknown) {
@@ -257,7 +248,7 @@ impl<'s> Status<'_, 's> {
     }
 
     /// What the schema requires and nothing writes: every write of the status would be refused.
-    fn required(&mut self, node: Option<&std::sync::Arc<Node>>) {
+    fn required(&mut self, node: Option<&Arc<Node>>) {
         let Some(schema) = self.consumer else { return };
         let mut written = json!({});
         for field in &self.mapping.status.fields {

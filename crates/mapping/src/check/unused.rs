@@ -5,13 +5,12 @@ use std::collections::BTreeSet;
 use crate::diagnostic::Finding;
 use crate::expression::{References, Text};
 use crate::template::Template;
-use crate::yaml::Node;
 use crate::{ForEach, Mapping, ObjectRule, RelatedRule, StatusRules, StatusValue};
 
-pub(super) fn check(spec: &Node, mapping: &Mapping, findings: &mut Vec<Finding>) {
+pub(super) fn check(mapping: &Mapping, findings: &mut Vec<Finding>) {
     let read: BTreeSet<&str> = references(mapping).flat_map(|read| read.vars.iter().map(String::as_str)).collect();
     for (name, _) in mapping.vars.iter().filter(|(name, _)| !read.contains(name.as_str())) {
-        if let Some((key, _)) = spec.get("vars").and_then(|vars| vars.entry(name)) {
+        if let Some((key, _)) = mapping.spec.get("vars").and_then(|vars| vars.entry(name)) {
             let finding = Finding::new("SE0314", key.headline(), format!("nothing reads `vars.{name}`"));
             findings.push(finding.help("read it, or remove it"));
         }

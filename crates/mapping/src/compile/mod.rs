@@ -231,7 +231,7 @@ impl Compiler {
         &mut self,
         raw: Option<&Raw>,
         roots: RootSet,
-        compile: impl FnOnce(&Node, &Names, &mut Vec<Finding>) -> Option<T>,
+        compile: impl FnOnce(&Arc<Node>, &Names, &mut Vec<Finding>) -> Option<T>,
     ) -> Option<T> {
         raw.and_then(|raw| self.leaf(raw, roots, compile))
     }
@@ -241,7 +241,7 @@ impl Compiler {
         &mut self,
         raw: &Raw,
         roots: RootSet,
-        compile: impl FnOnce(&Node, &Names, &mut Vec<Finding>) -> Option<T>,
+        compile: impl FnOnce(&Arc<Node>, &Names, &mut Vec<Finding>) -> Option<T>,
     ) -> Option<T> {
         let names =
             Names { vars: &self.vars, objects: &self.objects, related: &self.related, locals: &self.locals, roots };
@@ -297,6 +297,7 @@ impl Compiler {
             release,
             reconcile,
             text: text.clone(),
+            spec: document.spec.node.clone(),
         };
         let mut read = References::default();
         references(&mapping).for_each(|part| read.extend(part));

@@ -57,6 +57,22 @@ impl Node {
         self.entry(key).map(|(_, value)| value)
     }
 
+    /// The value at the end of a path of keys.
+    pub fn at(&self, path: &[&str]) -> Option<&Arc<Node>> {
+        let (first, rest) = path.split_first()?;
+        rest.iter().try_fold(self.get(first)?, |node, key| node.get(key))
+    }
+
+    /// The items of a list; of anything else, none.
+    pub fn items(&self) -> &[Arc<Node>] {
+        if let NodeValue::Sequence(items) = &self.value { items } else { &[] }
+    }
+
+    /// The entries of a mapping; of anything else, none.
+    pub fn entries(&self) -> &[(Arc<Node>, Arc<Node>)] {
+        if let NodeValue::Mapping(entries) = &self.value { entries } else { &[] }
+    }
+
     /// The same without what stands at a path; `*` is every item of a list.
     pub fn without(self: &Arc<Self>, path: &[&str]) -> Arc<Self> {
         let Some((key, below)) = path.split_first() else { return self.clone() };
