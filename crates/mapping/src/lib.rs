@@ -16,6 +16,7 @@ pub mod expression;
 pub mod form;
 pub mod hash;
 pub mod jsonpath;
+mod leaf;
 pub mod names;
 pub mod object;
 pub mod placement;

@@ -15,8 +15,8 @@ mod safety;
 mod status;
 mod target;
 mod types;
-mod unused;
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use super::diagnostic::Finding;
@@ -32,7 +32,6 @@ use reads::{Reads, guards};
 pub use safety::is_namespace;
 use target::{Place, Target};
 use types::{Environment, Object, Type};
-pub(super) use unused::references;
 
 /// Everything that is wrong with a mapping that compiles, in the order of the file.
 ///
@@ -46,7 +45,7 @@ pub fn check(mapping: &Mapping, schemas: &Schemas) -> Vec<Finding> {
     places::check(mapping, &mut checker.findings);
     collisions::check(mapping, &mut checker.findings);
     lengths::check(mapping, checker.environment.source, &mut checker.findings);
-    unused::check(mapping, &mut checker.findings);
+    checker.unused_vars();
     checker.related();
     checker.objects();
     status::check(mapping, schemas, &checker.environment, &mut checker.findings);
@@ -152,6 +151,16 @@ impl<'s> Checker<'s> {
             );
             self.template(template.root(), None, self.guarded || alone);
             self.environment.vars.push((name.clone(), bound));
+        }
+    }
+
+    fn unused_vars(&mut self) {
+        let read: BTreeSet<&String> = self.mapping.leaves().flat_map(|leaf| &leaf.references().vars).collect();
+        for (name, _) in self.mapping.vars.iter().filter(|(name, _)| !read.contains(name)) {
+            if let Some((key, _)) = self.mapping.spec.get("vars").and_then(|vars| vars.entry(name)) {
+                let finding = Finding::new("SE0314", key.headline(), format!("nothing reads `vars.{name}`"));
+                self.findings.push(finding.help("read it, or remove it"));
+            }
         }
     }
 

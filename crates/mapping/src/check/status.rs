@@ -197,8 +197,7 @@ impl<'s> Status<'_, 's> {
         let nodes = node.get("conditions").map_or(&[][..], |conditions| conditions.items());
         let mirrors = nodes.iter().filter(|node| node.get("mirror").is_some());
         for rule in &self.mapping.status.conditions {
-            let parts = std::iter::once(&rule.status).chain(&rule.reason).chain(&rule.message);
-            parts.for_each(|template| drop(self.template(template, None)));
+            rule.parts().for_each(|template| drop(self.template(template, None)));
         }
         for (node, rule) in mirrors.zip(&self.mapping.status.mirrors) {
             self.mirror(node, rule);

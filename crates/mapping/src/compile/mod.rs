@@ -16,7 +16,7 @@ use std::time::Duration;
 
 use serde::de::DeserializeOwned;
 
-use super::check::{owner_of, references};
+use super::check::owner_of;
 use super::diagnostic::Finding;
 use super::document::{
     API_VERSION, ApiSchemaDocument, ClusterProviderDocument, LifecycleSpec, MappingDocument, MappingSpec,
@@ -300,7 +300,7 @@ impl Compiler {
             spec: document.spec.node.clone(),
         };
         let mut read = References::default();
-        references(&mapping).for_each(|part| read.extend(part));
+        mapping.leaves().for_each(|leaf| read.extend(leaf.references()));
         for rule in mapping.objects.iter_mut().filter(|rule| rule.copy.is_none()) {
             rule.is_read = read.objects.contains(&rule.id);
             // Which step follows the key of one of several, only the run tells.
