@@ -88,6 +88,10 @@ impl<'s> Checker<'s> {
         Self { mapping, schemas, environment, guarded, findings: Vec::new() }
     }
 
+    fn reads(&mut self) -> Reads<'_, 's> {
+        Reads::new(&self.environment, &mut self.findings)
+    }
+
     /// Without a schema of the source, nothing that is read of it is checked.
     fn known_source(&mut self) {
         let resource = &self.mapping.source.resource;
@@ -122,13 +126,11 @@ impl<'s> Checker<'s> {
 
     fn filter(&mut self) {
         if let Some(when) = &self.mapping.source.when {
-            Reads { environment: &self.environment, findings: &mut self.findings }.condition(when, false);
+            self.reads().condition(when, false);
             self.environment = self.environment.where_it(when.expr(), true);
         }
-        let placement = &self.mapping.placement;
-        for text in [&placement.namespace, &placement.name] {
-            Reads { environment: &self.environment, findings: &mut self.findings }.text(text, self.guarded);
-        }
+        let (placement, guarded) = (&self.mapping.placement, self.guarded);
+        [&placement.namespace, &placement.name].into_iter().for_each(|text| self.reads().text(text, guarded));
     }
 
     /// After the variables, which the labels may read.
@@ -188,17 +190,18 @@ impl<'s> Checker<'s> {
     }
 
     fn parts(&mut self, node: &Arc<Node>, rule: &'s ObjectRule) {
+        let guarded = self.guarded;
         if let Some(when) = &rule.when {
-            Reads { environment: &self.environment, findings: &mut self.findings }.condition(when, self.guarded);
+            self.reads().condition(when, guarded);
             self.environment = self.environment.where_it(when.expr(), true);
         }
         // Nobody asks for the verdict on an object that is left out.
         let mut environment = self.environment.clone();
         environment.objects.iter_mut().filter(|one| one.id == rule.id).for_each(|one| one.can_be_left_out = false);
         for expression in rule.ready.iter().chain(&rule.failed) {
-            Reads { environment: &environment, findings: &mut self.findings }.condition(expression, self.guarded);
+            Reads::new(&environment, &mut self.findings).condition(expression, guarded);
         }
-        let guarded = self.guarded || rule.when.as_ref().is_some_and(|when| guards(when.expr()));
+        let guarded = guarded || rule.when.as_ref().is_some_and(|when| guards(when.expr()));
         if let Some(kind) = node.at(&["template", "kind"]) {
             self.known_kind(rule, kind);
             let schema = schema_of(self.schemas, rule);

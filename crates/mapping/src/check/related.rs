@@ -5,7 +5,7 @@ use crate::template::{Content, Text};
 use crate::yaml::Node;
 use crate::{ForEach, OriginalOwner, RelatedPlace, RelatedRule};
 
-use super::reads::{Reads, guards};
+use super::reads::guards;
 use super::{Checker, safety};
 
 impl<'s> Checker<'s> {
@@ -17,16 +17,15 @@ impl<'s> Checker<'s> {
     }
 
     fn one_related(&mut self, node: &Node, rule: &'s RelatedRule) {
-        if let Some(when) = &rule.when {
-            Reads { environment: &self.environment, findings: &mut self.findings }.condition(when, self.guarded);
-        }
-        let guarded = self.guarded || rule.when.as_ref().is_some_and(|when| guards(when.expr()));
+        let guarded = self.guarded;
+        rule.when.iter().for_each(|when| self.reads().condition(when, guarded));
+        let guarded = guarded || rule.when.as_ref().is_some_and(|when| guards(when.expr()));
         if let Some(each) = &rule.for_each {
             self.list(each);
         }
         let texts = [&rule.from.namespace, &rule.from.name, &rule.to.namespace, &rule.to.name];
         for text in texts.into_iter().flatten() {
-            Reads { environment: &self.environment, findings: &mut self.findings }.text(text, guarded);
+            self.reads().text(text, guarded);
         }
         // What belongs to a copy is only read where there is one.
         let conditional = self.environment.conditional_related.clone();
@@ -61,14 +60,13 @@ impl<'s> Checker<'s> {
 
     /// What a list's items are, for all that is made from them.
     pub(super) fn list(&mut self, each: &'s ForEach) {
+        let guarded = self.guarded;
         match &each.list.root().content {
-            Content::Expression(list) => {
-                Reads { environment: &self.environment, findings: &mut self.findings }.list(list, self.guarded);
-            }
-            _ => self.template(each.list.root(), None, self.guarded),
+            Content::Expression(list) => self.reads().list(list, guarded),
+            _ => self.template(each.list.root(), None, guarded),
         }
         let items = self.environment.bound(each.list.root()).items();
         self.environment.locals.push((each.item.clone(), items));
-        Reads { environment: &self.environment, findings: &mut self.findings }.text(&each.key, self.guarded);
+        self.reads().text(&each.key, guarded);
     }
 }

@@ -134,7 +134,7 @@ impl<'s> Status<'_, 's> {
     fn template(&mut self, template: &'s Template, value: Option<Vec<Type<'s>>>) -> Vec<Type<'s>> {
         let mut environment = self.environment.clone();
         environment.value = value.unwrap_or_else(|| vec![Type::Any]);
-        let mut reads = Reads { environment: &environment, findings: self.findings };
+        let mut reads = Reads::new(&environment, self.findings);
         match &template.root().content {
             Content::Expression(expression) => {
                 use crate::expression::Expr;
@@ -220,9 +220,9 @@ impl<'s> Status<'_, 's> {
     }
 
     fn conditions_have_a_place(&mut self, node: &Node) {
-        let wanted = ["conditions", "engineConditions"].into_iter().find_map(|field| {
-            node.entry(field).filter(|(_, list)| !list.items().is_empty())
-        });
+        let wanted = ["conditions", "engineConditions"]
+            .into_iter()
+            .find_map(|field| node.entry(field).filter(|(_, list)| !list.items().is_empty()));
         let (Some((key, _)), Some(view)) = (wanted, self.view()) else { return };
         if matches!(view.field("conditions"), Field::Unknown) {
             let message = format!("{} has no `status.conditions`: they would be pruned", view.schema().kind);

@@ -112,7 +112,7 @@ impl<'s> Target<'_, 's> {
     }
 
     fn reads(&mut self) -> Reads<'_, 's> {
-        Reads { environment: self.environment, findings: self.findings }
+        Reads::new(self.environment, self.findings)
     }
 
     /// What a map holds, which relies on what its condition asks for.
@@ -149,7 +149,7 @@ impl<'s> Target<'_, 's> {
         let mut environment = self.environment.clone();
         environment.locals.push((each.name.clone(), environment.bound(&each.list).items()));
         if let Some(when) = &each.when {
-            Reads { environment: &environment, findings: self.findings }.condition(when, false);
+            Reads::new(&environment, self.findings).condition(when, false);
             environment = environment.where_it(when.expr(), true);
         }
         let guarded = guarded || each.when.as_ref().is_some_and(|when| guards(when.expr()));
