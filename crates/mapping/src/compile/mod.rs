@@ -215,6 +215,19 @@ impl Compiler {
         self.findings.push(finding);
     }
 
+    /// Names that expressions read, each of which stands once.
+    fn check_ids<'a>(&mut self, ids: impl Iterator<Item = &'a Spanned<String>>, what: &str) {
+        let mut seen = Vec::new();
+        for id in ids {
+            names::check_identifier(id, what, &mut self.findings);
+            if seen.contains(&&id.value) {
+                let finding = Finding::new("SE0111", id.span(), format!("the id `{}` stands here twice", id.value));
+                self.report(finding.label("second of this id"));
+            }
+            seen.push(&id.value);
+        }
+    }
+
     /// Says which fields of a node lack another.
     fn check_needs(&mut self, node: &Node, needs: &[Needs]) {
         let given = |field: &str| node.entry(field).filter(|(_, value)| value.value != NodeValue::Null);

@@ -39,22 +39,11 @@ impl Compiler {
         if specs.is_empty() && matches!(&specs.node.value, NodeValue::Sequence(items) if items.is_empty()) {
             self.report(Finding::new("SE0103", specs.span(), "a mapping has at least one object"));
         }
-        self.check_ids(specs);
+        self.check_ids(specs.iter().map(|spec| &spec.id), "an object's id");
         let mut rules: Vec<_> = specs.iter().map(|spec| self.object(spec)).collect();
         self.check_identities(specs, &rules);
         self.dependencies(specs, &mut rules, related);
         rules.into_iter().collect()
-    }
-
-    fn check_ids(&mut self, specs: &[Spanned<ObjectSpec>]) {
-        for (index, spec) in specs.iter().enumerate() {
-            names::check_identifier(&spec.id, "an object's id", &mut self.findings);
-            if specs[..index].iter().any(|earlier| earlier.id.value == spec.id.value) {
-                let finding =
-                    Finding::new("SE0111", spec.id.span(), format!("the id `{}` stands here twice", spec.id.value));
-                self.report(finding.label("second of this id"));
-            }
-        }
     }
 
     /// Two rules for one object would write it in turns.

@@ -26,14 +26,7 @@ const TRANSFORMED: &str = "each source could give it another value; leave `share
 
 impl Compiler {
     pub(super) fn related(&mut self, specs: &[Spanned<RelatedSpec>]) -> Option<Vec<RelatedRule>> {
-        for (index, spec) in specs.iter().enumerate() {
-            names::check_identifier(&spec.id, "a related object's id", &mut self.findings);
-            if specs[..index].iter().any(|earlier| earlier.id.value == spec.id.value) {
-                let finding =
-                    Finding::new("SE0111", spec.id.span(), format!("the id `{}` stands here twice", spec.id.value));
-                self.report(finding.label("second of this id"));
-            }
-        }
+        self.check_ids(specs.iter().map(|spec| &spec.id), "a related object's id");
         let rules: Vec<_> = specs.iter().map(|spec| self.one_related(spec)).collect();
         self.end_item();
         rules.into_iter().collect()
