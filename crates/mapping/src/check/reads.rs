@@ -396,7 +396,7 @@ fn chooses(expr: &Expr) -> bool {
     matches!(expr, Expr::Call(call) if is_choice(call)) || expr.operands().into_iter().any(chooses)
 }
 
-fn quoted(names: &[&str]) -> String {
+pub(super) fn quoted(names: &[&str]) -> String {
     names.iter().map(|name| format!("`{name}`")).collect::<Vec<_>>().join(", ")
 }
 

@@ -6,13 +6,13 @@ use std::sync::Arc;
 use serde_json::{Value, json};
 
 use super::fit::{self, Misfit, Mismatch};
-use super::reads::{Reads, with_suggestion};
+use super::reads::{Reads, quoted, with_suggestion};
 use super::types::{Environment, Shape, Type};
 use crate::diagnostic::Finding;
 use crate::jsonpath::{JsonPath, Step};
 use crate::schema::{Field, Form, Schema, Schemas, View};
 use crate::template::{Content, Template};
-use crate::yaml::{Node, NodeValue};
+use crate::yaml::Node;
 use crate::{Mapping, MirrorRule, StatusField, StatusValue, Take};
 
 pub(super) fn check<'s>(
@@ -80,10 +80,7 @@ impl<'s> Status<'_, 's> {
                 Field::Known(below) => below,
                 Field::Open => return None,
                 Field::Unknown => {
-                    let range = match &key.value {
-                        NodeValue::String(scalar) => scalar.locate(start..start + segment.len()),
-                        _ => key.span.clone(),
-                    };
+                    let range = key.locate(start..start + segment.len());
                     let path = field.target[..=index].join(".");
                     let message = format!("`status.{path}` does not exist in {}", view.schema().kind);
                     let before = [&["status".to_owned()], &field.target[..index]].concat().join(".");
@@ -165,8 +162,7 @@ impl<'s> Status<'_, 's> {
             return if take == Take::Count { vec![Type::Simple(Form::Integer)] } else { vec![Type::Any] };
         };
         let mut view = Some(schema.view());
-        let mut from = 0;
-        for step in steps {
+        for (step, place) in steps {
             view = match (view, step) {
                 (None, _) => None,
                 (Some(at), Step::Name(name)) => match at.field(name) {
@@ -174,15 +170,12 @@ impl<'s> Status<'_, 's> {
                     Field::Open => None,
                     Field::Unknown if !at.form().meets(Form::Map) => None,
                     Field::Unknown => {
-                        self.findings.push(unknown_step(node, &mut from, name, at));
+                        self.findings.push(unknown_step(node, path.text(), place, name, at));
                         return vec![Type::Any];
                     }
                 },
                 (Some(at), Step::Index(_) | Step::Every) => at.item(),
             };
-            if let Step::Name(name) = step {
-                advance(node, &mut from, name);
-            }
         }
         match (take, view) {
             (Take::Count, _) => vec![Type::Simple(Form::Integer)],
@@ -286,28 +279,17 @@ fn put(status: &mut Value, path: &[String]) {
     }
 }
 
-/// Moves behind a name of a path's text.
-fn advance(node: &Node, from: &mut usize, name: &str) {
-    let text = node.as_str().unwrap_or_default();
-    if let Some(found) = text.get(*from..).and_then(|rest| rest.find(name)) {
-        *from += found + name.len();
-    }
-}
-
-fn unknown_step(node: &Node, from: &mut usize, name: &str, at: View<'_>) -> Finding {
-    advance(node, from, name);
-    let span = match &node.value {
-        NodeValue::String(scalar) if *from >= name.len() => scalar.locate(*from - name.len()..*from),
-        _ => node.headline(),
-    };
-    let text = node.as_str().unwrap_or_default();
-    let message = format!("`{}` does not exist in {}", text.get(..*from).unwrap_or(text), at.schema().kind);
+fn unknown_step(node: &Node, path: &str, place: &Range<usize>, name: &str, at: View<'_>) -> Finding {
+    let span = node.locate(place.clone());
+    let message = format!("`{}` does not exist in {}", &path[..place.end], at.schema().kind);
     let finding = Finding::new("SE0606", span, message).label("no such field");
     if name == "observedGeneration" {
-        return finding.help("its controller does not say which generation it speaks of; `observedGeneration: Auto` in the mapping's `status` lets the engine say it");
+        return finding.help(
+            "its controller does not say which generation it speaks of; `observedGeneration: Auto` in the mapping's \
+             `status` lets the engine say it",
+        );
     }
-    let before = text.get(..from.saturating_sub(name.len() + 1)).unwrap_or_default();
-    with_suggestion(finding, name, before, at)
+    with_suggestion(finding, name, path[..place.start].trim_end_matches('.'), at)
 }
 
 fn misfitting(node: &Node, path: &str, view: View<'_>, misfit: &Misfit) -> Finding {
@@ -329,8 +311,4 @@ fn free_text(one: &Type<'_>, view: View<'_>) -> Option<String> {
         },
         _ => None,
     }
-}
-
-fn quoted(values: &[&str]) -> String {
-    values.iter().map(|value| format!("`{value}`")).collect::<Vec<_>>().join(", ")
 }

@@ -52,6 +52,11 @@ impl Node {
         }
     }
 
+    /// The bytes of the file that hold these bytes of a text; of anything else, those of its headline.
+    pub fn locate(&self, range: Range<usize>) -> Range<usize> {
+        if let NodeValue::String(scalar) = &self.value { scalar.locate(range) } else { self.headline() }
+    }
+
     /// The value that stands under a key of a mapping node.
     pub fn get(&self, key: &str) -> Option<&Arc<Node>> {
         self.entry(key).map(|(_, value)| value)
