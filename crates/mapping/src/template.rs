@@ -13,7 +13,7 @@ use std::sync::Arc;
 use serde_json::Value;
 
 use super::diagnostic::Finding;
-use super::expression::{Budget, Expression, Names, Outcome, References, Scope};
+use super::expression::{Budget, Expr, Expression, Names, Outcome, References, Scope};
 use crate::yaml::{Node, NodeValue};
 
 pub use super::expression::{Text, Unrendered};
@@ -48,6 +48,11 @@ pub(super) enum Content {
 }
 
 impl Tree {
+    /// Whether it is nothing but one path.
+    pub fn is_path(&self) -> bool {
+        matches!(&self.content, Content::Expression(expression) if matches!(expression.expr(), Expr::Path(_)))
+    }
+
     /// What stands under a key of a map.
     pub fn entry(&self, name: &str) -> Option<&Self> {
         let Content::Mapping(entries) = &self.content else { return None };

@@ -50,8 +50,7 @@ impl Document {
         if findings.iter().any(|finding| is_error(finding.code)) {
             compiled = None;
         }
-        let metadata = document.root.as_ref().and_then(|root| root.get("metadata"));
-        let name = metadata.and_then(|metadata| metadata.get("name"));
+        let name = document.root.as_ref().and_then(|root| root.at(&["metadata", "name"]));
         Self {
             claim: document.claim.clone(),
             name_span: name.map_or(document.span.start..document.span.start, |name| name.span.clone()),

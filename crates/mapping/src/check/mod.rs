@@ -20,9 +20,8 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use super::diagnostic::Finding;
-use super::expression::Expr;
 use super::schema::{Schema, Schemas};
-use super::template::{Content, Tree};
+use super::template::Tree;
 use super::{Kind, Mapping, ObjectRule, Side};
 use crate::yaml::Node;
 
@@ -147,11 +146,7 @@ impl<'s> Checker<'s> {
         for (name, template) in &self.mapping.vars {
             let mut bound = self.environment.bound(template.root());
             bound.is_optional &= !self.guarded;
-            let alone = matches!(
-                &template.root().content,
-                Content::Expression(expression) if matches!(expression.expr(), Expr::Path(_))
-            );
-            self.template(template.root(), None, self.guarded || alone);
+            self.template(template.root(), None, self.guarded || template.root().is_path());
             self.environment.vars.push((name.clone(), bound));
         }
     }

@@ -6,12 +6,13 @@ use std::sync::Arc;
 use serde_json::{Value, json};
 
 use super::fit::{self, Misfit, Mismatch};
-use super::reads::{Reads, quoted, with_suggestion};
+use super::reads::{quoted, with_suggestion};
+use super::target::{Place, Target};
 use super::types::{Environment, Shape, Type};
 use crate::diagnostic::Finding;
 use crate::jsonpath::{JsonPath, Step};
 use crate::schema::{Field, Form, Schema, Schemas, View};
-use crate::template::{Content, Template};
+use crate::template::Template;
 use crate::yaml::Node;
 use crate::{Mapping, MirrorRule, StatusField, StatusValue, Take};
 
@@ -129,23 +130,12 @@ impl<'s> Status<'_, 's> {
 
     /// The types that a template comes to. Read on its own, what is absent leaves the field out.
     fn template(&mut self, template: &'s Template, value: Option<Vec<Type<'s>>>) -> Vec<Type<'s>> {
-        let mut environment = self.environment.clone();
-        environment.value = value.unwrap_or_else(|| vec![Type::Any]);
-        let mut reads = Reads::new(&environment, self.findings);
-        match &template.root().content {
-            Content::Expression(expression) => {
-                use crate::expression::Expr;
-                let alone = matches!(expression.expr(), Expr::Path(_));
-                reads.expression(expression.expr(), alone);
-                environment.infer(expression.expr())
-            }
-            Content::Text(text) => {
-                reads.text(text, false);
-                vec![Type::Simple(Form::Text)]
-            }
-            Content::Literal(_) | Content::Sequence(_) => environment.bound(template.root()).types,
-            _ => vec![Type::Any],
-        }
+        let value = value.unwrap_or_else(|| vec![Type::Any]);
+        let environment = Environment { value, ..self.environment.clone() };
+        let (root, guarded) = (template.root(), template.root().is_path());
+        Target { environment: &environment, kind: None, guarded, findings: self.findings }
+            .tree(root, &Place::top(None));
+        environment.bound(root).types
     }
 
     /// The types that a path leads to.

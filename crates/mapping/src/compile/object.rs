@@ -49,7 +49,7 @@ impl Compiler {
     /// Two rules for one object would write it in turns.
     fn check_identities(&mut self, specs: &[Spanned<ObjectSpec>], rules: &[Option<ObjectRule>]) {
         let identity = |spec: &ObjectSpec, rule: &Option<ObjectRule>| -> Option<(Kind, Option<String>)> {
-            let name = spec.template.0.get("metadata").and_then(|metadata| metadata.get("name"));
+            let name = spec.template.0.at(&["metadata", "name"]);
             Some((rule.as_ref()?.kind.clone(), name.and_then(|name| name.as_str()).map(str::to_owned)))
         };
         let identities: Vec<_> = specs.iter().zip(rules).map(|(spec, rule)| identity(spec, rule)).collect();
@@ -176,8 +176,7 @@ impl Compiler {
 
     /// Owner marks are the engine's.
     fn check_marks(&mut self, part: Option<&std::sync::Arc<Node>>) {
-        let Some(NodeValue::Mapping(entries)) = part.map(|part| &part.value) else { return };
-        for (key, _) in entries {
+        for (key, _) in part.map_or(&[][..], |part| part.entries()) {
             let name = key.as_str().unwrap_or_default();
             if names::is_mark(name) {
                 let finding = Finding::new("SE0113", key.span.clone(), format!("`{name}` is set by the engine"));
@@ -188,10 +187,8 @@ impl Compiler {
 
     /// `metadata.name`: for a shared object a literal, for others a text or nothing.
     fn object_name(&mut self, spec: &ObjectSpec, roots: RootSet) -> Option<Text> {
-        let metadata = spec.template.0.get("metadata");
-        let Some(name) =
-            metadata.and_then(|metadata| metadata.get("name")).filter(|name| name.value != NodeValue::Null)
-        else {
+        let written = spec.template.0.at(&["metadata", "name"]);
+        let Some(name) = written.filter(|name| name.value != NodeValue::Null) else {
             if spec.for_each.is_some() {
                 return self.one_name(spec, spec.id.span());
             }
