@@ -224,7 +224,7 @@ impl<'m> Points<'m> {
 
     fn each(&mut self, each: &'m Each) {
         self.tree(&each.list);
-        self.put(&each.place, Goal::Item);
+        self.put(&each.list.node.headline(), Goal::Item);
         each.when.iter().for_each(|when| self.condition(when));
         self.tree(&each.item);
     }

@@ -80,8 +80,6 @@ pub(super) struct When {
 #[derive(Debug)]
 pub(super) struct Each {
     pub list: Tree,
-    /// Where in the file the list stands.
-    pub place: Range<usize>,
     /// The name under which `when` and `item` read what they are made from.
     pub name: String,
     pub when: Option<Expression>,

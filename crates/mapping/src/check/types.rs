@@ -602,10 +602,7 @@ fn narrowed<'s>(types: Vec<Type<'s>>, fact: &Fact<'s>) -> Vec<Type<'s>> {
 /// A part of a list, or of a text.
 fn sliced(one: Type<'_>) -> Type<'_> {
     match one.form() {
-        Form::List => match one {
-            Type::Literal(_) => Type::List(one.items()),
-            one => one,
-        },
+        Form::List => one,
         Form::Text => Type::Simple(Form::Text),
         _ => Type::Any,
     }

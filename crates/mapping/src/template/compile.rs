@@ -153,7 +153,6 @@ impl<'c> Compiler<'c> {
 
     fn each(&mut self, node: &Node, entries: &[Pair]) -> Option<Content> {
         let alone = self.refuse_neighbours(entries, &EACH);
-        let place = node.get("$each").map_or(0..0, |list| list.headline());
         let list = node.get("$each").and_then(|list| self.list(list));
         let name = match node.get("$as") {
             Some(name) => self.local(name),
@@ -171,8 +170,7 @@ impl<'c> Compiler<'c> {
         let omit_empty = node.get("$empty").map_or(Some(false), |empty| self.empty(empty));
         let when = when.map_or(Some(None), |when| when.map(Some));
         alone.then_some(())?;
-        let (when, omit_empty) = (when?, omit_empty?);
-        Some(Content::Each(Box::new(Each { list: list?, place, name, when, item: item?, omit_empty })))
+        Some(Content::Each(Box::new(Each { list: list?, name, when: when?, item: item?, omit_empty: omit_empty? })))
     }
 
     fn list(&mut self, node: &Arc<Node>) -> Option<Tree> {

@@ -137,7 +137,7 @@ impl Each {
         {
             return Ok(None);
         }
-        scope.note(&self.place, Way::Item);
+        scope.note(&self.list.node.headline(), Way::Item);
         self.item.render(scope, budget)
     }
 }
