@@ -11,10 +11,9 @@ use serde::Serialize;
 use self::checks::{Check, Verdict};
 use self::mappings::Visit;
 use super::arguments::{ConnectionArguments, Format, MappingArguments, WhichArguments};
-use super::inputs::Inputs;
-use super::validate::{Checked, Report, compiled};
+use super::validate::{Checked, Report};
 use super::{Exit, ask, progress, terminal};
-use crate::catalog::Catalog;
+use crate::catalog::{Catalog, InFile};
 use crate::mapping::diagnostic::{Diagnostic, Severity};
 use crate::mapping::schema::Schemas;
 use crate::survey::Surveyor;
@@ -71,7 +70,7 @@ impl Diagnosis {
         // What the clusters lack is looked for as well where a mapping is refused.
         let catalog = inputs.catalog().0;
         let surveyor = arguments.connections.surveyor_of(&arguments.which, &catalog)?;
-        let (diagnostics, checks) = ask(async { Ok(look(&surveyor, &inputs, &catalog, schemas).await) })?;
+        let (diagnostics, checks) = ask(async { Ok(look(&surveyor, &catalog, schemas).await) })?;
         report.add(diagnostics);
         Ok(Self { report, checks })
     }
@@ -109,20 +108,13 @@ impl Diagnosis {
 }
 
 /// Looks at the clusters. What a server says is a finding.
-async fn look(
-    surveyor: &Surveyor,
-    inputs: &Inputs,
-    catalog: &Catalog,
-    schemas: Schemas,
-) -> (Vec<Diagnostic>, Vec<Check>) {
+async fn look(surveyor: &Surveyor, catalog: &Catalog, schemas: Schemas) -> (Vec<Diagnostic>, Vec<Check>) {
     let mut visit = Visit::new(surveyor, schemas);
     let mut diagnostics = Vec::new();
-    let documents: Vec<_> = compiled(inputs, catalog).collect();
     for (name, _) in progress::mappings(catalog) {
-        let Some(one) = documents.iter().find(|one| one.mapping.name == name) else { continue };
-        let Some(spec) = one.document.root.as_ref().and_then(|root| root.get("spec")) else { continue };
-        let findings = visit.mapping(spec, one.mapping).await;
-        diagnostics.extend(findings.into_iter().map(|finding| Diagnostic::new(finding, one.file, one.content)));
+        let Some(InFile { file, content, mapping }) = catalog.in_file(name) else { continue };
+        let findings = visit.mapping(mapping).await;
+        diagnostics.extend(findings.into_iter().map(|finding| Diagnostic::new(finding, file, content)));
     }
     let mut checks = checks::servers(surveyor).await;
     checks.extend(checks::claims(surveyor, &visit.claimed).await);

@@ -106,7 +106,7 @@ fn checked(kit: &Kit) -> anyhow::Result<(Arc<Mapping>, Schemas)> {
     let Some(Compiled::Mapping(mapping)) = outcome.compiled else {
         return Err(unfit(&path, text, findings));
     };
-    findings.extend(check(&document, &mapping, &schemas));
+    findings.extend(check(&mapping, &schemas));
     if findings.is_empty() { Ok((mapping, schemas)) } else { Err(unfit(&path, text, findings)) }
 }
 

@@ -144,7 +144,7 @@ fn all(arguments: &RenderArguments) -> Result<Rendered, Misconfigured> {
         };
         match arguments.steps {
             true => rendered.add_steps(arguments, mapping, scene)?,
-            false => rendered.add(arguments, &inputs, mapping, &scene),
+            false => rendered.add(arguments, &catalog, mapping, &scene),
         }
     }
     Ok(rendered)
@@ -224,7 +224,7 @@ impl Rendered {
     }
 
     /// Renders one source.
-    fn add(&mut self, arguments: &RenderArguments, inputs: &Inputs, mapping: &Mapping, scene: &Scene) {
+    fn add(&mut self, arguments: &RenderArguments, catalog: &Catalog, mapping: &Mapping, scene: &Scene) {
         let title = sources::title(&scene.source);
         let mut say = |text: &str| self.said.push_str(&format!("{title}: {text}\n"));
         let preview = match preview(mapping, scene) {
@@ -247,7 +247,7 @@ impl Rendered {
         let with_status = arguments.status || !arguments.observed.is_empty();
         self.documents.extend(documents(&preview, scene, !arguments.no_marks, with_status));
         if arguments.provenance {
-            self.origins.extend(provenance::rows(inputs, mapping, &preview));
+            self.origins.extend(provenance::rows(catalog, mapping, &preview));
         }
         self.failed |= preview.failed();
     }

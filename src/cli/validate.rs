@@ -10,14 +10,13 @@ use super::arguments::{Format, MappingArguments};
 use super::inputs::{self, Inputs};
 use super::terminal::{self, count};
 use super::{Exit, watching};
-use crate::catalog::Catalog;
+use crate::catalog::{Catalog, InFile};
 use crate::engine::DEFAULT_TARGET;
+use crate::mapping::SourceClusters;
 use crate::mapping::diagnostic::{Diagnostic, Severity};
 use crate::mapping::schema::Schemas;
-use crate::mapping::{Mapping, SourceClusters};
 use crate::rights::{Setting, rights};
 use crate::table;
-use crate::yaml;
 
 pub(super) const AFTER_HELP: &str = "\
 For example: sync-engine validate
@@ -85,7 +84,7 @@ impl Checked {
         let (catalog, update) = inputs.onto(&Catalog::checking(schemas.clone()), &BTreeMap::new());
         diagnostics.extend(update.diagnostics);
         diagnostics.extend(catalog.unread(&schemas));
-        diagnostics.extend(unasked(&inputs, &catalog, &schemas));
+        diagnostics.extend(unasked(&catalog, &schemas));
         let files = inputs.readable.len() + inputs.unreadable.len();
         let mappings = catalog.mappings().count();
         let mut report = Report { diagnostics: Vec::new(), mappings, files, is_typed };
@@ -147,7 +146,7 @@ impl Report {
 }
 
 /// Claims that mappings need, and that the documents of their APIExports among the schemas do not ask for.
-fn unasked(inputs: &Inputs, catalog: &Catalog, schemas: &Schemas) -> Vec<Diagnostic> {
+fn unasked(catalog: &Catalog, schemas: &Schemas) -> Vec<Diagnostic> {
     let setting = Setting {
         schemas,
         providers: catalog.providers().map(|provider| (provider.name.clone(), provider.kind.clone())).collect(),
@@ -158,33 +157,13 @@ fn unasked(inputs: &Inputs, catalog: &Catalog, schemas: &Schemas) -> Vec<Diagnos
         events: false,
     };
     let mut diagnostics = Vec::new();
-    for Compiled { file, content, document, mapping } in compiled(inputs, catalog) {
-        let Some(spec) = document.root.as_ref().and_then(|root| root.get("spec")) else { continue };
+    for InFile { file, content, mapping } in catalog.mappings().filter_map(|(name, _)| catalog.in_file(name)) {
         let SourceClusters::ApiExport(export) = &mapping.source.clusters else { continue };
         let Some(of_export) = schemas.export(&export.name) else { continue };
-        let findings = unasked::unasked(spec, export, &rights([mapping], &setting), of_export);
+        let findings = unasked::unasked(&mapping.spec, export, &rights([mapping], &setting), of_export);
         diagnostics.extend(findings.into_iter().map(|finding| Diagnostic::new(finding, file, content)));
     }
     diagnostics
-}
-
-/// A mapping that compiles, and the document it was compiled from.
-pub(super) struct Compiled<'a> {
-    pub file: &'a str,
-    pub content: &'a [u8],
-    pub document: yaml::Document,
-    pub mapping: &'a Mapping,
-}
-
-pub(super) fn compiled<'a>(inputs: &'a Inputs, catalog: &'a Catalog) -> impl Iterator<Item = Compiled<'a>> {
-    let documents = inputs.readable.iter().flat_map(|(file, content)| {
-        yaml::parse(content).into_iter().map(move |document| (file.as_str(), content.as_slice(), document))
-    });
-    documents.filter_map(|(file, content, document)| {
-        let entry = document.claim.name.as_deref().and_then(|name| catalog.mapping(name));
-        let entry = entry.filter(|entry| entry.mapping.text == document.text)?;
-        Some(Compiled { file, content, document, mapping: &entry.mapping })
-    })
 }
 
 /// A line that GitHub shows beside the file: <https://docs.github.com/actions/reference/workflow-commands-for-github-actions>.

@@ -7,7 +7,6 @@ use crate::mapping::expression::Scope;
 use crate::mapping::template::provenance::{Origin, Place, Step};
 use crate::mapping::{Mapping, ObjectRule};
 use crate::object::compare::escape_pointer;
-use crate::yaml::{self, Node, NodeValue};
 
 /// One field.
 #[derive(Debug, Clone)]
@@ -39,18 +38,16 @@ pub struct File<'a> {
     /// The number of its first line.
     pub first_line: usize,
     pub content: &'a [u8],
-    pub document: yaml::Document,
 }
 
 impl File<'_> {
     /// The fields of everything that is rendered. What the engine adds (its marks) is left out.
     pub fn rows(&self, mapping: &Mapping, rendering: &Rendering) -> Vec<Written> {
         let mut rows = Vec::new();
-        for (position, (rule, wanted)) in mapping.objects.iter().zip(rendering.objects.iter()).enumerate() {
-            let Some(node) = self.template(position) else { continue };
+        for ((_, rule), wanted) in mapping.written_objects().zip(rendering.objects.iter()) {
             match wanted {
                 Ok(Wanted::One(Rendered::Present(desired))) => {
-                    rows.extend(self.of_object(rule, node, &rendering.scope, desired))
+                    rows.extend(self.of_object(rule, &rendering.scope, desired))
                 }
                 Ok(Wanted::Each(instances)) => {
                     for instance in instances {
@@ -59,7 +56,7 @@ impl File<'_> {
                             scope.set_local(&each.item, instance.item.clone());
                         }
                         if let Some(desired) = instance.desired() {
-                            rows.extend(self.of_object(rule, node, &scope, desired));
+                            rows.extend(self.of_object(rule, &scope, desired));
                         }
                     }
                 }
@@ -69,15 +66,9 @@ impl File<'_> {
         rows
     }
 
-    fn template(&self, position: usize) -> Option<&Node> {
-        let objects = self.document.root.as_ref()?.get("spec")?.get("objects")?;
-        let NodeValue::Sequence(nodes) = &objects.value else { return None };
-        nodes.get(position)?.get("template").map(|node| &**node)
-    }
-
-    fn of_object(&self, rule: &ObjectRule, node: &Node, scope: &Scope, desired: &Desired) -> Vec<Written> {
+    fn of_object(&self, rule: &ObjectRule, scope: &Scope, desired: &Desired) -> Vec<Written> {
         let object = desired.reference.to_string();
-        let origins = rule.template.provenance(node, scope);
+        let origins = rule.template.provenance(scope);
         let placed = ["name", "namespace"].into_iter().filter_map(|field| {
             let given = origins.keys().any(|place| place.to_string() == format!("metadata.{field}"));
             let value = desired.body["metadata"].get(field).filter(|_| !given)?;

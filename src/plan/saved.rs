@@ -117,7 +117,7 @@ impl Saved {
         let document = yaml::parse_one(&self.mapping).ok_or(Unreadable::Mapping)?;
         let Some(Compiled::Mapping(mapping)) = compile(&document).compiled else { return Err(Unreadable::Mapping) };
         let content = self.mapping.as_bytes();
-        let file = File { path: &self.file, first_line: self.line, content, document };
+        let file = File { path: &self.file, first_line: self.line, content };
         Ok(Trace::of(&mapping, &self.observed, Some(&file), self.past.clone()))
     }
 }

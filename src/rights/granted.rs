@@ -4,24 +4,19 @@ use serde_json::Value;
 
 use super::{Rule, rule, texts};
 use crate::mapping::Mapping;
-use crate::yaml;
 
 const GROUP: &str = "rbac.authorization.k8s.io";
 
 /// What a mapping's Roles grant, and what its RoleBindings bind.
 pub(super) fn rules(mapping: &Mapping) -> Vec<Rule> {
-    let root = yaml::parse_one(&mapping.text).and_then(|document| document.root).map(|root| root.to_json());
-    let spec = root.map(|root| root["spec"].clone()).unwrap_or_default();
-    let objects = spec["objects"].as_array().map(Vec::as_slice).unwrap_or_default();
-    let of_kind = |kind: &'static str| {
-        objects.iter().filter(move |object| {
-            object["template"]["kind"] == kind
-                && object["template"]["apiVersion"].as_str().is_some_and(|version| version.starts_with(GROUP))
-        })
+    let of_kind = |kind: &str| -> Vec<Value> {
+        let of_group = mapping.written_objects().filter(|(_, rule)| rule.kind.group == GROUP);
+        of_group.filter(|(_, rule)| rule.kind.kind == kind).map(|(written, _)| written.to_json()).collect()
     };
-    let own: Vec<&Value> = of_kind("Role").map(|role| &role["template"]["metadata"]["name"]).collect();
-    let mut rules: Vec<Rule> = of_kind("Role").flat_map(|role| role_rules(mapping, role)).collect();
-    rules.extend(of_kind("RoleBinding").filter_map(|binding| binding_rule(mapping, binding, &own)));
+    let roles = of_kind("Role");
+    let own: Vec<&Value> = roles.iter().map(|role| &role["template"]["metadata"]["name"]).collect();
+    let mut rules: Vec<Rule> = roles.iter().flat_map(|role| role_rules(mapping, role)).collect();
+    rules.extend(of_kind("RoleBinding").iter().filter_map(|binding| binding_rule(mapping, binding, &own)));
     rules
 }
 

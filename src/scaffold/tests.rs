@@ -62,7 +62,7 @@ fn a_mapping_is_made_that_nothing_is_wrong_with() {
     let outcome = compile(&document);
     assert!(outcome.findings.is_empty(), "{:#?}", outcome.findings);
     let Some(Compiled::Mapping(mapping)) = outcome.compiled else { panic!("no mapping") };
-    let findings = check(&document, &mapping, &schemas);
+    let findings = check(&mapping, &schemas);
     assert!(findings.is_empty(), "{findings:#?}");
 }
 

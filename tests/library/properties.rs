@@ -184,7 +184,7 @@ fn compiled(text: &str) -> Option<Arc<Mapping>> {
         let outcome = compile(&document);
         let mut findings = outcome.findings;
         if let Some(Compiled::Mapping(mapping)) = outcome.compiled {
-            findings.extend(check(&document, &mapping, &Schemas::default()));
+            findings.extend(check(&mapping, &Schemas::default()));
             found = Some(mapping);
         }
         findings

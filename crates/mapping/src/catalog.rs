@@ -15,6 +15,7 @@ use std::sync::Arc;
 
 pub use changes::{differ_in, have_same_effect};
 
+use crate::compile::Compiled;
 use crate::diagnostic::Diagnostic;
 use crate::schema::Schemas;
 use crate::{ClusterProvider, Mapping};
@@ -45,6 +46,14 @@ pub struct Entry {
     pub file: Option<String>,
     /// Its document was removed while this engine ran: `onMappingRemoved` acts on these alone.
     pub removal_seen: bool,
+}
+
+/// A mapping as its file has it, which may differ from the one that runs in comments and layout.
+#[derive(Debug, Clone, Copy)]
+pub struct InFile<'a> {
+    pub file: &'a str,
+    pub content: &'a [u8],
+    pub mapping: &'a Mapping,
 }
 
 /// How a mapping runs.
@@ -136,6 +145,17 @@ impl Catalog {
 
     pub fn mapping(&self, name: &str) -> Option<&Entry> {
         self.mappings.get(name)
+    }
+
+    /// The mapping of this name with its file; `None`: it has no good document.
+    pub fn in_file(&self, name: &str) -> Option<InFile<'_>> {
+        let file = self.mappings.get(name)?.file.as_deref()?;
+        let File { content, documents } = &**self.files.get(file)?;
+        let mapping = documents.iter().find_map(|document| match &document.compiled {
+            Some(Compiled::Mapping(mapping)) if mapping.name == name => Some(&**mapping),
+            _ => None,
+        })?;
+        Some(InFile { file, content, mapping })
     }
 
     /// The ClusterProviders by name.

@@ -5,10 +5,10 @@ use std::ops::Range;
 
 use serde::{Serialize, Serializer};
 
+use super::Mapping;
 use super::expression::{Base, Call, Expr, Expression, Piece, Recorder, Root, Segment, TextForm, Way};
-use super::template::{Each, Template, Text, Tree};
-use super::{ForEach, Mapping, RelatedPlace, StatusRules, StatusValue, TargetChoice, TargetRule};
-use crate::yaml;
+use super::leaf::Leaf;
+use super::template::{Content, Each, Text, Tree};
 
 /// Something that a test can reach.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -111,7 +111,13 @@ impl Goal {
 /// Everything that tests of a mapping can reach, in the order of the file.
 fn points(mapping: &Mapping) -> Vec<Point> {
     let mut points = Points::default();
-    points.mapping(mapping);
+    // Nobody asks whether an object is ready that no other depends on.
+    let needed = mapping.objects.iter().flat_map(|rule| &rule.depends_on).map(|position| &mapping.objects[*position]);
+    let is_asked = |leaf: &Leaf<'_>| match leaf {
+        Leaf::Verdict(rule, _) => needed.clone().any(|other| other.id == rule.id),
+        _ => true,
+    };
+    mapping.leaves().filter(is_asked).for_each(|leaf| points.leaf(leaf));
     let mut all = points.all;
     // An object's name is a leaf of its template, too; an alias stands in several places.
     all.sort_by_key(|point| (point.place.start, Reverse(point.place.end), point.goal));
@@ -154,9 +160,7 @@ impl SourceRead<'_> {
 /// What the expressions of a mapping read of the source.
 pub fn reads_of_source(mapping: &Mapping) -> Vec<SourceRead<'_>> {
     let mut points = Points::default();
-    points.mapping(mapping);
-    let verdicts = mapping.objects.iter().flat_map(|rule| rule.ready.iter().chain(&rule.failed));
-    verdicts.for_each(|verdict| points.branches(verdict.expr()));
+    mapping.leaves().for_each(|leaf| points.leaf(leaf));
     points.reads
 }
 
@@ -191,95 +195,27 @@ impl<'m> Points<'m> {
         self.all.push(Point { place: place.clone(), goal });
     }
 
-    fn mapping(&mut self, mapping: &'m Mapping) {
-        mapping.source.when.iter().for_each(|when| self.condition(when));
-        mapping.target_rule.iter().for_each(|rule| self.target_rule(rule));
-        self.placement(mapping);
-        mapping.vars.iter().for_each(|(_, template)| self.template(template));
-        for rule in &mapping.related {
-            rule.when.iter().for_each(|when| self.condition(when));
-            rule.for_each.iter().for_each(|each| self.for_each(each));
-            [&rule.from, &rule.to].into_iter().for_each(|place| self.related_place(place));
-            rule.data.add.values().for_each(|template| self.template(template));
-        }
-        self.objects(mapping);
-        self.status(&mapping.status);
-    }
-
-    fn target_rule(&mut self, rule: &'m TargetRule) {
-        match &rule.choice {
-            TargetChoice::One { cluster, .. } => self.text(cluster),
-            TargetChoice::Each { each, cluster } => {
-                self.for_each(each);
-                self.text(cluster);
+    fn leaf(&mut self, leaf: Leaf<'m>) {
+        match leaf {
+            Leaf::Condition(condition) | Leaf::Verdict(_, condition) => self.condition(condition),
+            Leaf::List(each) => {
+                self.tree(each.list.root());
+                self.put(&each.place, Goal::Item);
             }
-            TargetChoice::All => {}
+            Leaf::Text(text) => self.text(text),
+            Leaf::Template(template) => self.tree(template.root()),
         }
-    }
-
-    /// The default rules are not the author's to test.
-    fn placement(&mut self, mapping: &'m Mapping) {
-        let root = yaml::parse_one(&mapping.text).and_then(|document| document.root);
-        let written = root.as_ref().and_then(|root| root.get("spec")?.get("placement"));
-        for (field, text) in [("namespace", &mapping.placement.namespace), ("name", &mapping.placement.name)] {
-            if written.is_some_and(|placement| placement.get(field).is_some()) {
-                self.text(text);
-            }
-        }
-        if mapping.placement.create_namespace {
-            mapping.placement.namespace_labels.iter().for_each(|(_, text)| self.text(text));
-        }
-    }
-
-    fn related_place(&mut self, place: &'m RelatedPlace) {
-        place.namespace.iter().chain(&place.name).for_each(|text| self.text(text));
-    }
-
-    fn objects(&mut self, mapping: &'m Mapping) {
-        for (position, rule) in mapping.objects.iter().enumerate() {
-            rule.for_each.iter().for_each(|each| self.for_each(each));
-            rule.when.iter().for_each(|when| self.condition(when));
-            // Nobody asks whether an object is ready that no other depends on.
-            if mapping.objects.iter().any(|other| other.depends_on.contains(&position)) {
-                rule.ready.iter().chain(&rule.failed).for_each(|verdict| self.condition(verdict));
-            }
-            rule.name.iter().for_each(|name| self.text(name));
-            self.template(&rule.template);
-        }
-    }
-
-    fn status(&mut self, status: &'m StatusRules) {
-        for field in &status.fields {
-            if let StatusValue::Value(template) = &field.from {
-                self.template(template);
-            }
-            field.transform.iter().for_each(|transform| self.template(transform));
-        }
-        for rule in &status.conditions {
-            let parts = std::iter::once(&rule.status).chain(&rule.reason).chain(&rule.message);
-            parts.for_each(|template| self.template(template));
-        }
-    }
-
-    fn for_each(&mut self, each: &'m ForEach) {
-        self.template(&each.list);
-        self.put(&each.place, Goal::Item);
-        self.text(&each.key);
-    }
-
-    fn template(&mut self, template: &'m Template) {
-        self.tree(template.root());
     }
 
     fn tree(&mut self, tree: &'m Tree) {
-        match tree {
-            Tree::Literal(_) => {}
-            Tree::Expression(expression) => self.expression(expression),
-            Tree::Text(text) => self.text(text),
-            Tree::Sequence(trees) | Tree::Merge(trees) => trees.iter().for_each(|tree| self.tree(tree)),
-            Tree::Mapping(entries) => entries.iter().for_each(|(_, tree)| self.tree(tree)),
-            Tree::Each(each) => self.each(each),
-            Tree::When(when) => {
+        match &tree.content {
+            Content::Literal(_) => {}
+            Content::Expression(expression) => self.expression(expression),
+            Content::Text(text) => self.text(text),
+            Content::Sequence(trees) | Content::Merge(trees) => trees.iter().for_each(|tree| self.tree(tree)),
+            Content::Mapping(entries) => entries.iter().for_each(|entry| self.tree(&entry.tree)),
+            Content::Each(each) => self.each(each),
+            Content::When(when) => {
                 self.condition(&when.condition);
                 self.tree(&when.tree);
             }
@@ -288,7 +224,7 @@ impl<'m> Points<'m> {
 
     fn each(&mut self, each: &'m Each) {
         self.tree(&each.list);
-        self.put(&each.place, Goal::Item);
+        self.put(&each.list.node.headline(), Goal::Item);
         each.when.iter().for_each(|when| self.condition(when));
         self.tree(&each.item);
     }

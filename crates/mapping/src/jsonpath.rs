@@ -21,8 +21,8 @@ const LENGTH: usize = 1024;
 pub struct JsonPath {
     text: String,
     query: JpQuery,
-    /// `None`: it has slices, filters, unions or descendants.
-    steps: Option<Vec<Step>>,
+    /// Each with the bytes of `text` that hold it. `None`: it has slices, filters, unions or descendants.
+    steps: Option<Vec<(Step, Range<usize>)>>,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -48,13 +48,13 @@ impl JsonPath {
             return Err(error(0..text.len(), format!("a path has at most {LENGTH} bytes")));
         }
         let segments = Splitter::new(text)?.split()?;
-        let steps = segments.iter().map(Segment::step).collect();
+        let steps = segments.iter().map(|segment| segment.step(text)).collect();
         Ok(Self { text: text.to_owned(), query: query(&segments)?, steps })
     }
 
     /// The names of its steps, `*` for an item. `None`: it has slices, filters, unions or descendants.
     pub fn names(&self) -> Option<Vec<&str>> {
-        fn name(step: &Step) -> &str {
+        fn name((step, _): &(Step, Range<usize>)) -> &str {
             if let Step::Name(name) = step { name } else { "*" }
         }
         self.steps().map(|steps| steps.iter().map(name).collect())
@@ -62,7 +62,7 @@ impl JsonPath {
 
     /// Whether it matches at most one value, whatever the data.
     pub fn is_singular(&self) -> bool {
-        self.steps().is_some_and(|steps| !steps.contains(&Step::Every))
+        self.steps().is_some_and(|steps| !steps.iter().any(|(step, _)| *step == Step::Every))
     }
 
     /// The values that match, in their order.
@@ -71,8 +71,8 @@ impl JsonPath {
         found.into_iter().map(|reference| reference.val()).collect()
     }
 
-    /// The steps, where there are only names, indexes and wildcards.
-    pub(super) fn steps(&self) -> Option<&[Step]> {
+    /// The steps and where in the text they are, where there are only names, indexes and wildcards.
+    pub(super) fn steps(&self) -> Option<&[(Step, Range<usize>)]> {
         self.steps.as_deref()
     }
 

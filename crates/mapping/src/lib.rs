@@ -16,6 +16,7 @@ pub mod expression;
 pub mod form;
 pub mod hash;
 pub mod jsonpath;
+mod leaf;
 pub mod names;
 pub mod object;
 pub mod placement;
@@ -52,6 +53,7 @@ use jsonpath::JsonPath;
 use placement::Placement;
 use pointer::Pointer;
 use template::{Template, Text};
+use yaml::Node;
 
 /// A compiled mapping: immutable, shared by every reconcile of one generation.
 #[derive(Debug)]
@@ -77,6 +79,8 @@ pub struct Mapping {
     pub constants: Constants,
     /// The document's own text, as it is kept in the inventory.
     pub text: Arc<str>,
+    /// `spec` as it is written: where in the file each part of it stands.
+    pub spec: Arc<Node>,
 }
 
 /// Names of the target that is the source's own cluster.
@@ -470,6 +474,16 @@ impl Mapping {
     /// The rule of this id.
     pub fn rule(&self, id: &str) -> Option<&ObjectRule> {
         self.objects.iter().find(|rule| rule.id == id)
+    }
+
+    /// The objects that the document lists, each with what is written of it. Copies of related objects are not among them.
+    pub fn written_objects(&self) -> impl Iterator<Item = (&Arc<Node>, &ObjectRule)> {
+        self.spec.get("objects").map_or(&[][..], |objects| objects.items()).iter().zip(&self.objects)
+    }
+
+    /// The related objects, each with what is written of it.
+    pub fn written_related(&self) -> impl Iterator<Item = (&Arc<Node>, &RelatedRule)> {
+        self.spec.get("related").map_or(&[][..], |related| related.items()).iter().zip(&self.related)
     }
 
     /// Whether its objects are beside their sources, in the cluster of each.

@@ -1,5 +1,7 @@
 //! Where a source's objects go: a namespace and a name, checked before they become part of a URL.
 
+use std::sync::Arc;
+
 use super::expression::{Names, RootSet, Scope};
 use super::names::{is_dns_label, is_dns_subdomain, is_label_value};
 use super::template::{Text, Unrendered};
@@ -84,7 +86,7 @@ pub fn namespace(rule: &Text, scope: &Scope) -> Result<String, Unrendered> {
 
 /// A rule as the state store keeps it; `None`: it is none.
 pub fn rule(text: &str) -> Option<Text> {
-    let node = Node { span: 0..text.len(), value: NodeValue::String(Scalar::plain(text)) };
+    let node = Arc::new(Node { span: 0..text.len(), value: NodeValue::String(Scalar::plain(text)) });
     Text::compile(&node, &Names::only(RootSet::PLACEMENT), &mut Vec::new())
 }
 
@@ -106,8 +108,6 @@ fn invalid(field: &str, value: &str, rule: &str) -> Unrendered {
 
 #[cfg(test)]
 mod tests {
-    use std::sync::Arc;
-
     use serde_json::json;
 
     use super::super::expression::Root;

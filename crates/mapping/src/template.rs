@@ -8,15 +8,15 @@ pub mod provenance;
 mod render;
 
 use std::ops::Range;
+use std::sync::Arc;
 
 use serde_json::Value;
 
 use super::diagnostic::Finding;
-use super::expression::{Budget, Expression, Names, Outcome, References, Scope};
-use crate::yaml::Node;
+use super::expression::{Budget, Expr, Expression, Names, Outcome, References, Scope};
+use crate::yaml::{Node, NodeValue};
 
 pub use super::expression::{Text, Unrendered};
-pub(super) use compile::is_when;
 
 /// A YAML tree whose leaves are compiled.
 #[derive(Debug)]
@@ -25,19 +25,48 @@ pub struct Template {
     references: Box<References>,
 }
 
+/// A part of a template, and where it stands in the file.
 #[derive(Debug)]
-pub(super) enum Tree {
-    /// A subtree without any expression.
+pub(super) struct Tree {
+    pub node: Arc<Node>,
+    pub content: Content,
+}
+
+#[derive(Debug)]
+pub(super) enum Content {
+    /// A scalar without any expression.
     Literal(Value),
     Expression(Expression),
     Text(Text),
     Sequence(Vec<Tree>),
-    Mapping(Vec<(String, Tree)>),
+    Mapping(Vec<Entry>),
     Each(Box<Each>),
     /// Maps laid over each other, the later ones on top.
     Merge(Vec<Tree>),
     /// A map that is left out where its `$when` is false.
     When(Box<When>),
+}
+
+impl Tree {
+    /// Whether it is nothing but one path.
+    pub fn is_path(&self) -> bool {
+        matches!(&self.content, Content::Expression(expression) if matches!(expression.expr(), Expr::Path(_)))
+    }
+
+    /// What stands under a key of a map.
+    pub fn entry(&self, name: &str) -> Option<&Self> {
+        let Content::Mapping(entries) = &self.content else { return None };
+        entries.iter().find(|entry| entry.name == name).map(|entry| &entry.tree)
+    }
+}
+
+/// A key of a map, without the escape of a `$`.
+#[derive(Debug)]
+pub(super) struct Entry {
+    pub name: String,
+    /// Where in the file the key stands.
+    pub place: Range<usize>,
+    pub tree: Tree,
 }
 
 /// `$when` beside other keys.
@@ -51,8 +80,6 @@ pub(super) struct When {
 #[derive(Debug)]
 pub(super) struct Each {
     pub list: Tree,
-    /// Where in the file the list stands.
-    pub place: Range<usize>,
     /// The name under which `when` and `item` read what they are made from.
     pub name: String,
     pub when: Option<Expression>,
@@ -62,7 +89,7 @@ pub(super) struct Each {
 }
 
 impl Template {
-    pub fn compile(node: &Node, names: &Names, findings: &mut Vec<Finding>) -> Option<Self> {
+    pub fn compile(node: &Arc<Node>, names: &Names, findings: &mut Vec<Finding>) -> Option<Self> {
         let mut references = References::default();
         let root = compile::Compiler::new(names, findings, &mut references).tree(node)?;
         Some(Self { root, references: Box::new(references) })
@@ -70,7 +97,8 @@ impl Template {
 
     /// An empty map.
     pub fn empty() -> Self {
-        Self { root: Tree::Literal(Value::Object(serde_json::Map::new())), references: Box::default() }
+        let node = Arc::new(Node { span: 0..0, value: NodeValue::Mapping(Vec::new()) });
+        Self { root: Tree { node, content: Content::Mapping(Vec::new()) }, references: Box::default() }
     }
 
     /// The whole tree as a value. An absent leaf is a failure, `omit` leaves its key or item out.
@@ -86,9 +114,9 @@ impl Template {
     /// As `render`; a template that is one expression keeps its `Absent` and `Omit`.
     pub fn evaluate(&self, scope: &Scope) -> Outcome {
         let budget = &mut Budget::for_template();
-        match &self.root {
-            Tree::Expression(expression) => expression.evaluate_within(scope, budget),
-            tree => match tree.render(scope, budget) {
+        match &self.root.content {
+            Content::Expression(expression) => expression.evaluate_within(scope, budget),
+            _ => match self.root.render(scope, budget) {
                 Ok(Some(value)) => Outcome::Value(value),
                 Ok(None) => Outcome::Omit,
                 Err(stopped) => stopped.outcome(),
@@ -103,19 +131,6 @@ impl Template {
     /// Everything it reads by name.
     pub fn references(&self) -> &References {
         &self.references
-    }
-}
-
-impl Tree {
-    fn is_literal(&self) -> bool {
-        matches!(self, Self::Literal(_))
-    }
-
-    fn into_literal(self) -> Option<Value> {
-        match self {
-            Self::Literal(value) => Some(value),
-            _ => None,
-        }
     }
 }
 

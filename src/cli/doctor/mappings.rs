@@ -14,7 +14,7 @@ use crate::multicluster::Endpoint;
 use crate::rights::{Place, Rights, Rule, Setting, rights};
 use crate::survey::access::Access;
 use crate::survey::{Scene, Surveyor, TargetCluster, Unseen};
-use crate::yaml::{Node, NodeValue};
+use crate::yaml::Node;
 
 /// The verbs that mappings need of each resource in the workspaces that bind an export.
 pub(super) type Claimed = BTreeMap<ApiExportRef, BTreeMap<Resource, BTreeSet<String>>>;
@@ -37,7 +37,8 @@ impl<'a> Visit<'a> {
     }
 
     /// What is lacking for one mapping. What a server says is a finding.
-    pub async fn mapping(&mut self, spec: &Node, mapping: &Mapping) -> Vec<Finding> {
+    pub async fn mapping(&mut self, mapping: &Mapping) -> Vec<Finding> {
+        let spec = &mapping.spec;
         let mut findings = Vec::new();
         let export = match &mapping.source.clusters {
             SourceClusters::ApiExport(export) => Some((export, self.surveyor.export(export).await)),
@@ -62,7 +63,7 @@ impl<'a> Visit<'a> {
         match export {
             Some((export, Ok(found))) => {
                 self.note_claims(export, &needed);
-                self.export(spec, mapping, export, &found, &needed, &mut findings).await;
+                self.export(mapping, export, &found, &needed, &mut findings).await;
             }
             Some((_, Err(why))) => findings.push(unseen(at_export(spec), &why)),
             None => {}
@@ -71,12 +72,12 @@ impl<'a> Visit<'a> {
         match self.surveyor.target(mapping).await {
             Err(why) => findings.push(unseen(place_of(spec, "target"), &why)),
             Ok(target) => {
-                kinds(spec, mapping, &target, &mut findings);
+                kinds(mapping, &target, &mut findings);
                 // Which cluster of a fleet a source goes to is the source's to say.
                 let is_one = self.surveyor.connection(self.surveyor.target_name(mapping)).is_ok();
                 if findings.is_empty()
                     && is_one
-                    && let Err(why) = self.dry_run(spec, mapping, &target, &mut findings).await
+                    && let Err(why) = self.dry_run(mapping, &target, &mut findings).await
                 {
                     findings.push(unseen(source, &why));
                 }
@@ -98,13 +99,13 @@ impl<'a> Visit<'a> {
     /// The export's slice, what it publishes and what it claims.
     async fn export(
         &self,
-        spec: &Node,
         mapping: &Mapping,
         export: &ApiExportRef,
         found: &Value,
         needed: &Rights,
         findings: &mut Vec<Finding>,
     ) {
+        let spec = &mapping.spec;
         if let Err(why) = self.surveyor.shards(export).await {
             findings.push(unseen(at_export(spec), &why));
         }
@@ -113,7 +114,7 @@ impl<'a> Visit<'a> {
             Err(why) => findings.push(unseen(place_of(spec, "source"), &why)),
             Ok(Ok(())) => {}
             Ok(Err(published)) => {
-                let node = spec.get("source").and_then(|source| source.get("resource"));
+                let node = spec.at(&["source", "resource"]);
                 let message = format!("the APIExport `{}` does not publish `{resource}`", export.name);
                 let help = match published.is_empty() {
                     true => "it publishes nothing: name an APIResourceSchema in its `spec.resources`".to_owned(),
@@ -178,7 +179,6 @@ impl<'a> Visit<'a> {
     /// Sends what would be written for a source that stands, as a dry run.
     async fn dry_run(
         &self,
-        spec: &Node,
         mapping: &Mapping,
         target: &TargetCluster,
         findings: &mut Vec<Finding>,
@@ -189,7 +189,7 @@ impl<'a> Visit<'a> {
             let schema = self.consumers.check(&cluster.shard, resource).await?.schema;
             let scene = Scene { surveyor: self.surveyor, mapping, cluster: &cluster, target, schema };
             for refused in scene.refusals(source).await? {
-                let at = template(spec, mapping, &refused.object).map_or(0..0, |node| node.headline());
+                let at = template(mapping, &refused.object).map_or(0..0, |node| node.headline());
                 let message = format!("the target would refuse `{}`: {}", refused.object, refused.why);
                 let title = crate::cli::sources::title(source);
                 findings.push(Finding::new("SE0808", at, message).note(format!("rendered of {title}")));
@@ -201,20 +201,18 @@ impl<'a> Visit<'a> {
 }
 
 /// What the target does not serve.
-fn kinds(spec: &Node, mapping: &Mapping, target: &TargetCluster, findings: &mut Vec<Finding>) {
+fn kinds(mapping: &Mapping, target: &TargetCluster, findings: &mut Vec<Finding>) {
     for rule in &mapping.objects {
         let Some(Err(why)) = target.kinds.get(&rule.kind) else { continue };
-        let at =
-            template(spec, mapping, &rule.id).and_then(|node| node.get("kind")).map_or(0..0, |node| node.headline());
+        let at = template(mapping, &rule.id).and_then(|node| node.get("kind")).map_or(0..0, |node| node.headline());
         findings.push(Finding::new("SE0807", at, format!("target `{}`: {why}", mapping.target)));
     }
 }
 
 /// The template of an object.
-fn template<'n>(spec: &'n Node, mapping: &Mapping, id: &str) -> Option<&'n Node> {
-    let index = mapping.objects.iter().position(|rule| rule.id == id)?;
-    let NodeValue::Sequence(nodes) = &spec.get("objects")?.value else { return None };
-    nodes.get(index)?.get("template").map(|node| &**node)
+fn template<'m>(mapping: &'m Mapping, id: &str) -> Option<&'m Node> {
+    let (written, _) = mapping.written_objects().find(|(_, rule)| rule.id == id)?;
+    written.get("template").map(|node| &**node)
 }
 
 fn at_export(spec: &Node) -> Range<usize> {

@@ -1,24 +1,20 @@
 //! `render --provenance`: for each field of what is rendered, where its value came from.
 
 use super::Format;
-use crate::cli::inputs::Inputs;
+use crate::catalog::{Catalog, InFile};
 use crate::mapping::Mapping;
 use crate::plan::preview::Preview;
 use crate::plan::provenance::File;
 pub(super) use crate::plan::provenance::Written;
 use crate::table;
-use crate::yaml;
 
 /// Longest value and expression in a table.
 const WIDTH: usize = 60;
 
 /// The fields of everything that is rendered of a source, of several targets on the first.
-pub(super) fn rows(inputs: &Inputs, mapping: &Mapping, preview: &Preview) -> Vec<Written> {
-    let file = inputs.readable.iter().find_map(|(path, content)| {
-        let document = yaml::parse(content).into_iter().find(|document| document.text == mapping.text)?;
-        Some(File { path, first_line: 1, content, document })
-    });
-    file.map(|file| file.rows(mapping, preview.rendering())).unwrap_or_default()
+pub(super) fn rows(catalog: &Catalog, mapping: &Mapping, preview: &Preview) -> Vec<Written> {
+    let Some(InFile { file, content, mapping }) = catalog.in_file(&mapping.name) else { return Vec::new() };
+    File { path: file, first_line: 1, content }.rows(mapping, preview.rendering())
 }
 
 pub(super) fn shown(format: Format, rows: &[Written]) -> String {

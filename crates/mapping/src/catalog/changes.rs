@@ -4,7 +4,6 @@ use serde_json::{Map, Value};
 
 use super::{Catalog, Change, ChangeKind, Entry, Standing};
 use crate::Mapping;
-use crate::yaml;
 
 /// Every change, mappings first, by name.
 pub(super) fn between(before: &Catalog, after: &Catalog) -> Vec<Change> {
@@ -55,7 +54,7 @@ fn providers(before: &Catalog, after: &Catalog) -> Vec<Change> {
 
 /// Whether two versions differ in comments and layout alone.
 pub(super) fn same_content(one: &Mapping, other: &Mapping) -> bool {
-    content(one) == content(other)
+    one.spec.to_json() == other.spec.to_json()
 }
 
 /// What of a document changes neither an object nor a status: it is in force as soon as it is read.
@@ -63,17 +62,18 @@ const WITHOUT_EFFECT: [&str; 4] = ["release", "reconcile", "description", "mode"
 
 /// Whether two versions of a mapping make the same of every source.
 pub fn have_same_effect(one: &Mapping, other: &Mapping) -> bool {
-    one.text == other.text || without(&content(one), &WITHOUT_EFFECT) == without(&content(other), &WITHOUT_EFFECT)
+    let effect = |mapping: &Mapping| without(&mapping.spec.to_json(), &WITHOUT_EFFECT);
+    one.text == other.text || effect(one) == effect(other)
 }
 
 /// Whether two versions of a mapping have something else in a field of their `spec`.
 pub fn differ_in(one: &Mapping, other: &Mapping, field: &str) -> bool {
-    one.text != other.text && content(one)[field] != content(other)[field]
+    one.text != other.text && one.spec.to_json()[field] != other.spec.to_json()[field]
 }
 
 /// What is different between two versions of a mapping; never empty.
 pub fn describe(before: &Mapping, after: &Mapping) -> Vec<String> {
-    let mut words = Words { before: content(before), after: content(after), said: Vec::new() };
+    let mut words = Words { before: before.spec.to_json(), after: after.spec.to_json(), said: Vec::new() };
     match (&words.before["mode"], &words.after["mode"]) {
         (Value::String(one), Value::String(other)) if one != other => {
             words.said.push(format!("mode {one} becomes {other}"));
@@ -113,12 +113,6 @@ pub fn describe(before: &Mapping, after: &Mapping) -> Vec<String> {
         words.said.push("changed".to_owned());
     }
     words.said
-}
-
-/// `spec` of a mapping's document, without positions.
-fn content(mapping: &Mapping) -> Value {
-    let root = yaml::parse_one(&mapping.text).and_then(|document| document.root);
-    root.and_then(|root| root.get("spec").map(|spec| spec.to_json())).unwrap_or_default()
 }
 
 /// Both versions, and what is said of them.

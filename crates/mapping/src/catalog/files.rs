@@ -45,13 +45,12 @@ impl Document {
         let outcome = compile(document);
         let (mut compiled, mut findings) = (outcome.compiled, outcome.findings);
         if let (Some(Compiled::Mapping(mapping)), Some(schemas)) = (&compiled, schemas) {
-            findings.extend(check(document, mapping, schemas));
+            findings.extend(check(mapping, schemas));
         }
         if findings.iter().any(|finding| is_error(finding.code)) {
             compiled = None;
         }
-        let metadata = document.root.as_ref().and_then(|root| root.get("metadata"));
-        let name = metadata.and_then(|metadata| metadata.get("name"));
+        let name = document.root.as_ref().and_then(|root| root.at(&["metadata", "name"]));
         Self {
             claim: document.claim.clone(),
             name_span: name.map_or(document.span.start..document.span.start, |name| name.span.clone()),

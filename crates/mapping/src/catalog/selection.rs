@@ -196,7 +196,7 @@ impl<'a> Selection<'a> {
     /// Lets the candidates run that get along with what runs: what stays as it was first, then what changes, then what is
     /// new.
     fn admit(&mut self, candidates: Vec<Candidate<'a>>) {
-        // Told once for each: it may take two parsings.
+        // Told once for each: it compares whole documents.
         let told = candidates.into_iter().map(|candidate| (self.is_unchanged(&candidate), candidate));
         let mut told: Vec<(bool, Candidate<'a>)> = told.collect();
         told.sort_by_cached_key(|(unchanged, candidate)| match self.before.mappings.get(&candidate.mapping.name) {

@@ -574,6 +574,12 @@ fn what_no_mapping_reads_is_said_once() {
         "{{ 1 if source.spec.tls is defined else 2 }}{{ source.spec | without(\\\"tls\\\", \\\"plan\\\") | tojson }}";
     world.write("b.yaml", &quiet("b", asks));
     insta::assert_snapshot!(shown(&world).join("\n"), @"a.yaml:5: SE0405: no mapping reads `spec.plan`, `spec.tls.enabled`, `spec.tls.secret` of Database (example.com/v1)");
+    // What a copy's values are made of is read as well.
+    let copy = "  related:
+    - {id: a, direction: ToTarget, resource: secrets.v1, from: {name: \"{{ source.metadata.name }}\"},
+       data: {transform: {a: \"{{ value }}{{ source.spec.plan | default('') }}\"}}}\n";
+    world.write("b.yaml", &(quiet("b", asks) + copy));
+    insta::assert_snapshot!(shown(&world).join("\n"), @"a.yaml:5: SE0405: no mapping reads `spec.tls.enabled`, `spec.tls.secret` of Database (example.com/v1)");
     // A document that cannot be used may be the one that reads.
     world.write("b.yaml", &quiet("b", "{{ source.spec.typ }}"));
     assert_eq!(shown(&world), Vec::<String>::new());

@@ -3,11 +3,10 @@
 use std::collections::BTreeMap;
 
 use super::conflicts::{SourceKey, source_key};
-use super::{Catalog, Entry, Standing};
+use super::{Catalog, Entry, InFile, Standing};
 use crate::coverage::{SourceRead, reads_of_source};
 use crate::diagnostic::{Diagnostic, Finding};
 use crate::schema::{Schema, Schemas, View};
-use crate::yaml;
 
 /// Levels of a schema that are looked through.
 const DEPTH: usize = 24;
@@ -27,14 +26,12 @@ fn warning(catalog: &Catalog, schemas: &Schemas, entries: &[&Entry]) -> Option<D
     if fields.is_empty() {
         return None;
     }
-    let path = first.file.as_deref()?;
-    let content = &catalog.files.get(path)?.content;
-    let named = yaml::parse(content).into_iter().find(|one| one.claim.name.as_deref() == Some(&first.mapping.name))?;
-    let resource = named.root?.get("spec")?.get("source")?.get("resource")?.headline();
+    let InFile { file, content, mapping } = catalog.in_file(&first.mapping.name)?;
+    let resource = mapping.spec.at(&["source", "resource"])?.headline();
     let listed: Vec<String> = fields.iter().map(|field| format!("`{field}`")).collect();
     let message = format!("no mapping reads {} of {}", listed.join(", "), schema.kind);
     let finding = Finding::new("SE0405", resource, message).label("consumers can set what nothing reads");
-    Some(Diagnostic::new(finding.help("read it, or take it out of the consumers' schema"), path, content))
+    Some(Diagnostic::new(finding.help("read it, or take it out of the consumers' schema"), file, content))
 }
 
 /// The topmost fields that nothing reads.

@@ -4,16 +4,14 @@
 use super::places::{Candidate, Named, placed, served_candidate, source_stand_in};
 use crate::diagnostic::Finding;
 use crate::names::is_dns_subdomain;
+use crate::yaml::Node;
 use crate::{Mapping, ObjectRule};
 
-use crate::yaml::{Node, NodeValue};
-
-pub(super) fn check(spec: &Node, mapping: &Mapping, findings: &mut Vec<Finding>) {
-    let Some(NodeValue::Sequence(nodes)) = spec.get("objects").map(|objects| &objects.value) else { return };
-    for (index, (node, rule)) in nodes.iter().zip(&mapping.objects).enumerate() {
+pub(super) fn check(mapping: &Mapping, findings: &mut Vec<Finding>) {
+    for (index, (node, rule)) in mapping.written_objects().enumerate() {
         let earlier = mapping.objects[..index].iter().filter(|earlier| same_kind(earlier, rule));
         findings.extend(earlier.filter_map(|earlier| collision(mapping, earlier, rule)).map(|found| {
-            let name = node.get("template").and_then(|template| template.get("metadata")?.get("name"));
+            let name = node.at(&["template", "metadata", "name"]);
             finding(name.or(node.get("id")).unwrap_or(node), &found)
         }));
     }

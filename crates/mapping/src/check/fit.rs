@@ -145,9 +145,6 @@ fn fields<'s>(one: &Type<'s>) -> Vec<(String, Vec<Type<'s>>)> {
             kept.map(of).collect()
         }
         Type::Map { fields, .. } => fields.iter().map(|(name, field)| (name.clone(), field.types.clone())).collect(),
-        Type::Literal(Value::Object(fields)) => {
-            fields.iter().map(|(name, value)| (name.clone(), vec![Type::Literal(value)])).collect()
-        }
         _ => Vec::new(),
     }
 }

@@ -9,8 +9,8 @@ use super::places::{longest_candidate, scope, stand_in};
 use crate::diagnostic::Finding;
 use crate::expression::{Base, Outcome, Root, Scope, Text};
 use crate::schema::Schema;
-use crate::template::Tree;
-use crate::yaml::{Node, NodeValue};
+use crate::template::{Content, Entry};
+use crate::yaml::Node;
 use crate::{Kind, Mapping, ObjectRule};
 
 /// Characters of the name that is tried where the consumers' schema does not limit it. Servers take 253: an ending like
@@ -26,7 +26,7 @@ const LABEL: usize = 63;
 const SHORT_NAMES: [(&str, &str, usize); 3] =
     [("", "Service", LABEL), ("batch", "CronJob", 52), ("batch", "Job", LABEL)];
 
-pub(super) fn check(spec: &Node, mapping: &Mapping, source: Option<&Schema>, findings: &mut Vec<Finding>) {
+pub(super) fn check(mapping: &Mapping, source: Option<&Schema>, findings: &mut Vec<Finding>) {
     let length = source.and_then(longest_name).unwrap_or(LONG);
     let name = "n".repeat(length);
     let Some(candidate) = longest_candidate(mapping, &name) else { return };
@@ -34,11 +34,10 @@ pub(super) fn check(spec: &Node, mapping: &Mapping, source: Option<&Schema>, fin
     let read = stand_in(&[&placement.namespace, &placement.name], &Base::Root(Root::Source));
     let mut scope = scope(mapping, candidate, read.as_object().cloned().unwrap_or_default());
     let mut trial = Trial { tried: (candidate.namespace.len(), length), findings };
-    let written = |field: &str| spec.get("placement").and_then(|placement| placement.get(field));
     let rules = [("namespace", &placement.namespace, LABEL), ("name", &placement.name, NAME)];
     let [Some(namespace), Some(name)] = rules.map(|(field, rule, most)| {
         let text = rule.render(&scope).ok()?;
-        let node = written(field).map_or(spec, Arc::as_ref);
+        let node = mapping.spec.at(&["placement", field]).unwrap_or(&mapping.spec);
         trial.judge(node, &format!("`placement.{field}`"), &text, most);
         Some(text)
     }) else {
@@ -46,14 +45,13 @@ pub(super) fn check(spec: &Node, mapping: &Mapping, source: Option<&Schema>, fin
     };
     scope.set(Root::Placement, Arc::new(json!({"namespace": namespace, "name": name})));
     for (key, text) in &placement.namespace_labels {
-        let node = written("namespaceLabels").and_then(|labels| labels.get(key));
+        let node = mapping.spec.at(&["placement", "namespaceLabels", key]);
         trial.text(node, &format!("the label `{key}` of the namespace"), text, &scope);
     }
-    let Some(NodeValue::Sequence(nodes)) = spec.get("objects").map(|objects| &objects.value) else { return };
-    for (node, rule) in nodes.iter().zip(&mapping.objects) {
+    for (node, rule) in mapping.written_objects() {
         if let Some(template) = node.get("template") {
             trial.name(template, rule, &name, &scope);
-            trial.labels(template, rule, &scope);
+            trial.labels(rule, &scope);
         }
     }
 }
@@ -74,7 +72,7 @@ struct Trial<'f> {
 impl Trial<'_> {
     fn name(&mut self, template: &Node, rule: &ObjectRule, placed: &str, scope: &Scope) {
         let most = longest(&rule.kind);
-        let own = template.get("metadata").and_then(|metadata| metadata.get("name"));
+        let own = template.at(&["metadata", "name"]);
         match (&rule.name, own) {
             (Some(text), Some(node)) if text.literal().is_none() && rule.for_each.is_none() => {
                 if let Ok(name) = text.render(scope) {
@@ -89,17 +87,16 @@ impl Trial<'_> {
         }
     }
 
-    fn labels(&mut self, template: &Node, rule: &ObjectRule, scope: &Scope) {
-        let labels = entry(rule.template.root(), "metadata").and_then(|metadata| entry(metadata, "labels"));
-        let nodes = template.get("metadata").and_then(|metadata| metadata.get("labels"));
-        let Some(Tree::Mapping(labels)) = labels else { return };
-        for (key, label) in labels {
-            let (what, node) = (format!("the label `{key}`"), nodes.and_then(|nodes| nodes.get(key)));
-            match (label, node) {
-                (Tree::Text(text), node) => self.text(node, &what, text, scope),
-                (Tree::Expression(expression), Some(node)) => {
+    fn labels(&mut self, rule: &ObjectRule, scope: &Scope) {
+        let labels = rule.template.root().entry("metadata").and_then(|metadata| metadata.entry("labels"));
+        let Some(Content::Mapping(labels)) = labels.map(|labels| &labels.content) else { return };
+        for Entry { name, tree, .. } in labels {
+            let what = format!("the label `{name}`");
+            match &tree.content {
+                Content::Text(text) => self.text(Some(&tree.node), &what, text, scope),
+                Content::Expression(expression) => {
                     if let Outcome::Value(Value::String(value)) = expression.evaluate(scope) {
-                        self.judge(node, &what, &value, LABEL);
+                        self.judge(&tree.node, &what, &value, LABEL);
                     }
                 }
                 _ => {}
@@ -134,9 +131,4 @@ impl Trial<'_> {
 fn longest(kind: &Kind) -> usize {
     let found = SHORT_NAMES.iter().find(|(group, name, _)| kind.group == *group && kind.kind == *name);
     found.map_or(NAME, |(.., most)| *most)
-}
-
-fn entry<'t>(tree: &'t Tree, key: &str) -> Option<&'t Tree> {
-    let Tree::Mapping(entries) = tree else { return None };
-    entries.iter().find(|(name, _)| name == key).map(|(_, tree)| tree)
 }

@@ -15,16 +15,15 @@ mod safety;
 mod status;
 mod target;
 mod types;
-mod unused;
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use super::diagnostic::Finding;
-use super::expression::Expr;
 use super::schema::{Schema, Schemas};
 use super::template::Tree;
 use super::{Kind, Mapping, ObjectRule, Side};
-use crate::yaml::{self, Node, NodeValue};
+use crate::yaml::Node;
 
 pub use collisions::common_object;
 pub(super) use places::owner_of;
@@ -32,25 +31,23 @@ use reads::{Reads, guards};
 pub use safety::is_namespace;
 use target::{Place, Target};
 use types::{Environment, Object, Type};
-pub(super) use unused::references;
 
 /// Everything that is wrong with a mapping that compiles, in the order of the file.
 ///
-/// `document` is the one `mapping` was compiled from; the findings point into its file.
-pub fn check(document: &yaml::Document, mapping: &Mapping, schemas: &Schemas) -> Vec<Finding> {
-    let Some(spec) = document.root.as_ref().and_then(|root| root.get("spec")) else { return Vec::new() };
-    let mut checker = Checker::new(spec, mapping, schemas);
+/// They point into the file that it was compiled from.
+pub fn check(mapping: &Mapping, schemas: &Schemas) -> Vec<Finding> {
+    let mut checker = Checker::new(mapping, schemas);
     checker.known_source();
     checker.filter();
     checker.vars();
     checker.namespace_labels();
-    places::check(spec, mapping, &mut checker.findings);
-    collisions::check(spec, mapping, &mut checker.findings);
-    lengths::check(spec, mapping, checker.environment.source, &mut checker.findings);
-    unused::check(spec, mapping, &mut checker.findings);
+    places::check(mapping, &mut checker.findings);
+    collisions::check(mapping, &mut checker.findings);
+    lengths::check(mapping, checker.environment.source, &mut checker.findings);
+    checker.unused_vars();
     checker.related();
     checker.objects();
-    status::check(spec, mapping, schemas, &checker.environment, &mut checker.findings);
+    status::check(mapping, schemas, &checker.environment, &mut checker.findings);
     let mut findings = checker.findings;
     findings.sort_by_key(|finding| (finding.span.start, finding.code));
     findings.dedup();
@@ -58,7 +55,6 @@ pub fn check(document: &yaml::Document, mapping: &Mapping, schemas: &Schemas) ->
 }
 
 struct Checker<'s> {
-    spec: &'s Node,
     mapping: &'s Mapping,
     schemas: &'s Schemas,
     environment: Environment<'s>,
@@ -68,7 +64,7 @@ struct Checker<'s> {
 }
 
 impl<'s> Checker<'s> {
-    fn new(spec: &'s Node, mapping: &'s Mapping, schemas: &'s Schemas) -> Self {
+    fn new(mapping: &'s Mapping, schemas: &'s Schemas) -> Self {
         let of = |rule: &'s ObjectRule| Object {
             id: &rule.id,
             schema: schema_of(schemas, rule),
@@ -88,14 +84,18 @@ impl<'s> Checker<'s> {
             facts: Vec::new(),
         };
         let guarded = mapping.source.when.as_ref().is_some_and(|when| guards(when.expr()));
-        Self { spec, mapping, schemas, environment, guarded, findings: Vec::new() }
+        Self { mapping, schemas, environment, guarded, findings: Vec::new() }
+    }
+
+    fn reads(&mut self) -> Reads<'_, 's> {
+        Reads::new(&self.environment, &mut self.findings)
     }
 
     /// Without a schema of the source, nothing that is read of it is checked.
     fn known_source(&mut self) {
         let resource = &self.mapping.source.resource;
         let is_built_in = Kind::new(resource.group.as_str(), "", "").is_built_in() || resource.is_workspace();
-        let node = self.spec.get("source").and_then(|source| source.get("resource"));
+        let node = self.mapping.spec.at(&["source", "resource"]);
         if let Some(node) = node.filter(|_| !is_built_in && self.environment.source.is_none()) {
             self.untyped(node, &resource.to_string(), self.schemas.closest_resource(resource));
         }
@@ -125,20 +125,17 @@ impl<'s> Checker<'s> {
 
     fn filter(&mut self) {
         if let Some(when) = &self.mapping.source.when {
-            Reads { environment: &self.environment, findings: &mut self.findings }.condition(when, false);
+            self.reads().condition(when, false);
             self.environment = self.environment.where_it(when.expr(), true);
         }
-        let placement = &self.mapping.placement;
-        for text in [&placement.namespace, &placement.name] {
-            Reads { environment: &self.environment, findings: &mut self.findings }.text(text, self.guarded);
-        }
+        let (placement, guarded) = (&self.mapping.placement, self.guarded);
+        [&placement.namespace, &placement.name].into_iter().for_each(|text| self.reads().text(text, guarded));
     }
 
     /// After the variables, which the labels may read.
     fn namespace_labels(&mut self) {
-        let labels = self.spec.get("placement").and_then(|placement| placement.get("namespaceLabels"));
         for (key, text) in &self.mapping.placement.namespace_labels {
-            if let Some(node) = labels.and_then(|labels| labels.get(key)) {
+            if let Some(node) = self.mapping.spec.at(&["placement", "namespaceLabels", key]) {
                 decided::check_namespace_label(&self.environment, node, (key, text), &mut self.findings);
             }
         }
@@ -147,37 +144,39 @@ impl<'s> Checker<'s> {
     /// A variable that is nothing but a path may be absent: it is undefined where it is read.
     fn vars(&mut self) {
         for (name, template) in &self.mapping.vars {
-            let node = self.spec.get("vars").and_then(|vars| vars.get(name));
             let mut bound = self.environment.bound(template.root());
             bound.is_optional &= !self.guarded;
-            if let Some(node) = node {
-                let alone = matches!(
-                    template.root(),
-                    Tree::Expression(expression) if matches!(expression.expr(), Expr::Path(_))
-                );
-                self.template(node, template.root(), None, self.guarded || alone);
-            }
+            self.template(template.root(), None, self.guarded || template.root().is_path());
             self.environment.vars.push((name.clone(), bound));
         }
     }
 
-    fn template(&mut self, node: &Node, tree: &'s Tree, rule: Option<&'s ObjectRule>, guarded: bool) {
+    fn unused_vars(&mut self) {
+        let read: BTreeSet<&String> = self.mapping.leaves().flat_map(|leaf| &leaf.references().vars).collect();
+        for (name, _) in self.mapping.vars.iter().filter(|(name, _)| !read.contains(name)) {
+            if let Some((key, _)) = self.mapping.spec.get("vars").and_then(|vars| vars.entry(name)) {
+                let finding = Finding::new("SE0314", key.headline(), format!("nothing reads `vars.{name}`"));
+                self.findings.push(finding.help("read it, or remove it"));
+            }
+        }
+    }
+
+    fn template(&mut self, tree: &'s Tree, rule: Option<&'s ObjectRule>, guarded: bool) {
         let kind = rule.map(|rule| &rule.kind);
         let view = rule.and_then(|rule| schema_of(self.schemas, rule)).map(Schema::view);
         let mut target = Target { environment: &self.environment, kind, guarded, findings: &mut self.findings };
-        target.tree(node, tree, &Place::top(view));
+        target.tree(tree, &Place::top(view));
     }
 
     fn objects(&mut self) {
-        let Some(NodeValue::Sequence(nodes)) = self.spec.get("objects").map(|objects| &objects.value) else { return };
-        for (node, rule) in nodes.iter().zip(&self.mapping.objects) {
+        for (node, rule) in self.mapping.written_objects() {
             self.object(node, rule);
         }
     }
 
     fn object(&mut self, node: &Arc<Node>, rule: &'s ObjectRule) {
         if let Some(each) = &rule.for_each {
-            self.list(node, each);
+            self.list(each);
         }
         let around = self.environment.facts.len();
         self.parts(node, rule);
@@ -186,19 +185,19 @@ impl<'s> Checker<'s> {
     }
 
     fn parts(&mut self, node: &Arc<Node>, rule: &'s ObjectRule) {
+        let guarded = self.guarded;
         if let Some(when) = &rule.when {
-            Reads { environment: &self.environment, findings: &mut self.findings }.condition(when, self.guarded);
+            self.reads().condition(when, guarded);
             self.environment = self.environment.where_it(when.expr(), true);
         }
         // Nobody asks for the verdict on an object that is left out.
         let mut environment = self.environment.clone();
         environment.objects.iter_mut().filter(|one| one.id == rule.id).for_each(|one| one.can_be_left_out = false);
         for expression in rule.ready.iter().chain(&rule.failed) {
-            Reads { environment: &environment, findings: &mut self.findings }.condition(expression, self.guarded);
+            Reads::new(&environment, &mut self.findings).condition(expression, guarded);
         }
-        let guarded = self.guarded || rule.when.as_ref().is_some_and(|when| guards(when.expr()));
-        let Some(template) = node.get("template") else { return };
-        if let Some(kind) = template.get("kind") {
+        let guarded = guarded || rule.when.as_ref().is_some_and(|when| guards(when.expr()));
+        if let Some(kind) = node.at(&["template", "kind"]) {
             self.known_kind(rule, kind);
             let schema = schema_of(self.schemas, rule);
             match rule.kind.side {
@@ -209,7 +208,7 @@ impl<'s> Checker<'s> {
                 }
             }
         }
-        self.template(template, rule.template.root(), Some(rule), guarded);
+        self.template(rule.template.root(), Some(rule), guarded);
         self.left_to_others(node, rule);
     }
 
@@ -218,8 +217,7 @@ impl<'s> Checker<'s> {
         let schema = schema_of(self.schemas, rule);
         let written = self.environment.bound(rule.template.root());
         for (field, pointers) in [("ignore", &rule.ignore), ("atCreation", &rule.at_creation)] {
-            let list = node.get("apply").and_then(|apply| apply.get(field));
-            let Some(NodeValue::Sequence(nodes)) = list.map(|list| &list.value) else { continue };
+            let nodes = node.at(&["apply", field]).map_or(&[][..], |list| list.items());
             for (node, pointer) in nodes.iter().zip(pointers) {
                 let of_schema = schema.and_then(|schema| target::pointer(node, pointer, schema.view()));
                 self.findings.extend(of_schema.or_else(|| target::unwritten(node, pointer, &written)));

@@ -10,7 +10,7 @@ use serde_json::{Map, Value, json};
 use crate::coverage::reads_of_source;
 use crate::diagnostic::Finding;
 use crate::expression::{Base, Expr, Path, Root, Scope, Segment, Text};
-use crate::yaml::{Node, NodeValue};
+use crate::yaml::Node;
 use crate::{
     Direction, ForEach, Mapping, OWN_CLUSTER, ObjectRule, OriginalOwner, RelatedRule, SourceClusters, placement,
 };
@@ -39,17 +39,16 @@ pub(super) struct Candidate<'n> {
     pub name: &'n str,
 }
 
-pub(super) fn check(spec: &Node, mapping: &Mapping, findings: &mut Vec<Finding>) {
-    copies(spec, mapping, findings);
-    let rule = spec.get("placement");
-    let written = |field: &str| rule.and_then(|rule| rule.get(field));
+pub(super) fn check(mapping: &Mapping, findings: &mut Vec<Finding>) {
+    copies(mapping, findings);
+    let written = |field| mapping.spec.at(&["placement", field]);
     let Some(node) = written("namespace").or(written("name")) else {
         // The default rule is injective; names of objects are looked at below.
-        return names(spec, mapping, findings);
+        return names(mapping, findings);
     };
     match meeting(mapping, None) {
         Some(pair) => findings.push(finding(node, &pair)),
-        None => names(spec, mapping, findings),
+        None => names(mapping, findings),
     }
 }
 
@@ -76,10 +75,9 @@ impl<'m> Named<'m> {
 }
 
 /// SE0708: copies that are not shared need names that differ between sources, for two may name one original.
-fn copies(spec: &Node, mapping: &Mapping, findings: &mut Vec<Finding>) {
-    let Some(NodeValue::Sequence(nodes)) = spec.get("related").map(|related| &related.value) else { return };
+fn copies(mapping: &Mapping, findings: &mut Vec<Finding>) {
     let own = mapping.objects.iter().filter(|rule| !rule.shared).filter_map(|rule| rule.copy);
-    for (node, rule) in own.filter_map(|copy| Some((nodes.get(copy.related)?, mapping.related.get(copy.related)?))) {
+    for (node, rule) in own.filter_map(|copy| mapping.written_related().nth(copy.related)) {
         // Whether the lists of two sources share a name cannot be told, and only their consumer would meet it.
         if rule.direction == Direction::ToSource && rule.for_each.is_some() {
             continue;
@@ -88,7 +86,7 @@ fn copies(spec: &Node, mapping: &Mapping, findings: &mut Vec<Finding>) {
         let pair = named.map(|named| meeting(mapping, Some(named)));
         let message =
             "two sources that name one object would each copy it to one name: the second would wait in `Conflict`";
-        let at = node.get("to").and_then(|to| to.get("name")).or(node.get("from")).unwrap_or(node);
+        let at = node.at(&["to", "name"]).or(node.get("from")).unwrap_or(node);
         let finding = Finding::new("SE0708", at.headline(), message);
         let finding = finding.help("put `{{ placement.name }}` into `to.name`, or share one copy: `shared: Namespace`");
         match pair {
@@ -104,10 +102,9 @@ fn copies(spec: &Node, mapping: &Mapping, findings: &mut Vec<Finding>) {
 }
 
 /// Objects that are named by a template of their own.
-fn names(spec: &Node, mapping: &Mapping, findings: &mut Vec<Finding>) {
-    let Some(NodeValue::Sequence(nodes)) = spec.get("objects").map(|objects| &objects.value) else { return };
-    for (node, rule) in nodes.iter().zip(&mapping.objects) {
-        let name = node.get("template").and_then(|template| template.get("metadata")?.get("name"));
+fn names(mapping: &Mapping, findings: &mut Vec<Finding>) {
+    for (node, rule) in mapping.written_objects() {
+        let name = node.at(&["template", "metadata", "name"]);
         let own = rule.name.as_ref().filter(|name| !rule.shared && name.literal().is_none());
         if let (Some(node), Some(_)) = (name, own)
             && let Some(pair) = meeting(mapping, Named::of(rule))

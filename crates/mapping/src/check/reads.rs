@@ -1,5 +1,6 @@
 //! SE04: what expressions read, against the schemas of what they read.
 
+use std::borrow::Cow;
 use std::ops::Range;
 
 use serde_json::Value;
@@ -13,7 +14,7 @@ use crate::yaml::closest;
 
 /// Looks at every read of an expression, and at what operators and filters are given.
 pub(super) struct Reads<'e, 's> {
-    pub environment: &'e Environment<'s>,
+    pub environment: Cow<'e, Environment<'s>>,
     pub findings: &'e mut Vec<Finding>,
 }
 
@@ -28,7 +29,11 @@ struct Taken<'r> {
     base: Option<&'r Base>,
 }
 
-impl<'s> Reads<'_, 's> {
+impl<'e, 's> Reads<'e, 's> {
+    pub fn new(environment: &'e Environment<'s>, findings: &'e mut Vec<Finding>) -> Self {
+        Self { environment: Cow::Borrowed(environment), findings }
+    }
+
     /// `guarded`: the place takes what is absent, or a condition around it asks whether it is there.
     pub fn expression(&mut self, expr: &'s Expr, guarded: bool) {
         self.walk(expr, guarded, guarded);
@@ -111,8 +116,8 @@ impl<'s> Reads<'_, 's> {
     }
 
     /// The same where a condition holds, or does not.
-    fn where_it(&mut self, test: &'s Expr, holds: bool) -> Known<'_, 's> {
-        Known { environment: self.environment.where_it(test, holds), findings: self.findings }
+    fn where_it(&mut self, test: &'s Expr, holds: bool) -> Reads<'_, 's> {
+        Reads { environment: Cow::Owned(self.environment.where_it(test, holds)), findings: self.findings }
     }
 
     fn call(&mut self, call: &'s Call, guarded: bool) {
@@ -182,13 +187,13 @@ impl<'s> Reads<'_, 's> {
                 Piece::If { test, then, otherwise, .. } => {
                     self.expression(test, guarded);
                     let guarded = guarded || guards(test);
-                    self.where_it(test, true).reads().pieces(then, guarded);
-                    self.where_it(test, false).reads().pieces(otherwise, guarded);
+                    self.where_it(test, true).pieces(then, guarded);
+                    self.where_it(test, false).pieces(otherwise, guarded);
                 }
                 Piece::For(node) => {
                     self.expression(&node.items, guarded);
                     self.pieces(&node.otherwise, guarded);
-                    let mut inner = self.environment.clone();
+                    let mut inner = Environment::clone(&self.environment);
                     self.operand(&node.items, &node.place, &[Form::List, Form::Map], "a loop takes");
                     let items = self.environment.of(&node.items).items();
                     let single = node.targets.len() == 1;
@@ -197,7 +202,7 @@ impl<'s> Reads<'_, 's> {
                         (name.clone(), Bound::new(types, items.is_consumers))
                     }));
                     let guarded = guarded || node.filter.as_ref().is_some_and(guards);
-                    let mut reads = Reads { environment: &inner, findings: self.findings };
+                    let mut reads = Reads::new(&inner, self.findings);
                     node.filter.iter().for_each(|filter| reads.expression(filter, true));
                     reads.pieces(&node.body, guarded);
                 }
@@ -309,7 +314,7 @@ impl<'s> Reads<'_, 's> {
     /// The types that a value can have, whatever the conditions around it say: those may be meant to be spelled out again.
     /// A variable's constant is there to be changed.
     fn possible(&self, read: &'s Expr) -> Vec<Type<'s>> {
-        let environment = Environment { facts: Vec::new(), ..self.environment.clone() };
+        let environment = Environment { facts: Vec::new(), ..Environment::clone(&self.environment) };
         let is_var = read.paths().iter().any(|path| matches!(path.base, Base::Var(_)));
         let open = |one: Type<'s>| match one {
             Type::Literal(value) if is_var => Type::Simple(Form::of(value)),
@@ -391,27 +396,7 @@ fn chooses(expr: &Expr) -> bool {
     matches!(expr, Expr::Call(call) if is_choice(call)) || expr.operands().into_iter().any(chooses)
 }
 
-/// An environment in which a condition holds.
-struct Known<'e, 's> {
-    environment: Environment<'s>,
-    findings: &'e mut Vec<Finding>,
-}
-
-impl<'s> Known<'_, 's> {
-    fn reads(&mut self) -> Reads<'_, 's> {
-        Reads { environment: &self.environment, findings: self.findings }
-    }
-
-    fn expression(&mut self, expr: &'s Expr, guarded: bool) {
-        self.reads().expression(expr, guarded);
-    }
-
-    fn walk(&mut self, expr: &'s Expr, guarded: bool, takes_absent: bool) {
-        self.reads().walk(expr, guarded, takes_absent);
-    }
-}
-
-fn quoted(names: &[&str]) -> String {
+pub(super) fn quoted(names: &[&str]) -> String {
     names.iter().map(|name| format!("`{name}`")).collect::<Vec<_>>().join(", ")
 }
 

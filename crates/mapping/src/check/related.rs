@@ -1,44 +1,37 @@
 //! What related objects read, and whether what is read on the target is the tenant's own.
 
 use crate::expression::References;
-use crate::template::{Text, Tree};
-use crate::yaml::{Node, NodeValue};
+use crate::template::{Content, Text};
+use crate::yaml::Node;
 use crate::{ForEach, OriginalOwner, RelatedPlace, RelatedRule};
 
-use super::reads::{Reads, guards};
+use super::reads::guards;
 use super::{Checker, safety};
 
 impl<'s> Checker<'s> {
     pub(super) fn related(&mut self) {
-        let Some(NodeValue::Sequence(nodes)) = self.spec.get("related").map(|related| &related.value) else { return };
-        for (node, rule) in nodes.iter().zip(&self.mapping.related) {
+        for (node, rule) in self.mapping.written_related() {
             self.one_related(node, rule);
             self.environment.locals.clear();
         }
     }
 
     fn one_related(&mut self, node: &Node, rule: &'s RelatedRule) {
-        if let Some(when) = &rule.when {
-            Reads { environment: &self.environment, findings: &mut self.findings }.condition(when, self.guarded);
-        }
-        let guarded = self.guarded || rule.when.as_ref().is_some_and(|when| guards(when.expr()));
+        let guarded = self.guarded;
+        rule.when.iter().for_each(|when| self.reads().condition(when, guarded));
+        let guarded = guarded || rule.when.as_ref().is_some_and(|when| guards(when.expr()));
         if let Some(each) = &rule.for_each {
-            self.list(node, each);
+            self.list(each);
         }
         let texts = [&rule.from.namespace, &rule.from.name, &rule.to.namespace, &rule.to.name];
         for text in texts.into_iter().flatten() {
-            Reads { environment: &self.environment, findings: &mut self.findings }.text(text, guarded);
+            self.reads().text(text, guarded);
         }
         // What belongs to a copy is only read where there is one.
         let conditional = self.environment.conditional_related.clone();
         self.environment.conditional_related.retain(|id| *id != rule.id);
-        for (field, values) in [("transform", &rule.data.transform), ("add", &rule.data.add)] {
-            let written = node.get("data").and_then(|data| data.get(field));
-            for (key, template) in values {
-                if let Some(node) = written.and_then(|written| written.get(key)) {
-                    self.template(node, template.root(), None, guarded);
-                }
-            }
+        for values in [&rule.data.transform, &rule.data.add] {
+            values.values().for_each(|template| self.template(template.root(), None, guarded));
         }
         self.environment.conditional_related = conditional;
         self.reading(node, rule);
@@ -51,9 +44,7 @@ impl<'s> Checker<'s> {
         let asks_later = |text: &Text| self.reads_objects(text.references());
         if rule.owner == OriginalOwner::Unknown && (selector.is_some() || !namespace.iter().chain(name).any(asks_later))
         {
-            let from = node.get("from");
-            let field = |name: &str| from.and_then(|from| from.get(name));
-            let written = field("name").or(field("selector")).or(from);
+            let written = node.at(&["from", "name"]).or(node.at(&["from", "selector"])).or(node.get("from"));
             self.findings.push(safety::reading(written.map_or(node, |written| written)));
         }
     }
@@ -68,16 +59,14 @@ impl<'s> Checker<'s> {
     }
 
     /// What a list's items are, for all that is made from them.
-    pub(super) fn list(&mut self, node: &Node, each: &'s ForEach) {
-        match (node.get("forEach"), each.list.root()) {
-            (_, Tree::Expression(list)) => {
-                Reads { environment: &self.environment, findings: &mut self.findings }.list(list, self.guarded);
-            }
-            (Some(node), tree) => self.template(node, tree, None, self.guarded),
-            (None, _) => {}
+    pub(super) fn list(&mut self, each: &'s ForEach) {
+        let guarded = self.guarded;
+        match &each.list.root().content {
+            Content::Expression(list) => self.reads().list(list, guarded),
+            _ => self.template(each.list.root(), None, guarded),
         }
         let items = self.environment.bound(each.list.root()).items();
         self.environment.locals.push((each.item.clone(), items));
-        Reads { environment: &self.environment, findings: &mut self.findings }.text(&each.key, self.guarded);
+        self.reads().text(&each.key, guarded);
     }
 }

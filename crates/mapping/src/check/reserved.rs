@@ -1,10 +1,18 @@
 //! Fields of operators' APIs that are not a consumer's to fill: the one table of them, for mappings that are checked
 //! (`validate`) and for mappings that are made (`init`).
 
+use std::collections::BTreeMap;
+use std::sync::LazyLock;
+
+use serde::Deserialize;
+use serde_json::Value as Json;
+
 use crate::schema::Form;
+use crate::yaml;
 
 /// Why a field is not the consumer's to fill.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Deserialize)]
+#[serde(rename_all = "camelCase")]
 pub enum Why {
     /// Pods, or parts of them.
     Pods,
@@ -148,126 +156,40 @@ pub enum What {
     Offered(&'static str),
 }
 
-const fn kept(group: &'static str, kind: &'static str, path: &'static str, why: Why) -> Field {
-    Field { group, kind, path, what: What::Kept(why) }
+/// Some fields of some kinds, as `operators.yaml` has them.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Row {
+    kinds: Vec<&'static str>,
+    paths: Vec<&'static str>,
+    why: Option<Why>,
+    write: Option<&'static str>,
+    offered: Option<&'static str>,
 }
 
-const fn reserved(group: &'static str, kind: &'static str, path: &'static str, why: &'static str) -> Field {
-    kept(group, kind, path, Why::Reserved(why))
-}
-
-const fn written(
-    group: &'static str,
-    kind: &'static str,
-    path: &'static str,
-    why: &'static str,
-    value: &'static str,
-) -> Field {
-    Field { group, kind, path, what: What::Written(Why::Reserved(why), value) }
-}
-
-const fn offered(group: &'static str, kind: &'static str, path: &'static str, why: &'static str) -> Field {
-    Field { group, kind, path, what: What::Offered(why) }
-}
-
-const ARGO_CD: &str = "argoproj.io";
-const CERT_MANAGER: &str = "cert-manager.io";
-const CLOUD_NATIVE_PG: &str = "postgresql.cnpg.io";
-const KNATIVE: &str = "serving.knative.dev";
-const MONGODB: &str = "mongodbcommunity.mongodb.com";
-const PROMETHEUS: &str = "monitoring.coreos.com";
-const RABBITMQ: &str = "rabbitmq.com";
-const STRIMZI: &str = "kafka.strimzi.io";
-const ZALANDO: &str = "acid.zalan.do";
-
-const ISSUER: &str = "a consumer would choose who signs the certificate, with whose account";
-const AUTHORITY: &str = "a consumer would get a certificate that signs certificates for any name";
-const CLUSTER: &str = "a consumer would choose the cluster that Argo CD deploys to, with Argo CD's rights";
-const NAMESPACE: &str = "a consumer would choose the namespace that Argo CD deploys to";
-const PROJECT: &str = "a consumer would choose the Argo CD project, whose rules say what may be deployed where";
-const OPERATION: &str =
-    "Argo CD removes it when the operation ends, so the engine would start the operation again and again";
-const ELSEWHERE: &str = "the operator connects to any server that a consumer names, with any Secret of the namespace";
-const SUPERUSER: &str = "a superuser of PostgreSQL can run programs in the operator's pods";
-const SQL: &str = "the operator runs the SQL as superuser";
-const QUERY: &str = "PgBouncer runs the query in the database, as the role that the consumer names";
-const IDENTITY: &str = "a consumer would say with whose rights pods run";
-const MOUNTS: &str = "a consumer would mount any Secret of the namespace, and tokens of the pod's service account";
-const VAULT: &str = "a consumer would choose the role with which the pods log in to Vault";
-const CLONE: Why = Why::Reserved("a consumer would copy the data of any cluster that the operator can reach");
-const JAVA: Why = Why::Command("the options `OnError` and `OnOutOfMemoryError` of Java run a command");
-const BASH: Why = Why::Command("the operator puts it into the `bash -c` of the agent");
-const SH: Why =
-    Why::Command("the operator puts it into the `sh -c` of mongod, whether it is nested or written with dots");
-const SOURCED: Why = Why::Command("the file is a shell script that the container sources at its start");
-const LISTENER: &str = "it says who may connect to the consumer's own listener";
-const TEAM: &str = "a consumer would choose the team, whose members the operator gives access";
-const CONTAINERS: &str = "to run the consumer's containers is what the kind is for";
-
-/// Fields that mean something in one operator's API, from its documentation. The commands of MongoDB's operator were
-/// seen in the StatefulSets that its release 0.13 creates.
-const FIELDS: [Field; 60] = [
-    written(ARGO_CD, "Application", "spec.destination.server", CLUSTER, "https://kubernetes.default.svc"),
-    written(ARGO_CD, "Application", "spec.destination.namespace", NAMESPACE, "${{ placement.namespace }}"),
-    reserved(ARGO_CD, "Application", "spec.destination.name", CLUSTER),
-    reserved(ARGO_CD, "Application", "spec.project", PROJECT),
-    reserved(ARGO_CD, "Application", "operation", OPERATION),
-    offered(ARGO_CD, "Application", "spec.ignoreDifferences.namespace", "it only selects what is not compared"),
-    reserved(CERT_MANAGER, "Certificate", "spec.issuerRef", ISSUER),
-    reserved(CERT_MANAGER, "Certificate", "spec.isCA", AUTHORITY),
-    reserved(CERT_MANAGER, "CertificateRequest", "spec.issuerRef", ISSUER),
-    reserved(CERT_MANAGER, "CertificateRequest", "spec.isCA", AUTHORITY),
-    offered(CERT_MANAGER, "Issuer", "spec.vault.namespace", "it is a namespace of Vault, not of Kubernetes"),
-    kept(CLOUD_NATIVE_PG, "Cluster", "spec.env", Why::Environment),
-    kept(CLOUD_NATIVE_PG, "Cluster", "spec.envFrom", Why::Environment),
-    reserved(CLOUD_NATIVE_PG, "Cluster", "spec.externalClusters", ELSEWHERE),
-    reserved(CLOUD_NATIVE_PG, "Cluster", "spec.bootstrap.initdb.postInitSQL", SQL),
-    reserved(CLOUD_NATIVE_PG, "Cluster", "spec.bootstrap.initdb.postInitSQLRefs", SQL),
-    reserved(CLOUD_NATIVE_PG, "Cluster", "spec.bootstrap.initdb.postInitApplicationSQL", SQL),
-    reserved(CLOUD_NATIVE_PG, "Cluster", "spec.bootstrap.initdb.postInitApplicationSQLRefs", SQL),
-    reserved(CLOUD_NATIVE_PG, "Cluster", "spec.bootstrap.initdb.postInitTemplateSQL", SQL),
-    reserved(CLOUD_NATIVE_PG, "Cluster", "spec.bootstrap.initdb.postInitTemplateSQLRefs", SQL),
-    reserved(CLOUD_NATIVE_PG, "Cluster", "spec.enableSuperuserAccess", SUPERUSER),
-    reserved(CLOUD_NATIVE_PG, "Cluster", "spec.superuserSecret", SUPERUSER),
-    reserved(CLOUD_NATIVE_PG, "Cluster", "spec.managed.roles.superuser", SUPERUSER),
-    reserved(CLOUD_NATIVE_PG, "Cluster", "spec.managed.roles.inRoles", SUPERUSER),
-    reserved(CLOUD_NATIVE_PG, "DatabaseRole", "spec.superuser", SUPERUSER),
-    reserved(CLOUD_NATIVE_PG, "DatabaseRole", "spec.inRoles", SUPERUSER),
-    reserved(CLOUD_NATIVE_PG, "Pooler", "spec.pgbouncer.authQuery", QUERY),
-    reserved(CLOUD_NATIVE_PG, "Pooler", "spec.pgbouncer.authQuerySecret", QUERY),
-    reserved(CLOUD_NATIVE_PG, "Cluster", "spec.projectedVolumeTemplate", MOUNTS),
-    reserved(CLOUD_NATIVE_PG, "Cluster", "spec.postgresUID", IDENTITY),
-    reserved(CLOUD_NATIVE_PG, "Cluster", "spec.postgresGID", IDENTITY),
-    offered(KNATIVE, "Service", "spec.template.spec", CONTAINERS),
-    offered(KNATIVE, "Service", "spec.template.spec.containers", CONTAINERS),
-    kept(MONGODB, "MongoDBCommunity", "spec.agent.logFile", BASH),
-    kept(MONGODB, "MongoDBCommunity", "spec.agent.logLevel", BASH),
-    kept(MONGODB, "MongoDBCommunity", "spec.additionalMongodConfig.storage.dbPath", SH),
-    kept(PROMETHEUS, "Prometheus", "spec.tag", Why::Program),
-    kept(PROMETHEUS, "Prometheus", "spec.sha", Why::Program),
-    kept(PROMETHEUS, "Alertmanager", "spec.tag", Why::Program),
-    kept(PROMETHEUS, "Alertmanager", "spec.sha", Why::Program),
-    kept(RABBITMQ, "RabbitmqCluster", "spec.rabbitmq.envConfig", SOURCED),
-    reserved(RABBITMQ, "RabbitmqCluster", "spec.secretBackend.vault", VAULT),
-    kept(STRIMZI, "Kafka", "spec.kafka.jvmOptions.-XX.OnOutOfMemoryError", JAVA),
-    kept(STRIMZI, "Kafka", "spec.cruiseControl.jvmOptions.-XX.OnOutOfMemoryError", JAVA),
-    kept(STRIMZI, "Kafka", "spec.entityOperator.topicOperator.jvmOptions.-XX.OnOutOfMemoryError", JAVA),
-    kept(STRIMZI, "Kafka", "spec.entityOperator.userOperator.jvmOptions.-XX.OnOutOfMemoryError", JAVA),
-    kept(STRIMZI, "KafkaNodePool", "spec.jvmOptions.-XX.OnOutOfMemoryError", JAVA),
-    kept(STRIMZI, "KafkaConnect", "spec.jvmOptions.-XX.OnOutOfMemoryError", JAVA),
-    kept(STRIMZI, "KafkaConnect", "spec.build", Why::Program),
-    kept(STRIMZI, "KafkaConnect", "spec.plugins", Why::Program),
-    offered(STRIMZI, "Kafka", "spec.kafka.listeners.networkPolicyPeers.namespaceSelector", LISTENER),
-    kept(ZALANDO, "postgresql", "spec.clone", CLONE),
-    kept(ZALANDO, "postgresql", "spec.standby", CLONE),
-    kept(ZALANDO, "postgresql", "spec.env", Why::Environment),
-    written(ZALANDO, "postgresql", "spec.users", SUPERUSER, r#"${{ {"app": []} }}"#),
-    reserved(ZALANDO, "postgresql", "spec.additionalVolumes", MOUNTS),
-    reserved(ZALANDO, "postgresql", "spec.spiloRunAsUser", IDENTITY),
-    reserved(ZALANDO, "postgresql", "spec.spiloRunAsGroup", IDENTITY),
-    reserved(ZALANDO, "postgresql", "spec.spiloFSGroup", IDENTITY),
-    reserved(ZALANDO, "postgresql", "spec.teamId", TEAM),
-];
+static FIELDS: LazyLock<Vec<Field>> = LazyLock::new(|| {
+    static FILE: LazyLock<Json> = LazyLock::new(|| {
+        let document = yaml::parse_one(include_str!("../../operators.yaml"));
+        document.and_then(|document| document.root).map(|root| root.to_json()).unwrap_or_default()
+    });
+    let groups =
+        BTreeMap::<&str, Vec<Row>>::deserialize(&*FILE).unwrap_or_else(|error| panic!("operators.yaml: {error}"));
+    let mut fields = Vec::new();
+    for (group, Row { kinds, paths, why, write, offered }) in
+        groups.into_iter().flat_map(|(group, rows)| rows.into_iter().map(move |row| (group, row)))
+    {
+        let what = match (why, write, offered) {
+            (Some(why), None, None) => What::Kept(why),
+            (Some(why), Some(value), None) => What::Written(why, value),
+            (None, None, Some(why)) => What::Offered(why),
+            _ => panic!("operators.yaml: {paths:?} of {group} have `why`, with or without `write`, or `offered`"),
+        };
+        for kind in kinds {
+            fields.extend(paths.iter().map(|path| Field { group, kind, path, what }));
+        }
+    }
+    fields
+});
 
 /// What a field means by its name, unless its path says otherwise. `fields`: what is said of the fields of its kind.
 pub fn meaning<'f>(fields: impl IntoIterator<Item = &'f Field>, path: &str, value: &Value<'_>) -> Option<Why> {

@@ -1,29 +1,31 @@
 //! SE06: what flows back, against the consumer's schema and the schemas of what it is read from.
 
 use std::ops::Range;
+use std::sync::Arc;
 
 use serde_json::{Value, json};
 
 use super::fit::{self, Misfit, Mismatch};
-use super::reads::{Reads, with_suggestion};
+use super::reads::{quoted, with_suggestion};
+use super::target::{Place, Target};
 use super::types::{Environment, Shape, Type};
 use crate::diagnostic::Finding;
 use crate::jsonpath::{JsonPath, Step};
 use crate::schema::{Field, Form, Schema, Schemas, View};
-use crate::template::{Template, Tree};
-use crate::yaml::{Node, NodeValue};
+use crate::template::Template;
+use crate::yaml::Node;
 use crate::{Mapping, MirrorRule, StatusField, StatusValue, Take};
 
 pub(super) fn check<'s>(
-    spec: &Node,
     mapping: &'s Mapping,
     schemas: &'s Schemas,
     environment: &Environment<'s>,
     findings: &mut Vec<Finding>,
 ) {
     let consumer = schemas.resource(&mapping.source.resource).map(|schema| &**schema);
+    let spec = &mapping.spec;
     let at = spec.entry("status").map(|(key, _)| key.span.clone());
-    let at = at.or_else(|| spec.get("source")?.get("resource").map(|resource| resource.headline())).unwrap_or(0..0);
+    let at = at.or_else(|| Some(spec.at(&["source", "resource"])?.headline())).unwrap_or(0..0);
     let mut status = Status { mapping, consumer, environment, findings, at };
     let node = spec.get("status");
     status.subresource();
@@ -63,7 +65,7 @@ impl<'s> Status<'_, 's> {
     }
 
     fn fields(&mut self, node: &Node) {
-        let Some(NodeValue::Mapping(entries)) = node.get("fields").map(|fields| &fields.value) else { return };
+        let entries = node.get("fields").map_or(&[][..], |fields| fields.entries());
         for ((key, value), field) in entries.iter().zip(&self.mapping.status.fields) {
             let place = self.place(key, field);
             self.field(value, field, place);
@@ -79,10 +81,7 @@ impl<'s> Status<'_, 's> {
                 Field::Known(below) => below,
                 Field::Open => return None,
                 Field::Unknown => {
-                    let range = match &key.value {
-                        NodeValue::String(scalar) => scalar.locate(start..start + segment.len()),
-                        _ => key.span.clone(),
-                    };
+                    let range = key.locate(start..start + segment.len());
                     let path = field.target[..=index].join(".");
                     let message = format!("`status.{path}` does not exist in {}", view.schema().kind);
                     let before = [&["status".to_owned()], &field.target[..index]].concat().join(".");
@@ -101,12 +100,12 @@ impl<'s> Status<'_, 's> {
         let source = node.get("path").or(node.get("value")).map_or(node, |node| node);
         let mut types = match &field.from {
             StatusValue::Path { object, path, take } => self.path(source, object, path, *take, node),
-            StatusValue::Value(template) => self.template(source, template, None),
+            StatusValue::Value(template) => self.template(template, None),
         };
         let mut at = source;
-        if let (Some(transform), Some(node)) = (&field.transform, node.get("transform")) {
-            types = self.template(node, transform, Some(types));
-            at = node;
+        if let Some(transform) = &field.transform {
+            types = self.template(transform, Some(types));
+            at = &transform.root().node;
         }
         let Some(view) = place else { return };
         let path = field.target.join(".");
@@ -130,24 +129,13 @@ impl<'s> Status<'_, 's> {
     }
 
     /// The types that a template comes to. Read on its own, what is absent leaves the field out.
-    fn template(&mut self, node: &Node, template: &'s Template, value: Option<Vec<Type<'s>>>) -> Vec<Type<'s>> {
-        let mut environment = self.environment.clone();
-        environment.value = value.unwrap_or_else(|| vec![Type::Any]);
-        let mut reads = Reads { environment: &environment, findings: self.findings };
-        match template.root() {
-            Tree::Expression(expression) => {
-                use crate::expression::Expr;
-                let alone = matches!(expression.expr(), Expr::Path(_));
-                reads.expression(expression.expr(), alone);
-                environment.infer(expression.expr())
-            }
-            Tree::Text(text) => {
-                reads.text(text, false);
-                vec![Type::Simple(Form::Text)]
-            }
-            Tree::Literal(value) if !matches!(node.value, NodeValue::Mapping(_)) => vec![Type::Literal(value)],
-            _ => vec![Type::Any],
-        }
+    fn template(&mut self, template: &'s Template, value: Option<Vec<Type<'s>>>) -> Vec<Type<'s>> {
+        let value = value.unwrap_or_else(|| vec![Type::Any]);
+        let environment = Environment { value, ..self.environment.clone() };
+        let (root, guarded) = (template.root(), template.root().is_path());
+        Target { environment: &environment, kind: None, guarded, findings: self.findings }
+            .tree(root, &Place::top(None));
+        environment.bound(root).types
     }
 
     /// The types that a path leads to.
@@ -164,8 +152,7 @@ impl<'s> Status<'_, 's> {
             return if take == Take::Count { vec![Type::Simple(Form::Integer)] } else { vec![Type::Any] };
         };
         let mut view = Some(schema.view());
-        let mut from = 0;
-        for step in steps {
+        for (step, place) in steps {
             view = match (view, step) {
                 (None, _) => None,
                 (Some(at), Step::Name(name)) => match at.field(name) {
@@ -173,15 +160,12 @@ impl<'s> Status<'_, 's> {
                     Field::Open => None,
                     Field::Unknown if !at.form().meets(Form::Map) => None,
                     Field::Unknown => {
-                        self.findings.push(unknown_step(node, &mut from, name, at));
+                        self.findings.push(unknown_step(node, path.text(), place, name, at));
                         return vec![Type::Any];
                     }
                 },
                 (Some(at), Step::Index(_) | Step::Every) => at.item(),
             };
-            if let Step::Name(name) = step {
-                advance(node, &mut from, name);
-            }
         }
         match (take, view) {
             (Take::Count, _) => vec![Type::Simple(Form::Integer)],
@@ -193,36 +177,25 @@ impl<'s> Status<'_, 's> {
     }
 
     fn conditions(&mut self, node: &Node) {
-        if let Some(NodeValue::Sequence(nodes)) = node.get("conditions").map(|conditions| &conditions.value) {
-            let (mirrors, written): (Vec<_>, Vec<_>) = nodes.iter().partition(|node| node.get("mirror").is_some());
-            for (node, rule) in written.into_iter().zip(&self.mapping.status.conditions) {
-                let parts = [
-                    (node.get("status"), Some(&rule.status)),
-                    (node.get("reason"), rule.reason.as_ref()),
-                    (node.get("message"), rule.message.as_ref()),
-                ];
-                for (node, template) in parts {
-                    if let (Some(node), Some(template)) = (node, template) {
-                        self.template(node, template, None);
-                    }
-                }
-            }
-            for (node, rule) in mirrors.into_iter().zip(&self.mapping.status.mirrors) {
-                self.mirror(node, rule);
-            }
+        let nodes = node.get("conditions").map_or(&[][..], |conditions| conditions.items());
+        let mirrors = nodes.iter().filter(|node| node.get("mirror").is_some());
+        for rule in &self.mapping.status.conditions {
+            rule.parts().for_each(|template| drop(self.template(template, None)));
+        }
+        for (node, rule) in mirrors.zip(&self.mapping.status.mirrors) {
+            self.mirror(node, rule);
         }
         self.conditions_have_a_place(node);
     }
 
     /// An object whose schema has no conditions will never report one.
-    fn mirror(&mut self, node: &Node, rule: &MirrorRule) {
+    fn mirror(&mut self, node: &Arc<Node>, rule: &MirrorRule) {
         let status = match self.environment.object(&rule.object).map(|schema| schema.view().field("status")) {
             Some(Field::Known(status)) => status,
             _ => return,
         };
         if matches!(status.field("conditions"), Field::Unknown) {
-            let at =
-                node.get("mirror").and_then(|mirror| mirror.get("types")).map_or(node.headline(), |at| at.headline());
+            let at = node.at(&["mirror", "types"]).unwrap_or(node).headline();
             let message = format!("{} has no `status.conditions` that could be mirrored", status.schema().kind);
             let finding = Finding::new("SE0606", at, message).label("would be `Unknown` for ever");
             self.findings.push(finding.help("write the condition by expressions over what its status has"));
@@ -230,9 +203,9 @@ impl<'s> Status<'_, 's> {
     }
 
     fn conditions_have_a_place(&mut self, node: &Node) {
-        let wanted = ["conditions", "engineConditions"].into_iter().find_map(|field| {
-            node.entry(field).filter(|(_, list)| matches!(&list.value, NodeValue::Sequence(items) if !items.is_empty()))
-        });
+        let wanted = ["conditions", "engineConditions"]
+            .into_iter()
+            .find_map(|field| node.entry(field).filter(|(_, list)| !list.items().is_empty()));
         let (Some((key, _)), Some(view)) = (wanted, self.view()) else { return };
         if matches!(view.field("conditions"), Field::Unknown) {
             let message = format!("{} has no `status.conditions`: they would be pruned", view.schema().kind);
@@ -245,7 +218,7 @@ impl<'s> Status<'_, 's> {
     }
 
     /// `observedGeneration: Auto`, where somebody asks for it.
-    fn generation(&mut self, node: Option<&std::sync::Arc<Node>>) {
+    fn generation(&mut self, node: Option<&Arc<Node>>) {
         let Some(given) = node.and_then(|node| node.get("observedGeneration")) else { return };
         let Some(view) = self.view().filter(|_| self.mapping.status.observed_generation) else { return };
         if matches!(view.field("observedGeneration"), Field::Unknown) {
@@ -257,7 +230,7 @@ impl<'s> Status<'_, 's> {
     }
 
     /// What the schema requires and nothing writes: every write of the status would be refused.
-    fn required(&mut self, node: Option<&std::sync::Arc<Node>>) {
+    fn required(&mut self, node: Option<&Arc<Node>>) {
         let Some(schema) = self.consumer else { return };
         let mut written = json!({});
         for field in &self.mapping.status.fields {
@@ -296,28 +269,17 @@ fn put(status: &mut Value, path: &[String]) {
     }
 }
 
-/// Moves behind a name of a path's text.
-fn advance(node: &Node, from: &mut usize, name: &str) {
-    let text = node.as_str().unwrap_or_default();
-    if let Some(found) = text.get(*from..).and_then(|rest| rest.find(name)) {
-        *from += found + name.len();
-    }
-}
-
-fn unknown_step(node: &Node, from: &mut usize, name: &str, at: View<'_>) -> Finding {
-    advance(node, from, name);
-    let span = match &node.value {
-        NodeValue::String(scalar) if *from >= name.len() => scalar.locate(*from - name.len()..*from),
-        _ => node.headline(),
-    };
-    let text = node.as_str().unwrap_or_default();
-    let message = format!("`{}` does not exist in {}", text.get(..*from).unwrap_or(text), at.schema().kind);
+fn unknown_step(node: &Node, path: &str, place: &Range<usize>, name: &str, at: View<'_>) -> Finding {
+    let span = node.locate(place.clone());
+    let message = format!("`{}` does not exist in {}", &path[..place.end], at.schema().kind);
     let finding = Finding::new("SE0606", span, message).label("no such field");
     if name == "observedGeneration" {
-        return finding.help("its controller does not say which generation it speaks of; `observedGeneration: Auto` in the mapping's `status` lets the engine say it");
+        return finding.help(
+            "its controller does not say which generation it speaks of; `observedGeneration: Auto` in the mapping's \
+             `status` lets the engine say it",
+        );
     }
-    let before = text.get(..from.saturating_sub(name.len() + 1)).unwrap_or_default();
-    with_suggestion(finding, name, before, at)
+    with_suggestion(finding, name, path[..place.start].trim_end_matches('.'), at)
 }
 
 fn misfitting(node: &Node, path: &str, view: View<'_>, misfit: &Misfit) -> Finding {
@@ -339,8 +301,4 @@ fn free_text(one: &Type<'_>, view: View<'_>) -> Option<String> {
         },
         _ => None,
     }
-}
-
-fn quoted(values: &[&str]) -> String {
-    values.iter().map(|value| format!("`{value}`")).collect::<Vec<_>>().join(", ")
 }

@@ -1,7 +1,5 @@
 //! SE05: what templates write, against the schemas of the kinds they write; and what of it is the consumer's.
 
-use std::sync::Arc;
-
 use serde_json::Value;
 
 use super::decided;
@@ -14,7 +12,7 @@ use crate::diagnostic::Finding;
 use crate::expression::{Expr, Segment};
 use crate::pointer::{Pointer, Step};
 use crate::schema::{Field, Form, View};
-use crate::template::{Each, Tree, When, is_when};
+use crate::template::{Content, Each, Entry, Tree, When};
 use crate::yaml::{Node, NodeValue};
 
 /// Looks at one object's template.
@@ -53,16 +51,21 @@ impl<'s> Place<'s> {
 }
 
 impl<'s> Target<'_, 's> {
-    pub fn tree(&mut self, node: &Node, tree: &'s Tree, place: &Place<'s>) {
-        match (tree, &node.value) {
-            (Tree::Literal(_), _) => self.literal(node, place),
-            (Tree::Expression(expression), _) => {
-                let guarded = self.guarded;
+    pub fn tree(&mut self, tree: &'s Tree, place: &Place<'s>) {
+        let node = &*tree.node;
+        let guarded = self.guarded;
+        match &tree.content {
+            Content::Literal(value) => {
+                let Some(view) = place.view else { return };
+                if let Some(misfit) = fit::literal(value, view) {
+                    self.findings.push(misfitting(node, &place.path.join("."), view, "this", &misfit));
+                }
+            }
+            Content::Expression(expression) => {
                 self.reads().expression(expression.expr(), guarded);
                 self.written(node, expression.expr(), place, &[]);
             }
-            (Tree::Text(text), _) => {
-                let guarded = self.guarded;
+            Content::Text(text) => {
                 self.reads().text(text, guarded);
                 self.typed(node, &[Type::Simple(Form::Text)], place);
                 let is_consumers = self.environment.prints_consumers(text);
@@ -77,42 +80,39 @@ impl<'s> Target<'_, 's> {
                     decided::check(kind, node, &place.path, &printed, self.findings);
                 }
             }
-            (Tree::Sequence(trees), NodeValue::Sequence(nodes)) => {
+            Content::Sequence(trees) => {
                 self.expect(node, Form::List, place);
                 let item = place.item();
-                nodes.iter().zip(trees).for_each(|(node, tree)| self.tree(node, tree, &item));
+                trees.iter().for_each(|tree| self.tree(tree, &item));
             }
-            (Tree::Mapping(trees), NodeValue::Mapping(nodes)) => {
+            Content::Mapping(entries) => {
                 if !self.expect(node, Form::Map, place) {
                     return;
                 }
-                self.required(node, nodes, place);
-                for ((key, node), (name, tree)) in fields(nodes).zip(trees) {
-                    if let Some(below) = self.field(key, name, place) {
-                        self.tree(node, tree, &below);
+                self.required(node, entries, place);
+                for entry in entries {
+                    if let Some(below) = self.field(entry, place) {
+                        self.tree(&entry.tree, &below);
                     }
                 }
             }
-            (Tree::Each(each), NodeValue::Mapping(_)) => self.each(node, each, place),
-            (Tree::When(when), _) => self.when(when, |target| target.tree(node, &when.tree, place)),
-            (Tree::Merge(layers), NodeValue::Mapping(_)) => {
-                let Some(NodeValue::Sequence(nodes)) = node.get("$merge").map(|list| &list.value) else { return };
-                for (index, (node, layer)) in nodes.iter().zip(layers).enumerate() {
-                    if let Tree::Expression(expression) = layer {
-                        let guarded = self.guarded;
+            Content::Each(each) => self.each(node, each, place),
+            Content::When(when) => self.when(when, |target| target.tree(&when.tree, place)),
+            Content::Merge(layers) => {
+                for (index, layer) in layers.iter().enumerate() {
+                    if let Content::Expression(expression) = &layer.content {
                         self.reads().expression(expression.expr(), guarded);
-                        self.written(node, expression.expr(), place, &covered(&nodes[index + 1..]));
+                        self.written(&layer.node, expression.expr(), place, &covered(&layers[index + 1..]));
                     } else {
-                        self.layer(node, layer, place);
+                        self.layer(layer, place);
                     }
                 }
             }
-            _ => {}
         }
     }
 
     fn reads(&mut self) -> Reads<'_, 's> {
-        Reads { environment: self.environment, findings: self.findings }
+        Reads::new(self.environment, self.findings)
     }
 
     /// What a map holds, which relies on what its condition asks for.
@@ -125,50 +125,40 @@ impl<'s> Target<'_, 's> {
     }
 
     /// One of several maps laid over each other: what it lacks, another may have.
-    fn layer(&mut self, node: &Node, tree: &'s Tree, place: &Place<'s>) {
-        match (tree, &node.value) {
-            (Tree::Mapping(trees), NodeValue::Mapping(nodes)) => {
-                for ((key, node), (name, tree)) in fields(nodes).zip(trees) {
-                    if let Some(below) = self.field(key, name, place) {
-                        self.layer(node, tree, &below);
+    fn layer(&mut self, tree: &'s Tree, place: &Place<'s>) {
+        match &tree.content {
+            Content::Mapping(entries) => {
+                for entry in entries {
+                    if let Some(below) = self.field(entry, place) {
+                        self.layer(&entry.tree, &below);
                     }
                 }
             }
-            (Tree::Literal(_), NodeValue::Mapping(nodes)) => {
-                for (key, node) in fields(nodes) {
-                    if let Some(below) = self.field(key, &unescaped(key), place) {
-                        self.literal(node, &below);
-                    }
-                }
-            }
-            (Tree::When(when), _) => self.when(when, |target| target.layer(node, &when.tree, place)),
-            _ => self.tree(node, tree, place),
+            Content::When(when) => self.when(when, |target| target.layer(&when.tree, place)),
+            _ => self.tree(tree, place),
         }
     }
 
     fn each(&mut self, node: &Node, each: &'s Each, place: &Place<'s>) {
         self.expect(node, Form::List, place);
         let guarded = self.guarded;
-        match (node.get("$each"), &each.list) {
-            (Some(_), Tree::Expression(expression)) => self.reads().list(expression, guarded),
-            (Some(list), other) => self.tree(list, other, &Place { view: None, path: place.path.clone() }),
-            (None, _) => {}
+        match &each.list.content {
+            Content::Expression(expression) => self.reads().list(expression, guarded),
+            _ => self.tree(&each.list, &Place { view: None, path: place.path.clone() }),
         }
         let mut environment = self.environment.clone();
         environment.locals.push((each.name.clone(), environment.bound(&each.list).items()));
         if let Some(when) = &each.when {
-            Reads { environment: &environment, findings: self.findings }.condition(when, false);
+            Reads::new(&environment, self.findings).condition(when, false);
             environment = environment.where_it(when.expr(), true);
         }
         let guarded = guarded || each.when.as_ref().is_some_and(|when| guards(when.expr()));
-        if let Some(item) = node.get("$item") {
-            let mut below = Target { environment: &environment, kind: self.kind, guarded, findings: self.findings };
-            below.tree(item, &each.item, &place.item());
-        }
+        let mut below = Target { environment: &environment, kind: self.kind, guarded, findings: self.findings };
+        below.tree(&each.item, &place.item());
     }
 
     /// The place under a key; `None` where there is none, and a finding says so.
-    fn field(&mut self, key: &Node, name: &str, place: &Place<'s>) -> Option<Place<'s>> {
+    fn field(&mut self, Entry { name, place: at, .. }: &Entry, place: &Place<'s>) -> Option<Place<'s>> {
         let Some(view) = place.view else { return Some(place.under(name, None)) };
         match view.field(name) {
             Field::Known(below) => Some(place.under(name, Some(below))),
@@ -176,37 +166,9 @@ impl<'s> Target<'_, 's> {
             Field::Unknown => {
                 let path = place.under(name, None).path.join(".");
                 let message = format!("`{path}` does not exist in {}: it would be pruned", view.schema().kind);
-                let finding = Finding::new("SE0501", key.span.clone(), message).label("no such field");
+                let finding = Finding::new("SE0501", at.clone(), message).label("no such field");
                 self.findings.push(with_suggestion(finding, name, &place.path.join("."), view));
                 None
-            }
-        }
-    }
-
-    /// A subtree without expressions.
-    fn literal(&mut self, node: &Node, place: &Place<'s>) {
-        match &node.value {
-            NodeValue::Sequence(items) => {
-                self.expect(node, Form::List, place);
-                let item = place.item();
-                items.iter().for_each(|node| self.literal(node, &item));
-            }
-            NodeValue::Mapping(entries) => {
-                if !self.expect(node, Form::Map, place) {
-                    return;
-                }
-                self.required(node, entries, place);
-                for (key, node) in fields(entries) {
-                    if let Some(below) = self.field(key, &unescaped(key), place) {
-                        self.literal(node, &below);
-                    }
-                }
-            }
-            _ => {
-                let Some(view) = place.view else { return };
-                if let Some(misfit) = fit::literal(&node.to_json(), view) {
-                    self.findings.push(misfitting(node, &place.path.join("."), view, "this", &misfit));
-                }
             }
         }
     }
@@ -220,10 +182,10 @@ impl<'s> Target<'_, 's> {
     }
 
     /// The fields that must be there, and are not.
-    fn required(&mut self, node: &Node, entries: &[(Arc<Node>, Arc<Node>)], place: &Place<'s>) {
+    fn required(&mut self, node: &Node, entries: &[Entry], place: &Place<'s>) {
         let Some(view) = place.view else { return };
         for name in view.required() {
-            let given = entries.iter().any(|(key, _)| unescaped(key) == name);
+            let given = entries.iter().any(|entry| entry.name == name);
             let stands = match view.field(name) {
                 Field::Known(field) => field.has_default(),
                 _ => true,
@@ -365,25 +327,13 @@ fn pruned(node: &Node, (path, below): (&str, &str), name: &str, at: View<'_>) ->
     })
 }
 
-/// The entries of a map but for its `$when`.
-fn fields(entries: &[(Arc<Node>, Arc<Node>)]) -> impl Iterator<Item = &(Arc<Node>, Arc<Node>)> {
-    entries.iter().filter(|(key, _)| !is_when(key))
-}
-
 /// Fields of the layers above that are always there.
-fn covered(above: &[Arc<Node>]) -> Vec<String> {
-    let always = above.iter().filter(|layer| layer.get("$when").is_none());
-    let fields = always.filter_map(|layer| match &layer.value {
-        NodeValue::Mapping(entries) => Some(entries.iter().map(|(key, _)| unescaped(key))),
+fn covered(above: &[Tree]) -> Vec<String> {
+    let fields = above.iter().filter_map(|layer| match &layer.content {
+        Content::Mapping(entries) => Some(entries.iter().map(|entry| entry.name.clone())),
         _ => None,
     });
     fields.flatten().collect()
-}
-
-/// The key itself, without the escape of a `$`.
-fn unescaped(key: &Node) -> String {
-    let key = key.as_str().unwrap_or_default();
-    key.strip_prefix('$').filter(|rest| rest.starts_with('$')).unwrap_or(key).to_owned()
 }
 
 fn misfitting(node: &Node, at: &str, view: View<'_>, what: &str, misfit: &Misfit) -> Finding {

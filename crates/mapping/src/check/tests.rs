@@ -5,6 +5,7 @@ use crate::compile::{Compiled, compile};
 use crate::diagnostic::{CODES, Diagnostic};
 use crate::schema::{Field, Form, View};
 use crate::tests::{each, files, snapshot};
+use crate::yaml::{self, NodeValue};
 
 fn schemas() -> Schemas {
     let mut schemas = Schemas::default();
@@ -20,7 +21,7 @@ fn shown(name: &str, file: &str, schemas: &Schemas) -> String {
     for document in yaml::parse(file.as_bytes()) {
         let outcome = compile(&document);
         let Some(Compiled::Mapping(mapping)) = outcome.compiled else { panic!("{name}: {:?}", outcome.findings) };
-        let findings = check(&document, &mapping, schemas);
+        let findings = check(&mapping, schemas);
         parts.extend(findings.into_iter().map(|finding| Diagnostic::new(finding, name, file.as_bytes()).render(false)));
         parts.push(format!("checked: mapping {}", mapping.name));
     }
@@ -51,7 +52,7 @@ fn without_schemas_nothing_is_said_of_types() {
         let text = std::fs::read_to_string(&path).expect("readable");
         for document in yaml::parse(text.as_bytes()) {
             let Some(Compiled::Mapping(mapping)) = compile(&document).compiled else { panic!("{}", path.display()) };
-            let mut findings = check(&document, &mapping, &Schemas::default());
+            let mut findings = check(&mapping, &Schemas::default());
             // A `when` of the document's own leaves things out.
             findings.retain(|finding| !finding.message.contains(" can be absent"));
             let codes = findings.into_iter().map(|finding| finding.code);
@@ -105,7 +106,7 @@ fn found(file: &str, schemas: &Schemas) -> Vec<Finding> {
     let document = yaml::parse(file.as_bytes()).remove(0);
     let outcome = compile(&document);
     match outcome.compiled {
-        Some(Compiled::Mapping(mapping)) => [outcome.findings, check(&document, &mapping, schemas)].concat(),
+        Some(Compiled::Mapping(mapping)) => [outcome.findings, check(&mapping, schemas)].concat(),
         _ => outcome.findings,
     }
 }
@@ -153,7 +154,7 @@ fn shipped_mappings_are_clean() {
             let outcome = compile(&document);
             assert_eq!(outcome.findings, [], "{}", path.display());
             if let Some(Compiled::Mapping(mapping)) = outcome.compiled {
-                assert_eq!(check(&document, &mapping, &schemas), [], "{}", path.display());
+                assert_eq!(check(&mapping, &schemas), [], "{}", path.display());
             }
         }
     }
@@ -166,7 +167,7 @@ fn the_full_document_is_checked_without_a_panic() {
     let document = yaml::parse(file.as_bytes()).remove(0);
     let Some(Compiled::Mapping(mapping)) = compile(&document).compiled else { panic!("it is good") };
     let mapping: Arc<Mapping> = mapping;
-    let codes: Vec<_> = check(&document, &mapping, &schemas()).into_iter().map(|finding| finding.code).collect();
+    let codes: Vec<_> = check(&mapping, &schemas()).into_iter().map(|finding| finding.code).collect();
     assert_eq!(codes, ["SE0314", "SE0401", "SE0122", "SE0118", "SE0601", "SE0606", "SE0601", "SE0606"]);
 }
 

@@ -7,13 +7,14 @@ use crate::expression::{
     Arithmetic, Base, Call, Comparison, Expr, Gives, Path, Piece, Role, Root, Segment, Text, TextForm, VERDICT,
 };
 use crate::schema::{Field, Form, Schema, View};
-use crate::template::Tree;
+use crate::template::{Content, Tree};
 
 /// One of the types a value can have.
 #[derive(Debug, Clone)]
 pub(super) enum Type<'s> {
     /// Nothing is known.
     Any,
+    /// A scalar.
     Literal(&'s Value),
     Simple(Form),
     Of(Shape<'s>),
@@ -212,12 +213,6 @@ impl<'s> Type<'s> {
                 None if *is_open => Step::To(vec![Self::Any], false),
                 None => Step::Unknown,
             },
-            (Self::Literal(Value::Object(fields)), Segment::Key(key)) => {
-                fields.get(key).map_or(Step::Unknown, |value| Step::To(vec![Self::Literal(value)], false))
-            }
-            (Self::Literal(Value::Array(items)), Segment::Index(_)) => {
-                Step::To(items.iter().map(Self::Literal).collect(), false)
-            }
             _ => Step::To(vec![Self::Any], false),
         }
     }
@@ -227,7 +222,6 @@ impl<'s> Type<'s> {
         match self {
             Self::Of(shape) if shape.view.form() != Form::Map => vec![shape.item().map_or(Self::Any, Self::Of)],
             Self::List(items) => items,
-            Self::Literal(Value::Array(items)) => items.iter().map(Self::Literal).collect(),
             one if one.form() == Form::Map => vec![Self::Simple(Form::Text)],
             _ => vec![Self::Any],
         }
@@ -237,7 +231,6 @@ impl<'s> Type<'s> {
     pub fn keys(&self) -> Option<Vec<&str>> {
         match self {
             Self::Map { fields, is_open: false } => Some(fields.iter().map(|(name, _)| name.as_str()).collect()),
-            Self::Literal(Value::Object(fields)) => Some(fields.keys().map(String::as_str).collect()),
             _ => None,
         }
     }
@@ -383,9 +376,7 @@ impl<'s> Environment<'s> {
         let keys: Option<Vec<_>> = listed.map(|listed| listed.concat().into_iter().filter_map(Value::as_str).collect());
         let of = |one: Type<'s>| match (&one, &keys, one.keys()) {
             (Type::Keyed(values), ..) => values.clone(),
-            (Type::Of(_) | Type::List(_) | Type::Literal(Value::Array(_)), ..) if one.form() == Form::List => {
-                one.items()
-            }
+            (Type::Of(_) | Type::List(_), ..) if one.form() == Form::List => one.items(),
             (_, _, Some(own)) => {
                 let read = own.iter().filter(|key| keys.as_ref().is_none_or(|keys| keys.contains(*key)));
                 let bound = Bound::new(vec![one.clone()], false);
@@ -487,25 +478,25 @@ impl<'s> Environment<'s> {
 
     /// What is known of what a variable's tree gives.
     pub fn bound(&self, tree: &'s Tree) -> Bound<'s> {
-        match tree {
-            Tree::Literal(value) => Bound::new(vec![Type::Literal(value)], false),
-            Tree::Expression(expression) => self.of(expression.expr()),
-            Tree::Text(text) => Bound::new(vec![Type::Simple(Form::Text)], self.prints_consumers(text)),
-            Tree::Sequence(trees) => {
+        match &tree.content {
+            Content::Literal(value) => Bound::new(vec![Type::Literal(value)], false),
+            Content::Expression(expression) => self.of(expression.expr()),
+            Content::Text(text) => Bound::new(vec![Type::Simple(Form::Text)], self.prints_consumers(text)),
+            Content::Sequence(trees) => {
                 let items: Vec<_> = trees.iter().map(|tree| self.bound(tree)).collect();
                 let is_consumers = items.iter().any(|item| item.is_consumers);
                 Bound::new(vec![Type::List(items.into_iter().flat_map(|item| item.types).collect())], is_consumers)
             }
-            Tree::Merge(trees) => Bound::any(trees.iter().any(|tree| self.bound(tree).is_consumers)),
-            Tree::Each(each) => {
+            Content::Merge(trees) => Bound::any(trees.iter().any(|tree| self.bound(tree).is_consumers)),
+            Content::Each(each) => {
                 let mut environment = self.clone();
                 environment.locals.push((each.name.clone(), self.bound(&each.list).items()));
                 let item = environment.bound(&each.item);
                 Bound::new(vec![Type::List(item.types)], item.is_consumers)
             }
-            Tree::When(when) => Bound { is_optional: true, ..self.bound(&when.tree) },
-            Tree::Mapping(entries) => {
-                let fields: Vec<_> = entries.iter().map(|(key, tree)| (key.clone(), self.bound(tree))).collect();
+            Content::When(when) => Bound { is_optional: true, ..self.bound(&when.tree) },
+            Content::Mapping(entries) => {
+                let fields: Vec<_> = entries.iter().map(|one| (one.name.clone(), self.bound(&one.tree))).collect();
                 let is_consumers = fields.iter().any(|(_, field)| field.is_consumers);
                 Bound::new(vec![Type::Map { fields, is_open: false }], is_consumers)
             }
@@ -611,10 +602,7 @@ fn narrowed<'s>(types: Vec<Type<'s>>, fact: &Fact<'s>) -> Vec<Type<'s>> {
 /// A part of a list, or of a text.
 fn sliced(one: Type<'_>) -> Type<'_> {
     match one.form() {
-        Form::List => match one {
-            Type::Literal(_) => Type::List(one.items()),
-            one => one,
-        },
+        Form::List => one,
         Form::Text => Type::Simple(Form::Text),
         _ => Type::Any,
     }

@@ -6,8 +6,8 @@ use std::ops::Range;
 use super::Compiler;
 use crate::diagnostic::Finding;
 use crate::document::ObjectSpec;
-use crate::expression::{Expression, References, VERDICT};
-use crate::template::Text;
+use crate::expression::{References, VERDICT};
+use crate::leaf::Leaf;
 use crate::yaml::{Spanned, closest};
 use crate::{ObjectRule, RELATED, RelatedRule};
 
@@ -31,7 +31,8 @@ impl Compiler {
         let (objects, others) = (self.objects.clone(), self.related.clone());
         let mut nodes = Vec::new();
         for (index, spec) in specs.iter().enumerate() {
-            let mut wanted = rules[index].as_ref().map(|rule| self.inferred(rule)).unwrap_or_default();
+            let mut wanted =
+                rules[index].as_ref().map(|rule| self.all_references(&read(rule.leaves()))).unwrap_or_default();
             for named in &spec.depends_on {
                 self.check_dependency(spec, named, specs);
                 match named.strip_prefix(RELATED) {
@@ -51,9 +52,7 @@ impl Compiler {
             nodes.push(Needs { name: format!("{RELATED}{}", rule.id), at, wanted });
         }
         for (spec, rule) in specs.iter().zip(&*rules).filter_map(|(spec, rule)| Some((spec, rule.as_ref()?))) {
-            let mut direct = References::default();
-            rule.ready.iter().chain(&rule.failed).for_each(|verdict| direct.extend(verdict.references()));
-            let mut wanted = self.all_references(&direct);
+            let mut wanted = self.all_references(&read(rule.verdicts()));
             // It waits for no object: one that does not exist reads as absent.
             wanted.objects.clear();
             nodes.push(Needs { name: verdict_of(&rule.id), at: spec.id.span(), wanted });
@@ -61,15 +60,13 @@ impl Compiler {
         self.check_cycles(&nodes);
     }
 
-    /// What the template, the name and `when` of an object read.
-    fn inferred(&self, rule: &ObjectRule) -> References {
-        let mut direct = rule.template.references().clone();
-        rule.when.iter().map(Expression::references).for_each(|when| direct.extend(when));
-        rule.name.iter().map(Text::references).for_each(|name| direct.extend(name));
-        if let Some(each) = &rule.for_each {
-            direct.extend(each.list.references());
-            direct.extend(each.key.references());
-        }
+    /// What the places of a related object read.
+    fn related_references(&self, rule: &RelatedRule) -> References {
+        // What is added may read the original, which does not wait for its copy.
+        let mut added = read(rule.added());
+        added.related.remove(&rule.id);
+        let mut direct = read(rule.leaves());
+        direct.extend(&added);
         self.all_references(&direct)
     }
 
@@ -136,6 +133,12 @@ struct Needs {
     name: String,
     at: Range<usize>,
     wanted: References,
+}
+
+fn read<'m>(leaves: impl Iterator<Item = Leaf<'m>>) -> References {
+    let mut read = References::default();
+    leaves.for_each(|leaf| read.extend(leaf.references()));
+    read
 }
 
 /// How expressions ask whether an object is ready.

@@ -16,7 +16,7 @@ use std::time::Duration;
 
 use serde::de::DeserializeOwned;
 
-use super::check::{owner_of, references};
+use super::check::owner_of;
 use super::diagnostic::Finding;
 use super::document::{
     API_VERSION, ApiSchemaDocument, ClusterProviderDocument, LifecycleSpec, MappingDocument, MappingSpec,
@@ -215,6 +215,19 @@ impl Compiler {
         self.findings.push(finding);
     }
 
+    /// Names that expressions read, each of which stands once.
+    fn check_ids<'a>(&mut self, ids: impl Iterator<Item = &'a Spanned<String>>, what: &str) {
+        let mut seen = Vec::new();
+        for id in ids {
+            names::check_identifier(id, what, &mut self.findings);
+            if seen.contains(&&id.value) {
+                let finding = Finding::new("SE0111", id.span(), format!("the id `{}` stands here twice", id.value));
+                self.report(finding.label("second of this id"));
+            }
+            seen.push(&id.value);
+        }
+    }
+
     /// Says which fields of a node lack another.
     fn check_needs(&mut self, node: &Node, needs: &[Needs]) {
         let given = |field: &str| node.entry(field).filter(|(_, value)| value.value != NodeValue::Null);
@@ -231,7 +244,7 @@ impl Compiler {
         &mut self,
         raw: Option<&Raw>,
         roots: RootSet,
-        compile: impl FnOnce(&Node, &Names, &mut Vec<Finding>) -> Option<T>,
+        compile: impl FnOnce(&Arc<Node>, &Names, &mut Vec<Finding>) -> Option<T>,
     ) -> Option<T> {
         raw.and_then(|raw| self.leaf(raw, roots, compile))
     }
@@ -241,7 +254,7 @@ impl Compiler {
         &mut self,
         raw: &Raw,
         roots: RootSet,
-        compile: impl FnOnce(&Node, &Names, &mut Vec<Finding>) -> Option<T>,
+        compile: impl FnOnce(&Arc<Node>, &Names, &mut Vec<Finding>) -> Option<T>,
     ) -> Option<T> {
         let names =
             Names { vars: &self.vars, objects: &self.objects, related: &self.related, locals: &self.locals, roots };
@@ -297,9 +310,10 @@ impl Compiler {
             release,
             reconcile,
             text: text.clone(),
+            spec: document.spec.node.clone(),
         };
         let mut read = References::default();
-        references(&mapping).for_each(|part| read.extend(part));
+        mapping.leaves().for_each(|leaf| read.extend(leaf.references()));
         for rule in mapping.objects.iter_mut().filter(|rule| rule.copy.is_none()) {
             rule.is_read = read.objects.contains(&rule.id);
             // Which step follows the key of one of several, only the run tells.

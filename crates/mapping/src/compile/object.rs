@@ -39,28 +39,17 @@ impl Compiler {
         if specs.is_empty() && matches!(&specs.node.value, NodeValue::Sequence(items) if items.is_empty()) {
             self.report(Finding::new("SE0103", specs.span(), "a mapping has at least one object"));
         }
-        self.check_ids(specs);
+        self.check_ids(specs.iter().map(|spec| &spec.id), "an object's id");
         let mut rules: Vec<_> = specs.iter().map(|spec| self.object(spec)).collect();
         self.check_identities(specs, &rules);
         self.dependencies(specs, &mut rules, related);
         rules.into_iter().collect()
     }
 
-    fn check_ids(&mut self, specs: &[Spanned<ObjectSpec>]) {
-        for (index, spec) in specs.iter().enumerate() {
-            names::check_identifier(&spec.id, "an object's id", &mut self.findings);
-            if specs[..index].iter().any(|earlier| earlier.id.value == spec.id.value) {
-                let finding =
-                    Finding::new("SE0111", spec.id.span(), format!("the id `{}` stands here twice", spec.id.value));
-                self.report(finding.label("second of this id"));
-            }
-        }
-    }
-
     /// Two rules for one object would write it in turns.
     fn check_identities(&mut self, specs: &[Spanned<ObjectSpec>], rules: &[Option<ObjectRule>]) {
         let identity = |spec: &ObjectSpec, rule: &Option<ObjectRule>| -> Option<(Kind, Option<String>)> {
-            let name = spec.template.0.get("metadata").and_then(|metadata| metadata.get("name"));
+            let name = spec.template.0.at(&["metadata", "name"]);
             Some((rule.as_ref()?.kind.clone(), name.and_then(|name| name.as_str()).map(str::to_owned)))
         };
         let identities: Vec<_> = specs.iter().zip(rules).map(|(spec, rule)| identity(spec, rule)).collect();
@@ -187,8 +176,7 @@ impl Compiler {
 
     /// Owner marks are the engine's.
     fn check_marks(&mut self, part: Option<&std::sync::Arc<Node>>) {
-        let Some(NodeValue::Mapping(entries)) = part.map(|part| &part.value) else { return };
-        for (key, _) in entries {
+        for (key, _) in part.map_or(&[][..], |part| part.entries()) {
             let name = key.as_str().unwrap_or_default();
             if names::is_mark(name) {
                 let finding = Finding::new("SE0113", key.span.clone(), format!("`{name}` is set by the engine"));
@@ -199,10 +187,8 @@ impl Compiler {
 
     /// `metadata.name`: for a shared object a literal, for others a text or nothing.
     fn object_name(&mut self, spec: &ObjectSpec, roots: RootSet) -> Option<Text> {
-        let metadata = spec.template.0.get("metadata");
-        let Some(name) =
-            metadata.and_then(|metadata| metadata.get("name")).filter(|name| name.value != NodeValue::Null)
-        else {
+        let written = spec.template.0.at(&["metadata", "name"]);
+        let Some(name) = written.filter(|name| name.value != NodeValue::Null) else {
             if spec.for_each.is_some() {
                 return self.one_name(spec, spec.id.span());
             }

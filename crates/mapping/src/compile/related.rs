@@ -6,7 +6,7 @@ use super::for_each::{Written, told_apart};
 use super::{Compiler, names};
 use crate::diagnostic::Finding;
 use crate::document::{Direction, Drift, RelatedDataSpec, RelatedPlaceSpec, RelatedSpec, SourceDelete};
-use crate::expression::{Expression, References, RootSet};
+use crate::expression::{Expression, RootSet};
 use crate::template::{Template, Text};
 use crate::yaml::{NodeValue, Spanned};
 use crate::{
@@ -26,14 +26,7 @@ const TRANSFORMED: &str = "each source could give it another value; leave `share
 
 impl Compiler {
     pub(super) fn related(&mut self, specs: &[Spanned<RelatedSpec>]) -> Option<Vec<RelatedRule>> {
-        for (index, spec) in specs.iter().enumerate() {
-            names::check_identifier(&spec.id, "a related object's id", &mut self.findings);
-            if specs[..index].iter().any(|earlier| earlier.id.value == spec.id.value) {
-                let finding =
-                    Finding::new("SE0111", spec.id.span(), format!("the id `{}` stands here twice", spec.id.value));
-                self.report(finding.label("second of this id"));
-            }
-        }
+        self.check_ids(specs.iter().map(|spec| &spec.id), "a related object's id");
         let rules: Vec<_> = specs.iter().map(|spec| self.one_related(spec)).collect();
         self.end_item();
         rules.into_iter().collect()
@@ -245,25 +238,6 @@ impl Compiler {
             let message = format!("`{}` is {how}, and not included", key.value);
             self.report(Finding::new("SE0114", key.span(), message).help("add it to `include`"));
         }
-    }
-
-    /// What the places of a related object read.
-    pub(super) fn related_references(&self, rule: &RelatedRule) -> References {
-        let mut direct = References::default();
-        let texts = [&rule.from.namespace, &rule.from.name, &rule.to.namespace, &rule.to.name];
-        texts.into_iter().flatten().for_each(|text| direct.extend(text.references()));
-        if let Some(each) = &rule.for_each {
-            direct.extend(each.list.references());
-            direct.extend(each.key.references());
-        }
-        rule.when.iter().for_each(|when| direct.extend(when.references()));
-        rule.data.transform.values().for_each(|value| direct.extend(value.references()));
-        // What is added may read the original, which does not wait for its copy.
-        let mut added = References::default();
-        rule.data.add.values().for_each(|value| added.extend(value.references()));
-        added.related.remove(&rule.id);
-        direct.extend(&added);
-        self.all_references(&direct)
     }
 }
 

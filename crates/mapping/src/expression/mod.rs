@@ -29,6 +29,7 @@ mod value;
 mod tests;
 
 use std::ops::Range;
+use std::sync::Arc;
 
 use serde_json::Value;
 
@@ -103,7 +104,7 @@ pub enum Unrendered {
 
 impl Expression {
     /// Compiles a scalar that is one `${{ }}`. A plain boolean, number or null is a constant expression (`when: true`).
-    pub fn compile(node: &Node, names: &Names, findings: &mut Vec<Finding>) -> Option<Self> {
+    pub fn compile(node: &Arc<Node>, names: &Names, findings: &mut Vec<Finding>) -> Option<Self> {
         let constant = match &node.value {
             NodeValue::String(scalar) => return Self::compile_scalar(node, scalar, names, findings),
             NodeValue::Null => Value::Null,

@@ -19,8 +19,8 @@ use serde_json::{Value, json};
 
 use super::*;
 
-pub(super) fn node(text: &str) -> Node {
-    Node { span: 0..text.len(), value: NodeValue::String(Scalar::plain(text)) }
+pub(super) fn node(text: &str) -> Arc<Node> {
+    Arc::new(Node { span: 0..text.len(), value: NodeValue::String(Scalar::plain(text)) })
 }
 
 pub(super) fn strings(names: &[&str]) -> Vec<String> {
@@ -539,7 +539,7 @@ fn a_condition_is_true_or_false() {
 
 #[test]
 fn constants_and_objects_read() {
-    let constant = Node { span: 0..4, value: NodeValue::Bool(true) };
+    let constant = Arc::new(Node { span: 0..4, value: NodeValue::Bool(true) });
     let (compiled, _) = with_names(|names, findings| Expression::compile(&constant, names, findings));
     assert_eq!(compiled.map(|expression| expression.evaluate(&Scope::new())), Some(Outcome::Value(json!(true))));
     let expression = compile("objects.db.x | default(objects['later'].y)");

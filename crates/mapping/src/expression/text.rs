@@ -2,6 +2,7 @@
 
 use std::borrow::Cow;
 use std::ops::Range;
+use std::sync::Arc;
 
 use minijinja::machinery::{ast, parse};
 use serde_json::Value;
@@ -63,7 +64,7 @@ pub(crate) struct Loop {
 
 impl Text {
     /// Compiles a string with `{{ }}` or `{% %}` in it, or one `${{ }}` that is to be printed.
-    pub fn compile(node: &Node, names: &Names, findings: &mut Vec<Finding>) -> Option<Self> {
+    pub fn compile(node: &Arc<Node>, names: &Names, findings: &mut Vec<Finding>) -> Option<Self> {
         let NodeValue::String(scalar) = &node.value else {
             findings
                 .push(Finding::new("SE0209", node.headline(), "text is expected here").help("put quotes around it"));

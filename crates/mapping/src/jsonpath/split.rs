@@ -21,11 +21,11 @@ pub(super) enum SegmentKind {
 }
 
 impl Segment {
-    pub fn step(&self) -> Option<Step> {
-        match &self.kind {
-            SegmentKind::Step(step) => Some(step.clone()),
-            _ => None,
-        }
+    /// A step and its place in the path's text, the dot before it left out.
+    pub fn step(&self, text: &str) -> Option<(Step, Range<usize>)> {
+        let SegmentKind::Step(step) = &self.kind else { return None };
+        let dots = text[self.range.clone()].chars().take_while(|c| *c == '.').count();
+        Some((step.clone(), self.range.start + dots..self.range.end))
     }
 
     /// The segment in the RFC's spelling.

@@ -9,7 +9,7 @@ use super::{Export, Origin, Schema, Schemas, short};
 use crate::Kind;
 use crate::diagnostic::Finding;
 use crate::document::{ApiSchemaDocument, required_fields};
-use crate::yaml::{self, Limits, Node, NodeValue, Typed, from_node};
+use crate::yaml::{self, Limits, Node, Typed, from_node};
 
 impl Schemas {
     /// Adds what a file of a schemas directory holds, YAML or JSON. Documents of other kinds are passed over.
@@ -171,6 +171,10 @@ pub fn schema_names(export: &Value) -> Vec<String> {
 
 /// Where `openAPIV3Schema` of a version stands.
 fn nested_key(node: &Node, version: usize) -> Option<Range<usize>> {
-    let NodeValue::Sequence(versions) = &node.get("spec")?.get("versions")?.value else { return None };
-    versions.get(version)?.get("schema")?.entry("openAPIV3Schema").map(|(key, _)| key.span.clone())
+    node.at(&["spec", "versions"])?
+        .items()
+        .get(version)?
+        .get("schema")?
+        .entry("openAPIV3Schema")
+        .map(|(key, _)| key.span.clone())
 }

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use serde_json::Value;
 
-use super::{Each, Text, Tree, When};
+use super::{Content, Each, Entry, Text, Tree, When};
 use crate::diagnostic::Finding;
 use crate::expression::{Expression, Names, References, Root};
 use crate::yaml::{Node, NodeValue, closest};
@@ -18,7 +18,8 @@ const EACH: [&str; 5] = ["$each", "$as", "$when", "$item", "$empty"];
 /// What `$as` is where it is left out.
 const ITEM: &str = "item";
 
-type Entry = (Arc<Node>, Arc<Node>);
+/// Key and value.
+type Pair = (Arc<Node>, Arc<Node>);
 
 pub(super) struct Compiler<'c> {
     names: &'c Names<'c>,
@@ -33,27 +34,28 @@ impl<'c> Compiler<'c> {
         Self { names, locals: names.locals.to_vec(), findings, references }
     }
 
-    pub fn tree(&mut self, node: &Node) -> Option<Tree> {
-        match &node.value {
-            NodeValue::Null => Some(Tree::Literal(Value::Null)),
-            NodeValue::Bool(value) => Some(Tree::Literal(Value::Bool(*value))),
-            NodeValue::Number(number) => Some(Tree::Literal(Value::Number(number.clone()))),
-            NodeValue::String(_) => self.leaf(node),
-            NodeValue::Sequence(items) => self.trees(items).map(sequence),
+    pub fn tree(&mut self, node: &Arc<Node>) -> Option<Tree> {
+        let content = match &node.value {
+            NodeValue::Null | NodeValue::Bool(_) | NodeValue::Number(_) => Content::Literal(node.to_json()),
+            NodeValue::String(_) => self.leaf(node)?,
+            NodeValue::Sequence(items) => Content::Sequence(self.trees(items)?),
             NodeValue::Mapping(entries) => match (structure_of(entries), node.get("$when")) {
-                (Some("$each"), _) => self.each(node, entries),
-                (structure, None) => self.map(structure, entries),
+                (Some("$each"), _) => self.each(node, entries)?,
+                (structure, None) => self.map(structure, entries)?,
                 (structure, Some(when)) => {
+                    let is_when = |key: &Node| key.as_str() == Some("$when");
                     let others: Vec<_> = entries.iter().filter(|(key, _)| !is_when(key)).cloned().collect();
-                    let (condition, tree) = (self.condition(when), self.map(structure, &others));
-                    Some(Tree::When(Box::new(When { condition: condition?, tree: tree? })))
+                    let (condition, content) = (self.condition(when), self.map(structure, &others));
+                    let tree = Tree { node: node.clone(), content: content? };
+                    Content::When(Box::new(When { condition: condition?, tree }))
                 }
             },
-        }
+        };
+        Some(Tree { node: node.clone(), content })
     }
 
     /// A map that holds for itself, or maps laid over each other.
-    fn map(&mut self, structure: Option<&str>, entries: &[Entry]) -> Option<Tree> {
+    fn map(&mut self, structure: Option<&str>, entries: &[Pair]) -> Option<Content> {
         if structure.is_some() { self.merge(entries) } else { self.mapping(entries) }
     }
 
@@ -63,29 +65,27 @@ impl<'c> Compiler<'c> {
         items.into_iter().collect()
     }
 
-    fn mapping(&mut self, entries: &[Entry]) -> Option<Tree> {
-        let entries: Vec<_> = entries
-            .iter()
-            .map(|(key, value)| {
-                let (key, value) = (self.key(key), self.tree(value));
-                Some((key?, value?))
-            })
-            .collect();
-        entries.into_iter().collect::<Option<_>>().map(mapping)
+    fn mapping(&mut self, entries: &[Pair]) -> Option<Content> {
+        let entry = |(key, value): &Pair| {
+            let (name, tree) = (self.key(key), self.tree(value));
+            Some(Entry { name: name?, place: key.span.clone(), tree: tree? })
+        };
+        let entries: Vec<_> = entries.iter().map(entry).collect();
+        entries.into_iter().collect::<Option<_>>().map(Content::Mapping)
     }
 
-    fn leaf(&mut self, node: &Node) -> Option<Tree> {
+    fn leaf(&mut self, node: &Arc<Node>) -> Option<Content> {
         let names = Names { locals: &self.locals, ..*self.names };
         if Expression::is_typed(node) {
             let expression = Expression::compile(node, &names, self.findings)?;
             self.references.extend(expression.references());
-            return Some(Tree::Expression(expression));
+            return Some(Content::Expression(expression));
         }
         let text = Text::compile(node, &names, self.findings)?;
         self.references.extend(text.references());
         Some(match text.literal() {
-            Some(literal) => Tree::Literal(Value::from(literal)),
-            None => Tree::Text(text),
+            Some(literal) => Content::Literal(Value::from(literal)),
+            None => Content::Text(text),
         })
     }
 
@@ -123,7 +123,7 @@ impl<'c> Compiler<'c> {
         self.refuse("SE0191", node, &format!("`{key}` has no meaning here"), &help);
     }
 
-    fn merge(&mut self, entries: &[Entry]) -> Option<Tree> {
+    fn merge(&mut self, entries: &[Pair]) -> Option<Content> {
         let alone = self.refuse_neighbours(entries, &["$merge"]);
         let (_, node) = entries.iter().find(|(key, _)| key.as_str() == Some("$merge"))?;
         let NodeValue::Sequence(items) = &node.value else {
@@ -134,7 +134,7 @@ impl<'c> Compiler<'c> {
         let layers = self.trees(items);
         let maps: Vec<bool> = items.iter().map(|item| self.is_layer(item)).collect();
         (alone && maps.into_iter().all(|is_map| is_map)).then_some(())?;
-        layers.map(Tree::Merge)
+        layers.map(Content::Merge)
     }
 
     /// Whether a node may come to a map; says so where it cannot.
@@ -151,9 +151,8 @@ impl<'c> Compiler<'c> {
         fits
     }
 
-    fn each(&mut self, node: &Node, entries: &[Entry]) -> Option<Tree> {
+    fn each(&mut self, node: &Node, entries: &[Pair]) -> Option<Content> {
         let alone = self.refuse_neighbours(entries, &EACH);
-        let place = node.get("$each").map_or(0..0, |list| list.headline());
         let list = node.get("$each").and_then(|list| self.list(list));
         let name = match node.get("$as") {
             Some(name) => self.local(name),
@@ -171,10 +170,10 @@ impl<'c> Compiler<'c> {
         let omit_empty = node.get("$empty").map_or(Some(false), |empty| self.empty(empty));
         let when = when.map_or(Some(None), |when| when.map(Some));
         alone.then_some(())?;
-        Some(Tree::Each(Box::new(Each { list: list?, place, name, when: when?, item: item?, omit_empty: omit_empty? })))
+        Some(Content::Each(Box::new(Each { list: list?, name, when: when?, item: item?, omit_empty: omit_empty? })))
     }
 
-    fn list(&mut self, node: &Node) -> Option<Tree> {
+    fn list(&mut self, node: &Arc<Node>) -> Option<Tree> {
         let fits = match &node.value {
             NodeValue::Sequence(_) => true,
             NodeValue::String(_) => Expression::is_typed(node),
@@ -189,7 +188,7 @@ impl<'c> Compiler<'c> {
         None
     }
 
-    fn condition(&mut self, node: &Node) -> Option<Expression> {
+    fn condition(&mut self, node: &Arc<Node>) -> Option<Expression> {
         let names = Names { locals: &self.locals, ..*self.names };
         let expression = Expression::compile(node, &names, self.findings)?;
         self.references.extend(expression.references());
@@ -241,7 +240,7 @@ impl<'c> Compiler<'c> {
     }
 
     /// Whether nothing stands beside the keys that build structure.
-    fn refuse_neighbours(&mut self, entries: &[Entry], known: &[&str]) -> bool {
+    fn refuse_neighbours(&mut self, entries: &[Pair], known: &[&str]) -> bool {
         let strangers: Vec<_> =
             entries.iter().filter(|(key, _)| !key.as_str().is_some_and(|key| known.contains(&key))).collect();
         for (key, _) in &strangers {
@@ -261,29 +260,7 @@ impl<'c> Compiler<'c> {
     }
 }
 
-/// Whether a key is the `$when` of a map.
-pub(crate) fn is_when(key: &Node) -> bool {
-    key.as_str() == Some("$when")
-}
-
 /// Whether a map stands for a list or for maps laid over each other: its first key that says so.
-fn structure_of(entries: &[Entry]) -> Option<&str> {
+fn structure_of(entries: &[Pair]) -> Option<&str> {
     entries.iter().filter_map(|(key, _)| key.as_str()).find(|key| matches!(*key, "$each" | "$merge"))
-}
-
-fn sequence(items: Vec<Tree>) -> Tree {
-    if items.iter().all(Tree::is_literal) {
-        Tree::Literal(Value::Array(items.into_iter().filter_map(Tree::into_literal).collect()))
-    } else {
-        Tree::Sequence(items)
-    }
-}
-
-fn mapping(entries: Vec<(String, Tree)>) -> Tree {
-    if entries.iter().all(|(_, tree)| tree.is_literal()) {
-        let entries = entries.into_iter().filter_map(|(key, tree)| Some((key, tree.into_literal()?)));
-        Tree::Literal(Value::Object(entries.collect()))
-    } else {
-        Tree::Mapping(entries)
-    }
 }

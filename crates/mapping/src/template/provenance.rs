@@ -5,11 +5,11 @@ use std::fmt;
 use std::ops::Range;
 use std::sync::Arc;
 
-use serde_json::Value;
+use serde_json::{Value, json};
 
-use super::{Each, Template, Tree};
+use super::{Content, Each, Template, Tree};
 use crate::expression::{Budget, Expr, Expression, Outcome, Scope, Segment, Text};
-use crate::yaml::{Node, NodeValue};
+use crate::yaml::Node;
 
 /// A field of what is rendered, as the steps that lead to it.
 #[derive(Debug, Clone, Default, PartialEq, Eq, PartialOrd, Ord)]
@@ -38,11 +38,9 @@ pub type Origins = BTreeMap<Place, Origin>;
 
 impl Template {
     /// The origin of everything that is rendered in a scope; what cannot be evaluated is left out.
-    ///
-    /// `node` is what the template was compiled from.
-    pub fn provenance(&self, node: &Node, scope: &Scope) -> Origins {
+    pub fn provenance(&self, scope: &Scope) -> Origins {
         let mut walk = Walk { scope: scope.clone(), place: Place::default(), origins: Origins::new() };
-        walk.tree(&self.root, node);
+        walk.tree(&self.root);
         walk.origins
     }
 }
@@ -54,27 +52,24 @@ struct Walk {
 }
 
 impl Walk {
-    fn tree(&mut self, tree: &Tree, node: &Node) {
-        match tree {
-            Tree::Literal(value) => self.literal(value, node),
-            Tree::Expression(expression) => self.expression(expression, node),
-            Tree::Text(text) => self.text(text, node),
-            Tree::Sequence(items) => self.sequence(items, node),
-            Tree::Mapping(entries) => {
-                for (key, tree) in entries {
-                    let below = node.get(key).map_or(node, |below| below);
-                    self.under(Step::Key(key.clone()), |walk| walk.tree(tree, below));
+    fn tree(&mut self, tree: &Tree) {
+        let node = &*tree.node;
+        match &tree.content {
+            Content::Literal(value) => self.put(value.clone(), node, None, Vec::new()),
+            Content::Expression(expression) => self.expression(expression, node),
+            Content::Text(text) => self.text(text, node),
+            Content::Sequence(items) if items.is_empty() => self.put(json!([]), node, None, Vec::new()),
+            Content::Sequence(items) => self.sequence(items),
+            Content::Mapping(entries) if entries.is_empty() => self.put(json!({}), node, None, Vec::new()),
+            Content::Mapping(entries) => {
+                for entry in entries {
+                    self.under(Step::Key(entry.name.clone()), |walk| walk.tree(&entry.tree));
                 }
             }
-            Tree::Each(each) => self.each(each, node),
-            Tree::When(when) if when.condition.holds(&self.scope).unwrap_or(false) => self.tree(&when.tree, node),
-            Tree::When(_) => {}
-            Tree::Merge(layers) => {
-                let nodes = node.get("$merge").map_or(&[][..], |list| items(list));
-                for (index, layer) in layers.iter().enumerate() {
-                    self.tree(layer, nodes.get(index).map_or(node, |below| below));
-                }
-            }
+            Content::Each(each) => self.each(each),
+            Content::When(when) if when.condition.holds(&self.scope).unwrap_or(false) => self.tree(&when.tree),
+            Content::When(_) => {}
+            Content::Merge(layers) => layers.iter().for_each(|layer| self.tree(layer)),
         }
     }
 
@@ -82,25 +77,6 @@ impl Walk {
         self.place.0.push(step);
         walk(self);
         self.place.0.pop();
-    }
-
-    fn literal(&mut self, value: &Value, node: &Node) {
-        match value {
-            Value::Object(fields) if !fields.is_empty() => {
-                for (key, value) in fields {
-                    let below = node.get(key).map_or(node, |below| below);
-                    self.under(Step::Key(key.clone()), |walk| walk.literal(value, below));
-                }
-            }
-            Value::Array(values) if !values.is_empty() => {
-                self.clear();
-                for (index, value) in values.iter().enumerate() {
-                    let below = items(node).get(index).map_or(node, |below| below);
-                    self.under(Step::Index(index), |walk| walk.literal(value, below));
-                }
-            }
-            leaf => self.put(leaf.clone(), node, None, Vec::new()),
-        }
     }
 
     fn expression(&mut self, expression: &Expression, node: &Node) {
@@ -141,31 +117,29 @@ impl Walk {
     }
 
     /// What is left out moves the items behind it.
-    fn sequence(&mut self, trees: &[Tree], node: &Node) {
+    fn sequence(&mut self, trees: &[Tree]) {
         self.clear();
         let mut index = 0;
-        for (position, tree) in trees.iter().enumerate() {
+        for tree in trees {
             let stands = tree.render(&self.scope, &mut Budget::for_template()).is_ok_and(|value| value.is_some());
             if stands {
-                let below = items(node).get(position).map_or(node, |below| below);
-                self.under(Step::Index(index), |walk| walk.tree(tree, below));
+                self.under(Step::Index(index), |walk| walk.tree(tree));
                 index += 1;
             }
         }
     }
 
-    fn each(&mut self, each: &Each, node: &Node) {
+    fn each(&mut self, each: &Each) {
         self.clear();
         let list = each.list.render(&self.scope, &mut Budget::for_template());
         let Ok(Some(Value::Array(values))) = list else { return };
         let outer = self.scope.clone();
-        let below = node.get("$item").map_or(node, |below| below);
         let mut index = 0;
         for value in values {
             self.scope.set_local(&each.name, Arc::new(value));
             let wanted = each.when.as_ref().is_none_or(|when| when.holds(&self.scope).unwrap_or(false));
             if wanted {
-                self.under(Step::Index(index), |walk| walk.tree(&each.item, below));
+                self.under(Step::Index(index), |walk| walk.tree(&each.item));
                 index += 1;
             }
         }
@@ -186,13 +160,6 @@ impl Walk {
         let place = self.place.clone();
         self.origins.retain(|known, _| known == &place || !place.0.starts_with(&known.0));
         self.origins.insert(place, Origin { value, span: node.headline(), expression, reads });
-    }
-}
-
-fn items(node: &Node) -> &[Arc<Node>] {
-    match &node.value {
-        NodeValue::Sequence(items) => items,
-        _ => &[],
     }
 }
 
@@ -223,8 +190,6 @@ impl fmt::Display for Place {
 
 #[cfg(test)]
 mod tests {
-    use serde_json::json;
-
     use super::*;
     use crate::expression::{Names, Root, RootSet};
     use crate::yaml;
@@ -256,7 +221,7 @@ spec:
         scope.set(Root::Source, Arc::new(source));
         let line = |span: &Range<usize>| TEMPLATE[..span.start].matches('\n').count() + 1;
         let shown: String = template
-            .provenance(&node, &scope)
+            .provenance(&scope)
             .iter()
             .map(|(place, origin)| {
                 format!("{place} = {} from {} in line {}\n", origin.value, origin.reads.join(", "), line(&origin.span))

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use serde_json::{Map, Value};
 
-use super::{Each, Tree, Unrendered, When, merge};
+use super::{Content, Each, Entry, Tree, Unrendered, When, merge};
 use crate::expression::{Budget, Expression, Outcome, Scope, Way, kind};
 
 /// Why a tree was not rendered, and where in it.
@@ -44,24 +44,24 @@ impl Stopped {
 impl Tree {
     /// The value; `None`: left out.
     pub(super) fn render(&self, scope: &Scope, budget: &mut Budget) -> Result<Option<Value>, Stopped> {
-        match self {
-            Self::Literal(value) => budget.literal(value).map(Some).map_err(Stopped::at),
-            Self::Expression(expression) => match expression.evaluate_within(scope, budget) {
+        match &self.content {
+            Content::Literal(value) => budget.literal(value).map(Some).map_err(Stopped::at),
+            Content::Expression(expression) => match expression.evaluate_within(scope, budget) {
                 Outcome::Value(value) => Ok(Some(value)),
                 Outcome::Omit => Ok(None),
                 outcome => Err(Stopped::at(
                     outcome.unrendered().unwrap_or_else(|| Unrendered::Failed("nothing is rendered".to_owned())),
                 )),
             },
-            Self::Text(text) => {
+            Content::Text(text) => {
                 text.render_within(scope, budget).map(|text| Some(Value::String(text))).map_err(Stopped::at)
             }
-            Self::Sequence(items) => Self::render_sequence(items, scope, budget),
-            Self::Mapping(entries) => Self::render_mapping(entries, scope, budget),
-            Self::Each(each) => each.render(scope, budget),
-            Self::Merge(layers) => Self::render_merge(layers, scope, budget),
-            Self::When(when) if when.holds(scope, budget)? => when.tree.render(scope, budget),
-            Self::When(_) => Ok(None),
+            Content::Sequence(items) => Self::render_sequence(items, scope, budget),
+            Content::Mapping(entries) => Self::render_mapping(entries, scope, budget),
+            Content::Each(each) => each.render(scope, budget),
+            Content::Merge(layers) => Self::render_merge(layers, scope, budget),
+            Content::When(when) if when.holds(scope, budget)? => when.tree.render(scope, budget),
+            Content::When(_) => Ok(None),
         }
     }
 
@@ -73,16 +73,12 @@ impl Tree {
         Ok(Some(Value::Array(list)))
     }
 
-    fn render_mapping(
-        entries: &[(String, Self)],
-        scope: &Scope,
-        budget: &mut Budget,
-    ) -> Result<Option<Value>, Stopped> {
+    fn render_mapping(entries: &[Entry], scope: &Scope, budget: &mut Budget) -> Result<Option<Value>, Stopped> {
         let mut map = Map::with_capacity(entries.len());
-        for (key, tree) in entries {
-            budget.entry(key.len()).map_err(Stopped::at)?;
-            if let Some(value) = tree.render(scope, budget).map_err(|stopped| stopped.under_key(key))? {
-                map.insert(key.clone(), value);
+        for Entry { name, tree, .. } in entries {
+            budget.entry(name.len()).map_err(Stopped::at)?;
+            if let Some(value) = tree.render(scope, budget).map_err(|stopped| stopped.under_key(name))? {
+                map.insert(name.clone(), value);
             }
         }
         Ok(Some(Value::Object(map)))
@@ -141,7 +137,7 @@ impl Each {
         {
             return Ok(None);
         }
-        scope.note(&self.place, Way::Item);
+        scope.note(&self.list.node.headline(), Way::Item);
         self.item.render(scope, budget)
     }
 }

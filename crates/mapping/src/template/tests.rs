@@ -7,18 +7,18 @@ use super::*;
 use crate::yaml::{NodeValue, Scalar};
 
 /// A node as YAML would give it; the spans are of no use.
-fn node(value: &Value) -> Node {
+fn node(value: &Value) -> Arc<Node> {
     let value = match value {
         Value::Null => NodeValue::Null,
         Value::Bool(value) => NodeValue::Bool(*value),
         Value::Number(number) => NodeValue::Number(number.clone()),
         Value::String(text) => NodeValue::String(Scalar::plain(text)),
-        Value::Array(items) => NodeValue::Sequence(items.iter().map(|item| Arc::new(node(item))).collect()),
-        Value::Object(fields) => NodeValue::Mapping(
-            fields.iter().map(|(key, value)| (Arc::new(node(&json!(key))), Arc::new(node(value)))).collect(),
-        ),
+        Value::Array(items) => NodeValue::Sequence(items.iter().map(node).collect()),
+        Value::Object(fields) => {
+            NodeValue::Mapping(fields.iter().map(|(key, value)| (node(&json!(key)), node(value))).collect())
+        }
     };
-    Node { span: 0..1, value }
+    Arc::new(Node { span: 0..1, value })
 }
 
 fn compile(value: &Value) -> (Option<Template>, Vec<Finding>) {

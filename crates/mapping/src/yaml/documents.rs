@@ -131,5 +131,5 @@ fn marker(line: &[u8]) -> Option<usize> {
 
 fn claim(root: &Node) -> Claim {
     let text = |node: Option<&Arc<Node>>| node.and_then(|node| node.as_str()).map(str::to_owned);
-    Claim { kind: text(root.get("kind")), name: text(root.get("metadata").and_then(|metadata| metadata.get("name"))) }
+    Claim { kind: text(root.get("kind")), name: text(root.at(&["metadata", "name"])) }
 }

@@ -52,9 +52,30 @@ impl Node {
         }
     }
 
+    /// The bytes of the file that hold these bytes of a text; of anything else, those of its headline.
+    pub fn locate(&self, range: Range<usize>) -> Range<usize> {
+        if let NodeValue::String(scalar) = &self.value { scalar.locate(range) } else { self.headline() }
+    }
+
     /// The value that stands under a key of a mapping node.
     pub fn get(&self, key: &str) -> Option<&Arc<Node>> {
         self.entry(key).map(|(_, value)| value)
+    }
+
+    /// The value at the end of a path of keys.
+    pub fn at(&self, path: &[&str]) -> Option<&Arc<Node>> {
+        let (first, rest) = path.split_first()?;
+        rest.iter().try_fold(self.get(first)?, |node, key| node.get(key))
+    }
+
+    /// The items of a list; of anything else, none.
+    pub fn items(&self) -> &[Arc<Node>] {
+        if let NodeValue::Sequence(items) = &self.value { items } else { &[] }
+    }
+
+    /// The entries of a mapping; of anything else, none.
+    pub fn entries(&self) -> &[(Arc<Node>, Arc<Node>)] {
+        if let NodeValue::Mapping(entries) = &self.value { entries } else { &[] }
     }
 
     /// The same without what stands at a path; `*` is every item of a list.

@@ -103,8 +103,8 @@ fn loops_are_capped() {
 /// A budget that leaves share: many leaves cannot do together what one cannot.
 #[test]
 fn a_template_is_capped_as_a_whole() {
-    let leaf = Arc::new(node("${{ source.spec.long }}"));
-    let list = Node { span: 0..1, value: NodeValue::Sequence(vec![leaf; 100]) };
+    let leaf = node("${{ source.spec.long }}");
+    let list = Arc::new(Node { span: 0..1, value: NodeValue::Sequence(vec![leaf; 100]) });
     let (template, _) = with_names(|names, findings| crate::template::Template::compile(&list, names, findings));
     let rendered = template.map(|template| template.render(&hostile_scope()));
     insta::assert_snapshot!(format!("{rendered:?}"), @r#"Some(Err(Failed("[1]: the result is larger than 1572864 bytes")))"#);
