@@ -86,24 +86,29 @@ impl Looks {
 
 const POD: Looks = Looks::Exactly(&["containers"]);
 const VOLUMES: &[&str] = &["csi", "hostPath", "projected", "secret"];
-const HOST: &[&str] = &["hostIPC", "hostNetwork", "hostPID", "hostPath", "hostUsers"];
+const HOST: &[&str] = &["hostIPC", "hostNetwork", "hostPID", "hostPath", "hostPort", "hostUsers"];
 const NODES: &[&str] = &["affinity", "hostAliases", "nodeAffinity", "nodeSelector", "tolerations"];
-const CONTEXTS: &[&str] = &["podSecurityContext", "seccompProfile", "securityContext", "serviceAccountTemplate"];
+const CONTEXTS: &[&str] = &["*SecurityContext", "seccompProfile", "securityContext", "serviceAccountTemplate"];
 const CLASSES: &[&str] = &["podPriorityClassName", "priorityClassName", "runtimeClassName", "schedulerName"];
 
+const EXTERNAL: &str =
+    "a Service with addresses of a consumer's choice gets traffic that is meant for others (CVE-2020-8554)";
+
 /// Names that mean the same wherever operators have them; the first that fits counts. A `*` stands for any beginning.
-const NAMED: [(Why, Looks, &[&str]); 22] = [
+const NAMED: [(Why, Looks, &[&str]); 25] = [
     (Why::Pods, POD, &["*"]),
     (Why::Pods, Looks::Structure, &["containers", "ephemeralContainers", "extraContainers", "initContainers"]),
     (Why::Pods, Looks::Structure, &["podSpec", "podTemplate", "podTemplateSpec"]),
     (Why::Pods, Looks::Structure, &["sidecarContainers", "sidecars", "statefulSet"]),
-    (Why::Program, Looks::List, &["args", "command"]),
-    (Why::Program, Looks::Structure, &["additionalArgs", "imagePullSecrets"]),
+    (Why::Program, Looks::List, &["command"]),
+    (Why::Program, Looks::Structure, &["args", "*Args", "extraFlags", "*ExtraFlags"]),
+    (Why::Program, Looks::Structure, &["images", "imagePullSecret", "imagePullSecrets"]),
     (Why::Program, Looks::Anything, &["image"]),
-    (Why::Program, Looks::Text, &["baseImage", "dockerImage", "imageName", "*Image"]),
+    (Why::Program, Looks::Text, &["baseImage", "command", "dockerImage", "hookScript", "imageName", "*Image"]),
     (Why::Program, Looks::Exactly(&["postStart", "preStop"]), &["lifecycle"]),
-    (Why::Environment, Looks::Exactly(&["valueFrom"]), &["env"]),
+    (Why::Environment, Looks::Exactly(&["valueFrom"]), &["env", "*Env", "*EnvVars"]),
     (Why::Environment, Looks::Structure, &["envFrom"]),
+    (Why::Environment, Looks::Text, &["envVarsSecret"]),
     (Why::Placement, Looks::Anything, HOST),
     (Why::Placement, Looks::Anything, &["serviceAccount"]),
     (Why::Placement, Looks::Text, &["nodeName", "serviceAccountName"]),
@@ -111,8 +116,9 @@ const NAMED: [(Why, Looks, &[&str]); 22] = [
     (Why::Placement, Looks::Exactly(&["name"]), &["scheduler"]),
     (Why::Placement, Looks::Structure, NODES),
     (Why::Placement, Looks::Structure, CONTEXTS),
-    (Why::Placement, Looks::With(VOLUMES), &["volumes"]),
-    (Why::Placement, Looks::Exactly(&["hostPath", "projected"]), &["*"]),
+    (Why::Placement, Looks::With(VOLUMES), &["volume", "volumes", "*Volumes"]),
+    (Why::Placement, Looks::Exactly(&["projected"]), &["*"]),
+    (Why::Reserved(EXTERNAL), Looks::List, &["externalIPs"]),
     (Why::Reach, Looks::Text, &["namespace", "*Namespace"]),
     (Why::Reach, Looks::Anything, &["namespaces", "*Namespaces", "*amespaceSelector", "allowCrossNamespaceImport"]),
 ];
@@ -148,7 +154,8 @@ pub enum What {
     Offered(&'static str),
 }
 
-const fn kept(group: &'static str, kind: &'static str, path: &'static str, why: Why) -> Field {
+/// A field that stays with the provider.
+pub const fn kept(group: &'static str, kind: &'static str, path: &'static str, why: Why) -> Field {
     Field { group, kind, path, what: What::Kept(why) }
 }
 
@@ -173,11 +180,19 @@ const fn offered(group: &'static str, kind: &'static str, path: &'static str, wh
 const ARGO_CD: &str = "argoproj.io";
 const CERT_MANAGER: &str = "cert-manager.io";
 const CLOUD_NATIVE_PG: &str = "postgresql.cnpg.io";
+const FLINK: &str = "flink.apache.org";
+const GRAFANA: &str = "grafana.integreatly.org";
+const KEYCLOAK: &str = "k8s.keycloak.org";
 const KNATIVE: &str = "serving.knative.dev";
+const MINIO: &str = "minio.min.io";
 const MONGODB: &str = "mongodbcommunity.mongodb.com";
+const OPENSEARCH: &str = "opensearch.org";
+const PERCONA: &str = "pxc.percona.com";
 const PROMETHEUS: &str = "monitoring.coreos.com";
 const RABBITMQ: &str = "rabbitmq.com";
+const RAY: &str = "ray.io";
 const STRIMZI: &str = "kafka.strimzi.io";
+const VITESS: &str = "planetscale.com";
 const ZALANDO: &str = "acid.zalan.do";
 
 const ISSUER: &str = "a consumer would choose who signs the certificate, with whose account";
@@ -188,6 +203,10 @@ const PROJECT: &str = "a consumer would choose the Argo CD project, whose rules 
 const OPERATION: &str =
     "Argo CD removes it when the operation ends, so the engine would start the operation again and again";
 const ELSEWHERE: &str = "the operator connects to any server that a consumer names, with any Secret of the namespace";
+const CONFIGURATION: &str = "it also says which image and pods run, and with which service account";
+const JOB: &str = "to run the consumer's job is what the kind is for";
+const ROOT: &str = "it has the password of the root user, and the environment of MinIO";
+const SCRAPED: &str = "the operator changes the configuration of the cluster's Prometheus for it";
 const SUPERUSER: &str = "a superuser of PostgreSQL can run programs in the operator's pods";
 const SQL: &str = "the operator runs the SQL as superuser";
 const QUERY: &str = "PgBouncer runs the query in the database, as the role that the consumer names";
@@ -196,17 +215,23 @@ const MOUNTS: &str = "a consumer would mount any Secret of the namespace, and to
 const VAULT: &str = "a consumer would choose the role with which the pods log in to Vault";
 const CLONE: Why = Why::Reserved("a consumer would copy the data of any cluster that the operator can reach");
 const JAVA: Why = Why::Command("the options `OnError` and `OnOutOfMemoryError` of Java run a command");
+const PROPERTIES: Why = Why::Command("a property with a space in it adds options of Java, some of which run a command");
 const BASH: Why = Why::Command("the operator puts it into the `bash -c` of the agent");
+const RAY_START: Why = Why::Command("the operator puts them into the `bash -c` of the pods");
+const POSTGRES: Why = Why::Command("parameters of PostgreSQL such as `archive_command` run commands");
+const MYSQL: Why = Why::Command("options such as `wsrep_notify_cmd` run commands");
+const BALANCER: Why = Why::Command("the configuration can name programs that run");
 const SH: Why =
     Why::Command("the operator puts it into the `sh -c` of mongod, whether it is nested or written with dots");
 const SOURCED: Why = Why::Command("the file is a shell script that the container sources at its start");
 const LISTENER: &str = "it says who may connect to the consumer's own listener";
 const TEAM: &str = "a consumer would choose the team, whose members the operator gives access";
+const HEAD: &str = r#"${{ {"containers": [{"name": "ray-head", "image": "rayproject/ray:2.46.0"}]} }}"#;
 const CONTAINERS: &str = "to run the consumer's containers is what the kind is for";
 
 /// Fields that mean something in one operator's API, from its documentation. The commands of MongoDB's operator were
 /// seen in the StatefulSets that its release 0.13 creates.
-const FIELDS: [Field; 60] = [
+const FIELDS: [Field; 89] = [
     written(ARGO_CD, "Application", "spec.destination.server", CLUSTER, "https://kubernetes.default.svc"),
     written(ARGO_CD, "Application", "spec.destination.namespace", NAMESPACE, "${{ placement.namespace }}"),
     reserved(ARGO_CD, "Application", "spec.destination.name", CLUSTER),
@@ -227,6 +252,8 @@ const FIELDS: [Field; 60] = [
     reserved(CLOUD_NATIVE_PG, "Cluster", "spec.bootstrap.initdb.postInitApplicationSQLRefs", SQL),
     reserved(CLOUD_NATIVE_PG, "Cluster", "spec.bootstrap.initdb.postInitTemplateSQL", SQL),
     reserved(CLOUD_NATIVE_PG, "Cluster", "spec.bootstrap.initdb.postInitTemplateSQLRefs", SQL),
+    reserved(CLOUD_NATIVE_PG, "Cluster", "spec.bootstrap.initdb.import.postImportApplicationSQL", SQL),
+    kept(CLOUD_NATIVE_PG, "Cluster", "spec.postgresql.extensions.env", Why::Environment),
     reserved(CLOUD_NATIVE_PG, "Cluster", "spec.enableSuperuserAccess", SUPERUSER),
     reserved(CLOUD_NATIVE_PG, "Cluster", "spec.superuserSecret", SUPERUSER),
     reserved(CLOUD_NATIVE_PG, "Cluster", "spec.managed.roles.superuser", SUPERUSER),
@@ -238,26 +265,58 @@ const FIELDS: [Field; 60] = [
     reserved(CLOUD_NATIVE_PG, "Cluster", "spec.projectedVolumeTemplate", MOUNTS),
     reserved(CLOUD_NATIVE_PG, "Cluster", "spec.postgresUID", IDENTITY),
     reserved(CLOUD_NATIVE_PG, "Cluster", "spec.postgresGID", IDENTITY),
+    reserved(FLINK, "FlinkDeployment", "spec.flinkConfiguration", CONFIGURATION),
+    offered(FLINK, "FlinkDeployment", "spec.job.jarURI", JOB),
+    offered(FLINK, "FlinkDeployment", "spec.job.args", JOB),
+    kept(GRAFANA, "Grafana", "spec.version", Why::Program),
+    reserved(GRAFANA, "Grafana", "spec.external", ELSEWHERE),
+    kept(KEYCLOAK, "Keycloak", "spec.additionalOptions", Why::Environment),
     offered(KNATIVE, "Service", "spec.template.spec", CONTAINERS),
     offered(KNATIVE, "Service", "spec.template.spec.containers", CONTAINERS),
+    written(MINIO, "Tenant", "spec.configuration", ROOT, r#"${{ {"name": placement.name ~ "-configuration"} }}"#),
+    reserved(MINIO, "Tenant", "spec.prometheusOperator", SCRAPED),
     kept(MONGODB, "MongoDBCommunity", "spec.agent.logFile", BASH),
     kept(MONGODB, "MongoDBCommunity", "spec.agent.logLevel", BASH),
     kept(MONGODB, "MongoDBCommunity", "spec.additionalMongodConfig.storage.dbPath", SH),
+    kept(OPENSEARCH, "OpenSearchCluster", "spec.bootstrap.jvm", JAVA),
+    kept(OPENSEARCH, "OpenSearchCluster", "spec.nodePools.jvm", JAVA),
+    kept(OPENSEARCH, "OpenSearchCluster", "spec.bootstrap.pluginsList", Why::Program),
+    kept(OPENSEARCH, "OpenSearchCluster", "spec.dashboards.pluginsList", Why::Program),
+    kept(OPENSEARCH, "OpenSearchCluster", "spec.general.pluginsList", Why::Program),
+    kept(OPENSEARCH, "OpenSearchCluster", "spec.general.monitoring.pluginUrl", Why::Program),
+    kept(PERCONA, "PerconaXtraDBCluster", "spec.pxc.configuration", MYSQL),
+    kept(PERCONA, "PerconaXtraDBCluster", "spec.haproxy.configuration", BALANCER),
+    kept(PERCONA, "PerconaXtraDBCluster", "spec.proxysql.configuration", BALANCER),
     kept(PROMETHEUS, "Prometheus", "spec.tag", Why::Program),
     kept(PROMETHEUS, "Prometheus", "spec.sha", Why::Program),
     kept(PROMETHEUS, "Alertmanager", "spec.tag", Why::Program),
     kept(PROMETHEUS, "Alertmanager", "spec.sha", Why::Program),
     kept(RABBITMQ, "RabbitmqCluster", "spec.rabbitmq.envConfig", SOURCED),
     reserved(RABBITMQ, "RabbitmqCluster", "spec.secretBackend.vault", VAULT),
+    Field {
+        group: RAY,
+        kind: "RayCluster",
+        path: "spec.headGroupSpec.template.spec",
+        what: What::Written(Why::Pods, HEAD),
+    },
+    kept(RAY, "RayCluster", "spec.headGroupSpec.rayStartParams", RAY_START),
     kept(STRIMZI, "Kafka", "spec.kafka.jvmOptions.-XX.OnOutOfMemoryError", JAVA),
     kept(STRIMZI, "Kafka", "spec.cruiseControl.jvmOptions.-XX.OnOutOfMemoryError", JAVA),
     kept(STRIMZI, "Kafka", "spec.entityOperator.topicOperator.jvmOptions.-XX.OnOutOfMemoryError", JAVA),
     kept(STRIMZI, "Kafka", "spec.entityOperator.userOperator.jvmOptions.-XX.OnOutOfMemoryError", JAVA),
+    kept(STRIMZI, "Kafka", "spec.kafka.jvmOptions.javaSystemProperties", PROPERTIES),
+    kept(STRIMZI, "Kafka", "spec.cruiseControl.jvmOptions.javaSystemProperties", PROPERTIES),
+    kept(STRIMZI, "Kafka", "spec.entityOperator.topicOperator.jvmOptions.javaSystemProperties", PROPERTIES),
+    kept(STRIMZI, "Kafka", "spec.entityOperator.userOperator.jvmOptions.javaSystemProperties", PROPERTIES),
+    kept(STRIMZI, "KafkaNodePool", "spec.jvmOptions.javaSystemProperties", PROPERTIES),
+    kept(STRIMZI, "KafkaConnect", "spec.jvmOptions.javaSystemProperties", PROPERTIES),
     kept(STRIMZI, "KafkaNodePool", "spec.jvmOptions.-XX.OnOutOfMemoryError", JAVA),
     kept(STRIMZI, "KafkaConnect", "spec.jvmOptions.-XX.OnOutOfMemoryError", JAVA),
     kept(STRIMZI, "KafkaConnect", "spec.build", Why::Program),
     kept(STRIMZI, "KafkaConnect", "spec.plugins", Why::Program),
     offered(STRIMZI, "Kafka", "spec.kafka.listeners.networkPolicyPeers.namespaceSelector", LISTENER),
+    kept(VITESS, "VitessCluster", "spec.extraVitessFlags", Why::Program),
+    kept(ZALANDO, "postgresql", "spec.postgresql.parameters.archive_command", POSTGRES),
     kept(ZALANDO, "postgresql", "spec.clone", CLONE),
     kept(ZALANDO, "postgresql", "spec.standby", CLONE),
     kept(ZALANDO, "postgresql", "spec.env", Why::Environment),
@@ -292,4 +351,9 @@ const FREE_TEXT: [&str; 5] = ["annotations", "binaryData", "data", "labels", "st
 /// Whether any text stands under a key of this name, whatever its own names.
 pub fn is_free_text(name: &str) -> bool {
     FREE_TEXT.contains(&name)
+}
+
+/// The same of a field of a schema. A part of an API that is called `data` has fields of its own.
+pub fn holds_free_text(name: &str, has_fields: bool) -> bool {
+    is_free_text(name) && !(name == "data" && has_fields)
 }
