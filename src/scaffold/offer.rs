@@ -31,7 +31,7 @@ pub struct Kept {
 const RULES: [&str; 6] = ["allOf", "anyOf", "not", "oneOf", "x-kubernetes-validations", "example"];
 
 /// Takes out of a part of an object what consumers should not decide. `fields`: what is said of the operator's API.
-pub fn offer(part: &str, schema: &Value, fields: &[&Field]) -> Offer {
+pub fn offer(part: &str, schema: &Value, fields: &[Field]) -> Offer {
     let mut schema = schema.clone();
     let mut reduction = Reduction { fields, path: vec![part.to_owned()], kept: Vec::new() };
     reduction.reduce(&mut schema, true);
@@ -40,7 +40,7 @@ pub fn offer(part: &str, schema: &Value, fields: &[&Field]) -> Offer {
 
 /// A walk through a schema that takes fields out of it.
 struct Reduction<'c> {
-    fields: &'c [&'c Field],
+    fields: &'c [Field],
     /// Where the walk is.
     path: Vec<String>,
     kept: Vec<Kept>,
@@ -126,7 +126,7 @@ impl Reduction<'_> {
                 _ => {}
             }
         }
-        reserved::meaning(self.fields.iter().copied(), &at, &looks(field))
+        reserved::meaning(self.fields, &at, &looks(field))
     }
 }
 
@@ -178,7 +178,7 @@ impl Offer {
     /// the operator needs although its schema does not say so.
     ///
     /// `original` is the schema that the offer was made of.
-    pub fn literals(&self, original: &Value, fields: &[&Field]) -> Value {
+    pub fn literals(&self, original: &Value, fields: &[Field]) -> Value {
         let mut literals = Value::Object(Map::new());
         for kept in &self.kept {
             let at = kept.path.join(".");
@@ -249,7 +249,7 @@ mod tests {
 
     #[test]
     fn what_decides_about_more_than_the_tenant_is_taken_out_with_its_reason() {
-        let fields: Vec<_> = reserved::fields("postgresql.cnpg.io", "Cluster").collect();
+        let fields: Vec<_> = reserved::fields("postgresql.cnpg.io", "Cluster").copied().collect();
         let schema = json!({"type": "object", "properties": {
             "instances": {"type": "integer"},
             "env": {"type": "array", "items": {"type": "object", "properties": {"name": {"type": "string"}}}},
@@ -274,7 +274,7 @@ mod tests {
 
     #[test]
     fn what_ends_in_a_command_line_is_taken_out_where_its_text_is_free() {
-        let fields: Vec<_> = reserved::fields("mongodbcommunity.mongodb.com", "MongoDBCommunity").collect();
+        let fields: Vec<_> = reserved::fields("mongodbcommunity.mongodb.com", "MongoDBCommunity").copied().collect();
         let schema = json!({"type": "object", "properties": {
             "agent": {"type": "object", "properties": {
                 "logFile": {"type": "string"}, "logLevel": {"type": "string", "enum": ["INFO"]},
@@ -363,7 +363,7 @@ mod tests {
 
     #[test]
     fn a_kind_that_runs_the_consumers_containers_offers_them() {
-        let fields: Vec<_> = reserved::fields("serving.knative.dev", "Service").collect();
+        let fields: Vec<_> = reserved::fields("serving.knative.dev", "Service").copied().collect();
         let container = json!({"type": "object", "required": ["image"], "properties": {
             "image": {"type": "string"}, "command": {"type": "array"}, "securityContext": {"type": "object"},
         }});
