@@ -215,8 +215,9 @@ fn ready(plan: &Plan) -> String {
 /// Rules that the example may break, for nothing here can evaluate them.
 fn rules(plan: &Plan) -> String {
     let mut found = Vec::new();
-    collect(&plan.definition.schema["properties"]["spec"], &mut found);
-    found.dedup();
+    for part in plan.parts.iter().filter(|part| part.required) {
+        collect(&part.original, &part.offer.schema, &mut found);
+    }
     if found.is_empty() {
         return String::new();
     }
@@ -227,15 +228,25 @@ fn rules(plan: &Plan) -> String {
     text
 }
 
-fn collect(schema: &Value, found: &mut Vec<String>) {
+/// Each rule once, of what is offered.
+fn collect(schema: &Value, offered: &Value, found: &mut Vec<String>) {
     for rule in schema["x-kubernetes-validations"].as_array().into_iter().flatten() {
         let message = rule["message"].as_str().or(rule["rule"].as_str()).unwrap_or_default();
-        found.push(message.split_whitespace().collect::<Vec<_>>().join(" "));
+        let message = message.split_whitespace().collect::<Vec<_>>().join(" ");
+        if !found.contains(&message) {
+            found.push(message);
+        }
     }
-    for below in schema["properties"].as_object().into_iter().flatten().map(|(_, below)| below) {
-        collect(below, found);
+    for (name, below) in schema["properties"].as_object().into_iter().flatten() {
+        if let Some(offered) = offered["properties"].get(name) {
+            collect(below, offered, found);
+        }
     }
-    ["items", "additionalProperties"].iter().filter_map(|key| schema.get(*key)).for_each(|below| collect(below, found));
+    for key in ["items", "additionalProperties"] {
+        if let (Some(below), Some(offered)) = (schema.get(key), offered.get(key)) {
+            collect(below, offered, found);
+        }
+    }
 }
 
 fn live(plan: &Plan) -> String {

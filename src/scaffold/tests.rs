@@ -153,6 +153,20 @@ fn what_is_only_the_targets_does_not_flow_back() {
     assert!(!file(&kit, "examples/operator.yaml").contains("lastError"), "all is well in the sandbox");
 }
 
+#[test]
+fn rules_are_listed_once_and_only_of_what_is_offered() {
+    let mut document = definition();
+    let spec = &mut document["spec"]["versions"][0]["schema"]["openAPIV3Schema"]["properties"]["spec"]["properties"];
+    let rule =
+        |message: &str| json!({"type": "integer", "x-kubernetes-validations": [{"rule": "true", "message": message}]});
+    (spec["a"], spec["b"], spec["c"]) = (rule("must be even"), rule("must not shrink"), rule("must be even"));
+    spec["affinity"] = json!({"type": "object", "properties": {"weight": rule("topologyKey is required")}});
+    let kit = made(document, &Wishes::default()).expect("a kit");
+    let listed: Vec<_> =
+        file(&kit, "README.md").lines().filter(|line| line.contains("must") || line.contains("Key")).collect();
+    assert_eq!(listed, ["* must be even", "* must not shrink"]);
+}
+
 /// Its pods are withheld, and a group without pods is of no use.
 #[test]
 fn what_the_author_has_to_write_is_withheld_and_said() {

@@ -118,7 +118,7 @@ const NAMED: [(Why, Looks, &[&str]); 25] = [
     (Why::Placement, Looks::Structure, CONTEXTS),
     (Why::Placement, Looks::With(VOLUMES), &["volume", "volumes", "*Volumes"]),
     (Why::Placement, Looks::Exactly(&["projected"]), &["*"]),
-    (Why::Reserved(EXTERNAL), Looks::List, &["externalIPs"]),
+    (Why::Reserved(EXTERNAL), Looks::Anything, &["externalIPs"]),
     (Why::Reach, Looks::Text, &["namespace", "*Namespace"]),
     (Why::Reach, Looks::Anything, &["namespaces", "*Namespaces", "*amespaceSelector", "allowCrossNamespaceImport"]),
 ];
