@@ -158,6 +158,11 @@ fn summary(folder: &Path, kit: &Kit) -> String {
         let fields = terminal::count(kit.kept.len(), "field");
         text.push_str(&format!("\n{fields} of the operator's API left out of the consumers': see {shown}/README.md\n"));
     }
+    if kit.lacks {
+        text.push_str(&format!(
+            "\nSomething is left for you to add before it works with the operator: see {shown}/README.md\n"
+        ));
+    }
     text.push_str(&format!("\nTry it: sync-engine sandbox {shown}\n"));
     text
 }

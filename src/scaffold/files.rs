@@ -2,7 +2,8 @@
 
 use serde_json::{Value, json};
 
-use super::{Part, Plan, operators, readme};
+use super::report::{ConditionTexts, Signal, shown_condition};
+use super::{Part, Plan, readme};
 use crate::mapping::document::API_VERSION;
 use crate::object::claims::WRITE;
 use crate::yaml;
@@ -40,9 +41,9 @@ fn schema(plan: &Plan) -> Value {
         "name": definition.version, "served": true, "storage": true, "subresources": {"status": {}},
         "schema": plan.consumer_schema(),
     });
-    let columns: Vec<&Value> = definition.columns.iter().filter(|column| is_offered(plan, column)).collect();
+    let columns: Vec<Value> = definition.columns.iter().filter_map(|column| offered_column(plan, column)).collect();
     if !columns.is_empty() {
-        version["additionalPrinterColumns"] = json!(columns);
+        version["additionalPrinterColumns"] = columns.into();
     }
     json!({
         "apiVersion": "apis.kcp.io/v1alpha1",
@@ -54,24 +55,28 @@ fn schema(plan: &Plan) -> Value {
     })
 }
 
-/// Whether a column of the operator's shows something that consumers have too.
-fn is_offered(plan: &Plan, column: &Value) -> bool {
+/// A column of the operator's, if it shows something that consumers have too. The condition that says that all is well is
+/// theirs as `Ready`.
+fn offered_column(plan: &Plan, column: &Value) -> Option<Value> {
     let path = column["jsonPath"].as_str().unwrap_or_default();
     if path.starts_with(".status.conditions[") {
-        return plan.report.conditions.is_some() && shows_ready(path);
+        let sign = plan.report.sign.as_ref()?;
+        let Signal::Condition { name, .. } = &sign.signal else { return None };
+        let shown = shown_condition(path).filter(|shown| shown == name)?;
+        let mut column = column.clone();
+        if shown != "Ready" {
+            column["name"] = "Ready".into();
+            column["jsonPath"] = path.replacen(shown, "Ready", 1).into();
+        }
+        return Some(column);
     }
-    // What chooses among the items of a list is as good as the list.
+    // Signal chooses among the items of a list is as good as the list.
     let (keys, _) = path.split_once('[').unwrap_or((path, ""));
     let schema = plan.consumer_schema();
     let mut keys = keys.split('.').skip(1);
-    path.starts_with(".metadata.") || keys.try_fold(&schema, |schema, key| schema["properties"].get(key)).is_some()
-}
-
-/// Whether a column shows the one condition that the mapping carries.
-fn shows_ready(path: &str) -> bool {
-    let choice = path.strip_prefix(".status.conditions[?(@.type").unwrap_or_default();
-    let choice = choice.trim_start_matches([' ', '=']);
-    choice.starts_with("\"Ready\"") || choice.starts_with("'Ready'")
+    let is_offered =
+        path.starts_with(".metadata.") || keys.try_fold(&schema, |schema, key| schema["properties"].get(key)).is_some();
+    is_offered.then(|| column.clone())
 }
 
 fn export(plan: &Plan) -> Value {
@@ -143,6 +148,7 @@ spec:
     );
     text.push_str(&labels(plan));
     plan.parts.iter().for_each(|part| text.push_str(&part_of_template(plan, part)));
+    text.push_str(&ready(plan));
     text.push_str(&status(plan));
     text
 }
@@ -191,27 +197,60 @@ fn status(plan: &Plan) -> String {
     if !fields.is_empty() {
         text.push_str(&format!("    fields:\n{fields}"));
     }
-    if let Some(operators::Ready { field, value, .. }) = plan.ready() {
-        let says = format!("objects.{ID}.status.{field} | default(\"\")");
-        text.push_str(&format!(
-            "    conditions:\n      - type: Ready\n        status: ${{{{ {says} == \"{value}\" }}}}\n        reason: ${{{{ objects.{ID}.status.{field} | default(\"Provisioning\") }}}}\n"
-        ));
-        return text;
-    }
-    let Some(texts) = plan.report.conditions else { return text };
-    let ready = format!("condition(objects.{ID}, \"Ready\")");
-    text.push_str(&format!(
-        "    conditions:\n      - type: Ready\n        status: ${{{{ {ready}.status | default(\"Unknown\") == \"True\" }}}}\n"
-    ));
-    if texts.reason {
-        text.push_str(&format!("        reason: ${{{{ {ready}.reason | default(\"Provisioning\") }}}}\n"));
-    }
-    if texts.message {
-        text.push_str(&format!(
-            "        message: ${{{{ {ready}.message | default(\"\") | replace(placement.namespace, source.metadata.namespace) }}}}\n"
-        ));
-    }
+    text.push_str(&condition(plan));
     text
+}
+
+/// When the object is ready, where that is not what the engine takes for it by itself.
+fn ready(plan: &Plan) -> String {
+    let all_is_well = match plan.report.sign.as_ref().map(|sign| &sign.signal) {
+        Some(Signal::Condition { name, .. }) if name != "Ready" => {
+            format!("condition(objects.{ID}, \"{name}\").status | default(\"\") == \"True\"")
+        }
+        Some(Signal::Field { name, value, .. }) => {
+            format!("objects.{ID}.status.{name} | default(\"\") == \"{value}\"")
+        }
+        _ => return String::new(),
+    };
+    format!("      ready: ${{{{ {all_is_well} }}}}\n")
+}
+
+/// The consumer's condition `Ready`.
+fn condition(plan: &Plan) -> String {
+    let Some(sign) = &plan.report.sign else { return String::new() };
+    let lines: Vec<(&str, String)> = match &sign.signal {
+        Signal::Field { name, value, message } => {
+            let said = format!("objects.{ID}.status.{name} | default(\"Provisioning\")");
+            let is_capital = value.starts_with(|first: char| first.is_ascii_uppercase());
+            let reason = if is_capital { said } else { format!("{said} | capitalize") };
+            let message = message.iter().map(|path| ("message", format!("objects.{ID}.status.{path} | default(\"\")")));
+            let ready = ("status", format!("objects.{ID}.ready | default(false)"));
+            [ready, ("reason", reason)].into_iter().chain(message).collect()
+        }
+        Signal::Condition { name, otherwise, texts } => texts_of_condition(name, otherwise.as_deref(), *texts),
+    };
+    let lines: String = lines.iter().map(|(key, value)| format!("        {key}: ${{{{ {value} }}}}\n")).collect();
+    format!("    conditions:\n      - type: Ready\n{lines}")
+}
+
+fn texts_of_condition(name: &str, otherwise: Option<&str>, texts: ConditionTexts) -> Vec<(&'static str, String)> {
+    let read = |name: &str, key: &str| format!("condition(objects.{ID}, \"{name}\").{key}");
+    let is_true = |name: &str| format!("{} | default(\"\") == \"True\"", read(name, "status"));
+    // The mapping says when the object is ready, where the engine does not know by itself.
+    let holds = if name == "Ready" { is_true(name) } else { format!("objects.{ID}.ready | default(false)") };
+    let said = |key: &str, fallback: &str| match otherwise {
+        Some(otherwise) => {
+            let (own, other) = (read(name, key), read(otherwise, key));
+            format!("({other} if {} else {own}) | default({fallback})", is_true(otherwise))
+        }
+        None => format!("{} | default({fallback})", read(name, key)),
+    };
+    let mut lines = vec![("status", holds.clone())];
+    // Some operators give no reason, or give one only where something is wrong.
+    let reason = format!("\"Ready\" if {holds} else \"Provisioning\"");
+    lines.push(("reason", if texts.reason { said("reason", &reason) } else { reason }));
+    lines.extend(texts.message.then(|| ("message", said("message", "\"\""))));
+    lines
 }
 
 fn line(path: &str) -> String {
@@ -220,7 +259,7 @@ fn line(path: &str) -> String {
 
 /// How the sandbox plays the operator.
 fn operator(plan: &Plan) -> String {
-    let status = json!({"status": plan.report.sample(&plan.definition)});
+    let status = json!({"status": plan.report.sample(&plan.definition, plan.operator)});
     let status = indented(&yaml::write(&status), 6);
     format!(
         "\
@@ -243,7 +282,7 @@ fn test(plan: &Plan) -> String {
     let name = &plan.name;
     format!(
         "\
-# What the mapping makes of the consumer's object beside this file: `sync-engine test`.
+# Signal the mapping makes of the consumer's object beside this file: `sync-engine test`.
 # `--update` writes the golden file anew.
 apiVersion: {API_VERSION}
 kind: MappingTest

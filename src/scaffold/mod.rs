@@ -23,7 +23,7 @@ use crate::mapping::check::reserved::{self, Field, What};
 use crate::mapping::compile::MAX_MAPPING_NAME;
 use crate::object::is_dns_label;
 use offer::{Kept, Offer, looks, offer};
-use operators::{Label, Secret};
+use operators::{Label, Operator, Secret, operator};
 use report::{Report, report};
 
 /// What the author says beside the definition.
@@ -44,6 +44,8 @@ pub struct Kit {
     pub files: Vec<(String, String)>,
     /// What stays with the provider.
     pub kept: Vec<Kept>,
+    /// Whether the operator needs more than the files have, or nobody knows where it says that all is well: the README has it.
+    pub lacks: bool,
 }
 
 /// Everything that the files speak of.
@@ -51,8 +53,10 @@ struct Plan {
     name: String,
     workspace: String,
     definition: Definition,
+    /// What is known of the operator.
+    operator: Option<&'static Operator>,
     /// What is said of the fields of the operator's API.
-    fields: Vec<&'static Field>,
+    fields: Vec<Field>,
     /// Fields at the top of an object, beside `status`: what is offered of each.
     parts: Vec<Part>,
     /// Those that are not offered at all.
@@ -74,7 +78,9 @@ struct Part {
 /// Where it cannot be offered, or its kind cannot name a mapping.
 pub fn kit(definition: Definition, wishes: &Wishes) -> Result<Kit, Unsuitable> {
     let plan = Plan::new(definition, wishes)?;
-    Ok(Kit { files: files::all(&plan), kept: plan.kept(), name: plan.name })
+    let needs = plan.operator.is_some_and(|operator| !operator.needs.is_empty());
+    let is_sure = plan.report.sign.as_ref().is_some_and(|sign| sign.known_from != report::KnownFrom::Habit);
+    Ok(Kit { files: files::all(&plan), kept: plan.kept(), lacks: needs || !is_sure, name: plan.name })
 }
 
 impl Plan {
@@ -83,14 +89,17 @@ impl Plan {
         if !is_dns_label(&name) || name.len() > MAX_MAPPING_NAME {
             return Err(Unsuitable::BadName(name));
         }
-        let fields: Vec<_> = reserved::fields(&definition.group, &definition.kind).collect();
+        let operator = operator(&definition.group, &definition.kind);
+        let withheld = operator.into_iter().flat_map(Operator::withheld);
+        let fields: Vec<_> = reserved::fields(&definition.group, &definition.kind).copied().chain(withheld).collect();
         let (parts, withheld) = parts(&definition, &fields);
         if parts.is_empty() {
             let (kind, version) = (definition.kind, definition.version);
             return Err(Unsuitable::NoSchema { kind, version });
         }
         let workspace = wishes.workspace.clone().unwrap_or_else(|| format!("root:{name}"));
-        Ok(Self { name, workspace, report: report(&definition), definition, fields, parts, withheld })
+        let report = report(&definition, operator);
+        Ok(Self { name, workspace, report, definition, operator, fields, parts, withheld })
     }
 
     fn kept(&self) -> Vec<Kept> {
@@ -124,24 +133,29 @@ impl Plan {
             "metadata": {"name": format!("my-{}", self.name), "namespace": "default"},
         });
         for label in self.labels().filter(|label| label.required) {
-            example["metadata"]["labels"][label.key] = label.sample.into();
+            example["metadata"]["labels"][&label.key] = (&*label.sample).into();
         }
         for part in self.parts.iter().filter(|part| part.required) {
-            example[&part.name] = sample::telling(&part.offer.schema, &part.name);
+            let schema = &part.offer.schema;
+            let known = self.operator.and_then(|operator| operator.example.get(&part.name));
+            example[&part.name] = match known.and_then(|known| sample::fitting(schema, known)) {
+                Some(known) => {
+                    let mut value = sample::sample(schema, &part.name);
+                    sample::overlay(&mut value, &known);
+                    value
+                }
+                None => sample::telling(schema, &part.name),
+            };
         }
         example
     }
 
     fn labels(&self) -> impl Iterator<Item = &'static Label> {
-        operators::labels(&self.definition.group, &self.definition.kind)
-    }
-
-    fn ready(&self) -> Option<&'static operators::Ready> {
-        operators::ready(&self.definition.group, &self.definition.kind)
+        self.operator.into_iter().flat_map(|operator| &operator.labels)
     }
 
     fn secrets(&self) -> impl Iterator<Item = &'static Secret> {
-        operators::secrets(&self.definition.group, &self.definition.kind)
+        self.operator.into_iter().flat_map(|operator| &operator.secrets)
     }
 
     fn example_name(&self) -> String {
@@ -151,7 +165,7 @@ impl Plan {
 
 /// The fields of an object that somebody orders by: `spec`, and whatever stands beside it; and those that stay with the
 /// provider.
-fn parts(definition: &Definition, fields: &[&'static Field]) -> (Vec<Part>, Vec<Kept>) {
+fn parts(definition: &Definition, fields: &[Field]) -> (Vec<Part>, Vec<Kept>) {
     let schema = &definition.schema;
     let required = sample::required(schema);
     let all = schema["properties"].as_object().into_iter().flatten();
@@ -162,7 +176,7 @@ fn parts(definition: &Definition, fields: &[&'static Field]) -> (Vec<Part>, Vec<
         let why = match by_path {
             Some(What::Kept(why)) => Some(why),
             // Names mean the same at the top of an object as within its spec.
-            _ => reserved::meaning(fields.iter().copied(), name, &looks(original)),
+            _ => reserved::meaning(fields, name, &looks(original)),
         };
         if let Some(why) = why.filter(|_| name != "spec") {
             withheld.push(Kept { path: vec![name.clone()], why, required: false });

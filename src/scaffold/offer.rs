@@ -6,7 +6,7 @@ use std::fmt;
 use serde_json::{Map, Value};
 
 use super::sample;
-use crate::mapping::check::reserved::{self, Field, What, Why, is_free_text};
+use crate::mapping::check::reserved::{self, Field, What, Why, holds_free_text};
 use crate::mapping::schema::Form;
 
 /// The part of a schema that is offered to consumers.
@@ -31,7 +31,7 @@ pub struct Kept {
 const RULES: [&str; 6] = ["allOf", "anyOf", "not", "oneOf", "x-kubernetes-validations", "example"];
 
 /// Takes out of a part of an object what consumers should not decide. `fields`: what is said of the operator's API.
-pub fn offer(part: &str, schema: &Value, fields: &[&Field]) -> Offer {
+pub fn offer(part: &str, schema: &Value, fields: &[Field]) -> Offer {
     let mut schema = schema.clone();
     let mut reduction = Reduction { fields, path: vec![part.to_owned()], kept: Vec::new() };
     reduction.reduce(&mut schema, true);
@@ -40,7 +40,7 @@ pub fn offer(part: &str, schema: &Value, fields: &[&Field]) -> Offer {
 
 /// A walk through a schema that takes fields out of it.
 struct Reduction<'c> {
-    fields: &'c [&'c Field],
+    fields: &'c [Field],
     /// Where the walk is.
     path: Vec<String>,
     kept: Vec<Kept>,
@@ -79,12 +79,18 @@ impl Reduction<'_> {
         let Some(fields) = schema.get_mut("properties").and_then(Value::as_object_mut) else { return Outcome::Whole };
         let mut gone = Vec::new();
         let mut less = false;
-        for (name, field) in fields.iter_mut().filter(|(name, _)| !is_free_text(name)) {
+        for (name, field) in fields.iter_mut() {
+            let has_fields = field["properties"].as_object().is_some_and(|fields| !fields.is_empty());
+            if holds_free_text(name, has_fields) {
+                continue;
+            }
             self.path.push(name.clone());
             let before = self.kept.len();
             let everywhere = everywhere && required.contains(name);
             let why = self.why(field).or_else(|| match self.reduce(field, everywhere) {
                 Outcome::Broken(why) => Some(why),
+                // What has no field left says nothing; where every object has it, the mapping fills it.
+                Outcome::Less if !everywhere && is_empty(field) => self.kept.last().map(|kept| kept.why),
                 outcome => {
                     less |= outcome == Outcome::Less;
                     None
@@ -120,8 +126,14 @@ impl Reduction<'_> {
                 _ => {}
             }
         }
-        reserved::meaning(self.fields.iter().copied(), &at, &looks(field))
+        reserved::meaning(self.fields, &at, &looks(field))
     }
+}
+
+/// Whether a schema has no field, and takes none.
+fn is_empty(schema: &Value) -> bool {
+    let open = schema["x-kubernetes-preserve-unknown-fields"] == true || schema.get("additionalProperties").is_some();
+    !open && schema["properties"].as_object().is_some_and(Map::is_empty)
 }
 
 /// Whether the texts that a field takes are listed.
@@ -166,7 +178,7 @@ impl Offer {
     /// the operator needs although its schema does not say so.
     ///
     /// `original` is the schema that the offer was made of.
-    pub fn literals(&self, original: &Value, fields: &[&Field]) -> Value {
+    pub fn literals(&self, original: &Value, fields: &[Field]) -> Value {
         let mut literals = Value::Object(Map::new());
         for kept in &self.kept {
             let at = kept.path.join(".");
@@ -237,7 +249,7 @@ mod tests {
 
     #[test]
     fn what_decides_about_more_than_the_tenant_is_taken_out_with_its_reason() {
-        let fields: Vec<_> = reserved::fields("postgresql.cnpg.io", "Cluster").collect();
+        let fields: Vec<_> = reserved::fields("postgresql.cnpg.io", "Cluster").copied().collect();
         let schema = json!({"type": "object", "properties": {
             "instances": {"type": "integer"},
             "env": {"type": "array", "items": {"type": "object", "properties": {"name": {"type": "string"}}}},
@@ -262,7 +274,7 @@ mod tests {
 
     #[test]
     fn what_ends_in_a_command_line_is_taken_out_where_its_text_is_free() {
-        let fields: Vec<_> = reserved::fields("mongodbcommunity.mongodb.com", "MongoDBCommunity").collect();
+        let fields: Vec<_> = reserved::fields("mongodbcommunity.mongodb.com", "MongoDBCommunity").copied().collect();
         let schema = json!({"type": "object", "properties": {
             "agent": {"type": "object", "properties": {
                 "logFile": {"type": "string"}, "logLevel": {"type": "string", "enum": ["INFO"]},
@@ -293,12 +305,65 @@ mod tests {
             "env": {"type": "string", "enum": ["test", "production"]},
             "worker": {"type": "object", "properties": {"containers": {"type": "array"}, "nodeName": {"type": "string"}}},
         }}));
-        assert_eq!(kept, ["spec.disks: Placement false", "spec.volumes: Placement false", "spec.worker: Pods false"]);
+        assert_eq!(
+            kept,
+            ["spec.disks[].hostPath: Placement false", "spec.volumes: Placement false", "spec.worker: Pods false"]
+        );
+    }
+
+    /// Names as operators have them: MinIO, Percona, Vitess, CloudNativePG, and all that have a Service in their API.
+    #[test]
+    fn the_same_under_another_name_is_taken_out_too() {
+        let open = json!({"type": "array", "items": {"type": "object", "x-kubernetes-preserve-unknown-fields": true}});
+        let texts = json!({"type": "object", "additionalProperties": {"type": "string"}});
+        let (schema, kept) = of(json!({"type": "object", "properties": {
+            "containerSecurityContext": {"type": "object", "properties": {"privileged": {"type": "boolean"}}},
+            "data": {"type": "object", "properties": {
+                "additionalCommandArgs": {"type": "array", "items": {"type": "string"}}, "jobs": {"type": "integer"},
+            }},
+            "envVarsSecret": {"type": "string"},
+            "extraEnv": {"type": "array", "items": {"type": "object", "properties": {"valueFrom": {"type": "object"}}}},
+            "extraFlags": texts.clone(),
+            "extraVolumes": open,
+            "featureFlags": texts,
+            "hookScript": {"type": "string"},
+            "hostPort": {"type": "integer"},
+            "imagePullSecret": {"type": "object"},
+            "images": {"type": "object", "properties": {"mysqld": {"type": "string"}}},
+            "probe": {"type": "object", "properties": {
+                "exec": {"type": "object", "properties": {"command": {"type": "array"}}}, "periodSeconds": {"type": "integer"},
+            }},
+            "service": {"type": "object", "properties": {"externalIPs": {"type": "array"}, "type": {"type": "string"}}},
+            "volumeSpec": {"type": "object", "properties": {
+                "hostPath": {"type": "object"}, "persistentVolumeClaim": {"type": "object"},
+            }},
+        }}));
+        let kept: Vec<_> = kept.iter().filter_map(|kept| kept.split_once(':')).map(|(path, _)| path).collect();
+        assert_eq!(
+            kept,
+            [
+                "spec.containerSecurityContext",
+                "spec.data.additionalCommandArgs",
+                "spec.envVarsSecret",
+                "spec.extraEnv",
+                "spec.extraFlags",
+                "spec.extraVolumes",
+                "spec.hookScript",
+                "spec.hostPort",
+                "spec.imagePullSecret",
+                "spec.images",
+                "spec.probe.exec",
+                "spec.service.externalIPs",
+                "spec.volumeSpec.hostPath",
+            ]
+        );
+        assert!(schema["properties"]["volumeSpec"]["properties"].get("persistentVolumeClaim").is_some());
+        assert!(schema["properties"].get("featureFlags").is_some());
     }
 
     #[test]
     fn a_kind_that_runs_the_consumers_containers_offers_them() {
-        let fields: Vec<_> = reserved::fields("serving.knative.dev", "Service").collect();
+        let fields: Vec<_> = reserved::fields("serving.knative.dev", "Service").copied().collect();
         let container = json!({"type": "object", "required": ["image"], "properties": {
             "image": {"type": "string"}, "command": {"type": "array"}, "securityContext": {"type": "object"},
         }});

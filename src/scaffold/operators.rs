@@ -1,181 +1,115 @@
-//! What known operators need beside the fields of their objects, and which Secrets they make: two tables, from the
-//! operators' documentation.
+//! What `init` knows of operators beside the fields of their objects: `operators.yaml`, from their documentation and source.
+
+use std::collections::BTreeMap;
+use std::sync::LazyLock;
+
+use serde::Deserialize;
+use serde_json::{Map, Value};
+
+use crate::mapping::check::reserved::{Field, Why, kept};
+use crate::yaml;
+
+/// What is known of the operator of one kind.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Operator {
+    group: String,
+    kind: String,
+    #[serde(default)]
+    pub labels: Vec<Label>,
+    #[serde(default)]
+    pub secrets: Vec<Secret>,
+    /// Fields that consumers do not get because of how the mapping is made, and why, as a main clause. What no mapping should
+    /// let them fill is in [`reserved`](crate::mapping::check::reserved), where `validate` looks too.
+    #[serde(default)]
+    withheld: BTreeMap<String, String>,
+    /// What the example shows of an object beside what its schema requires.
+    #[serde(default)]
+    pub example: Map<String, Value>,
+    /// What the operator needs beside its object and the mapping does not make: main clauses without an end.
+    #[serde(default)]
+    pub needs: Vec<String>,
+    /// What the operator writes into `status` where all is well.
+    #[serde(default)]
+    pub status: Map<String, Value>,
+    pub ready: Option<Ready>,
+}
 
 /// A label of the consumer's object that the operator reads.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct Label {
-    group: &'static str,
-    kind: &'static str,
-    pub key: &'static str,
+    pub key: String,
     /// A value for the example.
-    pub sample: &'static str,
+    pub sample: String,
     /// Whether the operator ignores an object without it.
+    #[serde(default = "yes")]
     pub required: bool,
     /// What it holds.
-    pub holds: &'static str,
-    pub documentation: &'static str,
+    pub holds: String,
+    pub documentation: String,
+}
+
+fn yes() -> bool {
+    true
 }
 
 /// A Secret that the operator makes for an object.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct Secret {
-    group: &'static str,
-    kind: &'static str,
     /// Of the entry of `related`, and the ending of the copy's name.
-    pub id: &'static str,
+    pub id: String,
     /// A template.
-    pub name: &'static str,
-    /// Where there is one for each item of a list: the list, and the key of an item, which is called `item`.
-    pub each: Option<(&'static str, &'static str)>,
-    pub keys: &'static [&'static str],
-    pub documentation: &'static str,
+    pub name: String,
+    /// Where there is one for each item of a list.
+    pub each: Option<Items>,
+    pub keys: Vec<String>,
+    pub documentation: String,
 }
 
-/// Where the operator of a kind says that an object is ready, if not by a condition `Ready`.
-#[derive(Debug, Clone, Copy)]
-pub struct Ready {
-    group: &'static str,
-    kind: &'static str,
-    /// A field of the status, and its value where all is well.
-    pub field: &'static str,
-    pub value: &'static str,
+/// A list, and the key of an item, which is called `item`.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Items {
+    list: String,
+    key: String,
 }
 
-const STRIMZI: &str = "kafka.strimzi.io";
-const STRIMZI_PAGE: &str = "https://strimzi.io/docs/operators/latest/deploying";
-const STRIMZI_CLUSTER: &str = "strimzi.io/cluster";
-const KAFKA: &str = "the name of the Kafka cluster";
-
-const fn of_strimzi(kind: &'static str, sample: &'static str, holds: &'static str) -> Label {
-    Label { group: STRIMZI, kind, key: STRIMZI_CLUSTER, sample, required: true, holds, documentation: STRIMZI_PAGE }
-}
-
-const LABELS: [Label; 6] = [
-    of_strimzi("KafkaTopic", "my-kafka", KAFKA),
-    of_strimzi("KafkaUser", "my-kafka", KAFKA),
-    of_strimzi("KafkaNodePool", "my-kafka", KAFKA),
-    of_strimzi("KafkaRebalance", "my-kafka", KAFKA),
-    of_strimzi("KafkaConnector", "my-kafkaconnect", "the name of the KafkaConnect cluster"),
-    Label {
-        group: "serving.knative.dev",
-        kind: "Service",
-        key: "networking.knative.dev/visibility",
-        sample: "cluster-local",
-        required: false,
-        holds: "whether only the cluster reaches the service",
-        documentation: "https://knative.dev/docs/serving/services/private-services/",
+/// Where the status says that all is well.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[serde(untagged, deny_unknown_fields)]
+pub enum Ready {
+    Condition {
+        condition: String,
+        /// The type of a condition that is `True` while all is not well, and says why.
+        otherwise: Option<String>,
     },
-];
-
-const fn secret(
-    (group, kind): (&'static str, &'static str),
-    id: &'static str,
-    name: &'static str,
-    keys: &'static [&'static str],
-    documentation: &'static str,
-) -> Secret {
-    Secret { group, kind, id, name, each: None, keys, documentation }
-}
-
-const ELASTIC_PAGE: &str =
-    "https://www.elastic.co/guide/en/cloud-on-k8s/current/k8s-request-elasticsearch-endpoint.html";
-
-const SECRETS: [Secret; 10] = [
-    secret(
-        ("postgresql.cnpg.io", "Cluster"),
-        "app",
-        "{{ placement.name }}-app",
-        &["username", "password", "dbname", "host", "port", "pgpass", "uri", "jdbc-uri"],
-        "https://cloudnative-pg.io/documentation/current/applications/#secrets",
-    ),
-    secret(
-        ("cert-manager.io", "Certificate"),
-        "tls",
-        "{{ source.spec.secretName }}",
-        &["tls.crt", "tls.key", "ca.crt"],
-        "https://cert-manager.io/docs/usage/certificate/",
-    ),
-    secret(
-        (STRIMZI, "Kafka"),
-        "ca",
-        "{{ placement.name }}-cluster-ca-cert",
-        &["ca.crt", "ca.p12", "ca.password"],
-        STRIMZI_PAGE,
-    ),
-    secret(
-        (STRIMZI, "KafkaUser"),
-        "credentials",
-        "{{ placement.name }}",
-        &["ca.crt", "user.crt", "user.key", "user.p12", "user.password", "password", "sasl.jaas.config"],
-        STRIMZI_PAGE,
-    ),
-    secret(
-        ("rabbitmq.com", "RabbitmqCluster"),
-        "user",
-        "{{ placement.name }}-default-user",
-        &["username", "password", "host", "port", "provider", "type", "connection_string"],
-        "https://www.rabbitmq.com/kubernetes/operator/using-operator",
-    ),
-    Secret {
-        group: "mongodbcommunity.mongodb.com",
-        kind: "MongoDBCommunity",
-        id: "connection",
-        name: "{{ placement.name }}-{{ item.db | default('admin') }}-{{ item.name }}",
-        each: Some(("${{ source.spec.users }}", "${{ item.name }}")),
-        keys: &["username", "password", "connectionString.standard", "connectionString.standardSrv"],
-        documentation: "https://github.com/mongodb/mongodb-kubernetes-operator/blob/master/docs/deploy-configure.md",
+    Field {
+        /// Keys below `status`, with dots.
+        field: String,
+        /// A field with an explanation.
+        message: Option<String>,
     },
-    secret(
-        ("acid.zalan.do", "postgresql"),
-        "app",
-        "app.{{ placement.name }}.credentials.postgresql.acid.zalan.do",
-        &["username", "password"],
-        "https://postgres-operator.readthedocs.io/en/latest/user/#connect-to-postgresql",
-    ),
-    secret(
-        ("elasticsearch.k8s.elastic.co", "Elasticsearch"),
-        "elastic",
-        "{{ placement.name }}-es-elastic-user",
-        &["elastic"],
-        ELASTIC_PAGE,
-    ),
-    secret(
-        ("elasticsearch.k8s.elastic.co", "Elasticsearch"),
-        "certificates",
-        "{{ placement.name }}-es-http-certs-public",
-        &["ca.crt", "tls.crt"],
-        ELASTIC_PAGE,
-    ),
-    secret(
-        ("kibana.k8s.elastic.co", "Kibana"),
-        "certificates",
-        "{{ placement.name }}-kb-http-certs-public",
-        &["ca.crt", "tls.crt"],
-        "https://www.elastic.co/guide/en/cloud-on-k8s/current/k8s-kibana-http-configuration.html",
-    ),
-];
-
-/// From the operators' documentation, as the Secrets are.
-const READY: [Ready; 4] = [
-    Ready { group: "elasticsearch.k8s.elastic.co", kind: "Elasticsearch", field: "phase", value: "Ready" },
-    Ready { group: "kibana.k8s.elastic.co", kind: "Kibana", field: "health", value: "green" },
-    Ready { group: "mongodbcommunity.mongodb.com", kind: "MongoDBCommunity", field: "phase", value: "Running" },
-    Ready { group: "acid.zalan.do", kind: "postgresql", field: "PostgresClusterStatus", value: "Running" },
-];
-
-/// Where the operator of a kind says that an object is ready.
-pub fn ready(group: &str, kind: &str) -> Option<&'static Ready> {
-    READY.iter().find(|ready| ready.group == group && ready.kind == kind)
 }
 
-/// The labels that the operator of a kind reads.
-pub fn labels(group: &str, kind: &str) -> impl Iterator<Item = &'static Label> {
-    LABELS.iter().filter(move |label| label.group == group && label.kind == kind)
+const TABLE: &str = include_str!("operators.yaml");
+
+#[expect(clippy::expect_used, reason = "the table is a part of the program, and a test reads it")]
+static OPERATORS: LazyLock<Vec<Operator>> = LazyLock::new(|| {
+    let root = yaml::parse_one(TABLE).and_then(|document| document.root).map(|root| root.to_json());
+    serde_json::from_value(root.unwrap_or_default()).expect("a table of operators")
+});
+
+/// What is known of the operator of a kind.
+pub fn operator(group: &str, kind: &str) -> Option<&'static Operator> {
+    OPERATORS.iter().find(|operator| operator.group == group && operator.kind == kind)
 }
 
-/// The Secrets that the operator makes for an object of a kind.
-pub fn secrets(group: &str, kind: &str) -> impl Iterator<Item = &'static Secret> {
-    SECRETS.iter().filter(move |secret| secret.group == group && secret.kind == kind)
+impl Operator {
+    pub fn withheld(&'static self) -> impl Iterator<Item = Field> {
+        self.withheld.iter().map(|(path, why)| kept(&self.group, &self.kind, path, Why::Reserved(why)))
+    }
 }
 
 impl Label {
@@ -196,7 +130,7 @@ impl Secret {
         let Self { id, name, .. } = self;
         let mut text = format!("- id: {id}\n  direction: ToSource\n  resource: secrets.v1\n");
         let mut copy = format!("{{{{ source.metadata.name }}}}-{id}");
-        if let Some((list, key)) = self.each {
+        if let Some(Items { list, key }) = &self.each {
             text.push_str(&format!("  forEach: {list}\n  as: item\n  key: {key}\n"));
             copy.push_str("-{{ item.name }}");
         }
@@ -211,12 +145,11 @@ impl Secret {
 mod tests {
     use super::*;
     use crate::mapping::compile::compile;
-    use crate::yaml;
 
-    /// Each entry is a part of a mapping that compiles.
+    /// Items entry is a part of a mapping that compiles.
     #[test]
     fn secrets_are_carried_by_entries_that_compile() {
-        for secret in SECRETS {
+        for secret in OPERATORS.iter().flat_map(|operator| &operator.secrets) {
             let entry = secret.related().replace('\n', "\n    ");
             let mapping = format!(
                 "apiVersion: sync-engine.dev/v1alpha1\nkind: Mapping\nmetadata: {{name: x}}\nspec:\n  source: {{apiExport: {{name: \
@@ -225,6 +158,27 @@ mod tests {
             );
             let document = yaml::parse_one(&mapping).expect("a document");
             assert_eq!(compile(&document).findings, [], "{mapping}");
+        }
+    }
+
+    /// A kind stands once, and where it is said to be ready, its status says so.
+    #[test]
+    fn each_operator_reports_what_its_readiness_reads() {
+        let kinds: Vec<_> = OPERATORS.iter().map(|operator| (&operator.group, &operator.kind)).collect();
+        let mut sorted = kinds.clone();
+        sorted.sort();
+        sorted.dedup();
+        assert_eq!(kinds, sorted, "in order, each kind once");
+        for operator in OPERATORS.iter() {
+            let status = Value::Object(operator.status.clone());
+            let reports = match &operator.ready {
+                None => continue,
+                Some(Ready::Field { field, .. }) => status.pointer(&format!("/{}", field.replace('.', "/"))).is_some(),
+                Some(Ready::Condition { condition, .. }) => status["conditions"]
+                    .as_array()
+                    .is_some_and(|all| all.iter().any(|one| one["type"] == **condition && one["status"] == "True")),
+            };
+            assert!(reports, "{} {}", operator.group, operator.kind);
         }
     }
 }

@@ -3,14 +3,20 @@
 use std::collections::BTreeMap;
 use std::fmt::Write;
 
+use serde_json::Value;
+
 use super::Plan;
+use super::report::{KnownFrom, Sign, Signal};
 use crate::mapping::check::reserved::{What, Why};
 
 pub(super) fn readme(plan: &Plan) -> String {
     let mut text = head(plan);
+    text.push_str(&needs(plan));
     text.push_str(&kept(plan));
     text.push_str(&offered(plan));
     text.push_str(&secrets(plan));
+    text.push_str(&given(plan));
+    text.push_str(&ready(plan));
     text.push_str(&rules(plan));
     text.push_str(&live(plan));
     text
@@ -118,11 +124,100 @@ The mapping copies them to consumers (`related`). The APIExport claims Secrets f
     )
 }
 
+/// What the mapping lacks until its author adds it.
+fn needs(plan: &Plan) -> String {
+    let needs: Vec<_> = plan.operator.into_iter().flat_map(|operator| &operator.needs).collect();
+    if needs.is_empty() {
+        return String::new();
+    }
+    let lines: String = needs.iter().map(|need| format!("* {need}.\n")).collect();
+    format!("\n## What you have to add\n\nThe operator needs more than its object:\n\n{lines}")
+}
+
+/// Objects beside theirs that consumers name, and that nothing brings to the operator.
+fn given(plan: &Plan) -> String {
+    let mut named = Vec::new();
+    plan.parts.iter().for_each(|part| references(&part.offer.schema, &mut vec![part.name.clone()], &mut named));
+    // Not what the operator makes under a name of the consumer's choice.
+    named.retain(|path| !plan.secrets().any(|secret| secret.name.contains(&format!("source.{path} "))));
+    if named.is_empty() {
+        return String::new();
+    }
+    let shown: Vec<_> = named.iter().map(|path| format!("`{path}`")).collect();
+    format!(
+        "
+## Secrets and ConfigMaps that consumers name
+
+The operator reads or writes them beside its own object. The mapping copies none of them from the consumer's namespace: for each that
+you support, add an entry with `direction: ToTarget` to `related`, and take the other fields out of `schemas/apiresourceschema.yaml`.
+
+{}
+",
+        shown.join(", ")
+    )
+}
+
+fn references(schema: &Value, path: &mut Vec<String>, found: &mut Vec<String>) {
+    for (name, below) in schema["properties"].as_object().into_iter().flatten() {
+        path.push(name.clone());
+        if is_reference(name, below) {
+            found.push(path.join("."));
+        } else {
+            references(below, path, found);
+        }
+        path.pop();
+    }
+    for key in ["items", "additionalProperties"] {
+        let Some(below) = schema.get(key).filter(|below| below.is_object()) else { continue };
+        if let Some(last) = path.last_mut() {
+            last.push_str("[]");
+            references(below, path, found);
+        }
+        if let Some(last) = path.last_mut() {
+            last.truncate(last.len() - "[]".len());
+        }
+    }
+}
+
+/// Whether a field names a Secret or a ConfigMap: by its name, and by what it holds.
+fn is_reference(name: &str, schema: &Value) -> bool {
+    let lower = name.to_lowercase();
+    let is_about = lower.contains("secret") || lower.contains("configmap");
+    let inner = schema.get("items").unwrap_or(schema);
+    let has_name = ["name", "secretName"].iter().any(|key| inner["properties"].get(key).is_some());
+    is_about && (schema["type"] == "string" && (lower.ends_with("name") || lower.ends_with("secret")) || has_name)
+}
+
+/// How consumers see that all is well.
+fn ready(plan: &Plan) -> String {
+    let kind = &plan.definition.kind;
+    let text = match &plan.report.sign {
+        None => format!(
+            "Nothing in the definition tells where the operator says that a `{kind}` is ready, so consumers get no condition `Ready`. Look \
+             into the operator's documentation, and add `ready` to the object and a condition to `status.conditions` of the mapping."
+        ),
+        Some(Sign { signal: Signal::Condition { name, .. }, known_from: KnownFrom::Habit }) => format!(
+            "The definition does not tell which conditions the operator reports. The mapping reads `{name}`, as most operators have it: look \
+             into the operator's documentation, and put the right one in its place."
+        ),
+        Some(Sign { signal: Signal::Condition { name, .. }, .. }) => {
+            format!("Consumers see a condition `Ready`: the operator's condition `{name}`.")
+        }
+        Some(Sign { signal: Signal::Field { name, value, .. }, .. }) => {
+            format!(
+                "Consumers see a condition `Ready`. It is true where the operator writes `{value}` into `status.{name}`."
+            )
+        }
+    };
+    format!("\n## Ready\n\n{text}\n")
+}
+
 /// Rules that the example may break, for nothing here can evaluate them.
 fn rules(plan: &Plan) -> String {
     let mut found = Vec::new();
-    collect(&plan.definition.schema["properties"]["spec"], &mut found);
-    found.dedup();
+    for part in plan.parts.iter().filter(|part| part.required) {
+        collect(&part.original, &part.offer.schema, &mut found);
+    }
     if found.is_empty() {
         return String::new();
     }
@@ -133,15 +228,25 @@ fn rules(plan: &Plan) -> String {
     text
 }
 
-fn collect(schema: &serde_json::Value, found: &mut Vec<String>) {
+/// Each rule once, of what is offered.
+fn collect(schema: &Value, offered: &Value, found: &mut Vec<String>) {
     for rule in schema["x-kubernetes-validations"].as_array().into_iter().flatten() {
         let message = rule["message"].as_str().or(rule["rule"].as_str()).unwrap_or_default();
-        found.push(message.split_whitespace().collect::<Vec<_>>().join(" "));
+        let message = message.split_whitespace().collect::<Vec<_>>().join(" ");
+        if !found.contains(&message) {
+            found.push(message);
+        }
     }
-    for below in schema["properties"].as_object().into_iter().flatten().map(|(_, below)| below) {
-        collect(below, found);
+    for (name, below) in schema["properties"].as_object().into_iter().flatten() {
+        if let Some(offered) = offered["properties"].get(name) {
+            collect(below, offered, found);
+        }
     }
-    ["items", "additionalProperties"].iter().filter_map(|key| schema.get(*key)).for_each(|below| collect(below, found));
+    for key in ["items", "additionalProperties"] {
+        if let (Some(below), Some(offered)) = (schema.get(key), offered.get(key)) {
+            collect(below, offered, found);
+        }
+    }
 }
 
 fn live(plan: &Plan) -> String {

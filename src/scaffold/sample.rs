@@ -58,6 +58,37 @@ pub fn telling(schema: &Value, name: &str) -> Value {
     value
 }
 
+/// What a schema takes of a value that was made for another version of it: fields that it has, and values that it lists.
+pub fn fitting(schema: &Value, value: &Value) -> Option<Value> {
+    match value {
+        Value::Object(fields) => {
+            let open = schema["additionalProperties"].as_object().map(|_| &schema["additionalProperties"]);
+            let fit = |(name, value): (&String, &Value)| {
+                let below = schema["properties"].get(name).or(open)?;
+                Some((name.clone(), fitting(below, value)?))
+            };
+            if schema["x-kubernetes-preserve-unknown-fields"] == true {
+                return Some(value.clone());
+            }
+            Some(Value::Object(fields.iter().filter_map(fit).collect()))
+        }
+        Value::Array(items) => Some(items.iter().filter_map(|item| fitting(&schema["items"], item)).collect()),
+        _ => schema["enum"].as_array().is_none_or(|choices| choices.contains(value)).then(|| value.clone()),
+    }
+}
+
+/// Puts the fields of `given` over those of `value`.
+pub fn overlay(value: &mut Value, given: &Value) {
+    match (value, given) {
+        (Value::Object(fields), Value::Object(given)) => {
+            for (name, given) in given {
+                overlay(fields.entry(name.clone()).or_insert(Value::Null), given);
+            }
+        }
+        (value, given) => *value = given.clone(),
+    }
+}
+
 /// Whether any value of the type will do, or the schema lists those that do.
 fn is_certain(schema: &Value) -> bool {
     schema.get("enum").is_some()
@@ -87,7 +118,8 @@ fn filled(schema: &Value, name: &str, depth: usize) -> Value {
 }
 
 fn choice(choices: &[Value]) -> Value {
-    let good = GOOD.iter().find_map(|good| choices.iter().find(|choice| *choice == good));
+    let is = |choice: &Value, good: &str| choice.as_str().is_some_and(|choice| choice.eq_ignore_ascii_case(good));
+    let good = GOOD.iter().find_map(|good| choices.iter().find(|choice| is(choice, good)));
     let some = || choices.iter().find(|choice| !choice.is_null() && *choice != "");
     good.or_else(some).cloned().unwrap_or_default()
 }
@@ -246,6 +278,16 @@ mod tests {
         }});
         assert_eq!(sample(&schema, "spec"), json!({}));
         assert_eq!(telling(&schema, "spec"), json!({"size": 3, "on": false}));
+    }
+
+    #[test]
+    fn of_an_example_stays_what_the_schema_takes() {
+        let schema = json!({"type": "object", "properties": {
+            "size": {"type": "integer"}, "tier": {"type": "string", "enum": ["small"]},
+            "pools": {"type": "array", "items": {"type": "object", "properties": {"name": {"type": "string"}}}},
+        }});
+        let example = json!({"size": 3, "tier": "large", "age": 1, "pools": [{"name": "a", "disk": "1Gi"}]});
+        assert_eq!(fitting(&schema, &example), Some(json!({"size": 3, "pools": [{"name": "a"}]})));
     }
 
     #[test]

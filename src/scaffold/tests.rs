@@ -66,6 +66,138 @@ fn a_mapping_is_made_that_nothing_is_wrong_with() {
     assert!(findings.is_empty(), "{findings:#?}");
 }
 
+/// The lines of a file from the one that starts with `first` on, up to an empty line.
+fn part(kit: &Kit, path: &str, first: &str) -> String {
+    let lines = file(kit, path).lines().skip_while(|line| !line.starts_with(first));
+    lines.take_while(|line| !line.is_empty()).collect::<Vec<_>>().join("\n")
+}
+
+/// With a changed status and changed columns.
+fn reporting(status: Value, columns: Value) -> Kit {
+    let mut document = definition();
+    let version = &mut document["spec"]["versions"][0];
+    version["additionalPrinterColumns"] = columns;
+    version["schema"]["openAPIV3Schema"]["properties"]["status"] = json!({"type": "object", "properties": status});
+    made(document, &Wishes::default()).expect("a kit")
+}
+
+fn conditions(kit: &Kit) -> String {
+    part(kit, "mappings/cache.yaml", "    conditions:")
+}
+
+#[test]
+fn ready_is_the_condition_that_a_column_shows() {
+    let item = json!({"type": "object", "properties": {"type": {"type": "string"}, "status": {"type": "string"}}});
+    let columns = json!([
+        {"name": "Down", "type": "string", "jsonPath": ".status.conditions[?(@.type == 'NotReady')].status"},
+        {"name": "Up", "type": "string", "jsonPath": ".status.conditions[?(@.type == 'ClusterAvailable')].status"},
+    ]);
+    let kit = reporting(json!({"conditions": {"type": "array", "items": item}}), columns);
+    assert!(!kit.lacks);
+    let mapping = file(&kit, "mappings/cache.yaml");
+    let ready =
+        "      ready: ${{ condition(objects.main, \"ClusterAvailable\").status | default(\"\") == \"True\" }}\n";
+    assert!(mapping.contains(ready), "{mapping}");
+    insta::assert_snapshot!(conditions(&kit), @r#"
+        conditions:
+          - type: Ready
+            status: ${{ objects.main.ready | default(false) }}
+            reason: ${{ "Ready" if objects.main.ready | default(false) else "Provisioning" }}
+    "#);
+    let schema = file(&kit, "schemas/apiresourceschema.yaml");
+    assert!(
+        schema.contains("[?(@.type == 'Ready')]") && !schema.contains("Cluster"),
+        "consumers have `Ready`: {schema}"
+    );
+    assert!(file(&kit, "examples/operator.yaml").contains("type: ClusterAvailable"));
+}
+
+#[test]
+fn ready_is_a_listed_value_of_a_phase() {
+    let phase = json!({"type": "string", "enum": ["PENDING", "RUNNING", "FAILED"]});
+    let kit = reporting(json!({"phase": phase, "message": {"type": "string"}}), json!([]));
+    assert!(!kit.lacks);
+    let mapping = file(&kit, "mappings/cache.yaml");
+    assert!(mapping.contains("ready: ${{ objects.main.status.phase | default(\"\") == \"RUNNING\" }}"), "{mapping}");
+    insta::assert_snapshot!(conditions(&kit), @r#"
+        conditions:
+          - type: Ready
+            status: ${{ objects.main.ready | default(false) }}
+            reason: ${{ objects.main.status.phase | default("Provisioning") }}
+            message: ${{ objects.main.status.message | default("") }}
+    "#);
+    assert!(file(&kit, "examples/operator.yaml").contains("phase: RUNNING"));
+}
+
+#[test]
+fn where_nobody_knows_what_ready_is_the_readme_says_so() {
+    let kit = reporting(json!({"replicas": {"type": "integer"}}), json!([]));
+    assert!(kit.lacks && conditions(&kit).is_empty());
+    assert!(file(&kit, "README.md").contains("consumers get no condition `Ready`"));
+    let guessed = made(definition(), &Wishes::default()).expect("a kit");
+    assert!(
+        guessed.lacks && file(&guessed, "README.md").contains("does not tell which conditions the operator reports")
+    );
+}
+
+#[test]
+fn what_is_only_the_targets_does_not_flow_back() {
+    let text = json!({"type": "string"});
+    let status = json!({
+        "cpu": {"anyOf": [{"type": "integer"}, {"type": "string"}], "x-kubernetes-int-or-string": true},
+        "lastError": text, "nextPrivateKeySecretName": text, "promotionToken": text, "selector": text,
+    });
+    let kit = reporting(status, json!([]));
+    let fields = part(&kit, "mappings/cache.yaml", "    fields:");
+    assert_eq!(fields, "    fields:\n      cpu: $.status.cpu\n      lastError: $.status.lastError");
+    assert!(!file(&kit, "examples/operator.yaml").contains("lastError"), "all is well in the sandbox");
+}
+
+#[test]
+fn rules_are_listed_once_and_only_of_what_is_offered() {
+    let mut document = definition();
+    let spec = &mut document["spec"]["versions"][0]["schema"]["openAPIV3Schema"]["properties"]["spec"]["properties"];
+    let rule =
+        |message: &str| json!({"type": "integer", "x-kubernetes-validations": [{"rule": "true", "message": message}]});
+    (spec["a"], spec["b"], spec["c"]) = (rule("must be even"), rule("must not shrink"), rule("must be even"));
+    spec["affinity"] = json!({"type": "object", "properties": {"weight": rule("topologyKey is required")}});
+    let kit = made(document, &Wishes::default()).expect("a kit");
+    let listed: Vec<_> =
+        file(&kit, "README.md").lines().filter(|line| line.contains("must") || line.contains("Key")).collect();
+    assert_eq!(listed, ["* must be even", "* must not shrink"]);
+}
+
+/// Its pods are withheld, and a group without pods is of no use.
+#[test]
+fn what_the_author_has_to_write_is_withheld_and_said() {
+    let mut document = definition();
+    document["spec"]["group"] = "ray.io".into();
+    document["spec"]["names"]["kind"] = "RayCluster".into();
+    let spec = &mut document["spec"]["versions"][0]["schema"]["openAPIV3Schema"]["properties"]["spec"]["properties"];
+    spec["workerGroupSpecs"] = json!({"type": "array", "items": {"type": "object", "properties": {
+        "replicas": {"type": "integer"}, "template": {"type": "object", "properties": {"spec": {"type": "object", "properties": {
+            "containers": {"type": "array"},
+        }}}},
+    }}});
+    let kit = made(document, &Wishes::default()).expect("a kit");
+    assert!(kit.lacks && kit.kept.iter().any(|kept| kept.path == ["spec", "workerGroupSpecs"]), "{:?}", kit.kept);
+    assert!(file(&kit, "README.md").contains("\n## What you have to add\n"));
+}
+
+#[test]
+fn secrets_that_consumers_name_are_listed() {
+    let mut document = definition();
+    let spec = &mut document["spec"]["versions"][0]["schema"]["openAPIV3Schema"]["properties"]["spec"];
+    let name = json!({"type": "object", "properties": {"name": {"type": "string"}}});
+    spec["properties"]["users"] =
+        json!({"type": "array", "items": {"type": "object", "properties": {"passwordSecretRef": name}}});
+    spec["properties"]["tls"] = json!({"type": "object", "properties": {"secretName": {"type": "string"}}});
+    spec["properties"]["secretRotation"] = json!({"type": "boolean"});
+    let kit = made(document, &Wishes::default()).expect("a kit");
+    let readme = file(&kit, "README.md");
+    assert!(readme.contains("\n`spec.tls.secretName`, `spec.users[].passwordSecretRef`\n"), "{readme}");
+}
+
 #[test]
 fn what_cannot_be_offered_is_said() {
     let refused = |change: fn(&mut Value), wishes: &Wishes| {

@@ -94,24 +94,29 @@ impl Looks {
 
 const POD: Looks = Looks::Exactly(&["containers"]);
 const VOLUMES: &[&str] = &["csi", "hostPath", "projected", "secret"];
-const HOST: &[&str] = &["hostIPC", "hostNetwork", "hostPID", "hostPath", "hostUsers"];
+const HOST: &[&str] = &["hostIPC", "hostNetwork", "hostPID", "hostPath", "hostPort", "hostUsers"];
 const NODES: &[&str] = &["affinity", "hostAliases", "nodeAffinity", "nodeSelector", "tolerations"];
-const CONTEXTS: &[&str] = &["podSecurityContext", "seccompProfile", "securityContext", "serviceAccountTemplate"];
+const CONTEXTS: &[&str] = &["*SecurityContext", "seccompProfile", "securityContext", "serviceAccountTemplate"];
 const CLASSES: &[&str] = &["podPriorityClassName", "priorityClassName", "runtimeClassName", "schedulerName"];
 
+const EXTERNAL: &str =
+    "a Service with addresses of a consumer's choice gets traffic that is meant for others (CVE-2020-8554)";
+
 /// Names that mean the same wherever operators have them; the first that fits counts. A `*` stands for any beginning.
-const NAMED: [(Why, Looks, &[&str]); 22] = [
+const NAMED: [(Why, Looks, &[&str]); 25] = [
     (Why::Pods, POD, &["*"]),
     (Why::Pods, Looks::Structure, &["containers", "ephemeralContainers", "extraContainers", "initContainers"]),
     (Why::Pods, Looks::Structure, &["podSpec", "podTemplate", "podTemplateSpec"]),
     (Why::Pods, Looks::Structure, &["sidecarContainers", "sidecars", "statefulSet"]),
-    (Why::Program, Looks::List, &["args", "command"]),
-    (Why::Program, Looks::Structure, &["additionalArgs", "imagePullSecrets"]),
+    (Why::Program, Looks::List, &["command"]),
+    (Why::Program, Looks::Structure, &["args", "*Args", "extraFlags", "*ExtraFlags"]),
+    (Why::Program, Looks::Structure, &["images", "imagePullSecret", "imagePullSecrets"]),
     (Why::Program, Looks::Anything, &["image"]),
-    (Why::Program, Looks::Text, &["baseImage", "dockerImage", "imageName", "*Image"]),
+    (Why::Program, Looks::Text, &["baseImage", "command", "dockerImage", "hookScript", "imageName", "*Image"]),
     (Why::Program, Looks::Exactly(&["postStart", "preStop"]), &["lifecycle"]),
-    (Why::Environment, Looks::Exactly(&["valueFrom"]), &["env"]),
+    (Why::Environment, Looks::Exactly(&["valueFrom"]), &["env", "*Env", "*EnvVars"]),
     (Why::Environment, Looks::Structure, &["envFrom"]),
+    (Why::Environment, Looks::Text, &["envVarsSecret"]),
     (Why::Placement, Looks::Anything, HOST),
     (Why::Placement, Looks::Anything, &["serviceAccount"]),
     (Why::Placement, Looks::Text, &["nodeName", "serviceAccountName"]),
@@ -119,8 +124,9 @@ const NAMED: [(Why, Looks, &[&str]); 22] = [
     (Why::Placement, Looks::Exactly(&["name"]), &["scheduler"]),
     (Why::Placement, Looks::Structure, NODES),
     (Why::Placement, Looks::Structure, CONTEXTS),
-    (Why::Placement, Looks::With(VOLUMES), &["volumes"]),
-    (Why::Placement, Looks::Exactly(&["hostPath", "projected"]), &["*"]),
+    (Why::Placement, Looks::With(VOLUMES), &["volume", "volumes", "*Volumes"]),
+    (Why::Placement, Looks::Exactly(&["projected"]), &["*"]),
+    (Why::Reserved(EXTERNAL), Looks::Anything, &["externalIPs"]),
     (Why::Reach, Looks::Text, &["namespace", "*Namespace"]),
     (Why::Reach, Looks::Anything, &["namespaces", "*Namespaces", "*amespaceSelector", "allowCrossNamespaceImport"]),
 ];
@@ -154,6 +160,11 @@ pub enum What {
     /// It is offered although its name speaks against it, and so are programs and their environment below it; why, as a
     /// main clause.
     Offered(&'static str),
+}
+
+/// A field that stays with the provider.
+pub const fn kept(group: &'static str, kind: &'static str, path: &'static str, why: Why) -> Field {
+    Field { group, kind, path, what: What::Kept(why) }
 }
 
 /// Some fields of some kinds, as `operators.yaml` has them.
@@ -214,4 +225,9 @@ const FREE_TEXT: [&str; 5] = ["annotations", "binaryData", "data", "labels", "st
 /// Whether any text stands under a key of this name, whatever its own names.
 pub fn is_free_text(name: &str) -> bool {
     FREE_TEXT.contains(&name)
+}
+
+/// The same of a field of a schema. A part of an API that is called `data` has fields of its own.
+pub fn holds_free_text(name: &str, has_fields: bool) -> bool {
+    is_free_text(name) && !(name == "data" && has_fields)
 }

@@ -1,7 +1,7 @@
 //! SE07: what a consumer must not decide.
 
 use super::decided;
-use super::reserved::{Value, Why, fields, is_free_text, meaning};
+use super::reserved::{Value, Why, fields, holds_free_text, is_free_text, meaning};
 use super::target::Place;
 use super::types::{Shape, Type};
 use crate::diagnostic::Finding;
@@ -204,7 +204,11 @@ impl Brought<'_> {
         if let Some(item) = shape.view.item() {
             self.all(&Shape::new(item, format!("{}[]", shape.path)), &to.item(), depth - 1);
         }
-        for (name, view) in shape.view.fields().filter(|(name, _)| shape.keeps(name) && !is_free_text(name)) {
+        for (name, view) in shape
+            .view
+            .fields()
+            .filter(|(name, view)| shape.keeps(name) && !holds_free_text(name, view.fields().next().is_some()))
+        {
             let view_of_target = match to.view.map(|to| to.field(name)) {
                 Some(Field::Known(to)) => Some(to),
                 Some(Field::Unknown) => continue,
