@@ -18,9 +18,14 @@ pub struct Engine {
 impl Engine {
     /// Runs mappings with the kubeconfigs of a folder, which are called as their connections; the log goes there as well.
     pub fn start(folder: &Path, mappings: &Path) -> Result<Engine> {
+        Self::start_binary(&binary(), folder, mappings)
+    }
+
+    /// The same with a build of the engine.
+    pub fn start_binary(binary: &Path, folder: &Path, mappings: &Path) -> Result<Engine> {
         let log = Engine::log(folder);
         let output = File::create(&log)?;
-        let process = Command::new(binary())
+        let process = Command::new(binary)
             .arg("--mappings")
             .arg(mappings)
             .args(connections(folder)?)
@@ -64,7 +69,7 @@ fn connections(folder: &Path) -> Result<Vec<String>> {
 }
 
 /// The release binary of this build, unless another is named.
-fn binary() -> PathBuf {
+pub fn binary() -> PathBuf {
     std::env::var_os("SYNC_ENGINE_BINARY").map_or_else(|| env!("CARGO_BIN_EXE_sync-engine").into(), PathBuf::from)
 }
 

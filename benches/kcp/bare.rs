@@ -77,20 +77,19 @@ pub async fn run(orders: &Path) -> Result<Duration, Box<dyn std::error::Error>> 
     }
 }
 
-/// Names of the objects that a watch tells of, and when each came.
-pub async fn names(
+/// What a watch on all widgets tells, line by line, and when each came. `server`: an address, or the path of a workspace.
+pub async fn lines(
     kubeconfig: &Path,
-    everywhere: &str,
+    server: &str,
     group: &str,
 ) -> Result<UnboundedReceiver<(String, Instant)>, Box<dyn std::error::Error>> {
-    let client = kube_client(kubeconfig, everywhere).await?;
+    let client = kube_client(kubeconfig, server).await?;
     let watch = format!("/apis/{group}/v1/widgets?watch=true&allowWatchBookmarks=true");
     let mut lines = client.request_stream(Request::get(watch).body(vec![])?).await?.lines();
     let (told, names) = unbounded_channel();
     tokio::spawn(async move {
         while let Ok(Some(line)) = lines.try_next().await {
-            let name = line.rsplit_once("\"name\":\"").and_then(|(_, rest)| rest.split('"').next());
-            let _ = told.send((name.unwrap_or_default().to_owned(), Instant::now()));
+            let _ = told.send((line, Instant::now()));
         }
     });
     Ok(names)
@@ -129,7 +128,13 @@ async fn measured(
 async fn kube_client(kubeconfig: &Path, server: &str) -> Result<kube::Client, Box<dyn std::error::Error>> {
     let kubeconfig = Kubeconfig::read_from(kubeconfig)?;
     let mut config = kube::Config::from_custom_kubeconfig(kubeconfig, &KubeConfigOptions::default()).await?;
-    config.cluster_url = server.parse()?;
+    config.cluster_url = match server.contains("://") {
+        true => server.parse()?,
+        false => {
+            format!("{}clusters/{server}", config.cluster_url.to_string().split("clusters/").next().unwrap_or_default())
+                .parse()?
+        }
+    };
     Ok(kube::Client::try_from(config)?)
 }
 

@@ -8,6 +8,8 @@
 //!
 //! `cargo bench --bench kcp -- large [OBJECTS] [TENANTS]` tells instead how long another tenant waits, and what memory it takes,
 //! while tenants have so many objects of 1 MB, and after a restart, beside a bare client in the same kcp. `SYNC_ENGINE_MAX_MEMORY` is the engine's.
+//!
+//! `cargo bench --bench kcp -- versions BINARY [OBJECTS]` compares this build with another one, in turns on one kcp.
 
 mod bare;
 #[path = "../engine/process.rs"]
@@ -17,6 +19,7 @@ mod engine;
 mod real;
 #[path = "../engine/usage.rs"]
 mod usage;
+mod versions;
 
 use real::{api, audit, credentials, eventually, kcp, process, rest, servers};
 
@@ -44,6 +47,7 @@ const CLIENTS: [&str; 3] =
     ["bare client, the engine's stack", "bare client, kube", "bare client, kube, with the watches"];
 const ORDERS: &str = "--orders";
 const LARGE: &str = "large";
+const VERSIONS: &str = "versions";
 
 type Failed = Box<dyn std::error::Error>;
 
@@ -65,6 +69,10 @@ fn main() -> Result<(), Failed> {
     };
     let mut numbers = arguments.iter().filter_map(|argument| argument.parse().ok());
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
+    if let Some(at) = arguments.iter().position(|argument| argument == VERSIONS) {
+        let other = Path::new(arguments.get(at + 1).ok_or("name the binary of the other build")?);
+        return runtime.block_on(versions::compare(binary, other, numbers.next().unwrap_or(100)));
+    }
     if arguments.iter().any(|argument| argument == LARGE) {
         let (objects, tenants) = (numbers.next().unwrap_or(500), numbers.next().unwrap_or(1));
         return runtime.block_on(beside_large_objects(binary, objects, tenants));
@@ -93,8 +101,8 @@ async fn beside_large_objects(binary: PathBuf, objects: usize, tenants: usize) -
     let mut large = spec();
     large["note"] = "x".repeat(1_000_000).into();
     let (mut waits, mut heard, mut bare) = (Vec::new(), Vec::new(), Vec::new());
-    let everywhere = format!("{}/clusters/*", endpoint(&scene.provider).await);
-    let mut names = bare::names(&scene.folder.join("kcp.kubeconfig"), &everywhere, &scene.api.group).await?;
+    let everywhere = format!("{}/clusters/*", endpoint_of(&scene.provider).await);
+    let mut lines = bare::lines(&scene.folder.join("kcp.kubeconfig"), &everywhere, &scene.api.group).await?;
     for index in 0..objects {
         let object = scene.api.object(&format!("large-{index}"), large.clone());
         create(&greedy[index % tenants].rest, &scene.api.collection("default"), &object).await?;
@@ -102,8 +110,8 @@ async fn beside_large_objects(binary: PathBuf, objects: usize, tenants: usize) -
             let (name, begun) = (format!("while-{index}"), Instant::now());
             waits.push(scene.wait_of_another(&name).await);
             // What kcp itself takes meanwhile to tell of the object, and for such requests of an API of which nothing is large.
-            while let Some((told, at)) = names.recv().await {
-                if told == name {
+            while let Some((told, at)) = lines.recv().await {
+                if told.contains(&format!("\"name\":\"{name}\"")) {
                     heard.push(at - begun);
                     break;
                 }
@@ -245,7 +253,7 @@ impl Scene {
         fs::write(folder.join("target.kubeconfig"), kcp.kubeconfig(&target.path, ADMIN))?;
         fs::create_dir_all(folder.join("mappings"))?;
         fs::write(folder.join("mappings/widgets.yaml"), mapping(&api, &provider.path))?;
-        let bare_endpoint = endpoint(&bare_provider).await;
+        let bare_endpoint = endpoint_of(&bare_provider).await;
         Ok(Scene { kcp, folder: folder.to_owned(), api, provider, consumer, bare, target, bare_endpoint })
     }
 
@@ -379,7 +387,7 @@ impl Scene {
 }
 
 /// The virtual workspace of an export, as its endpoint slice names it.
-async fn endpoint(provider: &Workspace) -> String {
+async fn endpoint_of(provider: &Workspace) -> String {
     eventually("the export has an endpoint", async || {
         let slices = "/apis/apis.kcp.io/v1alpha1/apiexportendpointslices/widgets";
         let slice = provider.rest.get(slices).await.ok_or("there is no endpoint slice")?;
