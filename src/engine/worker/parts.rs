@@ -26,10 +26,9 @@ const SLOW: Duration = Duration::from_millis(250);
 /// Looks at a source on each target, then plans and acts until it is settled on all of them.
 pub async fn reconcile<'a, 'f>(executors: Vec<Executor<'a>>, facts: &Facts<'f>) -> Vec<Part<'a, 'f>> {
     let latest = Latest::default();
-    let mut parts = Vec::with_capacity(executors.len());
-    for executor in executors {
-        parts.push(Part::observe(executor, facts.part(), &latest).await);
-    }
+    // What is large is read from its server: a slow one keeps no other waiting.
+    let looks = executors.into_iter().map(|executor| Part::observe(executor, facts.part(), &latest));
+    let mut parts = join_all(looks).await;
     match parts.first().filter(|_| parts.len() > 1).map(|part| part.executor.pipeline.controller.clone()) {
         None => settle(&mut parts, &latest).await,
         Some(controller) => {

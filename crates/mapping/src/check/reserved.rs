@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use std::sync::LazyLock;
 
 use serde::Deserialize;
+use serde::de::IgnoredAny;
 use serde_json::Value as Json;
 
 use crate::schema::Form;
@@ -178,16 +179,29 @@ struct Row {
     offered: Option<&'static str>,
 }
 
+/// What is said of the operators of an API group.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields, bound(deserialize = "'de: 'static"))]
+struct Group {
+    #[serde(default)]
+    fields: Vec<Row>,
+    /// What `init` alone needs.
+    #[serde(default, rename = "kinds")]
+    _kinds: IgnoredAny,
+}
+
+/// What is known of operators, by API group: `operators.yaml`.
+pub static OPERATORS: LazyLock<Json> = LazyLock::new(|| {
+    let document = yaml::parse_one(include_str!("../../operators.yaml"));
+    document.and_then(|document| document.root).map(|root| root.to_json()).unwrap_or_default()
+});
+
 static FIELDS: LazyLock<Vec<Field>> = LazyLock::new(|| {
-    static FILE: LazyLock<Json> = LazyLock::new(|| {
-        let document = yaml::parse_one(include_str!("../../operators.yaml"));
-        document.and_then(|document| document.root).map(|root| root.to_json()).unwrap_or_default()
-    });
     let groups =
-        BTreeMap::<&str, Vec<Row>>::deserialize(&*FILE).unwrap_or_else(|error| panic!("operators.yaml: {error}"));
+        BTreeMap::<&str, Group>::deserialize(&*OPERATORS).unwrap_or_else(|error| panic!("operators.yaml: {error}"));
     let mut fields = Vec::new();
     for (group, Row { kinds, paths, why, write, offered }) in
-        groups.into_iter().flat_map(|(group, rows)| rows.into_iter().map(move |row| (group, row)))
+        groups.into_iter().flat_map(|(group, of)| of.fields.into_iter().map(move |row| (group, row)))
     {
         let what = match (why, write, offered) {
             (Some(why), None, None) => What::Kept(why),
