@@ -111,7 +111,7 @@ pub struct Settings {
     pub events: bool,
 }
 
-/// What all pipelines share.
+/// What all controllers share.
 #[derive(Debug)]
 pub struct Shared {
     pub manager: Manager,
@@ -545,7 +545,7 @@ impl Engine {
         }
     }
 
-    /// Starts, swaps and stops pipelines until they are what the catalog says.
+    /// Starts, swaps and stops what runs until it is what the catalog says.
     fn converge(&mut self) {
         self.forget_what_never_ran();
         self.hold_candidates();

@@ -122,7 +122,8 @@ impl Pipeline {
                 .chain(state.history.keys())
                 .filter(|key| !state.unsettled.contains_key(*key))
                 .count();
-        [0, 0, 0, watches, 0, placements, learned, state.unplanned.len(), unsettled, state.losses.size(), 0]
+        let queued = state.seats.waiting();
+        [queued, 0, 0, watches, 0, placements, learned, state.unplanned.len(), unsettled, state.losses.size(), 0]
     }
 
     /// The kinds that the state store names.

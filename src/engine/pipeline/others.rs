@@ -20,6 +20,13 @@ pub struct Seats {
     known: HashSet<Key>,
 }
 
+impl Seats {
+    /// Sources that wait for one.
+    pub fn waiting(&self) -> usize {
+        self.waiting.len()
+    }
+}
+
 /// A source that is worked on here. Dropped, it leaves its seat to the next one.
 #[derive(Debug)]
 pub struct Seat(Arc<Pipeline>);
