@@ -266,7 +266,7 @@ impl Scene {
     }
 
     async fn create(&self, workspace: &Workspace, api: &Api, name: &str) -> Value {
-        workspace.rest.create(&api.collection("default"), &api.object(name, spec())).await
+        create_object(workspace, api, name).await
     }
 
     /// How long a new object of the consumer waits for its status.
@@ -320,18 +320,8 @@ impl Scene {
         .await;
     }
 
-    /// Waits until so many consumer's objects of this name have a first status.
     async fn served(&self, name: &str, objects: usize, patience: Duration) {
-        within(patience, "every object has a status", async || {
-            let all = self.consumer.rest.list(&self.api.collection("default")).await;
-            let served = all.iter().filter(|one| {
-                one["metadata"]["name"].as_str().is_some_and(|full| full.starts_with(name))
-                    && one["status"]["phase"].is_string()
-            });
-            let served = served.count();
-            (served == objects).then_some(()).ok_or_else(|| format!("{served} of {objects}"))
-        })
-        .await;
+        are_served(&self.consumer, &self.api, name, objects, patience).await;
     }
 
     async fn engine(&self, engine: &Engine, arrival: Arrival, name: &str, objects: usize) -> Result<Duration, Failed> {
@@ -384,6 +374,24 @@ impl Scene {
         let spent: u64 = String::from_utf8_lossy(&output.stdout).trim().parse()?;
         Ok(Duration::from_millis(spent))
     }
+}
+
+async fn create_object(workspace: &Workspace, api: &Api, name: &str) -> Value {
+    workspace.rest.create(&api.collection("default"), &api.object(name, spec())).await
+}
+
+/// Waits until so many objects of a workspace whose names begin like this have a first status.
+async fn are_served(workspace: &Workspace, api: &Api, name: &str, objects: usize, patience: Duration) {
+    within(patience, "every object has a status", async || {
+        let all = workspace.rest.list(&api.collection("default")).await;
+        let is_served = |one: &&Value| {
+            let is_it = one["metadata"]["name"].as_str().is_some_and(|full| full.starts_with(name));
+            is_it && one["status"]["phase"].is_string()
+        };
+        let served = all.iter().filter(is_served).count();
+        (served == objects).then_some(()).ok_or_else(|| format!("{served} of {objects}"))
+    })
+    .await;
 }
 
 /// The virtual workspace of an export, as its endpoint slice names it.

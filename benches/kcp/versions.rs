@@ -14,14 +14,11 @@ use crate::api::Api;
 use crate::bare::lines;
 use crate::credentials;
 use crate::engine::Engine;
-use crate::eventually::within;
 use crate::kcp::{Kcp, Workspace};
 use crate::rest::Patch;
-use crate::{Failed, PATIENCE, endpoint_of, mapping, mebibytes, spec};
+use crate::{Failed, PATIENCE, are_served, create_object, endpoint_of, mapping, mebibytes};
 
 const TURNS: usize = 5;
-/// Where objects are, by what [`Build::everything`] watches.
-const SIDES: [&str; 2] = ["source", "target"];
 const FIGURES: [&str; 9] = [
     "CPU of a new object, ms",
     "requests for a new object",
@@ -111,7 +108,7 @@ impl Build {
         kcp: &Kcp,
         turn: usize,
         objects: usize,
-    ) -> Result<([f64; FIGURES.len()], [Vec<f64>; SIDES.len()]), Failed> {
+    ) -> Result<([f64; FIGURES.len()], [Vec<f64>; LATE.len()]), Failed> {
         let engine = Engine::start_binary(&self.binary, self.folder.path(), &self.folder.path().join("mappings"))?;
         let names: Vec<String> = (0..objects).map(|index| format!("o{turn}-{index}")).collect();
         self.create(&format!("first-{turn}")).await;
@@ -159,20 +156,11 @@ impl Build {
     }
 
     async fn create(&self, name: &str) {
-        self.consumer.rest.create(&self.api.collection("default"), &self.api.object(name, spec())).await;
+        create_object(&self.consumer, &self.api, name).await;
     }
 
     async fn served(&self, prefix: &str, objects: usize) {
-        within(PATIENCE, "every object has a status", async || {
-            let all = self.consumer.rest.list(&self.api.collection("default")).await;
-            let is_served = |one: &&Value| {
-                one["metadata"]["name"].as_str().is_some_and(|name| name.starts_with(prefix))
-                    && one["status"]["phase"].is_string()
-            };
-            let served = all.iter().filter(is_served).count();
-            (served == objects).then_some(()).ok_or_else(|| format!("{served} of {objects}"))
-        })
-        .await;
+        are_served(&self.consumer, &self.api, prefix, objects, PATIENCE).await;
     }
 
     /// Where the objects on the target are, with the names of their sources.

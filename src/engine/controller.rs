@@ -42,7 +42,7 @@ pub use sources::{RelatedFeed, SourceFeed};
 const NEWS_TOGETHER: Duration = Duration::from_millis(20);
 
 /// How many times as many sources as are worked on at once may wait for slow targets besides.
-const MOST_HELD_UP: usize = 3;
+const MOST_LENT: usize = 3;
 
 #[derive(Debug)]
 pub struct Controller {
@@ -61,18 +61,18 @@ pub struct Controller {
     /// Rings when the schemas of the source have to be looked at again.
     schema_due: Epoch,
     /// Sources that wait for a slow target of several.
-    held_up: AtomicUsize,
+    lent: AtomicUsize,
     /// Rings when one more does.
     has_room: Notify,
 }
 
 /// A source that waits for a slow target, and leaves its place to another one until it is dropped.
 #[derive(Debug)]
-pub struct HeldUp<'c>(&'c Controller);
+pub struct LentPlace<'c>(&'c Controller);
 
-impl Drop for HeldUp<'_> {
+impl Drop for LentPlace<'_> {
     fn drop(&mut self) {
-        self.0.held_up.fetch_sub(1, Ordering::Relaxed);
+        self.0.lent.fetch_sub(1, Ordering::Relaxed);
     }
 }
 
@@ -100,16 +100,16 @@ impl Controller {
             sources: Mutex::default(),
             hasher: RandomState::new(),
             schema_due: Epoch::default(),
-            held_up: AtomicUsize::new(0),
+            lent: AtomicUsize::new(0),
             has_room: Notify::new(),
         })
     }
 
     /// A source waits for a slow target: another one is worked on in its place.
-    pub fn hold_up(&self) -> HeldUp<'_> {
-        self.held_up.fetch_add(1, Ordering::Relaxed);
+    pub fn lend_place(&self) -> LentPlace<'_> {
+        self.lent.fetch_add(1, Ordering::Relaxed);
         self.has_room.notify_one();
-        HeldUp(self)
+        LentPlace(self)
     }
 
     /// The document that runs.
@@ -455,8 +455,8 @@ impl Controller {
         let mut running = JoinSet::new();
         loop {
             let concurrency = self.mapping().reconcile.concurrency.max(1);
-            let held_up = self.held_up.load(Ordering::Relaxed).min(concurrency * MOST_HELD_UP);
-            let at_once = concurrency + held_up;
+            let lent = self.lent.load(Ordering::Relaxed).min(concurrency * MOST_LENT);
+            let at_once = concurrency + lent;
             tokio::select! {
                 biased;
                 // Cancel-safe: a permit that is not taken stays stored.

@@ -169,13 +169,6 @@ enum Event {
     Tick,
 }
 
-/// What became of a mapping on one target.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum News {
-    Started,
-    Swapped,
-}
-
 /// A running mapping and the tasks that serve it; dropping it ends them.
 #[derive(Debug)]
 struct Serving {
@@ -566,9 +559,9 @@ impl Engine {
         });
         for entry in &wanted {
             let of_mapping = slots.iter().filter(|(slot, _)| slot.mapping == entry.mapping.name);
-            let news: Vec<News> = of_mapping.filter_map(|(slot, of)| self.start_or_swap(entry, slot, of)).collect();
-            if !news.is_empty() {
-                self.engage(&entry.mapping.name, news.contains(&News::Swapped));
+            let changed = of_mapping.filter(|(slot, of)| self.start_or_swap(entry, slot, of)).count();
+            if changed > 0 {
+                self.engage(&entry.mapping.name);
             }
             self.introduce(&entry.mapping);
         }
@@ -615,7 +608,8 @@ impl Engine {
         self.pipelines.values().map(|running| &running.pipeline)
     }
 
-    fn start_or_swap(&mut self, entry: &Entry, slot: &Slot, target: &str) -> Option<News> {
+    /// `true`: it was started, or runs otherwise than before.
+    fn start_or_swap(&mut self, entry: &Entry, slot: &Slot, target: &str) -> bool {
         let Some(target) = self.target(target) else {
             // A provider's cluster is missing as long as it is not engaged. A target that only former documents named may be
             // gone: sources that still have something there say so.
@@ -625,7 +619,7 @@ impl Engine {
                 self.refuse(entry, slot, target);
                 self.stop(slot);
             }
-            return None;
+            return false;
         };
         if let Some(unread) = self.unread_target(entry) {
             let message = format!(
@@ -634,7 +628,7 @@ impl Engine {
             );
             self.hold_up(&entry.mapping.name, slot, message);
             self.stop(slot);
-            return None;
+            return false;
         }
         // The mode is the brake: that of the document in the file counts for the one in force too, also after a restart.
         let mode = self.catalog.mapping(&entry.mapping.name).map_or(entry.mapping.mode, |in_file| in_file.mapping.mode);
@@ -643,12 +637,12 @@ impl Engine {
         match self.pipelines.get(slot).map(|running| running.pipeline.clone()) {
             None => {
                 self.start(slot, generation);
-                Some(News::Started)
+                true
             }
-            Some(pipeline) if pipeline.runs(&generation) => None,
+            Some(pipeline) if pipeline.runs(&generation) => false,
             Some(pipeline) => {
                 pipeline.swap(generation);
-                Some(News::Swapped)
+                true
             }
         }
     }
@@ -729,17 +723,15 @@ impl Engine {
         controller
     }
 
-    /// Follows every engaged cluster of a mapping's sources, and the kinds on its targets. `anew`: every source is planned again.
-    fn engage(&self, mapping: &str, anew: bool) {
+    /// Follows every engaged cluster of a mapping's sources, and the kinds on its targets. Every source is planned again.
+    fn engage(&self, mapping: &str) {
         let Some(Serving { controller, .. }) = self.controllers.get(mapping) else { return };
         controller.follow_copies();
         controller.pipelines().iter().for_each(|pipeline| pipeline.follow_kinds());
         for cluster in self.shared.manager.clusters(&controller.mapping().source.clusters) {
             controller.engage(&cluster);
         }
-        if anew {
-            controller.enqueue_all();
-        }
+        controller.enqueue_all();
     }
 
     /// The pipelines of a mapping: one for each of its targets.

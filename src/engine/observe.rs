@@ -114,7 +114,7 @@ pub fn observe(
 }
 
 /// Tells a target of the others of its mapping. Nothing is written to one that is the cluster of another.
-pub fn join(pipeline: &Pipeline, observed: &mut Observed, targets: &Arc<BTreeMap<String, Other>>) {
+pub fn with_targets(pipeline: &Pipeline, observed: &mut Observed, targets: &Arc<BTreeMap<String, Other>>) {
     observed.among = pipeline.among(targets);
     if let Some(why) = observed.among.as_ref().and_then(|among| double(among, observed.pin.as_ref())) {
         observed.target = Target::Unknown(why);
@@ -122,7 +122,7 @@ pub fn join(pipeline: &Pipeline, observed: &mut Observed, targets: &Arc<BTreeMap
 }
 
 /// The same for who looks at one target alone: what the others have is read from their caches, where a plan reads it.
-pub fn join_cached(pipeline: &Pipeline, generation: &Generation, observed: &mut Observed) {
+pub fn with_cached_targets(pipeline: &Pipeline, generation: &Generation, observed: &mut Observed) {
     if generation.mapping.target_rule.is_none() {
         return;
     }
@@ -142,14 +142,14 @@ pub fn join_cached(pipeline: &Pipeline, generation: &Generation, observed: &mut 
         Arc::new(all.iter().map(target).collect())
     };
     let unread = targets(observed, false);
-    join(pipeline, observed, &unread);
+    with_targets(pipeline, observed, &unread);
     let Source::Present(source) = observed.source.clone() else { return };
     let is_seen = |name: &str| observed.among.as_ref().is_none_or(|among| among.is_seen(name));
     let tells = targets::reports_for_all(&generation.mapping, observed, &source, is_seen);
     observed.tells_nothing |= !tells;
     if tells || targets::reads_others(&generation.mapping, observed, &source) {
         let read = targets(observed, true);
-        join(pipeline, observed, &read);
+        with_targets(pipeline, observed, &read);
     }
 }
 

@@ -32,12 +32,12 @@ use crate::plan::trace::Decided;
 use crate::plan::{Answers, Cause as Reason, Phase};
 use learned::Learned;
 use losses::Losses;
-use others::Seats;
+use others::TargetSeats;
 use promotion::Promotion;
 use shared_use::SharedUse;
 
 pub use feeds::{KindFeed, of_mapping};
-pub use others::Seat;
+pub use others::TargetSeat;
 
 /// Why a target is not written to before its state store is confirmed.
 const NOT_READ: &str = "the state store on its target is not read yet";
@@ -120,7 +120,7 @@ struct State {
     /// Whether the target could not be reached when that was last looked at.
     was_lost: bool,
     /// Who is worked on here, of a mapping with several targets.
-    seats: Seats,
+    seats: TargetSeats,
 }
 
 /// How the last plan of a source ended, where it did not end in sync.

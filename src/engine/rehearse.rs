@@ -11,7 +11,7 @@ use super::apply::Executor;
 use super::bodies::observe_whole;
 use super::controller::SourceFeed;
 use super::facts::Facts;
-use super::observe::{join_cached, kind_trouble};
+use super::observe::{kind_trouble, with_cached_targets};
 use super::originals;
 use super::pipeline::wakes::Interests;
 use super::pipeline::{Generation, Pipeline};
@@ -217,7 +217,7 @@ async fn follow(
     let mut facts = Facts::new(interests.reader(key));
     let executor = Executor::looking(pipeline, generation, cluster, feed, key);
     let mut observed = observe_whole(&executor, &mut facts).await.ok()?;
-    join_cached(pipeline, generation, &mut observed);
+    with_cached_targets(pipeline, generation, &mut observed);
     (observed.prune, observed.is_promoted) = (Prune::Allowed, false);
     if let Some((among, selected)) = observed.among.as_mut().zip(selected) {
         among.selected = selected.clone();

@@ -11,7 +11,7 @@ use tokio::time::{Instant, timeout};
 use super::apply::Executor;
 use super::bodies::observe_whole;
 use super::facts::Facts;
-use super::observe::join_cached;
+use super::observe::with_cached_targets;
 use super::originals;
 use super::pipeline::wakes::Interests;
 use super::pipeline::{Pipeline, Unsettled};
@@ -149,7 +149,7 @@ async fn look(pipeline: &Arc<Pipeline>, key: &Key, answers: Answers) -> Result<O
     let mut facts = Facts::new(interests.reader(key));
     let executor = Executor::looking(pipeline, &generation, &cluster, &feed, key);
     let mut observed = observe_whole(&executor, &mut facts).await.map_err(|error| error.to_string())?;
-    join_cached(pipeline, &generation, &mut observed);
+    with_cached_targets(pipeline, &generation, &mut observed);
     if matches!(observed.source, Source::Missing(_)) && !pipeline.is_unsettled(key) {
         // It was let go meanwhile: to have looked for it is no reason to remember it.
         pipeline.learned().forget(key);

@@ -17,7 +17,7 @@ use super::bodies::{Read, observe_whole};
 use super::controller::{Controller, SourceFeed};
 use super::events::Event;
 use super::facts::Facts;
-use super::observe::join;
+use super::observe::with_targets;
 use super::originals;
 use super::pipeline::wakes::Topic;
 use super::pipeline::{Generation, Pipeline, Unsettled};
@@ -94,16 +94,18 @@ impl Run {
     }
 }
 
-/// One target of a mapping, with the document that a source follows there.
-type OnTarget = (Arc<Pipeline>, Arc<Generation>);
+/// What runs on one target of a mapping, and the document that a source follows there.
+type Assigned = (Arc<Pipeline>, Arc<Generation>);
 
 /// Reconciles one source on all targets of its mapping, and hands its lease back.
 pub async fn reconcile(controller: Arc<Controller>, lease: Lease<Key>) {
     let started = Instant::now();
     let key = lease.key().clone();
-    let pipelines = controller.pipelines().into_iter();
-    let targets: Vec<OnTarget> =
-        pipelines.map(|one| (one.generation_of(&key), one)).map(|(of, one)| (one, of)).collect();
+    let pinned = |one: Arc<Pipeline>| {
+        let generation = one.generation_of(&key);
+        (one, generation)
+    };
+    let targets: Vec<Assigned> = controller.pipelines().into_iter().map(pinned).collect();
     let mut facts = Facts::new(controller.interests.reader(&key));
     let runs = run(&controller, &targets, &key, &mut facts, lease.is_by_timer()).await;
     let cost = runs.iter().fold(Cost::default(), |sum, run| sum.and(&run.cost));
@@ -167,7 +169,7 @@ fn causes(ended: &Ended) -> Vec<Cause> {
 /// What became of a source on each of these targets.
 async fn run<'t>(
     controller: &Arc<Controller>,
-    targets: &'t [OnTarget],
+    targets: &'t [Assigned],
     key: &'t Key,
     facts: &mut Facts<'_>,
     is_by_timer: bool,
@@ -201,7 +203,7 @@ async fn run<'t>(
     };
     // Before anything is looked at: whatever changes from now on ends the right to write.
     let at_source = cluster.spec.endpoint.clone().permitted(lease.clone());
-    let executor = |(pipeline, generation): &'t OnTarget| {
+    let executor = |(pipeline, generation): &'t Assigned| {
         let at_target = generation.target.endpoint().permitted(lease.clone());
         Executor {
             pipeline,
@@ -469,7 +471,7 @@ async fn observe_again(
 ) -> Result<(), ApplyError> {
     let mut now = observe_whole(executor, facts).await?;
     if let Some(among) = &observed.among {
-        join(executor.pipeline, &mut now, &among.targets);
+        with_targets(executor.pipeline, &mut now, &among.targets);
     }
     (now.answers, now.related) = (std::mem::take(&mut observed.answers), std::mem::take(&mut observed.related));
     now.tells_nothing = observed.tells_nothing;

@@ -13,14 +13,14 @@ use crate::plan::targets::{Among, Other, Sight};
 
 /// Sources that are worked on here, and those that wait for that: a slow target keeps no other one waiting.
 #[derive(Debug, Default)]
-pub struct Seats {
+pub struct TargetSeats {
     taken: usize,
     waiting: VecDeque<Key>,
     /// The same, to find one.
     known: HashSet<Key>,
 }
 
-impl Seats {
+impl TargetSeats {
     /// Sources that wait for one.
     pub fn waiting(&self) -> usize {
         self.waiting.len()
@@ -29,9 +29,9 @@ impl Seats {
 
 /// A source that is worked on here. Dropped, it leaves its seat to the next one.
 #[derive(Debug)]
-pub struct Seat(Arc<Pipeline>);
+pub struct TargetSeat(Arc<Pipeline>);
 
-impl Drop for Seat {
+impl Drop for TargetSeat {
     fn drop(&mut self) {
         self.0.state().seats.taken -= 1;
         self.0.call_next();
@@ -40,7 +40,7 @@ impl Drop for Seat {
 
 impl Pipeline {
     /// Begins to work on a source here. `None`: so many have a seat already; the source is queued once one is free.
-    pub fn seat(self: &Arc<Self>, key: &Key) -> Option<Seat> {
+    pub fn seat(self: &Arc<Self>, key: &Key) -> Option<TargetSeat> {
         let most = self.generation().mapping.reconcile.concurrency.max(1);
         let mut state = self.state();
         let seats = &mut state.seats;
@@ -51,7 +51,7 @@ impl Pipeline {
             return None;
         }
         seats.taken += 1;
-        Some(Seat(self.clone()))
+        Some(TargetSeat(self.clone()))
     }
 
     /// Queues as many of those that wait as there are seats. Called now and then too: who was queued may not come.

@@ -12,8 +12,8 @@ use super::{Ended, converge, refresh_if_stale, unproven};
 use crate::engine::apply::{ApplyError, Executor};
 use crate::engine::bodies::observe_whole;
 use crate::engine::facts::Facts;
-use crate::engine::observe::join;
-use crate::engine::pipeline::Seat;
+use crate::engine::observe::with_targets;
+use crate::engine::pipeline::TargetSeat;
 use crate::mapping::Mapping;
 use crate::object::marks::Reference;
 use crate::object::{has_finalizer, metadata};
@@ -32,15 +32,15 @@ pub async fn reconcile<'a, 'f>(executors: Vec<Executor<'a>>, facts: &Facts<'f>) 
     match parts.first().filter(|_| parts.len() > 1).map(|part| part.executor.pipeline.controller.clone()) {
         None => settle(&mut parts, &latest).await,
         Some(controller) => {
-            let held_up = async {
+            let lent = async {
                 sleep(SLOW).await;
-                let _held_up = controller.hold_up();
+                let _lent = controller.lend_place();
                 pending::<()>().await;
             };
             tokio::select! {
                 biased;
                 () = settle(&mut parts, &latest) => {}
-                () = held_up => {}
+                () = lent => {}
             }
         }
     }
@@ -87,7 +87,7 @@ fn introduce(parts: &mut [Part<'_, '_>]) {
     let mut first: Option<(&Arc<Mapping>, Evaluated, Source)> = None;
     for Part { executor, observed, .. } in parts {
         let Some(observed) = observed else { continue };
-        join(executor.pipeline, observed, &targets);
+        with_targets(executor.pipeline, observed, &targets);
         match &first {
             Some((mapping, evaluated, source)) if Arc::ptr_eq(mapping, &executor.generation.mapping) => {
                 observed.evaluated_targets = evaluated.clone();
@@ -162,7 +162,7 @@ pub struct Part<'a, 'f> {
     pub unanswered: BTreeSet<Reference>,
     /// How it ended; `None`: it was not planned yet.
     pub ended: Option<Ended>,
-    seat: Option<Seat>,
+    seat: Option<TargetSeat>,
     /// What of the source the last plan was made with that another target may change.
     pinned: Option<Pinned>,
     progress: Progress,
@@ -207,7 +207,7 @@ impl<'a, 'f> Part<'a, 'f> {
     fn take_seat(&mut self) {
         if self.observed.is_some() {
             self.seat = self.executor.pipeline.seat(self.executor.key);
-            self.ended = if self.seat.is_some() { None } else { Some(Ended::Left) };
+            self.ended = self.seat.is_none().then_some(Ended::Left);
         }
     }
 
