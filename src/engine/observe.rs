@@ -17,9 +17,8 @@ use crate::multicluster::Object;
 use crate::multicluster::raw::Unreadable;
 use crate::multicluster::registry::Cluster;
 use crate::multicluster::watch::WatchState;
-use crate::object::marks::{Origin, Owner, Reference};
+use crate::object::marks::{Origin, Owner};
 use crate::object::{Key, metadata};
-use crate::plan::objects::Objects;
 use crate::plan::observed::all_copies;
 use crate::plan::targets::{self, Other, double};
 use crate::plan::{Answers, Observed, Phase, Pin, Source, Target, TargetObject, render};
@@ -105,10 +104,9 @@ pub fn observe(
         true => object.outline().ok().map(Arc::new),
         false => outlines.whole(kind, at, object),
     };
-    let owned =
-        carrying(pipeline, generation, &observed, &observed.owner, whole, |at, object| observed.owns(at, object));
-    observed.owned.extend(owned);
-    observed.owned.extend(copies(pipeline, cluster, &observed, whole));
+    let owned = carrying(pipeline, generation, &observed, &observed.owner, whole);
+    observed.objects.extend(owned);
+    observed.objects.extend(copies(pipeline, cluster, &observed, whole));
     observe_namespaces(pipeline, generation, &mut observed, whole, facts);
     (observed, outlines.0.into_inner())
 }
@@ -134,8 +132,7 @@ pub fn with_cached_targets(pipeline: &Pipeline, generation: &Generation, observe
             if reads {
                 // Where it is says enough.
                 let outline = |_: &Kind, _: &Key, object: &Object| object.outline().ok().map(Arc::new);
-                let owns = |at: &Reference, object: &serde_json::Value| observed.owns(at, object);
-                other.objects.extend(carrying(one, generation, observed, &observed.owner, outline, owns));
+                other.objects.extend(carrying(one, generation, observed, &observed.owner, outline));
             }
             (name, other)
         };
@@ -173,9 +170,9 @@ fn observe_namespaces(
     read: impl Fn(&Kind, &Key, &Object) -> Option<Arc<serde_json::Value>>,
     facts: &mut Facts<'_>,
 ) {
-    let mut shared = Objects::default();
+    let mut shared = Vec::new();
     for namespace in &observed.places {
-        let holds = observed.owned.iter().any(|one| one.reference.namespace == *namespace);
+        let holds = observed.objects.iter().any(|one| one.reference.namespace == *namespace);
         if holds || generation.target.knows_namespace(namespace) {
             observed.namespaces.insert(namespace.clone());
         }
@@ -186,14 +183,10 @@ fn observe_namespaces(
                 observed.shared_in_use.insert(namespace.clone(), in_use);
             }
             let owner = observed.writer.shared_owner(namespace);
-            let read =
-                || carrying(pipeline, generation, observed, &owner, &read, |at, object| observed.shares(at, object));
-            shared.extend(facts.owned_by(&owner.0, read));
+            shared.extend(facts.owned_by(&owner.0, || carrying(pipeline, generation, observed, &owner, &read)));
         } else if may_share(generation) {
             let owner = observed.writer.shared_owner(namespace);
-            shared.extend(carrying(pipeline, generation, observed, &owner, &read, |at, object| {
-                observed.shares(at, object)
-            }));
+            shared.extend(carrying(pipeline, generation, observed, &owner, &read));
         }
     }
     for place in shared.iter().map(TargetObject::shared_place).collect::<BTreeSet<_>>() {
@@ -201,7 +194,7 @@ fn observe_namespaces(
             observe_copy(pipeline, generation, observed, &place, facts);
         }
     }
-    observed.shared = shared;
+    observed.objects.extend(shared);
 }
 
 /// Whether another source names a shared copy, or cannot tell which ones it names.
@@ -406,13 +399,12 @@ fn copies(
         let owned = feed.watch.store().of_owner(&observed.owner.0).into_iter();
         let here = owned.filter(|(at, _)| at.cluster == cluster.spec.name);
         let read = here.filter_map(|(at, object)| Some((target_reference(&kind, &at), read(&kind, &at, &object)?)));
-        let owned = read.filter(|(reference, object)| observed.owns(reference, object));
-        owned.map(|(reference, object)| observed.recognize(reference, object)).collect::<Vec<_>>()
+        read.filter_map(|(reference, object)| observed.recognize(&reference, &object)).collect::<Vec<_>>()
     };
     pipeline.controller.copy_feeds(&cluster.spec.scope).into_iter().flat_map(of_kind).collect()
 }
 
-/// What carries an owner's label, over all kinds in use, and passes. An object that cannot be read does not: the server
+/// What carries an owner's label, over all kinds in use, and is its own. An object that cannot be read is not: the server
 /// refuses to create it anew, and the uncached read that follows fails. One that is watched in two versions, for a document in
 /// force and for a candidate, is there once: in the version of the document at hand.
 fn carrying(
@@ -421,7 +413,6 @@ fn carrying(
     observed: &Observed,
     owner: &Owner,
     read: impl Fn(&Kind, &Key, &Object) -> Option<Arc<serde_json::Value>>,
-    passes: impl Fn(&Reference, &serde_json::Value) -> bool,
 ) -> Vec<TargetObject> {
     let is_of_rule = |kind: &Kind| generation.mapping.objects.iter().any(|rule| rule.kind == *kind);
     // Most objects are of a rule's kind.
@@ -437,6 +428,5 @@ fn carrying(
         let read = |(at, object): (Key, Arc<Object>)| Some((target_reference(kind, &at), read(kind, &at, &object)?));
         of_owner.filter_map(read).collect()
     });
-    let found = found.into_iter().filter(|(reference, object)| passes(reference, object));
-    found.map(|(reference, object)| observed.recognize(reference, object)).collect()
+    found.iter().filter_map(|(reference, object)| observed.recognize(reference, object)).collect()
 }

@@ -39,7 +39,7 @@ pub fn move_away(mapping: &Mapping, observed: &Observed, source: &Arc<Value>) ->
 fn leave(mapping: &Mapping, observed: &Observed, source: &Arc<Value>, stage: Stage, moves: bool) -> Plan {
     let finalizer = owns_finalizer(observed, source) || targets::is_held_by_none(observed, source);
     let is_foreign = |object: &TargetObject| object.reference.kind.side == Side::Source;
-    if observed.among.is_some() && !finalizer && observed.owned.iter().all(is_foreign) {
+    if observed.among.is_some() && !finalizer && observed.objects.own().all(is_foreign) {
         // It is about other targets.
         return match targets::pinned_to_none(observed, source) {
             Some(reason) => say(mapping, observed, source, None, Reasons(vec![reason])),
@@ -64,16 +64,16 @@ fn leave(mapping: &Mapping, observed: &Observed, source: &Arc<Value>, stage: Sta
 
 /// Rows "gone": a source that is missing although its objects exist.
 pub fn gone(mapping: &Mapping, observed: &Observed, missing: &Missing) -> Plan {
-    if observed.among.is_some() && observed.owned.is_empty() {
+    if observed.among.is_some() && !observed.objects.has_own() {
         return Plan::Rest(Rest::InSync);
     }
     if let Target::Unknown(why) = &observed.target {
         return Reasons::one(Cause::Unknown, why.clone()).rest();
     }
     let answers = &observed.answers;
-    let departed = observed.owned.iter().any(|object| missing.deleted.as_deref() == Some(object.source_uid()));
+    let departed = observed.objects.own().any(|object| missing.deleted.as_deref() == Some(object.source_uid()));
     let stage = match answers.source_exists {
-        _ if observed.owned.is_empty() => return Plan::Rest(Rest::InSync),
+        _ if !observed.objects.has_own() => return Plan::Rest(Rest::InSync),
         _ if departed => Stage::Departed(mapping.lifecycle.on_source_delete, Evidence::SourceDeleted),
         Some(true) => {
             return Reasons::one(Cause::Waiting, "the source exists, though its watch does not show it").rest();
@@ -107,8 +107,8 @@ impl Leaving<'_> {
                 all.reasons.push(self.observed.cause_unseen(kind), why);
             }
         }
-        for object in self.observed.owned.iter().rev().filter(|one| self.may_exist(one)) {
-            all.extend(self.object(object, false));
+        for object in self.observed.objects.own().rev().filter(|one| self.may_exist(one)) {
+            all.extend(self.object(object));
         }
         if all.actions.is_empty() && !self.is_held_up(&all.reasons) && self.takes_shared() {
             all.extend(self.shared());
@@ -128,22 +128,22 @@ impl Leaving<'_> {
         !self.may_be_removed(&object.reference.kind) || self.observed.answers.found.contains(&object.reference)
     }
 
-    fn object(&self, object: &TargetObject, shared: bool) -> Step {
+    fn object(&self, object: &TargetObject) -> Step {
         if let Some(why) = self.observed.unseen(&object.reference.kind) {
             return Step::rest(Reason { cause: self.observed.cause_unseen(&object.reference.kind), detail: why });
         }
         let rule = self.mapping.rule(object.rule_id());
         let propagation = rule.map(|rule| rule.propagation).unwrap_or_default();
-        let found = match self.observed.state_of(object, shared) {
+        let found = match self.observed.state_of(object) {
             ObjectState::Unknown(_) => Found::Unknown,
             _ if object.is_deleting() => Found::BeingDeleted,
-            ObjectState::Ours(_) => Found::Ours(Fit::Uncompared { needed: self.is_needed(object, shared) }),
-            _ if self.vanished() => Found::Ours(Fit::Uncompared { needed: self.is_needed(object, shared) }),
+            ObjectState::Ours(_) => Found::Ours(Fit::Uncompared { needed: self.is_needed(object) }),
+            _ if self.vanished() => Found::Ours(Fit::Uncompared { needed: self.is_needed(object) }),
             _ => Found::OursOfEarlier(on_source_recreated(self.mapping, self.observed)),
         };
         let orphan = stays(self.mapping, object);
-        let row = decide(self.stage, self.finalizer || shared, found, Wish::Wanted);
-        let told = |because| if shared { Evidence::LastUser } else { because };
+        let row = decide(self.stage, self.finalizer || object.is_shared, found, Wish::Wanted);
+        let told = |because| if object.is_shared { Evidence::LastUser } else { because };
         let step = match row.verdict {
             // What its consumer deletes is lost by every document.
             Verdict::Delete(because) | Verdict::GiveUp(because)
@@ -190,9 +190,9 @@ impl Leaving<'_> {
     }
 
     /// Whether another object that depends on this one still exists.
-    fn is_needed(&self, object: &TargetObject, shared: bool) -> bool {
-        let all = if shared { &self.observed.shared } else { &self.observed.owned };
-        let mut rules = all.iter().filter_map(|one| self.mapping.rule(one.rule_id()));
+    fn is_needed(&self, object: &TargetObject) -> bool {
+        let all = self.observed.objects.iter().filter(|one| one.is_shared == object.is_shared);
+        let mut rules = all.filter_map(|one| self.mapping.rule(one.rule_id()));
         rules.any(|rule| self.mapping.depends(rule, object.rule_id()))
     }
 
@@ -219,15 +219,16 @@ impl Leaving<'_> {
 
     /// Whether anything of the mapping is shared there: also by a rule that it has no more. Only its present document tells.
     fn shares(&self) -> bool {
-        self.mapping.has_shared() || (self.observed.phase == Phase::Active && !self.observed.shared.is_empty())
+        self.mapping.has_shared()
+            || (self.observed.phase == Phase::Active && self.observed.objects.shared().next().is_some())
     }
 
     fn shared(&self) -> Step {
         let mut all = Step::default();
-        for object in self.observed.shared.iter().rev().filter(|one| self.may_exist(one)) {
-            match self.observed.shared_in_use.get(&object.shared_place()) {
+        for object in self.observed.objects.shared().rev().filter(|one| self.may_exist(one)) {
+            match self.observed.others_use(object) {
                 Some(true) => {}
-                Some(false) => all.extend(self.object(object, true)),
+                Some(false) => all.extend(self.object(object)),
                 None => all.reasons.push(
                     Cause::Waiting,
                     format!("{}: whether other sources need it is not known yet", object.reference),

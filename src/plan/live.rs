@@ -71,7 +71,7 @@ fn converge(mapping: &Mapping, observed: &Observed, source: &Arc<Value>, renderi
         all.extend(live.rule(rule, wanted));
     }
     all.extend(live.dropped());
-    all.extend(live.unshared());
+    all.extend(live.no_longer_named());
     if live.finalizer && !all.actions.is_empty() {
         return Plan::Act(live.with_namespace(all.actions));
     }
@@ -170,7 +170,7 @@ impl<'a> Live<'a> {
         match rendered {
             Rendered::Present(desired) => self.wanted(rule, key, id, desired),
             // What stands of it is decided on as what the mapping no longer wants.
-            Rendered::Absent if !self.observed.owned.with_id(id).is_empty() => Step::default(),
+            Rendered::Absent if self.own_with(id).next().is_some() => Step::default(),
             Rendered::Absent => {
                 let row = decide(Stage::In, self.finalizer, Found::Absent, Wish::Unwanted(Evidence::Unwanted));
                 Step::default().noted(self.observed, id, Some(row), About::default())
@@ -310,8 +310,13 @@ impl<'a> Live<'a> {
     /// An object of this id that exists under another kind or name.
     fn moved(&self, rule: &ObjectRule, id: &str, desired: &Desired) -> Option<&'a TargetObject> {
         let is_elsewhere = |one: &&TargetObject| !one.reference.is_same_object(&desired.reference);
-        let former = self.observed.owned.with_id(id).into_iter().find(is_elsewhere);
+        let former = self.own_with(id).find(is_elsewhere);
         former.filter(|one| !rule.shared && !self.is_wanted(&one.reference))
+    }
+
+    /// The source's own objects with an id.
+    fn own_with(&self, id: &str) -> impl Iterator<Item = &'a TargetObject> {
+        self.observed.objects.with_id(id).into_iter().filter(|one| !one.is_shared)
     }
 
     /// Whether an object of the mapping is rendered to exactly this.
@@ -440,39 +445,36 @@ impl<'a> Live<'a> {
             return kept_for(object, reader);
         }
         let because = if object.key().is_some() { Evidence::KeyGone } else { Evidence::Unwanted };
-        self.taken_away(object, because, rule.propagation, false)
+        self.taken_away(object, because, rule.propagation)
     }
 
     /// An object of such a rule that may still refer to what is on its way out: it was not written as it is rendered now.
     fn unwritten(&self, is_reader: impl Fn(&ObjectRule) -> bool) -> Option<&'a Reference> {
         let Live { mapping, observed, rendering, .. } = self;
-        let place = |desired: &Desired| {
-            observed.owned.at(&desired.reference).or_else(|| observed.shared.at(&desired.reference))
-        };
         let written = rendering.desired(mapping).filter_map(|(_, _, desired)| {
             let hash = marks::annotation(&desired.body, marks::HASH);
-            place(desired).filter(|object| object.annotation(marks::HASH) == hash).map(|object| &object.reference)
+            let object = observed.objects.at(&desired.reference)?;
+            (object.annotation(marks::HASH) == hash).then_some(&object.reference)
         });
         let written: BTreeSet<&Reference> = written.collect();
-        let is_several = |object: &TargetObject| object.key().is_some();
         let reads = |object: &&TargetObject| {
-            let rule = mapping.rule(object.rule_id());
-            rule.is_some_and(|rule| rule.is_several() == is_several(object) && is_reader(rule))
+            render::has_rule(mapping, object) && mapping.rule(object.rule_id()).is_some_and(&is_reader)
         };
-        let mut readers = observed.owned.iter().chain(&observed.shared).filter(reads).map(|object| &object.reference);
+        let mut readers = observed.objects.iter().filter(reads).map(|object| &object.reference);
         readers.find(|reader| !written.contains(reader))
     }
 
-    /// Objects whose id the mapping no longer has: they go when everything was rendered completely.
+    /// Objects whose rule the mapping no longer has, and that no other source uses, of a former document perhaps: they go when
+    /// everything was rendered completely.
     fn dropped(&self) -> Step {
         let mut all = Step::default();
-        let mut dropped = render::dropped(self.mapping, self.observed).peekable();
+        let is_left = |object: &&TargetObject| {
+            !self.is_wanted(&object.reference) && self.observed.others_use(object) == Some(false)
+        };
+        let mut dropped = render::dropped(self.mapping, self.observed).filter(is_left).peekable();
         // Which objects refer to them, only a former document tells.
         let reader = dropped.peek().and_then(|_| self.unwritten(|other| other.copy.is_none()));
         for object in dropped {
-            if self.is_wanted(&object.reference) {
-                continue;
-            }
             let is_incomplete = self.rendering.unrendered(self.mapping).next().is_some();
             let step = if is_incomplete {
                 let detail = format!(
@@ -483,18 +485,18 @@ impl<'a> Live<'a> {
             } else if let Some(reader) = reader {
                 kept_for(object, reader)
             } else {
-                self.taken_away(object, Evidence::RuleGone, Propagation::default(), false)
+                self.taken_away(object, Evidence::RuleGone, Propagation::default())
             };
             all.extend(step.of(object.object_id()));
         }
         all
     }
 
-    /// Shared copies that this source no longer names, nor any other; and shared objects without a rule.
-    fn unshared(&self) -> Step {
+    /// Shared copies that this source no longer names, nor any other.
+    fn no_longer_named(&self) -> Step {
         let Live { mapping, observed, rendering, .. } = self;
         let rules = mapping.objects.iter().filter(|rule| rule.shared && rule.copy.is_some());
-        let mut all = self.unruled();
+        let mut all = Step::default();
         let is_told = |rule: &ObjectRule| {
             let all = rule.copy.and_then(|copy| rendering.related.get(copy.related)?.as_ref().ok());
             all.is_some_and(|all| all.iter().all(Related::is_placed))
@@ -509,11 +511,11 @@ impl<'a> Live<'a> {
             .collect();
         let is_left = |object: &&TargetObject| {
             object.object_id().starts_with(RELATED)
-                && has_rule(mapping, object)
+                && render::has_rule(mapping, object)
                 && !named.iter().any(|one| one.is_same_object(&object.reference))
-                && observed.shared_in_use.get(&object.shared_place()) == Some(&false)
+                && observed.others_use(object) == Some(false)
         };
-        for object in observed.shared.iter().filter(is_left) {
+        for object in observed.objects.shared().filter(is_left) {
             if !selections.is_empty() {
                 all.actions.extend(selections.into_iter().map(Action::ReadAnew));
                 return all;
@@ -522,35 +524,13 @@ impl<'a> Live<'a> {
                 all.extend(kept_for(object, reader));
                 continue;
             }
-            all.extend(
-                self.taken_away(object, Evidence::LastUser, Propagation::default(), true).of(object.object_id()),
-            );
+            all.extend(self.taken_away(object, Evidence::LastUser, Propagation::default()).of(object.object_id()));
         }
         all
     }
 
-    /// Shared objects that no source needs, for the mapping has no rule for them any more.
-    fn unruled(&self) -> Step {
-        let mut all = Step::default();
-        if self.rendering.unrendered(self.mapping).next().is_some() {
-            return all;
-        }
-        let is_left = |object: &&TargetObject| {
-            !has_rule(self.mapping, object)
-                && !self.is_wanted(&object.reference)
-                // Sources of a former document may need it.
-                && self.observed.shared_in_use.get(&object.shared_place()) == Some(&false)
-        };
-        for object in self.observed.shared.iter().filter(is_left) {
-            all.extend(
-                self.taken_away(object, Evidence::RuleGone, Propagation::default(), true).of(object.object_id()),
-            );
-        }
-        all
-    }
-
-    fn taken_away(&self, object: &TargetObject, because: Evidence, propagation: Propagation, shared: bool) -> Step {
-        let found = self.found(&self.observed.state_of(object, shared), |_| Fit::Uncompared { needed: false });
+    fn taken_away(&self, object: &TargetObject, because: Evidence, propagation: Propagation) -> Step {
+        let found = self.found(&self.observed.state_of(object), |_| Fit::Uncompared { needed: false });
         let row = decide(Stage::In, self.finalizer, found, Wish::Unwanted(because));
         let step = match row.verdict {
             Verdict::Delete(because) => self.delete(object, propagation, because),
@@ -607,11 +587,6 @@ impl<'a> Live<'a> {
 fn kept_for(object: &TargetObject, reader: &Reference) -> Step {
     let detail = format!("{} is deleted after {reader} was written without it", object.reference);
     Step::rest(Reason { cause: Cause::Waiting, detail })
-}
-
-/// Whether the mapping still has the rule of a shared object.
-fn has_rule(mapping: &Mapping, object: &TargetObject) -> bool {
-    mapping.rule(object.rule_id()).is_some_and(|rule| rule.shared)
 }
 
 /// Whether servers refuse to change an object into what is desired: a Secret keeps its type, and one that is immutable its

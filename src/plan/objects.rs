@@ -1,4 +1,5 @@
-//! The objects of a source: in the order in which they were found, and by where they are and which rule they follow.
+//! The objects of a source, its own and those that it shares with others: in the order in which they were found, and by where
+//! they are and which rule they follow.
 
 use std::collections::BTreeMap;
 use std::hash::{DefaultHasher, Hash, Hasher};
@@ -25,9 +26,24 @@ impl Objects {
         self.found(&self.by_place, place(reference)).into_iter().find(|one| one.reference.is_same_object(reference))
     }
 
-    /// The objects with an id: more than one only where the id got another kind or name.
+    /// The objects with an id: more than one only where the id got another kind or name, or a source's own became shared.
     pub fn with_id(&self, id: &str) -> Vec<&TargetObject> {
         self.found(&self.by_id, hashed(id)).into_iter().filter(|one| one.object_id() == id).collect()
+    }
+
+    /// Those of the source alone.
+    pub fn own(&self) -> impl DoubleEndedIterator<Item = &TargetObject> {
+        self.all.iter().filter(|one| !one.is_shared)
+    }
+
+    /// Those that it shares with other sources.
+    pub fn shared(&self) -> impl DoubleEndedIterator<Item = &TargetObject> {
+        self.all.iter().filter(|one| one.is_shared)
+    }
+
+    /// Whether the source has objects of its own.
+    pub fn has_own(&self) -> bool {
+        self.own().next().is_some()
     }
 
     pub fn push(&mut self, object: TargetObject) {

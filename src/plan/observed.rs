@@ -15,7 +15,7 @@ use super::targets::{Among, Evaluated};
 use super::{Cause, Reason};
 use crate::mapping::expression::Recorder;
 use crate::mapping::schema::Schema;
-use crate::mapping::{Kind, OnExit, RELATED, Resource, Selector, Side, form, is_within};
+use crate::mapping::{Kind, ObjectRule, OnExit, RELATED, Resource, Selector, Side, form, is_within};
 use crate::object::claims::{Claims, WRITE};
 use crate::object::hold::Hold;
 use crate::object::marks::{self, Known, Origin, Owner, Reference, Writer};
@@ -66,10 +66,8 @@ pub struct Observed {
     /// owned still.
     #[serde(with = "form::pairs")]
     pub stripped: BTreeMap<Reference, Known>,
-    /// What belongs to this source.
-    pub owned: Objects,
-    /// Shared objects of this mapping in the namespaces of this source.
-    pub shared: Objects,
+    /// What belongs to this source, and the shared objects of this mapping in its namespaces.
+    pub objects: Objects,
     /// Whether another source needs what is shared at a [place](TargetObject::shared_place); a place not listed is not known.
     pub shared_in_use: BTreeMap<String, bool>,
     /// Related objects as they are where they come from.
@@ -320,6 +318,8 @@ pub struct TargetObject {
     pub reference: Reference,
     #[serde(with = "form::shared")]
     pub object: Arc<Value>,
+    /// Whether all sources placed there own it, and not one.
+    pub is_shared: bool,
     /// What its ownership annotations said, where somebody stripped them.
     stripped_of: Option<BTreeMap<String, String>>,
 }
@@ -389,8 +389,14 @@ impl Answers {
 }
 
 impl TargetObject {
+    /// One that a source does not share.
     pub fn new(reference: Reference, object: Arc<Value>) -> Self {
-        Self { reference, object, stripped_of: None }
+        Self { reference, object, is_shared: false, stripped_of: None }
+    }
+
+    /// What a rule makes.
+    pub fn of_rule(rule: &ObjectRule, reference: Reference, object: Arc<Value>) -> Self {
+        Self { reference, object, is_shared: rule.shared, stripped_of: None }
     }
 
     /// One of the engine's annotations, as the engine wrote it.
@@ -479,8 +485,7 @@ impl Observed {
             target_url: None,
             places: BTreeSet::new(),
             stripped: BTreeMap::new(),
-            owned: Objects::default(),
-            shared: Objects::default(),
+            objects: Objects::default(),
             shared_in_use: BTreeMap::new(),
             related: Originals::default(),
             namespaces: BTreeSet::new(),
@@ -505,21 +510,29 @@ impl Observed {
         }
     }
 
-    /// Whether an object belongs to this source: it is in one of the source's namespaces, and its self mark is true, or was
-    /// true when this process saw it last.
-    pub fn owns(&self, reference: &Reference, object: &Value) -> bool {
-        self.is_of(reference, object, &self.owner)
-    }
-
     /// What belongs to this source, on the mapping's other targets too.
     pub fn owned_anywhere(&self) -> impl Iterator<Item = &TargetObject> {
         let others = self.among.iter().flat_map(Among::others);
-        self.owned.iter().chain(others.flat_map(|(_, other)| other.objects.iter()))
+        self.objects.own().chain(others.flat_map(|(_, other)| other.objects.own()))
     }
 
-    /// Whether it is a shared object of this mapping in one of the source's namespaces.
-    pub fn shares(&self, reference: &Reference, object: &Value) -> bool {
-        self.is_of(reference, object, &self.writer.shared_owner(&reference.namespace))
+    /// Whether other sources use an object; `None`: nobody can tell.
+    pub fn others_use(&self, object: &TargetObject) -> Option<bool> {
+        if object.is_shared { self.shared_in_use.get(&object.shared_place()).copied() } else { Some(false) }
+    }
+
+    /// An object, if it belongs to this source, or is a shared one of this mapping: it is in one of the source's namespaces, and
+    /// its self mark is true, or was true when this process saw it last.
+    pub fn recognize(&self, reference: &Reference, object: &Arc<Value>) -> Option<TargetObject> {
+        let is_own = self.is_of(reference, object, &self.owner);
+        if !is_own && !self.is_of(reference, object, &self.writer.shared_owner(&reference.namespace)) {
+            return None;
+        }
+        let known = self.stripped.get(reference).filter(|known| known.is(object));
+        let stripped_of = known
+            .filter(|known| !marks::is_ours(object, reference, &known.owner))
+            .map(|known| known.annotations.clone());
+        Some(TargetObject { reference: reference.clone(), object: object.clone(), is_shared: !is_own, stripped_of })
     }
 
     fn is_of(&self, reference: &Reference, object: &Value, owner: &Owner) -> bool {
@@ -531,30 +544,26 @@ impl Observed {
         is_place && (marks::is_ours(object, reference, owner) || known().is_some())
     }
 
-    /// An owned object, with what its ownership annotations said where somebody stripped them.
-    pub fn recognize(&self, reference: Reference, object: Arc<Value>) -> TargetObject {
-        let known = self.stripped.get(&reference).filter(|known| known.is(&object));
-        let stripped_of = known
-            .filter(|known| !marks::is_ours(&object, &reference, &known.owner))
-            .map(|known| known.annotations.clone());
-        TargetObject { reference, object, stripped_of }
-    }
-
     /// What an object on the target is to this source.
     pub fn state(&self, reference: &Reference, shared: bool) -> ObjectState<'_> {
         if let Some(why) = self.unseen(&reference.kind) {
             return ObjectState::Unknown(why);
         }
-        let all = if shared { &self.shared } else { &self.owned };
-        match all.at(reference) {
-            Some(object) => self.state_of(object, shared),
+        match self.objects.at(reference) {
+            Some(object) if object.is_shared == shared => self.state_of(object),
+            // Its rule began or ceased to share it.
+            Some(object) => match self.others_use(object) {
+                Some(false) => self.state_of(object),
+                Some(true) => ObjectState::Foreign,
+                None => ObjectState::Unknown(format!("whether other sources need {reference} is not known yet")),
+            },
             None if self.answers.foreign.contains_key(reference) => ObjectState::Foreign,
             None => ObjectState::Absent,
         }
     }
 
     /// The same of an object that is known to be owned.
-    pub fn state_of<'o>(&'o self, object: &'o TargetObject, shared: bool) -> ObjectState<'o> {
+    pub fn state_of<'o>(&'o self, object: &'o TargetObject) -> ObjectState<'o> {
         if let Some(why) = self.unseen(&object.reference.kind) {
             return ObjectState::Unknown(why);
         }
@@ -563,7 +572,7 @@ impl Observed {
             Source::Missing(missing) => missing.deleted.as_deref(),
             Source::Unknown(_) => None,
         };
-        if shared || uid == Some(object.source_uid()) {
+        if object.is_shared || uid == Some(object.source_uid()) {
             ObjectState::Ours(object)
         } else {
             ObjectState::OursOfEarlier(object)
@@ -613,7 +622,7 @@ impl Observed {
     /// Whether a stripped object was restored or released, or another one is in its place.
     pub fn is_no_longer_stripped(&self, reference: &Reference) -> bool {
         let Some(known) = self.stripped.get(reference) else { return false };
-        match self.owned.iter().chain(&self.shared).find(|one| one.reference == *reference) {
+        match self.objects.iter().find(|one| one.reference == *reference) {
             Some(owned) => owned.stripped_of.is_none(),
             None => self.answers.foreign.get(reference).is_some_and(|object| !known.is(object)),
         }
@@ -702,7 +711,7 @@ impl Observed {
                     self.answers.restored.insert(reference.clone());
                 }
                 if let Action::Apply { body, .. } = action
-                    && self.is_owned(reference, &object)
+                    && self.recognize(reference, &object).is_some()
                 {
                     let hash = marks::annotation(body, marks::HASH).unwrap_or_default();
                     let applied = self.answers.applied.entry(reference.clone()).or_default();
@@ -727,26 +736,17 @@ impl Observed {
         }
     }
 
-    fn is_owned(&self, reference: &Reference, object: &Value) -> bool {
-        self.owns(reference, object) || self.shares(reference, object)
-    }
-
     /// Files an object under what it is: this source's, shared, or foreign.
     fn see(&mut self, reference: &Reference, object: Arc<Value>) {
         self.forget(reference);
-        let seen = self.recognize(reference.clone(), object);
-        if self.owns(reference, &seen.object) {
-            self.owned.push(seen);
-        } else if self.shares(reference, &seen.object) {
-            self.shared.push(seen);
-        } else {
-            self.answers.foreign.insert(reference.clone(), seen.object);
+        match self.recognize(reference, &object) {
+            Some(seen) => self.objects.push(seen),
+            None => drop(self.answers.foreign.insert(reference.clone(), object)),
         }
     }
 
     fn forget(&mut self, reference: &Reference) {
-        self.owned.remove(reference);
-        self.shared.remove(reference);
+        self.objects.remove(reference);
         self.answers.foreign.remove(reference);
     }
 }

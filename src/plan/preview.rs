@@ -164,7 +164,7 @@ impl Seen {
     /// As another target knows it.
     fn for_another(&self) -> Option<(String, Other)> {
         let OnTarget { target: At::Target { name, .. }, .. } = &self.on else { return None };
-        let (objects, unsettled) = (self.observed.owned.clone(), self.reasons.of_target());
+        let (objects, unsettled) = (self.observed.objects.clone(), self.reasons.of_target());
         Some((name.clone(), Other { sight: Sight::Seen, identity: None, url: None, objects, unsettled }))
     }
 }
@@ -202,8 +202,7 @@ fn suppose(mapping: &Mapping, scene: &Scene, here: &mut Observed) -> Result<(), 
         let rendering = rendered(mapping, here, scene)?;
         let mut is_new = false;
         for (rule, key, desired) in rendering.desired(mapping) {
-            let objects = if rule.shared { &here.shared } else { &here.owned };
-            let standing = objects.at(&desired.reference);
+            let standing = here.objects.at(&desired.reference);
             let is_kept = match standing {
                 Some(standing) => !here.supposed.contains(&desired.reference) || standing.object == desired.body,
                 None => readiness::unmet(mapping, here, (rule, key), &rendering).is_some(),
@@ -212,11 +211,10 @@ fn suppose(mapping: &Mapping, scene: &Scene, here: &mut Observed) -> Result<(), 
                 continue;
             }
             is_new = true;
-            let made = TargetObject::new(desired.reference.clone(), desired.body.clone());
+            let made = TargetObject::of_rule(rule, desired.reference.clone(), desired.body.clone());
             here.supposed.insert(desired.reference.clone());
-            let objects = if rule.shared { &mut here.shared } else { &mut here.owned };
-            objects.remove(&desired.reference);
-            objects.push(made);
+            here.objects.remove(&desired.reference);
+            here.objects.push(made);
             // It can be read back.
             if let (Originals::Given(all), Side::Target) = (&mut here.related, desired.reference.kind.side) {
                 all.retain(|one| !looks_like(one, &desired.reference));
@@ -322,11 +320,10 @@ fn recognize(mapping: &Mapping, scene: &Scene, first: &Rendering, observed: &mut
         let found = known.iter().find(|(_, _, reference)| looks_like(object, reference));
         let marked = found.and_then(|(rule, id, reference)| {
             let body = render::mark(observed, rule, id, place, reference, object.clone()).ok()?;
-            Some((rule.shared, TargetObject::new(reference.clone(), Arc::new(body))))
+            Some(TargetObject::of_rule(rule, reference.clone(), Arc::new(body)))
         });
         match marked {
-            Some((true, standing)) => observed.shared.push(standing),
-            Some((false, standing)) => observed.owned.push(standing),
+            Some(standing) => observed.objects.push(standing),
             None => strangers.push(position),
         }
     }

@@ -121,7 +121,7 @@ fn unready(
     let what = live::what(id);
     let waiting = |detail: String| Some(Reason { cause: Cause::Waiting, detail });
     let standing = render::standing_as(mapping, observed, rule, id, &rendering.place);
-    let is_current = |object: &&TargetObject| matches!(observed.state_of(object, rule.shared), ObjectState::Ours(_));
+    let is_current = |object: &&TargetObject| matches!(observed.state_of(object), ObjectState::Ours(_));
     let Some(standing) = standing.filter(is_current) else {
         return waiting(format!("waits for {what}, which does not exist yet"));
     };
@@ -142,7 +142,7 @@ pub fn is_ready(
     item: Option<&Arc<Value>>,
     scope: &Scope,
 ) -> bool {
-    matches!(observed.state_of(standing, rule.shared), ObjectState::Ours(_))
+    matches!(observed.state_of(standing), ObjectState::Ours(_))
         && state(mapping, observed, rule, standing, item, scope) == Ok(Readiness::Ready)
 }
 

@@ -19,11 +19,11 @@ pub fn imagined(action: &Action, observed: &Observed) -> Option<Outcome> {
         },
         Action::CreateNamespace { .. } | Action::Delete { .. } | Action::GiveUp { .. } => Outcome::Absent,
         Action::Restore { reference, patch } => {
-            let restored = observed.owned.iter().chain(&observed.shared).find(|one| one.reference == *reference);
+            let restored = observed.objects.iter().find(|one| one.reference == *reference);
             restored.map_or(Outcome::Absent, |one| Outcome::Object(Arc::new(patched(&one.object, patch))))
         }
         Action::Apply { reference, body, .. } => {
-            let stands = observed.owned.iter().chain(&observed.shared).find(|one| one.reference == *reference);
+            let stands = observed.objects.iter().find(|one| one.reference == *reference);
             let mut object = stands.map_or_else(|| json!({}), |standing| (*standing.object).clone());
             overlay(&mut object, body);
             Outcome::Object(Arc::new(object))
@@ -39,8 +39,7 @@ pub fn expected(action: &Action, observed: &Observed) -> Option<Outcome> {
             let is_theirs = |one: &&TargetObject| {
                 owners.iter().any(|owner| marks::is_ours(&one.object, &one.reference, &Owner(owner.clone())))
             };
-            let all = observed.owned.iter().chain(&observed.shared);
-            Some(Outcome::Found(all.filter(is_theirs).cloned().collect()))
+            Some(Outcome::Found(observed.objects.iter().filter(is_theirs).cloned().collect()))
         }
         Action::LookForSource => Some(Outcome::Absent),
         action => imagined(action, observed),

@@ -213,11 +213,11 @@ fn place_within(mapping: &Mapping, observed: &Observed, base: &Scope) -> Result<
         Ok(Place { namespace, name })
     });
     if let Ok(place) = &rule
-        && observed.owned.iter().any(|object| is_placed_at(object, mapping, place))
+        && observed.objects.own().any(|object| is_placed_at(object, mapping, place))
     {
         return rule;
     }
-    let placed = observed.owned.iter().filter(|object| object.reference.kind.side == mapping.side());
+    let placed = observed.objects.own().filter(|object| object.reference.kind.side == mapping.side());
     oldest(placed.filter(|object| !object.object_id().starts_with(RELATED)))
         .map_or(rule, |object| Ok(place_of(object, mapping)))
 }
@@ -375,8 +375,7 @@ pub fn standing_as<'o>(
     id: &str,
     place: &Place,
 ) -> Option<&'o TargetObject> {
-    let candidates = if rule.shared { &observed.shared } else { &observed.owned };
-    candidates.with_id(id).into_iter().find(|standing| is_at(standing, mapping, rule, place))
+    observed.objects.with_id(id).into_iter().find(|standing| is_at(standing, mapping, rule, place))
 }
 
 /// What stands of several objects of one rule.
@@ -387,11 +386,12 @@ pub fn instances<'o>(
     place: &Place,
 ) -> impl Iterator<Item = &'o TargetObject> {
     let of_rule = |standing: &&TargetObject| standing.key().is_some() && standing.rule_id() == rule.id;
-    observed.owned.iter().filter(of_rule).filter(|standing| is_at(standing, mapping, rule, place))
+    observed.objects.own().filter(of_rule).filter(|standing| is_at(standing, mapping, rule, place))
 }
 
 fn is_at(standing: &TargetObject, mapping: &Mapping, rule: &ObjectRule, place: &Place) -> bool {
-    standing.reference.kind.is_same_in_any_version(&rule.kind)
+    standing.is_shared == rule.shared
+        && standing.reference.kind.is_same_in_any_version(&rule.kind)
         && (rule.kind.side == Side::Source || standing.reference.namespace == place.namespace)
         && (rule.shared || placed_as(standing, mapping) == place.name)
 }
@@ -557,7 +557,7 @@ fn of_whole_lists(mut ignored: Vec<(pointer::Place, Value)>, existing: &Value) -
 
 /// What the object of a rule is written onto.
 fn existing_at<'o>(observed: &'o Observed, rule: &ObjectRule, reference: &Reference) -> Option<&'o Arc<Value>> {
-    let owned = observed.owned.at(reference).or_else(|| observed.shared.at(reference));
+    let owned = observed.objects.at(reference);
     owned.map(|owned| &owned.object).or_else(|| adoptable(observed, rule, reference))
 }
 
@@ -684,12 +684,17 @@ fn annotations(
     all
 }
 
-/// Objects of this source that no rule of the mapping has any more.
+/// What no rule of the mapping makes any more.
 pub fn dropped<'o>(mapping: &Mapping, observed: &'o Observed) -> impl Iterator<Item = &'o TargetObject> {
-    let is_known = |object: &&TargetObject| {
-        mapping.rule(object.rule_id()).is_some_and(|rule| rule.is_several() == object.key().is_some())
+    observed.objects.iter().filter(|object| !has_rule(mapping, object))
+}
+
+/// Whether the mapping still has the rule that made an object. A shared copy has no key: it is the same for all who name it.
+pub fn has_rule(mapping: &Mapping, object: &TargetObject) -> bool {
+    let is_of = |rule: &ObjectRule| {
+        rule.shared == object.is_shared && (rule.shared || rule.is_several() == object.key().is_some())
     };
-    observed.owned.iter().filter(move |object| !is_known(object))
+    mapping.rule(object.rule_id()).is_some_and(is_of)
 }
 
 /// Where the source's objects are, as far as that can be told without rendering them: a rule that cannot be evaluated any

@@ -137,7 +137,7 @@ fn other_hashes(mapping: &Mapping, before: &Observed, after: &Observed) -> BTree
         let hash = |body: &Value| marks::annotation(body, marks::HASH).unwrap_or_default().to_owned();
         found.insert(hash(&one.body), hash(&other.body));
         let at = |observed: &Observed, body: &Value| {
-            let object = observed.owned.at(&one.reference).or_else(|| observed.shared.at(&one.reference));
+            let object = observed.objects.at(&one.reference);
             object.map(|object| differences(body, &object.object)).unwrap_or_default()
         };
         for (one, other) in at(before, &one.body).into_iter().zip(at(after, &other.body)) {

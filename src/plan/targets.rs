@@ -366,7 +366,7 @@ pub fn is_held_by_none(observed: &Observed, source: &Value) -> bool {
     let Some(among) = &observed.among else { return false };
     let is_known_empty = |other: &Other| other.sight == Sight::Seen && is_empty(&other.objects);
     let mut others = among.others().map(|(_, other)| other);
-    has_lost_its_pins(observed, source) && is_empty(&observed.owned) && others.all(is_known_empty)
+    has_lost_its_pins(observed, source) && is_empty(&observed.objects) && others.all(is_known_empty)
 }
 
 fn has_lost_its_pins(observed: &Observed, source: &Value) -> bool {
@@ -374,7 +374,7 @@ fn has_lost_its_pins(observed: &Observed, source: &Value) -> bool {
 }
 
 fn is_empty(objects: &Objects) -> bool {
-    !objects.iter().any(|one| one.reference.kind.side == Side::Target)
+    !objects.own().any(|one| one.reference.kind.side == Side::Target)
 }
 
 /// Why nothing may be written to a target that is the cluster of another target of the mapping.
@@ -479,7 +479,7 @@ fn from_there(mapping: &Mapping, observed: &Observed, name: &str, other: &Other)
     let among = observed.among.clone().unwrap_or_default();
     Observed {
         among: Some(Among { name: name.to_owned(), targets: Arc::default(), ..among }),
-        owned: other.objects.clone(),
+        objects: other.objects.clone(),
         target: Target::Known { kinds: Arc::new(kinds.collect()), unserved: Arc::default() },
         answers: super::Answers::default(),
         ..observed.clone()

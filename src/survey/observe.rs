@@ -56,7 +56,7 @@ impl Scene<'_> {
     /// Of a look at the target.
     pub async fn rehearse(&self, source: &Arc<Value>) -> Result<Rehearsed, RequestError> {
         let mut observed = self.observed(source);
-        observed.owned.extend(self.copies(&observed).await?);
+        observed.objects.extend(self.copies(&observed).await?);
         let (writes, rest) = self.follow(&mut observed).await?;
         let after = match &observed.source {
             Source::Present(after) => after.clone(),
@@ -98,9 +98,8 @@ impl Scene<'_> {
         let former = target.inventory.iter().flat_map(|store| &store.placements);
         let former: Vec<_> = former.filter_map(|text| placement::rule(text)).map(Arc::new).collect();
         observed.places = render::namespaces(mapping, &former, &observed);
-        observed.owned = owned(target, |at, object| observed.owns(at, object)).into_iter().collect();
-        observed.shared = owned(target, |at, object| observed.shares(at, object)).into_iter().collect();
-        let used = observed.owned.iter().chain(&observed.shared).map(|one| one.reference.namespace.clone());
+        observed.objects = standing(target).filter_map(|(at, object)| observed.recognize(&at, object)).collect();
+        let used = observed.objects.iter().map(|one| one.reference.namespace.clone());
         observed.namespaces = used.filter(|namespace| observed.places.contains(namespace)).collect();
         observed
     }
@@ -111,8 +110,7 @@ impl Scene<'_> {
         let mut copies = Vec::new();
         for kind in beside(self.mapping) {
             let all = items(&self.cluster.own, &kind.resource(&kind.plural()), Some(&label)).await?;
-            let all = all.into_iter().map(|object| TargetObject::new(reference(kind, &object), Arc::new(object)));
-            copies.extend(all.filter(|one| observed.owns(&one.reference, &one.object)));
+            copies.extend(all.into_iter().filter_map(|one| observed.recognize(&reference(kind, &one), &Arc::new(one))));
         }
         Ok(copies)
     }
@@ -163,8 +161,7 @@ impl Scene<'_> {
             owners.iter().any(|owner| marks::is_ours(object, at, &Owner(owner.clone())))
         };
         // What this rehearsal has deleted is gone for it.
-        let exists =
-            |one: &TargetObject| observed.owned.iter().chain(&observed.shared).any(|o| o.reference == one.reference);
+        let exists = |one: &TargetObject| observed.objects.iter().any(|other| other.reference == one.reference);
         Ok(Outcome::Found(owned(self.target, is_owners).into_iter().filter(exists).collect()))
     }
 
@@ -223,11 +220,16 @@ fn known(mapping: &Mapping, target: &TargetCluster) -> Target {
     Target::Known { kinds: Arc::new(kinds.collect()), unserved: Arc::default() }
 }
 
+/// What stands on a target.
+fn standing(target: &TargetCluster) -> impl Iterator<Item = (Reference, &Arc<Value>)> {
+    let all = target.standing.iter().flat_map(|(kind, objects)| objects.iter().map(move |object| (kind, object)));
+    all.map(|(kind, object)| (reference(kind, object), object))
+}
+
 /// What of a target belongs to somebody.
 pub(super) fn owned(target: &TargetCluster, passes: impl Fn(&Reference, &Value) -> bool) -> Vec<TargetObject> {
-    let all = target.standing.iter().flat_map(|(kind, objects)| objects.iter().map(move |object| (kind, object)));
-    let all = all.map(|(kind, object)| (reference(kind, object), object));
-    all.filter(|(at, object)| passes(at, object)).map(|(at, object)| TargetObject::new(at, object.clone())).collect()
+    let all = standing(target).filter(|(at, object)| passes(at, object));
+    all.map(|(at, object)| TargetObject::new(at, object.clone())).collect()
 }
 
 pub(super) fn reference(kind: &Kind, object: &Value) -> Reference {
@@ -237,7 +239,7 @@ pub(super) fn reference(kind: &Kind, object: &Value) -> Reference {
 
 fn before(action: &Action, observed: &Observed) -> Option<Arc<Value>> {
     let reference = action.reference()?;
-    let owned = observed.owned.at(reference).or_else(|| observed.shared.at(reference));
+    let owned = observed.objects.at(reference);
     owned.map(|one| &one.object).or_else(|| observed.answers.foreign.get(reference)).cloned()
 }
 

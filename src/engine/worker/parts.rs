@@ -218,7 +218,7 @@ impl<'a, 'f> Part<'a, 'f> {
         if other.sight == Sight::Seen && matches!(observed.target, Target::Unknown(_)) {
             other.sight = Sight::Starting;
         }
-        other.objects = observed.owned.clone();
+        other.objects = observed.objects.clone();
         other.unsettled = match &self.ended {
             Some(Ended::Waiting(reasons) | Ended::Blocked(reasons) | Ended::Retry(reasons, _)) => reasons.of_target(),
             Some(Ended::Left) => self.executor.pipeline.unsettled_here(self.executor.key),
@@ -274,7 +274,7 @@ fn pinned(observed: &Observed) -> Pinned {
 /// What is known of a source on one target before anything is done about it.
 async fn look(executor: &Executor<'_>, facts: &mut Facts<'_>, latest: &Latest) -> Result<Observed, ApplyError> {
     let mut observed = observe_whole(executor, facts).await?;
-    observed.owned.iter().chain(&observed.shared).for_each(|one| executor.secrets.note(&one.object));
+    observed.objects.iter().for_each(|one| executor.secrets.note(&one.object));
     if refresh_if_stale(executor, &mut observed).await? {
         latest.is_now(&observed);
     }

@@ -5,7 +5,8 @@ use std::sync::Arc;
 use serde_json::json;
 
 use super::world::{World, check, foreign};
-use super::{DATABASES, database, db, fresh, mapping, said, synced};
+use super::{DATABASES, changed, database, db, edited, fresh, mapping, said, synced};
+use crate::mapping::Mapping;
 use crate::object::marks::{self, Known, Owner, Reference};
 use crate::plan::departure::give_up;
 use crate::plan::{Evidence, Plan, TargetObject, plan};
@@ -196,4 +197,46 @@ fn a_copy_with_our_marks_is_foreign() {
     assert!(said(&world.settle(&mapping(DATABASES))).contains("Conflict"));
     assert_eq!(world.objects[&reference], copy);
     assert_ne!(world.status()["phase"], "Stolen");
+}
+
+/// An edit of `shared` changes whose an object is: what there was goes as what has no rule goes, or is taken over.
+#[test]
+#[rustfmt::skip]
+fn an_object_goes_with_a_rule_that_begins_or_ceases_to_share_it() {
+    /// Its account has this name.
+    fn own(name: &str) -> Mapping {
+        let account = format!("metadata: {{name: \"{name}\"}}");
+        let one = ("  status:\n", "  status:\n    from: db\n");
+        edited(DATABASES, &[("      shared: Namespace\n", ""), ("metadata: {name: database}", &account), one])
+    }
+    let own_name = own("{{ placement.name }}-account");
+    check(synced, &[
+        ("ceases", |_| {}, &own_name,
+            "in sync; held, True Synced; create ServiceAccount, delete ServiceAccount; ServiceAccount Database"),
+        ("ceases, and another source uses it", |world| world.shared_in_use = Some(true), &own_name,
+            "in sync; held, True Synced; create ServiceAccount; ServiceAccount ServiceAccount Database"),
+        ("ceases, and it is not known who uses it", |world| world.shared_in_use = None, &own_name,
+            "in sync; held, True Synced; create ServiceAccount; ServiceAccount ServiceAccount Database"),
+    ]);
+    fn begins() -> World {
+        fresh().in_sync(&own("{{ placement.name }}-account"))
+    }
+    check(begins, &[
+        ("begins", |_| {}, &mapping(DATABASES),
+            "in sync; held, True Synced; create ServiceAccount, delete ServiceAccount; ServiceAccount Database"),
+        ("begins, under the same name", |_| {}, &changed("metadata: {name: database}", "metadata: {name: db-account}"),
+            "in sync; held, True Synced; update ServiceAccount; ServiceAccount Database"),
+    ]);
+    let same_name = own("{{ placement.name }}-account");
+    fn shared() -> World {
+        fresh().in_sync(&changed("metadata: {name: database}", "metadata: {name: db-account}"))
+    }
+    check(shared, &[
+        ("ceases, under the same name", |_| {}, &same_name,
+            "in sync; held, True Synced; update ServiceAccount; ServiceAccount Database"),
+        ("ceases, under the same name, and another source uses it", |world| world.shared_in_use = Some(true), &same_name,
+            "Conflict; held, False Conflict; update status; ServiceAccount Database"),
+        ("ceases, under the same name, and it is not known who uses it", |world| world.shared_in_use = None, &same_name,
+            "Unknown; held, True Synced; ; ServiceAccount Database"),
+    ]);
 }

@@ -73,7 +73,7 @@ impl Targets {
                 sight: self.sight[other],
                 identity: Some(world.identity.clone()),
                 url: None,
-                objects: seen.owned,
+                objects: seen.objects,
                 unsettled: self.unsettled.get(other).cloned(),
             };
             ((*other).to_owned(), other_target)

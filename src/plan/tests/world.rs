@@ -192,8 +192,7 @@ impl World {
         };
         let former = self.former_placements.iter().filter_map(|text| placement::rule(text)).map(Arc::new);
         observed.places = render::namespaces(mapping, &former.collect::<Vec<_>>(), &observed);
-        observed.owned = self.labelled(|at, object| observed.owns(at, object));
-        observed.shared = self.labelled(|at, object| observed.shares(at, object));
+        observed.objects = self.labelled(&observed);
         observed
     }
 
@@ -202,11 +201,11 @@ impl World {
         self.shared_in_use.map(|in_use| places.map(|one| (one, in_use)).collect()).unwrap_or_default()
     }
 
-    /// Objects that a watch filtered by the engine's label shows, and that pass.
-    fn labelled(&self, passes: impl Fn(&Reference, &Value) -> bool) -> Objects {
+    /// Objects that a watch filtered by the engine's label shows, as far as they are the source's or shared.
+    fn labelled(&self, observed: &Observed) -> Objects {
         let labelled = |object: &Value| marks::label(object, marks::MAPPING) == Some(Self::writer().label());
-        let shown = self.objects.iter().filter(|(reference, object)| labelled(object) && passes(reference, object));
-        shown.map(|(reference, object)| TargetObject::new(reference.clone(), Arc::new(object.clone()))).collect()
+        let shown = self.objects.iter().filter(|(_, object)| labelled(object));
+        shown.filter_map(|(reference, object)| observed.recognize(reference, &Arc::new(object.clone()))).collect()
     }
 
     /// Plans and acts until the plan rests; stops after `writes` writes, as a crash would.
