@@ -48,14 +48,14 @@ impl Waits {
 }
 
 /// Makes the edits, with the engine at rest before each.
-pub async fn measure(scene: &mut Scene, engine: &Engine) -> Result<Edits> {
+pub async fn measure(scene: &mut Scene, engine: &Engine, idle: f64) -> Result<Edits> {
     let calm = calm(scene).await?;
     let (mut held, mut harmless) = (Vec::new(), Vec::new());
     for round in 0..ROUNDS {
         let edit = |scene: &Scene| scene.edit(&format!("      when: ${{{{ false and {round} }}}}\n"));
         held.push(cost(scene, engine, edit, Scene::asks_a_person).await?);
         scene.edit("")?;
-        super::rests(engine).await?;
+        super::rests(engine, idle).await?;
     }
     scene.edit("      when: ${{ false }}\n")?;
     alone(scene, engine, Scene::asks_a_person).await?;
@@ -63,12 +63,12 @@ pub async fn measure(scene: &mut Scene, engine: &Engine) -> Result<Edits> {
     let carried_out = alone(scene, engine, Scene::has_no_database).await?;
     scene.edit("")?;
     scene.every_object().await?;
-    super::rests(engine).await?;
+    super::rests(engine, idle).await?;
     for round in 0..ROUNDS {
         let mark = format!("edition-{round}");
         let edit = |scene: &Scene| scene.edit_template(&mark);
         harmless.push(cost(scene, engine, edit, |scene| scene.is_in_force(&mark)).await?);
-        super::rests(engine).await?;
+        super::rests(engine, idle).await?;
     }
     Ok(Edits { calm, held: middle(held), carried_out, harmless: middle(harmless) })
 }

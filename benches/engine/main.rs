@@ -2,7 +2,7 @@
 //! workspace where their number is not given; `SYNC_ENGINE_BINARY` names another engine than the one that cargo has just built.
 //!
 //! The release binary runs in a process of its own. Both servers, kcp and the downstream cluster, are sandboxes in this
-//! process, over plain HTTP, with the allocator that they have in `sync-engine sandbox`. For each number of objects:
+//! process, over plain HTTP (of many mappings over TLS), with the allocator that they have in `sync-engine sandbox`. For each number of objects:
 //! consumers create them and wait until each has its first status; operators write every downstream status and wait
 //! until each has arrived upstream; then nothing happens; then the engine starts anew; then the first mapping is edited. CPU is
 //! the engine's `utime + stime`, memory its `VmRSS`, both as Linux tells them. It fails where an engine writes what is in sync, or where a larger size
@@ -14,6 +14,8 @@ mod scene;
 mod size;
 mod usage;
 
+use std::fs;
+use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, ensure};
@@ -42,6 +44,7 @@ struct Measured {
     updated: Step,
     idle: Step,
     memory: u64,
+    sockets: usize,
     restarted: Step,
     edits: Edits,
 }
@@ -93,27 +96,35 @@ async fn measure(size: Size) -> anyhow::Result<Measured> {
     let idling = Begun::now(&scene, &engine)?;
     tokio::time::sleep(IDLE).await;
     let idle = idling.end(&scene, &engine)?;
-    let memory = engine.usage()?.memory;
+    let (memory, sockets) = (engine.usage()?.memory, sockets(&engine)?);
 
     drop(engine);
     let before = scene.upstream.counters();
     let engine = Engine::start(scene.folder(), &scene.mappings())?;
     let restarting = Begun::now(&scene, &engine)?;
     scene.engine_is_ready(&before).await?;
-    rests(&engine).await?;
+    let idle_share = idle.cpu.as_secs_f64() / idle.took.as_secs_f64();
+    rests(&engine, idle_share).await?;
     let restarted = restarting.end(&scene, &engine)?;
-    let edits = edit::measure(&mut scene, &engine).await?;
-    Ok(Measured { size, created, updated, idle, memory, restarted, edits })
+    let edits = edit::measure(&mut scene, &engine, idle_share).await?;
+    Ok(Measured { size, created, updated, idle, memory, sockets, restarted, edits })
 }
 
-/// Waits until an engine has nothing more to do: it uses no CPU to speak of.
-async fn rests(engine: &Engine) -> anyhow::Result<()> {
+/// Sockets that an engine has open.
+fn sockets(engine: &Engine) -> anyhow::Result<usize> {
+    let open = fs::read_dir(format!("/proc/{}/fd", engine.id()))?;
+    let is_socket = |file: &PathBuf| file.to_string_lossy().starts_with("socket:");
+    Ok(open.filter_map(|entry| fs::read_link(entry.ok()?.path()).ok()).filter(is_socket).count())
+}
+
+/// Waits until an engine has nothing more to do: it uses hardly more of a core than it did when it was idle.
+async fn rests(engine: &Engine, idle: f64) -> anyhow::Result<()> {
     const LOOK: Duration = Duration::from_secs(2);
     let mut before = engine.usage()?.cpu;
     loop {
         tokio::time::sleep(LOOK).await;
         let now = engine.usage()?.cpu;
-        if now - before < LOOK / 50 {
+        if now - before < LOOK.mul_f64(0.02 + 1.5 * idle) {
             return Ok(());
         }
         before = now;
@@ -161,7 +172,8 @@ impl Measured {
             self.idle.writes(),
             self.idle.took.as_secs_f64()
         );
-        println!("  memory at rest: {:.1} MiB", self.memory as f64 / 1024.0 / 1024.0);
+        let mebibytes = self.memory as f64 / 1024.0 / 1024.0;
+        println!("  at rest: {mebibytes:.1} MiB of memory, {} connections", self.sockets);
         self.print_step("restart", &self.restarted);
         self.edits.print(self.memory);
     }

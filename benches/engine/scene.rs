@@ -71,10 +71,10 @@ impl Scene {
     /// Publishes the MongoDB API, and makes workspaces that bind it.
     pub async fn set(size: Size) -> Result<Scene> {
         let folder = TempDir::new()?;
-        let upstream = options(Options::kcp()).seed("upstream").start().await?;
+        let upstream = options(size, Options::kcp()).seed("upstream").start().await?;
         let mut targets = Vec::new();
         for index in 0..size.targets {
-            let target = options(Options::kubernetes()).seed(&format!("target-{index}")).start().await?;
+            let target = options(size, Options::kubernetes()).seed(&format!("target-{index}")).start().await?;
             let definitions = ApiRef { cluster: "", resource: "customresourcedefinitions.v1.apiextensions.k8s.io" };
             done(target.create(definitions, &document("schemas/mongodb/crd.yaml")?))?;
             fs::write(folder.path().join(format!("{}.kubeconfig", name_of_target(index))), target.kubeconfig(None))?;
@@ -313,8 +313,10 @@ fn name_of_target(index: usize) -> String {
 }
 
 /// A kube-apiserver sends a bookmark to each watch about once a minute.
-fn options(server: Options) -> Options {
-    server.bookmarks_every(Duration::from_secs(60))
+/// Many mappings are measured over TLS, as providers have it: over plain HTTP, watches have a connection each.
+fn options(size: Size, server: Options) -> Options {
+    let server = server.bookmarks_every(Duration::from_secs(60));
+    if size.mappings > 1 { server.encrypted() } else { server }
 }
 
 /// What a server does not refuse.

@@ -14,7 +14,7 @@ use std::time::Duration;
 use arc_swap::ArcSwap;
 use tokio::sync::Notify;
 use tokio::task::JoinSet;
-use tokio::time::Instant;
+use tokio::time::{Instant, timeout};
 use tracing::field::Empty;
 use tracing::{Instrument, error, info_span};
 
@@ -29,7 +29,7 @@ use crate::multicluster::queue::Priority;
 use crate::multicluster::registry::{Cluster, ClustersOf, Reason as Disengaged};
 use crate::multicluster::store::{Cause, Change};
 use crate::multicluster::watch::WatchState;
-use crate::multicluster::work_queue::WorkQueue;
+use crate::multicluster::work_queue::{Lease, WorkQueue};
 use crate::object::marks::{self, Origin, Owner, Writer};
 use crate::object::{ClusterName, Key, has_finalizer};
 use crate::plan;
@@ -43,6 +43,9 @@ const NEWS_TOGETHER: Duration = Duration::from_millis(20);
 
 /// How many times as many sources as are worked on at once may wait for slow targets besides.
 const MOST_LENT: usize = 3;
+
+/// What takes longer is slow: another source is worked on meanwhile.
+pub const SLOW: Duration = Duration::from_millis(250);
 
 #[derive(Debug)]
 pub struct Controller {
@@ -82,6 +85,18 @@ struct Changed {
     since: Instant,
     /// Whether anything was written for it.
     has_written: bool,
+}
+
+/// Reconciles a source when the process has room for it. One that takes longer than [`SLOW`] leaves its place to the next.
+async fn in_turn(controller: Arc<Controller>, lease: Lease<Key>) {
+    let shared = controller.shared.clone();
+    let Ok(turn) = shared.turns.acquire().await else { return };
+    // On the heap from the start: it is large, and would be copied at each step of its way.
+    let mut work = Box::pin(worker::reconcile(controller, lease));
+    if timeout(SLOW, work.as_mut()).await.is_err() {
+        drop(turn);
+        work.await;
+    }
 }
 
 impl Controller {
@@ -479,8 +494,7 @@ impl Controller {
                             namespace = &*key.namespace,
                             name = &*key.name,
                         );
-                        // On the heap from the start: it is large, and would be copied at each step of its way into the task.
-                        running.spawn(Box::pin(worker::reconcile(self.clone(), lease)).instrument(span));
+                        running.spawn(in_turn(self.clone(), lease).instrument(span));
                     }
                 },
             }

@@ -35,7 +35,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use k8s_openapi::jiff::Timestamp;
-use tokio::sync::{Notify, mpsc, watch};
+use tokio::sync::{Notify, Semaphore, mpsc, watch};
 use tokio::task::JoinSet;
 use tokio::time::{Instant, MissedTickBehavior, interval, timeout};
 use tokio_util::sync::CancellationToken;
@@ -125,6 +125,8 @@ pub struct Shared {
     pub home: String,
     pub clock: Clock,
     pub lease: Lease,
+    /// Of reconciles that begin.
+    pub turns: Semaphore,
     /// Rings when a source asks for losses that nobody counted, or a state store names another release.
     pub counted: Notify,
     /// Targets that were identified, or serve a kind that they did not.
@@ -138,6 +140,10 @@ impl Drop for Shared {
         self.manager.abort();
     }
 }
+
+/// Reconciles of all mappings that are at work, but for those that wait for a slow server. A server does a few requests at a
+/// time; thousands of them cost memory and connections on both sides, and are no faster.
+const TURNS: usize = 64;
 
 /// Everything that can happen to the engine.
 #[derive(Debug)]
@@ -264,6 +270,7 @@ pub async fn run(
         home: settings.home.clone(),
         clock: settings.clock.clone(),
         lease: settings.election.as_ref().map_or_else(Lease::default, |_| Lease::of_replica()),
+        turns: Semaphore::new(TURNS),
         counted: Notify::new(),
         discovered: Discovered::default(),
         recorder: recorder.unwrap_or_default(),

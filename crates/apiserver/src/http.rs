@@ -1,4 +1,4 @@
-//! The HTTP front: HTTP/1.1 on loopback, in TLS where that is asked for.
+//! The HTTP front on loopback: HTTP/1.1, and where TLS is asked for HTTP/2 as well.
 
 use std::convert::Infallible;
 use std::io;
@@ -12,7 +12,7 @@ use http_body_util::{BodyExt, Full, LengthLimitError, Limited, StreamBody};
 use hyper::body::{Bytes, Frame, Incoming};
 use hyper::header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE, DATE, RETRY_AFTER, USER_AGENT, WARNING};
 use hyper::service::service_fn;
-use hyper_util::rt::{TokioIo, TokioTimer};
+use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
@@ -26,6 +26,7 @@ use super::reply::Answer;
 use super::request::{Exchange, Query, Request};
 use super::server::{Outcome, Server, Stream};
 use super::status::Failure;
+use super::tls::HTTP2;
 use super::watch;
 
 /// The body of an answer: all at once, or the lines of a watch.
@@ -90,11 +91,24 @@ async fn serve(connection: TcpStream, tls: Option<TlsAcceptor>, server: Arc<Serv
         None => serve_on(connection, server, shard).await,
         Some(tls) => {
             // A client that refuses the certificate is gone.
-            if let Ok(connection) = tls.accept(connection).await {
+            let Ok(connection) = tls.accept(connection).await else { return };
+            if connection.get_ref().1.alpn_protocol() == Some(HTTP2) {
+                serve_streams_on(connection, server, shard).await;
+            } else {
                 serve_on(connection, server, shard).await;
             }
         }
     }
+}
+
+async fn serve_streams_on(connection: impl AsyncRead + AsyncWrite + Unpin, server: Arc<Server>, shard: usize) {
+    let service = service_fn(move |request| answer(server.clone(), shard, request));
+    // As kube-apiserver has it.
+    let connection = hyper::server::conn::http2::Builder::new(TokioExecutor::new())
+        .timer(TokioTimer::new())
+        .max_concurrent_streams(250)
+        .serve_connection(TokioIo::new(connection), service);
+    let _ = connection.await;
 }
 
 async fn serve_on(connection: impl AsyncRead + AsyncWrite + Unpin, server: Arc<Server>, shard: usize) {

@@ -9,6 +9,9 @@ use tokio_rustls::rustls::ServerConfig;
 use tokio_rustls::rustls::crypto::ring;
 use tokio_rustls::rustls::pki_types::PrivatePkcs8KeyDer;
 
+/// As clients and servers agree on it in the handshake of TLS.
+pub(super) const HTTP2: &[u8] = b"h2";
+
 /// What a server proves itself with.
 #[derive(Clone)]
 pub(super) struct Tls {
@@ -23,10 +26,11 @@ impl Tls {
         let CertifiedKey { cert, signing_key } =
             generate_simple_self_signed(["127.0.0.1".to_owned(), "localhost".to_owned()]).map_err(io::Error::other)?;
         let key = PrivatePkcs8KeyDer::from(signing_key.serialize_der());
-        let config = ServerConfig::builder_with_provider(Arc::new(ring::default_provider()))
+        let mut config = ServerConfig::builder_with_provider(Arc::new(ring::default_provider()))
             .with_safe_default_protocol_versions()
             .and_then(|config| config.with_no_client_auth().with_single_cert(vec![cert.der().clone()], key.into()))
             .map_err(io::Error::other)?;
+        config.alpn_protocols = vec![HTTP2.to_vec(), b"http/1.1".to_vec()];
         Ok(Tls { acceptor: TlsAcceptor::from(Arc::new(config)), authority: cert.pem() })
     }
 }

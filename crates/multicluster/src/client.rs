@@ -1,7 +1,8 @@
 //! The HTTP client of a connection: hyper-util's, with kube's TLS and the credential in every request.
 //!
 //! A connection says which cluster it leads to before it carries a request: whatever is in between may lead elsewhere with each
-//! new one. HTTP/1.1: over HTTP/2 the hundredth watch would block all requests.
+//! new one. Requests go over HTTP/1.1: a watch that fills a shared connection would block them. Watches share connections of
+//! HTTP/2 ([`Streams`]) where the server speaks it, which takes TLS.
 
 use std::error::Error;
 use std::iter::successors;
@@ -14,21 +15,22 @@ use data_encoding::BASE64;
 use futures::FutureExt;
 use futures::future::BoxFuture;
 use http::header::{AUTHORIZATION, HOST, RETRY_AFTER, USER_AGENT};
+use http::uri::Scheme;
 use http::{HeaderMap, HeaderValue, Request, Response, Uri};
 use http_body_util::{BodyExt, Empty, LengthLimitError, Limited};
 use hyper::body::{Bytes, Frame, Incoming, SizeHint};
-use hyper::client::conn::http1;
+use hyper::client::conn::{http1, http2};
 use hyper::rt::Executor;
-use hyper_rustls::{HttpsConnector, MaybeHttpsStream};
+use hyper_rustls::{FixedServerNameResolver, HttpsConnector, HttpsConnectorBuilder, MaybeHttpsStream};
 use hyper_util::client::legacy;
-use hyper_util::client::legacy::connect::HttpConnector;
+use hyper_util::client::legacy::connect::{Connection as _, HttpConnector};
 use hyper_util::rt::{TokioIo, TokioTimer};
 use k8s_openapi::jiff::Timestamp;
 use kube::client::ConfigExt;
 use kube::config::{AuthInfo, Config};
 use tokio::task::JoinSet;
 use tokio::time::timeout;
-use tower::{BoxError, Layer, Service, service_fn};
+use tower::{BoxError, Layer, Service, ServiceExt, service_fn};
 
 use super::api_path::ApiPath;
 use super::credential::{Credential, CredentialError, Identity};
@@ -38,6 +40,7 @@ use super::identity::{Ask, cluster_identity};
 use super::in_process::Stream;
 use super::proxy::{Connector, Proxies};
 use super::request_error::RequestError;
+use super::streams::{Joined, Seat, Streams};
 
 const CONNECT_DEADLINE: Duration = Duration::from_secs(10);
 /// Of a connection with its TLS, and of what it is asked first, for which no request may be waiting any more.
@@ -83,18 +86,33 @@ pub(super) struct Access {
 
 /// Connections that stay open between requests.
 struct Pools {
-    tls: HttpsConnector<Connector>,
+    tls: Tls,
     /// The client certificate of an exec plugin that it was made with.
     identity: Option<Arc<Identity>>,
-    /// By origin, and by where they must lead to. In their order, which a simulation repeats: one pool of many origins closes
-    /// connections in any order.
-    all: Vec<(Uri, Option<Destination>, Pool)>,
+    /// In their order, which a simulation repeats: one pool of many origins closes connections in any order.
+    all: Vec<Pool>,
 }
 
-type Pool = legacy::Client<Dial, Content>;
+/// What opens connections, by what is spoken over them.
+#[derive(Clone)]
+struct Tls {
+    requests: HttpsConnector<Connector>,
+    /// It offers HTTP/2.
+    watches: HttpsConnector<Connector>,
+}
+
+/// The connections to one origin that must lead to the same cluster.
+#[derive(Clone)]
+struct Pool {
+    origin: Uri,
+    to: Option<Destination>,
+    requests: legacy::Client<Dial, Content>,
+    watches: Arc<Streams>,
+    dial_for_watches: Dial,
+}
 
 /// Why no answer came.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub(super) enum SendError {
     /// The write was not to leave at the last moment.
     Withheld(Withheld),
@@ -144,6 +162,8 @@ pub(super) struct Answer {
     response: Response<Incoming>,
     /// Its tasks drive the connection.
     _client: Arc<Client>,
+    /// On the connection that it shares.
+    _seat: Option<Seat>,
 }
 
 impl Client {
@@ -191,25 +211,67 @@ impl Client {
         authorization: Option<&HeaderValue>,
     ) -> Result<Answer, SendError> {
         self.access.sign(request.headers_mut(), authorization);
-        let response = self.pool(to, request.uri()).request(request).await.map_err(|error| SendError::of(&error))?;
-        Ok(Answer { response, _client: self.clone() })
+        let sent = self.pool(to, request.uri()).requests.request(request).await;
+        let response = sent.map_err(|error| SendError::of(&error))?;
+        Ok(Answer { response, _client: self.clone(), _seat: None })
+    }
+
+    /// The same for an answer that goes on for long.
+    pub(super) async fn watch(
+        self: &Arc<Self>,
+        to: Option<&Destination>,
+        mut request: Request<Content>,
+        authorization: Option<&HeaderValue>,
+    ) -> Result<Answer, SendError> {
+        let pool = self.pool(to, request.uri());
+        let is_encrypted = pool.origin.scheme() == Some(&Scheme::HTTPS);
+        let shared = if is_encrypted { pool.watches.seat(|| self.join(&pool)).await? } else { None };
+        let Some((mut shared, seat)) = shared else { return self.send(to, request, authorization).await };
+        self.access.sign(request.headers_mut(), authorization);
+        let lost = |error: hyper::Error| SendError::Lost(with_causes(&error));
+        shared.ready().await.map_err(lost)?;
+        let response = shared.send_request(request).await.map_err(lost)?;
+        Ok(Answer { response, _client: self.clone(), _seat: Some(seat) })
+    }
+
+    /// Opens a connection that watches can share; `None`: the server does not speak HTTP/2.
+    async fn join(&self, pool: &Pool) -> Result<Option<Joined>, SendError> {
+        let Dial { tls, to, access } = &pool.dial_for_watches;
+        let joining = async {
+            let stream = tls.clone().oneshot(pool.origin.clone()).await?;
+            if !stream.connected().is_negotiated_h2() {
+                return Ok(None);
+            }
+            let joined = Joined::begin(stream, Tasks(Arc::downgrade(&self.tasks))).await?;
+            if let Some(to) = to {
+                ask(Sender::Shared(joined.sender.clone()), to, access).await?;
+            }
+            Ok(Some(joined))
+        };
+        let joined: Result<_, BoxError> =
+            timeout(DIAL_DEADLINE, joining).await.unwrap_or_else(|_| Err(TOO_LATE.into()));
+        joined.map_err(|error| SendError::of_dial(&*error))
     }
 
     fn pool(&self, to: Option<&Destination>, uri: &Uri) -> Pool {
         let mut pools = self.pools.lock().unwrap_or_else(PoisonError::into_inner);
-        let is_it = |(origin, must, _): &&(Uri, Option<Destination>, Pool)| {
-            origin.authority() == uri.authority() && origin.scheme() == uri.scheme() && must.as_ref() == to
+        let is_it = |pool: &&Pool| {
+            let origin = &pool.origin;
+            origin.authority() == uri.authority() && origin.scheme() == uri.scheme() && pool.to.as_ref() == to
         };
-        if let Some((_, _, pool)) = pools.all.iter().find(is_it) {
+        if let Some(pool) = pools.all.iter().find(is_it) {
             return pool.clone();
         }
-        let dial = Dial { tls: pools.tls.clone(), to: to.cloned(), access: self.access.clone() };
-        let pool = legacy::Client::builder(Tasks(Arc::downgrade(&self.tasks)))
+        let Tls { requests, watches } = pools.tls.clone();
+        let dial = |tls| Dial { tls, to: to.cloned(), access: self.access.clone() };
+        let requests = legacy::Client::builder(Tasks(Arc::downgrade(&self.tasks)))
             .pool_timer(TokioTimer::new())
             .pool_idle_timeout(IDLE)
             .pool_max_idle_per_host(WAITING)
-            .build(dial);
-        pools.all.push((uri.clone(), to.cloned(), Pool::clone(&pool)));
+            .build(dial(requests));
+        let (watches, dial_for_watches) = (Arc::default(), dial(watches));
+        let pool = Pool { origin: uri.clone(), to: to.cloned(), requests, watches, dial_for_watches };
+        pools.all.push(pool.clone());
         pool
     }
 }
@@ -226,7 +288,7 @@ impl Access {
 
 /// Drives connections for as long as the client is there.
 #[derive(Clone)]
-struct Tasks(Weak<Mutex<JoinSet<()>>>);
+pub(super) struct Tasks(Weak<Mutex<JoinSet<()>>>);
 
 impl<F: Future<Output = ()> + Send + 'static> Executor<F> for Tasks {
     fn execute(&self, task: F) {
@@ -245,7 +307,7 @@ struct Dial {
     access: Arc<Access>,
 }
 
-type Secured = MaybeHttpsStream<TokioIo<Stream>>;
+pub(super) type Secured = MaybeHttpsStream<TokioIo<Stream>>;
 
 impl Service<Uri> for Dial {
     type Response = Secured;
@@ -271,43 +333,68 @@ impl Service<Uri> for Dial {
 
 /// Asks over a connection which cluster it leads to, and gives it back if that is the one.
 async fn confirm(stream: Secured, to: Destination, access: &Access) -> Result<Secured, BoxError> {
-    let uri: Uri = to.base.parse()?;
-    let mut headers = HeaderMap::new();
-    let (header, _) = access.credential.current().await?;
-    access.sign(&mut headers, header.as_ref());
-    headers.insert(HOST, HeaderValue::from_str(uri.authority().map_or("", |authority| authority.as_str()))?);
     let (sender, connection) = http1::handshake(stream).await?;
-    let asked =
-        Asked { sender: sender.into(), headers, prefix: uri.path().trim_end_matches('/').to_owned(), base: to.base };
-    let asking = async move {
-        let found = cluster_identity(&asked).await?;
-        if found == *to.identity { Ok(()) } else { Err(RequestError::NotPermitted { url: asked.base.to_string() }) }
-    };
     // The connection ends once nobody asks any more, and gives back what it was made of.
-    let (parts, confirmed) = futures::join!(connection.without_shutdown(), asking);
+    let (parts, confirmed) = futures::join!(connection.without_shutdown(), ask(Sender::Alone(sender), &to, access));
     confirmed?;
     Ok(parts?.io)
 }
 
+/// Asks over a connection whether it leads to a cluster.
+async fn ask(sender: Sender, to: &Destination, access: &Access) -> Result<(), BoxError> {
+    let uri: Uri = to.base.parse()?;
+    let mut headers = HeaderMap::new();
+    let (header, _) = access.credential.current().await?;
+    access.sign(&mut headers, header.as_ref());
+    let prefix = match &sender {
+        Sender::Alone(_) => {
+            headers.insert(HOST, HeaderValue::from_str(uri.authority().map_or("", |authority| authority.as_str()))?);
+            uri.path().trim_end_matches('/').to_owned()
+        }
+        Sender::Shared(_) => to.base.to_string(),
+    };
+    let found = cluster_identity(&Asked { sender: sender.into(), headers, prefix, base: to.base.clone() }).await?;
+    let url = || to.base.to_string();
+    if found == *to.identity { Ok(()) } else { Err(RequestError::NotPermitted { url: url() }.into()) }
+}
+
 /// A connection that is asked before it is handed out.
 struct Asked {
-    sender: tokio::sync::Mutex<http1::SendRequest<Empty<Bytes>>>,
+    sender: tokio::sync::Mutex<Sender>,
     headers: HeaderMap,
     base: Arc<str>,
-    /// The path of the address.
+    /// What stands before a path in a request: the path of the address, or all of it.
     prefix: String,
+}
+
+enum Sender {
+    Alone(http1::SendRequest<Empty<Bytes>>),
+    Shared(http2::SendRequest<Content>),
+}
+
+impl Sender {
+    async fn send(&mut self, request: Request<()>) -> hyper::Result<Response<Incoming>> {
+        match self {
+            Self::Alone(sender) => {
+                sender.ready().await?;
+                sender.send_request(request.map(|()| Empty::new())).await
+            }
+            Self::Shared(sender) => {
+                sender.ready().await?;
+                sender.send_request(request.map(|()| Content { bytes: Bytes::new(), may_leave: None })).await
+            }
+        }
+    }
 }
 
 impl Ask for Asked {
     async fn ask(&self, path: &ApiPath) -> Result<Reply, RequestError> {
         let url = format!("{}{}", self.base, path.as_str());
         let lost = |error: BoxError| RequestError::AnswerLost { url: url.clone(), reason: with_causes(&*error) };
-        let request = Request::get(format!("{}{}", self.prefix, path.as_str())).body(Empty::new());
+        let request = Request::get(format!("{}{}", self.prefix, path.as_str())).body(());
         let mut request = request.map_err(|error| lost(error.into()))?;
         *request.headers_mut() = self.headers.clone();
-        let mut sender = self.sender.lock().await;
-        sender.ready().await.map_err(|error| lost(error.into()))?;
-        let response = sender.send_request(request).await.map_err(|error| lost(error.into()))?;
+        let response = self.sender.lock().await.send(request).await.map_err(|error| lost(error.into()))?;
         reply(response, &url, LONGEST).await
     }
 
@@ -368,13 +455,19 @@ impl SendError {
             if let Some(withheld) = cause.downcast_ref::<Withheld>() {
                 return Self::Withheld(*withheld);
             }
-            if let Some(error) = cause.downcast_ref::<RequestError>() {
-                return Self::Unconfirmed(error.clone());
-            }
         }
         // Its own words say only at which step it failed.
         let cause = error.source().unwrap_or(error);
-        if error.is_connect() { Self::Connect(why_unreachable(cause)) } else { Self::Lost(with_causes(cause)) }
+        if error.is_connect() { Self::of_dial(cause) } else { Self::Lost(with_causes(cause)) }
+    }
+
+    /// Why no connection came about.
+    fn of_dial(error: &(dyn Error + 'static)) -> Self {
+        let mut causes = successors(Some(error), |&error| error.source());
+        match causes.find_map(|cause| cause.downcast_ref::<RequestError>()) {
+            Some(error) => Self::Unconfirmed(error.clone()),
+            None => Self::Connect(why_unreachable(error)),
+        }
     }
 }
 
@@ -386,7 +479,7 @@ fn certificate(user: &AuthInfo) -> Option<Vec<u8>> {
     }
 }
 
-fn tls(config: &Config, proxies: &Arc<Proxies>) -> Result<HttpsConnector<Connector>, String> {
+fn tls(config: &Config, proxies: &Arc<Proxies>) -> Result<Tls, String> {
     let mut tcp = HttpConnector::new();
     tcp.enforce_http(false);
     tcp.set_nodelay(true);
@@ -395,7 +488,17 @@ fn tls(config: &Config, proxies: &Arc<Proxies>) -> Result<HttpsConnector<Connect
     tcp.set_keepalive_interval(Some(KEEPALIVE_INTERVAL));
     tcp.set_keepalive_retries(Some(KEEPALIVE_PROBES));
     let tcp = Connector::new(tcp, proxies.clone());
-    config.rustls_https_connector_with_connector(tcp).map_err(|error| unusable(&error))
+    let config_of_tls = config.rustls_client_config().map_err(|error| unusable(&error))?;
+    let builder = || {
+        let mut builder = HttpsConnectorBuilder::new().with_tls_config(config_of_tls.clone()).https_or_http();
+        if let Some(name) = &config.tls_server_name {
+            let name = name.clone().try_into().map_err(|_| format!("`tls-server-name`: `{name}` is no host name"))?;
+            builder = builder.with_server_name_resolver(FixedServerNameResolver::new(name));
+        }
+        Ok::<_, String>(builder)
+    };
+    let requests = builder()?.enable_http1().wrap_connector(tcp.clone());
+    Ok(Tls { requests, watches: builder()?.enable_all_versions().wrap_connector(tcp) })
 }
 
 /// Headers by which a kubeconfig's user acts as another.

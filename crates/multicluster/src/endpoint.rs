@@ -190,7 +190,7 @@ impl Endpoint {
     pub async fn version(&self) -> Result<(Reply, Option<Timestamp>), RequestError> {
         let path = ApiPath::version();
         let begun = Instant::now();
-        let answer = self.exchange(Method::GET, &path, None, DEFAULT_DEADLINE).await;
+        let answer = self.exchange(Method::GET, &path, None, DEFAULT_DEADLINE, false).await;
         self.learn("get", begun, answer.as_ref().map(Answer::status));
         let answer = answer?;
         let time = answer.head().headers().get(DATE).and_then(time);
@@ -244,7 +244,7 @@ impl Endpoint {
     /// Opens a watch; `deadline` is for its first answer.
     pub(super) async fn watch(&self, path: &ApiPath, deadline: Duration) -> Result<Lines, RequestError> {
         let begun = Instant::now();
-        let opened = self.exchange(Method::GET, path, None, deadline).await;
+        let opened = self.exchange(Method::GET, path, None, deadline, true).await;
         self.learn("watch", begun, opened.as_ref().map(Answer::status));
         let answer = opened?;
         if answer.head().status().is_success() {
@@ -314,17 +314,18 @@ impl Endpoint {
         most: usize,
     ) -> Result<Reply, RequestError> {
         let until = Instant::now() + deadline;
-        let answer = self.exchange(method, path, body, deadline).await?;
+        let answer = self.exchange(method, path, body, deadline, false).await?;
         self.read(path, answer, until, most).await
     }
 
-    /// One request up to the head of its answer. A 401 is tried once more with a new credential.
+    /// One request up to the head of its answer, which may go on for long. A 401 is tried once more with a new credential.
     async fn exchange(
         &self,
         method: Method,
         path: &ApiPath,
         body: Option<Body>,
         deadline: Duration,
+        is_watch: bool,
     ) -> Result<Answer, RequestError> {
         let uri = Uri::from_maybe_shared(format!("{}{}", self.base, path.as_str()));
         let uri = uri.map_err(|error| self.unreachable(path, error.to_string()))?;
@@ -340,7 +341,7 @@ impl Endpoint {
             let header = credential.and_then(|header| self.confidential(&uri, header));
             let header = header.map_err(|e| RequestError::Credential { url: self.url_of(path), reason: e.0 })?;
             let request = || self.build(&method, &uri, body.as_ref());
-            let sending = self.transmit(&client, path, request, header.as_ref());
+            let sending = self.transmit(&client, path, request, header.as_ref(), is_watch);
             let sent = timeout(deadline, sending).await;
             let sent =
                 sent.unwrap_or_else(|_| Err(self.lost(path, format!("nothing within {} s", deadline.as_secs()))));
@@ -402,9 +403,14 @@ impl Endpoint {
         path: &ApiPath,
         request: impl Fn() -> Request<Content>,
         header: Option<&HeaderValue>,
+        is_watch: bool,
     ) -> Result<Answer, RequestError> {
         loop {
-            match client.send(self.to.as_ref(), request(), header).await {
+            let sent = match is_watch {
+                true => client.watch(self.to.as_ref(), request(), header).await,
+                false => client.send(self.to.as_ref(), request(), header).await,
+            };
+            match sent {
                 Ok(answer) => return Ok(answer),
                 Err(SendError::Withheld(Withheld::Paused)) => {
                     self.lane.wait_for_pause(logical_cluster(&self.base)).await;

@@ -42,6 +42,7 @@ mod seats;
 mod silence;
 pub mod store;
 mod stores;
+mod streams;
 pub mod watch;
 pub mod work_queue;
 

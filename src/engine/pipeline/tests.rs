@@ -60,6 +60,7 @@ fn shared(lease: Lease) -> Arc<Shared> {
         home: "target".into(),
         clock: Clock::default(),
         lease,
+        turns: tokio::sync::Semaphore::new(1),
         counted: Notify::new(),
         discovered: Default::default(),
         recorder: Recorder::default(),

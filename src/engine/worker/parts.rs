@@ -3,7 +3,6 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::Duration;
 
 use futures::future::{join_all, pending};
 use tokio::time::sleep;
@@ -11,6 +10,7 @@ use tokio::time::sleep;
 use super::{Ended, converge, refresh_if_stale, unproven};
 use crate::engine::apply::{ApplyError, Executor};
 use crate::engine::bodies::observe_whole;
+use crate::engine::controller::SLOW;
 use crate::engine::facts::Facts;
 use crate::engine::observe::with_targets;
 use crate::engine::pipeline::TargetSeat;
@@ -19,9 +19,6 @@ use crate::object::marks::Reference;
 use crate::object::{has_finalizer, metadata};
 use crate::plan::targets::{Evaluated, Other, Sight, reports_for_all};
 use crate::plan::{Cause, Observed, Reasons, Source, Target, pins};
-
-/// A target that takes longer is slow: another source is worked on meanwhile.
-const SLOW: Duration = Duration::from_millis(250);
 
 /// Looks at a source on each target, then plans and acts until it is settled on all of them.
 pub async fn reconcile<'a, 'f>(executors: Vec<Executor<'a>>, facts: &Facts<'f>) -> Vec<Part<'a, 'f>> {

@@ -9,4 +9,5 @@ mod proxies;
 mod removed_kinds;
 mod requests;
 mod scene;
+mod streams;
 mod watches;

@@ -1,5 +1,8 @@
 //! Regular expressions: literals of the author, compiled at load, matched in time linear in the text.
 
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, PoisonError, Weak};
+
 use regex::{Captures, Regex, RegexBuilder};
 
 use super::Unrendered;
@@ -11,15 +14,30 @@ const SIZE: usize = 256 << 10;
 /// What a byte of text costs, at worst about one look at each state that the pattern can be in.
 const COST: usize = 64;
 
+/// Patterns in use, by their text. One takes 5 to 150 KiB, and half as much again once it has matched; the mappings of a
+/// provider are made alike.
+static IN_USE: Mutex<BTreeMap<String, Weak<Regex>>> = Mutex::new(BTreeMap::new());
+
 #[derive(Debug)]
-pub(crate) struct Pattern(Regex);
+pub(crate) struct Pattern(Arc<Regex>);
 
 impl Pattern {
     /// # Errors
     /// What is wrong with the pattern, in one line.
     pub(super) fn compile(source: &str) -> Result<Self, String> {
+        let mut in_use = IN_USE.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(known) = in_use.get(source).and_then(Weak::upgrade) {
+            return Ok(Self(known));
+        }
+        let built = Arc::new(Self::build(source)?);
+        in_use.retain(|_, pattern| pattern.strong_count() > 0);
+        in_use.insert(source.to_owned(), Arc::downgrade(&built));
+        Ok(Self(built))
+    }
+
+    fn build(source: &str) -> Result<Regex, String> {
         let built = RegexBuilder::new(source).size_limit(SIZE).dfa_size_limit(SIZE).build();
-        built.map(Self).map_err(|error| match error {
+        built.map_err(|error| match error {
             regex::Error::CompiledTooBig(_) => "the pattern is too large: its repetitions multiply".to_owned(),
             // The parser draws its own caret; its last line says what it means.
             other => {
