@@ -46,7 +46,8 @@ struct Measured {
     memory: u64,
     sockets: usize,
     restarted: Step,
-    edits: Edits,
+    /// Of one mapping.
+    edits: Option<Edits>,
 }
 
 /// What one step cost.
@@ -106,7 +107,8 @@ async fn measure(size: Size) -> anyhow::Result<Measured> {
     let idle_share = idle.cpu.as_secs_f64() / idle.took.as_secs_f64();
     rests(&engine, idle_share).await?;
     let restarted = restarting.end(&scene, &engine)?;
-    let edits = edit::measure(&mut scene, &engine, idle_share).await?;
+    // What an edit leads to is told apart by what is on the targets.
+    let edits = if size.mappings == 1 { Some(edit::measure(&mut scene, &engine, idle_share).await?) } else { None };
     Ok(Measured { size, created, updated, idle, memory, sockets, restarted, edits })
 }
 
@@ -175,7 +177,9 @@ impl Measured {
         let mebibytes = self.memory as f64 / 1024.0 / 1024.0;
         println!("  at rest: {mebibytes:.1} MiB of memory, {} connections", self.sockets);
         self.print_step("restart", &self.restarted);
-        self.edits.print(self.memory);
+        if let Some(edits) = &self.edits {
+            edits.print(self.memory);
+        }
     }
 
     fn print_step(&self, name: &str, step: &Step) {

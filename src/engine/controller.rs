@@ -14,7 +14,7 @@ use std::time::Duration;
 use arc_swap::ArcSwap;
 use tokio::sync::Notify;
 use tokio::task::JoinSet;
-use tokio::time::{Instant, timeout};
+use tokio::time::Instant;
 use tracing::field::Empty;
 use tracing::{Instrument, error, info_span};
 
@@ -43,9 +43,6 @@ const NEWS_TOGETHER: Duration = Duration::from_millis(20);
 
 /// How many times as many sources as are worked on at once may wait for slow targets besides.
 const MOST_LENT: usize = 3;
-
-/// What takes longer is slow: another source is worked on meanwhile.
-pub const SLOW: Duration = Duration::from_millis(250);
 
 #[derive(Debug)]
 pub struct Controller {
@@ -87,16 +84,11 @@ struct Changed {
     has_written: bool,
 }
 
-/// Reconciles a source when the process has room for it. One that takes longer than [`SLOW`] leaves its place to the next.
+/// Reconciles a source when it is its turn.
 async fn in_turn(controller: Arc<Controller>, lease: Lease<Key>) {
     let shared = controller.shared.clone();
-    let Ok(turn) = shared.turns.acquire().await else { return };
     // On the heap from the start: it is large, and would be copied at each step of its way.
-    let mut work = Box::pin(worker::reconcile(controller, lease));
-    if timeout(SLOW, work.as_mut()).await.is_err() {
-        drop(turn);
-        work.await;
-    }
+    shared.turns.take(|| Box::pin(worker::reconcile(controller, lease))).await;
 }
 
 impl Controller {

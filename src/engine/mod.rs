@@ -27,6 +27,7 @@ mod serving;
 mod slots;
 pub mod target;
 mod trace;
+mod turns;
 mod waves;
 mod worker;
 
@@ -35,7 +36,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use k8s_openapi::jiff::Timestamp;
-use tokio::sync::{Notify, Semaphore, mpsc, watch};
+use tokio::sync::{Notify, mpsc, watch};
 use tokio::task::JoinSet;
 use tokio::time::{Instant, MissedTickBehavior, interval, timeout};
 use tokio_util::sync::CancellationToken;
@@ -76,6 +77,7 @@ use report::sources_component;
 use serving::InForce;
 use slots::Slot;
 use target::{NamespaceLocks, Target};
+use turns::Turns;
 
 /// How often gauges and the status page are brought up to date.
 const TICK: Duration = Duration::from_secs(2);
@@ -125,8 +127,7 @@ pub struct Shared {
     pub home: String,
     pub clock: Clock,
     pub lease: Lease,
-    /// Of reconciles that begin.
-    pub turns: Semaphore,
+    pub turns: Turns,
     /// Rings when a source asks for losses that nobody counted, or a state store names another release.
     pub counted: Notify,
     /// Targets that were identified, or serve a kind that they did not.
@@ -140,10 +141,6 @@ impl Drop for Shared {
         self.manager.abort();
     }
 }
-
-/// Reconciles of all mappings that are at work, but for those that wait for a slow server. A server does a few requests at a
-/// time; thousands of them cost memory and connections on both sides, and are no faster.
-const TURNS: usize = 64;
 
 /// Everything that can happen to the engine.
 #[derive(Debug)]
@@ -270,7 +267,7 @@ pub async fn run(
         home: settings.home.clone(),
         clock: settings.clock.clone(),
         lease: settings.election.as_ref().map_or_else(Lease::default, |_| Lease::of_replica()),
-        turns: Semaphore::new(TURNS),
+        turns: Turns::default(),
         counted: Notify::new(),
         discovered: Discovered::default(),
         recorder: recorder.unwrap_or_default(),

@@ -27,7 +27,7 @@ impl From<SourceClusters> for ProviderName {
 }
 
 /// The same, borrowed: a provider is looked up for each event.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum ProviderRef<'a> {
     Source(&'a SourceClusters),
     Connection(&'a str),
@@ -176,7 +176,8 @@ pub enum Transition {
 /// The clusters of every provider that runs.
 #[derive(Debug, Default)]
 pub struct Registry {
-    providers: BTreeMap<ProviderName, Described>,
+    /// In the order of their names.
+    providers: Vec<(ProviderName, Described)>,
 }
 
 /// What one provider has described.
@@ -197,14 +198,19 @@ struct Entry {
 impl Registry {
     /// A provider's stream starts, or starts again: what it does not apply before it is synced is gone.
     pub fn start(&mut self, provider: &ProviderName) {
-        let described = self.providers.entry(provider.clone()).or_default();
+        let at = self.position(provider.into()).unwrap_or_else(|at| {
+            self.providers.insert(at, (provider.clone(), Described::default()));
+            at
+        });
+        let described = &mut self.providers[at].1;
         described.clusters.values_mut().for_each(|entry| entry.confirmed = false);
         described.synced = false;
     }
 
     /// What follows from an event. Events of a provider that was not started, or was stopped, change nothing.
     pub fn apply(&mut self, provider: &ProviderName, event: ProviderEvent) -> Vec<Transition> {
-        let Some(described) = self.providers.get_mut(provider) else { return Vec::new() };
+        let Ok(at) = self.position(provider.into()) else { return Vec::new() };
+        let described = &mut self.providers[at].1;
         match event {
             ProviderEvent::Apply(spec) => described.apply(provider, *spec),
             ProviderEvent::Gone(name, reason) => described.gone(&name, reason).into_iter().collect(),
@@ -215,7 +221,8 @@ impl Registry {
 
     /// The provider runs no longer.
     pub fn stop(&mut self, provider: &ProviderName, reason: Reason) -> Vec<Transition> {
-        let described = self.providers.remove(provider).unwrap_or_default();
+        let Ok(at) = self.position(provider.into()) else { return Vec::new() };
+        let (_, described) = self.providers.remove(at);
         described.clusters.into_values().map(|entry| Transition::Disengage(entry.cluster, reason)).collect()
     }
 
@@ -238,14 +245,18 @@ impl Registry {
         self.described(provider.into()).is_some_and(|described| described.synced)
     }
 
-    /// Providers are few.
     fn described(&self, provider: ProviderRef<'_>) -> Option<&Described> {
-        self.providers.iter().find(|(name, _)| ProviderRef::from(*name) == provider).map(|(_, described)| described)
+        self.position(provider).ok().map(|at| &self.providers[at].1)
+    }
+
+    /// Where a provider is, or would be.
+    fn position(&self, provider: ProviderRef<'_>) -> Result<usize, usize> {
+        self.providers.binary_search_by(|(name, _)| ProviderRef::from(name).cmp(&provider))
     }
 
     /// What somebody who comes late has missed of each provider.
     pub fn replay(&self) -> Vec<(ProviderName, Transition)> {
-        let of = |(name, described): (&ProviderName, &Described)| {
+        let of = |(name, described): &(ProviderName, Described)| {
             let engaged = described.clusters.values().map(|entry| Transition::Engage(entry.cluster.clone()));
             let identity = described.identity.clone().map(Transition::Identity);
             let synced = described.synced.then_some(Transition::Synced);

@@ -7,6 +7,7 @@ use crate::engine::events::Recorder;
 use crate::engine::inventory::{Former, SourceId};
 use crate::engine::keeper::check_sources;
 use crate::engine::serving::compiled;
+use crate::engine::turns::Turns;
 use crate::mapping::OnExit;
 use crate::mapping::schema::Schemas;
 use crate::multicluster::Object;
@@ -60,7 +61,7 @@ fn shared(lease: Lease) -> Arc<Shared> {
         home: "target".into(),
         clock: Clock::default(),
         lease,
-        turns: tokio::sync::Semaphore::new(1),
+        turns: Turns::default(),
         counted: Notify::new(),
         discovered: Default::default(),
         recorder: Recorder::default(),

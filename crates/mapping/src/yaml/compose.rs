@@ -181,9 +181,16 @@ impl Composer<'_> {
     fn end(&mut self, span: Range<usize>) -> Result<(), Fatal> {
         let Some(frame) = self.open.pop() else { return Ok(()) };
         let end = if frame.flow { span.end } else { frame.children.end().unwrap_or(span.start) };
+        // A mapping keeps its tree.
         let value = match frame.children {
-            Children::Sequence(items) => NodeValue::Sequence(items),
-            Children::Mapping { entries, .. } => NodeValue::Mapping(entries),
+            Children::Sequence(mut items) => {
+                items.shrink_to_fit();
+                NodeValue::Sequence(items)
+            }
+            Children::Mapping { mut entries, .. } => {
+                entries.shrink_to_fit();
+                NodeValue::Mapping(entries)
+            }
         };
         let node = Arc::new(Node { span: frame.start..end.max(frame.start), value });
         self.add(Built { node, weight: frame.weight, height: frame.height }, frame.anchor)

@@ -7,10 +7,34 @@ use std::ops::Range;
 pub(super) enum Origin {
     /// Byte for byte, from this offset on.
     Verbatim(usize),
-    /// For each byte of the text, the bytes of the file that its character came from.
-    Aligned(Box<[(u32, u32)]>),
+    /// Run by run. The last character has one of its own.
+    Aligned(Box<[Run]>),
     /// Somewhere in here.
     Whole(Range<usize>),
+}
+
+/// Text that stands in the file as it is, or one character that stands there in another way.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(super) struct Run {
+    /// The byte of the text with which it begins.
+    at: u32,
+    /// Bytes of the file.
+    start: u32,
+    end: u32,
+    is_verbatim: bool,
+}
+
+impl Run {
+    /// The byte of the file where a byte of the text is, with which a character begins.
+    fn start_of(&self, byte: usize) -> usize {
+        let further = if self.is_verbatim { byte.saturating_sub(self.at as usize) } else { 0 };
+        (self.start as usize + further).min(self.end as usize)
+    }
+
+    /// The byte of the file with which a character ends whose last byte of the text is before this one.
+    fn end_of(&self, byte: usize) -> usize {
+        if self.is_verbatim { self.start_of(byte) } else { self.end as usize }
+    }
 }
 
 /// How a scalar is written, as far as its characters are concerned.
@@ -35,12 +59,14 @@ impl Origin {
         match self {
             Self::Verbatim(start) => start + range.start..start + range.end,
             Self::Whole(whole) => whole.clone(),
-            Self::Aligned(places) => {
-                let Some(last) = places.len().checked_sub(1) else { return 0..0 };
-                let start = places[range.start.min(last)].0 as usize;
-                let end = match range.end.checked_sub(1) {
-                    Some(before) if range.end > range.start => places[before.min(last)].1 as usize,
-                    _ => start,
+            Self::Aligned(runs) => {
+                let run = |byte: usize| runs.partition_point(|run| run.at as usize <= byte).checked_sub(1);
+                let Some(first) = run(range.start).map(|at| runs[at]) else { return 0..0 };
+                let is_last = runs.last() == Some(&first);
+                let start = first.start_of(if is_last { first.at as usize } else { range.start });
+                let end = match range.end.checked_sub(1).filter(|_| range.end > range.start).and_then(run) {
+                    Some(at) => runs[at].end_of(range.end),
+                    None => start,
                 };
                 start..end.max(start)
             }
@@ -50,16 +76,20 @@ impl Origin {
 
 /// Matches the non-blank characters of `text` and `raw` one by one; folding, indentation and line breaks move blanks
 /// only. `None` where the two do not match after all.
-fn align(text: &str, raw: &str, offset: usize, style: Style) -> Option<Box<[(u32, u32)]>> {
+fn align(text: &str, raw: &str, offset: usize, style: Style) -> Option<Box<[Run]>> {
     let rest = if style == Style::Unquoted { raw } else { raw.get(1..)? };
     let mut source = Characters { raw, rest, style };
-    let mut places = Vec::with_capacity(text.len());
-    for character in text.chars() {
+    let mut runs: Vec<Run> = Vec::new();
+    for (at, character) in text.char_indices() {
         let place = if is_blank(character) { source.here() } else { source.next_visible(character)? };
-        let place = (u32::try_from(offset + place.start).ok()?, u32::try_from(offset + place.end).ok()?);
-        places.extend(std::iter::repeat_n(place, character.len_utf8()));
+        let (is_verbatim, is_last) = (place.len() == character.len_utf8(), at + character.len_utf8() == text.len());
+        let (start, end) = (u32::try_from(offset + place.start).ok()?, u32::try_from(offset + place.end).ok()?);
+        match runs.last_mut() {
+            Some(run) if run.is_verbatim && is_verbatim && run.end == start && !is_last => run.end = end,
+            _ => runs.push(Run { at: u32::try_from(at).ok()?, start, end, is_verbatim }),
+        }
     }
-    Some(places.into())
+    Some(runs.into())
 }
 
 fn is_blank(character: char) -> bool {
