@@ -239,3 +239,15 @@ fn a_document_of_another_resource_waits_for_no_shard_that_nobody_uses_any_more()
     ];
     holds(&world(Kcp, &steps), 8);
 }
+
+/// The document that waits goes with its file. What is retained is the document in force.
+#[test]
+fn a_mapping_that_is_removed_while_its_edit_waits_is_retained_as_it_was_in_force() {
+    let steps = [
+        (2_000, Action::Edit(Edit::NoStatus("size"))),
+        (2_000, Action::Edit(Edit::Resource("gadgets"))),
+        (19, Action::Rebuild(Side::Source, Ahead::Silent)),
+        (1_500, Action::Edit(Edit::Rename("n"))),
+    ];
+    holds(&world(Plain, &steps), 4);
+}
