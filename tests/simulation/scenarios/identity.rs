@@ -251,3 +251,18 @@ fn a_mapping_that_is_removed_while_its_edit_waits_is_retained_as_it_was_in_force
     ];
     holds(&world(Plain, &steps), 4);
 }
+
+/// The earlier source was deleted while nobody saw it, and the one that took its place never owned the objects.
+#[test]
+fn what_an_earlier_source_left_unseen_counts_as_vanished() {
+    let steps = [
+        (0, Action::Edit(Edit::OnSourceVanished("Delete"))),
+        (1_000, Action::Create(X)),
+        (5_000, Action::Away(Side::Source)),
+        (1_000, Action::Recreate(X)),
+        (1_000, Action::Back(Side::Source)),
+        (20_000, Action::Delete(X)),
+        (90_000, Action::Create(X_CA)),
+    ];
+    holds(&world(Plain, &steps), 4);
+}
