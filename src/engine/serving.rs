@@ -292,8 +292,12 @@ impl Engine {
 
     /// A mapping that is removed goes on as it is retained until its removal is released.
     fn hold_removals(&mut self) {
-        let catalog = &self.catalog;
-        self.removed.retain(|name| catalog.mapping(name).is_some_and(is_removal));
+        let removed = std::mem::take(&mut self.removed);
+        let is_removed = |name: &String| self.catalog.mapping(name).is_some_and(is_removal);
+        let (removed, back): (BTreeSet<_>, BTreeSet<_>) = removed.into_iter().partition(is_removed);
+        self.removed = removed;
+        // What its removal takes away is not compared any more.
+        back.iter().for_each(|name| drop(self.drop_ledger(name)));
         let removals =
             self.catalog.mappings().filter(|(name, entry)| is_removal(entry) && !self.removed.contains(*name));
         let removals: Vec<(String, Arc<Mapping>)> =
