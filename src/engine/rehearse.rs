@@ -99,8 +99,8 @@ async fn stand_back(pipeline: &Pipeline) {
     yield_now().await;
 }
 
-/// Waits until what is needed is in sight, and every source was planned with the document in force. Gives the clusters that do not
-/// come into sight.
+/// Waits until what is needed is in sight, and every source was planned with the document in force, or it is known why not. Gives
+/// the clusters that do not come into sight.
 async fn ready(on: &OnTarget) -> Result<Option<String>, String> {
     let started = Instant::now();
     loop {
@@ -108,17 +108,17 @@ async fn ready(on: &OnTarget) -> Result<Option<String>, String> {
         match waits_for(on) {
             None => return Ok(None),
             Some(Wait::Person(why)) => return Err(why),
-            Some(Wait::Time(_) | Wait::Clusters(_)) if is_patient => sleep(LOOK).await,
+            Some(Wait::Time(_) | Wait::Sight(_)) if is_patient => sleep(LOOK).await,
             Some(Wait::Time(why)) => return Err(why),
-            Some(Wait::Clusters(name)) => return Ok(Some(name)),
+            Some(Wait::Sight(clusters)) => return Ok(clusters),
         }
     }
 }
 
 enum Wait {
     Time(String),
-    /// Not all clusters of its sources are known.
-    Clusters(String),
+    /// What is out of sight may stay so: clusters of its sources that are not known, or what a source waits for.
+    Sight(Option<String>),
     /// Somebody has to do something.
     Person(String),
 }
@@ -148,7 +148,10 @@ fn waits_for(OnTarget { pipeline, candidate, .. }: &OnTarget) -> Option<Wait> {
         return Some(if is_coming { Wait::Time(why) } else { Wait::Person(why) });
     }
     let clusters = &pipeline.generation().mapping.source.clusters;
-    (!pipeline.are_clusters_known()).then(|| Wait::Clusters(format!("some of {clusters}")))
+    if !pipeline.are_clusters_known() {
+        return Some(Wait::Sight(Some(format!("some of {clusters}"))));
+    }
+    pipeline.has_unplanned().then_some(Wait::Sight(None))
 }
 
 /// What becomes of one source. `None`: it is out of sight.

@@ -24,7 +24,7 @@ use super::{Engine, Event, TICK, departure};
 use crate::catalog::{Entry, Standing, have_same_effect};
 use crate::health::Condition;
 use crate::mapping::compile::Compiled;
-use crate::mapping::{Mapping, Mode, SourceClusters};
+use crate::mapping::{Mapping, Mode, OnExit, SourceClusters};
 use crate::object::Key;
 use crate::plan::Phase;
 use crate::release::ledger::Ledger;
@@ -75,11 +75,16 @@ impl InForce {
         self.mapping.clone()
     }
 
+    /// How its mapping leaves, where it is removed and takes its objects along.
+    fn departure(&self, entry: &Entry) -> Option<OnExit> {
+        departure(&self.mapping).filter(|_| is_removal(entry))
+    }
+
     /// What is to take its place: the document in the file, or the removal of the mapping.
     fn next(&self, entry: &Entry) -> (Arc<Mapping>, Phase) {
-        match departure(&self.mapping) {
-            Some(policy) if is_removal(entry) => (self.mapping.clone(), Phase::Leaving(policy)),
-            _ => (entry.mapping.clone(), Phase::Active),
+        match self.departure(entry) {
+            Some(policy) => (self.mapping.clone(), Phase::Leaving(policy)),
+            None => (entry.mapping.clone(), Phase::Active),
         }
     }
 
@@ -259,10 +264,9 @@ impl Engine {
         let (catalog, health) = (&self.catalog, &self.shared.instruments.health);
         let removed = &self.removed;
         self.in_force.retain(|name, one| {
-            let waits = |entry: &Entry| is_removal(entry) && departure(&one.mapping).is_some();
-            let is_other = |entry: &Entry| match waits(entry) {
-                true => !removed.contains(name),
-                false => waits_for_release(&one.mapping, &entry.mapping),
+            let is_other = |entry: &Entry| match one.departure(entry) {
+                Some(_) => !removed.contains(name),
+                None => waits_for_release(&one.mapping, &entry.mapping),
             };
             let stays = matches!(one.stage, Stage::Former(_));
             let holds = catalog.mapping(name).is_some_and(|entry| stays || is_other(entry));
@@ -288,8 +292,12 @@ impl Engine {
 
     /// A mapping that is removed goes on as it is retained until its removal is released.
     fn hold_removals(&mut self) {
-        let catalog = &self.catalog;
-        self.removed.retain(|name| catalog.mapping(name).is_some_and(is_removal));
+        let removed = std::mem::take(&mut self.removed);
+        let is_removed = |name: &String| self.catalog.mapping(name).is_some_and(is_removal);
+        let (removed, back): (BTreeSet<_>, BTreeSet<_>) = removed.into_iter().partition(is_removed);
+        self.removed = removed;
+        // What its removal takes away is not compared any more.
+        back.iter().for_each(|name| drop(self.drop_ledger(name)));
         let removals =
             self.catalog.mappings().filter(|(name, entry)| is_removal(entry) && !self.removed.contains(*name));
         let removals: Vec<(String, Arc<Mapping>)> =
@@ -572,7 +580,8 @@ impl Engine {
 
     /// What the limits of the document in force make of the one in the file.
     fn judge_release(&self, one: &InForce, entry: &Entry) -> Verdict {
-        if entry.standing != Standing::Running && !is_removal(entry) {
+        // A document whose file is gone takes no other one's place.
+        if entry.standing != Standing::Running && one.departure(entry).is_none() {
             return Verdict::Unchanged;
         }
         let recorded = self.recorded_releases.get(&entry.mapping.name);
@@ -616,7 +625,7 @@ impl Engine {
             )));
         }
         if entry.standing == Standing::Retained {
-            return if is_removal(entry) { self.judge_release(one, entry) } else { Verdict::Unchanged };
+            return self.judge_release(one, entry);
         }
         let all: Vec<_> = self.pipelines_of(name).collect();
         if all.is_empty() {

@@ -231,7 +231,8 @@ pub struct Source {
     pub resource: String,
     /// Cluster, namespace and name; the cluster as the server names it.
     pub place: [String; 3],
-    /// It went without a deletion: the server was put back to a time before it.
+    /// It went, and no engine had to see its deletion: the server was put back to a time before it, or somebody took a finalizer off
+    /// that would have kept it.
     pub vanished: bool,
     /// When it did so for the first time.
     pub vanished_at: Option<Duration>,
@@ -324,7 +325,6 @@ impl Source {
         self.resource = resource.to_owned();
         self.place = place;
         self.gone = gone;
-        self.vanished = false;
         let finalizers = object["metadata"]["finalizers"].as_array().into_iter().flatten();
         let held = finalizers.filter_map(Value::as_str).filter(|one| one.starts_with(FINALIZER));
         let held: BTreeSet<String> = held.map(str::to_owned).collect();
@@ -336,6 +336,10 @@ impl Source {
         }
         self.let_go.retain(|one| !held.contains(one));
         self.held = held;
+        self.vanished = gone && !self.let_go.is_empty();
+        if self.vanished {
+            self.vanished_at.get_or_insert(at);
+        }
         self.extra.set(at, object["spec"]["extra"] == true);
         self.managed.set(at, object["metadata"]["labels"]["tier"] == "managed");
         self.secrets.note(at, secret_of(object));

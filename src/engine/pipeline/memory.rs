@@ -162,6 +162,11 @@ impl Pipeline {
         state.unplanned.iter().all(|key| state.unsettled.contains_key(key))
     }
 
+    /// Whether sources were not planned with the document yet, whatever they wait for.
+    pub fn has_unplanned(&self) -> bool {
+        !self.state().unplanned.is_empty()
+    }
+
     /// Whether every source was planned with the document, as far as its clusters are in sight.
     pub fn is_planned(&self) -> bool {
         let is_planned = self.state().unplanned.is_empty() && self.controller.queue.depth().ready == 0;

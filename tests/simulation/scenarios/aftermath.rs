@@ -221,3 +221,19 @@ fn a_source_that_nothing_was_said_of_is_let_go_without_a_word() {
     };
     hold(&(1..24).map(killed_after).collect::<Vec<_>>(), 1);
 }
+
+/// A source in `Conflict` does not come to its end. It is compared with no document once the removal is taken back.
+#[test]
+fn a_removal_that_is_taken_back_leaves_no_comparison_behind() {
+    for sources in [Kcp, Plain] {
+        let steps = [
+            (0, Action::Create(X)),
+            (1_000, Action::Create(X_CA)),
+            (1_000, Action::Edit(Edit::OnMappingRemoved("Delete"))),
+            (1_000, Action::Meddle(X, Meddling::Hold)),
+            (5_000, Action::Edit(Edit::Remove)),
+            (10_000, Action::Edit(Edit::Remove)),
+        ];
+        holds(&world(sources, &steps), 2);
+    }
+}

@@ -239,3 +239,30 @@ fn a_document_of_another_resource_waits_for_no_shard_that_nobody_uses_any_more()
     ];
     holds(&world(Kcp, &steps), 8);
 }
+
+/// The document that waits goes with its file. What is retained is the document in force.
+#[test]
+fn a_mapping_that_is_removed_while_its_edit_waits_is_retained_as_it_was_in_force() {
+    let steps = [
+        (2_000, Action::Edit(Edit::NoStatus("size"))),
+        (2_000, Action::Edit(Edit::Resource("gadgets"))),
+        (19, Action::Rebuild(Side::Source, Ahead::Silent)),
+        (1_500, Action::Edit(Edit::Rename("n"))),
+    ];
+    holds(&world(Plain, &steps), 4);
+}
+
+/// The earlier source was deleted while nobody saw it, and the one that took its place never owned the objects.
+#[test]
+fn what_an_earlier_source_left_unseen_counts_as_vanished() {
+    let steps = [
+        (0, Action::Edit(Edit::OnSourceVanished("Delete"))),
+        (1_000, Action::Create(X)),
+        (5_000, Action::Away(Side::Source)),
+        (1_000, Action::Recreate(X)),
+        (1_000, Action::Back(Side::Source)),
+        (20_000, Action::Delete(X)),
+        (90_000, Action::Create(X_CA)),
+    ];
+    holds(&world(Plain, &steps), 4);
+}
