@@ -238,4 +238,10 @@ fn a_document_of_another_resource_waits_for_no_shard_that_nobody_uses_any_more()
         (1_000, Action::Delete(X)),
     ];
     holds(&world(Kcp, &steps), 8);
+    let out_of_sight = [
+        (8_000, Action::Away(Side::Source)),
+        (200, Action::Unbind("a")),
+        (60_000, Action::Edit(Edit::Resource("gadgets"))),
+    ];
+    holds(&world(Kcp, &out_of_sight), 16);
 }
