@@ -69,7 +69,11 @@ impl Checker {
             return None;
         }
         let depends = |other: &Made| {
-            let needs = |one: &Mapping| one.needed_by(other.rule_id()).any(|rule| rule.id == made.rule_id());
+            // Of an object whose rule is gone, nobody knows any more on what it depends.
+            let needs = |one: &Mapping| {
+                one.rules.iter().any(|rule| rule.id == other.rule_id())
+                    && one.needed_by(other.rule_id()).any(|rule| rule.id == made.rule_id())
+            };
             self.followed(at, made).all(|edition| self.governing(edition, made).is_some_and(needs))
         };
         let is_out_of_reach =
