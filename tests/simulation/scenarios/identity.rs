@@ -245,3 +245,15 @@ fn a_document_of_another_resource_waits_for_no_shard_that_nobody_uses_any_more()
     ];
     holds(&world(Kcp, &out_of_sight), 16);
 }
+
+/// Its cache shows an object until the watch times out, although a retry finds the namespace missing.
+#[test]
+fn what_a_silent_watch_still_shows_exists_for_the_engine() {
+    let steps = [
+        (0, Action::Create(X_CA)),
+        (20_000, Action::Create(X)),
+        (10_000, Action::Silence(Side::Target)),
+        (2_000, Action::DeleteNamespace(X_CA)),
+    ];
+    holds(&world(Kcp, &steps), 8);
+}
