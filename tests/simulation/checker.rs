@@ -377,6 +377,13 @@ impl Checker {
         self.editions.iter().zip(next).filter(move |(_, until)| *until >= at).map(|((_, edition), _)| edition.as_ref())
     }
 
+    /// Documents that were in force a moment ago for the engine that made an object. One with another id records its own, and may
+    /// be as far as the file.
+    fn ruling(&self, at: Duration, made: &Made) -> impl Iterator<Item = Option<&Mapping>> {
+        let of_file = self.written.last().filter(|_| made.owner.engine != "main");
+        self.recent(at).chain(of_file.map(Some))
+    }
+
     /// Whether it ever held of the mapping.
     pub fn ever(&self, holds: impl Fn(&Mapping) -> bool) -> bool {
         self.editions.iter().filter_map(|(_, edition)| edition.as_ref()).any(holds)

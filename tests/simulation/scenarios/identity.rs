@@ -246,6 +246,18 @@ fn a_document_of_another_resource_waits_for_no_shard_that_nobody_uses_any_more()
     holds(&world(Kcp, &out_of_sight), 16);
 }
 
+#[test]
+fn an_engine_with_another_id_follows_the_file_although_the_first_one_stands_still() {
+    let steps = [
+        (5_000, Action::Pause(0)),
+        (0, Action::Start(2)),
+        (5_000, Action::Edit(Edit::DeletePolicy("Orphan"))),
+        (5_000, Action::Create(X)),
+        (70_000, Action::Delete(X)),
+    ];
+    holds(&world(Kcp, &steps), 4);
+}
+
 /// Its cache shows an object until the watch times out, although a retry finds the namespace missing.
 #[test]
 fn what_a_silent_watch_still_shows_exists_for_the_engine() {
