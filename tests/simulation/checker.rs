@@ -649,7 +649,10 @@ impl Checker {
             let race = if self.troubled_until >= at { RACE } else { CALM_RACE };
             let is_out_of_reach =
                 |made: &Made| made.side == Side::Source && self.lately_unclaimed(at, &made.owner.cluster);
-            let lets_go = |made: &Made| self.sources.get(&uid).is_some_and(|source| source.lets_go_of(made));
+            let source = self.sources.get(&uid);
+            let lets_go = |Made { owner, .. }: &Made| {
+                source.is_some_and(|source| source.lets_go_of(&owner.engine, &owner.mapping))
+            };
             let remains = |made: &&Made| {
                 made.source_uid == uid
                     && of_target.is_none_or(|target| made.side == target)

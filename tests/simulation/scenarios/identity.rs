@@ -247,6 +247,19 @@ fn a_document_of_another_resource_waits_for_no_shard_that_nobody_uses_any_more()
 }
 
 #[test]
+fn a_source_that_leaves_the_filter_and_is_stripped_while_no_engine_runs_is_let_go() {
+    let steps = [
+        (0, Action::Edit(Edit::Selector)),
+        (5_000, Action::Create(X)),
+        (10_000, Action::Stop(0)),
+        (1_000, Action::Label(X)),
+        (1_000, Action::Strip(X)),
+        (1_000, Action::Start(0)),
+    ];
+    holds(&world(Kcp, &steps), 4);
+}
+
+#[test]
 fn an_engine_with_another_id_follows_the_file_although_the_first_one_stands_still() {
     let steps = [
         (5_000, Action::Pause(0)),
