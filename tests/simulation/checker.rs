@@ -277,6 +277,12 @@ impl Checker {
         }
     }
 
+    /// The state store of a mapping was put back.
+    pub fn record_restored(&mut self, name: &str, record: &Value) {
+        let document = record["data"]["document"].as_str().and_then(|text| self.document(text));
+        self.recorded.extend(document.map(|document| (name.to_owned(), document)));
+    }
+
     /// An engine sends a request.
     pub fn sent(&mut self, at: Duration, process: u32, side: Side, request: &Request) {
         let call = request.call();

@@ -246,6 +246,20 @@ fn a_document_of_another_resource_waits_for_no_shard_that_nobody_uses_any_more()
     holds(&world(Kcp, &out_of_sight), 16);
 }
 
+/// The state store says which document is in force, also one that was restored.
+#[test]
+fn the_document_of_a_restored_state_store_is_in_force_again() {
+    let gadget = SourceRef { resource: "gadgets", ..X };
+    let steps = [
+        (0, Action::Create(gadget)),
+        (20_000, Action::BackUp(Side::Target)),
+        (20_000, Action::Edit(Edit::Resource("gadgets"))),
+        (20_000, Action::Create(X)),
+        (10, Action::Restore(Side::Target, Ahead::Expired)),
+    ];
+    holds(&world(Plain, &steps), 8);
+}
+
 #[test]
 fn a_source_that_leaves_the_filter_and_is_stripped_while_no_engine_runs_is_let_go() {
     let steps = [
