@@ -368,18 +368,23 @@ impl Controller {
     /// Whether nothing of the engine is left where the last cluster has gone. kcp drops the address of a shard with the last
     /// binding there.
     fn has_left_for_good(&self, cluster: &Cluster, reason: &Disengaged) -> bool {
-        let is_empty = |feed: &Arc<SourceFeed>| {
-            let store = feed.watch.store();
-            let is_held = |key: &Key| store.get(key).is_some_and(|object| self.holds_source(&object, ""));
-            feed.watch.state() == WatchState::Synced && !store.keys().iter().any(is_held)
+        let holds_none = |counts: fn(WatchState) -> bool| {
+            let feeds = self.source_feeds();
+            let is_empty = |feed: &Arc<SourceFeed>| {
+                let store = feed.watch.store();
+                let is_held = |key: &Key| store.get(key).is_some_and(|object| self.holds_source(&object, ""));
+                counts(feed.watch.state()) && !store.keys().iter().any(is_held)
+            };
+            feeds.iter().find(|feed| feed.scope == cluster.spec.scope).is_some_and(is_empty)
         };
         match (reason, &cluster.spec.scope.clusters) {
             // kcp ends a binding once the objects are gone that it gave.
             (Disengaged::Removed, ClustersOf::Annotated) => true,
-            (Disengaged::Removed | Disengaged::EndpointLost, _) => {
-                let feeds = self.source_feeds();
-                feeds.iter().find(|feed| feed.scope == cluster.spec.scope).is_some_and(is_empty)
-            }
+            (Disengaged::Removed, _) => holds_none(|state| state == WatchState::Synced),
+            // At an address that is no longer served, a watch fails before anybody says so: what it showed last counts.
+            (Disengaged::EndpointLost, _) => holds_none(|state| {
+                !matches!(state, WatchState::Starting | WatchState::Failed { synced_before: false, .. })
+            }),
             _ => false,
         }
     }

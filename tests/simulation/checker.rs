@@ -277,6 +277,12 @@ impl Checker {
         }
     }
 
+    /// The state store of a mapping was put back.
+    pub fn record_restored(&mut self, name: &str, record: &Value) {
+        let document = record["data"]["document"].as_str().and_then(|text| self.document(text));
+        self.recorded.extend(document.map(|document| (name.to_owned(), document)));
+    }
+
     /// An engine sends a request.
     pub fn sent(&mut self, at: Duration, process: u32, side: Side, request: &Request) {
         let call = request.call();
@@ -375,6 +381,13 @@ impl Checker {
         let ended = |since: Duration| since + self.grace(since);
         let next = self.editions.iter().skip(1).map(move |(since, _)| ended(*since)).chain([Duration::MAX]);
         self.editions.iter().zip(next).filter(move |(_, until)| *until >= at).map(|((_, edition), _)| edition.as_ref())
+    }
+
+    /// Documents that were in force a moment ago for the engine that made an object. One with another id records its own, and may
+    /// be as far as the file.
+    fn ruling(&self, at: Duration, made: &Made) -> impl Iterator<Item = Option<&Mapping>> {
+        let of_file = self.written.last().filter(|_| made.owner.engine != "main");
+        self.recent(at).chain(of_file.map(Some))
     }
 
     /// Whether it ever held of the mapping.
@@ -642,7 +655,10 @@ impl Checker {
             let race = if self.troubled_until >= at { RACE } else { CALM_RACE };
             let is_out_of_reach =
                 |made: &Made| made.side == Side::Source && self.lately_unclaimed(at, &made.owner.cluster);
-            let lets_go = |made: &Made| self.sources.get(&uid).is_some_and(|source| source.lets_go_of(made));
+            let source = self.sources.get(&uid);
+            let lets_go = |Made { owner, .. }: &Made| {
+                source.is_some_and(|source| source.lets_go_of(&owner.engine, &owner.mapping))
+            };
             let remains = |made: &&Made| {
                 made.source_uid == uid
                     && of_target.is_none_or(|target| made.side == target)

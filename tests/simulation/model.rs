@@ -321,6 +321,15 @@ impl View<'_> {
     }
 
     fn of_unselected(&self, key: &SourceKey, source: &Value) -> Vec<String> {
+        let lets_go = {
+            let core = self.world.shared.lock();
+            let known = core.checker.sources.get(&text(source, "uid"));
+            known.is_some_and(|known| known.lets_go_of("main", self.mapping.name))
+        };
+        // What it has is orphaned, and nothing of it is told any more.
+        if lets_go {
+            return Vec::new();
+        }
         let mut found: Vec<String> = self.of_status_of_unselected(key, source).into_iter().collect();
         found.extend(self.of_objects_of_unselected(key, source));
         found

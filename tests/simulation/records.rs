@@ -384,9 +384,9 @@ impl Source {
         here && self.resource == resource && (namespace, name) == (&made.owner.namespace, &made.owner.name)
     }
 
-    /// Whether somebody took off the finalizer that would keep it until this object is gone.
-    pub fn lets_go_of(&self, made: &Made) -> bool {
-        self.let_go.contains(&finalizer(&made.owner.engine, &made.owner.mapping))
+    /// Whether somebody took off the finalizer that would keep it until the objects of this mapping are gone.
+    pub fn lets_go_of(&self, engine: &str, mapping: &str) -> bool {
+        self.let_go.contains(&finalizer(engine, mapping))
     }
 
     pub fn is_alive(&self) -> bool {

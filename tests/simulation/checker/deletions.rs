@@ -161,6 +161,6 @@ impl Checker {
                     || (mapping.delete_policy == "Orphan" && has_policy(mapping) && !self.given_up(at, made).is_empty())
             }
         };
-        self.recent(at).any(by_edition)
+        self.ruling(at, made).any(by_edition)
     }
 }

@@ -5,7 +5,7 @@ use std::time::Duration;
 use super::super::mapping::{CA, Mapping, PASSWORD, Spread};
 use super::super::records::Made;
 use super::super::server::Side;
-use super::Checker;
+use super::{AFTERMATH, CALM_GRACE, Checker, GRACE};
 
 impl Checker {
     /// What an object that is to be made depends on by every document, and that does not exist.
@@ -23,7 +23,9 @@ impl Checker {
             return None;
         }
         let is_needed = |rule| others.iter().all(|one| one.needed_by(made.rule_id()).any(|other| other == rule));
-        let exists = |other: &&Made| !other.gone || other.gone_at + self.grace(other.gone_at) >= at;
+        // A watch that is silent shows an object until it times out, as does the cache of a process that stood still.
+        let shows = |since| if self.grace(since) == GRACE { AFTERMATH } else { CALM_GRACE };
+        let exists = |other: &&Made| !other.gone || other.gone_at + shows(other.gone_at) >= at;
         let of_source = |other: &&Made| other.side == made.side && other.owner == made.owner;
         let mut needed = first.needed_by(made.rule_id()).filter(|rule| is_needed(*rule));
         let missing =
@@ -69,7 +71,11 @@ impl Checker {
             return None;
         }
         let depends = |other: &Made| {
-            let needs = |one: &Mapping| one.needed_by(other.rule_id()).any(|rule| rule.id == made.rule_id());
+            // Of an object whose rule is gone, nobody knows any more on what it depends.
+            let needs = |one: &Mapping| {
+                one.rules.iter().any(|rule| rule.id == other.rule_id())
+                    && one.needed_by(other.rule_id()).any(|rule| rule.id == made.rule_id())
+            };
             self.followed(at, made).all(|edition| self.governing(edition, made).is_some_and(needs))
         };
         let is_out_of_reach =

@@ -95,14 +95,15 @@ impl Checker {
         let percent = place(&made.hash);
         let reaches = move |one: &&Candidate| {
             let is_recent = one.until == Duration::MAX || one.until + self.grace(one.until) >= at;
-            is_recent && one.mapping.name == made.owner.mapping && percent < f64::from(one.reach)
+            let is_its = (&*made.owner.engine, &*made.owner.mapping) == ("main", one.mapping.name);
+            is_recent && is_its && percent < f64::from(one.reach)
         };
         self.candidates.iter().filter(reaches)
     }
 
     /// Documents that the source of an object may have followed a moment ago.
     pub(super) fn followed(&self, at: Duration, made: &Made) -> impl Iterator<Item = Option<&Mapping>> {
-        self.recent(at).chain(self.reaching(at, made).map(|one| Some(&one.mapping)))
+        self.ruling(at, made).chain(self.reaching(at, made).map(|one| Some(&one.mapping)))
     }
 
     /// Candidates that any source may have followed a moment ago.
@@ -116,7 +117,7 @@ impl Checker {
     pub(super) fn given_up(&self, at: Duration, made: &Made) -> BTreeSet<Evidence> {
         let source = self.sources.get(&made.source_uid);
         let mut evidence: BTreeSet<Evidence> =
-            self.recent(at).flat_map(|edition| self.given_up_by(edition, at, made, source)).collect();
+            self.ruling(at, made).flat_map(|edition| self.given_up_by(edition, at, made, source)).collect();
         if evidence.is_empty() {
             return evidence;
         }

@@ -238,6 +238,63 @@ fn a_document_of_another_resource_waits_for_no_shard_that_nobody_uses_any_more()
         (1_000, Action::Delete(X)),
     ];
     holds(&world(Kcp, &steps), 8);
+    let out_of_sight = [
+        (8_000, Action::Away(Side::Source)),
+        (200, Action::Unbind("a")),
+        (60_000, Action::Edit(Edit::Resource("gadgets"))),
+    ];
+    holds(&world(Kcp, &out_of_sight), 16);
+}
+
+/// The state store says which document is in force, also one that was restored.
+#[test]
+fn the_document_of_a_restored_state_store_is_in_force_again() {
+    let gadget = SourceRef { resource: "gadgets", ..X };
+    let steps = [
+        (0, Action::Create(gadget)),
+        (20_000, Action::BackUp(Side::Target)),
+        (20_000, Action::Edit(Edit::Resource("gadgets"))),
+        (20_000, Action::Create(X)),
+        (10, Action::Restore(Side::Target, Ahead::Expired)),
+    ];
+    holds(&world(Plain, &steps), 8);
+}
+
+#[test]
+fn a_source_that_leaves_the_filter_and_is_stripped_while_no_engine_runs_is_let_go() {
+    let steps = [
+        (0, Action::Edit(Edit::Selector)),
+        (5_000, Action::Create(X)),
+        (10_000, Action::Stop(0)),
+        (1_000, Action::Label(X)),
+        (1_000, Action::Strip(X)),
+        (1_000, Action::Start(0)),
+    ];
+    holds(&world(Kcp, &steps), 4);
+}
+
+#[test]
+fn an_engine_with_another_id_follows_the_file_although_the_first_one_stands_still() {
+    let steps = [
+        (5_000, Action::Pause(0)),
+        (0, Action::Start(2)),
+        (5_000, Action::Edit(Edit::DeletePolicy("Orphan"))),
+        (5_000, Action::Create(X)),
+        (70_000, Action::Delete(X)),
+    ];
+    holds(&world(Kcp, &steps), 4);
+}
+
+/// Its cache shows an object until the watch times out, although a retry finds the namespace missing.
+#[test]
+fn what_a_silent_watch_still_shows_exists_for_the_engine() {
+    let steps = [
+        (0, Action::Create(X_CA)),
+        (20_000, Action::Create(X)),
+        (10_000, Action::Silence(Side::Target)),
+        (2_000, Action::DeleteNamespace(X_CA)),
+    ];
+    holds(&world(Kcp, &steps), 8);
 }
 
 /// The document that waits goes with its file. What is retained is the document in force.

@@ -191,3 +191,15 @@ fn a_copy_follows_its_original_within_a_second() {
     assert!(until("are dealt with: Connect", "patch secrets") < 1.0, "{trace:#?}");
     holds(&plan, 4);
 }
+
+/// Nothing says any more that an object whose rule is gone refers to a copy.
+#[test]
+fn an_object_whose_rule_is_removed_while_it_cannot_be_deleted_goes_in_any_order() {
+    let steps = [
+        (0, Action::Create(X)),
+        (5_000, Action::Deny("delete")),
+        (5_000, Action::Delete(X)),
+        (60_000, Action::Edit(Edit::Toggle("ca"))),
+    ];
+    holds(&related(Kcp, &steps), 8);
+}

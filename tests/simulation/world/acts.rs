@@ -7,7 +7,7 @@ use sync_engine::sandbox::{Admission, Request};
 
 use super::super::action::{Action, Edit, Forever, Meddling, Roster, TENANTS, Versions};
 use super::super::checker::{AFTERMATH, Approved, RECORDS};
-use super::super::mapping::{GUEST, OPTIONAL};
+use super::super::mapping::{GUEST, OPTIONAL, Spread};
 use super::super::matrix::is_fault;
 use super::super::replicas;
 use super::super::server::{
@@ -326,8 +326,22 @@ impl World {
                     let age = core.age();
                     core.checker.objects_restored(age, side, objects.iter());
                 });
+                // Of several targets, the document counts that was recorded last.
+                if self.mapping.spread == Spread::One {
+                    self.restore_record();
+                }
             }
         }
+    }
+
+    /// Where one target holds all, the document in its state store is in force.
+    fn restore_record(&mut self) {
+        let name = self.mapping.name;
+        self.core(|core| {
+            let record = core.get(Side::Target, &format!("/api/v1/namespaces/{RECORDS}/configmaps/main.{name}"));
+            record.into_iter().for_each(|record| core.checker.record_restored(name, &record));
+        });
+        self.follow_record();
     }
 
     fn rebuild(&mut self, side: Side, ahead: Ahead) {
