@@ -341,8 +341,8 @@ fn wanted(
     let release = pipeline.release_to_record();
     wanted.release = match &release {
         Some(candidate) => candidate.release.clone(),
-        None if pipeline.is_release_told() => String::new(),
-        // Home tells how far it is.
+        None if pipeline.is_over(&former.release) => String::new(),
+        // Home tells how far it is, or another process goes on with it.
         None => former.release.clone(),
     };
     if let Some(Candidate { document, .. }) = release {

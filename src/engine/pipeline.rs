@@ -113,6 +113,9 @@ struct State {
     candidate: Option<Arc<Mapping>>,
     /// How far its release is.
     promotion: Promotion,
+    /// The release that this process recorded last, or found in the state store before it knew how far one is. Any other is of a
+    /// process that works beside this one.
+    known_release: Option<String>,
     /// The mapping's targets, where it may have several.
     targets: BTreeSet<String>,
     /// Former targets, as long as the state store names them.

@@ -241,6 +241,9 @@ impl Pipeline {
                     // Sources may follow another document from now on.
                     self.shared.counted.notify_one();
                 }
+                if state.known_release.is_none() || !state.promotion.is_told() {
+                    state.known_release = Some(store.release.clone());
+                }
                 state.recorded(&generation.mapping, store);
                 state.unconfirmed = None;
                 state.has_served = true;

@@ -118,6 +118,7 @@ impl Pipeline {
         let mut state = self.state();
         let of = |candidate: &Option<Candidate>| candidate.as_ref().map(|one| one.release.clone());
         let is_news = of(&state.promotion.recorded) != of(&candidate);
+        state.known_release = of(&candidate).or(state.known_release.take());
         state.promotion.recorded = candidate;
         drop(state);
         if is_news {
@@ -158,9 +159,10 @@ impl Pipeline {
         state.unconfirmed.is_none() && state.store.document == *document.text
     }
 
-    /// Whether it is known how far a release is that the state store tells of.
-    pub fn is_release_told(&self) -> bool {
-        self.state().promotion.is_told
+    /// Whether a release is over that the state store tells of. The engine has said how far those are that it knows.
+    pub fn is_over(&self, release: &str) -> bool {
+        let state = self.state();
+        state.promotion.is_told && state.known_release.as_deref() == Some(release)
     }
 
     /// Whether sources follow a candidate in so many waves.
