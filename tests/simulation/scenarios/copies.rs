@@ -33,6 +33,19 @@ fn a_shared_copy_goes_with_its_rule() {
     holds(&copies(More::Shared, Plain, &[&steps[..], &[(5_000, Action::Delete(X))]].concat()), 2);
 }
 
+/// A cluster that is described anew leaves and comes back. Its sources go on to use what they share.
+#[test]
+fn a_shared_copy_stays_while_its_cluster_is_described_anew() {
+    let steps = [
+        (0, Action::Create(X)),
+        (0, Action::Secret(X, Secrecy::Rename)),
+        (5_000, Action::Create(X_CA)),
+        (5_000, Action::Unclaim("a")),
+        (5_000, Action::Claim("a")),
+    ];
+    holds(&copies(More::Shared, Kcp, &steps), 12);
+}
+
 #[test]
 fn a_shared_copy_is_left_with_the_namespace_that_its_source_leaves() {
     let steps = [
