@@ -26,8 +26,8 @@ use crate::mapping::template::Text;
 use crate::mapping::{Kind, Mapping, Mode};
 use crate::multicluster::queue::Priority;
 use crate::multicluster::registry::{Cluster, ClustersOf};
-use crate::object::Key;
 use crate::object::marks::Writer;
+use crate::object::{ClusterName, Key};
 use crate::plan::trace::Decided;
 use crate::plan::{Answers, Cause as Reason, Phase};
 use learned::Learned;
@@ -426,18 +426,25 @@ impl Pipeline {
             self.check_inventory();
         }
         self.learned().forget_cluster(name, cluster.identity());
-        let news = self.shared_use().forget_cluster(name);
-        self.tell(news);
-        let (least, is_its) = (Key::least_of(name), |key: &&Key| key.cluster == *name);
-        let mut state = self.state();
-        state.promotion.forget(|key| key.cluster == *name);
-        let unplanned: Vec<Key> = state.unplanned.range(&least..).take_while(is_its).cloned().collect();
-        for key in &unplanned {
-            state.unplanned.remove(key);
+        let now = self.shared.manager.cluster(&self.generation().mapping.source.clusters, name);
+        if now.is_none_or(|now| now.identity() != cluster.identity()) {
+            self.forget_sources(name);
         }
-        state.losses.forget_cluster(name);
+        let (least, is_its) = (Key::least_of(name), |key: &&Key| key.cluster == *name);
+        let state = self.state();
         let unsettled = state.unsettled.range(&least..).map(|(key, _)| key).take_while(is_its);
         unsettled.chain(state.retried.range(&least..).take_while(is_its)).cloned().collect()
+    }
+
+    /// The sources of a cluster are out of sight. Those of one that is only described anew are what they were until each is
+    /// planned again.
+    fn forget_sources(&self, cluster: &ClusterName) {
+        let news = self.shared_use().forget_cluster(cluster);
+        self.tell(news);
+        let mut state = self.state();
+        state.promotion.forget(|key| key.cluster == *cluster);
+        state.unplanned.retain(|key| key.cluster != *cluster);
+        state.losses.forget_cluster(cluster);
     }
 
     /// Whether all clusters of the mapping's sources are described.

@@ -124,14 +124,6 @@ enum Wait {
 }
 
 fn waits_for(OnTarget { pipeline, candidate, .. }: &OnTarget) -> Option<Wait> {
-    let target = &candidate.target.name;
-    if pipeline.is_lost() {
-        // Its sources are rehearsed on the other targets, and nothing is told of this one.
-        return None;
-    }
-    if let Some(why) = pipeline.unconfirmed() {
-        return Some(Wait::Time(why));
-    }
     if !pipeline.controller.are_clusters_followed() {
         return Some(Wait::Time("some clusters of its sources are not followed yet".to_owned()));
     }
@@ -139,19 +131,27 @@ fn waits_for(OnTarget { pipeline, candidate, .. }: &OnTarget) -> Option<Wait> {
     if pipeline.controller.source_feeds().iter().any(is_unlisted) {
         return Some(Wait::Time("its sources are not listed yet".to_owned()));
     }
+    // A target that is lost tells nothing: its sources are rehearsed on the other targets.
+    let of_target = if pipeline.is_lost() { None } else { waits_for_target(pipeline, candidate) };
+    let clusters = &pipeline.generation().mapping.source.clusters;
+    let are_unknown = !pipeline.shared.manager.is_synced(clusters);
+    let of_clusters = || are_unknown.then(|| Wait::Sight(Some(format!("some of {clusters}"))));
+    let of_sources = || (!pipeline.is_lost() && pipeline.has_unplanned()).then_some(Wait::Sight(None));
+    of_target.or_else(of_clusters).or_else(of_sources)
+}
+
+fn waits_for_target(pipeline: &Arc<Pipeline>, candidate: &Generation) -> Option<Wait> {
+    if let Some(why) = pipeline.unconfirmed() {
+        return Some(Wait::Time(why));
+    }
     if !pipeline.is_looked_at() {
+        let target = &candidate.target.name;
         return Some(Wait::Time(format!("not every source was planned with the document in force on `{target}` yet")));
     }
     let known = pipeline.kinds();
     let new = candidate.mapping.objects.iter().map(|rule| &rule.kind).filter(|kind| !known.contains(kind));
-    if let Some((why, is_coming)) = new.filter_map(|kind| kind_trouble(pipeline, candidate, kind)).next() {
-        return Some(if is_coming { Wait::Time(why) } else { Wait::Person(why) });
-    }
-    let clusters = &pipeline.generation().mapping.source.clusters;
-    if !pipeline.are_clusters_known() {
-        return Some(Wait::Sight(Some(format!("some of {clusters}"))));
-    }
-    pipeline.has_unplanned().then_some(Wait::Sight(None))
+    let (why, is_coming) = new.filter_map(|kind| kind_trouble(pipeline, candidate, kind)).next()?;
+    Some(if is_coming { Wait::Time(why) } else { Wait::Person(why) })
 }
 
 /// What becomes of one source. `None`: it is out of sight.

@@ -110,7 +110,11 @@ impl Action {
                 Some(("status".into(), format!("{values:?}")))
             }
             Self::CreateNamespace { name, .. } => Some((format!("Namespace {name}"), String::new())),
-            Self::Apply { body, .. } => Some((place(), body.to_string())),
+            Self::Apply { body, .. } => {
+                let mut body = Value::clone(body);
+                body["metadata"]["resourceVersion"].take();
+                Some((place(), body.to_string()))
+            }
             Self::Delete { .. } | Self::GiveUp { .. } | Self::Restore { .. } => Some((place(), self.to_string())),
             Self::Read(_) | Self::ReadAnew(_) | Self::LookForSource | Self::Sweep { .. } => None,
         }

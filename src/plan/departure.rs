@@ -229,10 +229,7 @@ impl Leaving<'_> {
             match self.observed.others_use(object) {
                 Some(true) => {}
                 Some(false) => all.extend(self.object(object)),
-                None => all.reasons.push(
-                    Cause::Waiting,
-                    format!("{}: whether other sources need it is not known yet", object.reference),
-                ),
+                None => all.extend(Step::rest(perhaps_used(object))),
             }
         }
         all
@@ -374,6 +371,12 @@ fn waits_for_dependents(object: &TargetObject) -> bool {
 /// Whether the loss of an object waits for the end of a release, or for its ledger.
 pub fn is_held(observed: &Observed, object: &TargetObject) -> bool {
     matches!(&observed.prune, Prune::Held(but) if !but.contains(&object.reference))
+}
+
+/// A shared object of which nobody can tell whether other sources use it.
+pub fn perhaps_used(object: &TargetObject) -> Reason {
+    let detail = format!("{}: whether other sources need it is not known yet", object.reference);
+    Reason { cause: Cause::Unknown, detail }
 }
 
 /// A loss that is held.

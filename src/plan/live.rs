@@ -469,14 +469,16 @@ impl<'a> Live<'a> {
     fn dropped(&self) -> Step {
         let mut all = Step::default();
         let is_left = |object: &&TargetObject| {
-            !self.is_wanted(&object.reference) && self.observed.others_use(object) == Some(false)
+            !self.is_wanted(&object.reference) && self.observed.others_use(object) != Some(true)
         };
         let mut dropped = render::dropped(self.mapping, self.observed).filter(is_left).peekable();
         // Which objects refer to them, only a former document tells.
         let reader = dropped.peek().and_then(|_| self.unwritten(|other| other.copy.is_none()));
         for object in dropped {
             let is_incomplete = self.rendering.unrendered(self.mapping).next().is_some();
-            let step = if is_incomplete {
+            let step = if self.observed.others_use(object).is_none() {
+                Step::rest(departure::perhaps_used(object))
+            } else if is_incomplete {
                 let detail = format!(
                     "{}: the mapping no longer has it; it is kept until everything is rendered",
                     object.reference
@@ -513,9 +515,13 @@ impl<'a> Live<'a> {
             object.object_id().starts_with(RELATED)
                 && render::has_rule(mapping, object)
                 && !named.iter().any(|one| one.is_same_object(&object.reference))
-                && observed.others_use(object) == Some(false)
+                && observed.others_use(object) != Some(true)
         };
         for object in observed.objects.shared().filter(is_left) {
+            if observed.others_use(object).is_none() {
+                all.extend(Step::rest(departure::perhaps_used(object)));
+                continue;
+            }
             if !selections.is_empty() {
                 all.actions.extend(selections.into_iter().map(Action::ReadAnew));
                 return all;

@@ -133,6 +133,8 @@ pub struct Checker {
     pauses: Vec<(Lane, Duration, Duration)>,
     /// Whether it judges also by the rules that engines are known to break.
     pub is_strict: bool,
+    /// When watches fell silent.
+    silences: Vec<Duration>,
     /// Whether any clock ever jumped.
     pub has_jumped: bool,
     /// Requests that are no watches, since somebody last looked.
@@ -215,6 +217,11 @@ impl Checker {
         self.troubled_until = self.troubled_until.max(until);
     }
 
+    /// Watches fall silent: what changes from now on, they show once they have timed out.
+    pub fn is_kept_in_the_dark(&mut self, at: Duration) {
+        self.silences.push(at);
+    }
+
     /// Whether faults may be felt still, or were a moment ago.
     pub fn is_troubled_still(&self, at: Duration) -> bool {
         self.troubled_until + AFTERMATH >= at
@@ -227,7 +234,9 @@ impl Checker {
 
     /// How long what changed then may be acted on as it was before.
     fn grace(&self, since: Duration) -> Duration {
-        if self.troubled_until >= since { GRACE } else { CALM_GRACE }
+        let hidden = self.silences.iter().filter(|from| **from <= since).map(|from| *from + AFTERMATH);
+        let hidden = hidden.map(|until| until.saturating_sub(since)).max().unwrap_or_default();
+        hidden + if self.troubled_until >= since { GRACE } else { CALM_GRACE }
     }
 
     pub fn violated(&mut self, invariant: &'static str, text: impl Into<String>) {

@@ -570,7 +570,17 @@ impl View<'_> {
         let left = |made: &&Made| {
             made.is_shared && made.remains() && made.owner.mapping == mapping.name && made.owner.engine == "main"
         };
-        let left = self.made.values().filter(left).filter(|made| !is_needed(made) && !is_beside(made));
+        // An object that keeps its former name is not written, and may still refer to it.
+        let is_kept = |made: &Made| {
+            let moves = |other: &&Made| {
+                let mut rules = mapping.rules.iter().filter(|rule| rule.id == other.id);
+                other.owner.mapping == mapping.name && rules.any(|rule| !other.is_named_by(rule))
+            };
+            let here = |other: &&Made| other.remains() && other.namespace == made.namespace && !other.is_shared;
+            mapping.on_identity_change == "Block" && self.made.values().filter(here).any(|other| moves(&other))
+        };
+        let left = self.made.values().filter(left);
+        let left = left.filter(|made| !is_needed(made) && !is_beside(made) && !is_kept(made));
         left.map(|made| format!("{} is shared, and no source needs it", made.place())).collect()
     }
 

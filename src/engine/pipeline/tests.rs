@@ -1,5 +1,6 @@
 use std::time::Duration;
 
+use super::promotion::Candidate;
 use super::*;
 use crate::engine::clock::Clock;
 use crate::engine::consumer_schema::ConsumerSchemas;
@@ -210,6 +211,23 @@ async fn a_document_of_other_sources_takes_the_place_of_one_that_was_never_confi
         pipeline.swap(Generation::new(gadgets.clone(), Phase::Active, target));
         assert_eq!((pipeline.has_served(), pipeline.supersedes(&widgets)), (false, is_confirmed));
     }
+}
+
+/// Without an election, another process may keep the same state store.
+#[tokio::test]
+async fn a_release_is_over_that_this_process_knows_and_not_one_that_another_has_begun_since() {
+    let pipeline = pipeline(shared(Lease::default()));
+    let naming = |release: &str| Ok(Inventory { release: release.into(), ..in_force(DOCUMENT) });
+    pipeline.confirm(&pipeline.generation(), naming("found"));
+    assert!(!pipeline.is_over("found"), "home has not told");
+    pipeline.no_release_is_under_way();
+    assert!(pipeline.is_over("found"));
+    pipeline.confirm(&pipeline.generation(), naming("begun"));
+    assert!(!pipeline.is_over("begun"));
+    let document = compiled(DOCUMENT).expect("a mapping");
+    pipeline.record_release(Some(Candidate { document, release: "own".into() }));
+    pipeline.record_release(None);
+    assert!(pipeline.is_over("own"));
 }
 
 /// An APIExport that is created anew has another identity hash, and its sources are in another storage.

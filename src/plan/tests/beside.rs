@@ -6,6 +6,7 @@ use super::world::{World, foreign, part, steps};
 use super::{LISTS, causes, fresh, lists_beside, mapping, source};
 use crate::mapping::{Mapping, Side};
 use crate::object::marks;
+use crate::plan::{Plan, plan};
 
 const SETTINGS: &str = r#"  target: {cluster: workspace}
   objects:
@@ -69,6 +70,19 @@ fn thousands_of_fields_fit_the_annotation_and_go_when_they_are_no_longer_rendere
     world.sync(&settings());
     let fields = world.object("Settings")["spec"].as_object().expect("a map");
     assert_eq!((fields.len(), &fields["byOthers"]), (1_001, &json!(1)));
+}
+
+/// Whoever undoes each correction is written against no faster than the pace of corrections.
+#[test]
+fn a_correction_is_the_same_whatever_version_it_is_written_onto() {
+    let mut world = of(json!({"size": 1})).in_sync(&settings());
+    let mut correction = || {
+        world.edit("Settings", |object| object["spec"]["size"] = json!(2));
+        let Plan::Act(actions) = plan(&settings(), &world.observe(&settings())) else { panic!("nothing is corrected") };
+        world.sync(&settings());
+        (actions[0].name(), actions[0].content())
+    };
+    assert_eq!(correction(), correction());
 }
 
 /// A tenant takes off what says which fields are the engine's, or says more: nothing but that tenant's own object changes.

@@ -351,7 +351,7 @@ fn a_shared_copy_goes_with_the_last_source_that_names_it() {
         ("no longer named, and another source names it", |world| { name(world, &[]); world.shared_in_use = Some(true); }, &shared,
             "in sync; held, True Synced; ; Secret Database"),
         ("no longer named, and it is not known who names it", |world| { name(world, &[]); world.shared_in_use = None; }, &shared,
-            "in sync; held, True Synced; ; Secret Database"),
+            "Unknown; held, True Synced; ; Secret Database"),
         ("no longer named", |world| name(world, &[]), &shared,
             "in sync; held, True Synced; delete Secret; Database"),
         ("deleted, and another source names it", |world| { world.delete_source(); world.shared_in_use = Some(true); }, &shared,
@@ -361,7 +361,7 @@ fn a_shared_copy_goes_with_the_last_source_that_names_it() {
         ("without its rule, and a source of another document needs it", |world| world.shared_in_use = Some(true), &without,
             "in sync; held, True Synced; ; Secret Database"),
         ("without its rule, and it is not known who needs it", |world| world.shared_in_use = None, &without,
-            "in sync; held, True Synced; ; Secret Database"),
+            "Unknown; held, True Synced; ; Secret Database"),
         ("without its rule", |_| {}, &without,
             "in sync; held, True Synced; delete Secret; Database"),
     ]);

@@ -78,7 +78,7 @@ fn a_source_that_is_deleted() {
         ("leaves what another one shares", |world| world.shared_in_use = Some(true), &plain,
             "in sync; gone; delete Database, list all, release finalizer; ServiceAccount"),
         ("waits until it is known who shares it", |world| world.shared_in_use = None, &plain,
-            "Waiting; held, True Synced; delete Database; ServiceAccount"),
+            "Unknown; held, True Synced; delete Database; ServiceAccount"),
         ("waits for a kind that is not served for now", |world| unserve(world, Unserved::ForNow), &plain,
             "RequestFailed; held, True Synced; delete ServiceAccount, list all; Database"),
         ("waits for a kind that is served again", |world| unserve(world, Unserved::NoLonger), &plain,

@@ -216,7 +216,7 @@ fn an_object_goes_with_a_rule_that_begins_or_ceases_to_share_it() {
         ("ceases, and another source uses it", |world| world.shared_in_use = Some(true), &own_name,
             "in sync; held, True Synced; create ServiceAccount; ServiceAccount ServiceAccount Database"),
         ("ceases, and it is not known who uses it", |world| world.shared_in_use = None, &own_name,
-            "in sync; held, True Synced; create ServiceAccount; ServiceAccount ServiceAccount Database"),
+            "Unknown; held, True Synced; create ServiceAccount; ServiceAccount ServiceAccount Database"),
     ]);
     fn begins() -> World {
         fresh().in_sync(&own("{{ placement.name }}-account"))

@@ -22,6 +22,7 @@ impl Checker {
                 && (&other.owner.engine, &other.owner.mapping) == (&made.owner.engine, &made.owner.mapping)
                 && other.namespace == made.namespace
                 && other.remains()
+                && !(other.is_copy() && self.has_moved(at, other))
         };
         let users: BTreeSet<&str> =
             self.made.values().filter(|other| is_beside(other)).map(|other| other.source_uid.as_str()).collect();
@@ -103,15 +104,16 @@ impl Checker {
         self.claims.get(cluster).is_some_and(|claims| claims.ever(&false))
     }
 
-    /// Whether the source of a copy has objects in another namespace too, or goes there: it has none but copies here.
-    pub(super) fn has_moved(&self, made: &Made) -> bool {
+    /// Whether the source of a copy has objects in another namespace too, or goes there: it had none but copies here a moment ago.
+    pub(super) fn has_moved(&self, at: Duration, made: &Made) -> bool {
         let beside = || {
             let of_source = |other: &&Made| (other.side, &other.owner) == (made.side, &made.owner) && other.remains();
             self.made.values().filter(of_source)
         };
         let [_, other] = NAMESPACES;
         let gives = |mapping: &Mapping| made.namespace.ends_with(other) == (mapping.namespace == other);
-        let stays = beside().any(|other| !other.is_copy() && other.namespace == made.namespace);
+        let is_settled = |other: &Made| other.since + self.grace(other.since) < at;
+        let stays = beside().any(|other| !other.is_copy() && other.namespace == made.namespace && is_settled(other));
         beside().any(|other| other.namespace != made.namespace)
             || !stays && self.last_of(&made.owner.mapping).is_some_and(|mapping| !gives(mapping))
     }

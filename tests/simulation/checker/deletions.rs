@@ -67,7 +67,10 @@ impl Checker {
                     (rule.is_none() && !self.is_removal_held(mapping, made), Evidence::RuleGone),
                     (self.has_left_list(at, made, mapping, source), Evidence::KeyGone),
                     (made.is_copy() && self.may_be_recreated(at, made), Evidence::FollowsOriginal),
-                    (moved || made.is_copy() && self.has_moved(made), Evidence::Policy("onIdentityChange: Recreate")),
+                    (
+                        moved || made.is_copy() && self.has_moved(at, made),
+                        Evidence::Policy("onIdentityChange: Recreate"),
+                    ),
                     (rule.is_some_and(off), Evidence::Unwanted),
                     (out && mapping.on_exit == "Delete", Evidence::Exit),
                     (is_elsewhere && mapping.spread != Spread::Choice && !is_move_held(), Evidence::Unwanted),

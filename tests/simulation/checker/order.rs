@@ -66,7 +66,7 @@ impl Checker {
             rule.is_some_and(|rule| !made.is_named_by(rule))
         };
         // What is made anew at once has its dependents again.
-        let is_recreated = made.is_copy() && (self.may_be_recreated(at, made) || self.has_moved(made));
+        let is_recreated = made.is_copy() && (self.may_be_recreated(at, made) || self.has_moved(at, made));
         if made.is_shared || is_recreated || self.followed(at, made).any(is_changed) {
             return None;
         }

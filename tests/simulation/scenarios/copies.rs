@@ -33,6 +33,54 @@ fn a_shared_copy_goes_with_its_rule() {
     holds(&copies(More::Shared, Plain, &[&steps[..], &[(5_000, Action::Delete(X))]].concat()), 2);
 }
 
+/// A cluster that is described anew leaves and comes back. Its sources go on to use what they share.
+#[test]
+fn a_shared_copy_stays_while_its_cluster_is_described_anew() {
+    let steps = [
+        (0, Action::Create(X)),
+        (0, Action::Secret(X, Secrecy::Rename)),
+        (5_000, Action::Create(X_CA)),
+        (5_000, Action::Unclaim("a")),
+        (5_000, Action::Claim("a")),
+    ];
+    holds(&copies(More::Shared, Kcp, &steps), 12);
+}
+
+#[test]
+fn a_shared_copy_is_left_with_the_namespace_that_its_source_leaves() {
+    let steps = [
+        (0, Action::Create(X)),
+        (11, Action::Meddle(X, Meddling::Squat)),
+        (60_000, Action::Deny("delete")),
+        (5_000, Action::Edit(Edit::Namespace("-2"))),
+    ];
+    holds(&copies(More::Shared, Kcp, &steps), 4);
+}
+
+/// An object that keeps its former name may refer to a copy whose rule is gone.
+#[test]
+fn a_shared_copy_stays_with_an_object_that_is_not_written() {
+    let steps = [
+        (0, Action::Create(X)),
+        (10_000, Action::Away(Side::Target)),
+        (5_000, Action::Edit(Edit::Related(MORE.id))),
+        (60_000, Action::Edit(Edit::Name("-2"))),
+    ];
+    holds(&copies(More::Shared, Kcp, &steps), 4);
+}
+
+/// A watch that fell silent hides what the consumer says for minutes.
+#[test]
+fn a_copy_follows_the_original_that_a_silent_watch_still_names() {
+    let steps = [
+        (0, Action::Create(X)),
+        (30_000, Action::Silence(Side::Source)),
+        (5_000, Action::Secret(X, Secrecy::Rename)),
+        (25_000, Action::Secret(X_CA, Secrecy::Retype)),
+    ];
+    holds(&copies(More::Shared, Plain, &steps), 4);
+}
+
 #[test]
 fn a_copy_goes_when_its_original_is_selected_no_more() {
     let steps = [

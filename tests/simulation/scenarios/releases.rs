@@ -19,6 +19,19 @@ fn an_approval_is_of_the_edit_that_was_shown() {
     }
 }
 
+/// A rehearsal on no source at all says nothing.
+#[test]
+fn an_edit_is_held_while_neither_sources_nor_their_target_are_in_sight() {
+    let steps = [
+        (0, Action::Create(X)),
+        (5_000, Action::Edit(Edit::MaxLost(0))),
+        (10_000, Action::Pause(0)),
+        (20_000, Action::Address(Side::Source)),
+        (120_000, Action::Edit(Edit::Toggle("ca"))),
+    ];
+    holds(&world(Kcp, &steps), 4);
+}
+
 /// Whatever the reason of a deletion is: where the document before would have kept the object, the edit loses it.
 #[test]
 fn what_an_edit_takes_from_a_target_is_held_as_what_it_takes_from_the_rules() {

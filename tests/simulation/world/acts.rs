@@ -23,10 +23,11 @@ impl World {
         self.note(action);
         self.is_disturbed |= !action.is_everyday();
         self.had_holds |= matches!(action, Action::Meddle(_, Meddling::Hold));
-        self.was_silenced |= matches!(
-            action,
-            Action::Silence(_) | Action::Restore(_, Ahead::Silent) | Action::Rebuild(_, Ahead::Silent)
-        );
+        if matches!(action, Action::Silence(_) | Action::Restore(_, Ahead::Silent) | Action::Rebuild(_, Ahead::Silent))
+        {
+            self.was_silenced = true;
+            self.core(|core| core.checker.is_kept_in_the_dark(core.age()));
+        }
         self.tell_checker(action);
         if !action.is_everyday() {
             // Another process, or another connection, was told nothing.
