@@ -5,7 +5,7 @@ use std::time::Duration;
 use super::super::mapping::{CA, Mapping, PASSWORD, Spread};
 use super::super::records::Made;
 use super::super::server::Side;
-use super::{AFTERMATH, CALM_GRACE, Checker, GRACE};
+use super::{AFTERMATH, Checker, GRACE};
 
 impl Checker {
     /// What an object that is to be made depends on by every document, and that does not exist.
@@ -23,8 +23,11 @@ impl Checker {
             return None;
         }
         let is_needed = |rule| others.iter().all(|one| one.needed_by(made.rule_id()).any(|other| other == rule));
-        // A watch that is silent shows an object until it times out, as does the cache of a process that stood still.
-        let shows = |since| if self.grace(since) == GRACE { AFTERMATH } else { CALM_GRACE };
+        // After a fault, a cache may show an object until its watch times out: that of a process which stood still, for example.
+        let shows = |since| match self.grace(since) {
+            calm if calm < GRACE => calm,
+            after_a_fault => after_a_fault.max(AFTERMATH),
+        };
         let exists = |other: &&Made| !other.gone || other.gone_at + shows(other.gone_at) >= at;
         let of_source = |other: &&Made| other.side == made.side && other.owner == made.owner;
         let mut needed = first.needed_by(made.rule_id()).filter(|rule| is_needed(*rule));
