@@ -199,7 +199,8 @@ pub struct RunArguments {
 /// What the engine may use of the machine.
 #[derive(Debug, Clone, Args)]
 pub struct LimitArguments {
-    /// How many watches may run at once; each holds a connection. Default: three quarters of the limit of open files.
+    /// How many watches may run at once; each holds a connection where the server speaks HTTP/1.1 alone. Default: three quarters
+    /// of the limit of open files.
     ///
     /// A watch beyond it waits, and `/readyz` says so. The others go on.
     #[arg(long, value_name = "NUMBER", env = "SYNC_ENGINE_MAX_WATCHES", help_heading = ADVANCED)]
