@@ -6,7 +6,7 @@
 //! An object is owned if its **self mark** is true: a hash of the owner, the object's id in the mapping, and the object's
 //! own group, kind, namespace and name. So a copy of an owned object is not owned, and a stripped label changes nothing.
 //! The marks are not secret: whoever can write objects on the target can forge them. Therefore they count only in the
-//! namespaces where the mapping places the source (see [`crate::plan::Observed::owns`]).
+//! namespaces where the mapping places the source (see [`crate::plan::Observed::recognize`]).
 
 use std::collections::BTreeMap;
 use std::sync::Arc;

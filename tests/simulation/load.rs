@@ -915,7 +915,7 @@ impl io::Write for &Gone {
 fn many_workspaces_that_go_at_once_leave_turns_to_leases_and_probes() {
     in_virtual_time(async {
         let net = Net::new(Flavor::Kcp);
-        let tenants: Vec<String> = (0..100).map(|number| format!("tenant{number}")).collect();
+        let tenants: Vec<String> = (0..load(100, 10_000)).map(|number| format!("tenant{number}")).collect();
         export(false).iter().for_each(|request| net.act(request));
         for tenant in &tenants {
             [workspace(tenant), binding(tenant, false)].iter().for_each(|request| net.act(request));
@@ -932,7 +932,7 @@ fn many_workspaces_that_go_at_once_leave_turns_to_leases_and_probes() {
             tenants.iter().for_each(|tenant| net.act(&Request::delete(&binding_url(tenant))));
             timeout(Duration::from_secs(600), gone.first.notified()).await.expect("the log tells of the first one");
             // As a lease or a probe whose time has come.
-            for _ in 0..10_000 {
+            for _ in 0..tenants.len() * 100 {
                 gone.stretch.store(0, Ordering::Relaxed);
                 yield_now().await;
             }
