@@ -391,9 +391,16 @@ impl Pipeline {
         }
     }
 
-    /// A cluster is here, or here again.
+    /// A cluster is here, or here again: the state store has to name it.
     pub fn note_here(&self, cluster: &Cluster) {
-        self.state().places_left.remove(&recorded_as(cluster));
+        let place = recorded_as(cluster);
+        let mut state = self.state();
+        let had_left = state.places_left.remove(&place);
+        let is_unnamed = state.unconfirmed.is_none() && !state.store.clusters.contains(&place);
+        drop(state);
+        if had_left || is_unnamed {
+            self.check_inventory();
+        }
     }
 
     /// Whether the state store need no longer name where the sources of clusters were.
