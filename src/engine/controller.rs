@@ -68,7 +68,7 @@ pub struct Controller {
 
 /// A source that waits for a slow target, and leaves its place to another one until it is dropped.
 #[derive(Debug)]
-pub struct LentPlace<'c>(&'c Controller);
+struct LentPlace<'c>(&'c Controller);
 
 impl Drop for LentPlace<'_> {
     fn drop(&mut self) {
@@ -84,11 +84,12 @@ struct Changed {
     has_written: bool,
 }
 
-/// Reconciles a source when it is its turn.
+/// Reconciles a source when it is its turn. One of several targets that is slow keeps no source of the others waiting.
 async fn in_turn(controller: Arc<Controller>, lease: Lease<Key>) {
-    let shared = controller.shared.clone();
+    let lend_place = || (controller.slots().len() > 1).then(|| controller.lend_place());
     // On the heap from the start: it is large, and would be copied at each step of its way.
-    shared.turns.take(|| Box::pin(worker::reconcile(controller, lease))).await;
+    let work = || Box::pin(worker::reconcile(controller.clone(), lease));
+    controller.shared.turns.take(work, lend_place).await;
 }
 
 impl Controller {
@@ -113,7 +114,7 @@ impl Controller {
     }
 
     /// A source waits for a slow target: another one is worked on in its place.
-    pub fn lend_place(&self) -> LentPlace<'_> {
+    fn lend_place(&self) -> LentPlace<'_> {
         self.lent.fetch_add(1, Ordering::Relaxed);
         self.has_room.notify_one();
         LentPlace(self)

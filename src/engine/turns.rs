@@ -11,7 +11,7 @@ use tokio::time::timeout;
 const AT_ONCE: usize = 64;
 
 /// What takes longer is slow: another source is worked on meanwhile.
-pub const SLOW: Duration = Duration::from_millis(250);
+const SLOW: Duration = Duration::from_millis(250);
 
 /// The turns of sources, in the order in which they ask for one.
 #[derive(Debug)]
@@ -24,12 +24,16 @@ impl Default for Turns {
 }
 
 impl Turns {
-    /// Works once there is room. Work that is slow makes room for the next.
-    pub async fn take<W: Future<Output = ()>>(&self, work: impl FnOnce() -> W) {
+    /// Works once there is room. Work that is slow makes room for the next; what `when_slow` gives is dropped at its end.
+    pub async fn take<W, R>(&self, work: impl FnOnce() -> W, when_slow: impl FnOnce() -> R)
+    where
+        W: Future<Output = ()>,
+    {
         let turn = self.0.acquire().await.ok();
         let mut work = pin!(work());
         if timeout(SLOW, work.as_mut()).await.is_err() {
             drop(turn);
+            let _room = when_slow();
             work.await;
         }
     }
@@ -50,7 +54,7 @@ mod tests {
             begun.lock().unwrap().push(started.elapsed().as_millis());
             sleep(Duration::from_millis(takes)).await;
         };
-        let all = [20, 10_000, 30, 0].map(|takes| turns.take(move || work(takes)));
+        let all = [20, 10_000, 30, 0].map(|takes| turns.take(move || work(takes), || ()));
         futures::future::join_all(all).await;
         assert_eq!(*begun.lock().unwrap(), [0, 20, 270, 300]);
         assert_eq!(started.elapsed().as_millis(), 10_020);

@@ -476,9 +476,7 @@ impl<'a> Live<'a> {
         let reader = dropped.peek().and_then(|_| self.unwritten(|other| other.copy.is_none()));
         for object in dropped {
             let is_incomplete = self.rendering.unrendered(self.mapping).next().is_some();
-            let step = if self.observed.others_use(object).is_none() {
-                Step::rest(departure::perhaps_used(object))
-            } else if is_incomplete {
+            let step = if is_incomplete {
                 let detail = format!(
                     "{}: the mapping no longer has it; it is kept until everything is rendered",
                     object.reference
@@ -518,10 +516,6 @@ impl<'a> Live<'a> {
                 && observed.others_use(object) != Some(true)
         };
         for object in observed.objects.shared().filter(is_left) {
-            if observed.others_use(object).is_none() {
-                all.extend(Step::rest(departure::perhaps_used(object)));
-                continue;
-            }
             if !selections.is_empty() {
                 all.actions.extend(selections.into_iter().map(Action::ReadAnew));
                 return all;
@@ -536,6 +530,9 @@ impl<'a> Live<'a> {
     }
 
     fn taken_away(&self, object: &TargetObject, because: Evidence, propagation: Propagation) -> Step {
+        if self.observed.others_use(object).is_none() {
+            return Step::rest(departure::perhaps_used(object));
+        }
         let found = self.found(&self.observed.state_of(object), |_| Fit::Uncompared { needed: false });
         let row = decide(Stage::In, self.finalizer, found, Wish::Unwanted(because));
         let step = match row.verdict {

@@ -40,7 +40,7 @@ use super::identity::{Ask, cluster_identity};
 use super::in_process::Stream;
 use super::proxy::{Connector, Proxies};
 use super::request_error::RequestError;
-use super::streams::{Joined, Seat, Streams};
+use super::streams::{StreamGuard, Streams};
 
 const CONNECT_DEADLINE: Duration = Duration::from_secs(10);
 /// Of a connection with its TLS, and of what it is asked first, for which no request may be waiting any more.
@@ -108,7 +108,6 @@ struct Pool {
     to: Option<Destination>,
     requests: legacy::Client<Dial, Content>,
     watches: Arc<Streams>,
-    dial_for_watches: Dial,
 }
 
 /// Why no answer came.
@@ -162,8 +161,8 @@ pub(super) struct Answer {
     response: Response<Incoming>,
     /// Its tasks drive the connection.
     _client: Arc<Client>,
-    /// On the connection that it shares.
-    _seat: Option<Seat>,
+    /// Of a watch on a connection that it shares.
+    _stream: Option<StreamGuard>,
 }
 
 impl Client {
@@ -203,54 +202,25 @@ impl Client {
         self.access.credential.refused(header)
     }
 
-    /// Sends a request with this `Authorization`, up to the head of its answer.
+    /// Sends a request with this `Authorization`, up to the head of its answer. That of a watch goes on for long.
     pub(super) async fn send(
         self: &Arc<Self>,
         to: Option<&Destination>,
         mut request: Request<Content>,
         authorization: Option<&HeaderValue>,
+        is_watch: bool,
     ) -> Result<Answer, SendError> {
         self.access.sign(request.headers_mut(), authorization);
-        let sent = self.pool(to, request.uri()).requests.request(request).await;
-        let response = sent.map_err(|error| SendError::of(&error))?;
-        Ok(Answer { response, _client: self.clone(), _seat: None })
-    }
-
-    /// The same for an answer that goes on for long.
-    pub(super) async fn watch(
-        self: &Arc<Self>,
-        to: Option<&Destination>,
-        mut request: Request<Content>,
-        authorization: Option<&HeaderValue>,
-    ) -> Result<Answer, SendError> {
         let pool = self.pool(to, request.uri());
-        let is_encrypted = pool.origin.scheme() == Some(&Scheme::HTTPS);
-        let shared = if is_encrypted { pool.watches.seat(|| self.join(&pool)).await? } else { None };
-        let Some((mut shared, seat)) = shared else { return self.send(to, request, authorization).await };
-        self.access.sign(request.headers_mut(), authorization);
-        let lost = |error: hyper::Error| SendError::Lost(with_causes(&error));
-        shared.ready().await.map_err(lost)?;
-        let response = shared.send_request(request).await.map_err(lost)?;
-        Ok(Answer { response, _client: self.clone(), _seat: Some(seat) })
-    }
-
-    /// Opens a connection that watches can share; `None`: the server does not speak HTTP/2.
-    async fn join(&self, pool: &Pool) -> Result<Option<Joined>, SendError> {
-        let Dial { tls, to, access } = &pool.dial_for_watches;
-        let joining = async {
-            let stream = tls.clone().oneshot(pool.origin.clone()).await?;
-            if !stream.connected().is_negotiated_h2() {
-                return Ok(None);
+        let may_share = is_watch && request.uri().scheme() == Some(&Scheme::HTTPS);
+        let (response, stream) = match if may_share { pool.watches.stream(request.uri()).await? } else { None } {
+            Some((mut shared, stream)) => {
+                let response = shared.send_request(request).await;
+                (response.map_err(|error| SendError::Lost(with_causes(&error)))?, Some(stream))
             }
-            let joined = Joined::begin(stream, Tasks(Arc::downgrade(&self.tasks))).await?;
-            if let Some(to) = to {
-                ask(Sender::Shared(joined.sender.clone()), to, access).await?;
-            }
-            Ok(Some(joined))
+            None => (pool.requests.request(request).await.map_err(|error| SendError::of(&error))?, None),
         };
-        let joined: Result<_, BoxError> =
-            timeout(DIAL_DEADLINE, joining).await.unwrap_or_else(|_| Err(TOO_LATE.into()));
-        joined.map_err(|error| SendError::of_dial(&*error))
+        Ok(Answer { response, _client: self.clone(), _stream: stream })
     }
 
     fn pool(&self, to: Option<&Destination>, uri: &Uri) -> Pool {
@@ -264,13 +234,14 @@ impl Client {
         }
         let Tls { requests, watches } = pools.tls.clone();
         let dial = |tls| Dial { tls, to: to.cloned(), access: self.access.clone() };
-        let requests = legacy::Client::builder(Tasks(Arc::downgrade(&self.tasks)))
+        let tasks = Tasks(Arc::downgrade(&self.tasks));
+        let requests = legacy::Client::builder(tasks.clone())
             .pool_timer(TokioTimer::new())
             .pool_idle_timeout(IDLE)
             .pool_max_idle_per_host(WAITING)
             .build(dial(requests));
-        let (watches, dial_for_watches) = (Arc::default(), dial(watches));
-        let pool = Pool { origin: uri.clone(), to: to.cloned(), requests, watches, dial_for_watches };
+        let watches = Arc::new(Streams::new(dial(watches), tasks));
+        let pool = Pool { origin: uri.clone(), to: to.cloned(), requests, watches };
         pools.all.push(pool.clone());
         pool
     }
@@ -301,7 +272,7 @@ impl<F: Future<Output = ()> + Send + 'static> Executor<F> for Tasks {
 
 /// Opens connections that lead to where they must.
 #[derive(Clone)]
-struct Dial {
+pub(super) struct Dial {
     tls: HttpsConnector<Connector>,
     to: Option<Destination>,
     access: Arc<Access>,
@@ -327,7 +298,25 @@ impl Service<Uri> for Dial {
                 None => Ok(stream),
             }
         };
-        async { timeout(DIAL_DEADLINE, dialled).await.map_err(|_| TOO_LATE)? }.boxed()
+        Dial::within_deadline(dialled).boxed()
+    }
+}
+
+impl Dial {
+    pub(super) async fn within_deadline<T>(dialled: impl Future<Output = Result<T, BoxError>>) -> Result<T, BoxError> {
+        timeout(DIAL_DEADLINE, dialled).await.map_err(|_| TOO_LATE)?
+    }
+
+    /// Opens a connection to speak HTTP/2 over; `None`: the server does not.
+    pub(super) async fn for_http2(&self, to: &Uri) -> Result<Option<Secured>, BoxError> {
+        let stream = self.tls.clone().oneshot(to.clone()).await?;
+        Ok(stream.connected().is_negotiated_h2().then_some(stream))
+    }
+
+    /// Whether such a connection leads to where it must.
+    pub(super) async fn confirm_http2(&self, sender: &http2::SendRequest<Content>) -> Result<(), BoxError> {
+        let Some(to) = &self.to else { return Ok(()) };
+        ask(Sender::Shared(sender.clone()), to, &self.access).await
     }
 }
 
@@ -462,7 +451,7 @@ impl SendError {
     }
 
     /// Why no connection came about.
-    fn of_dial(error: &(dyn Error + 'static)) -> Self {
+    pub(super) fn of_dial(error: &(dyn Error + 'static)) -> Self {
         let mut causes = successors(Some(error), |&error| error.source());
         match causes.find_map(|cause| cause.downcast_ref::<RequestError>()) {
             Some(error) => Self::Unconfirmed(error.clone()),

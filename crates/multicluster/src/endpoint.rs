@@ -406,11 +406,7 @@ impl Endpoint {
         is_watch: bool,
     ) -> Result<Answer, RequestError> {
         loop {
-            let sent = match is_watch {
-                true => client.watch(self.to.as_ref(), request(), header).await,
-                false => client.send(self.to.as_ref(), request(), header).await,
-            };
-            match sent {
+            match client.send(self.to.as_ref(), request(), header, is_watch).await {
                 Ok(answer) => return Ok(answer),
                 Err(SendError::Withheld(Withheld::Paused)) => {
                     self.lane.wait_for_pause(logical_cluster(&self.base)).await;

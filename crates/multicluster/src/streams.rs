@@ -6,11 +6,12 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
 use futures::FutureExt;
+use http::Uri;
 use hyper::client::conn::http2::{Builder, SendRequest};
 use hyper::rt::Executor;
 use tokio::sync::Mutex;
 
-use super::client::{Content, Secured, SendError, Tasks};
+use super::client::{Content, Dial, SendError, Tasks};
 
 /// Watches on one connection, where the server does not allow fewer: most allow a hundred or more. What is beyond that would
 /// wait until another one ends.
@@ -20,8 +21,9 @@ const MOST: usize = 90;
 const WINDOW: u32 = 65_535;
 
 /// The connections to one origin.
-#[derive(Default)]
 pub(super) struct Streams {
+    dial: Dial,
+    tasks: Tasks,
     state: Mutex<State>,
     failures: AtomicU64,
 }
@@ -36,73 +38,48 @@ struct State {
     failure: Option<SendError>,
 }
 
+/// A connection with its watches.
 struct Shared {
-    joined: Joined,
-    /// Each watch has a copy.
-    seats: Seat,
-}
-
-/// A connection of HTTP/2 that was opened.
-#[derive(Clone)]
-pub(super) struct Joined {
-    pub sender: SendRequest<Content>,
+    sender: SendRequest<Content>,
     /// Answers that the server gives at a time.
     most: Arc<AtomicUsize>,
+    /// Each watch has a copy.
+    guard: StreamGuard,
 }
 
 /// Held by a watch for as long as it lasts.
-pub(super) type Seat = Arc<()>;
+pub(super) type StreamGuard = Arc<()>;
 
 impl Shared {
     fn watches(&self) -> usize {
-        Arc::strong_count(&self.seats) - 1
-    }
-
-    fn seat(&self) -> (SendRequest<Content>, Seat) {
-        (self.joined.sender.clone(), self.seats.clone())
+        Arc::strong_count(&self.guard) - 1
     }
 
     fn has_room(&self) -> bool {
-        self.watches() < self.joined.most.load(Ordering::Relaxed).min(MOST)
+        self.watches() < self.most.load(Ordering::Relaxed).min(MOST)
     }
-}
 
-impl Joined {
-    /// Begins to speak HTTP/2; the connection is driven where other tasks are.
-    pub(super) async fn begin(stream: Secured, tasks: Tasks) -> hyper::Result<Self> {
-        let mut builder = Builder::new(tasks.clone());
-        builder.initial_stream_window_size(WINDOW).initial_connection_window_size(WINDOW * MOST as u32);
-        let (sender, mut connection) = builder.handshake(stream).await?;
-        let most = Arc::new(AtomicUsize::new(MOST));
-        let said = most.clone();
-        let driven = poll_fn(move |cx| {
-            let ended = connection.poll_unpin(cx);
-            said.store(connection.current_max_send_streams(), Ordering::Relaxed);
-            // How it ends, each watch is told.
-            ended.map(drop)
-        });
-        tasks.execute(driven);
-        Ok(Self { sender, most })
+    fn stream(&self) -> (SendRequest<Content>, StreamGuard) {
+        (self.sender.clone(), self.guard.clone())
     }
 }
 
 impl Streams {
-    /// A connection with room for one more watch, opened where there is none; `None`: the server speaks HTTP/1.1 alone, as
-    /// `open` finds. While one is opened, the others wait for it: what it comes to is true of all.
-    pub(super) async fn seat<F>(
-        &self,
-        open: impl FnOnce() -> F,
-    ) -> Result<Option<(SendRequest<Content>, Seat)>, SendError>
-    where
-        F: Future<Output = Result<Option<Joined>, SendError>>,
-    {
+    /// `dial` has to offer HTTP/2.
+    pub(super) fn new(dial: Dial, tasks: Tasks) -> Self {
+        Self { dial, tasks, state: Mutex::default(), failures: AtomicU64::new(0) }
+    }
+
+    /// A connection with room for one more watch, opened where there is none; `None`: the server speaks HTTP/1.1 alone. While one
+    /// is opened, the others wait for it: what it comes to is true of all.
+    pub(super) async fn stream(&self, to: &Uri) -> Result<Option<(SendRequest<Content>, StreamGuard)>, SendError> {
         let failures = self.failures.load(Ordering::Relaxed);
         let mut state = self.state.lock().await;
         if state.is_refused {
             return Ok(None);
         }
-        state.open.retain(|one| !one.joined.sender.is_closed());
-        if let Some(found) = state.open.iter().find(|one| one.has_room()).map(Shared::seat) {
+        state.open.retain(|one| !one.sender.is_closed());
+        if let Some(found) = state.open.iter().find(|one| one.has_room()).map(Shared::stream) {
             state.open.retain(|one| one.watches() > 0);
             return Ok(Some(found));
         }
@@ -111,12 +88,11 @@ impl Streams {
         {
             return Err(failure.clone());
         }
-        match open().await {
-            Ok(Some(joined)) => {
-                let shared = Shared { joined, seats: Seat::default() };
-                let seat = shared.seat();
+        match self.open(to).await {
+            Ok(Some(shared)) => {
+                let stream = shared.stream();
                 state.open.push(shared);
-                Ok(Some(seat))
+                Ok(Some(stream))
             }
             Ok(None) => {
                 state.is_refused = true;
@@ -128,5 +104,25 @@ impl Streams {
                 Err(failure)
             }
         }
+    }
+
+    async fn open(&self, to: &Uri) -> Result<Option<Shared>, SendError> {
+        let opening = async {
+            let Some(stream) = self.dial.for_http2(to).await? else { return Ok(None) };
+            let mut builder = Builder::new(self.tasks.clone());
+            builder.initial_stream_window_size(WINDOW).initial_connection_window_size(WINDOW * MOST as u32);
+            let (sender, mut connection) = builder.handshake(stream).await?;
+            let most = Arc::new(AtomicUsize::new(MOST));
+            let said = most.clone();
+            self.tasks.execute(poll_fn(move |cx| {
+                let ended = connection.poll_unpin(cx);
+                said.store(connection.current_max_send_streams(), Ordering::Relaxed);
+                // How it ends, each watch is told.
+                ended.map(drop)
+            }));
+            self.dial.confirm_http2(&sender).await?;
+            Ok(Some(Shared { sender, most, guard: StreamGuard::default() }))
+        };
+        Dial::within_deadline(opening).await.map_err(|error| SendError::of_dial(&*error))
     }
 }

@@ -1,5 +1,7 @@
 use std::time::Duration;
 
+use futures::FutureExt;
+
 use super::promotion::Candidate;
 use super::*;
 use crate::engine::clock::Clock;
@@ -9,12 +11,13 @@ use crate::engine::inventory::{Former, SourceId};
 use crate::engine::keeper::check_sources;
 use crate::engine::serving::compiled;
 use crate::engine::turns::Turns;
-use crate::mapping::OnExit;
 use crate::mapping::schema::Schemas;
+use crate::mapping::{OnExit, Traits};
 use crate::multicluster::Object;
 use crate::multicluster::connection::{Connection, ConnectionSource, ConnectionSpec, Process};
 use crate::multicluster::environment::{CustomProviders, Environment};
 use crate::multicluster::permit::Lease;
+use crate::multicluster::registry::{ClusterSpec, ProviderName, WatchScope};
 use crate::multicluster::store::{Cause, Change};
 use crate::multicluster::watch::Watches;
 use crate::object::ClusterName;
@@ -211,6 +214,36 @@ async fn a_document_of_other_sources_takes_the_place_of_one_that_was_never_confi
         pipeline.swap(Generation::new(gadgets.clone(), Phase::Active, target));
         assert_eq!((pipeline.has_served(), pipeline.supersedes(&widgets)), (false, is_confirmed));
     }
+}
+
+/// One that had left for good is struck from the state store, perhaps at the moment in which it comes back.
+#[tokio::test]
+async fn a_cluster_that_is_here_has_the_state_store_written_that_does_not_name_it() {
+    let (pipeline, name) = (pipeline(shared(Lease::default())), ClusterName::try_from("c").expect("a name"));
+    let scope = WatchScope { endpoint: connection().endpoint(), clusters: ClustersOf::One(name.clone()) };
+    let spec = ClusterSpec {
+        name,
+        identity: "uid".into(),
+        path: None,
+        endpoint: scope.endpoint.clone(),
+        scope,
+        claims: None,
+        traits: Traits::default(),
+        holding: None,
+    };
+    let cluster = Cluster { provider: ProviderName::Connection("target".into()), spec };
+    let is_due = || pipeline.inventory_due().now_or_never().is_some();
+    pipeline.note_here(&cluster);
+    assert!(!is_due(), "it is written anyway once it is read");
+    pipeline.confirm(&pipeline.generation(), Ok(in_force(DOCUMENT)));
+    is_due();
+    pipeline.note_here(&cluster);
+    assert!(is_due());
+    let clusters = [recorded_as(&cluster)].into();
+    pipeline.confirm(&pipeline.generation(), Ok(Inventory { clusters, ..in_force(DOCUMENT) }));
+    is_due();
+    pipeline.note_here(&cluster);
+    assert!(!is_due(), "it is named");
 }
 
 /// Without an election, another process may keep the same state store.

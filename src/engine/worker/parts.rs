@@ -4,8 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use futures::future::{join_all, pending};
-use tokio::time::sleep;
+use futures::future::join_all;
 
 use super::{Ended, converge, refresh_if_stale, unproven};
 use crate::engine::apply::{ApplyError, Executor};
@@ -13,7 +12,6 @@ use crate::engine::bodies::observe_whole;
 use crate::engine::facts::Facts;
 use crate::engine::observe::with_targets;
 use crate::engine::pipeline::TargetSeat;
-use crate::engine::turns::SLOW;
 use crate::mapping::Mapping;
 use crate::object::marks::Reference;
 use crate::object::{has_finalizer, metadata};
@@ -26,21 +24,7 @@ pub async fn reconcile<'a, 'f>(executors: Vec<Executor<'a>>, facts: &Facts<'f>) 
     // What is large is read from its server: a slow one keeps no other waiting.
     let looks = executors.into_iter().map(|executor| Part::observe(executor, facts.part(), &latest));
     let mut parts = join_all(looks).await;
-    match parts.first().filter(|_| parts.len() > 1).map(|part| part.executor.pipeline.controller.clone()) {
-        None => settle(&mut parts, &latest).await,
-        Some(controller) => {
-            let lent = async {
-                sleep(SLOW).await;
-                let _lent = controller.lend_place();
-                pending::<()>().await;
-            };
-            tokio::select! {
-                biased;
-                () = settle(&mut parts, &latest) => {}
-                () = lent => {}
-            }
-        }
-    }
+    settle(&mut parts, &latest).await;
     parts
 }
 

@@ -203,40 +203,34 @@ fn a_copy_with_our_marks_is_foreign() {
 #[test]
 #[rustfmt::skip]
 fn an_object_goes_with_a_rule_that_begins_or_ceases_to_share_it() {
-    /// Its account has this name.
-    fn own(name: &str) -> Mapping {
-        let account = format!("metadata: {{name: \"{name}\"}}");
-        let one = ("  status:\n", "  status:\n    from: db\n");
-        edited(DATABASES, &[("      shared: Namespace\n", ""), ("metadata: {name: database}", &account), one])
+    fn own() -> Mapping {
+        let account = ("metadata: {name: database}", "metadata: {name: \"{{ placement.name }}-account\"}");
+        edited(DATABASES, &[("      shared: Namespace\n", ""), account, ("  status:\n", "  status:\n    from: db\n")])
     }
-    let own_name = own("{{ placement.name }}-account");
+    fn of_the_same_name() -> Mapping {
+        changed("metadata: {name: database}", "metadata: {name: db-account}")
+    }
+    let own_one = own();
     check(synced, &[
-        ("ceases", |_| {}, &own_name,
+        ("ceases", |_| {}, &own_one,
             "in sync; held, True Synced; create ServiceAccount, delete ServiceAccount; ServiceAccount Database"),
-        ("ceases, and another source uses it", |world| world.shared_in_use = Some(true), &own_name,
+        ("ceases, and another source uses it", |world| world.shared_in_use = Some(true), &own_one,
             "in sync; held, True Synced; create ServiceAccount; ServiceAccount ServiceAccount Database"),
-        ("ceases, and it is not known who uses it", |world| world.shared_in_use = None, &own_name,
+        ("ceases, and it is not known who uses it", |world| world.shared_in_use = None, &own_one,
             "Unknown; held, True Synced; create ServiceAccount; ServiceAccount ServiceAccount Database"),
     ]);
-    fn begins() -> World {
-        fresh().in_sync(&own("{{ placement.name }}-account"))
-    }
-    check(begins, &[
+    check(|| fresh().in_sync(&own()), &[
         ("begins", |_| {}, &mapping(DATABASES),
             "in sync; held, True Synced; create ServiceAccount, delete ServiceAccount; ServiceAccount Database"),
-        ("begins, under the same name", |_| {}, &changed("metadata: {name: database}", "metadata: {name: db-account}"),
+        ("begins, under the same name", |_| {}, &of_the_same_name(),
             "in sync; held, True Synced; update ServiceAccount; ServiceAccount Database"),
     ]);
-    let same_name = own("{{ placement.name }}-account");
-    fn shared() -> World {
-        fresh().in_sync(&changed("metadata: {name: database}", "metadata: {name: db-account}"))
-    }
-    check(shared, &[
-        ("ceases, under the same name", |_| {}, &same_name,
+    check(|| fresh().in_sync(&of_the_same_name()), &[
+        ("ceases, under the same name", |_| {}, &own_one,
             "in sync; held, True Synced; update ServiceAccount; ServiceAccount Database"),
-        ("ceases, under the same name, and another source uses it", |world| world.shared_in_use = Some(true), &same_name,
+        ("ceases, under the same name, and another source uses it", |world| world.shared_in_use = Some(true), &own_one,
             "Conflict; held, False Conflict; update status; ServiceAccount Database"),
-        ("ceases, under the same name, and it is not known who uses it", |world| world.shared_in_use = None, &same_name,
+        ("ceases, under the same name, and it is not known who uses it", |world| world.shared_in_use = None, &own_one,
             "Unknown; held, True Synced; ; ServiceAccount Database"),
     ]);
 }

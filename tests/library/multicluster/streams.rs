@@ -4,6 +4,12 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use data_encoding::BASE64;
+use http::{Request, Version};
+use hyper::body::Incoming;
+use hyper::server::conn::{http1, http2};
+use hyper::service::service_fn;
+use hyper_util::client::legacy::Client as Requests;
+use hyper_util::rt::{TokioExecutor, TokioIo};
 use rcgen::{CertifiedKey, generate_simple_self_signed};
 use serde_json::json;
 use sync_engine::health::Health;
@@ -17,8 +23,20 @@ use tokio_rustls::TlsAcceptor;
 use tokio_rustls::rustls::ServerConfig;
 use tokio_rustls::rustls::crypto::ring;
 use tokio_rustls::rustls::pki_types::PrivatePkcs8KeyDer;
+use tokio_rustls::server::TlsStream;
 
 use crate::multicluster::scene::{connection, plain_scope, resource, until, until_state};
+
+/// How a relay speaks with the engine.
+#[derive(Clone)]
+enum Speaks {
+    /// As the server does.
+    Same,
+    /// TLS with HTTP/1.1 alone, and to the server without.
+    Http1(TlsAcceptor),
+    /// TLS with HTTP/2, and so many answers at a time.
+    Http2(TlsAcceptor, u32),
+}
 
 /// What is between an engine and a server: it counts connections, and cuts them.
 struct Relay {
@@ -29,8 +47,7 @@ struct Relay {
 }
 
 impl Relay {
-    /// With `tls`, it ends the encryption, and speaks HTTP/1.1 alone.
-    async fn start(to: u16, tls: Option<TlsAcceptor>) -> Self {
+    async fn start(to: u16, speaks: Speaks) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let port = listener.local_addr().unwrap().port();
         let (connections, cut) = (Arc::<AtomicUsize>::default(), Arc::<Notify>::default());
@@ -40,17 +57,22 @@ impl Relay {
             let mut open = JoinSet::new();
             while let Ok((mut client, _)) = listener.accept().await {
                 counter.fetch_add(1, Ordering::SeqCst);
-                let (tls, cut) = (tls.clone(), cuts.clone());
+                let (speaks, cut) = (speaks.clone(), cuts.clone());
                 open.spawn(async move {
-                    let mut server = TcpStream::connect(("127.0.0.1", to)).await.unwrap();
+                    let server = async || TcpStream::connect(("127.0.0.1", to)).await.unwrap();
+                    // How a connection ends is the matter of its sides.
                     let relayed = async {
-                        match tls {
-                            Some(tls) => copy_bidirectional(&mut tls.accept(client).await?, &mut server).await,
-                            None => copy_bidirectional(&mut client, &mut server).await,
+                        match speaks {
+                            Speaks::Same => drop(copy_bidirectional(&mut client, &mut server().await).await),
+                            Speaks::Http1(tls) => {
+                                let mut client = tls.accept(client).await.unwrap();
+                                drop(copy_bidirectional(&mut client, &mut server().await).await);
+                            }
+                            Speaks::Http2(tls, most) => answer(tls.accept(client).await.unwrap(), to, most).await,
                         }
                     };
                     tokio::select! {
-                        _ = relayed => {}
+                        () = relayed => {}
                         () = cut.notified() => {}
                     }
                 });
@@ -88,7 +110,7 @@ fn create(sandbox: &Sandbox, name: &str) {
 #[tokio::test]
 async fn ninety_watches_share_a_connection_and_come_back_together() {
     let sandbox = Options::kubernetes().encrypted().start().await.expect("a sandbox");
-    let relay = Relay::start(port(&sandbox), None).await;
+    let relay = Relay::start(port(&sandbox), Speaks::Same).await;
     let watches = relay.watches(&sandbox.kubeconfig(None), port(&sandbox), 100).await;
     create(&sandbox, "first");
     until(watches[7].store(), "an object", |store| store.len() == 1).await;
@@ -99,27 +121,64 @@ async fn ninety_watches_share_a_connection_and_come_back_together() {
     until(watches[7].store(), "another object", |store| store.len() == 2).await;
 }
 
-#[tokio::test]
-async fn a_server_that_speaks_no_http2_is_watched_all_the_same() {
-    let sandbox = Options::kubernetes().start().await.expect("a sandbox");
+/// A server before which a relay ends TLS, with the protocols that it offers: how that is done, and a kubeconfig for it.
+fn encrypted(sandbox: &Sandbox, protocols: &[&[u8]]) -> (TlsAcceptor, String) {
     let CertifiedKey { cert, signing_key } = generate_simple_self_signed(["127.0.0.1".to_owned()]).unwrap();
     let key = PrivatePkcs8KeyDer::from(signing_key.serialize_der());
     let config = ServerConfig::builder_with_provider(Arc::new(ring::default_provider()));
     let config = config.with_safe_default_protocol_versions().unwrap().with_no_client_auth();
-    let config = config.with_single_cert(vec![cert.der().clone()], key.into()).unwrap();
-    let relay = Relay::start(port(&sandbox), Some(TlsAcceptor::from(Arc::new(config)))).await;
+    let mut config = config.with_single_cert(vec![cert.der().clone()], key.into()).unwrap();
+    config.alpn_protocols = protocols.iter().map(|name| name.to_vec()).collect();
     let authority = BASE64.encode(cert.pem().as_bytes());
     let kubeconfig = json!({
         "apiVersion": "v1", "kind": "Config", "current-context": "here",
         "clusters": [{"name": "here", "cluster": {
-            "server": format!("https://127.0.0.1:{}", port(&sandbox)), "certificate-authority-data": authority,
+            "server": format!("https://127.0.0.1:{}", port(sandbox)), "certificate-authority-data": authority,
         }}],
         "users": [{"name": "me", "user": {"token": sandbox.token()}}],
         "contexts": [{"name": "here", "context": {"cluster": "here", "user": "me"}}],
     });
-    let watches = relay.watches(&kubeconfig.to_string(), port(&sandbox), 8).await;
+    (TlsAcceptor::from(Arc::new(config)), kubeconfig.to_string())
+}
+
+/// Hands requests on to a server without TLS.
+async fn answer(client: TlsStream<TcpStream>, to: u16, most: u32) {
+    let requests = Requests::builder(TokioExecutor::new()).build_http::<Incoming>();
+    let service = service_fn(move |mut request: Request<Incoming>| {
+        *request.uri_mut() =
+            format!("http://127.0.0.1:{to}{}", request.uri().path_and_query().unwrap()).parse().unwrap();
+        *request.version_mut() = Version::HTTP_11;
+        requests.request(request)
+    });
+    let is_http2 = client.get_ref().1.alpn_protocol() == Some(b"h2");
+    let client = TokioIo::new(client);
+    if is_http2 {
+        let mut server = http2::Builder::new(TokioExecutor::new());
+        drop(server.max_concurrent_streams(most).serve_connection(client, service).await);
+    } else {
+        drop(http1::Builder::new().serve_connection(client, service).await);
+    }
+}
+
+#[tokio::test]
+async fn a_server_that_speaks_no_http2_is_watched_all_the_same() {
+    let sandbox = Options::kubernetes().start().await.expect("a sandbox");
+    let (tls, kubeconfig) = encrypted(&sandbox, &[]);
+    let relay = Relay::start(port(&sandbox), Speaks::Http1(tls)).await;
+    let watches = relay.watches(&kubeconfig, port(&sandbox), 8).await;
     create(&sandbox, "first");
     until(watches[7].store(), "an object", |store| store.len() == 1).await;
     let connections = relay.connections.load(Ordering::SeqCst);
     assert_eq!(connections, 9, "one that found out, and one for each list, which its watch goes on to use");
+}
+
+#[tokio::test]
+async fn a_server_is_asked_for_no_more_streams_than_it_allows() {
+    let sandbox = Options::kubernetes().start().await.expect("a sandbox");
+    let (tls, kubeconfig) = encrypted(&sandbox, &[b"h2", b"http/1.1"]);
+    let relay = Relay::start(port(&sandbox), Speaks::Http2(tls, 10)).await;
+    let watches = relay.watches(&kubeconfig, port(&sandbox), 25).await;
+    assert_eq!(relay.connections.load(Ordering::SeqCst), 4, "one for lists, three for the watches");
+    create(&sandbox, "first");
+    until(watches[7].store(), "an object", |store| store.len() == 1).await;
 }
