@@ -31,7 +31,7 @@ use crate::multicluster::{ApiPath, Endpoint, RequestError};
 use crate::object::marks::{ENGINE, MANAGED_BY, MANAGER, Origin, Writer};
 use crate::object::{Key, has_finalizer, metadata};
 use crate::plan::status::{says_not_selected, taken_back, without_condition};
-use crate::plan::{Action, Evidence, Observed, Phase, Source, Target, pins, release_finalizer, stays, unmarked};
+use crate::plan::{Action, Evidence, Observed, Phase, Reason, Source, pins, release_finalizer, stays, unmarked};
 use crate::survey::{Remains, Remnant, SourceCluster, Surveyor, Unseen, find, items};
 
 pub(super) const AFTER_HELP: &str = "\
@@ -516,12 +516,11 @@ impl Verb<'_> {
         let key = Key::new(cluster.name.clone(), namespace, name);
         let origin = Origin::new(resource, &cluster.identity, &key);
         let schema = self.schemas.check(&cluster.shard, resource).await.map_err(|error| error.to_string())?.schema;
-        let known = Target::Unknown(String::new());
-        let observed = Observed {
-            phase: Phase::Leaving(OnExit::Orphan),
-            schema,
-            ..Observed::new(writer.clone(), key, origin, Source::Present(source.clone()), known, Timestamp::now())
-        };
+        let present = Ok(Source::Present(source.clone()));
+        let unseen = Err(Reason::unseen(String::new()));
+        let mut observed = Observed::new(writer.clone(), key, origin, present, unseen, Timestamp::now());
+        observed.phase = Phase::Leaving(OnExit::Orphan);
+        observed.consumer.schema = schema;
         let is_held = is_held(writer, source);
         let taken = if is_held { taken_back(mapping, &observed, source) } else { None };
         let (mut now, mut refused) = (source.clone(), None);

@@ -21,7 +21,9 @@ use crate::object::marks::{Origin, Owner};
 use crate::object::{Key, metadata};
 use crate::plan::observed::all_copies;
 use crate::plan::targets::{self, Other, double};
-use crate::plan::{Answers, Observed, Phase, Pin, Source, Target, TargetObject, render};
+use crate::plan::{
+    Answers, Consumer, Kinds, Observed, Phase, Pin, Reason, Sight, Source, Target, TargetObject, render,
+};
 
 /// An object of which a cache has an outline.
 #[derive(Debug)]
@@ -71,27 +73,32 @@ pub fn observe(
     let version = schema.as_ref().map(|known| &*known.version).unwrap_or_default();
     let unkept_status = pipeline.learned().dropped.of(&key.cluster, version);
     let origin = Origin::new(&generation.mapping.source.resource, cluster.identity(), key);
-    let target = target(pipeline, generation, cluster, facts);
-    let mut observed = Observed {
-        phase: generation.phase,
-        workspace_path: cluster.spec.path.clone(),
-        is_selected: generation.mapping.source.selects(cluster.spec.name.as_str(), &cluster.spec.traits),
+    let kinds = kinds(pipeline, generation, cluster, facts);
+    let now = pipeline.shared.clock.now();
+    let selects = generation.mapping.source.selects(cluster.spec.name.as_str(), &cluster.spec.traits);
+    let mut observed = Observed::new(pipeline.writer.clone(), key.clone(), origin, source, kinds, now);
+    observed.subject.hold = cluster.spec.holding.as_ref().map(|holding| holding.hold.clone());
+    observed.phase = generation.phase;
+    observed.consumer = Consumer {
+        path: cluster.spec.path.clone(),
+        is_selected: Consumer::selection(selects),
         claims: cluster.spec.claims.clone(),
-        hold: cluster.spec.holding.as_ref().map(|holding| holding.hold.clone()),
+        schema: schema.as_ref().and_then(|known| known.schema.clone()),
         unkept_status,
         former_status: pipeline.former_status(generation),
-        schema: schema.as_ref().and_then(|known| known.schema.clone()),
-        reporting: pipeline.shared.reporting.clone(),
-        pin: pin(generation),
-        is_target_lost: generation.target.is_lost(),
-        is_promoted: pipeline.is_candidate(generation),
-        target_url: Some(generation.target.endpoint().url().to_owned()),
-        ..Observed::new(pipeline.writer.clone(), key.clone(), origin, source, target, pipeline.shared.clock.now())
     };
-    observed.prune = pipeline.prune(generation, key, &observed.owner);
-    observed.places = render::namespaces(&generation.mapping, &pipeline.former_placements(), &observed);
+    observed.target = Target {
+        is_lost: generation.target.is_lost(),
+        pin: pin(generation),
+        url: Some(generation.target.endpoint().url().to_owned()),
+        reporting: pipeline.shared.reporting.clone(),
+        ..observed.target
+    };
+    observed.limits.is_promoted = pipeline.is_candidate(generation);
+    observed.limits.prune = pipeline.prune(generation, key, &observed.subject.owner);
+    observed.target.places = render::namespaces(&generation.mapping, &pipeline.former_placements(), &observed);
     let learned = pipeline.learned();
-    observed.stripped = learned.stripped(&owners(generation, &observed));
+    observed.objects.stripped = learned.stripped(&owners(generation, &observed));
     observed.answers = Answers {
         unanswered: learned.unanswered(&key.cluster, Instant::now()),
         refused_status: learned.refused_status(key, &generation.mapping),
@@ -99,12 +106,12 @@ pub fn observe(
     };
     drop(learned);
     // Nothing is decided on a source that is out of sight: nobody reads its large objects.
-    let is_out_of_sight = matches!(observed.source, Source::Unknown(_)) && outlines.0.borrow().is_empty();
+    let is_out_of_sight = observed.source.is_err() && outlines.0.borrow().is_empty();
     let whole = |kind: &Kind, at: &Key, object: &Object| match is_out_of_sight {
         true => object.outline().ok().map(Arc::new),
         false => outlines.whole(kind, at, object),
     };
-    let owned = carrying(pipeline, generation, &observed, &observed.owner, whole);
+    let owned = carrying(pipeline, generation, &observed, &observed.subject.owner, whole);
     observed.objects.extend(owned);
     observed.objects.extend(copies(pipeline, cluster, &observed, whole));
     observe_namespaces(pipeline, generation, &mut observed, whole, facts);
@@ -114,8 +121,8 @@ pub fn observe(
 /// Tells a target of the others of its mapping. Nothing is written to one that is the cluster of another.
 pub fn with_targets(pipeline: &Pipeline, observed: &mut Observed, targets: &Arc<BTreeMap<String, Other>>) {
     observed.among = pipeline.among(targets);
-    if let Some(why) = observed.among.as_ref().and_then(|among| double(among, observed.pin.as_ref())) {
-        observed.target = Target::Unknown(why);
+    if let Some(why) = observed.among.as_ref().and_then(|among| double(among, observed.target.pin.as_ref())) {
+        observed.target.kinds = Err(Reason::unseen(why));
     }
 }
 
@@ -128,11 +135,11 @@ pub fn with_cached_targets(pipeline: &Pipeline, generation: &Generation, observe
     let targets = |observed: &Observed, reads: bool| {
         let target = |one: &Arc<Pipeline>| {
             let (name, mut other) = one.as_target();
-            other.unsettled = one.unsettled_here(&observed.key);
+            other.unsettled = one.unsettled_here(&observed.subject.key);
             if reads {
                 // Where it is says enough.
                 let outline = |_: &Kind, _: &Key, object: &Object| object.outline().ok().map(Arc::new);
-                other.objects.extend(carrying(one, generation, observed, &observed.owner, outline));
+                other.objects.extend(carrying(one, generation, observed, &observed.subject.owner, outline));
             }
             (name, other)
         };
@@ -140,10 +147,10 @@ pub fn with_cached_targets(pipeline: &Pipeline, generation: &Generation, observe
     };
     let unread = targets(observed, false);
     with_targets(pipeline, observed, &unread);
-    let Source::Present(source) = observed.source.clone() else { return };
+    let Some(source) = observed.present().cloned() else { return };
     let is_seen = |name: &str| observed.among.as_ref().is_none_or(|among| among.is_seen(name));
     let tells = targets::reports_for_all(&generation.mapping, observed, &source, is_seen);
-    observed.tells_nothing |= !tells;
+    observed.limits.tells_nothing |= !tells;
     if tells || targets::reads_others(&generation.mapping, observed, &source) {
         let read = targets(observed, true);
         with_targets(pipeline, observed, &read);
@@ -157,9 +164,9 @@ fn may_share(generation: &Generation) -> bool {
 
 /// The source's own, and those of the shared objects in its namespaces.
 fn owners(generation: &Generation, observed: &Observed) -> Vec<Owner> {
-    let shared = observed.places.iter().filter(|_| may_share(generation));
-    let shared = shared.map(|namespace| observed.writer.shared_owner(namespace));
-    std::iter::once(observed.owner.clone()).chain(shared).collect()
+    let shared = observed.target.places.iter().filter(|_| may_share(generation));
+    let shared = shared.map(|namespace| observed.subject.writer.shared_owner(namespace));
+    std::iter::once(observed.subject.owner.clone()).chain(shared).collect()
 }
 
 /// The namespaces that a source's objects may be in: whether they exist, what is shared there, and who else needs it.
@@ -171,26 +178,26 @@ fn observe_namespaces(
     facts: &mut Facts<'_>,
 ) {
     let mut shared = Vec::new();
-    for namespace in &observed.places {
+    for namespace in &observed.target.places {
         let holds = observed.objects.iter().any(|one| one.reference.namespace == *namespace);
         if holds || generation.target.knows_namespace(namespace) {
-            observed.namespaces.insert(namespace.clone());
+            observed.target.namespaces.insert(namespace.clone());
         }
         if generation.mapping.has_shared() {
             let placement = Topic::Placement(generation.target.cluster.clone(), namespace.as_str().into());
-            let in_use = || pipeline.in_use(namespace, &observed.key);
+            let in_use = || pipeline.in_use(namespace, &observed.subject.key);
             if let Some(in_use) = facts.read([placement, Topic::PassComplete], in_use, Option::is_none) {
-                observed.shared_in_use.insert(namespace.clone(), in_use);
+                observed.objects.in_use.insert(namespace.clone(), in_use);
             }
-            let owner = observed.writer.shared_owner(namespace);
+            let owner = observed.subject.writer.shared_owner(namespace);
             shared.extend(facts.owned_by(&owner.0, || carrying(pipeline, generation, observed, &owner, &read)));
         } else if may_share(generation) {
-            let owner = observed.writer.shared_owner(namespace);
+            let owner = observed.subject.writer.shared_owner(namespace);
             shared.extend(carrying(pipeline, generation, observed, &owner, &read));
         }
     }
     for place in shared.iter().map(TargetObject::shared_place).collect::<BTreeSet<_>>() {
-        if !observed.places.contains(&place) {
+        if !observed.target.places.contains(&place) {
             observe_copy(pipeline, generation, observed, &place, facts);
         }
     }
@@ -210,7 +217,7 @@ fn observe_copy(
     let target = &generation.target.cluster;
     let topics = places.iter().map(|place| Topic::Placement(target.clone(), place.as_str().into()));
     let in_use = || {
-        let by_others = places.each_ref().map(|place| pipeline.in_use(place, &observed.key));
+        let by_others = places.each_ref().map(|place| pipeline.in_use(place, &observed.subject.key));
         match by_others {
             [Some(true), _] | [_, Some(true)] => Some(true),
             [Some(false), Some(false)] => Some(false),
@@ -218,7 +225,7 @@ fn observe_copy(
         }
     };
     if let Some(in_use) = facts.read(topics.chain([Topic::PassComplete]), in_use, Option::is_none) {
-        observed.shared_in_use.insert(place.to_owned(), in_use);
+        observed.objects.in_use.insert(place.to_owned(), in_use);
     }
 }
 
@@ -231,12 +238,12 @@ fn source(
     is_schema_known: bool,
     outlines: &Outlines,
     facts: &mut Facts<'_>,
-) -> Source {
+) -> Sight<Source> {
     // The state before the objects: a list that ends in between is no evidence.
     let synced = Topic::Synced(Collection::Sources(feed.scope.endpoint.place().into()));
     let state = facts.read([synced], || feed.watch.state(), |state| *state != WatchState::Synced);
     if !is_schema_known {
-        return Source::Unknown("the schema of its API is being read".into());
+        return Err(Reason::unseen("the schema of its API is being read"));
     }
     if let Some(object) = feed.watch.store().get(key) {
         if !object.is_whole() {
@@ -247,29 +254,29 @@ fn source(
     match state {
         WatchState::Synced => {
             let stuck_after = generation.mapping.lifecycle.stuck_after;
-            Source::Missing(pipeline.learned().missing(key, stuck_after, Instant::now()))
+            Ok(Source::Missing(pipeline.learned().missing(key, stuck_after, Instant::now())))
         }
-        WatchState::Starting => Source::Unknown("its collection is not listed yet".into()),
-        WatchState::NotServed => Source::Unknown("its API is not served (any more)".into()),
-        WatchState::Failed { reason, .. } => Source::Unknown(reason),
+        WatchState::Starting => Err(Reason::unseen("its collection is not listed yet")),
+        WatchState::NotServed => Err(Reason::unseen("its API is not served (any more)")),
+        WatchState::Failed { reason, .. } => Err(Reason::unseen(reason)),
     }
 }
 
 /// What a tenant wrote and the engine cannot read is left as it is, with what was made of it before.
-fn present(pipeline: &Pipeline, key: &Key, object: &Object) -> Source {
+fn present(pipeline: &Pipeline, key: &Key, object: &Object) -> Sight<Source> {
     let value = match object.value() {
         Ok(value) => value,
         Err(error) => {
             if error != Unreadable::Outlined {
                 warn!(%error, "the source cannot be read");
             }
-            return Source::Unknown(error.to_string());
+            return Err(Reason::unseen(error.to_string()));
         }
     };
     if metadata(&value, "deletionTimestamp").is_empty() {
         pipeline.learned().lives(key);
     }
-    Source::Present(Arc::new(value))
+    Ok(Source::Present(Arc::new(value)))
 }
 
 /// `None`: not read yet. Without it the engine cannot tell which status fields the consumer's API keeps.
@@ -286,7 +293,8 @@ fn pin(generation: &Generation) -> Option<Pin> {
     Some(Pin { connection: generation.target.name.clone(), identity })
 }
 
-fn target(pipeline: &Pipeline, generation: &Generation, cluster: &Cluster, facts: &mut Facts<'_>) -> Target {
+/// The kinds of the mapping on its target.
+fn kinds(pipeline: &Pipeline, generation: &Generation, cluster: &Cluster, facts: &mut Facts<'_>) -> Sight<Kinds> {
     let at = &generation.target.cluster;
     let identity = facts.read([Topic::Identity(at.clone())], || generation.target.identity(), Result::is_err);
     let is_recorded = generation.phase == Phase::Active && generation.mode == Mode::Enforce;
@@ -297,7 +305,7 @@ fn target(pipeline: &Pipeline, generation: &Generation, cluster: &Cluster, facts
     let unconfirmed =
         facts.read([Topic::Store(at.clone())], || pipeline.unconfirmed().or_else(unnamed), Option::is_some);
     if let Some(why) = identity.err().or(unconfirmed) {
-        return Target::Unknown(why);
+        return Err(Reason::unseen(why));
     }
     let (mut unserved, mut starting) = (BTreeSet::new(), None);
     let kinds = pipeline.kinds_of(&generation.mapping).into_iter().map(|kind| {
@@ -309,7 +317,7 @@ fn target(pipeline: &Pipeline, generation: &Generation, cluster: &Cluster, facts
             if holds_objects && is_unlisted(pipeline.controller.copy_feed(&cluster.spec.scope, &kind)).unwrap_or(true) {
                 starting = starting.take().or(state.clone().err());
             }
-            return (kind, state);
+            return (kind, state.map_err(Reason::unseen));
         }
         if is_unserved(pipeline, generation, &kind) {
             unserved.insert(kind.clone());
@@ -319,14 +327,14 @@ fn target(pipeline: &Pipeline, generation: &Generation, cluster: &Cluster, facts
         if is_starting(pipeline, generation, &kind) {
             starting = starting.take().or(state.clone().err());
         }
-        (kind, state)
+        (kind, state.map_err(Reason::unseen))
     });
-    let kinds = Arc::new(kinds.collect());
+    let watched = Arc::new(kinds.collect());
     // An object of a kind that is not listed yet may be in use under another kind, or tell where the source is placed.
     if let Some(why) = starting {
-        return Target::Unknown(why);
+        return Err(Reason::unseen(why));
     }
-    Target::Known { kinds, unserved: Arc::new(unserved) }
+    Ok(Kinds { watched, unserved: Arc::new(unserved) })
 }
 
 /// Why a kind that only a candidate needs is not in sight, and whether time alone mends that.
@@ -396,7 +404,7 @@ fn copies(
     read: impl Fn(&Kind, &Key, &Object) -> Option<Arc<serde_json::Value>>,
 ) -> Vec<TargetObject> {
     let of_kind = |(kind, feed): (Kind, Arc<KindFeed>)| {
-        let owned = feed.watch.store().of_owner(&observed.owner.0).into_iter();
+        let owned = feed.watch.store().of_owner(&observed.subject.owner.0).into_iter();
         let here = owned.filter(|(at, _)| at.cluster == cluster.spec.name);
         let read = here.filter_map(|(at, object)| Some((target_reference(&kind, &at), read(&kind, &at, &object)?)));
         read.filter_map(|(reference, object)| observed.recognize(&reference, &object)).collect::<Vec<_>>()

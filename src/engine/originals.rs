@@ -3,6 +3,8 @@
 
 use std::sync::Arc;
 
+use serde_json::Value;
+
 use super::apply::Executor;
 use super::controller::RelatedFeed;
 use super::facts::Facts;
@@ -15,7 +17,7 @@ use crate::multicluster::watch::WatchState;
 use crate::multicluster::{ApiPath, Endpoint, Object, RequestError};
 use crate::object::claims::READ;
 use crate::object::{ClusterName, Key};
-use crate::plan::{Cause, Original, Pick, Reason, Seen};
+use crate::plan::{Cause, Original, Pick, Reason, Sight};
 
 /// Where one side of a mapping is read.
 struct Place {
@@ -31,7 +33,7 @@ impl Place {
 }
 
 /// What there is of a related object. From now on, its changes wake the source.
-pub async fn read(executor: &Executor<'_>, facts: &mut Facts<'_>, original: &Original) -> Seen {
+pub async fn read(executor: &Executor<'_>, facts: &mut Facts<'_>, original: &Original) -> Sight<Vec<Arc<Value>>> {
     read_by(executor, facts, original, false).await
 }
 
@@ -51,11 +53,16 @@ pub fn read_last(executor: &Executor<'_>) -> Vec<Original> {
 }
 
 /// The same from the server alone.
-pub async fn read_anew(executor: &Executor<'_>, facts: &mut Facts<'_>, original: &Original) -> Seen {
+pub async fn read_anew(executor: &Executor<'_>, facts: &mut Facts<'_>, original: &Original) -> Sight<Vec<Arc<Value>>> {
     read_by(executor, facts, original, true).await
 }
 
-async fn read_by(executor: &Executor<'_>, facts: &mut Facts<'_>, original: &Original, anew: bool) -> Seen {
+async fn read_by(
+    executor: &Executor<'_>,
+    facts: &mut Facts<'_>,
+    original: &Original,
+    anew: bool,
+) -> Sight<Vec<Arc<Value>>> {
     let Some(place) = place(executor, original.side) else { return Err(unread(original)) };
     let labels = match &original.pick {
         Pick::Name(_) => String::new(),
@@ -109,11 +116,7 @@ async fn read_by(executor: &Executor<'_>, facts: &mut Facts<'_>, original: &Orig
 
 /// A related object that was not read.
 pub fn unread(original: &Original) -> Reason {
-    unknown(format!("{original} is not read yet"))
-}
-
-fn unknown(detail: String) -> Reason {
-    Reason { cause: Cause::Unknown, detail }
+    Reason::unseen(format!("{original} is not read yet"))
 }
 
 fn place(executor: &Executor<'_>, side: Side) -> Option<Place> {
@@ -132,34 +135,40 @@ fn place(executor: &Executor<'_>, side: Side) -> Option<Place> {
 }
 
 /// A collection that is not in sight says nothing of what it holds.
-fn is_visible(original: &Original, state: WatchState) -> Result<(), Reason> {
+fn is_visible(original: &Original, state: WatchState) -> Sight<()> {
     let resource = &original.resource;
     match state {
         WatchState::Synced => Ok(()),
-        WatchState::Starting => Err(unknown(format!("{resource} is not listed yet"))),
-        WatchState::NotServed => Err(unknown(format!("{resource} is not served"))),
-        WatchState::Failed { reason, .. } => Err(unknown(reason)),
+        WatchState::Starting => Err(Reason::unseen(format!("{resource} is not listed yet"))),
+        WatchState::NotServed => Err(Reason::unseen(format!("{resource} is not served"))),
+        WatchState::Failed { reason, .. } => Err(Reason::unseen(reason)),
     }
 }
 
-fn value(object: &Object) -> Result<Arc<serde_json::Value>, Reason> {
-    object.value().map(Arc::new).map_err(|error| unknown(error.to_string()))
+fn value(object: &Object) -> Sight<Arc<Value>> {
+    object.value().map(Arc::new).map_err(|error| Reason::unseen(error.to_string()))
 }
 
 /// One uncached list of a selection: whose objects the engine may not see any more, it is refused.
-async fn select(executor: &Executor<'_>, place: &Place, original: &Original, labels: String) -> Seen {
+async fn select(executor: &Executor<'_>, place: &Place, original: &Original, labels: String) -> Sight<Vec<Arc<Value>>> {
     let path = ApiPath::collection(&original.resource, &original.namespace);
-    let path = path.map_err(|error| unknown(error.to_string()))?.query("labelSelector", &labels);
+    let path = path.map_err(|error| Reason::unseen(error.to_string()))?.query("labelSelector", &labels);
     executor.tally.sent(1);
     let reply = place.endpoint.get(&path).await.map_err(|error| failed(executor, &error))?;
-    let list: serde_json::Value = serde_json::from_slice(&reply.body).map_err(|error| unknown(error.to_string()))?;
+    let list: Value = serde_json::from_slice(&reply.body).map_err(|error| Reason::unseen(error.to_string()))?;
     Ok(list["items"].as_array().into_iter().flatten().map(|item| Arc::new(item.clone())).collect())
 }
 
 /// One uncached read of an object that the watch passed by.
-async fn look(executor: &Executor<'_>, feed: &RelatedFeed, place: &Place, key: &Key, original: &Original) -> Seen {
+async fn look(
+    executor: &Executor<'_>,
+    feed: &RelatedFeed,
+    place: &Place,
+    key: &Key,
+    original: &Original,
+) -> Sight<Vec<Arc<Value>>> {
     let path = ApiPath::object(&original.resource, &key.namespace, &key.name);
-    let path = path.map_err(|error| unknown(error.to_string()))?;
+    let path = path.map_err(|error| Reason::unseen(error.to_string()))?;
     if let Some(outline) = feed.watch.store().get(key) {
         executor.read.make_room(executor.at_source.connection().budget().bodies(), outline.length()).await;
     }
@@ -169,7 +178,7 @@ async fn look(executor: &Executor<'_>, feed: &RelatedFeed, place: &Place, key: &
     match place.endpoint.get(&path).await {
         Ok(reply) => {
             let completed = Parsed::from_json(&reply.body).and_then(|answer| pending.complete(&answer));
-            let (object, overtaken) = completed.map_err(|error| unknown(error.to_string()))?;
+            let (object, overtaken) = completed.map_err(|error| Reason::unseen(error.to_string()))?;
             executor.tally.overtake(overtaken);
             feed.subscription.looked(key, list);
             Ok(vec![value(&object)?])
@@ -186,5 +195,5 @@ async fn look(executor: &Executor<'_>, feed: &RelatedFeed, place: &Place, key: &
 /// Time may mend it: nothing else tells when.
 fn failed(executor: &Executor<'_>, error: &RequestError) -> Reason {
     executor.tally.fail(error);
-    unknown(error.to_string())
+    Reason::unseen(error.to_string())
 }

@@ -221,11 +221,11 @@ async fn follow(
     let executor = Executor::looking(pipeline, generation, cluster, feed, key);
     let mut observed = observe_whole(&executor, &mut facts).await.ok()?;
     with_cached_targets(pipeline, generation, &mut observed);
-    (observed.prune, observed.is_promoted) = (Prune::Allowed, false);
+    (observed.limits.prune, observed.limits.is_promoted) = (Prune::Allowed, false);
     if let Some((among, selected)) = observed.among.as_mut().zip(selected) {
         among.selected = selected.clone();
     }
-    observed.tells_nothing |= selected.is_none();
+    observed.limits.tells_nothing |= selected.is_none();
     // What the document in force reads, the plan would ask for first.
     for original in originals::read_last(&executor) {
         let seen = originals::read(&executor, &mut facts, &original).await;
@@ -252,7 +252,7 @@ async fn follow(
             };
             // What the release makes or changes is taken for ready: whether it gets there, only its operator tells.
             if let Action::Apply { reference, .. } = &action {
-                observed.supposed.insert(reference.clone());
+                observed.study.supposed.insert(reference.clone());
             }
             observed.absorb(&action, outcome);
             if action.verb().is_some() {
@@ -270,10 +270,10 @@ async fn follow(
 /// How a source is under the document in force.
 fn now(pipeline: &Pipeline, observed: &Observed, key: &Key) -> Now {
     let is_served = match &observed.source {
-        Source::Present(source) => owns_finalizer(observed, source),
-        Source::Missing(_) => false,
+        Ok(Source::Present(source)) => owns_finalizer(observed, source),
+        Ok(Source::Missing(_)) => false,
         // Nobody knows that it is not.
-        Source::Unknown(_) => true,
+        Err(_) => true,
     };
     match (is_served, pipeline.is_troubled(key)) {
         (false, _) => Now::NotServed,

@@ -150,7 +150,7 @@ async fn look(pipeline: &Arc<Pipeline>, key: &Key, answers: Answers) -> Result<O
     let executor = Executor::looking(pipeline, &generation, &cluster, &feed, key);
     let mut observed = observe_whole(&executor, &mut facts).await.map_err(|error| error.to_string())?;
     with_cached_targets(pipeline, &generation, &mut observed);
-    if matches!(observed.source, Source::Missing(_)) && !pipeline.is_unsettled(key) {
+    if matches!(observed.source, Ok(Source::Missing(_))) && !pipeline.is_unsettled(key) {
         // It was let go meanwhile: to have looked for it is no reason to remember it.
         pipeline.learned().forget(key);
     }
@@ -181,8 +181,8 @@ fn traced(pipeline: &Pipeline, observed: &Observed, context: Context, is_whole: 
     // Another one each time: what stands for a value tells nothing of it to who tries values.
     let hasher = RandomState::new();
     let mask = |value: &str| format!("redacted-{:016x}", hasher.hash_one(value));
-    let (key, past) = (observed.key.clone(), context.past.clone());
-    let saved = Saved::of(&pipeline.generation_of(&observed.key).mapping, observed, context, &mask).ok();
+    let (key, past) = (observed.subject.key.clone(), context.past.clone());
+    let saved = Saved::of(&pipeline.generation_of(&observed.subject.key).mapping, observed, context, &mask).ok();
     match saved.as_ref().and_then(|saved| saved.trace().ok()) {
         Some(trace) => TracedSource { trace, saved: saved.filter(|_| is_whole) },
         None => unseen(pipeline, &key, past, "it cannot be kept".to_owned()),

@@ -32,7 +32,7 @@ use crate::object::{Key, metadata};
 use crate::plan::observed::all_copies;
 use crate::plan::{
     Action, Answers, Cause, Completion, MAX_ROUNDS, Missing, Observed, Outcome, Phase, Plan, Prune, Reason, Reasons,
-    Rest, Seen, Source, SourcePatch, Target, completion, owns_finalizer, plan_noting, render, status,
+    Rest, Sight, Source, SourcePatch, completion, owns_finalizer, plan_noting, render, status,
 };
 use crate::release::Followed;
 use crate::server::metrics::ReconcileResult;
@@ -244,8 +244,8 @@ fn ended<'f>(part: Part<'_, 'f>) -> (Run, Facts<'f>) {
     };
     let ended = note(&executor, &observed, &unanswered, ended);
     let held = held(&ended, &observed);
-    let is_awaited = observed.among.is_some() && matches!(observed.target, Target::Unknown(_));
-    let is_missing = matches!(observed.source, Source::Missing(_));
+    let is_awaited = observed.among.is_some() && observed.target.kinds.is_err();
+    let is_missing = matches!(observed.source, Ok(Source::Missing(_)));
     let answers = Some(observed.answers);
     (Run { ended, cost, overtaken, held, done, answers, is_awaited, is_missing }, facts)
 }
@@ -257,10 +257,13 @@ fn note(executor: &Executor<'_>, observed: &Observed, unanswered: &BTreeSet<Refe
     let mut learned = pipeline.learned();
     learned.note_unanswered(&key.cluster, unanswered, &answers.unanswered, Instant::now());
     learned.refuse_status(key, &generation.mapping, &answers.refused_status);
-    let is_missing = matches!(observed.source, Source::Missing(_));
+    let is_missing = matches!(observed.source, Ok(Source::Missing(_)));
     let is_settled = matches!(ended, Ended::InSync) && (is_missing || generation.phase != Phase::DeletionsOnly);
-    let restored =
-        observed.stripped.iter().filter(|(reference, _)| is_settled || observed.is_no_longer_stripped(reference));
+    let restored = observed
+        .objects
+        .stripped
+        .iter()
+        .filter(|(reference, _)| is_settled || observed.is_no_longer_stripped(reference));
     learned.restored(&restored.map(|(reference, known)| (reference.clone(), known.clone())).collect());
     drop(learned);
     let ended = match (ended, executor.tally.retry()) {
@@ -302,7 +305,7 @@ fn held(ended: &Ended, observed: &Observed) -> Option<usize> {
         Ended::InSync | Ended::Dropped | Ended::Observed(..) => Some(0),
         Ended::Waiting(reasons) if *reasons == Reasons::default() => None,
         Ended::Deferred | Ended::Left => None,
-        _ if causes.is_empty() || matches!(observed.source, Source::Unknown(_)) => observed.is_in_sight().then_some(0),
+        _ if causes.is_empty() || observed.source.is_err() => observed.is_in_sight().then_some(0),
         _ if causes.contains(&Cause::Unknown) => None,
         _ => Some(count_held(&causes)),
     }
@@ -372,16 +375,16 @@ fn needs_namespace(generation: &Generation, actions: &[Action]) -> bool {
 /// A version that was answered by a conflict, and is still all that the cache shows, is read anew: `true`.
 async fn refresh_if_stale(executor: &Executor<'_>, observed: &mut Observed) -> Result<bool, ApplyError> {
     let pipeline = executor.pipeline;
-    let Source::Present(source) = &observed.source else { return Ok(false) };
-    if !pipeline.learned().is_stale(&observed.key, metadata(source, "resourceVersion")) {
+    let Some(source) = observed.present() else { return Ok(false) };
+    if !pipeline.learned().is_stale(&observed.subject.key, metadata(source, "resourceVersion")) {
         return Ok(false);
     }
     let outcome = executor.refresh_source().await;
     let outcome = outcome.map_err(|source| ApplyError::Request { action: "read the source anew".into(), source })?;
-    pipeline.learned().refreshed(&observed.key);
+    pipeline.learned().refreshed(&observed.subject.key);
     observed.source = match outcome {
-        Outcome::Object(object) => Source::Present(object),
-        _ => Source::Missing(Missing::default()),
+        Outcome::Object(object) => Ok(Source::Present(object)),
+        _ => Ok(Source::Missing(Missing::default())),
     };
     Ok(true)
 }
@@ -411,16 +414,16 @@ async fn converge(
                     return rest.into();
                 }
                 Loses::As(prune) => {
-                    (observed.prune, progress.is_compared) = (prune, true);
+                    (observed.limits.prune, progress.is_compared) = (prune, true);
                     continue;
                 }
             },
         };
         if generation.mode == Mode::Observe && actions.iter().any(|action| action.verb().is_some()) {
-            return Ended::Observed(actions, matches!(observed.source, Source::Missing(_)));
+            return Ended::Observed(actions, matches!(observed.source, Ok(Source::Missing(_))));
         }
         if lock.is_none() && needs_namespace(generation, &actions) {
-            let namespace = observed.places.first().cloned().unwrap_or_default();
+            let namespace = observed.target.places.first().cloned().unwrap_or_default();
             lock = Some(generation.target.namespace_lock(&namespace).lock_owned().await);
             // What the plan was made from may have changed while it waited for its turn.
             if let Err(error) = observe_again(executor, observed, facts).await {
@@ -474,7 +477,7 @@ async fn observe_again(
         with_targets(executor.pipeline, &mut now, &among.targets);
     }
     (now.answers, now.related) = (std::mem::take(&mut observed.answers), std::mem::take(&mut observed.related));
-    now.tells_nothing = observed.tells_nothing;
+    now.limits.tells_nothing = observed.limits.tells_nothing;
     *observed = now;
     Ok(())
 }
@@ -587,7 +590,7 @@ async fn carry_out(
 }
 
 /// What was read, with what of it is secret noted.
-fn noted(executor: &Executor<'_>, seen: Seen) -> Seen {
+fn noted(executor: &Executor<'_>, seen: Sight<Vec<Arc<Value>>>) -> Sight<Vec<Arc<Value>>> {
     seen.iter().flatten().for_each(|object| executor.secrets.note(object));
     seen
 }
@@ -595,7 +598,7 @@ fn noted(executor: &Executor<'_>, seen: Seen) -> Seen {
 /// The condition that was written, as an Event.
 fn tell_consumer(executor: &Executor<'_>, observed: &Observed, action: &Action, outcome: &Outcome) {
     let (Action::PatchStatus { .. }, Outcome::Object(after)) = (action, outcome) else { return };
-    let Source::Present(before) = &observed.source else { return };
+    let Some(before) = observed.present() else { return };
     let engine = executor.pipeline.writer.engine();
     let event = || Event::of_status(engine, before, after);
     executor.pipeline.shared.recorder.tell(&executor.at_source, event);
@@ -618,7 +621,7 @@ fn note_dropped_status(executor: &Executor<'_>, action: &Action, outcome: &Outco
 fn note_release(executor: &Executor<'_>, observed: &Observed, action: &Action) {
     // A LogicalCluster that is released is not deleted by that: it is let go.
     let releases = matches!(action, Action::PatchSource { purpose: SourcePatch::ReleaseFinalizer(_), .. });
-    if let Source::Present(source) = &observed.source
+    if let Some(source) = observed.present()
         && releases
         && !metadata(source, "deletionTimestamp").is_empty()
     {
@@ -642,20 +645,20 @@ fn note_places(
     }
     let holds = |source: &&Arc<Value>| owns_finalizer(observed, source);
     let places = match &observed.source {
-        Source::Present(source) => {
+        Ok(Source::Present(source)) => {
             let places = || rendered.unwrap_or_else(|| places(generation, observed, source));
             Some(source).filter(holds).map(|_| places())
         }
         // A source that cannot be seen may be placed anywhere. What is no tree has its metadata, and tells its namespace.
-        Source::Unknown(_) => match unreadable(pipeline, &observed.key) {
+        Err(_) => match unreadable(pipeline, &observed.subject.key) {
             Some(source) => Some(&source).filter(holds).map(|source| all_places(generation, observed, source)),
             None => return,
         },
-        Source::Missing(_) => None,
+        Ok(Source::Missing(_)) => None,
     };
     let places = places.unwrap_or_default();
     if noted.as_ref() != Some(&places) {
-        pipeline.saw_places(&observed.key, &places);
+        pipeline.saw_places(&observed.subject.key, &places);
         *noted = Some(places);
     }
 }

@@ -13,7 +13,7 @@ use serde_json::{Map, Value, json};
 
 use super::decision::{Evidence, Fit, Found, Stage, VANISHED, Verdict, Wish, decide};
 use super::live::{self, About, Step, say};
-use super::observed::{Missing, ObjectState, Observed, Phase, Prune, Source, Target, TargetObject};
+use super::observed::{Missing, ObjectState, Observed, Phase, Prune, TargetObject};
 use super::{
     Action, Cause, Plan, Reason, Reasons, Rest, on_source_recreated, owns_finalizer, render, source, status,
     target_changed, targets,
@@ -49,8 +49,8 @@ fn leave(mapping: &Mapping, observed: &Observed, source: &Arc<Value>, stage: Sta
     if finalizer && let Some(reason) = target_changed(observed, source) {
         return say(mapping, observed, source, None, Reasons(vec![reason]));
     }
-    if let Target::Unknown(why) = &observed.target {
-        return Reasons::one(Cause::Unknown, why.clone()).rest();
+    if let Err(reason) = &observed.target.kinds {
+        return Reasons(vec![reason.clone()]).rest();
     }
     let leaving = Leaving { mapping, observed, stage, finalizer, moves };
     let Step { actions, reasons } = leaving.objects();
@@ -67,8 +67,8 @@ pub fn gone(mapping: &Mapping, observed: &Observed, missing: &Missing) -> Plan {
     if observed.among.is_some() && !observed.objects.has_own() {
         return Plan::Rest(Rest::InSync);
     }
-    if let Target::Unknown(why) = &observed.target {
-        return Reasons::one(Cause::Unknown, why.clone()).rest();
+    if let Err(reason) = &observed.target.kinds {
+        return Reasons(vec![reason.clone()]).rest();
     }
     let answers = &observed.answers;
     let departed = observed.objects.own().any(|object| missing.deleted.as_deref() == Some(object.source_uid()));
@@ -103,9 +103,7 @@ impl Leaving<'_> {
     fn objects(&self) -> Step {
         let mut all = Step::default();
         for kind in kinds(self.observed).filter(|kind| !self.may_be_removed(kind)) {
-            if let Some(why) = self.observed.unseen(kind) {
-                all.reasons.push(self.observed.cause_unseen(kind), why);
-            }
+            all.reasons.0.extend(self.observed.sees(kind).err());
         }
         for object in self.observed.objects.own().rev().filter(|one| self.may_exist(one)) {
             all.extend(self.object(object));
@@ -129,13 +127,13 @@ impl Leaving<'_> {
     }
 
     fn object(&self, object: &TargetObject) -> Step {
-        if let Some(why) = self.observed.unseen(&object.reference.kind) {
-            return Step::rest(Reason { cause: self.observed.cause_unseen(&object.reference.kind), detail: why });
-        }
+        let state = match self.observed.state_of(object) {
+            Ok(state) => state,
+            Err(reason) => return Step::rest(reason),
+        };
         let rule = self.mapping.rule(object.rule_id());
         let propagation = rule.map(|rule| rule.propagation).unwrap_or_default();
-        let found = match self.observed.state_of(object) {
-            ObjectState::Unknown(_) => Found::Unknown,
+        let found = match state {
             _ if object.is_deleting() => Found::BeingDeleted,
             ObjectState::Ours(_) => Found::Ours(Fit::Uncompared { needed: self.is_needed(object) }),
             _ if self.vanished() => Found::Ours(Fit::Uncompared { needed: self.is_needed(object) }),
@@ -197,12 +195,12 @@ impl Leaving<'_> {
     }
 
     fn orphaned(&self, object: &TargetObject) -> Reason {
-        let why = match (&self.observed.source, self.stage) {
-            (Source::Present(_), Stage::Out(..)) if self.observed.among.is_some() => {
+        let why = match (self.observed.present(), self.stage) {
+            (Some(_), Stage::Out(..)) if self.observed.among.is_some() => {
                 "its source does not name this target, and the mapping does not give it now"
             }
-            (Source::Present(_), Stage::Out(..)) => "its source no longer passes the mapping's filter",
-            (Source::Present(_), _) => "it was made for an earlier source of the same name",
+            (Some(_), Stage::Out(..)) => "its source no longer passes the mapping's filter",
+            (Some(_), _) => "it was made for an earlier source of the same name",
             _ if self.observed.answers.read_failed.is_some() => "whether its source is missing cannot be told",
             _ => "its source is missing, and nobody saw it being deleted",
         };
@@ -213,7 +211,7 @@ impl Leaving<'_> {
     fn takes_shared(&self) -> bool {
         let keeps = matches!(self.stage, Stage::Out(OnExit::Retain, _) | Stage::Gone);
         // Workspaces in use are out of sight, and may need it.
-        let is_told = self.observed.hold.is_none();
+        let is_told = self.observed.subject.hold.is_none();
         is_told && self.shares() && !keeps && (self.finalizer || matches!(self.stage, Stage::Departed(..)))
     }
 
@@ -227,9 +225,9 @@ impl Leaving<'_> {
         let mut all = Step::default();
         for object in self.observed.objects.shared().rev().filter(|one| self.may_exist(one)) {
             match self.observed.others_use(object) {
-                Some(true) => {}
-                Some(false) => all.extend(self.object(object)),
-                None => all.extend(Step::rest(perhaps_used(object))),
+                Ok(true) => {}
+                Ok(false) => all.extend(self.object(object)),
+                Err(reason) => all.extend(Step::rest(reason)),
             }
         }
         all
@@ -268,13 +266,13 @@ impl Leaving<'_> {
             return Plan::Act(vec![Action::Sweep {
                 owners,
                 kinds: kinds(self.observed).filter(|kind| self.observed.unclaimed(kind).is_none()).cloned().collect(),
-                namespaces: self.observed.places.iter().cloned().collect(),
+                namespaces: self.observed.target.places.iter().cloned().collect(),
                 objects: self.expected(source),
             }]);
         }
         if matches!(self.stage, Stage::Out(..))
             && !self.moves
-            && self.observed.hold.is_none()
+            && self.observed.subject.hold.is_none()
             && let Some(action) = status::taken_back(self.mapping, self.observed, source)
         {
             return Plan::Act(vec![action]);
@@ -288,16 +286,16 @@ impl Leaving<'_> {
 
     /// The source's own, and that of the shared objects which leave with it.
     fn owners(&self) -> Vec<String> {
-        let is_last = |namespace: &&String| self.observed.shared_in_use.get(*namespace) == Some(&false);
-        let shared = self.observed.places.iter().filter(|_| self.takes_shared()).filter(is_last);
-        let shared = shared.map(|namespace| self.observed.writer.shared_owner(namespace).0);
-        std::iter::once(self.observed.owner.0.clone()).chain(shared).collect()
+        let is_last = |namespace: &&String| self.observed.objects.in_use.get(*namespace) == Some(&false);
+        let shared = self.observed.target.places.iter().filter(|_| self.takes_shared()).filter(is_last);
+        let shared = shared.map(|namespace| self.observed.subject.writer.shared_owner(namespace).0);
+        std::iter::once(self.observed.subject.owner.0.clone()).chain(shared).collect()
     }
 
     /// Where objects of the source are whose label somebody stripped, as far as it can be told.
     fn expected(&self, source: &Arc<Value>) -> Vec<Reference> {
         let mut all = render::expected(self.mapping, self.observed, source);
-        let stripped = self.observed.stripped.keys().filter(|one| !all.contains(one));
+        let stripped = self.observed.objects.stripped.keys().filter(|one| !all.contains(one));
         let stripped: Vec<Reference> = stripped.cloned().collect();
         all.extend(stripped);
         // Where a claim is taken back, all objects look like stripped ones.
@@ -318,11 +316,7 @@ pub fn stays(mapping: &Mapping, object: &TargetObject) -> bool {
 }
 
 fn kinds(observed: &Observed) -> impl Iterator<Item = &Kind> {
-    let kinds = match &observed.target {
-        Target::Known { kinds, .. } => Some(kinds.keys()),
-        Target::Unknown(_) => None,
-    };
-    kinds.into_iter().flatten()
+    observed.target.kinds.iter().flat_map(|kinds| kinds.watched.keys())
 }
 
 /// Row "being deleted": wait for it, and report it after `stuckAfter` and the object's own grace period. An object that waits
@@ -370,13 +364,7 @@ fn waits_for_dependents(object: &TargetObject) -> bool {
 
 /// Whether the loss of an object waits for the end of a release, or for its ledger.
 pub fn is_held(observed: &Observed, object: &TargetObject) -> bool {
-    matches!(&observed.prune, Prune::Held(but) if !but.contains(&object.reference))
-}
-
-/// A shared object of which nobody can tell whether other sources use it.
-pub fn perhaps_used(object: &TargetObject) -> Reason {
-    let detail = format!("{}: whether other sources need it is not known yet", object.reference);
-    Reason { cause: Cause::Unknown, detail }
+    matches!(&observed.limits.prune, Prune::Held(but) if !but.contains(&object.reference))
 }
 
 /// A loss that is held.
@@ -430,14 +418,14 @@ pub fn unmarked(object: &Value) -> Patch {
 /// it was written is not of now.
 fn restore(observed: &Observed, object: &TargetObject) -> Option<Action> {
     let reference = &object.reference;
-    let known = observed.stripped.get(reference).filter(|known| known.is(&object.object))?;
-    let is_watched = marks::label(&object.object, marks::MAPPING) == Some(observed.writer.label());
+    let known = observed.objects.stripped.get(reference).filter(|known| known.is(&object.object))?;
+    let is_watched = marks::label(&object.object, marks::MAPPING) == Some(observed.subject.writer.label());
     if is_watched || observed.answers.restored.contains(reference) {
         return None;
     }
     let labels = [
         (marks::OWNER, &*known.owner.0),
-        (marks::MAPPING, observed.writer.label()),
+        (marks::MAPPING, observed.subject.writer.label()),
         (marks::MANAGED_BY, marks::MANAGER),
     ];
     let mut marked = object.object.as_object()?.clone();

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use serde_json::{Value, json};
 
 use super::decision::{Decision, Evidence, Fit, Found, Row, Stage, Verdict, Wish, decide};
-use super::observed::{Failure, FailureKind, ObjectState, Observed, Original, Source, Target, TargetObject};
+use super::observed::{Failure, FailureKind, ObjectState, Observed, Original, Sight, TargetObject};
 use super::related::Related;
 use super::render::{self, Desired, Instance, Rendered, Rendering, Wanted};
 use super::{
@@ -36,9 +36,9 @@ pub fn live(
     if let Some(reason) = target_changed(observed, source) {
         return say(mapping, observed, source, None, Reasons(vec![reason]));
     }
-    if let Target::Unknown(why) = &observed.target {
-        let reasons = Reasons::one(Cause::Unknown, why.clone());
-        let is_told = observed.is_target_lost && !mapping.has_several_targets();
+    if let Err(reason) = &observed.target.kinds {
+        let reasons = Reasons(vec![reason.clone()]);
+        let is_told = observed.target.is_lost && !mapping.has_several_targets();
         return if is_told { say(mapping, observed, source, None, reasons) } else { reasons.rest() };
     }
     match render::begin(mapping, observed, source) {
@@ -80,7 +80,7 @@ fn converge(mapping: &Mapping, observed: &Observed, source: &Arc<Value>, renderi
         return Plan::Act(vec![source::add_finalizer(observed, source, others)]);
     }
     all.reasons.0.dedup();
-    if observed.hold.is_some() {
+    if observed.subject.hold.is_some() {
         return bootstrapped(&live, source, all.reasons);
     }
     say(mapping, observed, source, Some(rendering), all.reasons)
@@ -145,7 +145,7 @@ impl<'a> Live<'a> {
     /// The selection whose copies a rule makes, where it was not read past the caches: a watch that loses sight of objects (a
     /// permission claim is taken back) shows them as deleted.
     fn unconfirmed(&self, rule: &ObjectRule) -> Option<Original> {
-        let Source::Present(source) = &self.observed.source else { return None };
+        let source = self.observed.present()?;
         let of = self.mapping.related.get(rule.copy?.related)?;
         let (place, scope) = (&self.rendering.place, &self.rendering.scope);
         let original = related::selection(of, self.observed, source, place, scope)?;
@@ -192,18 +192,20 @@ impl<'a> Live<'a> {
         let state = self.observed.state(&desired.reference, rule.shared);
         let former = self.moved(rule, id, desired);
         let unmet = match state {
-            ObjectState::Absent => readiness::unmet(self.mapping, self.observed, (rule, key), self.rendering),
-            ObjectState::Ours(_) => readiness::copies_unmet(self.mapping, self.observed, (rule, key), self.rendering),
+            Ok(ObjectState::Absent) => readiness::unmet(self.mapping, self.observed, (rule, key), self.rendering),
+            Ok(ObjectState::Ours(_)) => {
+                readiness::copies_unmet(self.mapping, self.observed, (rule, key), self.rendering)
+            }
             _ => None,
         };
         let wish = if unmet.is_some() { Wish::Unmet } else { Wish::Wanted };
         let found = match &former {
-            Some(_) if !matches!(state, ObjectState::Unknown(_)) => Found::Ours(Fit::Moved(rule.on_identity_change)),
-            _ if matches!(state, ObjectState::Foreign) && self.unowned(rule, desired).is_some() => Found::Unowned,
+            Some(_) if state.is_ok() => Found::Ours(Fit::Moved(rule.on_identity_change)),
+            _ if matches!(state, Ok(ObjectState::Foreign)) && self.unowned(rule, desired).is_some() => Found::Unowned,
             _ => self.found(&state, |object| self.fit(rule, desired, object)),
         };
         let object = former.or(match state {
-            ObjectState::Ours(object) | ObjectState::OursOfEarlier(object) => Some(object),
+            Ok(ObjectState::Ours(object) | ObjectState::OursOfEarlier(object)) => Some(object),
             _ => None,
         });
         let row = decide(Stage::In, self.finalizer, found, wish);
@@ -259,7 +261,7 @@ impl<'a> Live<'a> {
         if self.observed.related.of(&original).is_some_and(|now| now.is_ok_and(|now| is_current(&now))) {
             return self.act(departure::delete(copy, rule.propagation, Evidence::FollowsOriginal));
         }
-        Step::rest(Reason { cause: Cause::Unknown, detail: format!("{original} is being read anew") })
+        Step::rest(Reason::unseen(format!("{original} is being read anew")))
     }
 
     /// The original of a copy, by its name, and as it was used.
@@ -272,14 +274,14 @@ impl<'a> Live<'a> {
 
     fn waiting(
         &self,
-        state: &ObjectState<'_>,
+        state: &Sight<ObjectState<'_>>,
         object: Option<&TargetObject>,
         rule: &ObjectRule,
         desired: &Desired,
         unmet: Option<Reason>,
     ) -> Step {
-        if let ObjectState::Unknown(why) = state {
-            return Step::rest(Reason { cause: self.observed.cause_unseen(&rule.kind), detail: why.clone() });
+        if let Err(reason) = state {
+            return Step::rest(reason.clone());
         }
         if let Some(step) =
             object.and_then(|object| departure::being_deleted(self.mapping, self.observed, object, rule.propagation))
@@ -291,9 +293,9 @@ impl<'a> Live<'a> {
         reason.map_or_else(Step::default, Step::rest)
     }
 
-    fn found(&self, state: &ObjectState<'_>, fit: impl FnOnce(&TargetObject) -> Fit) -> Found {
+    fn found(&self, state: &Sight<ObjectState<'_>>, fit: impl FnOnce(&TargetObject) -> Fit) -> Found {
+        let Ok(state) = state else { return Found::Unknown };
         match state {
-            ObjectState::Unknown(_) => Found::Unknown,
             ObjectState::Absent => Found::Absent,
             ObjectState::Foreign => Found::Foreign,
             ObjectState::Ours(object) | ObjectState::OursOfEarlier(object) if object.is_deleting() => {
@@ -329,7 +331,7 @@ impl<'a> Live<'a> {
         if answers.failed.contains_key(&desired.reference) {
             return Fit::Refused;
         }
-        if self.observed.is_promoted && rule.shared && rule.copy.is_none() {
+        if self.observed.limits.is_promoted && rule.shared && rule.copy.is_none() {
             return Fit::Same;
         }
         let differing = differing(&desired.body, &object.object);
@@ -468,9 +470,8 @@ impl<'a> Live<'a> {
     /// everything was rendered completely.
     fn dropped(&self) -> Step {
         let mut all = Step::default();
-        let is_left = |object: &&TargetObject| {
-            !self.is_wanted(&object.reference) && self.observed.others_use(object) != Some(true)
-        };
+        let is_left =
+            |object: &&TargetObject| !self.is_wanted(&object.reference) && self.observed.others_use(object) != Ok(true);
         let mut dropped = render::dropped(self.mapping, self.observed).filter(is_left).peekable();
         // Which objects refer to them, only a former document tells.
         let reader = dropped.peek().and_then(|_| self.unwritten(|other| other.copy.is_none()));
@@ -513,7 +514,7 @@ impl<'a> Live<'a> {
             object.object_id().starts_with(RELATED)
                 && render::has_rule(mapping, object)
                 && !named.iter().any(|one| one.is_same_object(&object.reference))
-                && observed.others_use(object) != Some(true)
+                && observed.others_use(object) != Ok(true)
         };
         for object in observed.objects.shared().filter(is_left) {
             if !selections.is_empty() {
@@ -530,19 +531,16 @@ impl<'a> Live<'a> {
     }
 
     fn taken_away(&self, object: &TargetObject, because: Evidence, propagation: Propagation) -> Step {
-        if self.observed.others_use(object).is_none() {
-            return Step::rest(departure::perhaps_used(object));
-        }
-        let found = self.found(&self.observed.state_of(object), |_| Fit::Uncompared { needed: false });
+        let state = self.observed.others_use(object).and_then(|_| self.observed.state_of(object));
+        let found = self.found(&state, |_| Fit::Uncompared { needed: false });
         let row = decide(Stage::In, self.finalizer, found, Wish::Unwanted(because));
         let step = match row.verdict {
             Verdict::Delete(because) => self.delete(object, propagation, because),
             Verdict::ReportRecreated => Step::default(),
-            Verdict::Wait if found == Found::Unknown => {
-                let why = self.observed.unseen(&object.reference.kind).unwrap_or_default();
-                Step::rest(Reason { cause: self.observed.cause_unseen(&object.reference.kind), detail: why })
-            }
-            _ => departure::being_deleted(self.mapping, self.observed, object, propagation).unwrap_or_default(),
+            _ => match state {
+                Err(reason) => Step::rest(reason),
+                Ok(_) => departure::being_deleted(self.mapping, self.observed, object, propagation).unwrap_or_default(),
+            },
         };
         step.noted(self.observed, object.object_id(), Some(row), About::of(object))
     }
@@ -577,7 +575,7 @@ impl<'a> Live<'a> {
         });
         let namespace = &self.rendering.place.namespace;
         let tried = self.observed.answers.failed.contains_key(&Reference::namespace(namespace));
-        let known = self.observed.namespaces.contains(namespace) || tried;
+        let known = self.observed.target.namespaces.contains(namespace) || tried;
         if !creates || !self.mapping.placement.create_namespace || known {
             return actions;
         }
@@ -624,7 +622,7 @@ fn recreated(desired: &Desired) -> Reason {
     }
 }
 
-fn conflict(observed: &Observed, rule: &ObjectRule, desired: &Desired) -> Reason {
+pub fn conflict(observed: &Observed, rule: &ObjectRule, desired: &Desired) -> Reason {
     let found = observed.answers.foreign.get(&desired.reference);
     let holder = found.and_then(|object| marks::holder(object));
     let whose = holder.map_or("does not belong to this source".to_owned(), |holder| format!("belongs to {holder}"));
@@ -683,7 +681,7 @@ pub fn say(
     rendering: Option<&Rendering>,
     mut reasons: Reasons,
 ) -> Plan {
-    if observed.hold.is_some() || observed.tells_nothing {
+    if observed.subject.hold.is_some() || observed.limits.tells_nothing {
         return reasons.rest();
     }
     let written = match mapping.has_several_targets() && observed.among.is_some() {
@@ -732,7 +730,7 @@ impl<'a> About<'a> {
 impl Step {
     /// Takes down what was decided about one object, where somebody asks for it.
     pub fn noted(self, observed: &Observed, id: &str, row: Option<Row>, about: About<'_>) -> Self {
-        if let Some(decisions) = &observed.decisions {
+        if let Some(decisions) = &observed.study.decisions {
             decisions.note(Decision {
                 id: id.to_owned(),
                 reference: about.reference.cloned(),

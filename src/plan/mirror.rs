@@ -3,21 +3,20 @@
 use serde_json::Value;
 
 use super::redact::Redaction;
-use super::status::{Condition, Seen, Sight, object_at, reason_word, set_condition};
+use super::status::{Condition, View, object_at, reason_word, set_condition};
 
 /// Carries the conditions over. One that the object does not report is `Unknown`; of an object that cannot be seen, or
 /// is somebody else's, they stay as they are.
-pub fn conditions(sight: &Sight<'_>, generation: Option<i64>, status: &mut Value) {
-    for rule in &sight.mapping.status.mirrors {
-        let object = match object_at(sight.mapping, sight.observed, sight.rendering, &rule.object) {
-            Seen::Hidden => continue,
-            Seen::Absent => None,
-            Seen::Standing(standing) => Some(&*standing.object),
+pub fn conditions(view: &View<'_>, generation: Option<i64>, status: &mut Value) {
+    for rule in &view.mapping.status.mirrors {
+        let object = match object_at(view.mapping, view.observed, view.rendering, &rule.object) {
+            Err(_) => continue,
+            Ok(standing) => standing.map(|standing| &*standing.object),
         };
         for (kind, written) in &rule.types {
             let reported = object.and_then(|object| reported(object, kind));
-            let condition = reported.map_or_else(unreported, |found| mirrored(found, kind, sight.redaction));
-            set_condition(sight.observed, generation, status, written, condition);
+            let condition = reported.map_or_else(unreported, |found| mirrored(found, kind, view.redaction));
+            set_condition(view.observed, generation, status, written, condition);
         }
     }
 }

@@ -41,8 +41,8 @@ pub use action::{Action, Intent, SourcePatch};
 pub use decision::Evidence;
 pub use departure::{delete, give_up, stays, unmarked};
 pub use observed::{
-    Answers, Failure, FailureKind, Missing, ObjectState, Observed, Original, Originals, Outcome, Phase, Pick, Pin,
-    Prune, Seen, Source, Target, TargetObject,
+    Answers, Consumer, Failure, FailureKind, Kinds, Missing, ObjectState, Observed, Original, Originals, Outcome,
+    Phase, Pick, Pin, Prune, Sight, Source, Study, Target, TargetObject,
 };
 pub use source::{guard, pins, release_finalizer};
 
@@ -83,7 +83,7 @@ pub enum Rest {
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Reasons(pub Vec<Reason>);
 
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Reason {
     pub cause: Cause,
     /// For the log of the provider: names targets and namespaces.
@@ -172,6 +172,13 @@ impl Cause {
     }
 }
 
+impl Reason {
+    /// Of what is out of sight: nobody knows more.
+    pub fn unseen(detail: impl Into<String>) -> Self {
+        Self { cause: Cause::Unknown, detail: detail.into() }
+    }
+}
+
 impl Reasons {
     pub fn one(cause: Cause, detail: impl Into<String>) -> Self {
         Self(vec![Reason { cause, detail: detail.into() }])
@@ -233,8 +240,11 @@ pub fn plan(mapping: &Mapping, observed: &Observed) -> Plan {
 
 /// The same. `places`: where what the source shares with others is, if the plan got as far as to render that.
 pub fn plan_noting(mapping: &Mapping, observed: &Observed, places: &mut Option<BTreeSet<String>>) -> Plan {
-    match &observed.source {
-        Source::Unknown(why) => Reasons::one(Cause::Unknown, format!("source: {why}")).rest(),
+    let source = match &observed.source {
+        Ok(source) => source,
+        Err(Reason { cause, detail }) => return Reasons::one(*cause, format!("source: {detail}")).rest(),
+    };
+    match source {
         // A workspace that is no longer held up is out of sight, or about to be: that asks for nothing.
         source if !is_held(observed, source) => Plan::Rest(Rest::InSync),
         Source::Missing(missing) => departure::gone(mapping, observed, missing),
@@ -244,7 +254,7 @@ pub fn plan_noting(mapping: &Mapping, observed: &Observed, places: &mut Option<B
         Source::Present(source) => match observed.phase {
             Phase::DeletionsOnly => Plan::Rest(Rest::InSync),
             // Nobody would bootstrap the workspace: it is not let go as if somebody had.
-            Phase::Leaving(_) if observed.hold.is_some() => Plan::Rest(Rest::InSync),
+            Phase::Leaving(_) if observed.subject.hold.is_some() => Plan::Rest(Rest::InSync),
             Phase::Leaving(policy) => {
                 departure::depart(mapping, observed, source, Stage::Out(policy, Evidence::MappingRemoved))
             }
@@ -265,10 +275,8 @@ pub enum Completion {
 
 /// How far the objects of a source are; of one that is not planned to have any, they are complete.
 pub fn completion(mapping: &Mapping, observed: &Observed) -> Completion {
-    let source = match &observed.source {
-        Source::Present(source) if !is_deleting(source) && is_in(mapping, observed, source) == Ok(true) => source,
-        _ => return Completion::Complete,
-    };
+    let is_wanted = |source: &&Arc<Value>| !is_deleting(source) && is_in(mapping, observed, source) == Ok(true);
+    let Some(source) = observed.present().filter(is_wanted) else { return Completion::Complete };
     match targets::share(mapping, observed, source) {
         Ok(Share::Wanted) => {}
         Ok(_) => return Completion::Complete,
@@ -306,15 +314,10 @@ fn passing(mapping: &Mapping, observed: &Observed, source: &Arc<Value>, places: 
 }
 
 /// The filter: the source's cluster, selector, namespaces, then `when`.
-fn is_in(mapping: &Mapping, observed: &Observed, source: &Arc<Value>) -> Result<bool, Reason> {
+fn is_in(mapping: &Mapping, observed: &Observed, source: &Arc<Value>) -> Sight<bool> {
     let filter = &mapping.source;
-    match observed.is_selected {
-        Some(true) => {}
-        Some(false) => return Ok(false),
-        None => {
-            let detail = "source.clusters: the properties of the source's cluster are not known".to_owned();
-            return Err(Reason { cause: Cause::Waiting, detail });
-        }
+    if !observed.consumer.is_selected.clone()? {
+        return Ok(false);
     }
     if !filter.selector.matches(source.pointer("/metadata/labels")) {
         return Ok(false);
@@ -332,7 +335,7 @@ fn is_in(mapping: &Mapping, observed: &Observed, source: &Arc<Value>) -> Result<
 
 /// Whether a source is still what the engine has a part in; always, but for workspaces that kcp holds up.
 fn is_held(observed: &Observed, source: &Source) -> bool {
-    let Some(hold) = &observed.hold else { return true };
+    let Some(hold) = &observed.subject.hold else { return true };
     matches!(source, Source::Present(source) if hold.index_in(source).is_some())
 }
 
@@ -346,24 +349,24 @@ const HOMES: &str = "root:users:";
 /// What becomes of objects that were made for an earlier source of the same name. The name of a home workspace, and so of its
 /// logical cluster, derives from its user's name and is used again.
 fn on_source_recreated(mapping: &Mapping, observed: &Observed) -> SourceRecreated {
-    let is_home = || observed.workspace_path.as_ref().is_none_or(|path| path.starts_with(HOMES));
+    let is_home = || observed.consumer.path.as_ref().is_none_or(|path| path.starts_with(HOMES));
     let default = || if is_home() { SourceRecreated::Block } else { SourceRecreated::Adopt };
     mapping.lifecycle.on_source_recreated.unwrap_or_else(default)
 }
 
 /// Whether the source carries the engine's finalizer, or its hold, for what this target has.
 pub fn owns_finalizer(observed: &Observed, source: &Value) -> bool {
-    match &observed.hold {
+    match &observed.subject.hold {
         Some(hold) => hold.index_in(source).is_some(),
-        None => has_finalizer(source, observed.writer.finalizer()) && targets::is_held_here(observed, source),
+        None => has_finalizer(source, observed.subject.writer.finalizer()) && targets::is_held_here(observed, source),
     }
 }
 
 /// Whether the source is pinned to another target than the one at hand. A source without a pin is pinned before the first
 /// write.
 fn target_changed(observed: &Observed, source: &Value) -> Option<Reason> {
-    let Pin { connection: name, identity } = observed.pin.as_ref()?;
-    let mut pins = source::pins(&observed.writer, source);
+    let Pin { connection: name, identity } = observed.target.pin.as_ref()?;
+    let mut pins = source::pins(&observed.subject.writer, source);
     if let Some(among) = &observed.among {
         // The other targets have pipelines of their own.
         pins.retain(|connection, pinned| *connection == among.name || pinned == identity);

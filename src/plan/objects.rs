@@ -1,5 +1,5 @@
 //! The objects of a source, its own and those that it shares with others: in the order in which they were found, and by where
-//! they are and which rule they follow.
+//! they are and which rule they follow; with what is known of them beside what they say.
 
 use std::collections::BTreeMap;
 use std::hash::{DefaultHasher, Hash, Hasher};
@@ -8,16 +8,30 @@ use std::ops::Deref;
 use serde::{Deserialize, Serialize};
 
 use super::observed::TargetObject;
-use crate::object::marks::Reference;
+use crate::mapping::form;
+use crate::object::marks::{Known, Reference};
 
 /// A list that reads as a slice. Finding one object takes no walk through all.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
-#[serde(from = "Vec<TargetObject>", into = "Vec<TargetObject>")]
+#[serde(from = "Kept", into = "Kept")]
 pub struct Objects {
     all: Vec<TargetObject>,
     /// Positions by a hash: of where an object is, and of its id in the mapping.
     by_place: BTreeMap<u64, Vec<usize>>,
     by_id: BTreeMap<u64, Vec<usize>>,
+    /// Objects that somebody stripped of their ownership annotations while this process watched: they are owned still.
+    pub stripped: BTreeMap<Reference, Known>,
+    /// Whether another source needs what is shared at a [place](TargetObject::shared_place); a place not listed is not known.
+    pub in_use: BTreeMap<String, bool>,
+}
+
+/// The written form.
+#[derive(Serialize, Deserialize)]
+struct Kept {
+    all: Vec<TargetObject>,
+    #[serde(with = "form::pairs")]
+    stripped: BTreeMap<Reference, Known>,
+    in_use: BTreeMap<String, bool>,
 }
 
 impl Objects {
@@ -55,7 +69,8 @@ impl Objects {
     /// Takes out what is exactly there.
     pub fn remove(&mut self, reference: &Reference) {
         if self.at(reference).is_some() {
-            let mut all = std::mem::take(self).all;
+            let mut all = std::mem::take(&mut self.all);
+            (self.by_place, self.by_id) = Default::default();
             all.retain(|one| one.reference != *reference);
             self.extend(all);
         }
@@ -75,15 +90,15 @@ impl Deref for Objects {
     }
 }
 
-impl From<Vec<TargetObject>> for Objects {
-    fn from(all: Vec<TargetObject>) -> Self {
-        all.into_iter().collect()
+impl From<Kept> for Objects {
+    fn from(Kept { all, stripped, in_use }: Kept) -> Self {
+        Self { stripped, in_use, ..all.into_iter().collect() }
     }
 }
 
-impl From<Objects> for Vec<TargetObject> {
-    fn from(objects: Objects) -> Self {
-        objects.all
+impl From<Objects> for Kept {
+    fn from(Objects { all, stripped, in_use, .. }: Objects) -> Self {
+        Self { all, stripped, in_use }
     }
 }
 

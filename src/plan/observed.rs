@@ -18,62 +18,58 @@ use crate::mapping::schema::Schema;
 use crate::mapping::{Kind, ObjectRule, OnExit, RELATED, Resource, Selector, Side, form, is_within};
 use crate::object::claims::{Claims, WRITE};
 use crate::object::hold::Hold;
-use crate::object::marks::{self, Known, Origin, Owner, Reference, Writer};
+use crate::object::marks::{self, Origin, Owner, Reference, Writer};
 use crate::object::{Key, metadata};
+
+/// What may be unknown: what is known of it, or why it is out of sight. A plan waits for what is out of sight.
+pub type Sight<T> = Result<T, Reason>;
 
 /// The planner's whole input beside the mapping. The shell fills it from its caches, and [`Observed::absorb`] adds what
 /// the server answered to each action.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct Observed {
-    pub writer: Writer,
+    pub subject: Subject,
     pub phase: Phase,
+    pub source: Sight<Source>,
+    pub consumer: Consumer,
+    pub target: Target,
+    /// Set where the mapping has several targets.
+    pub among: Option<Among>,
+    /// What belongs to this source, and the shared objects of this mapping in its namespaces.
+    pub objects: Objects,
+    /// Related objects as they are where they come from.
+    pub related: Originals,
+    pub limits: Limits,
+    /// What servers answered that the caches do not show.
+    pub answers: Answers,
+    pub now: Timestamp,
+    #[serde(skip)]
+    pub study: Study,
+}
+
+/// The source that a plan is for, and who plans.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct Subject {
+    pub writer: Writer,
     pub key: Key,
     /// The source as ownership knows it.
     pub origin: Origin,
     /// The writer's owner of this origin.
     pub owner: Owner,
-    /// Path of the source's workspace, where it is known.
-    pub workspace_path: Option<String>,
-    pub source: Source,
-    /// Whether the mapping selects the source's cluster; `None`: that is not known.
-    pub is_selected: Option<bool>,
-    pub target: Target,
-    /// Whether the target cannot be reached, and is not just being looked up.
-    pub is_target_lost: bool,
-    /// Whether the source follows a document that is not in force yet: what it shares with others stays as it is.
-    #[serde(default)]
-    pub is_promoted: bool,
-    /// The plan is followed for what it makes and loses: no status is written.
-    pub tells_nothing: bool,
-    /// Permission claims that are in force in the source's workspace; `None`: RBAC alone decides.
-    pub claims: Option<Claims>,
     /// What the source is held up by until the engine is done with it, in place of a finalizer: then it is a LogicalCluster, and
     /// nothing else is written to it.
     pub hold: Option<Hold>,
-    /// The target as the source is pinned to it, also while nothing more is known of it.
-    pub pin: Option<Pin>,
-    /// Set where the mapping has several targets.
-    pub among: Option<Among>,
-    /// Which targets the mapping gives, once that was evaluated.
-    #[serde(skip)]
-    pub evaluated_targets: Evaluated,
-    /// Address of the target's server, which no consumer reads.
-    pub target_url: Option<String>,
-    /// Namespaces on the target in which this source's objects may be: ownership labels and annotations count nowhere
-    /// else.
-    pub places: BTreeSet<String>,
-    /// Objects of these owners that somebody stripped of their ownership annotations while this process watched: they are
-    /// owned still.
-    #[serde(with = "form::pairs")]
-    pub stripped: BTreeMap<Reference, Known>,
-    /// What belongs to this source, and the shared objects of this mapping in its namespaces.
-    pub objects: Objects,
-    /// Whether another source needs what is shared at a [place](TargetObject::shared_place); a place not listed is not known.
-    pub shared_in_use: BTreeMap<String, bool>,
-    /// Related objects as they are where they come from.
-    pub related: Originals,
-    /// Namespaces of the target known to exist.
-    pub namespaces: BTreeSet<String>,
+}
+
+/// The source's own cluster, and the API that it is written by.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct Consumer {
+    /// Path of the source's workspace, where it is known.
+    pub path: Option<String>,
+    /// Whether the mapping selects the cluster.
+    pub is_selected: Sight<bool>,
+    /// Permission claims that are in force in the source's workspace; `None`: RBAC alone decides.
+    pub claims: Option<Claims>,
     /// The consumer API, where its schema is known.
     #[serde(with = "form::shared_option")]
     pub schema: Option<Arc<Schema>>,
@@ -85,23 +81,84 @@ pub struct Observed {
     /// [`StatusRules::written`]: crate::mapping::StatusRules::written
     #[serde(with = "form::shared")]
     pub former_status: Arc<BTreeSet<String>>,
+}
+
+impl Consumer {
+    /// Whether the mapping selects the cluster, as [`Source::selects`] tells it.
+    ///
+    /// # Errors
+    /// Where that rests on properties of the cluster which are not known.
+    ///
+    /// [`Source::selects`]: crate::mapping::Source::selects
+    pub fn selection(selects: Option<bool>) -> Sight<bool> {
+        selects.ok_or_else(|| {
+            let detail = "source.clusters: the properties of the source's cluster are not known".to_owned();
+            Reason { cause: Cause::Waiting, detail }
+        })
+    }
+}
+
+/// The target's cluster.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct Target {
+    /// Out of sight: it is not reachable, not identified, or its state store is not confirmed.
+    pub kinds: Sight<Kinds>,
+    /// Whether it cannot be reached, and is not just being looked up.
+    pub is_lost: bool,
+    /// How the source is pinned to it, also while nothing more is known of it.
+    pub pin: Option<Pin>,
+    /// Address of its server, which no consumer reads.
+    pub url: Option<String>,
+    /// Namespaces in which this source's objects may be: ownership labels and annotations count nowhere else.
+    pub places: BTreeSet<String>,
+    /// Namespaces known to exist.
+    pub namespaces: BTreeSet<String>,
     /// Kinds of target objects whose controllers report on each object, as their schemas say.
     #[serde(with = "form::shared")]
     pub reporting: Arc<BTreeSet<Kind>>,
+}
+
+/// The kinds of the mapping and of its state store.
+#[derive(Debug, Clone, Default, Serialize, Deserialize)]
+pub struct Kinds {
+    #[serde(with = "form::shared_pairs")]
+    pub watched: Arc<BTreeMap<Kind, Sight<()>>>,
+    /// Those of them that the target does not serve: where their CustomResourceDefinition is gone, so are their objects.
+    #[serde(with = "form::shared")]
+    pub unserved: Arc<BTreeSet<Kind>>,
+}
+
+impl Kinds {
+    /// All of them in sight.
+    pub fn in_sight<'k>(kinds: impl IntoIterator<Item = &'k Kind>) -> Self {
+        let watched = kinds.into_iter().map(|kind| (kind.clone(), Ok(())));
+        Self { watched: Arc::new(watched.collect()), unserved: Arc::default() }
+    }
+}
+
+/// What a plan may do, beside what the [phase](Observed::phase) of its mapping allows.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct Limits {
     /// What may be taken away from the source.
     pub prune: Prune,
-    pub now: Timestamp,
-    /// What servers answered that the caches do not show.
-    pub answers: Answers,
+    /// Whether the source follows a document that is not in force yet: what it shares with others stays as it is.
+    #[serde(default)]
+    pub is_promoted: bool,
+    /// The plan is followed for what it makes and loses: no status is written.
+    pub tells_nothing: bool,
+}
+
+/// What somebody who reads along wants. It changes no decision of a running engine.
+#[derive(Debug, Clone, Default)]
+pub struct Study {
     /// Objects that are taken for made and ready, for an author who has no cluster.
-    #[serde(skip)]
     pub supposed: BTreeSet<Reference>,
-    /// Takes down what is evaluated, where somebody asks for it.
-    #[serde(skip)]
+    /// Takes down what is evaluated.
     pub recorder: Option<Recorder>,
-    /// Takes down what is decided, the same.
-    #[serde(skip)]
+    /// Takes down what is decided.
     pub decisions: Option<Decisions>,
+    /// Which targets the mapping gives, once that was evaluated.
+    pub evaluated_targets: Evaluated,
 }
 
 /// What servers answered that the caches do not show.
@@ -182,14 +239,11 @@ pub enum Pick {
     Labels(String),
 }
 
-/// Those that exist, or why that cannot be told.
-pub type Seen = Result<Vec<Arc<Value>>, Reason>;
-
 /// What is known of related objects.
 #[derive(Debug, Clone)]
 pub enum Originals {
     /// What was read so far. What is not among it has to be read first.
-    Read(BTreeMap<Original, Seen>),
+    Read(BTreeMap<Original, Sight<Vec<Arc<Value>>>>),
     /// All there are, for a dry run.
     Given(Vec<Arc<Value>>),
 }
@@ -198,7 +252,7 @@ pub enum Originals {
 impl Serialize for Originals {
     fn serialize<S: serde::Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
         let Self::Read(read) = self else { return Err(serde::ser::Error::custom("a dry run is not kept")) };
-        let trees = |seen: &Seen| -> Result<Vec<Value>, Reason> {
+        let trees = |seen: &Sight<Vec<Arc<Value>>>| -> Sight<Vec<Value>> {
             seen.clone().map(|all| all.iter().map(|one| Value::clone(one)).collect())
         };
         to.collect_seq(read.iter().map(|(original, seen)| (original, trees(seen))))
@@ -207,8 +261,8 @@ impl Serialize for Originals {
 
 impl<'d> Deserialize<'d> for Originals {
     fn deserialize<D: serde::Deserializer<'d>>(from: D) -> Result<Self, D::Error> {
-        let read = Vec::<(Original, Result<Vec<Value>, Reason>)>::deserialize(from)?;
-        let shared = |seen: Result<Vec<Value>, Reason>| seen.map(|all| all.into_iter().map(Arc::new).collect());
+        let read = Vec::<(Original, Sight<Vec<Value>>)>::deserialize(from)?;
+        let shared = |seen: Sight<Vec<Value>>| seen.map(|all| all.into_iter().map(Arc::new).collect());
         Ok(Self::Read(read.into_iter().map(|(original, seen)| (original, shared(seen))).collect()))
     }
 }
@@ -221,7 +275,7 @@ impl Default for Originals {
 
 impl Originals {
     /// `None`: not read yet.
-    pub fn of(&self, original: &Original) -> Option<Seen> {
+    pub fn of(&self, original: &Original) -> Option<Sight<Vec<Arc<Value>>>> {
         match self {
             Self::Read(read) => read.get(original).cloned(),
             Self::Given(all) => Some(Ok(all.iter().filter(|object| original.is(object)).cloned().collect())),
@@ -273,8 +327,6 @@ impl Prune {
 
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub enum Source {
-    /// Not known to be there or not, and why.
-    Unknown(String),
     Present(#[serde(with = "form::shared")] Arc<Value>),
     /// Not in a cache that is in sync.
     Missing(Missing),
@@ -287,20 +339,6 @@ pub struct Missing {
     pub deleted: Option<String>,
     /// Whether it has been missing for `stuckAfter`.
     pub long: bool,
-}
-
-#[derive(Debug, Clone, Serialize, Deserialize)]
-pub enum Target {
-    /// Not reachable, not identified, or its state store is not confirmed; the text says why.
-    Unknown(String),
-    Known {
-        /// The kinds of the mapping and of its state store; an error says why a kind cannot be seen.
-        #[serde(with = "form::shared_pairs")]
-        kinds: Arc<BTreeMap<Kind, Result<(), String>>>,
-        /// Those of them that the target does not serve: where their CustomResourceDefinition is gone, so are their objects.
-        #[serde(with = "form::shared")]
-        unserved: Arc<BTreeSet<Kind>>,
-    },
 }
 
 /// Which cluster a target is.
@@ -327,8 +365,6 @@ pub struct TargetObject {
 /// What an object on the target is to a source. Computed in one place: [`Observed::state`].
 #[derive(Debug, Clone)]
 pub enum ObjectState<'o> {
-    /// It cannot be seen, and why.
-    Unknown(String),
     Absent,
     Ours(&'o TargetObject),
     /// Made for an earlier source of the same name (another uid).
@@ -346,7 +382,7 @@ pub enum Outcome {
     /// The object is not there (any more), or gone with this write.
     Absent,
     /// What a read of related objects found.
-    Seen(Seen),
+    Seen(Sight<Vec<Arc<Value>>>),
     /// What a sweep found: true self marks, and what is where an object of the source is expected.
     Found(Vec<TargetObject>),
     Failed(Failure),
@@ -449,7 +485,7 @@ impl TargetObject {
     }
 }
 
-/// The place of a shared copy, for [`Observed::shared_in_use`].
+/// The place of a shared copy, for [`Objects::in_use`].
 pub fn copy_place(reference: &Reference) -> String {
     let Reference { kind, namespace, name } = reference;
     format!("{namespace}/{}/{name}", kind.kind)
@@ -462,52 +498,57 @@ pub fn all_copies(namespace: &str) -> String {
 
 impl Observed {
     /// A source of which nothing is on the target and nothing was answered yet, under an active mapping.
-    pub fn new(writer: Writer, key: Key, origin: Origin, source: Source, target: Target, now: Timestamp) -> Self {
+    pub fn new(
+        writer: Writer,
+        key: Key,
+        origin: Origin,
+        source: Sight<Source>,
+        kinds: Sight<Kinds>,
+        now: Timestamp,
+    ) -> Self {
         let owner = writer.owner(&origin);
         Self {
-            writer,
+            subject: Subject { writer, key, origin, owner, hold: None },
             phase: Phase::Active,
-            key,
-            origin,
-            owner,
-            workspace_path: None,
             source,
-            is_selected: Some(true),
-            target,
-            is_target_lost: false,
-            is_promoted: false,
-            tells_nothing: false,
-            claims: None,
-            hold: None,
-            pin: None,
+            consumer: Consumer {
+                path: None,
+                is_selected: Ok(true),
+                claims: None,
+                schema: None,
+                unkept_status: Arc::default(),
+                former_status: Arc::default(),
+            },
+            target: Target {
+                kinds,
+                is_lost: false,
+                pin: None,
+                url: None,
+                places: BTreeSet::new(),
+                namespaces: BTreeSet::new(),
+                reporting: Arc::default(),
+            },
             among: None,
-            evaluated_targets: Evaluated::default(),
-            target_url: None,
-            places: BTreeSet::new(),
-            stripped: BTreeMap::new(),
             objects: Objects::default(),
-            shared_in_use: BTreeMap::new(),
             related: Originals::default(),
-            namespaces: BTreeSet::new(),
-            schema: None,
-            unkept_status: Arc::default(),
-            former_status: Arc::default(),
-            reporting: Arc::default(),
-            prune: Prune::Allowed,
-            now,
+            limits: Limits { prune: Prune::Allowed, is_promoted: false, tells_nothing: false },
             answers: Answers::default(),
-            supposed: BTreeSet::new(),
-            recorder: None,
-            decisions: None,
+            now,
+            study: Study::default(),
+        }
+    }
+
+    /// The source, where it is known to exist.
+    pub fn present(&self) -> Option<&Arc<Value>> {
+        match &self.source {
+            Ok(Source::Present(source)) => Some(source),
+            Ok(Source::Missing(_)) | Err(_) => None,
         }
     }
 
     /// uid of the source as it is now; empty where it is missing.
     pub fn source_uid(&self) -> &str {
-        match &self.source {
-            Source::Present(source) => metadata(source, "uid"),
-            _ => "",
-        }
+        self.present().map_or("", |source| metadata(source, "uid"))
     }
 
     /// What belongs to this source, on the mapping's other targets too.
@@ -516,19 +557,25 @@ impl Observed {
         self.objects.own().chain(others.flat_map(|(_, other)| other.objects.own()))
     }
 
-    /// Whether other sources use an object; `None`: nobody can tell.
-    pub fn others_use(&self, object: &TargetObject) -> Option<bool> {
-        if object.is_shared { self.shared_in_use.get(&object.shared_place()).copied() } else { Some(false) }
+    /// Whether other sources use an object.
+    ///
+    /// # Errors
+    /// Why nobody can tell that yet.
+    pub fn others_use(&self, object: &TargetObject) -> Sight<bool> {
+        let in_use =
+            if object.is_shared { self.objects.in_use.get(&object.shared_place()).copied() } else { Some(false) };
+        in_use
+            .ok_or_else(|| Reason::unseen(format!("whether other sources need {} is not known yet", object.reference)))
     }
 
     /// An object, if it belongs to this source, or is a shared one of this mapping: it is in one of the source's namespaces, and
     /// its self mark is true, or was true when this process saw it last.
     pub fn recognize(&self, reference: &Reference, object: &Arc<Value>) -> Option<TargetObject> {
-        let is_own = self.is_of(reference, object, &self.owner);
-        if !is_own && !self.is_of(reference, object, &self.writer.shared_owner(&reference.namespace)) {
+        let is_own = self.is_of(reference, object, &self.subject.owner);
+        if !is_own && !self.is_of(reference, object, &self.subject.writer.shared_owner(&reference.namespace)) {
             return None;
         }
-        let known = self.stripped.get(reference).filter(|known| known.is(object));
+        let known = self.objects.stripped.get(reference).filter(|known| known.is(object));
         let stripped_of = known
             .filter(|known| !marks::is_ours(object, reference, &known.owner))
             .map(|known| known.annotations.clone());
@@ -536,104 +583,89 @@ impl Observed {
     }
 
     fn is_of(&self, reference: &Reference, object: &Value, owner: &Owner) -> bool {
-        let known = || self.stripped.get(reference).filter(|known| known.owner == *owner && known.is(object));
+        let known = || self.objects.stripped.get(reference).filter(|known| known.owner == *owner && known.is(object));
         let is_place = match reference.kind.side {
-            Side::Target => self.places.contains(&reference.namespace),
-            Side::Source => *self.key.namespace == reference.namespace,
+            Side::Target => self.target.places.contains(&reference.namespace),
+            Side::Source => *self.subject.key.namespace == reference.namespace,
         };
         is_place && (marks::is_ours(object, reference, owner) || known().is_some())
     }
 
     /// What an object on the target is to this source.
-    pub fn state(&self, reference: &Reference, shared: bool) -> ObjectState<'_> {
-        if let Some(why) = self.unseen(&reference.kind) {
-            return ObjectState::Unknown(why);
-        }
-        match self.objects.at(reference) {
-            Some(object) if object.is_shared == shared => self.state_of(object),
+    ///
+    /// # Errors
+    /// Why it cannot be seen.
+    pub fn state(&self, reference: &Reference, shared: bool) -> Sight<ObjectState<'_>> {
+        self.sees(&reference.kind)?;
+        Ok(match self.objects.at(reference) {
+            Some(object) if object.is_shared == shared => self.state_of(object)?,
             // Its rule began or ceased to share it.
-            Some(object) => match self.others_use(object) {
-                Some(false) => self.state_of(object),
-                Some(true) => ObjectState::Foreign,
-                None => ObjectState::Unknown(format!("whether other sources need {reference} is not known yet")),
-            },
+            Some(object) if self.others_use(object)? => ObjectState::Foreign,
+            Some(object) => self.state_of(object)?,
             None if self.answers.foreign.contains_key(reference) => ObjectState::Foreign,
             None => ObjectState::Absent,
-        }
+        })
     }
 
     /// The same of an object that is known to be owned.
-    pub fn state_of<'o>(&'o self, object: &'o TargetObject) -> ObjectState<'o> {
-        if let Some(why) = self.unseen(&object.reference.kind) {
-            return ObjectState::Unknown(why);
-        }
+    pub fn state_of<'o>(&'o self, object: &'o TargetObject) -> Sight<ObjectState<'o>> {
+        self.sees(&object.reference.kind)?;
         let uid = match &self.source {
-            Source::Present(source) => Some(metadata(source, "uid")),
-            Source::Missing(missing) => missing.deleted.as_deref(),
-            Source::Unknown(_) => None,
+            Ok(Source::Present(source)) => Some(metadata(source, "uid")),
+            Ok(Source::Missing(missing)) => missing.deleted.as_deref(),
+            Err(_) => None,
         };
-        if object.is_shared || uid == Some(object.source_uid()) {
-            ObjectState::Ours(object)
-        } else {
-            ObjectState::OursOfEarlier(object)
-        }
+        let is_ours = object.is_shared || uid == Some(object.source_uid());
+        Ok(if is_ours { ObjectState::Ours(object) } else { ObjectState::OursOfEarlier(object) })
     }
 
-    /// Why a kind cannot be seen on the target.
-    pub fn unseen(&self, kind: &Kind) -> Option<String> {
-        let kinds = match &self.target {
-            Target::Known { kinds, .. } => kinds,
-            Target::Unknown(why) => return Some(why.clone()),
-        };
-        if let Some(why) = self.unclaimed(kind) {
-            return Some(why);
+    /// Whether objects of a kind are in sight.
+    ///
+    /// # Errors
+    /// Why they are not. It may stay so where a claim is not accepted, or the target does not serve the kind.
+    pub fn sees(&self, kind: &Kind) -> Sight<()> {
+        let kinds = self.target.kinds.as_ref().map_err(Reason::clone)?;
+        if let Some(detail) = self.unclaimed(kind) {
+            return Err(Reason { cause: Cause::ClaimNotAccepted, detail });
         }
-        match kinds.get(kind) {
-            Some(Ok(())) => None,
-            Some(Err(why)) => Some(why.clone()),
-            None => Some(format!("{kind} is not watched yet")),
+        let unwatched = || Err(Reason::unseen(format!("{kind} is not watched yet")));
+        let sight = kinds.watched.get(kind).cloned().unwrap_or_else(unwatched);
+        match kinds.unserved.contains(kind) {
+            true => sight.map_err(|why| Reason { cause: Cause::Waiting, ..why }),
+            false => sight,
         }
     }
 
     /// What the source's workspace has not accepted, where objects of a kind are kept beside the source.
     pub fn unclaimed(&self, kind: &Kind) -> Option<String> {
-        let claims = self.claims.as_ref().filter(|_| kind.side == Side::Source)?;
+        let claims = self.consumer.claims.as_ref().filter(|_| kind.side == Side::Source)?;
         claims.lacking(&kind.resource(&kind.plural()), WRITE)
     }
 
     /// Whether the target was asked and did not answer.
     pub fn is_target_unreachable(&self) -> bool {
         let is_unreachable = |failure: &Failure| failure.kind == FailureKind::Unreachable;
-        self.is_target_lost || self.answers.failed.values().any(is_unreachable)
+        self.target.is_lost || self.answers.failed.values().any(is_unreachable)
     }
 
     /// Whether what the target has of the source is in sight, so that a plan tells every deletion that it asks for.
     pub fn is_in_sight(&self) -> bool {
-        let Target::Known { kinds, unserved } = &self.target else { return false };
+        let Ok(Kinds { watched, unserved }) = &self.target.kinds else { return false };
         let is_target = |kind: &Kind| kind.side == Side::Target;
-        kinds.iter().all(|(kind, state)| !is_target(kind) || state.is_ok() || unserved.contains(kind))
+        watched.iter().all(|(kind, state)| !is_target(kind) || state.is_ok() || unserved.contains(kind))
     }
 
     /// Whether the target does not serve a kind (any more).
     pub fn is_unserved(&self, kind: &Kind) -> bool {
-        matches!(&self.target, Target::Known { unserved, .. } if unserved.contains(kind))
+        self.target.kinds.as_ref().is_ok_and(|kinds| kinds.unserved.contains(kind))
     }
 
     /// Whether a stripped object was restored or released, or another one is in its place.
     pub fn is_no_longer_stripped(&self, reference: &Reference) -> bool {
-        let Some(known) = self.stripped.get(reference) else { return false };
+        let Some(known) = self.objects.stripped.get(reference) else { return false };
         match self.objects.iter().find(|one| one.reference == *reference) {
             Some(owned) => owned.stripped_of.is_none(),
             None => self.answers.foreign.get(reference).is_some_and(|object| !known.is(object)),
-        }
-    }
-
-    /// Why a source waits for an object of a kind that is not in sight: it may stay so where the target does not serve it.
-    pub fn cause_unseen(&self, kind: &Kind) -> Cause {
-        match self.unclaimed(kind) {
-            Some(_) => Cause::ClaimNotAccepted,
-            None if self.is_unserved(kind) => Cause::Waiting,
-            None => Cause::Unknown,
         }
     }
 
@@ -641,10 +673,10 @@ impl Observed {
     pub fn absorb(&mut self, action: &Action, outcome: Outcome) {
         match (action, outcome) {
             (Action::PatchSource { .. } | Action::PatchStatus { .. }, Outcome::Object(object)) => {
-                self.source = Source::Present(object);
+                self.source = Ok(Source::Present(object));
             }
             (Action::PatchSource { .. } | Action::PatchStatus { .. }, Outcome::Absent) => {
-                self.source = Source::Missing(Missing::default());
+                self.source = Ok(Source::Missing(Missing::default()));
             }
             (Action::PatchStatus { values, .. }, Outcome::StatusRefused { leaves, why }) => {
                 self.refuse_status(values, &leaves, &why);
@@ -669,7 +701,7 @@ impl Observed {
                 self.answers.failed.insert(Reference::namespace(name), failure);
             }
             (Action::CreateNamespace { name, .. }, _) => {
-                self.namespaces.insert(name.clone());
+                self.target.namespaces.insert(name.clone());
             }
             (action, outcome) => {
                 if let Some(reference) = action.reference() {
@@ -683,8 +715,8 @@ impl Observed {
     fn read(&mut self, original: &Original, outcome: Outcome) {
         let seen = match outcome {
             Outcome::Seen(seen) => seen,
-            Outcome::Failed(failure) => Err(Reason { cause: Cause::Unknown, detail: failure.why }),
-            _ => Err(Reason { cause: Cause::Unknown, detail: format!("{original} is not read yet") }),
+            Outcome::Failed(failure) => Err(Reason::unseen(failure.why)),
+            _ => Err(Reason::unseen(format!("{original} is not read yet"))),
         };
         if let Originals::Read(read) = &mut self.related {
             read.insert(original.clone(), seen);

@@ -9,9 +9,9 @@ use std::sync::Arc;
 use k8s_openapi::jiff::Timestamp;
 use serde_json::Value;
 
-use super::observed::{ObjectState, Observed, Originals, Source, Target, TargetObject};
+use super::observed::{Kinds, ObjectState, Observed, Originals, Source, TargetObject};
 use super::render::{self, Desired, Rendering};
-use super::targets::{self, Among, Other, Sight};
+use super::targets::{self, Among, Other, Reach};
 use super::{Cause, Reason, Reasons, is_in, live, readiness, related, status};
 use crate::mapping::expression::Recorder;
 use crate::mapping::schema::Schema;
@@ -121,7 +121,7 @@ pub fn recorded<'m>(mapping: &'m Mapping, scene: &Scene, recorder: &Recorder) ->
 
 fn previewed<'m>(mapping: &'m Mapping, scene: &Scene, recorder: Option<Recorder>) -> Result<Preview<'m>, Unseen> {
     let mut observed = observed(mapping, scene);
-    observed.recorder = recorder.clone();
+    observed.study.recorder = recorder.clone();
     if !is_in(mapping, &observed, &scene.source).map_err(Unseen::Unrendered)? {
         return Err(Unseen::Out);
     }
@@ -165,7 +165,7 @@ impl Seen {
     fn for_another(&self) -> Option<(String, Other)> {
         let OnTarget { target: At::Target { name, .. }, .. } = &self.on else { return None };
         let (objects, unsettled) = (self.observed.objects.clone(), self.reasons.of_target());
-        Some((name.clone(), Other { sight: Sight::Seen, identity: None, url: None, objects, unsettled }))
+        Some((name.clone(), Other { reach: Reach::Seen, identity: None, url: None, objects, unsettled }))
     }
 }
 
@@ -180,10 +180,11 @@ fn looked_at(mapping: &Mapping, scene: &Scene, observed: &Observed, target: At) 
         At::Target { name, .. } => Some(among(name)),
     };
     // A guess at what stands is no evaluation that anybody asked for.
-    let mut here = Observed { among, recorder: None, ..observed.clone() };
+    let mut here = Observed { among, ..observed.clone() };
+    here.study.recorder = None;
     let first = rendered(mapping, &here, scene)?;
     let strangers = recognize(mapping, scene, &first, &mut here);
-    here.recorder.clone_from(&observed.recorder);
+    here.study.recorder.clone_from(&observed.study.recorder);
     if target != At::Nowhere {
         suppose(mapping, scene, &mut here)?;
     }
@@ -192,7 +193,7 @@ fn looked_at(mapping: &Mapping, scene: &Scene, observed: &Observed, target: At) 
         At::Nowhere => Reasons::default(),
         At::Any | At::Target { .. } => reasons(mapping, &here, &rendering),
     };
-    let made = here.supposed.clone();
+    let made = here.study.supposed.clone();
     Ok(Seen { on: OnTarget { target, rendering, made }, observed: here, reasons, strangers })
 }
 
@@ -204,7 +205,7 @@ fn suppose(mapping: &Mapping, scene: &Scene, here: &mut Observed) -> Result<(), 
         for (rule, key, desired) in rendering.desired(mapping) {
             let standing = here.objects.at(&desired.reference);
             let is_kept = match standing {
-                Some(standing) => !here.supposed.contains(&desired.reference) || standing.object == desired.body,
+                Some(standing) => !here.study.supposed.contains(&desired.reference) || standing.object == desired.body,
                 None => readiness::unmet(mapping, here, (rule, key), &rendering).is_some(),
             };
             if is_kept {
@@ -212,7 +213,7 @@ fn suppose(mapping: &Mapping, scene: &Scene, here: &mut Observed) -> Result<(), 
             }
             is_new = true;
             let made = TargetObject::of_rule(rule, desired.reference.clone(), desired.body.clone());
-            here.supposed.insert(desired.reference.clone());
+            here.study.supposed.insert(desired.reference.clone());
             here.objects.remove(&desired.reference);
             here.objects.push(made);
             // It can be read back.
@@ -267,7 +268,7 @@ fn waiting<'r>(
 ) -> impl Iterator<Item = Reason> + 'r {
     let missing = |(rule, key, desired): (&'r ObjectRule, Option<&str>, &Desired)| {
         let id = key.map_or_else(|| rule.id.clone(), |key| render::instance_id(rule, key));
-        let absent = matches!(observed.state(&desired.reference, rule.shared), ObjectState::Absent);
+        let absent = matches!(observed.state(&desired.reference, rule.shared), Ok(ObjectState::Absent));
         let unmet = absent.then(|| readiness::unmet(mapping, observed, (rule, key), rendering)).flatten();
         unmet.map(|reason| live::named(&id, reason))
     };
@@ -292,18 +293,16 @@ fn stored(object: &Arc<Value>) -> Arc<Value> {
 
 fn observed(mapping: &Mapping, scene: &Scene) -> Observed {
     let source = &scene.source;
-    let kinds = mapping.objects.iter().map(|rule| (rule.kind.clone(), Ok(())));
     let writer = Writer::new(&scene.engine, &mapping.name);
     let key = Key::new(scene.cluster.clone(), metadata(source, "namespace"), metadata(source, "name"));
-    let target = Target::Known { kinds: Arc::new(kinds.collect()), unserved: Arc::default() };
     let origin = Origin::new(&mapping.source.resource, scene.cluster.as_str(), &key);
-    let mut observed = Observed {
-        workspace_path: scene.workspace_path.clone(),
-        related: Originals::Given(scene.related.iter().map(stored).collect()),
-        schema: scene.schema.clone(),
-        ..Observed::new(writer, key, origin, Source::Present(source.clone()), target, Timestamp::UNIX_EPOCH)
-    };
-    observed.places = render::namespaces(mapping, &[], &observed);
+    let kinds = Ok(Kinds::in_sight(mapping.objects.iter().map(|rule| &rule.kind)));
+    let present = Ok(Source::Present(source.clone()));
+    let mut observed = Observed::new(writer, key, origin, present, kinds, Timestamp::UNIX_EPOCH);
+    observed.related = Originals::Given(scene.related.iter().map(stored).collect());
+    observed.consumer.path.clone_from(&scene.workspace_path);
+    observed.consumer.schema.clone_from(&scene.schema);
+    observed.target.places = render::namespaces(mapping, &[], &observed);
     observed
 }
 

@@ -101,7 +101,7 @@ fn copy_missing(
     needed.into_iter().find_map(|one| {
         let reference = render::copy_reference(rule, one);
         let state = observed.state(&reference, rule.shared);
-        let exists = matches!(state, ObjectState::Ours(object) if !object.is_deleting());
+        let exists = matches!(state, Ok(ObjectState::Ours(object)) if !object.is_deleting());
         let is_optional = matches!(one.original, State::Missing) && of.on_missing == RelatedMissing::Skip;
         let id = one.key.as_ref().map_or_else(|| rule.id.clone(), |key| render::instance_id(rule, key));
         let why = related::lacking(of, one).map_or("its copy does not exist yet".to_owned(), |reason| reason.detail);
@@ -121,7 +121,7 @@ fn unready(
     let what = live::what(id);
     let waiting = |detail: String| Some(Reason { cause: Cause::Waiting, detail });
     let standing = render::standing_as(mapping, observed, rule, id, &rendering.place);
-    let is_current = |object: &&TargetObject| matches!(observed.state_of(object), ObjectState::Ours(_));
+    let is_current = |object: &&TargetObject| matches!(observed.state_of(object), Ok(ObjectState::Ours(_)));
     let Some(standing) = standing.filter(is_current) else {
         return waiting(format!("waits for {what}, which does not exist yet"));
     };
@@ -142,7 +142,7 @@ pub fn is_ready(
     item: Option<&Arc<Value>>,
     scope: &Scope,
 ) -> bool {
-    matches!(observed.state_of(standing), ObjectState::Ours(_))
+    matches!(observed.state_of(standing), Ok(ObjectState::Ours(_)))
         && state(mapping, observed, rule, standing, item, scope) == Ok(Readiness::Ready)
 }
 
@@ -156,7 +156,7 @@ fn state(
     scope: &Scope,
 ) -> Result<Readiness, Reason> {
     let judged = judged(mapping, observed, rule, standing, item, scope);
-    if observed.supposed.contains(&standing.reference) { Ok(Readiness::Ready) } else { judged }
+    if observed.study.supposed.contains(&standing.reference) { Ok(Readiness::Ready) } else { judged }
 }
 
 /// What the mapping says of an object that stands, else what its kind says.
@@ -168,7 +168,7 @@ fn judged(
     item: Option<&Arc<Value>>,
     scope: &Scope,
 ) -> Result<Readiness, Reason> {
-    let reports = observed.reporting.contains(&rule.kind.on(Side::Target));
+    let reports = observed.target.reporting.contains(&rule.kind.on(Side::Target));
     let library = readiness(&rule.kind, &standing.object, reports);
     if rule.ready.is_none() && rule.failed.is_none() {
         return Ok(library);

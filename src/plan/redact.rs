@@ -37,7 +37,7 @@ impl Redaction {
         let placed = rendering.filter(|_| !mapping.is_beside()).map(|rendering| rendering.place.name.clone());
         let mut renames: Vec<_> =
             target_names(mapping, observed, source).into_iter().map(|name| whole(name, TARGET)).collect();
-        renames.extend(observed.places.iter().map(|name| whole(name, metadata(source, "namespace"))));
+        renames.extend(observed.target.places.iter().map(|name| whole(name, metadata(source, "namespace"))));
         renames.extend(placed.iter().map(|name| Rename { begins: true, ..whole(name, own) }));
         let derived = |name: &&str| name.contains(own) || placed.as_ref().is_some_and(|placed| name.contains(placed));
         renames.extend(
@@ -67,8 +67,8 @@ impl Redaction {
 /// no news to them.
 fn target_names<'o>(mapping: &'o Mapping, observed: &'o Observed, source: &Arc<Value>) -> Vec<&'o str> {
     let others = || observed.among.iter().flat_map(Among::others);
-    let urls = others().filter_map(|(_, other)| other.url.as_ref()).chain(&observed.target_url);
-    let own = observed.pin.iter().map(|pin| pin.connection.as_str());
+    let urls = others().filter_map(|(_, other)| other.url.as_ref()).chain(&observed.target.url);
+    let own = observed.target.pin.iter().map(|pin| pin.connection.as_str());
     let named = mapping.named_targets().into_iter().chain(own).chain(others().map(|(name, _)| name.as_str()));
     let keys = targets::keys(mapping, observed, source);
     named.filter(|name| !keys.contains(*name)).chain(urls.filter_map(|url| host(url))).collect()

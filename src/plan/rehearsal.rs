@@ -6,17 +6,16 @@ use json_patch::Patch;
 use serde_json::{Value, json};
 
 use super::action::Action;
-use super::observed::{Observed, Outcome, Source, TargetObject};
+use super::observed::{Observed, Outcome, TargetObject};
 use crate::object::marks::{self, Owner};
 
 /// The outcome of a write on servers that do what they are told. `None`: the action reads, and only a server knows.
 pub fn imagined(action: &Action, observed: &Observed) -> Option<Outcome> {
     Some(match action {
         Action::LookForSource | Action::Sweep { .. } | Action::Read(_) | Action::ReadAnew(_) => return None,
-        Action::PatchSource { patch, .. } | Action::PatchStatus { patch, .. } => match &observed.source {
-            Source::Present(source) => Outcome::Object(Arc::new(patched(source, patch))),
-            _ => Outcome::Absent,
-        },
+        Action::PatchSource { patch, .. } | Action::PatchStatus { patch, .. } => {
+            observed.present().map_or(Outcome::Absent, |source| Outcome::Object(Arc::new(patched(source, patch))))
+        }
         Action::CreateNamespace { .. } | Action::Delete { .. } | Action::GiveUp { .. } => Outcome::Absent,
         Action::Restore { reference, patch } => {
             let restored = observed.objects.iter().find(|one| one.reference == *reference);

@@ -178,11 +178,11 @@ fn unread_yet(mapping: &Mapping, position: usize, observed: &Observed, place: &P
         |rule: &&ObjectRule| rule.copy.is_none() && !rule.shared && rule.kind.side == Side::Target && !derives(rule);
     let not_own = |reference: Reference| {
         let (cause, why) = match observed.state(&reference, false) {
-            observed::ObjectState::Ours(_) => return None,
-            observed::ObjectState::Unknown(_) => (observed.cause_unseen(&reference.kind), "cannot be seen"),
-            observed::ObjectState::Absent => (Cause::Waiting, "does not exist yet"),
-            observed::ObjectState::OursOfEarlier(_) => (Cause::Recreated, "was made for an earlier source"),
-            observed::ObjectState::Foreign => (Cause::Conflict, "does not belong to this source"),
+            Ok(observed::ObjectState::Ours(_)) => return None,
+            Ok(observed::ObjectState::Absent) => (Cause::Waiting, "does not exist yet"),
+            Ok(observed::ObjectState::OursOfEarlier(_)) => (Cause::Recreated, "was made for an earlier source"),
+            Ok(observed::ObjectState::Foreign) => (Cause::Conflict, "does not belong to this source"),
+            Err(reason) => (reason.cause, "cannot be seen"),
         };
         Some(Reason { cause, detail: format!("it is not read while {reference} {why}") })
     };
@@ -393,9 +393,7 @@ pub fn lacking(rule: &RelatedRule, one: &Related) -> Option<Reason> {
     };
     match (&one.original, rule.on_missing) {
         (State::Present(_), _) => None,
-        (State::Unread(original), _) => {
-            Some(Reason { cause: Cause::Unknown, detail: format!("{original} is not read yet") })
-        }
+        (State::Unread(original), _) => Some(Reason::unseen(format!("{original} is not read yet"))),
         (State::Unseen(reason), _) => Some(reason.clone()),
         (State::Missing, RelatedMissing::Skip) => None,
         (State::Missing, RelatedMissing::Wait) => missing(Cause::Waiting),

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use serde_json::{Value, json};
 
 use super::Reason;
-use super::observed::{Observed, Source, TargetObject, all_copies, copy_place};
+use super::observed::{Observed, TargetObject, all_copies, copy_place};
 use super::readable::view;
 use super::related::{self, Related, Resolved};
 use super::targets::{self, Choice};
@@ -132,7 +132,7 @@ pub fn with_objects(mapping: &Mapping, observed: &Observed, begun: Rendering) ->
 
 /// Labels of a namespace that the engine creates: `managed-by`, the engine's id, and the mapping's own.
 fn namespace_labels(mapping: &Mapping, observed: &Observed, scope: &Scope) -> Result<Value, Unrendered> {
-    let mut labels = json!({marks::MANAGED_BY: marks::MANAGER, marks::ENGINE: observed.writer.engine()});
+    let mut labels = json!({marks::MANAGED_BY: marks::MANAGER, marks::ENGINE: observed.subject.writer.engine()});
     if mapping.placement.create_namespace {
         for (key, value) in mapping.placement.labels(scope)? {
             labels[key] = json!(value);
@@ -164,10 +164,10 @@ pub fn base_scope(mapping: &Mapping, observed: &Observed, source: &Arc<Value>) -
 /// The roots that need no target either: enough to choose it.
 pub fn source_scope(mapping: &Mapping, observed: &Observed, source: &Arc<Value>) -> Scope {
     let mut scope = Scope::new();
-    scope.record(observed.recorder.clone());
+    scope.record(observed.study.recorder.clone());
     scope.set(Root::Source, Arc::new(view(source)));
-    let path = observed.workspace_path.as_deref();
-    scope.set(Root::Workspace, Arc::new(json!({"cluster": observed.origin.cluster, "path": path})));
+    let path = observed.consumer.path.as_deref();
+    scope.set(Root::Workspace, Arc::new(json!({"cluster": observed.subject.origin.cluster, "path": path})));
     scope.set(Root::Mapping, mapping.constants.mapping.clone());
     scope
 }
@@ -203,10 +203,10 @@ pub fn place(mapping: &Mapping, observed: &Observed, source: &Arc<Value>) -> Res
 fn place_within(mapping: &Mapping, observed: &Observed, base: &Scope) -> Result<Place, Unrendered> {
     let rule = mapping.placement.name(base).and_then(|name| {
         let namespace = match mapping.side() {
-            Side::Source => observed.key.namespace.to_string(),
+            Side::Source => observed.subject.key.namespace.to_string(),
             Side::Target => {
                 let mut scope = fixed_scope(Fixed::of(observed));
-                scope.record(observed.recorder.clone());
+                scope.record(observed.study.recorder.clone());
                 placement::namespace(&mapping.placement.namespace, &scope)?
             }
         };
@@ -235,8 +235,13 @@ pub struct Fixed<'a> {
 
 impl<'a> Fixed<'a> {
     fn of(observed: &'a Observed) -> Self {
-        let (key, path) = (&observed.key, observed.workspace_path.as_deref());
-        Self { cluster: &observed.origin.cluster, workspace_path: path, namespace: &key.namespace, name: &key.name }
+        let (key, path) = (&observed.subject.key, observed.consumer.path.as_deref());
+        Self {
+            cluster: &observed.subject.origin.cluster,
+            workspace_path: path,
+            namespace: &key.namespace,
+            name: &key.name,
+        }
     }
 }
 
@@ -315,7 +320,7 @@ fn object_state(
 ) -> ObjectState {
     match (&rule.for_each, standing(mapping, observed, rule, place)) {
         // A map without those that cannot be seen would take them out of what is rendered from it.
-        (Some(_), _) if observed.unseen(&rule.kind).is_some() => ObjectState::Missing,
+        (Some(_), _) if observed.sees(&rule.kind).is_err() => ObjectState::Missing,
         (Some(_), _) => {
             let keyed = |standing: &TargetObject| Some((standing.key()?.to_owned(), read(standing)));
             let all = instances(mapping, observed, rule, place).filter_map(keyed).collect();
@@ -467,7 +472,7 @@ fn copied(
     let Some(mut body) = related::copy(of, one, scope)? else { return Ok(Rendered::Kept(related::lacking(of, one))) };
     let reference = copy_reference(rule, one);
     // A source that is a file has no uid.
-    if let Source::Present(source) = &observed.source
+    if let Some(source) = observed.present()
         && of.owner_reference
         && !metadata(source, "uid").is_empty()
     {
@@ -637,7 +642,7 @@ pub fn mark(
     let owner = owner_of(observed, rule, reference);
     let labels = [
         (marks::OWNER, owner.0.clone()),
-        (marks::MAPPING, observed.writer.label().to_owned()),
+        (marks::MAPPING, observed.subject.writer.label().to_owned()),
         (marks::MANAGED_BY, marks::MANAGER.to_owned()),
     ];
     marks::stamp(&mut body, "labels", labels.map(|(key, value)| (key.to_owned(), value)));
@@ -660,7 +665,11 @@ fn needs_fields(rule: &ObjectRule) -> bool {
 }
 
 pub fn owner_of(observed: &Observed, rule: &ObjectRule, reference: &Reference) -> Owner {
-    if rule.shared { observed.writer.shared_owner(&reference.namespace) } else { observed.owner.clone() }
+    if rule.shared {
+        observed.subject.writer.shared_owner(&reference.namespace)
+    } else {
+        observed.subject.owner.clone()
+    }
 }
 
 fn annotations(
@@ -675,9 +684,9 @@ fn annotations(
     if rule.shared {
         return all;
     }
-    all.extend(marks::origin_annotations(&observed.origin));
+    all.extend(marks::origin_annotations(&observed.subject.origin));
     all.push((marks::SOURCE_UID, observed.source_uid().to_owned()));
-    all.extend(observed.workspace_path.clone().map(|path| (marks::WORKSPACE, path)));
+    all.extend(observed.consumer.path.clone().map(|path| (marks::WORKSPACE, path)));
     if reference.name != place.name {
         all.push((marks::PLACEMENT_NAME, place.name.clone()));
     }

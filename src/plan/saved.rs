@@ -11,7 +11,7 @@ use serde_json::{Map, Value};
 
 use super::provenance::File;
 use super::trace::{Past, Trace};
-use super::{Observed, Source, render};
+use super::{Observed, render};
 use crate::mapping::Mapping;
 use crate::mapping::compile::{Compiled, compile};
 use crate::object::compare::differences;
@@ -124,10 +124,7 @@ impl Saved {
 
 /// Hashes of what is rendered, as they were, and as they are without secrets.
 fn other_hashes(mapping: &Mapping, before: &Observed, after: &Observed) -> BTreeMap<String, String> {
-    let rendered = |observed: &Observed| match &observed.source {
-        Source::Present(source) => render::render(mapping, observed, source).ok(),
-        _ => None,
-    };
+    let rendered = |observed: &Observed| render::render(mapping, observed, observed.present()?).ok();
     let (Some(former), Some(latter)) = (rendered(before), rendered(after)) else { return BTreeMap::new() };
     let mut found = BTreeMap::new();
     for ((_, _, one), (_, _, other)) in former.desired(mapping).zip(latter.desired(mapping)) {

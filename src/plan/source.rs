@@ -14,10 +14,10 @@ use crate::object::{has_finalizer, metadata};
 
 /// Adds the finalizer, and pins the target, and with it `others` that the source goes to, in one patch.
 pub fn add_finalizer(observed: &Observed, source: &Value, others: Vec<(String, String)>) -> Action {
-    let finalizer = observed.writer.finalizer();
+    let finalizer = observed.subject.writer.finalizer();
     let mut patch = vec![guard(source)];
-    if let Some(Pin { connection, identity }) = &observed.pin {
-        let (key, mut pins) = (observed.writer.target_annotation(), pins(&observed.writer, source));
+    if let Some(Pin { connection, identity }) = &observed.target.pin {
+        let (key, mut pins) = (observed.subject.writer.target_annotation(), pins(&observed.subject.writer, source));
         pins.insert(connection.clone(), identity.clone());
         // One that has another cluster under its name is reported by its own plan.
         for (name, identity) in others {
@@ -53,15 +53,15 @@ fn joined(pins: &BTreeMap<String, String>) -> String {
 
 /// Nothing is left on this target: takes it off the annotation, or, where it is the last, releases the finalizer.
 fn release_target(observed: &Observed, source: &Value, because: Evidence) -> Action {
-    let mut pins = pins(&observed.writer, source);
+    let mut pins = pins(&observed.subject.writer, source);
     for own in targets::own_pins(observed, &pins) {
         pins.remove(&own);
     }
     if pins.is_empty() {
-        return release_finalizer(&observed.writer, source, because);
+        return release_finalizer(&observed.subject.writer, source, because);
     }
     let patch = metadata_patch(source, |_, annotations| {
-        annotations.insert(observed.writer.target_annotation().to_owned(), joined(&pins).into());
+        annotations.insert(observed.subject.writer.target_annotation().to_owned(), joined(&pins).into());
     });
     Action::PatchSource { purpose: SourcePatch::Unpin(because), patch }
 }
@@ -86,7 +86,7 @@ pub fn release_hold(hold: &Hold, index: usize, source: &Value) -> Action {
 
 /// What releases a source: its finalizer, or what kcp holds it up by. `None`: it is released already.
 pub fn release(observed: &Observed, source: &Value, because: Evidence) -> Option<Action> {
-    match &observed.hold {
+    match &observed.subject.hold {
         Some(hold) => Some(release_hold(hold, hold.index_in(source)?, source)),
         None => Some(release_target(observed, source, because)),
     }

@@ -10,11 +10,11 @@ use json_patch::jsonptr::Pointer;
 use serde_json::{Map, Value, json};
 
 use super::action::Action;
-use super::observed::{ObjectState, Observed, Phase, TargetObject};
+use super::observed::{ObjectState, Observed, Phase, Sight, TargetObject};
 use super::redact::Redaction;
 use super::render::{self, Rendering, kind_of};
 use super::source::guarded;
-use super::{Cause, Reason, Reasons, mirror, targets};
+use super::{Cause, Reason, Reasons, live, mirror, targets};
 use crate::mapping::expression::{Outcome, Root, Scope};
 use crate::mapping::schema::{Presence, Schema};
 use crate::mapping::template::{Template, Unrendered};
@@ -77,7 +77,7 @@ pub fn taken_back(mapping: &Mapping, observed: &Observed, source: &Arc<Value>) -
         all.retain(|entry| !mapping.status.condition_types().any(|kind| entry["type"] == kind));
     }
     if !mapping.status.engine_conditions.is_empty() {
-        let kind = engine_condition(observed.writer.engine());
+        let kind = engine_condition(observed.subject.writer.engine());
         if matches!(observed.phase, Phase::Leaving(_)) {
             // Nobody would keep it up to date.
             remove_condition(&mut new, &kind);
@@ -88,7 +88,7 @@ pub fn taken_back(mapping: &Mapping, observed: &Observed, source: &Arc<Value>) -
             set_condition(observed, generation, &mut new, &kind, condition);
         }
     }
-    let required = observed.schema.as_ref().is_some_and(|schema| !schema.required_missing(&new).is_empty());
+    let required = observed.consumer.schema.as_ref().is_some_and(|schema| !schema.required_missing(&new).is_empty());
     let refused = observed.answers.status_failed.is_some() || !observed.answers.refused_status.is_empty();
     if required || refused { None } else { write(mapping, source, Some(new)) }
 }
@@ -128,13 +128,13 @@ pub fn wanted(
         if mapping.has_several_targets() {
             scope.set(Root::Targets, Arc::new(targets::view(mapping, observed, source, rendering, here)));
         }
-        let seen = Sight { mapping, observed, rendering, scope, redaction: told };
-        fields(&seen, &redaction, &mut new, reasons);
-        conditions(&seen, generation, &mut new, reasons);
-        mirror::conditions(&seen, generation, &mut new);
+        let view = View { mapping, observed, rendering, scope, redaction: told };
+        fields(&view, &redaction, &mut new, reasons);
+        conditions(&view, generation, &mut new, reasons);
+        mirror::conditions(&view, generation, &mut new);
     }
     // What waits for the end of a release keeps nobody out of sync.
-    let is_told = |reason: &&Reason| !(observed.is_promoted && reason.cause == Cause::Held);
+    let is_told = |reason: &&Reason| !(observed.limits.is_promoted && reason.cause == Cause::Held);
     let reasons = &Reasons(reasons.0.iter().filter(is_told).cloned().collect());
     engine_conditions(mapping, observed, generation, told, &mut new, reasons);
     observed_generation(mapping, observed, source, rendering, &mut new, reasons);
@@ -143,8 +143,9 @@ pub fn wanted(
 
 /// What only former documents wrote goes, unless the consumer's schema requires it.
 fn former(observed: &Observed, status: &mut Value) {
-    let missing = |status: &Value| observed.schema.as_ref().map_or(0, |schema| schema.required_missing(status).len());
-    for former in observed.former_status.iter() {
+    let missing =
+        |status: &Value| observed.consumer.schema.as_ref().map_or(0, |schema| schema.required_missing(status).len());
+    for former in observed.consumer.former_status.iter() {
         let mut without = status.clone();
         if former.starts_with('/') {
             crate::object::compare::remove_pointer(&mut without, former);
@@ -174,7 +175,7 @@ pub fn lenient(mapping: &Mapping, scope: &Scope) -> Scope {
 
 /// A status that lacks leaves which the schema requires would be refused as a whole.
 pub fn is_withheld(observed: &Observed, status: Option<&Value>, reasons: &mut Reasons) -> bool {
-    let Some((schema, status)) = observed.schema.as_ref().zip(status) else { return false };
+    let Some((schema, status)) = observed.consumer.schema.as_ref().zip(status) else { return false };
     let missing = schema.required_missing(status);
     if !missing.is_empty() {
         let fields = missing.join("`, `");
@@ -184,7 +185,7 @@ pub fn is_withheld(observed: &Observed, status: Option<&Value>, reasons: &mut Re
 }
 
 /// What the status rules read of one source.
-pub struct Sight<'s> {
+pub struct View<'s> {
     pub mapping: &'s Mapping,
     pub observed: &'s Observed,
     pub rendering: &'s Rendering,
@@ -192,13 +193,13 @@ pub struct Sight<'s> {
     pub redaction: &'s Redaction,
 }
 
-fn fields(sight: &Sight<'_>, redaction: &Redaction, status: &mut Value, reasons: &mut Reasons) {
-    let Sight { mapping, observed, rendering, scope, .. } = sight;
+fn fields(view: &View<'_>, redaction: &Redaction, status: &mut Value, reasons: &mut Reasons) {
+    let View { mapping, observed, rendering, scope, .. } = view;
     // Mostly all fields are read from one object.
-    let mut read: Option<(&str, Seen<'_>)> = None;
+    let mut read: Option<(&str, Option<Option<&TargetObject>>)> = None;
     let mut seen = |id| match read {
         Some((of, seen)) if of == id => seen,
-        _ => read.insert((id, object_at(mapping, observed, rendering, id))).1,
+        _ => read.insert((id, object_at(mapping, observed, rendering, id).ok())).1,
     };
     for field in &mapping.status.fields {
         let leaf = match leaf(&mut seen, scope, field) {
@@ -272,25 +273,25 @@ fn refused<'o>(observed: &'o Observed, field: &StatusField, leaf: &Leaf) -> Opti
 
 /// Whether the consumer's server would keep a leaf: its schema knows it, and it was not dropped before.
 fn is_kept(observed: &Observed, field: &StatusField) -> bool {
-    !observed.unkept_status.contains(&field.pointer) && knows(observed, &field.pointer)
+    !observed.consumer.unkept_status.contains(&field.pointer) && knows(observed, &field.pointer)
 }
 
 /// Whether the consumer's schema knows a field of the status, or leaves it open.
 fn knows(observed: &Observed, pointer: &str) -> bool {
-    observed.schema.as_ref().is_none_or(|schema| schema.has_status(pointer) != Presence::Known(false))
+    observed.consumer.schema.as_ref().is_none_or(|schema| schema.has_status(pointer) != Presence::Known(false))
 }
 
 fn leaf<'m, 'o>(
-    seen: &mut impl FnMut(&'m str) -> Seen<'o>,
+    seen: &mut impl FnMut(&'m str) -> Option<Option<&'o TargetObject>>,
     scope: &Scope,
     field: &'m StatusField,
 ) -> Result<Leaf, Unrendered> {
     let found = match &field.from {
         StatusValue::Value(template) => evaluated(template, scope)?,
         StatusValue::Path { object, path, take } => match seen(object) {
-            Seen::Hidden => return Ok(Leaf::Keep),
-            Seen::Absent => None,
-            Seen::Standing(standing) => taken(path.select(&standing.object), *take)?,
+            None => return Ok(Leaf::Keep),
+            Some(None) => None,
+            Some(Some(standing)) => taken(path.select(&standing.object), *take)?,
         },
     };
     let found = match (found, &field.transform) {
@@ -306,24 +307,28 @@ fn leaf<'m, 'o>(
     }
 }
 
-/// How an object appears to the status rules.
-#[derive(Clone, Copy)]
-pub enum Seen<'o> {
-    Standing(&'o TargetObject),
-    Absent,
-    /// Somebody else's, or out of sight: says nothing.
-    Hidden,
-}
-
-pub fn object_at<'o>(mapping: &Mapping, observed: &'o Observed, rendering: &Rendering, id: &str) -> Seen<'o> {
-    let Some(rule) = mapping.objects.iter().find(|rule| rule.id == id) else { return Seen::Hidden };
+/// The object that the status rules read; `None`: it does not exist.
+///
+/// # Errors
+/// Where it is somebody else's or out of told: that says nothing.
+pub fn object_at<'o>(
+    mapping: &Mapping,
+    observed: &'o Observed,
+    rendering: &Rendering,
+    id: &str,
+) -> Sight<Option<&'o TargetObject>> {
+    let Some(rule) = mapping.objects.iter().find(|rule| rule.id == id) else {
+        return Err(Reason::unseen(format!("the mapping has no object `{id}`")));
+    };
     if let Some(standing) = render::standing(mapping, observed, rule, &rendering.place) {
-        return Seen::Standing(standing);
+        return Ok(Some(standing));
     }
+    observed.sees(&rule.kind)?;
     let desired = rendering.desired(mapping).find(|(wanted, ..)| wanted.id == rule.id);
-    let state = desired.map(|(_, _, desired)| observed.state(&desired.reference, rule.shared));
-    let unseen = observed.unseen(&rule.kind).is_some();
-    if unseen || matches!(state, Some(ObjectState::Foreign)) { Seen::Hidden } else { Seen::Absent }
+    match desired.map(|(_, _, desired)| (observed.state(&desired.reference, rule.shared), desired)) {
+        Some((Ok(ObjectState::Foreign), desired)) => Err(live::conflict(observed, rule, desired)),
+        _ => Ok(None),
+    }
 }
 
 fn taken(matches: Vec<&Value>, take: Take) -> Result<Option<Value>, Unrendered> {
@@ -390,12 +395,12 @@ fn map(slot: &mut Value) -> Result<&mut Map<String, Value>, String> {
     slot.as_object_mut().ok_or_else(|| "a field above it holds something that is no map".to_owned())
 }
 
-fn conditions(sight: &Sight<'_>, generation: Option<i64>, status: &mut Value, reasons: &mut Reasons) {
-    for rule in &sight.mapping.status.conditions {
-        match condition(rule, &sight.scope) {
+fn conditions(view: &View<'_>, generation: Option<i64>, status: &mut Value, reasons: &mut Reasons) {
+    for rule in &view.mapping.status.conditions {
+        match condition(rule, &view.scope) {
             Ok(mut condition) => {
-                condition.message = sight.redaction.text(condition.message);
-                set_condition(sight.observed, generation, status, &rule.kind, condition);
+                condition.message = view.redaction.text(condition.message);
+                set_condition(view.observed, generation, status, &rule.kind, condition);
             }
             Err(why) => unsaid(reasons, &format!("condition {}", rule.kind), why),
         }
@@ -515,7 +520,7 @@ fn generation_of(mapping: &Mapping, observed: &Observed, source: &Value) -> Opti
 
 fn follows_generation(mapping: &Mapping, observed: &Observed) -> bool {
     let known = |schema: &Arc<Schema>| schema.has_status("/observedGeneration") == Presence::Known(true);
-    mapping.status.observed_generation && observed.schema.as_ref().is_some_and(known)
+    mapping.status.observed_generation && observed.consumer.schema.as_ref().is_some_and(known)
 }
 
 fn engine_conditions(
@@ -526,7 +531,7 @@ fn engine_conditions(
     status: &mut Value,
     reasons: &Reasons,
 ) {
-    let kind = engine_condition(observed.writer.engine());
+    let kind = engine_condition(observed.subject.writer.engine());
     let unseen = reasons.cause() == Some(Cause::Unknown);
     // What was said before stays. A new source is told that nothing is said yet.
     let is_unsaid = observed.is_target_unreachable() && entry(status, &kind).is_none();

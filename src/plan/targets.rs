@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 
 use super::objects::Objects;
-use super::observed::{Observed, Pin, Target};
+use super::observed::{Kinds, Observed, Pin, Target};
 use super::render::{self, Rendering};
 use super::{Cause, Reason, Reasons, each, readiness, source};
 use crate::mapping::expression::Scope;
@@ -38,7 +38,7 @@ impl Among {
 
     /// Whether what a target has of a source can be told.
     pub fn is_seen(&self, name: &str) -> bool {
-        self.other(name).map_or(*name == self.name, |other| other.sight == Sight::Seen)
+        self.other(name).map_or(*name == self.name, |other| other.reach == Reach::Seen)
     }
 
     /// The others that run.
@@ -50,7 +50,7 @@ impl Among {
 /// What is known of one target of the mapping.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct Other {
-    pub sight: Sight,
+    pub reach: Reach,
     /// Hash of its identity, where that is confirmed.
     pub identity: Option<String>,
     /// Address of its server, which no consumer reads.
@@ -63,7 +63,7 @@ pub struct Other {
 
 /// Whether what a target has of a source is known.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-pub enum Sight {
+pub enum Reach {
     /// Not yet.
     Starting,
     /// Its cluster cannot be reached.
@@ -167,11 +167,11 @@ pub fn of(mapping: &Mapping, observed: &Observed, source: &Arc<Value>) -> Choice
         let all = choices(rule, observed.among.as_ref(), &render::source_scope(mapping, observed, source));
         all.map(Arc::from)
     };
-    if observed.recorder.is_some() {
+    if observed.study.recorder.is_some() {
         return tell();
     }
     let basis = (source.clone(), observed.among.as_ref().map(|among| among.selected.clone()));
-    let mut known = observed.evaluated_targets.0.lock().unwrap_or_else(PoisonError::into_inner);
+    let mut known = observed.study.evaluated_targets.0.lock().unwrap_or_else(PoisonError::into_inner);
     match &*known {
         Some((of, all)) if Evaluated::is_of(of, &basis) => all.clone(),
         _ => known.insert((basis, tell())).1.clone(),
@@ -229,12 +229,12 @@ pub fn share(mapping: &Mapping, observed: &Observed, source: &Arc<Value>) -> Res
     };
     let choices = of(mapping, observed, source)?;
     let is_chosen = choices.iter().any(|choice| choice.cluster.as_ref() == Ok(&among.name));
-    let pins = source::pins(&observed.writer, source);
+    let pins = source::pins(&observed.subject.writer, source);
     let own = own_pins(observed, &pins);
-    let has_finalizer = has_finalizer(source, observed.writer.finalizer());
+    let has_finalizer = has_finalizer(source, observed.subject.writer.finalizer());
     let is_here = has_finalizer && !own.is_empty();
     // Who strips the finalizer leaves the names of the targets.
-    let is_released = observed.pin.is_some() && !has_finalizer && !own.is_empty();
+    let is_released = observed.target.pin.is_some() && !has_finalizer && !own.is_empty();
     let elsewhere: BTreeSet<&String> = pins.keys().filter(|name| !own.contains(name)).collect();
     let is_complete = choices.iter().all(|choice| choice.cluster.is_ok());
     let wanted = || choices.iter().filter_map(|choice| choice.cluster.clone().ok()).collect::<Vec<_>>().join("`, `");
@@ -277,7 +277,7 @@ pub fn reports_for_all(
     let Some(among) = observed.among.as_ref().filter(|_| mapping.has_several_targets()) else { return true };
     let Ok(choices) = of(mapping, observed, source) else { return true };
     let can_report = |name: &&String| can_report(name);
-    let pins = source::pins(&observed.writer, source);
+    let pins = source::pins(&observed.subject.writer, source);
     let is_here = !own_pins(observed, &pins).is_empty();
     let has_any = |name: &&String| if **name == among.name { is_here } else { pins.contains_key(*name) };
     let chosen = || choices.iter().filter_map(|choice| choice.cluster.as_ref().ok()).filter(can_report);
@@ -295,7 +295,7 @@ fn known(among: &Among) -> BTreeSet<&String> {
 pub fn in_sight(mapping: &Mapping, observed: &Observed, source: &Arc<Value>) -> Vec<(String, String)> {
     let Some(among) = &observed.among else { return Vec::new() };
     let choices = of(mapping, observed, source).unwrap_or_default();
-    let seen = |name: &String| among.other(name).filter(|other| other.sight == Sight::Seen);
+    let seen = |name: &String| among.other(name).filter(|other| other.reach == Reach::Seen);
     let pair = |name: &String| Some((name.clone(), seen(name)?.identity.clone()?));
     choices.iter().filter_map(|choice| pair(choice.cluster.as_ref().ok()?)).collect()
 }
@@ -308,7 +308,7 @@ pub fn reads_others(mapping: &Mapping, observed: &Observed, source: &Value) -> b
 /// Why a source does not leave for a target yet: what it has is not deleted for one that cannot receive it.
 fn unreached(among: &Among, choice: &Choice) -> Option<Reason> {
     let name = choice.cluster.as_ref().ok()?;
-    let is_reached = |other: &Other| other.identity.is_some() && other.sight != Sight::Lost;
+    let is_reached = |other: &Other| other.identity.is_some() && other.reach != Reach::Lost;
     (!among.other(name).is_some_and(is_reached)).then(|| Reason {
         cause: Cause::Waiting,
         detail: format!("its new target `{name}` is not given, or cannot be reached: it stays on `{}`", among.name),
@@ -338,8 +338,8 @@ fn unserved<'n>(names: impl Iterator<Item = &'n String>) -> Reason {
 
 /// Why the finalizer of a source stays that has nothing on any target of the mapping.
 pub fn pinned_to_none(observed: &Observed, source: &Value) -> Option<Reason> {
-    let among = observed.among.as_ref().filter(|_| has_finalizer(source, observed.writer.finalizer()))?;
-    let pins = source::pins(&observed.writer, source);
+    let among = observed.among.as_ref().filter(|_| has_finalizer(source, observed.subject.writer.finalizer()))?;
+    let pins = source::pins(&observed.subject.writer, source);
     let is_served = |name: &String| *name == among.name || among.targets.contains_key(name);
     (!pins.is_empty() && !pins.keys().any(is_served)).then(|| unserved(pins.keys()))
 }
@@ -347,7 +347,7 @@ pub fn pinned_to_none(observed: &Observed, source: &Value) -> Option<Reason> {
 /// Names under which a source is pinned to this target: its own, and one that it had before, which no target has now.
 pub fn own_pins(observed: &Observed, pins: &BTreeMap<String, String>) -> Vec<String> {
     let is_others = |name: &String| observed.among.as_ref().is_some_and(|among| among.other(name).is_some());
-    let is_own = |(name, identity): &(&String, &String)| match (&observed.pin, &observed.among) {
+    let is_own = |(name, identity): &(&String, &String)| match (&observed.target.pin, &observed.among) {
         (Some(pin), _) => **identity == pin.identity && !is_others(name),
         // Which cluster it is now is not confirmed.
         (None, Some(among)) => **name == among.name,
@@ -358,19 +358,20 @@ pub fn own_pins(observed: &Observed, pins: &BTreeMap<String, String>) -> Vec<Str
 
 /// Whether the finalizer of a source is about objects on this target.
 pub fn is_held_here(observed: &Observed, source: &Value) -> bool {
-    observed.among.is_none() || !own_pins(observed, &source::pins(&observed.writer, source)).is_empty()
+    observed.among.is_none() || !own_pins(observed, &source::pins(&observed.subject.writer, source)).is_empty()
 }
 
 /// A source whose pins somebody removed may have objects on any target. It is released by whoever sees that none has any.
 pub fn is_held_by_none(observed: &Observed, source: &Value) -> bool {
     let Some(among) = &observed.among else { return false };
-    let is_known_empty = |other: &Other| other.sight == Sight::Seen && is_empty(&other.objects);
+    let is_known_empty = |other: &Other| other.reach == Reach::Seen && is_empty(&other.objects);
     let mut others = among.others().map(|(_, other)| other);
     has_lost_its_pins(observed, source) && is_empty(&observed.objects) && others.all(is_known_empty)
 }
 
 fn has_lost_its_pins(observed: &Observed, source: &Value) -> bool {
-    has_finalizer(source, observed.writer.finalizer()) && source::pins(&observed.writer, source).is_empty()
+    has_finalizer(source, observed.subject.writer.finalizer())
+        && source::pins(&observed.subject.writer, source).is_empty()
 }
 
 fn is_empty(objects: &Objects) -> bool {
@@ -393,7 +394,7 @@ pub fn overall(mapping: &Mapping, observed: &Observed, source: &Arc<Value>, own:
         return Some(own.clone());
     };
     let mut all = Reasons::default();
-    let pins = source::pins(&observed.writer, source);
+    let pins = source::pins(&observed.subject.writer, source);
     // What leaves a target is told as well.
     let chosen = |name: &String| choices.iter().any(|choice| choice.cluster.as_ref() == Ok(name));
     let left: BTreeSet<&String> = known(among).into_iter().filter(|name| !chosen(name)).collect();
@@ -414,12 +415,12 @@ pub fn overall(mapping: &Mapping, observed: &Observed, source: &Arc<Value>, own:
             }
             Ok(name) => among.other(name),
         };
-        match other.map(|other| (other.sight, &other.unsettled)) {
+        match other.map(|other| (other.reach, &other.unsettled)) {
             None => tell(Cause::Waiting, "there is no such cluster now"),
-            Some((Sight::Seen, Some((cause, why)))) if has_objects || *cause != Cause::Unknown => tell(*cause, why),
+            Some((Reach::Seen, Some((cause, why)))) if has_objects || *cause != Cause::Unknown => tell(*cause, why),
             // It may have orphaned objects, also where the source does not name it.
-            Some((Sight::Starting, _)) => return None,
-            Some((Sight::Lost, _)) if has_objects => tell(Cause::Waiting, "its cluster cannot be reached"),
+            Some((Reach::Starting, _)) => return None,
+            Some((Reach::Lost, _)) if has_objects => tell(Cause::Waiting, "its cluster cannot be reached"),
             Some(_) => {}
         }
     }
@@ -462,10 +463,10 @@ fn trouble(cause: Cause) -> Option<&'static str> {
 /// What another target has of a source.
 fn there(mapping: &Mapping, observed: &Observed, source: &Arc<Value>, name: &str, other: &Other) -> Value {
     let there = from_there(mapping, observed, name, other);
-    let why = match (other.sight, &other.unsettled) {
-        (Sight::Lost, _) => Some("Unreachable"),
-        (Sight::Starting, _) => Some("Starting"),
-        (Sight::Seen, unsettled) => unsettled.as_ref().map(|(cause, _)| *cause).and_then(trouble),
+    let why = match (other.reach, &other.unsettled) {
+        (Reach::Lost, _) => Some("Unreachable"),
+        (Reach::Starting, _) => Some("Starting"),
+        (Reach::Seen, unsettled) => unsettled.as_ref().map(|(cause, _)| *cause).and_then(trouble),
     };
     match render::render(mapping, &there, source) {
         Ok(rendering) => one(mapping, &there, &rendering, name, why),
@@ -475,12 +476,12 @@ fn there(mapping: &Mapping, observed: &Observed, source: &Arc<Value>, name: &str
 
 /// The same source, observed from another target.
 fn from_there(mapping: &Mapping, observed: &Observed, name: &str, other: &Other) -> Observed {
-    let kinds = mapping.objects.iter().map(|rule| (rule.kind.clone(), Ok(())));
+    let kinds = Ok(Kinds::in_sight(mapping.objects.iter().map(|rule| &rule.kind)));
     let among = observed.among.clone().unwrap_or_default();
     Observed {
         among: Some(Among { name: name.to_owned(), targets: Arc::default(), ..among }),
         objects: other.objects.clone(),
-        target: Target::Known { kinds: Arc::new(kinds.collect()), unserved: Arc::default() },
+        target: Target { kinds, ..observed.target.clone() },
         answers: super::Answers::default(),
         ..observed.clone()
     }

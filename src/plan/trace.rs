@@ -6,7 +6,7 @@ use serde_json::Value;
 
 use super::decision::{Decision, Decisions, Verdict};
 use super::provenance::{File, Written};
-use super::{Observed, Plan, Reason, Reasons, Rest, Source, live, plan, render};
+use super::{Observed, Plan, Reason, Reasons, Rest, Study, live, plan, render};
 use crate::mapping::Mapping;
 use crate::object::marks;
 
@@ -153,7 +153,8 @@ impl Trace {
     /// Decides once, and takes down why. `file` is what the mapping was read from.
     pub fn of(mapping: &Mapping, observed: &Observed, file: Option<&File<'_>>, past: Past) -> Self {
         let decisions = Decisions::default();
-        let watched = Observed { decisions: Some(decisions.clone()), recorder: None, ..observed.clone() };
+        let mut watched = observed.clone();
+        watched.study = Study { decisions: Some(decisions.clone()), recorder: None, ..watched.study };
         let (next, rest) = match plan(mapping, &watched) {
             Plan::Act(actions) => (actions, None),
             Plan::Last(action, rest) => (vec![*action], Some(rest)),
@@ -167,19 +168,19 @@ impl Trace {
         };
         let rows = file.map(|file| rows(mapping, observed, file)).unwrap_or_default();
         let target = observed.among.as_ref().map(|among| among.name.clone());
-        let pinned = || observed.pin.as_ref().map(|pin| pin.connection.clone());
-        let (namespace, name) = (&*observed.key.namespace, &*observed.key.name);
+        let pinned = || observed.target.pin.as_ref().map(|pin| pin.connection.clone());
+        let (namespace, name) = (&*observed.subject.key.namespace, &*observed.subject.key.name);
         let target = target.or_else(pinned).unwrap_or_else(|| mapping.target.clone());
         Self {
-            workspace: observed.workspace_path.clone(),
+            workspace: observed.consumer.path.clone(),
             verdict,
             reasons,
             next: next.iter().map(ToString::to_string).collect(),
             objects: decisions.take().into_iter().map(|decision| traced(decision, &rows)).collect(),
             past,
             ..Self::unseen(
-                observed.writer.mapping(),
-                observed.key.cluster.as_str(),
+                observed.subject.writer.mapping(),
+                observed.subject.key.cluster.as_str(),
                 (namespace, name),
                 &target,
                 observed.now,
@@ -200,7 +201,7 @@ fn decided_reasons(decisions: &Decisions) -> Vec<Said> {
 }
 
 fn rows(mapping: &Mapping, observed: &Observed, file: &File<'_>) -> Vec<Written> {
-    let Source::Present(source) = &observed.source else { return Vec::new() };
+    let Some(source) = observed.present() else { return Vec::new() };
     let rendering = render::render(mapping, observed, source);
     rendering.map(|rendering| file.rows(mapping, &rendering)).unwrap_or_default()
 }

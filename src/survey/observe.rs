@@ -14,8 +14,8 @@ use crate::object::marks::{self, Origin, Owner, Reference};
 use crate::object::{Key, has_finalizer, metadata};
 use crate::plan::targets::Among;
 use crate::plan::{
-    Action, Intent, MAX_ROUNDS, Observed, Original, Outcome, Phase, Pick, Pin, Plan, Rest, Source, Target,
-    TargetObject, plan, rehearsal, render,
+    Action, Consumer, Intent, Kinds, MAX_ROUNDS, Observed, Original, Outcome, Phase, Pick, Pin, Plan, Reason, Rest,
+    Source, TargetObject, plan, rehearsal, render,
 };
 
 /// What would be done for a source.
@@ -58,15 +58,12 @@ impl Scene<'_> {
         let mut observed = self.observed(source);
         observed.objects.extend(self.copies(&observed).await?);
         let (writes, rest) = self.follow(&mut observed).await?;
-        let after = match &observed.source {
-            Source::Present(after) => after.clone(),
-            _ => source.clone(),
-        };
+        let after = observed.present().unwrap_or(source).clone();
         let namespace = || render::place(self.mapping, &observed, &after).ok().map(|place| place.namespace);
         let place = self.cluster.path.as_deref().unwrap_or(self.cluster.name.as_str()).to_owned();
         Ok(Rehearsed {
-            namespace: has_finalizer(&after, observed.writer.finalizer()).then(namespace).flatten(),
-            key: observed.key,
+            namespace: has_finalizer(&after, observed.subject.writer.finalizer()).then(namespace).flatten(),
+            key: observed.subject.key,
             writes,
             source: (source.clone(), after),
             place,
@@ -84,29 +81,29 @@ impl Scene<'_> {
         let Self { surveyor, mapping, cluster, target, .. } = *self;
         let key = Key::new(cluster.name.clone(), metadata(source, "namespace"), metadata(source, "name"));
         let origin = Origin::new(&mapping.source.resource, &cluster.identity, &key);
-        let source = Source::Present(source.clone());
-        let mut observed = Observed {
-            phase: phase(mapping),
-            workspace_path: cluster.path.clone(),
-            is_selected: mapping.source.selects(cluster.name.as_str(), &cluster.traits),
-            target_url: Some(target.endpoint.url().to_owned()),
-            pin: Some(Pin { connection: surveyor.target_name(mapping).to_owned(), identity: target.identity.clone() }),
-            among: mapping.target_rule.as_ref().map(|_| self.among()),
-            schema: self.schema.clone(),
-            ..Observed::new(surveyor.writer(mapping), key, origin, source, known(mapping, target), Timestamp::now())
-        };
+        let (source, kinds) = (Ok(Source::Present(source.clone())), Ok(known(mapping, target)));
+        let mut observed = Observed::new(surveyor.writer(mapping), key, origin, source, kinds, Timestamp::now());
+        observed.phase = phase(mapping);
+        observed.consumer.path.clone_from(&cluster.path);
+        observed.consumer.is_selected =
+            Consumer::selection(mapping.source.selects(cluster.name.as_str(), &cluster.traits));
+        observed.consumer.schema.clone_from(&self.schema);
+        observed.target.url = Some(target.endpoint.url().to_owned());
+        let connection = surveyor.target_name(mapping).to_owned();
+        observed.target.pin = Some(Pin { connection, identity: target.identity.clone() });
+        observed.among = mapping.target_rule.as_ref().map(|_| self.among());
         let former = target.inventory.iter().flat_map(|store| &store.placements);
         let former: Vec<_> = former.filter_map(|text| placement::rule(text)).map(Arc::new).collect();
-        observed.places = render::namespaces(mapping, &former, &observed);
+        observed.target.places = render::namespaces(mapping, &former, &observed);
         observed.objects = standing(target).filter_map(|(at, object)| observed.recognize(&at, object)).collect();
         let used = observed.objects.iter().map(|one| one.reference.namespace.clone());
-        observed.namespaces = used.filter(|namespace| observed.places.contains(namespace)).collect();
+        observed.target.namespaces = used.filter(|namespace| observed.target.places.contains(namespace)).collect();
         observed
     }
 
     /// The copies beside the source.
     async fn copies(&self, observed: &Observed) -> Result<Vec<TargetObject>, RequestError> {
-        let label = format!("{}={}", marks::MAPPING, observed.writer.label());
+        let label = format!("{}={}", marks::MAPPING, observed.subject.writer.label());
         let mut copies = Vec::new();
         for kind in beside(self.mapping) {
             let all = items(&self.cluster.own, &kind.resource(&kind.plural()), Some(&label)).await?;
@@ -214,10 +211,11 @@ fn phase(mapping: &Mapping) -> Phase {
     if mapping.mode == Mode::Suspend { Phase::DeletionsOnly } else { Phase::Active }
 }
 
-fn known(mapping: &Mapping, target: &TargetCluster) -> Target {
-    let kinds = target.kinds.iter().map(|(kind, served)| (kind.clone(), served.clone().map(drop)));
+fn known(mapping: &Mapping, target: &TargetCluster) -> Kinds {
+    let served = |served: &Result<_, String>| served.as_ref().map(drop).map_err(Reason::unseen);
+    let kinds = target.kinds.iter().map(|(kind, found)| (kind.clone(), served(found)));
     let kinds = kinds.chain(beside(mapping).into_iter().map(|kind| (kind.clone(), Ok(()))));
-    Target::Known { kinds: Arc::new(kinds.collect()), unserved: Arc::default() }
+    Kinds { watched: Arc::new(kinds.collect()), unserved: Arc::default() }
 }
 
 /// What stands on a target.

@@ -9,7 +9,7 @@ use super::{NOT_READ, Pipeline};
 use crate::multicluster::queue::Priority;
 use crate::object::Key;
 use crate::plan::objects::Objects;
-use crate::plan::targets::{Among, Other, Sight};
+use crate::plan::targets::{Among, Other, Reach};
 
 /// Sources that are worked on here, and those that wait for that: a slow target keeps no other one waiting.
 #[derive(Debug, Default)]
@@ -115,19 +115,19 @@ impl Pipeline {
     }
 
     /// Whether what the target has of the mapping's sources is known.
-    fn sight(&self) -> Sight {
+    fn reach(&self) -> Reach {
         if self.is_lost() {
-            return Sight::Lost;
+            return Reach::Lost;
         }
         let is_known = self.generation().target.identity().is_ok() && self.is_store_read();
-        if is_known && self.has_asked_for_every_kind() { Sight::Seen } else { Sight::Starting }
+        if is_known && self.has_asked_for_every_kind() { Reach::Seen } else { Reach::Starting }
     }
 
     /// What is known of the target, but for the objects that a source has there.
     pub fn as_target(&self) -> (String, Other) {
         let target = &self.generation().target;
         let other = Other {
-            sight: self.sight(),
+            reach: self.reach(),
             identity: target.identity().ok(),
             url: Some(target.endpoint().url().to_owned()),
             objects: Objects::default(),

@@ -15,8 +15,8 @@ use crate::engine::pipeline::TargetSeat;
 use crate::mapping::Mapping;
 use crate::object::marks::Reference;
 use crate::object::{has_finalizer, metadata};
-use crate::plan::targets::{Evaluated, Other, Sight, reports_for_all};
-use crate::plan::{Cause, Observed, Reasons, Source, Target, pins};
+use crate::plan::targets::{Evaluated, Other, Reach, reports_for_all};
+use crate::plan::{Cause, Observed, Reasons, Sight, Source, pins};
 
 /// Looks at a source on each target, then plans and acts until it is settled on all of them.
 pub async fn reconcile<'a, 'f>(executors: Vec<Executor<'a>>, facts: &Facts<'f>) -> Vec<Part<'a, 'f>> {
@@ -65,21 +65,21 @@ fn introduce(parts: &mut [Part<'_, '_>]) {
         return;
     }
     let targets = Arc::new(parts.iter().map(Part::as_target).collect());
-    let mut first: Option<(&Arc<Mapping>, Evaluated, Source)> = None;
+    let mut first: Option<(&Arc<Mapping>, Evaluated, Sight<Source>)> = None;
     for Part { executor, observed, .. } in parts {
         let Some(observed) = observed else { continue };
         with_targets(executor.pipeline, observed, &targets);
         match &first {
             Some((mapping, evaluated, source)) if Arc::ptr_eq(mapping, &executor.generation.mapping) => {
-                observed.evaluated_targets = evaluated.clone();
-                if matches!(source, Source::Present(_)) && is_same(source, &observed.source) {
+                observed.study.evaluated_targets = evaluated.clone();
+                if matches!(source, Ok(Source::Present(_))) && is_same(source, &observed.source) {
                     observed.source = source.clone();
                 }
             }
             Some(_) => {}
             None => {
                 let mapping = &executor.generation.mapping;
-                first = Some((mapping, observed.evaluated_targets.clone(), observed.source.clone()));
+                first = Some((mapping, observed.study.evaluated_targets.clone(), observed.source.clone()));
             }
         }
     }
@@ -89,13 +89,13 @@ fn introduce(parts: &mut [Part<'_, '_>]) {
 #[derive(Debug, Default)]
 pub struct Latest {
     pub turn: tokio::sync::Mutex<()>,
-    source: Mutex<Option<Source>>,
+    source: Mutex<Option<Sight<Source>>>,
     /// Whether it was taken in by this reconcile.
     is_new: AtomicBool,
 }
 
 impl Latest {
-    fn source(&self) -> MutexGuard<'_, Option<Source>> {
+    fn source(&self) -> MutexGuard<'_, Option<Sight<Source>>> {
         self.source.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -123,12 +123,12 @@ impl Latest {
     }
 }
 
-fn is_same(one: &Source, other: &Source) -> bool {
+fn is_same(one: &Sight<Source>, other: &Sight<Source>) -> bool {
     match (one, other) {
-        (Source::Present(one), Source::Present(other)) => {
+        (Ok(Source::Present(one)), Ok(Source::Present(other))) => {
             metadata(one, "resourceVersion") == metadata(other, "resourceVersion")
         }
-        (Source::Missing(_), Source::Missing(_)) => true,
+        (Ok(Source::Missing(_)), Ok(Source::Missing(_))) => true,
         _ => false,
     }
 }
@@ -195,9 +195,9 @@ impl<'a, 'f> Part<'a, 'f> {
     /// As other targets know it.
     fn as_target(&self) -> (String, Other) {
         let (name, mut other) = self.executor.pipeline.as_target();
-        let Some(observed) = &self.observed else { return (name, Other { sight: Sight::Starting, ..other }) };
-        if other.sight == Sight::Seen && matches!(observed.target, Target::Unknown(_)) {
-            other.sight = Sight::Starting;
+        let Some(observed) = &self.observed else { return (name, Other { reach: Reach::Starting, ..other }) };
+        if other.reach == Reach::Seen && observed.target.kinds.is_err() {
+            other.reach = Reach::Starting;
         }
         other.objects = observed.objects.clone();
         other.unsettled = match &self.ended {
@@ -223,7 +223,7 @@ impl<'a, 'f> Part<'a, 'f> {
 
     /// The name of its target, if a plan for that gets as far as the status.
     fn able_to_report(&self) -> Option<String> {
-        let is_known = matches!(self.observed.as_ref()?.target, Target::Known { .. });
+        let is_known = self.observed.as_ref()?.target.kinds.is_ok();
         let is_able = is_known && !matches!(self.ended, Some(Ended::Left) | None);
         is_able.then(|| self.executor.generation.target.name.clone())
     }
@@ -232,7 +232,7 @@ impl<'a, 'f> Part<'a, 'f> {
         let (mapping, name) = (&self.executor.generation.mapping, &self.executor.generation.target.name);
         let Some(observed) = self.observed.as_mut().filter(|_| able.contains(name)) else { return false };
         latest.catch_up(observed);
-        let Source::Present(source) = &observed.source else { return false };
+        let Some(source) = observed.present() else { return false };
         reports_for_all(mapping, observed, source, |name| able.contains(name))
     }
 
@@ -241,15 +241,15 @@ impl<'a, 'f> Part<'a, 'f> {
         let Some(observed) = &mut self.observed else { return };
         // It is left as soon as nothing is to be done here any more, however long another target takes.
         let _seat = self.seat.take();
-        observed.tells_nothing = !tells;
+        observed.limits.tells_nothing = !tells;
         self.ended = Some(converge(&self.executor, observed, &mut self.facts, latest, &mut self.progress).await);
         self.pinned = Some(pinned(observed));
     }
 }
 
 fn pinned(observed: &Observed) -> Pinned {
-    let Source::Present(source) = &observed.source else { return None };
-    Some((has_finalizer(source, observed.writer.finalizer()), pins(&observed.writer, source)))
+    let source = observed.present()?;
+    Some((has_finalizer(source, observed.subject.writer.finalizer()), pins(&observed.subject.writer, source)))
 }
 
 /// What is known of a source on one target before anything is done about it.

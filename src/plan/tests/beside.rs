@@ -39,7 +39,7 @@ fn an_object_beside_its_source_is_in_its_namespace_and_needs_no_other() {
     ");
     let reference = world.reference("Settings");
     assert_eq!((reference.kind.side, &*reference.namespace, &*reference.name), (Side::Source, "default", "db"));
-    assert!(world.seen.namespaces.is_empty());
+    assert!(world.seen.target.namespaces.is_empty());
 }
 
 #[test]

@@ -317,11 +317,11 @@ fn a_claim_that_is_missing_or_taken_back_is_said_and_deletes_nothing() {
         let secrets = Resource { group: String::new(), version: "v1".into(), plural: "secrets".into() };
         [(secrets, vec!["*".to_owned()])].into_iter().collect()
     }
-    fresh().with(|other| other.seen.claims = Some(Claims::default())).sync(&mapping(DATABASES));
+    fresh().with(|other| other.seen.consumer.claims = Some(Claims::default())).sync(&mapping(DATABASES));
     let mut world = with(&["ann"]);
     world.originals.push(connection(json!({"uri": "ZGI6Ly9h"})));
     fn claim(world: &mut World, accepted: Claims) {
-        world.seen.claims = Some(accepted);
+        world.seen.consumer.claims = Some(accepted);
     }
     let world = steps(world, &[
         ("not accepted", |world| claim(world, Claims::default()), &related(),
@@ -376,7 +376,7 @@ fn copies_go_with_their_rule() {
         world.in_sync(&related())
     };
     check(start, &[
-        ("held", |world| world.seen.prune = Prune::none(), &without_related(),
+        ("held", |world| world.seen.limits.prune = Prune::none(), &without_related(),
             "Held; held, False Held; update status; Secret Database Secret"),
         ("gone", |_| {}, &without_related(),
             "in sync; held, True Synced; delete Secret, delete Secret; Database"),

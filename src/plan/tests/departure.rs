@@ -8,7 +8,7 @@ use super::{
     of_another_kind, reasons, recreate, spec, synced,
 };
 use crate::mapping::OnExit;
-use crate::plan::{Cause, Phase, Prune};
+use crate::plan::{Cause, Consumer, Phase, Prune};
 
 /// Its finalizers are those of others.
 fn lose_finalizer(world: &mut World) {
@@ -89,9 +89,9 @@ fn a_source_that_is_deleted() {
             "in sync; free, True Synced; delete Database; ServiceAccount"),
         ("is suspended", |world| world.seen.phase = Phase::DeletionsOnly, &plain,
             "in sync; gone; delete Database, delete ServiceAccount, list all, release finalizer; "),
-        ("is in a cluster that is no longer selected", |world| world.seen.is_selected = Some(false), &plain,
+        ("is in a cluster that is no longer selected", |world| world.seen.consumer.is_selected = Ok(false), &plain,
             "in sync; gone; delete Database, delete ServiceAccount, list all, release finalizer; "),
-        ("is in a cluster of which nobody knows whether it is selected", |world| world.seen.is_selected = None, &exit("Delete"),
+        ("is in a cluster of which nobody knows whether it is selected", |world| world.seen.consumer.is_selected = Consumer::selection(None), &exit("Delete"),
             "in sync; gone; delete Database, delete ServiceAccount, list all, release finalizer; "),
     ]);
     check(fresh, &[
@@ -127,21 +127,21 @@ fn a_source_that_leaves_the_filter() {
             "in sync; free, False NotSelected; delete ServiceAccount, list all, update status, release finalizer; Database?"),
         ("without finalizer", leave_without_finalizer, &plain,
             "Orphaned; free, True Synced; ; ServiceAccount Database"),
-        ("its cluster leaves the selection (Retain)", |world| world.seen.is_selected = Some(false), &exit("Retain"),
+        ("its cluster leaves the selection (Retain)", |world| world.seen.consumer.is_selected = Ok(false), &exit("Retain"),
             "Retained; held, False Retained; update status; ServiceAccount Database"),
-        ("its cluster leaves the selection (Delete)", |world| world.seen.is_selected = Some(false), &exit("Delete"),
+        ("its cluster leaves the selection (Delete)", |world| world.seen.consumer.is_selected = Ok(false), &exit("Delete"),
             "in sync; free, False NotSelected; delete Database, delete ServiceAccount, list all, update status, release finalizer; "),
-        ("its cluster leaves the selection (Orphan)", |world| world.seen.is_selected = Some(false), &exit("Orphan"),
+        ("its cluster leaves the selection (Orphan)", |world| world.seen.consumer.is_selected = Ok(false), &exit("Orphan"),
             "in sync; free, False NotSelected; give up Database, give up ServiceAccount, list all, update status, release finalizer; ServiceAccount? Database?"),
-        ("nobody knows whether its cluster is selected", |world| { world.seen.is_selected = None; world.edit_source(|source| source["spec"]["size"] = json!(7)); }, &exit("Delete"),
+        ("nobody knows whether its cluster is selected", |world| { world.seen.consumer.is_selected = Consumer::selection(None); world.edit_source(|source| source["spec"]["size"] = json!(7)); }, &exit("Delete"),
             "Waiting; held, False Waiting; update status; ServiceAccount Database"),
     ]);
     check(fresh, &[
         ("it was never served", leave_filter, &plain,
             "in sync; free, none none; ; "),
-        ("it was never served, and its cluster is not selected", |world| world.seen.is_selected = Some(false), &plain,
+        ("it was never served, and its cluster is not selected", |world| world.seen.consumer.is_selected = Ok(false), &plain,
             "in sync; free, none none; ; "),
-        ("it was never served, and nobody knows whether its cluster is selected", |world| world.seen.is_selected = None, &exit("Delete"),
+        ("it was never served, and nobody knows whether its cluster is selected", |world| world.seen.consumer.is_selected = Consumer::selection(None), &exit("Delete"),
             "Waiting; free, none none; ; "),
     ]);
 }
@@ -161,12 +161,12 @@ fn what_a_source_outside_the_filter_has_in_its_status_is_taken_back_unless_it_is
 #[test]
 fn what_changed_while_a_cluster_was_not_selected_is_carried_out_once_it_is() {
     let mut world = synced();
-    world.seen.is_selected = Some(false);
+    world.seen.consumer.is_selected = Ok(false);
     world.edit_source(|source| source["spec"]["size"] = json!(7));
     let before = world.objects.clone();
     assert_eq!(causes(&world.settle(&mapping(DATABASES))), "Retained");
     assert_eq!(world.objects, before);
-    world.seen.is_selected = Some(true);
+    world.seen.consumer.is_selected = Ok(true);
     world.settle(&mapping(DATABASES));
     assert_eq!(world.object("Database")["spec"]["size"], json!(7));
 }
@@ -209,7 +209,7 @@ fn a_mapping_that_is_suspended_or_removed() {
 fn what_a_removed_mapping_takes_along_is_held_and_all_of_it_counts() {
     let mut world = fresh().in_sync(&mapping(CHAIN));
     let all = world.objects.len();
-    (world.seen.phase, world.seen.prune) = (Phase::Leaving(OnExit::Delete), Prune::none());
+    (world.seen.phase, world.seen.limits.prune) = (Phase::Leaving(OnExit::Delete), Prune::none());
     let rest = world.settle(&mapping(CHAIN));
     let held = reasons(&rest).iter().filter(|reason| reason.cause == Cause::Held).count();
     let what = "all but the shared one, also what goes after another";

@@ -53,7 +53,7 @@ fn each_is_made_once_the_one_before_it_is_ready() {
         ("one cannot be rendered", |_| {}, &in_chain("data: {a: b}", "data: {a: \"{{ source.spec.missing }}\"}"),
             "blocked: Waiting: object `view`: object `db` (read at `spec.of`); Waiting: object `db`: waits for object `config`, which does not exist yet; RenderFailed: object `config`: data.a: `source.spec.missing` is absent: give a value with `default(...)`, leave the key out with `default(omit)`, or test it with `is defined`; create Namespace, create ServiceAccount"),
     ], tell);
-    steps(fresh().with(|world| world.seen.reporting = Arc::new([database()].into())), &[
+    steps(fresh().with(|world| world.seen.target.reporting = Arc::new([database()].into())), &[
         ("its controller has not reported", |_| {}, &chain,
             "waiting: Waiting: object `view`: waits for object `db`, which is not ready: its controller has not reported yet; create Namespace, create ServiceAccount, create ConfigMap, create Database"),
         ("its controller reports that it is not ready", |world| is_ready(world, "False"), &chain,

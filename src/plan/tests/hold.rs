@@ -45,7 +45,7 @@ fn workspace(stage: HoldStage) -> World {
         "phase": "Initializing", "initializers": ["system:apibindings", "c:team"], "terminators": ["c:team", "d:team"],
     });
     let mut world = World::new(source);
-    world.seen.hold = Some(Hold { stage, name: "c:team".into() });
+    world.seen.subject.hold = Some(Hold { stage, name: "c:team".into() });
     world
 }
 
@@ -134,7 +134,7 @@ fn a_workspace_that_is_no_longer_held_up_asks_for_nothing() {
     world.take_log();
     for missing in [Missing::default(), Missing { deleted: Some("source-1".into()), long: true }] {
         let mut observed = world.observe(&teams());
-        observed.source = Source::Missing(missing);
+        observed.source = Ok(Source::Missing(missing));
         assert_eq!(plan(&teams(), &observed), Plan::Rest(Rest::InSync));
     }
     world.edit_source(|source| source["status"]["initializers"] = json!([]));
@@ -163,7 +163,7 @@ fn a_terminator_goes_after_what_was_made_and_only_that() {
     world.settle(&teams());
     becomes_ready(&mut world);
     let mut world = world.in_sync(&teams());
-    world.seen.hold = Some(Hold { stage: HoldStage::Terminating, name: "c:team".into() });
+    world.seen.subject.hold = Some(Hold { stage: HoldStage::Terminating, name: "c:team".into() });
     world.edit("Tools", |tools| tools["metadata"]["finalizers"] = json!(["of/others"]));
     world.delete_source();
     let world = steps(world, &[

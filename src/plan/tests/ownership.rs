@@ -38,7 +38,7 @@ fn strip(world: &mut World) {
 /// As this process sees it happen.
 fn strip_seen(world: &mut World) {
     let known = known(world);
-    world.seen.stripped.extend([known]);
+    world.seen.objects.stripped.extend([known]);
     strip(world);
 }
 
@@ -47,7 +47,7 @@ fn release(world: &mut World) {
     let (reference, known) = known(world);
     let object = TargetObject::new(reference.clone(), Arc::new(world.object("Database").clone()));
     world.execute(&give_up(&object, Evidence::Person));
-    world.seen.stripped.insert(reference, known);
+    world.seen.objects.stripped.insert(reference, known);
     world.log.clear();
 }
 
@@ -63,12 +63,12 @@ fn an_object_that_was_stripped_or_released() {
             "Conflict; held, False Conflict; create Database, update status; ServiceAccount Database?; again create Database"),
         ("stripped, with another uid", |world| { strip_seen(world); world.edit("Database", |object| object["metadata"]["uid"] = json!("u2")); }, &plain,
             "Conflict; held, False Conflict; create Database, update status; ServiceAccount Database?; again create Database"),
-        ("stripped, of another owner", |world| { strip_seen(world); world.seen.stripped.values_mut().for_each(|known| known.owner = Owner("other".into())); }, &plain,
+        ("stripped, of another owner", |world| { strip_seen(world); world.seen.objects.stripped.values_mut().for_each(|known| known.owner = Owner("other".into())); }, &plain,
             "Conflict; held, False Conflict; create Database, update status; ServiceAccount Database?; again create Database"),
         ("stripped, in another namespace", |world| {
             strip_seen(world);
-            let (reference, known) = world.seen.stripped.pop_first().unwrap();
-            world.seen.stripped.insert(Reference { namespace: "elsewhere".into(), ..reference }, known);
+            let (reference, known) = world.seen.objects.stripped.pop_first().unwrap();
+            world.seen.objects.stripped.insert(Reference { namespace: "elsewhere".into(), ..reference }, known);
         }, &plain,
             "Conflict; held, False Conflict; create Database, update status; ServiceAccount Database?; again create Database"),
         ("stripped, and its source is deleted", |world| { strip_seen(world); world.delete_source(); }, &plain,

@@ -99,9 +99,9 @@ fn a_source_that_is_in_sync() {
             "TargetChanged; held, False TargetChanged; update status; "),
         ("on another target, and deleted", |world| { world.identity = "target-2".into(); world.delete_source(); }, &plain,
             "TargetChanged; held, False TargetChanged; update status; ServiceAccount Database"),
-        ("not wanted, and held", |world| world.seen.prune = Prune::none(), &not_wanted,
+        ("not wanted, and held", |world| world.seen.limits.prune = Prune::none(), &not_wanted,
             "Held; held, False Held; update status; ServiceAccount Database"),
-        ("not wanted and held, and deleted by its consumer", |world| { world.seen.prune = Prune::none(); world.delete_source(); }, &not_wanted,
+        ("not wanted and held, and deleted by its consumer", |world| { world.seen.limits.prune = Prune::none(); world.delete_source(); }, &not_wanted,
             "in sync; gone; delete Database, delete ServiceAccount, list all, release finalizer; "),
     ]);
 }
@@ -109,7 +109,7 @@ fn a_source_that_is_in_sync() {
 /// The documents before would lose its objects of this kind as well.
 fn spare(world: &mut World, kind: &str) {
     let spared = world.objects.keys().filter(|reference| reference.kind.kind == kind);
-    world.seen.prune = Prune::Held(spared.cloned().collect());
+    world.seen.limits.prune = Prune::Held(spared.cloned().collect());
 }
 
 /// It follows a document that is not in force yet: until it is, that document takes nothing away.
@@ -119,7 +119,7 @@ fn a_source_that_follows_a_candidate_loses_nothing_by_it() {
     let not_wanted = edited(DATABASES, &[("    - id: db\n", &format!("    - id: db\n      {NOT_WANTED}\n"))]);
     let shared = edited(DATABASES, &[("kind: ServiceAccount", "kind: ServiceAccount, automountServiceAccountToken: false")]);
     let orphaned = edited(DATABASES, &[("    selector:", "    onExit: Orphan\n    selector:")]);
-    let promoted = || synced().with(|world| (world.seen.prune, world.seen.is_promoted) = (Prune::none(), true));
+    let promoted = || synced().with(|world| (world.seen.limits.prune, world.seen.limits.is_promoted) = (Prune::none(), true));
     check(promoted, &[
         ("not wanted", |_| {}, &not_wanted,
             "Held; held, True Synced; ; ServiceAccount Database"),
@@ -159,11 +159,11 @@ fn a_source_that_is_created_anew() {
             "in sync; held, True Synced; delete Database, create Database; ServiceAccount Database"),
         ("by default in a workspace of its path alone", |_| {}, &plain,
             "in sync; held, True Adopted; update Database, update status; ServiceAccount Database"),
-        ("by default in a home workspace", |world| world.seen.workspace_path = Some("root:users:ab:cd:jane".into()), &plain,
+        ("by default in a home workspace", |world| world.seen.consumer.path = Some("root:users:ab:cd:jane".into()), &plain,
             "Recreated; held, False Recreated; update status; ServiceAccount Database^"),
-        ("by default in a workspace whose path only looks so", |world| world.seen.workspace_path = Some("root:users-guide".into()), &plain,
+        ("by default in a workspace whose path only looks so", |world| world.seen.consumer.path = Some("root:users-guide".into()), &plain,
             "in sync; held, True Adopted; update Database, update status; ServiceAccount Database"),
-        ("by default in a workspace of an unknown path", |world| world.seen.workspace_path = None, &plain,
+        ("by default in a workspace of an unknown path", |world| world.seen.consumer.path = None, &plain,
             "Recreated; held, False Recreated; update status; ServiceAccount Database^"),
     ]);
 }
@@ -317,7 +317,7 @@ fn what_is_out_of_sight_is_told_to_a_source_that_knows_nothing_yet() {
         [(fresh(), true, "Unknown TargetUnreachable"), (synced(), true, "True Synced"), (fresh(), false, "none none")]
     {
         let mut world = start;
-        (world.target_unknown, world.seen.is_target_lost) = (unknown(), is_lost);
+        (world.target_unknown, world.seen.target.is_lost) = (unknown(), is_lost);
         world.settle(&plain);
         assert_eq!(world.condition(), told);
         assert_eq!(world.writes(), if told.contains("Unreachable") { vec!["update status"] } else { vec![] }, "{told}");

@@ -118,7 +118,7 @@ fn consumer_schema() -> Arc<Schema> {
 #[test]
 fn a_generation_is_observed_where_the_objects_are_of_it_and_their_controllers_have_seen_them() {
     let mut world = synced();
-    world.seen.schema = Some(consumer_schema());
+    world.seen.consumer.schema = Some(consumer_schema());
     let observed = |world: &mut World| {
         world.source.as_mut().expect("it is there")["status"]["observedGeneration"] = json!(7);
         world.settle(&mapping(DATABASES));
@@ -142,12 +142,12 @@ fn a_generation_is_observed_where_the_objects_are_of_it_and_their_controllers_ha
 fn a_generation_is_observed_while_a_release_holds_what_goes_at_its_end() {
     let not_wanted = edited(DATABASES, &[("    - id: db\n", "    - id: db\n      when: ${{ false }}\n")]);
     let mut world = synced();
-    world.seen.schema = Some(consumer_schema());
+    world.seen.consumer.schema = Some(consumer_schema());
     world.edit_source(|source| source["status"]["observedGeneration"] = json!(7));
-    (world.seen.prune, world.seen.is_promoted) = (Prune::none(), true);
+    (world.seen.limits.prune, world.seen.limits.is_promoted) = (Prune::none(), true);
     world.settle(&not_wanted);
     assert_eq!(world.status()["observedGeneration"], 1);
-    world.seen.is_promoted = false;
+    world.seen.limits.is_promoted = false;
     world.edit_source(|source| source["status"]["observedGeneration"] = json!(7));
     world.settle(&not_wanted);
     assert_eq!(world.status()["observedGeneration"], 7, "a person has to decide");
@@ -170,7 +170,7 @@ fn texts_for_the_consumer_have_the_consumers_names() {
                 "all": [{"at": format!("https://api.edge.example.com:6443/{namespace}/{name}")}],
             });
         });
-        world.seen.target_url = Some("https://api.edge.example.com:6443".to_owned());
+        world.seen.target.url = Some("https://api.edge.example.com:6443".to_owned());
         world.settle(&text);
         let status = world.status();
         let parts = [&status["version"], &status["all"], &status["told"], &status["conditions"][0]["message"]];

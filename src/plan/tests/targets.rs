@@ -9,7 +9,7 @@ use super::world::{World, check_by};
 use super::{causes, mapping, reasons, source};
 use crate::mapping::Mapping;
 use crate::object::has_finalizer;
-use crate::plan::targets::{Among, Other, Sight, reports_for_all};
+use crate::plan::targets::{Among, Other, Reach, reports_for_all};
 use crate::plan::{Cause, Prune, Reasons, Rest, pins};
 
 const OBJECTS: &str = r#"
@@ -42,7 +42,7 @@ const STATUS: &str = r#"
 struct Targets {
     source: Option<Value>,
     worlds: BTreeMap<&'static str, World>,
-    sight: BTreeMap<&'static str, Sight>,
+    reach: BTreeMap<&'static str, Reach>,
     selected: BTreeSet<String>,
     unsettled: BTreeMap<&'static str, (Cause, String)>,
 }
@@ -59,7 +59,7 @@ impl Targets {
         Self {
             worlds: ["east", "west"].map(world).into(),
             source: Some(source),
-            sight: [("east", Sight::Seen), ("west", Sight::Seen)].into(),
+            reach: [("east", Reach::Seen), ("west", Reach::Seen)].into(),
             selected: BTreeSet::new(),
             unsettled: BTreeMap::new(),
         }
@@ -70,7 +70,7 @@ impl Targets {
         let others = self.worlds.iter().filter(|(other, _)| **other != name).map(|(other, world)| {
             let seen = world.observe(mapping);
             let other_target = Other {
-                sight: self.sight[other],
+                reach: self.reach[other],
                 identity: Some(world.identity.clone()),
                 url: None,
                 objects: seen.objects,
@@ -87,7 +87,7 @@ impl Targets {
         let source = world.source.clone().map(Arc::new);
         let among = observed.among.as_ref().expect("several targets");
         let tells = |source| reports_for_all(mapping, &observed, &source, |name| among.is_seen(name));
-        world.seen.tells_nothing = !source.is_none_or(tells);
+        world.seen.limits.tells_nothing = !source.is_none_or(tells);
         let rest = world.settle_within(mapping, writes);
         self.source.clone_from(&world.source);
         match rest
@@ -234,9 +234,9 @@ fn each_item_of_a_list_is_a_target() {
 /// One that is not in sight yet is named by its own plan.
 #[test]
 fn one_write_names_every_target_in_sight_on_the_source() {
-    for (sight, named) in [(Sight::Seen, "east west"), (Sight::Starting, "east"), (Sight::Lost, "east")] {
+    for (sight, named) in [(Reach::Seen, "east west"), (Reach::Starting, "east"), (Reach::Lost, "east")] {
         let mut targets = Targets::new(json!({"members": 3}));
-        targets.sight.insert("west", sight);
+        targets.reach.insert("west", sight);
         targets.settle_within(&each(), "east", 1);
         assert_eq!(targets.shown(), format!("none; held by {named}; none"), "{sight:?}");
     }
@@ -250,7 +250,7 @@ fn a_source_of_several_targets_that_changes() {
         ("without a key", |targets| targets.set("regions", json!(["west"])), &each(),
             "in sync, in sync; west; held by west; Synced; members 3"),
         ("without a key, held", |targets| {
-            targets.worlds.values_mut().for_each(|world| world.seen.prune = Prune::none());
+            targets.worlds.values_mut().for_each(|world| world.seen.limits.prune = Prune::none());
             targets.set("regions", json!(["west"]));
         }, &each(),
             "Held, in sync; east west; held by east west; Held; members 3 3"),
@@ -342,10 +342,10 @@ fn a_source_whose_pins_were_removed_is_released_once_no_target_has_anything() {
     let mut targets = both();
     remove(&mut targets, "annotations");
     targets.delete();
-    targets.sight.insert("west", Sight::Lost);
+    targets.reach.insert("west", Reach::Lost);
     targets.settle(&each(), "east");
     assert_eq!(targets.shown(), "west; held by none; Synced", "west may have objects, and cannot be seen");
-    targets.sight.insert("west", Sight::Seen);
+    targets.reach.insert("west", Reach::Seen);
     targets.settle(&each(), "west");
     assert_eq!(targets.shown(), "none; gone");
 }
@@ -353,12 +353,12 @@ fn a_source_whose_pins_were_removed_is_released_once_no_target_has_anything() {
 #[test]
 fn a_target_that_is_lost_is_named_and_one_that_starts_is_waited_for() {
     let mut targets = both();
-    targets.sight.insert("west", Sight::Starting);
+    targets.reach.insert("west", Reach::Starting);
     targets.set("members", json!(4));
     targets.settle(&each(), "east");
     assert_eq!(targets.east().object("Database")["spec"]["members"], 4);
     assert_eq!(targets.east().writes(), ["update Database"], "a start changes no status");
-    targets.sight.insert("west", Sight::Lost);
+    targets.reach.insert("west", Reach::Lost);
     assert_eq!(targets.settle(&each(), "east"), "in sync", "it is no trouble of this target");
     assert_eq!(targets.shown(), "east west; held by east west; Waiting");
     assert!(targets.message().contains("target `west`: its cluster cannot be reached"), "{}", targets.message());
@@ -388,18 +388,18 @@ fn what_is_told_of_all_names_the_target_that_is_not_in_order() {
 fn one_target_tells_what_the_status_says_of_all() {
     // What east is like, and whether west tells of its own trouble.
     let rows = [
-        ("it is seen", Sight::Seen, false),
-        ("it is lost", Sight::Lost, true),
-        ("it starts, and is waited for", Sight::Starting, false),
+        ("it is seen", Reach::Seen, false),
+        ("it is lost", Reach::Lost, true),
+        ("it starts, and is waited for", Reach::Starting, false),
     ];
     for (what, sight, tells) in rows {
         let mut targets = both();
-        targets.sight.insert("east", sight);
+        targets.reach.insert("east", sight);
         targets.west().refuses = vec!["update Database".into()];
         targets.set("members", json!(4));
         assert_eq!(targets.settle(&each(), "west"), "Refused");
         assert_eq!(targets.told()[1] == "Refused", tells, "{what}");
-        targets.sight.insert("east", Sight::Seen);
+        targets.reach.insert("east", Reach::Seen);
         targets.settle(&each(), "east");
         assert_eq!(targets.told(), ["Ready", "Refused"], "{what}: east tells of both");
     }
@@ -436,7 +436,7 @@ fn a_source_that_may_move_leaves_its_target_first() {
 fn a_source_does_not_leave_for_a_target_that_cannot_receive_it() {
     let mut targets = in_west("Recreate");
     targets.set("region", json!("east"));
-    targets.sight.insert("east", Sight::Lost);
+    targets.reach.insert("east", Reach::Lost);
     assert_eq!(targets.settle(&one("Recreate"), "west"), "Waiting", "it cannot be reached");
     assert!(targets.west().has("Database"));
     targets.worlds.remove("east");
@@ -470,7 +470,7 @@ fn a_cluster_that_leaves_the_selection_keeps_what_it_has() {
     let mut targets = Targets::new(json!({"members": 3}));
     let west = targets.worlds.remove("west").unwrap();
     targets.worlds.insert("fleet/west", west);
-    targets.sight.insert("fleet/west", Sight::Seen);
+    targets.reach.insert("fleet/west", Reach::Seen);
     targets.selected = ["fleet/west".to_owned()].into();
     targets.settle(&fleet(), "east");
     assert_eq!(targets.settle(&fleet(), "fleet/west"), "in sync");

@@ -55,7 +55,7 @@ fn each_reason_names_the_row_that_decided_also_from_a_file() {
     let failing = changed("spec: ${{ source.spec }}", "spec: {size: \"${{ source.spec.missing }}\"}");
     let claims = |world: &mut World| {
         world.edit_source(|source| source["spec"] = json!({"users": ["ann"]}));
-        world.seen.claims = Some([].into_iter().collect());
+        world.seen.consumer.claims = Some([].into_iter().collect());
     };
     let cases: [(&str, World, &Mapping); 18] = [
         ("in sync", synced(), &databases),
@@ -65,7 +65,7 @@ fn each_reason_names_the_row_that_decided_also_from_a_file() {
         ("a field that is missing", fresh(), &failing),
         ("refused by admission", fresh().with(|world| world.refuses = vec!["create Database".into()]), &databases),
         ("created anew", synced().with(recreate), &spec("lifecycle: {onSourceRecreated: Block}")),
-        ("held", synced().with(|world| world.seen.prune = Prune::none()), &db("when: ${{ source.spec.members > 3 }}")),
+        ("held", synced().with(|world| world.seen.limits.prune = Prune::none()), &db("when: ${{ source.spec.members > 3 }}")),
         ("a deletion that hangs", synced().with(hold).with(World::delete_source), &databases),
         ("out of the filter", synced().with(leave_filter), &exit("Retain")),
         ("gone, and nobody saw it", synced().with(|world| world.source = None), &databases),

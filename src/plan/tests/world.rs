@@ -14,11 +14,10 @@ use crate::mapping::{GENERATED, Kind, Mapping, Resource, Side, placement};
 use crate::object::claims::READ;
 use crate::object::marks::{self, Origin, Owner, Reference, Writer};
 use crate::object::{ClusterName, Key, has_finalizer, metadata};
-use crate::plan::objects::Objects;
 use crate::plan::observed::copy_place;
 use crate::plan::{
-    Action, Cause, Evidence, Failure, FailureKind, Intent, Missing, Observed, Original, Outcome, Pin, Plan, Reason,
-    Rest, Source, Target, TargetObject, plan, render,
+    Action, Cause, Evidence, Failure, FailureKind, Intent, Kinds, Missing, Observed, Original, Outcome, Pin, Plan,
+    Reason, Rest, Source, TargetObject, plan, render,
 };
 
 #[derive(Debug, Clone, Default)]
@@ -134,10 +133,11 @@ pub fn part(kind: &'static str, pointer: &'static str) -> impl Fn(&mut World, &M
 /// What an engine knows before it sees anything.
 impl Default for Observed {
     fn default() -> Self {
-        let (source, target) = (Source::Missing(Missing::default()), Target::Unknown("it is seen later".into()));
+        let (source, kinds) = (Ok(Source::Missing(Missing::default())), Err(Reason::unseen("it is seen later")));
         let now = Timestamp::from_second(1_800_000_000).expect("a time in range");
-        let observed = Self::new(World::writer(), World::key(), World::origin(), source, target, now);
-        Self { workspace_path: Some("root:acme".into()), ..observed }
+        let mut observed = Self::new(World::writer(), World::key(), World::origin(), source, kinds, now);
+        observed.consumer.path = Some("root:acme".into());
+        observed
     }
 }
 
@@ -173,26 +173,23 @@ impl World {
         let kinds = mapping.objects.iter().map(|rule| &rule.kind).chain(self.objects.keys().map(|one| &one.kind));
         let kinds = kinds.map(|kind| {
             let unseen = self.unseen_kinds.get(kind);
-            (kind.clone(), unseen.map_or(Ok(()), |why| Err(why.clone())))
+            (kind.clone(), unseen.map_or(Ok(()), |why| Err(Reason::unseen(why))))
         });
-        let target = match &self.target_unknown {
-            Some(why) => Target::Unknown(why.clone()),
-            None => Target::Known { kinds: Arc::new(kinds.collect()), unserved: Arc::new(self.unserved.clone()) },
-        };
         let missing = || Source::Missing(self.missing.clone());
-        let source = self.source.clone().map_or_else(missing, |source| Source::Present(Arc::new(source)));
         let connection = self.seen.among.as_ref().map_or("target", |among| &among.name).to_owned();
-        let mut observed = Observed {
-            source,
-            target,
-            shared_in_use: self.in_use(),
-            former_status: Arc::new(mapping.status.no_longer_written(&self.former_status)),
-            pin: Some(Pin { connection, identity: self.identity.clone() }),
-            ..self.seen.clone()
+        let mut observed = self.seen.clone();
+        observed.source = Ok(self.source.clone().map_or_else(missing, |source| Source::Present(Arc::new(source))));
+        observed.target.kinds = match &self.target_unknown {
+            Some(why) => Err(Reason::unseen(why)),
+            None => Ok(Kinds { watched: Arc::new(kinds.collect()), unserved: Arc::new(self.unserved.clone()) }),
         };
+        observed.target.pin = Some(Pin { connection, identity: self.identity.clone() });
+        observed.objects.in_use = self.in_use();
+        observed.consumer.former_status = Arc::new(mapping.status.no_longer_written(&self.former_status));
         let former = self.former_placements.iter().filter_map(|text| placement::rule(text)).map(Arc::new);
-        observed.places = render::namespaces(mapping, &former.collect::<Vec<_>>(), &observed);
-        observed.objects = self.labelled(&observed);
+        observed.target.places = render::namespaces(mapping, &former.collect::<Vec<_>>(), &observed);
+        let labelled = self.labelled(&observed);
+        observed.objects.extend(labelled);
         observed
     }
 
@@ -202,7 +199,7 @@ impl World {
     }
 
     /// Objects that a watch filtered by the engine's label shows, as far as they are the source's or shared.
-    fn labelled(&self, observed: &Observed) -> Objects {
+    fn labelled(&self, observed: &Observed) -> Vec<TargetObject> {
         let labelled = |object: &Value| marks::label(object, marks::MAPPING) == Some(Self::writer().label());
         let shown = self.objects.iter().filter(|(_, object)| labelled(object));
         shown.filter_map(|(reference, object)| observed.recognize(reference, &Arc::new(object.clone()))).collect()
@@ -348,7 +345,7 @@ impl World {
             Action::LookForSource => Outcome::Absent,
             Action::Sweep { owners, namespaces, objects, .. } => self.sweep(owners, namespaces, objects),
             Action::CreateNamespace { name, .. } => {
-                self.seen.namespaces.insert(name.clone());
+                self.seen.target.namespaces.insert(name.clone());
                 Outcome::Absent
             }
             Action::Apply { reference, body, intent } => self.apply(reference, body, intent),
@@ -361,7 +358,7 @@ impl World {
 
     fn read(&mut self, original: &Original) -> Outcome {
         self.log.pop();
-        let claims = self.seen.claims.as_ref().filter(|_| original.side == Side::Source);
+        let claims = self.seen.consumer.claims.as_ref().filter(|_| original.side == Side::Source);
         if let Some(detail) = claims.and_then(|claims| claims.lacking(&original.resource, READ)) {
             return Outcome::Seen(Err(Reason { cause: Cause::ClaimNotAccepted, detail }));
         }
@@ -424,7 +421,7 @@ impl World {
 
     fn apply(&mut self, reference: &Reference, body: &Value, intent: &Intent) -> Outcome {
         let is_beside = reference.kind.side == Side::Source;
-        assert!(is_beside || self.seen.namespaces.contains(&reference.namespace), "the namespace is made first");
+        assert!(is_beside || self.seen.target.namespaces.contains(&reference.namespace), "the namespace is made first");
         let version = self.next_version();
         let mut body = body.clone();
         let created_only = body["metadata"].as_object_mut().and_then(|metadata| metadata.remove("resourceVersion"));
@@ -545,7 +542,7 @@ impl World {
         };
         let objects =
             self.objects.iter().map(|(reference, object)| (reference.clone(), strip(object.clone()))).collect();
-        (self.source.clone().map(strip), objects, self.seen.namespaces.clone())
+        (self.source.clone().map(strip), objects, self.seen.target.namespaces.clone())
     }
 }
 
