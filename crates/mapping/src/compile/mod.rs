@@ -27,7 +27,7 @@ use super::schema;
 use super::template::Template;
 use super::{
     ClusterProvider, Constants, Lifecycle, Mapping, MaxLost, Members, OWN_CLUSTER, Reconcile, Release, Side,
-    SourceRecreated, TargetChoice, TargetRule, Wave,
+    SourceRecreated, TargetChoice, TargetRule, Wave, Written,
 };
 use crate::yaml::{self, Entries, Node, NodeValue, Raw, Spanned, Typed, closest, from_node};
 
@@ -310,7 +310,7 @@ impl Compiler {
             release,
             reconcile,
             text: text.clone(),
-            spec: document.spec.node.clone(),
+            written: Written::new(&document.spec.node),
         };
         let mut read = References::default();
         mapping.leaves().for_each(|leaf| read.extend(leaf.references()));
