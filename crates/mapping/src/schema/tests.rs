@@ -1,7 +1,6 @@
 use serde_json::json;
 
 use super::*;
-use crate::diagnostic::Finding;
 
 const SCHEMA: &str = "
 apiVersion: apis.kcp.io/v1alpha1
