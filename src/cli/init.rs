@@ -118,9 +118,11 @@ fn unfit(path: &str, text: &str, findings: Vec<Finding>) -> anyhow::Error {
 
 /// What the test's case expects to be rendered.
 fn golden(kit: &Kit, mapping: &Mapping, schemas: &Schemas) -> anyhow::Result<String> {
-    let example = yaml::parse_one(content(kit, &format!("examples/{}.yaml", kit.name)));
-    let example = example.and_then(|document| document.root).map(|root| root.to_json()).unwrap_or_default();
+    let documents = yaml::parse(content(kit, &format!("examples/{}.yaml", kit.name)).as_bytes());
+    let mut examples = documents.into_iter().filter_map(|document| Some(document.root?.to_json()));
+    let example = examples.next().unwrap_or_default();
     let scene = Scene {
+        related: examples.map(Arc::new).collect(),
         cluster: ClusterName::try_from("abc123")?,
         workspace_path: Some("root:orgs:acme".to_owned()),
         ..sources::scene(example, mapping, schemas)?

@@ -1,6 +1,5 @@
 //! Related objects: where they are, what expressions read of them, and what their copies hold.
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use data_encoding::BASE64;
@@ -326,7 +325,7 @@ fn checked(what: &str, name: String) -> Result<String, Unrendered> {
 /// What expressions read where `when` is false.
 fn left_out(rule: &RelatedRule) -> ObjectState {
     match rule.is_several() {
-        true => ObjectState::Several(Several { all: BTreeMap::new(), missing: Missing::Skip }),
+        true => ObjectState::Several(Several { missing: Missing::Skip, ..Several::default() }),
         false => ObjectState::Skipped,
     }
 }
@@ -344,7 +343,11 @@ fn state(rule: &RelatedRule, resolved: &Resolved) -> ObjectState {
             RelatedMissing::Skip => Missing::Skip,
             RelatedMissing::Fail => Missing::Fail,
         };
-        return ObjectState::Several(Several { all: all.iter().filter_map(entry).collect(), missing });
+        return ObjectState::Several(Several {
+            all: all.iter().filter_map(entry).collect(),
+            missing,
+            ..Several::default()
+        });
     }
     match (all.first().and_then(readable), rule.on_missing) {
         (Some(object), _) => ObjectState::Present(object),

@@ -10,7 +10,7 @@ use super::observed::{Observed, TargetObject, all_copies, copy_place};
 use super::readable::view;
 use super::related::{self, Related, Resolved};
 use super::targets::{self, Choice};
-use crate::mapping::expression::{Missing, ObjectState, Outcome, Root, Scope, Several, VERDICT};
+use crate::mapping::expression::{Expression, ObjectState, Outcome, Root, Scope, Several, VERDICT};
 use crate::mapping::placement::{self, Place};
 use crate::mapping::pointer::{self, Pointer};
 use crate::mapping::template::{Text, Unrendered};
@@ -324,7 +324,7 @@ fn object_state(
         (Some(_), _) => {
             let keyed = |standing: &TargetObject| Some((standing.key()?.to_owned(), read(standing)));
             let all = instances(mapping, observed, rule, place).filter_map(keyed).collect();
-            ObjectState::Several(Several { all, missing: Missing::Wait })
+            ObjectState::Several(Several { all, ..Several::default() })
         }
         (None, Some(standing)) => ObjectState::Present(read(standing)),
         (None, None) => ObjectState::Missing,
@@ -333,22 +333,32 @@ fn object_state(
 
 /// The objects of which expressions read more than what is observed: whether they are ready, or wanted at all.
 pub fn judged(mapping: &Mapping) -> impl Iterator<Item = &ObjectRule> {
-    let is_judged =
-        |rule: &&ObjectRule| rule.is_asked || rule.is_read && rule.when.is_some() && rule.for_each.is_none();
+    let is_judged = |rule: &&ObjectRule| rule.is_asked || rule.is_read && rule.when.is_some();
     mapping.objects.iter().filter(is_judged)
 }
 
-/// Makes that readable: `ready` in each object; one whose `when` is false is absent.
+/// Makes that readable: `ready` in each object; one whose `when` is false is absent, of several as well.
 pub fn judge_objects(mapping: &Mapping, observed: &Observed, place: &Place, scope: &mut Scope) {
     for rule in judged(mapping) {
-        let when = rule.when.as_ref().filter(|_| rule.for_each.is_none());
-        if when.is_some_and(|when| truth(when.evaluate(scope)) == Ok(false)) {
-            scope.set_object(&rule.id, ObjectState::Skipped);
-            continue;
-        }
         let items = rule.for_each.as_ref().map(|each| super::each::keyed(each, &mut scope.clone()));
         let items = items.and_then(Result::ok).unwrap_or_default();
-        let state = object_state(mapping, observed, rule, place, |standing| {
+        let is_left_out = |scope: &Scope, when: &Expression| truth(when.evaluate(scope)) == Ok(false);
+        let mut left_out = BTreeSet::new();
+        match (&rule.when, &rule.for_each) {
+            (Some(when), None) if is_left_out(scope, when) => {
+                scope.set_object(&rule.id, ObjectState::Skipped);
+                continue;
+            }
+            (Some(when), Some(each)) => {
+                let mut scope = scope.clone();
+                for (key, item) in &items {
+                    scope.set_local(&each.item, item.clone());
+                    left_out.extend(is_left_out(&scope, when).then(|| key.clone()));
+                }
+            }
+            _ => {}
+        }
+        let mut state = object_state(mapping, observed, rule, place, |standing| {
             let mut object = standing.object.clone();
             if rule.is_asked {
                 let item = items.iter().find(|(key, _)| standing.key() == Some(key.as_str())).map(|(_, item)| item);
@@ -357,6 +367,10 @@ pub fn judge_objects(mapping: &Mapping, observed: &Observed, place: &Place, scop
             }
             object
         });
+        if let ObjectState::Several(several) = &mut state {
+            several.all.retain(|key, _| !left_out.contains(key));
+            several.left_out = left_out;
+        }
         scope.set_object(&rule.id, state);
     }
 }

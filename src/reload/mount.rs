@@ -4,6 +4,7 @@
 //! update swaps the link. A `subPath` mount is bound to what stood in the dated folder when the pod started, which the
 //! mount table shows: its root has a part that begins with two dots.
 
+use std::ffi::OsStr;
 use std::fs;
 use std::path::{Path, PathBuf};
 
@@ -16,33 +17,14 @@ pub fn frozen(directory: &Path) -> Vec<PathBuf> {
 
 /// The same, of a mount table in the format of proc_pid_mountinfo(5).
 fn frozen_in(table: &str, directory: &Path) -> Vec<PathBuf> {
-    table
-        .lines()
-        .filter_map(mount)
-        .filter(|mount| mount.is_dated() && mount.point.starts_with(directory))
-        .map(|mount| mount.point)
-        .collect()
-}
-
-struct Mount {
-    root: PathBuf,
-    point: PathBuf,
-}
-
-impl Mount {
-    fn is_dated(&self) -> bool {
-        self.root.iter().any(|part| part.to_str().is_some_and(|part| part.len() > 2 && part.starts_with("..")))
-    }
-}
-
-fn mount(line: &str) -> Option<Mount> {
-    let mut fields = line.split(' ').skip(3).map(unescape);
-    Some(Mount { root: fields.next()?, point: fields.next()? })
-}
-
-/// The table writes a blank in a path as `\040`.
-fn unescape(field: &str) -> PathBuf {
-    PathBuf::from(field.replace(r"\040", " "))
+    let frozen = |line: &str| {
+        // The table writes a blank in a path as `\040`.
+        let mut fields = line.split(' ').skip(3).map(|field| PathBuf::from(field.replace(r"\040", " ")));
+        let (root, point) = (fields.next()?, fields.next()?);
+        let is_dated = |part: &OsStr| part.to_str().is_some_and(|part| part.len() > 2 && part.starts_with(".."));
+        (root.iter().any(is_dated) && point.starts_with(directory)).then_some(point)
+    };
+    table.lines().filter_map(frozen).collect()
 }
 
 #[cfg(test)]

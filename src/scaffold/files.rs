@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use super::report::{ConditionTexts, Signal, shown_condition};
-use super::{Part, Plan, readme};
+use super::{Part, Plan, given, readme};
 use crate::mapping::document::API_VERSION;
 use crate::object::claims::WRITE;
 use crate::yaml;
@@ -23,7 +23,7 @@ pub(super) fn all(plan: &Plan) -> Vec<(String, String)> {
         ("schemas/apiexport.yaml".to_owned(), yaml::write(&export(plan))),
         ("schemas/crd.yaml".to_owned(), yaml::write(&plan.definition.document)),
         ("examples/apibinding.yaml".to_owned(), yaml::write(&binding(plan))),
-        (format!("examples/{name}.yaml"), yaml::write(&plan.example())),
+        (format!("examples/{name}.yaml"), yaml::write_all(&plan.examples())),
         ("examples/operator.yaml".to_owned(), operator(plan)),
         (format!("examples/{name}.test.yaml"), test(plan)),
     ];
@@ -95,9 +95,9 @@ fn export(plan: &Plan) -> Value {
     export
 }
 
-/// Whether the mapping copies Secrets to consumers, which their workspaces have to accept.
+/// Whether the mapping copies Secrets from or to consumers, which their workspaces have to accept.
 fn copies_secrets(plan: &Plan) -> bool {
-    plan.secrets().next().is_some()
+    plan.secrets().next().is_some() || !plan.given().is_empty()
 }
 
 fn claim() -> Value {
@@ -139,18 +139,45 @@ spec:
     resource: {resource}
 
 {related}  objects:
-    - id: {ID}
-      template:
+{objects}    - id: {ID}
+{depends_on}      template:
         apiVersion: {api_version}
         kind: {kind}
 ",
         related = related(plan),
+        objects = objects(plan),
+        depends_on = depends_on(plan),
     );
     text.push_str(&labels(plan));
     plan.parts.iter().for_each(|part| text.push_str(&part_of_template(plan, part)));
     text.push_str(&ready(plan));
+    text.push_str(&sketch(plan));
     text.push_str(&status(plan));
     text
+}
+
+/// What the operator needs beside its object.
+fn objects(plan: &Plan) -> String {
+    plan.operator.map(|operator| &operator.objects).filter(|text| !text.is_empty()).map_or_else(String::new, |text| {
+        format!("    # The operator needs these beside its object.\n{}\n", indented(text, 4))
+    })
+}
+
+/// What is there before the operator's object.
+fn depends_on(plan: &Plan) -> String {
+    let copies = (!plan.given().is_empty()).then(|| format!("related.{}", given::ID));
+    let objects = plan.operator.into_iter().flat_map(|operator| operator.object_ids()).map(str::to_owned);
+    let all: Vec<String> = objects.chain(copies).collect();
+    if all.is_empty() { String::new() } else { format!("      dependsOn: [{}]\n", all.join(", ")) }
+}
+
+/// What the operator needs as well, and the provider has to decide.
+fn sketch(plan: &Plan) -> String {
+    plan.operator.map(|operator| &operator.sketch).filter(|text| !text.is_empty()).map_or_else(String::new, |text| {
+        let text = text.replace("API_VERSION", &plan.definition.api_version());
+        let lines: String = text.lines().map(|line| format!("    # {line}\n")).collect();
+        format!("\n    # The operator needs this as well; how much of it is yours to say.\n{lines}")
+    })
 }
 
 /// The labels that the operator reads.
@@ -163,11 +190,23 @@ fn labels(plan: &Plan) -> String {
     if lines.is_empty() { lines } else { format!("        metadata:\n          labels:\n{lines}") }
 }
 
-/// The Secrets that the operator makes, for the consumer.
+/// Secrets that the operator makes, for the consumer, and those of the consumer's that it reads.
 fn related(plan: &Plan) -> String {
-    let entries: String = plan.secrets().map(|secret| indented(&secret.related(), 4)).collect();
-    let Some(first) = plan.secrets().next() else { return String::new() };
-    format!("  # Secrets that the operator makes: {}\n  related:\n{entries}\n", first.documentation)
+    let made = plan.secrets().next().map(|first| {
+        let entries: String = plan.secrets().map(|secret| secret.related()).collect();
+        format!("# Secrets that the operator makes: {}\n{entries}", first.documentation)
+    });
+    let given = plan
+        .copy_of_given()
+        .map(|entry| format!("# Secrets that consumers name. The operator reads them beside its object.\n{entry}\n"));
+    let entries: Vec<String> = made.into_iter().chain(given).collect();
+    let (head, sketch) = match (entries.is_empty(), plan.sketch_of_given()) {
+        (true, None) => return String::new(),
+        (true, Some(sketch)) => ("  # related:\n", Some(sketch)),
+        (false, sketch) => ("  related:\n", sketch),
+    };
+    let all: Vec<String> = entries.into_iter().chain(sketch).map(|text| indented(&text, 4)).collect();
+    format!("{head}{}\n", all.join("\n"))
 }
 
 /// A field of the template: the consumer's, and what the operator requires beside it.

@@ -5,6 +5,7 @@
 
 mod definition;
 mod files;
+mod given;
 pub mod offer;
 mod operators;
 mod pattern;
@@ -123,6 +124,13 @@ impl Plan {
             }
         }
         schema
+    }
+
+    /// The same with the Secrets that it names.
+    fn examples(&self) -> Vec<Value> {
+        let example = self.example();
+        let secrets = self.secrets_of(&example);
+        std::iter::once(example).chain(secrets).collect()
     }
 
     /// An object as a consumer would write it.

@@ -20,6 +20,14 @@ pub struct Operator {
     pub labels: Vec<Label>,
     #[serde(default)]
     pub secrets: Vec<Secret>,
+    #[serde(default)]
+    pub given: Given,
+    /// Objects that the operator needs beside its own: entries of `objects`.
+    #[serde(default)]
+    pub objects: String,
+    /// The same where the provider has to decide something: they are written as a comment.
+    #[serde(default)]
+    pub sketch: String,
     /// Fields that consumers do not get because of how the mapping is made, and why, as a main clause. What no mapping should
     /// let them fill is in [`reserved`](crate::mapping::check::reserved), where `validate` looks too.
     #[serde(default)]
@@ -69,6 +77,22 @@ pub struct Secret {
     pub documentation: String,
 }
 
+/// Secrets that consumers name, and the operator reads beside its object.
+#[derive(Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Given {
+    /// Fields with their names. Items of a list by `[]`.
+    pub paths: Vec<String>,
+    /// Fields with names of Secrets that the operator makes.
+    #[serde(default)]
+    pub made: Vec<String>,
+    /// How names of Secrets end that it makes without being told: a regular expression.
+    pub own: Option<String>,
+    /// What those of the example hold.
+    #[serde(default)]
+    pub keys: Vec<String>,
+}
+
 /// A list, and the key of an item, which is called `item`.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -116,6 +140,11 @@ pub fn operator(group: &str, kind: &str) -> Option<&'static Operator> {
 }
 
 impl Operator {
+    /// The ids of the objects that it needs beside its own.
+    pub fn object_ids(&self) -> impl Iterator<Item = &str> {
+        self.objects.lines().filter_map(|line| line.strip_prefix("- id: "))
+    }
+
     pub fn withheld(&'static self) -> impl Iterator<Item = Field> {
         self.withheld.iter().map(|(path, why)| kept(&self.group, &self.kind, path, Why::Reserved(why)))
     }
@@ -152,19 +181,25 @@ impl Secret {
 
 #[cfg(test)]
 mod tests {
+    use super::super::given::copy;
     use super::*;
     use crate::mapping::compile::compile;
     use crate::yaml;
 
-    /// Items entry is a part of a mapping that compiles.
+    /// What is written of an operator is a part of a mapping that compiles.
     #[test]
-    fn secrets_are_carried_by_entries_that_compile() {
-        for secret in OPERATORS.iter().flat_map(|operator| &operator.secrets) {
-            let entry = secret.related().replace('\n', "\n    ");
+    fn what_operators_need_compiles() {
+        for operator in OPERATORS.iter() {
+            let paths: Vec<&str> = operator.given.paths.iter().map(String::as_str).collect();
+            let given = (!paths.is_empty()).then(|| copy(&paths, operator.given.own.as_deref()));
+            let related: String = operator.secrets.iter().map(Secret::related).chain(given).collect();
+            let objects = format!("{}{}", operator.objects, operator.sketch.replace("API_VERSION", "example.com/v1"));
             let mapping = format!(
                 "apiVersion: sync-engine.dev/v1alpha1\nkind: Mapping\nmetadata: {{name: x}}\nspec:\n  source: {{apiExport: {{name: \
-                 x}}, resource: xs.v1.example.com}}\n  related:\n    {entry}\n  objects:\n    - {{id: x, template: {{apiVersion: \
-                 v1, kind: ConfigMap}}}}\n"
+                 x}}, resource: xs.v1.example.com}}\n  related:\n    {}\n  objects:\n    {}\n    - {{id: x, template: {{apiVersion: \
+                 v1, kind: ConfigMap}}}}\n",
+                related.replace('\n', "\n    "),
+                objects.replace('\n', "\n    ")
             );
             let document = yaml::parse_one(&mapping).expect("a document");
             assert_eq!(compile(&document).findings, [], "{mapping}");

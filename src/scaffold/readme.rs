@@ -134,58 +134,35 @@ fn needs(plan: &Plan) -> String {
     format!("\n## What you have to add\n\nThe operator needs more than its object:\n\n{lines}")
 }
 
-/// Objects beside theirs that consumers name, and that nothing brings to the operator.
+/// Objects beside theirs that consumers name.
 fn given(plan: &Plan) -> String {
-    let mut named = Vec::new();
-    plan.parts.iter().for_each(|part| references(&part.offer.schema, &mut vec![part.name.clone()], &mut named));
-    // Not what the operator makes under a name of the consumer's choice.
-    named.retain(|path| !plan.secrets().any(|secret| secret.name.contains(&format!("source.{path} "))));
-    if named.is_empty() {
-        return String::new();
+    let shown = |paths: &[&str]| paths.iter().map(|path| format!("`{path}`")).collect::<Vec<_>>().join(", ");
+    let (given, left) = (plan.given(), plan.left());
+    let left: Vec<&str> = left.iter().map(String::as_str).collect();
+    let mut text = String::new();
+    if !given.is_empty() {
+        let _ = write!(
+            text,
+            "
+The mapping copies the Secrets that these fields name to the operator, under the same names (`related`): {}.
+",
+            shown(&given)
+        );
     }
-    let shown: Vec<_> = named.iter().map(|path| format!("`{path}`")).collect();
-    format!(
-        "
-## Secrets and ConfigMaps that consumers name
-
-The operator reads or writes them beside its own object. The mapping copies none of them from the consumer's namespace: for each that
-you support, add an entry with `direction: ToTarget` to `related`, and take the other fields out of `schemas/apiresourceschema.yaml`.
+    if !left.is_empty() {
+        let _ = write!(
+            text,
+            "
+The operator reads or writes objects beside its own under the names in these fields. The mapping copies none of them from the consumer's
+namespace: for each that you support, add an entry with `direction: ToTarget` to `related`, and take the other fields out of
+`schemas/apiresourceschema.yaml`.
 
 {}
 ",
-        shown.join(", ")
-    )
-}
-
-fn references(schema: &Value, path: &mut Vec<String>, found: &mut Vec<String>) {
-    for (name, below) in schema["properties"].as_object().into_iter().flatten() {
-        path.push(name.clone());
-        if is_reference(name, below) {
-            found.push(path.join("."));
-        } else {
-            references(below, path, found);
-        }
-        path.pop();
+            shown(&left)
+        );
     }
-    for key in ["items", "additionalProperties"] {
-        let Some(below) = schema.get(key).filter(|below| below.is_object()) else { continue };
-        if let Some(last) = path.last_mut() {
-            last.push_str("[]");
-            references(below, path, found);
-        }
-        if let Some(last) = path.last_mut() {
-            last.truncate(last.len() - "[]".len());
-        }
-    }
-}
-
-/// Whether a field names a Secret or a ConfigMap: by its name, and by what it holds.
-fn is_reference(name: &str, schema: &Value) -> bool {
-    let lower = name.to_lowercase();
-    let is_about = lower.contains("secret") || lower.contains("configmap");
-    let inner = schema.get("items").unwrap_or(schema);
-    let has_name = ["name", "secretName"].iter().any(|key| inner["properties"].get(key).is_some());
-    is_about && (schema["type"] == "string" && (lower.ends_with("name") || lower.ends_with("secret")) || has_name)
+    if text.is_empty() { text } else { format!("\n## Secrets and ConfigMaps that consumers name\n{text}") }
 }
 
 /// How consumers see that all is well.

@@ -184,6 +184,7 @@ fn what_the_author_has_to_write_is_withheld_and_said() {
     assert!(file(&kit, "README.md").contains("\n## What you have to add\n"));
 }
 
+/// Of an operator that is not known, they are a comment.
 #[test]
 fn secrets_that_consumers_name_are_listed() {
     let mut document = definition();
@@ -196,6 +197,7 @@ fn secrets_that_consumers_name_are_listed() {
     let kit = made(document, &Wishes::default()).expect("a kit");
     let readme = file(&kit, "README.md");
     assert!(readme.contains("\n`spec.tls.secretName`, `spec.users[].passwordSecretRef`\n"), "{readme}");
+    insta::assert_snapshot!(part(&kit, "mappings/cache.yaml", "  # related:"));
 }
 
 #[test]

@@ -1,9 +1,12 @@
-//! `sync-engine schema pull`: what it copies is enough for the checks.
+//! `sync-engine schema`: what `pull` copies and `build` writes is enough for the checks.
+
+use std::fs;
+use std::path::Path;
 
 use insta::assert_snapshot;
 
 use super::live::Live;
-use super::shown_in;
+use super::{ROOT, shown_in};
 
 #[test]
 fn what_is_pulled_is_what_mappings_are_checked_against() {
@@ -43,4 +46,47 @@ fn what_is_not_to_be_had_is_said() {
     stderr:
     error: mapping `mongodb`: there is no APIExport `other`
     ");
+}
+
+/// Both versions are published, and the mapping reads the new one.
+#[test]
+fn an_api_moves_to_a_new_version() {
+    let root = tempfile::tempdir().expect("a temporary directory");
+    let example = Path::new(ROOT).join("examples/minio");
+    let copied = [
+        "mappings/minio.yaml",
+        "schemas/apischema.yaml",
+        "schemas/crd.yaml",
+        "examples/store.yaml",
+        "examples/operator.yaml",
+    ];
+    for file in copied {
+        let text = fs::read_to_string(example.join(file)).expect("a shipped file");
+        let new = "objectstores.v1.minio.example.com";
+        let versions = format!("  resource: {new}\n  versions: {{v1alpha1: {{deprecated: use v1}}}}\n  kind:");
+        let text = text.replace("  resource: objectstores.v1alpha1.minio.example.com\n  kind:", &versions);
+        let text = text.replace("objectstores.v1alpha1.minio.example.com", new);
+        let text = text.replace("minio.example.com/v1alpha1", "minio.example.com/v1");
+        let path = root.path().join("kit").join(file);
+        fs::create_dir_all(path.parent().expect("a folder")).expect("a folder");
+        fs::write(path, text).expect("a file");
+    }
+    let built = shown_in(&root, &["schema", "build", "ROOT/kit/schemas/apischema.yaml"]);
+    assert!(built.starts_with("exit 0\n"), "{built}");
+    let schema = fs::read_to_string(root.path().join("kit/schemas/apiresourceschema.yaml")).expect("a schema");
+    let schema = sync_engine::yaml::parse_one(&schema).expect("a document").root.expect("a value").to_json();
+    let spec = &schema["spec"];
+    assert_eq!(spec["conversion"]["strategy"], "None");
+    let told = |field: &str| [&spec["versions"][0][field], &spec["versions"][1][field]].map(ToString::to_string);
+    assert_eq!(told("name"), ["\"v1\"", "\"v1alpha1\""]);
+    assert_eq!(
+        (told("served"), told("storage")),
+        (["true", "true"].map(str::to_owned), ["true", "false"].map(str::to_owned))
+    );
+    assert_eq!(told("deprecationWarning"), ["null", "\"use v1\""]);
+    assert_eq!(spec["versions"][0]["schema"], spec["versions"][1]["schema"]);
+
+    assert_eq!(shown_in(&root, &["validate", "ROOT/kit"]), "exit 0\n1 mapping in 1 file, nothing wrong\n");
+    let story = shown_in(&root, &["sandbox", "ROOT/kit", "--exit-when-synced"]);
+    assert!(story.contains("2 of 2 orders are ready in their workspaces"), "{story}");
 }

@@ -149,48 +149,34 @@ impl fmt::Display for WorkspaceType {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
     use crate::compile::{Compiled, compile};
 
     #[test]
     fn every_kind_is_the_same_after_it_was_kept() {
-        let (connection, selector) = ("hub".to_owned(), "tier in (a, b)".parse::<Selector>().unwrap());
-        let (namespace, key) = ("fleet".to_owned(), "kubeconfig".to_owned());
-        let kinds = [
-            ProviderKind::Kubeconfig { connection: connection.clone() },
-            ProviderKind::KubeconfigFiles { directory: "fleet".into(), glob: None },
-            ProviderKind::KubeconfigSecrets {
-                connection: connection.clone(),
-                namespace,
-                selector: selector.clone(),
-                key,
-            },
-            ProviderKind::Kind,
-            ProviderKind::ClusterApi { connection: connection.clone(), namespace: None, selector: selector.clone() },
-            ProviderKind::ClusterInventory {
-                connection: connection.clone(),
-                namespace: Some("fleet".into()),
-                selector: selector.clone(),
-            },
-            ProviderKind::Namespaces { connection, selector },
-            ProviderKind::None,
-            ProviderKind::Custom { name: "inventory".into(), parameters: json!({"region": ["eu", 1]}) },
-            ProviderKind::Custom { name: "inventory".into(), parameters: Value::Null },
-            ProviderKind::WorkspaceTypes {
-                connection: "kcp".into(),
-                initializing: Some(WorkspaceType { workspace: "root:types".into(), name: "team".into() }),
-                terminating: None,
-            },
+        let selector = "connection: hub, selector: {matchExpressions: [{key: tier, operator: In, values: [a, b]}]}";
+        let specs = [
+            "kubeconfig: {connection: hub}".to_owned(),
+            "kubeconfigFiles: {directory: fleet}".to_owned(),
+            format!("kubeconfigSecrets: {{namespace: fleet, {selector}}}"),
+            "kind: {}".to_owned(),
+            format!("clusterApi: {{{selector}}}"),
+            format!("clusterInventory: {{namespace: fleet, {selector}}}"),
+            format!("namespaces: {{{selector}}}"),
+            "none: {}".to_owned(),
+            "custom: {name: inventory, parameters: {region: [eu, 1]}}".to_owned(),
+            "custom: {name: inventory}".to_owned(),
+            "workspaceTypes: {initializing: \"root:types:team\"}".to_owned(),
         ];
-        for kind in kinds {
-            let provider = ClusterProvider { name: "edge".into(), kind };
-            let text = provider.document();
-            let compiled = compile(&crate::yaml::parse_one(&text).unwrap());
-            assert!(
-                matches!(&compiled.compiled, Some(Compiled::ClusterProvider(kept)) if *kept == provider),
-                "{text}: {:?}",
-                compiled.findings
-            );
+        let read = |text: &str| {
+            let compiled = compile(&crate::yaml::parse_one(text).expect("a document"));
+            let Some(Compiled::ClusterProvider(provider)) = compiled.compiled else { panic!("{text}: {compiled:?}") };
+            assert_eq!(compiled.findings, [], "{text}");
+            provider
+        };
+        for spec in specs {
+            let head = "apiVersion: sync-engine.dev/v1alpha1\nkind: ClusterProvider\nmetadata: {name: edge}\nspec: ";
+            let provider = read(&format!("{head}{{{spec}}}"));
+            assert_eq!(read(&provider.document()), provider);
         }
     }
 }

@@ -7,19 +7,28 @@ use super::Resource;
 
 /// The YAML files of a folder of the repository.
 pub(super) fn files(folder: &str) -> Vec<PathBuf> {
+    of_kind(folder, "yaml")
+}
+
+/// The files of a folder whose names end so.
+pub(super) fn of_kind(folder: &str, kind: &str) -> Vec<PathBuf> {
     let entries = fs::read_dir(root(folder)).expect("the fixtures are part of the repository");
     let mut files: Vec<_> = entries.map(|entry| entry.expect("readable").path()).collect();
-    files.retain(|path| path.extension().is_some_and(|extension| extension == "yaml"));
+    files.retain(|path| path.extension().is_some_and(|extension| extension == kind));
     files.sort();
     assert!(!files.is_empty());
     files
+}
+
+pub(super) fn read(path: &Path) -> String {
+    fs::read_to_string(path).expect("readable")
 }
 
 /// Compares what is shown of each file of a folder, given its name and its text.
 pub(super) fn each(folder: &str, shown: impl Fn(&str, &str) -> String) {
     for path in files(folder) {
         let name = path.file_name().expect("a file").to_string_lossy();
-        snapshot(folder, &name, &shown(&name, &fs::read_to_string(&path).expect("readable")));
+        snapshot(folder, &name, &shown(&name, &read(&path)));
     }
 }
 

@@ -54,6 +54,10 @@ fn an_object_is_who_its_key_says() {
         ("${{ source.spec.users |", "${{ objects.db.status.users |"),
         ("owner: ${{ objects.user[\"ann\"].metadata.name }}", "owner: none"),
     ]);
+    let left_out = edited(LISTS, &[
+        (key, "      key: ${{ user.name }}\n      when: ${{ user.name != \"ann\" }}\n"),
+        ("objects.user[\"ann\"].metadata.name", "objects.user[\"ann\"].metadata.name | default(\"nobody\")"),
+    ]);
     let lose_db: fn(&mut World) = |world| {
         world.objects.retain(|reference, _| reference.kind.kind == "User");
         world.unsee(&database());
@@ -87,7 +91,12 @@ fn an_object_is_who_its_key_says() {
             "blocked: IdentityChanged: object `user[bob]`: `user[bob]` exists as User default-r7udrysckmmlkpz2/db-bob and would become User default-r7udrysckmmlkpz2/db-robert: set onIdentityChange to Orphan to leave the former object behind, to Recreate to delete it, or go back to its kind and name; db-ann user[ann], db-bob user[bob]"),
         ("one is not wanted", |_| {}, &changed(key, &format!("{key}      when: ${{{{ user.name != \"bob\" }}}}\n")),
             "in sync; db-ann user[ann]"),
+        ("one that is read is not wanted", |_| {}, &left_out,
+            "in sync; db-bob user[bob]"),
     ], tell);
+    let mut world = synced();
+    assert_eq!(tell(&mut world, &left_out), "in sync; db-bob user[bob]", "nothing waits for what its `when` leaves out");
+    assert_eq!((&world.object("Database")["spec"]["owner"], &world.status()["users"]), (&json!("nobody"), &json!(1)));
     let mut world = synced();
     let uid = |world: &World| world.objects.iter().find(|(at, _)| at.name == "db-bob").map(|(_, object)| object["metadata"]["uid"].clone());
     let before = uid(&world);

@@ -4,7 +4,7 @@ use super::*;
 use crate::compile::{Compiled, compile};
 use crate::diagnostic::{CODES, Diagnostic};
 use crate::schema::{Field, Form, View};
-use crate::tests::{each, files, snapshot};
+use crate::tests::{each, files, of_kind, read, snapshot};
 use crate::yaml::{self, NodeValue};
 
 fn schemas() -> Schemas {
@@ -49,7 +49,7 @@ fn diagnostics_of_schemas() {
 #[test]
 fn without_schemas_nothing_is_said_of_types() {
     for path in files("tests/ui/checks") {
-        let text = std::fs::read_to_string(&path).expect("readable");
+        let text = read(&path);
         for document in yaml::parse(text.as_bytes()) {
             let Some(Compiled::Mapping(mapping)) = compile(&document).compiled else { panic!("{}", path.display()) };
             let mut findings = check(&mapping, &Schemas::default());
@@ -111,10 +111,13 @@ fn found(file: &str, schemas: &Schemas) -> Vec<Finding> {
     }
 }
 
-/// Each code's example brings it about, with a text that is reviewed, and its fix brings about nothing at all.
+/// Each code's example brings it about, with a text that is reviewed here if no other file shows it, and its fix brings about nothing
+/// at all.
 #[test]
 fn every_code_has_an_example_and_a_fix() {
     let schemas = schemas();
+    let folders = ["checks", "documents", "expressions", "schemas", "yaml"].map(|folder| format!("tests/ui/{folder}"));
+    let reviewed: String = folders.iter().flat_map(|folder| of_kind(folder, "snap")).map(|path| read(&path)).collect();
     let mut wrong = Vec::new();
     for code in CODES.iter() {
         assert!(code.title.len() > 10 && code.explanation.ends_with('.'), "{}", code.code);
@@ -136,6 +139,9 @@ fn every_code_has_an_example_and_a_fix() {
                 wrong.push(format!("{}: the fix gives {left:?}", code.code));
             }
         }
+        if findings.iter().all(|finding| reviewed.contains(&finding.message)) {
+            continue;
+        }
         let shown: Vec<_> = findings
             .into_iter()
             .map(|finding| Diagnostic::new(finding, "mapping.yaml", bad.as_bytes()).render(false))
@@ -149,7 +155,7 @@ fn every_code_has_an_example_and_a_fix() {
 fn shipped_mappings_are_clean() {
     let schemas = schemas();
     for path in files("mappings") {
-        let file = std::fs::read_to_string(&path).expect("readable");
+        let file = read(&path);
         for document in yaml::parse(file.as_bytes()) {
             let outcome = compile(&document);
             assert_eq!(outcome.findings, [], "{}", path.display());

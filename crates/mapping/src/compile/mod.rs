@@ -31,6 +31,7 @@ use super::{
 };
 use crate::yaml::{self, Entries, Node, NodeValue, Raw, Spanned, Typed, closest, from_node};
 
+pub(crate) use names::is_version;
 pub use names::{MAX_MAPPING_NAME, parse_resource};
 pub use status::overlap;
 

@@ -110,7 +110,7 @@ fn resource_fix(text: &str) -> String {
 }
 
 /// `v1`, `v2beta1`
-fn is_version(text: &str) -> bool {
+pub(crate) fn is_version(text: &str) -> bool {
     let Some(rest) = text.strip_prefix('v') else { return false };
     let digits = |text: &str| !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
     match rest.split_once("alpha").or_else(|| rest.split_once("beta")) {

@@ -9,39 +9,28 @@ use crate::provider::SOURCE_CONNECTION;
 use crate::yaml::Spanned;
 use crate::{ClusterProvider, Part, ProviderKind, WorkspaceType};
 
+const PROVIDER: &str = "a ClusterProvider's name";
+const NAMESPACE: &str = "a namespace";
+
 pub(super) fn compile(document: &ClusterProviderDocument, findings: &mut Vec<Finding>) -> ClusterProvider {
-    names::check_dns_label(&document.metadata.name, "a ClusterProvider's name", findings);
+    let name = label(&document.metadata.name, PROVIDER, findings);
     let spec = &document.spec;
-    let connection = match &spec.value {
-        ClusterProviderSpec::Kubeconfig(spec) => Some(&spec.connection),
-        ClusterProviderSpec::KubeconfigSecrets(spec) => Some(&spec.connection),
-        ClusterProviderSpec::ClusterApi(spec) => Some(&spec.connection),
-        ClusterProviderSpec::ClusterInventory(spec) => Some(&spec.connection),
-        ClusterProviderSpec::Namespaces(spec) => Some(&spec.connection),
-        ClusterProviderSpec::WorkspaceTypes(spec) => spec.connection.as_ref(),
-        _ => None,
-    };
-    if let Some(connection) = connection {
-        names::check_connection(connection, findings);
-    }
     let kind = match &spec.value {
-        ClusterProviderSpec::Kubeconfig(spec) => ProviderKind::Kubeconfig { connection: spec.connection.value.clone() },
+        ClusterProviderSpec::Kubeconfig(spec) => {
+            ProviderKind::Kubeconfig { connection: connection(&spec.connection, findings) }
+        }
         ClusterProviderSpec::KubeconfigFiles(spec) => {
             directory(&spec.directory, findings);
             ProviderKind::KubeconfigFiles { directory: spec.directory.value.clone(), glob: spec.glob.clone() }
         }
-        ClusterProviderSpec::KubeconfigSecrets(spec) => {
-            names::check_dns_label(&spec.namespace, "a namespace", findings);
-            ProviderKind::KubeconfigSecrets {
-                connection: spec.connection.value.clone(),
-                namespace: spec.namespace.value.clone(),
-                selector: selector(&spec.selector, findings),
-                key: spec.key.clone().unwrap_or_else(|| "kubeconfig".to_owned()),
-            }
-        }
+        ClusterProviderSpec::KubeconfigSecrets(spec) => ProviderKind::KubeconfigSecrets {
+            connection: connection(&spec.connection, findings),
+            namespace: label(&spec.namespace, NAMESPACE, findings),
+            selector: selector(&spec.selector, findings),
+            key: spec.key.clone().unwrap_or_else(|| "kubeconfig".to_owned()),
+        },
         ClusterProviderSpec::Multi(names) => {
-            names.iter().for_each(|name| names::check_dns_label(name, "a ClusterProvider's name", findings));
-            let part = |name: &Spanned<String>| Part { name: name.value.clone(), kind: None };
+            let part = |name: &Spanned<String>| Part { name: label(name, PROVIDER, findings), kind: None };
             ProviderKind::Multi(names.iter().map(part).collect())
         }
         ClusterProviderSpec::Kind(KindSpec {}) => ProviderKind::Kind,
@@ -49,8 +38,8 @@ pub(super) fn compile(document: &ClusterProviderDocument, findings: &mut Vec<Fin
             ProviderKind::Custom { name: spec.name.clone(), parameters: spec.parameters.clone() }
         }
         ClusterProviderSpec::ClusterApi(spec) => ProviderKind::ClusterApi {
-            connection: spec.connection.value.clone(),
-            namespace: namespace(spec.namespace.as_ref(), findings),
+            connection: connection(&spec.connection, findings),
+            namespace: spec.namespace.as_ref().map(|name| label(name, NAMESPACE, findings)),
             selector: selector(&spec.selector, findings),
         },
         ClusterProviderSpec::ClusterInventory(spec) => {
@@ -60,19 +49,19 @@ pub(super) fn compile(document: &ClusterProviderDocument, findings: &mut Vec<Fin
                 findings.push(finding.help("leave it out; the engine is given the file as `--access-providers FILE`"));
             }
             ProviderKind::ClusterInventory {
-                connection: spec.connection.value.clone(),
-                namespace: namespace(spec.namespace.as_ref(), findings),
+                connection: connection(&spec.connection, findings),
+                namespace: spec.namespace.as_ref().map(|name| label(name, NAMESPACE, findings)),
                 selector: selector(&spec.selector, findings),
             }
         }
         ClusterProviderSpec::None(NoneSpec {}) => ProviderKind::None,
         ClusterProviderSpec::Namespaces(spec) => ProviderKind::Namespaces {
-            connection: spec.connection.value.clone(),
+            connection: connection(&spec.connection, findings),
             selector: selector(&spec.selector, findings),
         },
         ClusterProviderSpec::WorkspaceTypes(types) => workspace_types(types, spec, findings),
     };
-    ClusterProvider { name: document.metadata.name.value.clone(), kind }
+    ClusterProvider { name, kind }
 }
 
 /// The name of a directory, whose path the command line says.
@@ -87,11 +76,14 @@ fn directory(given: &Spanned<String>, findings: &mut Vec<Finding>) {
     }
 }
 
-/// A hub's namespace; `None`: all.
-fn namespace(given: Option<&Spanned<String>>, findings: &mut Vec<Finding>) -> Option<String> {
-    let name = given?;
-    names::check_dns_label(name, "a namespace", findings);
-    Some(name.value.clone())
+fn connection(given: &Spanned<String>, findings: &mut Vec<Finding>) -> String {
+    names::check_connection(given, findings);
+    given.value.clone()
+}
+
+fn label(given: &Spanned<String>, what: &str, findings: &mut Vec<Finding>) -> String {
+    names::check_dns_label(given, what, findings);
+    given.value.clone()
 }
 
 fn workspace_types(
@@ -108,7 +100,7 @@ fn workspace_types(
     ProviderKind::WorkspaceTypes {
         initializing: of(&types.initializing),
         terminating: of(&types.terminating),
-        connection: types.connection.as_ref().map_or(SOURCE_CONNECTION, |connection| &connection.value).to_owned(),
+        connection: types.connection.as_ref().map_or(SOURCE_CONNECTION.to_owned(), |name| connection(name, findings)),
     }
 }
 

@@ -30,8 +30,11 @@ pub enum ApiSchemaKind {
 #[derive(Debug, Clone, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct ApiSchemaSpec {
-    /// `plural.version.group`
+    /// `plural.version.group`: the version that is stored, and served.
     pub resource: Spanned<String>,
+    /// Other versions, by their names. All have the same fields: kcp changes only `apiVersion` between them.
+    #[serde(default)]
+    pub versions: Entries<OtherVersionSpec>,
     /// The kind of its objects.
     pub kind: Spanned<String>,
     /// Short names for kubectl.
@@ -51,4 +54,14 @@ pub struct ApiSchemaSpec {
     pub status: Option<Raw>,
     /// Whether `status` has `conditions` and `observedGeneration`. Default: true.
     pub conditions: Option<bool>,
+}
+
+/// Another version of the API.
+#[derive(Debug, Clone, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct OtherVersionSpec {
+    /// Whether consumers can use it. Default: true. A version that was stored stays listed, with `served: false`.
+    pub served: Option<bool>,
+    /// What kubectl warns users of it of, such as `use v1`.
+    pub deprecated: Option<String>,
 }

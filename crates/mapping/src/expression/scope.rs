@@ -1,7 +1,7 @@
 //! What the expressions of one reconcile read.
 
 use std::borrow::Cow;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 use std::sync::Arc;
 
@@ -43,6 +43,8 @@ pub struct Several {
     pub all: BTreeMap<String, Arc<Value>>,
     /// What is to be done about one that is not there.
     pub missing: Missing,
+    /// Keys of those whose `when` is false: nothing waits for them.
+    pub left_out: BTreeSet<String>,
 }
 
 /// What is to be done about an object that is not there.
@@ -193,7 +195,7 @@ impl Scope {
         let what = || format!("{related}object `{}[{shown}]`", base.name());
         match (all.all.get(key), all.missing) {
             (Some(value), _) => Ok(Operand::borrowed(value)),
-            (None, missing) if self.lenient || missing == Missing::Skip => {
+            (None, missing) if self.lenient || missing == Missing::Skip || all.left_out.contains(key) => {
                 Ok(Operand::Absent(format!("{base}[{shown}]").into()))
             }
             (None, Missing::Fail) => Err(Unrendered::failed(format!("{} is not there", what()))),

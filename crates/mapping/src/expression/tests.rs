@@ -1,14 +1,5 @@
 //! Tables of cases over the whole way from text to value.
 
-/// A snapshot of a report alone, without the code that made it.
-macro_rules! report_snapshot {
-    ($report:expr) => {
-        insta::with_settings!({omit_expression => true, prepend_module_to_snapshot => false}, {
-            insta::assert_snapshot!($report);
-        })
-    };
-}
-
 mod findings;
 mod hostile;
 mod properties;
@@ -512,7 +503,9 @@ fn failures_name_the_fix_and_no_value() {
     ];
     let report: Vec<_> =
         expressions.iter().map(|expression| format!("{expression}\n    {}", failure(expression))).collect();
-    report_snapshot!(report.join("\n"));
+    insta::with_settings!({omit_expression => true, prepend_module_to_snapshot => false}, {
+        insta::assert_snapshot!(report.join("\n"));
+    });
 }
 
 fn failure(expression: &str) -> String {

@@ -2,7 +2,7 @@
 
 use serde_json::{Map, Value, json};
 
-use crate::compile::parse_resource;
+use crate::compile::{is_version, parse_resource};
 use crate::diagnostic::Finding;
 use crate::document::ApiSchemaDocument;
 use crate::hash::tuple_hash;
@@ -65,6 +65,11 @@ pub fn build(document: &ApiSchemaDocument, findings: &mut Vec<Finding>) -> Optio
     let columns = spec.columns.0.iter().filter_map(|(name, path)| fields.column(name, path, &root));
     let age = json!({"name": "Age", "type": "date", "jsonPath": ".metadata.creationTimestamp"});
     let columns: Vec<Value> = columns.collect::<Vec<_>>().into_iter().chain([age]).collect();
+    for (name, _) in spec.versions.0.iter().filter(|(name, _)| !is_version(name) || **name == resource.version) {
+        let message = format!("`{}` names no other version of the API", name.value);
+        let help = format!("`v1beta1`, for example; `resource` has `{}` already", resource.version);
+        fields.findings.push(Finding::new("SE0132", name.span(), message).help(help));
+    }
     if fields.findings.len() > before {
         return None;
     }
@@ -75,13 +80,25 @@ pub fn build(document: &ApiSchemaDocument, findings: &mut Vec<Finding>) -> Optio
     if !spec.short_names.is_empty() {
         names["shortNames"] = json!(spec.short_names);
     }
-    let body = json!({
-        "group": resource.group, "names": names, "scope": "Namespaced",
-        "versions": [{
-            "name": resource.version, "served": true, "storage": true, "subresources": {"status": {}},
+    let version = |name: &str, served: bool, storage: bool| {
+        json!({
+            "name": name, "served": served, "storage": storage, "subresources": {"status": {}},
             "additionalPrinterColumns": columns, "schema": root,
-        }],
+        })
+    };
+    let others = spec.versions.0.iter().map(|(name, other)| {
+        let mut version = version(name, other.served != Some(false), false);
+        if let Some(warning) = &other.deprecated {
+            version["deprecated"] = true.into();
+            version["deprecationWarning"] = json!(warning);
+        }
+        version
     });
+    let versions: Vec<Value> = std::iter::once(version(&resource.version, true, true)).chain(others).collect();
+    let mut body = json!({"group": resource.group, "names": names, "scope": "Namespaced", "versions": versions});
+    if versions.len() > 1 {
+        body["conversion"] = json!({"strategy": "None"});
+    }
     // kcp lets nobody change the spec of an APIResourceSchema: another spec has another name.
     let prefix = format!("{}-{}", resource.version, tuple_hash([&*body.to_string()], 8));
     let name = format!("{prefix}.{}.{}", resource.plural, resource.group);

@@ -1,7 +1,6 @@
 use serde_json::json;
 
 use super::*;
-use crate::diagnostic::Finding;
 
 const SCHEMA: &str = "
 apiVersion: apis.kcp.io/v1alpha1
@@ -158,21 +157,4 @@ fn openapi_documents() {
     }
     let kept = of_status.definitions.as_object().expect("a map");
     assert_eq!(kept.keys().collect::<Vec<_>>(), ["io.k8s.Last", "io.k8s.Spec"]);
-}
-
-#[test]
-fn what_is_wrong_is_said() {
-    let mut schemas = Schemas::default();
-    let nested = SCHEMA.replace(
-        "schema:\n        type: object",
-        "schema:\n        openAPIV3Schema: {type: object}\n        type: object",
-    );
-    let said = |findings: Vec<Finding>| {
-        findings.iter().map(|finding| format!("{}: {}", finding.code, finding.message)).collect::<Vec<_>>().join("\n")
-    };
-    insta::assert_snapshot!(said(schemas.add_file(nested.as_bytes())), @"SE0131: the schema of version `v1` stands one level too deep");
-    insta::assert_snapshot!(said(schemas.add_file(b"kind: APIResourceSchema\n---\na: [\n")), @r"
-    SE0130: the schema document has no `spec.names.kind` and `plural`
-    SE0001: YAML syntax: unclosed bracket '['
-    ");
 }

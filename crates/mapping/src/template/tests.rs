@@ -149,33 +149,9 @@ fn failures_say_where_in_the_template() {
 }
 
 #[test]
-fn keys_are_never_data() {
-    let (template, findings) = compile(&json!({
-        "{{ source.metadata.name }}": 1, "${{ x }}": 1, "$item": {}, "$merg": [], "$x": 1, "a": "${{ nope }}", "b": ["{{ 1 | nope }}"]
-    }));
-    assert!(template.is_none());
-    insta::assert_snapshot!(said(&findings), @r"
-    SE0191 `$item` has no meaning here (it goes with `$each`: write `$each` and `$item`)
-    SE0191 `$merg` has no meaning here (did you mean `$merge`?)
-    SE0191 `$x` has no meaning here (a key of that name is written `$$x`)
-    SE0211 a key cannot hold an expression (keys are what the mapping's author writes, never data)
-    SE0301 `nope` is not known (here can be read: `source`, `workspace`, `placement`, `target`, `vars`, `related`, `objects`, `mapping`; text stands in quotes)
-    SE0202 there is no filter `nope` (-)
-    SE0211 a key cannot hold an expression (keys are what the mapping's author writes, never data)
-    ");
-}
-
-#[test]
 fn knows_what_it_reads() {
     let reads = template(&json!({"a": "${{ objects.db.x }}", "b": ["{{ objects.later.y }}"]}));
     assert!(reads.references().objects.iter().eq(["db", "later"]));
-}
-
-fn said(findings: &[Finding]) -> String {
-    let line = |finding: &Finding| {
-        format!("{} {} ({})", finding.code, finding.message, finding.help.as_deref().unwrap_or("-"))
-    };
-    findings.iter().map(line).collect::<Vec<_>>().join("\n")
 }
 
 #[test]

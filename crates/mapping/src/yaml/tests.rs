@@ -1,7 +1,6 @@
 use std::sync::Arc;
 
 use proptest::prelude::*;
-use serde::Deserialize;
 
 use super::*;
 use crate::diagnostic::Diagnostic;
@@ -115,108 +114,13 @@ fn positions_inside_of_scalars() {
     assert_eq!(located("a: one\n  two {{ name }}\n", "two {{ name"), "two {{ name");
 }
 
-#[derive(Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
-#[expect(dead_code, reason = "read through Debug, in snapshots")]
-struct Zoo {
-    name: Spanned<String>,
-    animals: Vec<Animal>,
-    #[serde(default)]
-    open: bool,
-    size: Option<u16>,
-    #[serde(default)]
-    labels: Entries<String>,
-    keeper: Option<Keeper>,
-    template: Option<Raw>,
-}
-
-#[derive(Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
-#[expect(dead_code, reason = "read through Debug, in snapshots")]
-struct Keeper {
-    first: String,
-    last: String,
-}
-
-#[derive(Debug, Deserialize)]
-#[serde(rename_all = "camelCase")]
-#[expect(dead_code, reason = "read through Debug, in snapshots")]
-enum Animal {
-    Lion,
-    Parrot(Keeper),
-    Snake(u16),
-}
-
-fn read(file: &str) -> (Option<Typed<Zoo>>, String) {
-    let required = |name: &str| -> Vec<String> {
-        let fields: &[&str] = match name {
-            "Zoo" => &["name", "animals"],
-            "Keeper" => &["first", "last"],
-            _ => &[],
-        };
-        fields.iter().map(|field| (*field).to_owned()).collect()
-    };
-    let mut findings = Vec::new();
-    let typed = from_node(&root(file), &required, &mut findings);
-    (typed, findings.iter().map(|finding| shown(file, finding)).collect())
-}
-
-#[test]
-fn reads_types_and_keeps_nodes() {
-    let (typed, said) = read(
-        "name: z\nanimals: [lion, {parrot: {first: a, last: b}}, {snake: 3}]\nlabels: {b: x, a: y}\nkeeper:\ntemplate: [1]\n",
-    );
-    assert_eq!(said, "");
-    let zoo = typed.expect("readable").value;
-    assert_eq!((zoo.name.as_str(), zoo.name.span()), ("z", 6..7));
-    assert_eq!(zoo.labels.0.iter().map(|(key, _)| key.as_str()).collect::<String>(), "ba");
-    assert!(matches!(zoo.animals.as_slice(), [Animal::Lion, Animal::Parrot(_), Animal::Snake(3)]));
-    assert_eq!(zoo.template.expect("given").0.to_json().to_string(), "[1]");
-    assert!(zoo.keeper.is_none());
-}
-
-#[test]
-fn every_error_at_once() {
-    let (typed, said) = read(
-        "nam: z\nanimals: [lion, tiger, {parrot: {first: a}}, {snake: x}, {lion: 1}, {}, {snake: 70000}, parrot]\n\
-         open: yes\nsize: -1\nlabels: {a: 1, b: x}\nkeeper: [a, b]\nwhat: ever\n",
-    );
-    assert!(typed.is_none());
-    insta::assert_snapshot!(said, @r"
-    SE0101 [nam] unknown field `nam` (did you mean `name`?)
-    SE0101 [what] unknown field `what` (known here: `name`, `animals`, `open`, `size`, `labels`, `keeper`, `template`)
-    SE0104 [tiger] `tiger` is not one of `lion`, `parrot`, `snake`
-    SE0103 [parrot] the field `last` is missing
-    SE0102 [x] expected a whole number from 0 to 65535, found the string `x`
-    SE0102 [lion] expected the word `lion` alone, found a mapping
-    SE0104 [{}] exactly one field is expected here, and 0 stand (choose one of `lion`, `parrot`, `snake`)
-    SE0102 [70000] expected a whole number from 0 to 65535, found the number `70000`
-    SE0102 [parrot] expected `parrot` with a value below it, found the string `parrot`
-    SE0102 [yes] expected true or false, found the string `yes` (`yes` and `on` are texts: write `true`)
-    SE0102 [-1] expected a whole number from 0 to 65535, found the number `-1`
-    SE0102 [1] expected a text, found the number `1` (put it in quotes)
-    SE0102 [a] expected a mapping with `first`, `last`, found a list
-    ");
-}
-
-#[test]
-fn a_part_that_fails_leaves_the_rest_readable() {
-    let (typed, said) = read("name: z\nanimals: [lion, tiger]\nsize: big\n");
-    let typed = typed.expect("readable without its bad parts");
-    assert!(!typed.complete);
-    assert_eq!(typed.value.animals.len(), 1);
-    insta::assert_snapshot!(said, @r"
-    SE0104 [tiger] `tiger` is not one of `lion`, `parrot`, `snake`
-    SE0102 [big] expected a whole number from 0 to 65535, found the string `big`
-    ");
-}
-
+/// Of what is wrong with a document as a whole, `tests/ui/documents` has each kind.
 #[test]
 fn thousands_of_errors_end_soon() {
-    let file = format!("name: z\nanimals: [{}]\n", "tiger, ".repeat(50_000));
-    let (typed, said) = read(&file);
-    assert!(typed.is_none());
-    assert_eq!(said.lines().count(), 100);
+    let mut findings = Vec::new();
+    let numbers = root(&format!("[{}]\n", "tiger, ".repeat(50_000)));
+    assert!(from_node::<Vec<u16>>(&numbers, &|_| Vec::new(), &mut findings).is_none());
+    assert_eq!(findings.len(), 100);
 }
 
 proptest::proptest! {

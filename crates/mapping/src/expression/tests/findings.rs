@@ -40,35 +40,6 @@ fn findings_of_expressions() {
 }
 
 #[test]
-fn roots_depend_on_the_place() {
-    let check = |roots: RootSet, texts: &[&str]| -> String {
-        texts
-            .iter()
-            .map(|text| {
-                let mut findings = Vec::new();
-                Text::compile(&node(text), &Names::only(roots), &mut findings);
-                report(&findings, text)
-            })
-            .collect()
-    };
-    let placement = check(
-        RootSet::PLACEMENT,
-        &["{{ objects.db.x }}", "{{ placement.name }}", "{{ vars.x }}", "{{ source.metadata.name }}"],
-    );
-    let shared = check(
-        RootSet::SHARED,
-        &[
-            "{{ source.x }}",
-            "{{ placement.name }}",
-            "${{ placement }}",
-            "{{ placement.namespace }}{{ target.cluster }}",
-        ],
-    );
-    let transform = check(RootSet::TRANSFORM, &["{{ value }}", "{{ objects.db }}"]);
-    report_snapshot!(placement + &shared + &transform);
-}
-
-#[test]
 fn lengths() {
     let long = format!("${{{{ {} }}}}", "1 + ".repeat(300) + "1");
     let long_text = format!("{{{{ {} }}}}", "1 + ".repeat(300) + "1");
