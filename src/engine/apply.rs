@@ -20,6 +20,7 @@ use super::originals;
 use super::pipeline::{Generation, KindFeed, Pipeline};
 use super::target::is_removed;
 use crate::mapping::{GENERATED, Kind, Resource, Side};
+use crate::multicluster::connection::Connection;
 use crate::multicluster::endpoint::DeleteOptions;
 use crate::multicluster::permit::Permit;
 use crate::multicluster::queue::Cost;
@@ -238,6 +239,11 @@ impl<'a> Executor<'a> {
         debug!(action = format!("{action:#}"), "acting");
         let started = Instant::now();
         self.tally.writes(action);
+        let action = match self.with_made_text(action) {
+            Ok(made) => made,
+            Err(error) => return Ok(Outcome::Failed(self.failed_on_target(&error))),
+        };
+        let action = &*action;
         let result = match action {
             Action::PatchSource { purpose, .. } if purpose.is_release() && !self.at_target.is_permitted() => {
                 // What the target was seen to hold may be back: it may be another cluster, or restored.
@@ -263,6 +269,7 @@ impl<'a> Executor<'a> {
                 self.patch_object(reference, patch).await
             }
         };
+        let result = result.map_err(|error| self.without_secrets(action, error));
         self.note(action, &result, started.elapsed());
         let result = if was_gone(action, &result) { Ok(Outcome::Absent) } else { result };
         match (action, result) {
@@ -270,10 +277,8 @@ impl<'a> Executor<'a> {
             (_, Err(error)) if error.is_not_permitted() => {
                 Err(ApplyError::NotOwned { action: action.to_string(), source: error })
             }
-            (Action::PatchSource { .. } | Action::PatchStatus { .. }, Err(error)) => {
-                failed_on_source(action, self.without_secrets(action, error))
-            }
-            (_, Err(error)) => Ok(Outcome::Failed(self.failed_on_target(&self.without_secrets(action, error)))),
+            (Action::PatchSource { .. } | Action::PatchStatus { .. }, Err(error)) => failed_on_source(action, error),
+            (_, Err(error)) => Ok(Outcome::Failed(self.failed_on_target(&error))),
         }
     }
 
@@ -557,7 +562,6 @@ impl<'a> Executor<'a> {
 
     async fn apply(&self, reference: &Reference, body: &Value, intent: &Intent) -> Result<Outcome, RequestError> {
         let force = *intent != Intent::Create;
-        let body = &*self.with_made_text(body)?;
         let side = reference.kind.side;
         let (feed, cluster) = match side {
             Side::Target => (self.pipeline.kind_feed(&reference.kind), &self.generation.target.cluster),
@@ -615,13 +619,17 @@ impl<'a> Executor<'a> {
 
     /// Makes the random text that a Secret lacks. Nothing but the object itself keeps it: a create finds no object, and an update
     /// the version that lacks it, so no text takes the place of another.
-    fn with_made_text<'b>(&self, body: &'b Value) -> Result<Cow<'b, Value>, RequestError> {
+    fn with_made_text<'b>(&self, action: &'b Action) -> Result<Cow<'b, Action>, RequestError> {
+        let Action::Apply { body, .. } = action else { return Ok(Cow::Borrowed(action)) };
         let id = marks::annotation(body, marks::OBJECT).unwrap_or_default();
         let rule = self.generation.mapping.rule(id.split_once('[').map_or(id, |(rule, _)| rule));
-        let mut made = Cow::Borrowed(body);
+        let mut made = Cow::Borrowed(action);
         for (key, length) in rule.iter().flat_map(|rule| &rule.generate) {
-            if body["data"][key] == GENERATED {
-                made.to_mut()["data"][key] = BASE64.encode(random_text(*length)?.as_bytes()).into();
+            if body["data"][key] == GENERATED
+                && let Action::Apply { body, .. } = made.to_mut()
+            {
+                let text = random_text(*length, self.at_target.connection())?;
+                Arc::make_mut(body)["data"][key] = BASE64.encode(text.as_bytes()).into();
             }
         }
         Ok(made)
@@ -702,13 +710,18 @@ impl<'a> Executor<'a> {
 }
 
 /// Letters and digits, each as likely as any other.
-fn random_text(length: u16) -> Result<String, RequestError> {
+fn random_text(length: u16, connection: &Connection) -> Result<String, RequestError> {
     const CHARACTERS: &[u8; 62] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789";
     let (system, mut text) = (SystemRandom::new(), String::new());
     while text.len() < usize::from(length) {
         let mut bytes = [0; 64];
         let reason = "the system gives no random bytes";
-        system.fill(&mut bytes).map_err(|_| RequestError::NoBudget { reason: reason.into() })?;
+        match connection.in_process() {
+            Some(servers) => {
+                bytes.chunks_exact_mut(8).for_each(|part| part.copy_from_slice(&servers.0.entropy().to_le_bytes()));
+            }
+            None => system.fill(&mut bytes).map_err(|_| RequestError::NoBudget { reason: reason.into() })?,
+        }
         // The rest of a byte's values would favour the first characters.
         let even = bytes.iter().map(|byte| usize::from(*byte)).filter(|byte| *byte < 4 * CHARACTERS.len());
         text.extend(even.map(|byte| char::from(CHARACTERS[byte % CHARACTERS.len()])));

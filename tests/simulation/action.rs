@@ -112,6 +112,8 @@ pub enum Meddling {
     Disguise,
     /// Gives the quota of the source another size, or the same size in another form.
     Resize,
+    /// Puts another password in place of the one that was made, or takes it out.
+    Rotate,
 }
 
 /// Which versions of the kind Widget there are at the target.

@@ -20,7 +20,7 @@ use sync_engine::sandbox::{ChangeKind, Event, Request, Verb};
 use self::patience::Lane;
 use self::refusals::{Refused, refused_key};
 use self::waves::Candidate;
-use super::mapping::{KINDS, Mapping, Spread, TRANSFORMED, placement};
+use super::mapping::{KINDS, MADE, Mapping, READS, Spread, TRANSFORMED, placement};
 use super::marks;
 use super::records::{History, Made, Source, finalizer};
 use super::server::{GROUP, Side};
@@ -107,6 +107,10 @@ pub struct Checker {
     pub released: BTreeSet<String>,
     /// The last of them, not judged yet; or a target that an engine took off a living source.
     just_released: Vec<(String, Option<Side>)>,
+    /// Passwords that engines made, as they are in Secrets now: by uid, with the server.
+    passwords: BTreeMap<String, (Side, String)>,
+    /// Every one that ever was, or was to be.
+    ever_passwords: BTreeSet<String>,
     /// What a person approved, and when.
     pub approved: Vec<Approved>,
     /// Since when servers are away.
@@ -262,7 +266,11 @@ impl Checker {
             self.made.iter().filter(|(_, made)| !made.gone).map(|(uid, _)| uid.clone()).collect();
         self.made.values_mut().filter(|made| made.side == side).for_each(|made| made.goes(at));
         let mut types: BTreeMap<SecretKey, (String, bool)> = BTreeMap::new();
+        self.passwords.retain(|_, (known, _)| *known != side);
         for object in objects {
+            if let Some(password) = password(object) {
+                self.passwords.insert(uid(object), (side, password));
+            }
             if let Some(made) = self.made.get_mut(&uid(object)) {
                 made.since = if before.contains(&uid(object)) { made.since } else { at };
                 made.gone = false;
@@ -419,6 +427,7 @@ impl Checker {
             }
             if (&*event.storage.group, &*event.storage.plural) == ("", "secrets") {
                 self.note_type(at, side, event);
+                self.note_password(side, event, process);
             }
             match side {
                 Side::Source => self.source_changed(at, event, process),
@@ -591,6 +600,27 @@ impl Checker {
         now.owner != before.owner || now.hash != before.hash || resource(now) != resource(before)
     }
 
+    /// Who read a password that was made goes on with it: no engine puts another in its place.
+    fn note_password(&mut self, side: Side, event: &Event, process: Option<u32>) {
+        let (uid, now) = (event.object.uid.to_string(), password(&event.object.object()));
+        let now = now.filter(|_| event.kind != ChangeKind::Deleted);
+        let before = self.passwords.remove(&uid).map(|(_, before)| before);
+        let is_lost = before.is_some() && before != now && event.kind != ChangeKind::Deleted;
+        if let Some(process) = process.filter(|_| is_lost) {
+            let place = format!("{}/{}", event.key.namespace, event.key.name);
+            self.violated("I6b", format!("engine {process} replaces the password in {place}"));
+        }
+        if let Some(now) = now {
+            self.ever_passwords.insert(now.clone());
+            self.passwords.insert(uid, (side, now));
+        }
+    }
+
+    /// How a text shows a value of a Secret.
+    fn shown(&self, text: &str) -> Option<&'static str> {
+        marks::shown(text).or_else(|| self.ever_passwords.iter().find_map(|made| marks::shown_of(made, text)))
+    }
+
     /// No value of a Secret is anywhere but in the data of a Secret.
     fn check_values(&mut self, process: u32, event: &Event) {
         let mut object = event.object.object();
@@ -598,7 +628,7 @@ impl Checker {
         if plural == "secrets" {
             object["data"] = Value::Null;
         }
-        if let Some(how) = marks::shown(&object.to_string()) {
+        if let Some(how) = self.shown(&object.to_string()) {
             let place = format!("{plural} {}/{}", event.key.namespace, event.key.name);
             self.violated("I3", format!("engine {process} writes a value of a Secret {how} into {place}"));
         }
@@ -608,11 +638,12 @@ impl Checker {
     fn check_request(&mut self, process: u32, request: &Request) {
         let call = request.call();
         let mut body = serde_json::from_slice::<Value>(&request.body).unwrap_or_default();
+        self.ever_passwords.extend(password(&body));
         if call.resource == "secrets" && body.is_object() {
             body["data"] = Value::Null;
         }
         let text = format!("{} {:?} {body}", request.path, request.query);
-        if let Some(how) = marks::shown(&text) {
+        if let Some(how) = self.shown(&text) {
             let text =
                 format!("engine {process} shows a value of a Secret {how} in a {} of {}", call.verb, call.resource);
             self.violated("I3", text);
@@ -621,8 +652,8 @@ impl Checker {
 
     /// Nor in what engines report of themselves.
     pub fn check_report(&mut self, what: &str, text: &str) {
-        if let Some(how) = marks::shown(text) {
-            let line = text.lines().find(|line| marks::shown(line).is_some()).unwrap_or_default();
+        if let Some(how) = self.shown(text) {
+            let line = text.lines().find(|line| self.shown(line).is_some()).unwrap_or_default();
             self.violated("I3", format!("{what} shows a value of a Secret {how}: {line}"));
         }
     }
@@ -719,6 +750,12 @@ impl Checker {
 
 fn uid(object: &Value) -> String {
     object["metadata"]["uid"].as_str().unwrap_or_default().to_owned()
+}
+
+/// The password of a Secret for which an engine makes one.
+fn password(object: &Value) -> Option<String> {
+    let is_made = object["metadata"]["name"].as_str().is_some_and(|name| name.ends_with(MADE.suffix));
+    Some(read(&object["data"][READS])).filter(|password| is_made && !password.is_empty())
 }
 
 /// The text of a value; what Secrets have is read first.

@@ -110,6 +110,9 @@ pub const EXTRA: Rule = Rule { id: "extra", kind: "Secret", suffix: "-extra", co
 pub const WIDGET: Rule = Rule { id: "widget", kind: "Widget", suffix: "", conditional: false };
 pub const QUOTA: Rule = Rule { id: "quota", kind: "ResourceQuota", suffix: "-quota", conditional: false };
 
+/// A Secret whose password the engine makes once.
+pub const MADE: Rule = Rule { id: "made", kind: "Secret", suffix: "-made", conditional: false };
+
 /// The copy on the target of a Secret that the source names. The object `ca` depends on it.
 pub const PASSWORD: Rule = Rule { id: "related.password", kind: "Secret", suffix: "-password", conditional: false };
 /// The copy beside the source of a Secret that an operator writes on the target.
@@ -343,6 +346,9 @@ impl Mapping {
         if rule.conditional {
             object["when"] = EXTRA_ALONE.into();
         }
+        if rule.id == MADE.id {
+            object["generate"] = json!({READS: {}});
+        }
         self.say_adopts(&mut object);
         let needed: Vec<&str> = self.needed_by(rule.id).map(|rule| rule.id).collect();
         if !needed.is_empty() {
@@ -561,7 +567,7 @@ pub struct Wanted {
     pub data: BTreeMap<String, String>,
 }
 
-/// The field that names the copy of the password.
+/// The field that names the copy of the password, or holds one that was made.
 pub const READS: &str = "password";
 
 /// How fields begin that one edition alone has.

@@ -23,20 +23,19 @@ pub fn tenant(value: &str) -> Option<&str> {
 /// How a text shows a value of a Secret, if it shows any: as it is, as hexadecimal digits, or as base64 of something that
 /// holds it.
 pub fn shown(text: &str) -> Option<&'static str> {
-    let forms = forms();
-    let (how, _) = forms.iter().find(|(_, form)| text.contains(form))?;
-    Some(how)
+    shown_of(MARK, text)
 }
 
-/// The beginning of a value in base64, from each of the three positions that it may have; then in other forms.
-fn forms() -> Vec<(&'static str, String)> {
+/// How a text shows another one: in base64, from each of the three positions that it may have; then in other forms.
+pub fn shown_of(secret: &str, text: &str) -> Option<&'static str> {
     let encoded = |before: usize| {
-        let bytes: Vec<u8> = std::iter::repeat_n(0, before).chain(MARK.bytes()).collect();
+        let bytes: Vec<u8> = std::iter::repeat_n(0, before).chain(secret.bytes()).collect();
         let (from, to) = ((before * 8).div_ceil(6), bytes.len() * 8 / 6);
         ("as base64", BASE64.encode(&bytes)[from..to].to_owned())
     };
-    let others = [("as it is", MARK.to_owned()), ("as hexadecimal digits", HEXLOWER.encode(MARK.as_bytes()))];
-    (0..3).map(encoded).chain(others).collect()
+    let others = [("as it is", secret.to_owned()), ("as hexadecimal digits", HEXLOWER.encode(secret.as_bytes()))];
+    let (how, _) = (0..3).map(encoded).chain(others).find(|(_, form)| text.contains(form))?;
+    Some(how)
 }
 
 #[test]

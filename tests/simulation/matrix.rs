@@ -280,7 +280,7 @@ pub fn faults_of(action: Action) -> Vec<String> {
 }
 
 /// What happens in worlds with a fleet, with more copies, with objects beside sources or with several forms alone, which have no matrix of their own.
-const ELSEWHERE: [&str; 14] = [
+const ELSEWHERE: [&str; 15] = [
     "EditAdopt",
     "Mutate",
     "EditFleet",
@@ -295,6 +295,7 @@ const ELSEWHERE: [&str; 14] = [
     "MeddleFields",
     "MeddleDisguise",
     "MeddleResize",
+    "MeddleRotate",
 ];
 
 /// Whether an action is a fault: something that people who use the engine do not do on purpose.

@@ -6,8 +6,8 @@ use serde_json::Value;
 
 use super::action::{Forever, LONGEST};
 use super::mapping::{
-    CA, CONN, CONNECTION, COPY, FIELD, GUEST, ITEMS, MORE, Mapping, More, NAMESPACES, PASSWORD, Rule, Spread,
-    TRANSFORMED, Wanted, base64, contents, guest, placement,
+    CA, CONN, CONNECTION, COPY, FIELD, GUEST, ITEMS, MADE, MORE, Mapping, More, NAMESPACES, PASSWORD, READS, Rule,
+    Spread, TRANSFORMED, Wanted, base64, contents, guest, placement,
 };
 use super::records::{Made, finalizer, targets_of};
 use super::server::Side;
@@ -664,6 +664,9 @@ impl View<'_> {
         let differs = wanted.data.iter().find(|(field, value)| !is_kept(field, value));
         if made.edited && mapping.drift != "Correct" && !is_copy {
             return Found::Unclear;
+        }
+        if wanted.id == MADE.id && !data.contains_key(READS) {
+            return Found::Wrong("has no password".into());
         }
         // Whoever forges what says which fields a template set keeps them.
         let is_former = |field: &&String| field.starts_with(FIELD) && !wanted.data.contains_key(*field);

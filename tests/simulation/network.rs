@@ -13,6 +13,7 @@ use hyper::body::{Bytes, Frame, Incoming};
 use hyper::header::{AUTHORIZATION, CONTENT_TYPE, RETRY_AFTER};
 use hyper::service::service_fn;
 use hyper_util::rt::TokioIo;
+use serde_json::Value;
 use sync_engine::multicluster::in_process::{InProcess, Surroundings};
 use sync_engine::sandbox::{Failure, Query, Request, User, Verb};
 use tokio::io::DuplexStream;
@@ -326,7 +327,9 @@ fn denial(core: &Core, side: Side, request: &Request) -> Option<Failure> {
     let said = call.verb.to_string();
     let denied = for_ever || core.denied == Some(&*said);
     let verb = Some(said).filter(|_| is_denied && denied)?;
-    let why = format!("admission webhook \"policy.example.dev\" denied the request: no {verb}");
+    // It quotes what it refuses.
+    let body = serde_json::from_slice::<Value>(&request.body).unwrap_or_default();
+    let why = format!("admission webhook \"policy.example.dev\" denied the request: no {verb} of {}", body["data"]);
     Some(Failure::status(403, "Forbidden", why))
 }
 

@@ -186,7 +186,7 @@ fn of_form(dice: &mut Dice, is_kcp: bool) -> Action {
     match dice.below(14) {
         0..=2 => Action::Version(dice.pick(&[Both, Moved, First, Second, Gone])),
         3..=4 => Action::Edit(Edit::Version(dice.pick(&VERSIONS))),
-        5..=6 => Action::Meddle(source(dice, is_kcp), Meddling::Resize),
+        5..=6 => Action::Meddle(source(dice, is_kcp), dice.pick(&[Meddling::Resize, Meddling::Rotate])),
         7 => Action::Mark(source(dice, is_kcp)),
         8 => Action::Edit(Edit::Guest),
         9 => Action::Fill(source(dice, is_kcp)),

@@ -19,7 +19,7 @@ use tracing_subscriber::fmt::MakeWriter;
 use super::action::{Action, Edit, Forever, Plan, Roster, TENANTS, Versions};
 use super::checker::Violation;
 use super::core::{Core, Shared, Weather};
-use super::mapping::{MORE, Mapping, More, QUOTA, RELATED, Spread, WIDGET, file, first, guest};
+use super::mapping::{MADE, MORE, Mapping, More, QUOTA, RELATED, Spread, WIDGET, file, first, guest};
 use super::process::{OTHER, Process, THIRD};
 use super::server::{RESOURCES, Side, binding, definitions, export, widgets, workspace};
 
@@ -322,7 +322,7 @@ impl World {
         }
         if world.has_forms {
             world.set_versions(Versions::Both);
-            world.mapping.rules.extend([WIDGET, QUOTA]);
+            world.mapping.rules.extend([WIDGET, QUOTA, MADE]);
         }
         world.draft = world.mapping.clone();
         world.shared.lock().checker.write(world.draft.clone());

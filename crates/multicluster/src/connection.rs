@@ -273,7 +273,7 @@ impl Connection {
         &self.budget
     }
 
-    pub(super) fn in_process(&self) -> Option<&InProcess> {
+    pub fn in_process(&self) -> Option<&InProcess> {
         match &self.spec.source {
             ConnectionSource::InProcess(servers) => Some(servers),
             _ => None,

@@ -26,6 +26,33 @@ fn a_value_that_the_server_stores_in_another_form_is_corrected_when_people_chang
     }
 }
 
+/// Nobody who read it has to ask again: neither after a crash, nor after lost or late answers, nor where the server was put back.
+#[test]
+fn a_password_that_was_made_stays() {
+    let lost = Weather { lost_after: 40, late: 20, broken: 20, only_writes: true, ..Weather::default() };
+    let steps = [
+        (0, Action::Weather(lost)),
+        (0, Action::Create(X)),
+        (800, Action::Crash(0)),
+        (0, Action::Start(0)),
+        (5_000, Action::Change(X)),
+        (5_000, Action::BackUp(Side::Target)),
+        (0, Action::Meddle(X, Meddling::Rotate)),
+        (0, Action::Change(X)),
+        (5_000, Action::Restore(Side::Target, Ahead::Silent)),
+        (0, Action::Change(X)),
+        (5_000, Action::Deny("apply")),
+        (0, Action::Meddle(X, Meddling::Rotate)),
+        (0, Action::Meddle(X, Meddling::Rotate)),
+        (5_000, Action::Allow),
+    ];
+    for sources in [Kcp, Plain] {
+        let plan = forms(sources, &steps);
+        assert!(has(&plan, "apply secrets"), "there is a password");
+        holds(&plan, 16);
+    }
+}
+
 /// What admission sets is not written again and again, and what it does not set follows the source.
 #[test]
 fn what_admission_changes_is_left_as_it_is_until_the_source_changes() {

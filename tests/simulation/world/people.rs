@@ -4,7 +4,9 @@ use serde_json::{Value, json};
 use sync_engine::sandbox::Request;
 
 use super::super::action::{LONGEST, Meddling, NAMES, Secrecy, SourceRef, TENANTS, Wiring};
-use super::super::mapping::{CA, CONN, CONNECTION, COPY, GUEST, More, PASSWORD, QUOTA, WIDGET, api_version, url};
+use super::super::mapping::{
+    CA, CONN, CONNECTION, COPY, GUEST, MADE, More, PASSWORD, QUOTA, READS, WIDGET, api_version, base64, url,
+};
 use super::super::marks;
 use super::super::records::{TARGETS, finalizer};
 use super::super::server::{GROUP, RESOURCES, Side};
@@ -173,6 +175,15 @@ impl World {
                     MERGE,
                     &json!({"spec": {"hard": {"memory": memory}}}),
                 ));
+            }
+            (Meddling::Rotate, _) => {
+                let (_, place) =
+                    self.object_url(source.tenant, MADE.kind, &namespace, &format!("{}{}", source.name, MADE.suffix));
+                let Some(secret) = self.core(|core| core.get(side, &place)) else { return };
+                let rotated = Value::from(base64("rotated by people"));
+                let password = if secret["data"][READS] == rotated { Value::Null } else { rotated };
+                let patch = json!({"data": {READS: password}});
+                act(&Request::patch(&format!("{place}?fieldManager=people"), MERGE, &patch));
             }
             (Meddling::Fields, Some(object)) => {
                 // Another way each time.
