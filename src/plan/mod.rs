@@ -312,7 +312,7 @@ fn is_in(mapping: &Mapping, observed: &Observed, source: &Arc<Value>) -> Result<
         Some(true) => {}
         Some(false) => return Ok(false),
         None => {
-            let detail = "source.clusters: the properties of the source's cluster are not known".to_owned();
+            let detail = "source.clusters: the labels or properties of the source's cluster are not known".to_owned();
             return Err(Reason { cause: Cause::Waiting, detail });
         }
     }
