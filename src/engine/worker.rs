@@ -655,7 +655,7 @@ fn note_places(
     };
     let places = places.unwrap_or_default();
     if noted.as_ref() != Some(&places) {
-        pipeline.saw_places(&observed.key, &places);
+        pipeline.saw_places(generation, &observed.key, &places);
         *noted = Some(places);
     }
 }
