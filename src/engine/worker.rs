@@ -453,6 +453,8 @@ async fn converge(
         match then {
             Some(then) if !refused_status => return then.into(),
             _ if executor.tally.overtaken() => {
+                // Who waits for its turn sees that a source was let go.
+                note_places(pipeline, generation, observed, None, &mut progress.noted);
                 // What came in between is in the caches, and may change the plan.
                 return Ended::Waiting(Reasons::default());
             }
