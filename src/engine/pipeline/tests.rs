@@ -8,7 +8,7 @@ use crate::engine::clock::Clock;
 use crate::engine::consumer_schema::ConsumerSchemas;
 use crate::engine::events::Recorder;
 use crate::engine::inventory::{Former, SourceId};
-use crate::engine::keeper::check_sources;
+use crate::engine::keeper::{check_sources, is_final};
 use crate::engine::serving::compiled;
 use crate::engine::turns::Turns;
 use crate::mapping::schema::Schemas;
@@ -289,6 +289,16 @@ async fn a_release_is_over_that_this_process_knows_and_not_one_that_another_has_
     pipeline.record_release(Some(Candidate { document, release: "own".into() }));
     pipeline.record_release(None);
     assert!(pipeline.is_over("own"));
+}
+
+/// Another process may end it, and nothing else would tell.
+#[tokio::test]
+async fn a_state_store_is_read_again_while_it_names_a_release() {
+    let pipeline = pipeline(shared(Lease::default()));
+    let status = pipeline.generation().mapping.status.written();
+    let rests = Inventory { status, ..in_force(DOCUMENT) };
+    assert!(is_final(&pipeline, &rests));
+    assert!(!is_final(&pipeline, &Inventory { release: "begun".into(), ..rests }));
 }
 
 /// An APIExport that is created anew has another identity hash, and its sources are in another storage.
