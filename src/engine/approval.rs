@@ -22,6 +22,7 @@ use tokio::time::{Instant, sleep};
 use super::Event;
 use super::clock::Clock;
 use super::inventory::Inventories;
+use super::pipeline::learned::LATE_REQUEST;
 use crate::health::{Condition, Health};
 use crate::multicluster::RequestError;
 use crate::multicluster::backoff::{Backoff, Jitter};
@@ -313,6 +314,8 @@ struct Recorded {
     releases: BTreeMap<String, Kept>,
     /// In which term of the lease they were listed.
     term: Option<u64>,
+    /// What was written of releases without an answer, and when: it may come late, after it was deleted.
+    unanswered: Vec<(String, Progress, Instant)>,
     /// When it was looked whether those of releases are there still.
     looked: Option<Instant>,
     /// What was held at the last look that is not recorded, and since when exactly that.
@@ -328,6 +331,33 @@ impl Recorded {
         }
         since.elapsed() >= LOOK
     }
+
+    fn is_unanswered(&self, mapping: &str, progress: &Progress) -> bool {
+        self.unanswered.iter().any(|(of, written, _)| (&**of, written) == (mapping, progress))
+    }
+
+    /// Whether home has records of releases, or may come to have some.
+    fn has_releases(&self) -> bool {
+        !self.releases.is_empty() || !self.unanswered.is_empty()
+    }
+
+    /// What home has of releases, where these are `wanted`. What came late of one that is over is known from now on: it is deleted.
+    fn found(&mut self, there: BTreeMap<String, Kept>, wanted: &BTreeMap<String, Progress>) {
+        self.releases.retain(|mapping, _| there.contains_key(mapping));
+        let is_over = |mapping: &String, kept: &Kept| {
+            !wanted.contains_key(mapping) && self.is_unanswered(mapping, &kept.progress)
+        };
+        let late: Vec<_> = there.into_iter().filter(|(mapping, kept)| is_over(mapping, kept)).collect();
+        for (mapping, kept) in late {
+            self.releases.entry(mapping).or_insert(kept);
+        }
+    }
+}
+
+/// How far releases are, of ConfigMaps at home.
+fn kept_releases(found: &[Value]) -> BTreeMap<String, Kept> {
+    let of = |config_map: &Value| config_map["data"]["of"].as_str().map(str::to_owned);
+    found.iter().filter_map(|one| Some((of(one)?, Kept::read(one)?))).collect()
 }
 
 impl Attendant {
@@ -345,7 +375,7 @@ impl Attendant {
             failures = if problems.iter().any(Problem::is_failure) { failures + 1 } else { 0 };
             let pause = match failures {
                 0 if is_any_held => LOOK,
-                0 if !recorded.releases.is_empty() => LOOK_AGAIN,
+                0 if recorded.has_releases() => LOOK_AGAIN,
                 0 => Duration::MAX,
                 _ => RETRY.delay(failures, &mut jitter),
             };
@@ -386,18 +416,17 @@ impl Attendant {
             match self.at_home(None).kept().await {
                 Ok(found) => {
                     let mappings = found.iter().filter_map(Record::read).map(|record| record.mapping).collect();
-                    let of = |config_map: &Value| config_map["data"]["of"].as_str().map(str::to_owned);
-                    let kept = found.iter().filter_map(|one| Some((of(one)?, Kept::read(one)?)));
-                    let releases: BTreeMap<String, Kept> = kept.collect();
+                    let releases = kept_releases(&found);
                     let progress = releases.iter().map(|(name, kept)| (name.clone(), kept.progress.clone())).collect();
                     let _ = self.events.send(Event::Releases(Releases { term: Some(term), progress })).await;
-                    let looked = Some(Instant::now());
-                    *recorded = Recorded { mappings, releases, term: Some(term), looked, unrecorded: BTreeMap::new() };
+                    let (looked, unanswered) = (Some(Instant::now()), std::mem::take(&mut recorded.unanswered));
+                    let (term, unrecorded) = (Some(term), BTreeMap::new());
+                    *recorded = Recorded { mappings, releases, unanswered, term, looked, unrecorded };
                 }
                 Err(error) => return vec![Problem::Unread(error)],
             }
         }
-        if let Err(error) = self.look_again(recorded).await {
+        if let Err(error) = self.look_again(&releases.progress, recorded).await {
             return vec![Problem::Unread(error)];
         }
         let mut problems = Vec::new();
@@ -417,14 +446,17 @@ impl Attendant {
     }
 
     /// Home may have been put back to a moment before a record: it is written anew.
-    async fn look_again(&self, recorded: &mut Recorded) -> Result<(), RequestError> {
-        if recorded.releases.is_empty() || recorded.looked.is_some_and(|looked| looked.elapsed() < LOOK_AGAIN) {
+    async fn look_again(
+        &self,
+        wanted: &BTreeMap<String, Progress>,
+        recorded: &mut Recorded,
+    ) -> Result<(), RequestError> {
+        if !recorded.has_releases() || recorded.looked.is_some_and(|looked| looked.elapsed() < LOOK_AGAIN) {
             return Ok(());
         }
-        let found = self.at_home(None).kept().await?;
-        let there: BTreeSet<&str> =
-            found.iter().filter_map(|one| Kept::read(one).and(one["data"]["of"].as_str())).collect();
-        recorded.releases.retain(|mapping, _| there.contains(mapping.as_str()));
+        let now = Instant::now();
+        recorded.found(kept_releases(&self.at_home(None).kept().await?), wanted);
+        recorded.unanswered.retain(|(_, _, at)| now.duration_since(*at) < LATE_REQUEST);
         recorded.looked = Some(Instant::now());
         Ok(())
     }
@@ -445,8 +477,12 @@ impl Attendant {
             let kept = match approvals.write_release(&mapping, progress, recorded.releases.get(&mapping)).await {
                 Ok(kept) => kept,
                 Err(problem) => {
-                    if matches!(problem, Problem::Elsewhere(_)) {
-                        recorded.term = None;
+                    match (&problem, progress) {
+                        (Problem::Elsewhere(_), _) => recorded.term = None,
+                        (Problem::Unwritten(_), Some(progress)) if !recorded.is_unanswered(&mapping, progress) => {
+                            recorded.unanswered.push((mapping, progress.clone(), Instant::now()));
+                        }
+                        _ => {}
                     }
                     return Err(problem);
                 }
@@ -540,6 +576,7 @@ impl Problem {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::release::waves::Stage;
 
     fn held(document: &str, deletions: &[(&str, usize)]) -> Held {
         let deletions = deletions.iter().map(|(target, number)| ((*target).to_owned(), *number)).collect();
@@ -548,6 +585,32 @@ mod tests {
 
     fn record(uid: &str, held: Held) -> Record {
         Record { mapping: "widgets".into(), held, since: None, uid: uid.into(), resource_version: "7".into() }
+    }
+
+    /// A create that comes after the record was deleted makes it anew, and nothing else would tell.
+    #[test]
+    fn what_comes_late_is_known_and_what_another_process_wrote_is_not() {
+        let progress = |release: &str| Progress {
+            release: release.into(),
+            in_force: "a".into(),
+            candidate: "b".into(),
+            stage: Stage::Released,
+            ledger: None,
+        };
+        let kept = |release: &str| Kept { progress: progress(release), uid: "1".into(), resource_version: "7".into() };
+        let (mine, other) = ("widgets".to_owned(), "gadgets".to_owned());
+        let unanswered = vec![(mine.clone(), progress("late"), Instant::now())];
+        let mut recorded = Recorded { unanswered, ..Recorded::default() };
+        let there = BTreeMap::from([(mine.clone(), kept("late")), (other.clone(), kept("late"))]);
+        let mut found = |there: &BTreeMap<String, Kept>, wanted: &BTreeMap<String, Progress>| {
+            recorded.found(there.clone(), wanted);
+            recorded.releases.keys().cloned().collect::<Vec<_>>()
+        };
+        let wanted = BTreeMap::from([(mine.clone(), progress("late"))]);
+        assert_eq!(found(&there, &wanted), [""; 0], "that it is recorded is still to be told");
+        assert_eq!(found(&there, &BTreeMap::new()), [mine.clone()]);
+        assert_eq!(found(&BTreeMap::new(), &BTreeMap::new()), [""; 0], "home was put back");
+        assert_eq!(found(&BTreeMap::from([(mine, kept("of another"))]), &BTreeMap::new()), [""; 0]);
     }
 
     #[test]

@@ -89,11 +89,12 @@ fn may_come(unanswered: Option<Instant>) -> bool {
     unanswered.is_some_and(|at| at.elapsed() < LATE_REQUEST)
 }
 
-/// Whether nothing can change by itself: no kind of a former generation, and no mapping that is leaving.
-fn is_final(pipeline: &Pipeline, inventory: &Inventory) -> bool {
+/// Whether nothing can change by itself: no kind of a former generation, no mapping that is leaving, and no release that is open.
+pub(super) fn is_final(pipeline: &Pipeline, inventory: &Inventory) -> bool {
     let generation = pipeline.generation();
-    // Another process of this engine may have released what waits here.
+    // Another process of this engine may release what waits here, or end what is released.
     !pipeline.has_candidate()
+        && inventory.release.is_empty()
         && inventory.kinds.iter().all(|kind| generation.mapping.makes(kind))
         && inventory.status == generation.mapping.status.written()
         && !is_leaving(pipeline, &generation)

@@ -456,6 +456,8 @@ async fn converge(
         match then {
             Some(then) if !refused_status => return then.into(),
             _ if executor.tally.overtaken() => {
+                // Who waits for its turn sees that a source was let go.
+                note_places(pipeline, generation, observed, None, &mut progress.noted);
                 // What came in between is in the caches, and may change the plan.
                 return Ended::Waiting(Reasons::default());
             }
@@ -658,7 +660,7 @@ fn note_places(
     };
     let places = places.unwrap_or_default();
     if noted.as_ref() != Some(&places) {
-        pipeline.saw_places(&observed.subject.key, &places);
+        pipeline.saw_places(generation, &observed.subject.key, &places);
         *noted = Some(places);
     }
 }

@@ -403,8 +403,12 @@ impl Checker {
     /// Documents that were in force a moment ago for the engine that made an object. One with another id records its own, and may
     /// be as far as the file.
     fn ruling(&self, at: Duration, made: &Made) -> impl Iterator<Item = Option<&Mapping>> {
-        let of_file = self.written.last().filter(|_| made.owner.engine != "main");
-        self.recent(at).chain(of_file.map(Some))
+        self.recent(at).chain(self.of_file(made).map(Some))
+    }
+
+    /// The file's document, where an engine made an object that may go by it already.
+    fn of_file(&self, made: &Made) -> Option<&Mapping> {
+        self.written.last().filter(|_| made.owner.engine != "main")
     }
 
     /// Whether it ever held of the mapping.

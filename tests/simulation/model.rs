@@ -658,6 +658,13 @@ impl View<'_> {
         {
             return Found::HeldUp;
         }
+        // Two processes may go by different documents for a moment. Then it is there twice, which the engine reports.
+        let is_other = |other: &Made| {
+            (other.side, &other.id, &other.owner) == (made.side, &made.id, &made.owner) && !other.is_at(wanted)
+        };
+        if mapping.on_identity_change == "Block" && !is_copy && self.made_of(source).any(is_other) {
+            return Found::HeldUp;
+        }
         let data = contents(object);
         let is_set_by_admission = |field: &str| field == "edition" && self.world.shared.lock().mutates;
         let is_kept = |field: &str, value: &String| data.get(field) == Some(value) || is_set_by_admission(field);

@@ -201,7 +201,7 @@ impl Members for Fleet {
             Roster::Doubled => &self.members[..],
         };
         let tier = if roster == Roster::Relabelled { "silver" } else { "gold" };
-        let traits = Traits { labels: BTreeMap::from([("tier".to_owned(), tier.to_owned())]), properties: None };
+        let traits = Traits { labels: Some(BTreeMap::from([("tier".to_owned(), tier.to_owned())])), properties: None };
         let traits = listed.iter().map(|(name, _)| (name.clone(), traits.clone())).collect();
         Ok(Listed { members: listed.iter().cloned().collect(), traits, ..Listed::default() })
     }

@@ -39,25 +39,24 @@ pub struct ClusterSelection {
 /// What a provider tells of a cluster, by which mappings select it. Never its identity.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Traits {
-    pub labels: BTreeMap<String, String>,
+    /// `None`: its provider tells none of any cluster.
+    pub labels: Option<BTreeMap<String, String>>,
     /// `None`: its provider tells none, or none yet.
     pub properties: Option<BTreeMap<String, String>>,
 }
 
 impl ClusterSelection {
-    /// Whether a cluster of the provider is one of them. `None`: that cannot be told before its properties are known.
+    /// Whether a cluster of the provider is one of them. `None`: its provider does not tell what would say so. A provider that
+    /// is edited may tell less than a document needs that is still in force: then the cluster has not left.
     pub fn matches(&self, name: &str, traits: &Traits) -> Option<bool> {
-        let has_all = |wanted: &BTreeMap<String, String>, has: &BTreeMap<String, String>| {
-            wanted.iter().all(|(key, value)| has.get(key) == Some(value))
+        let has_all = |wanted: &BTreeMap<String, String>, told: &Option<BTreeMap<String, String>>| {
+            let has = |told: &BTreeMap<String, String>| wanted.iter().all(|(key, value)| told.get(key) == Some(value));
+            if wanted.is_empty() { Some(true) } else { told.as_ref().map(has) }
         };
         let is_named = self.names.is_empty() || self.names.iter().any(|one| one == name);
-        if !is_named || !has_all(&self.labels, &traits.labels) {
-            return Some(false);
-        }
-        if self.properties.is_empty() {
-            return Some(true);
-        }
-        traits.properties.as_ref().map(|properties| has_all(&self.properties, properties))
+        let all =
+            [Some(is_named), has_all(&self.labels, &traits.labels), has_all(&self.properties, &traits.properties)];
+        if all.contains(&Some(false)) { Some(false) } else { all.into_iter().fold(Some(true), Option::and) }
     }
 }
 
@@ -85,19 +84,20 @@ mod tests {
             labels: map(labels),
             properties: map(properties),
         };
-        let known = Traits { labels: map("tier=gold zone=a"), properties: Some(map("id=east")) };
+        let known = Traits { labels: Some(map("tier=gold zone=a")), properties: Some(map("id=east")) };
         let unknown = Traits { properties: None, ..known.clone() };
-        for (selection, of_known, of_unknown) in [
-            (selection(&[], "", ""), Some(true), Some(true)),
-            (selection(&["a", "b"], "tier=gold", ""), Some(true), Some(true)),
-            (selection(&["b"], "tier=gold", "id=east"), Some(false), Some(false)),
-            (selection(&[], "tier=silver", "id=east"), Some(false), Some(false)),
-            (selection(&["a"], "tier=gold", "id=east"), Some(true), None),
-            (selection(&[], "", "id=west"), Some(false), None),
-            (selection(&[], "", "other=east"), Some(false), None),
+        for (selection, of_known, of_unknown, of_untold) in [
+            (selection(&[], "", ""), Some(true), Some(true), Some(true)),
+            (selection(&["a", "b"], "tier=gold", ""), Some(true), Some(true), None),
+            (selection(&["b"], "tier=gold", "id=east"), Some(false), Some(false), Some(false)),
+            (selection(&[], "tier=silver", "id=east"), Some(false), Some(false), None),
+            (selection(&["a"], "tier=gold", "id=east"), Some(true), None, None),
+            (selection(&[], "", "id=west"), Some(false), None, None),
+            (selection(&[], "", "other=east"), Some(false), None, None),
         ] {
             assert_eq!(selection.matches("a", &known), of_known, "{selection:?}");
             assert_eq!(selection.matches("a", &unknown), of_unknown, "{selection:?}");
+            assert_eq!(selection.matches("a", &Traits::default()), of_untold, "{selection:?}");
         }
     }
 }

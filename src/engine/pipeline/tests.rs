@@ -8,7 +8,7 @@ use crate::engine::clock::Clock;
 use crate::engine::consumer_schema::ConsumerSchemas;
 use crate::engine::events::Recorder;
 use crate::engine::inventory::{Former, SourceId};
-use crate::engine::keeper::check_sources;
+use crate::engine::keeper::{check_sources, is_final};
 use crate::engine::serving::compiled;
 use crate::engine::turns::Turns;
 use crate::mapping::schema::Schemas;
@@ -165,7 +165,8 @@ async fn a_replica_that_stood_by_does_not_know_who_uses_what_is_shared() {
     let target = pipeline.generation().target.clone();
     pipeline.swap(Generation::new(compiled(&text).expect("a mapping"), Phase::Active, target));
     let uses = |place: &str| pipeline.shared_use().in_use(place, Some(&key("other")));
-    pipeline.saw_places(&key("x"), &["former".to_owned()].into());
+    let saw = |place: &str| pipeline.saw_places(&pipeline.generation(), &key("x"), &[place.to_owned()].into());
+    saw("former");
     assert_eq!((uses("former"), uses("new")), (Some(true), Some(false)));
     lease.lose();
     pipeline.leadership(lease.number());
@@ -175,9 +176,36 @@ async fn a_replica_that_stood_by_does_not_know_who_uses_what_is_shared() {
     lease.take(None, None);
     pipeline.leadership(lease.number());
     assert_eq!(uses("new"), None, "nothing is taken along before both are planned");
-    pipeline.saw_places(&key("x"), &["new".to_owned()].into());
+    saw("new");
     pipeline.stands_by(&key("y"), false);
     assert_eq!((uses("former"), uses("new")), (Some(false), Some(true)));
+}
+
+/// A reconcile goes on with the document that it began with.
+#[tokio::test]
+async fn what_a_source_uses_by_a_document_that_was_replaced_meanwhile_tells_nothing() {
+    let pipeline = pipeline(shared(Lease::default()));
+    let shares = |name: &str| {
+        let account = format!("{{apiVersion: v1, kind: ServiceAccount, metadata: {{name: {name}}}}}");
+        format!("{DOCUMENT}    - {{id: account, shared: Namespace, template: {account}}}\n")
+    };
+    let target = pipeline.generation().target.clone();
+    let run = |text: &str| {
+        pipeline.swap(Generation::new(compiled(text).expect("a mapping"), Phase::Active, target.clone()));
+        pipeline.generation()
+    };
+    let saw = |by: &Generation, place: &str| pipeline.saw_places(by, &key("x"), &[place.to_owned()].into());
+    let uses = |place: &str| pipeline.shared_use().in_use(place, Some(&key("other")));
+    let former = run(&shares("a"));
+    saw(&former, "former");
+    let present = run(&shares("b"));
+    saw(&former, "former");
+    assert_eq!(uses("new"), None, "it may use any place by the document that runs");
+    saw(&present, "new");
+    assert_eq!((uses("former"), uses("new")), (Some(false), Some(true)));
+    run(DOCUMENT);
+    saw(&present, "new");
+    assert_eq!(pipeline.shared_use().size(), 0, "nothing is shared any more");
 }
 
 #[tokio::test]
@@ -261,6 +289,16 @@ async fn a_release_is_over_that_this_process_knows_and_not_one_that_another_has_
     pipeline.record_release(Some(Candidate { document, release: "own".into() }));
     pipeline.record_release(None);
     assert!(pipeline.is_over("own"));
+}
+
+/// Another process may end it, and nothing else would tell.
+#[tokio::test]
+async fn a_state_store_is_read_again_while_it_names_a_release() {
+    let pipeline = pipeline(shared(Lease::default()));
+    let status = pipeline.generation().mapping.status.written();
+    let rests = Inventory { status, ..in_force(DOCUMENT) };
+    assert!(is_final(&pipeline, &rests));
+    assert!(!is_final(&pipeline, &Inventory { release: "begun".into(), ..rests }));
 }
 
 /// An APIExport that is created anew has another identity hash, and its sources are in another storage.

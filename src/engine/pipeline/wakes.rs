@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use super::shared_use::News;
-use super::{KindFeed, Pipeline};
+use super::{Generation, KindFeed, Pipeline};
 use crate::mapping::{Kind, Resource};
 use crate::multicluster::Object;
 use crate::multicluster::interests;
@@ -87,9 +87,19 @@ impl Pipeline {
         in_use.filter(|in_use| *in_use || self.controller.are_sources_listed())
     }
 
-    /// What a source shares with others was looked at.
-    pub fn saw_places(&self, key: &Key, places: &BTreeSet<String>) {
-        let news = self.shared_use().seen(key, places);
+    /// What a source shares with others was looked at, by this document. One that it no longer follows tells nothing: a reconcile
+    /// that began with it may end after another one has taken its place.
+    pub fn saw_places(&self, by: &Generation, key: &Key, places: &BTreeSet<String>) {
+        let mut shared_use = self.shared_use();
+        let is_followed = self.generation().mapping.text == by.mapping.text || self.is_candidate(by);
+        let news = if is_followed { shared_use.seen(key, places) } else { News::default() };
+        drop(shared_use);
+        self.tell(news);
+    }
+
+    /// A source needs nothing that others share.
+    fn uses_nothing(&self, key: &Key) {
+        let news = self.shared_use().seen(key, &BTreeSet::new());
         self.tell(news);
     }
 
@@ -101,7 +111,7 @@ impl Pipeline {
         }
         match is_there && self.generation().mapping.has_shared() {
             true => self.shared_use().listed(key),
-            false => self.saw_places(key, &BTreeSet::new()),
+            false => self.uses_nothing(key),
         }
     }
 
@@ -181,7 +191,7 @@ impl Pipeline {
         state.promotion.forget(|one| one == key);
         state.losses.forget(key);
         drop(state);
-        self.saw_places(key, &BTreeSet::new());
+        self.uses_nothing(key);
     }
 }
 

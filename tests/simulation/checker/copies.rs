@@ -112,10 +112,11 @@ impl Checker {
         };
         let [_, other] = NAMESPACES;
         let gives = |mapping: &Mapping| made.namespace.ends_with(other) == (mapping.namespace == other);
+        let of_file = self.of_file(made).filter(|mapping| mapping.name == made.owner.mapping);
+        let mut documents = self.last_of(&made.owner.mapping).into_iter().chain(of_file);
         let is_settled = |other: &Made| other.since + self.grace(other.since) < at;
         let stays = beside().any(|other| !other.is_copy() && other.namespace == made.namespace && is_settled(other));
-        beside().any(|other| other.namespace != made.namespace)
-            || !stays && self.last_of(&made.owner.mapping).is_some_and(|mapping| !gives(mapping))
+        beside().any(|other| other.namespace != made.namespace) || !stays && documents.any(|mapping| !gives(mapping))
     }
 
     /// Notes the type of a Secret, and whether it is selected.

@@ -64,6 +64,15 @@ fn a_source_that_a_former_document_serves_too_goes_by_the_present_one() {
     holds(&fleet(&steps), 4);
 }
 
+/// The provider acts at once and tells no labels any more, by which the document in force selects its cluster.
+#[test]
+fn sources_stay_where_the_provider_no_longer_tells_what_the_document_in_force_selects_by() {
+    for policy in [Edit::OnExit("Delete"), Edit::OnExit("Orphan")] {
+        let steps = [(0, Action::Create(X)), (12_000, Action::Edit(policy)), (60_000, Action::Edit(Edit::Fleet))];
+        holds(&fleet(&steps), 8);
+    }
+}
+
 #[test]
 fn a_cluster_of_two_names_has_a_backoff_for_each() {
     let steps = [

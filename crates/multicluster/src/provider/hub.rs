@@ -89,5 +89,5 @@ pub(super) fn of_secret(secret: &Value, key: &str) -> Result<Kubeconfig, String>
 pub(super) fn traits(object: &Value) -> Traits {
     let labels = object.pointer("/metadata/labels").and_then(Value::as_object);
     let text = |(key, value): (&String, &Value)| Some((key.clone(), value.as_str()?.to_owned()));
-    Traits { labels: labels.into_iter().flatten().filter_map(text).collect(), properties: None }
+    Traits { labels: Some(labels.into_iter().flatten().filter_map(text).collect()), properties: None }
 }

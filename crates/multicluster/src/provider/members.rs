@@ -26,6 +26,8 @@ pub struct Group {
     /// What stands before the members' names: the name of the provider that is joined.
     pub prefix: Option<String>,
     pub members: Box<dyn AnyMembers>,
+    /// Whether the provider tells labels of its clusters: those of a member that has none are known.
+    tells_labels: bool,
 }
 
 /// The members of a provider, and why some cannot be had.
@@ -47,8 +49,10 @@ impl Groups {
     ) -> Result<Self, String> {
         let ProviderKind::Multi(parts) = &provider.kind else {
             let members = members_of(&provider.name, &provider.kind, &connection, custom, machine, watches)?;
-            return Ok(Self { groups: vec![Group { prefix: None, members }], refused: Vec::new() });
+            let tells_labels = provider.kind.tells_labels();
+            return Ok(Self { groups: vec![Group { prefix: None, members, tells_labels }], refused: Vec::new() });
         };
+        let tells_labels = parts.iter().filter_map(|part| part.kind.as_ref()).any(ProviderKind::tells_labels);
         let mut joint = Self::default();
         for Part { name, kind } in parts {
             let missing = || format!("there is no ClusterProvider `{name}` to be joined: add its document");
@@ -59,7 +63,7 @@ impl Groups {
             // The one cluster of a kubeconfig has the provider's name already.
             let prefix = (!matches!(kind, Some(ProviderKind::Kubeconfig { .. }))).then(|| name.clone());
             match members {
-                Ok(members) => joint.groups.push(Group { prefix, members }),
+                Ok(members) => joint.groups.push(Group { prefix, members, tells_labels }),
                 Err(why) => joint.refused.push(why),
             }
         }
@@ -74,9 +78,17 @@ impl Group {
             Some(prefix) => ClusterName::try_from(format!("{prefix}.{name}").as_str()),
             None => Ok(name.clone()),
         };
-        let members = listed.members.into_iter().filter_map(|(of, source)| Some((name(&of).ok()?, source)));
-        let traits = listed.traits.into_iter().filter_map(|(of, traits)| Some((name(&of).ok()?, traits)));
-        Listed { members: members.collect(), traits: traits.collect(), refused: listed.refused }
+        let (mut members, mut traits) = (BTreeMap::new(), BTreeMap::new());
+        for (of, source) in listed.members {
+            let Ok(name) = name(&of) else { continue };
+            let mut told = listed.traits.get(&of).cloned().unwrap_or_default();
+            if self.tells_labels {
+                told.labels.get_or_insert_default();
+            }
+            traits.insert(name.clone(), told);
+            members.insert(name, source);
+        }
+        Listed { members, traits, refused: listed.refused }
     }
 }
 

@@ -108,7 +108,9 @@ fn who_comes_late_gets_everything_replayed() {
 fn read(mailbox: &mut Mailbox) -> Vec<String> {
     let word = |event| match event {
         ClusterEvent::Engaged(cluster) => format!("+{} {}", cluster.spec.name, cluster.spec.endpoint.url()),
-        ClusterEvent::Described(cluster) => format!("~{} {:?}", cluster.spec.name, cluster.spec.traits.labels),
+        ClusterEvent::Described(cluster) => {
+            format!("~{} {:?}", cluster.spec.name, cluster.spec.traits.labels.clone().unwrap_or_default())
+        }
         ClusterEvent::Disengaged(cluster, reason) => {
             format!("-{} {} {reason}", cluster.spec.name, cluster.spec.endpoint.url())
         }
@@ -157,7 +159,7 @@ fn a_cluster_with_other_labels_stays_engaged() {
         words(&transitions)
     };
     let labelled = |tier: &str, url| {
-        let labels = BTreeMap::from([("tier".to_owned(), tier.to_owned())]);
+        let labels = Some(BTreeMap::from([("tier".to_owned(), tier.to_owned())]));
         let traits = Traits { labels, properties: None };
         ProviderEvent::Apply(Box::new(ClusterSpec { traits, ..spec(&connection, "a", url) }))
     };
