@@ -12,7 +12,7 @@ use super::controller::SourceFeed;
 use super::facts::Facts;
 use super::pipeline::wakes::{Collection, Topic, target_reference};
 use super::pipeline::{Generation, KindFeed, Pipeline};
-use crate::mapping::{Kind, Mode, Side};
+use crate::mapping::{Kind, Side};
 use crate::multicluster::Object;
 use crate::multicluster::raw::Unreadable;
 use crate::multicluster::registry::Cluster;
@@ -289,9 +289,8 @@ fn pin(generation: &Generation) -> Option<Pin> {
 fn target(pipeline: &Pipeline, generation: &Generation, cluster: &Cluster, facts: &mut Facts<'_>) -> Target {
     let at = &generation.target.cluster;
     let identity = facts.read([Topic::Identity(at.clone())], || generation.target.identity(), Result::is_err);
-    let is_recorded = generation.phase == Phase::Active && generation.mode == Mode::Enforce;
     let unnamed = || {
-        (is_recorded && !pipeline.is_named(cluster))
+        (generation.records() && !pipeline.is_named(cluster))
             .then(|| "the state store on its target does not name its cluster yet".to_owned())
     };
     let unconfirmed =

@@ -82,6 +82,22 @@ fn pipeline(shared: Arc<Shared>) -> Arc<Pipeline> {
     pipeline
 }
 
+fn cluster(name: &str) -> Cluster {
+    let name = ClusterName::try_from(name).expect("a name");
+    let scope = WatchScope { endpoint: connection().endpoint(), clusters: ClustersOf::One(name.clone()) };
+    let spec = ClusterSpec {
+        name,
+        identity: "uid".into(),
+        path: None,
+        endpoint: scope.endpoint.clone(),
+        scope,
+        claims: None,
+        traits: Traits::default(),
+        holding: None,
+    };
+    Cluster { provider: ProviderName::Connection("target".into()), spec }
+}
+
 /// What the state store holds once a document is in force.
 fn in_force(text: &str) -> Inventory {
     Inventory { document: text.into(), ..Inventory::default() }
@@ -219,19 +235,7 @@ async fn a_document_of_other_sources_takes_the_place_of_one_that_was_never_confi
 /// One that had left for good is struck from the state store, perhaps at the moment in which it comes back.
 #[tokio::test]
 async fn a_cluster_that_is_here_has_the_state_store_written_that_does_not_name_it() {
-    let (pipeline, name) = (pipeline(shared(Lease::default())), ClusterName::try_from("c").expect("a name"));
-    let scope = WatchScope { endpoint: connection().endpoint(), clusters: ClustersOf::One(name.clone()) };
-    let spec = ClusterSpec {
-        name,
-        identity: "uid".into(),
-        path: None,
-        endpoint: scope.endpoint.clone(),
-        scope,
-        claims: None,
-        traits: Traits::default(),
-        holding: None,
-    };
-    let cluster = Cluster { provider: ProviderName::Connection("target".into()), spec };
+    let (pipeline, cluster) = (pipeline(shared(Lease::default())), cluster("c"));
     let is_due = || pipeline.inventory_due().now_or_never().is_some();
     pipeline.note_here(&cluster);
     assert!(!is_due(), "it is written anyway once it is read");
@@ -244,6 +248,22 @@ async fn a_cluster_that_is_here_has_the_state_store_written_that_does_not_name_i
     is_due();
     pipeline.note_here(&cluster);
     assert!(!is_due(), "it is named");
+}
+
+/// A document that takes in no source does not write the state store, which names the cluster still.
+#[tokio::test]
+async fn a_cluster_that_has_left_is_known_to_have_until_the_state_store_is_written_without_it() {
+    let (pipeline, cluster) = (pipeline(shared(Lease::default())), cluster("c"));
+    let place = recorded_as(&cluster);
+    let document = pipeline.generation();
+    let closing = Generation::new(document.mapping.clone(), Phase::DeletionsOnly, document.target.clone());
+    pipeline.forget_cluster(&cluster, true);
+    pipeline.swap(closing);
+    pipeline.confirm(&pipeline.generation(), Ok(in_force(DOCUMENT)));
+    assert!(pipeline.has_left(&place));
+    pipeline.swap(Generation::new(document.mapping.clone(), Phase::Active, document.target.clone()));
+    pipeline.confirm(&pipeline.generation(), Ok(in_force(DOCUMENT)));
+    assert!(!pipeline.has_left(&place));
 }
 
 /// Without an election, another process may keep the same state store.
