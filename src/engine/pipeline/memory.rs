@@ -232,6 +232,7 @@ impl Pipeline {
             return;
         }
         let was_unconfirmed = state.unconfirmed.is_some();
+        let was_told = state.unconfirmed.as_ref().is_some_and(|why| why != NOT_READ);
         match result {
             Ok(store) => {
                 if other_document(&store, &generation.mapping).is_none() {
@@ -255,7 +256,10 @@ impl Pipeline {
         if was_unconfirmed && is_confirmed {
             self.controller.enqueue_all();
         }
-        self.controller.touch(Topic::Store(generation.target.cluster.clone()));
+        // Another reason why it is still not confirmed is no news to those who wait.
+        if is_confirmed || !was_told {
+            self.controller.touch(Topic::Store(generation.target.cluster.clone()));
+        }
     }
 }
 

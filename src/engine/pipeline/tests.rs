@@ -1,8 +1,11 @@
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use futures::FutureExt;
+use tokio::task::JoinSet;
 
 use super::promotion::Candidate;
+use super::wakes::Topic;
 use super::*;
 use crate::engine::clock::Clock;
 use crate::engine::consumer_schema::ConsumerSchemas;
@@ -264,6 +267,51 @@ async fn a_cluster_that_has_left_is_known_to_have_until_the_state_store_is_writt
     pipeline.swap(Generation::new(document.mapping.clone(), Phase::Active, document.target.clone()));
     pipeline.confirm(&pipeline.generation(), Ok(in_force(DOCUMENT)));
     assert!(!pipeline.has_left(&place));
+}
+
+/// Of a target that is away, each try to reach it fails in its own way.
+#[tokio::test]
+async fn who_waits_for_the_state_store_is_woken_by_the_first_reason_and_by_none_that_follows_it() {
+    let pipeline = pipeline(shared(Lease::default()));
+    let topic = Topic::Store(pipeline.generation().target.cluster.clone());
+    let _reader = pipeline.controller.interests.reader(&key("a")).topic(topic, || ());
+    let mut woken = || {
+        let all = pipeline.controller.queue.depth().ready;
+        pipeline.controller.queue.remove_cluster(&key("a").cluster);
+        all
+    };
+    for (result, wakes) in [
+        (Err("refused".to_owned()), 1),
+        (Err("no answer".to_owned()), 0),
+        (Ok(in_force(DOCUMENT)), 1),
+        (Err("no answer".to_owned()), 1),
+        (Err("refused".to_owned()), 0),
+    ] {
+        pipeline.confirm(&pipeline.generation(), result);
+        assert_eq!(woken(), wakes);
+    }
+}
+
+#[tokio::test]
+async fn a_target_that_cannot_be_reached_is_news_once() {
+    let connection = connection();
+    let target = Arc::new(Target::new("target", connection.clone(), Arc::default()).expect("a target"));
+    let (news, health) = (Arc::new(AtomicUsize::new(0)), Instruments::default().health.clone());
+    let mut tasks = JoinSet::new();
+    let (told, found) = (news.clone(), target.clone());
+    tasks.spawn(async move { found.discover(&health, || drop(told.fetch_add(1, Ordering::Relaxed))).await });
+    tokio::task::yield_now().await;
+    let mut answered = async |identity: Result<String, String>| {
+        connection.identity().doubt();
+        connection.identity().confirm(*connection.identity().doubts().borrow(), identity);
+        tokio::task::yield_now().await;
+        news.swap(0, Ordering::Relaxed)
+    };
+    assert_eq!(answered(Err("refused".into())).await, 1 + 1, "that it is looked up, and that it is lost");
+    assert_eq!(answered(Err("no answer".into())).await, 0);
+    assert_eq!(answered(Err("refused".into())).await, 0);
+    target.retire();
+    tasks.join_all().await;
 }
 
 /// Without an election, another process may keep the same state store.
