@@ -19,7 +19,7 @@ use super::slots::Slot;
 use super::target::{Target, is_removed};
 use super::{DEFAULT_TARGET, Event, Shared};
 use crate::health::{Condition, Level};
-use crate::mapping::{Kind, Mapping, Mode, Side, SourceClusters};
+use crate::mapping::{Kind, Mapping, Side, SourceClusters};
 use crate::multicluster::backoff::{Backoff, Jitter};
 use crate::multicluster::permit::Permit;
 use crate::multicluster::watch::WatchState;
@@ -163,8 +163,7 @@ async fn confirm(
         return (found, Err(why.into()));
     }
     let wanted = wanted(pipeline, generation, found.as_ref(), source, unused);
-    let writes = generation.phase == Phase::Active && generation.mode == Mode::Enforce;
-    let stored = match found.as_ref() == Some(&wanted) || !writes {
+    let stored = match found.as_ref() == Some(&wanted) || !generation.records() {
         true => wanted,
         false => match inventories.put(&wanted).await {
             Ok(stored) => stored,

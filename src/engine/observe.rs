@@ -12,7 +12,7 @@ use super::controller::SourceFeed;
 use super::facts::Facts;
 use super::pipeline::wakes::{Collection, Topic, target_reference};
 use super::pipeline::{Generation, KindFeed, Pipeline};
-use crate::mapping::{Kind, Mode, Side};
+use crate::mapping::{Kind, Side};
 use crate::multicluster::Object;
 use crate::multicluster::raw::Unreadable;
 use crate::multicluster::registry::Cluster;
@@ -99,6 +99,7 @@ pub fn observe(
     observed.target.places = render::namespaces(&generation.mapping, &pipeline.former_placements(), &observed);
     let learned = pipeline.learned();
     observed.objects.stripped = learned.stripped(&owners(generation, &observed));
+    observed.target.was_let_go = learned.was_let_go(key, observed.source_uid(), Instant::now());
     observed.answers = Answers {
         unanswered: learned.unanswered(&key.cluster, Instant::now()),
         refused_status: learned.refused_status(key, &generation.mapping),
@@ -297,9 +298,8 @@ fn pin(generation: &Generation) -> Option<Pin> {
 fn kinds(pipeline: &Pipeline, generation: &Generation, cluster: &Cluster, facts: &mut Facts<'_>) -> Sight<Kinds> {
     let at = &generation.target.cluster;
     let identity = facts.read([Topic::Identity(at.clone())], || generation.target.identity(), Result::is_err);
-    let is_recorded = generation.phase == Phase::Active && generation.mode == Mode::Enforce;
     let unnamed = || {
-        (is_recorded && !pipeline.is_named(cluster))
+        (generation.records() && !pipeline.is_named(cluster))
             .then(|| "the state store on its target does not name its cluster yet".to_owned())
     };
     let unconfirmed =

@@ -56,6 +56,11 @@ impl Generation {
     pub fn new(mapping: Arc<Mapping>, phase: Phase, target: Arc<Target>) -> Self {
         Self { mode: mapping.mode, mapping, phase, target }
     }
+
+    /// Whether it writes the state store.
+    pub fn records(&self) -> bool {
+        self.phase == Phase::Active && self.mode == Mode::Enforce
+    }
 }
 
 /// A running mapping on one of its targets.

@@ -270,8 +270,10 @@ impl Target {
             if known != Known::Pending {
                 self.report(health, identity.clone().and(resolved.clone()));
             }
-            // A doubt that was answered is news even if the answer is the former one: some wait for it.
-            let now = Some((as_of, identity, self.state().kinds.clone()));
+            // A doubt that was answered is news even if the answer is the former one: some wait for it. As long as the cluster
+            // cannot be reached, nobody does, and why it cannot is no news to them.
+            let reached = identity.ok().map(|identity| (as_of, identity));
+            let now = Some((reached, matches!(known, Known::Failed(_)), self.state().kinds.clone()));
             if before != now {
                 before = now;
                 delay = RETRY_MIN;

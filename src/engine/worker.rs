@@ -443,6 +443,8 @@ async fn converge(
         }
         if actions.iter().any(adds_finalizer) {
             latest.takes_in();
+            // The finalizer names other targets as well.
+            pipeline.controller.pipelines().iter().for_each(|one| one.learned().takes_in(executor.key));
         }
         let acted = act(executor, observed, actions, facts).await;
         if turn.is_some() {
@@ -619,17 +621,21 @@ fn note_dropped_status(executor: &Executor<'_>, action: &Action, outcome: &Outco
     }
 }
 
-/// A create that comes late makes an object of a source that was released: it is deleted as the others were.
+/// A create that comes late makes an object of a source that was released, or let go: it is deleted as the others were.
 fn note_release(executor: &Executor<'_>, observed: &Observed, action: &Action) {
+    let Executor { pipeline, key, .. } = executor;
     // A LogicalCluster that is released is not deleted by that: it is let go.
-    let releases = matches!(action, Action::PatchSource { purpose: SourcePatch::ReleaseFinalizer(_), .. });
-    if let Some(source) = observed.present()
-        && releases
-        && !metadata(source, "deletionTimestamp").is_empty()
-    {
-        let now = tokio::time::Instant::now();
-        let all = executor.pipeline.controller.pipelines();
-        all.iter().for_each(|one| one.learned().saw_deletion(executor.key, observed.source_uid(), now));
+    let (Some(source), Action::PatchSource { purpose, .. }) = (observed.present(), action) else { return };
+    let (is_deleting, now) = (!metadata(source, "deletionTimestamp").is_empty(), tokio::time::Instant::now());
+    match purpose {
+        SourcePatch::ReleaseFinalizer(_) if is_deleting => {
+            let all = pipeline.controller.pipelines();
+            all.iter().for_each(|one| one.learned().saw_deletion(key, observed.source_uid(), now));
+        }
+        SourcePatch::ReleaseFinalizer(_) | SourcePatch::Unpin(_) if !is_deleting => {
+            pipeline.learned().lets_go(key, observed.source_uid(), now);
+        }
+        _ => {}
     }
 }
 

@@ -107,6 +107,9 @@ pub struct Target {
     pub is_lost: bool,
     /// How the source is pinned to it, also while nothing more is known of it.
     pub pin: Option<Pin>,
+    /// Whether the source was let go here a while ago: what the target has of it came late.
+    #[serde(default)]
+    pub was_let_go: bool,
     /// Address of its server, which no consumer reads.
     pub url: Option<String>,
     /// Namespaces in which this source's objects may be: ownership labels and annotations count nowhere else.
@@ -523,6 +526,7 @@ impl Observed {
                 kinds,
                 is_lost: false,
                 pin: None,
+                was_let_go: false,
                 url: None,
                 places: BTreeSet::new(),
                 namespaces: BTreeSet::new(),

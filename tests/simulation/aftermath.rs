@@ -9,7 +9,7 @@ use std::time::Duration;
 use tokio::time::sleep;
 
 use super::checker::{AFTERMATH, RECORDS};
-use super::mapping::{GUEST, MAPPINGS, guest};
+use super::mapping::{GUEST, MAPPINGS, Mapping, guest};
 use super::server::Side;
 use super::world::{File, World, side_of};
 
@@ -129,10 +129,16 @@ fn has_left_unrecorded(world: &World) -> bool {
         if last.as_ref().is_some_and(|last| last.max_lost == 0 && last.on_mapping_removed == "Delete") {
             return true;
         }
-        let last = last.map(|last| last.document(world.is_kcp, false));
+        // What no limit held was in force for the process that read it, also where it could not record it any more.
+        let unheld = |written: &&Mapping| {
+            last.as_ref().is_some_and(|last| last.max_lost > 0 && !last.in_waves && last.resource == written.resource)
+        };
+        let written = core.checker.last_written(name).filter(unheld).or(last.as_ref()).cloned();
+        let [last, written] = [last, written].map(|one| one.map(|one| one.document(world.is_kcp, false)));
         let records = core.get(Side::Target, &format!("/api/v1/namespaces/{RECORDS}/configmaps/main.{name}"));
         let recorded = records.map(|records| records["data"]["document"].as_str().unwrap_or_default().to_owned());
-        recorded.is_some_and(|recorded| serde_json::from_str(&recorded).ok() != last)
+        let recorded = recorded.map(|recorded| serde_json::from_str(&recorded).ok());
+        recorded.is_some_and(|recorded| recorded != last || recorded != written)
     })
 }
 

@@ -416,6 +416,11 @@ impl Checker {
         self.editions.iter().filter_map(|(_, edition)| edition.as_ref()).any(holds)
     }
 
+    /// The document that the author wrote last for a mapping.
+    pub fn last_written(&self, name: &str) -> Option<&Mapping> {
+        self.written.iter().rev().find(|mapping| mapping.name == name)
+    }
+
     /// The last document of a mapping.
     pub fn last_of(&self, name: &str) -> Option<&Mapping> {
         self.editions.iter().rev().find_map(|(_, edition)| edition.as_ref().filter(|mapping| mapping.name == name))

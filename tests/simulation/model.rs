@@ -127,7 +127,9 @@ impl View<'_> {
         }
         let on_side = |side: &Side| mapping.objects(*side, &self.namespace(*side, key), source);
         let wanted: Vec<Wanted> = mapping.sides(source).iter().flat_map(on_side).collect();
-        let (mut found, mut held_up, mut unclear) = (Vec::new(), false, false);
+        // What it may have on a target that it has left is told as long as that cannot be reached.
+        let is_lost = |side: &Side| self.is_away(*side) && targets_of(source).iter().any(|name| name == side.name());
+        let (mut found, mut held_up, mut unclear) = (Vec::new(), [Side::Second].iter().any(is_lost), false);
         let of_rule = |rule| match rule {
             &MORE => self.of_more(key, source),
             rule => vec![self.of_copy(rule, key, source)],
@@ -237,12 +239,16 @@ impl View<'_> {
             named.iter().any(|name| name == side.name()) || self.owned(mapping, key).any(|made| made.side == *side)
         };
         let is_former = |side: &Side| !given.contains(side) && is_there(side);
-        let may_stay = mapping.spread == Spread::Choice && mapping.on_target_change == "Block";
+        // Nor does it leave a target of which nobody can tell whether anything is left there.
+        let may_stay = |side: &Side| {
+            mapping.spread == Spread::Choice && (mapping.on_target_change == "Block" || self.is_away(*side))
+        };
         let has_forgotten = self.world.has_forgotten_targets();
         let is_forgotten =
             |side: &Side| has_forgotten && is_former(side) && !named.iter().any(|name| name == side.name());
         let has_several = mapping.spread != Spread::One;
-        [Side::Target, Side::Second].iter().any(|side| may_stay && is_former(side) || has_several && is_forgotten(side))
+        let stays = |side: &Side| may_stay(side) && is_former(side) || has_several && is_forgotten(side);
+        [Side::Target, Side::Second].iter().any(stays)
     }
 
     /// Where the objects of a source are: where some of them are already, or where today's rule puts them.
@@ -300,7 +306,8 @@ impl View<'_> {
 
     /// Whether a target is away for ever.
     fn is_away(&self, side: Side) -> bool {
-        side == Side::Second && self.world.forever() == Some(Forever::Second)
+        let is_up = || self.world.shared.lock().server(side).up;
+        side == Side::Second && self.world.forever() == Some(Forever::Second) && !is_up()
     }
 
     /// Whether nothing can be written there for ever.

@@ -447,6 +447,10 @@ impl World {
             for side in Side::ALL {
                 self.act(Action::Cut(side)).await;
             }
+            if self.forever() == Some(Forever::Second) && self.processes.contains_key(&0) {
+                // What one of them saw on the target before that went away, the other one never sees.
+                self.act(Action::Crash(1)).await;
+            }
         }
         if self.other_served {
             // It alone releases what it holds.

@@ -9,7 +9,7 @@ use super::wakes::Topic;
 use super::{Generation, Inventory, NOT_READ, Pipeline, Reason, State, Unsettled};
 use crate::engine::serving::other_document;
 use crate::mapping::template::Text;
-use crate::mapping::{Kind, Mapping, placement};
+use crate::mapping::{Kind, placement};
 use crate::object::Key;
 use crate::plan::Answers;
 use crate::plan::trace::{Decided, Past};
@@ -232,6 +232,7 @@ impl Pipeline {
             return;
         }
         let was_unconfirmed = state.unconfirmed.is_some();
+        let was_told = state.unconfirmed.as_ref().is_some_and(|why| why != NOT_READ);
         match result {
             Ok(store) => {
                 if other_document(&store, &generation.mapping).is_none() {
@@ -244,7 +245,7 @@ impl Pipeline {
                 if state.known_release.is_none() || !state.promotion.is_told() {
                     state.known_release = Some(store.release.clone());
                 }
-                state.recorded(&generation.mapping, store);
+                state.recorded(generation, store);
                 state.unconfirmed = None;
                 state.has_served = true;
             }
@@ -255,7 +256,10 @@ impl Pipeline {
         if was_unconfirmed && is_confirmed {
             self.controller.enqueue_all();
         }
-        self.controller.touch(Topic::Store(generation.target.cluster.clone()));
+        // Another reason why it is still not confirmed is no news to those who wait.
+        if is_confirmed || !was_told {
+            self.controller.touch(Topic::Store(generation.target.cluster.clone()));
+        }
     }
 }
 
@@ -266,11 +270,14 @@ impl State {
         is_untold.then(|| "how far the release of a candidate is, which home tells, is not known yet".to_owned())
     }
 
-    fn recorded(&mut self, mapping: &Mapping, store: Inventory) {
-        self.places_left.retain(|place| store.clusters.contains(place));
+    fn recorded(&mut self, generation: &Generation, store: Inventory) {
+        // Where it is not written, it names them still.
+        if generation.records() {
+            self.places_left.retain(|place| store.clusters.contains(place));
+        }
         self.former_placements =
             store.placements.iter().filter_map(|text| placement::rule(text)).map(Arc::new).collect();
-        self.former_status = Arc::new(mapping.status.no_longer_written(&store.status));
+        self.former_status = Arc::new(generation.mapping.status.no_longer_written(&store.status));
         self.store = store;
     }
 }

@@ -1,8 +1,11 @@
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use futures::FutureExt;
+use tokio::task::JoinSet;
 
 use super::promotion::Candidate;
+use super::wakes::Topic;
 use super::*;
 use crate::engine::clock::Clock;
 use crate::engine::consumer_schema::ConsumerSchemas;
@@ -80,6 +83,22 @@ fn pipeline(shared: Arc<Shared>) -> Arc<Pipeline> {
     let pipeline = Pipeline::new(controller.clone(), generation);
     controller.add("", &pipeline);
     pipeline
+}
+
+fn cluster(name: &str) -> Cluster {
+    let name = ClusterName::try_from(name).expect("a name");
+    let scope = WatchScope { endpoint: connection().endpoint(), clusters: ClustersOf::One(name.clone()) };
+    let spec = ClusterSpec {
+        name,
+        identity: "uid".into(),
+        path: None,
+        endpoint: scope.endpoint.clone(),
+        scope,
+        claims: None,
+        traits: Traits::default(),
+        holding: None,
+    };
+    Cluster { provider: ProviderName::Connection("target".into()), spec }
 }
 
 /// What the state store holds once a document is in force.
@@ -247,19 +266,7 @@ async fn a_document_of_other_sources_takes_the_place_of_one_that_was_never_confi
 /// One that had left for good is struck from the state store, perhaps at the moment in which it comes back.
 #[tokio::test]
 async fn a_cluster_that_is_here_has_the_state_store_written_that_does_not_name_it() {
-    let (pipeline, name) = (pipeline(shared(Lease::default())), ClusterName::try_from("c").expect("a name"));
-    let scope = WatchScope { endpoint: connection().endpoint(), clusters: ClustersOf::One(name.clone()) };
-    let spec = ClusterSpec {
-        name,
-        identity: "uid".into(),
-        path: None,
-        endpoint: scope.endpoint.clone(),
-        scope,
-        claims: None,
-        traits: Traits::default(),
-        holding: None,
-    };
-    let cluster = Cluster { provider: ProviderName::Connection("target".into()), spec };
+    let (pipeline, cluster) = (pipeline(shared(Lease::default())), cluster("c"));
     let is_due = || pipeline.inventory_due().now_or_never().is_some();
     pipeline.note_here(&cluster);
     assert!(!is_due(), "it is written anyway once it is read");
@@ -272,6 +279,67 @@ async fn a_cluster_that_is_here_has_the_state_store_written_that_does_not_name_i
     is_due();
     pipeline.note_here(&cluster);
     assert!(!is_due(), "it is named");
+}
+
+/// A document that takes in no source does not write the state store, which names the cluster still.
+#[tokio::test]
+async fn a_cluster_that_has_left_is_known_to_have_until_the_state_store_is_written_without_it() {
+    let (pipeline, cluster) = (pipeline(shared(Lease::default())), cluster("c"));
+    let place = recorded_as(&cluster);
+    let document = pipeline.generation();
+    let closing = Generation::new(document.mapping.clone(), Phase::DeletionsOnly, document.target.clone());
+    pipeline.forget_cluster(&cluster, true);
+    pipeline.swap(closing);
+    pipeline.confirm(&pipeline.generation(), Ok(in_force(DOCUMENT)));
+    assert!(pipeline.has_left(&place));
+    pipeline.swap(Generation::new(document.mapping.clone(), Phase::Active, document.target.clone()));
+    pipeline.confirm(&pipeline.generation(), Ok(in_force(DOCUMENT)));
+    assert!(!pipeline.has_left(&place));
+}
+
+/// Of a target that is away, each try to reach it fails in its own way.
+#[tokio::test]
+async fn who_waits_for_the_state_store_is_woken_by_the_first_reason_and_by_none_that_follows_it() {
+    let pipeline = pipeline(shared(Lease::default()));
+    let topic = Topic::Store(pipeline.generation().target.cluster.clone());
+    let _reader = pipeline.controller.interests.reader(&key("a")).topic(topic, || ());
+    let mut woken = || {
+        let all = pipeline.controller.queue.depth().ready;
+        pipeline.controller.queue.remove_cluster(&key("a").cluster);
+        all
+    };
+    for (result, wakes) in [
+        (Err("refused".to_owned()), 1),
+        (Err("no answer".to_owned()), 0),
+        (Ok(in_force(DOCUMENT)), 1),
+        (Err("no answer".to_owned()), 1),
+        (Err("refused".to_owned()), 0),
+    ] {
+        pipeline.confirm(&pipeline.generation(), result);
+        assert_eq!(woken(), wakes);
+    }
+}
+
+#[tokio::test]
+async fn a_target_that_cannot_be_reached_is_news_once() {
+    let connection = connection();
+    let target = Arc::new(Target::new("target", connection.clone(), Arc::default()).expect("a target"));
+    let (news, health) = (Arc::new(AtomicUsize::new(0)), Instruments::default().health.clone());
+    let mut tasks = JoinSet::new();
+    let (told, found) = (news.clone(), target.clone());
+    tasks.spawn(async move { found.discover(&health, || drop(told.fetch_add(1, Ordering::Relaxed))).await });
+    tokio::task::yield_now().await;
+    let mut answered = async |identity: Result<String, String>| {
+        connection.identity().doubt();
+        connection.identity().confirm(*connection.identity().doubts().borrow(), identity);
+        tokio::task::yield_now().await;
+        news.swap(0, Ordering::Relaxed)
+    };
+    assert_eq!(answered(Err("refused".into())).await, 1 + 1, "that it is looked up, and that it is lost");
+    assert_eq!(answered(Err("no answer".into())).await, 0);
+    assert_eq!(answered(Err("refused".into())).await, 0);
+    target.retire();
+    tasks.join_all().await;
 }
 
 /// Without an election, another process may keep the same state store.

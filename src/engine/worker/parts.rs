@@ -53,9 +53,17 @@ async fn settle(parts: &mut [Part<'_, '_>], latest: &Latest) {
     }
     introduce(parts);
     let able: BTreeSet<String> = parts.iter().filter_map(Part::able_to_report).collect();
+    let waited_for = waited_for(parts.iter().filter_map(|part| part.executor.waited_for));
     if let Some(part) = parts.iter_mut().find_map(|part| part.reports_for_all(latest, &able).then_some(part)) {
+        part.executor.waited_for = waited_for;
         part.converge(latest, true).await;
     }
+}
+
+/// What brought the source here, where it is a timer: of one target, and another one may tell of it. What no event ends is named
+/// first.
+fn waited_for(waits: impl Iterator<Item = &'static str>) -> Option<&'static str> {
+    waits.min_by_key(|why| Cause::ALL.iter().position(|cause| cause.as_str() == *why))
 }
 
 /// Tells the parts of each other. What the targets of a source are is evaluated once for all of them.
@@ -260,4 +268,22 @@ async fn look(executor: &Executor<'_>, facts: &mut Facts<'_>, latest: &Latest) -
         latest.is_now(&observed);
     }
     Ok(observed)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::waited_for;
+
+    #[test]
+    fn a_source_waited_for_what_no_event_ends_on_any_target() {
+        for (waits, told) in [
+            (&["Unknown", "RequestFailed"][..], Some("RequestFailed")),
+            (&["Conflict", "Unknown"], Some("Conflict")),
+            (&["Unknown", "Overtaken"], Some("Overtaken")),
+            (&["Unknown"], Some("Unknown")),
+            (&[], None),
+        ] {
+            assert_eq!(waited_for(waits.iter().copied()), told, "{waits:?}");
+        }
+    }
 }

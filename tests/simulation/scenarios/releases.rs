@@ -81,3 +81,15 @@ fn the_mode_in_the_file_counts_for_the_document_in_force() {
         (3..=steps.len()).for_each(|until| holds(&world(Kcp, &steps[..until]), 2));
     }
 }
+
+/// A document that takes in no source writes no state store, which names the shard of the last binding there still.
+#[test]
+fn a_document_of_other_sources_does_not_wait_for_a_shard_that_has_left() {
+    let steps = [
+        (70_000, Action::Pause(0)),
+        (1_500, Action::Unbind("a")),
+        (1_500, Action::Edit(Edit::Resource("gadgets"))),
+        (90_000, Action::Create(SourceRef { tenant: "b", ..X })),
+    ];
+    holds(&world(Kcp, &steps), 4);
+}
