@@ -66,8 +66,12 @@ fn leave(mapping: &Mapping, observed: &Observed, source: &Arc<Value>, stage: Sta
 /// What comes late of a live source that was let go goes as the rest of it did.
 fn late(observed: &Observed, stage: Stage) -> Stage {
     match stage {
-        Stage::Out(OnExit::Delete, because) if observed.target.was_let_go => Stage::Departed(SourceDelete::Delete, because),
-        Stage::Out(OnExit::Orphan, because) if observed.target.was_let_go => Stage::Departed(SourceDelete::Orphan, because),
+        Stage::Out(OnExit::Delete, because) if observed.target.was_let_go => {
+            Stage::Departed(SourceDelete::Delete, because)
+        }
+        Stage::Out(OnExit::Orphan, because) if observed.target.was_let_go => {
+            Stage::Departed(SourceDelete::Orphan, because)
+        }
         stage => stage,
     }
 }

@@ -303,7 +303,7 @@ async fn who_waits_for_the_state_store_is_woken_by_the_first_reason_and_by_none_
     let pipeline = pipeline(shared(Lease::default()));
     let topic = Topic::Store(pipeline.generation().target.cluster.clone());
     let _reader = pipeline.controller.interests.reader(&key("a")).topic(topic, || ());
-    let mut woken = || {
+    let woken = || {
         let all = pipeline.controller.queue.depth().ready;
         pipeline.controller.queue.remove_cluster(&key("a").cluster);
         all
@@ -327,9 +327,14 @@ async fn a_target_that_cannot_be_reached_is_news_once() {
     let (news, health) = (Arc::new(AtomicUsize::new(0)), Instruments::default().health.clone());
     let mut tasks = JoinSet::new();
     let (told, found) = (news.clone(), target.clone());
-    tasks.spawn(async move { found.discover(&health, || drop(told.fetch_add(1, Ordering::Relaxed))).await });
+    tasks.spawn(async move {
+        let tell = || {
+            told.fetch_add(1, Ordering::Relaxed);
+        };
+        found.discover(&health, tell).await
+    });
     tokio::task::yield_now().await;
-    let mut answered = async |identity: Result<String, String>| {
+    let answered = async |identity: Result<String, String>| {
         connection.identity().doubt();
         connection.identity().confirm(*connection.identity().doubts().borrow(), identity);
         tokio::task::yield_now().await;
