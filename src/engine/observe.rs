@@ -92,6 +92,7 @@ pub fn observe(
     observed.places = render::namespaces(&generation.mapping, &pipeline.former_placements(), &observed);
     let learned = pipeline.learned();
     observed.stripped = learned.stripped(&owners(generation, &observed));
+    observed.was_let_go = learned.was_let_go(key, observed.source_uid(), Instant::now());
     observed.answers = Answers {
         unanswered: learned.unanswered(&key.cluster, Instant::now()),
         refused_status: learned.refused_status(key, &generation.mapping),

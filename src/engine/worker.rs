@@ -441,6 +441,7 @@ async fn converge(
         if actions.iter().any(adds_finalizer) {
             latest.takes_in();
         }
+        actions.iter().for_each(|action| note_release(executor, observed, action));
         let acted = act(executor, observed, actions, facts).await;
         if turn.is_some() {
             latest.is_now(observed);
@@ -545,7 +546,6 @@ async fn act(
                 Ok(outcome) => {
                     note_dropped_status(executor, action, &outcome);
                     tell_consumer(executor, observed, action, &outcome);
-                    note_release(executor, observed, action);
                     refused_status |= matches!(outcome, Outcome::StatusRefused { .. });
                     observed.absorb(action, outcome);
                 }
@@ -614,17 +614,24 @@ fn note_dropped_status(executor: &Executor<'_>, action: &Action, outcome: &Outco
     }
 }
 
-/// A create that comes late makes an object of a source that was released: it is deleted as the others were.
+/// A create that comes late makes an object of a source that was released, or let go: it is deleted as the others were. The answer
+/// to what releases it may be lost.
 fn note_release(executor: &Executor<'_>, observed: &Observed, action: &Action) {
+    let Executor { pipeline, key, .. } = executor;
     // A LogicalCluster that is released is not deleted by that: it is let go.
-    let releases = matches!(action, Action::PatchSource { purpose: SourcePatch::ReleaseFinalizer(_), .. });
-    if let Source::Present(source) = &observed.source
-        && releases
-        && !metadata(source, "deletionTimestamp").is_empty()
-    {
-        let now = tokio::time::Instant::now();
-        let all = executor.pipeline.controller.pipelines();
-        all.iter().for_each(|one| one.learned().saw_deletion(executor.key, observed.source_uid(), now));
+    let (Source::Present(source), Action::PatchSource { purpose, .. }) = (&observed.source, action) else { return };
+    let (is_deleting, now) = (!metadata(source, "deletionTimestamp").is_empty(), tokio::time::Instant::now());
+    let all = pipeline.controller.pipelines();
+    match purpose {
+        // It names other targets as well.
+        SourcePatch::AddFinalizer => all.iter().for_each(|one| one.learned().takes_in(key)),
+        SourcePatch::ReleaseFinalizer(_) if is_deleting => {
+            all.iter().for_each(|one| one.learned().saw_deletion(key, observed.source_uid(), now));
+        }
+        SourcePatch::ReleaseFinalizer(_) | SourcePatch::Unpin(_) if !is_deleting => {
+            pipeline.learned().lets_go(key, observed.source_uid(), now);
+        }
+        _ => {}
     }
 }
 

@@ -52,6 +52,7 @@ fn leave(mapping: &Mapping, observed: &Observed, source: &Arc<Value>, stage: Sta
     if let Target::Unknown(why) = &observed.target {
         return Reasons::one(Cause::Unknown, why.clone()).rest();
     }
+    let stage = if finalizer { stage } else { late(observed, stage) };
     let leaving = Leaving { mapping, observed, stage, finalizer, moves };
     let Step { actions, reasons } = leaving.objects();
     match (actions.is_empty(), leaving.is_held_up(&reasons)) {
@@ -59,6 +60,15 @@ fn leave(mapping: &Mapping, observed: &Observed, source: &Arc<Value>, stage: Sta
         (true, true) => leaving.report(source, reasons),
         (true, false) if finalizer => leaving.release(source, reasons),
         (true, false) => reasons.rest(),
+    }
+}
+
+/// What comes late of a live source that was let go goes as the rest of it did.
+fn late(observed: &Observed, stage: Stage) -> Stage {
+    match stage {
+        Stage::Out(OnExit::Delete, because) if observed.was_let_go => Stage::Departed(SourceDelete::Delete, because),
+        Stage::Out(OnExit::Orphan, because) if observed.was_let_go => Stage::Departed(SourceDelete::Orphan, because),
+        stage => stage,
     }
 }
 
@@ -242,6 +252,10 @@ impl Leaving<'_> {
 
     /// What holds a departure up is reported to the consumer, unless that is the engine itself.
     fn report(&self, source: &Arc<Value>, reasons: Reasons) -> Plan {
+        if matches!(self.stage, Stage::Departed(..)) {
+            // What comes late is no news to the consumer.
+            return reasons.rest();
+        }
         if self.moves && !self.mapping.has_several_targets() {
             // The target that it moves to says nothing before it has the source.
             return say(self.mapping, self.observed, source, None, reasons);

@@ -43,6 +43,9 @@ pub struct Observed {
     /// Whether the source follows a document that is not in force yet: what it shares with others stays as it is.
     #[serde(default)]
     pub is_promoted: bool,
+    /// Whether the source was let go here a while ago: what the target has of it came late.
+    #[serde(default)]
+    pub was_let_go: bool,
     /// The plan is followed for what it makes and loses: no status is written.
     pub tells_nothing: bool,
     /// Permission claims that are in force in the source's workspace; `None`: RBAC alone decides.
@@ -476,6 +479,7 @@ impl Observed {
             target,
             is_target_lost: false,
             is_promoted: false,
+            was_let_go: false,
             tells_nothing: false,
             claims: None,
             hold: None,

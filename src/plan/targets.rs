@@ -87,7 +87,7 @@ pub struct Choice {
 pub enum Share {
     /// The source's objects go there.
     Wanted,
-    /// They went there, and no longer do.
+    /// They went there, and no longer do, or came there late.
     Leaving,
     /// They went there, and somebody removed the finalizer: it has to be back before anything else.
     Released,
@@ -262,6 +262,7 @@ pub fn share(mapping: &Mapping, observed: &Observed, source: &Arc<Value>) -> Res
         (TargetChoice::One { .. }, false, true) if !elsewhere.is_empty() => moved_from(among, &elsewhere),
         (_, false, true) => Share::Wanted,
         (_, false, false) if is_released => Share::Released,
+        (_, false, false) if observed.was_let_go && is_complete => Share::Leaving,
         (_, false, false) => Share::Elsewhere,
     })
 }

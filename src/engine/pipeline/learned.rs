@@ -15,7 +15,7 @@ use crate::object::marks::{self, Known, Owner, Reference};
 use crate::object::{ClusterName, Key};
 use crate::plan::Missing;
 
-/// For how long objects of a source that was deleted or released are deleted as well: a create may come late.
+/// For how long objects of a source that was deleted or let go are deleted as well: a create may come late.
 const LATE_CREATE: Duration = Duration::from_secs(600);
 
 /// For how long a request without an answer may still take effect.
@@ -31,6 +31,8 @@ pub struct Learned {
     refused_status: HashMap<Key, RefusedStatus>,
     /// Sources that were seen being deleted, or were released, and under which uid.
     deleted: HashMap<Key, (String, Instant)>,
+    /// Live sources that were let go, and under which uid.
+    let_go: HashMap<Key, (String, Instant)>,
     /// Since when a source is missing whose objects exist.
     missing: HashMap<Key, Instant>,
     /// When a request to add the finalizer last failed: it may still take effect.
@@ -91,11 +93,14 @@ impl Learned {
 
     /// How many facts are known. Those that no longer count are forgotten first.
     pub fn size(&mut self, now: Instant) -> usize {
-        self.deleted.retain(|_, (_, at)| now.duration_since(*at) < LATE_CREATE);
+        [&mut self.deleted, &mut self.let_go]
+            .into_iter()
+            .for_each(|known| known.retain(|_, (_, at)| now.duration_since(*at) < LATE_CREATE));
         self.unanswered.retain(|_, since| now.duration_since(*since) < LATE_REQUEST);
         self.conflicts.len()
             + self.refused_status.len()
             + self.deleted.len()
+            + self.let_go.len()
             + self.missing.len()
             + self.unanswered.len()
             + self.stripped.values().map(BTreeMap::len).sum::<usize>()
@@ -105,6 +110,26 @@ impl Learned {
     /// A source was seen being deleted, or was released, under this uid.
     pub fn saw_deletion(&mut self, key: &Key, uid: &str, now: Instant) {
         self.deleted.insert(key.clone(), (uid.to_owned(), now));
+    }
+
+    /// A live source was let go under this uid: nothing of it is left on the target.
+    pub fn lets_go(&mut self, key: &Key, uid: &str, now: Instant) {
+        self.let_go.insert(key.clone(), (uid.to_owned(), now));
+    }
+
+    /// A source is about to be taken in again.
+    pub fn takes_in(&mut self, key: &Key) {
+        self.let_go.remove(key);
+    }
+
+    /// Whether what the target has of a live source came after it was let go.
+    pub fn was_let_go(&self, key: &Key, uid: &str, now: Instant) -> bool {
+        self.let_go.get(key).is_some_and(|(of, at)| of == uid && now.duration_since(*at) < LATE_CREATE)
+    }
+
+    /// Whether an object of a source that was let go may still come by itself.
+    pub fn may_come_late(&self, now: Instant) -> bool {
+        self.let_go.values().any(|(_, at)| now.duration_since(*at) < LATE_REQUEST)
     }
 
     /// A request to add the finalizer to a source failed.
@@ -188,6 +213,7 @@ impl Learned {
     /// The target is another cluster.
     pub fn forget_target(&mut self) {
         self.forget_stripped();
+        self.let_go.clear();
         self.unanswered.retain(|(at, _), _| at.is_some());
     }
 
@@ -225,6 +251,21 @@ mod tests {
         assert_eq!(deleted(&mut learned, start + LATE_CREATE), None);
         learned.lives(&key("a"));
         assert_eq!(deleted(&mut learned, start), None);
+    }
+
+    #[test]
+    fn a_source_that_is_let_go_is_known_for_ten_minutes_or_until_it_is_taken_in() {
+        let (mut learned, start) = (Learned::default(), Instant::now());
+        learned.lets_go(&key("a"), "u1", start);
+        learned.lives(&key("a"));
+        assert!(learned.was_let_go(&key("a"), "u1", start + LATE_CREATE / 2));
+        assert!(!learned.was_let_go(&key("a"), "u2", start), "another source of its name");
+        assert!(!learned.was_let_go(&key("a"), "u1", start + LATE_CREATE));
+        assert_eq!([start, start + LATE_REQUEST].map(|at| learned.may_come_late(at)), [true, false]);
+        learned.takes_in(&key("a"));
+        assert!(!learned.was_let_go(&key("a"), "u1", start));
+        learned.lets_go(&key("a"), "u1", start);
+        assert_eq!((learned.size(start), learned.size(start + LATE_CREATE)), (1, 0));
     }
 
     fn known(owner: &str, cluster: &str) -> (Reference, Known) {

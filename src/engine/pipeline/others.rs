@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 
 use hashbrown::HashSet;
+use tokio::time::Instant;
 
 use super::{NOT_READ, Pipeline};
 use crate::multicluster::queue::Priority;
@@ -91,10 +92,11 @@ impl Pipeline {
     }
 
     /// Whether nothing of the mapping is left on its target, as far as that can be known: no source in sight names the target,
-    /// and no object is there. A cluster that its provider no longer lists is not asked.
+    /// and no object is there, nor may come late. A cluster that its provider no longer lists is not asked.
     pub fn is_left(&self) -> bool {
         let target = &self.generation().target;
         self.controller.are_sources_listed()
+            && !self.learned().may_come_late(Instant::now())
             && !self.controller.serves_somebody()
             && (target.is_away() || (self.follows_every_kind() && !self.has_any_object()))
             && !self.controller.any_source(|pins| pins.contains_key(&target.name))

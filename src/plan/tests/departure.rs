@@ -114,6 +114,7 @@ fn a_kind_that_is_not_served_keeps_a_live_source_waiting() {
 fn a_source_that_leaves_the_filter() {
     let plain = mapping(DATABASES);
     let leave_without_finalizer: fn(&mut World) = |world| { leave_filter(world); lose_finalizer(world); };
+    let came_late: fn(&mut World) = |world| { leave_filter(world); lose_finalizer(world); world.seen.was_let_go = true; };
     check(synced, &[
         ("Retain", leave_filter, &exit("Retain"),
             "Retained; held, False Retained; update status; ServiceAccount Database"),
@@ -127,6 +128,12 @@ fn a_source_that_leaves_the_filter() {
             "in sync; free, False NotSelected; delete ServiceAccount, list all, update status, release finalizer; Database?"),
         ("without finalizer", leave_without_finalizer, &plain,
             "Orphaned; free, True Synced; ; ServiceAccount Database"),
+        ("what came after it was let go (Retain)", came_late, &exit("Retain"),
+            "Orphaned; free, True Synced; ; ServiceAccount Database"),
+        ("what came after it was let go (Delete)", came_late, &exit("Delete"),
+            "in sync; free, True Synced; delete Database, delete ServiceAccount; "),
+        ("what came after it was let go (Orphan)", came_late, &exit("Orphan"),
+            "in sync; free, True Synced; give up Database, give up ServiceAccount; ServiceAccount? Database?"),
         ("its cluster leaves the selection (Retain)", |world| world.seen.is_selected = Some(false), &exit("Retain"),
             "Retained; held, False Retained; update status; ServiceAccount Database"),
         ("its cluster leaves the selection (Delete)", |world| world.seen.is_selected = Some(false), &exit("Delete"),

@@ -297,6 +297,32 @@ fn a_source_that_names_another_target() {
     ], Targets::ends);
 }
 
+/// A create that comes late makes an object where the source was let go.
+#[test]
+fn what_comes_late_to_a_target_that_a_source_has_left_goes_as_the_rest_did() {
+    for (let_go, ends) in [
+        (true, "in sync, in sync; west; held by west; Synced; members 3"),
+        (false, "Orphaned, in sync; east west; held by west; Orphaned; members 3 3"),
+    ] {
+        let mut targets = both();
+        let late = targets.east().objects.clone();
+        targets.set("regions", json!(["west"]));
+        targets.settle_both(&each());
+        targets.east().objects = late;
+        targets.east().seen.was_let_go = let_go;
+        assert_eq!(targets.ends(&each()), ends);
+    }
+    // A list that cannot be told is no evidence.
+    let mut targets = both();
+    let late = targets.east().objects.clone();
+    targets.set("regions", json!(["west"]));
+    targets.settle_both(&each());
+    targets.east().objects = late;
+    targets.east().seen.was_let_go = true;
+    targets.set("regions", json!(["west", "north"]));
+    assert_eq!(targets.ends(&each()), "Orphaned, in sync; east west; held by west; RenderFailed; members 3 3");
+}
+
 #[test]
 fn the_last_target_releases_the_finalizer() {
     for [first, last] in [["east", "west"], ["west", "east"]] {

@@ -92,12 +92,32 @@ fn what_a_target_got_after_the_sources_were_backed_up_is_kept() {
 }
 
 #[test]
+fn what_comes_late_to_a_target_that_its_source_has_left_goes_as_the_rest_did() {
+    let late = Weather { late: 60, only_writes: true, ..Weather::default() };
+    let steps = |leaves| {
+        let steps = [
+            (0, Action::Create(X)),
+            (20_000, Action::Weather(late)),
+            (0, Action::Change(X)),
+            (2_000, leaves),
+            (30_000, Action::Weather(Weather::default())),
+        ];
+        several(Spread::Extra, Kcp, &steps)
+    };
+    // The rule names the target still, or does so no more.
+    for leaves in [Action::Change(X), Action::Edit(Edit::Spread(Spread::First))] {
+        holds(&steps(leaves), 24);
+    }
+}
+
+#[test]
 fn what_a_restored_target_brings_back_is_kept_until_its_source_is_deleted() {
     let steps = [
         (0, Action::Create(X)),
         (20_000, Action::BackUp(Side::Second)),
         (20_000, Action::Edit(Edit::Spread(Spread::Extra))),
-        (60_000, Action::Restore(Side::Second, Ahead::Expired)),
+        // Before that, it may have come late.
+        (660_000, Action::Restore(Side::Second, Ahead::Expired)),
         (60_000, Action::Delete(X)),
     ];
     (4..=steps.len()).for_each(|until| holds(&several(Spread::Both, Kcp, &steps[..until]), 4));
