@@ -546,6 +546,8 @@ impl World {
         let process = Process::start(&self.shared, number, self.is_kcp, self.core(|core| core.elects));
         process.reload(&self.shared, self.documents(number), self.file != File::Broken);
         self.processes.insert(number, process);
+        let are_rivals = [0, 1].iter().all(|number| self.processes.contains_key(number));
+        self.core(|core| core.checker.has_rivals |= are_rivals && !core.elects);
         self.other_served |= number == OTHER;
     }
 
