@@ -200,22 +200,14 @@ fn secrets_that_consumers_name_are_listed() {
     insta::assert_snapshot!(part(&kit, "mappings/cache.yaml", "  # related:"));
 }
 
+/// What is wrong with whole files, the tests of `init` show.
 #[test]
 fn what_cannot_be_offered_is_said() {
-    let refused = |change: fn(&mut Value), wishes: &Wishes| {
-        let mut document = definition();
-        change(&mut document);
-        made(document, wishes).expect_err("refused").to_string()
-    };
-    let none = Wishes::default();
-    insta::assert_snapshot!(refused(|document| document["kind"] = "Pod".into(), &none));
-    insta::assert_snapshot!(refused(|document| document["spec"]["scope"] = "Cluster".into(), &none));
-    insta::assert_snapshot!(refused(|document| document["spec"]["group"] = Value::Null, &none));
-    insta::assert_snapshot!(refused(|document| document["spec"]["versions"][0]["schema"] = json!({}), &none));
-    insta::assert_snapshot!(refused(|_| {}, &Wishes { name: Some("Cache".into()), ..Wishes::default() }));
-    let both = [definition(), definition()];
-    let choose = |kind, version| Definition::choose(&both, kind, version).expect_err("refused").to_string();
-    insta::assert_snapshot!(choose(None, None), @"it defines several kinds: Cache, Cache; choose one with --kind");
-    insta::assert_snapshot!(choose(Some("Cash"), None), @"it defines no kind `Cash`; it defines Cache, Cache");
-    insta::assert_snapshot!(choose(Some("Cache"), Some("v2")), @"Cache has no version `v2`; it has v1");
+    let mut document = definition();
+    let other = Definition::choose(std::slice::from_ref(&document), None, Some("v2")).expect_err("refused");
+    insta::assert_snapshot!(other, @"Cache has no version `v2`; it has v1");
+    let named = Wishes { name: Some("Cache".into()), ..Wishes::default() };
+    insta::assert_snapshot!(made(document.clone(), &named).expect_err("refused"), @"`Cache` cannot name a mapping; give a name of at most 40 lower case letters, digits and `-` with --name");
+    document["spec"]["group"] = Value::Null;
+    insta::assert_snapshot!(made(document, &Wishes::default()).expect_err("refused"), @"the definition lacks `spec.group`");
 }
