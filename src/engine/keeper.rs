@@ -389,10 +389,12 @@ fn inventories(pipeline: &Pipeline, generation: &Generation, permit: Option<&Per
     }
 }
 
-/// Whether nothing of a mapping that leaves is left, and no source, former ones included, carries its finalizer.
+/// Whether nothing of a mapping that leaves is left, and no source, former ones included, carries its finalizer. Those of a
+/// cluster that is out of sight may.
 async fn has_left(pipeline: &Pipeline) -> bool {
-    if !is_leaving(pipeline, &pipeline.generation()) || pipeline.has_former() || !pipeline.controller.holds_no_source()
-    {
+    let are_in_sight = || pipeline.lost_cluster().is_none() && pipeline.controller.are_sources_listed();
+    let may_hold = || !pipeline.is_unrecorded() && (pipeline.has_former() || !are_in_sight());
+    if !is_leaving(pipeline, &pipeline.generation()) || may_hold() || !pipeline.controller.holds_no_source() {
         return false;
     }
     for kind in pipeline.kinds() {

@@ -73,6 +73,23 @@ fn sources_stay_where_the_provider_no_longer_tells_what_the_document_in_force_se
     }
 }
 
+/// Nothing of the mapping is left on the target, and a process that starts sees no source: the state store names where there are some.
+#[test]
+fn a_mapping_that_is_removed_while_its_cluster_is_out_of_sight_lets_its_sources_go_once_that_is_back() {
+    let steps = [
+        (0, Action::Create(X)),
+        (12_000, Action::Edit(Edit::OnMappingRemoved("Orphan"))),
+        (60_000, Action::Crash(0)),
+        (1_000, Action::List(Roster::Missing)),
+        (1_000, Action::DeleteNamespace(X)),
+        (1_000, Action::Start(0)),
+        (12_000, Action::Edit(Edit::Remove)),
+        (60_000, Action::List(Roster::Listed)),
+        (12_000, Action::Delete(X)),
+    ];
+    holds(&fleet(&steps), 8);
+}
+
 #[test]
 fn a_cluster_of_two_names_has_a_backoff_for_each() {
     let steps = [
