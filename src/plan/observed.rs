@@ -87,7 +87,7 @@ impl Consumer {
     /// Whether the mapping selects the cluster, as [`Source::selects`] tells it.
     ///
     /// # Errors
-    /// Where that rests on properties of the cluster which are not known.
+    /// Where that rests on labels or properties of the cluster which are not known.
     ///
     /// [`Source::selects`]: crate::mapping::Source::selects
     pub fn selection(selects: Option<bool>) -> Sight<bool> {
@@ -151,7 +151,7 @@ pub struct Limits {
     pub tells_nothing: bool,
 }
 
-/// What somebody who reads along wants. It changes no decision of a running engine.
+/// What is not observed: what somebody who reads along wants, and what is known already of an evaluation.
 #[derive(Debug, Clone, Default)]
 pub struct Study {
     /// Objects that are taken for made and ready, for an author who has no cluster.
