@@ -160,7 +160,7 @@ fn unasked(catalog: &Catalog, schemas: &Schemas) -> Vec<Diagnostic> {
     for InFile { file, content, mapping } in catalog.mappings().filter_map(|(name, _)| catalog.in_file(name)) {
         let SourceClusters::ApiExport(export) = &mapping.source.clusters else { continue };
         let Some(of_export) = schemas.export(&export.name) else { continue };
-        let findings = unasked::unasked(&mapping.spec(), export, &rights([mapping], &setting), of_export);
+        let findings = unasked::unasked(&mapping.spec, export, &rights([mapping], &setting), of_export);
         diagnostics.extend(findings.into_iter().map(|finding| Diagnostic::new(finding, file, content)));
     }
     diagnostics

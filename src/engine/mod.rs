@@ -509,7 +509,6 @@ impl Engine {
         let unreadable = self.snapshot.unreadable();
         let files = Files { readable: &self.snapshot.files, unreadable: &unreadable };
         let (catalog, update) = self.catalog.update(files, &self.retained);
-        catalog.keep_texts_alone();
         self.catalog = catalog;
         let wrong = update.diagnostics.iter().filter(|diagnostic| diagnostic.is_error());
         let wrong: Vec<String> = wrong.map(|diagnostic| diagnostic.render(false)).collect();

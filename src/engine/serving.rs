@@ -800,10 +800,7 @@ pub fn other_document(store: &Inventory, mapping: &Mapping) -> Option<Arc<Mappin
 pub fn compiled(document: &str) -> Option<Arc<Mapping>> {
     let document = crate::yaml::parse_one(document)?;
     match crate::mapping::compile::compile_kept(&document)? {
-        Compiled::Mapping(mapping) => {
-            mapping.keep_text_alone();
-            Some(mapping)
-        }
+        Compiled::Mapping(mapping) => Some(mapping),
         _ => None,
     }
 }

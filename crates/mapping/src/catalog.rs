@@ -163,16 +163,6 @@ impl Catalog {
         self.providers.values().map(|entry| &entry.provider)
     }
 
-    /// Keeps of each mapping its text alone, beside what it compiles to: see [`Mapping::keep_text_alone`].
-    pub fn keep_texts_alone(&self) {
-        let documents = self.files.values().flat_map(|file| &file.documents);
-        let in_files = documents.filter_map(|document| match &document.compiled {
-            Some(Compiled::Mapping(mapping)) => Some(mapping),
-            _ => None,
-        });
-        self.mappings.values().map(|entry| &entry.mapping).chain(in_files).for_each(|one| one.keep_text_alone());
-    }
-
     /// Everything that was wrong at the last update.
     pub fn diagnostics(&self) -> &[Diagnostic] {
         &self.diagnostics

@@ -32,7 +32,7 @@ pub mod yaml;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::{Deref, Range};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
@@ -79,17 +79,8 @@ pub struct Mapping {
     pub constants: Constants,
     /// The document's own text, as it is kept in the inventory.
     pub text: Arc<str>,
-    written: Written,
-}
-
-/// `spec` as it is written: where in the file each part of it stands. `None`: nobody keeps it, see [`Mapping::keep_text_alone`].
-#[derive(Debug)]
-struct Written(Mutex<Option<Arc<Node>>>);
-
-impl Written {
-    fn new(spec: &Arc<Node>) -> Self {
-        Self(Mutex::new(Some(spec.clone())))
-    }
+    /// `spec` as it is written: where in the file each part of it stands.
+    pub spec: Arc<Node>,
 }
 
 /// Names of the target that is the source's own cluster.
@@ -485,32 +476,14 @@ impl Mapping {
         self.objects.iter().find(|rule| rule.id == id)
     }
 
-    /// `spec` as it is written: where in the file each part of it stands; in the document's own text, once that alone is kept.
-    pub fn spec(&self) -> Arc<Node> {
-        let kept = self.written.0.lock().unwrap_or_else(PoisonError::into_inner).clone();
-        let root = || yaml::parse_one(&self.text)?.root;
-        kept.or_else(|| root()?.get("spec").cloned()).unwrap_or_else(|| Arc::new(Node::null()))
-    }
-
-    /// Drops what is kept of how `spec` is written: forty KiB of a mapping of a hundred lines. A process that serves a thousand
-    /// mappings needs it again only for one that is edited.
-    pub fn keep_text_alone(&self) {
-        self.written.0.lock().unwrap_or_else(PoisonError::into_inner).take();
-    }
-
     /// The objects that the document lists, each with what is written of it. Copies of related objects are not among them.
-    pub fn written_objects(&self) -> impl Iterator<Item = (Arc<Node>, &ObjectRule)> {
-        self.written_items("objects").zip(&self.objects)
+    pub fn written_objects(&self) -> impl Iterator<Item = (&Arc<Node>, &ObjectRule)> {
+        self.spec.get("objects").map_or(&[][..], |objects| objects.items()).iter().zip(&self.objects)
     }
 
     /// The related objects, each with what is written of it.
-    pub fn written_related(&self) -> impl Iterator<Item = (Arc<Node>, &RelatedRule)> {
-        self.written_items("related").zip(&self.related)
-    }
-
-    fn written_items(&self, field: &str) -> impl Iterator<Item = Arc<Node>> + use<> {
-        let items = self.spec().get(field).map_or(Vec::new(), |items| items.items().to_vec());
-        items.into_iter()
+    pub fn written_related(&self) -> impl Iterator<Item = (&Arc<Node>, &RelatedRule)> {
+        self.spec.get("related").map_or(&[][..], |related| related.items()).iter().zip(&self.related)
     }
 
     /// Whether its objects are beside their sources, in the cluster of each.

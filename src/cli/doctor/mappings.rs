@@ -2,7 +2,6 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
-use std::sync::Arc;
 
 use serde_json::Value;
 
@@ -39,7 +38,7 @@ impl<'a> Visit<'a> {
 
     /// What is lacking for one mapping. What a server says is a finding.
     pub async fn mapping(&mut self, mapping: &Mapping) -> Vec<Finding> {
-        let spec = &mapping.spec();
+        let spec = &mapping.spec;
         let mut findings = Vec::new();
         let export = match &mapping.source.clusters {
             SourceClusters::ApiExport(export) => Some((export, self.surveyor.export(export).await)),
@@ -106,7 +105,7 @@ impl<'a> Visit<'a> {
         needed: &Rights,
         findings: &mut Vec<Finding>,
     ) {
-        let spec = &mapping.spec();
+        let spec = &mapping.spec;
         if let Err(why) = self.surveyor.shards(export).await {
             findings.push(unseen(at_export(spec), &why));
         }
@@ -205,16 +204,15 @@ impl<'a> Visit<'a> {
 fn kinds(mapping: &Mapping, target: &TargetCluster, findings: &mut Vec<Finding>) {
     for rule in &mapping.objects {
         let Some(Err(why)) = target.kinds.get(&rule.kind) else { continue };
-        let at =
-            template(mapping, &rule.id).and_then(|node| node.get("kind").cloned()).map_or(0..0, |node| node.headline());
+        let at = template(mapping, &rule.id).and_then(|node| node.get("kind")).map_or(0..0, |node| node.headline());
         findings.push(Finding::new("SE0807", at, format!("target `{}`: {why}", mapping.target)));
     }
 }
 
 /// The template of an object.
-fn template(mapping: &Mapping, id: &str) -> Option<Arc<Node>> {
+fn template<'m>(mapping: &'m Mapping, id: &str) -> Option<&'m Node> {
     let (written, _) = mapping.written_objects().find(|(_, rule)| rule.id == id)?;
-    written.get("template").cloned()
+    written.get("template").map(|node| &**node)
 }
 
 fn at_export(spec: &Node) -> Range<usize> {

@@ -54,7 +54,7 @@ fn providers(before: &Catalog, after: &Catalog) -> Vec<Change> {
 
 /// Whether two versions differ in comments and layout alone.
 pub(super) fn same_content(one: &Mapping, other: &Mapping) -> bool {
-    one.text == other.text || one.spec().to_json() == other.spec().to_json()
+    one.spec.to_json() == other.spec.to_json()
 }
 
 /// What of a document changes neither an object nor a status: it is in force as soon as it is read.
@@ -62,18 +62,18 @@ const WITHOUT_EFFECT: [&str; 4] = ["release", "reconcile", "description", "mode"
 
 /// Whether two versions of a mapping make the same of every source.
 pub fn have_same_effect(one: &Mapping, other: &Mapping) -> bool {
-    let effect = |mapping: &Mapping| without(&mapping.spec().to_json(), &WITHOUT_EFFECT);
+    let effect = |mapping: &Mapping| without(&mapping.spec.to_json(), &WITHOUT_EFFECT);
     one.text == other.text || effect(one) == effect(other)
 }
 
 /// Whether two versions of a mapping have something else in a field of their `spec`.
 pub fn differ_in(one: &Mapping, other: &Mapping, field: &str) -> bool {
-    one.text != other.text && one.spec().to_json()[field] != other.spec().to_json()[field]
+    one.text != other.text && one.spec.to_json()[field] != other.spec.to_json()[field]
 }
 
 /// What is different between two versions of a mapping; never empty.
 pub fn describe(before: &Mapping, after: &Mapping) -> Vec<String> {
-    let mut words = Words { before: before.spec().to_json(), after: after.spec().to_json(), said: Vec::new() };
+    let mut words = Words { before: before.spec.to_json(), after: after.spec.to_json(), said: Vec::new() };
     match (&words.before["mode"], &words.after["mode"]) {
         (Value::String(one), Value::String(other)) if one != other => {
             words.said.push(format!("mode {one} becomes {other}"));

@@ -47,12 +47,10 @@ impl World {
         self.reload()
     }
 
-    /// The acknowledgement lines and the diagnostics, a line each. Nothing but texts is kept from one to the next, as in an engine.
+    /// The acknowledgement lines and the diagnostics, a line each.
     fn reload(&mut self) -> String {
         let files = Files { readable: &self.files, unreadable: &self.unreadable };
         let (catalog, update) = self.catalog.update(files, &self.retained);
-        catalog.keep_texts_alone();
-        assert!(catalog.mappings().all(|(_, entry)| entry.mapping.written.0.lock().expect("kept").is_none()));
         self.catalog = catalog;
         let notes = |diagnostic: &Diagnostic| match diagnostic.notes.join("; ") {
             notes if notes.is_empty() => String::new(),

@@ -27,7 +27,7 @@ fn warning(catalog: &Catalog, schemas: &Schemas, entries: &[&Entry]) -> Option<D
         return None;
     }
     let InFile { file, content, mapping } = catalog.in_file(&first.mapping.name)?;
-    let resource = mapping.spec().at(&["source", "resource"])?.headline();
+    let resource = mapping.spec.at(&["source", "resource"])?.headline();
     let listed: Vec<String> = fields.iter().map(|field| format!("`{field}`")).collect();
     let message = format!("no mapping reads {} of {}", listed.join(", "), schema.kind);
     let finding = Finding::new("SE0405", resource, message).label("consumers can set what nothing reads");

@@ -12,7 +12,7 @@ pub(super) fn check(mapping: &Mapping, findings: &mut Vec<Finding>) {
         let earlier = mapping.objects[..index].iter().filter(|earlier| same_kind(earlier, rule));
         findings.extend(earlier.filter_map(|earlier| collision(mapping, earlier, rule)).map(|found| {
             let name = node.at(&["template", "metadata", "name"]);
-            finding(name.or(node.get("id")).unwrap_or(&node), &found)
+            finding(name.or(node.get("id")).unwrap_or(node), &found)
         }));
     }
 }

@@ -30,14 +30,14 @@ pub(super) fn check(mapping: &Mapping, source: Option<&Schema>, findings: &mut V
     let length = source.and_then(longest_name).unwrap_or(LONG);
     let name = "n".repeat(length);
     let Some(candidate) = longest_candidate(mapping, &name) else { return };
-    let (placement, spec) = (&mapping.placement, mapping.spec());
+    let placement = &mapping.placement;
     let read = stand_in(&[&placement.namespace, &placement.name], &Base::Root(Root::Source));
     let mut scope = scope(mapping, candidate, read.as_object().cloned().unwrap_or_default());
     let mut trial = Trial { tried: (candidate.namespace.len(), length), findings };
     let rules = [("namespace", &placement.namespace, LABEL), ("name", &placement.name, NAME)];
     let [Some(namespace), Some(name)] = rules.map(|(field, rule, most)| {
         let text = rule.render(&scope).ok()?;
-        let node = spec.at(&["placement", field]).unwrap_or(&spec);
+        let node = mapping.spec.at(&["placement", field]).unwrap_or(&mapping.spec);
         trial.judge(node, &format!("`placement.{field}`"), &text, most);
         Some(text)
     }) else {
@@ -45,7 +45,7 @@ pub(super) fn check(mapping: &Mapping, source: Option<&Schema>, findings: &mut V
     };
     scope.set(Root::Placement, Arc::new(json!({"namespace": namespace, "name": name})));
     for (key, text) in &placement.namespace_labels {
-        let node = spec.at(&["placement", "namespaceLabels", key]);
+        let node = mapping.spec.at(&["placement", "namespaceLabels", key]);
         trial.text(node, &format!("the label `{key}` of the namespace"), text, &scope);
     }
     for (node, rule) in mapping.written_objects() {

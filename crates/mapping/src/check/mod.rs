@@ -95,8 +95,7 @@ impl<'s> Checker<'s> {
     fn known_source(&mut self) {
         let resource = &self.mapping.source.resource;
         let is_built_in = Kind::new(resource.group.as_str(), "", "").is_built_in() || resource.is_workspace();
-        let spec = self.mapping.spec();
-        let node = spec.at(&["source", "resource"]);
+        let node = self.mapping.spec.at(&["source", "resource"]);
         if let Some(node) = node.filter(|_| !is_built_in && self.environment.source.is_none()) {
             self.untyped(node, &resource.to_string(), self.schemas.closest_resource(resource));
         }
@@ -135,9 +134,8 @@ impl<'s> Checker<'s> {
 
     /// After the variables, which the labels may read.
     fn namespace_labels(&mut self) {
-        let spec = self.mapping.spec();
         for (key, text) in &self.mapping.placement.namespace_labels {
-            if let Some(node) = spec.at(&["placement", "namespaceLabels", key]) {
+            if let Some(node) = self.mapping.spec.at(&["placement", "namespaceLabels", key]) {
                 decided::check_namespace_label(&self.environment, node, (key, text), &mut self.findings);
             }
         }
@@ -155,9 +153,8 @@ impl<'s> Checker<'s> {
 
     fn unused_vars(&mut self) {
         let read: BTreeSet<&String> = self.mapping.leaves().flat_map(|leaf| &leaf.references().vars).collect();
-        let spec = self.mapping.spec();
         for (name, _) in self.mapping.vars.iter().filter(|(name, _)| !read.contains(name)) {
-            if let Some((key, _)) = spec.get("vars").and_then(|vars| vars.entry(name)) {
+            if let Some((key, _)) = self.mapping.spec.get("vars").and_then(|vars| vars.entry(name)) {
                 let finding = Finding::new("SE0314", key.headline(), format!("nothing reads `vars.{name}`"));
                 self.findings.push(finding.help("read it, or remove it"));
             }
@@ -173,7 +170,7 @@ impl<'s> Checker<'s> {
 
     fn objects(&mut self) {
         for (node, rule) in self.mapping.written_objects() {
-            self.object(&node, rule);
+            self.object(node, rule);
         }
     }
 

@@ -41,8 +41,7 @@ pub(super) struct Candidate<'n> {
 
 pub(super) fn check(mapping: &Mapping, findings: &mut Vec<Finding>) {
     copies(mapping, findings);
-    let spec = mapping.spec();
-    let written = |field| spec.at(&["placement", field]);
+    let written = |field| mapping.spec.at(&["placement", field]);
     let Some(node) = written("namespace").or(written("name")) else {
         // The default rule is injective; names of objects are looked at below.
         return names(mapping, findings);
@@ -87,7 +86,7 @@ fn copies(mapping: &Mapping, findings: &mut Vec<Finding>) {
         let pair = named.map(|named| meeting(mapping, Some(named)));
         let message =
             "two sources that name one object would each copy it to one name: the second would wait in `Conflict`";
-        let at = node.at(&["to", "name"]).or(node.get("from")).unwrap_or(&node);
+        let at = node.at(&["to", "name"]).or(node.get("from")).unwrap_or(node);
         let finding = Finding::new("SE0708", at.headline(), message);
         let finding = finding.help("put `{{ placement.name }}` into `to.name`, or share one copy: `shared: Namespace`");
         match pair {

@@ -11,7 +11,7 @@ use super::{Checker, safety};
 impl<'s> Checker<'s> {
     pub(super) fn related(&mut self) {
         for (node, rule) in self.mapping.written_related() {
-            self.one_related(&node, rule);
+            self.one_related(node, rule);
             self.environment.locals.clear();
         }
     }

@@ -23,7 +23,7 @@ pub(super) fn check<'s>(
     findings: &mut Vec<Finding>,
 ) {
     let consumer = schemas.resource(&mapping.source.resource).map(|schema| &**schema);
-    let spec = &mapping.spec();
+    let spec = &mapping.spec;
     let at = spec.entry("status").map(|(key, _)| key.span.clone());
     let at = at.or_else(|| Some(spec.at(&["source", "resource"])?.headline())).unwrap_or(0..0);
     let mut status = Status { mapping, consumer, environment, findings, at };

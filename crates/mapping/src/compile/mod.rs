@@ -27,7 +27,7 @@ use super::schema;
 use super::template::Template;
 use super::{
     ClusterProvider, Constants, Lifecycle, Mapping, MaxLost, Members, OWN_CLUSTER, Reconcile, Release, Side,
-    SourceRecreated, TargetChoice, TargetRule, Wave, Written,
+    SourceRecreated, TargetChoice, TargetRule, Wave,
 };
 use crate::yaml::{self, Entries, Node, NodeValue, Raw, Spanned, Typed, closest, from_node};
 
@@ -311,7 +311,7 @@ impl Compiler {
             release,
             reconcile,
             text: text.clone(),
-            written: Written::new(&document.spec.node),
+            spec: document.spec.node.clone(),
         };
         let mut read = References::default();
         mapping.leaves().for_each(|leaf| read.extend(leaf.references()));

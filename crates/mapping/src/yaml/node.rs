@@ -44,11 +44,6 @@ impl Scalar {
 }
 
 impl Node {
-    /// Nothing, at the start of its file.
-    pub fn null() -> Self {
-        Self { span: 0..0, value: NodeValue::Null }
-    }
-
     /// The text of a string node.
     pub fn as_str(&self) -> Option<&str> {
         match &self.value {
