@@ -9,7 +9,6 @@ use std::time::{Duration, Instant};
 
 use data_encoding::BASE64;
 use json_patch::Patch;
-use ring::rand::{SecureRandom, SystemRandom};
 use serde_json::{Value, json};
 use tracing::{debug, info, warn};
 
@@ -712,16 +711,10 @@ impl<'a> Executor<'a> {
 /// Letters and digits, each as likely as any other.
 fn random_text(length: u16, connection: &Connection) -> Result<String, RequestError> {
     const CHARACTERS: &[u8; 62] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789";
-    let (system, mut text) = (SystemRandom::new(), String::new());
+    let mut text = String::new();
     while text.len() < usize::from(length) {
         let mut bytes = [0; 64];
-        let reason = "the system gives no random bytes";
-        match connection.in_process() {
-            Some(servers) => {
-                bytes.chunks_exact_mut(8).for_each(|part| part.copy_from_slice(&servers.0.entropy().to_le_bytes()));
-            }
-            None => system.fill(&mut bytes).map_err(|_| RequestError::NoBudget { reason: reason.into() })?,
-        }
+        connection.fill_random(&mut bytes)?;
         // The rest of a byte's values would favour the first characters.
         let even = bytes.iter().map(|byte| usize::from(*byte)).filter(|byte| *byte < 4 * CHARACTERS.len());
         text.extend(even.map(|byte| char::from(CHARACTERS[byte % CHARACTERS.len()])));

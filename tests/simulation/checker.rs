@@ -117,8 +117,8 @@ pub struct Checker {
     pub away: BTreeMap<Side, Duration>,
     /// Whether sources are reconciled twice: under two names of their cluster, or for two targets.
     pub is_doubled: bool,
-    /// Whether two processes of one engine ever ran without an election: where they see different things, each undoes what the other
-    /// one writes.
+    /// Whether two processes of one engine run without an election: where they see different things, each undoes what the other one
+    /// writes.
     pub has_rivals: bool,
     /// Whether the plain cluster ever left the selection of the mappings.
     pub is_relabelled: bool,

@@ -511,6 +511,7 @@ impl World {
         for (_, process) in self.processes.split_off(&(kept + 1)) {
             process.kill().await;
         }
+        self.note_rivals();
         Some(kept)
     }
 
@@ -546,9 +547,14 @@ impl World {
         let process = Process::start(&self.shared, number, self.is_kcp, self.core(|core| core.elects));
         process.reload(&self.shared, self.documents(number), self.file != File::Broken);
         self.processes.insert(number, process);
-        let are_rivals = [0, 1].iter().all(|number| self.processes.contains_key(number));
-        self.core(|core| core.checker.has_rivals |= are_rivals && !core.elects);
+        self.note_rivals();
         self.other_served |= number == OTHER;
+    }
+
+    /// Two processes of one engine run without an election, or no longer do.
+    pub(super) fn note_rivals(&self) {
+        let are_rivals = [0, 1].iter().all(|number| self.processes.contains_key(number));
+        self.core(|core| core.checker.has_rivals = are_rivals && !core.elects);
     }
 
     fn documents(&self, process: u32) -> Option<String> {

@@ -11,6 +11,7 @@ use std::time::Duration;
 use arc_swap::ArcSwap;
 use http::{HeaderValue, Uri};
 use k8s_openapi::jiff::Timestamp;
+use ring::rand::{SecureRandom, SystemRandom};
 use tokio::time::Instant;
 
 use super::budget::Budget;
@@ -20,6 +21,7 @@ use super::identity::Confirmation;
 use super::in_process::InProcess;
 use super::kubeconfig::{self, Loaded};
 use super::lane::{Counters, Lane};
+use super::request_error::RequestError;
 use crate::health::Level;
 
 /// One connection of the command line.
@@ -273,7 +275,7 @@ impl Connection {
         &self.budget
     }
 
-    pub fn in_process(&self) -> Option<&InProcess> {
+    pub(super) fn in_process(&self) -> Option<&InProcess> {
         match &self.spec.source {
             ConnectionSource::InProcess(servers) => Some(servers),
             _ => None,
@@ -283,6 +285,21 @@ impl Connection {
     /// A seed for what is random: requests that wait together must not come back together.
     pub fn entropy(&self) -> u64 {
         self.in_process().map_or_else(|| RandomState::new().build_hasher().finish(), |servers| servers.0.entropy())
+    }
+
+    /// Fills these with random bytes that nobody can foretell: those of the system. Servers in this process have their own, so that
+    /// a simulation is the same each time.
+    ///
+    /// # Errors
+    /// The system gives none.
+    pub fn fill_random(&self, bytes: &mut [u8]) -> Result<(), RequestError> {
+        if let Some(servers) = self.in_process() {
+            let fill = |part: &mut [u8]| part.copy_from_slice(&servers.0.entropy().to_le_bytes()[..part.len()]);
+            bytes.chunks_mut(8).for_each(fill);
+            return Ok(());
+        }
+        let reason = "the system gives no random bytes".to_owned();
+        SystemRandom::new().fill(bytes).map_err(|_| RequestError::NoBudget { reason })
     }
 
     /// Requests sent so far, to any of the connection's addresses.

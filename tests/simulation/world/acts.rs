@@ -154,6 +154,7 @@ impl World {
                 self.core(|core| core.resume(number));
                 if let Some(process) = self.processes.remove(&number) {
                     process.kill().await;
+                    self.note_rivals();
                     self.check_tasks();
                 }
             }
@@ -162,6 +163,7 @@ impl World {
                 self.core(|core| core.resume(number));
                 if let Some(process) = self.processes.remove(&number) {
                     process.stop().await;
+                    self.note_rivals();
                     self.check_tasks();
                 }
             }
