@@ -17,7 +17,7 @@ use crate::multicluster::Object;
 use crate::multicluster::raw::Unreadable;
 use crate::multicluster::registry::Cluster;
 use crate::multicluster::watch::WatchState;
-use crate::object::marks::{Origin, Owner};
+use crate::object::marks::{Origin, Owner, Reference};
 use crate::object::{Key, metadata};
 use crate::plan::observed::all_copies;
 use crate::plan::targets::{self, Other, double};
@@ -98,14 +98,16 @@ pub fn observe(
     observed.limits.prune = pipeline.prune(generation, key, &observed.subject.owner);
     observed.target.places = render::namespaces(&generation.mapping, &pipeline.former_placements(), &observed);
     let learned = pipeline.learned();
-    observed.objects.stripped = learned.stripped(&owners(generation, &observed));
+    let stripped = learned.stripped(&owners(generation, &observed));
+    let unanswered = learned.unanswered(&key.cluster, Instant::now());
     observed.target.was_let_go = learned.was_let_go(key, observed.source_uid(), Instant::now());
-    observed.answers = Answers {
-        unanswered: learned.unanswered(&key.cluster, Instant::now()),
-        refused_status: learned.refused_status(key, &generation.mapping),
-        ..Answers::default()
-    };
+    let refused_status = learned.refused_status(key, &generation.mapping);
     drop(learned);
+    let kinds = LazyCell::new(|| pipeline.kinds_of(&generation.mapping));
+    observed.objects.stripped =
+        stripped.into_iter().map(|(reference, known)| (in_version_of(&kinds, reference), known)).collect();
+    let unanswered = unanswered.into_iter().map(|reference| in_version_of(&kinds, reference)).collect();
+    observed.answers = Answers { unanswered, refused_status, ..Answers::default() };
     // Nothing is decided on a source that is out of sight: nobody reads its large objects.
     let is_out_of_sight = observed.source.is_err() && outlines.0.borrow().is_empty();
     let whole = |kind: &Kind, at: &Key, object: &Object| match is_out_of_sight {
@@ -156,6 +158,12 @@ pub fn with_cached_targets(pipeline: &Pipeline, generation: &Generation, observe
         let read = targets(observed, true);
         with_targets(pipeline, observed, &read);
     }
+}
+
+/// What is remembered of an object may be of a document that had its kind in another version, which may be served no longer.
+fn in_version_of(kinds: &BTreeSet<Kind>, reference: Reference) -> Reference {
+    let present = kinds.iter().find(|kind| kind.is_same_in_any_version(&reference.kind)).cloned();
+    Reference { kind: present.unwrap_or(reference.kind), ..reference }
 }
 
 /// Whether sources may share something: also by a rule that the mapping has no more.

@@ -711,8 +711,11 @@ impl Checker {
             let lets_go = |Made { owner, .. }: &Made| {
                 source.is_some_and(|source| source.lets_go_of(&owner.engine, &owner.mapping))
             };
+            // What a restore brought back on a server that has been away since then.
+            let is_unseen = |made: &Made| self.away.get(&made.side).is_some_and(|since| made.since > *since);
             let remains = |made: &&Made| {
                 made.source_uid == uid
+                    && !is_unseen(made)
                     && of_target.is_none_or(|target| made.side == target)
                     && made.remains()
                     && made.since + race < sent

@@ -202,6 +202,9 @@ pub struct World {
     pub file: File,
     /// Whether the target was put back: what the engine knew of it may be lost.
     pub target_restored: bool,
+    /// Whether the mapping was removed while the fleet had no cluster: whoever took that out of the fleet said that it is gone, and
+    /// `uninstall` releases what its sources carry.
+    pub was_abandoned: bool,
     /// Whether the source server was: what was taken away there may be back.
     pub source_restored: bool,
     /// Whether the cluster of the sources is another one: nobody can tell what the former one has.
@@ -293,6 +296,7 @@ impl World {
             has_fleet: plan.has_fleet,
             file: File::Whole,
             target_restored: false,
+            was_abandoned: false,
             source_restored: false,
             source_rebuilt: false,
             pins_lost: false,
@@ -426,7 +430,10 @@ impl World {
         if self.core(|core| core.elects) {
             ends.extend([Action::Resume(THIRD), Action::Unbar(0), Action::Unbar(1), Action::Unbar(THIRD)]);
         }
-        if !self.versions.serves(self.draft.version) {
+        // A document that is refused leaves the one before it in force.
+        let is_refused = self.mapping.resource != self.draft.resource;
+        let document = if is_refused { &self.mapping } else { &self.draft };
+        if !self.versions.serves(document.version) {
             ends.push(Action::Version(Versions::Both));
         }
         // It disturbs nobody that what did not happen ends.

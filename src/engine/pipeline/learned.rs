@@ -185,7 +185,9 @@ impl Learned {
 
     /// Somebody stripped an owned object of its ownership annotations, or released it, which the object itself tells.
     pub fn saw_stripped(&mut self, reference: Reference, known: Known) {
-        self.stripped.entry(known.owner.clone()).or_default().insert(reference, known);
+        let of_owner = self.stripped.entry(known.owner.clone()).or_default();
+        of_owner.retain(|at, _| !at.is_same_object(&reference));
+        of_owner.insert(reference, known);
     }
 
     /// What is known of stripped objects of these owners.
@@ -198,7 +200,7 @@ impl Learned {
     pub fn restored(&mut self, known: &BTreeMap<Reference, Known>) {
         for (reference, one) in known {
             let Some(all) = self.stripped.get_mut(&one.owner) else { continue };
-            all.retain(|at, of_owner| at != reference || of_owner != one);
+            all.retain(|at, of_owner| !at.is_same_object(reference) || of_owner != one);
             if all.is_empty() {
                 self.stripped.remove(&one.owner);
             }
@@ -227,7 +229,8 @@ impl Learned {
         now: Instant,
     ) {
         for answered in before.difference(after) {
-            self.unanswered.remove(&place(cluster, answered));
+            let (at, answered) = place(cluster, answered);
+            self.unanswered.retain(|(of, one), _| *of != at || !one.is_same_object(&answered));
         }
         self.unanswered.extend(after.difference(before).map(|reference| (place(cluster, reference), now)));
     }
@@ -289,6 +292,24 @@ mod tests {
         assert_eq!(learned.stripped(&[Owner("a".into())]), BTreeMap::from([(one, again)]), "it was seen since");
         learned.forget_cluster(&key("c").cluster, "c");
         assert!(learned.stripped.is_empty());
+    }
+
+    /// Documents name one object in different versions of its kind.
+    #[test]
+    fn an_object_is_known_once_in_whichever_version() {
+        let (mut learned, start) = (Learned::default(), Instant::now());
+        let (former, of_it) = known("a", "c");
+        let present = Reference { kind: crate::mapping::Kind::new("", "v2", "ConfigMap"), ..former.clone() };
+        learned.saw_stripped(former.clone(), of_it.clone());
+        learned.saw_stripped(present.clone(), of_it.clone());
+        let all = learned.stripped(&[Owner("a".into())]);
+        assert_eq!(all, BTreeMap::from([(present.clone(), of_it.clone())]));
+        learned.restored(&BTreeMap::from([(former.clone(), of_it)]));
+        assert!(learned.stripped.is_empty());
+        let (none, cluster) = (BTreeSet::new(), key("c").cluster.clone());
+        learned.note_unanswered(&cluster, &none, &BTreeSet::from([former]), start);
+        learned.note_unanswered(&cluster, &BTreeSet::from([present]), &none, start);
+        assert!(learned.unanswered(&cluster, start).is_empty());
     }
 
     /// Two clusters of sources have objects of one kind, namespace and name.

@@ -104,3 +104,18 @@ fn marks_of_a_mapping_that_is_yet_to_come_hold_up_nobody_else() {
     assert!(!guest("x") && guest("x-ca"), "the marked one is blocked");
     holds(&plan, 4);
 }
+
+/// What a process remembers of an object that went is of the version in which it was watched.
+#[test]
+fn a_source_is_released_in_the_version_that_is_served() {
+    let unlisted = Weather { busy: 100, ..Weather::default() };
+    let steps = [
+        (0, Action::Create(X)),
+        (5_000, Action::Edit(Edit::Version(VERSIONS[1]))),
+        (5_000, Action::Delete(X)),
+        (20, Action::Weather(unlisted)),
+        (5_000, Action::Edit(Edit::Version(VERSIONS[0]))),
+        (5_000, Action::Version(Versions::First)),
+    ];
+    holds(&forms(Kcp, &steps), 16);
+}

@@ -141,11 +141,14 @@ impl World {
                 *core.skewed.entry(number).or_default() += seconds;
             }),
             Action::Address(side) => self.core(|core| core.server(side).kubeconfig.address += 1),
-            Action::List(roster) => self.core(|core| {
-                core.checker.is_doubled |= roster == Roster::Doubled;
-                core.checker.is_relabelled |= roster == Roster::Relabelled;
-                core.roster = roster;
-            }),
+            Action::List(roster) => {
+                self.core(|core| {
+                    core.checker.is_doubled |= roster == Roster::Doubled;
+                    core.checker.is_relabelled |= roster == Roster::Relabelled;
+                    core.roster = roster;
+                });
+                self.note_abandoned();
+            }
             Action::Token(side) => self.core(|core| core.server(side).kubeconfig.token += 1),
             Action::Start(number) if !self.processes.contains_key(&number) => self.start(number),
             Action::Start(_) => {}
@@ -226,6 +229,7 @@ impl World {
             (Edit::Break, File::Whole) => File::Broken,
             _ => File::Whole,
         };
+        self.note_abandoned();
         self.guests += u32::from(edit == Edit::Guest);
         self.is_fleet ^= edit == Edit::Fleet;
         self.draft.edit(edit, &OPTIONAL);
@@ -239,6 +243,10 @@ impl World {
         for (number, process) in &self.processes {
             process.reload(&self.shared, self.documents(*number), sound);
         }
+    }
+
+    fn note_abandoned(&mut self) {
+        self.was_abandoned |= self.file == File::Missing && self.core(|core| core.roster == Roster::Missing);
     }
 
     /// A document that waited is in force once the engine has recorded it.
