@@ -31,48 +31,82 @@ impl fmt::Display for Difference {
 /// compared by value (a server stores `1.0` as `1`), and null is what is not there. In a list that the server merges by key,
 /// others may have items of their own, in any order.
 pub fn differences(desired: &Value, actual: &Value) -> Vec<Difference> {
-    let lists = Lists::of(actual);
-    let mut comparison = Comparison { lists: &lists, pointer: String::new(), place: String::new(), found: Vec::new() };
-    comparison.compare(desired, Some(actual));
+    let mut comparison = Comparison { lists: &Lists::of(actual), found: Vec::new() };
+    comparison.compare(None, desired, Some(actual));
     comparison.found
+}
+
+/// A way into what is desired. It is written out where something differs: most of the time, nothing does.
+#[derive(Clone, Copy)]
+struct Path<'p> {
+    above: Option<&'p Path<'p>>,
+    at: Step<'p>,
+}
+
+#[derive(Clone, Copy)]
+enum Step<'p> {
+    Field(&'p str),
+    Item(usize),
+}
+
+impl Path<'_> {
+    /// As a JSON pointer; `any`: with `*` for the items of lists.
+    fn written(path: Option<&Self>, any: bool) -> String {
+        let Some(Path { above, at }) = path else { return String::new() };
+        let above = Self::written(*above, any);
+        match at {
+            Step::Field(name) => format!("{above}/{}", escape_pointer(name)),
+            Step::Item(_) if any => format!("{above}/*"),
+            Step::Item(index) => format!("{above}/{index}"),
+        }
+    }
 }
 
 struct Comparison<'l> {
     /// Lists that the server merges by key.
     lists: &'l Lists,
-    /// Where the comparison is.
-    pointer: String,
-    /// The same with `*` for the items of lists.
-    place: String,
     found: Vec<Difference>,
 }
 
-impl Comparison<'_> {
-    fn compare(&mut self, desired: &Value, actual: Option<&Value>) {
+impl<'l> Comparison<'l> {
+    fn compare(&mut self, path: Option<&Path<'_>>, desired: &Value, actual: Option<&Value>) {
+        let below = |at| Path { above: path, at };
         match (desired, actual) {
-            (Value::Object(fields), Some(Value::Object(actual))) => {
-                fields.iter().for_each(|(key, value)| self.below(key, key, value, actual.get(key)));
+            (Value::Object(fields), Some(Value::Object(others))) => {
+                for (name, value) in fields {
+                    self.compare(Some(&below(Step::Field(name))), value, others.get(name));
+                }
             }
-            (Value::Array(items), Some(Value::Array(actual))) if self.lists.at(&self.place).is_some() => {
-                let keys = self.lists.at(&self.place).unwrap_or_default();
-                items.iter().enumerate().for_each(|(index, item)| self.compare_item(index, item, actual, keys));
-            }
-            (Value::Array(items), Some(Value::Array(actual))) if items.len() == actual.len() => {
-                let both = items.iter().zip(actual).enumerate();
-                both.for_each(|(index, (item, actual))| self.below(&index.to_string(), "*", item, Some(actual)));
-            }
-            (desired, actual) if !is_same_leaf(desired, actual) => {
-                let text = |value: &Value| String::from_utf8(json_text(value)).unwrap_or_default();
-                let hash = tuple_hash([&*text(desired), &*actual.map(text).unwrap_or_default()], 10);
-                self.found.push(Difference { pointer: self.pointer.clone(), hash });
-            }
+            (Value::Array(items), Some(Value::Array(others))) => match self.keys(path) {
+                Some(keys) => items.iter().enumerate().for_each(|(index, item)| {
+                    self.compare_item(&below(Step::Item(index)), item, others, keys);
+                }),
+                None if items.len() == others.len() => {
+                    for (index, (item, other)) in items.iter().zip(others).enumerate() {
+                        self.compare(Some(&below(Step::Item(index))), item, Some(other));
+                    }
+                }
+                None => self.differs(path, desired, actual),
+            },
+            _ if !is_same_leaf(desired, actual) => self.differs(path, desired, actual),
             _ => {}
         }
     }
 
+    /// The keys of a list that the server merges.
+    fn keys(&self, path: Option<&Path<'_>>) -> Option<&'l [String]> {
+        if self.lists.is_empty() { None } else { self.lists.at(&Path::written(path, true)) }
+    }
+
+    fn differs(&mut self, path: Option<&Path<'_>>, desired: &Value, actual: Option<&Value>) {
+        let text = |value: &Value| String::from_utf8(json_text(value)).unwrap_or_default();
+        let hash = tuple_hash([&*text(desired), &*actual.map(text).unwrap_or_default()], 10);
+        self.found.push(Difference { pointer: Path::written(path, false), hash });
+    }
+
     /// An item of a list that is merged by these keys, or, without keys, of a set. A key that has a default may be omitted:
     /// of several items that it may be, the most similar one counts.
-    fn compare_item(&mut self, index: usize, item: &Value, all: &[Value], keys: &[String]) {
+    fn compare_item(&mut self, path: &Path<'_>, item: &Value, all: &[Value], keys: &[String]) {
         let is_key = |other: &Value, key: &String| {
             item.get(key).is_none_or(|own| other.get(key).is_some_and(|other| same(own, other)))
         };
@@ -83,24 +117,13 @@ impl Comparison<'_> {
         if candidates.is_empty() {
             candidates.push(None);
         }
-        let (former, index) = (self.found.len(), index.to_string());
+        let former = self.found.len();
         let compared = candidates.into_iter().map(|candidate| {
-            self.below(&index, "*", item, candidate);
+            self.compare(Some(path), item, candidate);
             self.found.split_off(former)
         });
         let least = compared.min_by_key(Vec::len).unwrap_or_default();
         self.found.extend(least);
-    }
-
-    fn below(&mut self, segment: &str, at: &str, desired: &Value, actual: Option<&Value>) {
-        let lengths = (self.pointer.len(), self.place.len());
-        for (path, segment) in [(&mut self.pointer, segment), (&mut self.place, at)] {
-            path.push('/');
-            path.push_str(&escape_pointer(segment));
-        }
-        self.compare(desired, actual);
-        self.pointer.truncate(lengths.0);
-        self.place.truncate(lengths.1);
     }
 }
 

@@ -4,6 +4,7 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
+use futures::future::BoxFuture;
 use http::header::{ACCEPT, CONTENT_TYPE, DATE};
 use http::uri::Scheme;
 use http::{HeaderValue, Method, Request, StatusCode, Uri};
@@ -270,33 +271,36 @@ impl Endpoint {
         self.lane.learn(verb, code, begun.elapsed(), result.err());
     }
 
-    async fn send(
-        &self,
+    /// On the heap: what a request needs on its way is large, and would be copied with everything that waits for it.
+    fn send<'s>(
+        &'s self,
         verb: &'static str,
         method: Method,
-        path: &ApiPath,
+        path: &'s ApiPath,
         body: Option<Body>,
         deadline: Duration,
         most: usize,
-    ) -> Result<Reply, RequestError> {
-        if self.is_outside(path) {
-            return Err(RequestError::Outside { url: self.url_of(path) });
-        }
-        let writes = method != Method::GET;
-        if writes {
-            self.lane.wait_until_due(self.writes_per_second).await;
-        }
-        let slot = if writes { Some(self.lane.write_slot(logical_cluster(&self.base)).await) } else { None };
-        if let Some(reason) = self.lane.broken() {
-            return Err(self.unreachable(path, reason));
-        }
-        let begun = Instant::now();
-        let reply = self.whole(method, path, body, deadline, most).await;
-        self.learn(verb, begun, reply.as_ref().map(|reply| reply.status));
-        if let Some(slot) = slot {
-            slot.learn(begun, reply.as_ref().err());
-        }
-        reply
+    ) -> BoxFuture<'s, Result<Reply, RequestError>> {
+        Box::pin(async move {
+            if self.is_outside(path) {
+                return Err(RequestError::Outside { url: self.url_of(path) });
+            }
+            let writes = method != Method::GET;
+            if writes {
+                self.lane.wait_until_due(self.writes_per_second).await;
+            }
+            let slot = if writes { Some(self.lane.write_slot(logical_cluster(&self.base)).await) } else { None };
+            if let Some(reason) = self.lane.broken() {
+                return Err(self.unreachable(path, reason));
+            }
+            let begun = Instant::now();
+            let reply = self.whole(method, path, body, deadline, most).await;
+            self.learn(verb, begun, reply.as_ref().map(|reply| reply.status));
+            if let Some(slot) = slot {
+                slot.learn(begun, reply.as_ref().err());
+            }
+            reply
+        })
     }
 
     /// Whether a request is not for the one namespace that it reaches.

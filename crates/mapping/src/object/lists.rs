@@ -45,6 +45,10 @@ impl Lists {
         if lists.0.is_empty() { None } else { serde_json::to_string(&lists).ok() }
     }
 
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
     /// The fields that tell the items of a list apart.
     pub fn at(&self, list: &str) -> Option<&[String]> {
         self.0.get(list).map(Vec::as_slice)
