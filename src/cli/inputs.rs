@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::io::{self, Read};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use super::Misconfigured;
 use super::arguments::MappingArguments;
@@ -104,7 +105,7 @@ impl Inputs {
     }
 
     /// The same after a catalog, with the mappings that only state stores know.
-    pub(super) fn onto(&self, catalog: &Catalog, retained: &BTreeMap<String, String>) -> (Catalog, Update) {
+    pub(super) fn onto(&self, catalog: &Catalog, retained: &BTreeMap<String, Arc<str>>) -> (Catalog, Update) {
         catalog.update(Files { readable: &self.readable, unreadable: &self.unreadable }, retained)
     }
 }
@@ -127,7 +128,10 @@ pub(super) fn sound(paths: &[PathBuf]) -> Result<Catalog, Misconfigured> {
 ///
 /// # Errors
 /// When a file can no longer be read.
-pub(super) fn with_retained(paths: &[PathBuf], retained: &BTreeMap<String, String>) -> Result<Catalog, Misconfigured> {
+pub(super) fn with_retained(
+    paths: &[PathBuf],
+    retained: &BTreeMap<String, Arc<str>>,
+) -> Result<Catalog, Misconfigured> {
     let inputs = mappings(paths)?.only_ours();
     Ok(inputs.onto(&Catalog::default(), retained).0)
 }

@@ -4,6 +4,7 @@
 //! mapping's file: deletions go on from it, and a source that changed is noticed.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
 use hyper::body::Bytes;
 use k8s_openapi::jiff::{SignedDuration, Timestamp};
@@ -30,7 +31,7 @@ pub struct Inventory {
     pub kinds: BTreeSet<Kind>,
     /// The plurals of those that the target has served: they name the CustomResourceDefinitions.
     pub plurals: BTreeMap<Kind, String>,
-    pub document: String,
+    pub document: Arc<str>,
     /// When it was written first: state stores on other targets may hold an earlier or a later one.
     pub recorded: Option<Timestamp>,
     /// Document of the `ClusterProvider` that the source's clusters come from; empty for an APIExport.
@@ -87,13 +88,13 @@ impl Inventory {
         later.placements.extend(earlier.placements);
         later.targets.extend(earlier.targets);
         later.former.extend(earlier.former);
-        later.former.push(Former { source: earlier.source, document: earlier.document });
+        later.former.push(Former { source: earlier.source, document: earlier.document.to_string() });
         later
     }
 
     /// The same, as far as it is about former sources.
     pub fn former_alone(&self) -> Self {
-        Self { source: SourceId::default(), document: String::new(), ..self.clone() }
+        Self { source: SourceId::default(), document: Arc::default(), ..self.clone() }
     }
 
     /// When a document is recorded that follows this one: later, whatever the clock says.
@@ -102,13 +103,13 @@ impl Inventory {
     }
 
     /// All that is needed to serve the mapping without its files.
-    pub fn documents(&self) -> String {
+    pub fn documents(&self) -> Arc<str> {
         if self.provider.is_empty() {
             self.document.clone()
         } else {
             // The mapping comes last. Anything behind it would become part of its text, and the engine would see an edited
             // document.
-            format!("{}\n---\n{}", self.provider, self.document)
+            format!("{}\n---\n{}", self.provider, self.document).into()
         }
     }
 }
@@ -343,7 +344,7 @@ fn read(config_map: &Value) -> Option<Inventory> {
         mapping,
         kinds: text("kinds").lines().filter_map(kind).map(|(kind, _)| kind).collect(),
         plurals: text("kinds").lines().filter_map(kind).filter_map(|(kind, plural)| Some((kind, plural?))).collect(),
-        document: text("document"),
+        document: text("document").into(),
         recorded: text("recorded").parse().ok(),
         provider: text("provider"),
         source: serde_json::from_str(&text("source")).unwrap_or_default(),

@@ -307,7 +307,7 @@ fn wanted(
     unused: &BTreeMap<Kind, Instant>,
 ) -> Inventory {
     let former = found.cloned().unwrap_or_default();
-    let (document, provider) = (generation.mapping.text.to_string(), provider(pipeline, generation));
+    let (document, provider) = (generation.mapping.text.clone(), provider(pipeline, generation));
     let mapping = pipeline.writer.mapping().to_owned();
     let recorded = match (&document, &provider) == (&former.document, &former.provider) {
         true => former.recorded,

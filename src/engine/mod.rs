@@ -193,7 +193,7 @@ struct Engine {
     catalog: Catalog,
     snapshot: Arc<Snapshot>,
     /// Documents known from inventories, by mapping: those that were recorded last.
-    retained: BTreeMap<String, String>,
+    retained: BTreeMap<String, Arc<str>>,
     /// When they were recorded.
     recorded: BTreeMap<String, Option<Timestamp>>,
     /// Targets whose inventories were read.
@@ -777,9 +777,12 @@ impl Engine {
         let mut learned = false;
         for inventory in inventories {
             let (documents, name) = (inventory.documents(), inventory.mapping);
-            if self.catalog.mapping(&name).is_none_or(|entry| entry.file.is_none()) {
+            let known = self.catalog.mapping(&name);
+            if known.is_none_or(|entry| entry.file.is_none()) {
                 self.former_targets.entry(name.clone()).or_default().extend(inventory.targets);
             }
+            let documents =
+                known.map(|entry| &entry.mapping.text).filter(|text| **text == documents).cloned().unwrap_or(documents);
             if self.recorded.get(&name).is_some_and(|known| *known >= inventory.recorded) {
                 continue;
             }

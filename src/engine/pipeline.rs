@@ -309,7 +309,7 @@ impl Pipeline {
     /// The document that the state store holds, or the one that takes its place and is not recorded yet.
     pub fn document_in_force(&self) -> Option<Arc<Mapping>> {
         let (generation, document) = (self.generation(), self.state().store.document.clone());
-        if *generation.mapping.text == document {
+        if generation.mapping.text == document {
             return Some(generation.mapping.clone());
         }
         let recorded = compiled(&document)?;
@@ -338,7 +338,7 @@ impl Pipeline {
 
     /// Whether the state store holds this document, and everything may be done that it says.
     pub fn is_confirmed_with(&self, mapping: &Arc<Mapping>) -> bool {
-        let is_recorded = self.state().store.document == *mapping.text;
+        let is_recorded = self.state().store.document == mapping.text;
         self.unconfirmed().is_none() && is_recorded && Arc::ptr_eq(&self.generation().mapping, mapping)
     }
 

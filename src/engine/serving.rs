@@ -792,7 +792,7 @@ fn waits_for_release(in_force: &Mapping, document: &Mapping) -> bool {
 
 /// The document of a state store, where another one does not take its place at once.
 pub fn other_document(store: &Inventory, mapping: &Mapping) -> Option<Arc<Mapping>> {
-    let recorded = (store.document != *mapping.text).then(|| compiled(&store.document)).flatten();
+    let recorded = (store.document != mapping.text).then(|| compiled(&store.document)).flatten();
     recorded.filter(|recorded| waits_for_release(recorded, mapping))
 }
 

@@ -159,7 +159,7 @@ impl Surveyor {
 
 pub(super) fn documents(inventory: &Inventory) -> impl Iterator<Item = (&SourceId, &str)> {
     let former = inventory.former.iter().map(|one| (&one.source, one.document.as_str()));
-    let last = (&inventory.source, inventory.document.as_str());
+    let last = (&inventory.source, &*inventory.document);
     former.chain([last]).filter(|(source, _)| !source.resource.is_empty())
 }
 

@@ -177,7 +177,7 @@ impl Catalog {
     ///
     /// `retained` are the last good documents by mapping name, as the state stores of the targets keep them: each with the
     /// `ClusterProvider` of its source.
-    pub fn update(&self, files: Files<'_>, retained: &BTreeMap<String, String>) -> (Self, Update) {
+    pub fn update(&self, files: Files<'_>, retained: &BTreeMap<String, Arc<str>>) -> (Self, Update) {
         let read: BTreeMap<String, Arc<File>> = files
             .readable
             .iter()

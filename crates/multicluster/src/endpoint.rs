@@ -245,13 +245,13 @@ impl Endpoint {
     /// Opens a watch; `deadline` is for its first answer.
     pub(super) async fn watch(&self, path: &ApiPath, deadline: Duration) -> Result<Lines, RequestError> {
         let begun = Instant::now();
-        let opened = self.exchange(Method::GET, path, None, deadline, true).await;
+        let opened = Box::pin(self.exchange(Method::GET, path, None, deadline, true)).await;
         self.learn("watch", begun, opened.as_ref().map(Answer::status));
         let answer = opened?;
         if answer.head().status().is_success() {
             return Ok(Lines::new(answer));
         }
-        let failed = self.read(path, answer, begun + deadline, LONGEST).await;
+        let failed = Box::pin(self.read(path, answer, begun + deadline, LONGEST)).await;
         failed.and_then(|_| Err(self.lost(path, "it is no stream".into())))
     }
 

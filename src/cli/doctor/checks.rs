@@ -301,7 +301,7 @@ fn compared(surveyor: &Surveyor, mapping: &Mapping, stores: &[(String, Inventory
             kind.map(|kind| ClusterProvider { name: name.clone(), kind }.document()).unwrap_or_default()
         }
     };
-    let is_same = |store: &Inventory| store.document == *mapping.text && store.provider == provider;
+    let is_same = |store: &Inventory| store.document == mapping.text && store.provider == provider;
     let others: Vec<_> = stores.iter().filter(|(_, store)| !is_same(store)).collect();
     if stores.is_empty() {
         return Check::ok("documents", about, "no engine has recorded it yet");

@@ -33,12 +33,12 @@ fn is_same(pipeline: &Pipeline, generation: &Arc<Generation>, found: &Inventory)
     Ok(match generation.phase {
         Phase::Active | Phase::DeletionsOnly if generation.mode != Mode::Enforce => true,
         Phase::Active => {
-            found.document == *mapping.text
+            found.document == mapping.text
                 && found.provider == provider(pipeline, generation)
                 && found.source == source_id(pipeline, generation)?
                 && mapping.objects.iter().all(is_recorded)
         }
-        Phase::DeletionsOnly => found.document == *mapping.text,
+        Phase::DeletionsOnly => found.document == mapping.text,
         Phase::Leaving(_) => true,
     })
 }

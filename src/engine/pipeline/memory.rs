@@ -201,7 +201,7 @@ impl Pipeline {
         let text = &self.generation().mapping.text;
         self.state().recorded = match store {
             None => "the state store is not there, or cannot be read",
-            Some(store) if store.document != **text => "the state store has another document",
+            Some(store) if store.document != *text => "the state store has another document",
             Some(store) if store.release.is_empty() => "in force",
             Some(_) => "recorded, and its release goes on",
         };
@@ -270,7 +270,11 @@ impl State {
         is_untold.then(|| "how far the release of a candidate is, which home tells, is not known yet".to_owned())
     }
 
-    fn recorded(&mut self, generation: &Generation, store: Inventory) {
+    fn recorded(&mut self, generation: &Generation, mut store: Inventory) {
+        if store.document == generation.mapping.text {
+            // It is kept once.
+            store.document = generation.mapping.text.clone();
+        }
         // Where it is not written, it names them still.
         if generation.records() {
             self.places_left.retain(|place| store.clusters.contains(place));

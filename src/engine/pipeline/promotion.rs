@@ -156,7 +156,7 @@ impl Pipeline {
     /// Whether the state store holds this document.
     pub fn holds(&self, document: &Mapping) -> bool {
         let state = self.state();
-        state.unconfirmed.is_none() && state.store.document == *document.text
+        state.unconfirmed.is_none() && state.store.document == document.text
     }
 
     /// Whether a release is over that the state store tells of. The engine has said how far those are that it knows.

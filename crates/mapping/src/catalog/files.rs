@@ -11,7 +11,7 @@ use crate::yaml::{self, Claim};
 
 #[derive(Debug)]
 pub(super) struct File {
-    pub content: Vec<u8>,
+    pub content: Arc<[u8]>,
     pub documents: Vec<Document>,
 }
 
@@ -27,11 +27,15 @@ pub(super) struct Document {
 impl File {
     /// The file as it was read before, where its content is the same.
     pub(super) fn read(content: &[u8], before: Option<&Arc<Self>>, schemas: Option<&Schemas>) -> Arc<Self> {
-        if let Some(before) = before.filter(|before| before.content == content) {
+        if let Some(before) = before.filter(|before| *before.content == *content) {
             return before.clone();
         }
-        let documents = yaml::parse(content).iter().map(|document| Document::compile(document, schemas)).collect();
-        Arc::new(Self { content: content.to_owned(), documents })
+        let parsed = yaml::parse(content);
+        let documents = parsed.iter().map(|document| Document::compile(document, schemas)).collect();
+        // A file with one document is kept once.
+        let whole = parsed.first().map(|document| &document.text).filter(|text| text.as_bytes() == content);
+        let content = whole.map_or_else(|| content.into(), |text| Arc::from(text.clone()));
+        Arc::new(Self { content, documents })
     }
 
     /// Nothing at all, not even a comment: what an editor leaves between truncating and writing.

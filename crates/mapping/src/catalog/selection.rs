@@ -33,7 +33,7 @@ pub(super) struct Selection<'a> {
     before: &'a Catalog,
     files: &'a BTreeMap<String, Arc<File>>,
     unreadable: &'a BTreeMap<String, String>,
-    retained: &'a BTreeMap<String, String>,
+    retained: &'a BTreeMap<String, Arc<str>>,
     placed: Vec<Placed<'a>>,
     /// Files of which not all could be used. While there is one, nothing is removed: what is missing may be in what is broken.
     broken: BTreeSet<&'a str>,
@@ -51,7 +51,7 @@ impl<'a> Selection<'a> {
         before: &'a Catalog,
         files: &'a BTreeMap<String, Arc<File>>,
         unreadable: &'a BTreeMap<String, String>,
-        retained: &'a BTreeMap<String, String>,
+        retained: &'a BTreeMap<String, Arc<str>>,
     ) -> Self {
         Self {
             before,

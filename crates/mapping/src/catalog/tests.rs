@@ -22,7 +22,7 @@ struct World {
     catalog: Catalog,
     files: BTreeMap<String, Vec<u8>>,
     unreadable: BTreeMap<String, String>,
-    retained: BTreeMap<String, String>,
+    retained: BTreeMap<String, Arc<str>>,
 }
 
 impl World {
@@ -459,7 +459,7 @@ fn a_provider_that_joins_others_changes_with_them() {
     let joint = world.catalog.providers().find(|one| one.name == "joint").expect("the provider").clone();
     // A state store keeps it with those that it joins.
     let mut after = World::default();
-    after.retained.insert("m".into(), format!("{}\n---\n{all}", joint.document()));
+    after.retained.insert("m".into(), format!("{}\n---\n{all}", joint.document()).into());
     after.write("a.yaml", &mapping("other", "x: $.x"));
     assert_eq!(after.catalog.providers().find(|one| one.name == "joint"), Some(&joint));
 }
@@ -468,7 +468,7 @@ fn a_provider_that_joins_others_changes_with_them() {
 fn what_the_state_store_knows_of_a_provider_serves_a_mapping_without_files() {
     let mut world = World::default();
     let edge = mapping("m", "x: $.x").replace("apiExport: {name: m}", "provider: edge");
-    world.retained.insert("m".into(), format!("{edge}\n---\n{PROVIDER}"));
+    world.retained.insert("m".into(), format!("{edge}\n---\n{PROVIDER}").into());
     world.write("a.yaml", &mapping("other", "x: $.x"));
     assert_eq!(world.standing("m"), Some((Standing::Retained, 1)));
     let kept = provider(&world.catalog).expect("the provider of the state store").clone();
@@ -481,7 +481,7 @@ fn what_the_state_store_knows_of_a_provider_serves_a_mapping_without_files() {
 #[test]
 fn a_mapping_of_the_inventory_stays_while_the_inventory_is_read_anew() {
     let mut world = World::default();
-    world.retained.insert("mongodb".into(), mapping("mongodb", "x: $.x"));
+    world.retained.insert("mongodb".into(), mapping("mongodb", "x: $.x").into());
     world.write("a.yaml", &mapping("other", "x: $.x"));
     world.retained.clear();
     world.write("a.yaml", &mapping("other", "y: $.y"));
@@ -491,7 +491,7 @@ fn a_mapping_of_the_inventory_stays_while_the_inventory_is_read_anew() {
 #[test]
 fn what_the_inventory_knows() {
     let mut world = World::default();
-    world.retained.insert("mongodb".into(), mapping("mongodb", "x: $.x"));
+    world.retained.insert("mongodb".into(), mapping("mongodb", "x: $.x").into());
     world.retained.insert("old".into(), "apiVersion: sync-engine.dev/v0\n".into());
     // An unreadable file may hold anything: the last good version runs.
     insta::assert_snapshot!(world.write("a.yaml", "{{{"), @r#"
