@@ -777,12 +777,13 @@ impl Engine {
         let mut learned = false;
         for inventory in inventories {
             let (documents, name) = (inventory.documents(), inventory.mapping);
-            let known = self.catalog.mapping(&name);
-            if known.is_none_or(|entry| entry.file.is_none()) {
+            let entry = self.catalog.mapping(&name);
+            if entry.is_none_or(|entry| entry.file.is_none()) {
                 self.former_targets.entry(name.clone()).or_default().extend(inventory.targets);
             }
-            let documents =
-                known.map(|entry| &entry.mapping.text).filter(|text| **text == documents).cloned().unwrap_or(documents);
+            // A text that the catalog has is kept once.
+            let same = entry.map(|entry| &entry.mapping.text).filter(|text| **text == documents);
+            let documents = same.cloned().unwrap_or(documents);
             if self.recorded.get(&name).is_some_and(|known| *known >= inventory.recorded) {
                 continue;
             }

@@ -43,8 +43,7 @@ struct Holdings {
 
 /// Compares the process that runs with one that starts now.
 pub async fn check(world: &mut World) {
-    // What carries the finalizer from before there was a state store is known to the process that wrote that.
-    if world.was_abandoned || has_left_unrecorded(world) {
+    if has_left_unrecorded(world) {
         return;
     }
     let Some(old) = world.keep_one_process().await else { return };
@@ -78,6 +77,7 @@ pub async fn check(world: &mut World) {
     world.start(FRESH);
     sleep(START).await;
     let after = holdings(world, FRESH);
+    // Namespaces count as long as nothing is held up.
     let written = self::writes(world).saturating_sub(writes);
     let knows_more = world.shared.lock().checker.made.values().any(|made| made.stripped && !made.gone);
     if written > 0 && !(is_held_up && knows_more) {

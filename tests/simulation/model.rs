@@ -43,7 +43,6 @@ pub fn differences(world: &World) -> Vec<String> {
             }
             // Where the records are lost, nobody knows the mapping any more.
             let is_served = world.mapping.mode != "Observe"
-                && !world.was_abandoned
                 && (!world.target_restored || (world.file == File::Whole && !world.other_served));
             if is_served {
                 found.push(format!("the deletion of {} {} never ends", key.resource, key.name));

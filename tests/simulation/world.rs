@@ -202,9 +202,6 @@ pub struct World {
     pub file: File,
     /// Whether the target was put back: what the engine knew of it may be lost.
     pub target_restored: bool,
-    /// Whether the mapping was removed while the fleet had no cluster: whoever took that out of the fleet said that it is gone, and
-    /// `uninstall` releases what its sources carry.
-    pub was_abandoned: bool,
     /// Whether the source server was: what was taken away there may be back.
     pub source_restored: bool,
     /// Whether the cluster of the sources is another one: nobody can tell what the former one has.
@@ -296,7 +293,6 @@ impl World {
             has_fleet: plan.has_fleet,
             file: File::Whole,
             target_restored: false,
-            was_abandoned: false,
             source_restored: false,
             source_rebuilt: false,
             pins_lost: false,
@@ -384,7 +380,7 @@ impl World {
         // A process that starts beside a leader does nothing that could be compared.
         // Nor one that cannot see what is away.
         // One that starts knows no more which marks were there before their mapping.
-        let is_blocked = self.has_guest() && !self.marked.is_empty();
+        let is_blocked = (self.has_guest() || self.has_fleet) && !self.marked.is_empty();
         if !self.is_over() && !plan.elects && plan.forever != Some(Forever::Second) && !is_blocked {
             super::aftermath::check(self).await;
         }

@@ -1,6 +1,6 @@
 //! What happens to a world: each action is carried out, or handed to whom it is about.
 
-use serde_json::json;
+use serde_json::{Value, json};
 use sync_engine::engine::approval::{Decision, Record};
 use sync_engine::object::marks::HELD;
 use sync_engine::sandbox::{Admission, Request};
@@ -14,7 +14,7 @@ use super::super::server::{
     Ahead, Side, accept, binding, binding_url, new_schema, no_widgets, serve_widgets, widget_versions, widgets,
     workspace,
 };
-use super::{File, World};
+use super::{File, World, text};
 
 impl World {
     pub(super) async fn act(&mut self, action: Action) {
@@ -245,8 +245,15 @@ impl World {
         }
     }
 
+    /// Whoever takes the cluster out of its fleet, and the mapping away, gives its sources up: what carries the finalizer then is
+    /// blocked once a mapping comes back, and `uninstall` releases it.
     fn note_abandoned(&mut self) {
-        self.was_abandoned |= self.file == File::Missing && self.core(|core| core.roster == Roster::Missing);
+        if self.file == File::Missing && self.core(|core| core.roster == Roster::Missing) {
+            let carries = |source: &Value| source["metadata"]["finalizers"].to_string().contains("sync-engine.dev");
+            let carried = self.sources().into_values().filter(carries);
+            let carried: Vec<String> = carried.map(|source| text(&source, "uid")).collect();
+            self.marked.extend(carried);
+        }
     }
 
     /// A document that waited is in force once the engine has recorded it.
