@@ -6,8 +6,9 @@
 //! * A cluster has one seat while others wait. The caller asks the clusters in turns, and those with fewer seats first.
 //! * A cluster whose last work took longer than [`SLOW`], or has such work under way, is slow. Together, slow clusters have at
 //!   most half of the seats.
-//! * Nobody knows that a cluster is slow before its work has taken so long. Work that is late holds no seat against a cluster
-//!   that has none.
+//! * Nobody knows that a cluster is slow before its work has taken so long, nor which slow one never answers. Work that is late
+//!   holds no seat against a cluster that has none, among all and among the slow ones: a server that is slow for everybody
+//!   makes nobody wait for the one who hangs.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -45,12 +46,29 @@ pub(super) struct Admission<C> {
     slow: Arc<BTreeMap<C, Instant>>,
     /// Clusters with work under way that is slow already.
     hanging: BTreeSet<C>,
-    /// Seats that each cluster has.
-    by_cluster: BTreeMap<C, usize>,
+    by_cluster: BTreeMap<C, Share>,
     seats: usize,
+    all: Share,
+    of_slow: Share,
+}
+
+/// Seats that are taken, and those of them with work that is not late.
+#[derive(Debug, Default, Clone, Copy)]
+struct Share {
     taken: usize,
     prompt: usize,
-    taken_by_slow: usize,
+}
+
+impl Share {
+    fn add(&mut self, more: Self) {
+        self.taken += more.taken;
+        self.prompt += more.prompt;
+    }
+
+    /// Whether so many seats have room for one more, perhaps for a cluster's first.
+    const fn has_room(self, seats: usize, is_first: bool) -> bool {
+        self.taken < seats || (is_first && self.prompt < seats)
+    }
 }
 
 impl<C> Default for Seats<C> {
@@ -68,19 +86,21 @@ impl<C: Clone + Ord> Seats<C> {
             hanging: BTreeSet::new(),
             by_cluster: BTreeMap::new(),
             seats,
-            taken: self.taken.len(),
-            prompt: 0,
-            taken_by_slow: 0,
+            all: Share::default(),
+            of_slow: Share::default(),
         };
         for Taken { cluster, since } in self.taken.values() {
-            *admission.by_cluster.entry(cluster.clone()).or_default() += 1;
-            admission.prompt += usize::from(now < *since + LATE);
+            let seat = Share { taken: 1, prompt: usize::from(now < *since + LATE) };
+            admission.all.add(seat);
+            admission.by_cluster.entry(cluster.clone()).or_default().add(seat);
             if *since + SLOW <= now {
                 admission.hanging.insert(cluster.clone());
             }
         }
+        let mut of_slow = Share::default();
         let slow = admission.by_cluster.iter().filter(|(cluster, _)| admission.is_slow(cluster));
-        admission.taken_by_slow = slow.map(|(_, seats)| seats).sum();
+        slow.for_each(|(_, share)| of_slow.add(*share));
+        admission.of_slow = of_slow;
         admission
     }
 
@@ -114,21 +134,30 @@ impl<C: Clone + Ord> Seats<C> {
 
 impl<C: Ord> Admission<C> {
     pub(super) fn admits(&self, cluster: &C) -> bool {
-        let is_free = self.taken < self.seats;
-        if self.is_slow(cluster) && !self.is_alone(cluster) {
-            return is_free && self.taken_by_slow < (self.seats / 2).max(1);
-        }
         let is_first = self.seats_of(cluster) == 0;
-        is_free || (is_first && self.prompt < self.seats && self.taken < self.seats.saturating_mul(MOST))
+        if self.all.taken >= self.seats.saturating_mul(MOST) {
+            return false;
+        }
+        let is_slow = self.is_slow(cluster);
+        if is_slow && self.is_alone(cluster) {
+            return self.all.has_room(self.seats, is_first);
+        }
+        let half = (self.seats / 2).max(1);
+        if is_slow && (self.of_slow.taken >= half.saturating_mul(MOST) || !self.of_slow.has_room(half, is_first)) {
+            return false;
+        }
+        // However many slow clusters have a seat, the others have the second half.
+        let beyond_half = self.of_slow.taken.saturating_sub(half);
+        Share { taken: self.all.taken - beyond_half, prompt: self.all.prompt }.has_room(self.seats, is_first)
     }
 
     /// Whether it is of no use to ask for any cluster.
     pub(super) fn is_full(&self) -> bool {
-        self.prompt >= self.seats
+        self.all.prompt >= self.seats
     }
 
     pub(super) fn seats_of(&self, cluster: &C) -> usize {
-        self.by_cluster.get(cluster).copied().unwrap_or_default()
+        self.by_cluster.get(cluster).map_or(0, |share| share.taken)
     }
 
     fn is_slow(&self, cluster: &C) -> bool {
@@ -181,6 +210,21 @@ mod tests {
         seats.worked(&1, millis(1), later);
         assert!(seats.admission(8, later).is_slow(&21), "work that hangs makes slow at once");
         assert!(!seats.admission(8, later).is_slow(&3), "what did nothing for long is not known");
+    }
+
+    #[test]
+    fn a_slow_cluster_that_hangs_holds_up_no_other_slow_one() {
+        let (mut seats, start) = (Seats::default(), Instant::now());
+        (1..=20).for_each(|cluster| seats.worked(&cluster, SLOW * 2, start));
+        assert_eq!(fill(&mut seats, 1, start), 2);
+        let late = |turn| start + LATE * turn;
+        assert_eq!(fill(&mut seats, 1, late(1)), 0);
+        assert_eq!((2..=20).map(|cluster| fill(&mut seats, cluster, late(1))).sum::<usize>(), 2, "one each, of two");
+        for turn in 2..200 {
+            (1..=20).for_each(|cluster| assert!(fill(&mut seats, cluster, late(turn)) <= 1));
+        }
+        assert_eq!(seats.admission(4, late(200)).of_slow.taken, 2 + 19, "one each, and the first its second");
+        assert_eq!(fill(&mut seats, 21, late(200)), 2, "the second half, as ever");
     }
 
     #[test]
