@@ -2,7 +2,6 @@
 
 use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
-use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
@@ -157,13 +156,9 @@ impl Tally {
 
     /// What is written, and where: the same again is a correction.
     fn writes(&self, action: &Action) {
-        let Some((place, content)) = action.content() else { return };
-        let hash = |text: &str| {
-            let mut hasher = DefaultHasher::new();
-            text.hash(&mut hasher);
-            hasher.finish()
-        };
-        self.writes.lock().unwrap_or_else(PoisonError::into_inner).insert(hash(&place), hash(&content));
+        if let Some((place, content)) = action.content() {
+            self.writes.lock().unwrap_or_else(PoisonError::into_inner).insert(place, content);
+        }
     }
 
     /// What the requests so far took.

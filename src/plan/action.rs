@@ -6,6 +6,7 @@
 
 use std::collections::BTreeMap;
 use std::fmt;
+use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::Arc;
 
 use json_patch::Patch;
@@ -98,26 +99,35 @@ impl Action {
         }
     }
 
-    /// Where the action writes, and what: two actions with the same content correct what somebody changed in between. Versions
-    /// and times of conditions are no content.
-    pub fn content(&self) -> Option<(String, String)> {
-        let place = || self.reference().map(ToString::to_string).unwrap_or_default();
+    /// Where the action writes, and what, as hashes: two actions with the same content correct what somebody changed in between.
+    pub fn content(&self) -> Option<(u64, u64)> {
+        let (mut place, mut content) = (DefaultHasher::new(), DefaultHasher::new());
         match self {
-            Self::PatchSource { .. } => Some(("source".into(), self.to_string())),
             Self::PatchStatus { values, .. } => {
-                let values: BTreeMap<&String, Value> =
-                    values.iter().map(|(pointer, value)| (pointer, without_times(value))).collect();
-                Some(("status".into(), format!("{values:?}")))
+                "status".hash(&mut place);
+                for (pointer, value) in values {
+                    pointer.hash(&mut content);
+                    hash_content(value, &mut content);
+                }
             }
-            Self::CreateNamespace { name, .. } => Some((format!("Namespace {name}"), String::new())),
-            Self::Apply { body, .. } => {
-                let mut body = Value::clone(body);
-                body["metadata"]["resourceVersion"].take();
-                Some((place(), body.to_string()))
+            Self::Apply { reference, body, .. } => {
+                reference.hash(&mut place);
+                hash_content(body, &mut content);
             }
-            Self::Delete { .. } | Self::GiveUp { .. } | Self::Restore { .. } => Some((place(), self.to_string())),
-            Self::Read(_) | Self::ReadAnew(_) | Self::LookForSource | Self::Sweep { .. } => None,
+            Self::PatchSource { .. }
+            | Self::CreateNamespace { .. }
+            | Self::Delete { .. }
+            | Self::GiveUp { .. }
+            | Self::Restore { .. } => {
+                if let Self::CreateNamespace { name, .. } = self {
+                    name.hash(&mut place);
+                }
+                self.reference().hash(&mut place);
+                self.to_string().hash(&mut content);
+            }
+            Self::Read(_) | Self::ReadAnew(_) | Self::LookForSource | Self::Sweep { .. } => return None,
         }
+        Some((place.finish(), content.finish()))
     }
 
     /// Kubernetes' verb of a write, with `patch_status` for one of a status. `None`: nothing changes on a server.
@@ -156,14 +166,21 @@ impl Action {
     }
 }
 
-fn without_times(value: &Value) -> Value {
+/// Versions and times of conditions are no content.
+fn hash_content(value: &Value, hasher: &mut DefaultHasher) {
     match value {
-        Value::Array(items) => items.iter().map(without_times).collect(),
-        Value::Object(fields) => {
-            let fields = fields.iter().filter(|(name, _)| *name != "lastTransitionTime");
-            fields.map(|(name, value)| (name.clone(), without_times(value))).collect()
+        Value::Array(items) => {
+            items.len().hash(hasher);
+            items.iter().for_each(|item| hash_content(item, hasher));
         }
-        value => value.clone(),
+        Value::Object(fields) => {
+            let is_content = |name: &str| !matches!(name, "lastTransitionTime" | "resourceVersion");
+            for (name, value) in fields.iter().filter(|(name, _)| is_content(name)) {
+                name.hash(hasher);
+                hash_content(value, hasher);
+            }
+        }
+        value => value.hash(hasher),
     }
 }
 

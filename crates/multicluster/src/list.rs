@@ -44,6 +44,12 @@ pub(super) enum WatchLine<'a> {
 
 impl<'a> WatchLine<'a> {
     pub(super) fn read(line: &'a [u8]) -> Result<Self, NotAnObject> {
+        // Nearly every line is this one, whose object need not be passed over before it is read.
+        if let Some((kind @ ("ADDED" | "MODIFIED" | "DELETED"), text)) = envelope(line)
+            && let Ok(parsed) = Parsed::read(text, None)
+        {
+            return Ok(if kind == "DELETED" { Self::Deleted(parsed) } else { Self::Put(parsed) });
+        }
         // A plain struct: the order of its two fields does not matter, as it would for a tagged enum.
         let line: RawLine<'a> = serde_json::from_slice(line).map_err(|e| NotAnObject::new(e.to_string()))?;
         let text = line.object.get();
@@ -55,6 +61,12 @@ impl<'a> WatchLine<'a> {
             kind => Err(NotAnObject::new(format!("a watch event of type `{kind}`"))),
         }
     }
+}
+
+/// Type and object of a line as servers write it: in this order, and without blanks between them.
+fn envelope(line: &[u8]) -> Option<(&str, &str)> {
+    let line = std::str::from_utf8(line).ok()?.trim_end();
+    line.strip_prefix(r#"{"type":""#)?.strip_suffix('}')?.split_once(r#"","object":"#)
 }
 
 fn bookmark(text: &str) -> Result<String, NotAnObject> {

@@ -1,12 +1,13 @@
 //! Objects in the source's own cluster: no server-side apply, no namespace of the engine's own, and tenants who can write there.
 
+use json_patch::Patch;
 use serde_json::{Value, json};
 
 use super::world::{World, foreign, part, steps};
 use super::{LISTS, causes, fresh, lists_beside, mapping, source};
 use crate::mapping::{Mapping, Side};
 use crate::object::marks;
-use crate::plan::{Plan, plan};
+use crate::plan::{Action, Plan, plan};
 
 const SETTINGS: &str = r#"  target: {cluster: workspace}
   objects:
@@ -83,6 +84,17 @@ fn a_correction_is_the_same_whatever_version_it_is_written_onto() {
         (actions[0].name(), actions[0].content())
     };
     assert_eq!(correction(), correction());
+}
+
+#[test]
+fn a_status_is_the_same_whenever_its_conditions_changed() {
+    let status = |at: &str, size: u32| {
+        let conditions = json!([{"type": "Synced", "status": "True", "lastTransitionTime": at}]);
+        let values = [("/status/conditions".to_owned(), conditions), ("/status/size".to_owned(), json!(size))];
+        Action::PatchStatus { patch: Patch(Vec::new()), values: values.into() }.content()
+    };
+    assert_eq!(status("2026-01-01T00:00:00Z", 1), status("2026-02-01T00:00:00Z", 1));
+    assert_ne!(status("2026-01-01T00:00:00Z", 1), status("2026-01-01T00:00:00Z", 2));
 }
 
 /// A tenant takes off what says which fields are the engine's, or says more: nothing but that tenant's own object changes.
