@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
+use serde_json::value::RawValue;
 
 use crate::names::escape_pointer;
 
@@ -16,15 +17,22 @@ const MANAGER: &str = "sync-engine/";
 #[serde(transparent)]
 pub struct Lists(BTreeMap<String, Vec<String>>);
 
-/// An entry of managedFields.
+/// An entry of managedFields; the fields are a tree, or its text.
 #[derive(Deserialize)]
-struct Entry {
+struct Entry<F> {
     #[serde(default)]
     manager: String,
     #[serde(default)]
     operation: String,
-    #[serde(default, rename = "fieldsV1")]
-    fields: Value,
+    #[serde(rename = "fieldsV1")]
+    fields: Option<F>,
+}
+
+impl<F> Entry<F> {
+    /// The fields that the engine applied.
+    fn own(self) -> Option<F> {
+        self.fields.filter(|_| self.manager.starts_with(MANAGER) && self.operation == "Apply")
+    }
 }
 
 impl Lists {
@@ -32,7 +40,10 @@ impl Lists {
     pub fn of(object: &Value) -> Self {
         match object.get("metadata").and_then(|metadata| metadata.get("managedFields")) {
             Some(kept @ Value::Object(_)) => Self::deserialize(kept).unwrap_or_default(),
-            Some(entries @ Value::Array(_)) => Self::from_entries(Vec::deserialize(entries).unwrap_or_default()),
+            Some(entries @ Value::Array(_)) => {
+                let entries: Vec<Entry<Value>> = Vec::deserialize(entries).unwrap_or_default();
+                Self::from_fields(entries.into_iter().filter_map(Entry::own))
+            }
             _ => Self::default(),
         }
     }
@@ -41,7 +52,9 @@ impl Lists {
     pub fn kept(managed_fields: &str) -> Option<String> {
         let may_own =
             managed_fields.contains(MANAGER) && ["\"k:", "\"v:"].iter().any(|key| managed_fields.contains(key));
-        let lists = may_own.then(|| serde_json::from_str(managed_fields).ok().map(Self::from_entries)).flatten()?;
+        let entries: Vec<Entry<&RawValue>> = may_own.then(|| serde_json::from_str(managed_fields).ok()).flatten()?;
+        let own = entries.into_iter().filter_map(Entry::own);
+        let lists = Self::from_fields(own.filter_map(|fields| serde_json::from_str(fields.get()).ok()));
         if lists.0.is_empty() { None } else { serde_json::to_string(&lists).ok() }
     }
 
@@ -54,11 +67,9 @@ impl Lists {
         self.0.get(list).map(Vec::as_slice)
     }
 
-    fn from_entries(entries: Vec<Entry>) -> Self {
+    fn from_fields(own: impl Iterator<Item = Value>) -> Self {
         let mut lists = Self::default();
-        for entry in entries.iter().filter(|one| one.manager.starts_with(MANAGER) && one.operation == "Apply") {
-            lists.walk(&entry.fields, "");
-        }
+        own.for_each(|fields| lists.walk(&fields, ""));
         lists
     }
 
