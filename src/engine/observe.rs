@@ -226,12 +226,9 @@ fn in_use(pipeline: &Pipeline, place: &str, key: &Key) -> Option<bool> {
 
 /// Another source may have come to use what was nobody else's a moment ago.
 pub(super) fn see_users(pipeline: &Pipeline, observed: &mut Observed) {
-    let key = &observed.subject.key;
-    observed
-        .objects
-        .in_use
-        .iter_mut()
-        .for_each(|(place, is_used)| *is_used |= in_use(pipeline, place, key) == Some(true));
+    for (place, is_used) in &mut observed.objects.in_use {
+        *is_used |= in_use(pipeline, place, &observed.subject.key) == Some(true);
+    }
 }
 
 /// Whether others use a shared copy.
