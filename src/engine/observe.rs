@@ -227,7 +227,7 @@ fn in_use(pipeline: &Pipeline, place: &str, key: &Key) -> Option<bool> {
 /// Another source may have come to use what was nobody else's a moment ago.
 pub(super) fn see_users(pipeline: &Pipeline, observed: &mut Observed) {
     for (place, is_used) in &mut observed.objects.in_use {
-        *is_used |= in_use(pipeline, place, &observed.subject.key) == Some(true);
+        *is_used = *is_used || in_use(pipeline, place, &observed.subject.key) == Some(true);
     }
 }
 

@@ -107,22 +107,20 @@ impl Action {
                 "status".hash(&mut place);
                 for (pointer, value) in values {
                     pointer.hash(&mut content);
-                    hash_content(value, &mut content);
+                    hash_content(value, "lastTransitionTime", &mut content);
                 }
             }
             Self::Apply { reference, body, .. } => {
                 reference.hash(&mut place);
-                hash_content(body, &mut content);
+                hash_content(body, "resourceVersion", &mut content);
             }
-            Self::PatchSource { .. }
-            | Self::CreateNamespace { .. }
-            | Self::Delete { .. }
-            | Self::GiveUp { .. }
-            | Self::Restore { .. } => {
-                if let Self::CreateNamespace { name, .. } = self {
-                    name.hash(&mut place);
-                }
-                self.reference().hash(&mut place);
+            Self::PatchSource { .. } => {
+                "source".hash(&mut place);
+                self.to_string().hash(&mut content);
+            }
+            Self::CreateNamespace { name, .. } => name.hash(&mut place),
+            Self::Delete { reference, .. } | Self::GiveUp { reference, .. } | Self::Restore { reference, .. } => {
+                reference.hash(&mut place);
                 self.to_string().hash(&mut content);
             }
             Self::Read(_) | Self::ReadAnew(_) | Self::LookForSource | Self::Sweep { .. } => return None,
@@ -166,18 +164,17 @@ impl Action {
     }
 }
 
-/// Versions and times of conditions are no content.
-fn hash_content(value: &Value, hasher: &mut DefaultHasher) {
+/// All of a value, but for the fields of one name: versions of objects and times of conditions are no content.
+fn hash_content(value: &Value, left_out: &str, hasher: &mut DefaultHasher) {
     match value {
         Value::Array(items) => {
             items.len().hash(hasher);
-            items.iter().for_each(|item| hash_content(item, hasher));
+            items.iter().for_each(|item| hash_content(item, left_out, hasher));
         }
         Value::Object(fields) => {
-            let is_content = |name: &str| !matches!(name, "lastTransitionTime" | "resourceVersion");
-            for (name, value) in fields.iter().filter(|(name, _)| is_content(name)) {
+            for (name, value) in fields.iter().filter(|(name, _)| *name != left_out) {
                 name.hash(hasher);
-                hash_content(value, hasher);
+                hash_content(value, left_out, hasher);
             }
         }
         value => value.hash(hasher),

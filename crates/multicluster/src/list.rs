@@ -44,7 +44,7 @@ pub(super) enum WatchLine<'a> {
 
 impl<'a> WatchLine<'a> {
     pub(super) fn read(line: &'a [u8]) -> Result<Self, NotAnObject> {
-        // Nearly every line is this one, whose object need not be passed over before it is read.
+        // As servers write nearly every line: the object is read once, and not passed over first to find its end.
         if let Some((kind @ ("ADDED" | "MODIFIED" | "DELETED"), text)) = envelope(line)
             && let Ok(parsed) = Parsed::read(text, None)
         {

@@ -1,5 +1,7 @@
 //! Objects in the source's own cluster: no server-side apply, no namespace of the engine's own, and tenants who can write there.
 
+use std::sync::Arc;
+
 use json_patch::Patch;
 use serde_json::{Value, json};
 
@@ -7,7 +9,7 @@ use super::world::{World, foreign, part, steps};
 use super::{LISTS, causes, fresh, lists_beside, mapping, source};
 use crate::mapping::{Mapping, Side};
 use crate::object::marks;
-use crate::plan::{Action, Plan, plan};
+use crate::plan::{Action, Intent, Plan, plan};
 
 const SETTINGS: &str = r#"  target: {cluster: workspace}
   objects:
@@ -95,6 +97,21 @@ fn a_status_is_the_same_whenever_its_conditions_changed() {
     };
     assert_eq!(status("2026-01-01T00:00:00Z", 1), status("2026-02-01T00:00:00Z", 1));
     assert_ne!(status("2026-01-01T00:00:00Z", 1), status("2026-01-01T00:00:00Z", 2));
+}
+
+#[test]
+fn what_is_written_is_told_by_its_place_and_its_content() {
+    let reference = marks::Reference::namespace("ns");
+    let apply = |body: Value| {
+        Action::Apply { reference: reference.clone(), body: Arc::new(body), intent: Intent::Create }.content()
+    };
+    let first = apply(json!({"metadata": {"resourceVersion": "1"}, "data": {"lastTransitionTime": "a"}}));
+    assert_eq!(first, apply(json!({"metadata": {"resourceVersion": "2"}, "data": {"lastTransitionTime": "a"}})));
+    let other = apply(json!({"metadata": {}, "data": {"lastTransitionTime": "b"}}));
+    let restore = Action::Restore { reference: reference.clone(), patch: Patch(Vec::new()) }.content();
+    let place = |content: Option<(u64, u64)>| content.map(|(place, _)| place);
+    assert_ne!(first, other);
+    assert_eq!([place(first), place(other)], [place(restore); 2], "one place, whatever is done there");
 }
 
 /// A tenant takes off what says which fields are the engine's, or says more: nothing but that tenant's own object changes.
