@@ -194,7 +194,7 @@ fn observe_namespaces(
         }
         if generation.mapping.has_shared() {
             let placement = Topic::Placement(generation.target.cluster.clone(), namespace.as_str().into());
-            let in_use = || in_use(pipeline, namespace, &observed.subject.key);
+            let in_use = || pipeline.in_use(namespace, &observed.subject.key);
             if let Some(in_use) = facts.read([placement, Topic::PassComplete], in_use, Option::is_none) {
                 observed.objects.in_use.insert(namespace.clone(), in_use);
             }
@@ -213,25 +213,7 @@ fn observe_namespaces(
     observed.objects.extend(shared);
 }
 
-/// Whether another source is placed in a namespace, or names a shared copy, or cannot tell which ones it names.
-fn in_use(pipeline: &Pipeline, place: &str, key: &Key) -> Option<bool> {
-    let by_others = |place: &str| pipeline.in_use(place, key);
-    let Some((namespace, _)) = place.split_once('/') else { return by_others(place) };
-    match [by_others(place), by_others(&all_copies(namespace))] {
-        [Some(true), _] | [_, Some(true)] => Some(true),
-        [Some(false), Some(false)] => Some(false),
-        _ => None,
-    }
-}
-
-/// Another source may have come to use what was nobody else's a moment ago.
-pub(super) fn see_users(pipeline: &Pipeline, observed: &mut Observed) {
-    for (place, is_used) in &mut observed.objects.in_use {
-        *is_used = *is_used || in_use(pipeline, place, &observed.subject.key) == Some(true);
-    }
-}
-
-/// Whether others use a shared copy.
+/// Whether another source names a shared copy, or cannot tell which ones it names.
 fn observe_copy(
     pipeline: &Pipeline,
     generation: &Generation,
@@ -243,7 +225,14 @@ fn observe_copy(
     let places = [place.to_owned(), all_copies(namespace)];
     let target = &generation.target.cluster;
     let topics = places.iter().map(|place| Topic::Placement(target.clone(), place.as_str().into()));
-    let in_use = || in_use(pipeline, place, &observed.subject.key);
+    let in_use = || {
+        let by_others = places.each_ref().map(|place| pipeline.in_use(place, &observed.subject.key));
+        match by_others {
+            [Some(true), _] | [_, Some(true)] => Some(true),
+            [Some(false), Some(false)] => Some(false),
+            _ => None,
+        }
+    };
     if let Some(in_use) = facts.read(topics.chain([Topic::PassComplete]), in_use, Option::is_none) {
         observed.objects.in_use.insert(place.to_owned(), in_use);
     }

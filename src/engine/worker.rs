@@ -17,7 +17,7 @@ use super::bodies::{Read, observe_whole};
 use super::controller::{Controller, SourceFeed};
 use super::events::Event;
 use super::facts::Facts;
-use super::observe::{see_users, with_targets};
+use super::observe::with_targets;
 use super::originals;
 use super::pipeline::wakes::Topic;
 use super::pipeline::{Generation, Pipeline, Unsettled};
@@ -400,7 +400,6 @@ async fn converge(
     let mut lock = None;
     for _ in 0..MAX_ROUNDS {
         latest.catch_up(observed);
-        see_users(pipeline, observed);
         let mut places = None;
         let planned = plan_noting(&generation.mapping, observed, &mut places);
         note_places(pipeline, generation, observed, places, &mut progress.noted);
