@@ -171,14 +171,13 @@ async fn effect(on: &OnTarget, feed: &SourceFeed, key: &Key) -> Option<Effect> {
     let Some((now, followed)) = follow(at, candidate, Some(selected)).await else {
         return unseen("it cannot be read");
     };
-    let mut lost = followed.losses();
     // Of a source at rest, the document in force loses nothing.
-    if !lost.is_empty() && !pipeline.is_at_rest(key) {
-        // What its consumer causes is lost under all of them.
-        let documents = pipeline.compared_with(candidate, key);
-        lost = &lost - &lost_by_all(at, documents, Followed::losses).await;
-    }
-    Some(Effect::of(now, &followed, lost))
+    let loses = !followed.losses().is_empty() && !pipeline.is_at_rest(key);
+    let before = match loses || followed.fails() {
+        true => follow_each(at, pipeline.compared_with(candidate, key)).await,
+        false => Vec::new(),
+    };
+    Some(Effect::of(now, &followed, &before))
 }
 
 /// A source, and the target that its objects are on.
@@ -190,21 +189,16 @@ pub struct At<'a> {
     pub key: &'a Key,
 }
 
-/// What every one of these documents would lose of a source. Nothing, where it cannot be told of one of them.
-pub async fn lost_by_all<T: Ord + Clone>(
-    at: At<'_>,
-    documents: Option<Vec<Arc<Mapping>>>,
-    losses: impl Fn(&Followed) -> BTreeSet<T>,
-) -> BTreeSet<T> {
+/// What each of these documents would do with a source, were it in force. Nothing, where it cannot be told of one of them.
+pub async fn follow_each(at: At<'_>, documents: Option<Vec<Arc<Mapping>>>) -> Vec<Followed> {
     let target = at.pipeline.generation().target.clone();
-    let mut all: Option<BTreeSet<T>> = None;
+    let mut all = Vec::new();
     for document in documents.unwrap_or_default() {
         let generation = Generation::new(document, Phase::Active, target.clone());
-        let Some((_, followed)) = follow(at, &generation, None).await else { return BTreeSet::new() };
-        let lost = losses(&followed);
-        all = Some(all.map_or_else(|| lost.clone(), |all| &all & &lost));
+        let Some((_, followed)) = follow(at, &generation, None).await else { return Vec::new() };
+        all.push(followed);
     }
-    all.unwrap_or_default()
+    all
 }
 
 /// Follows the plan of a document to its end. `selected`: the clusters of a provider that it may choose as targets; `None`: it

@@ -21,7 +21,7 @@ use super::observe::with_targets;
 use super::originals;
 use super::pipeline::wakes::Topic;
 use super::pipeline::{Generation, Pipeline, Unsettled};
-use super::rehearse::{At, lost_by_all};
+use super::rehearse::{At, follow_each};
 use crate::mapping::{Mode, ProviderKind};
 use crate::multicluster::identity::Known;
 use crate::multicluster::queue::{Cost, Outcome as Finish, Priority};
@@ -34,7 +34,7 @@ use crate::plan::{
     Action, Answers, Cause, Completion, MAX_ROUNDS, Missing, Observed, Outcome, Phase, Plan, Prune, Reason, Reasons,
     Rest, Sight, Source, SourcePatch, completion, owns_finalizer, plan_noting, render, status,
 };
-use crate::release::Followed;
+use crate::release::{Followed, lost_by_all};
 use crate::server::metrics::ReconcileResult;
 
 /// How long a plan that was computed from an outdated version waits for its cache, before the object is read anew.
@@ -508,8 +508,8 @@ async fn may_lose(executor: &Executor<'_>, rest: &Rest, is_compared: bool) -> Lo
     if !is_compared {
         // What its consumer takes away goes at once, whichever document the source follows.
         let documents = pipeline.compared_with(generation, key);
-        let lost = lost_by_all(At { pipeline, cluster, feed, key }, documents, Followed::lost_objects).await;
-        return Loses::As(Prune::Held(lost));
+        let before = follow_each(At { pipeline, cluster, feed, key }, documents).await;
+        return Loses::As(Prune::Held(lost_by_all(&before, Followed::lost_objects)));
     }
     if pipeline.may_lose(generation, key, held) { Loses::As(Prune::Allowed) } else { Loses::Waits }
 }

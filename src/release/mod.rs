@@ -67,6 +67,12 @@ pub struct Followed {
 }
 
 impl Followed {
+    /// How many objects it creates.
+    fn creates(&self) -> usize {
+        let is_create = |action: &&Action| matches!(action, Action::Apply { intent: Intent::Create, .. });
+        self.writes.iter().filter(is_create).count()
+    }
+
     /// What it loses.
     pub fn losses(&self) -> BTreeSet<Loss> {
         self.writes.iter().filter_map(Loss::of).collect()
@@ -77,6 +83,20 @@ impl Followed {
         let losses = self.writes.iter().filter(|action| Loss::of(action).is_some());
         losses.filter_map(|action| action.reference().cloned()).collect()
     }
+
+    /// Whether a source that is in sync would not be any more.
+    pub fn fails(&self) -> bool {
+        matches!(trouble(self), Some(Trouble::Failing(_)))
+    }
+}
+
+/// What all of these plans lose of a source. Nothing, where there is none.
+pub fn lost_by_all<T: Ord>(plans: &[Followed], losses: impl Fn(&Followed) -> BTreeSet<T>) -> BTreeSet<T> {
+    let common = |mut all: BTreeSet<T>, one: BTreeSet<T>| {
+        all.retain(|loss| one.contains(loss));
+        all
+    };
+    plans.iter().map(losses).reduce(common).unwrap_or_default()
 }
 
 /// What a source is under the document in force.
@@ -107,10 +127,10 @@ pub struct Effect {
 }
 
 impl Effect {
-    /// What a candidate's plan comes to; `lost` is what the document in force would not lose on the same observation.
-    pub fn of(now: Now, followed: &Followed, lost: BTreeSet<Loss>) -> Self {
-        let is_create = |action: &&Action| matches!(action, Action::Apply { intent: Intent::Create, .. });
-        let created = followed.writes.iter().filter(is_create).count();
+    /// What a candidate's plan comes to. `before`: the plans of the documents before it, on the same observation. What each of
+    /// them loses, or fails at, the candidate is not to blame for.
+    pub fn of(now: Now, followed: &Followed, before: &[Followed]) -> Self {
+        let created = followed.creates();
         let updates = |action: &Action| {
             matches!(
                 action,
@@ -121,12 +141,13 @@ impl Effect {
             created,
             is_updated: followed.writes.iter().any(updates),
             is_taken_in: now == Now::NotServed && created > 0,
-            lost,
+            lost: &followed.losses() - &lost_by_all(before, Followed::losses),
             is_open: followed.rest != Some(Rest::InSync),
             ..Self::default()
         };
-        match trouble(followed, created > 0) {
-            Some(Trouble::Failing(why)) if now == Now::InSync => effect.failing = Some(why),
+        let failed_before = !before.is_empty() && before.iter().all(Followed::fails);
+        match trouble(followed) {
+            Some(Trouble::Failing(why)) if now == Now::InSync && !failed_before => effect.failing = Some(why),
             Some(Trouble::NotTold(why)) => effect.not_told = Some(why),
             Some(Trouble::OutOfSight(why)) => {
                 (effect.not_told, effect.is_out_of_sight) = (Some(why), now != Now::NotServed);
@@ -155,8 +176,8 @@ enum Trouble {
     OutOfSight(String),
 }
 
-/// Why a plan does not end in sync. `creates`: what it waits for may be made by the release itself.
-fn trouble(followed: &Followed, creates: bool) -> Option<Trouble> {
+/// Why a plan does not end in sync.
+fn trouble(followed: &Followed) -> Option<Trouble> {
     if followed.writes.iter().any(|action| action.because() == Some(Evidence::Exit)) {
         return Some(Trouble::Failing("it leaves the mapping's filter".to_owned()));
     }
@@ -168,7 +189,8 @@ fn trouble(followed: &Followed, creates: bool) -> Option<Trouble> {
     let worst = reasons.iter().min_by_key(|reason: &&Reason| reason.cause)?;
     let why = format!("{}: {}", worst.cause.as_str(), worst.detail);
     Some(match worst.cause {
-        Cause::Waiting if creates => Trouble::NotTold(why),
+        // It may be made by the release itself.
+        Cause::Waiting if followed.creates() > 0 => Trouble::NotTold(why),
         Cause::Unknown | Cause::RequestFailed => Trouble::OutOfSight(why),
         Cause::Held | Cause::Deleting | Cause::Stuck => Trouble::NotTold(why),
         Cause::TargetChanged

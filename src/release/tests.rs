@@ -36,9 +36,7 @@ fn rests(cause: Cause) -> Option<Rest> {
 }
 
 fn effect(now: Now, writes: Vec<Action>, rest: Option<Rest>) -> Effect {
-    let followed = Followed { writes, rest };
-    let lost = followed.losses();
-    Effect::of(now, &followed, lost)
+    Effect::of(now, &Followed { writes, rest }, &[])
 }
 
 /// Each way in which a plan ends, for a source that is in sync now.
@@ -68,6 +66,30 @@ fn what_cannot_be_in_sync_fails_and_what_nobody_knows_is_not_told() {
         for now in [Now::Troubled, Now::NotServed] {
             assert_eq!(effect(now, writes.clone(), rest.clone()).failing, None, "{case}: {now:?} cannot newly fail");
         }
+    }
+}
+
+/// What happens to a source whichever document is in force is no reason to hold one: its consumer takes an object away, or the kind
+/// of its objects is gone.
+#[test]
+fn a_candidate_is_not_to_blame_for_what_the_documents_before_come_to_as_well() {
+    let plan = |deleted: &[&str], rest| Followed {
+        writes: deleted.iter().map(|name| delete(name, Evidence::RuleGone)).collect(),
+        rest,
+    };
+    let waits = || rests(Cause::Waiting);
+    let candidate = plan(&["a", "b"], waits());
+    // The documents before, whether it fails, and how many objects it loses.
+    let rows = [
+        ("nothing is known of them", vec![], true, 2),
+        ("all do the same", vec![plan(&["a", "b"], waits()), plan(&["b", "a"], rests(Cause::Conflict))], false, 0),
+        ("one loses less", vec![plan(&["a"], waits()), plan(&["a", "b"], waits())], false, 1),
+        ("one keeps it in sync", vec![plan(&["a"], waits()), plan(&["b"], Some(Rest::InSync))], true, 2),
+        ("one does not see its target", vec![plan(&[], rests(Cause::Unknown))], true, 2),
+    ];
+    for (case, before, fails, lost) in rows {
+        let found = Effect::of(Now::InSync, &candidate, &before);
+        assert_eq!((found.failing.is_some(), found.lost.len()), (fails, lost), "{case}: {found:?}");
     }
 }
 

@@ -71,12 +71,10 @@ async fn told(
     for (after, before) in whole.rehearsed.iter().zip(&before) {
         let (followed, before) = (after.followed(), before.followed());
         let now = match has_finalizer(&after.source.0, &finalizer) {
-            true if before.rest == Some(Rest::InSync) => Now::InSync,
-            true => Now::Troubled,
+            true => Now::InSync,
             false => Now::NotServed,
         };
-        let lost = &followed.losses() - &before.losses();
-        release.add(&mapping.target, after.key.clone(), Effect::of(now, &followed, lost));
+        release.add(&mapping.target, after.key.clone(), Effect::of(now, &followed, &[before]));
     }
     release.objects = whole.target.standing.values().map(Vec::len).sum();
     let held = release.excess(&in_force.release);

@@ -1,5 +1,6 @@
 //! Edits that a person has to approve, and edits in waves.
 
+use super::super::action::Forever;
 use super::*;
 
 /// A person approves what the record names, and the edit before was another one.
@@ -92,4 +93,21 @@ fn a_document_of_other_sources_does_not_wait_for_a_shard_that_has_left() {
         (90_000, Action::Create(SourceRef { tenant: "b", ..X })),
     ];
     holds(&world(Kcp, &steps), 4);
+}
+
+/// What happens to the sources without it is no reason to hold a removal, though none was planned since.
+#[test]
+fn a_removal_is_not_held_for_what_happens_without_it() {
+    let removed_after = |pause| {
+        let steps = [
+            (0, Action::Edit(Edit::OnMappingRemoved("Delete"))),
+            (0, Action::Edit(Edit::MaxLost(50))),
+            (0, Action::Edit(Edit::Toggle("widget"))),
+            (5_000, Action::Create(X)),
+            (30_000, Action::NoWidgets),
+            (pause, Action::Edit(Edit::Remove)),
+        ];
+        Plan { forever: Some(Forever::NoWidgets), ..world(Kcp, &steps) }
+    };
+    hold(&[0, 300, 1_000, 3_000].map(removed_after), 4);
 }
