@@ -213,6 +213,14 @@ fn observe_namespaces(
     observed.objects.extend(shared);
 }
 
+/// Another source may have come to use what was nobody else's when this reconcile began. One that leaves as well keeps nothing:
+/// each of the two would leave it to the other.
+pub fn see_newcomers(pipeline: &Pipeline, observed: &mut Observed) {
+    for (place, in_use) in observed.objects.in_use.iter_mut().filter(|(_, in_use)| !**in_use) {
+        *in_use = pipeline.is_kept(place, &observed.subject.key);
+    }
+}
+
 /// Whether another source names a shared copy, or cannot tell which ones it names.
 fn observe_copy(
     pipeline: &Pipeline,

@@ -6,7 +6,7 @@ mod losses;
 mod memory;
 mod others;
 pub mod promotion;
-mod shared_use;
+pub mod shared_use;
 pub mod wakes;
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};

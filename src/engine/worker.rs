@@ -17,8 +17,9 @@ use super::bodies::{Read, observe_whole};
 use super::controller::{Controller, SourceFeed};
 use super::events::Event;
 use super::facts::Facts;
-use super::observe::with_targets;
+use super::observe::{see_newcomers, with_targets};
 use super::originals;
+use super::pipeline::shared_use::Uses;
 use super::pipeline::wakes::Topic;
 use super::pipeline::{Generation, Pipeline, Unsettled};
 use super::rehearse::{At, follow_each};
@@ -400,6 +401,7 @@ async fn converge(
     let mut lock = None;
     for _ in 0..MAX_ROUNDS {
         latest.catch_up(observed);
+        see_newcomers(pipeline, observed);
         let mut places = None;
         let planned = plan_noting(&generation.mapping, observed, &mut places);
         note_places(pipeline, generation, observed, places, &mut progress.noted);
@@ -647,7 +649,7 @@ fn note_places(
     generation: &Generation,
     observed: &Observed,
     rendered: Option<BTreeSet<String>>,
-    noted: &mut Option<BTreeSet<String>>,
+    noted: &mut Option<Uses>,
 ) {
     if !generation.mapping.has_shared() {
         return;
@@ -665,10 +667,11 @@ fn note_places(
         },
         Ok(Source::Missing(_)) => None,
     };
-    let places = places.unwrap_or_default();
-    if noted.as_ref() != Some(&places) {
-        pipeline.saw_places(generation, &observed.subject.key, &places);
-        *noted = Some(places);
+    let leaves = observed.present().is_some_and(|source| !metadata(source, "deletionTimestamp").is_empty());
+    let uses = Uses { places: places.unwrap_or_default(), leaves };
+    if noted.as_ref() != Some(&uses) {
+        pipeline.saw_places(generation, &observed.subject.key, &uses);
+        *noted = Some(uses);
     }
 }
 

@@ -16,8 +16,18 @@ use crate::object::{ClusterName, Key};
 pub struct SharedUse {
     users: HashMap<Arc<str>, BTreeSet<Key>>,
     places: HashMap<Key, BTreeSet<Arc<str>>>,
+    /// Sources with places that are being deleted.
+    leaving: HashSet<Key>,
     /// Sources whose places have not been looked at.
     unseen: HashSet<Key>,
+}
+
+/// What one source uses; nothing: it needs nothing anywhere.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Uses {
+    pub places: BTreeSet<String>,
+    /// It is being deleted.
+    pub leaves: bool,
 }
 
 /// What is to be told to those who wait to learn whether others use a place.
@@ -42,14 +52,19 @@ impl SharedUse {
         self.unseen.extend(self.places.keys().cloned());
     }
 
-    /// What a source uses; nothing: it needs nothing anywhere.
-    pub fn seen(&mut self, key: &Key, places: &BTreeSet<String>) -> News {
+    /// A source was looked at.
+    pub fn seen(&mut self, key: &Key, Uses { places, leaves }: &Uses) -> News {
         let complete = self.unseen.remove(key) && self.unseen.is_empty();
         let former = self.places.remove(key).unwrap_or_default();
         let now: BTreeSet<Arc<str>> = places.iter().map(|place| self.interned(place)).collect();
         let changed: BTreeSet<Arc<str>> = former.symmetric_difference(&now).cloned().collect();
         changed.iter().filter(|place| former.contains(*place)).for_each(|place| self.leave(key, place));
         changed.iter().filter(|place| now.contains(*place)).for_each(|place| self.enter(key, place));
+        if *leaves && !now.is_empty() {
+            self.leaving.insert(key.clone());
+        } else {
+            self.leaving.remove(key);
+        }
         if !now.is_empty() {
             self.places.insert(key.clone(), now);
         }
@@ -60,7 +75,7 @@ impl SharedUse {
     pub fn forget_cluster(&mut self, cluster: &ClusterName) -> News {
         let keys = self.places.keys().chain(&self.unseen).filter(|key| key.cluster == *cluster);
         let keys: BTreeSet<Key> = keys.cloned().collect();
-        keys.iter().map(|key| self.seen(key, &BTreeSet::new())).fold(News::default(), |mut all, news| {
+        keys.iter().map(|key| self.seen(key, &Uses::default())).fold(News::default(), |mut all, news| {
             all.places.extend(news.places);
             News { complete: all.complete || news.complete, ..all }
         })
@@ -74,6 +89,12 @@ impl SharedUse {
             return Some(true);
         }
         (!self.unseen.iter().any(is_other)).then_some(false)
+    }
+
+    /// Whether another source uses a place, and is not leaving.
+    pub fn is_kept(&self, place: &str, but_for: &Key) -> bool {
+        let stays = |key: &Key| key != but_for && !self.leaving.contains(key);
+        self.users.get(place).is_some_and(|users| users.iter().any(stays))
     }
 
     /// Sources that are seen or unseen, and places with users.
@@ -114,8 +135,8 @@ mod tests {
         news.places.iter().map(ToString::to_string).collect()
     }
 
-    fn at(places: &[&str]) -> BTreeSet<String> {
-        places.iter().map(|place| (*place).to_owned()).collect()
+    fn at(places: &[&str]) -> Uses {
+        Uses { places: places.iter().map(|place| (*place).to_owned()).collect(), leaves: false }
     }
 
     #[test]
@@ -164,6 +185,18 @@ mod tests {
         assert_eq!(shared.in_use("x/Secret/s", Some(&a)), None, "b may use it");
         assert!(!shared.seen(&a, &at(&["x"])).complete && shared.seen(&b, &at(&["x", "x/Secret/s"])).complete);
         assert_eq!(shared.in_use("x/Secret/s", Some(&a)), Some(true));
+    }
+
+    #[test]
+    fn who_is_being_deleted_keeps_nothing() {
+        let mut shared = SharedUse::default();
+        let (a, b) = (key("a"), key("b"));
+        shared.seen(&a, &at(&["x"]));
+        assert!(shared.is_kept("x", &b) && !shared.is_kept("x", &a) && !shared.is_kept("y", &b));
+        shared.seen(&a, &Uses { leaves: true, ..at(&["x"]) });
+        assert_eq!((shared.is_kept("x", &b), shared.in_use("x", Some(&b))), (false, Some(true)));
+        shared.seen(&a, &Uses::default());
+        assert!(shared.leaving.is_empty());
     }
 
     #[test]

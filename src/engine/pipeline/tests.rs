@@ -5,6 +5,7 @@ use futures::FutureExt;
 use tokio::task::JoinSet;
 
 use super::promotion::Candidate;
+use super::shared_use::Uses;
 use super::wakes::Topic;
 use super::*;
 use crate::engine::clock::Clock;
@@ -172,6 +173,10 @@ fn key(name: &str) -> Key {
     Key::new(ClusterName::try_from("c").expect("a name"), "default", name)
 }
 
+fn at(place: &str) -> Uses {
+    Uses { places: [place.to_owned()].into(), leaves: false }
+}
+
 /// It is planned again only after the state store was confirmed: another source may be planned before it.
 #[tokio::test]
 async fn a_replica_that_stood_by_does_not_know_who_uses_what_is_shared() {
@@ -184,7 +189,7 @@ async fn a_replica_that_stood_by_does_not_know_who_uses_what_is_shared() {
     let target = pipeline.generation().target.clone();
     pipeline.swap(Generation::new(compiled(&text).expect("a mapping"), Phase::Active, target));
     let uses = |place: &str| pipeline.shared_use().in_use(place, Some(&key("other")));
-    let saw = |place: &str| pipeline.saw_places(&pipeline.generation(), &key("x"), &[place.to_owned()].into());
+    let saw = |place: &str| pipeline.saw_places(&pipeline.generation(), &key("x"), &at(place));
     saw("former");
     assert_eq!((uses("former"), uses("new")), (Some(true), Some(false)));
     lease.lose();
@@ -213,7 +218,7 @@ async fn what_a_source_uses_by_a_document_that_was_replaced_meanwhile_tells_noth
         pipeline.swap(Generation::new(compiled(text).expect("a mapping"), Phase::Active, target.clone()));
         pipeline.generation()
     };
-    let saw = |by: &Generation, place: &str| pipeline.saw_places(by, &key("x"), &[place.to_owned()].into());
+    let saw = |by: &Generation, place: &str| pipeline.saw_places(by, &key("x"), &at(place));
     let uses = |place: &str| pipeline.shared_use().in_use(place, Some(&key("other")));
     let former = run(&shares("a"));
     saw(&former, "former");

@@ -4,7 +4,7 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use super::shared_use::News;
+use super::shared_use::{News, Uses};
 use super::{Generation, KindFeed, Pipeline};
 use crate::mapping::{Kind, Resource};
 use crate::multicluster::Object;
@@ -13,6 +13,7 @@ use crate::multicluster::queue::Priority;
 use crate::multicluster::store::{Cause, Change};
 use crate::object::marks::{self, Reference};
 use crate::object::{ClusterName, Key};
+use crate::plan::observed::all_copies;
 
 /// What a pipeline watches.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -82,6 +83,14 @@ impl Pipeline {
         self.uses(place, Some(by_others_than))
     }
 
+    /// Whether another source that stays needs what is shared at a place.
+    pub fn is_kept(&self, place: &str, by_others_than: &Key) -> bool {
+        let shared_use = self.shared_use();
+        let any_copy = place.split_once('/').map(|(namespace, _)| all_copies(namespace));
+        shared_use.is_kept(place, by_others_than)
+            || any_copy.is_some_and(|all| shared_use.is_kept(&all, by_others_than))
+    }
+
     fn uses(&self, place: &str, but_for: Option<&Key>) -> Option<bool> {
         let in_use = self.shared_use().in_use(place, but_for);
         in_use.filter(|in_use| *in_use || self.controller.are_sources_listed())
@@ -89,17 +98,17 @@ impl Pipeline {
 
     /// What a source shares with others was looked at, by this document. One that it no longer follows tells nothing: a reconcile
     /// that began with it may end after another one has taken its place.
-    pub fn saw_places(&self, by: &Generation, key: &Key, places: &BTreeSet<String>) {
+    pub fn saw_places(&self, by: &Generation, key: &Key, uses: &Uses) {
         let mut shared_use = self.shared_use();
         let is_followed = self.generation().mapping.text == by.mapping.text || self.is_candidate(by);
-        let news = if is_followed { shared_use.seen(key, places) } else { News::default() };
+        let news = if is_followed { shared_use.seen(key, uses) } else { News::default() };
         drop(shared_use);
         self.tell(news);
     }
 
     /// A source needs nothing that others share.
     fn uses_nothing(&self, key: &Key) {
-        let news = self.shared_use().seen(key, &BTreeSet::new());
+        let news = self.shared_use().seen(key, &Uses::default());
         self.tell(news);
     }
 

@@ -12,6 +12,7 @@ use crate::engine::bodies::observe_whole;
 use crate::engine::facts::Facts;
 use crate::engine::observe::with_targets;
 use crate::engine::pipeline::TargetSeat;
+use crate::engine::pipeline::shared_use::Uses;
 use crate::mapping::Mapping;
 use crate::object::marks::Reference;
 use crate::object::{has_finalizer, metadata};
@@ -163,8 +164,8 @@ type Pinned = Option<(bool, BTreeMap<String, String>)>;
 /// What is known from one plan to the next.
 #[derive(Default)]
 pub struct Progress {
-    /// The places that were noted last.
-    pub noted: Option<BTreeSet<String>>,
+    /// What was noted last of what it shares.
+    pub noted: Option<Uses>,
     /// Whether what would be lost was compared with the documents before.
     pub is_compared: bool,
 }

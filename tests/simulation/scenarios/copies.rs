@@ -26,6 +26,20 @@ fn a_shared_copy_stays_for_the_source_that_still_names_it() {
     }
 }
 
+/// The engine sees both at once, and has begun with the one that leaves.
+#[test]
+fn a_shared_copy_stays_for_a_source_that_comes_while_another_one_leaves() {
+    let steps = [
+        (0, Action::Create(X)),
+        (10_000, Action::Unclaim("a")),
+        (5_000, Action::Pause(0)),
+        (5_000, Action::Create(X_CA)),
+        (300, Action::Delete(X)),
+        (10_000, Action::Resume(0)),
+    ];
+    holds(&copies(More::Shared, Kcp, &steps), 24);
+}
+
 /// The one that is let go first may not know yet that it is, when the other asks who uses the copy.
 #[test]
 fn a_shared_copy_goes_with_sources_that_leave_at_once() {
