@@ -50,6 +50,21 @@ fn a_shared_copy_goes_with_sources_that_leave_at_once() {
     }
 }
 
+/// Who let go of it first may not have been told so when the other one asks who uses the copy.
+#[test]
+fn a_shared_copy_goes_with_sources_whose_releases_go_unanswered() {
+    let lossy = Action::Weather(Weather { lost_after: 60, ..Weather::default() });
+    let steps = [
+        (0, Action::Create(X)),
+        (1_000, Action::Create(X_CA)),
+        (20_000, lossy),
+        (0, Action::Delete(X)),
+        (5, Action::Delete(X_CA)),
+    ];
+    holds(&Plan { has_operators: true, ..copies(More::Shared, Kcp, &steps) }, 8);
+    holds(&copies(More::Shared, Plain, &steps), 8);
+}
+
 #[test]
 fn a_shared_copy_goes_with_its_rule() {
     let steps = [(0, Action::Create(X)), (5_000, Action::Create(X_CA)), (5_000, Action::Edit(Edit::Related(MORE.id)))];
