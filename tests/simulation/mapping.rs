@@ -347,6 +347,7 @@ impl Mapping {
             object["when"] = EXTRA_ALONE.into();
         }
         if rule.id == MADE.id {
+            object["template"]["data"]["edition"] = base64(&self.edition.to_string()).into();
             object["generate"] = json!({READS: {}});
         }
         self.say_adopts(&mut object);
@@ -522,10 +523,12 @@ impl Mapping {
                         ("edition".to_owned(), self.edition.to_string()),
                     ]),
                 };
+                let edition = || ("edition".to_owned(), base64(&self.edition.to_string()));
+                let of_made = (rule.id == MADE.id).then(edition);
                 let own = (self.is_beside && rule.kind != "Secret").then(|| (self.field(), "only here".to_owned()));
                 let copy =
                     self.names_copy(rule).then(|| (READS.to_owned(), format!("{}{}", text("name"), PASSWORD.suffix)));
-                let data = data.into_iter().chain(own).chain(copy).collect();
+                let data = data.into_iter().chain(of_made).chain(own).chain(copy).collect();
                 let name = format!("{}{}", text("name"), rule.suffix);
                 Wanted { side, id: rule.id, kind: rule.kind, namespace: namespace.to_owned(), name, data }
             })

@@ -35,7 +35,7 @@ fn a_password_that_was_made_stays() {
         (0, Action::Create(X)),
         (800, Action::Crash(0)),
         (0, Action::Start(0)),
-        (5_000, Action::Change(X)),
+        (5_000, Action::Edit(Edit::Edition)),
         (5_000, Action::BackUp(Side::Target)),
         (0, Action::Meddle(X, Meddling::Rotate)),
         (0, Action::Change(X)),
