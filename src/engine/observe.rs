@@ -22,7 +22,7 @@ use crate::object::{Key, metadata};
 use crate::plan::observed::all_copies;
 use crate::plan::targets::{self, Other, double};
 use crate::plan::{
-    Answers, Consumer, Kinds, Observed, Phase, Pin, Reason, Sight, Source, Target, TargetObject, render,
+    Answers, Consumer, Kinds, Missing, Observed, Phase, Pin, Reason, Sight, Source, Target, TargetObject, render,
 };
 
 /// An object of which a cache has an outline.
@@ -271,7 +271,9 @@ fn source(
     match state {
         WatchState::Synced => {
             let stuck_after = generation.mapping.lifecycle.stuck_after;
-            Ok(Source::Missing(pipeline.learned().missing(key, stuck_after, Instant::now())))
+            let missing = pipeline.learned().missing(key, stuck_after, Instant::now());
+            let shares = missing.deleted.is_some() && pipeline.shared_use().is_user(key);
+            Ok(Source::Missing(Missing { shares, ..missing }))
         }
         WatchState::Starting => Err(Reason::unseen("its collection is not listed yet")),
         WatchState::NotServed => Err(Reason::unseen("its API is not served (any more)")),

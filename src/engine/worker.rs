@@ -373,6 +373,11 @@ fn needs_namespace(generation: &Generation, actions: &[Action]) -> bool {
     generation.mapping.has_shared() && actions.iter().any(touches)
 }
 
+/// Whether a source that is gone may be the last user of what is shared.
+fn is_missing_user(observed: &Observed) -> bool {
+    matches!(&observed.source, Ok(Source::Missing(missing)) if missing.shares)
+}
+
 /// A version that was answered by a conflict, and is still all that the cache shows, is read anew: `true`.
 async fn refresh_if_stale(executor: &Executor<'_>, observed: &mut Observed) -> Result<bool, ApplyError> {
     let pipeline = executor.pipeline;
@@ -409,8 +414,14 @@ async fn converge(
             Plan::Act(actions) => (actions, None),
             Plan::Last(_, then) if latest.is_new() && may_wait(executor, &then) => return Ended::Deferred,
             Plan::Last(action, then) => (vec![*action], Some(then)),
+            Plan::Rest(_) if lock.is_none() && is_missing_user(observed) => (Vec::new(), None),
             Plan::Rest(rest) => match may_lose(executor, &rest, progress.is_compared).await {
-                Loses::All => return rest.into(),
+                Loses::All => {
+                    if rest == Rest::InSync && is_missing_user(observed) {
+                        pipeline.uses_nothing(executor.key);
+                    }
+                    return rest.into();
+                }
                 Loses::Waits => {
                     facts.read([Topic::Approval], || true, |waits| *waits);
                     return rest.into();
@@ -424,7 +435,7 @@ async fn converge(
         if generation.mode == Mode::Observe && actions.iter().any(|action| action.verb().is_some()) {
             return Ended::Observed(actions, matches!(observed.source, Ok(Source::Missing(_))));
         }
-        if lock.is_none() && needs_namespace(generation, &actions) {
+        if lock.is_none() && (needs_namespace(generation, &actions) || is_missing_user(observed)) {
             let namespace = observed.target.places.first().cloned().unwrap_or_default();
             lock = Some(generation.target.namespace_lock(&namespace).lock_owned().await);
             // What the plan was made from may have changed while it waited for its turn.
@@ -665,6 +676,8 @@ fn note_places(
             Some(source) => Some(&source).filter(holds).map(|source| all_places(generation, observed, source)),
             None => return,
         },
+        // Until nothing of it is left, it is a user.
+        Ok(Source::Missing(missing)) if missing.shares => return,
         Ok(Source::Missing(_)) => None,
     };
     let leaves = observed.present().is_some_and(|source| !metadata(source, "deletionTimestamp").is_empty());

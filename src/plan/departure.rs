@@ -78,16 +78,18 @@ fn late(observed: &Observed, stage: Stage) -> Stage {
 
 /// Rows "gone": a source that is missing although its objects exist.
 pub fn gone(mapping: &Mapping, observed: &Observed, missing: &Missing) -> Plan {
-    if observed.among.is_some() && !observed.objects.has_own() {
+    let is_all_gone = !observed.objects.has_own() && !missing.shares;
+    if observed.among.is_some() && is_all_gone {
         return Plan::Rest(Rest::InSync);
     }
     if let Err(reason) = &observed.target.kinds {
         return Reasons(vec![reason.clone()]).rest();
     }
     let answers = &observed.answers;
-    let departed = observed.objects.own().any(|object| missing.deleted.as_deref() == Some(object.source_uid()));
+    let was_deleted = |object: &TargetObject| missing.deleted.as_deref() == Some(object.source_uid());
+    let departed = !observed.objects.has_own() || observed.objects.own().any(was_deleted);
     let stage = match answers.source_exists {
-        _ if !observed.objects.has_own() => return Plan::Rest(Rest::InSync),
+        _ if is_all_gone => return Plan::Rest(Rest::InSync),
         _ if departed => Stage::Departed(mapping.lifecycle.on_source_delete, Evidence::SourceDeleted),
         Some(true) => {
             return Reasons::one(Cause::Waiting, "the source exists, though its watch does not show it").rest();

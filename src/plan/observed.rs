@@ -342,6 +342,9 @@ pub struct Missing {
     pub deleted: Option<String>,
     /// Whether it has been missing for `stuckAfter`.
     pub long: bool,
+    /// It was seen being deleted, and is a user of what sources share until nothing of it is left.
+    #[serde(default)]
+    pub shares: bool,
 }
 
 /// Which cluster a target is.

@@ -695,7 +695,9 @@ impl View<'_> {
     fn waits_for_nothing(&self, sources: &BTreeMap<SourceKey, Value>) -> Option<String> {
         let World { mapping, draft, file, .. } = self.world;
         let runs = *file == File::Whole && [mapping, draft].iter().all(|one| one.mode == "Enforce");
-        let is_other = mapping.name == draft.name && mapping != draft;
+        // What differs in something that none of its objects has is the same document.
+        let text = |one: &Mapping| one.document(self.world.is_kcp, false);
+        let is_other = mapping.name == draft.name && text(mapping) != text(draft);
         if mapping.resource == draft.resource {
             let is_seen = !self.world.source_rebuilt && self.world.forever().is_none();
             // While most sources of a wave tell nothing, so does its gate.

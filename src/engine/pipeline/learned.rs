@@ -146,7 +146,8 @@ impl Learned {
     pub fn missing(&mut self, key: &Key, stuck_after: Duration, now: Instant) -> Missing {
         let seen = self.deleted.get(key).filter(|(_, at)| now.duration_since(*at) < LATE_CREATE);
         let since = *self.missing.entry(key.clone()).or_insert(now);
-        Missing { deleted: seen.map(|(uid, _)| uid.clone()), long: now.duration_since(since) >= stuck_after }
+        let long = now.duration_since(since) >= stuck_after;
+        Missing { deleted: seen.map(|(uid, _)| uid.clone()), long, shares: false }
     }
 
     /// A source is live: what was seen of an earlier one of its name counts no more.

@@ -91,6 +91,11 @@ impl SharedUse {
         (!self.unseen.iter().any(is_other)).then_some(false)
     }
 
+    /// Whether a source uses anything.
+    pub fn is_user(&self, key: &Key) -> bool {
+        self.places.contains_key(key)
+    }
+
     /// Whether another source uses a place, and is not leaving.
     pub fn is_kept(&self, place: &str, but_for: &Key) -> bool {
         let stays = |key: &Key| key != but_for && !self.leaving.contains(key);

@@ -107,7 +107,7 @@ impl Pipeline {
     }
 
     /// A source needs nothing that others share.
-    fn uses_nothing(&self, key: &Key) {
+    pub fn uses_nothing(&self, key: &Key) {
         let news = self.shared_use().seen(key, &Uses::default());
         self.tell(news);
     }

@@ -184,7 +184,7 @@ fn held() -> World {
 #[test]
 fn what_is_left_of_a_source_without_finalizer_is_deleted_the_other_way_round() {
     let mut gone = held();
-    (gone.missing, gone.source) = (Missing { deleted: Some("source-1".into()), long: false }, None);
+    (gone.missing, gone.source) = (Missing { deleted: Some("source-1".into()), ..Missing::default() }, None);
     let mut stripped = held();
     stripped.edit_source(|source| source["metadata"]["finalizers"] = json!(["of-another"]));
     stripped.delete_source();

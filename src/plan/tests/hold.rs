@@ -132,7 +132,8 @@ fn a_workspace_that_is_no_longer_held_up_asks_for_nothing() {
     let mut world = workspace(HoldStage::Initializing);
     world.settle(&teams());
     world.take_log();
-    for missing in [Missing::default(), Missing { deleted: Some("source-1".into()), long: true }] {
+    for missing in [Missing::default(), Missing { deleted: Some("source-1".into()), long: true, ..Missing::default() }]
+    {
         let mut observed = world.observe(&teams());
         observed.source = Ok(Source::Missing(missing));
         assert_eq!(plan(&teams(), &observed), Plan::Rest(Rest::InSync));

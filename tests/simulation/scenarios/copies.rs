@@ -65,6 +65,25 @@ fn a_shared_copy_goes_with_sources_whose_releases_go_unanswered() {
     holds(&copies(More::Shared, Plain, &steps), 8);
 }
 
+/// Their consumer takes the finalizers off while the engine is at work, or before it has begun.
+#[test]
+fn a_shared_copy_goes_with_sources_that_nothing_holds() {
+    let slow = Weather { late: 34, busy: 22, forbidden: 14, doubled: 37, merged: 32, ..Weather::default() };
+    for pause in [0, 4_000] {
+        let steps = [
+            (0, Action::Create(X)),
+            (0, Action::Create(X_CA)),
+            (20_000, Action::Strip(X_CA)),
+            (0, Action::Weather(slow.clone())),
+            (0, Action::Delete(X_CA)),
+            (0, Action::Delete(X)),
+            (pause, Action::Strip(X)),
+        ];
+        holds(&Plan { has_operators: true, ..copies(More::Shared, Kcp, &steps) }, 12);
+        holds(&copies(More::Shared, Plain, &steps), 12);
+    }
+}
+
 #[test]
 fn a_shared_copy_goes_with_its_rule() {
     let steps = [(0, Action::Create(X)), (5_000, Action::Create(X_CA)), (5_000, Action::Edit(Edit::Related(MORE.id)))];
