@@ -27,12 +27,13 @@ use crate::mapping::{Mode, ProviderKind};
 use crate::multicluster::identity::Known;
 use crate::multicluster::queue::{Cost, Outcome as Finish, Priority};
 use crate::multicluster::raw::Unreadable;
+use crate::multicluster::watch::WatchState;
 use crate::multicluster::work_queue::Lease;
 use crate::object::marks::Reference;
 use crate::object::{Key, metadata};
 use crate::plan::observed::all_copies;
 use crate::plan::{
-    Action, Answers, Cause, Completion, MAX_ROUNDS, Missing, Observed, Outcome, Phase, Plan, Prune, Reason, Reasons,
+    Action, Answers, Cause, Completion, Evidence, MAX_ROUNDS, Missing, Observed, Outcome, Phase, Plan, Prune, Reason, Reasons,
     Rest, Sight, Source, SourcePatch, completion, owns_finalizer, plan_noting, render, status,
 };
 use crate::release::{Followed, lost_by_all};
@@ -385,14 +386,31 @@ async fn refresh_if_stale(executor: &Executor<'_>, observed: &mut Observed) -> R
     if !pipeline.learned().is_stale(&observed.subject.key, metadata(source, "resourceVersion")) {
         return Ok(false);
     }
+    read_anew(executor, observed).await?;
+    pipeline.learned().refreshed(&observed.subject.key);
+    Ok(true)
+}
+
+/// Reads the source past the cache.
+async fn read_anew(executor: &Executor<'_>, observed: &mut Observed) -> Result<(), ApplyError> {
     let outcome = executor.refresh_source().await;
     let outcome = outcome.map_err(|source| ApplyError::Request { action: "read the source anew".into(), source })?;
-    pipeline.learned().refreshed(&observed.subject.key);
     observed.source = match outcome {
         Outcome::Object(object) => Ok(Source::Present(object)),
         _ => Ok(Source::Missing(Missing::default())),
     };
-    Ok(true)
+    Ok(())
+}
+
+/// Whether something is lost by what a live source said before its watch failed: it may say something else by now.
+fn loses_by_hearsay(executor: &Executor<'_>, observed: &Observed, actions: &[Action]) -> bool {
+    let by_source = |because| {
+        matches!(because, Evidence::Unwanted | Evidence::KeyGone | Evidence::Exit | Evidence::Policy(_))
+    };
+    let loses = |action: &Action| action.because().is_some_and(by_source);
+    observed.present().is_some()
+        && executor.feed.watch.state() != WatchState::Synced
+        && actions.iter().any(loses)
 }
 
 async fn converge(
@@ -444,6 +462,14 @@ async fn converge(
             }
             latest.is_now(observed);
             progress.is_compared = false;
+            continue;
+        }
+        if !progress.is_confirmed && loses_by_hearsay(executor, observed, &actions) {
+            if let Err(error) = read_anew(executor, observed).await {
+                return Ended::Failed(error);
+            }
+            latest.is_now(observed);
+            progress.is_confirmed = true;
             continue;
         }
         let turn = match actions.iter().any(writes_source) {

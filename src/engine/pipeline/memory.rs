@@ -235,7 +235,8 @@ impl Pipeline {
         let was_told = state.unconfirmed.as_ref().is_some_and(|why| why != NOT_READ);
         match result {
             Ok(store) => {
-                if other_document(&store, &generation.mapping).is_none() {
+                // A document that is not recorded leaves the one before in the state store, whose place it still takes.
+                if generation.records() && other_document(&store, &generation.mapping).is_none() {
                     state.superseded.clear();
                 }
                 if (&state.store.release, &state.store.document) != (&store.release, &store.document) {

@@ -168,6 +168,8 @@ pub struct Progress {
     pub noted: Option<Uses>,
     /// Whether what would be lost was compared with the documents before.
     pub is_compared: bool,
+    /// Whether the source was read past a watch that has failed.
+    pub is_confirmed: bool,
 }
 
 impl<'a, 'f> Part<'a, 'f> {
