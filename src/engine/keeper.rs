@@ -315,7 +315,11 @@ fn wanted(
     };
     let home = Some(pipeline.shared.home.clone()).filter(|home| home != DEFAULT_TARGET).unwrap_or_default();
     let mut wanted = Inventory { mapping, source, document, provider, recorded, home, ..former.clone() };
-    wanted.kinds.retain(|kind| unused.get(kind).is_none_or(|since| since.elapsed() < LATE_REQUEST));
+    // The objects of a kind are seen in any version of it.
+    let is_in_another =
+        |kind: &Kind| generation.mapping.objects.iter().any(|rule| rule.kind.is_same_in_any_version(kind));
+    let is_unused = |kind: &Kind| unused.get(kind).is_some_and(|since| since.elapsed() >= LATE_REQUEST);
+    wanted.kinds.retain(|kind| !is_in_another(kind) && !is_unused(kind));
     wanted.kinds.extend(generation.mapping.objects.iter().map(|rule| rule.kind.clone()));
     let plural = |kind: &Kind| Some((kind.clone(), generation.target.kind(kind).ok()?.resource.plural));
     wanted.plurals.extend(wanted.kinds.iter().filter_map(plural));

@@ -33,8 +33,8 @@ use crate::object::marks::Reference;
 use crate::object::{Key, metadata};
 use crate::plan::observed::all_copies;
 use crate::plan::{
-    Action, Answers, Cause, Completion, Evidence, MAX_ROUNDS, Missing, Observed, Outcome, Phase, Plan, Prune, Reason, Reasons,
-    Rest, Sight, Source, SourcePatch, completion, owns_finalizer, plan_noting, render, status,
+    Action, Answers, Cause, Completion, Evidence, MAX_ROUNDS, Missing, Observed, Outcome, Phase, Plan, Prune, Reason,
+    Reasons, Rest, Sight, Source, SourcePatch, completion, owns_finalizer, plan_noting, render, status,
 };
 use crate::release::{Followed, lost_by_all};
 use crate::server::metrics::ReconcileResult;
@@ -404,13 +404,10 @@ async fn read_anew(executor: &Executor<'_>, observed: &mut Observed) -> Result<(
 
 /// Whether something is lost by what a live source said before its watch failed: it may say something else by now.
 fn loses_by_hearsay(executor: &Executor<'_>, observed: &Observed, actions: &[Action]) -> bool {
-    let by_source = |because| {
-        matches!(because, Evidence::Unwanted | Evidence::KeyGone | Evidence::Exit | Evidence::Policy(_))
-    };
+    let by_source =
+        |because| matches!(because, Evidence::Unwanted | Evidence::KeyGone | Evidence::Exit | Evidence::Policy(_));
     let loses = |action: &Action| action.because().is_some_and(by_source);
-    observed.present().is_some()
-        && executor.feed.watch.state() != WatchState::Synced
-        && actions.iter().any(loses)
+    observed.present().is_some() && executor.feed.watch.state() != WatchState::Synced && actions.iter().any(loses)
 }
 
 async fn converge(

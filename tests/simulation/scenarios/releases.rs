@@ -116,8 +116,7 @@ fn a_removal_is_not_held_for_what_happens_without_it() {
 #[test]
 fn a_document_that_observes_comes_to_rest_with_other_sources() {
     for sources in [Kcp, Plain] {
-        let steps =
-            [(30_000, Action::Edit(Edit::Mode("Observe"))), (30_000, Action::Edit(Edit::Resource("gadgets")))];
+        let steps = [(30_000, Action::Edit(Edit::Mode("Observe"))), (30_000, Action::Edit(Edit::Resource("gadgets")))];
         holds(&world(sources, &steps), 2);
     }
 }
