@@ -153,8 +153,7 @@ impl Engine {
         let known = self.catalog.mappings().map(|(name, _)| {
             let known = match self.held(name) {
                 Some(held) => Deletions::Held(held),
-                None if self.has_candidate(name) => Deletions::Counting,
-                None if self.pipelines_of(name).any(|pipeline| may_hold(pipeline)) => Deletions::Counting,
+                None if self.has_candidate(name) || self.may_hold(name) => Deletions::Counting,
                 None => Deletions::InForce,
             };
             (name.to_owned(), known)
@@ -165,6 +164,15 @@ impl Engine {
             *told = known;
             is_news
         });
+    }
+
+    /// Whether something may be held that is not known yet: a process that starts has planned no source.
+    fn may_hold(&self, name: &str) -> bool {
+        let is_open = self.ledgers.contains_key(name);
+        let may_ask = |pipeline: &Arc<Pipeline>| {
+            pipeline.unconfirmed().is_some() || !pipeline.asked().is_empty() || (is_open && !pipeline.is_planned())
+        };
+        !self.are_releases_known() || self.pipelines_of(name).any(may_ask)
     }
 
     /// What is held of a mapping.
@@ -189,9 +197,4 @@ impl Engine {
         self.record_ledger(name);
         self.share_ledgers();
     }
-}
-
-/// Whether something may be held that is not known yet.
-fn may_hold(pipeline: &Pipeline) -> bool {
-    pipeline.unconfirmed().is_some() || !pipeline.asked().is_empty()
 }

@@ -65,7 +65,7 @@ impl Engine {
         self.judge_documents();
     }
 
-    fn are_releases_known(&self) -> bool {
+    pub(super) fn are_releases_known(&self) -> bool {
         self.releases.borrow().term == Some(self.shared.lease.number()) && self.shared.lease.is_held()
     }
 

@@ -1,6 +1,7 @@
 //! Edits that a person has to approve, and edits in waves.
 
 use super::super::action::Forever;
+use super::super::mapping::{MORE, More};
 use super::*;
 
 /// A person approves what the record names, and the edit before was another one.
@@ -118,5 +119,25 @@ fn a_document_that_observes_comes_to_rest_with_other_sources() {
     for sources in [Kcp, Plain] {
         let steps = [(30_000, Action::Edit(Edit::Mode("Observe"))), (30_000, Action::Edit(Edit::Resource("gadgets")))];
         holds(&world(sources, &steps), 2);
+    }
+}
+
+/// A process that starts knows what is held once it has planned its sources: until then, the record stays as a person has read it.
+#[test]
+fn a_record_of_what_is_held_outlives_the_process_that_wrote_it() {
+    let b = |source| SourceRef { tenant: "b", ..source };
+    let edit = |id| Action::Edit(Edit::Related(id));
+    let steps = [
+        (0, Action::Create(b(X_CA))),
+        (1_250, Action::Create(X)),
+        (1_314, Action::Create(b(X))),
+        (3_864, Action::Edit(Edit::MaxLost(0))),
+        (5_344, edit(MORE.id)),
+        (1_091, edit(MORE.id)),
+        (685, Action::Create(X_CA)),
+        (16_623, edit(MORE.id)),
+    ];
+    for more in [More::Shared, More::Each] {
+        holds(&Plan { has_related: true, more: Some(more), ..world(Kcp, &steps) }, 2);
     }
 }
