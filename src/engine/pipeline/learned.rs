@@ -208,6 +208,11 @@ impl Learned {
         }
     }
 
+    /// Nobody is left who would restore what these had.
+    pub fn forget_owners(&mut self, owners: &[Owner]) {
+        owners.iter().for_each(|owner| drop(self.stripped.remove(owner)));
+    }
+
     /// The mapping reads another source: no plan would restore what its sources had.
     pub fn forget_stripped(&mut self) {
         self.stripped.clear();
@@ -293,6 +298,12 @@ mod tests {
         assert_eq!(learned.stripped(&[Owner("a".into())]), BTreeMap::from([(one, again)]), "it was seen since");
         learned.forget_cluster(&key("c").cluster, "c");
         assert!(learned.stripped.is_empty());
+        let (shared, of_it) = known("s", "of no cluster");
+        learned.saw_stripped(shared, of_it);
+        learned.forget_owners(&[Owner("a".into())]);
+        assert_eq!(learned.size(Instant::now()), 1);
+        learned.forget_owners(&[Owner("s".into())]);
+        assert_eq!(learned.size(Instant::now()), 0);
     }
 
     /// Documents name one object in different versions of its kind.

@@ -125,6 +125,9 @@ impl Pipeline {
     }
 
     pub(super) fn tell(&self, news: News) {
+        let unused = news.places.iter().filter(|place| self.uses(place, None) == Some(false));
+        let unused: Vec<_> = unused.map(|place| self.writer.shared_owner(place)).collect();
+        self.learned().forget_owners(&unused);
         let target = &self.generation().target.cluster;
         let topics = news.places.iter().map(|place| Topic::Placement(target.clone(), (**place).into()));
         let topics: Vec<Topic> = topics.chain(news.complete.then_some(Topic::PassComplete)).collect();
