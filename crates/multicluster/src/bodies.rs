@@ -20,6 +20,8 @@ const LARGEST: usize = 256 << 10;
 const SHARE: usize = 32 << 20;
 /// Bodies that are read at one moment, in KiB, over all reconciles.
 const READ_AT_ONCE: u32 = 4 << 10;
+/// Objects whose texts stores keep unpacked, all stores together: some 10 MiB.
+const PLAIN: usize = 8192;
 /// Clusters that a message names.
 const NAMED: usize = 10;
 
@@ -106,6 +108,11 @@ impl Bodies {
         let mut ledger = self.ledger();
         ledger.stores.retain(|store| store.strong_count() > 0);
         ledger.stores.push(Arc::downgrade(store));
+    }
+
+    /// How many objects each store keeps unpacked, for a while: at least the last one.
+    pub(super) fn plain_of_each(&self) -> usize {
+        (PLAIN / self.ledger().stores.len().max(1)).max(1)
     }
 
     /// Whether an object is kept whole. `shares`: its cluster is one of several that share an address.

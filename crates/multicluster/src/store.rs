@@ -7,7 +7,7 @@
 use std::collections::{BTreeMap, VecDeque};
 use std::fmt;
 use std::hash::BuildHasher;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
 
 use hashbrown::{DefaultHashBuilder, HashMap, HashTable};
 
@@ -19,7 +19,8 @@ use sync_engine_mapping::object::{ClusterName, Key};
 /// More of a first object would not fit what LZ4 looks back on.
 const MAX_DICTIONARY: usize = 32 * 1024;
 
-/// Objects that changed last are not packed yet: most of them are about to be read, or to change again.
+/// Objects that changed last are not packed yet: most of them are about to be read, or to change again. So many of one store at
+/// most, and fewer where there are [many stores](Bodies::plain_of_each).
 const PLAIN: usize = 64;
 
 /// What a subscriber is told.
@@ -60,8 +61,8 @@ pub struct Store {
 
 #[derive(Default)]
 struct State {
-    /// What texts are packed against, once there is an object.
-    dictionary: Option<Arc<[u8]>>,
+    /// What texts are packed against, once there is an object. All stores of a watch have one.
+    dictionary: Arc<OnceLock<Arc<[u8]>>>,
     /// Room to pack in, as much as the largest text took.
     scratch: Vec<u8>,
     objects: BTreeMap<Key, Entry>,
@@ -266,9 +267,11 @@ impl Store {
     /// An empty store for the same watch, as far in its lists.
     pub(super) fn another(&self) -> Arc<Self> {
         let store = Self::bounded(self.clusters.clone(), "", false, self.bodies.clone());
-        let State { list, complete, doubted_before, .. } = *self.lock();
+        let own = self.lock();
         let mut state = store.lock();
-        (state.list, state.complete, state.doubted_before) = (list, complete, doubted_before);
+        (state.list, state.complete, state.doubted_before) = (own.list, own.complete, own.doubted_before);
+        state.dictionary = own.dictionary.clone();
+        drop(own);
         drop(state);
         store
     }
@@ -662,13 +665,14 @@ impl State {
     /// What was put last is asked for again soon: it is packed once others follow.
     fn keep_plain(&mut self, key: &Key, object: &Arc<Object>) {
         self.plain.push_back((key.clone(), object.clone()));
-        if self.plain.len() > PLAIN {
+        let most = self.bodies.as_ref().map_or(PLAIN, |bodies| bodies.plain_of_each().min(PLAIN));
+        while self.plain.len() > most {
             self.pack_oldest();
         }
     }
 
-    /// Packs the object that has not changed for longest, unless it did. The first object of a store is the dictionary
-    /// that all of them are packed against.
+    /// Packs the object that has not changed for longest, unless it did. The first object is the dictionary that all of them are
+    /// packed against.
     fn pack_oldest(&mut self) {
         let Some((key, object)) = self.plain.pop_front() else { return };
         let Some(entry) = self.objects.get_mut(&key).filter(|entry| Arc::ptr_eq(&entry.object, &object)) else {
@@ -678,7 +682,7 @@ impl State {
             let text = object.json();
             text.as_bytes()[..text.len().min(MAX_DICTIONARY)].into()
         };
-        let dictionary = self.dictionary.get_or_insert_with(first);
+        let dictionary = self.dictionary.get_or_init(first);
         if let Some(packed) = object.packed(dictionary, &mut self.scratch) {
             if let Some(bodies) = &self.bodies {
                 bodies.forget(&key.cluster, &object);

@@ -453,6 +453,24 @@ fn large(cluster: &str, name: &str, version: u64, bytes: usize) -> String {
     .to_string()
 }
 
+/// A thousand mappings have some ten stores each, and few objects in each of them.
+#[test]
+fn of_many_stores_each_keeps_few_texts_unpacked() {
+    let text =
+        |name: usize| json!({"metadata": {"name": name.to_string()}, "spec": {"text": "a".repeat(500)}}).to_string();
+    for (stores, unpacked) in [(1, 20), (1_024, 8)] {
+        let bodies = Bodies::default();
+        let new = || Store::bounded(ClustersOf::One(key("c", "a").cluster.clone()), "", false, Some(bodies.clone()));
+        let stores: Vec<_> = (0..stores).map(|_| new()).collect();
+        let store = &stores[0];
+        (0..20).for_each(|name| assert!(store.put(Parsed::read(&text(name), None).unwrap()).unwrap()));
+        let plain =
+            store.keys().iter().filter(|key| store.get(key).is_some_and(|one| one.takes() == one.length())).count();
+        assert_eq!(plain, unpacked, "{} stores", stores.len());
+        assert!(store.keys().iter().all(|key| store.get(key).unwrap().value().is_ok()));
+    }
+}
+
 #[test]
 fn of_an_object_that_is_too_large_an_outline_is_kept() {
     let (bodies, at) = (Bodies::default(), key("c", "a"));
