@@ -188,6 +188,7 @@ pub fn decide(source: Stage, finalizer: bool, object: Found, wish: Wish) -> Row 
         (In, true, Ours(Fit::Moved(IdentityChange::Block)), _) => ("live, in; finalizer; ours, of another kind or name (Block)", Verdict::ReportMove),
         (In, true, Ours(Fit::Moved(IdentityChange::Orphan)), _) => ("live, in; finalizer; ours, of another kind or name (Orphan)", Verdict::GiveUp(Policy("onIdentityChange: Orphan"))),
         (In, true, Ours(Fit::Moved(IdentityChange::Recreate)), _) => ("live, in; finalizer; ours, of another kind or name (Recreate)", Verdict::Delete(Policy("onIdentityChange: Recreate"))),
+        (In, true, Ours(Fit::Uncompared { needed: true }), _) => ("live, in; finalizer; ours of an earlier source (Replace), and a dependent exists", Verdict::Wait),
         (In, true, Ours(_), Unwanted(because)) => ("live, in; finalizer; ours; not wanted", Verdict::Delete(because)),
         (In, true, Ours(Fit::Drifted(_) | Fit::Differs), Unmet) => ("live, in; finalizer; ours, differs; a dependency is not met", Verdict::Wait),
         (In, true, Ours(Fit::Drifted(Drift::Correct)), _) => ("live, in; finalizer; ours, changed by somebody else (Correct)", Verdict::Apply),

@@ -198,8 +198,12 @@ impl<'a> Live<'a> {
             }
             _ => None,
         };
+        let is_earlier = matches!(state, Ok(ObjectState::OursOfEarlier(_)));
+        let dependent = if is_earlier { self.replaced_before(rule) } else { None };
+        let unmet = unmet.or_else(|| Some(goes_after(&desired.reference, dependent?)));
         let wish = if unmet.is_some() { Wish::Unmet } else { Wish::Wanted };
         let found = match &former {
+            _ if dependent.is_some() => Found::Ours(Fit::Uncompared { needed: true }),
             Some(_) if state.is_ok() => Found::Ours(Fit::Moved(rule.on_identity_change)),
             _ if matches!(state, Ok(ObjectState::Foreign)) && self.unowned(rule, desired).is_some() => Found::Unowned,
             _ => self.found(&state, |object| self.fit(rule, desired, object)),
@@ -440,8 +444,7 @@ impl<'a> Live<'a> {
     /// An object that the mapping no longer wants, though it has its rule.
     fn unwanted(&self, rule: &ObjectRule, object: &TargetObject, reader: Option<&Reference>) -> Step {
         if let Some(other) = self.depending(rule) {
-            let detail = format!("{} is deleted after {other}, which depends on it", object.reference);
-            return Step::rest(Reason { cause: Cause::Waiting, detail });
+            return Step::rest(goes_after(&object.reference, other));
         }
         if let Some(reader) = reader {
             return kept_for(object, reader);
@@ -562,6 +565,17 @@ impl<'a> Live<'a> {
         leaving.next().map(|object| &object.reference)
     }
 
+    /// Another object of an earlier source that is replaced as well, and depends on this one.
+    fn replaced_before(&self, rule: &ObjectRule) -> Option<&Reference> {
+        let is_replaced = on_source_recreated(self.mapping, self.observed) == SourceRecreated::Replace;
+        let depends = |object: &&TargetObject| {
+            let other = self.mapping.rule(object.rule_id()).filter(|other| self.mapping.depends(other, &rule.id));
+            other.is_some() && object.source_uid() != self.observed.source_uid()
+        };
+        let mut others = self.observed.objects.own().filter(|_| is_replaced);
+        others.find(depends).map(|object| &object.reference)
+    }
+
     /// An action on an object about which no request has failed in this reconcile.
     fn act(&self, action: Action) -> Step {
         departure::unless_failed(self.observed, action)
@@ -582,6 +596,11 @@ impl<'a> Live<'a> {
         let labels = self.rendering.namespace_labels.clone();
         std::iter::once(Action::CreateNamespace { name: namespace.clone(), labels }).chain(actions).collect()
     }
+}
+
+fn goes_after(object: &Reference, dependent: &Reference) -> Reason {
+    let detail = format!("{object} is deleted after {dependent}, which depends on it");
+    Reason { cause: Cause::Waiting, detail }
 }
 
 /// An object on its way out to which another one may still refer.

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use serde_json::{Value, json};
 
 use super::world::{World, check_by, steps};
-use super::{CHAIN, database, edited, fresh, mapping, said};
+use super::{CHAIN, database, edited, fresh, mapping, recreate, said};
 use crate::mapping::Mapping;
 use crate::plan::Missing;
 
@@ -172,6 +172,19 @@ fn they_are_deleted_the_other_way_round() {
             "blocked: Stuck: object `view`: View default-r7udrysckmmlkpz2/db is being deleted since 2026-01-01T00:00:00Z, finalizers ['hold']; Waiting: object `db`: Database default-r7udrysckmmlkpz2/db is deleted after View default-r7udrysckmmlkpz2/db, which depends on it; delete View"),
         ("they are not wanted, and the last object is gone", let_go, &none,
             "in sync; delete Database"),
+    ], tell);
+}
+
+#[test]
+#[rustfmt::skip]
+fn they_are_replaced_the_other_way_round() {
+    let replace = edited(CHAIN, &[("  objects:\n", "  lifecycle: {onSourceRecreated: Replace}\n  objects:\n")]);
+    let let_go: fn(&mut World) = |world| drop(world.objects.remove(&world.reference("View")));
+    steps(held(), &[
+        ("the source is another one, and the last object is held", recreate, &replace,
+            "blocked: Stuck: object `view`: View default-r7udrysckmmlkpz2/db is being deleted since 2026-01-01T00:00:00Z, finalizers ['hold']; Waiting: object `db`: Database default-r7udrysckmmlkpz2/db is deleted after View default-r7udrysckmmlkpz2/db, which depends on it; Waiting: object `config`: ConfigMap default-r7udrysckmmlkpz2/db is deleted after Database default-r7udrysckmmlkpz2/db, which depends on it; delete View"),
+        ("the last object is gone", let_go, &replace,
+            "in sync; delete Database, delete ConfigMap, create ConfigMap, create Database, create View"),
     ], tell);
 }
 
