@@ -74,7 +74,7 @@ fn a_shared_copy_goes_with_sources_that_nothing_holds() {
             (0, Action::Create(X)),
             (0, Action::Create(X_CA)),
             (20_000, Action::Strip(X_CA)),
-            (0, Action::Weather(slow.clone())),
+            (0, Action::Weather(slow)),
             (0, Action::Delete(X_CA)),
             (0, Action::Delete(X)),
             (pause, Action::Strip(X)),
