@@ -299,7 +299,7 @@ fn unreadable(generation: &Generation, error: &str) -> String {
 }
 
 /// What the state store should say.
-fn wanted(
+pub(super) fn wanted(
     pipeline: &Pipeline,
     generation: &Generation,
     found: Option<&Inventory>,

@@ -403,7 +403,7 @@ async fn read_anew(executor: &Executor<'_>, observed: &mut Observed) -> Result<(
 }
 
 /// Whether something is lost by what a live source said before its watch failed: it may say something else by now.
-fn loses_by_hearsay(executor: &Executor<'_>, observed: &Observed, actions: &[Action]) -> bool {
+fn loses_by_failed_watch(executor: &Executor<'_>, observed: &Observed, actions: &[Action]) -> bool {
     let by_source =
         |because| matches!(because, Evidence::Unwanted | Evidence::KeyGone | Evidence::Exit | Evidence::Policy(_));
     let loses = |action: &Action| action.because().is_some_and(by_source);
@@ -461,7 +461,7 @@ async fn converge(
             progress.is_compared = false;
             continue;
         }
-        if !progress.is_confirmed && loses_by_hearsay(executor, observed, &actions) {
+        if !progress.is_confirmed && loses_by_failed_watch(executor, observed, &actions) {
             if let Err(error) = read_anew(executor, observed).await {
                 return Ended::Failed(error);
             }

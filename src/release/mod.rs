@@ -127,8 +127,8 @@ pub struct Effect {
 }
 
 impl Effect {
-    /// What a candidate's plan comes to. `before`: the plans of the documents before it, on the same observation. What each of
-    /// them loses, or fails at, the candidate is not to blame for.
+    /// What a candidate's plan comes to. `before`: the plans of the documents before it, on the same observation. What all of
+    /// them lose, or fail at, is not the candidate's doing.
     pub fn of(now: Now, followed: &Followed, before: &[Followed]) -> Self {
         let created = followed.creates();
         let updates = |action: &Action| {

@@ -12,7 +12,7 @@ use crate::engine::clock::Clock;
 use crate::engine::consumer_schema::ConsumerSchemas;
 use crate::engine::events::Recorder;
 use crate::engine::inventory::{Former, SourceId};
-use crate::engine::keeper::{check_sources, is_final};
+use crate::engine::keeper::{check_sources, is_final, wanted};
 use crate::engine::serving::compiled;
 use crate::engine::turns::Turns;
 use crate::mapping::schema::Schemas;
@@ -249,6 +249,20 @@ async fn a_document_does_not_run_on_the_confirmation_of_the_one_before() {
     let second = pipeline.generation();
     pipeline.confirm(&second, Ok(in_force(&edited)));
     assert_eq!(pipeline.unconfirmed(), None);
+}
+
+/// Its objects are seen in the version that the mapping names: nothing has to be looked for in another one.
+#[tokio::test]
+async fn a_state_store_names_each_kind_in_one_version() {
+    let pipeline = pipeline(shared(Lease::default()));
+    let generation = pipeline.generation();
+    let named = generation.mapping.objects[0].kind.clone();
+    let former = Kind::new(&named.group, "v0", &named.kind);
+    let other = Kind::new("example.dev", "v1", "Other");
+    let found = Inventory { kinds: [former, other.clone()].into(), ..in_force(DOCUMENT) };
+    let source = SourceId { resource: "widgets.example.dev".into(), identity: "hash".into() };
+    let kinds = wanted(&pipeline, &generation, Some(&found), source, &BTreeMap::new()).kinds;
+    assert_eq!(kinds, [named, other].into());
 }
 
 /// A document with a mistake in its source holds up nothing; what a state store holds, nobody overwrites for it.

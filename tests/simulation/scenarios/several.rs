@@ -30,6 +30,19 @@ fn a_target_that_leaves_the_list_loses_its_objects_and_the_last_one_releases_the
     }
 }
 
+/// What its consumer said last, the engine has not heard: the watch on it has failed.
+#[test]
+fn a_source_is_read_anew_before_it_loses_what_it_asked_for_while_it_was_out_of_sight() {
+    let steps = [
+        (0, Action::Create(X)),
+        (8_000, Action::Change(X)),
+        (3_000, Action::Away(Side::Source)),
+        (34_000, Action::Change(X)),
+        (140_000, Action::Edit(Edit::OnTargetChange("Recreate"))),
+    ];
+    holds(&several(Spread::Choice, Kcp, &steps), 16);
+}
+
 #[test]
 fn a_target_that_the_document_no_longer_names_loses_its_objects() {
     for pause in [5_000, 60_000] {
