@@ -12,10 +12,10 @@ use serde_json::{Value, json};
 use tracing::{debug, info, warn};
 
 use super::bodies::Read;
-use super::controller::SourceFeed;
+use super::controller::Feed;
 use super::observe::Outline;
 use super::originals;
-use super::pipeline::{Generation, KindFeed, Pipeline};
+use super::pipeline::{Generation, Pipeline};
 use super::target::is_removed;
 use crate::mapping::{GENERATED, Kind, Resource, Side};
 use crate::multicluster::connection::Connection;
@@ -39,7 +39,7 @@ pub struct Executor<'a> {
     pub at_source: Endpoint,
     /// Where the target's objects are. It is the cluster that the plan was made for, or refuses to write.
     pub at_target: Endpoint,
-    pub feed: &'a SourceFeed,
+    pub feed: &'a Feed,
     pub key: &'a Key,
     /// Secrets that were read in this reconcile.
     pub secrets: Secrets,
@@ -208,7 +208,7 @@ impl<'a> Executor<'a> {
         pipeline: &'a Arc<Pipeline>,
         generation: &'a Generation,
         cluster: &'a Cluster,
-        feed: &'a SourceFeed,
+        feed: &'a Feed,
         key: &'a Key,
     ) -> Self {
         Self {
@@ -783,7 +783,7 @@ fn unreadable(at: &Endpoint, error: &dyn std::error::Error) -> RequestError {
     RequestError::Body { url: at.url().to_owned(), reason: error.to_string() }
 }
 
-fn expect(feed: &KindFeed, reference: &Reference, cluster: &ClusterName) -> PendingWrite {
+fn expect(feed: &Feed, reference: &Reference, cluster: &ClusterName) -> PendingWrite {
     let Reference { namespace, name, .. } = reference;
     feed.subscription.expect(&Key::new(cluster.clone(), namespace.as_str(), name.as_str()))
 }

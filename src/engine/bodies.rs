@@ -59,8 +59,7 @@ impl Read {
 /// It cannot be read.
 pub async fn observe_whole(executor: &Executor<'_>, facts: &mut Facts<'_>) -> Result<Observed, ApplyError> {
     for _ in 0..ROUNDS {
-        let Executor { pipeline, generation, cluster, feed, key, .. } = executor;
-        let (observed, outlines) = observe(pipeline, generation, cluster, feed, key, facts);
+        let (observed, outlines) = observe(executor, facts);
         if outlines.is_empty() {
             return Ok(observed);
         }

@@ -36,7 +36,7 @@ use crate::plan;
 use crate::server::metrics::TABLES;
 use sources::Sources;
 
-pub use sources::{RelatedFeed, SourceFeed};
+pub use sources::Feed;
 
 /// How long news of one of several targets waits for that of the others, so that a source is looked at once for all.
 const NEWS_TOGETHER: Duration = Duration::from_millis(20);
@@ -371,7 +371,7 @@ impl Controller {
     fn has_left_for_good(&self, cluster: &Cluster, reason: &Disengaged) -> bool {
         let holds_none = |counts: fn(WatchState) -> bool| {
             let feeds = self.source_feeds();
-            let is_empty = |feed: &Arc<SourceFeed>| {
+            let is_empty = |feed: &Arc<Feed>| {
                 let store = feed.watch.store();
                 let is_held = |key: &Key| store.get(key).is_some_and(|object| self.holds_source(&object, ""));
                 counts(feed.watch.state()) && !store.keys().iter().any(is_held)
@@ -404,7 +404,7 @@ impl Controller {
 
     /// Sources in sight that carry the engine's finalizer, and are pinned to the target of this identity (empty: to any).
     pub fn sources_held(&self, identity: &str) -> BTreeSet<Key> {
-        let held = |feed: &SourceFeed| -> Vec<Key> {
+        let held = |feed: &Feed| -> Vec<Key> {
             let store = feed.watch.store();
             let is_held = |key: &Key| store.get(key).is_some_and(|object| self.holds_source(&object, identity));
             store.keys().into_iter().filter(is_held).collect()

@@ -10,10 +10,11 @@ use tokio::sync::mpsc;
 use tokio::time::Instant;
 use tracing::info;
 
+use super::controller::Feed;
 use super::inventory::{Inventories, Inventory, SourceId};
 use super::pipeline::learned::LATE_REQUEST;
 use super::pipeline::promotion::Candidate;
-use super::pipeline::{Generation, KindFeed, Pipeline};
+use super::pipeline::{Generation, Pipeline};
 use super::serving::{names_other_sources, other_document};
 use super::slots::Slot;
 use super::target::{Target, is_removed};
@@ -373,7 +374,7 @@ fn note_unused(pipeline: &Pipeline, unused: &mut BTreeMap<Kind, Instant>) {
 
 /// A kind whose collection lists normally, without objects of the mapping.
 fn is_unused(pipeline: &Pipeline, kind: &Kind) -> bool {
-    let is_empty = |feed: &KindFeed| feed.watch.state() == WatchState::Synced && feed.watch.store().is_empty();
+    let is_empty = |feed: &Feed| feed.watch.state() == WatchState::Synced && feed.watch.store().is_empty();
     if kind.side == Side::Source {
         return pipeline.controller.all_copies(kind, is_empty);
     }

@@ -7,11 +7,12 @@ use std::sync::Arc;
 use tokio::time::Instant;
 use tracing::warn;
 
+use super::apply::Executor;
 use super::consumer_schema::Known;
-use super::controller::SourceFeed;
+use super::controller::Feed;
 use super::facts::Facts;
 use super::pipeline::wakes::{Collection, Topic, target_reference};
-use super::pipeline::{Generation, KindFeed, Pipeline};
+use super::pipeline::{Generation, Pipeline};
 use crate::mapping::{Kind, Side};
 use crate::multicluster::Object;
 use crate::multicluster::raw::Unreadable;
@@ -56,24 +57,18 @@ impl Outlines {
 
 /// What is known of one source now, but for the objects of which the caches have outlines: with any, it is not to be planned
 /// with.
-pub fn observe(
-    pipeline: &Pipeline,
-    generation: &Generation,
-    cluster: &Cluster,
-    feed: &SourceFeed,
-    key: &Key,
-    facts: &mut Facts<'_>,
-) -> (Observed, Vec<Outline>) {
+pub fn observe(executor: &Executor<'_>, facts: &mut Facts<'_>) -> (Observed, Vec<Outline>) {
+    let &Executor { pipeline, generation, cluster, key, .. } = executor;
     facts.again();
     let outlines = Outlines::default();
-    let schema = schema(pipeline, feed, facts);
+    let schema = schema(executor, facts);
     // Of a LogicalCluster nothing is written that a schema could drop.
     let is_schema_known = schema.is_some() || cluster.spec.holding.is_some();
-    let source = source(pipeline, generation, feed, key, is_schema_known, &outlines, facts);
+    let source = source(executor, is_schema_known, &outlines, facts);
     let version = schema.as_ref().map(|known| &*known.version).unwrap_or_default();
     let unkept_status = pipeline.learned().dropped.of(&key.cluster, version);
     let origin = Origin::new(&generation.mapping.source.resource, cluster.identity(), key);
-    let kinds = kinds(pipeline, generation, cluster, facts);
+    let kinds = kinds(executor, facts);
     let now = pipeline.shared.clock.now();
     let selects = generation.mapping.source.selects(cluster.spec.name.as_str(), &cluster.spec.traits);
     let mut observed = Observed::new(pipeline.writer.clone(), key.clone(), origin, source, kinds, now);
@@ -117,7 +112,7 @@ pub fn observe(
     let owned = carrying(pipeline, generation, &observed, &observed.subject.owner, whole);
     observed.objects.extend(owned);
     observed.objects.extend(copies(pipeline, cluster, &observed, whole));
-    observe_namespaces(pipeline, generation, &mut observed, whole, facts);
+    observe_namespaces(executor, &mut observed, whole, facts);
     (observed, outlines.0.into_inner())
 }
 
@@ -180,34 +175,39 @@ fn owners(generation: &Generation, observed: &Observed) -> Vec<Owner> {
 
 /// The namespaces that a source's objects may be in: whether they exist, what is shared there, and who else needs it.
 fn observe_namespaces(
-    pipeline: &Pipeline,
-    generation: &Generation,
+    executor: &Executor<'_>,
     observed: &mut Observed,
     read: impl Fn(&Kind, &Key, &Object) -> Option<Arc<serde_json::Value>>,
     facts: &mut Facts<'_>,
 ) {
-    let mut shared = Vec::new();
+    let &Executor { pipeline, generation, key, .. } = executor;
+    let has_shared = generation.mapping.has_shared();
+    let (mut shared, mut places) = (Vec::new(), BTreeSet::new());
     for namespace in &observed.target.places {
         let holds = observed.objects.iter().any(|one| one.reference.namespace == *namespace);
         if holds || generation.target.knows_namespace(namespace) {
             observed.target.namespaces.insert(namespace.clone());
         }
-        if generation.mapping.has_shared() {
-            let placement = Topic::Placement(generation.target.cluster.clone(), namespace.as_str().into());
-            let in_use = || pipeline.in_use(namespace, &observed.subject.key);
-            if let Some(in_use) = facts.read([placement, Topic::PassComplete], in_use, Option::is_none) {
-                observed.objects.in_use.insert(namespace.clone(), in_use);
-            }
-            let owner = observed.subject.writer.shared_owner(namespace);
-            shared.extend(facts.owned_by(&owner.0, || carrying(pipeline, generation, observed, &owner, &read)));
+        let owner = observed.subject.writer.shared_owner(namespace);
+        let owned = || carrying(pipeline, generation, observed, &owner, &read);
+        if has_shared {
+            places.insert(namespace.clone());
+            shared.extend(facts.selection(&Collection::Target, &owner.0, owned));
         } else if may_share(generation) {
-            let owner = observed.subject.writer.shared_owner(namespace);
-            shared.extend(carrying(pipeline, generation, observed, &owner, &read));
+            shared.extend(owned());
         }
     }
-    for place in shared.iter().map(TargetObject::shared_place).collect::<BTreeSet<_>>() {
-        if !observed.target.places.contains(&place) {
-            observe_copy(pipeline, generation, observed, &place, facts);
+    let standing = shared.iter().map(TargetObject::shared_place);
+    places.extend(standing.filter(|place| !observed.target.places.contains(place)));
+    for place in places {
+        let any_copy = place.split_once('/').map(|(namespace, _)| all_copies(namespace));
+        let named = any_copy
+            .iter()
+            .chain([&place])
+            .map(|at| Topic::Placement(generation.target.cluster.clone(), at.as_str().into()));
+        let in_use = || pipeline.in_use(&place, Some(key));
+        if let Some(in_use) = facts.read(named.chain([Topic::PassComplete]), in_use, Option::is_none) {
+            observed.objects.in_use.insert(place, in_use);
         }
     }
     observed.objects.extend(shared);
@@ -217,45 +217,13 @@ fn observe_namespaces(
 /// each of the two would leave it to the other.
 pub fn see_newcomers(pipeline: &Pipeline, observed: &mut Observed) {
     for (place, in_use) in observed.objects.in_use.iter_mut().filter(|(_, in_use)| !**in_use) {
-        *in_use = pipeline.is_kept(place, &observed.subject.key);
-    }
-}
-
-/// Whether another source names a shared copy, or cannot tell which ones it names.
-fn observe_copy(
-    pipeline: &Pipeline,
-    generation: &Generation,
-    observed: &mut Observed,
-    place: &str,
-    facts: &mut Facts<'_>,
-) {
-    let namespace = place.split('/').next().unwrap_or_default();
-    let places = [place.to_owned(), all_copies(namespace)];
-    let target = &generation.target.cluster;
-    let topics = places.iter().map(|place| Topic::Placement(target.clone(), place.as_str().into()));
-    let in_use = || {
-        let by_others = places.each_ref().map(|place| pipeline.in_use(place, &observed.subject.key));
-        match by_others {
-            [Some(true), _] | [_, Some(true)] => Some(true),
-            [Some(false), Some(false)] => Some(false),
-            _ => None,
-        }
-    };
-    if let Some(in_use) = facts.read(topics.chain([Topic::PassComplete]), in_use, Option::is_none) {
-        observed.objects.in_use.insert(place.to_owned(), in_use);
+        *in_use = pipeline.shared_use().is_kept(place, &observed.subject.key);
     }
 }
 
 /// The source as its cache shows it. A cache that is not in sync may show what exists, and never what is missing.
-fn source(
-    pipeline: &Pipeline,
-    generation: &Generation,
-    feed: &SourceFeed,
-    key: &Key,
-    is_schema_known: bool,
-    outlines: &Outlines,
-    facts: &mut Facts<'_>,
-) -> Sight<Source> {
+fn source(executor: &Executor<'_>, is_schema_known: bool, outlines: &Outlines, facts: &mut Facts<'_>) -> Sight<Source> {
+    let &Executor { pipeline, generation, feed, key, .. } = executor;
     // The state before the objects: a list that ends in between is no evidence.
     let synced = Topic::Synced(Collection::Sources(feed.scope.endpoint.place().into()));
     let state = facts.read([synced], || feed.watch.state(), |state| *state != WatchState::Synced);
@@ -299,12 +267,9 @@ fn present(pipeline: &Pipeline, key: &Key, object: &Object) -> Sight<Source> {
 }
 
 /// `None`: not read yet. Without it the engine cannot tell which status fields the consumer's API keeps.
-fn schema(pipeline: &Pipeline, feed: &SourceFeed, facts: &mut Facts<'_>) -> Option<Known> {
-    facts.read(
-        [Topic::Schema(feed.scope.endpoint.place().into())],
-        || pipeline.controller.schema(feed),
-        Option::is_none,
-    )
+fn schema(executor: &Executor<'_>, facts: &mut Facts<'_>) -> Option<Known> {
+    let (feed, controller) = (executor.feed, &executor.pipeline.controller);
+    facts.read([Topic::Schema(feed.scope.endpoint.place().into())], || controller.schema(feed), Option::is_none)
 }
 
 fn pin(generation: &Generation) -> Option<Pin> {
@@ -313,7 +278,8 @@ fn pin(generation: &Generation) -> Option<Pin> {
 }
 
 /// The kinds of the mapping on its target.
-fn kinds(pipeline: &Pipeline, generation: &Generation, cluster: &Cluster, facts: &mut Facts<'_>) -> Sight<Kinds> {
+fn kinds(executor: &Executor<'_>, facts: &mut Facts<'_>) -> Sight<Kinds> {
+    let &Executor { pipeline, generation, cluster, .. } = executor;
     let at = &generation.target.cluster;
     let identity = facts.read([Topic::Identity(at.clone())], || generation.target.identity(), Result::is_err);
     let unnamed = || {
@@ -362,7 +328,7 @@ pub fn kind_trouble(pipeline: &Pipeline, generation: &Generation, kind: &Kind) -
 }
 
 fn is_unserved(pipeline: &Pipeline, generation: &Generation, kind: &Kind) -> bool {
-    let is_lost = |feed: Arc<KindFeed>| feed.watch.state() == WatchState::NotServed;
+    let is_lost = |feed: Arc<Feed>| feed.watch.state() == WatchState::NotServed;
     generation.target.lacks(kind) || pipeline.kind_feed(kind).is_some_and(is_lost)
 }
 
@@ -372,7 +338,7 @@ fn is_starting(pipeline: &Pipeline, generation: &Generation, kind: &Kind) -> boo
 }
 
 /// Whether a list is still to come; `None`: there is no watch.
-fn is_unlisted(feed: Option<Arc<KindFeed>>) -> Option<bool> {
+fn is_unlisted(feed: Option<Arc<Feed>>) -> Option<bool> {
     Some(match feed?.watch.state() {
         WatchState::Starting => true,
         WatchState::Failed { code, synced_before: false, .. } => code.is_none_or(|code| code == 429 || code >= 500),
@@ -382,12 +348,12 @@ fn is_unlisted(feed: Option<Arc<KindFeed>>) -> Option<bool> {
 
 fn kind_state(pipeline: &Pipeline, generation: &Generation, kind: &Kind) -> Result<(), String> {
     let target = &generation.target;
-    target.kind(kind)?;
+    let served = target.kind(kind)?;
     let name = &target.name;
     let Some(feed) = pipeline.kind_feed(kind) else {
         return Err(format!("target `{name}`: {kind} is not watched yet"));
     };
-    if !feed.served.namespaced {
+    if !served.namespaced {
         return Err(format!(
             "{kind} is cluster-scoped on target `{name}`: cluster-scoped objects are not supported yet"
         ));
@@ -421,7 +387,7 @@ fn copies(
     observed: &Observed,
     read: impl Fn(&Kind, &Key, &Object) -> Option<Arc<serde_json::Value>>,
 ) -> Vec<TargetObject> {
-    let of_kind = |(kind, feed): (Kind, Arc<KindFeed>)| {
+    let of_kind = |(kind, feed): (Kind, Arc<Feed>)| {
         let owned = feed.watch.store().of_owner(&observed.subject.owner.0).into_iter();
         let here = owned.filter(|(at, _)| at.cluster == cluster.spec.name);
         let read = here.filter_map(|(at, object)| Some((target_reference(&kind, &at), read(&kind, &at, &object)?)));

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use serde_json::Value;
 
 use super::apply::Executor;
-use super::controller::RelatedFeed;
+use super::controller::Feed;
 use super::facts::Facts;
 use super::pipeline::wakes::{Collection, Interest, Related, Topic, selection};
 use crate::mapping::Side;
@@ -17,7 +17,7 @@ use crate::multicluster::watch::WatchState;
 use crate::multicluster::{ApiPath, Endpoint, Object, RequestError};
 use crate::object::claims::READ;
 use crate::object::{ClusterName, Key};
-use crate::plan::{Cause, Original, Pick, Reason, Sight};
+use crate::plan::{Action, Cause, Original, Outcome, Pick, Reason, Sight};
 
 /// Where one side of a mapping is read.
 struct Place {
@@ -32,9 +32,12 @@ impl Place {
     }
 }
 
-/// What there is of a related object. From now on, its changes wake the source.
-pub async fn read(executor: &Executor<'_>, facts: &mut Facts<'_>, original: &Original) -> Sight<Vec<Arc<Value>>> {
-    read_by(executor, facts, original, false).await
+/// What an action reads of related objects, with what of it is secret noted. `None`: it reads none.
+pub async fn answer(executor: &Executor<'_>, facts: &mut Facts<'_>, action: &Action) -> Option<Outcome> {
+    let (Action::Read(original) | Action::ReadAnew(original)) = action else { return None };
+    let seen = read(executor, facts, original, matches!(action, Action::ReadAnew(_))).await;
+    seen.iter().flatten().for_each(|object| executor.secrets.note(object));
+    Some(Outcome::Seen(seen))
 }
 
 /// The related objects that a source's last reconcile read by their names.
@@ -52,12 +55,8 @@ pub fn read_last(executor: &Executor<'_>) -> Vec<Original> {
     executor.pipeline.controller.interests.reads_of(executor.key).into_iter().filter_map(original).collect()
 }
 
-/// The same from the server alone.
-pub async fn read_anew(executor: &Executor<'_>, facts: &mut Facts<'_>, original: &Original) -> Sight<Vec<Arc<Value>>> {
-    read_by(executor, facts, original, true).await
-}
-
-async fn read_by(
+/// What there is of a related object; `anew`: as its server says. From now on, its changes wake the source.
+pub async fn read(
     executor: &Executor<'_>,
     facts: &mut Facts<'_>,
     original: &Original,
@@ -84,7 +83,7 @@ async fn read_by(
     };
     // The state before the objects: a list that ends in between is no evidence.
     let synced = Topic::Synced(collection);
-    let state = facts.read_related(synced, || feed.watch.state(), |state| *state != WatchState::Synced);
+    let state = facts.read([synced], || feed.watch.state(), |state| *state != WatchState::Synced);
     match &original.pick {
         Pick::Name(name) => {
             let key = place.key(original, name);
@@ -162,7 +161,7 @@ async fn select(executor: &Executor<'_>, place: &Place, original: &Original, lab
 /// One uncached read of an object that the watch passed by.
 async fn look(
     executor: &Executor<'_>,
-    feed: &RelatedFeed,
+    feed: &Feed,
     place: &Place,
     key: &Key,
     original: &Original,

@@ -18,7 +18,7 @@ use tokio::time::Instant;
 
 use super::Shared;
 use super::consumer_schema::dropped::DroppedFields;
-use super::controller::Controller;
+use super::controller::{Controller, Feed};
 use super::inventory::Inventory;
 use super::serving::{compiled, names_other_sources};
 use super::target::Target;
@@ -36,7 +36,7 @@ use others::TargetSeats;
 use promotion::Promotion;
 use shared_use::SharedUse;
 
-pub use feeds::{KindFeed, of_mapping};
+pub use feeds::of_mapping;
 pub use others::TargetSeat;
 
 /// Why a target is not written to before its state store is confirmed.
@@ -72,7 +72,7 @@ pub struct Pipeline {
     pub controller: Arc<Controller>,
     generation: ArcSwap<Generation>,
     /// One feed per kind on the target.
-    feeds: Mutex<BTreeMap<Kind, Arc<KindFeed>>>,
+    feeds: Mutex<BTreeMap<Kind, Arc<Feed>>>,
     shared_use: Mutex<SharedUse>,
     learned: Mutex<Learned>,
     state: Mutex<State>,
@@ -178,7 +178,7 @@ impl Pipeline {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn feeds(&self) -> MutexGuard<'_, BTreeMap<Kind, Arc<KindFeed>>> {
+    fn feeds(&self) -> MutexGuard<'_, BTreeMap<Kind, Arc<Feed>>> {
         self.feeds.lock().unwrap_or_else(PoisonError::into_inner)
     }
 

@@ -9,7 +9,7 @@ use tokio::time::{Instant, sleep};
 
 use super::apply::Executor;
 use super::bodies::observe_whole;
-use super::controller::SourceFeed;
+use super::controller::Feed;
 use super::facts::Facts;
 use super::observe::{kind_trouble, with_cached_targets};
 use super::originals;
@@ -127,7 +127,7 @@ fn waits_for(OnTarget { pipeline, candidate, .. }: &OnTarget) -> Option<Wait> {
     if !pipeline.controller.are_clusters_followed() {
         return Some(Wait::Time("some clusters of its sources are not followed yet".to_owned()));
     }
-    let is_unlisted = |feed: &Arc<SourceFeed>| feed.watch.state() == WatchState::Starting;
+    let is_unlisted = |feed: &Arc<Feed>| feed.watch.state() == WatchState::Starting;
     if pipeline.controller.source_feeds().iter().any(is_unlisted) {
         return Some(Wait::Time("its sources are not listed yet".to_owned()));
     }
@@ -155,7 +155,7 @@ fn waits_for_target(pipeline: &Arc<Pipeline>, candidate: &Generation) -> Option<
 }
 
 /// What becomes of one source. `None`: it is out of sight.
-async fn effect(on: &OnTarget, feed: &SourceFeed, key: &Key) -> Option<Effect> {
+async fn effect(on: &OnTarget, feed: &Feed, key: &Key) -> Option<Effect> {
     let OnTarget { pipeline, candidate, selected } = on;
     let in_force = pipeline.generation();
     let cluster = pipeline.shared.manager.cluster(&in_force.mapping.source.clusters, &key.cluster)?;
@@ -185,7 +185,7 @@ async fn effect(on: &OnTarget, feed: &SourceFeed, key: &Key) -> Option<Effect> {
 pub struct At<'a> {
     pub pipeline: &'a Arc<Pipeline>,
     pub cluster: &'a Cluster,
-    pub feed: &'a SourceFeed,
+    pub feed: &'a Feed,
     pub key: &'a Key,
 }
 
@@ -222,7 +222,7 @@ async fn follow(
     observed.limits.tells_nothing |= selected.is_none();
     // What the document in force reads, the plan would ask for first.
     for original in originals::read_last(&executor) {
-        let seen = originals::read(&executor, &mut facts, &original).await;
+        let seen = originals::read(&executor, &mut facts, &original, false).await;
         observed.absorb(&Action::Read(original), Outcome::Seen(seen));
     }
     let now = now(pipeline, &observed, key);
@@ -240,7 +240,7 @@ async fn follow(
             let outcome = match (rehearsal::expected(&action, &observed), &action) {
                 (Some(outcome), _) => outcome,
                 (None, Action::Read(original) | Action::ReadAnew(original)) => {
-                    Outcome::Seen(originals::read(&executor, &mut facts, original).await)
+                    Outcome::Seen(originals::read(&executor, &mut facts, original, false).await)
                 }
                 (None, _) => Outcome::Absent,
             };

@@ -20,7 +20,7 @@ use crate::multicluster::identity::Known;
 use crate::object::{ClusterName, Key};
 use crate::plan::saved::{Context, Saved};
 use crate::plan::trace::{Past, Said, Trace};
-use crate::plan::{Action, Answers, Cause, MAX_ROUNDS, Observed, Outcome, Plan, Source, plan};
+use crate::plan::{Action, Answers, Cause, MAX_ROUNDS, Observed, Plan, Source, plan};
 use crate::server::api::{self, Asked, ObjectName, SourceName, TracedSource};
 
 /// A cluster that does not answer keeps nobody waiting: the last decisions tell that it does not.
@@ -163,12 +163,9 @@ async fn look(pipeline: &Arc<Pipeline>, key: &Key, answers: Answers) -> Result<O
             break;
         }
         for action in actions {
-            let outcome = match &action {
-                Action::Read(original) => Outcome::Seen(originals::read(&executor, &mut facts, original).await),
-                Action::ReadAnew(original) => {
-                    Outcome::Seen(originals::read_anew(&executor, &mut facts, original).await)
-                }
-                action => executor.execute(action).await.map_err(|error| error.to_string())?,
+            let outcome = match originals::answer(&executor, &mut facts, &action).await {
+                Some(seen) => seen,
+                None => executor.execute(&action).await.map_err(|error| error.to_string())?,
             };
             observed.absorb(&action, outcome);
         }

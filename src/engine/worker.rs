@@ -14,7 +14,7 @@ use tracing::{Span, debug, info, warn};
 use self::parts::{Latest, Part, Progress};
 use super::apply::{ApplyError, Executor, Secrets, Tally};
 use super::bodies::{Read, observe_whole};
-use super::controller::{Controller, SourceFeed};
+use super::controller::{Controller, Feed};
 use super::events::Event;
 use super::facts::Facts;
 use super::observe::{see_newcomers, with_targets};
@@ -34,7 +34,7 @@ use crate::object::{Key, metadata};
 use crate::plan::observed::all_copies;
 use crate::plan::{
     Action, Answers, Cause, Completion, Evidence, MAX_ROUNDS, Missing, Observed, Outcome, Phase, Plan, Prune, Reason,
-    Reasons, Rest, Sight, Source, SourcePatch, completion, owns_finalizer, plan_noting, render, status,
+    Reasons, Rest, Source, SourcePatch, completion, owns_finalizer, plan_noting, render, status,
 };
 use crate::release::{Followed, lost_by_all};
 use crate::server::metrics::ReconcileResult;
@@ -611,26 +611,16 @@ async fn carry_out(
     together: &[Action],
     facts: &mut Facts<'_>,
 ) -> Vec<Result<Outcome, ApplyError>> {
-    match together {
-        [Action::Read(original)] => {
-            return vec![Ok(Outcome::Seen(noted(executor, originals::read(executor, facts, original).await)))];
-        }
-        [Action::ReadAnew(original)] => {
-            return vec![Ok(Outcome::Seen(noted(executor, originals::read_anew(executor, facts, original).await)))];
-        }
-        _ => {}
+    if let [action] = together
+        && let Some(seen) = originals::answer(executor, facts, action).await
+    {
+        return vec![Ok(seen)];
     }
     let mut requests = Vec::with_capacity(together.len());
     for action in together {
         requests.push(executor.execute(action));
     }
     stream::iter(requests).buffered(TOGETHER).collect().await
-}
-
-/// What was read, with what of it is secret noted.
-fn noted(executor: &Executor<'_>, seen: Sight<Vec<Arc<Value>>>) -> Sight<Vec<Arc<Value>>> {
-    seen.iter().flatten().for_each(|object| executor.secrets.note(object));
-    seen
 }
 
 /// The condition that was written, as an Event.
@@ -713,7 +703,7 @@ fn note_places(
 
 /// A source that is there and cannot be read: what its metadata says.
 fn unreadable(pipeline: &Pipeline, key: &Key) -> Option<Arc<Value>> {
-    let find = |feed: Arc<SourceFeed>| feed.watch.store().get(key);
+    let find = |feed: Arc<Feed>| feed.watch.store().get(key);
     let object = pipeline.controller.source_feeds().into_iter().find_map(find)?;
     match object.value() {
         Err(Unreadable::NoTree(_)) => object.outline().ok().map(Arc::new),

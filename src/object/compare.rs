@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 use std::fmt;
 use std::ops::RangeInclusive;
 
+use json_patch::jsonptr::Pointer;
 use serde_json::{Map, Number, Value};
 
 use super::hash::tuple_hash;
@@ -164,16 +165,10 @@ pub fn same(a: &Value, b: &Value) -> bool {
 
 /// Takes what a JSON pointer names out of a tree; nothing where it names nothing.
 pub fn remove_pointer(tree: &mut Value, pointer: &str) {
-    let Some((parent, last)) = pointer.rsplit_once('/') else { return };
-    let last = unescape_pointer(last);
-    match tree.pointer_mut(parent) {
-        Some(Value::Object(map)) => drop(map.remove(&last)),
-        Some(Value::Array(items)) => {
-            if let Some(index) = last.parse().ok().filter(|index: &usize| *index < items.len()) {
-                items.remove(index);
-            }
-        }
-        _ => {}
+    if let Ok(pointer) = Pointer::parse(pointer)
+        && !pointer.is_root()
+    {
+        pointer.delete(tree);
     }
 }
 

@@ -7,11 +7,12 @@ use serde_json::{Value, json};
 
 use super::decision::{Decision, Evidence, Fit, Found, Row, Stage, Verdict, Wish, decide};
 use super::observed::{Failure, FailureKind, ObjectState, Observed, Original, Sight, TargetObject};
+use super::readiness::Case;
 use super::related::Related;
 use super::render::{self, Desired, Instance, Rendered, Rendering, Wanted};
 use super::{
     Action, Cause, Intent, Plan, Reason, Reasons, Rest, departure, each, merge_patch, on_source_recreated,
-    owns_finalizer, readiness, related, source, status, target_changed, targets,
+    owns_finalizer, related, source, status, target_changed, targets,
 };
 use crate::mapping::template::Unrendered;
 use crate::mapping::{Adopt, Drift, Mapping, ObjectRule, Propagation, RELATED, Side, SourceRecreated};
@@ -89,7 +90,7 @@ fn converge(mapping: &Mapping, observed: &Observed, source: &Arc<Value>, renderi
 /// A workspace that is held up is let go once everything in it is ready.
 fn bootstrapped(live: &Live<'_>, source: &Arc<Value>, mut reasons: Reasons) -> Plan {
     if reasons.0.is_empty() {
-        reasons.0.extend(readiness::unready_objects(live.mapping, live.observed, live.rendering));
+        reasons.0.extend(live.case().unready_objects());
     }
     match reasons.verdict() {
         Rest::InSync => {
@@ -122,6 +123,10 @@ struct Live<'a> {
 }
 
 impl<'a> Live<'a> {
+    fn case(&self) -> Case<'a> {
+        Case { mapping: self.mapping, observed: self.observed, rendering: self.rendering }
+    }
+
     /// The rows of one rule's objects.
     fn rule(&self, rule: &ObjectRule, wanted: &Result<Wanted, Unrendered>) -> Step {
         let mut step = match wanted {
@@ -192,10 +197,8 @@ impl<'a> Live<'a> {
         let state = self.observed.state(&desired.reference, rule.shared);
         let former = self.moved(rule, id, desired);
         let unmet = match state {
-            Ok(ObjectState::Absent) => readiness::unmet(self.mapping, self.observed, (rule, key), self.rendering),
-            Ok(ObjectState::Ours(_)) => {
-                readiness::copies_unmet(self.mapping, self.observed, (rule, key), self.rendering)
-            }
+            Ok(ObjectState::Absent) => self.case().unmet((rule, key)),
+            Ok(ObjectState::Ours(_)) => self.case().copies_unmet((rule, key)),
             _ => None,
         };
         let is_earlier = matches!(state, Ok(ObjectState::OursOfEarlier(_)));

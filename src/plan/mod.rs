@@ -51,6 +51,7 @@ use crate::mapping::{Mapping, OnExit, SourceRecreated};
 use crate::object::{has_finalizer, metadata, one_line};
 
 use decision::Stage;
+use readiness::Case;
 use targets::Share;
 
 /// Rounds of plan and apply before a plan counts as one that does not come to rest; a new object with everything it needs
@@ -284,9 +285,11 @@ pub fn completion(mapping: &Mapping, observed: &Observed) -> Completion {
     }
     match render::render(mapping, observed, source) {
         Err(_) => Completion::Incomplete,
-        Ok(rendering) if readiness::has_failed_object(mapping, observed, &rendering) => Completion::Failed,
-        Ok(rendering) if readiness::unready_objects(mapping, observed, &rendering).is_empty() => Completion::Complete,
-        Ok(_) => Completion::Incomplete,
+        Ok(rendering) => match (Case { mapping, observed, rendering: &rendering }) {
+            case if case.has_failed_object() => Completion::Failed,
+            case if case.unready_objects().is_empty() => Completion::Complete,
+            _ => Completion::Incomplete,
+        },
     }
 }
 

@@ -71,15 +71,12 @@ pub struct Consumer {
     /// Permission claims that are in force in the source's workspace; `None`: RBAC alone decides.
     pub claims: Option<Claims>,
     /// The consumer API, where its schema is known.
-    #[serde(with = "form::shared_option")]
     pub schema: Option<Arc<Schema>>,
     /// Status leaves (JSON pointers) that the consumer's server dropped before.
-    #[serde(with = "form::shared")]
     pub unkept_status: Arc<BTreeSet<String>>,
     /// What only former documents of the mapping wrote into the status, as [`StatusRules::written`] tells it.
     ///
     /// [`StatusRules::written`]: crate::mapping::StatusRules::written
-    #[serde(with = "form::shared")]
     pub former_status: Arc<BTreeSet<String>>,
 }
 
@@ -117,7 +114,6 @@ pub struct Target {
     /// Namespaces known to exist.
     pub namespaces: BTreeSet<String>,
     /// Kinds of target objects whose controllers report on each object, as their schemas say.
-    #[serde(with = "form::shared")]
     pub reporting: Arc<BTreeSet<Kind>>,
 }
 
@@ -127,7 +123,6 @@ pub struct Kinds {
     #[serde(with = "form::shared_pairs")]
     pub watched: Arc<BTreeMap<Kind, Sight<()>>>,
     /// Those of them that the target does not serve: where their CustomResourceDefinition is gone, so are their objects.
-    #[serde(with = "form::shared")]
     pub unserved: Arc<BTreeSet<Kind>>,
 }
 
@@ -168,7 +163,7 @@ pub struct Study {
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
 pub struct Answers {
     /// Objects at this source's places that are not owned.
-    #[serde(with = "form::pairs_of_shared")]
+    #[serde(with = "form::pairs")]
     pub foreign: BTreeMap<Reference, Arc<Value>>,
     /// Applied in this reconcile: the hash of the rendering, and how often. What differs then is not kept by the server.
     #[serde(with = "form::pairs")]
@@ -243,31 +238,14 @@ pub enum Pick {
 }
 
 /// What is known of related objects.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[serde(untagged)]
 pub enum Originals {
     /// What was read so far. What is not among it has to be read first.
-    Read(BTreeMap<Original, Sight<Vec<Arc<Value>>>>),
-    /// All there are, for a dry run.
+    Read(#[serde(with = "form::pairs")] BTreeMap<Original, Sight<Vec<Arc<Value>>>>),
+    /// All there are, for a dry run, which is not kept.
+    #[serde(skip)]
     Given(Vec<Arc<Value>>),
-}
-
-/// Each with what is known of it. A dry run is not kept.
-impl Serialize for Originals {
-    fn serialize<S: serde::Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
-        let Self::Read(read) = self else { return Err(serde::ser::Error::custom("a dry run is not kept")) };
-        let trees = |seen: &Sight<Vec<Arc<Value>>>| -> Sight<Vec<Value>> {
-            seen.clone().map(|all| all.iter().map(|one| Value::clone(one)).collect())
-        };
-        to.collect_seq(read.iter().map(|(original, seen)| (original, trees(seen))))
-    }
-}
-
-impl<'d> Deserialize<'d> for Originals {
-    fn deserialize<D: serde::Deserializer<'d>>(from: D) -> Result<Self, D::Error> {
-        let read = Vec::<(Original, Sight<Vec<Value>>)>::deserialize(from)?;
-        let shared = |seen: Sight<Vec<Value>>| seen.map(|all| all.into_iter().map(Arc::new).collect());
-        Ok(Self::Read(read.into_iter().map(|(original, seen)| (original, shared(seen))).collect()))
-    }
 }
 
 impl Default for Originals {
@@ -330,7 +308,7 @@ impl Prune {
 
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub enum Source {
-    Present(#[serde(with = "form::shared")] Arc<Value>),
+    Present(Arc<Value>),
     /// Not in a cache that is in sync.
     Missing(Missing),
 }
@@ -360,7 +338,6 @@ pub struct Pin {
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct TargetObject {
     pub reference: Reference,
-    #[serde(with = "form::shared")]
     pub object: Arc<Value>,
     /// Whether all sources placed there own it, and not one.
     pub is_shared: bool,

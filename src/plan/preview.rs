@@ -10,9 +10,10 @@ use k8s_openapi::jiff::Timestamp;
 use serde_json::Value;
 
 use super::observed::{Kinds, ObjectState, Observed, Originals, Source, TargetObject};
+use super::readiness::Case;
 use super::render::{self, Desired, Rendering};
 use super::targets::{self, Among, Other, Reach};
-use super::{Cause, Reason, Reasons, is_in, live, readiness, related, status};
+use super::{Cause, Reason, Reasons, is_in, live, related, status};
 use crate::mapping::expression::Recorder;
 use crate::mapping::schema::Schema;
 use crate::mapping::{Mapping, ObjectRule, Side, TargetChoice};
@@ -206,7 +207,7 @@ fn suppose(mapping: &Mapping, scene: &Scene, here: &mut Observed) -> Result<(), 
             let standing = here.objects.at(&desired.reference);
             let is_kept = match standing {
                 Some(standing) => !here.study.supposed.contains(&desired.reference) || standing.object == desired.body,
-                None => readiness::unmet(mapping, here, (rule, key), &rendering).is_some(),
+                None => Case { mapping, observed: here, rendering: &rendering }.unmet((rule, key)).is_some(),
             };
             if is_kept {
                 continue;
@@ -269,7 +270,7 @@ fn waiting<'r>(
     let missing = |(rule, key, desired): (&'r ObjectRule, Option<&str>, &Desired)| {
         let id = key.map_or_else(|| rule.id.clone(), |key| render::instance_id(rule, key));
         let absent = matches!(observed.state(&desired.reference, rule.shared), Ok(ObjectState::Absent));
-        let unmet = absent.then(|| readiness::unmet(mapping, observed, (rule, key), rendering)).flatten();
+        let unmet = absent.then(|| Case { mapping, observed, rendering }.unmet((rule, key))).flatten();
         unmet.map(|reason| live::named(&id, reason))
     };
     rendering.desired(mapping).filter_map(missing)

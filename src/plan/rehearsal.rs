@@ -24,7 +24,8 @@ pub fn imagined(action: &Action, observed: &Observed) -> Option<Outcome> {
         Action::Apply { reference, body, .. } => {
             let stands = observed.objects.iter().find(|one| one.reference == *reference);
             let mut object = stands.map_or_else(|| json!({}), |standing| (*standing.object).clone());
-            overlay(&mut object, body);
+            // Server-side apply as far as it adds and changes; what it gives up stays here.
+            json_patch::merge(&mut object, body);
             Outcome::Object(Arc::new(object))
         }
     })
@@ -51,30 +52,5 @@ fn patched(object: &Value, patch: &Patch) -> Value {
     match json_patch::patch(&mut after, patch) {
         Ok(()) => after,
         Err(_) => object.clone(),
-    }
-}
-
-/// Server-side apply as far as it adds and changes; what it gives up stays here.
-pub fn overlay(below: &mut Value, above: &Value) {
-    match (below, above) {
-        (Value::Object(below), Value::Object(above)) => {
-            for (key, value) in above {
-                overlay(below.entry(key.clone()).or_insert(Value::Null), value);
-            }
-        }
-        (below, above) => *below = above.clone(),
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::overlay;
-    use serde_json::json;
-
-    #[test]
-    fn an_apply_adds_and_changes_and_leaves_the_rest() {
-        let mut object = json!({"spec": {"a": 1, "b": {"c": 2}, "list": [1]}, "status": {"x": 1}});
-        overlay(&mut object, &json!({"spec": {"a": 3, "b": {"d": 4}, "list": [2]}}));
-        assert_eq!(object, json!({"spec": {"a": 3, "b": {"c": 2, "d": 4}, "list": [2]}, "status": {"x": 1}}));
     }
 }

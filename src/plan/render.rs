@@ -8,6 +8,7 @@ use serde_json::{Value, json};
 use super::Reason;
 use super::observed::{Observed, TargetObject, all_copies, copy_place};
 use super::readable::view;
+use super::readiness::state;
 use super::related::{self, Related, Resolved};
 use super::targets::{self, Choice};
 use crate::mapping::expression::{Expression, ObjectState, Outcome, Root, Scope, Several, VERDICT};
@@ -21,6 +22,7 @@ use crate::object::compare::{escape_pointer, leaves, make_pointer, pointers_text
 use crate::object::hash::value_hash;
 use crate::object::lists::Lists;
 use crate::object::marks::{self, Owner, Reference};
+use crate::object::readiness::Readiness;
 use crate::object::{encode_string_data, metadata};
 
 /// What a mapping wants for one source, object by object.
@@ -362,7 +364,8 @@ pub fn judge_objects(mapping: &Mapping, observed: &Observed, place: &Place, scop
             let mut object = standing.object.clone();
             if rule.is_asked {
                 let item = items.iter().find(|(key, _)| standing.key() == Some(key.as_str())).map(|(_, item)| item);
-                let is_ready = super::readiness::is_ready(mapping, observed, rule, standing, item, scope);
+                let is_ready = matches!(observed.state_of(standing), Ok(super::observed::ObjectState::Ours(_)))
+                    && state(mapping, observed, rule, standing, item, scope) == Ok(Readiness::Ready);
                 Arc::make_mut(&mut object)[VERDICT] = json!(is_ready);
             }
             object

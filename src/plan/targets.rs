@@ -12,8 +12,9 @@ use serde_json::{Map, Value, json};
 
 use super::objects::Objects;
 use super::observed::{Kinds, Observed, Pin, Target};
+use super::readiness::Case;
 use super::render::{self, Rendering};
-use super::{Cause, Reason, Reasons, each, readiness, source};
+use super::{Cause, Reason, Reasons, each, source};
 use crate::mapping::expression::Scope;
 use crate::mapping::template::{Text, Unrendered};
 use crate::mapping::{Mapping, Side, TargetChange, TargetChoice, TargetRule};
@@ -495,8 +496,8 @@ fn one(
     name: &str,
     trouble: Option<&'static str>,
 ) -> Value {
-    let unready =
-        trouble.or((!readiness::unready_objects(mapping, observed, rendering).is_empty()).then_some("NotReady"));
+    let is_unready = || !Case { mapping, observed, rendering }.unready_objects().is_empty();
+    let unready = trouble.or_else(|| is_unready().then_some("NotReady"));
     let mut objects = Map::new();
     for rule in mapping.objects.iter().filter(|rule| rule.copy.is_none()) {
         if rule.for_each.is_some() {

@@ -149,7 +149,7 @@ impl Plan {
             example[&part.name] = match known.and_then(|known| sample::fitting(schema, known)) {
                 Some(known) => {
                     let mut value = sample::sample(schema, &part.name);
-                    sample::overlay(&mut value, &known);
+                    json_patch::merge(&mut value, &known);
                     value
                 }
                 None => sample::telling(schema, &part.name),

@@ -210,7 +210,7 @@ impl Report {
         }
         for (name, value) in operator.into_iter().flat_map(|operator| &operator.status) {
             if name != "conditions" && schema["properties"].get(name).is_some() {
-                sample::overlay(status.entry(name.clone()).or_insert(Value::Null), value);
+                json_patch::merge(status.entry(name.clone()).or_insert(Value::Null), value);
             }
         }
         match self.sign.as_ref().map(|sign| &sign.signal) {

@@ -77,18 +77,6 @@ pub fn fitting(schema: &Value, value: &Value) -> Option<Value> {
     }
 }
 
-/// Puts the fields of `given` over those of `value`.
-pub fn overlay(value: &mut Value, given: &Value) {
-    match (value, given) {
-        (Value::Object(fields), Value::Object(given)) => {
-            for (name, given) in given {
-                overlay(fields.entry(name.clone()).or_insert(Value::Null), given);
-            }
-        }
-        (value, given) => *value = given.clone(),
-    }
-}
-
 /// Whether any value of the type will do, or the schema lists those that do.
 fn is_certain(schema: &Value) -> bool {
     schema.get("enum").is_some()

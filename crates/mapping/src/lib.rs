@@ -212,7 +212,7 @@ pub struct Resource {
 /// Group, version and kind of a rendered object, literals of the template, and the side that it is on. Cheap to clone: whatever names an object holds
 /// one.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
-pub struct Kind(#[serde(with = "form::shared")] Arc<GroupVersionKind>);
+pub struct Kind(Arc<GroupVersionKind>);
 
 /// On which side of a mapping an object is.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]

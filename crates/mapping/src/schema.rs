@@ -15,7 +15,7 @@ use serde_json::Value;
 
 use super::names::unescape_pointer;
 use super::yaml::closest;
-use super::{Kind, Resource, Side, form};
+use super::{Kind, Resource, Side};
 
 pub use load::schema_names;
 pub use view::{Field, Form, View};
@@ -62,7 +62,6 @@ pub struct Schema {
     pub status_subresource: Option<bool>,
     root: Value,
     /// Where `$ref`s point: an OpenAPI document's `components.schemas`.
-    #[serde(with = "form::shared")]
     definitions: Arc<Value>,
 }
 

@@ -69,31 +69,6 @@ impl<C> Interest<C> {
 #[derive(Debug, Clone)]
 pub struct Token<C>(Option<Arc<Interest<C>>>);
 
-/// What ends a wait.
-#[derive(Debug, Clone)]
-pub enum Until<C> {
-    /// A change of what was read.
-    Change(Token<C>),
-    /// Time, for what no event can tell: a conflict that somebody resolves out of sight, a server that fails.
-    Timer(Outcome),
-}
-
-impl<C> Until<C> {
-    fn is_change_of(&self, interest: &Arc<Interest<C>>) -> bool {
-        matches!(self, Self::Change(Token(Some(read))) if Arc::ptr_eq(read, interest))
-    }
-}
-
-/// What a reconcile waits for, each with its reason. Empty: everything is in order.
-#[derive(Debug, Clone)]
-pub struct Waits<W, C>(pub Vec<(W, Until<C>)>);
-
-impl<W, C> Default for Waits<W, C> {
-    fn default() -> Self {
-        Self(Vec::new())
-    }
-}
-
 /// The index of one queue: `R` is what the queue holds.
 ///
 /// An edge costs 24 bytes where many requests read the same, and some 150 where one alone reads it.
@@ -245,24 +220,17 @@ impl<R: Clone + Ord + Hash, C: Clone + Ord + Hash> Reader<'_, R, C> {
         self.reads.extend(new);
     }
 
-    /// Ends the run: drops what it did not read again, and says when the request runs next if nothing changes before.
-    pub fn finish<W>(self, waits: &Waits<W, C>) -> Outcome {
-        let is_awaited = |read: &Arc<Interest<C>>| waits.0.iter().any(|(_, until)| until.is_change_of(read));
+    /// Ends the run, with what it waits for: drops what it did not read again. When the request runs next if nothing changes
+    /// before: by `timer`, or soon if it waits for what another run has read, whose edge says nothing of this request.
+    pub fn finish(self, waits: &[Token<C>], timer: Outcome) -> Outcome {
+        let has = |all: &[Arc<Interest<C>>], one: &Arc<Interest<C>>| all.iter().any(|read| Arc::ptr_eq(read, one));
+        let awaited: Vec<_> = waits.iter().filter_map(|token| token.0.clone()).collect();
         let kept = |read: &Arc<Interest<C>>| {
-            let is_fresh = self.reads.iter().any(|fresh| Arc::ptr_eq(fresh, read));
-            is_fresh && (!matches!(**read, Interest::Topic(_)) || is_awaited(read))
+            has(&self.reads, read) && (!matches!(**read, Interest::Topic(_)) || has(&awaited, read))
         };
         self.interests.lock().finish(&self.request, self.run, kept);
-        let is_read = |token: &Token<C>| {
-            token.0.as_ref().is_none_or(|interest| self.reads.iter().any(|read| Arc::ptr_eq(read, interest)))
-        };
-        let timer = |(_, until): &(W, Until<C>)| match until {
-            Until::Timer(timer) => *timer,
-            Until::Change(token) if is_read(token) => Outcome::Done,
-            // Another run has read it: its edge says nothing of this request.
-            Until::Change(_) => Outcome::Retry,
-        };
-        waits.0.iter().map(timer).reduce(Outcome::sooner).unwrap_or(Outcome::Done)
+        let are_read = awaited.iter().all(|interest| has(&self.reads, interest));
+        if are_read { timer } else { timer.sooner(Outcome::Retry) }
     }
 
     fn read<V>(&mut self, interest: Interest<C>, read: impl FnOnce() -> V) -> (V, Token<C>) {

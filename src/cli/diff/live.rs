@@ -12,7 +12,7 @@ use crate::cli::{inputs, progress, render, sources};
 use crate::engine::consumer_schema::ConsumerSchemas;
 use crate::mapping::{Mapping, Mode};
 use crate::object::has_finalizer;
-use crate::plan::{Action, Cause, Intent, Reason, Rest, SourcePatch, rehearsal};
+use crate::plan::{Action, Cause, Intent, Reason, Rest, SourcePatch};
 use crate::release::{Effect, Now, Rehearsal};
 use crate::survey::orphans::{Orphan, orphans};
 use crate::survey::{Rehearsed, Surveyor, Whole};
@@ -156,7 +156,7 @@ fn of_source(mapping: &Mapping, title: &str, rehearsed: &Rehearsed) -> Vec<Chang
 fn updated(before: Option<&Value>, body: &Value) -> (Value, Value) {
     let old = before.cloned().unwrap_or_default();
     let mut new = old.clone();
-    rehearsal::overlay(&mut new, body);
+    json_patch::merge(&mut new, body);
     let of_people = |mut object: Value| {
         if let Some(metadata) = object["metadata"].as_object_mut() {
             metadata.retain(|key, _| ["name", "namespace", "labels", "annotations"].contains(&key.as_str()));

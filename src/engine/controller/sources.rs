@@ -11,8 +11,7 @@ use tracing::{info, warn};
 use super::{Changed, Controller};
 use crate::engine::consumer_schema::{Known, Schedule};
 use crate::engine::pipeline::wakes::{Collection, Interest, Related, Topic};
-use crate::engine::pipeline::{KindFeed, Pipeline, of_mapping};
-use crate::engine::target::ServedKind;
+use crate::engine::pipeline::{Pipeline, of_mapping};
 use crate::mapping::{Kind, Resource, Side};
 use crate::multicluster::Subscription;
 use crate::multicluster::identity::Known as Identified;
@@ -28,30 +27,30 @@ use crate::object::{ClusterName, Key};
 #[derive(Debug, Default)]
 pub struct Sources {
     /// One feed per address at which sources are watched.
-    feeds: BTreeMap<String, Arc<SourceFeed>>,
+    feeds: BTreeMap<String, Arc<Feed>>,
     /// One feed per address at which sources are watched, and kind of the copies beside them.
-    copies: BTreeMap<(String, Kind), Arc<KindFeed>>,
+    copies: BTreeMap<(String, Kind), Arc<Feed>>,
     /// One feed per collection that related objects are read from.
-    related: BTreeMap<Arc<Related>, Arc<RelatedFeed>>,
+    related: BTreeMap<Arc<Related>, Arc<Feed>>,
     /// Which source an owner label names, by the label's hash. A collision costs one needless reconcile.
     pub(super) origins: HashMap<u64, Key>,
     /// Sources that a consumer changed, until everything that follows is written.
     pub(super) changed: BTreeMap<Key, Changed>,
 }
 
-/// Source objects of one address. Dropping it ends what follows them.
+/// Objects of one collection. Dropping it ends what follows them.
 #[derive(Debug)]
-pub struct SourceFeed {
+pub struct Feed {
     pub scope: WatchScope,
-    /// The cluster whose sources it is for, where the watch shows those of others too.
+    /// The cluster whose objects it is for, where the watch shows those of others too.
     only: Option<ClusterName>,
     pub watch: Arc<Watch>,
     pub subscription: Subscription,
-    _tasks: JoinSet<()>,
+    tasks: JoinSet<()>,
 }
 
-impl SourceFeed {
-    /// Its sources that are in sight.
+impl Feed {
+    /// Its objects that are in sight.
     pub fn keys(&self) -> Vec<Key> {
         let store = self.watch.store();
         match &self.only {
@@ -59,14 +58,6 @@ impl SourceFeed {
             None => store.keys(),
         }
     }
-}
-
-/// Related objects of one collection. Dropping it ends what follows them.
-#[derive(Debug)]
-pub struct RelatedFeed {
-    pub watch: Arc<Watch>,
-    pub subscription: Subscription,
-    _tasks: JoinSet<()>,
 }
 
 impl Controller {
@@ -138,7 +129,7 @@ impl Controller {
         known.into_iter().collect()
     }
 
-    fn source_feed(self: &Arc<Self>, spec: &ClusterSpec) -> Arc<SourceFeed> {
+    fn source_feed(self: &Arc<Self>, spec: &ClusterSpec) -> Arc<Feed> {
         let (scope, place) = (&spec.scope, spec.scope.endpoint.place());
         if let Some(feed) = self.sources().feeds.get(&place).filter(|feed| feed.scope == *scope) {
             return feed.clone();
@@ -146,18 +137,18 @@ impl Controller {
         let resource = &self.mapping().source.resource;
         let seen_at = spec.holding.as_ref().map_or(scope, |holding| &holding.scope);
         let selectors = Selectors { outlines: spec.holding.is_none(), ..Selectors::default() };
-        let watch = self.shared.watches.acquire(seen_at, resource, &selectors);
-        let subscription = self.subscribe(&watch, |controller, change| controller.source_changed(change));
-        let mut tasks = JoinSet::new();
-        tasks.spawn(self.follow_states(&watch, Collection::Sources(place.as_str().into())));
+        let of = Collection::Sources(place.as_str().into());
+        let mut feed =
+            self.follow(seen_at, resource, &selectors, of, |controller, change| controller.source_changed(change));
+        (feed.scope, feed.only) = (scope.clone(), spec.holding.as_ref().map(|_| spec.name.clone()));
         if scope.clusters != ClustersOf::Annotated {
-            tasks.spawn(follow_identity(Arc::downgrade(self), scope.clone()));
+            feed.tasks.spawn(follow_identity(Arc::downgrade(self), scope.clone()));
         }
         if spec.holding.is_none() {
-            tasks.spawn(follow_schema(Arc::downgrade(self), scope.clone(), watch.served().clone(), resource.clone()));
+            let served = feed.watch.served().clone();
+            feed.tasks.spawn(follow_schema(Arc::downgrade(self), scope.clone(), served, resource.clone()));
         }
-        let only = spec.holding.as_ref().map(|_| spec.name.clone());
-        let feed = Arc::new(SourceFeed { scope: scope.clone(), only, watch, subscription, _tasks: tasks });
+        let feed = Arc::new(feed);
         let former = self.sources().feeds.insert(place, feed.clone());
         // The end of a subscription must not meet the lock.
         drop(former);
@@ -165,17 +156,25 @@ impl Controller {
         feed
     }
 
-    fn subscribe(
+    /// Follows a collection: what changes in it, and whether it is in sight.
+    pub fn follow(
         self: &Arc<Self>,
-        watch: &Watch,
+        scope: &WatchScope,
+        resource: &Resource,
+        selectors: &Selectors,
+        of: Collection,
         changed: impl Fn(&Self, &Change<'_>) + Send + Sync + 'static,
-    ) -> Subscription {
+    ) -> Feed {
+        let watch = self.shared.watches.acquire(scope, resource, selectors);
         let controller = Arc::downgrade(self);
-        watch.store().subscribe(move |change| {
+        let subscription = watch.store().subscribe(move |change| {
             if let Some(controller) = controller.upgrade() {
                 changed(&controller, change);
             }
-        })
+        });
+        let mut tasks = JoinSet::new();
+        tasks.spawn(self.follow_states(&watch, of));
+        Feed { scope: scope.clone(), only: None, watch, subscription, tasks }
     }
 
     /// Opens the watches on the copies beside the sources, and ends those on kinds that are no longer used.
@@ -195,21 +194,14 @@ impl Controller {
             if self.sources().copies.get(&at).is_some_and(|feed| feed.scope == *scope) {
                 continue;
             }
-            let served = ServedKind { resource: kind.resource(&kind.plural()), namespaced: true };
-            let feed = self.follow_copy(kind, served, scope.clone());
-            let former = self.sources().copies.insert(at, feed);
+            let (selectors, of) = (of_mapping(&self.writer), kind.clone());
+            let changed = move |controller: &Self, change: &Change<'_>| controller.copy_changed(&of, change);
+            let resource = kind.resource(&kind.plural());
+            let feed = self.follow(scope, &resource, &selectors, Collection::Kind(kind.clone()), changed);
+            let former = self.sources().copies.insert(at, Arc::new(feed));
             drop(former);
             self.touch(Topic::Synced(Collection::Kind(kind.clone())));
         }
-    }
-
-    /// Watches the engine's copies of one kind beside the sources of an address.
-    fn follow_copy(self: &Arc<Self>, kind: &Kind, served: ServedKind, scope: WatchScope) -> Arc<KindFeed> {
-        let watch = self.shared.watches.acquire(&scope, &served.resource, &of_mapping(&self.writer));
-        let of = kind.clone();
-        let subscription = self.subscribe(&watch, move |controller, change| controller.copy_changed(&of, change));
-        let states = self.follow_states(&watch, Collection::Kind(kind.clone()));
-        Arc::new(KindFeed::new(served, scope, watch, subscription, states))
     }
 
     /// A copy beside its source changed. One that names a source of another cluster wakes nobody.
@@ -222,32 +214,32 @@ impl Controller {
     }
 
     /// The copies of a kind that are beside the sources of an address.
-    pub fn copy_feed(&self, scope: &WatchScope, kind: &Kind) -> Option<Arc<KindFeed>> {
+    pub fn copy_feed(&self, scope: &WatchScope, kind: &Kind) -> Option<Arc<Feed>> {
         let sources = self.sources();
         sources.copies.get(&(scope.endpoint.place(), kind.clone())).filter(|feed| feed.scope == *scope).cloned()
     }
 
     /// Whether something holds of the copies of a kind at every address at which sources are watched.
-    pub fn all_copies(&self, kind: &Kind, holds: impl Fn(&KindFeed) -> bool) -> bool {
+    pub fn all_copies(&self, kind: &Kind, holds: impl Fn(&Feed) -> bool) -> bool {
         let sources = self.sources();
         let of_kind: Vec<_> = sources.copies.iter().filter(|((_, of), _)| of == kind).map(|(_, feed)| feed).collect();
         of_kind.len() == sources.feeds.len() && of_kind.into_iter().all(|feed| holds(feed))
     }
 
     /// What the copies beside the sources of an address hold, by kind.
-    pub fn copy_feeds(&self, scope: &WatchScope) -> Vec<(Kind, Arc<KindFeed>)> {
+    pub fn copy_feeds(&self, scope: &WatchScope) -> Vec<(Kind, Arc<Feed>)> {
         let (sources, place) = (self.sources(), scope.endpoint.place());
         let here = sources.copies.iter().filter(|((at, _), _)| *at == place);
         here.map(|((_, kind), feed)| (kind.clone(), feed.clone())).collect()
     }
 
     /// What the copies beside all sources hold, by kind.
-    pub fn all_copy_feeds(&self) -> Vec<(Kind, Arc<KindFeed>)> {
+    pub fn all_copy_feeds(&self) -> Vec<(Kind, Arc<Feed>)> {
         self.sources().copies.iter().map(|((_, kind), feed)| (kind.clone(), feed.clone())).collect()
     }
 
     /// The feed of a collection of related objects, opened by its first reader.
-    pub fn related_feed(self: &Arc<Self>, scope: &WatchScope, of: &Arc<Related>) -> Arc<RelatedFeed> {
+    pub fn related_feed(self: &Arc<Self>, scope: &WatchScope, of: &Arc<Related>) -> Arc<Feed> {
         let sources = self.sources();
         if let Some(feed) = sources.related.get(of).filter(|feed| feed.watch.endpoint() == &scope.endpoint) {
             return feed.clone();
@@ -255,14 +247,10 @@ impl Controller {
         drop(sources);
         let (label, by_name) = (of.labels.clone(), of.labels.is_empty());
         let selectors = Selectors { label, by_name, outlines: true, ..Selectors::default() };
-        let watch = self.shared.watches.acquire(scope, &of.resource, &selectors);
         let collection = Collection::Related(of.clone());
         let changed = collection.clone();
-        let subscription =
-            self.subscribe(&watch, move |controller, change| controller.related_changed(&changed, change));
-        let mut tasks = JoinSet::new();
-        tasks.spawn(self.follow_states(&watch, collection));
-        let feed = Arc::new(RelatedFeed { watch, subscription, _tasks: tasks });
+        let changed = move |controller: &Self, change: &Change<'_>| controller.related_changed(&changed, change);
+        let feed = Arc::new(self.follow(scope, &of.resource, &selectors, collection, changed));
         let mut sources = self.sources();
         // Another reconcile may have opened it meanwhile.
         let former = match sources.related.get(of).filter(|known| known.watch.endpoint() == &scope.endpoint).cloned() {
@@ -296,12 +284,12 @@ impl Controller {
 
     /// The schema of the source's API at an address; `None`: not read yet. Without it the engine cannot tell which status
     /// fields the consumer's API keeps.
-    pub fn schema(&self, feed: &SourceFeed) -> Option<Known> {
+    pub fn schema(&self, feed: &Feed) -> Option<Known> {
         self.shared.schemas.get(&feed.scope.endpoint.place(), &self.mapping().source.resource)
     }
 
     /// Wakes what waits for a collection whenever its watch comes or goes.
-    pub fn follow_states(self: &Arc<Self>, watch: &Watch, collection: Collection) -> impl Future<Output = ()> + use<> {
+    fn follow_states(self: &Arc<Self>, watch: &Watch, collection: Collection) -> impl Future<Output = ()> + use<> {
         let mut states = watch.changes();
         let controller = Arc::downgrade(self);
         async move {
@@ -315,7 +303,7 @@ impl Controller {
 
     /// The feed that serves a cluster's sources. Of a cluster that was rebuilt, it may still be the former cluster's: then
     /// there is none, until the engine has heard of the new one.
-    pub fn feed_of(&self, cluster: &Cluster) -> Option<Arc<SourceFeed>> {
+    pub fn feed_of(&self, cluster: &Cluster) -> Option<Arc<Feed>> {
         let scope = &cluster.spec.scope;
         self.sources().feeds.get(&scope.endpoint.place()).filter(|feed| feed.scope == *scope).cloned()
     }
@@ -330,7 +318,7 @@ impl Controller {
         here.map(|cluster| cluster.spec.name.clone()).collect()
     }
 
-    pub fn source_feeds(&self) -> Vec<Arc<SourceFeed>> {
+    pub fn source_feeds(&self) -> Vec<Arc<Feed>> {
         self.sources().feeds.values().cloned().collect()
     }
 
@@ -353,7 +341,7 @@ impl Controller {
 
     /// Whether the sources of every cluster are listed, and no cluster is still to be described.
     pub fn are_sources_listed(&self) -> bool {
-        let is_listed = |feed: &Arc<SourceFeed>| feed.watch.state() == WatchState::Synced;
+        let is_listed = |feed: &Arc<Feed>| feed.watch.state() == WatchState::Synced;
         self.shared.manager.is_synced(&self.mapping().source.clusters)
             && self.sources().feeds.values().all(is_listed)
             && self.are_clusters_followed()

@@ -3,42 +3,15 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use tokio::task::JoinSet;
-
 use super::Pipeline;
 use super::wakes::{Collection, Topic, target_reference};
-use crate::engine::target::ServedKind;
+use crate::engine::controller::{Controller, Feed};
 use crate::mapping::{Kind, Mapping, Side};
-use crate::multicluster::registry::WatchScope;
-use crate::multicluster::watch::{Selectors, Watch, WatchState};
-use crate::multicluster::{Object, Subscription};
+use crate::multicluster::Object;
+use crate::multicluster::store::Change;
+use crate::multicluster::watch::{Selectors, WatchState};
 use crate::object::Key;
 use crate::object::marks::{self, Origin, Writer};
-
-/// The engine's objects of one kind, on the target or beside the sources. Dropping it ends what follows them.
-#[derive(Debug)]
-pub struct KindFeed {
-    pub served: ServedKind,
-    pub scope: WatchScope,
-    pub watch: Arc<Watch>,
-    pub subscription: Subscription,
-    _tasks: JoinSet<()>,
-}
-
-impl KindFeed {
-    /// `states`: what follows whether the watch is in sight.
-    pub fn new(
-        served: ServedKind,
-        scope: WatchScope,
-        watch: Arc<Watch>,
-        subscription: Subscription,
-        states: impl Future<Output = ()> + Send + 'static,
-    ) -> Self {
-        let mut tasks = JoinSet::new();
-        tasks.spawn(states);
-        Self { served, scope, watch, subscription, _tasks: tasks }
-    }
-}
 
 /// Selects the objects of a mapping.
 pub fn of_mapping(writer: &Writer) -> Selectors {
@@ -63,25 +36,19 @@ impl Pipeline {
             if self.feeds().get(&kind).is_some_and(|feed| feed.scope == scope) {
                 continue;
             }
-            let feed = self.follow_kind(&kind, served, scope);
+            let (pipeline, of) = (Arc::downgrade(self), kind.clone());
+            let changed = move |_: &Controller, change: &Change<'_>| {
+                if let Some(pipeline) = pipeline.upgrade() {
+                    pipeline.target_changed(&of, change);
+                }
+            };
+            let (selectors, of) = (of_mapping(&self.writer), Collection::Kind(kind.clone()));
+            let feed = Arc::new(self.controller.follow(&scope, &served.resource, &selectors, of, changed));
             let former = self.feeds().insert(kind.clone(), feed.clone());
             drop(former);
             self.controller.queue_standing(&kind, &feed.watch);
             self.controller.touch(Topic::Synced(Collection::Kind(kind)));
         }
-    }
-
-    /// Watches the engine's objects of one kind on the target.
-    fn follow_kind(self: &Arc<Self>, kind: &Kind, served: ServedKind, scope: WatchScope) -> Arc<KindFeed> {
-        let watch = self.shared.watches.acquire(&scope, &served.resource, &of_mapping(&self.writer));
-        let (pipeline, of) = (Arc::downgrade(self), kind.clone());
-        let subscription = watch.store().subscribe(move |change| {
-            if let Some(pipeline) = pipeline.upgrade() {
-                pipeline.target_changed(&of, change);
-            }
-        });
-        let states = self.controller.follow_states(&watch, Collection::Kind(kind.clone()));
-        Arc::new(KindFeed::new(served, scope, watch, subscription, states))
     }
 
     /// The kinds of the mapping, and those which only its state store still names.
@@ -110,7 +77,7 @@ impl Pipeline {
     /// Whether the engine's objects of every kind are listed.
     pub fn follows_every_kind(&self) -> bool {
         let is_beside = self.generation().mapping.is_beside();
-        let is_synced = |feed: &KindFeed| feed.watch.state() == WatchState::Synced;
+        let is_synced = |feed: &Feed| feed.watch.state() == WatchState::Synced;
         self.kinds().iter().all(|kind| match kind.side {
             Side::Target => self.kind_feed(kind).is_some_and(|feed| is_synced(&feed)),
             Side::Source => !is_beside || self.controller.all_copies(kind, is_synced),
@@ -122,21 +89,21 @@ impl Pipeline {
         self.feeds().values().all(|feed| feed.watch.state() != WatchState::Starting)
     }
 
-    pub fn kind_feed(&self, kind: &Kind) -> Option<Arc<KindFeed>> {
+    pub fn kind_feed(&self, kind: &Kind) -> Option<Arc<Feed>> {
         self.feeds().get(kind).cloned()
     }
 
     /// Gathers something over all kinds on the target.
-    pub fn each_kind<T>(&self, gather: impl Fn(&Kind, &KindFeed) -> Vec<T>) -> Vec<T> {
+    pub fn each_kind<T>(&self, gather: impl Fn(&Kind, &Feed) -> Vec<T>) -> Vec<T> {
         self.feeds().iter().flat_map(|(kind, feed)| gather(kind, feed)).collect()
     }
 
-    pub fn kind_feeds(&self) -> Vec<(Kind, Arc<KindFeed>)> {
+    pub fn kind_feeds(&self) -> Vec<(Kind, Arc<Feed>)> {
         self.feeds().iter().map(|(kind, feed)| (kind.clone(), feed.clone())).collect()
     }
 
     /// What holds the mapping's own objects, by kind: on the target, or beside the sources.
-    pub fn object_feeds(&self) -> Vec<(Kind, Arc<KindFeed>)> {
+    pub fn object_feeds(&self) -> Vec<(Kind, Arc<Feed>)> {
         let beside = self.generation().mapping.is_beside().then(|| self.controller.all_copy_feeds());
         self.kind_feeds().into_iter().chain(beside.into_iter().flatten()).collect()
     }
@@ -160,7 +127,7 @@ impl Pipeline {
             let object = object.outline();
             object.is_ok_and(|object| marks::is_ours(&object, &target_reference(kind, at), &owner))
         };
-        let owned = |(kind, feed): &(Kind, Arc<KindFeed>)| {
+        let owned = |(kind, feed): &(Kind, Arc<Feed>)| {
             feed.watch.store().of_owner(&owner.0).iter().filter(|found| is_owned(kind, found)).count()
         };
         self.object_feeds().iter().map(owned).sum()

@@ -10,6 +10,7 @@ use std::sync::Arc;
 use hashbrown::{HashMap, HashSet};
 
 use crate::object::{ClusterName, Key};
+use crate::plan::observed::all_copies;
 
 /// Sources by what they use: a namespace of the target, or a shared copy in it.
 #[derive(Debug, Default)]
@@ -84,8 +85,7 @@ impl SharedUse {
     /// Whether a source uses a place, but for one of them. `None`: nobody can tell before every source is seen.
     pub fn in_use(&self, place: &str, but_for: Option<&Key>) -> Option<bool> {
         let is_other = |key: &Key| but_for != Some(key);
-        let users = self.users.get(place);
-        if users.is_some_and(|users| users.iter().any(is_other)) {
+        if self.users_of(place).any(is_other) {
             return Some(true);
         }
         (!self.unseen.iter().any(is_other)).then_some(false)
@@ -98,8 +98,14 @@ impl SharedUse {
 
     /// Whether another source uses a place, and is not leaving.
     pub fn is_kept(&self, place: &str, but_for: &Key) -> bool {
-        let stays = |key: &Key| key != but_for && !self.leaving.contains(key);
-        self.users.get(place).is_some_and(|users| users.iter().any(stays))
+        self.users_of(place).any(|key| key != but_for && !self.leaving.contains(key))
+    }
+
+    /// Of a copy, also those who may use any copy in its namespace.
+    fn users_of(&self, place: &str) -> impl Iterator<Item = &Key> {
+        let any_copy = place.split_once('/').map(|(namespace, _)| all_copies(namespace));
+        let users = [self.users.get(place), any_copy.and_then(|all| self.users.get(&*all))];
+        users.into_iter().flatten().flatten()
     }
 
     /// Sources that are seen or unseen, and places with users.

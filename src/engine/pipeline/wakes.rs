@@ -5,7 +5,8 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use super::shared_use::{News, Uses};
-use super::{Generation, KindFeed, Pipeline};
+use super::{Generation, Pipeline};
+use crate::engine::controller::Feed;
 use crate::mapping::{Kind, Resource};
 use crate::multicluster::Object;
 use crate::multicluster::interests;
@@ -13,7 +14,6 @@ use crate::multicluster::queue::Priority;
 use crate::multicluster::store::{Cause, Change};
 use crate::object::marks::{self, Reference};
 use crate::object::{ClusterName, Key};
-use crate::plan::observed::all_copies;
 
 /// What a pipeline watches.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -47,7 +47,6 @@ pub type Interests = interests::Interests<Key, Collection>;
 pub type Interest = interests::Interest<Collection>;
 pub type Topic = interests::Topic<Collection>;
 pub type Token = interests::Token<Collection>;
-pub type Until = interests::Until<Collection>;
 pub type Reader<'i> = interests::Reader<'i, Key, Collection>;
 
 /// What a source waits for, for people.
@@ -77,21 +76,9 @@ impl Pipeline {
         self.kinds().into_iter().for_each(|kind| self.controller.touch(Topic::Served(target.clone(), kind)));
     }
 
-    /// Whether another source needs what is shared at a place. `None`: nobody can tell before every source was listed and
+    /// Whether a source, but for one of them, needs what is shared at a place. `None`: nobody can tell before every source was listed and
     /// seen.
-    pub fn in_use(&self, place: &str, by_others_than: &Key) -> Option<bool> {
-        self.uses(place, Some(by_others_than))
-    }
-
-    /// Whether another source that stays needs what is shared at a place.
-    pub fn is_kept(&self, place: &str, by_others_than: &Key) -> bool {
-        let shared_use = self.shared_use();
-        let any_copy = place.split_once('/').map(|(namespace, _)| all_copies(namespace));
-        shared_use.is_kept(place, by_others_than)
-            || any_copy.is_some_and(|all| shared_use.is_kept(&all, by_others_than))
-    }
-
-    fn uses(&self, place: &str, but_for: Option<&Key>) -> Option<bool> {
+    pub fn in_use(&self, place: &str, but_for: Option<&Key>) -> Option<bool> {
         let in_use = self.shared_use().in_use(place, but_for);
         in_use.filter(|in_use| *in_use || self.controller.are_sources_listed())
     }
@@ -125,7 +112,7 @@ impl Pipeline {
     }
 
     pub(super) fn tell(&self, news: News) {
-        let unused = news.places.iter().filter(|place| self.uses(place, None) == Some(false));
+        let unused = news.places.iter().filter(|place| self.in_use(place, None) == Some(false));
         let unused: Vec<_> = unused.map(|place| self.writer.shared_owner(place)).collect();
         self.learned().forget_owners(&unused);
         let target = &self.generation().target.cluster;
@@ -161,7 +148,7 @@ impl Pipeline {
             |origin| self.controller.key_of(&origin).is_some_and(|key| self.controller.is_engaged(&key.cluster));
         let origin = marks::origin(&self.writer, &before, &reference);
         // What is shared names no source.
-        let is_needed = origin.map_or_else(|| self.uses(&reference.namespace, None) != Some(false), is_served);
+        let is_needed = origin.map_or_else(|| self.in_use(&reference.namespace, None) != Some(false), is_served);
         if !is_needed {
             return;
         }
@@ -174,7 +161,7 @@ impl Pipeline {
 
     /// Whether the target holds an object of a source of this resource.
     pub fn has_any_object(&self) -> bool {
-        let has = |(kind, feed): &(Kind, Arc<KindFeed>)| {
+        let has = |(kind, feed): &(Kind, Arc<Feed>)| {
             let store = feed.watch.store();
             store
                 .keys()

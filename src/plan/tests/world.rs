@@ -454,7 +454,7 @@ impl World {
         if let Some(applied) = self.applied.get(reference).filter(|_| !is_beside) {
             drop_given_up(&mut object, applied, body);
         }
-        merge(&mut object, body);
+        json_patch::merge(&mut object, body);
         self.drops.iter().for_each(|pointer| crate::object::compare::remove_pointer(&mut object, pointer));
         let given = |pointer: &str| body.pointer(pointer).cloned();
         for (pointer, _, stored) in
@@ -562,21 +562,6 @@ fn is_released(object: &Value) -> bool {
 
 fn apply_patch(object: &mut Value, patch: &Patch) {
     json_patch::patch(object, patch).expect("a patch that fits");
-}
-
-fn merge(object: &mut Value, body: &Value) {
-    match (object, body) {
-        (Value::Object(object), Value::Object(body)) => {
-            for (key, value) in body {
-                if value.is_null() {
-                    object.remove(key);
-                    continue;
-                }
-                merge(object.entry(key.clone()).or_insert(Value::Null), value);
-            }
-        }
-        (object, body) => *object = body.clone(),
-    }
 }
 
 /// Removes what was applied before and is not any more.

@@ -19,15 +19,11 @@ fn object(name: &str) -> Interest<char> {
     Interest::Object('s', key(name))
 }
 
-fn nothing() -> Waits<(), char> {
-    Waits::default()
-}
-
 /// Runs a request that reads these objects.
 fn run(index: &Index, request: &str, reads: &[&str]) {
     let mut reader = index.reader(&key(request));
     reads.iter().for_each(|name| drop(reader.get(&'s', &key(name), || ())));
-    assert_eq!(reader.finish(&nothing()), Outcome::Done);
+    assert_eq!(reader.finish(&[], Outcome::Done), Outcome::Done);
 }
 
 fn woken(index: &Index, interest: &Interest<char>) -> Vec<String> {
@@ -52,7 +48,7 @@ fn objects_selections_and_topics_are_interests_of_their_own() {
     let (seen, token) = reader.topic(Topic::Approval, || 7);
     assert_eq!(seen, 7);
     reader.list(&'s', "owner", || ());
-    assert_eq!(reader.finish(&Waits(vec![((), Until::Change(token))])), Outcome::Done);
+    assert_eq!(reader.finish(&[token], Outcome::Done), Outcome::Done);
     assert_eq!(woken(&index, &Interest::Topic(Topic::Approval)), ["a"]);
     assert_eq!(woken(&index, &Interest::Selection('s', "owner".into())), ["a"]);
     assert_eq!(woken(&index, &object("owner")), [""; 0]);
@@ -76,7 +72,7 @@ fn what_siblings_read_is_of_one_run() {
     sibling.get(&'s', &key("x"), || ());
     let (_, token) = sibling.topic(Topic::Approval, || ());
     reader.join(sibling);
-    assert_eq!(reader.finish(&Waits(vec![((), Until::Change(token))])), Outcome::Done);
+    assert_eq!(reader.finish(&[token], Outcome::Done), Outcome::Done);
     assert_eq!(index.size(), (1, 2));
     assert_eq!(woken(&index, &Interest::Topic(Topic::Approval)), ["a"]);
 }
@@ -88,11 +84,11 @@ fn a_fact_wakes_who_reads_it_now_or_waits_for_it() {
     let mut reader = index.reader(&key("a"));
     let (_, token) = reader.topic(Topic::Approval, || ());
     assert_eq!(woken(&index, &topic), ["a"], "the run is not over");
-    reader.finish(&Waits(vec![((), Until::Change(token))]));
+    reader.finish(&[token], Outcome::Done);
     assert_eq!(woken(&index, &topic), ["a"]);
     let mut reader = index.reader(&key("a"));
     reader.topic(Topic::Approval, || ());
-    reader.finish(&nothing());
+    reader.finish(&[], Outcome::Done);
     assert_eq!(woken(&index, &topic), [""; 0]);
     assert_eq!(index.size(), (0, 0));
 }
@@ -104,7 +100,7 @@ fn what_is_not_read_again_is_dropped_when_the_run_finishes() {
     let mut reader = index.reader(&key("a"));
     reader.get(&'s', &key("y"), || ());
     assert_eq!(woken(&index, &object("x")), ["a"], "the run is not over");
-    reader.finish(&nothing());
+    reader.finish(&[], Outcome::Done);
     assert_eq!(woken(&index, &object("x")), [""; 0]);
     assert_eq!(woken(&index, &object("y")), ["a"]);
 }
@@ -138,7 +134,7 @@ fn a_forgotten_request_leaves_nothing_behind() {
     index.forget(&key("a"));
     index.forget(&key("b"));
     reader.get(&'s', &key("y"), || ());
-    reader.finish(&nothing());
+    reader.finish(&[], Outcome::Done);
     assert_eq!(index.size(), (0, 0));
     assert_eq!(woken(&index, &object("x")), [""; 0]);
 }
@@ -173,14 +169,12 @@ fn a_watch_stays_for_a_minute_after_its_last_reader() {
 }
 
 #[test]
-fn the_waits_say_when_a_request_runs_next() {
+fn the_timer_says_when_a_request_runs_next() {
     let (index, soon, late) = (Index::default(), Duration::from_secs(1), Duration::from_secs(9));
     let ended = |timers: &[Outcome]| {
         let mut reader = index.reader(&key("a"));
         let (_, token) = reader.topic(Topic::Approval, || ());
-        let mut waits = Waits(vec![("for approval", Until::Change(token))]);
-        waits.0.extend(timers.iter().map(|timer| ("for time", Until::Timer(*timer))));
-        reader.finish(&waits)
+        reader.finish(&[token], timers.iter().copied().fold(Outcome::Done, Outcome::sooner))
     };
     assert_eq!(ended(&[]), Outcome::Done);
     assert_eq!(ended(&[Outcome::After(late), Outcome::After(soon)]), Outcome::After(soon));
@@ -193,8 +187,7 @@ fn the_waits_say_when_a_request_runs_next() {
 fn a_wait_for_what_another_run_has_read_is_tried_again() {
     let index = Index::default();
     let (_, token) = index.reader(&key("a")).topic(Topic::Approval, || ());
-    let waits = Waits(vec![("for approval", Until::Change(token))]);
-    assert_eq!(index.reader(&key("b")).finish(&waits), Outcome::Retry);
+    assert_eq!(index.reader(&key("b")).finish(&[token], Outcome::Done), Outcome::Retry);
 }
 
 #[test]
@@ -203,7 +196,7 @@ fn what_structure_ties_to_a_request_takes_no_edge() {
     let mut reader = index.reader(&key("a"));
     let (seen, token) = reader.own(|| 7);
     assert_eq!(seen, 7);
-    assert_eq!(reader.finish(&Waits(vec![("for its object", Until::Change(token))])), Outcome::Done);
+    assert_eq!(reader.finish(&[token], Outcome::Done), Outcome::Done);
     assert_eq!(index.size(), (0, 0));
 }
 
@@ -317,7 +310,7 @@ impl<'i> World<'i> {
 
     fn finish(&mut self, run: usize) {
         let Running { request, reader, read } = self.running.remove(run);
-        let outcome = reader.finish(&nothing());
+        let outcome = reader.finish(&[], Outcome::Done);
         self.read.insert(request.clone(), read);
         self.queue.finish(request, outcome, 1, self.now);
     }
