@@ -367,7 +367,7 @@ impl Attendant {
         let mut jitter = Jitter::new(self.home.entropy());
         let mut leadership = self.lease.changes();
         loop {
-            leadership.mark_unchanged();
+            leadership.catch_up();
             let deletions = self.deletions.borrow_and_update().clone();
             let releases = self.releases.borrow_and_update().clone();
             let problems = self.attend(&deletions, &releases, &mut recorded).await;
@@ -385,7 +385,7 @@ impl Attendant {
             tokio::select! {
                 Ok(()) = self.deletions.changed() => {}
                 Ok(()) = self.releases.changed() => {}
-                Ok(()) = leadership.changed() => {}
+                () = leadership.advanced() => {}
                 () = sleep(pause) => {}
             }
         }

@@ -48,7 +48,7 @@ const MOST_LENT: usize = 3;
 pub struct Controller {
     pub writer: Writer,
     pub shared: Arc<Shared>,
-    pub queue: WorkQueue<Key>,
+    pub queue: WorkQueue,
     pub interests: Interests,
     mapping: ArcSwap<Mapping>,
     /// One for each target, by its slot's name of that.
@@ -85,7 +85,7 @@ struct Changed {
 }
 
 /// Reconciles a source when it is its turn. One of several targets that is slow keeps no source of the others waiting.
-async fn in_turn(controller: Arc<Controller>, lease: Lease<Key>) {
+async fn in_turn(controller: Arc<Controller>, lease: Lease) {
     let lend_place = || (controller.slots().len() > 1).then(|| controller.lend_place());
     // On the heap from the start: it is large, and would be copied at each step of its way.
     let work = || Box::pin(worker::reconcile(controller.clone(), lease));

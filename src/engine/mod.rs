@@ -391,7 +391,7 @@ impl Engine {
                 Some(event) = received.recv() => event,
                 name = shared.discovered.next() => Event::Target(name),
                 () = shared.counted.notified() => Event::Counted,
-                Ok(()) = leadership.changed() => Event::Leadership,
+                () = leadership.advanced() => Event::Leadership,
                 // Last: thousands of workspaces may come or go at once.
                 Some(event) = clusters.next() => Event::Cluster(event),
             };

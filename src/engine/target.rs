@@ -259,12 +259,12 @@ impl Target {
     /// each piece of news.
     pub async fn discover(&self, health: &Health, changed: impl Fn()) {
         let mut outcomes = self.connection.identity().outcomes();
-        let doubts = self.connection.identity().doubts();
+        let mut doubts = self.connection.identity().doubts();
         let mut delay = RETRY_MIN;
         let mut before = None;
         loop {
             outcomes.catch_up();
-            let as_of = *doubts.borrow();
+            let as_of = doubts.catch_up();
             let (known, identity) = (self.known(), self.identity());
             let resolved = if identity.is_ok() { self.resolve().await } else { Ok(()) };
             if known != Known::Pending {

@@ -100,7 +100,7 @@ impl Run {
 type Assigned = (Arc<Pipeline>, Arc<Generation>);
 
 /// Reconciles one source on all targets of its mapping, and hands its lease back.
-pub async fn reconcile(controller: Arc<Controller>, lease: Lease<Key>) {
+pub async fn reconcile(controller: Arc<Controller>, lease: Lease) {
     let started = Instant::now();
     let key = lease.key().clone();
     let pinned = |one: Arc<Pipeline>| {

@@ -4,7 +4,6 @@
 //! files on the thread that all else runs on, and takes a line end at their end for a part of the token. Client certificates
 //! alone are left to it.
 
-use std::fmt;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -94,18 +93,10 @@ impl Identity {
 impl Credential {
     /// Takes what becomes a header out of a kubeconfig's user, in kubectl's order; certificates stay.
     pub(super) fn take(user: &mut AuthInfo) -> Result<Self, String> {
-        let taken = std::mem::take(user);
-        *user = AuthInfo {
-            client_certificate: taken.client_certificate.clone(),
-            client_certificate_data: taken.client_certificate_data.clone(),
-            client_key: taken.client_key.clone(),
-            client_key_data: taken.client_key_data.clone(),
-            impersonate: taken.impersonate.clone(),
-            impersonate_uid: taken.impersonate_uid.clone(),
-            impersonate_groups: taken.impersonate_groups.clone(),
-            impersonate_user_extra: taken.impersonate_user_extra.clone(),
-            ..AuthInfo::default()
-        };
+        let taken = user.clone();
+        let (username, password, token) = (None, None, None);
+        let (token_file, exec, auth_provider) = (None, None, None);
+        *user = AuthInfo { username, password, token, token_file, exec, auth_provider, ..std::mem::take(user) };
         Self::of(taken)
     }
 
@@ -262,17 +253,6 @@ fn header(text: &str) -> Result<HeaderValue, String> {
 fn secret(user: &AuthInfo, field: &str) -> Option<String> {
     let user = serde_json::to_value(user).ok()?;
     user.get(field).and_then(Value::as_str).map(str::to_owned)
-}
-
-impl fmt::Debug for Credential {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::None => "None",
-            Self::Fixed(_) => "Fixed",
-            Self::TokenFile { .. } => "TokenFile",
-            Self::Exec { .. } => "Exec",
-        })
-    }
 }
 
 #[cfg(test)]

@@ -162,11 +162,6 @@ impl Endpoint {
         format!("{} {}", self.connection.name(), self.base)
     }
 
-    /// Whether two endpoints are one address, whose limits they share.
-    pub fn shares_limits_with(&self, other: &Endpoint) -> bool {
-        Arc::ptr_eq(&self.lane, &other.lane)
-    }
-
     pub fn connection(&self) -> &Arc<Connection> {
         &self.connection
     }

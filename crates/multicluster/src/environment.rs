@@ -17,12 +17,6 @@ use crate::health::{Condition, Health, Level};
 use sync_engine_mapping::object::ClusterName;
 use sync_engine_mapping::{ApiExportRef, ClusterProvider, SourceClusters, Traits};
 
-/// A restartable, level-based stream of cluster descriptions.
-pub trait Provider: Send + 'static {
-    /// Describes clusters until dropped. Never ends on a server's failure: it says so in its condition and goes on trying.
-    fn run(self, events: mpsc::Sender<ProviderEvent>) -> impl Future<Output = ()> + Send;
-}
-
 /// Lists clusters. This is what a provider of your own has to say; the engine does the rest: it follows each cluster, tells
 /// clusters apart by their identity, and swaps credentials. `examples/custom_provider.rs` shows a whole one.
 pub trait Members: Send + 'static {

@@ -2,14 +2,15 @@
 
 use std::sync::{Mutex, PoisonError};
 
-use serde::Deserialize;
-use tokio::sync::watch;
+use serde_json::Value;
 
 use super::api_path::ApiPath;
 use super::endpoint::Reply;
 use super::permit::{Epoch, Follower, Permit};
+use super::raw::CLUSTER_ANNOTATION;
 use super::request_error::RequestError;
 use sync_engine_mapping::Resource;
+use sync_engine_mapping::object::metadata;
 
 /// What is known of the identity of the cluster behind a connection's own address.
 ///
@@ -46,8 +47,8 @@ impl Confirmation {
     }
 
     /// How many doubts there were, and a way to wait for the next one.
-    pub fn doubts(&self) -> watch::Receiver<u64> {
-        self.doubts.changes()
+    pub fn doubts(&self) -> Follower {
+        self.doubts.follow()
     }
 
     /// To wait for what becomes of a doubt.
@@ -95,14 +96,13 @@ pub trait Ask: Sync {
 pub async fn cluster_identity(endpoint: &impl Ask) -> Result<String, RequestError> {
     match namespace(endpoint, "kube-system").await {
         // kcp annotates every object, and a workspace may have a namespace of this name too.
-        Ok(Named { metadata: Metadata { annotations: Some(Annotations { cluster: Some(_) }), .. } }) => {}
+        Ok((_, Some(_))) => {}
         Err(error) if error.is_not_found_of("kube-system") => {}
-        result => return result.map(|namespace| namespace.metadata.uid),
+        result => return result.map(|(uid, _)| uid),
     }
-    let Metadata { uid, annotations } = namespace(endpoint, "default").await?.metadata;
-    match annotations.unwrap_or_default().cluster {
-        Some(name) => Ok(format!("{name}/{}", logical_cluster_uid(endpoint).await?.unwrap_or(uid))),
-        None => Ok(uid),
+    match namespace(endpoint, "default").await? {
+        (uid, Some(name)) => Ok(format!("{name}/{}", logical_cluster_uid(endpoint).await?.unwrap_or(uid))),
+        (uid, None) => Ok(uid),
     }
 }
 
@@ -110,46 +110,33 @@ pub async fn cluster_identity(endpoint: &impl Ask) -> Result<String, RequestErro
 async fn logical_cluster_uid(endpoint: &impl Ask) -> Result<Option<String>, RequestError> {
     let logical_clusters = resource("core.kcp.io", "v1alpha1", "logicalclusters");
     match object(endpoint, &ApiPath::object(&logical_clusters, "", "cluster")?).await {
-        Ok(object) => Ok(Some(object.metadata.uid)),
+        Ok((uid, _)) => Ok(Some(uid)),
         // A refusal is no answer: kcp refuses for some seconds after a restart what it allows.
         Err(error) if error.code() == Some(404) => Ok(None),
         Err(error) => Err(error),
     }
 }
 
-async fn namespace(endpoint: &impl Ask, name: &str) -> Result<Named, RequestError> {
+/// An object's uid, and the logical cluster that kcp says it is in.
+type Found = (String, Option<String>);
+
+async fn namespace(endpoint: &impl Ask, name: &str) -> Result<Found, RequestError> {
     object(endpoint, &ApiPath::object(&resource("", "v1", "namespaces"), "", name)?).await
 }
 
-async fn object(endpoint: &impl Ask, path: &ApiPath) -> Result<Named, RequestError> {
+async fn object(endpoint: &impl Ask, path: &ApiPath) -> Result<Found, RequestError> {
     let reply = endpoint.ask(path).await?;
     let failed = |reason: String| RequestError::Body { url: endpoint.url().to_owned(), reason };
-    let object: Named = serde_json::from_slice(&reply.body).map_err(|error| failed(error.to_string()))?;
-    match object.metadata.uid.is_empty() {
-        true => Err(failed("an object without uid, by which the cluster could be told from another".to_owned())),
-        false => Ok(object),
+    let object: Value = serde_json::from_slice(&reply.body).map_err(|error| failed(error.to_string()))?;
+    let cluster = object["metadata"]["annotations"][CLUSTER_ANNOTATION].as_str().map(str::to_owned);
+    match metadata(&object, "uid") {
+        "" => Err(failed("an object without uid, by which the cluster could be told from another".to_owned())),
+        uid => Ok((uid.to_owned(), cluster)),
     }
 }
 
 fn resource(group: &str, version: &str, plural: &str) -> Resource {
     Resource { group: group.into(), version: version.into(), plural: plural.into() }
-}
-
-#[derive(Deserialize)]
-struct Named {
-    metadata: Metadata,
-}
-
-#[derive(Deserialize)]
-struct Metadata {
-    uid: String,
-    annotations: Option<Annotations>,
-}
-
-#[derive(Deserialize, Default)]
-struct Annotations {
-    #[serde(rename = "kcp.io/cluster")]
-    cluster: Option<String>,
 }
 
 #[cfg(test)]

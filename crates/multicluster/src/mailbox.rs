@@ -3,8 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use super::manager::ClusterEvent;
-use super::registry::{Cluster, ProviderName, Reason, Transition};
+use super::registry::{Cluster, ClusterEvent, ProviderName, Reason};
 use sync_engine_mapping::object::ClusterName;
 
 /// Events that wait to be read.
@@ -26,17 +25,13 @@ struct Mail {
 }
 
 impl Mailbox {
-    pub(super) fn put(&mut self, provider: &ProviderName, transition: Transition) {
-        match transition {
-            Transition::Engage(cluster) => self.of(&cluster).engaged = Some(cluster.clone()),
-            Transition::Describe(cluster) => self.describe(cluster),
-            Transition::Disengage(cluster, reason) => self.disengage(cluster, reason),
-            Transition::Identity(identity) => {
-                self.identities.insert(provider.clone(), identity);
-            }
-            Transition::Synced => {
-                self.synced.insert(provider.clone());
-            }
+    pub(super) fn put(&mut self, event: ClusterEvent) {
+        match event {
+            ClusterEvent::Engaged(cluster) => self.of(&cluster).engaged = Some(cluster.clone()),
+            ClusterEvent::Described(cluster) => self.describe(cluster),
+            ClusterEvent::Disengaged(cluster, reason) => self.disengage(cluster, reason),
+            ClusterEvent::Identity(provider, identity) => drop(self.identities.insert(provider, identity)),
+            ClusterEvent::Synced(provider) => drop(self.synced.insert(provider)),
         }
     }
 

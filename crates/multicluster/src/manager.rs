@@ -14,24 +14,13 @@ use tokio::task::JoinHandle;
 use super::connection::{Connection, ConnectionError, Reloaded};
 use super::environment::{Describe, Environment, condition_name, finds_by};
 use super::mailbox::Mailbox;
-use super::registry::{Cluster, ProviderEvent, ProviderName, ProviderRef, Reason, Registry, Transition};
+use super::registry::{Cluster, ProviderEvent, ProviderName, ProviderRef, Reason, Registry};
 use super::silence::look_for_silence;
 use crate::health::{Health, Level};
 use sync_engine_mapping::object::ClusterName;
 use sync_engine_mapping::{ClusterProvider, SourceClusters};
 
-/// What the manager tells its subscribers.
-#[derive(Debug, Clone)]
-pub enum ClusterEvent {
-    Engaged(Arc<Cluster>),
-    /// An engaged cluster has other traits.
-    Described(Arc<Cluster>),
-    Disengaged(Arc<Cluster>, Reason),
-    /// The provider has described all there is (maybe nothing).
-    Synced(ProviderName),
-    /// The identity of the provider's source became known, or is another.
-    Identity(ProviderName, String),
-}
+pub use super::registry::ClusterEvent;
 
 /// How often the connections' configurations are looked at: a rotated certificate is in use this soon.
 const LOOK_AT_CONNECTIONS: Duration = Duration::from_secs(10);
@@ -123,9 +112,7 @@ impl Manager {
     pub fn subscribe(&self) -> ClusterEvents {
         let subscriber = Arc::new(Subscriber::default());
         let mut state = self.0.lock();
-        for (provider, transition) in state.registry.replay() {
-            subscriber.put(&provider, transition);
-        }
+        state.registry.replay().into_iter().for_each(|event| subscriber.put(event));
         state.subscribers.push(subscriber.clone());
         ClusterEvents(subscriber)
     }
@@ -280,8 +267,8 @@ impl Shared {
             if !state.is_running(provider, number) {
                 return;
             }
-            let transitions = state.registry.apply(provider, event);
-            state.tell(provider, transitions);
+            let events = state.registry.apply(provider, event);
+            state.tell(events);
         }
     }
 }
@@ -303,8 +290,8 @@ impl State {
     fn stop(&mut self, provider: &ProviderName, reason: Reason) -> Option<JoinHandle<()>> {
         let running = self.running.remove(provider)?;
         running.task.abort();
-        let transitions = self.registry.stop(provider, reason);
-        self.tell(provider, transitions);
+        let events = self.registry.stop(provider, reason);
+        self.tell(events);
         Some(running.task)
     }
 
@@ -318,39 +305,45 @@ impl State {
         tasks
     }
 
-    fn tell(&mut self, provider: &ProviderName, transitions: Vec<Transition>) {
+    fn tell(&mut self, events: Vec<ClusterEvent>) {
         // A subscriber that only we still hold has been dropped.
         self.subscribers.retain(|subscriber| Arc::strong_count(subscriber) > 1);
-        for transition in transitions {
-            log(provider, &transition);
-            self.subscribers.iter().for_each(|subscriber| subscriber.put(provider, transition.clone()));
+        for event in events {
+            log(&event);
+            self.subscribers.iter().for_each(|subscriber| subscriber.put(event.clone()));
         }
     }
 }
 
-fn log(provider: &ProviderName, transition: &Transition) {
-    let component = condition_name(provider);
-    match transition {
-        Transition::Engage(cluster) => {
-            let path = cluster.spec.path.as_deref().unwrap_or_default();
+fn log(event: &ClusterEvent) {
+    match event {
+        ClusterEvent::Engaged(cluster) => {
+            let (component, path) =
+                (condition_name(&cluster.provider), cluster.spec.path.as_deref().unwrap_or_default());
             let (name, identity) = (&cluster.spec.name, cluster.identity());
             tracing::info!(component, cluster = %name, identity, workspace = path, "cluster engaged");
         }
-        Transition::Describe(cluster) => {
+        ClusterEvent::Described(cluster) => {
+            let component = condition_name(&cluster.provider);
             tracing::debug!(component, cluster = %cluster.spec.name, "labels or properties are others");
         }
-        Transition::Disengage(cluster, reason) => {
-            let (name, identity) = (&cluster.spec.name, cluster.identity());
+        ClusterEvent::Disengaged(cluster, reason) => {
+            let (component, name, identity) =
+                (condition_name(&cluster.provider), &cluster.spec.name, cluster.identity());
             tracing::info!(component, cluster = %name, identity, %reason, "cluster disengaged");
         }
-        Transition::Synced => tracing::info!(component, "every cluster is known"),
-        Transition::Identity(identity) => tracing::debug!(component, identity, "identity of the source"),
+        ClusterEvent::Synced(provider) => {
+            tracing::info!(component = condition_name(provider), "every cluster is known");
+        }
+        ClusterEvent::Identity(provider, identity) => {
+            tracing::debug!(component = condition_name(provider), identity, "identity of the source");
+        }
     }
 }
 
 impl Subscriber {
-    fn put(&self, provider: &ProviderName, transition: Transition) {
-        self.mailbox.lock().unwrap_or_else(PoisonError::into_inner).put(provider, transition);
+    fn put(&self, event: ClusterEvent) {
+        self.mailbox.lock().unwrap_or_else(PoisonError::into_inner).put(event);
         self.changed.notify_one();
     }
 
@@ -385,12 +378,6 @@ impl ClusterEvents {
             // One reader: a notification given before this wait is kept for it.
             self.0.changed.notified().await;
         }
-    }
-}
-
-impl fmt::Debug for ClusterEvents {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("ClusterEvents")
     }
 }
 

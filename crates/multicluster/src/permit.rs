@@ -4,46 +4,40 @@
 //! the server asked for, for a credential. Whatever ends the right meanwhile advances an [`Epoch`], and a request whose
 //! [`Permit`] is of an earlier one is never sent.
 
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use tokio::sync::{Notify, watch};
+use tokio::sync::Notify;
 use tokio::time::Instant;
 
 /// A number that advances whenever what was known before may no longer hold.
 #[derive(Debug, Clone, Default)]
-pub struct Epoch {
-    now: watch::Sender<u64>,
-    bell: Arc<Notify>,
+pub struct Epoch(Arc<Count>);
+
+#[derive(Debug, Default)]
+struct Count {
+    now: AtomicU64,
+    bell: Notify,
 }
 
 impl Epoch {
     pub fn now(&self) -> u64 {
-        *self.now.borrow()
+        self.0.now.load(Ordering::SeqCst)
     }
 
     pub fn advance(&self) {
-        self.now.send_modify(|now| *now += 1);
-        self.bell.notify_waiters();
+        self.0.now.fetch_add(1, Ordering::SeqCst);
+        self.0.bell.notify_waiters();
     }
 
     /// Advances unless somebody has done so since it was `known`.
     pub fn advance_from(&self, known: u64) {
-        let is_advanced = self.now.send_if_modified(|now| {
-            let is_known = *now == known;
-            *now += u64::from(is_known);
-            is_known
-        });
-        if is_advanced {
-            self.bell.notify_waiters();
+        if self.0.now.compare_exchange(known, known + 1, Ordering::SeqCst, Ordering::SeqCst).is_ok() {
+            self.0.bell.notify_waiters();
         }
     }
 
-    /// To wait for the next one.
-    pub fn changes(&self) -> watch::Receiver<u64> {
-        self.now.subscribe()
-    }
-
-    /// The same for many: they are woken in the order in which they wait.
+    /// To wait for the next one. Those who wait are woken in their order.
     pub fn follow(&self) -> Follower {
         Follower { known: self.now(), epoch: self.clone() }
     }
@@ -77,7 +71,7 @@ impl Follower {
     pub async fn advanced(&mut self) {
         loop {
             // Enabled before the look, so that an advance in between wakes it.
-            let mut rung = std::pin::pin!(self.epoch.bell.notified());
+            let mut rung = std::pin::pin!(self.epoch.0.bell.notified());
             rung.as_mut().enable();
             if self.is_behind() {
                 break;
@@ -111,10 +105,7 @@ impl Permit {
     pub fn holds(&self) -> bool {
         match &self.0 {
             Grant::Epoch { epoch, granted } => epoch.now() == *granted,
-            Grant::Term { lease, granted } => {
-                let term = lease.term();
-                term.is_held() && term.number == *granted
-            }
+            Grant::Term { lease, granted } => lease.is_held() && lease.number() == *granted,
             Grant::Nothing => false,
         }
     }
@@ -124,14 +115,13 @@ impl Permit {
 #[derive(Debug, Clone)]
 pub struct Lease {
     term: Arc<Mutex<Term>>,
-    /// The number of the present term.
-    number: watch::Sender<u64>,
+    /// Advances with each term.
+    terms: Epoch,
 }
 
 /// For as long as this process holds the lease without a break, or does not hold it.
 #[derive(Debug)]
 struct Term {
-    number: u64,
     is_granted: bool,
     /// Until when it is held; `None`: for ever. It is compared with the clock at the moment of each write, so that a process
     /// that stood still sends nothing once it goes on.
@@ -155,8 +145,8 @@ impl Default for Lease {
 
 impl Lease {
     fn new(is_granted: bool) -> Self {
-        let term = Term { number: 0, is_granted, until: None, transitions: None };
-        Self { term: Arc::new(Mutex::new(term)), number: watch::Sender::new(0) }
+        let term = Term { is_granted, until: None, transitions: None };
+        Self { term: Arc::new(Mutex::new(term)), terms: Epoch::default() }
     }
 
     /// That of one of several replicas, which may not write yet.
@@ -171,7 +161,7 @@ impl Lease {
     /// `None`: another process writes.
     pub fn permit(&self) -> Option<Permit> {
         let term = self.term();
-        term.is_held().then(|| Permit(Grant::Term { lease: self.clone(), granted: term.number }))
+        term.is_held().then(|| Permit(Grant::Term { lease: self.clone(), granted: self.number() }))
     }
 
     /// Whether this process may write now.
@@ -187,12 +177,12 @@ impl Lease {
 
     /// Counts the terms. What was learned in an earlier one may be outdated: another process may have written since.
     pub fn number(&self) -> u64 {
-        self.term().number
+        self.terms.now()
     }
 
     /// To wait for another term.
-    pub fn changes(&self) -> watch::Receiver<u64> {
-        self.number.subscribe()
+    pub fn changes(&self) -> Follower {
+        self.terms.follow()
     }
 
     /// Ends every permit, and grants none until the lease is taken again. `false`: it was not held.
@@ -200,7 +190,7 @@ impl Lease {
         let mut term = self.term();
         let was_granted = std::mem::replace(&mut term.is_granted, false);
         if was_granted {
-            self.begin(&mut term);
+            self.terms.advance();
         }
         was_granted
     }
@@ -212,18 +202,15 @@ impl Lease {
         let goes_on = term.is_held();
         (term.is_granted, term.until, term.transitions) = (true, until, transitions);
         if !goes_on {
-            self.begin(&mut term);
+            self.terms.advance();
         }
-    }
-
-    fn begin(&self, term: &mut Term) {
-        term.number += 1;
-        self.number.send_replace(term.number);
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use futures::FutureExt;
+
     use super::*;
 
     #[test]
@@ -259,6 +246,18 @@ mod tests {
         assert!(permit.holds() && lease.number() == number, "a renewal begins no term");
         assert!(lease.lose() && !lease.lose(), "it is lost once");
         assert_eq!((permit.holds(), lease.number()), (false, number + 1));
+    }
+
+    #[tokio::test]
+    async fn what_changes_between_two_looks_is_not_waited_for() {
+        let epoch = Epoch::default();
+        let mut follower = epoch.follow();
+        assert_eq!(follower.advanced().now_or_never(), None, "nothing has changed");
+        epoch.advance();
+        assert_eq!(follower.advanced().now_or_never(), Some(()));
+        epoch.advance();
+        follower.catch_up();
+        assert_eq!(follower.advanced().now_or_never(), None, "it was seen");
     }
 
     #[test]

@@ -10,24 +10,6 @@ use super::backoff::{Backoff, Jitter};
 use super::seats::{Admission, Seats};
 use sync_engine_mapping::object::{ClusterName, Key};
 
-/// What a queue holds: something that belongs to a source cluster.
-pub trait Queued: Clone + Ord + Send + 'static {
-    fn cluster(&self) -> &ClusterName;
-
-    /// In order, what belongs to a cluster follows this, and nothing else is in between.
-    fn least_of(cluster: &ClusterName) -> Self;
-}
-
-impl Queued for Key {
-    fn cluster(&self) -> &ClusterName {
-        &self.cluster
-    }
-
-    fn least_of(cluster: &ClusterName) -> Self {
-        Self::least_of(cluster)
-    }
-}
-
 /// Live changes go before what the first list brought, until that has waited [`INITIAL_WAIT`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Priority {
@@ -92,9 +74,9 @@ impl From<u32> for Cost {
 
 /// What to do now.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Next<K> {
+pub enum Next {
     /// Reconcile this; answer with [`Queue::finish`].
-    Ready(K),
+    Ready(Key),
     /// Nothing before this instant, or before something is added.
     Wait(Option<Instant>),
     /// Closed: nothing more is handed out.
@@ -117,15 +99,15 @@ pub struct Depth {
 /// A request is in exactly one state: ready, delayed, in flight, or unknown. A turn gives a cluster
 /// one unit; a reconcile that cost more is paid off by sitting out turns.
 #[derive(Debug)]
-pub struct Queue<K> {
+pub struct Queue {
     backoff: Backoff,
     jitter: Jitter,
-    entries: BTreeMap<K, Entry>,
-    lanes: BTreeMap<ClusterName, Lane<K>>,
+    entries: BTreeMap<Key, Entry>,
+    lanes: BTreeMap<ClusterName, Lane>,
     /// Clusters with something ready, in the order of their turns.
     turns: VecDeque<ClusterName>,
-    delayed: BTreeSet<(Instant, K)>,
-    pace: Pace<K>,
+    delayed: BTreeSet<(Instant, Key)>,
+    pace: Pace,
     /// What is in flight: slow clusters leave half of it to others.
     seats: Seats<ClusterName>,
     ready: usize,
@@ -157,23 +139,17 @@ enum Again {
 }
 
 /// The ready requests of one cluster, by ticket, with the instant since when they wait.
-#[derive(Debug)]
-struct Lane<K> {
-    live: BTreeMap<u64, (K, Instant)>,
-    initial: BTreeMap<u64, (K, Instant)>,
+#[derive(Debug, Default)]
+struct Lane {
+    live: BTreeMap<u64, (Key, Instant)>,
+    initial: BTreeMap<u64, (Key, Instant)>,
     /// Turns to sit out.
     debt: u32,
     in_turns: bool,
     in_flight: usize,
 }
 
-impl<K> Default for Lane<K> {
-    fn default() -> Self {
-        Self { live: BTreeMap::new(), initial: BTreeMap::new(), debt: 0, in_turns: false, in_flight: 0 }
-    }
-}
-
-impl<K: Queued> Queue<K> {
+impl Queue {
     /// `seed` makes the jitter of this queue.
     pub fn new(backoff: Backoff, seed: u64) -> Self {
         Self {
@@ -194,7 +170,7 @@ impl<K: Queued> Queue<K> {
 
     /// To be reconciled now, or as soon as its [`Pace`] permits. Coalesces with what is queued; what is in flight runs
     /// once more after it.
-    pub fn add(&mut self, key: K, priority: Priority, now: Instant) {
+    pub fn add(&mut self, key: Key, priority: Priority, now: Instant) {
         let Some(entry) = self.entries.get_mut(&key) else {
             return self.make_due(key, priority, 0, now);
         };
@@ -222,7 +198,7 @@ impl<K: Queued> Queue<K> {
 
     /// To be reconciled in `delay` at the latest, so that what is added meanwhile is part of the same look. What is due earlier
     /// stays as it is.
-    pub fn add_after(&mut self, key: K, delay: Duration, now: Instant) {
+    pub fn add_after(&mut self, key: Key, delay: Duration, now: Instant) {
         let until = now + delay;
         let Some(entry) = self.entries.get_mut(&key) else {
             return self.make_delayed(key, until, 0, false);
@@ -245,15 +221,15 @@ impl<K: Queued> Queue<K> {
 
     /// Forgets what is queued for a cluster, and says what that was. What is in flight runs once more: it noted how it ended
     /// after its cluster went.
-    pub fn remove_cluster(&mut self, cluster: &ClusterName) -> Vec<K> {
-        let from_there = self.entries.range(K::least_of(cluster)..).map(|(key, _)| key);
-        let keys: Vec<K> = from_there.take_while(|key| key.cluster() == cluster).cloned().collect();
+    pub fn remove_cluster(&mut self, cluster: &ClusterName) -> Vec<Key> {
+        let from_there = self.entries.range(Key::least_of(cluster)..).map(|(key, _)| key);
+        let keys: Vec<Key> = from_there.take_while(|key| key.cluster == *cluster).cloned().collect();
         keys.iter().for_each(|key| self.remove(key));
         self.drop_idle_lane(cluster);
         keys
     }
 
-    fn remove(&mut self, key: &K) {
+    fn remove(&mut self, key: &Key) {
         let Some(entry) = self.entries.get_mut(key) else { return };
         match &mut entry.state {
             State::InFlight { again, .. } => {
@@ -273,7 +249,7 @@ impl<K: Queued> Queue<K> {
     }
 
     /// The next request, in turns between clusters, where so many may be in flight.
-    pub fn next(&mut self, at_once: usize, now: Instant) -> Next<K> {
+    pub fn next(&mut self, at_once: usize, now: Instant) -> Next {
         if self.closed {
             return Next::Closed;
         }
@@ -289,7 +265,7 @@ impl<K: Queued> Queue<K> {
     }
 
     /// Who is not admitted keeps its turn.
-    fn take_turns(&mut self, admission: &Admission<ClusterName>, now: Instant) -> Option<K> {
+    fn take_turns(&mut self, admission: &Admission<ClusterName>, now: Instant) -> Option<Key> {
         if admission.is_full() {
             return None;
         }
@@ -308,12 +284,12 @@ impl<K: Queued> Queue<K> {
     }
 
     /// Whether nothing but time asked for a request that [`next`](Self::next) handed out.
-    pub fn is_by_timer(&self, key: &K) -> bool {
+    pub fn is_by_timer(&self, key: &Key) -> bool {
         self.entries.get(key).is_some_and(|entry| entry.by_timer)
     }
 
     /// When a request that waits is due. `None`: it does not wait, or is in flight.
-    pub fn due(&self, key: &K, now: Instant) -> Option<Instant> {
+    pub fn due(&self, key: &Key, now: Instant) -> Option<Instant> {
         match self.entries.get(key)?.state {
             State::Ready { .. } => Some(now),
             State::Delayed { until } => Some(until),
@@ -322,7 +298,7 @@ impl<K: Queued> Queue<K> {
     }
 
     /// Whether a request is ready or in flight.
-    pub fn serves(&self, key: &K) -> bool {
+    pub fn serves(&self, key: &Key) -> bool {
         self.entries.get(key).is_some_and(|entry| !matches!(entry.state, State::Delayed { .. }))
     }
 
@@ -332,7 +308,7 @@ impl<K: Queued> Queue<K> {
     }
 
     /// Answers a request that [`next`](Self::next) handed out, and says what it took.
-    pub fn finish(&mut self, key: K, outcome: Outcome, cost: impl Into<Cost>, now: Instant) {
+    pub fn finish(&mut self, key: Key, outcome: Outcome, cost: impl Into<Cost>, now: Instant) {
         let cost = cost.into();
         let Some(Entry { failures, state: State::InFlight { again, seat, since }, .. }) = self.entries.remove(&key)
         else {
@@ -340,13 +316,13 @@ impl<K: Queued> Queue<K> {
         };
         self.in_flight -= 1;
         self.seats.leave(seat);
-        self.seats.worked(key.cluster(), now.saturating_duration_since(since), now);
-        if let Some(lane) = self.lanes.get_mut(key.cluster()) {
+        self.seats.worked(&key.cluster, now.saturating_duration_since(since), now);
+        if let Some(lane) = self.lanes.get_mut(&key.cluster) {
             lane.in_flight -= 1;
             lane.debt = lane.debt.saturating_add(cost.requests.saturating_sub(1)).min(MOST_DEBT);
         }
         self.pace.sent(&key, &cost, now);
-        let cluster = key.cluster().clone();
+        let cluster = key.cluster.clone();
         self.settle(key, outcome, failures, again, now);
         self.drop_idle_lane(&cluster);
     }
@@ -367,7 +343,7 @@ impl<K: Queued> Queue<K> {
     }
 
     /// Where a request goes after its reconcile.
-    fn settle(&mut self, key: K, outcome: Outcome, failures: u32, again: Option<Again>, now: Instant) {
+    fn settle(&mut self, key: Key, outcome: Outcome, failures: u32, again: Option<Again>, now: Instant) {
         let failed = failures.saturating_add(1);
         let (delay, failures) = match outcome {
             Outcome::Done => (None, 0),
@@ -392,33 +368,33 @@ impl<K: Queued> Queue<K> {
     }
 
     /// Ready, unless the pace of the request says that it has to wait.
-    fn make_due(&mut self, key: K, priority: Priority, failures: u32, now: Instant) {
+    fn make_due(&mut self, key: Key, priority: Priority, failures: u32, now: Instant) {
         match self.pace.next(&key).filter(|until| *until > now) {
             Some(until) => self.make_delayed(key, until, failures, false),
             None => self.make_ready(key, priority, failures, now),
         }
     }
 
-    fn make_ready(&mut self, key: K, priority: Priority, failures: u32, since: Instant) {
+    fn make_ready(&mut self, key: Key, priority: Priority, failures: u32, since: Instant) {
         self.last_ticket += 1;
         let ticket = self.last_ticket;
-        let lane = self.lanes.entry(key.cluster().clone()).or_default();
+        let lane = self.lanes.entry(key.cluster.clone()).or_default();
         lane.of(priority).insert(ticket, (key.clone(), since));
         if !lane.in_turns {
             lane.in_turns = true;
-            self.turns.push_back(key.cluster().clone());
+            self.turns.push_back(key.cluster.clone());
         }
         self.ready += 1;
         self.entries.insert(key, Entry { failures, by_timer: false, state: State::Ready { priority, ticket } });
     }
 
-    fn make_delayed(&mut self, key: K, until: Instant, failures: u32, by_timer: bool) {
+    fn make_delayed(&mut self, key: Key, until: Instant, failures: u32, by_timer: bool) {
         self.delayed.insert((until, key.clone()));
         self.entries.insert(key, Entry { failures, by_timer, state: State::Delayed { until } });
     }
 
-    fn take_ready(&mut self, key: &K, priority: Priority, ticket: u64) -> Option<Instant> {
-        let (_, since) = self.lanes.get_mut(key.cluster())?.of(priority).remove(&ticket)?;
+    fn take_ready(&mut self, key: &Key, priority: Priority, ticket: u64) -> Option<Instant> {
+        let (_, since) = self.lanes.get_mut(&key.cluster)?.of(priority).remove(&ticket)?;
         self.ready -= 1;
         Some(since)
     }
@@ -436,7 +412,7 @@ impl<K: Queued> Queue<K> {
     }
 
     /// A cluster's turn: pays off one unit of debt, or hands out its next request.
-    fn serve(&mut self, cluster: ClusterName, now: Instant) -> Option<K> {
+    fn serve(&mut self, cluster: ClusterName, now: Instant) -> Option<Key> {
         let lane = self.lanes.get_mut(&cluster)?;
         if lane.is_empty() {
             lane.in_turns = false;
@@ -474,8 +450,8 @@ impl<K: Queued> Queue<K> {
 /// No cluster sits out more turns than this, whatever its reconciles cost.
 const MOST_DEBT: u32 = 16;
 
-impl<K> Lane<K> {
-    fn of(&mut self, priority: Priority) -> &mut BTreeMap<u64, (K, Instant)> {
+impl Lane {
+    fn of(&mut self, priority: Priority) -> &mut BTreeMap<u64, (Key, Instant)> {
         match priority {
             Priority::Live => &mut self.live,
             Priority::Initial => &mut self.initial,
@@ -487,14 +463,14 @@ impl<K> Lane<K> {
     }
 
     /// Live before initial, until the initial one has waited long enough.
-    fn pop(&mut self, now: Instant) -> Option<K> {
+    fn pop(&mut self, now: Instant) -> Option<Key> {
         let aged = self.initial.first_key_value().is_some_and(|(_, (_, since))| *since + INITIAL_WAIT <= now);
         let lane = if aged || self.live.is_empty() { &mut self.initial } else { &mut self.live };
         lane.pop_first().map(|(_, (key, _))| key)
     }
 
     fn oldest(&self) -> Option<Instant> {
-        let first = |lane: &BTreeMap<u64, (K, Instant)>| lane.first_key_value().map(|(_, (_, since))| *since);
+        let first = |lane: &BTreeMap<u64, (Key, Instant)>| lane.first_key_value().map(|(_, (_, since))| *since);
         first(&self.live).into_iter().chain(first(&self.initial)).min()
     }
 }

@@ -10,8 +10,6 @@ use serde::Deserialize;
 use serde_json::value::RawValue;
 use sync_engine_mapping::object::lists::Lists;
 
-/// Label that holds the owner hash of an object we made.
-pub const OWNER_LABEL: &str = "sync-engine.dev/owner";
 /// Label that names the mapping of an object we made.
 pub const MAPPING_LABEL: &str = "sync-engine.dev/mapping";
 /// Annotation by which kcp says which logical cluster an object of a wildcard list lives in.

@@ -160,17 +160,17 @@ pub enum ProviderEvent {
     Identity(String),
 }
 
-/// What follows from a provider's event.
+/// What follows from a provider's event, and what the manager tells its subscribers.
 #[derive(Debug, Clone)]
-pub enum Transition {
-    Engage(Arc<Cluster>),
+pub enum ClusterEvent {
+    Engaged(Arc<Cluster>),
     /// An engaged cluster has other traits, and nothing else is another: it stays engaged.
-    Describe(Arc<Cluster>),
-    Disengage(Arc<Cluster>, Reason),
-    /// The provider has described all there is.
-    Synced,
+    Described(Arc<Cluster>),
+    Disengaged(Arc<Cluster>, Reason),
+    /// The provider has described all there is (maybe nothing).
+    Synced(ProviderName),
     /// The identity of the provider's source became known, or is another.
-    Identity(String),
+    Identity(ProviderName, String),
 }
 
 /// The clusters of every provider that runs.
@@ -208,22 +208,22 @@ impl Registry {
     }
 
     /// What follows from an event. Events of a provider that was not started, or was stopped, change nothing.
-    pub fn apply(&mut self, provider: &ProviderName, event: ProviderEvent) -> Vec<Transition> {
+    pub fn apply(&mut self, provider: &ProviderName, event: ProviderEvent) -> Vec<ClusterEvent> {
         let Ok(at) = self.position(provider.into()) else { return Vec::new() };
         let described = &mut self.providers[at].1;
         match event {
             ProviderEvent::Apply(spec) => described.apply(provider, *spec),
             ProviderEvent::Gone(name, reason) => described.gone(&name, reason).into_iter().collect(),
-            ProviderEvent::Synced => described.sync(),
-            ProviderEvent::Identity(identity) => described.identify(identity).into_iter().collect(),
+            ProviderEvent::Synced => described.sync(provider),
+            ProviderEvent::Identity(identity) => described.identify(provider, identity).into_iter().collect(),
         }
     }
 
     /// The provider runs no longer.
-    pub fn stop(&mut self, provider: &ProviderName, reason: Reason) -> Vec<Transition> {
+    pub fn stop(&mut self, provider: &ProviderName, reason: Reason) -> Vec<ClusterEvent> {
         let Ok(at) = self.position(provider.into()) else { return Vec::new() };
         let (_, described) = self.providers.remove(at);
-        described.clusters.into_values().map(|entry| Transition::Disengage(entry.cluster, reason)).collect()
+        described.clusters.into_values().map(|entry| ClusterEvent::Disengaged(entry.cluster, reason)).collect()
     }
 
     /// The clusters engaged through a provider, in order.
@@ -255,21 +255,19 @@ impl Registry {
     }
 
     /// What somebody who comes late has missed of each provider.
-    pub fn replay(&self) -> Vec<(ProviderName, Transition)> {
+    pub fn replay(&self) -> Vec<ClusterEvent> {
         let of = |(name, described): &(ProviderName, Described)| {
-            let engaged = described.clusters.values().map(|entry| Transition::Engage(entry.cluster.clone()));
-            let identity = described.identity.clone().map(Transition::Identity);
-            let synced = described.synced.then_some(Transition::Synced);
-            let name = name.clone();
-            let all: Vec<_> = engaged.chain(identity).chain(synced).map(|t| (name.clone(), t)).collect();
-            all
+            let engaged = described.clusters.values().map(|entry| ClusterEvent::Engaged(entry.cluster.clone()));
+            let identity = described.identity.clone().map(|identity| ClusterEvent::Identity(name.clone(), identity));
+            let synced = described.synced.then(|| ClusterEvent::Synced(name.clone()));
+            engaged.chain(identity).chain(synced).collect::<Vec<_>>()
         };
         self.providers.iter().flat_map(of).collect()
     }
 }
 
 impl Described {
-    fn apply(&mut self, provider: &ProviderName, spec: ClusterSpec) -> Vec<Transition> {
+    fn apply(&mut self, provider: &ProviderName, spec: ClusterSpec) -> Vec<ClusterEvent> {
         if let Some(entry) = self.clusters.get_mut(&spec.name).filter(|entry| entry.cluster.spec == spec) {
             entry.confirmed = true;
             return Vec::new();
@@ -280,31 +278,31 @@ impl Described {
             |known: &ClusterSpec| ClusterSpec { traits: cluster.spec.traits.clone(), ..known.clone() } == cluster.spec;
         if let Some(entry) = self.clusters.get_mut(&name).filter(|entry| is_same(&entry.cluster.spec)) {
             *entry = Entry { cluster: cluster.clone(), confirmed: true };
-            return vec![Transition::Describe(cluster)];
+            return vec![ClusterEvent::Described(cluster)];
         }
         let replaced = self.clusters.insert(name, Entry { cluster: cluster.clone(), confirmed: true });
-        let disengage = replaced.map(|entry| Transition::Disengage(entry.cluster, Reason::Replaced));
-        disengage.into_iter().chain([Transition::Engage(cluster)]).collect()
+        let disengage = replaced.map(|entry| ClusterEvent::Disengaged(entry.cluster, Reason::Replaced));
+        disengage.into_iter().chain([ClusterEvent::Engaged(cluster)]).collect()
     }
 
-    fn gone(&mut self, name: &ClusterName, reason: Reason) -> Option<Transition> {
-        self.clusters.remove(name).map(|entry| Transition::Disengage(entry.cluster, reason))
+    fn gone(&mut self, name: &ClusterName, reason: Reason) -> Option<ClusterEvent> {
+        self.clusters.remove(name).map(|entry| ClusterEvent::Disengaged(entry.cluster, reason))
     }
 
-    fn sync(&mut self) -> Vec<Transition> {
+    fn sync(&mut self, provider: &ProviderName) -> Vec<ClusterEvent> {
         let gone: Vec<ClusterName> =
             self.clusters.iter().filter(|(_, entry)| !entry.confirmed).map(|(name, _)| name.clone()).collect();
         let mut transitions: Vec<_> = gone.iter().filter_map(|name| self.gone(name, Reason::Removed)).collect();
         if !std::mem::replace(&mut self.synced, true) {
-            transitions.push(Transition::Synced);
+            transitions.push(ClusterEvent::Synced(provider.clone()));
         }
         transitions
     }
 
-    fn identify(&mut self, identity: String) -> Option<Transition> {
+    fn identify(&mut self, provider: &ProviderName, identity: String) -> Option<ClusterEvent> {
         let changed = self.identity.as_ref() != Some(&identity);
         self.identity = Some(identity.clone());
-        changed.then_some(Transition::Identity(identity))
+        changed.then(|| ClusterEvent::Identity(provider.clone(), identity))
     }
 }
 

@@ -116,12 +116,6 @@ impl RequestError {
         matches!(self, Self::NotPermitted { .. })
     }
 
-    /// Whether a write may have been applied although it failed.
-    pub fn may_have_been_applied(&self) -> bool {
-        matches!(self, Self::AnswerLost { .. } | Self::Body { .. } | Self::TooLong { .. })
-            || matches!(self.code(), Some(500..))
-    }
-
     /// Whether time alone may mend it: unreachable, a lost answer, 408, 429 or 5xx.
     pub fn retryable(&self) -> bool {
         match self {
@@ -323,14 +317,6 @@ mod tests {
         assert!(!asks(403, webhook) && !asks(429, webhook) && !asks(503, webhook));
         let error = answer(429, &format!(r#"{{"kind":"Status","code":429,"message":"{webhook}"}}"#));
         assert!(error.retryable());
-    }
-
-    #[test]
-    fn what_may_have_been_applied_and_what_was_never_sent() {
-        let unreachable = RequestError::Unreachable { url: "u".into(), reason: "refused".into() };
-        let lost = RequestError::AnswerLost { url: "u".into(), reason: "deadline".into() };
-        assert!(!unreachable.may_have_been_applied() && lost.may_have_been_applied());
-        assert!(answer(500, "oops").may_have_been_applied() && !answer(409, NOT_FOUND).may_have_been_applied());
     }
 
     #[test]

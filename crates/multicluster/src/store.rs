@@ -1,7 +1,7 @@
 //! The cache of one watch: objects by (cluster, namespace, name), with uid.
 //!
 //! One ordered map serves every access: an object, the objects of a cluster (a range), all. What
-//! a watch tells enters through [`Store::put`], [`Store::delete`] and a [`Listing`]; what the engine's
+//! a watch tells enters through [`Store::put`], [`Store::delete`] and a list; what the engine's
 //! own writes answer enters through a [`PendingWrite`].
 
 use std::collections::{BTreeMap, VecDeque};
@@ -217,7 +217,7 @@ impl Store {
     /// # Errors
     /// Its metadata cannot be kept; the store is as it was.
     pub fn put(&self, parsed: Parsed<'_>) -> Result<bool, NotAnObject> {
-        self.put_by(parsed, Cause::Event)
+        self.put_told(parsed, false)
     }
 
     /// An event told that the object is gone; `last` is its last state.
@@ -276,27 +276,22 @@ impl Store {
         store
     }
 
-    /// Begins a list: what is not in it by its end is gone.
-    pub fn begin_list(&self) -> Listing<'_> {
-        let (number, cause) = self.next_list();
-        Listing { store: self, cause, number }
-    }
-
-    pub(super) fn next_list(&self) -> (u32, Cause) {
+    /// A list begins: what is not in it by its end is gone. Its number is for [`finish_list`](Self::finish_list).
+    pub(super) fn begin_list(&self) -> u32 {
         let mut state = self.lock();
         state.list += 1;
-        (state.list, state.cause_of_list())
+        state.list
     }
 
-    pub(super) fn finish_list(&self, number: u32, cause: Cause, version: &str) -> usize {
+    /// The list was complete as of `version`.
+    pub(super) fn finish_list(&self, number: u32, version: &str) {
         let mut state = self.lock();
+        let cause = state.cause_of_list();
         state.complete = number;
         let stale = state.stale(version);
         let gone: Vec<(Key, Told)> = stale.into_iter().map(|key| (key.clone(), state.forget(&key))).collect();
         drop(state);
-        let number = gone.len();
         gone.into_iter().for_each(|(key, told)| told.tell(&key, cause));
-        number
     }
 
     /// The server was restored to an earlier state: an object of the next list may be another one under the same version.
@@ -311,7 +306,8 @@ impl Store {
         self.lock().objects.values().any(|entry| entry.ahead)
     }
 
-    pub(super) fn put_by(&self, parsed: Parsed<'_>, cause: Cause) -> Result<bool, NotAnObject> {
+    /// The same of what a list or an event tells.
+    pub(super) fn put_told(&self, parsed: Parsed<'_>, is_listed: bool) -> Result<bool, NotAnObject> {
         let mut state = self.lock();
         let Some(key) = state.key(&self.clusters, &parsed) else { return Ok(false) };
         if !state.keeps(&key) {
@@ -319,7 +315,7 @@ impl Store {
         }
         // What an event tells of before its page came was there before, as far as anybody knows.
         let is_initial = state.complete == 0 && state.list > 0 && state.entry(&key).is_none();
-        let cause = if is_initial { Cause::InitialList } else { cause };
+        let cause = if is_listed || is_initial { state.cause_of_list() } else { Cause::Event };
         let told = state.put(&key, &parsed)?;
         drop(state);
         told.tell(&key, cause);
@@ -359,28 +355,6 @@ impl Drop for Store {
 impl fmt::Debug for Store {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Store").field("clusters", &self.clusters).field("objects", &self.len()).finish()
-    }
-}
-
-/// A list in progress. Dropped before [`finish`](Self::finish), nothing is removed.
-pub struct Listing<'a> {
-    store: &'a Store,
-    cause: Cause,
-    number: u32,
-}
-
-impl Listing<'_> {
-    /// An object of the list, as [`Store::put`] takes it.
-    ///
-    /// # Errors
-    /// Its metadata cannot be kept; the store is as it was.
-    pub fn item(&self, parsed: Parsed<'_>) -> Result<bool, NotAnObject> {
-        self.store.put_by(parsed, self.cause)
-    }
-
-    /// The list was complete as of `version`: what it did not hold is gone. Returns how many.
-    pub fn finish(self, version: &str) -> usize {
-        self.store.finish_list(self.number, self.cause, version)
     }
 }
 

@@ -7,7 +7,7 @@ use std::collections::{BTreeMap, HashSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use super::raw::{NotAnObject, Parsed};
-use super::store::{Cause, Store};
+use super::store::Store;
 use sync_engine_mapping::object::Key;
 
 #[derive(Debug)]
@@ -28,7 +28,6 @@ pub(super) struct Stores {
 pub(super) struct Listing<'a> {
     stores: &'a Stores,
     number: u32,
-    cause: Cause,
 }
 
 impl Stores {
@@ -69,16 +68,16 @@ impl Stores {
         self.parts().retain(|_, store| Arc::strong_count(store) > 1 || !store.is_empty());
     }
 
-    /// As [`Store::begin_list`].
+    /// A list begins: what is not in it by its end is gone.
     pub(super) fn begin_list(&self) -> Listing<'_> {
         // Under the lock: a store that is made meanwhile is of this list, or of the one before.
         let parts = self.parts();
-        let (number, cause) = self.whole.next_list();
+        let number = self.whole.begin_list();
         for store in parts.values() {
-            store.next_list();
+            store.begin_list();
         }
         *self.overtaken() = Some(HashSet::new());
-        Listing { stores: self, number, cause }
+        Listing { stores: self, number }
     }
 
     /// What the list in progress has of an object is older than what its event tells.
@@ -143,7 +142,7 @@ impl Listing<'_> {
         if self.is_overtaken(&object) {
             return Ok(true);
         }
-        self.stores.store_of(&object).map_or(Ok(true), |store| store.put_by(object, self.cause))
+        self.stores.store_of(&object).map_or(Ok(true), |store| store.put_told(object, true))
     }
 
     /// An object of the list of its own cluster, as [`Store::put_ahead`] takes it. What an event told of may be gone since.
@@ -166,7 +165,7 @@ impl Listing<'_> {
     pub(super) fn finish(self, version: &str) {
         *self.stores.overtaken() = None;
         for store in self.stores.all() {
-            store.finish_list(self.number, self.cause, version);
+            store.finish_list(self.number, version);
         }
         self.stores.forget_unused();
     }
@@ -179,6 +178,7 @@ mod tests {
     use super::*;
     use crate::Subscription;
     use crate::registry::ClustersOf;
+    use crate::store::Cause;
     use sync_engine_mapping::object::{ClusterName, Key};
 
     /// What a subscriber heard: name, whether it knew the object before, whether it does now, and cause.

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use futures::FutureExt;
 use futures::future::{BoxFuture, pending};
-use tokio::sync::{Notify, watch};
+use tokio::sync::watch;
 use tokio::task::JoinHandle;
 use tokio::time::{Instant, sleep, sleep_until, timeout_at};
 
@@ -20,7 +20,7 @@ use super::list::{PageEnd, WatchLine, read_page};
 use super::list_watch::{ListWatch, Outcome, Phase, goes_back};
 use super::own_lists::{self, OwnLists, OwnPage};
 use super::pages::{OBJECT_BYTES, Pages};
-use super::permit::Epoch;
+use super::permit::{Epoch, Follower};
 use super::raw::{MAPPING_LABEL, NotAnObject, Parsed};
 use super::registry::{ClusterSpec, ClustersOf, WatchScope};
 use super::request_error::RequestError;
@@ -107,8 +107,9 @@ pub struct Watch {
 struct Running {
     endpoint: Endpoint,
     stores: Arc<Stores>,
-    state: watch::Receiver<WatchState>,
-    bell: Arc<Notify>,
+    states: watch::Sender<WatchState>,
+    /// Advances with each state.
+    changed: Epoch,
     served: Epoch,
     own_lists: Arc<OwnLists>,
     task: JoinHandle<()>,
@@ -139,7 +140,7 @@ impl Watch {
     }
 
     pub fn state(&self) -> WatchState {
-        self.running.state.borrow().clone()
+        self.running.states.borrow().clone()
     }
 
     /// Advances with the first page of each list: the resource is served, and what is known of it may be acted on.
@@ -154,55 +155,13 @@ impl Watch {
         }
     }
 
-    /// To wait for changes of the state, in the order of those who wait: a watch channel leaves it to chance.
-    pub fn changes(&self) -> Changes {
-        Changes { state: self.running.state.clone(), bell: self.running.bell.clone() }
-    }
-
     /// To wait for changes of the state.
-    pub fn states(&self) -> watch::Receiver<WatchState> {
-        self.running.state.clone()
+    pub fn changes(&self) -> Follower {
+        self.running.changed.follow()
     }
 
     pub fn is_synced(&self) -> bool {
-        *self.running.state.borrow() == WatchState::Synced
-    }
-}
-
-/// The state of a watch, for somebody who waits for its changes.
-#[derive(Debug)]
-pub struct Changes {
-    state: watch::Receiver<WatchState>,
-    bell: Arc<Notify>,
-}
-
-impl Changes {
-    /// The state as it is: the next one is another.
-    pub fn current(&mut self) -> WatchState {
-        self.state.borrow_and_update().clone()
-    }
-
-    /// The next state; `None`: the watch has ended. Cancel-safe.
-    pub async fn next(&mut self) -> Option<WatchState> {
-        loop {
-            // Enabled before the look, so that a change in between wakes it.
-            let mut rung = std::pin::pin!(self.bell.notified());
-            rung.as_mut().enable();
-            if self.state.has_changed().ok()? {
-                return Some(self.state.borrow_and_update().clone());
-            }
-            rung.await;
-        }
-    }
-}
-
-/// Rings when something has changed, and when nothing will any more.
-#[derive(Debug)]
-struct Bell(Arc<Notify>);
-
-impl Drop for Bell {
-    fn drop(&mut self) {
-        self.0.notify_waiters();
+        *self.running.states.borrow() == WatchState::Synced
     }
 }
 
@@ -275,14 +234,14 @@ impl Watches {
         let store = Store::bounded(scope.clusters.clone(), ending, *by_name, bodies);
         let prefix = Some(key.selectors.of_mapping.clone()).filter(|prefix| !prefix.is_empty());
         let stores = Arc::new(Stores::new(store, prefix));
-        let (states, state) = watch::channel(WatchState::Starting);
-        let (bell, served, own_lists) = (Arc::<Notify>::default(), Epoch::default(), Arc::<OwnLists>::default());
+        let states = watch::Sender::new(WatchState::Starting);
+        let (changed, served, own_lists) = (Epoch::default(), Epoch::default(), Arc::<OwnLists>::default());
         let worker = Worker {
             endpoint: scope.endpoint.clone(),
             key: key.clone(),
             stores: stores.clone(),
-            states,
-            bell: Bell(bell.clone()),
+            states: states.clone(),
+            changed: changed.clone(),
             served: served.clone(),
             own_lists: own_lists.clone(),
             health: self.health.clone(),
@@ -291,7 +250,7 @@ impl Watches {
             pages: Pages::new(key.selectors.outlines),
         };
         let task = tokio::spawn(worker.run());
-        Running { endpoint: scope.endpoint.clone(), stores, state, bell, served, own_lists, task, condition }
+        Running { endpoint: scope.endpoint.clone(), stores, states, changed, served, own_lists, task, condition }
     }
 }
 
@@ -301,8 +260,7 @@ struct Worker {
     key: WatchKey,
     stores: Arc<Stores>,
     states: watch::Sender<WatchState>,
-    /// Dropped after the sender: whoever waits then sees that it has ended.
-    bell: Bell,
+    changed: Epoch,
     served: Epoch,
     own_lists: Arc<OwnLists>,
     health: Health,
@@ -713,7 +671,7 @@ impl Worker {
             WatchState::Starting => {}
         }
         self.states.send_replace(state.clone());
-        self.bell.0.notify_waiters();
+        self.changed.advance();
     }
 
     fn unreadable(&self, error: &NotAnObject) -> RequestError {
@@ -731,19 +689,6 @@ mod tests {
 
     use super::*;
     use sync_engine_mapping::object::ClusterName;
-
-    #[tokio::test]
-    async fn what_changes_between_two_looks_is_not_waited_for() {
-        let ((states, state), bell) = (watch::channel(WatchState::Starting), Arc::<Notify>::default());
-        let mut changes = Changes { state, bell };
-        assert_eq!(changes.current(), WatchState::Starting);
-        assert_eq!(changes.next().now_or_never(), None, "nothing has changed");
-        states.send_replace(WatchState::NotServed);
-        assert_eq!(changes.next().now_or_never(), Some(Some(WatchState::NotServed)));
-        states.send_replace(WatchState::NotServed);
-        assert_eq!(changes.current(), WatchState::NotServed);
-        assert_eq!(changes.next().now_or_never(), None, "it was seen");
-    }
 
     /// Their conditions would take each other's place.
     #[test]

@@ -7,44 +7,45 @@ use std::time::{Duration, Instant};
 use tokio::sync::Notify;
 
 use super::backoff::Backoff;
-use super::queue::{Cost, Depth, Next, Outcome, Priority, Queue, Queued};
-use sync_engine_mapping::object::ClusterName;
+use super::queue::{Cost, Depth, Next, Outcome, Priority, Queue};
+use sync_engine_mapping::object::{ClusterName, Key};
 
 /// A queue shared by whoever adds and by the workers; cheap to clone.
-pub struct WorkQueue<K> {
-    shared: Arc<Shared<K>>,
+#[derive(Clone)]
+pub struct WorkQueue {
+    shared: Arc<Shared>,
 }
 
-struct Shared<K> {
-    queue: Mutex<Queue<K>>,
+struct Shared {
+    queue: Mutex<Queue>,
     changed: Notify,
 }
 
-impl<K: Queued> WorkQueue<K> {
+impl WorkQueue {
     /// `seed`: of the jitter in its backoff.
     pub fn new(backoff: Backoff, seed: u64) -> Self {
         Self { shared: Arc::new(Shared { queue: Mutex::new(Queue::new(backoff, seed)), changed: Notify::new() }) }
     }
 
     /// Coalesces with what is queued; what is in flight runs once more after it.
-    pub fn add(&self, key: K, priority: Priority) {
+    pub fn add(&self, key: Key, priority: Priority) {
         self.shared.lock().add(key, priority, now());
         self.shared.changed.notify_one();
     }
 
     /// To be reconciled in `delay` at the latest, together with what is added until then.
-    pub fn add_after(&self, key: K, delay: Duration) {
+    pub fn add_after(&self, key: Key, delay: Duration) {
         self.shared.lock().add_after(key, delay, now());
         self.shared.changed.notify_one();
     }
 
     /// Forgets what is queued for a cluster, and says what that was. What is in flight runs once more.
-    pub fn remove_cluster(&self, cluster: &ClusterName) -> Vec<K> {
+    pub fn remove_cluster(&self, cluster: &ClusterName) -> Vec<Key> {
         self.shared.lock().remove_cluster(cluster)
     }
 
     /// The next request, fair between clusters, where so many may be in flight; `None` once the queue is closed. Cancel-safe.
-    pub async fn next(&self, at_once: usize) -> Option<Lease<K>> {
+    pub async fn next(&self, at_once: usize) -> Option<Lease> {
         loop {
             // Enabled before the look, so that what is added in between wakes it.
             let mut changed = std::pin::pin!(self.shared.changed.notified());
@@ -74,12 +75,12 @@ impl<K: Queued> WorkQueue<K> {
     }
 
     /// When a request that waits is due. `None`: it does not wait, or is in flight.
-    pub fn due(&self, key: &K) -> Option<Instant> {
+    pub fn due(&self, key: &Key) -> Option<Instant> {
         self.shared.lock().due(key, now())
     }
 
     /// Whether a request is ready or in flight.
-    pub fn serves(&self, key: &K) -> bool {
+    pub fn serves(&self, key: &Key) -> bool {
         self.shared.lock().serves(key)
     }
 
@@ -93,34 +94,28 @@ impl<K: Queued> WorkQueue<K> {
     }
 }
 
-impl<K> Clone for WorkQueue<K> {
-    fn clone(&self) -> Self {
-        Self { shared: self.shared.clone() }
-    }
-}
-
-impl<K: Queued> fmt::Debug for WorkQueue<K> {
+impl fmt::Debug for WorkQueue {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_tuple("WorkQueue").field(&self.depth()).finish()
     }
 }
 
-impl<K> Shared<K> {
-    fn lock(&self) -> MutexGuard<'_, Queue<K>> {
+impl Shared {
+    fn lock(&self) -> MutexGuard<'_, Queue> {
         self.queue.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 /// A request in flight. Dropped without [`finish`](Self::finish) (a panic), it is retried with backoff.
-pub struct Lease<K: Queued> {
-    shared: Arc<Shared<K>>,
-    key: K,
+pub struct Lease {
+    shared: Arc<Shared>,
+    key: Key,
     by_timer: bool,
     finished: bool,
 }
 
-impl<K: Queued> Lease<K> {
-    pub fn key(&self) -> &K {
+impl Lease {
+    pub fn key(&self) -> &Key {
         &self.key
     }
 
@@ -141,7 +136,7 @@ impl<K: Queued> Lease<K> {
     }
 }
 
-impl<K: Queued> Drop for Lease<K> {
+impl Drop for Lease {
     fn drop(&mut self) {
         if !self.finished {
             self.answer(Outcome::Retry, 1.into());
@@ -157,9 +152,8 @@ fn now() -> Instant {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use sync_engine_mapping::object::Key;
 
-    fn queue() -> WorkQueue<Key> {
+    fn queue() -> WorkQueue {
         WorkQueue::new(Backoff { min: Duration::from_millis(1), max: Duration::from_millis(1) }, 7)
     }
 

@@ -293,7 +293,8 @@ impl Controller {
         let mut states = watch.changes();
         let controller = Arc::downgrade(self);
         async move {
-            while states.next().await.is_some() {
+            loop {
+                states.advanced().await;
                 let Some(controller) = controller.upgrade() else { return };
                 controller.touch(Topic::Synced(collection.clone()));
                 controller.sources_told();

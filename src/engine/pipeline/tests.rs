@@ -355,7 +355,7 @@ async fn a_target_that_cannot_be_reached_is_news_once() {
     tokio::task::yield_now().await;
     let answered = async |identity: Result<String, String>| {
         connection.identity().doubt();
-        connection.identity().confirm(*connection.identity().doubts().borrow(), identity);
+        connection.identity().confirm(connection.identity().doubts().catch_up(), identity);
         tokio::task::yield_now().await;
         news.swap(0, Ordering::Relaxed)
     };

@@ -59,17 +59,6 @@ fn a_workspace_path_replaces_the_cluster_of_the_address() {
 }
 
 #[test]
-fn endpoints_of_one_address_share_their_limits_and_views_do_too() {
-    let connection = Folder::with(&kubeconfig("http://127.0.0.1:1", json!({}))).connection();
-    let (one, two) = (connection.endpoint(), connection.endpoint());
-    assert!(one.shares_limits_with(&two));
-    assert!(one.shares_limits_with(&one.at("/clusters/a")));
-    let elsewhere = connection.endpoint_at("http://127.0.0.1:2/services/x").unwrap();
-    assert!(!one.shares_limits_with(&elsewhere));
-    assert_eq!(elsewhere.at("/clusters/*").url(), "http://127.0.0.1:2/services/x/clusters/*");
-}
-
-#[test]
 fn a_reload_tells_what_changed_and_a_broken_one_keeps_what_works() {
     let folder = Folder::with(&kubeconfig("http://127.0.0.1:1", json!({"token": "a"})));
     let connection = folder.connection();

@@ -101,7 +101,11 @@ pub async fn until(store: &Arc<Store>, what: &str, condition: impl Fn(&Store) ->
 
 /// Waits until a watch is in a state.
 pub async fn until_state(watch: &Watch, what: &str, condition: impl Fn(&WatchState) -> bool) {
-    let mut states = watch.states();
-    let in_time = tokio::time::timeout(PATIENCE, states.wait_for(|state| condition(state))).await.is_ok();
-    assert!(in_time, "{what}: {:?}", watch.state());
+    let mut changes = watch.changes();
+    let wait = async {
+        while !condition(&watch.state()) {
+            changes.advanced().await;
+        }
+    };
+    assert!(tokio::time::timeout(PATIENCE, wait).await.is_ok(), "{what}: {:?}", watch.state());
 }

@@ -243,7 +243,7 @@ struct Running<'i> {
 /// Values that change, requests that read them, and the queue in between.
 struct World<'i> {
     index: &'i Index,
-    queue: Queue<Key>,
+    queue: Queue,
     values: [u32; VALUES],
     untold: Vec<usize>,
     running: Vec<Running<'i>>,

@@ -8,10 +8,11 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use super::discovery::{Collection, Discovery, home, parsed, refusal};
-use super::kcp::{self, Binding, EndpointSlice, Export};
+use super::kcp::{self, Binding, EndpointSlice};
 use super::workspaces::{Find, Shard, Workspaces};
 use crate::connection::Connection;
 use crate::environment::Reporter;
+use crate::raw::CLUSTER_ANNOTATION;
 use crate::registry::ClusterSpec;
 use crate::watch::{Selectors, WatchState};
 use sync_engine_mapping::object::ClusterName;
@@ -60,8 +61,8 @@ impl Consumers {
 
     /// Logical cluster of the export.
     fn export_cluster(&self, homes: &[Collection]) -> Option<String> {
-        let export: Export = parsed(&*homes[EXPORTS].get(&self.export.name)?)?;
-        export.cluster().map(str::to_owned)
+        let export = homes[EXPORTS].get(&self.export.name)?.value().ok()?;
+        kcp::annotation(&export, CLUSTER_ANNOTATION).map(str::to_owned)
     }
 }
 

@@ -10,8 +10,9 @@ use serde_json::Value;
 use tokio::sync::Notify;
 use tokio::time::{sleep, timeout};
 
+use crate::permit::Follower;
 use crate::registry::{ClustersOf, WatchScope};
-use crate::watch::{Changes, Selectors, Watch, WatchState, Watches};
+use crate::watch::{Selectors, Watch, WatchState, Watches};
 use crate::{Endpoint, Object, Subscription};
 use sync_engine_mapping::Resource;
 use sync_engine_mapping::object::{ClusterName, Key};
@@ -47,7 +48,7 @@ impl Discovery {
     /// Waits until an object or the state of a watch changes.
     pub(super) async fn changed<'c>(&self, collections: impl IntoIterator<Item = &'c mut Collection>) {
         let followed = collections.into_iter().flat_map(|collection| &mut collection.followed);
-        let states = followed.map(|one| Box::pin(one.changes.next()));
+        let states = followed.map(|one| Box::pin(one.changes.advanced()));
         tokio::select! {
             biased;
             // Cancel-safe: what rings meanwhile is kept for the next wait, and so is a state.
@@ -83,7 +84,7 @@ pub(super) struct Collection {
 
 struct Followed {
     watch: Arc<Watch>,
-    changes: Changes,
+    changes: Follower,
     state: WatchState,
     _subscription: Subscription,
 }
@@ -91,7 +92,10 @@ struct Followed {
 impl Collection {
     /// Takes the states of the watches. What changes after that ends the next wait.
     pub(super) fn look(&mut self) {
-        self.followed.iter_mut().for_each(|one| one.state = one.changes.current());
+        for one in &mut self.followed {
+            one.changes.catch_up();
+            one.state = one.watch.state();
+        }
         while self.followed.iter().all(|one| one.state == WatchState::NotServed)
             && self.followed.len() < self.versions.len()
         {
@@ -116,8 +120,7 @@ impl Collection {
         });
         // Another provider may have opened it before.
         touch(&self.touched, watch.store().keys());
-        let mut changes = watch.changes();
-        let state = changes.current();
+        let (changes, state) = (watch.changes(), watch.state());
         self.followed.push(Followed { watch, changes, state, _subscription: subscription });
     }
 
@@ -186,7 +189,7 @@ impl Collection {
                 }
                 WatchState::NotServed => return Err(format!("the hub serves no {what}")),
                 WatchState::Starting => {
-                    let states = self.followed.iter_mut().map(|one| Box::pin(one.changes.next()));
+                    let states = self.followed.iter_mut().map(|one| Box::pin(one.changes.advanced()));
                     select_all(states).await;
                 }
             }

@@ -19,7 +19,7 @@ use super::fleet_members::FleetMembers;
 use super::kubeconfig::KubeconfigProvider;
 use super::members::{Group, Groups};
 use crate::connection::{Connection, ConnectionSource, ConnectionSpec};
-use crate::environment::{Environment, Listed, Provider, Reporter};
+use crate::environment::{Environment, Listed, Reporter};
 use crate::registry::{ClusterSpec, ProviderEvent};
 use crate::silence::look_for_silence;
 use sync_engine_mapping::object::ClusterName;
@@ -67,8 +67,8 @@ struct Followed {
 
 type Tasks = FuturesUnordered<Abortable<BoxFuture<'static, ()>>>;
 
-impl Provider for Fleet {
-    async fn run(self, events: mpsc::Sender<ProviderEvent>) {
+impl Fleet {
+    pub(super) async fn run(self, events: mpsc::Sender<ProviderEvent>) {
         let Self { name, groups: Groups { groups, refused }, environment, condition } = self;
         // The set may change as it likes: ownership goes by the identity of each cluster.
         if events.send(ProviderEvent::Identity(format!("fleet/{name}"))).await.is_err() {

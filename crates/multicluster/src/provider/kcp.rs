@@ -1,8 +1,11 @@
 //! kcp's documents, as far as the provider, and whoever looks at the same clusters, reads them.
 
 use serde::Deserialize;
+use serde_json::Value;
 
+use crate::raw::CLUSTER_ANNOTATION;
 use sync_engine_mapping::object::claims::Claims;
+use sync_engine_mapping::object::metadata;
 use sync_engine_mapping::{ApiExportRef, Resource};
 
 const GROUP: &str = "apis.kcp.io";
@@ -31,66 +34,32 @@ fn resource(version: &str, plural: &str) -> Resource {
 
 /// An APIExportEndpointSlice.
 #[derive(Debug, Clone, Default, Deserialize)]
-#[serde(default)]
-pub struct EndpointSlice {
-    pub metadata: Metadata,
-    spec: SliceSpec,
-    status: Option<SliceStatus>,
-}
-
-#[derive(Debug, Clone, Default, Deserialize)]
-#[serde(default)]
-pub struct Metadata {
-    pub name: String,
-    annotations: Option<Annotations>,
-}
-
-#[derive(Debug, Clone, Default, Deserialize)]
-#[serde(default)]
-struct Annotations {
-    #[serde(rename = "kcp.io/cluster")]
-    cluster: Option<String>,
-    #[serde(rename = "kcp.io/path")]
-    path: Option<String>,
-}
-
-#[derive(Debug, Clone, Default, Deserialize)]
-#[serde(default)]
-struct SliceSpec {
-    export: ExportReference,
-}
-
-#[derive(Debug, Clone, Default, Deserialize)]
-#[serde(default)]
-struct ExportReference {
-    name: String,
-}
-
-#[derive(Debug, Clone, Default, Deserialize)]
-#[serde(default)]
-struct SliceStatus {
-    endpoints: Option<Vec<SliceEndpoint>>,
-}
-
-#[derive(Debug, Clone, Default, Deserialize)]
-#[serde(default)]
-struct SliceEndpoint {
-    url: String,
-}
+#[serde(transparent)]
+pub struct EndpointSlice(Value);
 
 impl EndpointSlice {
     /// The addresses of the shards that have a consumer. None is normal.
     pub fn urls(&self) -> Vec<&str> {
-        let endpoints = self.status.iter().flat_map(|status| status.endpoints.iter().flatten());
-        endpoints.map(|endpoint| endpoint.url.as_str()).filter(|url| !url.is_empty()).collect()
+        let urls = listed(&self.0["status"]["endpoints"]).filter_map(|endpoint| endpoint["url"].as_str());
+        urls.filter(|url| !url.is_empty()).collect()
     }
+}
+
+/// The entries of a list. One that is empty may be missing, or null.
+fn listed(list: &Value) -> impl Iterator<Item = &Value> {
+    list.as_array().into_iter().flatten()
+}
+
+/// An annotation by which kcp says where an object is.
+pub(super) fn annotation<'d>(document: &'d Value, name: &str) -> Option<&'d str> {
+    document["metadata"]["annotations"][name].as_str()
 }
 
 /// The slice that an export's clusters are found through: the one that is named, else the one that kcp creates under the
 /// export's name, else the first one that refers to the export.
 pub fn choose<'a>(slices: &'a [EndpointSlice], export: &ApiExportRef) -> Option<&'a EndpointSlice> {
-    let named = |name: &str| slices.iter().find(|slice| slice.metadata.name == name);
-    let refers = |slice: &&EndpointSlice| slice.spec.export.name == export.name;
+    let named = |name: &str| slices.iter().find(|slice| metadata(&slice.0, "name") == name);
+    let refers = |slice: &&EndpointSlice| slice.0["spec"]["export"]["name"] == *export.name;
     match &export.endpoint_slice {
         Some(name) => named(name),
         None => named(&export.name).filter(refers).or_else(|| slices.iter().find(refers)),
@@ -99,102 +68,51 @@ pub fn choose<'a>(slices: &'a [EndpointSlice], export: &ApiExportRef) -> Option<
 
 /// An APIBinding.
 #[derive(Debug, Clone, Default, Deserialize)]
-#[serde(default)]
-pub struct Binding {
-    metadata: Metadata,
-    spec: BindingSpec,
-    status: Option<BindingStatus>,
-}
-
-#[derive(Debug, Clone, Default, Deserialize)]
-#[serde(default)]
-struct BindingSpec {
-    reference: BindingReference,
-}
-
-#[derive(Debug, Clone, Default, Deserialize)]
-#[serde(default)]
-struct BindingReference {
-    export: Option<ExportReference>,
-}
-
-#[derive(Debug, Clone, Default, Deserialize)]
-#[serde(default, rename_all = "camelCase")]
-struct BindingStatus {
-    phase: String,
-    api_export_cluster_name: Option<String>,
-    applied_permission_claims: Option<Vec<AppliedClaim>>,
-    /// What the export asks for.
-    export_permission_claims: Option<Vec<AppliedClaim>>,
-    /// What the export itself publishes.
-    bound_resources: Option<Vec<AppliedClaim>>,
-}
-
-#[derive(Debug, Clone, Default, Deserialize)]
-#[serde(default)]
-struct AppliedClaim {
-    group: String,
-    resource: String,
-    /// Missing in older versions: all.
-    verbs: Option<Vec<String>>,
-}
+#[serde(transparent)]
+pub struct Binding(Value);
 
 impl Binding {
     /// Whether it binds this export. Bindings of other exports are seen where they are claimed.
     pub fn binds(&self, export: &str, export_cluster: Option<&str>) -> bool {
-        let bound_cluster = self.status.as_ref().and_then(|status| status.api_export_cluster_name.as_deref());
-        let same_cluster = match (bound_cluster, export_cluster) {
-            (Some(bound), Some(export)) => bound == export,
-            _ => true,
-        };
-        same_cluster && self.spec.reference.export.as_ref().is_some_and(|reference| reference.name == export)
+        let bound_cluster = self.0["status"]["apiExportClusterName"].as_str();
+        let same_cluster = bound_cluster.zip(export_cluster).is_none_or(|(bound, export)| bound == export);
+        same_cluster && self.0["spec"]["reference"]["export"]["name"] == *export
     }
 
     pub fn is_bound(&self) -> bool {
-        self.status.as_ref().is_some_and(|status| status.phase == "Bound")
+        self.0["status"]["phase"] == "Bound"
     }
 
     /// The claims that are in force, and the export's own resources, which need none. The condition `PermissionClaimsApplied`
     /// says nothing of a claim that is not accepted.
     pub fn claims(&self) -> Claims {
-        let own = self.status.iter().flat_map(|status| status.bound_resources.iter().flatten());
-        let applied =
-            self.status.iter().flat_map(|status| status.applied_permission_claims.iter().flatten()).chain(own);
-        let claim = |claim: &AppliedClaim| {
-            let AppliedClaim { group, resource, verbs } = claim;
-            let resource = Resource { group: group.clone(), version: String::new(), plural: resource.clone() };
-            (resource, verbs.clone().unwrap_or_else(|| vec!["*".into()]))
+        let status = &self.0["status"];
+        let claim = |claim: &Value| {
+            let text = |field: &str| claim[field].as_str().unwrap_or_default().to_owned();
+            // Missing in older versions: all.
+            let verbs =
+                claim["verbs"].as_array().map(|verbs| verbs.iter().filter_map(Value::as_str).map(str::to_owned));
+            let resource = Resource { group: text("group"), version: String::new(), plural: text("resource") };
+            (resource, verbs.map_or_else(|| vec!["*".to_owned()], Iterator::collect))
         };
-        let claims: Claims = applied.map(claim).collect();
+        let in_force =
+            ["appliedPermissionClaims", "boundResources"].into_iter().flat_map(|field| listed(&status[field]));
+        let claims: Claims = in_force.map(claim).collect();
         // An export that asks for nothing leaves the field out.
-        match self.status.as_ref().filter(|_| self.is_bound()) {
-            Some(status) => claims.asked(status.export_permission_claims.iter().flatten().map(claim)),
-            None => claims,
+        match self.is_bound() {
+            true => claims.asked(listed(&status["exportPermissionClaims"]).map(claim)),
+            false => claims,
         }
     }
 
     /// Logical cluster of the workspace it stands in.
     pub fn cluster(&self) -> Option<&str> {
-        self.metadata.annotations.as_ref()?.cluster.as_deref()
+        annotation(&self.0, CLUSTER_ANNOTATION)
     }
 
     /// Path of the workspace it stands in.
     pub fn workspace_path(&self) -> Option<String> {
-        self.metadata.annotations.as_ref().and_then(|annotations| annotations.path.clone())
-    }
-}
-
-/// An APIExport.
-#[derive(Debug, Clone, Default, Deserialize)]
-#[serde(default)]
-pub struct Export {
-    metadata: Metadata,
-}
-
-impl Export {
-    /// Logical cluster of the export.
-    pub fn cluster(&self) -> Option<&str> {
-        self.metadata.annotations.as_ref()?.cluster.as_deref()
+        annotation(&self.0, "kcp.io/path").map(str::to_owned)
     }
 }
 
@@ -215,7 +133,7 @@ mod tests {
     }
 
     fn chosen(slices: &[EndpointSlice], export: &ApiExportRef) -> Option<String> {
-        choose(slices, export).map(|slice| slice.metadata.name.clone())
+        choose(slices, export).map(|slice| metadata(&slice.0, "name").to_owned())
     }
 
     #[test]

@@ -9,7 +9,7 @@ use tokio::time::timeout;
 use crate::RequestError;
 use crate::backoff::{Backoff, Jitter};
 use crate::connection::Connection;
-use crate::environment::{Provider, Reporter};
+use crate::environment::Reporter;
 use crate::identity::cluster_identity;
 use crate::registry::{ClusterSpec, ClustersOf, ProviderEvent, WatchScope};
 use sync_engine_mapping::Traits;
@@ -65,7 +65,7 @@ impl KubeconfigProvider {
         let mut failures = 0;
         loop {
             // Before the address is read: what becomes doubtful during the look is looked at again.
-            let as_of = *doubts.borrow_and_update();
+            let as_of = doubts.catch_up();
             let found = self.look().await.map_err(|error| advice(&error));
             let outcome = found.as_ref().map(|spec| spec.identity.clone()).map_err(String::clone);
             failures = if found.is_ok() { 0 } else { failures + 1 };
@@ -75,15 +75,13 @@ impl KubeconfigProvider {
             self.connection.identity().confirm(as_of, outcome);
             let pause = if failures == 0 { LOOK_AGAIN } else { BACKOFF.delay(failures - 1, &mut jitter) };
             // Cancel-safe: a doubt that comes meanwhile is kept.
-            let _ = timeout(pause, doubts.changed()).await;
+            let _ = timeout(pause, doubts.advanced()).await;
         }
     }
-}
 
-impl Provider for KubeconfigProvider {
     /// The cluster is applied once it is known which one it is, and whenever it is another. One that does not answer stays
     /// as it was described: losing sight of a cluster does not end it.
-    async fn run(self, events: mpsc::Sender<ProviderEvent>) {
+    pub(super) async fn run(self, events: mpsc::Sender<ProviderEvent>) {
         let report = |state| self.condition.as_ref().map(|condition| condition.report(state));
         let tell = |found: Result<ClusterSpec, String>| {
             report(found.as_ref().map(|_| ()).map_err(String::clone));

@@ -4,7 +4,6 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use futures::future::pending;
 use tokio::time::sleep;
 
 use super::cluster_inventory::ClusterInventory;
@@ -126,14 +125,14 @@ fn members_of(
             Box::new(ClusterInventory::new(&hub, namespace, selector, access_providers, discovery))
         }
         ProviderKind::Custom { name, parameters } => custom.make(name, parameters)?,
-        ProviderKind::None => Box::new(Nothing),
+        ProviderKind::None => Box::new(One { listed: Listed::default() }),
         ProviderKind::Multi(_) | ProviderKind::Namespaces { .. } | ProviderKind::WorkspaceTypes { .. } => {
             return Err(format!("ClusterProvider `{provider}` is of a kind that lists no kubeconfigs"));
         }
     })
 }
 
-/// The cluster of a connection of the command line, among others.
+/// The cluster of a connection of the command line, among others, or none at all.
 pub struct One {
     listed: Listed,
 }
@@ -153,18 +152,5 @@ impl Members for One {
 
     async fn changed(&mut self) {
         sleep(LOOK_AGAIN).await;
-    }
-}
-
-/// No cluster at all.
-struct Nothing;
-
-impl Members for Nothing {
-    async fn look(&mut self) -> Result<Listed, String> {
-        Ok(Listed::default())
-    }
-
-    async fn changed(&mut self) {
-        pending().await
     }
 }

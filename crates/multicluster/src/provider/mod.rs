@@ -1,4 +1,5 @@
-//! Where clusters come from: one file a provider. A provider only describes; the manager decides.
+//! Where clusters come from: one file a provider. A provider only describes; the manager decides. What `run` tells is a
+//! restartable, level-based stream: it never ends on a server's failure, but says so in its condition and goes on trying.
 
 mod api_export;
 mod cluster_inventory;
@@ -24,7 +25,7 @@ use self::fleet::Fleet;
 use self::kubeconfig::KubeconfigProvider;
 use self::members::Groups;
 use self::namespaces::NamespacesProvider;
-use crate::environment::{Environment, Provider};
+use crate::environment::Environment;
 use crate::manager::Manager;
 use crate::registry::{ProviderEvent, ProviderName};
 use sync_engine_mapping::object::hold::HoldStage;

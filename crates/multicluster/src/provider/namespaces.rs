@@ -12,7 +12,7 @@ use super::discovery::{Collection, Discovery, home};
 use super::hub;
 use super::kubeconfig::KubeconfigProvider;
 use crate::connection::Connection;
-use crate::environment::{Provider, Reporter};
+use crate::environment::Reporter;
 use crate::registry::{ClusterSpec, ClustersOf, ProviderEvent, Reason, WatchScope};
 use crate::watch::Selectors;
 use sync_engine_mapping::object::{ClusterName, metadata};
@@ -110,10 +110,8 @@ impl NamespacesProvider {
         let namespaces = Resource { group: String::new(), version: "v1".into(), plural: "namespaces".into() };
         self.discovery.follow(home(&cluster.endpoint), &[namespaces], self.selectors.clone())
     }
-}
 
-impl Provider for NamespacesProvider {
-    async fn run(self, events: mpsc::Sender<ProviderEvent>) {
+    pub(super) async fn run(self, events: mpsc::Sender<ProviderEvent>) {
         let (send, receive) = watch::channel(None);
         let tell = |found| {
             send.send_replace(Some(found));

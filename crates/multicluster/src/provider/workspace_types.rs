@@ -7,9 +7,9 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use serde::Deserialize;
+use serde_json::Value;
 
-use super::discovery::{Collection, Discovery, home, parsed, refusal};
+use super::discovery::{Collection, Discovery, home, refusal};
 use super::workspaces::{Find, Shard, Workspaces};
 use crate::connection::Connection;
 use crate::environment::Reporter;
@@ -40,40 +40,19 @@ pub(super) fn workspaces(
     Ok(Workspaces::new(HeldUp { types }, connection, condition, discovery, homes))
 }
 
-/// A WorkspaceType, as far as its workspaces are found by it.
-#[derive(Debug, Default, Deserialize)]
-#[serde(default)]
-struct TypeDocument {
-    status: TypeStatus,
-}
-
-#[derive(Debug, Default, Deserialize)]
-#[serde(default, rename_all = "camelCase")]
-struct TypeStatus {
-    virtual_workspaces: Vec<VirtualWorkspace>,
-}
-
-#[derive(Debug, Default, Deserialize)]
-#[serde(default)]
-struct VirtualWorkspace {
-    url: String,
-}
-
-impl TypeDocument {
-    /// The addresses of a stage, each with what the workspaces there are held up by. kcp says both in the path:
-    /// `/services/initializingworkspaces/<logical cluster>:<type>`.
-    fn addresses(&self, stage: HoldStage) -> Vec<(String, Hold)> {
-        let service = match stage {
-            HoldStage::Initializing => "/services/initializingworkspaces/",
-            HoldStage::Terminating => "/services/terminatingworkspaces/",
-        };
-        let address = |one: &VirtualWorkspace| {
-            let url = one.url.trim_end_matches('/');
-            let (_, name) = url.split_once(service)?;
-            (!name.is_empty() && !name.contains('/')).then(|| (url.to_owned(), Hold { stage, name: name.to_owned() }))
-        };
-        self.status.virtual_workspaces.iter().filter_map(address).collect()
-    }
+/// The addresses of a stage in a WorkspaceType, each with what the workspaces there are held up by. kcp says both in the path:
+/// `/services/initializingworkspaces/<logical cluster>:<type>`.
+fn addresses(of: &Value, stage: HoldStage) -> Vec<(String, Hold)> {
+    let service = match stage {
+        HoldStage::Initializing => "/services/initializingworkspaces/",
+        HoldStage::Terminating => "/services/terminatingworkspaces/",
+    };
+    let address = |one: &Value| {
+        let url = one["url"].as_str()?.trim_end_matches('/');
+        let (_, name) = url.split_once(service)?;
+        (!name.is_empty() && !name.contains('/')).then(|| (url.to_owned(), Hold { stage, name: name.to_owned() }))
+    };
+    of["status"]["virtualWorkspaces"].as_array().into_iter().flatten().filter_map(address).collect()
 }
 
 impl HeldUp {
@@ -81,8 +60,8 @@ impl HeldUp {
     fn listed(&self, homes: &[Collection]) -> Vec<Vec<(String, Hold)>> {
         let types = self.types.iter().zip(homes);
         let listed = types.map(|((stage, of), home)| {
-            let document: Option<TypeDocument> = home.get(&of.name).as_deref().and_then(parsed);
-            document.map(|document| document.addresses(*stage)).unwrap_or_default()
+            let document = home.get(&of.name).and_then(|object| object.value().ok());
+            document.map(|document| addresses(&document, *stage)).unwrap_or_default()
         });
         listed.collect()
     }
@@ -143,7 +122,7 @@ impl Find for HeldUp {
         let (_, hold) = &shard.of;
         let held = shard.stand_ins.of_cluster(cluster).into_iter().filter_map(|object| object.value().ok());
         let logical_cluster = held.into_iter().find(|value| hold.index_in(value).is_some())?;
-        let path = logical_cluster.pointer("/metadata/annotations/kcp.io~1path").and_then(serde_json::Value::as_str);
+        let path = logical_cluster.pointer("/metadata/annotations/kcp.io~1path").and_then(Value::as_str);
         let endpoint = shard.endpoint.at(&format!("clusters/{cluster}"));
         Some(ClusterSpec {
             name: cluster.clone(),
@@ -183,14 +162,13 @@ mod tests {
 
     #[test]
     fn the_addresses_of_a_type_are_told_apart_by_their_service() {
-        let found: TypeDocument = serde_json::from_value(serde_json::json!({"status": {"virtualWorkspaces": [
+        let found = serde_json::json!({"status": {"virtualWorkspaces": [
             {"type": "initializing", "url": "https://kcp:6443/services/initializingworkspaces/35g9:team"},
             {"url": "https://other:6443/services/initializingworkspaces/35g9:team/"},
             {"type": "terminating", "url": "https://kcp:6443/services/terminatingworkspaces/35g9:team"},
             {"url": "https://kcp:6443/services/initializingworkspaces/"},
-        ]}}))
-        .unwrap();
-        let of = |stage| found.addresses(stage).into_iter().map(|(url, hold)| format!("{url} {}", hold.name));
+        ]}});
+        let of = |stage| addresses(&found, stage).into_iter().map(|(url, hold)| format!("{url} {}", hold.name));
         insta::assert_debug_snapshot!(of(HoldStage::Initializing).collect::<Vec<_>>(), @r#"
         [
             "https://kcp:6443/services/initializingworkspaces/35g9:team 35g9:team",

@@ -9,7 +9,7 @@ use tokio::sync::mpsc;
 use super::discovery::{Collection, Discovery, refusal};
 use crate::Endpoint;
 use crate::connection::Connection;
-use crate::environment::{Provider, Reporter};
+use crate::environment::Reporter;
 use crate::registry::{ClusterSpec, ClustersOf, ProviderEvent, Reason, WatchScope};
 use crate::watch::{Selectors, WatchState};
 use sync_engine_mapping::Resource;
@@ -183,10 +183,8 @@ impl<F: Find> Workspaces<F> {
         let trouble = trouble.or_else(|| self.shards.values().find_map(refused));
         Some(trouble.map_or(Ok(()), Err))
     }
-}
 
-impl<F: Find> Provider for Workspaces<F> {
-    async fn run(mut self, events: mpsc::Sender<ProviderEvent>) {
+    pub(super) async fn run(mut self, events: mpsc::Sender<ProviderEvent>) {
         loop {
             for event in self.look() {
                 if events.send(event).await.is_err() {

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
 use super::Cost;
+use sync_engine_mapping::object::Key;
 
 /// How often one content may be written to one place at once, before its source has to wait.
 const BURST: u32 = 30;
@@ -17,9 +18,9 @@ const INTERVAL: Duration = Duration::from_secs(1);
 /// An operator may undo each correction of the engine, and so may a second process that sees something else. Without a
 /// limit, both would write as fast as the servers answer. What a consumer edits or an operator reports is another content
 /// each time, and never waits.
-#[derive(Debug)]
-pub struct Pace<K> {
-    places: BTreeMap<(K, u64), Written>,
+#[derive(Debug, Default)]
+pub struct Pace {
+    places: BTreeMap<(Key, u64), Written>,
     /// When to look next for buckets that are full again.
     sweep: Option<Instant>,
 }
@@ -30,15 +31,9 @@ struct Written {
     full: Instant,
 }
 
-impl<K> Default for Pace<K> {
-    fn default() -> Self {
-        Self { places: BTreeMap::new(), sweep: None }
-    }
-}
-
-impl<K: Clone + Ord> Pace<K> {
+impl Pace {
     /// A reconcile of this key has written. Requests that only read count as a write of the same content.
-    pub fn sent(&mut self, key: &K, cost: &Cost, now: Instant) {
+    pub fn sent(&mut self, key: &Key, cost: &Cost, now: Instant) {
         let reads = (cost.requests > 0 && cost.writes.is_empty()).then_some((0, 0));
         for (place, content) in cost.writes.iter().map(|(place, content)| (*place, *content)).chain(reads) {
             let begun = Written { content, full: now };
@@ -51,7 +46,7 @@ impl<K: Clone + Ord> Pace<K> {
     }
 
     /// When the key may be reconciled again. An instant in the past: at once.
-    pub fn next(&self, key: &K) -> Option<Instant> {
+    pub fn next(&self, key: &Key) -> Option<Instant> {
         let places = self.places.range((key.clone(), 0)..=(key.clone(), u64::MAX));
         places.filter_map(|(_, written)| written.full.checked_sub(INTERVAL * BURST)).max()
     }

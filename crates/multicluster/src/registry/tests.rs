@@ -1,7 +1,6 @@
 use super::*;
 use crate::connection::{Connection, ConnectionSource, ConnectionSpec};
 use crate::mailbox::Mailbox;
-use crate::manager::ClusterEvent;
 use sync_engine_mapping::ApiExportRef;
 
 fn provider() -> ProviderName {
@@ -38,13 +37,13 @@ fn spec(connection: &Arc<Connection>, cluster: &str, url: &str) -> ClusterSpec {
 }
 
 /// `+a` for engaged, `-a Reason` for disengaged.
-fn words(transitions: &[Transition]) -> Vec<String> {
-    let word = |transition: &Transition| match transition {
-        Transition::Engage(cluster) => format!("+{}", cluster.spec.name),
-        Transition::Describe(cluster) => format!("~{}", cluster.spec.name),
-        Transition::Disengage(cluster, reason) => format!("-{} {reason}", cluster.spec.name),
-        Transition::Synced => "synced".into(),
-        Transition::Identity(identity) => format!("identity {identity}"),
+fn words(transitions: &[ClusterEvent]) -> Vec<String> {
+    let word = |transition: &ClusterEvent| match transition {
+        ClusterEvent::Engaged(cluster) => format!("+{}", cluster.spec.name),
+        ClusterEvent::Described(cluster) => format!("~{}", cluster.spec.name),
+        ClusterEvent::Disengaged(cluster, reason) => format!("-{} {reason}", cluster.spec.name),
+        ClusterEvent::Synced(_) => "synced".into(),
+        ClusterEvent::Identity(_, identity) => format!("identity {identity}"),
     };
     transitions.iter().map(word).collect()
 }
@@ -100,8 +99,7 @@ fn who_comes_late_gets_everything_replayed() {
     registry.apply(&provider, ProviderEvent::Identity("u".into()));
     registry.apply(&provider, ProviderEvent::Apply(Box::new(spec(&connection, "a", "http://one"))));
     registry.apply(&provider, ProviderEvent::Synced);
-    let replayed: Vec<Transition> = registry.replay().into_iter().map(|(_, transition)| transition).collect();
-    assert_eq!(words(&replayed), ["+a", "identity u", "synced"]);
+    assert_eq!(words(&registry.replay()), ["+a", "identity u", "synced"]);
 }
 
 /// What a reader of a mailbox gets.
@@ -126,7 +124,7 @@ fn a_slow_reader_hears_the_sum_of_what_happened() {
     let (mut registry, mut mailbox) = (Registry::default(), Mailbox::default());
     registry.start(&provider);
     let mut happens = |mailbox: &mut Mailbox, event| {
-        registry.apply(&provider, event).into_iter().for_each(|transition| mailbox.put(&provider, transition));
+        registry.apply(&provider, event).into_iter().for_each(|transition| mailbox.put(transition));
     };
     let applied = |url| ProviderEvent::Apply(Box::new(spec(&connection, "a", url)));
     let gone = || ProviderEvent::Gone(name("a"), Reason::Removed);
@@ -155,7 +153,7 @@ fn a_cluster_with_other_labels_stays_engaged() {
     registry.start(&provider);
     let mut happens = |mailbox: &mut Mailbox, event| {
         let transitions = registry.apply(&provider, event);
-        transitions.iter().for_each(|transition| mailbox.put(&provider, transition.clone()));
+        transitions.iter().for_each(|transition| mailbox.put(transition.clone()));
         words(&transitions)
     };
     let labelled = |tier: &str, url| {

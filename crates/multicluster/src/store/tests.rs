@@ -5,6 +5,7 @@ use serde_json::json;
 
 use super::*;
 use crate::bodies::Bodies;
+use crate::stores::Stores;
 
 /// What a subscriber heard: name, versions before and after, cause.
 type Heard = Arc<Mutex<Vec<(String, Option<String>, Option<String>, Cause)>>>;
@@ -23,6 +24,7 @@ fn key(cluster: &str, name: &str) -> Key {
 }
 
 struct Scene {
+    stores: Stores,
     store: Arc<Store>,
     subscription: Subscription,
     heard: Heard,
@@ -31,9 +33,10 @@ struct Scene {
 impl Scene {
     fn new() -> Self {
         let store = Store::new(ClustersOf::Annotated);
-        store.begin_list().finish("1");
+        let stores = Stores::new(store.clone(), None);
+        stores.begin_list().finish("1");
         let (subscription, heard) = listen(&store);
-        Self { store, subscription, heard }
+        Self { stores, store, subscription, heard }
     }
 
     fn event(&self, name: &str, uid: &str, version: u64) {
@@ -45,7 +48,7 @@ impl Scene {
     }
 
     fn list(&self, names: &[(&str, u64)], version: &str) {
-        let listing = self.store.begin_list();
+        let listing = self.stores.begin_list();
         for (name, version) in names {
             listing.item(Parsed::read(&text("c", name, "u", *version, None), None).unwrap()).unwrap();
         }
@@ -135,7 +138,7 @@ fn a_list_removes_what_it_does_not_hold_and_says_nothing_of_the_rest() {
 fn a_list_that_breaks_off_removes_nothing() {
     let scene = Scene::new();
     scene.list(&[("a", 2)], "4");
-    let _ = scene.store.begin_list();
+    let _ = scene.stores.begin_list();
     assert_eq!(scene.store.len(), 1);
 }
 
@@ -143,8 +146,9 @@ fn a_list_that_breaks_off_removes_nothing() {
 fn the_first_complete_list_is_the_initial_one() {
     let store = Store::new(ClustersOf::Annotated);
     let (_subscription, heard) = listen(&store);
-    let _ = store.begin_list();
-    let listing = store.begin_list();
+    let stores = Stores::new(store, None);
+    let _ = stores.begin_list();
+    let listing = stores.begin_list();
     listing.item(Parsed::read(&text("c", "a", "u", 2, None), None).unwrap()).unwrap();
     listing.finish("3");
     assert_eq!(*heard.lock().unwrap(), [told("a", None, Some(2), Cause::InitialList)]);
@@ -313,7 +317,7 @@ fn an_object_that_goes_while_its_successor_is_created_is_told() {
     // By a list that began before the write.
     scene.event("db", "new", 7);
     scene.heard();
-    let listing = scene.store.begin_list();
+    let listing = scene.stores.begin_list();
     let write = scene.subscription.expect(&key("c", "db"));
     listing.finish("8");
     assert!(answered(write, object("db", "newest", 9)));
@@ -332,7 +336,7 @@ fn other_subscribers_hear_of_a_write() {
 #[test]
 fn a_list_keeps_what_a_write_put_while_it_was_taken() {
     let scene = Scene::new();
-    let listing = scene.store.begin_list();
+    let listing = scene.stores.begin_list();
     let _ = answered(scene.subscription.expect(&key("c", "new")), object("new", "u", 20));
     let _ = answered(scene.subscription.expect(&key("c", "old")), object("old", "u", 8));
     listing.finish("10");
@@ -382,7 +386,7 @@ fn in_another_history_a_version_is_no_proof_of_the_same_object() {
 #[test]
 fn a_dropped_subscription_hears_nothing() {
     let scene = Scene::new();
-    let Scene { store, subscription, heard } = scene;
+    let Scene { store, subscription, heard, .. } = scene;
     drop(subscription);
     store.put(Parsed::read(&text("c", "db", "u", 3, None), None).unwrap()).unwrap();
     assert!(heard.lock().unwrap().is_empty());
