@@ -14,7 +14,7 @@ use super::controller::Feed;
 use super::inventory::{Inventories, Inventory, SourceId};
 use super::pipeline::learned::LATE_REQUEST;
 use super::pipeline::promotion::Candidate;
-use super::pipeline::{Generation, Pipeline};
+use super::pipeline::{Generation, NOT_READ, Pipeline};
 use super::serving::{names_other_sources, other_document};
 use super::slots::Slot;
 use super::target::{Target, is_removed};
@@ -110,11 +110,13 @@ pub fn component(pipeline: &Pipeline) -> String {
 struct Doubt {
     level: Level,
     why: String,
+    /// Whether it is one of other targets: nothing is wrong with this one.
+    is_of_others: bool,
 }
 
 impl From<String> for Doubt {
     fn from(why: String) -> Self {
-        Self { level: Level::Waiting, why }
+        Self { level: Level::Waiting, why, is_of_others: false }
     }
 }
 
@@ -134,7 +136,8 @@ fn say(pipeline: &Pipeline, generation: &Arc<Generation>, result: Result<Invento
             Err(doubt) => Condition { level: doubt.level, message: doubt.why.clone() },
         },
     );
-    pipeline.confirm(generation, result.map_err(|doubt| doubt.why));
+    let result = result.map_err(|doubt| if doubt.is_of_others { NOT_READ.to_owned() } else { doubt.why });
+    pipeline.confirm(generation, result);
 }
 
 /// Reads the state store, and writes what is new. Gives what it says, if that is known, and whether it is confirmed.
@@ -156,6 +159,13 @@ async fn confirm(
         Ok(found) => found,
         Err(error) => return (None, Err(unreadable(generation, &error.to_string()).into())),
     };
+    if found.is_none() {
+        pipeline.told_store();
+    }
+    if let Some(other) = pipeline.untold_target() {
+        let why = format!("target `{other}` has not told yet whether its state store holds a later document");
+        return (found, Err(Doubt { is_of_others: true, ..why.into() }));
+    }
     let checked = match &found {
         Some(found) => check_sources(pipeline, generation, found, &source),
         None => check_first(pipeline, generation),

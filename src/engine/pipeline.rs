@@ -40,7 +40,7 @@ pub use feeds::of_mapping;
 pub use others::TargetSeat;
 
 /// Why a target is not written to before its state store is confirmed.
-const NOT_READ: &str = "the state store on its target is not read yet";
+pub const NOT_READ: &str = "the state store on its target is not read yet";
 
 /// One generation of a mapping, pinned by a reconcile from start to end.
 #[derive(Debug)]
@@ -105,6 +105,8 @@ struct State {
     former_status: Arc<BTreeSet<String>>,
     /// Why the state store is not confirmed.
     unconfirmed: Option<String>,
+    /// Whether the engine knows what it says, in this term.
+    is_told: bool,
     /// In which term of the [`Lease`](crate::multicluster::permit::Lease) it was looked at.
     term: u64,
     /// Sources that carry the engine's finalizer and this target's identity from before there was a state store: somebody forged
@@ -215,6 +217,7 @@ impl Pipeline {
         if edited {
             state.promotion = Promotion::default();
         }
+        state.is_told &= !another_target;
         self.generation.store(Arc::new(generation));
         drop(state);
         let current = self.generation();
@@ -265,7 +268,7 @@ impl Pipeline {
         if std::mem::replace(&mut state.term, term) == term {
             return;
         }
-        state.unconfirmed = Some(NOT_READ.into());
+        (state.unconfirmed, state.is_told) = (Some(NOT_READ.into()), false);
         (state.promotion, state.losses) = (Promotion::default(), Losses::default());
         drop(state);
         self.shared_use().doubt();
@@ -276,7 +279,7 @@ impl Pipeline {
         self.forget_kinds();
         self.learned().forget_target();
         let mut state = self.state();
-        state.unconfirmed = Some(NOT_READ.into());
+        (state.unconfirmed, state.is_told) = (Some(NOT_READ.into()), false);
     }
 
     /// The source is another: nothing is written for it before the state store names it. Without a name there, nobody would

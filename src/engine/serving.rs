@@ -320,6 +320,13 @@ impl Engine {
 
     /// What a state store says of a mapping.
     pub(super) fn recorded(&mut self, slot: &Slot, store: Inventory) {
+        self.follow_recorded(slot, store);
+        if let Some(running) = self.pipelines.get(slot) {
+            running.pipeline.told_store();
+        }
+    }
+
+    fn follow_recorded(&mut self, slot: &Slot, store: Inventory) {
         let name = &slot.mapping;
         if !slot.target.is_empty() {
             self.follow_targets(name, &store.targets);

@@ -91,6 +91,22 @@ impl Pipeline {
         self.state().targets_left.retain(|name| names.contains(name));
     }
 
+    /// The engine knows what the state store says, or that there is none. Who waits for that looks again.
+    pub fn told_store(&self) {
+        if !std::mem::replace(&mut self.state().is_told, true) {
+            self.controller.pipelines().iter().for_each(|one| one.check_inventory());
+        }
+    }
+
+    /// Another target whose state store may hold a later document than this one's: it has not told yet. One that cannot be
+    /// reached holds up nothing, and what is in force here goes on.
+    pub fn untold_target(&self) -> Option<String> {
+        let is_untold = |one: &&Arc<Self>| !one.state().is_told && !one.is_lost();
+        let others = self.controller.pipelines().into_iter().filter(|one| !std::ptr::eq(&**one, self));
+        let untold = (!self.is_store_read()).then(|| others.collect::<Vec<_>>())?;
+        untold.iter().find(is_untold).map(|one| one.generation().target.name.clone())
+    }
+
     /// Whether nothing of the mapping is left on its target, as far as that can be known: no source in sight names the target,
     /// and no object is there, nor may come late. A cluster that its provider no longer lists is not asked.
     pub fn is_left(&self) -> bool {

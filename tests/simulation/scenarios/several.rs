@@ -196,3 +196,19 @@ fn the_document_that_was_recorded_last_on_any_target_is_the_one_of_a_removed_map
         holds(&Plan { spread, ..world(Kcp, &steps) }, 8);
     }
 }
+
+#[test]
+fn a_source_follows_the_latest_document_where_a_target_comes_back_with_an_earlier_one() {
+    let steps = [
+        (5_000, Action::Away(Side::Second)),
+        (3_000, Action::Edit(Edit::Toggle("extra"))),
+        (4_000, Action::Create(X)),
+        (200, Action::Edit(Edit::Toggle("ca"))),
+        (90_000, Action::Crash(0)),
+        (0, Action::Back(Side::Second)),
+        (0, Action::Start(0)),
+    ];
+    for spread in [Spread::Extra, Spread::Both, Spread::Choice] {
+        holds(&Plan { spread, elects: true, ..world(Kcp, &steps) }, 8);
+    }
+}
