@@ -216,6 +216,12 @@ impl Compiler {
         self.findings.push(finding);
     }
 
+    /// Says why something cannot be compiled.
+    fn refused<T>(&mut self, finding: Finding) -> Option<T> {
+        self.report(finding);
+        None
+    }
+
     /// Names that expressions read, each of which stands once.
     fn check_ids<'a>(&mut self, ids: impl Iterator<Item = &'a Spanned<String>>, what: &str) {
         let mut seen = Vec::new();

@@ -40,9 +40,8 @@ impl Compiler<'_> {
         });
         let place = place.unwrap_or_else(|| self.range_of(node.name));
         let Expr::Literal(Value::String(source)) = pattern else {
-            self.report("SE0212", place, "a pattern is a literal text").help =
-                Some("it is compiled when the mapping is loaded, and never comes from data".to_owned());
-            return None;
+            let help = "it is compiled when the mapping is loaded, and never comes from data";
+            return self.refused("SE0212", place, "a pattern is a literal text", help);
         };
         match Pattern::compile(&source) {
             Ok(pattern) => Some(Expr::RegexReplace {
@@ -105,9 +104,8 @@ impl Compiler<'_> {
         }
         if let Some(missing) = slots.missing().filter(|_| !slots.broken) {
             let range = self.range_of(name);
-            self.report("SE0205", range, format!("`{name}` needs `{missing}`")).help =
-                Some(format!("write `{}`", function.usage()));
-            return None;
+            let help = format!("write `{}`", function.usage());
+            return self.refused("SE0205", range, format!("`{name}` needs `{missing}`"), help);
         }
         if self.nested_name_is_unknown(function, &slots, given) {
             return None;

@@ -80,9 +80,8 @@ impl Compiler<'_> {
         if !self.names.roots.contains(root) {
             let roots = self.names.roots.iter().map(|root| root.name().to_owned());
             let readable: Vec<_> = roots.chain(self.names.locals.to_vec()).map(|name| format!("`{name}`")).collect();
-            self.report("SE0306", range, format!("`{}` cannot be read here", root.name())).help =
-                Some(format!("here can be read: {}", readable.join(", ")));
-            return None;
+            let help = format!("here can be read: {}", readable.join(", "));
+            return self.refused("SE0306", range, format!("`{}` cannot be read here", root.name()), help);
         }
         if let Some((Segment::Key(name), _)) = steps.first() {
             self.references.add(root, name);
@@ -116,9 +115,8 @@ impl Compiler<'_> {
         };
         let mut steps = steps.into_iter();
         let Some((Segment::Key(name), place)) = steps.next() else {
-            self.report(code, range, format!("`{}` is read by name", root.name())).help =
-                Some(format!("write `{}.<name>`", root.name()));
-            return None;
+            let root = root.name();
+            return self.refused(code, range, format!("`{root}` is read by name"), format!("write `{root}.<name>`"));
         };
         if known.contains(&name) {
             return self.path(base(name), steps.collect(), whole);
@@ -128,17 +126,14 @@ impl Compiler<'_> {
             None if known.is_empty() => format!("none is declared where this can read it (`spec.{}`)", root.name()),
             None => format!("declared are: {}", quoted(known.iter().map(String::as_str))),
         };
-        self.report(code, place, format!("there is no {what} `{name}`")).help = Some(help);
-        None
+        self.refused(code, place, format!("there is no {what} `{name}`"), help)
     }
 
     fn source_path(&mut self, range: Range<usize>, steps: Steps, whole: Range<usize>) -> Option<Expr> {
         if self.names.roots.reads_identity_only() && !is_identity(&steps) {
             let place = steps.last().map_or(range.clone(), |(_, last)| range.start..last.end);
-            self.report("SE0313", place, "a namespace rule reads what can change".to_owned()).help = Some(
-                "here can be read: `source.metadata.namespace`, `source.metadata.name` and `workspace`".to_owned(),
-            );
-            return None;
+            let help = "here can be read: `source.metadata.namespace`, `source.metadata.name` and `workspace`";
+            return self.refused("SE0313", place, "a namespace rule reads what can change", help);
         }
         for field in FEEDBACK {
             let reads = steps.len() >= field.len()
@@ -146,9 +141,8 @@ impl Compiler<'_> {
             if reads {
                 let place = steps[field.len() - 1].1.clone();
                 let message = format!("`source.{}` is not readable", field.join("."));
-                self.report("SE0304", place, message).help =
-                    Some("the engine's own writes change it, which would never come to rest".to_owned());
-                return None;
+                let help = "the engine's own writes change it, which would never come to rest";
+                return self.refused("SE0304", place, message, help);
             }
         }
         self.path(Base::Root(Root::Source), steps, whole)
@@ -169,9 +163,8 @@ impl Compiler<'_> {
                     Some((Segment::Key(name), _)) => format!("`{}.{name}` is not readable here", root.name()),
                     _ => format!("`{}` is read by its fields", root.name()),
                 };
-                self.report("SE0307", place, message).help =
-                    Some(format!("here can be read: {}", quoted(read.iter().map(String::as_str))));
-                None
+                let help = format!("here can be read: {}", quoted(read.iter().map(String::as_str)));
+                self.refused("SE0307", place, message, help)
             }
         }
     }
@@ -195,8 +188,7 @@ impl Compiler<'_> {
             format!("here can be read: {}; text stands in quotes", quoted(roots.into_iter()))
         };
         let range = self.range_of(name);
-        self.report("SE0301", range, format!("`{name}` is not known")).help = Some(help);
-        None
+        self.refused("SE0301", range, format!("`{name}` is not known"), help)
     }
 }
 
