@@ -70,11 +70,12 @@ pub fn compile(document: &yaml::Document) -> Outcome {
 }
 
 /// Fields that an earlier build had, and without which a document does the same.
-const FORMER_FIELDS: [&[&str]; 4] = [
+const FORMER_FIELDS: [&[&str]; 5] = [
     &["spec", "replaces"],
     &["spec", "lifecycle", "waitForOtherFinalizers"],
     &["spec", "lifecycle", "pruneGuard"],
     &["spec", "objects", "*", "apply", "strategy"],
+    &["spec", "clusterInventory", "accessProviders"],
 ];
 
 /// Compiles a document as a state store keeps it, of this build or an earlier one.

@@ -270,8 +270,10 @@ fn variant_name(variant: &'static str) -> StrDeserializer<'static, Error> {
 }
 
 /// Fields that have another place now, and what to write.
-const MOVED: [(&str, &str); 1] =
-    [("pruneGuard", "write `release: {maxLost: {objects: 10, percent: 20}}` below `spec`, with your numbers")];
+const MOVED: [(&str, &str); 2] = [
+    ("pruneGuard", "write `release: {maxLost: {objects: 10, percent: 20}}` below `spec`, with your numbers"),
+    ("accessProviders", "leave it out; the engine is given the file as `--access-providers FILE`"),
+];
 
 fn unknown_field(key: &Node, text: &str, suggestion: Option<&str>, fields: &[&str]) -> Finding {
     let finding = Finding::new("SE0101", key.span.clone(), format!("unknown field `{text}`"));
