@@ -29,7 +29,7 @@ use super::{
     ClusterProvider, Constants, Lifecycle, Mapping, MaxLost, Members, OWN_CLUSTER, Reconcile, Release, Side,
     SourceRecreated, TargetChoice, TargetRule, Wave,
 };
-use crate::yaml::{self, Entries, Node, NodeValue, Raw, Spanned, Typed, closest, from_node};
+use crate::yaml::{self, Entries, Node, NodeValue, Raw, Spanned, Typed, from_node, meant};
 
 pub(crate) use names::is_version;
 pub use names::{MAX_MAPPING_NAME, parse_resource};
@@ -151,15 +151,8 @@ fn kind_of(root: &Node, findings: &mut Vec<Finding>) -> Option<&'static str> {
     let text = kind.as_str().unwrap_or_default();
     let known = KINDS.into_iter().find(|known| *known == text);
     if known.is_none() {
-        let finding = Finding::new(
-            "SE0105",
-            kind.headline(),
-            format!("the kind is one of {}; this is {}", KINDS.join(", "), kind.describe()),
-        );
-        findings.push(match closest(text, &KINDS) {
-            Some(meant) => finding.help(format!("did you mean `{meant}`?")),
-            None => finding,
-        });
+        let message = format!("the kind is one of {}; this is {}", KINDS.join(", "), kind.describe());
+        findings.push(Finding { help: meant(text, &KINDS), ..Finding::new("SE0105", kind.headline(), message) });
     }
     known
 }

@@ -12,7 +12,7 @@ use crate::expression::Root;
 use crate::jsonpath::JsonPath;
 use crate::names::pointer;
 use crate::template::Template;
-use crate::yaml::{Node, NodeValue, Raw, Spanned, closest};
+use crate::yaml::{Node, NodeValue, Raw, Spanned, meant};
 use crate::{ConditionRule, EngineCondition, MirrorRule, StatusField, StatusRules, StatusValue, Take};
 
 type Objects = [Spanned<ObjectSpec>];
@@ -51,10 +51,7 @@ impl Compiler {
         }
         let known: Vec<&str> = self.objects.iter().map(String::as_str).collect();
         let finding = Finding::new("SE0310", id.span(), format!("the mapping has no object `{}`", id.value));
-        let help = match closest(id, &known) {
-            Some(meant) => format!("did you mean `{meant}`?"),
-            None => format!("it has {}", known.join(", ")),
-        };
+        let help = meant(id, &known).unwrap_or_else(|| format!("it has {}", known.join(", ")));
         self.report(finding.help(help));
     }
 

@@ -9,7 +9,7 @@ use super::parse::Compiler;
 use super::pattern::Pattern;
 use super::registry::{Function, Role};
 use super::tree::{Call, Expr};
-use crate::yaml::closest;
+use crate::yaml::meant;
 
 impl Compiler<'_> {
     pub fn filter(&mut self, node: &ast::Filter<'_>) -> Option<Expr> {
@@ -159,7 +159,7 @@ impl Compiler<'_> {
         }
         let help = match replacement(role, name) {
             Some(instead) => Some(format!("write `{instead}`")),
-            None => closest(name, &role.names()).map(|hint| format!("did you mean `{hint}`?")),
+            None => meant(name, &role.names()),
         };
         let message = format!("there is no {} `{name}`", role.name());
         self.report(unknown_code(role), place, message).help = help;
@@ -175,7 +175,7 @@ impl Compiler<'_> {
             (None, Some((other, function))) => {
                 Some(format!("`{name}` is a {}: write `{}`", other.name(), function.usage()))
             }
-            (None, None) => closest(name, &role.names()).map(|hint| format!("did you mean `{hint}`?")),
+            (None, None) => meant(name, &role.names()),
         };
         let range = self.range_of(name);
         self.report(unknown_code(role), range, format!("there is no {} `{name}`", role.name())).help = help;

@@ -8,7 +8,7 @@ use super::names::{Root, VERDICT};
 use super::parse::Compiler;
 use super::registry::Role;
 use super::tree::{Base, Expr, Path, Segment};
-use crate::yaml::closest;
+use crate::yaml::{closest, quoted};
 
 /// The segments of a path, each with its place.
 type Steps = Vec<(Segment, Range<usize>)>;
@@ -78,9 +78,9 @@ impl Compiler<'_> {
 
     fn rooted(&mut self, root: Root, range: Range<usize>, steps: Steps, whole: Range<usize>) -> Option<Expr> {
         if !self.names.roots.contains(root) {
-            let roots = self.names.roots.iter().map(|root| root.name().to_owned());
-            let readable: Vec<_> = roots.chain(self.names.locals.to_vec()).map(|name| format!("`{name}`")).collect();
-            let help = format!("here can be read: {}", readable.join(", "));
+            let roots = self.names.roots.iter().map(|root| -> &str { root.name() });
+            let readable = roots.chain(self.names.locals.iter().map(String::as_str));
+            let help = format!("here can be read: {}", quoted(readable));
             return self.refused("SE0306", range, format!("`{}` cannot be read here", root.name()), help);
         }
         if let Some((Segment::Key(name), _)) = steps.first() {
@@ -124,7 +124,7 @@ impl Compiler<'_> {
         let help = match closest(&name, &known.iter().map(String::as_str).collect::<Vec<_>>()) {
             Some(hint) => format!("did you mean `{hint}`?"),
             None if known.is_empty() => format!("none is declared where this can read it (`spec.{}`)", root.name()),
-            None => format!("declared are: {}", quoted(known.iter().map(String::as_str))),
+            None => format!("declared are: {}", quoted(known)),
         };
         self.refused(code, place, format!("there is no {what} `{name}`"), help)
     }
@@ -158,12 +158,12 @@ impl Compiler<'_> {
             None if Some(fields) == root.fields() => self.path(Base::Root(root), steps, whole),
             step => {
                 let place = step.map_or(range, |(_, place)| place.clone());
-                let read = fields.iter().map(|field| format!("{}.{field}", root.name())).collect::<Vec<_>>();
+                let read = fields.iter().map(|field| format!("{}.{field}", root.name()));
                 let message = match step {
                     Some((Segment::Key(name), _)) => format!("`{}.{name}` is not readable here", root.name()),
                     _ => format!("`{}` is read by its fields", root.name()),
                 };
-                let help = format!("here can be read: {}", quoted(read.iter().map(String::as_str)));
+                let help = format!("here can be read: {}", quoted(read));
                 self.refused("SE0307", place, message, help)
             }
         }
@@ -184,8 +184,7 @@ impl Compiler<'_> {
         } else if Role::Function.find(name).is_some() {
             format!("`{name}` is a function: write `{name}(…)`")
         } else {
-            let roots: Vec<_> = names.roots.iter().map(Root::name).collect();
-            format!("here can be read: {}; text stands in quotes", quoted(roots.into_iter()))
+            format!("here can be read: {}; text stands in quotes", quoted(names.roots.iter().map(Root::name)))
         };
         let range = self.range_of(name);
         self.refused("SE0301", range, format!("`{name}` is not known"), help)
@@ -196,8 +195,4 @@ fn is_identity(steps: &Steps) -> bool {
     let keys: Vec<_> = steps.iter().map(|(segment, _)| segment).collect();
     matches!(keys[..], [Segment::Key(metadata), Segment::Key(field)]
         if metadata == "metadata" && IDENTITY.contains(&field.as_str()))
-}
-
-fn quoted<'n>(names: impl Iterator<Item = &'n str>) -> String {
-    names.map(|name| format!("`{name}`")).collect::<Vec<_>>().join(", ")
 }
