@@ -7,7 +7,7 @@ use serde_json::{Map, Value, json};
 
 use super::observed::{self, Observed, Original, Originals, Pick, TargetObject};
 use super::{Cause, Reason, each, render};
-use crate::mapping::expression::{Missing, ObjectState, Outcome, Root, Scope, Several};
+use crate::mapping::expression::{ObjectState, Outcome, Root, Scope, Several};
 use crate::mapping::names::is_dns_subdomain;
 use crate::mapping::placement::Place;
 use crate::mapping::template::{Template, Text, Unrendered};
@@ -75,7 +75,7 @@ pub fn resolve(
     place: &Place,
     scope: &mut Scope,
 ) -> Vec<Resolved> {
-    mapping.related.iter().for_each(|rule| scope.set_related(&rule.id, ObjectState::Missing));
+    mapping.related.iter().for_each(|rule| scope.set_related(&rule.id, ObjectState::Missing(RelatedMissing::Wait)));
     let mut resolved = Vec::new();
     // None of them waits for itself: each round settles one more at least.
     for _ in 0..mapping.related.len() + render::judged(mapping).count() {
@@ -325,37 +325,26 @@ fn checked(what: &str, name: String) -> Result<String, Unrendered> {
 /// What expressions read where `when` is false.
 fn left_out(rule: &RelatedRule) -> ObjectState {
     match rule.is_several() {
-        true => ObjectState::Several(Several { missing: Missing::Skip, ..Several::default() }),
-        false => ObjectState::Skipped,
+        true => ObjectState::Several(Several { missing: RelatedMissing::Skip, ..Several::default() }),
+        false => ObjectState::Missing(RelatedMissing::Skip),
     }
 }
 
 /// What expressions read: the object, with where it comes from and where it goes.
 fn state(rule: &RelatedRule, resolved: &Resolved) -> ObjectState {
     let readable = |one: &Related| one.present().map(|found| Arc::new(readable(found, one)));
-    let Ok(all) = resolved else { return ObjectState::Missing };
+    let Ok(all) = resolved else { return ObjectState::Missing(RelatedMissing::Wait) };
     let is_known = all.iter().all(|one| matches!(one.original, State::Present(_) | State::Missing));
+    let missing = if is_known { rule.on_missing } else { RelatedMissing::Wait };
     if rule.is_several() {
         let entry = |one: &Related| Some((one.key.clone()?, readable(one)?));
-        let missing = match rule.on_missing {
-            _ if !is_known => Missing::Wait,
-            RelatedMissing::Wait => Missing::Wait,
-            RelatedMissing::Skip => Missing::Skip,
-            RelatedMissing::Fail => Missing::Fail,
-        };
         return ObjectState::Several(Several {
             all: all.iter().filter_map(entry).collect(),
             missing,
             ..Several::default()
         });
     }
-    match (all.first().and_then(readable), rule.on_missing) {
-        (Some(object), _) => ObjectState::Present(object),
-        (None, _) if !is_known => ObjectState::Missing,
-        (None, RelatedMissing::Wait) => ObjectState::Missing,
-        (None, RelatedMissing::Skip) => ObjectState::Skipped,
-        (None, RelatedMissing::Fail) => ObjectState::Failed,
-    }
+    all.first().and_then(readable).map_or(ObjectState::Missing(missing), ObjectState::Present)
 }
 
 fn readable(found: &Value, one: &Related) -> Value {

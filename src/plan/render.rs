@@ -16,7 +16,8 @@ use crate::mapping::placement::{self, Place};
 use crate::mapping::pointer::{self, Pointer};
 use crate::mapping::template::{Text, Unrendered};
 use crate::mapping::{
-    Adopt, Copied, GENERATED, Mapping, ObjectRule, RELATED, RelatedRule, Side, TargetChoice, target_root,
+    Adopt, Copied, GENERATED, Mapping, ObjectRule, RELATED, RelatedMissing, RelatedRule, Side, TargetChoice,
+    target_root,
 };
 use crate::object::compare::{escape_pointer, leaves, make_pointer, pointers_text, put_pointer, remove_pointer};
 use crate::object::hash::value_hash;
@@ -322,14 +323,14 @@ fn object_state(
 ) -> ObjectState {
     match (&rule.for_each, standing(mapping, observed, rule, place)) {
         // A map without those that cannot be seen would take them out of what is rendered from it.
-        (Some(_), _) if observed.sees(&rule.kind).is_err() => ObjectState::Missing,
+        (Some(_), _) if observed.sees(&rule.kind).is_err() => ObjectState::Missing(RelatedMissing::Wait),
         (Some(_), _) => {
             let keyed = |standing: &TargetObject| Some((standing.key()?.to_owned(), read(standing)));
             let all = instances(mapping, observed, rule, place).filter_map(keyed).collect();
             ObjectState::Several(Several { all, ..Several::default() })
         }
         (None, Some(standing)) => ObjectState::Present(read(standing)),
-        (None, None) => ObjectState::Missing,
+        (None, None) => ObjectState::Missing(RelatedMissing::Wait),
     }
 }
 
@@ -348,7 +349,7 @@ pub fn judge_objects(mapping: &Mapping, observed: &Observed, place: &Place, scop
         let mut left_out = BTreeSet::new();
         match (&rule.when, &rule.for_each) {
             (Some(when), None) if is_left_out(scope, when) => {
-                scope.set_object(&rule.id, ObjectState::Skipped);
+                scope.set_object(&rule.id, ObjectState::Missing(RelatedMissing::Skip));
                 continue;
             }
             (Some(when), Some(each)) => {

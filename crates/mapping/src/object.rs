@@ -17,7 +17,7 @@ pub use crate::names::{is_dns_label, is_dns_subdomain, one_line};
 ///
 /// Checked when it is made (DNS-1123 subdomain), for it becomes part of URLs.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
-#[serde(try_from = "String", into = "String")]
+#[serde(try_from = "String")]
 pub struct ClusterName(Arc<str>);
 
 impl ClusterName {
@@ -50,12 +50,6 @@ impl TryFrom<String> for ClusterName {
 
     fn try_from(name: String) -> Result<Self, InvalidName> {
         name.as_str().try_into()
-    }
-}
-
-impl From<ClusterName> for String {
-    fn from(name: ClusterName) -> Self {
-        name.as_str().to_owned()
     }
 }
 

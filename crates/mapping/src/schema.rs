@@ -201,12 +201,15 @@ impl Schema {
 
     /// Whether a field exists. Items of a list are stepped into by `*` or a number.
     pub fn has_path(&self, path: &[&str]) -> Presence {
-        match path {
-            // Every object has them, whatever its schema spells out.
-            [] | ["apiVersion" | "kind" | "metadata"] => Presence::Known(true),
-            ["metadata", ..] => Presence::Open,
-            _ => self.walk(&self.root, path),
+        let mut view = self.view();
+        for name in path {
+            view = match view.field(name) {
+                Field::Known(below) => below,
+                Field::Open => return Presence::Open,
+                Field::Unknown => return Presence::Known(false),
+            };
         }
+        Presence::Known(true)
     }
 
     /// Whether a field below `.status` exists, by its JSON pointer.
@@ -214,46 +217,6 @@ impl Schema {
         let segments: Vec<String> = pointer.split('/').skip(1).map(unescape_pointer).collect();
         let path: Vec<&str> = std::iter::once("status").chain(segments.iter().map(String::as_str)).collect();
         self.has_path(&path)
-    }
-
-    fn walk(&self, schema: &Value, path: &[&str]) -> Presence {
-        let schema = self.resolve(schema);
-        let Some((segment, rest)) = path.split_first() else { return Presence::Known(true) };
-        match self.step(schema, segment) {
-            Step::Into(below) => self.walk(below, rest),
-            Step::Open => Presence::Open,
-            Step::Nowhere => Presence::Known(false),
-        }
-    }
-
-    fn step<'s>(&'s self, schema: &'s Value, segment: &str) -> Step<'s> {
-        if let Some(property) = schema["properties"].get(segment) {
-            return Step::Into(property);
-        }
-        let embedded = schema["x-kubernetes-embedded-resource"] == true;
-        if embedded && matches!(segment, "apiVersion" | "kind" | "metadata") {
-            return Step::Open;
-        }
-        if schema["x-kubernetes-preserve-unknown-fields"] == true {
-            return Step::Open;
-        }
-        match &schema["additionalProperties"] {
-            Value::Bool(true) => return Step::Open,
-            below @ Value::Object(_) => return Step::Into(below),
-            _ => {}
-        }
-        let is_item = segment == "*" || segment.bytes().all(|byte| byte.is_ascii_digit());
-        match &schema["items"] {
-            below @ Value::Object(_) if is_item => Step::Into(below),
-            // Neither type nor fields: anything goes.
-            _ if schema.get("type").is_none()
-                && schema.get("properties").is_none()
-                && schema["x-kubernetes-int-or-string"] != true =>
-            {
-                Step::Open
-            }
-            _ => Step::Nowhere,
-        }
     }
 
     /// Follows references, and the single `allOf` that OpenAPI puts around them.
@@ -321,12 +284,6 @@ impl Schema {
             missing.push(path.to_string());
         }
     }
-}
-
-enum Step<'s> {
-    Into(&'s Value),
-    Open,
-    Nowhere,
 }
 
 /// Whether something can be lacking below a value.

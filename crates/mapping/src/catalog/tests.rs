@@ -585,25 +585,6 @@ fn what_no_mapping_reads_is_said_once() {
     assert_eq!(shown(&world), Vec::<String>::new());
 }
 
-/// However many mappings have one source: those that write no status are not compared with each other.
-#[test]
-fn mappings_that_write_no_status_get_along() {
-    let mut world = World::default();
-    let quiet = |name: &str| {
-        mapping(name, "")
-            .replace(&format!("apiExport: {{name: {name}}}"), "apiExport: {name: one}")
-            .replace("status: {fields: {}}", "status: {engineConditions: [], observedGeneration: Off}")
-    };
-    for name in ["a", "b", "c"] {
-        world.files.insert(format!("{name}.yaml"), quiet(name).into_bytes());
-    }
-    insta::assert_snapshot!(world.reload(), @r"
-    mapping a: generation 1: added
-    mapping b: generation 1: added
-    mapping c: generation 1: added
-    ");
-}
-
 #[test]
 fn a_thousand_mappings() {
     let mut world = World::default();

@@ -7,6 +7,7 @@ use super::{Catalog, Entry, InFile, Standing};
 use crate::coverage::{SourceRead, reads_of_source};
 use crate::diagnostic::{Diagnostic, Finding};
 use crate::schema::{Schema, Schemas, View};
+use crate::yaml::quoted;
 
 /// Levels of a schema that are looked through.
 const DEPTH: usize = 24;
@@ -28,8 +29,7 @@ fn warning(catalog: &Catalog, schemas: &Schemas, entries: &[&Entry]) -> Option<D
     }
     let InFile { file, content, mapping } = catalog.in_file(&first.mapping.name)?;
     let resource = mapping.spec.at(&["source", "resource"])?.headline();
-    let listed: Vec<String> = fields.iter().map(|field| format!("`{field}`")).collect();
-    let message = format!("no mapping reads {} of {}", listed.join(", "), schema.kind);
+    let message = format!("no mapping reads {} of {}", quoted(fields), schema.kind);
     let finding = Finding::new("SE0405", resource, message).label("consumers can set what nothing reads");
     Some(Diagnostic::new(finding.help("read it, or take it out of the consumers' schema"), file, content))
 }

@@ -5,7 +5,7 @@ use serde_json::Value;
 use super::types::{Shape, Type};
 use crate::diagnostic::Finding;
 use crate::schema::{Field, Form, View};
-use crate::yaml::Node;
+use crate::yaml::{Node, quoted};
 
 /// Levels of a consumer's subtree that are compared.
 const DEPTH: usize = 24;
@@ -49,8 +49,7 @@ pub(super) fn literal(value: &Value, view: View<'_>) -> Option<Misfit> {
     if let Some(choices) = view.choices()
         && !choices.contains(value)
     {
-        let listed: Vec<_> = choices.iter().map(|choice| format!("`{}`", plain(choice))).collect();
-        return Some(Misfit::Value(format!("one of {} is taken", listed.join(", "))));
+        return Some(Misfit::Value(format!("one of {} is taken", quoted(choices.iter().map(plain)))));
     }
     let (pattern, minimum, maximum) = view.bounds();
     if let (Value::String(text), Some(pattern)) = (value, pattern) {

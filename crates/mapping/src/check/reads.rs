@@ -10,7 +10,7 @@ use super::types::{Bound, Environment, Type, steps};
 use crate::diagnostic::Finding;
 use crate::expression::{Base, Call, Comparison, Expr, Expression, Path, Piece, Segment, Text, TextForm};
 use crate::schema::{Field, Form, View};
-use crate::yaml::closest;
+use crate::yaml::{closest, quoted};
 
 /// Looks at every read of an expression, and at what operators and filters are given.
 pub(super) struct Reads<'e, 's> {
@@ -289,7 +289,7 @@ impl<'e, 's> Reads<'e, 's> {
         if lacking.is_empty() {
             return;
         }
-        let message = format!("`{written}` has no {}", quoted(&lacking));
+        let message = format!("`{written}` has no {}", quoted(lacking));
         let finding = Finding::new("SE0406", place.clone(), message).label("can be a value that the map lacks");
         self.findings.push(finding.help("add it to the map, or give another value with `| default(…)`"));
     }
@@ -394,10 +394,6 @@ pub(super) fn guards(expr: &Expr) -> bool {
 fn chooses(expr: &Expr) -> bool {
     let is_choice = |call: &Call| matches!(call.name(), "select" | "selectattr" | "reject" | "rejectattr");
     matches!(expr, Expr::Call(call) if is_choice(call)) || expr.operands().into_iter().any(chooses)
-}
-
-pub(super) fn quoted(names: &[&str]) -> String {
-    names.iter().map(|name| format!("`{name}`")).collect::<Vec<_>>().join(", ")
 }
 
 /// Did you mean …; else what there is.

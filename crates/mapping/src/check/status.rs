@@ -6,14 +6,14 @@ use std::sync::Arc;
 use serde_json::{Value, json};
 
 use super::fit::{self, Misfit, Mismatch};
-use super::reads::{quoted, with_suggestion};
+use super::reads::with_suggestion;
 use super::target::{Place, Target};
 use super::types::{Environment, Shape, Type};
 use crate::diagnostic::Finding;
 use crate::jsonpath::{JsonPath, Step};
 use crate::schema::{Field, Form, Schema, Schemas, View};
 use crate::template::Template;
-use crate::yaml::Node;
+use crate::yaml::{Node, quoted};
 use crate::{Mapping, MirrorRule, StatusField, StatusValue, Take};
 
 pub(super) fn check<'s>(
@@ -115,8 +115,8 @@ impl<'s> Status<'_, 's> {
             }
         }
         if let (Some(from), Some(choices)) = (types.iter().find_map(|one| free_text(one, view)), view.choices()) {
-            let listed: Vec<_> = choices.iter().filter_map(|choice| choice.as_str()).collect();
-            let message = format!("`status.{path}` takes no text but {}", quoted(&listed));
+            let listed = quoted(choices.iter().filter_map(Value::as_str));
+            let message = format!("`status.{path}` takes no text but {listed}");
             let finding = Finding::new("SE0609", at.headline(), message).label(from);
             let help = "write each of its values: `\"A\" if value == \"a\" else \"B\"`, for example";
             self.findings.push(finding.help(help));

@@ -151,21 +151,6 @@ fn every_code_has_an_example_and_a_fix() {
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
 }
 
-#[test]
-fn shipped_mappings_are_clean() {
-    let schemas = schemas();
-    for path in files("mappings") {
-        let file = read(&path);
-        for document in yaml::parse(file.as_bytes()) {
-            let outcome = compile(&document);
-            assert_eq!(outcome.findings, [], "{}", path.display());
-            if let Some(Compiled::Mapping(mapping)) = outcome.compiled {
-                assert_eq!(check(&mapping, &schemas), [], "{}", path.display());
-            }
-        }
-    }
-}
-
 /// It has a `plan`, a storage, endpoints, a connection's secret and members' hosts, which the shipped schemas have not.
 #[test]
 fn the_full_document_is_checked_without_a_panic() {

@@ -66,8 +66,7 @@ impl Compiler {
         if !fits {
             let message = format!("`forEach` takes a list; this is {}", raw.0.describe());
             let finding = Finding::new("SE0102", raw.0.headline(), message);
-            self.report(finding.help("a list, or `${{ … }}` that gives one"));
-            return None;
+            return self.refused(finding.help("a list, or `${{ … }}` that gives one"));
         }
         self.leaf(raw, roots, Template::compile)
     }

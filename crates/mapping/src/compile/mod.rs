@@ -29,7 +29,7 @@ use super::{
     ClusterProvider, Constants, Lifecycle, Mapping, MaxLost, Members, OWN_CLUSTER, Reconcile, Release, Side,
     SourceRecreated, TargetChoice, TargetRule, Wave,
 };
-use crate::yaml::{self, Entries, Node, NodeValue, Raw, Spanned, Typed, closest, from_node};
+use crate::yaml::{self, Entries, Node, NodeValue, Raw, Spanned, Typed, from_node, meant};
 
 pub(crate) use names::is_version;
 pub use names::{MAX_MAPPING_NAME, parse_resource};
@@ -70,11 +70,12 @@ pub fn compile(document: &yaml::Document) -> Outcome {
 }
 
 /// Fields that an earlier build had, and without which a document does the same.
-const FORMER_FIELDS: [&[&str]; 4] = [
+const FORMER_FIELDS: [&[&str]; 5] = [
     &["spec", "replaces"],
     &["spec", "lifecycle", "waitForOtherFinalizers"],
     &["spec", "lifecycle", "pruneGuard"],
     &["spec", "objects", "*", "apply", "strategy"],
+    &["spec", "clusterInventory", "accessProviders"],
 ];
 
 /// Compiles a document as a state store keeps it, of this build or an earlier one.
@@ -150,15 +151,8 @@ fn kind_of(root: &Node, findings: &mut Vec<Finding>) -> Option<&'static str> {
     let text = kind.as_str().unwrap_or_default();
     let known = KINDS.into_iter().find(|known| *known == text);
     if known.is_none() {
-        let finding = Finding::new(
-            "SE0105",
-            kind.headline(),
-            format!("the kind is one of {}; this is {}", KINDS.join(", "), kind.describe()),
-        );
-        findings.push(match closest(text, &KINDS) {
-            Some(meant) => finding.help(format!("did you mean `{meant}`?")),
-            None => finding,
-        });
+        let message = format!("the kind is one of {}; this is {}", KINDS.join(", "), kind.describe());
+        findings.push(Finding { help: meant(text, &KINDS), ..Finding::new("SE0105", kind.headline(), message) });
     }
     known
 }
@@ -214,6 +208,12 @@ impl Compiler {
 
     fn report(&mut self, finding: Finding) {
         self.findings.push(finding);
+    }
+
+    /// Says why something cannot be compiled.
+    fn refused<T>(&mut self, finding: Finding) -> Option<T> {
+        self.report(finding);
+        None
     }
 
     /// Names that expressions read, each of which stands once.

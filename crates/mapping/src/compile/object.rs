@@ -128,10 +128,9 @@ impl Compiler {
             let message =
                 format!("a template is an object with `apiVersion` and `kind`; this is {}", template.describe());
             let finding = Finding::new("SE0113", template.headline(), message);
-            self.report(
+            return self.refused(
                 finding.help("write the object's outline, and expressions for its parts: `spec: ${{ source.spec }}`"),
             );
-            return None;
         }
         self.check_metadata(template);
         let mut field = |name: &str| {
@@ -194,19 +193,17 @@ impl Compiler {
             }
             spec.shared?;
             let finding = Finding::new("SE0113", spec.id.span(), "a shared object needs a fixed `metadata.name`");
-            self.report(finding.help("it stands for all sources of a namespace, so no source can name it"));
-            return None;
+            return self.refused(finding.help("it stands for all sources of a namespace, so no source can name it"));
         };
         let Some(text) = name.as_str() else {
             let message = format!("`metadata.name` must be a text; this is {}", name.describe());
-            self.report(Finding::new("SE0113", name.headline(), message));
-            return None;
+            return self.refused(Finding::new("SE0113", name.headline(), message));
         };
         if names::is_template(text) {
             if spec.shared.is_some() {
                 let finding = Finding::new("SE0113", name.headline(), "the name of a shared object must be a literal");
-                self.report(finding.help("it stands for all sources of a namespace, so no source can name it"));
-                return None;
+                return self
+                    .refused(finding.help("it stands for all sources of a namespace, so no source can name it"));
             }
         } else if spec.for_each.is_none() {
             self.check_fixed_name(text, name.headline(), spec.shared.is_some());
@@ -224,10 +221,9 @@ impl Compiler {
         let told = told_apart(spec.key.as_ref(), spec.item.as_ref());
         let message = format!("every object of `{}` would get one name", spec.id.value);
         let finding = Finding::new("SE0119", at, message);
-        self.report(finding.help(format!(
+        self.refused(finding.help(format!(
             "make `metadata.name` from the item as well: `{{{{ placement.name }}}}-{{{{ {told} | dns_label }}}}`, for example"
-        )));
-        None
+        )))
     }
 
     fn check_fixed_name(&mut self, text: &str, at: Range<usize>, shared: bool) {

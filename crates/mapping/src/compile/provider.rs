@@ -37,21 +37,13 @@ pub(super) fn compile(document: &ClusterProviderDocument, findings: &mut Vec<Fin
         ClusterProviderSpec::Custom(spec) => {
             ProviderKind::Custom { name: spec.name.clone(), parameters: spec.parameters.clone() }
         }
-        ClusterProviderSpec::ClusterApi(spec) => ProviderKind::ClusterApi {
-            connection: connection(&spec.connection, findings),
-            namespace: spec.namespace.as_ref().map(|name| label(name, NAMESPACE, findings)),
-            selector: selector(&spec.selector, findings),
-        },
-        ClusterProviderSpec::ClusterInventory(spec) => {
-            if let Some(file) = &spec.access_providers {
-                let message = "a document names no file of the engine's machine: `accessProviders`";
-                let finding = Finding::new("SE0110", file.0.headline(), message);
-                findings.push(finding.help("leave it out; the engine is given the file as `--access-providers FILE`"));
-            }
-            ProviderKind::ClusterInventory {
-                connection: connection(&spec.connection, findings),
-                namespace: spec.namespace.as_ref().map(|name| label(name, NAMESPACE, findings)),
-                selector: selector(&spec.selector, findings),
+        ClusterProviderSpec::ClusterApi(hub) | ClusterProviderSpec::ClusterInventory(hub) => {
+            let connection = connection(&hub.connection, findings);
+            let namespace = hub.namespace.as_ref().map(|name| label(name, NAMESPACE, findings));
+            let selector = selector(&hub.selector, findings);
+            match &spec.value {
+                ClusterProviderSpec::ClusterApi(_) => ProviderKind::ClusterApi { connection, namespace, selector },
+                _ => ProviderKind::ClusterInventory { connection, namespace, selector },
             }
         }
         ClusterProviderSpec::None(NoneSpec {}) => ProviderKind::None,

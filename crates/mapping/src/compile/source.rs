@@ -35,15 +35,15 @@ impl Compiler {
         let given = spec.clusters.as_ref()?;
         let SourceClusters::Provider(provider) = clusters else {
             let finding = Finding::new("SE0114", given.node.headline(), "`clusters` goes with `provider`");
-            self.report(
+            return self.refused(
                 finding.help("whoever binds an APIExport chooses to be served; `selector` and `when` choose sources"),
             );
-            return None;
         };
         if given.names.is_empty() && given.match_labels.is_empty() && given.match_properties.is_empty() {
             let finding = Finding::new("SE0114", given.node.headline(), "`clusters` does not say which clusters");
-            self.report(finding.help("give `names`, `matchLabels` or `matchProperties`; leave `clusters` out for all"));
-            return None;
+            return self.refused(
+                finding.help("give `names`, `matchLabels` or `matchProperties`; leave `clusters` out for all"),
+            );
         }
         Some(self.cluster_selection(provider, given))
     }
@@ -58,16 +58,11 @@ impl Compiler {
             (None, None) => {
                 let finding =
                     Finding::new("SE0104", spec.resource.span(), "the source has neither `apiExport` nor `provider`");
-                self.report(finding.help("say where the clusters come from: `apiExport: {name: …}` or `provider: …`"));
-                None
+                self.refused(finding.help("say where the clusters come from: `apiExport: {name: …}` or `provider: …`"))
             }
             (Some(_), Some(provider)) => {
-                self.report(Finding::new(
-                    "SE0104",
-                    provider.span(),
-                    "a source has either `apiExport` or `provider`, not both",
-                ));
-                None
+                let message = "a source has either `apiExport` or `provider`, not both";
+                self.refused(Finding::new("SE0104", provider.span(), message))
             }
         }
     }

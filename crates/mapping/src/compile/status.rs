@@ -12,7 +12,7 @@ use crate::expression::Root;
 use crate::jsonpath::JsonPath;
 use crate::names::pointer;
 use crate::template::Template;
-use crate::yaml::{Node, NodeValue, Raw, Spanned, closest};
+use crate::yaml::{Node, NodeValue, Raw, Spanned, meant};
 use crate::{ConditionRule, EngineCondition, MirrorRule, StatusField, StatusRules, StatusValue, Take};
 
 type Objects = [Spanned<ObjectSpec>];
@@ -51,10 +51,7 @@ impl Compiler {
         }
         let known: Vec<&str> = self.objects.iter().map(String::as_str).collect();
         let finding = Finding::new("SE0310", id.span(), format!("the mapping has no object `{}`", id.value));
-        let help = match closest(id, &known) {
-            Some(meant) => format!("did you mean `{meant}`?"),
-            None => format!("it has {}", known.join(", ")),
-        };
+        let help = meant(id, &known).unwrap_or_else(|| format!("it has {}", known.join(", ")));
         self.report(finding.help(help));
     }
 
@@ -92,8 +89,7 @@ impl Compiler {
                     Finding::new("SE0114", path.0.headline(), "there are several targets, so a path has no one object");
                 let help =
                     "read it from one of them: `value: ${{ targets.east.objects.db.status.phase | default('') }}`";
-                self.report(finding.help(help));
-                None
+                self.refused(finding.help(help))
             }
             (Some(path), None) => self.path(path, spec, from),
             (None, Some(value)) => {
@@ -113,15 +109,13 @@ impl Compiler {
             }
             (None, None) => {
                 let message = format!("`{}` has neither `path` nor `value`", key.value);
-                self.report(Finding::new("SE0104", key.span(), message).help("for example `path: $.status.phase`"));
-                None
+                self.refused(Finding::new("SE0104", key.span(), message).help("for example `path: $.status.phase`"))
             }
             (Some(_), Some(value)) => {
                 let message = format!("`{}` has both `path` and `value`", key.value);
-                self.report(
+                self.refused(
                     Finding::new("SE0104", value.0.headline(), message).help("a `path` can be refined by `transform`"),
-                );
-                None
+                )
             }
         }
     }
@@ -143,19 +137,17 @@ impl Compiler {
     fn json_path(&mut self, node: &Node) -> Option<JsonPath> {
         let NodeValue::String(scalar) = &node.value else {
             let message = format!("a path is a text such as `$.status.phase`; this is {}", node.describe());
-            self.report(Finding::new("SE0102", node.headline(), message));
-            return None;
+            return self.refused(Finding::new("SE0102", node.headline(), message));
         };
         if names::is_template(&scalar.text) {
             let finding = Finding::new("SE0114", node.headline(), "a path is a JSONPath, not an expression");
-            self.report(finding.help("write `{value: \"${{ … }}\"}` for an expression"));
-            return None;
+            return self.refused(finding.help("write `{value: \"${{ … }}\"}` for an expression"));
         }
         match JsonPath::parse(&scalar.text) {
             Ok(path) => Some(path),
             Err(error) => {
-                self.report(Finding::new("SE0210", scalar.locate(error.range), format!("JSONPath: {}", error.message)));
-                None
+                let message = format!("JSONPath: {}", error.message);
+                self.refused(Finding::new("SE0210", scalar.locate(error.range), message))
             }
         }
     }
@@ -190,10 +182,7 @@ impl Compiler {
             None
         };
         match said {
-            Some((message, help)) => {
-                self.report(Finding::new("SE0115", key.span(), message).help(help));
-                None
-            }
+            Some((message, help)) => self.refused(Finding::new("SE0115", key.span(), message).help(help)),
             None => Some(segments),
         }
     }

@@ -37,8 +37,7 @@ impl Compiler {
             (Some(_), Some(targets)) => {
                 let finding =
                     Finding::new("SE0104", targets.span(), "a mapping has either `target` or `targets`, not both");
-                self.report(finding.help("`targets` is for sources whose objects go to several clusters at a time"));
-                None
+                self.refused(finding.help("`targets` is for sources whose objects go to several clusters at a time"))
             }
         }
     }
@@ -47,8 +46,7 @@ impl Compiler {
         let node = &spec.cluster.0;
         let Some(text) = node.as_str() else {
             let message = format!("expected a connection's name, found {}", node.describe());
-            self.report(Finding::new("SE0102", node.headline(), message));
-            return None;
+            return self.refused(Finding::new("SE0102", node.headline(), message));
         };
         let on_change = spec.on_target_change.as_ref().map(|change| change.value).unwrap_or_default();
         // A provider's clusters come and go, so such a target is chosen from those that there are.
@@ -137,11 +135,10 @@ impl Compiler {
         let names: Vec<String> = names.into_iter().collect();
         if names.is_empty() && fleet.is_none() {
             let finding = Finding::new("SE0114", at, "the targets that there may be are not listed");
-            self.report(finding.help(
+            return self.refused(finding.help(
                 "`allowed: [east, west]`, or `clusters: {provider: fleet}`: where objects may go is known when the mapping \
                  is loaded",
             ));
-            return None;
         }
         Some((names, fleet))
     }

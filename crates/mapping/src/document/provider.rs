@@ -4,7 +4,7 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 
 use super::{ApiVersion, Metadata, SelectorSpec};
-use crate::yaml::{Raw, Spanned};
+use crate::yaml::Spanned;
 
 /// Where clusters come from.
 #[derive(Debug, Clone, Deserialize, JsonSchema)]
@@ -40,8 +40,9 @@ pub enum ClusterProviderSpec {
     Kind(KindSpec),
     /// Clusters of Cluster API.
     ClusterApi(HubSpec),
-    /// ClusterProfiles of the cluster inventory API.
-    ClusterInventory(ClusterInventorySpec),
+    /// ClusterProfiles of the cluster inventory API. The command line says which programs give credentials:
+    /// `--access-providers FILE`.
+    ClusterInventory(HubSpec),
     /// Each namespace of a cluster as a cluster of its own, for tests.
     Namespaces(NamespacesProviderSpec),
     /// The workspaces of a kcp WorkspaceType, while kcp waits until they are bootstrapped or cleaned up.
@@ -103,22 +104,6 @@ pub struct HubSpec {
     /// Their labels.
     #[serde(default)]
     pub selector: SelectorSpec,
-}
-
-/// ClusterProfiles of the cluster inventory API. The command line says which programs give credentials: `--access-providers FILE`.
-#[derive(Debug, Clone, Deserialize, JsonSchema)]
-#[serde(rename_all = "camelCase", deny_unknown_fields)]
-pub struct ClusterInventorySpec {
-    /// The hub, as named on the command line.
-    pub connection: Spanned<String>,
-    /// Their namespace. Default: all.
-    pub namespace: Option<Spanned<String>>,
-    /// Their labels.
-    #[serde(default)]
-    pub selector: SelectorSpec,
-    /// It is read to say which flag has taken its place.
-    #[schemars(skip)]
-    pub access_providers: Option<Raw>,
 }
 
 /// Each namespace of a cluster as a cluster of its own.

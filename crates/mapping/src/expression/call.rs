@@ -9,7 +9,7 @@ use super::parse::Compiler;
 use super::pattern::Pattern;
 use super::registry::{Function, Role};
 use super::tree::{Call, Expr};
-use crate::yaml::closest;
+use crate::yaml::meant;
 
 impl Compiler<'_> {
     pub fn filter(&mut self, node: &ast::Filter<'_>) -> Option<Expr> {
@@ -40,9 +40,8 @@ impl Compiler<'_> {
         });
         let place = place.unwrap_or_else(|| self.range_of(node.name));
         let Expr::Literal(Value::String(source)) = pattern else {
-            self.report("SE0212", place, "a pattern is a literal text").help =
-                Some("it is compiled when the mapping is loaded, and never comes from data".to_owned());
-            return None;
+            let help = "it is compiled when the mapping is loaded, and never comes from data";
+            return self.refused("SE0212", place, "a pattern is a literal text", help);
         };
         match Pattern::compile(&source) {
             Ok(pattern) => Some(Expr::RegexReplace {
@@ -105,9 +104,8 @@ impl Compiler<'_> {
         }
         if let Some(missing) = slots.missing().filter(|_| !slots.broken) {
             let range = self.range_of(name);
-            self.report("SE0205", range, format!("`{name}` needs `{missing}`")).help =
-                Some(format!("write `{}`", function.usage()));
-            return None;
+            let help = format!("write `{}`", function.usage());
+            return self.refused("SE0205", range, format!("`{name}` needs `{missing}`"), help);
         }
         if self.nested_name_is_unknown(function, &slots, given) {
             return None;
@@ -161,7 +159,7 @@ impl Compiler<'_> {
         }
         let help = match replacement(role, name) {
             Some(instead) => Some(format!("write `{instead}`")),
-            None => closest(name, &role.names()).map(|hint| format!("did you mean `{hint}`?")),
+            None => meant(name, &role.names()),
         };
         let message = format!("there is no {} `{name}`", role.name());
         self.report(unknown_code(role), place, message).help = help;
@@ -177,7 +175,7 @@ impl Compiler<'_> {
             (None, Some((other, function))) => {
                 Some(format!("`{name}` is a {}: write `{}`", other.name(), function.usage()))
             }
-            (None, None) => closest(name, &role.names()).map(|hint| format!("did you mean `{hint}`?")),
+            (None, None) => meant(name, &role.names()),
         };
         let range = self.range_of(name);
         self.report(unknown_code(role), range, format!("there is no {} `{name}`", role.name())).help = help;

@@ -42,7 +42,7 @@ pub use names::{Names, Root, RootSet, VERDICT};
 pub use recorder::{Recorder, Way};
 pub use references::References;
 pub(crate) use registry::{Gives, Role};
-pub use scope::{Missing, ObjectState, Scope, Several};
+pub use scope::{ObjectState, Scope, Several};
 pub use text::Text;
 pub(crate) use text::{Piece, TextForm};
 pub(crate) use tree::{Arithmetic, Base, Call, Comparison, Expr, Path, Segment};

@@ -62,9 +62,7 @@ impl<'s> Compiler<'s> {
         }
         if self.source.len() > EXPRESSION_LENGTH {
             let message = format!("an expression has at most {EXPRESSION_LENGTH} bytes");
-            self.report("SE0208", 0..self.source.len(), message).help =
-                Some("compute parts of it in `vars`".to_owned());
-            return None;
+            return self.refused("SE0208", 0..self.source.len(), message, "compute parts of it in `vars`");
         }
         self.check_tokens(true)?;
         match parse_expr(self.source) {
@@ -97,6 +95,18 @@ impl<'s> Compiler<'s> {
         self.findings.push(Finding::new(code, span, message));
         let last = self.findings.len() - 1;
         &mut self.findings[last]
+    }
+
+    /// Says why something cannot be compiled, and what to do about it.
+    pub fn refused<T>(
+        &mut self,
+        code: &'static str,
+        range: Range<usize>,
+        message: impl Into<String>,
+        help: impl Into<String>,
+    ) -> Option<T> {
+        self.report(code, range, message).help = Some(help.into());
+        None
     }
 
     /// Where in the file a range of the parsed text stands.
@@ -274,9 +284,8 @@ impl<'s> Compiler<'s> {
         let (test, then) = (self.boxed(&node.test_expr), self.boxed(&node.true_expr));
         let Some(otherwise) = &node.false_expr else {
             let (range, written) = (self.range(expr), self.written(expr));
-            self.report("SE0206", range, "`if` without `else` has no value where its condition is false").help =
-                Some(format!("write `{written} else omit` to leave the key out"));
-            return None;
+            let message = "`if` without `else` has no value where its condition is false";
+            return self.refused("SE0206", range, message, format!("write `{written} else omit` to leave the key out"));
         };
         let places = [&node.true_expr, otherwise].map(|branch| self.place(self.range(branch)));
         let otherwise = self.boxed(otherwise);

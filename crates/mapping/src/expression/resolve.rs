@@ -8,7 +8,7 @@ use super::names::{Root, VERDICT};
 use super::parse::Compiler;
 use super::registry::Role;
 use super::tree::{Base, Expr, Path, Segment};
-use crate::yaml::closest;
+use crate::yaml::{closest, quoted};
 
 /// The segments of a path, each with its place.
 type Steps = Vec<(Segment, Range<usize>)>;
@@ -78,11 +78,10 @@ impl Compiler<'_> {
 
     fn rooted(&mut self, root: Root, range: Range<usize>, steps: Steps, whole: Range<usize>) -> Option<Expr> {
         if !self.names.roots.contains(root) {
-            let roots = self.names.roots.iter().map(|root| root.name().to_owned());
-            let readable: Vec<_> = roots.chain(self.names.locals.to_vec()).map(|name| format!("`{name}`")).collect();
-            self.report("SE0306", range, format!("`{}` cannot be read here", root.name())).help =
-                Some(format!("here can be read: {}", readable.join(", ")));
-            return None;
+            let roots = self.names.roots.iter().map(|root| -> &str { root.name() });
+            let readable = roots.chain(self.names.locals.iter().map(String::as_str));
+            let help = format!("here can be read: {}", quoted(readable));
+            return self.refused("SE0306", range, format!("`{}` cannot be read here", root.name()), help);
         }
         if let Some((Segment::Key(name), _)) = steps.first() {
             self.references.add(root, name);
@@ -116,9 +115,8 @@ impl Compiler<'_> {
         };
         let mut steps = steps.into_iter();
         let Some((Segment::Key(name), place)) = steps.next() else {
-            self.report(code, range, format!("`{}` is read by name", root.name())).help =
-                Some(format!("write `{}.<name>`", root.name()));
-            return None;
+            let root = root.name();
+            return self.refused(code, range, format!("`{root}` is read by name"), format!("write `{root}.<name>`"));
         };
         if known.contains(&name) {
             return self.path(base(name), steps.collect(), whole);
@@ -126,19 +124,16 @@ impl Compiler<'_> {
         let help = match closest(&name, &known.iter().map(String::as_str).collect::<Vec<_>>()) {
             Some(hint) => format!("did you mean `{hint}`?"),
             None if known.is_empty() => format!("none is declared where this can read it (`spec.{}`)", root.name()),
-            None => format!("declared are: {}", quoted(known.iter().map(String::as_str))),
+            None => format!("declared are: {}", quoted(known)),
         };
-        self.report(code, place, format!("there is no {what} `{name}`")).help = Some(help);
-        None
+        self.refused(code, place, format!("there is no {what} `{name}`"), help)
     }
 
     fn source_path(&mut self, range: Range<usize>, steps: Steps, whole: Range<usize>) -> Option<Expr> {
         if self.names.roots.reads_identity_only() && !is_identity(&steps) {
             let place = steps.last().map_or(range.clone(), |(_, last)| range.start..last.end);
-            self.report("SE0313", place, "a namespace rule reads what can change".to_owned()).help = Some(
-                "here can be read: `source.metadata.namespace`, `source.metadata.name` and `workspace`".to_owned(),
-            );
-            return None;
+            let help = "here can be read: `source.metadata.namespace`, `source.metadata.name` and `workspace`";
+            return self.refused("SE0313", place, "a namespace rule reads what can change", help);
         }
         for field in FEEDBACK {
             let reads = steps.len() >= field.len()
@@ -146,9 +141,8 @@ impl Compiler<'_> {
             if reads {
                 let place = steps[field.len() - 1].1.clone();
                 let message = format!("`source.{}` is not readable", field.join("."));
-                self.report("SE0304", place, message).help =
-                    Some("the engine's own writes change it, which would never come to rest".to_owned());
-                return None;
+                let help = "the engine's own writes change it, which would never come to rest";
+                return self.refused("SE0304", place, message, help);
             }
         }
         self.path(Base::Root(Root::Source), steps, whole)
@@ -164,14 +158,13 @@ impl Compiler<'_> {
             None if Some(fields) == root.fields() => self.path(Base::Root(root), steps, whole),
             step => {
                 let place = step.map_or(range, |(_, place)| place.clone());
-                let read = fields.iter().map(|field| format!("{}.{field}", root.name())).collect::<Vec<_>>();
+                let read = fields.iter().map(|field| format!("{}.{field}", root.name()));
                 let message = match step {
                     Some((Segment::Key(name), _)) => format!("`{}.{name}` is not readable here", root.name()),
                     _ => format!("`{}` is read by its fields", root.name()),
                 };
-                self.report("SE0307", place, message).help =
-                    Some(format!("here can be read: {}", quoted(read.iter().map(String::as_str))));
-                None
+                let help = format!("here can be read: {}", quoted(read));
+                self.refused("SE0307", place, message, help)
             }
         }
     }
@@ -191,12 +184,10 @@ impl Compiler<'_> {
         } else if Role::Function.find(name).is_some() {
             format!("`{name}` is a function: write `{name}(…)`")
         } else {
-            let roots: Vec<_> = names.roots.iter().map(Root::name).collect();
-            format!("here can be read: {}; text stands in quotes", quoted(roots.into_iter()))
+            format!("here can be read: {}; text stands in quotes", quoted(names.roots.iter().map(Root::name)))
         };
         let range = self.range_of(name);
-        self.report("SE0301", range, format!("`{name}` is not known")).help = Some(help);
-        None
+        self.refused("SE0301", range, format!("`{name}` is not known"), help)
     }
 }
 
@@ -204,8 +195,4 @@ fn is_identity(steps: &Steps) -> bool {
     let keys: Vec<_> = steps.iter().map(|(segment, _)| segment).collect();
     matches!(keys[..], [Segment::Key(metadata), Segment::Key(field)]
         if metadata == "metadata" && IDENTITY.contains(&field.as_str()))
-}
-
-fn quoted<'n>(names: impl Iterator<Item = &'n str>) -> String {
-    names.map(|name| format!("`{name}`")).collect::<Vec<_>>().join(", ")
 }

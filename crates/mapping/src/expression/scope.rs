@@ -10,6 +10,7 @@ use serde_json::Value;
 use super::tree::{Base, Path, Segment};
 use super::value::Operand;
 use super::{Outcome, Recorder, Root, Unrendered, Way};
+use crate::RelatedMissing;
 
 /// The data expressions are evaluated over. Built once per reconcile; values are shared, never copied.
 #[derive(Debug, Clone, Default)]
@@ -29,12 +30,8 @@ pub enum ObjectState {
     Present(Arc<Value>),
     /// Several objects of one `forEach`, those that are there, by key.
     Several(Several),
-    /// Declared, and not there yet.
-    Missing,
-    /// Not there, and nothing waits for it.
-    Skipped,
-    /// It has to be there, and is not.
-    Failed,
+    /// Declared, and not there.
+    Missing(RelatedMissing),
 }
 
 /// Objects of one rule by their keys.
@@ -42,18 +39,9 @@ pub enum ObjectState {
 pub struct Several {
     pub all: BTreeMap<String, Arc<Value>>,
     /// What is to be done about one that is not there.
-    pub missing: Missing,
+    pub missing: RelatedMissing,
     /// Keys of those whose `when` is false: nothing waits for them.
     pub left_out: BTreeSet<String>,
-}
-
-/// What is to be done about an object that is not there.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub enum Missing {
-    #[default]
-    Wait,
-    Skip,
-    Fail,
 }
 
 /// What came of a variable: reading it has the same outcome.
@@ -195,10 +183,10 @@ impl Scope {
         let what = || format!("{related}object `{}[{shown}]`", base.name());
         match (all.all.get(key), all.missing) {
             (Some(value), _) => Ok(Operand::borrowed(value)),
-            (None, missing) if self.lenient || missing == Missing::Skip || all.left_out.contains(key) => {
+            (None, missing) if self.lenient || missing == RelatedMissing::Skip || all.left_out.contains(key) => {
                 Ok(Operand::Absent(format!("{base}[{shown}]").into()))
             }
-            (None, Missing::Fail) => Err(Unrendered::failed(format!("{} is not there", what()))),
+            (None, RelatedMissing::Fail) => Err(Unrendered::failed(format!("{} is not there", what()))),
             (None, _) => Err(Unrendered::Waiting(what())),
         }
     }
@@ -219,9 +207,11 @@ impl Scope {
                 }
                 None => Err(Unrendered::failed(format!("`{}` is several objects: read one by its key", path.base))),
             },
-            Some(ObjectState::Skipped) => Ok(Operand::Absent(path.base_text().into())),
+            Some(ObjectState::Missing(RelatedMissing::Skip)) => Ok(Operand::Absent(path.base_text().into())),
             _ if self.lenient => Ok(Operand::Absent(path.base_text().into())),
-            Some(ObjectState::Failed) => Err(Unrendered::failed(format!("{} is not there", what()))),
+            Some(ObjectState::Missing(RelatedMissing::Fail)) => {
+                Err(Unrendered::failed(format!("{} is not there", what())))
+            }
             _ => Err(Unrendered::Waiting(what())),
         }
     }

@@ -68,7 +68,7 @@ pub(super) fn scope() -> Scope {
         ObjectState::Present(Arc::new(json!({"status": {"phase": "Running", "conditions": [
             {"type": "Ready", "status": "True"}, {"type": "Other", "status": "False"}]}}))),
     );
-    scope.set_object("later", ObjectState::Missing);
+    scope.set_object("later", ObjectState::Missing(crate::RelatedMissing::Wait));
     scope
 }
 

@@ -270,9 +270,7 @@ impl Compiler<'_> {
         for name in &names {
             if Root::from_name(name).is_some() || matches!(*name, "omit" | "null") {
                 let range = self.range_of(name);
-                self.report("SE0206", range, format!("`{name}` has a meaning already")).help =
-                    Some("choose another name".to_owned());
-                return None;
+                return self.refused("SE0206", range, format!("`{name}` has a meaning already"), "choose another name");
             }
         }
         Some(names.into_iter().map(str::to_owned).collect())

@@ -7,7 +7,7 @@ use crate::diagnostic::Finding;
 use crate::document::ApiSchemaDocument;
 use crate::hash::tuple_hash;
 use crate::object::claims::WRITE;
-use crate::yaml::{Node, NodeValue, Spanned, closest};
+use crate::yaml::{Node, NodeValue, Spanned, meant};
 
 /// What is written from an `ApiSchema`.
 #[derive(Debug, Clone, PartialEq)]
@@ -203,10 +203,8 @@ impl Fields<'_> {
     fn text(&mut self, node: &Node, text: &str) -> Field {
         let (of, markers) = text.split_once('|').unwrap_or((text, ""));
         let Some(schema) = schema_of(of.trim()) else {
-            let help = match closest(of.trim(), &TYPES) {
-                Some(meant) => format!("did you mean `{meant}`?"),
-                None => format!("{}; `[]string` and `map[string]string` of them", TYPES.join(", ")),
-            };
+            let types = || format!("{}; `[]string` and `map[string]string` of them", TYPES.join(", "));
+            let help = meant(of.trim(), &TYPES).unwrap_or_else(types);
             return self.wrong(node, format!("`{}` is no type", of.trim()), help);
         };
         let form = schema["type"].as_str().unwrap_or_default().to_owned();
@@ -222,10 +220,7 @@ impl Fields<'_> {
         for (key, value) in markers {
             let names = MARKERS.map(|(name, _)| name);
             let Some((_, forms)) = MARKERS.iter().find(|(name, _)| *name == key) else {
-                let help = match closest(&key, &names) {
-                    Some(meant) => format!("did you mean `{meant}`?"),
-                    None => format!("there are: {}", names.join(", ")),
-                };
+                let help = meant(&key, &names).unwrap_or_else(|| format!("there are: {}", names.join(", ")));
                 return self.wrong(node, format!("a field has no `{key}`"), help);
             };
             if !forms.is_empty() && !forms.contains(&form) {

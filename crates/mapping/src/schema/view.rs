@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use super::{Schema, Step};
+use super::Schema;
 
 /// A place of a schema: the whole object, a field, an item.
 #[derive(Debug, Clone, Copy)]
@@ -52,15 +52,36 @@ impl<'s> View<'s> {
         self.schema
     }
 
-    /// What a field of a map is.
+    /// What a field of a map is, or an item of a list: `*` or a number.
     pub fn field(self, name: &str) -> Field<'s> {
-        if self.is_root && matches!(name, "apiVersion" | "kind" | "metadata") {
+        let (schema, is_metadata) = (self.node, matches!(name, "apiVersion" | "kind" | "metadata"));
+        // Every object has them, whatever its schema spells out.
+        if self.is_root && is_metadata {
             return Field::Open;
         }
-        match self.schema.step(self.node, name) {
-            Step::Into(node) => Field::Known(self.below(node)),
-            Step::Open => Field::Open,
-            Step::Nowhere => Field::Unknown,
+        if let Some(property) = schema["properties"].get(name) {
+            return Field::Known(self.below(property));
+        }
+        let embedded = schema["x-kubernetes-embedded-resource"] == true;
+        if embedded && is_metadata || schema["x-kubernetes-preserve-unknown-fields"] == true {
+            return Field::Open;
+        }
+        match &schema["additionalProperties"] {
+            Value::Bool(true) => return Field::Open,
+            below @ Value::Object(_) => return Field::Known(self.below(below)),
+            _ => {}
+        }
+        let is_item = name == "*" || name.bytes().all(|byte| byte.is_ascii_digit());
+        match &schema["items"] {
+            below @ Value::Object(_) if is_item => Field::Known(self.below(below)),
+            // Neither type nor fields: anything goes.
+            _ if schema.get("type").is_none()
+                && schema.get("properties").is_none()
+                && schema["x-kubernetes-int-or-string"] != true =>
+            {
+                Field::Open
+            }
+            _ => Field::Unknown,
         }
     }
 

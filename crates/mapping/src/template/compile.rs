@@ -91,36 +91,29 @@ impl<'c> Compiler<'c> {
 
     fn key(&mut self, node: &Node) -> Option<String> {
         let NodeValue::String(key) = &node.value else {
-            self.refuse("SE0191", node, "a key must be a string", "put quotes around it");
-            return None;
+            return self.refuse("SE0191", node, "a key must be a string", "put quotes around it");
         };
         let key = &*key.text;
         if let Some(literal) = key.strip_prefix("$$") {
             return Some(format!("${literal}"));
         }
         if key.contains("{{") || key.contains("{%") {
-            self.refuse(
-                "SE0211",
-                node,
-                "a key cannot hold an expression",
-                "keys are what the mapping's author writes, never data",
-            );
-            return None;
+            let help = "keys are what the mapping's author writes, never data";
+            return self.refuse("SE0211", node, "a key cannot hold an expression", help);
         }
         if key.starts_with('$') {
-            self.unknown_structure(node, key);
-            return None;
+            return self.unknown_structure(node, key);
         }
         Some(key.to_owned())
     }
 
-    fn unknown_structure(&mut self, node: &Node, key: &str) {
+    fn unknown_structure<T>(&mut self, node: &Node, key: &str) -> Option<T> {
         let help = match closest(key, &STRUCTURE) {
             _ if EACH.contains(&key) => "it goes with `$each`: write `$each` and `$item`".to_owned(),
             Some(hint) => format!("did you mean `{hint}`?"),
             None => format!("a key of that name is written `${key}`"),
         };
-        self.refuse("SE0191", node, &format!("`{key}` has no meaning here"), &help);
+        self.refuse("SE0191", node, &format!("`{key}` has no meaning here"), &help)
     }
 
     fn merge(&mut self, entries: &[Pair]) -> Option<Content> {
@@ -128,8 +121,7 @@ impl<'c> Compiler<'c> {
         let (_, node) = entries.iter().find(|(key, _)| key.as_str() == Some("$merge"))?;
         let NodeValue::Sequence(items) = &node.value else {
             let message = format!("`$merge` lists the maps it lays over each other; this is {}", node.describe());
-            self.refuse("SE0191", node, &message, "write them with `-` before each");
-            return None;
+            return self.refuse("SE0191", node, &message, "write them with `-` before each");
         };
         let layers = self.trees(items);
         let maps: Vec<bool> = items.iter().map(|item| self.is_layer(item)).collect();
@@ -146,7 +138,7 @@ impl<'c> Compiler<'c> {
         };
         if !fits {
             let message = format!("`$merge` takes maps; this is {}", node.describe());
-            self.refuse("SE0191", node, &message, "a map, or `${{ … }}` that gives one");
+            self.refuse::<()>("SE0191", node, &message, "a map, or `${{ … }}` that gives one");
         }
         fits
     }
@@ -184,8 +176,7 @@ impl<'c> Compiler<'c> {
             return self.tree(node);
         }
         let message = format!("`$each` takes a list; this is {}", node.describe());
-        self.refuse("SE0191", node, &message, "a list, or `${{ … }}` that gives one");
-        None
+        self.refuse("SE0191", node, &message, "a list, or `${{ … }}` that gives one")
     }
 
     fn condition(&mut self, node: &Arc<Node>) -> Option<Expression> {
@@ -201,8 +192,7 @@ impl<'c> Compiler<'c> {
             return Some(true);
         }
         let message = format!("`$empty` is `omit`; this is {}", node.describe());
-        self.refuse("SE0191", node, &message, "without `$empty`, a list without items is `[]`");
-        None
+        self.refuse("SE0191", node, &message, "without `$empty`, a list without items is `[]`")
     }
 
     /// The name that `$as` gives.
@@ -211,13 +201,12 @@ impl<'c> Compiler<'c> {
         let first = name.starts_with(|c: char| c.is_ascii_alphabetic());
         if !first || !name.chars().all(|c| c.is_ascii_alphanumeric() || c == '_') || name.len() > 63 {
             let message = "`$as` is a name: letters, digits and `_`, a letter first";
-            self.refuse("SE0110", node, message, "`user`, for example, which `$item` reads as `${{ user.name }}`");
-            return None;
+            let help = "`user`, for example, which `$item` reads as `${{ user.name }}`";
+            return self.refuse("SE0110", node, message, help);
         }
         let taken = Root::from_name(name).is_some() || matches!(name, "omit" | "null" | "true" | "false" | "none");
         if taken || self.locals.iter().any(|local| local == name) {
-            self.refuse("SE0111", node, &format!("`{name}` has a meaning here already"), "choose another name");
-            return None;
+            return self.refuse("SE0111", node, &format!("`{name}` has a meaning here already"), "choose another name");
         }
         Some(name.to_owned())
     }
@@ -227,16 +216,14 @@ impl<'c> Compiler<'c> {
         if self.locals.iter().any(|local| local == ITEM) {
             let message = format!("`{ITEM}` is the item of a list around this one");
             let at = node.entry("$each").map_or(node, |(key, _)| key);
-            self.refuse("SE0111", at, &message, "give this one a name with `$as`");
-            return None;
+            return self.refuse("SE0111", at, &message, "give this one a name with `$as`");
         }
         Some(ITEM.to_owned())
     }
 
     fn missing<T>(&mut self, node: &Node, key: &str, what: &str) -> Option<T> {
         let at = node.entry("$each").map_or(node, |(key, _)| key);
-        self.refuse("SE0191", at, &format!("`$each` needs `{key}`"), what);
-        None
+        self.refuse("SE0191", at, &format!("`$each` needs `{key}`"), what)
     }
 
     /// Whether nothing stands beside the keys that build structure.
@@ -250,13 +237,14 @@ impl<'c> Compiler<'c> {
             } else {
                 format!("it goes with {} alone", known[1..].join(", "))
             };
-            self.refuse("SE0191", key, &format!("`{name}` cannot stand beside `{first}`"), &help);
+            self.refuse::<()>("SE0191", key, &format!("`{name}` cannot stand beside `{first}`"), &help);
         }
         strangers.is_empty()
     }
 
-    fn refuse(&mut self, code: &'static str, node: &Node, message: &str, help: &str) {
+    fn refuse<T>(&mut self, code: &'static str, node: &Node, message: &str, help: &str) -> Option<T> {
         self.findings.push(Finding::new(code, node.headline(), message).help(help));
+        None
     }
 }
 

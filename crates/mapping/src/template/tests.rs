@@ -33,7 +33,7 @@ fn scope() -> Scope {
     let spec = json!({"members": 3, "float": 1.0, "nothing": null, "empty": {}, "users": [{"name": "bob"}]});
     scope.set(Root::Source, Arc::new(json!({"metadata": {"name": "my-db"}, "spec": spec})));
     scope.set_object("db", ObjectState::Present(Arc::new(json!({"status": {}}))));
-    scope.set_object("later", ObjectState::Missing);
+    scope.set_object("later", ObjectState::Missing(crate::RelatedMissing::Wait));
     scope
 }
 

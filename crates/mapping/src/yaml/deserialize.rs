@@ -9,6 +9,7 @@ mod error;
 
 use std::cell::RefCell;
 use std::collections::HashSet;
+use std::fmt::Display;
 use std::ops::Range;
 use std::sync::Arc;
 
@@ -146,7 +147,7 @@ impl<'a> NodeDeserializer<'a> {
         visitor: V,
     ) -> Result<V::Value, Error> {
         let NodeValue::Mapping(entries) = &self.node.value else {
-            return Err(self.mistyped(format!("a mapping with {}", listed(fields))));
+            return Err(self.mistyped(format!("a mapping with {}", quoted(fields))));
         };
         if self.context.memory.borrow_mut().compared.insert(Arc::as_ptr(self.node)) {
             self.compare(entries, name, fields);
@@ -161,9 +162,8 @@ impl<'a> NodeDeserializer<'a> {
         for (key, _) in entries {
             let text = key.as_str().unwrap_or_default();
             if !fields.contains(&text) {
-                let suggestion = closest(text, fields);
-                meant.extend(suggestion);
-                findings.push(unknown_field(key, text, suggestion, fields));
+                meant.extend(closest(text, fields));
+                findings.push(unknown_field(key, text, fields));
             }
         }
         let stands = |field: &str| self.node.get(field).is_some_and(|value| value.value != NodeValue::Null);
@@ -185,7 +185,7 @@ impl<'a> NodeDeserializer<'a> {
                 [(key, value)] => (key, Some(value)),
                 _ => return Err(Error::union(variants).located(self.node)),
             },
-            _ => return Err(self.mistyped(format!("one of {}", listed(variants)))),
+            _ => return Err(self.mistyped(format!("one of {}", quoted(variants)))),
         };
         let text = name.as_str().unwrap_or_default();
         let Some(variant) = variants.iter().copied().find(|variant| *variant == text) else {
@@ -270,25 +270,31 @@ fn variant_name(variant: &'static str) -> StrDeserializer<'static, Error> {
 }
 
 /// Fields that have another place now, and what to write.
-const MOVED: [(&str, &str); 1] =
-    [("pruneGuard", "write `release: {maxLost: {objects: 10, percent: 20}}` below `spec`, with your numbers")];
+const MOVED: [(&str, &str); 2] = [
+    ("pruneGuard", "write `release: {maxLost: {objects: 10, percent: 20}}` below `spec`, with your numbers"),
+    ("accessProviders", "leave it out; the engine is given the file as `--access-providers FILE`"),
+];
 
-fn unknown_field(key: &Node, text: &str, suggestion: Option<&str>, fields: &[&str]) -> Finding {
+fn unknown_field(key: &Node, text: &str, fields: &[&str]) -> Finding {
     let finding = Finding::new("SE0101", key.span.clone(), format!("unknown field `{text}`"));
     if let Some((_, now)) = MOVED.iter().find(|(former, _)| *former == text) {
         return finding.help(*now);
     }
-    match suggestion {
-        Some(suggestion) => finding.help(format!("did you mean `{suggestion}`?")),
-        None if fields.is_empty() => finding.help("no fields are known here"),
-        None => finding.help(format!("known here: {}", listed(fields))),
-    }
+    let known = || match fields {
+        [] => "no fields are known here".to_owned(),
+        _ => format!("known here: {}", quoted(fields)),
+    };
+    finding.help(meant(text, fields).unwrap_or_else(known))
 }
 
-/// `a`, `b` and `c`.
-fn listed(names: &[&str]) -> String {
-    let quoted: Vec<String> = names.iter().map(|name| format!("`{name}`")).collect();
-    quoted.join(", ")
+/// "`a`, `b`"
+pub fn quoted<T: Display>(names: impl IntoIterator<Item = T>) -> String {
+    names.into_iter().map(|name| format!("`{name}`")).collect::<Vec<_>>().join(", ")
+}
+
+/// The question whether an author meant the closest of the candidates, where one is close.
+pub fn meant(name: &str, candidates: &[&str]) -> Option<String> {
+    closest(name, candidates).map(|candidate| format!("did you mean `{candidate}`?"))
 }
 
 /// The candidate that an author probably meant.

@@ -14,7 +14,7 @@ mod spanned;
 mod syntax;
 mod write;
 
-pub use deserialize::{Typed, closest, from_node, nearest};
+pub use deserialize::{Typed, closest, from_node, meant, nearest, quoted};
 pub use documents::{Claim, Document, Limits, parse, parse_one, parse_within};
 pub use finding::Finding;
 pub use node::{Node, NodeValue, Scalar};

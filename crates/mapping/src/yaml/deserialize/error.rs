@@ -7,7 +7,7 @@ use std::sync::Arc;
 use serde::de::{Expected, Unexpected};
 
 use super::super::{Finding, Node, NodeValue};
-use super::{closest, listed};
+use super::{meant, quoted};
 
 /// Why a node could not be read; located at the innermost node that failed.
 #[derive(Debug)]
@@ -67,18 +67,15 @@ impl Error {
                     _ => 0,
                 };
                 Finding::new("SE0104", at, format!("exactly one field is expected here, and {found} stand"))
-                    .help(format!("choose one of {}", listed(variants)))
+                    .help(format!("choose one of {}", quoted(variants)))
             }
             Cause::UnknownChoice { text, variants, span } => {
                 let message = match variants {
                     [only] => format!("`{text}` is not `{only}`, the only choice"),
-                    _ => format!("`{text}` is not one of {}", listed(variants)),
+                    _ => format!("`{text}` is not one of {}", quoted(variants)),
                 };
-                let finding = Finding::new("SE0104", span, message);
-                match closest(&text, variants) {
-                    Some(variant) if variants.len() > 1 => finding.help(format!("did you mean `{variant}`?")),
-                    _ => finding,
-                }
+                let help = meant(&text, variants).filter(|_| variants.len() > 1);
+                Finding { help, ..Finding::new("SE0104", span, message) }
             }
             Cause::Other(message) => Finding::new("SE0102", at, message),
         })
