@@ -78,9 +78,9 @@ impl Compiler<'_> {
 
     fn rooted(&mut self, root: Root, range: Range<usize>, steps: Steps, whole: Range<usize>) -> Option<Expr> {
         if !self.names.roots.contains(root) {
-            let roots = self.names.roots.iter().map(|root| root.name().to_owned());
+            let roots = self.names.roots.iter().map(|root| root.as_str().to_owned());
             let readable: Vec<_> = roots.chain(self.names.locals.to_vec()).map(|name| format!("`{name}`")).collect();
-            self.report("SE0306", range, format!("`{}` cannot be read here", root.name())).help =
+            self.report("SE0306", range, format!("`{}` cannot be read here", root.as_str())).help =
                 Some(format!("here can be read: {}", readable.join(", ")));
             return None;
         }
@@ -116,8 +116,8 @@ impl Compiler<'_> {
         };
         let mut steps = steps.into_iter();
         let Some((Segment::Key(name), place)) = steps.next() else {
-            self.report(code, range, format!("`{}` is read by name", root.name())).help =
-                Some(format!("write `{}.<name>`", root.name()));
+            self.report(code, range, format!("`{}` is read by name", root.as_str())).help =
+                Some(format!("write `{}.<name>`", root.as_str()));
             return None;
         };
         if known.contains(&name) {
@@ -125,7 +125,7 @@ impl Compiler<'_> {
         }
         let help = match closest(&name, &known.iter().map(String::as_str).collect::<Vec<_>>()) {
             Some(hint) => format!("did you mean `{hint}`?"),
-            None if known.is_empty() => format!("none is declared where this can read it (`spec.{}`)", root.name()),
+            None if known.is_empty() => format!("none is declared where this can read it (`spec.{}`)", root.as_str()),
             None => format!("declared are: {}", quoted(known.iter().map(String::as_str))),
         };
         self.report(code, place, format!("there is no {what} `{name}`")).help = Some(help);
@@ -164,10 +164,10 @@ impl Compiler<'_> {
             None if Some(fields) == root.fields() => self.path(Base::Root(root), steps, whole),
             step => {
                 let place = step.map_or(range, |(_, place)| place.clone());
-                let read = fields.iter().map(|field| format!("{}.{field}", root.name())).collect::<Vec<_>>();
+                let read = fields.iter().map(|field| format!("{}.{field}", root.as_str())).collect::<Vec<_>>();
                 let message = match step {
-                    Some((Segment::Key(name), _)) => format!("`{}.{name}` is not readable here", root.name()),
-                    _ => format!("`{}` is read by its fields", root.name()),
+                    Some((Segment::Key(name), _)) => format!("`{}.{name}` is not readable here", root.as_str()),
+                    _ => format!("`{}` is read by its fields", root.as_str()),
                 };
                 self.report("SE0307", place, message).help =
                     Some(format!("here can be read: {}", quoted(read.iter().map(String::as_str))));
@@ -180,7 +180,7 @@ impl Compiler<'_> {
     pub fn unknown_name<T>(&mut self, name: &str) -> Option<T> {
         let names = *self.names;
         let locals = self.locals.clone();
-        let roots = names.roots.iter().map(|root| -> &str { root.name() });
+        let roots = names.roots.iter().map(|root| -> &str { root.as_str() });
         let candidates: Vec<&str> = roots.chain(names.locals.iter().chain(&locals).map(String::as_str)).collect();
         let help = if names.vars.iter().any(|var| var == name) {
             format!("variables are read as `vars.{name}`")
@@ -191,7 +191,7 @@ impl Compiler<'_> {
         } else if Role::Function.find(name).is_some() {
             format!("`{name}` is a function: write `{name}(…)`")
         } else {
-            let roots: Vec<_> = names.roots.iter().map(Root::name).collect();
+            let roots: Vec<_> = names.roots.iter().map(Root::as_str).collect();
             format!("here can be read: {}; text stands in quotes", quoted(roots.into_iter()))
         };
         let range = self.range_of(name);
