@@ -292,7 +292,7 @@ fn is_in(mapping: &Mapping, observed: &Observed, source: &Arc<Value>) -> Sight<b
         return Ok(false);
     }
     let Some(when) = &filter.when else { return Ok(true) };
-    render::truth(when.evaluate(&render::base_scope(mapping, observed, source))).map_err(|unrendered| {
+    when.holds(&render::base_scope(mapping, observed, source)).map_err(|unrendered| {
         let Reason { cause, detail } = unrendered.into();
         Reason { cause, detail: format!("source.when: {detail}") }
     })
