@@ -179,7 +179,7 @@ impl From<Exit> for ExitCode {
 }
 
 fn is_usage(error: &anyhow::Error) -> bool {
-    error.is::<Usage>() || error.is::<options::GivenTwice>() || error.is::<options::Contradiction>()
+    error.is::<Usage>()
 }
 
 impl From<OpenError> for Misconfigured {

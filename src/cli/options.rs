@@ -8,6 +8,7 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::str::FromStr;
 
+use super::Usage;
 use super::arguments::{Connections, ElectionArguments, LeaderElect, MachineArguments, RunArguments};
 use crate::engine::DEFAULT_TARGET;
 use crate::engine::election::Terms;
@@ -77,67 +78,19 @@ pub enum Listen {
     At(SocketAddr),
 }
 
-/// A flag's value that cannot be understood.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum ValueError {
-    #[error("there is no path in it; write PATH or PATH#CONTEXT")]
-    NoPath,
-    #[error("there is nothing behind the `#`; leave it out for the file's current context")]
-    NoContext,
-    #[error("there is no `=` in it; write NAME=PATH or NAME=PATH#CONTEXT, such as edge=/etc/edge.kubeconfig")]
-    NoName,
-    #[error("`{0}` cannot name a connection: use at most 63 lower case letters, digits and `-`, no `-` at the ends")]
-    BadName(String),
-    #[error("write NAME=PATH, such as fleet=/etc/fleet")]
-    NoDirectory,
-    #[error("`{0}` cannot name a directory: use at most 63 lower case letters, digits and `-`, no `-` at the ends")]
-    BadDirectory(String),
-    #[error("write an address with a port, such as 127.0.0.1:8080, 0.0.0.0:8080 or [::]:8080, or `off`")]
-    BadAddress,
-}
-
-/// Two flags give the same connection.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("the connection `{name}` is given twice: as {one} and as {other}")]
-pub struct GivenTwice {
-    pub name: String,
-    pub one: KubeconfigRef,
-    pub other: KubeconfigRef,
-}
-
-/// Two flags give the same directory.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("the directory `{name}` is given twice: as {} and as {}", one.display(), other.display())]
-pub struct DirectoryGivenTwice {
-    pub name: String,
-    pub one: PathBuf,
-    pub other: PathBuf,
-}
-
-/// Flags that do not go together.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum Contradiction {
-    #[error(transparent)]
-    GivenTwice(#[from] GivenTwice),
-    #[error(transparent)]
-    DirectoryGivenTwice(#[from] DirectoryGivenTwice),
-    #[error("--home names the connection `{home}`, which the command line does not give: add `{}`", flag(home))]
-    NoHome { home: String },
-    #[error("--leader-elect-…: {0}")]
-    Terms(String),
-}
-
 impl TryFrom<RunArguments> for RunOptions {
-    type Error = Contradiction;
+    type Error = Usage;
 
-    fn try_from(arguments: RunArguments) -> Result<Self, Contradiction> {
+    fn try_from(arguments: RunArguments) -> Result<Self, Usage> {
         let machine = arguments.machine.given()?;
         let connections = arguments.connections.by_name()?;
         let election = arguments.election.terms(&arguments.engine.state.home);
         if let Some(terms) = &election {
-            terms.check().map_err(Contradiction::Terms)?;
-            if !connections.contains_key(&terms.home) {
-                return Err(Contradiction::NoHome { home: terms.home.clone() });
+            terms.check().map_err(|why| Usage(format!("--leader-elect-…: {why}")))?;
+            let home = &terms.home;
+            if !connections.contains_key(home) {
+                let what = format!("--home names the connection `{home}`, which the command line does not give");
+                return Err(Usage(format!("{what}: add `{}`", flag(home))));
             }
         }
         Ok(Self {
@@ -186,7 +139,7 @@ impl Connections {
     ///
     /// # Errors
     /// Where two flags give the same connection.
-    pub fn for_verb(&self, kubeconfig: bool) -> Result<BTreeMap<String, KubeconfigRef>, GivenTwice> {
+    pub fn for_verb(&self, kubeconfig: bool) -> Result<BTreeMap<String, KubeconfigRef>, Usage> {
         let mut connections = self.clone().by_name()?;
         if connections.is_empty() && kubeconfig {
             connections.insert(DEFAULT_TARGET.to_owned(), KubeconfigRef::Default);
@@ -194,14 +147,14 @@ impl Connections {
         Ok(connections)
     }
 
-    fn by_name(self) -> Result<BTreeMap<String, KubeconfigRef>, GivenTwice> {
+    fn by_name(self) -> Result<BTreeMap<String, KubeconfigRef>, Usage> {
         let default = |name: &str, given: Option<KubeconfigRef>| given.map(|given| (name.to_owned(), given));
         let defaults = [default("kcp", self.kcp_kubeconfig), default(DEFAULT_TARGET, self.target_kubeconfig)];
         let others = self.others.into_iter().map(|other| (other.name, other.kubeconfig));
         let mut connections = BTreeMap::new();
         for (name, other) in defaults.into_iter().flatten().chain(others) {
             if let Some(one) = connections.insert(name.clone(), other.clone()) {
-                return Err(GivenTwice { name, one, other });
+                return Err(Usage(format!("the connection `{name}` is given twice: as {one} and as {other}")));
             }
         }
         Ok(connections)
@@ -211,11 +164,12 @@ impl Connections {
 impl MachineArguments {
     /// # Errors
     /// Where two flags give the same directory.
-    pub fn given(&self) -> Result<Machine, DirectoryGivenTwice> {
+    pub fn given(&self) -> Result<Machine, Usage> {
         let mut directories = BTreeMap::new();
         for NamedDirectory { name, path } in self.directories.clone() {
             if let Some(one) = directories.insert(name.clone(), path.clone()) {
-                return Err(DirectoryGivenTwice { name, one, other: path });
+                let (one, other) = (one.display(), path.display());
+                return Err(Usage(format!("the directory `{name}` is given twice: as {one} and as {other}")));
             }
         }
         Ok(Machine { directories, access_providers: self.access_providers.clone(), allow_kind: self.allow_kind })
@@ -233,20 +187,22 @@ impl From<KubeconfigRef> for ConnectionSource {
 }
 
 impl FromStr for KubeconfigRef {
-    type Err = ValueError;
+    type Err = String;
 
     /// The context begins behind the last `#`: a context's name is less likely to hold one than a path.
-    fn from_str(text: &str) -> Result<Self, ValueError> {
+    fn from_str(text: &str) -> Result<Self, String> {
         if text == IN_CLUSTER {
             return Ok(Self::InCluster);
         }
         let (path, context) = match text.rsplit_once('#') {
-            Some((_, "")) => return Err(ValueError::NoContext),
+            Some((_, "")) => {
+                return Err("there is nothing behind the `#`; leave it out for the file's current context".to_owned());
+            }
             Some((path, context)) => (path, Some(context.to_owned())),
             None => (text, None),
         };
         if path.is_empty() {
-            return Err(ValueError::NoPath);
+            return Err("there is no path in it; write PATH or PATH#CONTEXT".to_owned());
         }
         Ok(Self::File { path: PathBuf::from(path), context })
     }
@@ -264,15 +220,20 @@ impl fmt::Display for KubeconfigRef {
 }
 
 impl FromStr for NamedKubeconfig {
-    type Err = ValueError;
+    type Err = String;
 
-    fn from_str(text: &str) -> Result<Self, ValueError> {
-        let (name, kubeconfig) = text.split_once('=').ok_or(ValueError::NoName)?;
-        if !object::is_dns_label(name) {
-            return Err(ValueError::BadName(name.to_owned()));
-        }
+    fn from_str(text: &str) -> Result<Self, String> {
+        let write = "write NAME=PATH or NAME=PATH#CONTEXT, such as edge=/etc/edge.kubeconfig";
+        let (name, kubeconfig) = text.split_once('=').ok_or_else(|| format!("there is no `=` in it; {write}"))?;
+        check_name(name, "connection")?;
         Ok(Self { name: name.to_owned(), kubeconfig: kubeconfig.parse()? })
     }
+}
+
+/// Refuses a name that cannot be one of `what`.
+fn check_name(name: &str, what: &str) -> Result<(), String> {
+    let why = "use at most 63 lower case letters, digits and `-`, no `-` at the ends";
+    if object::is_dns_label(name) { Ok(()) } else { Err(format!("`{name}` cannot name a {what}: {why}")) }
 }
 
 impl Listen {
@@ -285,28 +246,28 @@ impl Listen {
 }
 
 impl FromStr for NamedDirectory {
-    type Err = ValueError;
+    type Err = String;
 
-    fn from_str(text: &str) -> Result<Self, ValueError> {
-        let (name, path) = text.split_once('=').ok_or(ValueError::NoDirectory)?;
-        if !object::is_dns_label(name) {
-            return Err(ValueError::BadDirectory(name.to_owned()));
-        }
+    fn from_str(text: &str) -> Result<Self, String> {
+        const WRITE: &str = "write NAME=PATH, such as fleet=/etc/fleet";
+        let (name, path) = text.split_once('=').ok_or(WRITE)?;
+        check_name(name, "directory")?;
         if path.is_empty() {
-            return Err(ValueError::NoDirectory);
+            return Err(WRITE.to_owned());
         }
         Ok(Self { name: name.to_owned(), path: PathBuf::from(path) })
     }
 }
 
 impl FromStr for Listen {
-    type Err = ValueError;
+    type Err = String;
 
-    fn from_str(text: &str) -> Result<Self, ValueError> {
+    fn from_str(text: &str) -> Result<Self, String> {
         if text == "off" {
             return Ok(Self::Off);
         }
-        text.parse().map(Self::At).map_err(|_| ValueError::BadAddress)
+        let write = "write an address with a port, such as 127.0.0.1:8080, 0.0.0.0:8080 or [::]:8080, or `off`";
+        text.parse().map(Self::At).map_err(|_| write.to_owned())
     }
 }
 

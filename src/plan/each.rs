@@ -49,10 +49,11 @@ pub fn have_names_apart(instances: &[Instance]) -> Result<(), Unrendered> {
 /// The items of the list with their keys.
 pub fn keyed(each: &ForEach, scope: &mut Scope) -> Result<Vec<(String, Arc<Value>)>, Unrendered> {
     let items = match each.list.evaluate(scope) {
-        Outcome::Value(Value::Array(items)) => items,
         Outcome::Omit => Vec::new(),
-        Outcome::Value(_) => return Err(failed("it gives no list".into())),
-        outcome => return Err(outcome.unrendered().unwrap_or_else(|| failed("it gives nothing".into()))),
+        outcome => match outcome.value()? {
+            Value::Array(items) => items,
+            _ => return Err(failed("it gives no list".into())),
+        },
     };
     if items.len() > MOST {
         return Err(failed(format!("its list has {} items, and {MOST} are the most", items.len())));

@@ -91,52 +91,35 @@ pub struct Reason {
     pub detail: String,
 }
 
-/// The causes, worst first: the first of them is the reason of the `Synced` condition.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
-pub enum Cause {
-    TargetChanged,
-    Conflict,
-    RenderFailed,
-    IdentityChanged,
-    Recreated,
-    Refused,
-    /// The workspace of the source has not accepted a permission claim.
-    ClaimNotAccepted,
-    Stuck,
-    /// An object that is being deleted is held by somebody's finalizers.
-    Deleting,
-    /// A deletion that follows from a changed document, held by `release.maxLost`.
-    Held,
-    Retained,
-    Orphaned,
-    StatusFailed,
-    /// A request failed in a way that says nothing about it: time may mend it.
-    RequestFailed,
-    Waiting,
-    /// A target that cannot be seen: the consumer's status stays as it is.
-    Unknown,
+crate::mapping::words! {
+    /// The causes, worst first: the first of them is the reason of the `Synced` condition.
+    #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Deserialize)]
+    pub enum Cause {
+        TargetChanged = "TargetChanged",
+        Conflict = "Conflict",
+        RenderFailed = "RenderFailed",
+        IdentityChanged = "IdentityChanged",
+        Recreated = "Recreated",
+        Refused = "Refused",
+        /// The workspace of the source has not accepted a permission claim.
+        ClaimNotAccepted = "ClaimNotAccepted",
+        Stuck = "Stuck",
+        /// An object that is being deleted is held by somebody's finalizers.
+        Deleting = "Deleting",
+        /// A deletion that follows from a changed document, held by `release.maxLost`.
+        Held = "Held",
+        Retained = "Retained",
+        Orphaned = "Orphaned",
+        StatusFailed = "StatusFailed",
+        /// A request failed in a way that says nothing about it: time may mend it.
+        RequestFailed = "RequestFailed",
+        Waiting = "Waiting",
+        /// A target that cannot be seen: the consumer's status stays as it is.
+        Unknown = "Unknown",
+    }
 }
 
 impl Cause {
-    pub const ALL: [Self; Self::Unknown as usize + 1] = [
-        Self::TargetChanged,
-        Self::Conflict,
-        Self::RenderFailed,
-        Self::IdentityChanged,
-        Self::Recreated,
-        Self::Refused,
-        Self::ClaimNotAccepted,
-        Self::Stuck,
-        Self::Deleting,
-        Self::Held,
-        Self::Retained,
-        Self::Orphaned,
-        Self::StatusFailed,
-        Self::RequestFailed,
-        Self::Waiting,
-        Self::Unknown,
-    ];
-
     /// Whether an event of the source or the target will tell when it is over.
     fn is_wait(self) -> bool {
         matches!(
@@ -149,27 +132,6 @@ impl Cause {
                 | Self::ClaimNotAccepted
                 | Self::Deleting
         )
-    }
-
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::TargetChanged => "TargetChanged",
-            Self::Conflict => "Conflict",
-            Self::RenderFailed => "RenderFailed",
-            Self::IdentityChanged => "IdentityChanged",
-            Self::Recreated => "Recreated",
-            Self::Refused => "Refused",
-            Self::ClaimNotAccepted => "ClaimNotAccepted",
-            Self::Stuck => "Stuck",
-            Self::Deleting => "Deleting",
-            Self::Held => "Held",
-            Self::Retained => "Retained",
-            Self::Orphaned => "Orphaned",
-            Self::StatusFailed => "StatusFailed",
-            Self::RequestFailed => "RequestFailed",
-            Self::Waiting => "Waiting",
-            Self::Unknown => "Unknown",
-        }
     }
 }
 
@@ -330,7 +292,7 @@ fn is_in(mapping: &Mapping, observed: &Observed, source: &Arc<Value>) -> Sight<b
         return Ok(false);
     }
     let Some(when) = &filter.when else { return Ok(true) };
-    render::truth(when.evaluate(&render::base_scope(mapping, observed, source))).map_err(|unrendered| {
+    when.holds(&render::base_scope(mapping, observed, source)).map_err(|unrendered| {
         let Reason { cause, detail } = unrendered.into();
         Reason { cause, detail: format!("source.when: {detail}") }
     })

@@ -138,7 +138,7 @@ pub fn state(
             scope.set_local(&each.item, item.clone());
         }
         let holds = |expression: &Expression, field: &str| {
-            render::truth(expression.evaluate(&scope)).map_err(|unrendered| {
+            expression.holds(&scope).map_err(|unrendered| {
                 let Reason { cause, detail } = unrendered.into();
                 Reason { cause, detail: format!("`{field}` of object `{}`: {detail}", standing.object_id()) }
             })

@@ -7,7 +7,7 @@ use serde_json::{Map, Value, json};
 
 use super::observed::{self, Observed, Original, Originals, Pick, TargetObject};
 use super::{Cause, Reason, each, render};
-use crate::mapping::expression::{ObjectState, Outcome, Root, Scope, Several};
+use crate::mapping::expression::{ObjectState, Root, Scope, Several};
 use crate::mapping::names::is_dns_subdomain;
 use crate::mapping::placement::Place;
 use crate::mapping::template::{Template, Text, Unrendered};
@@ -86,7 +86,7 @@ pub fn resolve(
             .iter()
             .enumerate()
             .map(|(position, rule)| {
-                let is_wanted = rule.when.as_ref().map_or(Ok(true), |when| render::truth(when.evaluate(scope)));
+                let is_wanted = rule.when.as_ref().map_or(Ok(true), |when| when.holds(scope));
                 let resolved = match is_wanted {
                     Ok(true) => unread_yet(mapping, position, observed, place, scope)
                         .map_or_else(|| find(rule, observed, source, place, scope), Err),
@@ -192,7 +192,7 @@ fn unread_yet(mapping: &Mapping, position: usize, observed: &Observed, place: &P
 fn wanted_places(rule: &ObjectRule, place: &Place, scope: &Scope) -> Vec<Reference> {
     let mut scope = scope.clone();
     let one = |scope: &Scope| {
-        let is_left_out = rule.when.as_ref().is_some_and(|when| render::truth(when.evaluate(scope)) == Ok(false));
+        let is_left_out = rule.when.as_ref().is_some_and(|when| when.holds(scope) == Ok(false));
         render::reference(rule, place, scope).ok().filter(|_| !is_left_out)
     };
     let Some(list) = &rule.for_each else { return one(&scope).into_iter().collect() };
@@ -475,10 +475,10 @@ fn transformed(template: &Template, value: &Value, is_encoded: bool, scope: &mut
 
 /// The value of a key as its template makes it.
 fn text_of(template: &Template, is_encoded: bool, scope: &Scope) -> Result<Value, Unrendered> {
-    match template.evaluate(scope) {
-        Outcome::Value(Value::String(text)) if is_encoded => Ok(json!(BASE64.encode(text.as_bytes()))),
-        Outcome::Value(Value::String(text)) => Ok(json!(text)),
-        outcome => Err(outcome.unrendered().unwrap_or_else(|| Unrendered::Failed("it gives no text".into()))),
+    match template.render(scope)? {
+        Value::String(text) if is_encoded => Ok(json!(BASE64.encode(text.as_bytes()))),
+        Value::String(text) => Ok(json!(text)),
+        _ => Err(Unrendered::Failed("it gives no text".into())),
     }
 }
 

@@ -11,7 +11,7 @@ use super::readable::view;
 use super::readiness::state;
 use super::related::{self, Related, Resolved};
 use super::targets::{self, Choice};
-use crate::mapping::expression::{Expression, ObjectState, Outcome, Root, Scope, Several, VERDICT};
+use crate::mapping::expression::{Expression, ObjectState, Root, Scope, Several, VERDICT};
 use crate::mapping::placement::{self, Place};
 use crate::mapping::pointer::{self, Pointer};
 use crate::mapping::template::{Text, Unrendered};
@@ -345,7 +345,7 @@ pub fn judge_objects(mapping: &Mapping, observed: &Observed, place: &Place, scop
     for rule in judged(mapping) {
         let items = rule.for_each.as_ref().map(|each| super::each::keyed(each, &mut scope.clone()));
         let items = items.and_then(Result::ok).unwrap_or_default();
-        let is_left_out = |scope: &Scope, when: &Expression| truth(when.evaluate(scope)) == Ok(false);
+        let is_left_out = |scope: &Scope, when: &Expression| when.holds(scope) == Ok(false);
         let mut left_out = BTreeSet::new();
         match (&rule.when, &rule.for_each) {
             (Some(when), None) if is_left_out(scope, when) => {
@@ -518,7 +518,7 @@ pub fn one(
     scope: &Scope,
 ) -> Result<Rendered, Unrendered> {
     if let Some(when) = &rule.when
-        && !truth(when.evaluate(scope))?
+        && !when.holds(scope)?
     {
         return Ok(Rendered::Absent);
     }
@@ -617,29 +617,6 @@ pub fn places(rule: &ObjectRule, place: &Place, scope: &Scope, related: &[Resolv
         Some((instance_id(rule, &key), reference(rule, place, &scope).ok()?))
     });
     placed.collect()
-}
-
-/// What a filter or a `when` says; anything but a boolean is an error of the author.
-pub fn truth(outcome: Outcome) -> Result<bool, Unrendered> {
-    match outcome {
-        Outcome::Value(Value::Bool(truth)) => Ok(truth),
-        Outcome::Value(other) => Err(Unrendered::Failed(format!("expected true or false, got {}", kind_of(&other)))),
-        Outcome::Omit => Err(Unrendered::Failed("expected true or false, got omit".into())),
-        Outcome::Absent(path) => Err(Unrendered::Failed(format!("{path} is not there: give it a `default(false)`"))),
-        Outcome::Waiting(what) => Err(Unrendered::Waiting(what)),
-        Outcome::Failed(why) => Err(Unrendered::Failed(why)),
-    }
-}
-
-pub fn kind_of(value: &Value) -> &'static str {
-    match value {
-        Value::Null => "null",
-        Value::Bool(_) => "a boolean",
-        Value::Number(_) => "a number",
-        Value::String(_) => "a string",
-        Value::Array(_) => "a list",
-        Value::Object(_) => "a map",
-    }
 }
 
 /// Puts identity and owner marks on a rendered body.

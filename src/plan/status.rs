@@ -12,10 +12,10 @@ use serde_json::{Map, Value, json};
 use super::action::Action;
 use super::observed::{ObjectState, Observed, Phase, Sight, TargetObject};
 use super::redact::Redaction;
-use super::render::{self, Rendering, kind_of};
+use super::render::{self, Rendering};
 use super::source::guarded;
 use super::{Cause, Reason, Reasons, live, mirror, targets};
-use crate::mapping::expression::{Outcome, Root, Scope};
+use crate::mapping::expression::{Outcome, Root, Scope, kind};
 use crate::mapping::schema::{Presence, Schema};
 use crate::mapping::template::{Template, Unrendered};
 use crate::mapping::{ConditionRule, Mapping, OnMissing, StatusField, StatusValue, Take};
@@ -353,10 +353,8 @@ fn transformed(transform: &Template, scope: &Scope, value: Value) -> Result<Opti
 
 fn evaluated(template: &Template, scope: &Scope) -> Result<Option<Value>, Unrendered> {
     match template.evaluate(scope) {
-        Outcome::Value(value) => Ok(Some(value)),
         Outcome::Omit | Outcome::Absent(_) => Ok(None),
-        Outcome::Waiting(what) => Err(Unrendered::Waiting(what)),
-        Outcome::Failed(why) => Err(Unrendered::Failed(why)),
+        outcome => outcome.value().map(Some),
     }
 }
 
@@ -424,7 +422,7 @@ fn condition(rule: &ConditionRule, scope: &Scope) -> Result<Condition, Unrendere
         None => "Unknown",
         Some(Value::String(text)) if text == "Unknown" => "Unknown",
         Some(other) => {
-            let is = if other.is_string() { "another text" } else { kind_of(&other) };
+            let is = if other.is_string() { "another text" } else { kind(&other) };
             let why = format!("status is {is}: expected true, false, True, False or Unknown");
             return Err(Unrendered::Failed(why));
         }

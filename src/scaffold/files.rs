@@ -5,6 +5,7 @@ use serde_json::{Value, json};
 use super::report::{ConditionTexts, Signal, shown_condition};
 use super::{Part, Plan, given, readme};
 use crate::mapping::document::API_VERSION;
+use crate::mapping::schema::short::{self, Built};
 use crate::object::claims::WRITE;
 use crate::yaml;
 
@@ -16,11 +17,12 @@ const ID: &str = "main";
 
 pub(super) fn all(plan: &Plan) -> Vec<(String, String)> {
     let name = &plan.name;
+    let Built { resource_schema, export } = api(plan);
     let files = [
         ("README.md".to_owned(), readme::readme(plan)),
         (format!("mappings/{name}.yaml"), mapping(plan)),
-        ("schemas/apiresourceschema.yaml".to_owned(), yaml::write(&schema(plan))),
-        ("schemas/apiexport.yaml".to_owned(), yaml::write(&export(plan))),
+        ("schemas/apiresourceschema.yaml".to_owned(), yaml::write(&resource_schema)),
+        ("schemas/apiexport.yaml".to_owned(), yaml::write(&export)),
         ("schemas/crd.yaml".to_owned(), yaml::write(&plan.definition.document)),
         ("examples/apibinding.yaml".to_owned(), yaml::write(&binding(plan))),
         (format!("examples/{name}.yaml"), yaml::write_all(&plan.examples())),
@@ -35,7 +37,7 @@ pub(super) fn schema_name(plan: &Plan) -> String {
     format!("v1.{}.{}", plan.definition.plural, plan.definition.group)
 }
 
-fn schema(plan: &Plan) -> Value {
+fn api(plan: &Plan) -> Built {
     let definition = &plan.definition;
     let mut version = json!({
         "name": definition.version, "served": true, "storage": true, "subresources": {"status": {}},
@@ -45,14 +47,11 @@ fn schema(plan: &Plan) -> Value {
     if !columns.is_empty() {
         version["additionalPrinterColumns"] = columns.into();
     }
-    json!({
-        "apiVersion": "apis.kcp.io/v1alpha1",
-        "kind": "APIResourceSchema",
-        "metadata": {"name": schema_name(plan)},
-        "spec": {
-            "group": definition.group, "names": definition.names, "scope": "Namespaced", "versions": [version],
-        },
-    })
+    let body = json!({
+        "group": definition.group, "names": definition.names, "scope": "Namespaced", "versions": [version],
+    });
+    let claims = copies_secrets(plan).then(claim).into_iter().collect();
+    short::documents(&plan.name, &schema_name(plan), body, claims)
 }
 
 /// A column of the operator's, if it shows something that consumers have too. The condition that says that all is well is
@@ -77,22 +76,6 @@ fn offered_column(plan: &Plan, column: &Value) -> Option<Value> {
     let is_offered =
         path.starts_with(".metadata.") || keys.try_fold(&schema, |schema, key| schema["properties"].get(key)).is_some();
     is_offered.then(|| column.clone())
-}
-
-fn export(plan: &Plan) -> Value {
-    let definition = &plan.definition;
-    let mut export = json!({
-        "apiVersion": "apis.kcp.io/v1alpha2",
-        "kind": "APIExport",
-        "metadata": {"name": plan.name},
-        "spec": {"resources": [{
-            "group": definition.group, "name": definition.plural, "schema": schema_name(plan), "storage": {"crd": {}},
-        }]},
-    });
-    if copies_secrets(plan) {
-        export["spec"]["permissionClaims"] = json!([claim()]);
-    }
-    export
 }
 
 /// Whether the mapping copies Secrets from or to consumers, which their workspaces have to accept.

@@ -6,6 +6,7 @@ use super::definition::Definition;
 use super::operators::{Operator, Ready};
 use super::sample;
 use crate::mapping::check::is_namespace;
+use crate::mapping::schema::short;
 
 /// Most fields that are carried back without being asked for.
 const MOST: usize = 12;
@@ -191,7 +192,7 @@ impl Report {
             place(&mut properties, path, leaf.clone(), |inner| json!({"type": "object", "properties": inner}));
         }
         properties.insert("observedGeneration".to_owned(), json!({"type": "integer", "format": "int64"}));
-        properties.insert("conditions".to_owned(), condition_list());
+        properties.insert("conditions".to_owned(), short::conditions());
         json!({"type": "object", "properties": properties})
     }
 
@@ -265,19 +266,4 @@ fn condition(item: &Value, given: &Value) -> Value {
         }
     }
     Value::Object(condition)
-}
-
-/// Conditions as Kubernetes has them (`metav1.Condition`).
-fn condition_list() -> Value {
-    json!({
-        "type": "array", "x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": ["type"],
-        "items": {"type": "object", "required": ["type", "status"], "properties": {
-            "type": {"type": "string"},
-            "status": {"type": "string", "enum": ["True", "False", "Unknown"]},
-            "reason": {"type": "string"},
-            "message": {"type": "string"},
-            "lastTransitionTime": {"type": "string", "format": "date-time"},
-            "observedGeneration": {"type": "integer", "format": "int64"},
-        }},
-    })
 }

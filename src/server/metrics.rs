@@ -185,29 +185,10 @@ impl Collector for Latencies {
     }
 }
 
-/// Enums whose variants are values of a label.
-macro_rules! labels {
-    ($($(#[$about:meta])* $name:ident { $($(#[$of:meta])* $variant:ident = $label:literal,)+ })+) => {$(
-        $(#[$about])*
-        #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-        pub enum $name {
-            $($(#[$of])* $variant,)+
-        }
-
-        impl $name {
-            /// Every value, in the order above.
-            pub const ALL: &[Self] = &[$(Self::$variant,)+];
-
-            fn label(self) -> String {
-                match self { $(Self::$variant => $label,)+ }.to_owned()
-            }
-        }
-    )+};
-}
-
-labels! {
+crate::mapping::words! {
     /// How a reconcile ended; on several targets, the worst.
-    ReconcileResult {
+    #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+    pub enum ReconcileResult {
         /// There was nothing to do.
         InSync = "in_sync",
         /// Something was written.
@@ -218,7 +199,8 @@ labels! {
     }
 
     /// How a write ended.
-    WriteResult {
+    #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+    pub enum WriteResult {
         Success = "success",
         /// A precondition does not hold any more; the engine plans the object again.
         Conflict = "conflict",
@@ -229,7 +211,8 @@ labels! {
     }
 
     /// How a reload ended.
-    ReloadResult {
+    #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+    pub enum ReloadResult {
         /// Every document runs as it is written.
         Success = "success",
         /// Some documents keep their last good version.
@@ -237,7 +220,8 @@ labels! {
     }
 
     /// On which side the objects counted by `sync_engine_objects` are.
-    ObjectSide {
+    #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+    pub enum ObjectSide {
         /// Consumer objects that the mapping watches.
         Source = "source",
         /// Objects of the mapping on its target.
@@ -303,7 +287,7 @@ impl Metrics {
 
     /// Counts a reconcile and the time it took.
     pub fn reconciled(&self, mapping: &str, result: ReconcileResult, took: Duration) {
-        self.series.reconciles.get_or_create(&of(mapping, "result", result.label())).inc();
+        self.series.reconciles.get_or_create(&of(mapping, "result", result.as_str())).inc();
         self.reconcile_duration.get_or_create(&label(mapping)).observe(took.as_secs_f64());
     }
 
@@ -353,7 +337,7 @@ impl Metrics {
 
     /// Counts a reload; so many documents have errors after it.
     pub fn reloaded(&self, result: ReloadResult, errors: usize) {
-        self.series.reloads.get_or_create(&[("result", result.label())]).inc();
+        self.series.reloads.get_or_create(&[("result", result.as_str().to_owned())]).inc();
         self.series.invalid_documents.set(count(errors));
         if result == ReloadResult::Success {
             self.series.reload_last_success.set(epoch_seconds());
@@ -409,7 +393,7 @@ impl Metrics {
     }
 
     pub fn set_objects(&self, mapping: &str, side: ObjectSide, objects: usize) {
-        self.series.objects.get_or_create(&of(mapping, "side", side.label())).set(count(objects));
+        self.series.objects.get_or_create(&of(mapping, "side", side.as_str())).set(count(objects));
     }
 
     /// How many entries the tables of a mapping have, in the order of [`TABLES`].
@@ -454,14 +438,13 @@ impl Metrics {
             self.series.tables.remove(&of(mapping, "table", table));
         }
         for side in ObjectSide::ALL {
-            self.series.objects.remove(&of(mapping, "side", side.label()));
+            self.series.objects.remove(&of(mapping, "side", side.as_str()));
         }
     }
 
     /// Takes away what was written to a target that the mapping has no longer. Targets of a fleet come and go.
     pub fn forget_target(&self, mapping: &str, target: &str) {
-        for (verb, result) in VERBS.iter().flat_map(|verb| WriteResult::ALL.iter().map(move |result| (*verb, *result)))
-        {
+        for (verb, result) in VERBS.into_iter().flat_map(|verb| WriteResult::ALL.map(|result| (verb, result))) {
             self.series.writes.remove(&of_writes(mapping, target, verb, result));
         }
     }
@@ -546,7 +529,7 @@ fn of(mapping: &str, name: &'static str, value: impl Into<String>) -> Labels<2> 
 
 fn of_writes(mapping: &str, connection: &str, verb: &'static str, result: WriteResult) -> Labels<4> {
     let [mapping, connection, verb] = [mapping, connection, verb].map(str::to_owned);
-    [("mapping", mapping), ("connection", connection), ("verb", verb), ("result", result.label())]
+    [("mapping", mapping), ("connection", connection), ("verb", verb), ("result", result.as_str().to_owned())]
 }
 
 #[cfg(test)]

@@ -26,46 +26,24 @@ pub struct Orphan {
     pub why: String,
 }
 
-/// Why an object is orphaned.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub enum OrphanReason {
-    /// Its source is missing, and the engine did not see its deletion.
-    SourceMissing,
-    /// The workspace or cluster of its source is not seen.
-    ClusterUnseen,
-    /// It was made for another resource than the mapping's.
-    OtherResource,
-    /// The mapping has no object of its id any more.
-    Dropped,
-    /// Its source has no use for it: the source is not selected, or was created anew.
-    NotWanted,
-    /// No source needs what is shared there.
-    NotShared,
-    /// It is in no namespace of its source: whoever can write on the target can have put it there.
-    OtherNamespace,
-}
-
-impl OrphanReason {
-    pub const ALL: [Self; 7] = [
-        Self::SourceMissing,
-        Self::ClusterUnseen,
-        Self::OtherResource,
-        Self::Dropped,
-        Self::NotWanted,
-        Self::NotShared,
-        Self::OtherNamespace,
-    ];
-
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::SourceMissing => "SourceMissing",
-            Self::ClusterUnseen => "ClusterUnseen",
-            Self::OtherResource => "OtherResource",
-            Self::Dropped => "Dropped",
-            Self::NotWanted => "NotWanted",
-            Self::NotShared => "NotShared",
-            Self::OtherNamespace => "OtherNamespace",
-        }
+crate::mapping::words! {
+    /// Why an object is orphaned.
+    #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+    pub enum OrphanReason {
+        /// Its source is missing, and the engine did not see its deletion.
+        SourceMissing = "SourceMissing",
+        /// The workspace or cluster of its source is not seen.
+        ClusterUnseen = "ClusterUnseen",
+        /// It was made for another resource than the mapping's.
+        OtherResource = "OtherResource",
+        /// The mapping has no object of its id any more.
+        Dropped = "Dropped",
+        /// Its source has no use for it: the source is not selected, or was created anew.
+        NotWanted = "NotWanted",
+        /// No source needs what is shared there.
+        NotShared = "NotShared",
+        /// It is in no namespace of its source: whoever can write on the target can have put it there.
+        OtherNamespace = "OtherNamespace",
     }
 }
 

@@ -3,8 +3,6 @@
 use std::cmp::Reverse;
 use std::ops::Range;
 
-use serde::{Serialize, Serializer};
-
 use super::Mapping;
 use super::expression::{Base, Call, Expr, Expression, Piece, Recorder, Root, Segment, TextForm, Way};
 use super::leaf::Leaf;
@@ -18,23 +16,25 @@ pub struct Point {
     pub goal: Goal,
 }
 
-/// What it takes to reach a place.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Goal {
-    /// An expression is evaluated.
-    Expression,
-    /// A `when`, `ready`, `failed`, `$when` or `{% if %}` holds.
-    True,
-    /// The same does not hold.
-    False,
-    /// One of both values of `a if b else c` is taken.
-    Branch,
-    /// What `default` gives is needed.
-    Fallback,
-    /// `$each`, `forEach` or `{% for %}` makes something from an item.
-    Item,
-    /// `{% for %}` has no items, and an `{% else %}` for that.
-    Empty,
+crate::words! {
+    /// What it takes to reach a place.
+    #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+    pub enum Goal {
+        /// An expression is evaluated.
+        Expression = "expression",
+        /// A `when`, `ready`, `failed`, `$when` or `{% if %}` holds.
+        True = "true",
+        /// The same does not hold.
+        False = "false",
+        /// One of both values of `a if b else c` is taken.
+        Branch = "branch",
+        /// What `default` gives is needed.
+        Fallback = "fallback",
+        /// `$each`, `forEach` or `{% for %}` makes something from an item.
+        Item = "item",
+        /// `{% for %}` has no items, and an `{% else %}` for that.
+        Empty = "empty",
+    }
 }
 
 /// How much of a mapping was reached.
@@ -64,13 +64,6 @@ impl Coverage {
     }
 }
 
-/// For programs: its word.
-impl Serialize for Goal {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.serialize_str(self.word())
-    }
-}
-
 impl Goal {
     fn way(self) -> Way {
         match self {
@@ -78,19 +71,6 @@ impl Goal {
             Self::True => Way::True,
             Self::False | Self::Empty => Way::False,
             Self::Item => Way::Item,
-        }
-    }
-
-    /// For programs.
-    pub fn word(self) -> &'static str {
-        match self {
-            Self::Expression => "expression",
-            Self::True => "true",
-            Self::False => "false",
-            Self::Branch => "branch",
-            Self::Fallback => "fallback",
-            Self::Item => "item",
-            Self::Empty => "empty",
         }
     }
 

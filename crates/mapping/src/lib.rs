@@ -28,6 +28,7 @@ mod target;
 pub mod template;
 #[cfg(test)]
 mod tests;
+mod words;
 pub mod yaml;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -319,17 +320,6 @@ pub struct ForEach {
     pub item: String,
     /// Tells the objects apart, and is part of who they are.
     pub key: Text,
-}
-
-impl Propagation {
-    /// As `DeleteOptions` have it.
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Background => "Background",
-            Self::Foreground => "Foreground",
-            Self::Orphan => "Orphan",
-        }
-    }
 }
 
 /// What flows back to the consumer's `.status`.

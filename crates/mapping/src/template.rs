@@ -103,12 +103,7 @@ impl Template {
 
     /// The whole tree as a value. An absent leaf is a failure, `omit` leaves its key or item out.
     pub fn render(&self, scope: &Scope) -> Result<Value, Unrendered> {
-        match self.evaluate(scope) {
-            Outcome::Value(value) => Ok(value),
-            outcome => {
-                Err(outcome.unrendered().unwrap_or_else(|| Unrendered::Failed("nothing is rendered".to_owned())))
-            }
-        }
+        self.evaluate(scope).value()
     }
 
     /// As `render`; a template that is one expression keeps its `Absent` and `Omit`.

@@ -1,6 +1,6 @@
 //! A difference, and how it is shown.
 
-use serde::{Serialize, Serializer};
+use serde::Serialize;
 use serde_json::Value;
 
 use crate::cli::arguments::Format;
@@ -30,54 +30,30 @@ pub(super) struct Change {
     pub why: Option<String>,
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum What {
-    Create,
-    Update,
-    /// An object that nobody owns becomes the source's.
-    Adopt,
-    Delete,
-    /// Left standing, without our marks.
-    GiveUp,
-    /// Left standing as it is, although nothing asks for it.
-    Orphan,
-    /// Kept as it is, for what becomes of it cannot be told or is not asked for.
-    Keep,
-    /// Nothing can be written until something else changes.
-    Blocked,
-    Waiting,
-    /// The consumer's status.
-    Status,
-    /// The finalizer.
-    TakeOn,
-    Release,
-    /// Nothing of it can be rendered any more, or for the first time.
-    Rendering,
-}
-
-impl Serialize for What {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.serialize_str(self.word())
-    }
-}
-
-impl What {
-    fn word(self) -> &'static str {
-        match self {
-            Self::Create => "create",
-            Self::Update => "update",
-            Self::Adopt => "adopt",
-            Self::Delete => "delete",
-            Self::GiveUp => "give up",
-            Self::Orphan => "orphan",
-            Self::Keep => "keep",
-            Self::Blocked => "blocked",
-            Self::Waiting => "waiting",
-            Self::Status => "status",
-            Self::TakeOn => "take on",
-            Self::Release => "release",
-            Self::Rendering => "rendering",
-        }
+crate::mapping::words! {
+    #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+    pub(super) enum What {
+        Create = "create",
+        Update = "update",
+        /// An object that nobody owns becomes the source's.
+        Adopt = "adopt",
+        Delete = "delete",
+        /// Left standing, without our marks.
+        GiveUp = "give up",
+        /// Left standing as it is, although nothing asks for it.
+        Orphan = "orphan",
+        /// Kept as it is, for what becomes of it cannot be told or is not asked for.
+        Keep = "keep",
+        /// Nothing can be written until something else changes.
+        Blocked = "blocked",
+        Waiting = "waiting",
+        /// The consumer's status.
+        Status = "status",
+        /// The finalizer.
+        TakeOn = "take on",
+        Release = "release",
+        /// Nothing of it can be rendered any more, or for the first time.
+        Rendering = "rendering",
     }
 }
 
@@ -123,7 +99,7 @@ pub(super) fn shown(changes: &[Change], format: Format, colours: bool) -> String
     let changes: Vec<Change> = changes.iter().map(Change::masked).collect();
     let row = |change: &Change| {
         let why = change.why.clone().unwrap_or_default();
-        [change.what.word().to_owned(), change.object.clone(), change.source.clone(), change.mapping.clone(), why]
+        [change.what.as_str().to_owned(), change.object.clone(), change.source.clone(), change.mapping.clone(), why]
     };
     let text = || changes.iter().map(|change| for_people(change, colours)).collect();
     let table = || table::table(["CHANGE", "OBJECT", "FOR", "MAPPING", "WHY"], changes.iter().map(row));
@@ -134,8 +110,8 @@ pub(super) fn shown(changes: &[Change], format: Format, colours: bool) -> String
 fn for_people(change: &Change, colours: bool) -> String {
     let Change { what, mapping, source, object, .. } = change;
     let head = match source == object {
-        true => format!("{} {object} (mapping {mapping})", what.word()),
-        false => format!("{} {object} (mapping {mapping}, for {source})", what.word()),
+        true => format!("{} {object} (mapping {mapping})", what.as_str()),
+        false => format!("{} {object} (mapping {mapping}, for {source})", what.as_str()),
     };
     let lines = change.lines();
     let painted = lines.lines().map(|line| painted(line, colours));

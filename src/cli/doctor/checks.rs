@@ -41,24 +41,14 @@ pub(super) struct Check {
     fix: String,
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "lowercase")]
-pub(super) enum Verdict {
-    Ok,
-    Warning,
-    Error,
-    /// It cannot be read.
-    Unknown,
-}
-
-impl Verdict {
-    fn as_str(self) -> &'static str {
-        match self {
-            Self::Ok => "ok",
-            Self::Warning => "warning",
-            Self::Error => "error",
-            Self::Unknown => "unknown",
-        }
+crate::mapping::words! {
+    #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+    pub(super) enum Verdict {
+        Ok = "ok",
+        Warning = "warning",
+        Error = "error",
+        /// It cannot be read.
+        Unknown = "unknown",
     }
 }
 

@@ -309,7 +309,7 @@ fn covered(scenes: &[Scene]) -> String {
     let lines = none.missed.iter().map(|point| {
         let mark = |one: &Coverage| if one.missed.contains(point) { '.' } else { 'x' };
         let marks: String = each.iter().map(mark).collect();
-        format!("{marks} {}: {}", point.goal.word(), &BRANCHES[point.place.clone()])
+        format!("{marks} {}: {}", point.goal.as_str(), &BRANCHES[point.place.clone()])
     });
     std::iter::once(heads).chain(lines).collect::<Vec<_>>().join("\n")
 }

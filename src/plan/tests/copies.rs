@@ -169,7 +169,7 @@ fn a_copy_whose_when_is_false_goes_after_what_refers_to_it() {
         ("true", |world| set(world, json!(true)), &conditional,
             "in sync; add finalizer, create Namespace place, create Secret place/db-cert, create Database place/db, update status; db-cert {'password':'cA=='}; {'cert':'db-cert'}"),
         ("nobody knows", |world| set(world, json!("yes")), &conditional,
-            "blocked: RenderFailed: related object `tls`: expected true or false, got a string; Waiting: object `db`: related object `tls` (read at `spec.cert`); update status; db-cert {'password':'cA=='}; {'cert':'db-cert'}"),
+            "blocked: RenderFailed: related object `tls`: `source.spec.tls` must be true or false, and is a string; Waiting: object `db`: related object `tls` (read at `spec.cert`); update status; db-cert {'password':'cA=='}; {'cert':'db-cert'}"),
         ("false", |world| set(world, json!(false)), &conditional,
             "in sync; update Database place/db, delete Secret place/db-cert, update status; ; {}"),
     ], |world, mapping| format!("{}; {}", tell(world, mapping), world.object("Database")["spec"]));

@@ -69,7 +69,7 @@ fn each_is_made_once_the_one_before_it_is_ready() {
         ("`failed` is true", |_| {}, &ready("failed: ${{ objects.db.status.conditions[0].status == \"False\" }}"),
             "waiting: Waiting: object `view`: waits for object `db`, which has failed: its `failed` is true; "),
         ("`ready` cannot be told", |_| {}, &ready("ready: ${{ objects.db.status.phase }}"),
-            "blocked: RenderFailed: object `view`: `ready` of object `db`: objects.db.status.phase is not there: give it a `default(false)`; "),
+            "blocked: RenderFailed: object `view`: `ready` of object `db`: `objects.db.status.phase` is absent: give a value with `default(...)`, leave the key out with `default(omit)`, or test it with `is defined`; "),
         ("`ready` is true", |world| is_in_phase(world, "Running"), &by_phase,
             "in sync; create View"),
         ("`ready` is false again", |world| is_in_phase(world, "Failed"), &by_phase,

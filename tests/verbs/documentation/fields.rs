@@ -152,9 +152,8 @@ impl Writer {
         if let Some(words) = words(&schema) {
             return words;
         }
-        if let Some(choices) =
-            schema["oneOf"].as_array().filter(|choices| choices.iter().all(|one| one["properties"].is_null()))
-        {
+        let either = schema["anyOf"].as_array().or(schema["oneOf"].as_array());
+        if let Some(choices) = either.filter(|choices| choices.iter().all(|one| one["properties"].is_null())) {
             let values: Vec<_> = choices.clone().iter().map(|choice| self.value("", choice, kind, path)).collect();
             return values.join(" or ");
         }

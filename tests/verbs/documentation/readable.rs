@@ -29,7 +29,7 @@ fn table() -> String {
 
 /// A name with the fields of it that can be read, where not all can.
 fn readable(roots: RootSet, root: Root) -> Vec<String> {
-    let name = root.name();
+    let name = root.as_str();
     match roots.readable(root) {
         None => Vec::new(),
         Some([]) => vec![format!("`{name}`")],

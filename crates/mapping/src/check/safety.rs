@@ -171,7 +171,7 @@ pub(super) fn subtree<'s>(
     }
     for one in types {
         match one {
-            Type::Of(shape) if shape.path.split(['.', '[']).next() == Some(Root::Source.name()) => {
+            Type::Of(shape) if shape.path.split(['.', '[']).next() == Some(Root::Source.as_str()) => {
                 Brought { kind, node, findings }.all(shape, place, DEPTH);
             }
             Type::List(items) => subtree(kind, node, items, &place.item(), findings),

@@ -179,7 +179,7 @@ impl<'s> Shape<'s> {
             Field::Open => open(),
             Field::Unknown => Step::Unknown,
             Field::Known(view) => {
-                let is_whole = self.path == Root::Source.name();
+                let is_whole = self.path == Root::Source.as_str();
                 let stands = is_whole || view.has_default() || self.view.required().any(|required| required == key);
                 Step::To(vec![Type::Of(self.below(view, segment))], !stands)
             }

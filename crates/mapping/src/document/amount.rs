@@ -1,18 +1,18 @@
 //! A number, or a share of all.
 
-use std::borrow::Cow;
 use std::fmt;
 
-use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
+use schemars::JsonSchema;
 use serde::de::{Error, Visitor};
 use serde::{Deserialize, Deserializer};
 
 /// How many of all: a whole number, or a share in percent. As Kubernetes' `IntOrString` in `maxUnavailable`.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, JsonSchema)]
+#[schemars(untagged, description = "A whole number, or a share such as 10%.")]
 pub enum Amount {
     Number(usize),
     /// 0 to 100.
-    Percent(u8),
+    Percent(#[schemars(with = "String", extend("pattern" = "^([0-9]|[1-9][0-9]|100)%$"))] u8),
 }
 
 impl Default for Amount {
@@ -73,22 +73,6 @@ impl<'de> Deserialize<'de> for Amount {
         }
 
         deserializer.deserialize_any(OfAmount)
-    }
-}
-
-impl JsonSchema for Amount {
-    fn schema_name() -> Cow<'static, str> {
-        "Amount".into()
-    }
-
-    fn json_schema(_: &mut SchemaGenerator) -> Schema {
-        json_schema!({
-            "description": "A whole number, or a share such as 10%.",
-            "anyOf": [
-                {"type": "integer", "minimum": 0},
-                {"type": "string", "pattern": "^([0-9]|[1-9][0-9]|100)%$"},
-            ],
-        })
     }
 }
 

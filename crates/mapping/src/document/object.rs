@@ -122,13 +122,15 @@ pub enum DeletePolicy {
     Orphan,
 }
 
-/// `propagationPolicy` of the delete.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
-pub enum Propagation {
-    #[default]
-    Background,
-    Foreground,
-    Orphan,
+crate::words! {
+    /// `propagationPolicy` of the delete.
+    #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize, JsonSchema)]
+    pub enum Propagation {
+        #[default]
+        Background = "Background",
+        Foreground = "Foreground",
+        Orphan = "Orphan",
+    }
 }
 
 /// What to do when an existing object's kind or name changes in the mapping.

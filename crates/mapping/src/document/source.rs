@@ -1,10 +1,9 @@
 //! `spec.source`, `spec.target` and `spec.placement`: from where to where.
 
-use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
+use schemars::JsonSchema;
 use serde::{Deserialize, Deserializer, Serialize};
 
 use crate::yaml::{Entries, Raw, Spanned};
@@ -200,7 +199,12 @@ pub struct PlacementSpec {
 }
 
 /// A length of time: a whole number and `ms`, `s`, `m`, `h` or `d`, several added up (`1h30m`).
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, JsonSchema)]
+#[schemars(
+    with = "String",
+    description = "A length of time, such as 30s, 15m, 10h or 1h30m.",
+    extend("pattern" = "^([0-9]+(ms|s|m|h|d))+$"),
+)]
 pub struct Period(pub Duration);
 
 impl Period {
@@ -233,20 +237,6 @@ impl<'de> Deserialize<'de> for Period {
             serde::de::Error::custom(format_args!(
                 "`{text}` is no length of time; write `30s`, `15m`, `10h` or `1h30m`"
             ))
-        })
-    }
-}
-
-impl JsonSchema for Period {
-    fn schema_name() -> Cow<'static, str> {
-        "Period".into()
-    }
-
-    fn json_schema(_: &mut SchemaGenerator) -> Schema {
-        json_schema!({
-            "type": "string",
-            "description": "A length of time, such as 30s, 15m, 10h or 1h30m.",
-            "pattern": "^([0-9]+(ms|s|m|h|d))+$",
         })
     }
 }

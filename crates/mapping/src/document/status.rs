@@ -1,9 +1,8 @@
 //! `spec.status`: what flows back.
 
-use std::borrow::Cow;
 use std::sync::Arc;
 
-use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
+use schemars::JsonSchema;
 use serde::{Deserialize, Deserializer};
 
 use crate::yaml::{Entries, FromNode, Node, NodeValue, Raw, Spanned, deserialize_node};
@@ -29,9 +28,10 @@ pub struct StatusSpec {
 }
 
 /// One leaf of the consumer's status: a JSONPath, or more about it.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, JsonSchema)]
+#[schemars(untagged)]
 pub enum StatusFieldSpec {
-    Path(Raw),
+    Path(#[schemars(with = "String")] Raw),
     Full(Box<StatusFieldObject>),
 }
 
@@ -85,7 +85,8 @@ pub enum OnMissing {
 }
 
 /// A condition: written by expressions, or mirrored from a downstream object.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, JsonSchema)]
+#[schemars(untagged)]
 pub enum ConditionSpec {
     Written(Box<WrittenConditionSpec>),
     Mirrored(Spanned<MirroredConditionSpec>),
@@ -184,34 +185,5 @@ impl<'de> Deserialize<'de> for StatusFieldSpec {
 impl<'de> Deserialize<'de> for ConditionSpec {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         deserialize_node(deserializer)
-    }
-}
-
-impl JsonSchema for StatusFieldSpec {
-    fn schema_name() -> Cow<'static, str> {
-        "StatusFieldSpec".into()
-    }
-
-    fn json_schema(generator: &mut SchemaGenerator) -> Schema {
-        json_schema!({
-            "description": "One leaf of the consumer's status: a JSONPath, or more about it.",
-            "oneOf": [{"type": "string"}, generator.subschema_for::<StatusFieldObject>()],
-        })
-    }
-}
-
-impl JsonSchema for ConditionSpec {
-    fn schema_name() -> Cow<'static, str> {
-        "ConditionSpec".into()
-    }
-
-    fn json_schema(generator: &mut SchemaGenerator) -> Schema {
-        json_schema!({
-            "description": "A condition: written by expressions, or mirrored from a downstream object.",
-            "oneOf": [
-                generator.subschema_for::<WrittenConditionSpec>(),
-                generator.subschema_for::<MirroredConditionSpec>(),
-            ],
-        })
     }
 }

@@ -161,7 +161,7 @@ impl Compiler<'_> {
             Some(instead) => Some(format!("write `{instead}`")),
             None => meant(name, &role.names()),
         };
-        let message = format!("there is no {} `{name}`", role.name());
+        let message = format!("there is no {} `{name}`", role.as_str());
         self.report(unknown_code(role), place, message).help = help;
         true
     }
@@ -173,12 +173,12 @@ impl Compiler<'_> {
         let help = match (replaced, elsewhere) {
             (Some(instead), _) => Some(format!("write `{instead}`")),
             (None, Some((other, function))) => {
-                Some(format!("`{name}` is a {}: write `{}`", other.name(), function.usage()))
+                Some(format!("`{name}` is a {}: write `{}`", other.as_str(), function.usage()))
             }
             (None, None) => meant(name, &role.names()),
         };
         let range = self.range_of(name);
-        self.report(unknown_code(role), range, format!("there is no {} `{name}`", role.name())).help = help;
+        self.report(unknown_code(role), range, format!("there is no {} `{name}`", role.as_str())).help = help;
     }
 }
 

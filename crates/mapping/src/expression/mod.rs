@@ -46,13 +46,13 @@ pub use scope::{ObjectState, Scope, Several};
 pub use text::Text;
 pub(crate) use text::{Piece, TextForm};
 pub(crate) use tree::{Arithmetic, Base, Call, Comparison, Expr, Path, Segment};
+pub use value::kind;
 
 use evaluate::Evaluation;
 use parse::Compiler;
 use registry::Function;
 use source::Form;
 use value::Operand;
-pub(crate) use value::kind;
 
 /// One compiled `${{ }}`.
 #[derive(Debug)]
@@ -178,12 +178,11 @@ impl Expression {
 
     /// As `holds`, paid out of a budget that others share.
     pub(crate) fn holds_within(&self, scope: &Scope, budget: &mut Budget) -> Result<bool, Unrendered> {
-        match self.evaluate_within(scope, budget) {
-            Outcome::Value(Value::Bool(value)) => Ok(value),
-            Outcome::Value(other) => {
+        match self.evaluate_within(scope, budget).value()? {
+            Value::Bool(value) => Ok(value),
+            other => {
                 Err(Unrendered::Failed(format!("`{}` must be true or false, and is {}", self.source, kind(&other))))
             }
-            outcome => Err(outcome.unrendered().unwrap_or_else(|| Unrendered::Failed("no value".to_owned()))),
         }
     }
 
@@ -208,14 +207,14 @@ impl Expression {
 }
 
 impl Outcome {
-    /// Why there is no value; `None` where there is one.
-    pub fn unrendered(self) -> Option<Unrendered> {
+    /// The value, where there must be one.
+    pub fn value(self) -> Result<Value, Unrendered> {
         match self {
-            Self::Value(_) => None,
-            Self::Omit => Some(Unrendered::omit()),
-            Self::Absent(path) => Some(Unrendered::absent(&path)),
-            Self::Waiting(what) => Some(Unrendered::Waiting(what)),
-            Self::Failed(why) => Some(Unrendered::Failed(why)),
+            Self::Value(value) => Ok(value),
+            Self::Omit => Err(Unrendered::omit()),
+            Self::Absent(path) => Err(Unrendered::absent(&path)),
+            Self::Waiting(what) => Err(Unrendered::Waiting(what)),
+            Self::Failed(why) => Err(Unrendered::Failed(why)),
         }
     }
 }

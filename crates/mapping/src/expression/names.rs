@@ -3,60 +3,34 @@
 /// What stands in each object for the engine's own verdict: whether it is ready. It hides a field of the object's own.
 pub const VERDICT: &str = "ready";
 
-/// The first word of a path.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub enum Root {
-    /// The consumer's object, without its status.
-    Source,
-    /// `cluster` and `path` of the consumer's workspace.
-    Workspace,
-    /// `namespace` and `name` an object gets downstream.
-    Placement,
-    /// `cluster` the objects go to; of several, also its `key`.
-    Target,
-    Vars,
-    Related,
-    /// The downstream objects as they are observed.
-    Objects,
-    /// `name` of the mapping.
-    Mapping,
-    /// What a `transform` is given.
-    Value,
-    /// The targets of a source, where there are several, by their keys.
-    Targets,
+crate::words! {
+    /// The first word of a path.
+    #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+    pub enum Root {
+        /// The consumer's object, without its status.
+        Source = "source",
+        /// `cluster` and `path` of the consumer's workspace.
+        Workspace = "workspace",
+        /// `namespace` and `name` an object gets downstream.
+        Placement = "placement",
+        /// `cluster` the objects go to; of several, also its `key`.
+        Target = "target",
+        Vars = "vars",
+        Related = "related",
+        /// The downstream objects as they are observed.
+        Objects = "objects",
+        /// `name` of the mapping.
+        Mapping = "mapping",
+        /// What a `transform` is given.
+        Value = "value",
+        /// The targets of a source, where there are several, by their keys.
+        Targets = "targets",
+    }
 }
 
 impl Root {
-    pub const ALL: [Self; 10] = [
-        Self::Source,
-        Self::Workspace,
-        Self::Placement,
-        Self::Target,
-        Self::Vars,
-        Self::Related,
-        Self::Objects,
-        Self::Mapping,
-        Self::Value,
-        Self::Targets,
-    ];
-
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Source => "source",
-            Self::Workspace => "workspace",
-            Self::Placement => "placement",
-            Self::Target => "target",
-            Self::Vars => "vars",
-            Self::Related => "related",
-            Self::Objects => "objects",
-            Self::Mapping => "mapping",
-            Self::Value => "value",
-            Self::Targets => "targets",
-        }
-    }
-
     pub fn from_name(name: &str) -> Option<Self> {
-        Self::ALL.into_iter().find(|root| root.name() == name)
+        Self::ALL.into_iter().find(|root| root.as_str() == name)
     }
 
     /// The fields of a root whose shape the engine gives; `None`: any.

@@ -51,25 +51,17 @@ pub(crate) enum Gives {
     Else,
 }
 
-/// The three ways a name can be called.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Role {
-    Filter,
-    Function,
-    Test,
+crate::words! {
+    /// The three ways a name can be called.
+    #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+    pub(crate) enum Role {
+        Filter = "filter",
+        Function = "function",
+        Test = "test",
+    }
 }
 
 impl Role {
-    pub const ALL: [Self; 3] = [Self::Filter, Self::Function, Self::Test];
-
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Filter => "filter",
-            Self::Function => "function",
-            Self::Test => "test",
-        }
-    }
-
     pub fn functions(self) -> &'static [Function] {
         match self {
             Self::Filter => FILTERS,
@@ -102,7 +94,7 @@ impl Function {
         let all: Vec<_> =
             in_order.into_iter().map(written).chain(rest).chain(by_name.into_iter().map(written)).collect();
         let text = if all.is_empty() { self.name.to_owned() } else { format!("{}({})", self.name, all.join(", ")) };
-        Signature { role: self.role.name(), name: self.name, text }
+        Signature { role: self.role.as_str(), name: self.name, text }
     }
 
     /// The same with what stands before it, for who calls it otherwise.
@@ -282,7 +274,7 @@ mod invariants {
             let mut sorted = names.clone();
             sorted.sort_unstable();
             sorted.dedup();
-            assert_eq!(names, sorted, "{}s", role.name());
+            assert_eq!(names, sorted, "{}s", role.as_str());
         }
     }
 }

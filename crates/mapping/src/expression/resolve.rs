@@ -78,10 +78,10 @@ impl Compiler<'_> {
 
     fn rooted(&mut self, root: Root, range: Range<usize>, steps: Steps, whole: Range<usize>) -> Option<Expr> {
         if !self.names.roots.contains(root) {
-            let roots = self.names.roots.iter().map(|root| -> &str { root.name() });
+            let roots = self.names.roots.iter().map(|root| -> &str { root.as_str() });
             let readable = roots.chain(self.names.locals.iter().map(String::as_str));
             let help = format!("here can be read: {}", quoted(readable));
-            return self.refused("SE0306", range, format!("`{}` cannot be read here", root.name()), help);
+            return self.refused("SE0306", range, format!("`{}` cannot be read here", root.as_str()), help);
         }
         if let Some((Segment::Key(name), _)) = steps.first() {
             self.references.add(root, name);
@@ -115,7 +115,7 @@ impl Compiler<'_> {
         };
         let mut steps = steps.into_iter();
         let Some((Segment::Key(name), place)) = steps.next() else {
-            let root = root.name();
+            let root = root.as_str();
             return self.refused(code, range, format!("`{root}` is read by name"), format!("write `{root}.<name>`"));
         };
         if known.contains(&name) {
@@ -123,7 +123,7 @@ impl Compiler<'_> {
         }
         let help = match closest(&name, &known.iter().map(String::as_str).collect::<Vec<_>>()) {
             Some(hint) => format!("did you mean `{hint}`?"),
-            None if known.is_empty() => format!("none is declared where this can read it (`spec.{}`)", root.name()),
+            None if known.is_empty() => format!("none is declared where this can read it (`spec.{}`)", root.as_str()),
             None => format!("declared are: {}", quoted(known)),
         };
         self.refused(code, place, format!("there is no {what} `{name}`"), help)
@@ -158,10 +158,10 @@ impl Compiler<'_> {
             None if Some(fields) == root.fields() => self.path(Base::Root(root), steps, whole),
             step => {
                 let place = step.map_or(range, |(_, place)| place.clone());
-                let read = fields.iter().map(|field| format!("{}.{field}", root.name()));
+                let read = fields.iter().map(|field| format!("{}.{field}", root.as_str()));
                 let message = match step {
-                    Some((Segment::Key(name), _)) => format!("`{}.{name}` is not readable here", root.name()),
-                    _ => format!("`{}` is read by its fields", root.name()),
+                    Some((Segment::Key(name), _)) => format!("`{}.{name}` is not readable here", root.as_str()),
+                    _ => format!("`{}` is read by its fields", root.as_str()),
                 };
                 let help = format!("here can be read: {}", quoted(read));
                 self.refused("SE0307", place, message, help)
@@ -173,7 +173,7 @@ impl Compiler<'_> {
     pub fn unknown_name<T>(&mut self, name: &str) -> Option<T> {
         let names = *self.names;
         let locals = self.locals.clone();
-        let roots = names.roots.iter().map(|root| -> &str { root.name() });
+        let roots = names.roots.iter().map(|root| -> &str { root.as_str() });
         let candidates: Vec<&str> = roots.chain(names.locals.iter().chain(&locals).map(String::as_str)).collect();
         let help = if names.vars.iter().any(|var| var == name) {
             format!("variables are read as `vars.{name}`")
@@ -184,7 +184,7 @@ impl Compiler<'_> {
         } else if Role::Function.find(name).is_some() {
             format!("`{name}` is a function: write `{name}(…)`")
         } else {
-            format!("here can be read: {}; text stands in quotes", quoted(names.roots.iter().map(Root::name)))
+            format!("here can be read: {}; text stands in quotes", quoted(names.roots.iter().map(Root::as_str)))
         };
         let range = self.range_of(name);
         self.refused("SE0301", range, format!("`{name}` is not known"), help)

@@ -16,7 +16,7 @@ use super::scope::Scope;
 use super::source::{self, ESCAPED, Form, PLACEHOLDER};
 use super::tree::Expr;
 use super::value::{kind, own, print};
-use super::{Expression, Outcome, Unrendered, Way};
+use super::{Expression, Unrendered, Way};
 use crate::diagnostic::Finding;
 use crate::yaml::{Node, NodeValue, Scalar};
 
@@ -116,10 +116,10 @@ impl Text {
     pub(crate) fn render_within(&self, scope: &Scope, budget: &mut Budget) -> Result<String, Unrendered> {
         match &self.form {
             TextForm::Literal(text) => Ok(text.clone()),
-            TextForm::Typed(expression) => match expression.evaluate_within(scope, budget) {
-                Outcome::Value(value) => Ok(print(Cow::Owned(value))?.into_owned()),
-                outcome => Err(outcome.unrendered().unwrap_or_else(Unrendered::omit)),
-            },
+            TextForm::Typed(expression) => {
+                let value = expression.evaluate_within(scope, budget).value()?;
+                Ok(print(Cow::Owned(value))?.into_owned())
+            }
             TextForm::Pieces(pieces) => {
                 let mut printed = String::new();
                 Evaluation::new(scope, budget).print(pieces, &mut printed)?;

@@ -248,7 +248,7 @@ impl Base {
     /// The name that stands behind the root.
     pub fn name(&self) -> &str {
         match self {
-            Self::Root(root) => root.name(),
+            Self::Root(root) => root.as_str(),
             Self::Var(name) | Self::Object(name) | Self::Related(name) | Self::Local(name) => name,
         }
     }
@@ -262,7 +262,7 @@ impl std::fmt::Display for Base {
             f.write_str(&text)
         };
         match self {
-            Self::Root(root) => f.write_str(root.name()),
+            Self::Root(root) => f.write_str(root.as_str()),
             Self::Var(name) => dotted("vars", name),
             Self::Object(id) => dotted("objects", id),
             Self::Related(id) => dotted("related", id),

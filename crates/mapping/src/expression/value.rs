@@ -113,7 +113,7 @@ pub(super) fn own(value: Cow<'_, Value>, budget: &mut Budget) -> Result<Value, U
 }
 
 /// What a value is, with its article.
-pub(crate) fn kind(value: &Value) -> &'static str {
+pub fn kind(value: &Value) -> &'static str {
     match value {
         Value::Null => "null",
         Value::Bool(_) => "a boolean",

@@ -56,7 +56,9 @@ pub fn build(document: &ApiSchemaDocument, findings: &mut Vec<Finding>) -> Optio
     let status = spec.status.as_ref().map(|status| fields.field(&status.0).schema);
     properties["status"] = status.unwrap_or_else(|| object(json!({})));
     if spec.conditions != Some(false) {
-        conditions(&mut properties["status"]);
+        let status = &mut properties["status"]["properties"];
+        status["observedGeneration"] = json!({"type": "integer", "format": "int64"});
+        status["conditions"] = conditions();
     }
     let mut root = object(properties);
     if is_required {
@@ -102,37 +104,44 @@ pub fn build(document: &ApiSchemaDocument, findings: &mut Vec<Finding>) -> Optio
     // kcp lets nobody change the spec of an APIResourceSchema: another spec has another name.
     let prefix = format!("{}-{}", resource.version, tuple_hash([&*body.to_string()], 8));
     let name = format!("{prefix}.{}.{}", resource.plural, resource.group);
-    let mut export = json!({
-        "apiVersion": "apis.kcp.io/v1alpha2", "kind": "APIExport", "metadata": {"name": document.metadata.name.value},
-        "spec": {"resources": [
-            {"group": resource.group, "name": resource.plural, "schema": name, "storage": {"crd": {}}},
-        ]},
-    });
     let claim = |claim: &String| {
         let (resource, group) = claim.split_once('.').unwrap_or((claim, ""));
         json!({"group": group, "resource": resource, "verbs": WRITE})
     };
-    if !spec.claims.is_empty() {
-        export["spec"]["permissionClaims"] = spec.claims.iter().map(claim).collect();
+    let claims = spec.claims.iter().map(claim).collect();
+    Some(documents(&document.metadata.name.value, &name, body, claims))
+}
+
+/// kcp's documents of an API: the APIExport of this name, and the APIResourceSchema `name` with this spec.
+pub fn documents(export: &str, name: &str, body: Value, claims: Vec<Value>) -> Built {
+    let mut export = json!({
+        "apiVersion": "apis.kcp.io/v1alpha2", "kind": "APIExport", "metadata": {"name": export},
+        "spec": {"resources": [
+            {"group": body["group"], "name": body["names"]["plural"], "schema": name, "storage": {"crd": {}}},
+        ]},
+    });
+    if !claims.is_empty() {
+        export["spec"]["permissionClaims"] = claims.into();
     }
     let resource_schema = json!({
         "apiVersion": "apis.kcp.io/v1alpha1", "kind": "APIResourceSchema", "metadata": {"name": name}, "spec": body,
     });
-    Some(Built { resource_schema, export })
+    Built { resource_schema, export }
 }
 
-/// The block that every API has.
-fn conditions(status: &mut Value) {
-    let integer = json!({"type": "integer", "format": "int64"});
-    let text = json!({"type": "string"});
-    status["properties"]["observedGeneration"] = integer.clone();
-    status["properties"]["conditions"] = json!({
+/// Conditions as Kubernetes has them (`metav1.Condition`).
+pub fn conditions() -> Value {
+    json!({
         "type": "array", "x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": ["type"],
         "items": {"type": "object", "required": ["type", "status"], "properties": {
-            "type": text, "status": {"type": "string", "enum": ["True", "False", "Unknown"]}, "reason": text, "message": text,
-            "lastTransitionTime": {"type": "string", "format": "date-time"}, "observedGeneration": integer,
+            "type": {"type": "string"},
+            "status": {"type": "string", "enum": ["True", "False", "Unknown"]},
+            "reason": {"type": "string"},
+            "message": {"type": "string"},
+            "lastTransitionTime": {"type": "string", "format": "date-time"},
+            "observedGeneration": {"type": "integer", "format": "int64"},
         }},
-    });
+    })
 }
 
 fn has_required(schema: &Value) -> bool {

@@ -47,11 +47,8 @@ impl Tree {
         match &self.content {
             Content::Literal(value) => budget.literal(value).map(Some).map_err(Stopped::at),
             Content::Expression(expression) => match expression.evaluate_within(scope, budget) {
-                Outcome::Value(value) => Ok(Some(value)),
                 Outcome::Omit => Ok(None),
-                outcome => Err(Stopped::at(
-                    outcome.unrendered().unwrap_or_else(|| Unrendered::Failed("nothing is rendered".to_owned())),
-                )),
+                outcome => outcome.value().map(Some).map_err(Stopped::at),
             },
             Content::Text(text) => {
                 text.render_within(scope, budget).map(|text| Some(Value::String(text))).map_err(Stopped::at)

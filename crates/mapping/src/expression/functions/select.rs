@@ -73,7 +73,7 @@ fn find(role: Role, name: &str, given: &Given<'_, '_>) -> Result<&'static Functi
     const NESTING: [&str; 5] = ["map", "select", "reject", "selectattr", "rejectattr"];
     role.find(name)
         .filter(|function| !NESTING.contains(&function.name))
-        .ok_or_else(|| given.fail(format!("knows no {} of that name", role.name())))
+        .ok_or_else(|| given.fail(format!("knows no {} of that name", role.as_str())))
 }
 
 fn call<'a>(
