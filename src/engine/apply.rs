@@ -2,12 +2,13 @@
 
 use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use data_encoding::BASE64;
 use json_patch::Patch;
+use parking_lot::Mutex;
 use serde_json::{Value, json};
 use tracing::{debug, info, warn};
 
@@ -62,13 +63,13 @@ impl Secrets {
     /// An object was read.
     pub fn note(&self, object: &Arc<Value>) {
         if is_secret(object) {
-            self.0.lock().unwrap_or_else(PoisonError::into_inner).push(object.clone());
+            self.0.lock().push(object.clone());
         }
     }
 
     /// A server's message about a request with this body, without the values in it that are secret.
     fn without(&self, message: String, body: &Value) -> String {
-        let read = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let read = self.0.lock();
         let own = Some(body).filter(|body| is_secret(body));
         let all: BTreeSet<String> = read.iter().map(|object| &**object).chain(own).flat_map(values).collect();
         let (mut message, mut leaves) = (message, Vec::new());
@@ -138,7 +139,7 @@ const TOLD: usize = 16;
 
 impl Tally {
     fn did(&self, action: &Action) {
-        let mut done = self.done.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut done = self.done.lock();
         if done.len() < TOLD {
             done.push(format!("{action:#}"));
         }
@@ -146,7 +147,7 @@ impl Tally {
 
     /// The first writes.
     pub fn done(&self) -> Vec<String> {
-        self.done.lock().unwrap_or_else(PoisonError::into_inner).clone()
+        self.done.lock().clone()
     }
 
     /// Requests are sent.
@@ -157,13 +158,13 @@ impl Tally {
     /// What is written, and where: the same again is a correction.
     fn writes(&self, action: &Action) {
         if let Some((place, content)) = action.content() {
-            self.writes.lock().unwrap_or_else(PoisonError::into_inner).insert(place, content);
+            self.writes.lock().insert(place, content);
         }
     }
 
     /// What the requests so far took.
     pub fn cost(&self) -> Cost {
-        let writes = self.writes.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        let writes = self.writes.lock().clone();
         Cost { requests: self.cost.load(Ordering::Relaxed), writes }
     }
 
@@ -179,13 +180,13 @@ impl Tally {
 
     /// A request about an object failed in a way that time may mend.
     pub fn fail(&self, error: &RequestError) {
-        let mut retry = self.retry.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut retry = self.retry.lock();
         *retry = Some(retry.unwrap_or_default().max(error.retry_after().unwrap_or_default()));
     }
 
     /// Whether to try again for that reason, and not before which time.
     pub fn retry(&self) -> Option<Duration> {
-        *self.retry.lock().unwrap_or_else(PoisonError::into_inner)
+        *self.retry.lock()
     }
 }
 

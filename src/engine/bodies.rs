@@ -1,8 +1,9 @@
 //! Reads the objects of which the caches have outlines, for as long as a reconcile lasts.
 
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
+use parking_lot::Mutex;
 use tokio::time::timeout;
 
 use super::apply::{ApplyError, Executor};
@@ -32,24 +33,20 @@ struct Whole {
 impl Read {
     /// While it is held, the caches have it whole.
     pub fn hold(&self, object: Arc<Object>) {
-        self.whole().objects.push(object);
+        self.0.lock().objects.push(object);
     }
 
     /// Waits until there is room for so many bytes more.
     pub async fn make_room(&self, bodies: &Bodies, bytes: usize) {
         let all = {
-            let mut whole = self.whole();
+            let mut whole = self.0.lock();
             // Two who each wait for what the other has would wait for ever.
             whole.room = None;
             whole.bytes += bytes;
             whole.bytes
         };
         let room = timeout(PATIENCE, bodies.room(all)).await.ok();
-        self.whole().room = room;
-    }
-
-    fn whole(&self) -> MutexGuard<'_, Whole> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.0.lock().room = room;
     }
 }
 

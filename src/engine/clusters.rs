@@ -1,8 +1,9 @@
 //! Clusters that come and go: sources are followed, targets found out about.
 
 use std::collections::BTreeSet;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
+use parking_lot::Mutex;
 use tokio::sync::Notify;
 use tracing::debug;
 
@@ -146,14 +147,14 @@ pub struct Discovered {
 
 impl Discovered {
     fn put(&self, name: &str) {
-        self.names.lock().unwrap_or_else(PoisonError::into_inner).insert(name.to_owned());
+        self.names.lock().insert(name.to_owned());
         self.changed.notify_one();
     }
 
     /// The next one. Cancel-safe.
     pub async fn next(&self) -> String {
         loop {
-            let name = self.names.lock().unwrap_or_else(PoisonError::into_inner).pop_first();
+            let name = self.names.lock().pop_first();
             match name {
                 Some(name) => return name,
                 None => self.changed.notified().await,

@@ -11,9 +11,10 @@
 pub mod dropped;
 
 use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
+use parking_lot::Mutex;
 use serde_json::Value;
 use tokio::time::Instant;
 
@@ -69,7 +70,7 @@ impl ConsumerSchemas {
 
     /// `None`: not read yet.
     pub fn get(&self, place: &str, resource: &Resource) -> Option<Known> {
-        self.live().get(&(place.to_owned(), resource.clone())).cloned()
+        self.live.lock().get(&(place.to_owned(), resource.clone())).cloned()
     }
 
     /// Looks at what an address publishes now, and reads a schema whose version is another.
@@ -87,7 +88,7 @@ impl ConsumerSchemas {
         endpoint: &Endpoint,
         resource: &Resource,
     ) -> Result<Known, RequestError> {
-        let index = self.indexes().entry(endpoint.place()).or_default().clone();
+        let index = self.indexes.lock().entry(endpoint.place()).or_default().clone();
         let mut index = index.lock().await;
         if index.asked.is_none_or(|asked| asked < since) {
             let asked = Instant::now();
@@ -106,14 +107,14 @@ impl ConsumerSchemas {
             Some(reply) => self.published(&reply.body, indexed, resource),
             None => self.unpublished(resource),
         };
-        self.live().insert((endpoint.place(), resource.clone()), known.clone());
+        self.live.lock().insert((endpoint.place(), resource.clone()), known.clone());
         Ok(known)
     }
 
     /// Forgets what was read from addresses that nobody uses any more.
     pub fn retain(&self, is_used: impl Fn(&str) -> bool) {
-        self.live().retain(|(place, _), _| is_used(place));
-        self.indexes().retain(|place, _| is_used(place));
+        self.live.lock().retain(|(place, _), _| is_used(place));
+        self.indexes.lock().retain(|place, _| is_used(place));
     }
 
     fn published(&self, document: &[u8], indexed: Option<String>, resource: &Resource) -> Known {
@@ -124,14 +125,6 @@ impl ConsumerSchemas {
 
     fn unpublished(&self, resource: &Resource) -> Known {
         Known { version: Arc::from(""), schema: self.files.resource(resource).cloned() }
-    }
-
-    fn indexes(&self) -> MutexGuard<'_, BTreeMap<String, Arc<tokio::sync::Mutex<Index>>>> {
-        self.indexes.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    fn live(&self) -> MutexGuard<'_, BTreeMap<(String, Resource), Known>> {
-        self.live.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

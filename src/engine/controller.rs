@@ -8,10 +8,11 @@ mod sources;
 use std::collections::{BTreeMap, BTreeSet};
 use std::hash::{BuildHasher, RandomState};
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use arc_swap::ArcSwap;
+use parking_lot::Mutex;
 use tokio::sync::Notify;
 use tokio::task::JoinSet;
 use tokio::time::Instant;
@@ -86,7 +87,7 @@ struct Changed {
 
 /// Reconciles a source when it is its turn. One of several targets that is slow keeps no source of the others waiting.
 async fn in_turn(controller: Arc<Controller>, lease: Lease) {
-    let lend_place = || (controller.slots().len() > 1).then(|| controller.lend_place());
+    let lend_place = || (controller.pipelines.lock().len() > 1).then(|| controller.lend_place());
     // On the heap from the start: it is large, and would be copied at each step of its way.
     let work = || Box::pin(worker::reconcile(controller.clone(), lease));
     controller.shared.turns.take(work, lend_place).await;
@@ -125,25 +126,17 @@ impl Controller {
         self.mapping.load_full()
     }
 
-    fn sources(&self) -> MutexGuard<'_, Sources> {
-        self.sources.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    fn slots(&self) -> MutexGuard<'_, BTreeMap<String, Weak<Pipeline>>> {
-        self.pipelines.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     /// One for each target, in the order of their names.
     pub fn pipelines(&self) -> Vec<Arc<Pipeline>> {
-        self.slots().values().filter_map(Weak::upgrade).collect()
+        self.pipelines.lock().values().filter_map(Weak::upgrade).collect()
     }
 
     pub fn add(&self, target: &str, pipeline: &Arc<Pipeline>) {
-        self.slots().insert(target.to_owned(), Arc::downgrade(pipeline));
+        self.pipelines.lock().insert(target.to_owned(), Arc::downgrade(pipeline));
     }
 
     pub fn remove(&self, target: &str) {
-        self.slots().remove(target);
+        self.pipelines.lock().remove(target);
     }
 
     /// The clusters of a provider that may be targets now.
@@ -160,7 +153,7 @@ impl Controller {
     pub fn swap(&self, mapping: &Arc<Mapping>) {
         let former = self.mapping.swap(mapping.clone());
         if former.source.resource != mapping.source.resource || former.source.clusters != mapping.source.clusters {
-            let known = std::mem::take(&mut *self.sources());
+            let known = std::mem::take(&mut *self.sources.lock());
             self.interests.retain(|_| false);
             // What is known of them goes once they are found missing, also where one is in flight.
             known.origins.into_values().for_each(|key| self.queue.add(key, Priority::Initial));
@@ -196,7 +189,7 @@ impl Controller {
         if let (Some(last), None) = (change.before, change.after)
             && (change.cause == Cause::Deleted || last.deleting())
         {
-            pipelines.iter().for_each(|one| one.learned().saw_deletion(change.key, last.uid(), Instant::now()));
+            pipelines.iter().for_each(|one| one.learned.lock().saw_deletion(change.key, last.uid(), Instant::now()));
         }
         if self.is_engaged(&change.key.cluster) {
             if change.before.is_none() {
@@ -224,7 +217,7 @@ impl Controller {
     fn enqueue_source(&self, key: &Key, priority: Priority) {
         if let Some(owner) = self.owner(key) {
             let owner = self.label_hash(&owner.0);
-            self.sources().origins.insert(owner, key.clone());
+            self.sources.lock().origins.insert(owner, key.clone());
         }
         if priority == Priority::Initial {
             self.pipelines().iter().for_each(|one| one.listed(key));
@@ -260,11 +253,11 @@ impl Controller {
     pub(super) fn enqueue_origin(&self, kind: &Kind, at: &Key, object: &Object, priority: Priority) {
         let known = object.owner().and_then(|owner| {
             self.wake(&Interest::Selection(Collection::Target, owner.into()), priority);
-            self.sources().origins.get(&self.label_hash(owner)).cloned()
+            self.sources.lock().origins.get(&self.label_hash(owner)).cloned()
         });
         let Some(key) = known.or_else(|| self.source_of(kind, at, object)) else { return };
         match priority {
-            Priority::Live if self.slots().len() > 1 => self.queue.add_after(key, NEWS_TOGETHER),
+            Priority::Live if self.pipelines.lock().len() > 1 => self.queue.add_after(key, NEWS_TOGETHER),
             priority => self.queue.add(key, priority),
         }
     }
@@ -304,17 +297,17 @@ impl Controller {
     /// An event tells of a consumer's change.
     fn note_change(&self, key: &Key) {
         let changed = Changed { since: Instant::now(), has_written: false };
-        self.sources().changed.entry(key.clone()).or_insert(changed);
+        self.sources.lock().changed.entry(key.clone()).or_insert(changed);
     }
 
     /// Whether a consumer's change is not carried out yet.
     pub fn is_changed(&self, key: &Key) -> bool {
-        self.sources().changed.contains_key(key)
+        self.sources.lock().changed.contains_key(key)
     }
 
     /// A reconcile ended. How long ago the change was, if something was written for it and nothing is left to write.
     pub fn synced_after(&self, key: &Key, has_written: bool, is_done: bool) -> Option<Duration> {
-        let mut sources = self.sources();
+        let mut sources = self.sources.lock();
         let changed = sources.changed.get_mut(key)?;
         changed.has_written |= has_written;
         if !is_done {
@@ -329,7 +322,7 @@ impl Controller {
         let pipelines = self.pipelines();
         let depth = self.queue.depth();
         let [watches, origins, readers, interests] = self.size();
-        let keys: Vec<Key> = self.sources().changed.keys().cloned().collect();
+        let keys: Vec<Key> = self.sources.lock().changed.keys().cloned().collect();
         // The others wait for what is said of them there.
         let changed = keys.iter().filter(|key| !pipelines.iter().any(|one| one.is_unsettled(key))).count();
         let queued = depth.ready + depth.delayed + depth.in_flight;
@@ -342,7 +335,7 @@ impl Controller {
     pub fn forget(&self, key: &Key) {
         if let Some(owner) = self.owner(key) {
             let owner = self.label_hash(&owner.0);
-            self.sources().origins.remove(&owner);
+            self.sources.lock().origins.remove(&owner);
         }
         self.interests.forget(key);
     }

@@ -66,7 +66,7 @@ pub fn observe(executor: &Executor<'_>, facts: &mut Facts<'_>) -> (Observed, Vec
     let is_schema_known = schema.is_some() || cluster.spec.holding.is_some();
     let source = source(executor, is_schema_known, &outlines, facts);
     let version = schema.as_ref().map(|known| &*known.version).unwrap_or_default();
-    let unkept_status = pipeline.learned().dropped.of(&key.cluster, version);
+    let unkept_status = pipeline.learned.lock().dropped.of(&key.cluster, version);
     let origin = Origin::new(&generation.mapping.source.resource, cluster.identity(), key);
     let kinds = kinds(executor, facts);
     let now = pipeline.shared.clock.now();
@@ -92,7 +92,7 @@ pub fn observe(executor: &Executor<'_>, facts: &mut Facts<'_>) -> (Observed, Vec
     observed.limits.is_promoted = pipeline.is_candidate(generation);
     observed.limits.prune = pipeline.prune(generation, key, &observed.subject.owner);
     observed.target.places = render::namespaces(&generation.mapping, &pipeline.former_placements(), &observed);
-    let learned = pipeline.learned();
+    let learned = pipeline.learned.lock();
     let stripped = learned.stripped(&owners(generation, &observed));
     let unanswered = learned.unanswered(&key.cluster, Instant::now());
     observed.target.was_let_go = learned.was_let_go(key, observed.source_uid(), Instant::now());
@@ -217,7 +217,7 @@ fn observe_namespaces(
 /// each of the two would leave it to the other.
 pub fn see_newcomers(pipeline: &Pipeline, observed: &mut Observed) {
     for (place, in_use) in observed.objects.in_use.iter_mut().filter(|(_, in_use)| !**in_use) {
-        *in_use = pipeline.shared_use().is_kept(place, &observed.subject.key);
+        *in_use = pipeline.shared_use.lock().is_kept(place, &observed.subject.key);
     }
 }
 
@@ -239,8 +239,8 @@ fn source(executor: &Executor<'_>, is_schema_known: bool, outlines: &Outlines, f
     match state {
         WatchState::Synced => {
             let stuck_after = generation.mapping.lifecycle.stuck_after;
-            let missing = pipeline.learned().missing(key, stuck_after, Instant::now());
-            let shares = missing.deleted.is_some() && pipeline.shared_use().is_user(key);
+            let missing = pipeline.learned.lock().missing(key, stuck_after, Instant::now());
+            let shares = missing.deleted.is_some() && pipeline.shared_use.lock().is_user(key);
             Ok(Source::Missing(Missing { shares, ..missing }))
         }
         WatchState::Starting => Err(Reason::unseen("its collection is not listed yet")),
@@ -261,7 +261,7 @@ fn present(pipeline: &Pipeline, key: &Key, object: &Object) -> Sight<Source> {
         }
     };
     if metadata(&value, "deletionTimestamp").is_empty() {
-        pipeline.learned().lives(key);
+        pipeline.learned.lock().lives(key);
     }
     Ok(Source::Present(Arc::new(value)))
 }

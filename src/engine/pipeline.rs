@@ -10,9 +10,10 @@ pub mod shared_use;
 pub mod wakes;
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 
 use arc_swap::ArcSwap;
+use parking_lot::Mutex;
 use tokio::sync::Notify;
 use tokio::time::Instant;
 
@@ -73,8 +74,8 @@ pub struct Pipeline {
     generation: ArcSwap<Generation>,
     /// One feed per kind on the target.
     feeds: Mutex<BTreeMap<Kind, Arc<Feed>>>,
-    shared_use: Mutex<SharedUse>,
-    learned: Mutex<Learned>,
+    pub shared_use: Mutex<SharedUse>,
+    pub learned: Mutex<Learned>,
     state: Mutex<State>,
     /// Rings when the inventory has to be looked at again.
     inventory_due: Notify,
@@ -176,22 +177,6 @@ impl Pipeline {
         self.generation.load_full()
     }
 
-    fn state(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    fn feeds(&self) -> MutexGuard<'_, BTreeMap<Kind, Arc<Feed>>> {
-        self.feeds.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    pub fn shared_use(&self) -> MutexGuard<'_, SharedUse> {
-        self.shared_use.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    pub fn learned(&self) -> MutexGuard<'_, Learned> {
-        self.learned.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     /// Whether a generation is what runs already.
     pub fn runs(&self, generation: &Generation) -> bool {
         let current = self.generation();
@@ -207,7 +192,7 @@ impl Pipeline {
         let edited = former.mapping.text != generation.mapping.text;
         // Nothing is written or deleted by a document that is not recorded. A mapping without a file writes no state store: once
         // it has one again, there may be none yet. Both under one lock: what was confirmed is of one document.
-        let mut state = self.state();
+        let mut state = self.state.lock();
         if another_target || edited || former.phase != generation.phase {
             if names_other_sources(&former.mapping, &generation.mapping) && std::mem::take(&mut state.has_served) {
                 state.superseded.push(former.mapping.clone());
@@ -224,30 +209,30 @@ impl Pipeline {
         if former.mapping.source.resource != current.mapping.source.resource
             || former.mapping.source.clusters != current.mapping.source.clusters
         {
-            *self.shared_use() = SharedUse::default();
-            self.learned().forget_stripped();
+            *self.shared_use.lock() = SharedUse::default();
+            self.learned.lock().forget_stripped();
             // What is known of sources of the former resource goes once they are found missing.
             self.unsettled().into_keys().for_each(|key| self.controller.queue.add(key, Priority::Initial));
         }
         if !current.mapping.has_shared() {
-            *self.shared_use() = SharedUse::default();
+            *self.shared_use.lock() = SharedUse::default();
         }
         if edited {
-            self.shared_use().doubt();
+            self.shared_use.lock().doubt();
         }
         if another_target {
             self.forget_kinds();
-            self.learned().forget_target();
+            self.learned.lock().forget_target();
         }
         if edited {
-            self.learned().dropped = DroppedFields::default();
+            self.learned.lock().dropped = DroppedFields::default();
         }
         self.check_inventory();
         self.controller.swap(&current.mapping);
     }
 
     fn forget_kinds(&self) {
-        let former = std::mem::take(&mut *self.feeds());
+        let former = std::mem::take(&mut *self.feeds.lock());
         // The end of a subscription must not meet the lock.
         drop(former);
     }
@@ -264,34 +249,34 @@ impl Pipeline {
 
     /// Another replica may have written before this term: what is known is looked at again.
     pub fn leadership(&self, term: u64) {
-        let mut state = self.state();
+        let mut state = self.state.lock();
         if std::mem::replace(&mut state.term, term) == term {
             return;
         }
         (state.unconfirmed, state.is_told) = (Some(NOT_READ.into()), false);
         (state.promotion, state.losses) = (Promotion::default(), Losses::default());
         drop(state);
-        self.shared_use().doubt();
+        self.shared_use.lock().doubt();
     }
 
     /// The target is another cluster: nothing that was found out there holds here.
     pub fn target_replaced(&self) {
         self.forget_kinds();
-        self.learned().forget_target();
-        let mut state = self.state();
+        self.learned.lock().forget_target();
+        let mut state = self.state.lock();
         (state.unconfirmed, state.is_told) = (Some(NOT_READ.into()), false);
     }
 
     /// The source is another: nothing is written for it before the state store names it. Without a name there, nobody would
     /// release what it carries once the mapping has another source.
     pub fn source_replaced(&self) {
-        self.state().unconfirmed = Some(NOT_READ.into());
+        self.state.lock().unconfirmed = Some(NOT_READ.into());
         self.check_inventory();
     }
 
     /// This document waits to be released, or none does. What it needs is watched from now on.
     pub fn set_candidate(self: &Arc<Self>, candidate: Option<&Arc<Mapping>>) {
-        let mut state = self.state();
+        let mut state = self.state.lock();
         let is_known = match (&state.candidate, candidate) {
             (Some(known), Some(candidate)) => Arc::ptr_eq(known, candidate),
             (known, candidate) => known.is_none() && candidate.is_none(),
@@ -306,12 +291,12 @@ impl Pipeline {
     }
 
     pub fn has_candidate(&self) -> bool {
-        self.state().candidate.is_some()
+        self.state.lock().candidate.is_some()
     }
 
     /// The document that the state store holds, or the one that takes its place and is not recorded yet.
     pub fn document_in_force(&self) -> Option<Arc<Mapping>> {
-        let (generation, document) = (self.generation(), self.state().store.document.clone());
+        let (generation, document) = (self.generation(), self.state.lock().store.document.clone());
         if generation.mapping.text == document {
             return Some(generation.mapping.clone());
         }
@@ -321,12 +306,12 @@ impl Pipeline {
 
     /// This document takes the place of another one.
     pub fn supersede(&self, document: &Arc<Mapping>) {
-        self.state().superseded.push(document.clone());
+        self.state.lock().superseded.push(document.clone());
     }
 
     /// Whether sources may have been taken in by the document that runs.
     pub fn has_served(&self) -> bool {
-        self.state().has_served
+        self.state.lock().has_served
     }
 
     pub fn supersedes(&self, document: &Mapping) -> bool {
@@ -336,25 +321,25 @@ impl Pipeline {
             let are_former = names_other_sources(one, &current.mapping) && !names_other_sources(one, document);
             one.text == document.text || are_former
         };
-        self.state().superseded.iter().any(is_it)
+        self.state.lock().superseded.iter().any(is_it)
     }
 
     /// Whether the state store holds this document, and everything may be done that it says.
     pub fn is_confirmed_with(&self, mapping: &Arc<Mapping>) -> bool {
-        let is_recorded = self.state().store.document == mapping.text;
+        let is_recorded = self.state.lock().store.document == mapping.text;
         self.unconfirmed().is_none() && is_recorded && Arc::ptr_eq(&self.generation().mapping, mapping)
     }
 
     /// Whether the state store names where a cluster is. Nothing is taken in there before: if that is lost, nobody would know
     /// that it had sources.
     pub fn is_named(&self, cluster: &Cluster) -> bool {
-        self.state().store.clusters.contains(&recorded_as(cluster))
+        self.state.lock().store.clusters.contains(&recorded_as(cluster))
     }
 
     /// A cluster that the state store names, and that is out of sight.
     pub fn lost_cluster(&self) -> Option<String> {
         let here = self.are_clusters_known().then(|| self.controller.source_clusters())?;
-        self.state().store.clusters.difference(&here).next().cloned()
+        self.state.lock().store.clusters.difference(&here).next().cloned()
     }
 
     /// Whether a source carries the finalizer, or has objects. `None`: not everything is in sight.
@@ -373,21 +358,21 @@ impl Pipeline {
             && self.unconfirmed().is_none()
             && self.is_planned()
             && depth.in_flight == 0
-            && !self.learned().is_finalizer_under_way(Instant::now())
+            && !self.learned.lock().is_finalizer_under_way(Instant::now())
     }
 
     /// These sources say that they were synced before there was a state store.
     pub fn set_unproven(&self, sources: BTreeSet<Key>) {
-        self.state().unproven = sources;
+        self.state.lock().unproven = sources;
     }
 
     /// Whether a source says that it was synced before there was a state store. It no longer does once it is let go.
     pub fn is_unproven(&self, key: &Key) -> bool {
-        self.state().unproven.contains(key)
+        self.state.lock().unproven.contains(key)
     }
 
     pub fn is_proven(&self, key: &Key) {
-        self.state().unproven.remove(key);
+        self.state.lock().unproven.remove(key);
     }
 
     /// For logs and health: the mapping's name, with its target where it may have several.
@@ -402,7 +387,7 @@ impl Pipeline {
     /// A cluster is here, or here again: the state store has to name it.
     pub fn note_here(&self, cluster: &Cluster) {
         let place = recorded_as(cluster);
-        let mut state = self.state();
+        let mut state = self.state.lock();
         let had_left = state.places_left.remove(&place);
         let is_unnamed = state.unconfirmed.is_none() && !state.store.clusters.contains(&place);
         drop(state);
@@ -413,22 +398,22 @@ impl Pipeline {
 
     /// Whether the state store need no longer name where the sources of clusters were.
     pub fn has_left(&self, place: &str) -> bool {
-        self.state().places_left.contains(place)
+        self.state.lock().places_left.contains(place)
     }
 
     /// A source is shown that was not.
     pub fn came_into_sight(&self, key: &Key) {
-        self.state().losses.listed(key);
+        self.state.lock().losses.listed(key);
     }
 
     /// A source is to be planned, whatever was planned of it before.
     pub fn listed(&self, key: &Key) {
-        let mut state = self.state();
+        let mut state = self.state.lock();
         state.unplanned.insert(key.clone());
         state.losses.listed(key);
         drop(state);
         if self.generation().mapping.has_shared() {
-            self.shared_use().listed(key);
+            self.shared_use.lock().listed(key);
         }
     }
 
@@ -437,16 +422,16 @@ impl Pipeline {
     pub fn forget_cluster(&self, cluster: &Cluster, has_left: bool) -> Vec<Key> {
         let name = &cluster.spec.name;
         if has_left {
-            self.state().places_left.insert(recorded_as(cluster));
+            self.state.lock().places_left.insert(recorded_as(cluster));
             self.check_inventory();
         }
-        self.learned().forget_cluster(name, cluster.identity());
+        self.learned.lock().forget_cluster(name, cluster.identity());
         let now = self.shared.manager.cluster(&self.generation().mapping.source.clusters, name);
         if now.is_none_or(|now| now.identity() != cluster.identity()) {
             self.forget_sources(name);
         }
         let (least, is_its) = (Key::least_of(name), |key: &&Key| key.cluster == *name);
-        let state = self.state();
+        let state = self.state.lock();
         let unsettled = state.unsettled.range(&least..).map(|(key, _)| key).take_while(is_its);
         unsettled.chain(state.retried.range(&least..).take_while(is_its)).cloned().collect()
     }
@@ -454,9 +439,9 @@ impl Pipeline {
     /// The sources of a cluster are out of sight. Those of one that is only described anew are what they were until each is
     /// planned again.
     fn forget_sources(&self, cluster: &ClusterName) {
-        let news = self.shared_use().forget_cluster(cluster);
+        let news = self.shared_use.lock().forget_cluster(cluster);
         self.tell(news);
-        let mut state = self.state();
+        let mut state = self.state.lock();
         state.promotion.forget(|key| key.cluster == *cluster);
         state.unplanned.retain(|key| key.cluster != *cluster);
         state.losses.forget_cluster(cluster);

@@ -1,10 +1,11 @@
 //! A target: which cluster it is now, and what that serves.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use parking_lot::Mutex;
 use serde::Deserialize;
 use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
@@ -78,7 +79,7 @@ type NamespaceLock = Arc<tokio::sync::Mutex<()>>;
 impl NamespaceLocks {
     /// Locks that nobody holds are forgotten.
     fn lock(&self, cluster: String, namespace: &str) -> NamespaceLock {
-        let mut locks = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut locks = self.0.lock();
         locks.retain(|_, lock| Arc::strong_count(lock) > 1);
         locks.entry((cluster, namespace.to_owned())).or_default().clone()
     }
@@ -104,7 +105,7 @@ impl Target {
 
     /// The registry has the cluster. `true`: another one than before, of which nothing is known.
     pub fn engage(&self, cluster: &Arc<Cluster>) -> bool {
-        let mut state = self.state();
+        let mut state = self.state.lock();
         let former = state.engaged.as_ref();
         if former.is_some_and(|former| Arc::ptr_eq(&former.cluster, cluster)) {
             return false;
@@ -130,7 +131,7 @@ impl Target {
     /// Whoever plans takes the endpoint first: what is planned then is never written to another cluster.
     pub fn endpoint(&self) -> Endpoint {
         let (engagement, confirmation) = (self.engagement.permit(), self.connection.identity().permit());
-        let engaged = self.state().engaged.as_ref().map(|engaged| engaged.cluster.spec.endpoint.clone());
+        let engaged = self.state.lock().engaged.as_ref().map(|engaged| engaged.cluster.spec.endpoint.clone());
         let endpoint = engaged.unwrap_or_else(|| self.connection.endpoint());
         endpoint.permitted(engagement).permitted(confirmation)
     }
@@ -157,18 +158,18 @@ impl Target {
 
     /// Whether it is another connection to the same cluster.
     pub fn is_alias_of(&self, other: &Self) -> bool {
-        let identity = |target: &Self| target.state().engaged.as_ref().map(|engaged| engaged.identity.clone());
+        let identity = |target: &Self| target.state.lock().engaged.as_ref().map(|engaged| engaged.identity.clone());
         self.name != other.name && identity(self).is_some_and(|of| identity(other) == Some(of))
     }
 
     /// Where the target's objects are watched; `None` before it was reached.
     pub fn scope(&self) -> Option<WatchScope> {
-        self.state().engaged.as_ref().map(|engaged| engaged.cluster.spec.scope.clone())
+        self.state.lock().engaged.as_ref().map(|engaged| engaged.cluster.spec.scope.clone())
     }
 
     /// Hash of the cluster's identity, or why it is not confirmed.
     pub fn identity(&self) -> Result<String, String> {
-        match (self.known(), &self.state().engaged) {
+        match (self.known(), &self.state.lock().engaged) {
             (Known::Identity(_), Some(engaged)) => Ok(engaged.identity.clone()),
             (Known::Failed(why), _) => Err(self.pending(&why)),
             (_, None) => Err(self.pending("not reached yet")),
@@ -177,7 +178,7 @@ impl Target {
     }
 
     fn known(&self) -> Known {
-        match &self.state().engaged {
+        match &self.state.lock().engaged {
             Some(engaged) => engaged.cluster.known(),
             None => match self.connection.identity().known() {
                 Known::Identity(_) => Known::Pending,
@@ -189,22 +190,22 @@ impl Target {
     /// How a kind is served, or why it is not.
     pub fn kind(&self, kind: &Kind) -> Result<ServedKind, String> {
         let unknown = || Err(self.being_looked_up(kind));
-        self.state().kinds.get(kind).cloned().unwrap_or_else(unknown)
+        self.state.lock().kinds.get(kind).cloned().unwrap_or_else(unknown)
     }
 
     /// Whether a kind is known to be served.
     pub fn serves(&self, kind: &Kind) -> bool {
-        self.state().kinds.get(kind).is_some_and(Result::is_ok)
+        self.state.lock().kinds.get(kind).is_some_and(Result::is_ok)
     }
 
     /// Whether discovery does not have a kind.
     pub fn lacks(&self, kind: &Kind) -> bool {
-        self.state().missing.contains(kind)
+        self.state.lock().missing.contains(kind)
     }
 
     /// Asks for a kind to be resolved; resolved ones stay so.
     pub fn want(&self, kind: &Kind) {
-        let mut state = self.state();
+        let mut state = self.state.lock();
         if !state.kinds.contains_key(kind) {
             state.kinds.insert(kind.clone(), Err(self.being_looked_up(kind)));
             drop(state);
@@ -213,33 +214,29 @@ impl Target {
     }
 
     pub fn knows_namespace(&self, name: &str) -> bool {
-        self.state().namespaces.contains(name)
+        self.state.lock().namespaces.contains(name)
     }
 
     pub fn saw_namespace(&self, name: &str) {
-        let mut state = self.state();
+        let mut state = self.state.lock();
         if !state.namespaces.contains(name) {
             state.namespaces.insert(name.to_owned());
         }
     }
 
     pub fn lost_namespace(&self, name: &str) {
-        self.state().namespaces.remove(name);
+        self.state.lock().namespaces.remove(name);
     }
 
     /// Forgets namespaces that are not used.
     pub fn retain_namespaces(&self, is_used: impl Fn(&str) -> bool) {
-        self.state().namespaces.retain(|name| is_used(name));
+        self.state.lock().namespaces.retain(|name| is_used(name));
     }
 
     /// The lock of a namespace's shared objects.
     pub fn namespace_lock(&self, namespace: &str) -> Arc<tokio::sync::Mutex<()>> {
-        let cluster = self.state().engaged.as_ref().map(|engaged| engaged.identity.clone());
+        let cluster = self.state.lock().engaged.as_ref().map(|engaged| engaged.identity.clone());
         self.locks.lock(cluster.unwrap_or_else(|| self.name.clone()), namespace)
-    }
-
-    fn state(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn being_looked_up(&self, kind: &Kind) -> String {
@@ -273,7 +270,7 @@ impl Target {
             // A doubt that was answered is news even if the answer is the former one: some wait for it. As long as the cluster
             // cannot be reached, nobody does, and why it cannot is no news to them.
             let reached = identity.ok().map(|identity| (as_of, identity));
-            let now = Some((reached, matches!(known, Known::Failed(_)), self.state().kinds.clone()));
+            let now = Some((reached, matches!(known, Known::Failed(_)), self.state.lock().kinds.clone()));
             if before != now {
                 before = now;
                 delay = RETRY_MIN;
@@ -304,8 +301,14 @@ impl Target {
     }
 
     async fn resolve(&self) -> Result<(), String> {
-        let open: Vec<Kind> =
-            self.state().kinds.iter().filter(|(_, served)| served.is_err()).map(|(kind, _)| kind.clone()).collect();
+        let open: Vec<Kind> = self
+            .state
+            .lock()
+            .kinds
+            .iter()
+            .filter(|(_, served)| served.is_err())
+            .map(|(kind, _)| kind.clone())
+            .collect();
         let (epoch, endpoint) = (self.engagement.permit(), self.endpoint());
         let mut result = Ok(());
         for kind in open {
@@ -313,7 +316,7 @@ impl Target {
             let is_missing = matches!(served, Err(Unserved::Missing(_)));
             let served = served.map_err(|why| self.pending(&why.to_string()));
             result = result.and(served.clone().map(drop));
-            let mut state = self.state();
+            let mut state = self.state.lock();
             // What another cluster serves says nothing of this one.
             if epoch.holds() {
                 let State { kinds, missing, .. } = &mut *state;

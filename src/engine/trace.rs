@@ -152,7 +152,7 @@ async fn look(pipeline: &Arc<Pipeline>, key: &Key, answers: Answers) -> Result<O
     with_cached_targets(pipeline, &generation, &mut observed);
     if matches!(observed.source, Ok(Source::Missing(_))) && !pipeline.is_unsettled(key) {
         // It was let go meanwhile: to have looked for it is no reason to remember it.
-        pipeline.learned().forget(key);
+        pipeline.learned.lock().forget(key);
     }
     let Answers { unanswered, refused_status, .. } = std::mem::take(&mut observed.answers);
     observed.answers = Answers { unanswered, refused_status, ..answers };

@@ -256,7 +256,7 @@ fn ended<'f>(part: Part<'_, 'f>) -> (Run, Facts<'f>) {
 fn note(executor: &Executor<'_>, observed: &Observed, unanswered: &BTreeSet<Reference>, ended: Ended) -> Ended {
     let Executor { pipeline, generation, key, .. } = executor;
     let answers = &observed.answers;
-    let mut learned = pipeline.learned();
+    let mut learned = pipeline.learned.lock();
     learned.note_unanswered(&key.cluster, unanswered, &answers.unanswered, Instant::now());
     learned.refuse_status(key, &generation.mapping, &answers.refused_status);
     let is_missing = matches!(observed.source, Ok(Source::Missing(_)));
@@ -333,7 +333,7 @@ fn unseen(pipeline: &Pipeline, generation: &Generation, key: &Key) -> Ended {
     if !pipeline.has_objects(key) {
         if manager.cluster(&source.clusters, &key.cluster).is_none() {
             // What became of its last objects is told by events that come after it is no longer engaged.
-            pipeline.learned().forget_cluster(&key.cluster, key.cluster.as_str());
+            pipeline.learned.lock().forget_cluster(&key.cluster, key.cluster.as_str());
         }
         return Ended::Dropped;
     }
@@ -383,11 +383,11 @@ fn is_missing_user(observed: &Observed) -> bool {
 async fn refresh_if_stale(executor: &Executor<'_>, observed: &mut Observed) -> Result<bool, ApplyError> {
     let pipeline = executor.pipeline;
     let Some(source) = observed.present() else { return Ok(false) };
-    if !pipeline.learned().is_stale(&observed.subject.key, metadata(source, "resourceVersion")) {
+    if !pipeline.learned.lock().is_stale(&observed.subject.key, metadata(source, "resourceVersion")) {
         return Ok(false);
     }
     read_anew(executor, observed).await?;
-    pipeline.learned().refreshed(&observed.subject.key);
+    pipeline.learned.lock().refreshed(&observed.subject.key);
     Ok(true)
 }
 
@@ -592,7 +592,7 @@ async fn act(
                 }
                 Err(error) => {
                     if adds_finalizer(action) && !matches!(error, ApplyError::Stale { .. }) {
-                        executor.pipeline.learned().may_hold(tokio::time::Instant::now());
+                        executor.pipeline.learned.lock().may_hold(tokio::time::Instant::now());
                     }
                     failed = failed.or(Some(error));
                 }
@@ -637,7 +637,7 @@ fn note_dropped_status(executor: &Executor<'_>, action: &Action, outcome: &Outco
     let (Action::PatchStatus { values, .. }, Outcome::Object(answer)) = (action, outcome) else { return };
     let dropped = status::dropped(values, answer);
     let version = executor.pipeline.controller.schema(executor.feed).map(|known| known.version).unwrap_or_default();
-    if executor.pipeline.learned().dropped.note(&executor.key.cluster, &version, &dropped) {
+    if executor.pipeline.learned.lock().dropped.note(&executor.key.cluster, &version, &dropped) {
         warn!(
             fields = dropped.join(" "),
             "the consumer's API does not keep these status fields; they are not written again"
@@ -655,12 +655,12 @@ fn note_release(executor: &Executor<'_>, observed: &Observed, action: &Action) {
     let all = pipeline.controller.pipelines();
     match purpose {
         // It names other targets as well.
-        SourcePatch::AddFinalizer => all.iter().for_each(|one| one.learned().takes_in(key)),
+        SourcePatch::AddFinalizer => all.iter().for_each(|one| one.learned.lock().takes_in(key)),
         SourcePatch::ReleaseFinalizer(_) if is_deleting => {
-            all.iter().for_each(|one| one.learned().saw_deletion(key, observed.source_uid(), now));
+            all.iter().for_each(|one| one.learned.lock().saw_deletion(key, observed.source_uid(), now));
         }
         SourcePatch::ReleaseFinalizer(_) | SourcePatch::Unpin(_) if !is_deleting => {
-            pipeline.learned().lets_go(key, observed.source_uid(), now);
+            pipeline.learned.lock().lets_go(key, observed.source_uid(), now);
         }
         _ => {}
     }
@@ -813,7 +813,7 @@ fn failed(pipeline: &Pipeline, key: &Key, error: ApplyError) -> Finish {
 fn note_stale(pipeline: &Pipeline, key: &Key) {
     for feed in pipeline.controller.source_feeds() {
         if let Some(object) = feed.watch.store().get(key) {
-            pipeline.learned().conflicted(key, object.resource_version());
+            pipeline.learned.lock().conflicted(key, object.resource_version());
         }
     }
 }

@@ -1,8 +1,9 @@
 //! The decision table of the design: one `match` over (source, finalizer, object), in the order of its rows.
 
 use std::fmt;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
+use parking_lot::Mutex;
 use serde_json::Value;
 
 use super::Reasons;
@@ -243,15 +244,15 @@ pub struct Decisions(Arc<Mutex<Vec<Decision>>>);
 
 impl Decisions {
     pub fn note(&self, decision: Decision) {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).push(decision);
+        self.0.lock().push(decision);
     }
 
     pub fn all(&self) -> Vec<Decision> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).clone()
+        self.0.lock().clone()
     }
 
     pub fn take(&self) -> Vec<Decision> {
-        std::mem::take(&mut *self.0.lock().unwrap_or_else(PoisonError::into_inner))
+        std::mem::take(&mut *self.0.lock())
     }
 }
 

@@ -5,8 +5,9 @@
 //! releases the finalizer. One of them tells of all in the source's status, once the others are planned.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
+use parking_lot::Mutex;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 
@@ -172,7 +173,7 @@ pub fn of(mapping: &Mapping, observed: &Observed, source: &Arc<Value>) -> Choice
         return tell();
     }
     let basis = (source.clone(), observed.among.as_ref().map(|among| among.selected.clone()));
-    let mut known = observed.study.evaluated_targets.0.lock().unwrap_or_else(PoisonError::into_inner);
+    let mut known = observed.study.evaluated_targets.0.lock();
     match &*known {
         Some((of, all)) if Evaluated::is_of(of, &basis) => all.clone(),
         _ => known.insert((basis, tell())).1.clone(),

@@ -1,9 +1,10 @@
 //! What became of documents, held deletions and leadership: the last thousand changes, for the console.
 
 use std::collections::VecDeque;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
 use k8s_openapi::jiff::Timestamp;
+use parking_lot::Mutex;
 use serde::{Deserialize, Serialize};
 
 use super::api::{Filter, Page};
@@ -39,7 +40,7 @@ pub struct Change {
 
 impl Changes {
     pub fn note(&self, time: Timestamp, mapping: &str, is_warning: bool, reason: &str, message: &str) {
-        let mut log = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut log = self.0.lock();
         log.number += 1;
         let (number, mapping) = (log.number, mapping.to_owned());
         let (reason, message) = (reason.to_owned(), message.to_owned());
@@ -63,7 +64,7 @@ impl Changes {
                 && filter.mapping.as_ref().is_none_or(|mapping| *mapping == change.mapping)
                 && filter.reason.as_ref().is_none_or(|reason| *reason == change.reason)
         };
-        let log = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let log = self.0.lock();
         let mut found = log.kept.iter().rev().filter(is_asked);
         let items: Vec<Change> = found.by_ref().take(filter.at_most()).cloned().collect();
         let next = found.next().and(items.last()).map(|last| last.number.to_string());

@@ -4,10 +4,11 @@
 //! results), never a workspace or an object, of which there may be a hundred thousand.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
+use parking_lot::Mutex;
 use prometheus_client::collector::Collector;
 use prometheus_client::encoding::text;
 use prometheus_client::encoding::{DescriptorEncoder, NoLabelSet};
@@ -172,7 +173,7 @@ impl Collector for Latencies {
         let (name, help) =
             ("client_request_duration_seconds", "Time of requests to API servers; of a watch, up to its first answer");
         let mut family = encoder.encode_descriptor(name, help, None, MetricType::Histogram)?;
-        for (connection, verbs) in &*self.0.lock().unwrap_or_else(PoisonError::into_inner) {
+        for (connection, verbs) in &*self.0.lock() {
             for (verb, latency) in verbs {
                 let bounds = Latency::BOUNDS.into_iter().chain([f64::INFINITY]);
                 let buckets: Vec<_> = bounds.zip(latency.buckets).collect();
@@ -311,7 +312,7 @@ impl Metrics {
 
     /// How long the requests of a connection took so far.
     pub fn set_latencies(&self, connection: &str, latencies: BTreeMap<&'static str, Latency>) {
-        let mut all = self.latencies.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut all = self.latencies.0.lock();
         all.insert(connection.to_owned(), latencies);
     }
 
@@ -346,7 +347,7 @@ impl Metrics {
 
     /// In how many conditions something is wrong. One that is mended is 0, so that its series does not end.
     pub fn set_conditions(&self, health: &Health) {
-        let mut known = self.conditions.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut known = self.conditions.lock();
         let mut now: BTreeMap<Labels<2>, usize> = known.iter().map(|labels| (labels.clone(), 0)).collect();
         for standing in health.standings() {
             let level = match standing.condition.level {
@@ -411,7 +412,7 @@ impl Metrics {
         now.iter().for_each(|labels| {
             self.series.targets.get_or_create(labels).set(1);
         });
-        let mut known = self.targets.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut known = self.targets.lock();
         known.difference(&now).for_each(|gone| {
             self.series.targets.remove(gone);
         });

@@ -1,8 +1,8 @@
 //! Whether the user of a connection may do something: SelfSubjectAccessReviews, which change nothing.
 
 use std::collections::BTreeMap;
-use std::sync::{Mutex, PoisonError};
 
+use parking_lot::Mutex;
 use serde_json::{Value, json};
 
 use crate::mapping::Resource;
@@ -31,11 +31,11 @@ impl Access {
 
     async fn is_allowed(&self, endpoint: &Endpoint, attributes: &Value) -> bool {
         let key = (endpoint.url().to_owned(), attributes.to_string());
-        if let Some(known) = self.known.lock().unwrap_or_else(PoisonError::into_inner).get(&key) {
+        if let Some(known) = self.known.lock().get(&key) {
             return *known;
         }
         let allowed = review(endpoint, attributes).await.unwrap_or(true);
-        self.known.lock().unwrap_or_else(PoisonError::into_inner).insert(key, allowed);
+        self.known.lock().insert(key, allowed);
         allowed
     }
 }

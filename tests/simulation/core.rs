@@ -1,10 +1,11 @@
 //! What all parts of a world share: servers, weather, clock, checker and trace, behind one lock.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 
+use parking_lot::{Mutex, MutexGuard};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use sync_engine::sandbox::{Flavor, Request, Timestamp};
@@ -158,7 +159,7 @@ impl Shared {
     }
 
     pub fn lock(&self) -> MutexGuard<'_, Core> {
-        self.0.core.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
+        self.0.core.lock()
     }
 
     /// Returns when a process does not stand still.

@@ -4,9 +4,10 @@ use std::collections::HashMap;
 use std::fmt;
 use std::fs::File;
 use std::io::{self, Read};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
 use data_encoding::HEXLOWER;
+use parking_lot::Mutex;
 use sha2::{Digest, Sha256};
 
 use super::request::{Endpoint, Place, Request, Route};
@@ -50,19 +51,19 @@ impl Tokens {
     pub fn of(&self, user: User) -> String {
         let digest = Sha256::new().chain_update(self.secret).chain_update(user.to_string()).finalize();
         let token = format!("sandbox-{}", &HEXLOWER.encode(&digest)[..40]);
-        self.users.lock().unwrap_or_else(PoisonError::into_inner).insert(token.clone(), user);
+        self.users.lock().insert(token.clone(), user);
         token
     }
 
     /// Takes a token that somebody else drew.
     pub fn accept(&self, token: &str, user: User) {
-        self.users.lock().unwrap_or_else(PoisonError::into_inner).insert(token.to_owned(), user);
+        self.users.lock().insert(token.to_owned(), user);
     }
 
     /// The user that a header `Authorization` proves: `Bearer <token>`.
     pub fn user(&self, authorization: &str) -> Option<User> {
         let (scheme, token) = authorization.split_once(' ')?;
-        let users = self.users.lock().unwrap_or_else(PoisonError::into_inner);
+        let users = self.users.lock();
         users.get(token.trim()).filter(|_| scheme.eq_ignore_ascii_case("bearer")).cloned()
     }
 }

@@ -1,11 +1,11 @@
 //! Faults that a test asks for, request by request.
 
 use std::fmt;
-use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use super::request::Call;
 use super::status::Failure;
+use parking_lot::Mutex;
 
 /// What goes wrong with a request.
 #[derive(Clone, Debug)]
@@ -31,7 +31,7 @@ pub struct Faults(Mutex<Vec<Rule>>);
 impl Faults {
     /// Adds a rule that sees every request. A rule that never answers can serve to record the requests.
     pub fn inject(&self, rule: impl FnMut(&Call) -> Option<Fault> + Send + 'static) {
-        self.rules().push(Box::new(rule));
+        self.0.lock().push(Box::new(rule));
     }
 
     /// Lets the next `times` requests that match fail in the same way.
@@ -45,20 +45,16 @@ impl Faults {
 
     /// Ends all faults.
     pub fn clear(&self) {
-        self.rules().clear();
+        self.0.lock().clear();
     }
 
     pub(super) fn of(&self, call: &Call) -> Option<Fault> {
-        self.rules().iter_mut().find_map(|rule| rule(call))
-    }
-
-    fn rules(&self) -> std::sync::MutexGuard<'_, Vec<Rule>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.0.lock().iter_mut().find_map(|rule| rule(call))
     }
 }
 
 impl fmt::Debug for Faults {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "Faults({} rules)", self.rules().len())
+        write!(f, "Faults({} rules)", self.0.lock().len())
     }
 }

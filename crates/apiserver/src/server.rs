@@ -1,10 +1,11 @@
 //! The state behind one lock, with the watches that its events go to.
 
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use hyper::body::Bytes;
+use parking_lot::Mutex;
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 
 use super::access::Tokens;
@@ -83,18 +84,18 @@ impl Server {
 
     /// Counts a request that came from outside, and tells what is to go wrong with it.
     pub fn admit(&self, call: &Call) -> Option<Fault> {
-        self.counters.lock().unwrap_or_else(PoisonError::into_inner).record(call);
+        self.counters.lock().record(call);
         self.faults.of(call)
     }
 
     /// Tells of every request from outside from now on.
     pub fn audit(&self, auditor: Auditor) {
-        self.auditors.lock().unwrap_or_else(PoisonError::into_inner).push(auditor);
+        self.auditors.lock().push(auditor);
     }
 
     /// Tells of a request from outside that was answered.
     pub fn answered(&self, exchange: impl FnOnce() -> Exchange) {
-        let auditors = self.auditors.lock().unwrap_or_else(PoisonError::into_inner);
+        let auditors = self.auditors.lock();
         if !auditors.is_empty() {
             let exchange = exchange();
             auditors.iter().for_each(|tell| tell(&exchange));
@@ -103,13 +104,13 @@ impl Server {
 
     /// Requests from outside so far.
     pub fn counters(&self) -> Counters {
-        self.counters.lock().unwrap_or_else(PoisonError::into_inner).clone()
+        self.counters.lock().clone()
     }
 
     /// Carries out a request. A watch is registered under the same lock that its backlog was read under: no event is
     /// lost between them, or sent twice.
     pub fn handle(&self, request: &Request) -> Outcome {
-        let mut core = self.lock();
+        let mut core = self.core.lock();
         let (reply, events) = core.state.handle(request, self.now());
         core.send(&events);
         match reply {
@@ -120,28 +121,23 @@ impl Server {
 
     /// Looks at the state, or changes it.
     pub fn with_state<T>(&self, look: impl FnOnce(&mut State) -> T) -> T {
-        look(&mut self.lock().state)
+        look(&mut self.core.lock().state)
     }
 
     /// Tells every write from now on, of whatever resource.
     pub fn follow(&self, follower: Follower) {
-        self.lock().followers.push(follower);
+        self.core.lock().followers.push(follower);
     }
 
     /// Sends a bookmark to every watch that wants one.
     pub fn send_bookmarks(&self) {
-        let core = &mut *self.lock();
+        let core = &mut *self.core.lock();
         let version = core.state.version();
         core.watchers.retain_all(|watcher| {
             let wanted = watcher.bookmarks && !watcher.interest.is_ahead_of(version);
             let bookmark = wanted.then(|| watcher.interest.bookmark(version, None));
             bookmark.map_or(!watcher.lines.is_closed(), |bookmark| watcher.lines.send(bookmark).is_ok())
         });
-    }
-
-    /// A panic of one request leaves a state that others can still look at.
-    fn lock(&self) -> MutexGuard<'_, Core> {
-        self.core.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

@@ -5,8 +5,9 @@
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::sync::{Arc, Weak};
 
+use parking_lot::Mutex;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 use super::raw::Object;
@@ -86,7 +87,7 @@ impl Bodies {
         if !self.0.changed.swap(false, Ordering::Relaxed) {
             return None;
         }
-        let ledger = self.ledger();
+        let ledger = self.0.ledger.lock();
         let over = ledger.clusters.iter().filter(|(_, share)| share.outlined > 0);
         let mut over: Vec<_> = over.map(|(cluster, share)| (share.outlined, cluster.as_str())).collect();
         over.sort_unstable_by(|a, b| b.0.cmp(&a.0).then(a.1.cmp(b.1)));
@@ -105,24 +106,24 @@ impl Bodies {
     }
 
     pub(super) fn counts_of(&self, store: &Arc<Store>) {
-        let mut ledger = self.ledger();
+        let mut ledger = self.0.ledger.lock();
         ledger.stores.retain(|store| store.strong_count() > 0);
         ledger.stores.push(Arc::downgrade(store));
     }
 
     /// How many objects each store keeps unpacked, for a while: at least the last one.
     pub(super) fn plain_of_each(&self) -> usize {
-        (PLAIN / self.ledger().stores.len().max(1)).max(1)
+        (PLAIN / self.0.ledger.lock().stores.len().max(1)).max(1)
     }
 
     /// Whether an object is kept whole. `shares`: its cluster is one of several that share an address.
     pub(super) fn keeps(&self, cluster: &ClusterName, object: &Object, shares: bool) -> bool {
         let is_over = |share: &Share| share.bytes + object.takes() > SHARE;
-        object.length() <= LARGEST && !(shares && self.ledger().clusters.get(cluster).is_some_and(is_over))
+        object.length() <= LARGEST && !(shares && self.0.ledger.lock().clusters.get(cluster).is_some_and(is_over))
     }
 
     pub(super) fn note(&self, cluster: &ClusterName, object: &Object) {
-        let mut ledger = self.ledger();
+        let mut ledger = self.0.ledger.lock();
         ledger.total += body(object);
         let share = match ledger.clusters.get_mut(cluster) {
             Some(share) => share,
@@ -135,7 +136,7 @@ impl Bodies {
     }
 
     pub(super) fn forget(&self, cluster: &ClusterName, object: &Object) {
-        let mut ledger = self.ledger();
+        let mut ledger = self.0.ledger.lock();
         ledger.total = ledger.total.saturating_sub(body(object));
         let Some(share) = ledger.clusters.get_mut(cluster) else { return };
         share.bytes = share.bytes.saturating_sub(body(object));
@@ -152,7 +153,7 @@ impl Bodies {
     pub(super) fn shrink(&self) {
         let Some(most) = self.0.most else { return };
         let (mut excess, stores, mut clusters) = {
-            let ledger = self.ledger();
+            let ledger = self.0.ledger.lock();
             if ledger.total <= most {
                 return;
             }
@@ -175,11 +176,6 @@ impl Bodies {
         if object.is_outlined() {
             self.0.changed.store(true, Ordering::Relaxed);
         }
-    }
-
-    fn ledger(&self) -> MutexGuard<'_, Ledger> {
-        // Sums under this lock change without a panic in between.
-        self.0.ledger.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

@@ -7,7 +7,7 @@
 use std::error::Error;
 use std::iter::successors;
 use std::pin::Pin;
-use std::sync::{Arc, Mutex, PoisonError, Weak};
+use std::sync::{Arc, Weak};
 use std::task::{Context, Poll};
 use std::time::Duration;
 
@@ -28,6 +28,7 @@ use hyper_util::rt::{TokioIo, TokioTimer};
 use k8s_openapi::jiff::Timestamp;
 use kube::client::ConfigExt;
 use kube::config::{AuthInfo, Config};
+use parking_lot::Mutex;
 use tokio::task::JoinSet;
 use tokio::time::timeout;
 use tower::{BoxError, Layer, Service, ServiceExt, service_fn};
@@ -185,7 +186,7 @@ impl Client {
     /// What the next request carries as `Authorization`; runs an exec plugin where there is one and it is time.
     pub(super) async fn authorization(&self) -> Result<Option<HeaderValue>, CredentialError> {
         let (header, identity) = self.access.credential.current().await?;
-        let mut pools = self.pools.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut pools = self.pools.lock();
         if pools.identity != identity {
             let mut config = self.config.clone();
             if let Some(identity) = &identity {
@@ -224,7 +225,7 @@ impl Client {
     }
 
     fn pool(&self, to: Option<&Destination>, uri: &Uri) -> Pool {
-        let mut pools = self.pools.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut pools = self.pools.lock();
         let is_it = |pool: &&Pool| {
             let origin = &pool.origin;
             origin.authority() == uri.authority() && origin.scheme() == uri.scheme() && pool.to.as_ref() == to
@@ -264,7 +265,7 @@ pub(super) struct Tasks(Weak<Mutex<JoinSet<()>>>);
 impl<F: Future<Output = ()> + Send + 'static> Executor<F> for Tasks {
     fn execute(&self, task: F) {
         let Some(tasks) = self.0.upgrade() else { return };
-        let mut tasks = tasks.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut tasks = tasks.lock();
         while tasks.try_join_next().is_some() {}
         tasks.spawn(task);
     }

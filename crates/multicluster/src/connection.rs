@@ -5,12 +5,13 @@ use std::collections::{BTreeMap, HashMap};
 use std::fmt;
 use std::hash::{BuildHasher, Hasher};
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, PoisonError, Weak};
+use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use arc_swap::ArcSwap;
 use http::{HeaderValue, Uri};
 use k8s_openapi::jiff::Timestamp;
+use parking_lot::Mutex;
 use ring::rand::{SecureRandom, SystemRandom};
 use tokio::time::Instant;
 
@@ -342,7 +343,7 @@ impl Connection {
 
     /// The addresses in use that gave no answer for so long.
     pub(super) fn silent(self: &Arc<Self>, silence: Duration) -> Vec<Endpoint> {
-        let lanes = self.lanes.lock().unwrap_or_else(PoisonError::into_inner);
+        let lanes = self.lanes.lock();
         let lanes = lanes.iter().filter_map(|(url, lane)| Some((url.clone(), lane.upgrade()?)));
         let site = || self.current.load().site.clone();
         let silent = lanes.filter(|(_, lane)| lane.silence() >= silence);
@@ -385,7 +386,7 @@ impl Connection {
     /// token. Whether there is another credential for the same address now; not more often than every [`REREAD_PAUSE`].
     pub(super) async fn reread(self: &Arc<Self>) -> bool {
         {
-            let mut reread = self.reread.lock().unwrap_or_else(PoisonError::into_inner);
+            let mut reread = self.reread.lock();
             if reread.is_some_and(|at| at.elapsed() < REREAD_PAUSE) {
                 return false;
             }
@@ -417,7 +418,7 @@ impl Connection {
 
     /// Endpoints of one address share their limits, however often they are made.
     fn endpoint_of(self: &Arc<Self>, address: String) -> Endpoint {
-        let mut lanes = self.lanes.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut lanes = self.lanes.lock();
         lanes.retain(|_, lane| lane.strong_count() > 0);
         let lane = lanes.get(&address).and_then(Weak::upgrade);
         let lane = lane.unwrap_or_else(|| Arc::new(Lane::new(self.counters.clone())));

@@ -2,9 +2,10 @@
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use parking_lot::Mutex;
 use tokio::sync::watch;
 
 /// The shared registry. Cloning gives another handle to the same one.
@@ -90,7 +91,7 @@ impl Health {
     }
 
     fn place(&self, component: &str, condition: Condition) -> bool {
-        let mut entries = self.lock();
+        let mut entries = self.entries.lock();
         match entries.get_mut(component) {
             Some(entry) if entry.condition == condition => false,
             Some(entry) => {
@@ -114,7 +115,7 @@ impl Health {
 
     /// Forgets a component that is no longer there to be waited for.
     pub fn remove(&self, component: &str) {
-        if self.lock().remove(component).is_some() {
+        if self.entries.lock().remove(component).is_some() {
             self.changes.send_modify(|changes| *changes += 1);
         }
     }
@@ -131,7 +132,7 @@ impl Health {
 
     /// How many components are at this level.
     pub fn count(&self, level: Level) -> usize {
-        self.lock().values().filter(|entry| entry.condition.level == level).count()
+        self.entries.lock().values().filter(|entry| entry.condition.level == level).count()
     }
 
     /// All conditions by the name of their component.
@@ -142,12 +143,7 @@ impl Health {
             condition: entry.condition.clone(),
             lasted: now.saturating_duration_since(entry.since),
         };
-        self.lock().iter().map(standing).collect()
-    }
-
-    fn lock(&self) -> MutexGuard<'_, BTreeMap<String, Entry>> {
-        // Every change below the lock is a single assignment: a panic elsewhere leaves nothing half done.
-        self.entries.lock().unwrap_or_else(PoisonError::into_inner)
+        self.entries.lock().iter().map(standing).collect()
     }
 }
 
@@ -215,7 +211,7 @@ mod tests {
     #[test]
     fn a_new_message_keeps_the_time_and_a_changed_standing_starts_it_again() {
         let health = Health::default();
-        let since = |health: &Health| health.lock()["target"].since;
+        let since = |health: &Health| health.entries.lock()["target"].since;
         health.set("target", Condition::waiting("refused"));
         let first = since(&health);
         health.set("target", Condition::waiting("forbidden"));

@@ -1,7 +1,6 @@
 //! Which cluster an address leads to, and whether that is confirmed.
 
-use std::sync::{Mutex, PoisonError};
-
+use parking_lot::Mutex;
 use serde_json::Value;
 
 use super::api_path::ApiPath;
@@ -58,12 +57,12 @@ impl Confirmation {
 
     /// What was found out since there were so many doubts.
     pub fn confirm(&self, as_of: u64, identity: Result<String, String>) {
-        *self.last.lock().unwrap_or_else(PoisonError::into_inner) = Some(Confirmed { as_of, identity });
+        *self.last.lock() = Some(Confirmed { as_of, identity });
         self.confirmed.advance();
     }
 
     pub fn known(&self) -> Known {
-        let last = self.last.lock().unwrap_or_else(PoisonError::into_inner);
+        let last = self.last.lock();
         match last.as_ref() {
             Some(Confirmed { identity: Err(why), .. }) => Known::Failed(why.clone()),
             Some(Confirmed { as_of, identity: Ok(identity) }) if *as_of == self.doubts.now() => {

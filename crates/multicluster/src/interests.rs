@@ -17,10 +17,11 @@ mod topic;
 
 use std::collections::BTreeMap;
 use std::hash::Hash;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use hashbrown::HashMap;
+use parking_lot::Mutex;
 
 use super::queue::{Outcome, Priority};
 use sync_engine_mapping::object::Key;
@@ -112,13 +113,13 @@ impl<R, C> Default for Interests<R, C> {
 impl<R: Clone + Ord + Hash, C: Clone + Ord + Hash> Interests<R, C> {
     /// Begins a run of a request, which nobody else runs at the same time.
     pub fn reader(&self, request: &R) -> Reader<'_, R, C> {
-        let run = self.lock().begin(request);
+        let run = self.index.lock().begin(request);
         Reader { interests: self, request: request.clone(), run, reads: Vec::new() }
     }
 
     /// Something has changed: who has to run again. A request in flight is among them.
     pub fn touch(&self, interest: &Interest<C>, priority: Priority) -> Vec<(R, Priority)> {
-        let index = self.lock();
+        let index = self.index.lock();
         let Some(readers) = index.readers.get(interest) else { return Vec::new() };
         let priority = if readers.len() > FAN_OUT { Priority::Initial } else { priority };
         readers.iter().map(|reader| (reader.clone(), priority)).collect()
@@ -126,43 +127,39 @@ impl<R: Clone + Ord + Hash, C: Clone + Ord + Hash> Interests<R, C> {
 
     /// The request is gone, and so is what it read. A run in flight registers nothing more.
     pub fn forget(&self, request: &R) {
-        let mut index = self.lock();
+        let mut index = self.index.lock();
         let run = index.requests.remove(request);
         run.into_iter().flat_map(|run| run.reads).for_each(|interest| index.remove(request, &interest));
     }
 
     /// Forgets every other request.
     pub fn retain(&self, stays: impl Fn(&R) -> bool) {
-        let gone: Vec<R> = self.lock().requests.keys().filter(|request| !stays(request)).cloned().collect();
+        let gone: Vec<R> = self.index.lock().requests.keys().filter(|request| !stays(request)).cloned().collect();
         gone.iter().for_each(|request| self.forget(request));
     }
 
     /// The collections that have to be watched now. One that nobody reads any more is among them for another
     /// [`LINGER`]: call it now and then.
     pub fn watches(&self, now: Instant) -> Vec<C> {
-        let mut index = self.lock();
+        let mut index = self.index.lock();
         index.collections.retain(|_, used| used.is_needed(now));
         index.collections.keys().cloned().collect()
     }
 
     /// Whether somebody reads it.
     pub fn is_read(&self, interest: &Interest<C>) -> bool {
-        self.lock().readers.contains_key(interest)
+        self.index.lock().readers.contains_key(interest)
     }
 
     /// What a request read last.
     pub fn reads_of(&self, request: &R) -> Vec<Arc<Interest<C>>> {
-        self.lock().requests.get(request).map(|run| run.reads.clone()).unwrap_or_default()
+        self.index.lock().requests.get(request).map(|run| run.reads.clone()).unwrap_or_default()
     }
 
     /// Requests and interests that are registered.
     pub fn size(&self) -> (usize, usize) {
-        let index = self.lock();
+        let index = self.index.lock();
         (index.requests.len(), index.readers.len())
-    }
-
-    fn lock(&self) -> MutexGuard<'_, Index<R, C>> {
-        self.index.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -228,13 +225,13 @@ impl<R: Clone + Ord + Hash, C: Clone + Ord + Hash> Reader<'_, R, C> {
         let kept = |read: &Arc<Interest<C>>| {
             has(&self.reads, read) && (!matches!(**read, Interest::Topic(_)) || has(&awaited, read))
         };
-        self.interests.lock().finish(&self.request, self.run, kept);
+        self.interests.index.lock().finish(&self.request, self.run, kept);
         let are_read = awaited.iter().all(|interest| has(&self.reads, interest));
         if are_read { timer } else { timer.sooner(Outcome::Retry) }
     }
 
     fn read<V>(&mut self, interest: Interest<C>, read: impl FnOnce() -> V) -> (V, Token<C>) {
-        let interest = self.interests.lock().register(&self.request, self.run, interest);
+        let interest = self.interests.index.lock().register(&self.request, self.run, interest);
         if !self.reads.iter().any(|known| Arc::ptr_eq(known, &interest)) {
             self.reads.push(interest.clone());
         }

@@ -3,9 +3,10 @@
 mod slots;
 
 use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
+use parking_lot::Mutex;
 use tokio::sync::oneshot;
 use tokio::time::{Instant, sleep_until, timeout_at};
 
@@ -82,7 +83,7 @@ impl Lane {
             return;
         }
         let at = {
-            let mut due = self.due.lock().unwrap_or_else(PoisonError::into_inner);
+            let mut due = self.due.lock();
             let at = due.unwrap_or_else(Instant::now).max(Instant::now());
             *due = Some(at + Duration::from_secs(1) / writes_per_second);
             at
@@ -115,7 +116,7 @@ impl Lane {
     }
 
     fn paused_until(&self, cluster: &str) -> Option<Instant> {
-        let mut paused = self.paused.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut paused = self.paused.lock();
         let now = Instant::now();
         paused.retain(|_, until| now < *until);
         paused.get(cluster).copied()
@@ -124,7 +125,7 @@ impl Lane {
     /// Why there is no point in asking right now: the address could not be reached a moment ago. Without it, each
     /// request to a dead host would hold a slot until its connect time-out.
     pub(super) fn broken(&self) -> Option<String> {
-        let mut breaker = self.breaker.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut breaker = self.breaker.lock();
         let now = Instant::now();
         match breaker.as_mut() {
             Some(broken) if now < broken.until => Some(broken.reason.clone()),
@@ -149,24 +150,24 @@ impl Lane {
         match error {
             Some(RequestError::Unreachable { reason, .. }) => self.note_unreachable(reason),
             Some(RequestError::AnswerLost { .. } | RequestError::Credential { .. } | RequestError::Name(_)) => {}
-            _ => *self.breaker.lock().unwrap_or_else(PoisonError::into_inner) = None,
+            _ => *self.breaker.lock() = None,
         }
     }
 
     /// The address gave an answer, or a line of a watch.
     pub(super) fn note_answer(&self) {
         let now = Instant::now();
-        *self.heard.lock().unwrap_or_else(PoisonError::into_inner) = now;
-        self.counters.counted().answered = Some(now);
+        *self.heard.lock() = now;
+        self.counters.0.lock().answered = Some(now);
     }
 
     /// For how long the address has given no answer.
     pub(super) fn silence(&self) -> Duration {
-        self.heard.lock().unwrap_or_else(PoisonError::into_inner).elapsed()
+        self.heard.lock().elapsed()
     }
 
     fn note_unreachable(&self, reason: &str) {
-        let mut breaker = self.breaker.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut breaker = self.breaker.lock();
         let pause = BREAK[0];
         let broken =
             breaker.get_or_insert_with(|| Break { until: Instant::now() + pause, pause, reason: String::new() });
@@ -179,7 +180,7 @@ impl Writes {
     async fn slot(self: &Arc<Self>, cluster: &Arc<str>) -> Slot {
         loop {
             let (given, mut slot) = oneshot::channel();
-            self.lock().wait(cluster, given);
+            self.0.lock().wait(cluster, given);
             // Work that turns late makes room without an event: who waits looks for it.
             while let Some(until) = self.grant() {
                 match timeout_at(until, &mut slot).await {
@@ -198,7 +199,7 @@ impl Writes {
     fn grant(self: &Arc<Self>) -> Option<Instant> {
         loop {
             let now = Instant::now().into_std();
-            let mut slots = self.lock();
+            let mut slots = self.0.lock();
             let Some((waiting, number)) = slots.grant(WRITES_AT_ONCE, now) else {
                 return slots.look_again(now).map(Instant::from_std);
             };
@@ -211,27 +212,23 @@ impl Writes {
             drop(waiting.send(Slot { of: self.clone(), number }));
         }
     }
-
-    fn lock(&self) -> MutexGuard<'_, Slots<oneshot::Sender<Slot>>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
-    }
 }
 
 impl WriteSlot<'_> {
     /// The write that was sent in it came to this: the server may want to be left alone, and the cluster may be slow.
     pub(super) fn learn(&self, sent: Instant, error: Option<&RequestError>) {
         if let Some(wait) = error.and_then(RequestError::retry_after) {
-            let mut paused = self.lane.paused.lock().unwrap_or_else(PoisonError::into_inner);
+            let mut paused = self.lane.paused.lock();
             let until = paused.entry(self.cluster.to_string()).or_insert_with(Instant::now);
             *until = (*until).max(Instant::now() + wait);
         }
-        self.lane.writes.lock().wrote(&self.cluster, sent.elapsed(), Instant::now().into_std());
+        self.lane.writes.0.lock().wrote(&self.cluster, sent.elapsed(), Instant::now().into_std());
     }
 }
 
 impl Drop for Slot {
     fn drop(&mut self) {
-        self.of.lock().leave(self.number);
+        self.of.0.lock().leave(self.number);
         self.of.grant();
     }
 }
@@ -273,26 +270,22 @@ impl Latency {
 impl Counters {
     /// `(verb, code, count)`, in order.
     pub fn snapshot(&self) -> Vec<(&'static str, u16, u64)> {
-        self.counted().requests.iter().map(|(&(verb, code), &count)| (verb, code, count)).collect()
+        self.0.lock().requests.iter().map(|(&(verb, code), &count)| (verb, code, count)).collect()
     }
 
     /// How long ago the last answer came, or the last line of a watch.
     pub fn last_answer(&self) -> Option<Duration> {
-        self.counted().answered.map(|at| at.elapsed())
+        self.0.lock().answered.map(|at| at.elapsed())
     }
 
     /// By verb.
     pub fn latencies(&self) -> BTreeMap<&'static str, Latency> {
-        self.counted().latencies.clone()
+        self.0.lock().latencies.clone()
     }
 
     fn add(&self, verb: &'static str, code: u16, took: Duration) {
-        let mut counted = self.counted();
+        let mut counted = self.0.lock();
         *counted.requests.entry((verb, code)).or_default() += 1;
         counted.latencies.entry(verb).or_default().add(took);
-    }
-
-    fn counted(&self) -> MutexGuard<'_, Counted> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

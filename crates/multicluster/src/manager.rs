@@ -3,11 +3,12 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::panic::AssertUnwindSafe;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use futures::FutureExt;
 use futures::future::join_all;
+use parking_lot::Mutex;
 use tokio::sync::{Notify, mpsc};
 use tokio::task::JoinHandle;
 
@@ -72,7 +73,7 @@ impl Manager {
 
     /// The `ClusterProvider` documents in force. Providers in use whose document changed are replaced.
     pub fn configure(&self, documents: Vec<ClusterProvider>) {
-        let mut state = self.0.lock();
+        let mut state = self.0.state.lock();
         state.documents = documents;
         let running: Vec<ProviderName> = state.running.keys().cloned().collect();
         for provider in running {
@@ -85,14 +86,14 @@ impl Manager {
 
     /// The `ClusterProvider` document in force that a source's clusters come from.
     pub fn document(&self, clusters: &SourceClusters) -> Option<ClusterProvider> {
-        self.0.lock().document(&ProviderName::Source(clusters.clone()))
+        self.0.state.lock().document(&ProviderName::Source(clusters.clone()))
     }
 
     /// Runs exactly these providers from now on: starts the new ones, stops those no longer named
     /// (`ProviderStopped`). Must be called within a Tokio runtime.
     pub fn run(&self, providers: impl IntoIterator<Item = impl Into<ProviderName>>) {
         let wanted: BTreeSet<ProviderName> = providers.into_iter().map(Into::into).collect();
-        let mut state = self.0.lock();
+        let mut state = self.0.state.lock();
         let unwanted: Vec<ProviderName> = state.running.keys().filter(|name| !wanted.contains(name)).cloned().collect();
         for provider in unwanted {
             state.stop(&provider, Reason::ProviderStopped);
@@ -111,23 +112,23 @@ impl Manager {
     /// Events from now on, preceded by what they stand on: every engaged cluster, every identity.
     pub fn subscribe(&self) -> ClusterEvents {
         let subscriber = Arc::new(Subscriber::default());
-        let mut state = self.0.lock();
+        let mut state = self.0.state.lock();
         state.registry.replay().into_iter().for_each(|event| subscriber.put(event));
         state.subscribers.push(subscriber.clone());
         ClusterEvents(subscriber)
     }
 
     pub fn clusters<'a>(&self, provider: impl Into<ProviderRef<'a>>) -> Vec<Arc<Cluster>> {
-        self.0.lock().registry.clusters(provider).cloned().collect()
+        self.0.state.lock().registry.clusters(provider).cloned().collect()
     }
 
     /// Whether something holds of an engaged cluster.
     pub fn any_cluster<'a>(&self, provider: impl Into<ProviderRef<'a>>, holds: impl Fn(&Cluster) -> bool) -> bool {
-        self.0.lock().registry.clusters(provider).any(|cluster| holds(cluster))
+        self.0.state.lock().registry.clusters(provider).any(|cluster| holds(cluster))
     }
 
     pub fn cluster<'a>(&self, provider: impl Into<ProviderRef<'a>>, name: &ClusterName) -> Option<Arc<Cluster>> {
-        self.0.lock().registry.cluster(provider, name).cloned()
+        self.0.state.lock().registry.cluster(provider, name).cloned()
     }
 
     /// The engaged cluster of this identity.
@@ -136,7 +137,7 @@ impl Manager {
         provider: impl Into<ProviderRef<'a>>,
         identity: &str,
     ) -> Option<Arc<Cluster>> {
-        let (provider, state) = (provider.into(), self.0.lock());
+        let (provider, state) = (provider.into(), self.0.state.lock());
         let named = ClusterName::try_from(identity).ok().and_then(|name| state.registry.cluster(provider, &name));
         let named = named.filter(|cluster| cluster.identity() == identity);
         named.or_else(|| state.registry.clusters(provider).find(|cluster| cluster.identity() == identity)).cloned()
@@ -144,11 +145,11 @@ impl Manager {
 
     /// Uid of the APIExport or of the cluster; `None` until known.
     pub fn identity<'a>(&self, provider: impl Into<ProviderRef<'a>>) -> Option<String> {
-        self.0.lock().registry.identity(provider).map(str::to_owned)
+        self.0.state.lock().registry.identity(provider).map(str::to_owned)
     }
 
     pub fn is_synced<'a>(&self, provider: impl Into<ProviderRef<'a>>) -> bool {
-        self.0.lock().registry.is_synced(provider)
+        self.0.state.lock().registry.is_synced(provider)
     }
 
     pub fn connection(&self, name: &str) -> Option<Arc<Connection>> {
@@ -183,7 +184,7 @@ impl Manager {
 
     /// Stops every provider, disengages every cluster (`Shutdown`), and waits for the tasks.
     pub async fn shutdown(&self) {
-        let tasks = self.0.lock().stop_all();
+        let tasks = self.0.state.lock().stop_all();
         for task in tasks {
             // It was aborted: the error says so.
             let _ = task.await;
@@ -192,11 +193,11 @@ impl Manager {
 
     /// The same at once, without waiting: for an engine that is dropped.
     pub fn abort(&self) {
-        self.0.lock().stop_all().iter().for_each(JoinHandle::abort);
+        self.0.state.lock().stop_all().iter().for_each(JoinHandle::abort);
     }
 
     fn replace_users_of(&self, connection: &str) {
-        let mut state = self.0.lock();
+        let mut state = self.0.state.lock();
         let uses = |(name, running): &(&ProviderName, &Running)| finds_by(name, running.document.as_ref(), connection);
         let users: Vec<ProviderName> = state.running.iter().filter(uses).map(|(name, _)| name.clone()).collect();
         for provider in users {
@@ -249,7 +250,7 @@ async fn serve(shared: Arc<Shared>, name: ProviderName, number: u64, document: O
             shared.environment.health.report(&condition_name(&name), Err(message));
         }
         tokio::time::sleep(Duration::from_secs(1)).await;
-        let mut state = shared.lock();
+        let mut state = shared.state.lock();
         if state.is_running(&name, number) {
             state.registry.start(&name);
         }
@@ -257,13 +258,9 @@ async fn serve(shared: Arc<Shared>, name: ProviderName, number: u64, document: O
 }
 
 impl Shared {
-    fn lock(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     async fn listen(&self, provider: &ProviderName, number: u64, mut events: mpsc::Receiver<ProviderEvent>) {
         while let Some(event) = events.recv().await {
-            let mut state = self.lock();
+            let mut state = self.state.lock();
             if !state.is_running(provider, number) {
                 return;
             }
@@ -343,19 +340,19 @@ fn log(event: &ClusterEvent) {
 
 impl Subscriber {
     fn put(&self, event: ClusterEvent) {
-        self.mailbox.lock().unwrap_or_else(PoisonError::into_inner).put(event);
+        self.mailbox.lock().put(event);
         self.changed.notify_one();
     }
 
     fn close(&self) {
-        self.mailbox.lock().unwrap_or_else(PoisonError::into_inner).closed = true;
+        self.mailbox.lock().closed = true;
         self.changed.notify_one();
     }
 }
 
 impl fmt::Debug for Manager {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_tuple("Manager").field(&self.0.lock().registry).finish()
+        f.debug_tuple("Manager").field(&self.0.state.lock().registry).finish()
     }
 }
 
@@ -367,7 +364,7 @@ impl ClusterEvents {
     pub async fn next(&mut self) -> Option<ClusterEvent> {
         loop {
             {
-                let mut mailbox = self.0.mailbox.lock().unwrap_or_else(PoisonError::into_inner);
+                let mut mailbox = self.0.mailbox.lock();
                 if let Some(event) = mailbox.take() {
                     return Some(event);
                 }
@@ -402,7 +399,7 @@ mod tests {
         let manager = Manager::new(environment, |_, _, _, _| pending().boxed());
         let fleet = || ClusterProvider { name: "fleet".into(), kind: ProviderKind::None };
         let name = ProviderName::Source(SourceClusters::Provider("fleet".into()));
-        let number = || manager.0.lock().running[&name].number;
+        let number = || manager.0.state.lock().running[&name].number;
         // It tells something in the moment in which it is stopped.
         let tell = async |number: u64, identity: &str| {
             let (send, receive) = mpsc::channel(1);

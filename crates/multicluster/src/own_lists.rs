@@ -8,9 +8,10 @@
 //! what there is. What is missing, the list of all alone tells.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
+use parking_lot::Mutex;
 use tokio::sync::Notify;
 
 use super::endpoint::Endpoint;
@@ -64,7 +65,7 @@ impl OwnPage {
 
 impl OwnLists {
     pub fn engage(&self, cluster: &ClusterName, endpoint: &Endpoint) {
-        let (mut clusters, cluster) = (self.clusters(), Arc::<str>::from(cluster.as_str()));
+        let (mut clusters, cluster) = (self.clusters.lock(), Arc::<str>::from(cluster.as_str()));
         if !clusters.is_over && clusters.engaged.insert(cluster.clone(), endpoint.clone()).is_none() {
             clusters.awaited.insert(cluster);
             self.bell.notify_one();
@@ -73,33 +74,28 @@ impl OwnLists {
 
     /// A list of all begins.
     pub fn begin(&self) {
-        let mut clusters = self.clusters();
+        let mut clusters = self.clusters.lock();
         clusters.awaited = clusters.engaged.keys().cloned().collect();
     }
 
     /// The list of all has come to a cluster.
     pub fn shown(&self, cluster: &str) {
-        self.clusters().awaited.remove(cluster);
+        self.clusters.lock().awaited.remove(cluster);
     }
 
     /// The list of all is complete, and nobody needs another one.
     pub fn finish(&self) {
-        *self.clusters() = Clusters { is_over: true, ..Clusters::default() };
+        *self.clusters.lock() = Clusters { is_over: true, ..Clusters::default() };
     }
 
     /// The first page of the next cluster, once there is one. For one caller.
     pub async fn next(&self) -> OwnPage {
         loop {
-            if let Some(page) = self.clusters().next() {
+            if let Some(page) = self.clusters.lock().next() {
                 return page;
             }
             self.bell.notified().await;
         }
-    }
-
-    fn clusters(&self) -> MutexGuard<'_, Clusters> {
-        // Both sets are whole after each of their changes.
-        self.clusters.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

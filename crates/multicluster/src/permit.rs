@@ -4,9 +4,10 @@
 //! the server asked for, for a credential. Whatever ends the right meanwhile advances an [`Epoch`], and a request whose
 //! [`Permit`] is of an earlier one is never sent.
 
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use parking_lot::Mutex;
 use tokio::sync::Notify;
 use tokio::time::Instant;
 
@@ -154,25 +155,21 @@ impl Lease {
         Self::new(false)
     }
 
-    fn term(&self) -> MutexGuard<'_, Term> {
-        self.term.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     /// `None`: another process writes.
     pub fn permit(&self) -> Option<Permit> {
-        let term = self.term();
+        let term = self.term.lock();
         term.is_held().then(|| Permit(Grant::Term { lease: self.clone(), granted: self.number() }))
     }
 
     /// Whether this process may write now.
     pub fn is_held(&self) -> bool {
-        self.term().is_held()
+        self.term.lock().is_held()
     }
 
     /// How often the Lease had changed hands when this process took it; `None`: there is no such Lease. A request is sent with
     /// a permit of the same term or not at all, so whoever builds one may ask now.
     pub fn transitions(&self) -> Option<i32> {
-        self.term().transitions
+        self.term.lock().transitions
     }
 
     /// Counts the terms. What was learned in an earlier one may be outdated: another process may have written since.
@@ -187,7 +184,7 @@ impl Lease {
 
     /// Ends every permit, and grants none until the lease is taken again. `false`: it was not held.
     pub fn lose(&self) -> bool {
-        let mut term = self.term();
+        let mut term = self.term.lock();
         let was_granted = std::mem::replace(&mut term.is_granted, false);
         if was_granted {
             self.terms.advance();
@@ -197,7 +194,7 @@ impl Lease {
 
     /// Grants permits until then (`None`: until the lease is lost). Those of the present term go on.
     pub fn take(&self, until: Option<Instant>, transitions: Option<i32>) {
-        let mut term = self.term();
+        let mut term = self.term.lock();
         // One that ended unnoticed goes on no more: another process may have written since.
         let goes_on = term.is_held();
         (term.is_granted, term.until, term.transitions) = (true, until, transitions);

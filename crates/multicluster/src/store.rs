@@ -7,9 +7,10 @@
 use std::collections::{BTreeMap, VecDeque};
 use std::fmt;
 use std::hash::BuildHasher;
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
+use std::sync::{Arc, OnceLock, Weak};
 
 use hashbrown::{DefaultHashBuilder, HashMap, HashTable};
+use parking_lot::Mutex;
 
 use super::bodies::Bodies;
 use super::raw::{NotAnObject, Object, Parsed};
@@ -160,25 +161,25 @@ impl Store {
 
     /// The object; an outline where its body is not kept and nobody has read it.
     pub fn get(&self, key: &Key) -> Option<Arc<Object>> {
-        self.lock().entry(key).map(Entry::known)
+        self.state.lock().entry(key).map(Entry::known)
     }
 
     /// Keeps outlines of a cluster's objects, the largest first, until so many bytes are free. Returns how many still are to
     /// be freed.
     pub(super) fn outline(&self, cluster: &ClusterName, bytes: usize) -> usize {
-        self.lock().outline(cluster, bytes)
+        self.state.lock().outline(cluster, bytes)
     }
 
     /// Keys and objects of one cluster, in order. O(its objects).
     pub fn of_cluster(&self, cluster: &ClusterName) -> Vec<(Key, Arc<Object>)> {
-        let state = self.lock();
+        let state = self.state.lock();
         let range = state.objects.range(Key::least_of(cluster)..).take_while(|(key, _)| key.cluster == *cluster);
         range.map(|(key, entry)| (key.clone(), entry.known())).collect()
     }
 
     /// Objects that carry this value in the label `sync-engine.dev/owner`, in order.
     pub fn of_owner(&self, owner: &str) -> Vec<(Key, Arc<Object>)> {
-        let state = self.lock();
+        let state = self.state.lock();
         let found = state.owners.of(owner);
         let mut found: Vec<_> = found
             .filter_map(|key| state.entry(key).map(|entry| (key.clone(), entry.known())))
@@ -190,11 +191,11 @@ impl Store {
 
     /// Every key, in order.
     pub fn keys(&self) -> Vec<Key> {
-        self.lock().objects.keys().cloned().collect()
+        self.state.lock().objects.keys().cloned().collect()
     }
 
     pub fn len(&self) -> usize {
-        self.lock().objects.len()
+        self.state.lock().objects.len()
     }
 
     pub fn is_empty(&self) -> bool {
@@ -206,7 +207,7 @@ impl Store {
     /// `notify` must be quick (put a key into a queue). What stands in the store already is not
     /// replayed: subscribe first, then read.
     pub fn subscribe(self: &Arc<Self>, notify: impl Fn(&Change<'_>) + Send + Sync + 'static) -> Subscription {
-        let mut state = self.lock();
+        let mut state = self.state.lock();
         let id = state.next_id();
         state.subscribers.push((id, Arc::new(notify)));
         Subscription { store: self.clone(), id }
@@ -222,7 +223,7 @@ impl Store {
 
     /// An event told that the object is gone; `last` is its last state.
     pub fn delete(&self, last: Parsed<'_>) -> bool {
-        let mut state = self.lock();
+        let mut state = self.state.lock();
         let Some(key) = state.key(&self.clusters, &last) else { return false };
         if !state.keeps(&key) {
             return true;
@@ -233,7 +234,7 @@ impl Store {
             let cause = state.cause_of_list();
             drop(state);
             listed.tell(&key, cause);
-            state = self.lock();
+            state = self.state.lock();
         }
         let told = state.remove(&key, &last, true);
         drop(state);
@@ -243,7 +244,7 @@ impl Store {
 
     /// An event told that the object, as it is now, is none of this store's.
     pub(super) fn leave(&self, key: &Key, now: &Parsed<'_>) {
-        let mut state = self.lock();
+        let mut state = self.state.lock();
         if state.entry(key).is_none() {
             return;
         }
@@ -254,7 +255,7 @@ impl Store {
 
     /// Whether the watch put the object here.
     pub(super) fn was_told(&self, parsed: &Parsed<'_>) -> bool {
-        let state = self.lock();
+        let state = self.state.lock();
         let key = key(&self.clusters, parsed);
         key.is_some_and(|key| state.entry(&key).is_some_and(|entry| entry.told))
     }
@@ -267,8 +268,8 @@ impl Store {
     /// An empty store for the same watch, as far in its lists.
     pub(super) fn another(&self) -> Arc<Self> {
         let store = Self::bounded(self.clusters.clone(), "", false, self.bodies.clone());
-        let own = self.lock();
-        let mut state = store.lock();
+        let own = self.state.lock();
+        let mut state = store.state.lock();
         (state.list, state.complete, state.doubted_before) = (own.list, own.complete, own.doubted_before);
         state.dictionary = own.dictionary.clone();
         drop(own);
@@ -278,14 +279,14 @@ impl Store {
 
     /// A list begins: what is not in it by its end is gone. Its number is for [`finish_list`](Self::finish_list).
     pub(super) fn begin_list(&self) -> u32 {
-        let mut state = self.lock();
+        let mut state = self.state.lock();
         state.list += 1;
         state.list
     }
 
     /// The list was complete as of `version`.
     pub(super) fn finish_list(&self, number: u32, version: &str) {
-        let mut state = self.lock();
+        let mut state = self.state.lock();
         let cause = state.cause_of_list();
         state.complete = number;
         let stale = state.stale(version);
@@ -296,19 +297,19 @@ impl Store {
 
     /// The server was restored to an earlier state: an object of the next list may be another one under the same version.
     pub fn doubt_versions(&self) {
-        let mut state = self.lock();
+        let mut state = self.state.lock();
         state.list += 1;
         state.doubted_before = state.list;
     }
 
     /// Whether a write was answered that the watch has not told of: it may be of another history than the watch.
     pub fn has_untold_answer(&self) -> bool {
-        self.lock().objects.values().any(|entry| entry.ahead)
+        self.state.lock().objects.values().any(|entry| entry.ahead)
     }
 
     /// The same of what a list or an event tells.
     pub(super) fn put_told(&self, parsed: Parsed<'_>, is_listed: bool) -> Result<bool, NotAnObject> {
-        let mut state = self.lock();
+        let mut state = self.state.lock();
         let Some(key) = state.key(&self.clusters, &parsed) else { return Ok(false) };
         if !state.keeps(&key) {
             return Ok(true);
@@ -326,7 +327,7 @@ impl Store {
     /// An object as the list of its own cluster tells it, and nothing else yet. The list in progress is older, and the watch has
     /// still to tell of it: it is ahead of them, as the answer of a write is.
     pub(super) fn put_ahead(&self, parsed: &Parsed<'_>) -> Result<(), NotAnObject> {
-        let mut state = self.lock();
+        let mut state = self.state.lock();
         let key = state.key(&self.clusters, parsed);
         let Some(key) = key.filter(|key| state.keeps(key) && state.entry(key).is_none()) else { return Ok(()) };
         let cause = state.cause_of_list();
@@ -336,16 +337,11 @@ impl Store {
         self.bodies.iter().for_each(Bodies::shrink);
         Ok(())
     }
-
-    fn lock(&self) -> MutexGuard<'_, State> {
-        // A panic under this lock would be in a comparison or an allocation: the maps are whole.
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
-    }
 }
 
 impl Drop for Store {
     fn drop(&mut self) {
-        let state = self.state.get_mut().unwrap_or_else(PoisonError::into_inner);
+        let state = self.state.get_mut();
         for (key, entry) in &state.objects {
             state.bodies.iter().for_each(|bodies| bodies.forget(&key.cluster, &entry.object));
         }
@@ -372,7 +368,7 @@ impl Subscription {
 
     /// What is known of one object, which is kept from now on.
     pub fn ask(&self, key: &Key) -> Known {
-        let mut state = self.store.lock();
+        let mut state = self.store.state.lock();
         let (list, complete) = (state.list, state.complete);
         let known = state.entry(key).map(Entry::known);
         let Some(asked) = &mut state.asked else { return Known::Answer(known) };
@@ -386,12 +382,12 @@ impl Subscription {
 
     /// The list that is in force, for [`looked`](Self::looked).
     pub fn list(&self) -> u32 {
-        self.store.lock().list
+        self.store.state.lock().list
     }
 
     /// A read that was sent while a list was in force has told what there is, and an object that it found is in the store.
     pub fn looked(&self, key: &Key, list: u32) {
-        let mut state = self.store.lock();
+        let mut state = self.store.state.lock();
         let is_current = state.list == list;
         let asked = state.asked.as_mut().and_then(|asked| asked.get_mut(key));
         asked.into_iter().for_each(|asked| asked.looked |= is_current);
@@ -399,7 +395,7 @@ impl Subscription {
 
     /// Withdraws what this subscriber asked for and needs no longer.
     pub fn keep(&self, needs: impl Fn(&Key) -> bool) {
-        self.store.lock().withdraw(self.id, needs);
+        self.store.state.lock().withdraw(self.id, needs);
     }
 
     /// Registers a write of this subscriber before it is sent: its event may overtake its answer.
@@ -407,7 +403,7 @@ impl Subscription {
     /// Until the [`PendingWrite`] is completed or dropped, events for `key` are stored and not told
     /// to this subscriber; others hear of them.
     pub fn expect(&self, key: &Key) -> PendingWrite {
-        let mut state = self.store.lock();
+        let mut state = self.store.state.lock();
         let id = state.next_id();
         let before = state.entry(key).map(|entry| entry.object.clone());
         let pending = Pending { id, subscriber: self.id, before, list: state.list, seen: Vec::new(), last: None };
@@ -418,7 +414,7 @@ impl Subscription {
 
 impl Drop for Subscription {
     fn drop(&mut self) {
-        let mut state = self.store.lock();
+        let mut state = self.store.state.lock();
         let at = state.subscribers.iter().position(|(id, _)| *id == self.id);
         let gone = at.map(|at| state.subscribers.swap_remove(at));
         state.withdraw(self.id, |_| false);
@@ -455,7 +451,7 @@ impl PendingWrite {
             None => Arc::new(answer.object()?),
         };
         self.registered = false;
-        let mut state = self.store.lock();
+        let mut state = self.store.state.lock();
         let Some(pending) = state.unregister(&self.key, self.id) else { return Ok((object, true)) };
         let version = object.resource_version();
         let own_seen = pending.seen.iter().any(|seen| seen.as_deref() == Some(version));
@@ -487,7 +483,7 @@ impl Drop for PendingWrite {
         if !self.registered {
             return;
         }
-        let mut state = self.store.lock();
+        let mut state = self.store.state.lock();
         let Some(pending) = state.unregister(&self.key, self.id) else { return };
         if pending.seen.is_empty() {
             return;

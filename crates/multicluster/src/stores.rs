@@ -4,7 +4,9 @@
 //! an object of its mapping is, so that who asks for it later finds everything in it.
 
 use std::collections::{BTreeMap, HashSet};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
+
+use parking_lot::Mutex;
 
 use super::raw::{NotAnObject, Parsed};
 use super::store::Store;
@@ -40,7 +42,7 @@ impl Stores {
         if mapping.is_empty() {
             return self.whole.clone();
         }
-        let mut parts = self.parts();
+        let mut parts = self.parts.lock();
         if let Some(store) = parts.get(mapping) {
             return store.clone();
         }
@@ -65,31 +67,31 @@ impl Stores {
 
     /// Drops stores without objects that nobody asked for: whoever can write a label on the target makes one of them.
     fn forget_unused(&self) {
-        self.parts().retain(|_, store| Arc::strong_count(store) > 1 || !store.is_empty());
+        self.parts.lock().retain(|_, store| Arc::strong_count(store) > 1 || !store.is_empty());
     }
 
     /// A list begins: what is not in it by its end is gone.
     pub(super) fn begin_list(&self) -> Listing<'_> {
         // Under the lock: a store that is made meanwhile is of this list, or of the one before.
-        let parts = self.parts();
+        let parts = self.parts.lock();
         let number = self.whole.begin_list();
         for store in parts.values() {
             store.begin_list();
         }
-        *self.overtaken() = Some(HashSet::new());
+        *self.overtaken.lock() = Some(HashSet::new());
         Listing { stores: self, number }
     }
 
     /// What the list in progress has of an object is older than what its event tells.
     fn overtake(&self, told: &Parsed<'_>) {
-        if let Some(overtaken) = &mut *self.overtaken() {
+        if let Some(overtaken) = &mut *self.overtaken.lock() {
             overtaken.extend(self.whole.key_of(told));
         }
     }
 
     /// As [`Store::doubt_versions`].
     pub(super) fn doubt_versions(&self) {
-        let parts = self.parts();
+        let parts = self.parts.lock();
         self.whole.doubt_versions();
         parts.values().for_each(|store| store.doubt_versions());
     }
@@ -122,17 +124,7 @@ impl Stores {
     }
 
     fn all(&self) -> Vec<Arc<Store>> {
-        [&self.whole].into_iter().chain(self.parts().values()).cloned().collect()
-    }
-
-    fn overtaken(&self) -> MutexGuard<'_, Option<HashSet<Key>>> {
-        // The set is whole after each of its changes.
-        self.overtaken.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    fn parts(&self) -> MutexGuard<'_, BTreeMap<Box<str>, Arc<Store>>> {
-        // The map is whole after each of its changes.
-        self.parts.lock().unwrap_or_else(PoisonError::into_inner)
+        [&self.whole].into_iter().chain(self.parts.lock().values()).cloned().collect()
     }
 }
 
@@ -158,12 +150,12 @@ impl Listing<'_> {
         let is_in = |overtaken: &HashSet<Key>| {
             !overtaken.is_empty() && self.stores.whole.key_of(object).is_some_and(|key| overtaken.contains(&key))
         };
-        self.stores.overtaken().as_ref().is_some_and(is_in)
+        self.stores.overtaken.lock().as_ref().is_some_and(is_in)
     }
 
     /// The list was complete as of `version`: what a store has and the list had not, or had for another store, is gone from it.
     pub(super) fn finish(self, version: &str) {
-        *self.stores.overtaken() = None;
+        *self.stores.overtaken.lock() = None;
         for store in self.stores.all() {
             store.finish_list(self.number, version);
         }
@@ -204,13 +196,13 @@ mod tests {
         let hear = heard.clone();
         let subscription = store.subscribe(move |change| {
             let what = (change.key.name.to_string(), change.before.is_some(), change.after.is_some(), change.cause);
-            hear.lock().expect("heard").push(what);
+            hear.lock().push(what);
         });
         (subscription, heard)
     }
 
     fn heard(heard: &Heard) -> Vec<(String, bool, bool, Cause)> {
-        std::mem::take(&mut heard.lock().expect("heard"))
+        std::mem::take(&mut heard.lock())
     }
 
     fn names(store: &Store) -> Vec<String> {
@@ -242,13 +234,13 @@ mod tests {
         put(&stores, "x", Some("main.a"), 2);
         put(&stores, "y", Some("main.forged"), 3);
         put(&stores, "z", Some("main.forged-too"), 4);
-        assert_eq!(stores.parts().len(), 3);
+        assert_eq!(stores.parts.lock().len(), 3);
         for (name, mapping) in [("x", "main.a"), ("y", "main.forged")] {
             stores.delete(Parsed::read(&text(name, Some(mapping), 5), None).expect("it"));
         }
-        assert_eq!(stores.parts().len(), 2, "somebody asked for the first one");
+        assert_eq!(stores.parts.lock().len(), 2, "somebody asked for the first one");
         stores.begin_list().finish("6");
-        assert_eq!(stores.parts().keys().map(|label| &**label).collect::<Vec<_>>(), ["main.a"]);
+        assert_eq!(stores.parts.lock().keys().map(|label| &**label).collect::<Vec<_>>(), ["main.a"]);
         assert!(a.is_empty());
     }
 

@@ -3,11 +3,12 @@
 use std::collections::BTreeMap;
 use std::fmt;
 use std::panic::AssertUnwindSafe;
-use std::sync::{Arc, Mutex, PoisonError, Weak};
+use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use futures::FutureExt;
 use futures::future::{BoxFuture, pending};
+use parking_lot::Mutex;
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
 use tokio::time::{Instant, sleep, sleep_until, timeout_at};
@@ -205,7 +206,7 @@ impl Watches {
     }
 
     fn shared(&self, key: WatchKey, scope: &WatchScope) -> Arc<Running> {
-        let mut running = self.running.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut running = self.running.lock();
         running.retain(|_, watch| watch.strong_count() > 0);
         let former = running.get(&key).and_then(Weak::upgrade);
         let condition = match former {
@@ -220,7 +221,7 @@ impl Watches {
 
     /// How many watches run.
     pub fn len(&self) -> usize {
-        let running = self.running.lock().unwrap_or_else(PoisonError::into_inner);
+        let running = self.running.lock();
         running.values().filter(|watch| watch.strong_count() > 0).count()
     }
 

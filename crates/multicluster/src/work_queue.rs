@@ -1,9 +1,10 @@
 //! The queue as the event loop and the workers use it.
 
 use std::fmt;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use parking_lot::Mutex;
 use tokio::sync::Notify;
 
 use super::backoff::Backoff;
@@ -29,19 +30,19 @@ impl WorkQueue {
 
     /// Coalesces with what is queued; what is in flight runs once more after it.
     pub fn add(&self, key: Key, priority: Priority) {
-        self.shared.lock().add(key, priority, now());
+        self.shared.queue.lock().add(key, priority, now());
         self.shared.changed.notify_one();
     }
 
     /// To be reconciled in `delay` at the latest, together with what is added until then.
     pub fn add_after(&self, key: Key, delay: Duration) {
-        self.shared.lock().add_after(key, delay, now());
+        self.shared.queue.lock().add_after(key, delay, now());
         self.shared.changed.notify_one();
     }
 
     /// Forgets what is queued for a cluster, and says what that was. What is in flight runs once more.
     pub fn remove_cluster(&self, cluster: &ClusterName) -> Vec<Key> {
-        self.shared.lock().remove_cluster(cluster)
+        self.shared.queue.lock().remove_cluster(cluster)
     }
 
     /// The next request, fair between clusters, where so many may be in flight; `None` once the queue is closed. Cancel-safe.
@@ -50,12 +51,12 @@ impl WorkQueue {
             // Enabled before the look, so that what is added in between wakes it.
             let mut changed = std::pin::pin!(self.shared.changed.notified());
             changed.as_mut().enable();
-            let next = self.shared.lock().next(at_once, now());
+            let next = self.shared.queue.lock().next(at_once, now());
             match next {
                 Next::Ready(key) => {
                     // One notification may stand for several additions: pass it on.
                     self.shared.changed.notify_one();
-                    let by_timer = self.shared.lock().is_by_timer(&key);
+                    let by_timer = self.shared.queue.lock().is_by_timer(&key);
                     return Some(Lease { shared: self.shared.clone(), key, by_timer, finished: false });
                 }
                 Next::Closed => return None,
@@ -69,28 +70,28 @@ impl WorkQueue {
 
     /// Hands out nothing more; what is in flight finishes.
     pub fn close(&self) {
-        self.shared.lock().close();
+        self.shared.queue.lock().close();
         self.shared.changed.notify_waiters();
         self.shared.changed.notify_one();
     }
 
     /// When a request that waits is due. `None`: it does not wait, or is in flight.
     pub fn due(&self, key: &Key) -> Option<Instant> {
-        self.shared.lock().due(key, now())
+        self.shared.queue.lock().due(key, now())
     }
 
     /// Whether a request is ready or in flight.
     pub fn serves(&self, key: &Key) -> bool {
-        self.shared.lock().serves(key)
+        self.shared.queue.lock().serves(key)
     }
 
     /// Whether more requests wait than are served at once.
     pub fn is_busy(&self) -> bool {
-        self.shared.lock().is_busy()
+        self.shared.queue.lock().is_busy()
     }
 
     pub fn depth(&self) -> Depth {
-        self.shared.lock().depth(now())
+        self.shared.queue.lock().depth(now())
     }
 }
 
@@ -100,11 +101,7 @@ impl fmt::Debug for WorkQueue {
     }
 }
 
-impl Shared {
-    fn lock(&self) -> MutexGuard<'_, Queue> {
-        self.queue.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
+impl Shared {}
 
 /// A request in flight. Dropped without [`finish`](Self::finish) (a panic), it is retried with backoff.
 pub struct Lease {
@@ -131,7 +128,7 @@ impl Lease {
     }
 
     fn answer(&self, outcome: Outcome, cost: Cost) {
-        self.shared.lock().finish(self.key.clone(), outcome, cost, now());
+        self.shared.queue.lock().finish(self.key.clone(), outcome, cost, now());
         self.shared.changed.notify_one();
     }
 }

@@ -64,7 +64,7 @@ impl Controller {
     /// Watches, sources that are known by their owner label, readers and interests.
     pub fn size(&self) -> [usize; 4] {
         let (readers, interests) = self.interests.size();
-        let sources = self.sources();
+        let sources = self.sources.lock();
         let watches = sources.feeds.len() + sources.copies.len() + sources.related.len();
         [watches, sources.origins.len(), readers, interests]
     }
@@ -115,7 +115,7 @@ impl Controller {
     /// Forgets the feed that served no other cluster, and returns the sources of the cluster that were known.
     pub(super) fn unfollow(&self, cluster: &Cluster, still_used: bool) -> Vec<Key> {
         let name = &cluster.spec.name;
-        let mut sources = self.sources();
+        let mut sources = self.sources.lock();
         let known = sources.origins.extract_if(|_, key| key.cluster == *name);
         // In order, so that they are queued in order.
         let known: BTreeSet<Key> = known.map(|(_, key)| key).collect();
@@ -131,7 +131,7 @@ impl Controller {
 
     fn source_feed(self: &Arc<Self>, spec: &ClusterSpec) -> Arc<Feed> {
         let (scope, place) = (&spec.scope, spec.scope.endpoint.place());
-        if let Some(feed) = self.sources().feeds.get(&place).filter(|feed| feed.scope == *scope) {
+        if let Some(feed) = self.sources.lock().feeds.get(&place).filter(|feed| feed.scope == *scope) {
             return feed.clone();
         }
         let resource = &self.mapping().source.resource;
@@ -149,7 +149,7 @@ impl Controller {
             feed.tasks.spawn(follow_schema(Arc::downgrade(self), scope.clone(), served, resource.clone()));
         }
         let feed = Arc::new(feed);
-        let former = self.sources().feeds.insert(place, feed.clone());
+        let former = self.sources.lock().feeds.insert(place, feed.clone());
         // The end of a subscription must not meet the lock.
         drop(former);
         self.follow_copies();
@@ -183,7 +183,7 @@ impl Controller {
         let kinds: BTreeSet<Kind> = pipelines.iter().flat_map(|one| one.followed_kinds()).collect();
         let kinds: Vec<Kind> = kinds.into_iter().filter(|kind| kind.side == Side::Source).collect();
         let is_known = pipelines.iter().all(|one| one.is_store_read());
-        let mut sources = self.sources();
+        let mut sources = self.sources.lock();
         let unused: Vec<_> = sources.copies.extract_if(.., |(_, kind), _| is_known && !kinds.contains(kind)).collect();
         let scopes: Vec<WatchScope> = sources.feeds.values().map(|feed| feed.scope.clone()).collect();
         // The end of a subscription must not meet the lock.
@@ -191,14 +191,14 @@ impl Controller {
         drop(unused);
         for (scope, kind) in scopes.iter().flat_map(|scope| kinds.iter().map(move |kind| (scope, kind))) {
             let at = (scope.endpoint.place(), kind.clone());
-            if self.sources().copies.get(&at).is_some_and(|feed| feed.scope == *scope) {
+            if self.sources.lock().copies.get(&at).is_some_and(|feed| feed.scope == *scope) {
                 continue;
             }
             let (selectors, of) = (of_mapping(&self.writer), kind.clone());
             let changed = move |controller: &Self, change: &Change<'_>| controller.copy_changed(&of, change);
             let resource = kind.resource(&kind.plural());
             let feed = self.follow(scope, &resource, &selectors, Collection::Kind(kind.clone()), changed);
-            let former = self.sources().copies.insert(at, Arc::new(feed));
+            let former = self.sources.lock().copies.insert(at, Arc::new(feed));
             drop(former);
             self.touch(Topic::Synced(Collection::Kind(kind.clone())));
         }
@@ -215,32 +215,32 @@ impl Controller {
 
     /// The copies of a kind that are beside the sources of an address.
     pub fn copy_feed(&self, scope: &WatchScope, kind: &Kind) -> Option<Arc<Feed>> {
-        let sources = self.sources();
+        let sources = self.sources.lock();
         sources.copies.get(&(scope.endpoint.place(), kind.clone())).filter(|feed| feed.scope == *scope).cloned()
     }
 
     /// Whether something holds of the copies of a kind at every address at which sources are watched.
     pub fn all_copies(&self, kind: &Kind, holds: impl Fn(&Feed) -> bool) -> bool {
-        let sources = self.sources();
+        let sources = self.sources.lock();
         let of_kind: Vec<_> = sources.copies.iter().filter(|((_, of), _)| of == kind).map(|(_, feed)| feed).collect();
         of_kind.len() == sources.feeds.len() && of_kind.into_iter().all(|feed| holds(feed))
     }
 
     /// What the copies beside the sources of an address hold, by kind.
     pub fn copy_feeds(&self, scope: &WatchScope) -> Vec<(Kind, Arc<Feed>)> {
-        let (sources, place) = (self.sources(), scope.endpoint.place());
+        let (sources, place) = (self.sources.lock(), scope.endpoint.place());
         let here = sources.copies.iter().filter(|((at, _), _)| *at == place);
         here.map(|((_, kind), feed)| (kind.clone(), feed.clone())).collect()
     }
 
     /// What the copies beside all sources hold, by kind.
     pub fn all_copy_feeds(&self) -> Vec<(Kind, Arc<Feed>)> {
-        self.sources().copies.iter().map(|((_, kind), feed)| (kind.clone(), feed.clone())).collect()
+        self.sources.lock().copies.iter().map(|((_, kind), feed)| (kind.clone(), feed.clone())).collect()
     }
 
     /// The feed of a collection of related objects, opened by its first reader.
     pub fn related_feed(self: &Arc<Self>, scope: &WatchScope, of: &Arc<Related>) -> Arc<Feed> {
-        let sources = self.sources();
+        let sources = self.sources.lock();
         if let Some(feed) = sources.related.get(of).filter(|feed| feed.watch.endpoint() == &scope.endpoint) {
             return feed.clone();
         }
@@ -251,7 +251,7 @@ impl Controller {
         let changed = collection.clone();
         let changed = move |controller: &Self, change: &Change<'_>| controller.related_changed(&changed, change);
         let feed = Arc::new(self.follow(scope, &of.resource, &selectors, collection, changed));
-        let mut sources = self.sources();
+        let mut sources = self.sources.lock();
         // Another reconcile may have opened it meanwhile.
         let former = match sources.related.get(of).filter(|known| known.watch.endpoint() == &scope.endpoint).cloned() {
             Some(known) => return known,
@@ -267,7 +267,7 @@ impl Controller {
     pub async fn tend_related(self: Arc<Self>) {
         loop {
             tokio::time::sleep(LINGER).await;
-            let mut sources = self.sources();
+            let mut sources = self.sources.lock();
             // Under the lock: who registers an interest meanwhile finds the feed, or opens another.
             let read = self.interests.watches(tokio::time::Instant::now().into_std());
             let is_read = |of: &Arc<Related>| read.contains(&Collection::Related(of.clone()));
@@ -306,7 +306,7 @@ impl Controller {
     /// there is none, until the engine has heard of the new one.
     pub fn feed_of(&self, cluster: &Cluster) -> Option<Arc<Feed>> {
         let scope = &cluster.spec.scope;
-        self.sources().feeds.get(&scope.endpoint.place()).filter(|feed| feed.scope == *scope).cloned()
+        self.sources.lock().feeds.get(&scope.endpoint.place()).filter(|feed| feed.scope == *scope).cloned()
     }
 
     /// The clusters whose sources a scope has.
@@ -320,12 +320,12 @@ impl Controller {
     }
 
     pub fn source_feeds(&self) -> Vec<Arc<Feed>> {
-        self.sources().feeds.values().cloned().collect()
+        self.sources.lock().feeds.values().cloned().collect()
     }
 
     /// Status fields that servers dropped are written again.
     fn forget_dropped(&self) {
-        let forget = |one: &Arc<Pipeline>| std::mem::take(&mut one.learned().dropped).size();
+        let forget = |one: &Arc<Pipeline>| std::mem::take(&mut one.learned.lock().dropped).size();
         if self.pipelines().iter().map(forget).sum::<usize>() > 0 {
             self.enqueue_all();
         }
@@ -344,7 +344,7 @@ impl Controller {
     pub fn are_sources_listed(&self) -> bool {
         let is_listed = |feed: &Arc<Feed>| feed.watch.state() == WatchState::Synced;
         self.shared.manager.is_synced(&self.mapping().source.clusters)
-            && self.sources().feeds.values().all(is_listed)
+            && self.sources.lock().feeds.values().all(is_listed)
             && self.are_clusters_followed()
     }
 

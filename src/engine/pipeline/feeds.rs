@@ -25,7 +25,7 @@ impl Pipeline {
         kinds.retain(|kind| kind.side == Side::Target);
         // Which kinds are in use is known once the state store is.
         let is_known = self.is_store_read();
-        let unused: Vec<_> = self.feeds().extract_if(.., |kind, _| is_known && !kinds.contains(kind)).collect();
+        let unused: Vec<_> = self.feeds.lock().extract_if(.., |kind, _| is_known && !kinds.contains(kind)).collect();
         // The end of a subscription must not meet the lock.
         drop(unused);
         for kind in kinds {
@@ -33,7 +33,7 @@ impl Pipeline {
             let (Ok(served), Some(scope)) = (generation.target.kind(&kind), generation.target.scope()) else {
                 continue;
             };
-            if self.feeds().get(&kind).is_some_and(|feed| feed.scope == scope) {
+            if self.feeds.lock().get(&kind).is_some_and(|feed| feed.scope == scope) {
                 continue;
             }
             let (pipeline, of) = (Arc::downgrade(self), kind.clone());
@@ -44,7 +44,7 @@ impl Pipeline {
             };
             let (selectors, of) = (of_mapping(&self.writer), Collection::Kind(kind.clone()));
             let feed = Arc::new(self.controller.follow(&scope, &served.resource, &selectors, of, changed));
-            let former = self.feeds().insert(kind.clone(), feed.clone());
+            let former = self.feeds.lock().insert(kind.clone(), feed.clone());
             drop(former);
             self.controller.queue_standing(&kind, &feed.watch);
             self.controller.touch(Topic::Synced(Collection::Kind(kind)));
@@ -59,7 +59,7 @@ impl Pipeline {
     /// The same, and those of a document that waits: it is rehearsed on what is there.
     pub fn followed_kinds(&self) -> BTreeSet<Kind> {
         let mut kinds = self.kinds();
-        let candidate = self.state().candidate.clone();
+        let candidate = self.state.lock().candidate.clone();
         kinds.extend(candidate.iter().flat_map(|candidate| &candidate.objects).map(|rule| rule.kind.clone()));
         kinds
     }
@@ -86,20 +86,20 @@ impl Pipeline {
 
     /// Whether the first list of every kind came, or was refused.
     pub fn has_asked_for_every_kind(&self) -> bool {
-        self.feeds().values().all(|feed| feed.watch.state() != WatchState::Starting)
+        self.feeds.lock().values().all(|feed| feed.watch.state() != WatchState::Starting)
     }
 
     pub fn kind_feed(&self, kind: &Kind) -> Option<Arc<Feed>> {
-        self.feeds().get(kind).cloned()
+        self.feeds.lock().get(kind).cloned()
     }
 
     /// Gathers something over all kinds on the target.
     pub fn each_kind<T>(&self, gather: impl Fn(&Kind, &Feed) -> Vec<T>) -> Vec<T> {
-        self.feeds().iter().flat_map(|(kind, feed)| gather(kind, feed)).collect()
+        self.feeds.lock().iter().flat_map(|(kind, feed)| gather(kind, feed)).collect()
     }
 
     pub fn kind_feeds(&self) -> Vec<(Kind, Arc<Feed>)> {
-        self.feeds().iter().map(|(kind, feed)| (kind.clone(), feed.clone())).collect()
+        self.feeds.lock().iter().map(|(kind, feed)| (kind.clone(), feed.clone())).collect()
     }
 
     /// What holds the mapping's own objects, by kind: on the target, or beside the sources.

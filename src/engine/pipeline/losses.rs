@@ -90,21 +90,21 @@ impl Pipeline {
     pub fn open_losses(&self, documents: Option<Vec<Arc<Mapping>>>, counted: BTreeSet<String>) {
         let keys: Vec<Key> = self.controller.source_feeds().into_iter().flat_map(|feed| feed.keys()).collect();
         let before = Some(Arc::new(Before { documents, counted }));
-        self.state().losses = Losses { before, open: keys.iter().cloned().collect(), ..Losses::default() };
+        self.state.lock().losses = Losses { before, open: keys.iter().cloned().collect(), ..Losses::default() };
         // What was planned before counts for nothing.
         keys.into_iter().for_each(|key| self.controller.queue.add(key, Priority::Initial));
     }
 
     /// Nothing is compared any more.
     pub fn close_losses(&self) {
-        let losses = std::mem::take(&mut self.state().losses);
+        let losses = std::mem::take(&mut self.state.lock().losses);
         losses.asked.into_keys().for_each(|key| self.controller.queue.add(key, Priority::Initial));
     }
 
     /// What may be taken away from a source.
     pub fn prune(&self, generation: &Generation, key: &Key, owner: &Owner) -> Prune {
         let is_in_force = std::ptr::eq(generation, &*self.generation());
-        let losses = &self.state().losses;
+        let losses = &self.state.lock().losses;
         let is_free = |before: &Before| before.counted.contains(&owner.0) || !losses.open.contains(key);
         // What another document takes away, a candidate or one of before, is compared with the one in force.
         match is_in_force && losses.before.as_deref().is_none_or(is_free) {
@@ -117,7 +117,7 @@ impl Pipeline {
     /// everything.
     pub fn compared_with(&self, generation: &Generation, key: &Key) -> Option<Vec<Arc<Mapping>>> {
         let (in_force, follows) = (self.generation(), self.generation_of(key));
-        let losses = &self.state().losses;
+        let losses = &self.state.lock().losses;
         let before = losses.before.as_deref().filter(|_| losses.open.contains(key));
         let mut all = before.map_or(Some(Vec::new()), |before| before.documents.clone())?;
         if !std::ptr::eq(generation, &*in_force) {
@@ -130,7 +130,7 @@ impl Pipeline {
     /// The documents that the next one is compared with.
     pub fn documents_before(&self) -> Option<Vec<Arc<Mapping>>> {
         let in_force = self.generation().mapping.clone();
-        let before = self.state().losses.before.clone();
+        let before = self.state.lock().losses.before.clone();
         let mut all = before.map_or(Some(Vec::new()), |before| before.documents.clone())?;
         all.push(in_force);
         Some(all)
@@ -139,7 +139,7 @@ impl Pipeline {
     /// Whether a source may lose so many objects by this document that nobody counted.
     pub fn may_lose(&self, generation: &Generation, key: &Key, objects: usize) -> bool {
         let is_in_force = std::ptr::eq(generation, &*self.generation());
-        is_in_force && self.state().losses.granted_to(key) >= objects
+        is_in_force && self.state.lock().losses.granted_to(key) >= objects
     }
 
     /// A source was planned, with everything in sight, and so many losses are held. What was under way when the document changed
@@ -149,7 +149,7 @@ impl Pipeline {
         if !is_in_force && !self.is_candidate(generation) {
             return;
         }
-        let mut state = self.state();
+        let mut state = self.state.lock();
         state.unplanned.remove(key);
         // What a candidate takes away is looked at once it is in force.
         let is_news = is_in_force && state.losses.asks(key, held, is_at_its_end);
@@ -161,12 +161,12 @@ impl Pipeline {
 
     /// What sources ask for and do not have.
     pub fn asked(&self) -> Vec<(Key, usize)> {
-        self.state().losses.asked.iter().map(|(key, objects)| (key.clone(), *objects)).collect()
+        self.state.lock().losses.asked.iter().map(|(key, objects)| (key.clone(), *objects)).collect()
     }
 
     /// A source may lose so many.
     pub fn grant(&self, key: Key, objects: usize) {
-        let mut state = self.state();
+        let mut state = self.state.lock();
         state.losses.asked.remove(&key);
         state.losses.granted.insert(key.clone(), objects);
         drop(state);
@@ -175,25 +175,25 @@ impl Pipeline {
 
     /// More is asked for than the ledger has, or not.
     pub fn hold(&self, is_held: bool) {
-        self.state().losses.is_held = is_held;
+        self.state.lock().losses.is_held = is_held;
     }
 
     /// How many losses wait for a person's approval.
     pub fn held(&self) -> Option<usize> {
-        let is_held = self.state().losses.is_held;
+        let is_held = self.state.lock().losses.is_held;
         let asked: usize = self.asked().iter().map(|(_, objects)| objects).sum();
         (is_held && asked > 0).then_some(asked)
     }
 
     /// Whether nothing is compared, and no object is left of a source that is out of sight.
     pub fn is_settled(&self) -> bool {
-        self.state().losses.is_closed() && self.orphans().is_empty()
+        self.state.lock().losses.is_closed() && self.orphans().is_empty()
     }
 
     /// Whether every source has followed the document in force to its end, and all that have objects are in sight.
     pub fn is_at_its_end(&self) -> bool {
         self.unconfirmed().is_none()
-            && self.state().losses.open.is_empty()
+            && self.state.lock().losses.open.is_empty()
             && self.orphans().is_empty()
             && !self.controller.serves_somebody()
             && self.are_clusters_known()

@@ -21,7 +21,7 @@ const REMEMBERED: usize = 16;
 impl Pipeline {
     /// Notes how a reconcile ended. `true`: the reason is news.
     pub fn settled(&self, key: &Key, why: Option<Unsettled>) -> bool {
-        let mut state = self.state();
+        let mut state = self.state.lock();
         state.retried.remove(key);
         let Some(mut why) = why else {
             state.history.remove(key);
@@ -37,7 +37,7 @@ impl Pipeline {
     /// A reconcile ended, and the source is not in sync: what was written, and what it waits for.
     pub fn remember(&self, key: &Key, actions: Vec<String>, answers: Option<Answers>, waits_for: Vec<String>) {
         let now = self.shared.clock.now();
-        let State { unsettled, history, .. } = &mut *self.state();
+        let State { unsettled, history, .. } = &mut *self.state.lock();
         let Some(how) = unsettled.get(key) else { return };
         let past = history.entry(key.clone()).or_default();
         match past.decisions.back_mut().filter(|last| last.why == how.why && last.actions == actions) {
@@ -56,7 +56,7 @@ impl Pipeline {
 
     /// What is remembered of a source that is not in sync, and since when it is not.
     pub fn remembered(&self, key: &Key) -> Option<(Past, Answers, Instant)> {
-        let state = self.state();
+        let state = self.state.lock();
         let (how, past) = (state.unsettled.get(key)?, state.history.get(key)?);
         let decisions = past.decisions.iter().cloned().collect();
         let told = Past { waits_for: past.waits_for.clone(), decisions, ..Past::default() };
@@ -64,44 +64,44 @@ impl Pipeline {
     }
 
     pub fn is_unsettled(&self, key: &Key) -> bool {
-        self.state().unsettled.contains_key(key)
+        self.state.lock().unsettled.contains_key(key)
     }
 
     /// Whether a source is not in sync for a reason of its own: what is out of sight, or fails for the moment, says nothing.
     pub fn is_troubled(&self, key: &Key) -> bool {
-        let state = self.state();
+        let state = self.state.lock();
         let cause = state.unsettled.get(key).and_then(|how| how.cause);
         cause.is_some_and(|cause| !matches!(cause, Reason::Unknown | Reason::RequestFailed))
     }
 
     /// Whether it was left in sync, and nothing about it has changed since.
     pub fn is_at_rest(&self, key: &Key) -> bool {
-        let is_open = self.state().unsettled.contains_key(key) || self.controller.is_changed(key);
+        let is_open = self.state.lock().unsettled.contains_key(key) || self.controller.is_changed(key);
         !is_open && !self.controller.queue.serves(key)
     }
 
     pub fn unsettled(&self) -> BTreeMap<Key, Unsettled> {
-        self.state().unsettled.clone()
+        self.state.lock().unsettled.clone()
     }
 
     /// A request of the last plan failed in a way that time may mend: no event tells when.
     pub fn request_failed(&self, key: &Key) {
-        self.state().retried.insert(key.clone());
+        self.state.lock().retried.insert(key.clone());
     }
 
     /// Sources with orphaned objects.
     pub fn orphans(&self) -> Vec<Key> {
-        let state = self.state();
+        let state = self.state.lock();
         state.unsettled.iter().filter(|(_, how)| how.orphans).map(|(key, _)| key.clone()).collect()
     }
 
     /// What a source waits for, in a word: the worst reason of its last plan, or that its last write came too late.
     pub fn waits_for(&self, key: &Key) -> &'static str {
         const OVERTAKEN: &str = "Overtaken";
-        if self.learned().is_overtaken(key) {
+        if self.learned.lock().is_overtaken(key) {
             return OVERTAKEN;
         }
-        let state = self.state();
+        let state = self.state.lock();
         let failed = Reason::RequestFailed.as_str();
         if state.retried.contains(key) {
             return failed;
@@ -111,10 +111,10 @@ impl Pipeline {
 
     /// How many entries each table has, in the order of [`TABLES`], but for those that the targets have in common.
     pub fn tables(&self) -> [usize; TABLES.len()] {
-        let placements = self.shared_use().size();
-        let learned = self.learned().size(Instant::now());
-        let watches = self.feeds().len();
-        let state = self.state();
+        let placements = self.shared_use.lock().size();
+        let learned = self.learned.lock().size(Instant::now());
+        let watches = self.feeds.lock().len();
+        let state = self.state.lock();
         let unsettled = state.unsettled.len()
             + state
                 .retried
@@ -128,28 +128,28 @@ impl Pipeline {
 
     /// The kinds that the state store names.
     pub fn stored_kinds(&self) -> BTreeSet<Kind> {
-        self.state().store.kinds.iter().cloned().collect()
+        self.state.lock().store.kinds.iter().cloned().collect()
     }
 
     /// Whether sources of former documents may still carry the engine's finalizer.
     pub fn has_former(&self) -> bool {
-        !self.state().store.former.is_empty()
+        !self.state.lock().store.former.is_empty()
     }
 
     /// The plural that a kind is or was served by, where the target or the state store tells it.
     pub fn plural(&self, kind: &Kind) -> Option<String> {
         let served = self.generation().target.kind(kind).ok().map(|served| served.resource.plural);
-        served.or_else(|| self.state().store.plurals.get(kind).cloned())
+        served.or_else(|| self.state.lock().store.plurals.get(kind).cloned())
     }
 
     /// The namespace rules of former documents.
     pub fn former_placements(&self) -> Vec<Arc<Text>> {
-        self.state().former_placements.clone()
+        self.state.lock().former_placements.clone()
     }
 
     /// What only other documents than this one wrote into the status.
     pub fn former_status(&self, generation: &Generation) -> Arc<BTreeSet<String>> {
-        let state = self.state();
+        let state = self.state.lock();
         match std::ptr::eq(generation, &*self.generation()) {
             true => state.former_status.clone(),
             false => Arc::new(generation.mapping.status.no_longer_written(&state.store.status)),
@@ -158,18 +158,18 @@ impl Pipeline {
 
     /// Whether every source was looked at since it was listed: it was planned, or it is known why not.
     pub fn is_looked_at(&self) -> bool {
-        let state = self.state();
+        let state = self.state.lock();
         state.unplanned.iter().all(|key| state.unsettled.contains_key(key))
     }
 
     /// Whether sources were not planned with the document yet, whatever they wait for.
     pub fn has_unplanned(&self) -> bool {
-        !self.state().unplanned.is_empty()
+        !self.state.lock().unplanned.is_empty()
     }
 
     /// Whether every source was planned with the document, as far as its clusters are in sight.
     pub fn is_planned(&self) -> bool {
-        let is_planned = self.state().unplanned.is_empty() && self.controller.queue.depth().ready == 0;
+        let is_planned = self.state.lock().unplanned.is_empty() && self.controller.queue.depth().ready == 0;
         is_planned && self.controller.are_sources_listed() && self.are_clusters_known()
     }
 
@@ -182,7 +182,7 @@ impl Pipeline {
                 && state.retried.is_empty()
                 && state.losses.is_closed()
         };
-        is_carried_out(&self.state())
+        is_carried_out(&self.state.lock())
             && !self.controller.serves_somebody()
             && self.follows_every_kind()
             && self.controller.are_sources_listed()
@@ -190,7 +190,7 @@ impl Pipeline {
 
     /// Why the inventory is not confirmed, if so. In another term of the lease, it is not.
     pub fn unconfirmed(&self) -> Option<String> {
-        let state = self.state();
+        let state = self.state.lock();
         let is_outdated = state.term != self.shared.lease.number();
         let unread = || is_outdated.then(|| NOT_READ.to_owned());
         state.unconfirmed.clone().or_else(unread).or_else(|| state.untold_release())
@@ -199,7 +199,7 @@ impl Pipeline {
     /// What the state store says to a replica that stands by.
     pub fn saw_recorded(&self, store: Option<&Inventory>) {
         let text = &self.generation().mapping.text;
-        self.state().recorded = match store {
+        self.state.lock().recorded = match store {
             None => "the state store is not there, or cannot be read",
             Some(store) if store.document != *text => "the state store has another document",
             Some(store) if store.release.is_empty() => "in force",
@@ -209,24 +209,24 @@ impl Pipeline {
 
     /// The same; empty before it was read.
     pub fn recorded_in_words(&self) -> &'static str {
-        self.state().recorded
+        self.state.lock().recorded
     }
 
     /// Whether it is known what the state store says.
     pub fn is_store_read(&self) -> bool {
-        self.state().unconfirmed.is_none()
+        self.state.lock().unconfirmed.is_none()
     }
 
     /// Whether the target was found without a state store of the mapping, without which nothing is written.
     pub fn is_unrecorded(&self) -> bool {
-        let state = self.state();
+        let state = self.state.lock();
         state.unconfirmed.is_none() && state.store.resource_version.is_empty()
     }
 
     /// Notes what became of the state store with this generation. Once it is confirmed, every source is planned: what was planned
     /// before knew neither the target nor what is held back.
     pub fn confirm(&self, generation: &Arc<Generation>, result: Result<Inventory, String>) {
-        let mut state = self.state();
+        let mut state = self.state.lock();
         if state.term != self.shared.lease.number() || !Arc::ptr_eq(generation, &self.generation()) {
             // The term of the lease or the document is another meanwhile: it is read again.
             return;

@@ -34,7 +34,7 @@ pub struct TargetSeat(Arc<Pipeline>);
 
 impl Drop for TargetSeat {
     fn drop(&mut self) {
-        self.0.state().seats.taken -= 1;
+        self.0.state.lock().seats.taken -= 1;
         self.0.call_next();
     }
 }
@@ -43,7 +43,7 @@ impl Pipeline {
     /// Begins to work on a source here. `None`: so many have a seat already; the source is queued once one is free.
     pub fn seat(self: &Arc<Self>, key: &Key) -> Option<TargetSeat> {
         let most = self.generation().mapping.reconcile.concurrency.max(1);
-        let mut state = self.state();
+        let mut state = self.state.lock();
         let seats = &mut state.seats;
         if seats.taken >= most {
             if seats.known.insert(key.clone()) {
@@ -58,7 +58,7 @@ impl Pipeline {
     /// Queues as many of those that wait as there are seats. Called now and then too: who was queued may not come.
     pub fn call_next(&self) {
         let most = self.generation().mapping.reconcile.concurrency.max(1);
-        let mut state = self.state();
+        let mut state = self.state.lock();
         let seats = &mut state.seats;
         let free = most.saturating_sub(seats.taken).min(seats.waiting.len());
         let next: Vec<Key> = seats.waiting.drain(..free).collect();
@@ -69,7 +69,7 @@ impl Pipeline {
 
     /// These are the mapping's targets from now on. `true`: they were others before.
     pub fn targets_are(&self, names: &BTreeSet<String>) -> bool {
-        let mut state = self.state();
+        let mut state = self.state.lock();
         let former = std::mem::replace(&mut state.targets, names.clone());
         state.targets_left.extend(former.difference(names).cloned());
         state.targets_left.retain(|name| !names.contains(name));
@@ -78,22 +78,22 @@ impl Pipeline {
 
     /// The mapping's targets, where it may have several.
     pub fn all_targets(&self) -> BTreeSet<String> {
-        self.state().targets.clone()
+        self.state.lock().targets.clone()
     }
 
     /// Whether the mapping had this target once, and has it no longer.
     pub fn was_target(&self, name: &str) -> bool {
-        self.state().targets_left.contains(name)
+        self.state.lock().targets_left.contains(name)
     }
 
     /// The state store names these targets.
     pub fn recorded_targets(&self, names: &BTreeSet<String>) {
-        self.state().targets_left.retain(|name| names.contains(name));
+        self.state.lock().targets_left.retain(|name| names.contains(name));
     }
 
     /// The engine knows what the state store says, or that there is none. Who waits for that looks again.
     pub fn told_store(&self) {
-        if !std::mem::replace(&mut self.state().is_told, true) {
+        if !std::mem::replace(&mut self.state.lock().is_told, true) {
             self.controller.pipelines().iter().for_each(|one| one.check_inventory());
         }
     }
@@ -101,7 +101,7 @@ impl Pipeline {
     /// Another target whose state store may hold a later document than this one's: it has not told yet. One that cannot be
     /// reached holds up nothing, and what is in force here goes on.
     pub fn untold_target(&self) -> Option<String> {
-        let is_untold = |one: &&Arc<Self>| !one.state().is_told && !one.is_lost();
+        let is_untold = |one: &&Arc<Self>| !one.state.lock().is_told && !one.is_lost();
         let others = self.controller.pipelines().into_iter().filter(|one| !std::ptr::eq(&**one, self));
         let untold = (!self.is_store_read()).then(|| others.collect::<Vec<_>>())?;
         untold.iter().find(is_untold).map(|one| one.generation().target.name.clone())
@@ -112,7 +112,7 @@ impl Pipeline {
     pub fn is_left(&self) -> bool {
         let target = &self.generation().target;
         self.controller.are_sources_listed()
-            && !self.learned().may_come_late(Instant::now())
+            && !self.learned.lock().may_come_late(Instant::now())
             && !self.controller.serves_somebody()
             && (target.is_away() || (self.follows_every_kind() && !self.has_any_object()))
             && !self.controller.any_source(|pins| pins.contains_key(&target.name))
@@ -122,14 +122,14 @@ impl Pipeline {
     pub fn is_lost(&self) -> bool {
         let target = &self.generation().target;
         let is_refused = |why: &String| why != NOT_READ && target.identity().is_ok();
-        target.is_lost() || self.state().unconfirmed.as_ref().is_some_and(is_refused)
+        target.is_lost() || self.state.lock().unconfirmed.as_ref().is_some_and(is_refused)
     }
 
     /// Whether that is otherwise than when it was last asked. A source does not move to a target before it is known which cluster
     /// that is.
     pub fn has_become_lost_or_found(&self) -> bool {
         let is_lost = self.is_lost() || self.generation().target.identity().is_err();
-        std::mem::replace(&mut self.state().was_lost, is_lost) != is_lost
+        std::mem::replace(&mut self.state.lock().was_lost, is_lost) != is_lost
     }
 
     /// Whether what the target has of the mapping's sources is known.
@@ -164,6 +164,6 @@ impl Pipeline {
 
     /// Why a source was not in sync on the target when it was planned last, as others tell it.
     pub fn unsettled_here(&self, key: &Key) -> Option<(crate::plan::Cause, String)> {
-        self.state().unsettled.get(key).and_then(|how| how.of_target.clone())
+        self.state.lock().unsettled.get(key).and_then(|how| how.of_target.clone())
     }
 }

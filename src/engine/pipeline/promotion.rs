@@ -69,7 +69,7 @@ impl Followed {
 impl Pipeline {
     /// The document that a source follows: the one in force, or a candidate.
     pub fn generation_of(&self, key: &Key) -> Arc<Generation> {
-        let (in_force, followed) = (self.generation(), self.state().promotion.followed.clone());
+        let (in_force, followed) = (self.generation(), self.state.lock().promotion.followed.clone());
         // A mapping that is removed, suspended or closing takes its candidate no further.
         let followed = followed.filter(|followed| {
             in_force.phase == Phase::Active && self.is_among(followed.source(), &followed.waves, key)
@@ -79,13 +79,13 @@ impl Pipeline {
 
     /// Whether this is the candidate that a part of the sources follows.
     pub fn is_candidate(&self, generation: &Generation) -> bool {
-        let state = self.state();
+        let state = self.state.lock();
         state.promotion.followed.as_ref().is_some_and(|followed| std::ptr::eq(&*followed.generation, generation))
     }
 
     /// Since when a source follows a candidate. `None`: it follows the document in force.
     pub fn follows_candidate_since(&self, key: &Key) -> Option<Instant> {
-        let followed = self.state().promotion.followed.clone()?;
+        let followed = self.state.lock().promotion.followed.clone()?;
         self.is_among(followed.source(), &followed.waves, key).then_some(followed.started)
     }
 
@@ -115,7 +115,7 @@ impl Pipeline {
 
     /// What the state store has to name from now on beside the document in force; `None`: nothing.
     pub fn record_release(&self, candidate: Option<Candidate>) {
-        let mut state = self.state();
+        let mut state = self.state.lock();
         let of = |candidate: &Option<Candidate>| candidate.as_ref().map(|one| one.release.clone());
         let is_news = of(&state.promotion.recorded) != of(&candidate);
         state.known_release = of(&candidate).or(state.known_release.take());
@@ -128,7 +128,7 @@ impl Pipeline {
 
     /// The state store names no release. Where it did, another process has ended it.
     pub fn release_is_over(&self) {
-        let mut state = self.state();
+        let mut state = self.state.lock();
         let recorded = state.promotion.recorded.as_ref().is_some_and(|one| one.release == state.store.release);
         if recorded && state.unconfirmed.is_none() {
             (state.promotion.recorded, state.promotion.is_over) = (None, true);
@@ -138,36 +138,36 @@ impl Pipeline {
 
     /// Whether that is news.
     pub fn takes_end(&self) -> bool {
-        std::mem::take(&mut self.state().promotion.is_over)
+        std::mem::take(&mut self.state.lock().promotion.is_over)
     }
 
     /// What the state store has to name.
     pub fn release_to_record(&self) -> Option<Candidate> {
-        self.state().promotion.recorded.clone()
+        self.state.lock().promotion.recorded.clone()
     }
 
     /// Whether the state store names what a candidate makes.
     pub fn is_release_recorded(&self, release: &str) -> bool {
         // The engine is asked for nothing that it waits for itself.
-        let state = self.state();
+        let state = self.state.lock();
         state.unconfirmed.is_none() && state.store.release == release
     }
 
     /// Whether the state store holds this document.
     pub fn holds(&self, document: &Mapping) -> bool {
-        let state = self.state();
+        let state = self.state.lock();
         state.unconfirmed.is_none() && state.store.document == document.text
     }
 
     /// Whether a release is over that the state store tells of. The engine has said how far those are that it knows.
     pub fn is_over(&self, release: &str) -> bool {
-        let state = self.state();
+        let state = self.state.lock();
         state.promotion.is_told && state.known_release.as_deref() == Some(release)
     }
 
     /// Whether sources follow a candidate in so many waves.
     pub fn follows(&self, document: &Arc<Mapping>, waves: usize) -> bool {
-        let state = self.state();
+        let state = self.state.lock();
         let is_it = |followed: &Arc<Followed>| {
             *followed.generation.mapping.text == *document.text && followed.waves.len() == waves
         };
@@ -177,7 +177,7 @@ impl Pipeline {
     /// Sources of these waves follow a candidate from now on.
     pub fn promote(&self, document: &Arc<Mapping>, waves: &[Wave]) {
         let in_force = self.generation();
-        let mut state = self.state();
+        let mut state = self.state.lock();
         let known = state.promotion.followed.clone();
         let generation = known.as_ref().map(|known| known.generation.clone());
         let is_same = |generation: &Arc<Generation>| {
@@ -201,7 +201,7 @@ impl Pipeline {
         let is_new = |key: &Key| is_other || known.as_ref().is_none_or(|known| !had(known, key));
         let new: Vec<Key> = self.sources_among(&document.source, waves).into_iter().filter(is_new).collect();
         let since: Vec<i64> = new.iter().map(|key| self.generation_number(key)).collect();
-        let mut state = self.state();
+        let mut state = self.state.lock();
         state.promotion.unplanned.extend(new.iter().cloned());
         state.promotion.since.extend(new.iter().cloned().zip(since));
         drop(state);
@@ -211,7 +211,7 @@ impl Pipeline {
 
     /// Every source follows the document in force again.
     pub fn demote(&self) {
-        let mut state = self.state();
+        let mut state = self.state.lock();
         if state.promotion.followed.take().is_none() {
             drop(state);
             return self.no_release_is_under_way();
@@ -226,7 +226,7 @@ impl Pipeline {
 
     /// It is known how far every release is: without one, what the state store says of it is over.
     pub fn no_release_is_under_way(&self) {
-        let is_news = !std::mem::replace(&mut self.state().promotion.is_told, true);
+        let is_news = !std::mem::replace(&mut self.state.lock().promotion.is_told, true);
         if is_news {
             self.told();
             self.controller.enqueue_all();
@@ -241,7 +241,7 @@ impl Pipeline {
 
     /// A reconcile with the candidate ended.
     pub fn note_completion(&self, key: &Key, generation: &Generation, completion: Completion) {
-        let mut state = self.state();
+        let mut state = self.state.lock();
         let Promotion { followed, incomplete, unplanned, .. } = &mut state.promotion;
         if followed.as_ref().is_none_or(|followed| !std::ptr::eq(&*followed.generation, generation)) {
             return;
@@ -258,7 +258,7 @@ impl Pipeline {
     pub fn conditions(&self, document: &Mapping, waves: &[Wave]) -> BTreeMap<Key, Condition> {
         let keys = self.sources_among(&document.source, waves);
         let is_lost = self.is_lost();
-        let state = self.state();
+        let state = self.state.lock();
         let condition = |key: &Key| {
             let objects = state.promotion.incomplete.get(key).copied().unwrap_or(Condition::InOrder);
             match state.unsettled.get(key).map(|how| how.cause) {

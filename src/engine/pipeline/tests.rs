@@ -118,7 +118,7 @@ async fn a_source_loses_what_was_counted_or_granted_or_what_it_lost_at_its_end()
     let before = Some(vec![generation.mapping.clone()]);
     let open = |counted: &[&str]| {
         pipeline.open_losses(before.clone(), counted.iter().map(|one| (*one).to_owned()).collect());
-        pipeline.state().losses.listed(&key);
+        pipeline.state.lock().losses.listed(&key);
     };
     open(&["o"]);
     assert_eq!(prune(), Prune::Allowed, "it was counted");
@@ -138,9 +138,9 @@ async fn a_source_loses_what_was_counted_or_granted_or_what_it_lost_at_its_end()
     pipeline.planned(&key, &generation, 0, true);
     assert_eq!(prune(), Prune::Allowed, "it was seen at its end");
     let rests = pipeline.tables();
-    pipeline.state().losses.listed(&key);
+    pipeline.state.lock().losses.listed(&key);
     assert_ne!(pipeline.tables(), rests, "it came into sight again");
-    pipeline.state().losses.forget_cluster(&key.cluster);
+    pipeline.state.lock().losses.forget_cluster(&key.cluster);
     assert_eq!(pipeline.tables(), rests);
 }
 
@@ -158,14 +158,14 @@ async fn losses_are_compared_with_every_document_before() {
     assert_eq!(texts(pipeline.compared_with(&generation, &key)), Some(vec![]));
     assert_eq!(texts(pipeline.compared_with(&candidate, &key)), Some(vec![in_force.clone()]));
     pipeline.open_losses(Some(vec![edited.clone()]), BTreeSet::new());
-    pipeline.state().losses.listed(&key);
+    pipeline.state.lock().losses.listed(&key);
     assert_eq!(texts(pipeline.compared_with(&generation, &key)), Some(vec![edited.text.clone()]));
     assert_eq!(texts(pipeline.documents_before()), Some(vec![edited.text.clone(), in_force.clone()]));
     let leaving =
         Generation::new(generation.mapping.clone(), Phase::Leaving(OnExit::Delete), generation.target.clone());
     assert_eq!(texts(pipeline.compared_with(&leaving, &key)), Some(vec![edited.text.clone(), in_force]));
     pipeline.open_losses(None, BTreeSet::new());
-    pipeline.state().losses.listed(&key);
+    pipeline.state.lock().losses.listed(&key);
     assert_eq!(texts(pipeline.compared_with(&candidate, &key)), None, "what cannot be read would keep everything");
 }
 
@@ -188,7 +188,7 @@ async fn a_replica_that_stood_by_does_not_know_who_uses_what_is_shared() {
     );
     let target = pipeline.generation().target.clone();
     pipeline.swap(Generation::new(compiled(&text).expect("a mapping"), Phase::Active, target));
-    let uses = |place: &str| pipeline.shared_use().in_use(place, Some(&key("other")));
+    let uses = |place: &str| pipeline.shared_use.lock().in_use(place, Some(&key("other")));
     let saw = |place: &str| pipeline.saw_places(&pipeline.generation(), &key("x"), &at(place));
     saw("former");
     assert_eq!((uses("former"), uses("new")), (Some(true), Some(false)));
@@ -219,7 +219,7 @@ async fn what_a_source_uses_by_a_document_that_was_replaced_meanwhile_tells_noth
         pipeline.generation()
     };
     let saw = |by: &Generation, place: &str| pipeline.saw_places(by, &key("x"), &at(place));
-    let uses = |place: &str| pipeline.shared_use().in_use(place, Some(&key("other")));
+    let uses = |place: &str| pipeline.shared_use.lock().in_use(place, Some(&key("other")));
     let former = run(&shares("a"));
     saw(&former, "former");
     let present = run(&shares("b"));
@@ -229,7 +229,7 @@ async fn what_a_source_uses_by_a_document_that_was_replaced_meanwhile_tells_noth
     assert_eq!((uses("former"), uses("new")), (Some(false), Some(true)));
     run(DOCUMENT);
     saw(&present, "new");
-    assert_eq!(pipeline.shared_use().size(), 0, "nothing is shared any more");
+    assert_eq!(pipeline.shared_use.lock().size(), 0, "nothing is shared any more");
 }
 
 #[tokio::test]
@@ -455,7 +455,7 @@ async fn a_deletion_that_an_event_told_is_evidence_and_what_a_list_lacks_is_none
         let key = key("x");
         let before = object(more);
         pipeline.controller.source_changed(&Change { key: &key, before: Some(&before), after: None, cause });
-        let mut learned = pipeline.learned();
+        let mut learned = pipeline.learned.lock();
         let deleted = learned.missing(&key, Duration::ZERO, tokio::time::Instant::now()).deleted;
         learned.lives(&key);
         deleted

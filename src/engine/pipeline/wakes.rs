@@ -79,14 +79,14 @@ impl Pipeline {
     /// Whether a source, but for one of them, needs what is shared at a place. `None`: nobody can tell before every source was listed and
     /// seen.
     pub fn in_use(&self, place: &str, but_for: Option<&Key>) -> Option<bool> {
-        let in_use = self.shared_use().in_use(place, but_for);
+        let in_use = self.shared_use.lock().in_use(place, but_for);
         in_use.filter(|in_use| *in_use || self.controller.are_sources_listed())
     }
 
     /// What a source shares with others was looked at, by this document. One that it no longer follows tells nothing: a reconcile
     /// that began with it may end after another one has taken its place.
     pub fn saw_places(&self, by: &Generation, key: &Key, uses: &Uses) {
-        let mut shared_use = self.shared_use();
+        let mut shared_use = self.shared_use.lock();
         let is_followed = self.generation().mapping.text == by.mapping.text || self.is_candidate(by);
         let news = if is_followed { shared_use.seen(key, uses) } else { News::default() };
         drop(shared_use);
@@ -95,7 +95,7 @@ impl Pipeline {
 
     /// A source needs nothing that others share.
     pub fn uses_nothing(&self, key: &Key) {
-        let news = self.shared_use().seen(key, &Uses::default());
+        let news = self.shared_use.lock().seen(key, &Uses::default());
         self.tell(news);
     }
 
@@ -103,10 +103,10 @@ impl Pipeline {
     pub fn stands_by(&self, key: &Key, is_there: bool) {
         if !is_there {
             // Once this replica leads, nobody plans a source that is gone.
-            self.state().unplanned.remove(key);
+            self.state.lock().unplanned.remove(key);
         }
         match is_there && self.generation().mapping.has_shared() {
-            true => self.shared_use().listed(key),
+            true => self.shared_use.lock().listed(key),
             false => self.uses_nothing(key),
         }
     }
@@ -114,7 +114,7 @@ impl Pipeline {
     pub(super) fn tell(&self, news: News) {
         let unused = news.places.iter().filter(|place| self.in_use(place, None) == Some(false));
         let unused: Vec<_> = unused.map(|place| self.writer.shared_owner(place)).collect();
-        self.learned().forget_owners(&unused);
+        self.learned.lock().forget_owners(&unused);
         let target = &self.generation().target.cluster;
         let topics = news.places.iter().map(|place| Topic::Placement(target.clone(), (**place).into()));
         let topics: Vec<Topic> = topics.chain(news.complete.then_some(Topic::PassComplete)).collect();
@@ -155,7 +155,7 @@ impl Pipeline {
         let Some(known) = marks::Known::of(&self.writer, &before, &reference) else { return };
         let after = change.after.and_then(|after| after.outline().ok());
         if !after.is_some_and(|after| marks::is_ours(&after, &reference, &known.owner)) {
-            self.learned().saw_stripped(reference, known);
+            self.learned.lock().saw_stripped(reference, known);
         }
     }
 
@@ -185,8 +185,8 @@ impl Pipeline {
 
     /// Nothing of a missing source is left here.
     pub fn forget(&self, key: &Key) {
-        self.learned().forget(key);
-        let mut state = self.state();
+        self.learned.lock().forget(key);
+        let mut state = self.state.lock();
         state.promotion.forget(|one| one == key);
         state.losses.forget(key);
         drop(state);

@@ -1,10 +1,11 @@
 //! One source on all targets of its mapping, for as long as a reconcile lasts.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use futures::future::join_all;
+use parking_lot::Mutex;
 
 use super::{Ended, converge, refresh_if_stale, unproven};
 use crate::engine::apply::{ApplyError, Executor};
@@ -104,13 +105,9 @@ pub struct Latest {
 }
 
 impl Latest {
-    fn source(&self) -> MutexGuard<'_, Option<Sight<Source>>> {
-        self.source.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     /// Has a plan made with the source as it is now. `true`: it is another.
     pub fn catch_up(&self, observed: &mut Observed) -> bool {
-        let source = self.source();
+        let source = self.source.lock();
         let Some(latest) = source.as_ref().filter(|latest| !is_same(latest, &observed.source)) else { return false };
         observed.source = latest.clone();
         true
@@ -128,7 +125,7 @@ impl Latest {
 
     /// It was written, or read past the caches.
     pub fn is_now(&self, observed: &Observed) {
-        *self.source() = Some(observed.source.clone());
+        *self.source.lock() = Some(observed.source.clone());
     }
 }
 

@@ -1,8 +1,9 @@
 //! Regular expressions: literals of the author, compiled at load, matched in time linear in the text.
 
 use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex, PoisonError, Weak};
+use std::sync::{Arc, Weak};
 
+use parking_lot::Mutex;
 use regex::{Captures, Regex, RegexBuilder};
 
 use super::Unrendered;
@@ -25,7 +26,7 @@ impl Pattern {
     /// # Errors
     /// What is wrong with the pattern, in one line.
     pub(super) fn compile(source: &str) -> Result<Self, String> {
-        let mut in_use = IN_USE.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut in_use = IN_USE.lock();
         if let Some(known) = in_use.get(source).and_then(Weak::upgrade) {
             return Ok(Self(known));
         }

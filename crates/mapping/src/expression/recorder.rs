@@ -2,8 +2,9 @@
 
 use std::collections::BTreeSet;
 use std::ops::Range;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
+use parking_lot::Mutex;
 use serde_json::Value;
 
 use super::Outcome;
@@ -28,11 +29,11 @@ pub struct Recorder(Arc<Mutex<BTreeSet<(usize, usize, Way)>>>);
 
 impl Recorder {
     pub fn note(&self, place: &Range<usize>, way: Way) {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).insert((place.start, place.end, way));
+        self.0.lock().insert((place.start, place.end, way));
     }
 
     pub fn has(&self, place: &Range<usize>, way: Way) -> bool {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).contains(&(place.start, place.end, way))
+        self.0.lock().contains(&(place.start, place.end, way))
     }
 
     /// Notes what came of an expression.

@@ -355,7 +355,7 @@ proptest! {
             }
         }
         let edges: usize = world.read.values().map(BTreeMap::len).sum();
-        let registered: usize = index.lock().readers.values().map(Vec::len).sum();
+        let registered: usize = index.index.lock().readers.values().map(Vec::len).sum();
         prop_assert_eq!(edges, registered, "what is registered is what the last runs read");
         world.read.keys().for_each(|request| index.forget(request));
         prop_assert_eq!(index.size(), (0, 0));

@@ -1,10 +1,11 @@
 //! How providers find clusters: they watch collections in the newest version that is served, look, and wait for a change.
 
 use std::collections::BTreeSet;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use futures::future::select_all;
+use parking_lot::Mutex;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 use tokio::sync::Notify;
@@ -145,7 +146,7 @@ impl Collection {
 
     /// Clusters of which something changed since the last call.
     pub(super) fn take_touched(&self) -> BTreeSet<ClusterName> {
-        std::mem::take(&mut lock(&self.touched))
+        std::mem::take(&mut *self.touched.lock())
     }
 
     /// An object of the home that has no namespace.
@@ -199,11 +200,7 @@ impl Collection {
 
 /// Notes the clusters of these objects.
 fn touch(touched: &Mutex<BTreeSet<ClusterName>>, keys: impl IntoIterator<Item = Key>) {
-    lock(touched).extend(keys.into_iter().map(|key| key.cluster.clone()));
-}
-
-fn lock(touched: &Mutex<BTreeSet<ClusterName>>) -> MutexGuard<'_, BTreeSet<ClusterName>> {
-    touched.lock().unwrap_or_else(PoisonError::into_inner)
+    touched.lock().extend(keys.into_iter().map(|key| key.cluster.clone()));
 }
 
 /// The scope of an address that one cluster has for itself.
