@@ -246,9 +246,10 @@ impl Pipeline {
                 if state.known_release.is_none() || !state.promotion.is_told() {
                     state.known_release = Some(store.release.clone());
                 }
+                // What nobody recorded has taken in nothing.
+                state.has_served |= !store.resource_version.is_empty();
                 state.recorded(generation, store);
                 state.unconfirmed = None;
-                state.has_served = true;
             }
             Err(why) => state.unconfirmed = Some(why),
         }

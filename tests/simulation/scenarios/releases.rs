@@ -141,3 +141,21 @@ fn a_record_of_what_is_held_outlives_the_process_that_wrote_it() {
         holds(&Plan { has_related: true, more: Some(more), ..world(Kcp, &steps) }, 2);
     }
 }
+
+/// A document that was removed before anything could be recorded has no claim on the sources: the file that is put back has.
+#[test]
+fn a_document_that_was_never_recorded_gives_way_to_the_file_that_is_put_back() {
+    let put_back = |(on_removed, pause)| {
+        let steps = [
+            (0, Action::Deny("create")),
+            (0, Action::Create(X)),
+            (0, Action::Edit(Edit::OnMappingRemoved(on_removed))),
+            (pause, Action::Edit(Edit::Remove)),
+            (5_500, Action::Edit(Edit::OnExit("Delete"))),
+            (80_000, Action::Edit(Edit::Edition)),
+            (90_000, Action::Change(X)),
+        ];
+        Plan { has_forms: true, ..world(Kcp, &steps) }
+    };
+    hold(&[("Retain", 0), ("Delete", 0), ("Retain", 5_000), ("Delete", 5_000)].map(put_back), 4);
+}
