@@ -170,6 +170,13 @@ fn fresh() -> World {
     World::new(source())
 }
 
+/// A source that asks for something else.
+fn of(spec: Value) -> World {
+    let mut source = source();
+    source["spec"] = spec;
+    World::new(source)
+}
+
 fn synced() -> World {
     fresh().in_sync(&mapping(DATABASES))
 }

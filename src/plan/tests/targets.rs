@@ -6,7 +6,7 @@ use std::sync::Arc;
 use serde_json::{Value, json};
 
 use super::world::{World, check_by};
-use super::{causes, mapping, reasons, source};
+use super::{causes, mapping, of, reasons};
 use crate::mapping::Mapping;
 use crate::object::has_finalizer;
 use crate::plan::targets::{Among, Other, Reach, reports_for_all};
@@ -49,16 +49,11 @@ struct Targets {
 
 impl Targets {
     fn new(spec: Value) -> Self {
-        let mut source = source();
-        source["spec"] = spec;
-        let world = |name: &'static str| {
-            let mut world = World::new(source.clone());
-            world.identity = format!("identity-of-{name}");
-            (name, world)
-        };
+        let world = of(spec);
+        let on = |name: &'static str| (name, world.clone().with(|it| it.identity = format!("identity-of-{name}")));
         Self {
-            worlds: ["east", "west"].map(world).into(),
-            source: Some(source),
+            worlds: ["east", "west"].map(on).into(),
+            source: world.source,
             reach: [("east", Reach::Seen), ("west", Reach::Seen)].into(),
             selected: BTreeSet::new(),
             unsettled: BTreeMap::new(),
@@ -90,14 +85,9 @@ impl Targets {
         world.seen.limits.tells_nothing = !source.is_none_or(tells);
         let rest = world.settle_within(mapping, writes);
         self.source.clone_from(&world.source);
-        match rest
-            .as_ref()
-            .filter(|rest| **rest != Rest::InSync)
-            .and_then(|rest| Reasons(reasons(rest).to_vec()).of_target())
-        {
-            Some(of_target) => drop(self.unsettled.insert(name, of_target)),
-            None => drop(self.unsettled.remove(name)),
-        }
+        self.unsettled.remove(name);
+        let unsettled = rest.as_ref().and_then(|rest| Reasons(reasons(rest).to_vec()).of_target());
+        self.unsettled.extend(unsettled.map(|why| (name, why)));
         rest
     }
 

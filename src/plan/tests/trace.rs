@@ -5,8 +5,8 @@ use serde_json::{Value, json};
 use super::copies::{related, with};
 use super::world::{World, foreign};
 use super::{
-    CHAIN, DATABASES, changed, database, db, deleted_at, drift, exit, fresh, hold, leave_filter, mapping, recreate,
-    source, spec, synced,
+    CHAIN, DATABASES, changed, database, db, deleted_at, drift, exit, fresh, hold, leave_filter, mapping, of, recreate,
+    spec, synced,
 };
 use crate::mapping::Mapping;
 use crate::object::hash::tuple_hash;
@@ -134,9 +134,7 @@ const PASSWORD: &str = r#"  objects:
 #[test]
 fn no_value_of_a_secret_is_kept_and_the_decision_is_the_same() {
     let login = mapping(PASSWORD);
-    let mut consumers = source();
-    consumers["spec"] = json!({"password": "hunter22", "pin": "1234"});
-    let mut world = World::new(consumers);
+    let mut world = of(json!({"password": "hunter22", "pin": "1234"}));
     assert_eq!(world.settle(&login), Rest::InSync);
     // As a server stores it.
     world.edit("Secret", |secret| {
