@@ -4,96 +4,69 @@ use std::sync::Arc;
 
 use serde_json::{Value, json};
 
-use super::world::{World, foreign};
+use super::world::{World, check_by, foreign, steps};
 use super::{CHAIN, DATABASES, causes, changed, edited, fresh, mapping, synced};
-use crate::mapping::Resource;
 use crate::mapping::schema::{Schema, Schemas};
+use crate::mapping::{Mapping, Resource};
 use crate::object::marks::Reference;
 use crate::plan::Prune;
 
-#[test]
-fn a_status_change_is_one_write() {
-    let mut world = synced();
-    world.edit("Database", |object| object["status"] = json!({"phase": "Running", "version": "8.0"}));
-    world.sync(&mapping(DATABASES));
-    assert_eq!(
-        (&world.status()["phase"], world.log.as_slice()),
-        (&json!("Running"), &["update status".to_owned()][..])
-    );
-    world.edit("Database", |object| drop(object.as_object_mut().unwrap().remove("status")));
-    world.sync(&mapping(DATABASES));
-    let status = world.status();
-    assert_eq!((&status["phase"], status.get("version")), (&json!("Pending"), None), "default, and removed");
+/// The causes, the writes, and the status, with each of its conditions as one text.
+fn told(world: &mut World, mapping: &Mapping) -> String {
+    let causes = causes(&world.settle(mapping));
+    let mut status = world.status().clone();
+    for condition in status["conditions"].as_array_mut().into_iter().flatten() {
+        let text = |field: &str| condition[field].as_str().unwrap_or_default();
+        *condition = ["type", "status", "reason", "message"].map(text).join(" ").into();
+    }
+    format!("{causes}; {}; {status}", world.writes().join(", "))
 }
 
-#[test]
-fn conditions_are_mirrored() {
-    let mirroring = changed(
-        "  status:\n",
-        "  status:\n    conditions: [{mirror: {from: db, types: [Ready, Healthy], as: Backend}}]\n",
-    );
-    let mut world = fresh().in_sync(&mirroring);
-    let shown = |world: &World| {
-        let all = world.status()["conditions"].as_array().expect("conditions").iter().map(|one| {
-            let text = |field: &str| one[field].as_str().unwrap_or_default();
-            format!("{} {} {} {}", text("type"), text("status"), text("reason"), text("message"))
-        });
-        all.collect::<Vec<_>>().join("\n")
-    };
-    let mut said = vec![shown(&world)];
-    let namespace = world.reference("Database").namespace.clone();
-    world.edit("Database", |object| {
-        object["status"] = json!({"conditions": [
-            {"type": "Ready", "status": "False", "reason": "no pods!", "message": format!("none in {namespace}")},
-            {"type": "Other", "status": "True"},
-        ]});
-    });
-    world.sync(&mirroring);
-    assert_eq!(world.take_log(), ["update status"]);
-    said.push(shown(&world));
-    let reference = world.reference("Database");
-    world.objects.insert(reference, foreign());
-    world.settle(&mirroring);
-    said.push(shown(&world));
-    insta::assert_snapshot!(said.join("\n---\n"), @"
-    BackendReady Unknown NotReported 
-    BackendHealthy Unknown NotReported 
-    Synced True Synced 
-    ---
-    BackendReady False nopods none in default
-    BackendHealthy Unknown NotReported 
-    Synced True Synced 
-    ---
-    BackendReady False nopods none in default
-    BackendHealthy Unknown NotReported 
-    Synced False Conflict a foreign object has the name that this one needs; it is left untouched
-    ");
-}
-
-#[test]
-fn a_status_leaf_that_the_schema_refuses_is_left_out_and_reported() {
-    let mut world = synced();
-    world.edit("Database", |object| object["status"] = json!({"phase": "Odd", "version": "8.0"}));
-    world.refused_status = vec![json!("Odd")];
-    assert_eq!(causes(&world.settle(&mapping(DATABASES))), "StatusFailed");
-    assert_eq!((&world.status()["phase"], &world.status()["version"]), (&json!("Pending"), &json!("8.0")));
-    assert_eq!(world.condition(), "False StatusFailed");
+fn report(world: &mut World, status: Value) {
+    world.edit("Database", |object| object["status"] = status);
 }
 
 /// A document writes `gone` and the condition `Old` no longer: they go, and what somebody else writes stays.
 #[test]
-fn what_a_former_document_wrote_into_the_status_goes() {
-    let mut world = synced();
-    let old = json!({"type": "Old", "status": "True"});
-    let source = world.source.as_mut().expect("the source is there");
-    source["status"]["gone"] = json!({"leaf": 1, "others": 2});
-    source["status"]["conditions"].as_array_mut().expect("conditions").push(old);
-    world.former_status = ["/gone/leaf", "/phase", "Old"].map(str::to_owned).into();
-    world.sync(&mapping(DATABASES));
-    let status = world.status();
-    assert_eq!((&status["gone"], &status["phase"]), (&json!({"others": 2}), &json!("Pending")));
-    assert_eq!(status["conditions"].as_array().map(Vec::len), Some(1), "{status}");
-    assert_eq!(world.take_log(), ["update status"]);
+#[rustfmt::skip]
+fn a_status_says_what_the_object_reports() {
+    let plain = mapping(DATABASES);
+    let mirroring = changed("  status:\n", "  status:\n    conditions: [{mirror: {from: db, types: [Ready, Healthy], as: Backend}}]\n");
+    steps(synced(), &[
+        ("the object reports", |world| report(world, json!({"phase": "Running", "version": "8.0"})), &plain,
+            "in sync; update status; {'conditions':['Synced True Synced '],'phase':'Running','version':'8.0'}"),
+        ("the object reports nothing any more: default, and removed", |world| world.edit("Database", |object| drop(object.as_object_mut().unwrap().remove("status"))), &plain,
+            "in sync; update status; {'conditions':['Synced True Synced '],'phase':'Pending'}"),
+    ], told);
+    steps(fresh().in_sync(&mirroring), &[
+        ("mirrored conditions that are not reported", |_| {}, &mirroring,
+            "in sync; ; {'conditions':['BackendReady Unknown NotReported ','BackendHealthy Unknown NotReported ','Synced True Synced '],'phase':'Pending'}"),
+        ("one of them is reported", |world| {
+            let message = format!("none in {}", world.reference("Database").namespace);
+            report(world, json!({"conditions": [
+                {"type": "Ready", "status": "False", "reason": "no pods!", "message": message},
+                {"type": "Other", "status": "True"},
+            ]}));
+        }, &mirroring,
+            "in sync; update status; {'conditions':['BackendReady False nopods none in default','BackendHealthy Unknown NotReported ','Synced True Synced '],'phase':'Pending'}"),
+        ("the object is somebody else's", |world| world.objects.extend([(world.reference("Database"), foreign())]), &mirroring,
+            "Conflict; create Database, update status; {'conditions':['BackendReady False nopods none in default','BackendHealthy Unknown NotReported ','Synced False Conflict a foreign object has the name that this one needs; it is left untouched'],'phase':'Pending'}"),
+    ], told);
+    check_by(synced, &[
+        ("a leaf that the schema refuses is left out and reported", |world| {
+            report(world, json!({"phase": "Odd", "version": "8.0"}));
+            world.refused_status = vec![json!("Odd")];
+        }, &plain,
+            "StatusFailed; update status, update status; {'conditions':['Synced False StatusFailed part of the status could not be computed or written: status.phase: not in the enum'],'phase':'Pending','version':'8.0'}"),
+        ("what a former document wrote goes", |world| {
+            world.edit_source(|source| {
+                source["status"]["gone"] = json!({"leaf": 1, "others": 2});
+                source["status"]["conditions"].as_array_mut().expect("conditions").push(json!({"type": "Old", "status": "True"}));
+            });
+            world.former_status = ["/gone/leaf", "/phase", "Old"].map(str::to_owned).into();
+        }, &plain,
+            "in sync; update status; {'conditions':['Synced True Synced '],'gone':{'others':2},'phase':'Pending'}"),
+    ], told);
 }
 
 /// The schema of the consumer's API, with `status.observedGeneration`.
