@@ -5,7 +5,7 @@ use std::sync::Arc;
 use serde_json::{Value, json};
 
 use super::world::{World, check_by, foreign, steps};
-use super::{CHAIN, DATABASES, causes, changed, edited, fresh, mapping, synced};
+use super::{CHAIN, DATABASES, causes, changed, db, edited, fresh, mapping, synced};
 use crate::mapping::schema::{Schema, Schemas};
 use crate::mapping::{Mapping, Resource};
 use crate::object::marks::Reference;
@@ -88,42 +88,30 @@ fn consumer_schema() -> Arc<Schema> {
     schemas.resource(&resource).expect("its schema").clone()
 }
 
-#[test]
-fn a_generation_is_observed_where_the_objects_are_of_it_and_their_controllers_have_seen_them() {
-    let mut world = synced();
-    world.seen.consumer.schema = Some(consumer_schema());
-    let observed = |world: &mut World| {
-        world.source.as_mut().expect("it is there")["status"]["observedGeneration"] = json!(7);
-        world.settle(&mapping(DATABASES));
-        world.status()["observedGeneration"].clone()
-    };
-    assert_eq!(observed(&mut world), 1);
-    world.edit("Database", |object| object["status"] = json!({"observedGeneration": 0, "phase": "Running"}));
-    assert_eq!(observed(&mut world), 7, "the object's controller has not seen it");
-    world.edit("Database", |object| object["status"]["observedGeneration"] = json!(1));
-    assert_eq!(observed(&mut world), 1);
-    world.edit_source(|source| {
-        source["spec"]["members"] = json!(4);
-        source["metadata"]["generation"] = json!(2);
-    });
-    world.refuses = vec!["update Database".into()];
-    assert_eq!(observed(&mut world), 7, "the object is not of it");
-}
-
 /// While it follows a candidate, what goes with the document in force is still there: that is not the consumer's concern.
 #[test]
-fn a_generation_is_observed_while_a_release_holds_what_goes_at_its_end() {
-    let not_wanted = edited(DATABASES, &[("    - id: db\n", "    - id: db\n      when: ${{ false }}\n")]);
-    let mut world = synced();
-    world.seen.consumer.schema = Some(consumer_schema());
-    world.edit_source(|source| source["status"]["observedGeneration"] = json!(7));
-    (world.seen.limits.prune, world.seen.limits.is_promoted) = (Prune::none(), true);
-    world.settle(&not_wanted);
-    assert_eq!(world.status()["observedGeneration"], 1);
-    world.seen.limits.is_promoted = false;
-    world.edit_source(|source| source["status"]["observedGeneration"] = json!(7));
-    world.settle(&not_wanted);
-    assert_eq!(world.status()["observedGeneration"], 7, "a person has to decide");
+#[rustfmt::skip]
+fn a_generation_is_observed_where_the_objects_are_of_it_and_their_controllers_have_seen_them() {
+    let (plain, not_wanted) = (mapping(DATABASES), db("when: ${{ false }}"));
+    let start = || synced().with(|world| world.seen.consumer.schema = Some(consumer_schema()));
+    let observed = |world: &mut World, mapping: &Mapping| {
+        world.edit_source(|source| source["status"]["observedGeneration"] = json!(7));
+        world.settle(mapping);
+        world.status()["observedGeneration"].to_string()
+    };
+    steps(start(), &[
+        ("the objects are of it", |_| {}, &plain, "1"),
+        ("the object's controller has not seen it", |world| report(world, json!({"observedGeneration": 0, "phase": "Running"})), &plain, "7"),
+        ("the object's controller has seen it", |world| report(world, json!({"observedGeneration": 1, "phase": "Running"})), &plain, "1"),
+        ("the object is not of it", |world| {
+            world.edit_source(|source| { source["spec"]["members"] = json!(4); source["metadata"]["generation"] = json!(2); });
+            world.refuses = vec!["update Database".into()];
+        }, &plain, "7"),
+    ], observed);
+    steps(start(), &[
+        ("a release holds what goes at its end", |world| (world.seen.limits.prune, world.seen.limits.is_promoted) = (Prune::none(), true), &not_wanted, "1"),
+        ("a person has to decide what goes", |world| world.seen.limits.is_promoted = false, &not_wanted, "7"),
+    ], observed);
 }
 
 #[test]
