@@ -232,6 +232,15 @@ fn one_write_names_every_target_in_sight_on_the_source() {
     }
 }
 
+/// A source leaves a target, and a create that comes late makes an object there.
+fn late_in_east(targets: &mut Targets, was_let_go: bool) {
+    let late = targets.east().objects.clone();
+    targets.set("regions", json!(["west"]));
+    targets.settle_both(&each());
+    targets.east().objects = late;
+    targets.east().seen.target.was_let_go = was_let_go;
+}
+
 /// Only a list that was rendered completely is evidence.
 #[test]
 #[rustfmt::skip]
@@ -263,6 +272,12 @@ fn a_source_of_several_targets_that_changes() {
             targets.set("members", json!(4));
         }, &each(),
             "in sync, TargetChanged; east; held by east west; TargetChanged; members 4"),
+        ("what comes late to a target that it has left goes as the rest did", |targets| late_in_east(targets, true), &each(),
+            "in sync, in sync; west; held by west; Synced; members 3"),
+        ("what comes late to a target where it was not let go", |targets| late_in_east(targets, false), &each(),
+            "Orphaned, in sync; east west; held by west; Orphaned; members 3 3"),
+        ("what comes late, and the list cannot be told", |targets| { late_in_east(targets, true); targets.set("regions", json!(["west", "north"])); }, &each(),
+            "Orphaned, in sync; east west; held by west; RenderFailed; members 3 3"),
     ], Targets::ends);
 }
 
@@ -285,32 +300,6 @@ fn a_source_that_names_another_target() {
         ("another one, and stripped (Recreate)", strip, &one("Recreate"),
             "in sync, in sync; east; held by east; Synced; members 3"),
     ], Targets::ends);
-}
-
-/// A create that comes late makes an object where the source was let go.
-#[test]
-fn what_comes_late_to_a_target_that_a_source_has_left_goes_as_the_rest_did() {
-    for (let_go, ends) in [
-        (true, "in sync, in sync; west; held by west; Synced; members 3"),
-        (false, "Orphaned, in sync; east west; held by west; Orphaned; members 3 3"),
-    ] {
-        let mut targets = both();
-        let late = targets.east().objects.clone();
-        targets.set("regions", json!(["west"]));
-        targets.settle_both(&each());
-        targets.east().objects = late;
-        targets.east().seen.target.was_let_go = let_go;
-        assert_eq!(targets.ends(&each()), ends);
-    }
-    // A list that cannot be told is no evidence.
-    let mut targets = both();
-    let late = targets.east().objects.clone();
-    targets.set("regions", json!(["west"]));
-    targets.settle_both(&each());
-    targets.east().objects = late;
-    targets.east().seen.target.was_let_go = true;
-    targets.set("regions", json!(["west", "north"]));
-    assert_eq!(targets.ends(&each()), "Orphaned, in sync; east west; held by west; RenderFailed; members 3 3");
 }
 
 #[test]
