@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use serde_json::{Value, json};
 
-use super::world::{World, check_by};
+use super::world::{World, check_by, steps};
 use super::{causes, mapping, of, reasons};
 use crate::mapping::Mapping;
 use crate::object::has_finalizer;
@@ -418,56 +418,44 @@ fn one_target_tells_what_the_status_says_of_all() {
     assert_eq!(targets.told()[1], "Refused");
 }
 
-#[test]
-fn a_source_that_names_another_target_is_deleted_where_it_is() {
-    let mut targets = in_west("Block");
-    targets.set("region", json!("east"));
-    targets.delete();
-    targets.settle(&one("Block"), "east");
-    targets.settle(&one("Block"), "west");
-    assert_eq!(targets.shown(), "none; gone");
+/// One target settles: its causes, and what is shown then.
+fn at(name: &'static str) -> impl Fn(&mut Targets, &Mapping) -> String {
+    move |targets, mapping| format!("{}; {}", targets.settle(mapping, name), targets.shown())
 }
 
 #[test]
-fn a_source_that_may_move_leaves_its_target_first() {
-    let mut targets = in_west("Recreate");
-    targets.set("region", json!("east"));
-    assert_eq!(targets.settle(&one("Recreate"), "east"), "in sync", "the former target reports");
-    assert_eq!(targets.shown(), "west; held by west; Synced");
-    assert_eq!(targets.ends(&one("Recreate")), "in sync, in sync; east; held by east; Synced; members 3");
-}
-
-#[test]
-fn a_source_does_not_leave_for_a_target_that_cannot_receive_it() {
-    let mut targets = in_west("Recreate");
-    targets.set("region", json!("east"));
-    targets.reach.insert("east", Reach::Lost);
-    assert_eq!(targets.settle(&one("Recreate"), "west"), "Waiting", "it cannot be reached");
-    assert!(targets.west().has("Database"));
-    targets.worlds.remove("east");
-    assert_eq!(targets.settle(&one("Recreate"), "west"), "Waiting", "it is not given");
-    assert!(targets.west().has("Database"));
-}
-
-#[test]
-fn a_former_target_that_is_not_given_any_more_keeps_what_it_has() {
-    let mut targets = in_west("Recreate");
-    targets.set("region", json!("east"));
-    targets.worlds.remove("west");
-    assert_eq!(targets.settle(&one("Recreate"), "east"), "TargetChanged");
-    assert!(targets.east().objects.is_empty(), "nothing is made elsewhere");
-    targets.delete();
-    assert_eq!(targets.settle(&one("Recreate"), "east"), "TargetChanged");
-    assert_eq!(targets.shown(), "none; held by west; TargetChanged", "west may have objects");
-}
-
-#[test]
-fn a_source_of_several_that_is_deleted_says_which_target_is_not_given_any_more() {
-    let mut targets = both();
-    targets.worlds.remove("west");
-    targets.delete();
-    assert_eq!(targets.settle(&each(), "east"), "TargetChanged");
-    assert_eq!(targets.shown(), "none; held by west; TargetChanged");
+#[rustfmt::skip]
+fn a_source_leaves_a_target_that_is_there_for_one_that_can_receive_it() {
+    let moves = one("Recreate");
+    let to_east = || {
+        let mut targets = in_west("Recreate");
+        targets.set("region", json!("east"));
+        targets
+    };
+    steps(to_east(), &[
+        ("it leaves its target first, which reports", |_| {}, &moves,
+            "in sync; west; held by west; Synced"),
+    ], at("east"));
+    steps(to_east(), &[
+        ("its new target cannot be reached", |targets| { targets.reach.insert("east", Reach::Lost); }, &moves,
+            "Waiting; west; held by west; Waiting"),
+        ("its new target is not given", |targets| drop(targets.worlds.remove("east")), &moves,
+            "Waiting; west; held by west; Waiting"),
+    ], at("west"));
+    steps(to_east(), &[
+        ("its former target is not given any more: nothing is made elsewhere", |targets| drop(targets.worlds.remove("west")), &moves,
+            "TargetChanged; none; held by west; TargetChanged"),
+        ("and it is deleted: its former target may have objects", Targets::delete, &moves,
+            "TargetChanged; none; held by west; TargetChanged"),
+    ], at("east"));
+    steps(both(), &[
+        ("it has several, one is not given any more, and it is deleted", |targets| { targets.worlds.remove("west"); targets.delete(); }, &each(),
+            "TargetChanged; none; held by west; TargetChanged"),
+    ], at("east"));
+    steps(in_west("Block"), &[
+        ("it names another target, and is deleted where it is", |targets| { targets.set("region", json!("east")); targets.delete(); targets.settle(&one("Block"), "east"); }, &one("Block"),
+            "in sync; none; gone"),
+    ], at("west"));
 }
 
 #[test]
