@@ -3,28 +3,11 @@
 use serde_json::json;
 
 use super::*;
-use crate::mapping::compile::{Compiled, compile};
 use crate::mapping::coverage::Coverage;
 use crate::mapping::expression::Recorder;
+use crate::plan::tests::{HEAD, mapping};
 
-/// How mappings begin that say nothing more of their source.
-const HEAD: &str = "
-apiVersion: sync-engine.dev/v1alpha1
-kind: Mapping
-metadata: {name: databases}
-spec:
-  source: {provider: edge, resource: databases.v1.example.dev}
-";
-
-const MAPPING: &str = r#"
-apiVersion: sync-engine.dev/v1alpha1
-kind: Mapping
-metadata: {name: databases}
-spec:
-  source:
-    provider: edge
-    resource: databases.v1.example.dev
-    when: ${{ source.spec.size | default(0) < 100 }}
+const MAPPING: &str = r#"    when: ${{ source.spec.size | default(0) < 100 }}
   objects:
     - id: account
       shared: Namespace
@@ -42,20 +25,6 @@ spec:
       phase: {path: $.status.phase, default: Pending}
       host: $.status.host
 "#;
-
-fn mapping() -> Arc<Mapping> {
-    compiled(MAPPING)
-}
-
-/// A whole document, or what follows its source.
-fn compiled(text: &str) -> Arc<Mapping> {
-    let text = if text.starts_with(' ') { format!("{HEAD}{text}") } else { text.to_owned() };
-    let document = crate::yaml::parse_one(&text).expect("a document");
-    match compile(&document).compiled {
-        Some(Compiled::Mapping(mapping)) => mapping,
-        other => panic!("{other:?}"),
-    }
-}
 
 fn scene(spec: Value, standing: Vec<Value>) -> Scene {
     let source = json!({
@@ -76,7 +45,7 @@ fn scene(spec: Value, standing: Vec<Value>) -> Scene {
 
 #[test]
 fn what_stands_is_recognized_and_read() {
-    let mapping = mapping();
+    let mapping = mapping(MAPPING);
     let cluster = json!({"apiVersion": "example.dev/v1", "kind": "Cluster", "status": {"phase": "Up", "host": "h"}});
     let other = json!({"apiVersion": "example.dev/v1", "kind": "Cluster", "metadata": {"name": "b"}});
     let preview = preview(&mapping, &scene(json!({"size": 3}), vec![other, cluster])).expect("rendered");
@@ -90,7 +59,7 @@ fn what_stands_is_recognized_and_read() {
 
 #[test]
 fn what_does_not_stand_is_waited_for() {
-    let mapping = mapping();
+    let mapping = mapping(MAPPING);
     let preview = preview(&mapping, &scene(json!({"size": 3}), Vec::new())).expect("rendered");
     assert!(!preview.failed());
     insta::assert_snapshot!(preview.reasons, @"Waiting: object `view`: object `db` (read at `spec.host`)");
@@ -102,7 +71,7 @@ fn what_does_not_stand_is_waited_for() {
 fn what_is_rendered_is_taken_for_made_and_ready_until_nothing_more_comes_of_it() {
     let chain = MAPPING.replace("${{ objects.db.status.host }}", "${{ objects.db.metadata.name }}");
     let chain = chain.replace("    - id: view\n", "    - id: view\n      dependsOn: [account]\n");
-    let chain = compiled(&chain.replace(
+    let chain = mapping(&chain.replace(
         "  status:\n    from: db\n",
         r#"    - id: last
       dependsOn: [view]
@@ -131,7 +100,7 @@ fn what_is_rendered_is_taken_for_made_and_ready_until_nothing_more_comes_of_it()
 
 #[test]
 fn a_filter_and_a_failure_are_told_apart() {
-    let mapping = mapping();
+    let mapping = mapping(MAPPING);
     assert_eq!(preview(&mapping, &scene(json!({"size": 100}), Vec::new())).err(), Some(Unseen::Out));
     assert!(preview(&mapping, &scene(json!({}), Vec::new())).expect("rendered").failed());
     let undecided = preview(&mapping, &scene(json!({"size": "many"}), Vec::new())).err();
@@ -181,7 +150,7 @@ fn secret(namespace: &str, name: &str) -> Arc<Value> {
 
 /// Reasons, what is rendered, and the status.
 fn shown(scene: &Scene) -> String {
-    let mapping = compiled(RELATED);
+    let mapping = mapping(RELATED);
     let preview = match preview(&mapping, scene) {
         Ok(preview) => preview,
         Err(unseen) => return format!("{unseen:?}"),
@@ -202,7 +171,7 @@ fn related_objects_are_read_waited_for_and_carried() {
     let mut all = vec![shown(&scene)];
     scene.related = vec![secret("default", "ann-password"), secret("elsewhere", "bob-password")];
     all.push(shown(&scene));
-    let namespace = preview(&compiled(RELATED), &scene).expect("rendered").rendering().place.namespace.clone();
+    let namespace = preview(&mapping(RELATED), &scene).expect("rendered").rendering().place.namespace.clone();
     let ca = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "ca"}, "data": {"ca.crt": "PEM"}});
     scene.related = vec![
         secret("default", "ann-password"),
@@ -250,15 +219,7 @@ fn a_target_is_one_that_is_allowed() {
     "#);
 }
 
-const BRANCHES: &str = r#"
-apiVersion: sync-engine.dev/v1alpha1
-kind: Mapping
-metadata: {name: databases}
-spec:
-  source:
-    provider: edge
-    resource: databases.v1.example.dev
-    when: ${{ source.spec.size | default(0) < 100 }}
+const BRANCHES: &str = r#"    when: ${{ source.spec.size | default(0) < 100 }}
   placement:
     namespaceLabels: {team: "{{ source.spec.team }}"}
   vars:
@@ -296,7 +257,7 @@ spec:
 
 /// How much the scenes evaluate: none, each, and all; then what there is to evaluate, with a mark for each scene that does.
 fn covered(scenes: &[Scene]) -> String {
-    let mapping = compiled(BRANCHES);
+    let (text, mapping) = (format!("{HEAD}{BRANCHES}"), mapping(BRANCHES));
     let of = |scenes: &[Scene]| {
         let recorder = Recorder::default();
         scenes.iter().for_each(|scene| drop(recorded(&mapping, scene, &recorder)));
@@ -309,7 +270,7 @@ fn covered(scenes: &[Scene]) -> String {
     let lines = none.missed.iter().map(|point| {
         let mark = |one: &Coverage| if one.missed.contains(point) { '.' } else { 'x' };
         let marks: String = each.iter().map(mark).collect();
-        format!("{marks} {}: {}", point.goal.as_str(), &BRANCHES[point.place.clone()])
+        format!("{marks} {}: {}", point.goal.as_str(), &text[point.place.clone()])
     });
     std::iter::once(heads).chain(lines).collect::<Vec<_>>().join("\n")
 }
@@ -365,7 +326,7 @@ fn what_is_evaluated_is_taken_down() {
 /// Nobody is told more, or anything else, because notes are taken.
 #[test]
 fn taking_notes_changes_nothing() {
-    let mapping = compiled(BRANCHES);
+    let mapping = mapping(BRANCHES);
     let up = json!({"apiVersion": "example.dev/v1", "kind": "Cluster", "status": {"phase": "Up", "host": "h"}});
     let scene = scene(json!({"size": 3, "team": "a", "args": ["x"], "views": ["all"]}), vec![up]);
     let shown = |preview: Result<Preview<'_>, Unseen>| {
@@ -394,7 +355,7 @@ const SEVERAL: &str = r#"  targets:
 
 #[test]
 fn each_target_has_its_objects_and_the_status_is_of_all() {
-    let mapping = compiled(SEVERAL);
+    let mapping = mapping(SEVERAL);
     let shown = |regions: Value, standing: Vec<Value>| {
         let scene = scene(json!({"regions": regions}), standing);
         let preview = preview(&mapping, &scene).expect("rendered");

@@ -5,8 +5,8 @@ use std::sync::Arc;
 use json_patch::Patch;
 use serde_json::{Value, json};
 
-use super::world::{World, foreign, part, steps};
-use super::{LISTS, causes, fresh, lists_beside, mapping, source};
+use super::world::{foreign, part, steps};
+use super::{LISTS, causes, fresh, lists_beside, mapping, of};
 use crate::mapping::{Mapping, Side};
 use crate::object::marks;
 use crate::plan::{Action, Intent, Plan, plan};
@@ -23,12 +23,6 @@ const SETTINGS: &str = r#"  target: {cluster: workspace}
 
 fn settings() -> Mapping {
     mapping(SETTINGS)
-}
-
-fn of(spec: Value) -> World {
-    let mut source = source();
-    source["spec"] = spec;
-    World::new(source)
 }
 
 #[test]

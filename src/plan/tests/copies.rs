@@ -5,7 +5,7 @@ use std::sync::Arc;
 use serde_json::{Value, json};
 
 use super::world::{World, check, check_by, foreign, steps};
-use super::{DATABASES, edited, fresh, mapping, said, source};
+use super::{DATABASES, edited, fresh, mapping, said};
 use crate::mapping::{Kind, Mapping, Resource, Side};
 use crate::object::claims::Claims;
 use crate::object::marks::Reference;
@@ -45,9 +45,7 @@ fn without_related() -> Mapping {
 }
 
 fn of(users: &[&str]) -> World {
-    let mut source = source();
-    source["spec"] = json!({"users": users});
-    World::new(source)
+    super::of(json!({"users": users}))
 }
 
 /// With a password of each.

@@ -37,7 +37,7 @@ fn teams() -> Mapping {
     mapping(TEAMS)
 }
 
-fn workspace(stage: HoldStage) -> World {
+fn workspace() -> World {
     let mut source = source();
     source["metadata"]["labels"] = json!({"plan": "gold"});
     source["metadata"]["finalizers"] = json!(["kcp.io/has-terminators"]);
@@ -45,8 +45,16 @@ fn workspace(stage: HoldStage) -> World {
         "phase": "Initializing", "initializers": ["system:apibindings", "c:team"], "terminators": ["c:team", "d:team"],
     });
     let mut world = World::new(source);
-    world.seen.subject.hold = Some(Hold { stage, name: "c:team".into() });
+    world.seen.subject.hold = Some(Hold { stage: HoldStage::Initializing, name: "c:team".into() });
     world
+}
+
+/// Its space is made.
+fn begun() -> World {
+    workspace().with(|world| {
+        world.settle(&teams());
+        world.log.clear();
+    })
 }
 
 fn becomes_ready(world: &mut World) {
@@ -66,17 +74,13 @@ fn tell(world: &mut World, mapping: &Mapping) -> String {
 #[test]
 #[rustfmt::skip]
 fn a_workspace_is_let_go_once_everything_in_it_is_ready() {
-    let world = workspace(HoldStage::Initializing);
+    let world = workspace();
     let before = untouched(&world);
     let world = steps(world, &[
-        ("new", |_| {}, &teams(),
-            "Waiting; create Space"),
-        ("the same", |_| {}, &teams(),
-            "Waiting; "),
-        ("its space is ready", becomes_ready, &teams(),
-            "in sync; create Tools, remove initializer"),
-        ("let go", |_| {}, &teams(),
-            "in sync; "),
+        ("new", |_| {}, &teams(), "Waiting; create Space"),
+        ("the same", |_| {}, &teams(), "Waiting; "),
+        ("its space is ready", becomes_ready, &teams(), "in sync; create Tools, remove initializer"),
+        ("let go", |_| {}, &teams(), "in sync; "),
     ], tell);
     let status = world.status();
     assert_eq!(status["initializers"], json!(["system:apibindings"]), "no other's");
@@ -87,9 +91,7 @@ fn a_workspace_is_let_go_once_everything_in_it_is_ready() {
 #[test]
 fn a_crash_after_any_write_lets_no_workspace_go_too_early() {
     for writes in 0.. {
-        let mut world = workspace(HoldStage::Initializing);
-        world.settle(&teams());
-        becomes_ready(&mut world);
+        let mut world = begun().with(becomes_ready);
         let ended = world.settle_within(&teams(), writes).is_some();
         let source = world.live().clone();
         let is_held = source["status"]["initializers"].as_array().is_some_and(|entries| entries.len() == 2);
@@ -108,20 +110,16 @@ fn what_cannot_be_made_holds_the_workspace_up_and_is_told() {
     fn label(world: &mut World, labels: Value) {
         world.edit_source(|source| source["metadata"]["labels"] = labels);
     }
-    steps(workspace(HoldStage::Initializing), &[
-        ("one object cannot be rendered", |world| label(world, json!({})), &teams(),
-            "RenderFailed; create Space"),
-        ("the other one is ready", becomes_ready, &teams(),
-            "RenderFailed; "),
+    steps(workspace(), &[
+        ("one object cannot be rendered", |world| label(world, json!({})), &teams(), "RenderFailed; create Space"),
+        ("the other one is ready", becomes_ready, &teams(), "RenderFailed; "),
         ("it is refused", |world| { label(world, json!({"plan": "gold"})); world.refuses = vec!["create Tools".into()]; }, &teams(),
             "Refused; create Tools"),
-        ("it is made", |world| world.refuses.clear(), &teams(),
-            "in sync; create Tools, remove initializer"),
+        ("it is made", |world| world.refuses.clear(), &teams(), "in sync; create Tools, remove initializer"),
     ], tell);
-    let plain = workspace(HoldStage::Initializing).with(|world| label(world, json!({"plain": "yes"})));
+    let plain = workspace().with(|world| label(world, json!({"plain": "yes"})));
     let plain = steps(plain, &[
-        ("the filter leaves it out", |_| {}, &teams(),
-            "in sync; list all, remove initializer"),
+        ("the filter leaves it out", |_| {}, &teams(), "in sync; list all, remove initializer"),
     ], tell);
     assert!(plain.objects.is_empty());
 }
@@ -129,9 +127,7 @@ fn what_cannot_be_made_holds_the_workspace_up_and_is_told() {
 /// A workspace in use is out of sight; so is one whose initializer a person took out. What was made in it is its owner's.
 #[test]
 fn a_workspace_that_is_no_longer_held_up_asks_for_nothing() {
-    let mut world = workspace(HoldStage::Initializing);
-    world.settle(&teams());
-    world.take_log();
+    let mut world = begun();
     for missing in [Missing::default(), Missing { deleted: Some("source-1".into()), long: true, ..Missing::default() }]
     {
         let mut observed = world.observe(&teams());
@@ -147,10 +143,7 @@ fn a_workspace_that_is_no_longer_held_up_asks_for_nothing() {
 #[test]
 fn without_its_mapping_a_workspace_stays_as_it_is() {
     for phase in [Phase::DeletionsOnly, Phase::Leaving(OnExit::Delete), Phase::Leaving(OnExit::Orphan)] {
-        let mut world = workspace(HoldStage::Initializing);
-        world.settle(&teams());
-        becomes_ready(&mut world);
-        world.take_log();
+        let mut world = begun().with(becomes_ready);
         world.seen.phase = phase;
         world.sync(&teams());
         assert_eq!((world.take_log(), world.objects.len()), (Vec::new(), 1));
@@ -160,16 +153,12 @@ fn without_its_mapping_a_workspace_stays_as_it_is() {
 #[test]
 #[rustfmt::skip]
 fn a_terminator_goes_after_what_was_made_and_only_that() {
-    let mut world = workspace(HoldStage::Initializing);
-    world.settle(&teams());
-    becomes_ready(&mut world);
-    let mut world = world.in_sync(&teams());
+    let mut world = begun().with(becomes_ready).in_sync(&teams());
     world.seen.subject.hold = Some(Hold { stage: HoldStage::Terminating, name: "c:team".into() });
     world.edit("Tools", |tools| tools["metadata"]["finalizers"] = json!(["of/others"]));
     world.delete_source();
     let world = steps(world, &[
-        ("an object is held by others", |_| {}, &teams(),
-            "Stuck, Waiting; delete Tools"),
+        ("an object is held by others", |_| {}, &teams(), "Stuck, Waiting; delete Tools"),
         ("it is gone", |world| drop(world.objects.remove(&world.reference("Tools"))), &teams(),
             "in sync; delete Space, list all, remove terminator"),
     ], tell);

@@ -27,7 +27,7 @@ use crate::plan::{Cause, Reason, Rest};
 use crate::yaml::Finding;
 
 /// How mappings on databases begin.
-const HEAD: &str = r#"
+pub const HEAD: &str = r#"
 apiVersion: sync-engine.dev/v1alpha1
 kind: Mapping
 metadata: {name: databases}
@@ -115,7 +115,7 @@ fn compiled(text: &str) -> Result<Mapping, Vec<Finding>> {
     }
 }
 
-fn mapping(text: &str) -> Mapping {
+pub fn mapping(text: &str) -> Mapping {
     compiled(text).expect("a mapping")
 }
 
@@ -168,6 +168,13 @@ fn source() -> Value {
 
 fn fresh() -> World {
     World::new(source())
+}
+
+/// A source that asks for something else.
+fn of(spec: Value) -> World {
+    let mut source = source();
+    source["spec"] = spec;
+    World::new(source)
 }
 
 fn synced() -> World {

@@ -4,96 +4,69 @@ use std::sync::Arc;
 
 use serde_json::{Value, json};
 
-use super::world::{World, foreign};
-use super::{CHAIN, DATABASES, causes, changed, edited, fresh, mapping, synced};
-use crate::mapping::Resource;
+use super::world::{World, check_by, foreign, steps};
+use super::{CHAIN, DATABASES, causes, changed, db, edited, fresh, mapping, synced};
 use crate::mapping::schema::{Schema, Schemas};
+use crate::mapping::{Mapping, Resource};
 use crate::object::marks::Reference;
 use crate::plan::Prune;
 
-#[test]
-fn a_status_change_is_one_write() {
-    let mut world = synced();
-    world.edit("Database", |object| object["status"] = json!({"phase": "Running", "version": "8.0"}));
-    world.sync(&mapping(DATABASES));
-    assert_eq!(
-        (&world.status()["phase"], world.log.as_slice()),
-        (&json!("Running"), &["update status".to_owned()][..])
-    );
-    world.edit("Database", |object| drop(object.as_object_mut().unwrap().remove("status")));
-    world.sync(&mapping(DATABASES));
-    let status = world.status();
-    assert_eq!((&status["phase"], status.get("version")), (&json!("Pending"), None), "default, and removed");
+/// The causes, the writes, and the status, with each of its conditions as one text.
+fn told(world: &mut World, mapping: &Mapping) -> String {
+    let causes = causes(&world.settle(mapping));
+    let mut status = world.status().clone();
+    for condition in status["conditions"].as_array_mut().into_iter().flatten() {
+        let text = |field: &str| condition[field].as_str().unwrap_or_default();
+        *condition = ["type", "status", "reason", "message"].map(text).join(" ").into();
+    }
+    format!("{causes}; {}; {status}", world.writes().join(", "))
 }
 
-#[test]
-fn conditions_are_mirrored() {
-    let mirroring = changed(
-        "  status:\n",
-        "  status:\n    conditions: [{mirror: {from: db, types: [Ready, Healthy], as: Backend}}]\n",
-    );
-    let mut world = fresh().in_sync(&mirroring);
-    let shown = |world: &World| {
-        let all = world.status()["conditions"].as_array().expect("conditions").iter().map(|one| {
-            let text = |field: &str| one[field].as_str().unwrap_or_default();
-            format!("{} {} {} {}", text("type"), text("status"), text("reason"), text("message"))
-        });
-        all.collect::<Vec<_>>().join("\n")
-    };
-    let mut said = vec![shown(&world)];
-    let namespace = world.reference("Database").namespace.clone();
-    world.edit("Database", |object| {
-        object["status"] = json!({"conditions": [
-            {"type": "Ready", "status": "False", "reason": "no pods!", "message": format!("none in {namespace}")},
-            {"type": "Other", "status": "True"},
-        ]});
-    });
-    world.sync(&mirroring);
-    assert_eq!(world.take_log(), ["update status"]);
-    said.push(shown(&world));
-    let reference = world.reference("Database");
-    world.objects.insert(reference, foreign());
-    world.settle(&mirroring);
-    said.push(shown(&world));
-    insta::assert_snapshot!(said.join("\n---\n"), @"
-    BackendReady Unknown NotReported 
-    BackendHealthy Unknown NotReported 
-    Synced True Synced 
-    ---
-    BackendReady False nopods none in default
-    BackendHealthy Unknown NotReported 
-    Synced True Synced 
-    ---
-    BackendReady False nopods none in default
-    BackendHealthy Unknown NotReported 
-    Synced False Conflict a foreign object has the name that this one needs; it is left untouched
-    ");
-}
-
-#[test]
-fn a_status_leaf_that_the_schema_refuses_is_left_out_and_reported() {
-    let mut world = synced();
-    world.edit("Database", |object| object["status"] = json!({"phase": "Odd", "version": "8.0"}));
-    world.refused_status = vec![json!("Odd")];
-    assert_eq!(causes(&world.settle(&mapping(DATABASES))), "StatusFailed");
-    assert_eq!((&world.status()["phase"], &world.status()["version"]), (&json!("Pending"), &json!("8.0")));
-    assert_eq!(world.condition(), "False StatusFailed");
+fn report(world: &mut World, status: Value) {
+    world.edit("Database", |object| object["status"] = status);
 }
 
 /// A document writes `gone` and the condition `Old` no longer: they go, and what somebody else writes stays.
 #[test]
-fn what_a_former_document_wrote_into_the_status_goes() {
-    let mut world = synced();
-    let old = json!({"type": "Old", "status": "True"});
-    let source = world.source.as_mut().expect("the source is there");
-    source["status"]["gone"] = json!({"leaf": 1, "others": 2});
-    source["status"]["conditions"].as_array_mut().expect("conditions").push(old);
-    world.former_status = ["/gone/leaf", "/phase", "Old"].map(str::to_owned).into();
-    world.sync(&mapping(DATABASES));
-    let status = world.status();
-    assert_eq!((&status["gone"], &status["phase"]), (&json!({"others": 2}), &json!("Pending")));
-    assert_eq!(status["conditions"].as_array().map(Vec::len), Some(1), "{status}");
-    assert_eq!(world.take_log(), ["update status"]);
+#[rustfmt::skip]
+fn a_status_says_what_the_object_reports() {
+    let plain = mapping(DATABASES);
+    let mirroring = changed("  status:\n", "  status:\n    conditions: [{mirror: {from: db, types: [Ready, Healthy], as: Backend}}]\n");
+    steps(synced(), &[
+        ("the object reports", |world| report(world, json!({"phase": "Running", "version": "8.0"})), &plain,
+            "in sync; update status; {'conditions':['Synced True Synced '],'phase':'Running','version':'8.0'}"),
+        ("the object reports nothing any more: default, and removed", |world| world.edit("Database", |object| drop(object.as_object_mut().unwrap().remove("status"))), &plain,
+            "in sync; update status; {'conditions':['Synced True Synced '],'phase':'Pending'}"),
+    ], told);
+    steps(fresh().in_sync(&mirroring), &[
+        ("mirrored conditions that are not reported", |_| {}, &mirroring,
+            "in sync; ; {'conditions':['BackendReady Unknown NotReported ','BackendHealthy Unknown NotReported ','Synced True Synced '],'phase':'Pending'}"),
+        ("one of them is reported", |world| {
+            let message = format!("none in {}", world.reference("Database").namespace);
+            report(world, json!({"conditions": [
+                {"type": "Ready", "status": "False", "reason": "no pods!", "message": message},
+                {"type": "Other", "status": "True"},
+            ]}));
+        }, &mirroring,
+            "in sync; update status; {'conditions':['BackendReady False nopods none in default','BackendHealthy Unknown NotReported ','Synced True Synced '],'phase':'Pending'}"),
+        ("the object is somebody else's", |world| world.objects.extend([(world.reference("Database"), foreign())]), &mirroring,
+            "Conflict; create Database, update status; {'conditions':['BackendReady False nopods none in default','BackendHealthy Unknown NotReported ','Synced False Conflict a foreign object has the name that this one needs; it is left untouched'],'phase':'Pending'}"),
+    ], told);
+    check_by(synced, &[
+        ("a leaf that the schema refuses is left out and reported", |world| {
+            report(world, json!({"phase": "Odd", "version": "8.0"}));
+            world.refused_status = vec![json!("Odd")];
+        }, &plain,
+            "StatusFailed; update status, update status; {'conditions':['Synced False StatusFailed part of the status could not be computed or written: status.phase: not in the enum'],'phase':'Pending','version':'8.0'}"),
+        ("what a former document wrote goes", |world| {
+            world.edit_source(|source| {
+                source["status"]["gone"] = json!({"leaf": 1, "others": 2});
+                source["status"]["conditions"].as_array_mut().expect("conditions").push(json!({"type": "Old", "status": "True"}));
+            });
+            world.former_status = ["/gone/leaf", "/phase", "Old"].map(str::to_owned).into();
+        }, &plain,
+            "in sync; update status; {'conditions':['Synced True Synced '],'gone':{'others':2},'phase':'Pending'}"),
+    ], told);
 }
 
 /// The schema of the consumer's API, with `status.observedGeneration`.
@@ -115,42 +88,30 @@ fn consumer_schema() -> Arc<Schema> {
     schemas.resource(&resource).expect("its schema").clone()
 }
 
-#[test]
-fn a_generation_is_observed_where_the_objects_are_of_it_and_their_controllers_have_seen_them() {
-    let mut world = synced();
-    world.seen.consumer.schema = Some(consumer_schema());
-    let observed = |world: &mut World| {
-        world.source.as_mut().expect("it is there")["status"]["observedGeneration"] = json!(7);
-        world.settle(&mapping(DATABASES));
-        world.status()["observedGeneration"].clone()
-    };
-    assert_eq!(observed(&mut world), 1);
-    world.edit("Database", |object| object["status"] = json!({"observedGeneration": 0, "phase": "Running"}));
-    assert_eq!(observed(&mut world), 7, "the object's controller has not seen it");
-    world.edit("Database", |object| object["status"]["observedGeneration"] = json!(1));
-    assert_eq!(observed(&mut world), 1);
-    world.edit_source(|source| {
-        source["spec"]["members"] = json!(4);
-        source["metadata"]["generation"] = json!(2);
-    });
-    world.refuses = vec!["update Database".into()];
-    assert_eq!(observed(&mut world), 7, "the object is not of it");
-}
-
 /// While it follows a candidate, what goes with the document in force is still there: that is not the consumer's concern.
 #[test]
-fn a_generation_is_observed_while_a_release_holds_what_goes_at_its_end() {
-    let not_wanted = edited(DATABASES, &[("    - id: db\n", "    - id: db\n      when: ${{ false }}\n")]);
-    let mut world = synced();
-    world.seen.consumer.schema = Some(consumer_schema());
-    world.edit_source(|source| source["status"]["observedGeneration"] = json!(7));
-    (world.seen.limits.prune, world.seen.limits.is_promoted) = (Prune::none(), true);
-    world.settle(&not_wanted);
-    assert_eq!(world.status()["observedGeneration"], 1);
-    world.seen.limits.is_promoted = false;
-    world.edit_source(|source| source["status"]["observedGeneration"] = json!(7));
-    world.settle(&not_wanted);
-    assert_eq!(world.status()["observedGeneration"], 7, "a person has to decide");
+#[rustfmt::skip]
+fn a_generation_is_observed_where_the_objects_are_of_it_and_their_controllers_have_seen_them() {
+    let (plain, not_wanted) = (mapping(DATABASES), db("when: ${{ false }}"));
+    let start = || synced().with(|world| world.seen.consumer.schema = Some(consumer_schema()));
+    let observed = |world: &mut World, mapping: &Mapping| {
+        world.edit_source(|source| source["status"]["observedGeneration"] = json!(7));
+        world.settle(mapping);
+        world.status()["observedGeneration"].to_string()
+    };
+    steps(start(), &[
+        ("the objects are of it", |_| {}, &plain, "1"),
+        ("the object's controller has not seen it", |world| report(world, json!({"observedGeneration": 0, "phase": "Running"})), &plain, "7"),
+        ("the object's controller has seen it", |world| report(world, json!({"observedGeneration": 1, "phase": "Running"})), &plain, "1"),
+        ("the object is not of it", |world| {
+            world.edit_source(|source| { source["spec"]["members"] = json!(4); source["metadata"]["generation"] = json!(2); });
+            world.refuses = vec!["update Database".into()];
+        }, &plain, "7"),
+    ], observed);
+    steps(start(), &[
+        ("a release holds what goes at its end", |world| (world.seen.limits.prune, world.seen.limits.is_promoted) = (Prune::none(), true), &not_wanted, "1"),
+        ("a person has to decide what goes", |world| world.seen.limits.is_promoted = false, &not_wanted, "7"),
+    ], observed);
 }
 
 #[test]

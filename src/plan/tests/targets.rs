@@ -5,8 +5,8 @@ use std::sync::Arc;
 
 use serde_json::{Value, json};
 
-use super::world::{World, check_by};
-use super::{causes, mapping, reasons, source};
+use super::world::{World, check_by, steps};
+use super::{causes, mapping, of, reasons};
 use crate::mapping::Mapping;
 use crate::object::has_finalizer;
 use crate::plan::targets::{Among, Other, Reach, reports_for_all};
@@ -49,16 +49,11 @@ struct Targets {
 
 impl Targets {
     fn new(spec: Value) -> Self {
-        let mut source = source();
-        source["spec"] = spec;
-        let world = |name: &'static str| {
-            let mut world = World::new(source.clone());
-            world.identity = format!("identity-of-{name}");
-            (name, world)
-        };
+        let world = of(spec);
+        let on = |name: &'static str| (name, world.clone().with(|it| it.identity = format!("identity-of-{name}")));
         Self {
-            worlds: ["east", "west"].map(world).into(),
-            source: Some(source),
+            worlds: ["east", "west"].map(on).into(),
+            source: world.source,
             reach: [("east", Reach::Seen), ("west", Reach::Seen)].into(),
             selected: BTreeSet::new(),
             unsettled: BTreeMap::new(),
@@ -90,14 +85,9 @@ impl Targets {
         world.seen.limits.tells_nothing = !source.is_none_or(tells);
         let rest = world.settle_within(mapping, writes);
         self.source.clone_from(&world.source);
-        match rest
-            .as_ref()
-            .filter(|rest| **rest != Rest::InSync)
-            .and_then(|rest| Reasons(reasons(rest).to_vec()).of_target())
-        {
-            Some(of_target) => drop(self.unsettled.insert(name, of_target)),
-            None => drop(self.unsettled.remove(name)),
-        }
+        self.unsettled.remove(name);
+        let unsettled = rest.as_ref().and_then(|rest| Reasons(reasons(rest).to_vec()).of_target());
+        self.unsettled.extend(unsettled.map(|why| (name, why)));
         rest
     }
 
@@ -242,6 +232,15 @@ fn one_write_names_every_target_in_sight_on_the_source() {
     }
 }
 
+/// A source leaves a target, and a create that comes late makes an object there.
+fn late_in_east(targets: &mut Targets, was_let_go: bool) {
+    let late = targets.east().objects.clone();
+    targets.set("regions", json!(["west"]));
+    targets.settle_both(&each());
+    targets.east().objects = late;
+    targets.east().seen.target.was_let_go = was_let_go;
+}
+
 /// Only a list that was rendered completely is evidence.
 #[test]
 #[rustfmt::skip]
@@ -273,6 +272,12 @@ fn a_source_of_several_targets_that_changes() {
             targets.set("members", json!(4));
         }, &each(),
             "in sync, TargetChanged; east; held by east west; TargetChanged; members 4"),
+        ("what comes late to a target that it has left goes as the rest did", |targets| late_in_east(targets, true), &each(),
+            "in sync, in sync; west; held by west; Synced; members 3"),
+        ("what comes late to a target where it was not let go", |targets| late_in_east(targets, false), &each(),
+            "Orphaned, in sync; east west; held by west; Orphaned; members 3 3"),
+        ("what comes late, and the list cannot be told", |targets| { late_in_east(targets, true); targets.set("regions", json!(["west", "north"])); }, &each(),
+            "Orphaned, in sync; east west; held by west; RenderFailed; members 3 3"),
     ], Targets::ends);
 }
 
@@ -295,32 +300,6 @@ fn a_source_that_names_another_target() {
         ("another one, and stripped (Recreate)", strip, &one("Recreate"),
             "in sync, in sync; east; held by east; Synced; members 3"),
     ], Targets::ends);
-}
-
-/// A create that comes late makes an object where the source was let go.
-#[test]
-fn what_comes_late_to_a_target_that_a_source_has_left_goes_as_the_rest_did() {
-    for (let_go, ends) in [
-        (true, "in sync, in sync; west; held by west; Synced; members 3"),
-        (false, "Orphaned, in sync; east west; held by west; Orphaned; members 3 3"),
-    ] {
-        let mut targets = both();
-        let late = targets.east().objects.clone();
-        targets.set("regions", json!(["west"]));
-        targets.settle_both(&each());
-        targets.east().objects = late;
-        targets.east().seen.target.was_let_go = let_go;
-        assert_eq!(targets.ends(&each()), ends);
-    }
-    // A list that cannot be told is no evidence.
-    let mut targets = both();
-    let late = targets.east().objects.clone();
-    targets.set("regions", json!(["west"]));
-    targets.settle_both(&each());
-    targets.east().objects = late;
-    targets.east().seen.target.was_let_go = true;
-    targets.set("regions", json!(["west", "north"]));
-    assert_eq!(targets.ends(&each()), "Orphaned, in sync; east west; held by west; RenderFailed; members 3 3");
 }
 
 #[test]
@@ -439,56 +418,44 @@ fn one_target_tells_what_the_status_says_of_all() {
     assert_eq!(targets.told()[1], "Refused");
 }
 
-#[test]
-fn a_source_that_names_another_target_is_deleted_where_it_is() {
-    let mut targets = in_west("Block");
-    targets.set("region", json!("east"));
-    targets.delete();
-    targets.settle(&one("Block"), "east");
-    targets.settle(&one("Block"), "west");
-    assert_eq!(targets.shown(), "none; gone");
+/// One target settles: its causes, and what is shown then.
+fn at(name: &'static str) -> impl Fn(&mut Targets, &Mapping) -> String {
+    move |targets, mapping| format!("{}; {}", targets.settle(mapping, name), targets.shown())
 }
 
 #[test]
-fn a_source_that_may_move_leaves_its_target_first() {
-    let mut targets = in_west("Recreate");
-    targets.set("region", json!("east"));
-    assert_eq!(targets.settle(&one("Recreate"), "east"), "in sync", "the former target reports");
-    assert_eq!(targets.shown(), "west; held by west; Synced");
-    assert_eq!(targets.ends(&one("Recreate")), "in sync, in sync; east; held by east; Synced; members 3");
-}
-
-#[test]
-fn a_source_does_not_leave_for_a_target_that_cannot_receive_it() {
-    let mut targets = in_west("Recreate");
-    targets.set("region", json!("east"));
-    targets.reach.insert("east", Reach::Lost);
-    assert_eq!(targets.settle(&one("Recreate"), "west"), "Waiting", "it cannot be reached");
-    assert!(targets.west().has("Database"));
-    targets.worlds.remove("east");
-    assert_eq!(targets.settle(&one("Recreate"), "west"), "Waiting", "it is not given");
-    assert!(targets.west().has("Database"));
-}
-
-#[test]
-fn a_former_target_that_is_not_given_any_more_keeps_what_it_has() {
-    let mut targets = in_west("Recreate");
-    targets.set("region", json!("east"));
-    targets.worlds.remove("west");
-    assert_eq!(targets.settle(&one("Recreate"), "east"), "TargetChanged");
-    assert!(targets.east().objects.is_empty(), "nothing is made elsewhere");
-    targets.delete();
-    assert_eq!(targets.settle(&one("Recreate"), "east"), "TargetChanged");
-    assert_eq!(targets.shown(), "none; held by west; TargetChanged", "west may have objects");
-}
-
-#[test]
-fn a_source_of_several_that_is_deleted_says_which_target_is_not_given_any_more() {
-    let mut targets = both();
-    targets.worlds.remove("west");
-    targets.delete();
-    assert_eq!(targets.settle(&each(), "east"), "TargetChanged");
-    assert_eq!(targets.shown(), "none; held by west; TargetChanged");
+#[rustfmt::skip]
+fn a_source_leaves_a_target_that_is_there_for_one_that_can_receive_it() {
+    let moves = one("Recreate");
+    let to_east = || {
+        let mut targets = in_west("Recreate");
+        targets.set("region", json!("east"));
+        targets
+    };
+    steps(to_east(), &[
+        ("it leaves its target first, which reports", |_| {}, &moves,
+            "in sync; west; held by west; Synced"),
+    ], at("east"));
+    steps(to_east(), &[
+        ("its new target cannot be reached", |targets| { targets.reach.insert("east", Reach::Lost); }, &moves,
+            "Waiting; west; held by west; Waiting"),
+        ("its new target is not given", |targets| drop(targets.worlds.remove("east")), &moves,
+            "Waiting; west; held by west; Waiting"),
+    ], at("west"));
+    steps(to_east(), &[
+        ("its former target is not given any more: nothing is made elsewhere", |targets| drop(targets.worlds.remove("west")), &moves,
+            "TargetChanged; none; held by west; TargetChanged"),
+        ("and it is deleted: its former target may have objects", Targets::delete, &moves,
+            "TargetChanged; none; held by west; TargetChanged"),
+    ], at("east"));
+    steps(both(), &[
+        ("it has several, one is not given any more, and it is deleted", |targets| { targets.worlds.remove("west"); targets.delete(); }, &each(),
+            "TargetChanged; none; held by west; TargetChanged"),
+    ], at("east"));
+    steps(in_west("Block"), &[
+        ("it names another target, and is deleted where it is", |targets| { targets.set("region", json!("east")); targets.delete(); targets.settle(&one("Block"), "east"); }, &one("Block"),
+            "in sync; none; gone"),
+    ], at("west"));
 }
 
 #[test]

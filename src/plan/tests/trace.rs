@@ -5,8 +5,8 @@ use serde_json::{Value, json};
 use super::copies::{related, with};
 use super::world::{World, foreign};
 use super::{
-    CHAIN, DATABASES, changed, database, db, deleted_at, drift, exit, fresh, hold, leave_filter, mapping, recreate,
-    source, spec, synced,
+    CHAIN, DATABASES, changed, database, db, deleted_at, drift, exit, fresh, hold, leave_filter, mapping, of, recreate,
+    spec, synced,
 };
 use crate::mapping::Mapping;
 use crate::object::hash::tuple_hash;
@@ -84,7 +84,6 @@ fn each_reason_names_the_row_that_decided_also_from_a_file() {
     }
 
     let mut world = synced();
-    world.settle(&databases);
     let failure = Failure { kind: FailureKind::Error, why: "500 InternalError".into() };
     drift(&mut world);
     let mut observed = world.observe(&databases);
@@ -98,7 +97,6 @@ fn each_reason_names_the_row_that_decided_also_from_a_file() {
 fn what_differs_is_told_with_its_line_and_expression() {
     let mut world = synced();
     let reports = db("drift: Report");
-    world.settle(&reports);
     drift(&mut world);
     world.settle(&reports);
     let trace = replayed(&world, &reports);
@@ -134,9 +132,7 @@ const PASSWORD: &str = r#"  objects:
 #[test]
 fn no_value_of_a_secret_is_kept_and_the_decision_is_the_same() {
     let login = mapping(PASSWORD);
-    let mut consumers = source();
-    consumers["spec"] = json!({"password": "hunter22", "pin": "1234"});
-    let mut world = World::new(consumers);
+    let mut world = of(json!({"password": "hunter22", "pin": "1234"}));
     assert_eq!(world.settle(&login), Rest::InSync);
     // As a server stores it.
     world.edit("Secret", |secret| {
@@ -171,7 +167,7 @@ fn copies_of_secrets_are_compared_without_their_values() {
 
 #[test]
 fn what_another_version_saved_is_refused_by_both_names() {
-    let file = serde_json::to_vec(&saved(&synced_at_rest(), &mapping(DATABASES))).expect("JSON");
+    let file = serde_json::to_vec(&saved(&synced(), &mapping(DATABASES))).expect("JSON");
     let refused = Saved::read(&file, "2.0.0").expect_err("it is of an earlier version");
     assert_eq!(refused, Unreadable::OtherVersion { saved: VERSION.into(), own: "2.0.0".into() });
     assert!(refused.to_string().contains("1.2.3") && refused.to_string().contains("2.0.0"), "{refused}");
@@ -179,10 +175,4 @@ fn what_another_version_saved_is_refused_by_both_names() {
         let refused = Saved::read(other.to_string().as_bytes(), VERSION).expect_err("it is no trace");
         assert!(matches!(refused, Unreadable::NotSaved(_)), "{refused}");
     }
-}
-
-fn synced_at_rest() -> World {
-    let mut world = synced();
-    world.settle(&mapping(DATABASES));
-    world
 }

@@ -538,20 +538,11 @@ impl World {
             for field in ["resourceVersion", "uid", "creationTimestamp"] {
                 object["metadata"].as_object_mut().map(|metadata| metadata.remove(field));
             }
-            sorted(object)
+            object
         };
         let objects =
             self.objects.iter().map(|(reference, object)| (reference.clone(), strip(object.clone()))).collect();
         (self.source.clone().map(strip), objects, self.seen.target.namespaces.clone())
-    }
-}
-
-fn sorted(value: Value) -> Value {
-    match value {
-        Value::Object(map) => {
-            map.into_iter().map(|(k, v)| (k, sorted(v))).collect::<BTreeMap<_, _>>().into_iter().collect()
-        }
-        other => other,
     }
 }
 
