@@ -104,7 +104,7 @@ fn cluster(name: &str) -> Cluster {
 
 /// What the state store holds once a document is in force.
 fn in_force(text: &str) -> Inventory {
-    Inventory { document: text.into(), ..Inventory::default() }
+    Inventory { document: text.into(), resource_version: "1".into(), ..Inventory::default() }
 }
 
 /// Each way in which a source comes to lose something by the document in force.
@@ -267,18 +267,21 @@ async fn a_state_store_names_each_kind_in_one_version() {
 
 /// A document with a mistake in its source holds up nothing; what a state store holds, nobody overwrites for it.
 #[tokio::test]
-async fn a_document_of_other_sources_takes_the_place_of_one_that_was_never_confirmed_and_supersedes_nothing() {
+async fn a_document_of_other_sources_takes_the_place_of_one_that_was_never_recorded_and_supersedes_nothing() {
     let other = DOCUMENT.replace("widgets.v1.example.dev", "gadgets.v1.example.dev");
     let (widgets, gadgets) = (compiled(DOCUMENT).expect("a mapping"), compiled(&other).expect("a mapping"));
-    for is_confirmed in [false, true] {
+    // One that runs deletions alone is confirmed without a state store.
+    let unrecorded = Inventory { resource_version: String::new(), ..in_force(DOCUMENT) };
+    for store in [None, Some(unrecorded), Some(in_force(DOCUMENT))] {
         let pipeline = pipeline(shared(Lease::default()));
-        if is_confirmed {
-            pipeline.confirm(&pipeline.generation(), Ok(in_force(DOCUMENT)));
+        let is_recorded = store.as_ref().is_some_and(|store| !store.resource_version.is_empty());
+        if let Some(store) = store {
+            pipeline.confirm(&pipeline.generation(), Ok(store));
         }
-        assert_eq!(pipeline.has_served(), is_confirmed);
+        assert_eq!(pipeline.has_served(), is_recorded);
         let target = pipeline.generation().target.clone();
         pipeline.swap(Generation::new(gadgets.clone(), Phase::Active, target));
-        assert_eq!((pipeline.has_served(), pipeline.supersedes(&widgets)), (false, is_confirmed));
+        assert_eq!((pipeline.has_served(), pipeline.supersedes(&widgets)), (false, is_recorded));
     }
 }
 

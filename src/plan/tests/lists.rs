@@ -68,7 +68,7 @@ fn an_object_is_who_its_key_says() {
             "blocked: RenderFailed: object `user`: forEach: items 1 and 2 have the same name `db-a`; db-ann user[ann], db-bob user[bob]"),
         ("an empty key", |world| give(world, json!([{"name": ""}])), &plain,
             "blocked: RenderFailed: object `user`: forEach: the key of item 1 is empty, longer than 253 bytes, or has line breaks; db-ann user[ann], db-bob user[bob]"),
-        ("a long key", |world| give(world, json!([{"name": "blocked: RenderFailed: object `user`: forEach: the key of item 1 is empty, longer than 253 bytes, or has line breaks; db-ann user[ann], db-bob user[bob]".repeat(300)}])), &plain,
+        ("a long key", |world| give(world, json!([{"name": "k".repeat(300)}])), &plain,
             "blocked: RenderFailed: object `user`: forEach: the key of item 1 is empty, longer than 253 bytes, or has line breaks; db-ann user[ann], db-bob user[bob]"),
         ("a long list", |world| give(world, (0..1001).map(|n| json!({"name": format!("u{n}")})).collect()), &plain,
             "blocked: RenderFailed: object `user`: forEach: its list has 1001 items, and 1000 are the most; db-ann user[ann], db-bob user[bob]"),
