@@ -5,6 +5,7 @@ use serde_json::json;
 
 use super::*;
 use crate::bodies::Bodies;
+use crate::queue::tests::key;
 use crate::stores::Stores;
 
 /// What a subscriber hears of a change: name, versions before and after, cause.
@@ -18,10 +19,6 @@ fn text(cluster: &str, name: &str, uid: &str, version: u64, owner: Option<&str>)
         "labels": labels, "annotations": {"kcp.io/cluster": cluster},
     }})
     .to_string()
-}
-
-fn key(cluster: &str, name: &str) -> Key {
-    Key::new(ClusterName::try_from(cluster).unwrap(), "ns", name)
 }
 
 struct Scene {
