@@ -9,8 +9,8 @@ use crate::queue::tests::key;
 use crate::stores::Stores;
 
 /// What a subscriber hears of a change: name, versions before and after, cause.
-type Note = (String, Option<String>, Option<String>, Cause);
-type Heard = Arc<Mutex<Vec<Note>>>;
+pub type Note = (String, Option<String>, Option<String>, Cause);
+pub type Heard = Arc<Mutex<Vec<Note>>>;
 
 fn text(cluster: &str, name: &str, uid: &str, version: u64, owner: Option<&str>) -> String {
     let labels = owner.map(|owner| json!({"sync-engine.dev/owner": owner})).unwrap_or_default();
@@ -66,11 +66,16 @@ impl Scene {
     }
 
     fn heard(&self) -> Vec<Note> {
-        std::mem::take(&mut self.heard.lock().unwrap())
+        heard(&self.heard)
     }
 }
 
-fn listen(store: &Arc<Store>) -> (Subscription, Heard) {
+/// What a subscriber heard since the last time.
+pub fn heard(heard: &Heard) -> Vec<Note> {
+    std::mem::take(&mut heard.lock().unwrap())
+}
+
+pub fn listen(store: &Arc<Store>) -> (Subscription, Heard) {
     let heard = Heard::default();
     let notes = heard.clone();
     let subscription = store.subscribe(move |change| {
@@ -92,7 +97,7 @@ fn answered(write: PendingWrite, answer: Arc<Object>) -> bool {
     overtaken
 }
 
-fn told(name: &str, before: Option<u64>, after: Option<u64>, cause: Cause) -> Note {
+pub fn told(name: &str, before: Option<u64>, after: Option<u64>, cause: Cause) -> Note {
     (name.into(), before.map(|v| v.to_string()), after.map(|v| v.to_string()), cause)
 }
 
