@@ -269,20 +269,17 @@ fn to_do(status: &Status) -> Vec<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::server::status::tests::running;
 
     #[test]
     fn a_glance_names_what_is_wrong_and_the_command() {
         let mapping = MappingOverview {
-            name: "mongodb".to_owned(),
-            origin: "mongodb.yaml".to_owned(),
-            generation: 7,
-            standing: "running".to_owned(),
             sources: 12,
             objects: 48,
-            queued: 0,
             orphans: 1,
             held: 11,
             not_synced: vec![ReasonOverview { reason: "Conflict".to_owned(), sources: 2, seconds: 300 }],
+            ..running("mongodb")
         };
         let wrong = Wrong {
             component: "connection target".to_owned(),

@@ -115,36 +115,24 @@ mod tests {
     }
 
     #[test]
-    fn one_hint_is_believed_after_250_ms() {
-        assert_eq!(play(&[0], |_| 1), [(250, 1)]);
-    }
-
-    #[test]
-    fn hints_in_quick_succession_are_one_change() {
-        assert_eq!(play(&[0, 10, 20, 100], |_| 1), [(350, 1)]);
-    }
-
-    #[test]
-    fn a_hint_between_two_readings_starts_again() {
-        assert_eq!(play(&[0, 200], |_| 1), [(450, 1)]);
-    }
-
-    #[test]
-    fn a_file_that_grows_without_events_is_believed_once_it_stands_still() {
-        assert_eq!(play(&[0], |now| if now < 400 { now as u32 } else { 7 }), [(650, 7)]);
-    }
-
-    #[test]
-    fn a_file_that_never_stops_changing_is_taken_after_two_seconds() {
-        let all_the_time: Vec<u64> = (0..40).map(|tick| tick * 45).collect();
-        let believed = play(&all_the_time, |now| now as u32);
-        assert_eq!(believed, [(2000, 2000)]);
-        assert_eq!(play(&[0], |now| now as u32), [(2000, 2000)]);
-    }
-
-    #[test]
-    fn two_changes_far_apart_are_two() {
-        assert_eq!(play(&[0, 1000], |now| (now > 500).into()), [(250, 0), (1250, 1)]);
+    fn a_content_is_believed_once_two_readings_agree_or_two_seconds_have_passed() {
+        let ticks: Vec<u64> = (0..40).map(|tick| tick * 45).collect();
+        let constant: fn(u64) -> u32 = |_| 1;
+        let changing: fn(u64) -> u32 = |now| now as u32;
+        let growing: fn(u64) -> u32 = |now| if now < 400 { now as u32 } else { 7 };
+        let edited: fn(u64) -> u32 = |now| (now > 500).into();
+        let rows = [
+            ("one hint is believed after 250 ms", &[0][..], constant, &[(250, 1)][..]),
+            ("hints in quick succession are one change", &[0, 10, 20, 100], constant, &[(350, 1)]),
+            ("a hint between two readings starts again", &[0, 200], constant, &[(450, 1)]),
+            ("a file that grows without events is believed once it stands still", &[0], growing, &[(650, 7)]),
+            ("a file that never stops changing is taken after two seconds", &ticks[..], changing, &[(2000, 2000)]),
+            ("one that changes without events is taken then as well", &[0], changing, &[(2000, 2000)]),
+            ("two changes far apart are two", &[0, 1000], edited, &[(250, 0), (1250, 1)]),
+        ];
+        for (case, hints, content, believed) in rows {
+            assert_eq!(play(hints, content), believed, "{case}");
+        }
     }
 
     #[test]

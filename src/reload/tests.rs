@@ -196,11 +196,3 @@ async fn an_unchanged_directory_is_quiet() {
     assert!(bench.reloads.try_recv().is_err(), "nothing changed");
     bench.stop().await;
 }
-
-#[test]
-fn a_directory_that_cannot_be_opened_is_an_error_of_the_start() {
-    let error = Reloader::open(Path::new("/nowhere/mappings"), Health::default()).expect_err("no such directory");
-    insta::assert_snapshot!(error, @"cannot read the mappings directory `/nowhere/mappings`: it does not exist");
-    let error = Reloader::open(Path::new("/dev/null"), Health::default()).expect_err("no directory");
-    insta::assert_snapshot!(error, @"cannot read the mappings directory `/dev/null`: it is not a directory");
-}

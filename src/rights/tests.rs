@@ -45,18 +45,6 @@ fn shown(rules: &[Rule]) -> String {
 }
 
 #[test]
-fn what_a_role_of_the_mapping_grants_is_held_and_nothing_escalates() {
-    let rights = of(&[mapping(SHIPPED)]);
-    assert!(rights.guessed.is_empty(), "{:?}", rights.guessed);
-    insta::assert_snapshot!(shown(&rights.places[&Place::Target("target".to_owned())]));
-    let provider = Place::Provider { connection: "kcp".to_owned(), path: Some("root:mongodb".to_owned()) };
-    insta::assert_snapshot!(shown(&rights.places[&provider]));
-    let claims = rights.claims.values().flatten().map(|claim| format!("{} {}", claim.resource, claim.verbs.join(",")));
-    let claims: Vec<_> = claims.collect();
-    assert_eq!(claims, ["secrets get,list,watch,create,patch,delete", "configmaps get,list,watch"]);
-}
-
-#[test]
 fn who_only_looks_needs_no_writes() {
     let text = SHIPPED.replace("spec:\n  description", "spec:\n  mode: Observe\n  description");
     let rights = of(&[mapping(&text)]);

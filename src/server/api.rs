@@ -341,10 +341,10 @@ fn json(document: &impl Serialize) -> Response {
 }
 
 #[cfg(test)]
-mod tests {
+pub mod tests {
     use super::*;
 
-    fn source(name: &str, reason: &str) -> Source {
+    pub fn source(name: &str, reason: &str) -> Source {
         Source {
             mapping: "m".to_owned(),
             cluster: "c".to_owned(),

@@ -168,27 +168,35 @@ fn table<const N: usize>(titles: [&str; N], rows: impl Iterator<Item = [String; 
 }
 
 #[cfg(test)]
-mod tests {
+pub mod tests {
     use std::time::Duration;
 
     use super::super::health::Condition;
     use super::*;
+
+    /// A mapping that runs, and nothing of it waits.
+    pub fn running(name: &str) -> MappingOverview {
+        MappingOverview {
+            name: name.to_owned(),
+            origin: format!("{name}.yaml"),
+            generation: 7,
+            standing: "running".to_owned(),
+            sources: 2,
+            objects: 8,
+            queued: 0,
+            orphans: 0,
+            held: 0,
+            not_synced: Vec::new(),
+        }
+    }
 
     #[test]
     fn the_page_names_mappings_providers_and_what_is_wrong() {
         let overview = Overview {
             engine_id: "main".to_owned(),
             mappings: vec![MappingOverview {
-                name: "mongodb".to_owned(),
-                origin: "mongodb.yaml".to_owned(),
-                generation: 7,
                 standing: "running the last good version".to_owned(),
-                sources: 2,
-                objects: 8,
-                queued: 0,
-                orphans: 0,
-                held: 0,
-                not_synced: Vec::new(),
+                ..running("mongodb")
             }],
             providers: vec![ProviderOverview {
                 name: "kcp".to_owned(),

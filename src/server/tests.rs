@@ -14,7 +14,8 @@ use tower::ServiceExt;
 use super::*;
 use crate::plan::trace::Trace;
 use crate::reload::Reloader;
-use crate::server::status::MappingOverview;
+use crate::server::api::tests::source;
+use crate::server::status::tests::running;
 
 struct Answer {
     code: u16,
@@ -162,16 +163,7 @@ impl api::Sources for Unsettled {
     }
 
     fn not_synced(&self) -> Vec<api::Source> {
-        let source = |(name, reason): (&str, &str)| api::Source {
-            mapping: self.0.to_owned(),
-            cluster: "c".to_owned(),
-            namespace: "n".to_owned(),
-            name: name.to_owned(),
-            target: "target".to_owned(),
-            reason: reason.to_owned(),
-            message: "why".to_owned(),
-            seconds: 5,
-        };
+        let source = |(name, reason)| api::Source { mapping: self.0.to_owned(), ..source(name, reason) };
         [("a", "Conflict"), ("b", "Refused")].into_iter().map(source).collect()
     }
 }
@@ -195,19 +187,7 @@ async fn programs_ask_for_the_status_and_for_sources_that_are_not_in_sync() {
 #[tokio::test]
 async fn programs_ask_how_a_source_is_decided_and_whose_an_object_is() {
     let shared = shared();
-    let mapping = |name: &str| MappingOverview {
-        name: name.to_owned(),
-        origin: "a.yaml".to_owned(),
-        generation: 1,
-        standing: "running".to_owned(),
-        sources: 2,
-        objects: 2,
-        queued: 0,
-        orphans: 0,
-        held: 0,
-        not_synced: Vec::new(),
-    };
-    let overview = Overview { mappings: vec![mapping("one"), mapping("two")], ..Overview::default() };
+    let overview = Overview { mappings: vec![running("one"), running("two")], ..Overview::default() };
     shared.instruments.status.publish(overview);
     let known: [Arc<dyn api::Sources>; 2] = [Arc::new(Unsettled("one")), Arc::new(Unsettled("two"))];
     shared.instruments.status.ask(known.iter().map(Arc::downgrade).collect());

@@ -2,8 +2,11 @@
 
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
-use super::Resource;
+use super::compile::{Compiled, compile};
+use super::diagnostic::{Diagnostic, Finding};
+use super::{Mapping, Resource, yaml};
 
 /// The YAML files of a folder of the repository.
 pub(super) fn files(folder: &str) -> Vec<PathBuf> {
@@ -22,6 +25,19 @@ pub(super) fn of_kind(folder: &str, kind: &str) -> Vec<PathBuf> {
 
 pub(super) fn read(path: &Path) -> String {
     fs::read_to_string(path).expect("readable")
+}
+
+/// The mapping of a file that is good.
+pub(super) fn mapping(file: &str) -> Arc<Mapping> {
+    let outcome = compile(&yaml::parse(file.as_bytes()).remove(0));
+    let Some(Compiled::Mapping(mapping)) = outcome.compiled else { panic!("no mapping: {outcome:?}") };
+    mapping
+}
+
+/// What an author reads of each finding in a file.
+pub(super) fn rendered(findings: impl IntoIterator<Item = Finding>, name: &str, file: &str) -> Vec<String> {
+    let shown = |finding| Diagnostic::new(finding, name, file.as_bytes()).render(false);
+    findings.into_iter().map(shown).collect()
 }
 
 /// Compares what is shown of each file of a folder, given its name and its text.

@@ -113,20 +113,11 @@ mod tests {
     use futures::FutureExt;
 
     use super::*;
-    use crate::connection::{Connection, ConnectionSource, ConnectionSpec};
-
-    fn endpoint() -> Endpoint {
-        let file = tempfile::NamedTempFile::new().expect("a file");
-        let text = r#"{"current-context": "x", "contexts": [{"name": "x", "context": {"cluster": "x"}}],
-            "clusters": [{"name": "x", "cluster": {"server": "http://127.0.0.1:1"}}]}"#;
-        std::fs::write(file.path(), text).expect("written");
-        let source = ConnectionSource::Kubeconfig { path: file.path().into(), context: None };
-        Connection::open(ConnectionSpec { name: "kcp".into(), source }).expect("a connection").endpoint()
-    }
+    use crate::registry::tests::connection;
 
     #[test]
     fn the_last_cluster_that_the_list_has_not_come_to_is_next() {
-        let (lists, endpoint) = (OwnLists::default(), endpoint());
+        let (lists, endpoint) = (OwnLists::default(), connection().endpoint());
         let engage = |name: &str| lists.engage(&name.try_into().expect("a name"), &endpoint);
         let next = || Some(lists.next().now_or_never()?.cluster.to_string());
         let all = || std::iter::from_fn(next).collect::<Vec<_>>();
@@ -148,7 +139,7 @@ mod tests {
     #[test]
     fn a_cluster_is_listed_up_to_where_its_objects_are_large() {
         let lists = OwnLists::default();
-        lists.engage(&"a".try_into().expect("a name"), &endpoint());
+        lists.engage(&"a".try_into().expect("a name"), &connection().endpoint());
         let limits = |bytes: &[usize]| {
             lists.begin();
             let first = lists.next().now_or_never().expect("a page");

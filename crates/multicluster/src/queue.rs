@@ -476,4 +476,4 @@ impl Lane {
 }
 
 #[cfg(test)]
-mod tests;
+pub mod tests;

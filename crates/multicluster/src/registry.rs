@@ -307,4 +307,4 @@ impl Described {
 }
 
 #[cfg(test)]
-mod tests;
+pub mod tests;

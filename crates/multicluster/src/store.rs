@@ -852,4 +852,4 @@ impl Owners {
 }
 
 #[cfg(test)]
-mod tests;
+pub mod tests;

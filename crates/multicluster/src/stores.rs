@@ -168,13 +168,10 @@ mod tests {
     use serde_json::json;
 
     use super::*;
-    use crate::Subscription;
     use crate::registry::ClustersOf;
     use crate::store::Cause;
+    use crate::store::tests::{heard, listen, told};
     use sync_engine_mapping::object::{ClusterName, Key};
-
-    /// What a subscriber heard: name, whether it knew the object before, whether it does now, and cause.
-    type Heard = Arc<Mutex<Vec<(String, bool, bool, Cause)>>>;
 
     fn stores() -> Stores {
         let one = ClustersOf::One(ClusterName::try_from("target").expect("a name"));
@@ -191,20 +188,6 @@ mod tests {
         assert!(stores.put(Parsed::read(&text(name, mapping, version), None).expect("it")).expect("an object"));
     }
 
-    fn listen(store: &Arc<Store>) -> (Subscription, Heard) {
-        let heard = Heard::default();
-        let hear = heard.clone();
-        let subscription = store.subscribe(move |change| {
-            let what = (change.key.name.to_string(), change.before.is_some(), change.after.is_some(), change.cause);
-            hear.lock().push(what);
-        });
-        (subscription, heard)
-    }
-
-    fn heard(heard: &Heard) -> Vec<(String, bool, bool, Cause)> {
-        std::mem::take(&mut heard.lock())
-    }
-
     fn names(store: &Store) -> Vec<String> {
         store.keys().iter().map(|key| key.name.to_string()).collect()
     }
@@ -218,13 +201,13 @@ mod tests {
         put(&stores, "x", Some("main.a"), 2);
         put(&stores, "y", Some("other.a"), 3);
         put(&stores, "z", None, 4);
-        assert_eq!(heard(&to_a), [("x".to_owned(), false, true, Cause::Event)]);
+        assert_eq!(heard(&to_a), [told("x", None, Some(2), Cause::Event)]);
         assert!(heard(&to_b).is_empty() && b.is_empty());
         // Whoever comes later finds what there is.
         put(&stores, "l", Some("main.late"), 5);
         assert_eq!(names(&stores.of("main.late")), ["l"]);
         assert!(stores.delete(Parsed::read(&text("x", Some("main.a"), 6), None).expect("it")));
-        assert_eq!(heard(&to_a), [("x".to_owned(), true, false, Cause::Deleted)]);
+        assert_eq!(heard(&to_a), [told("x", Some(6), None, Cause::Deleted)]);
     }
 
     #[test]
@@ -252,7 +235,7 @@ mod tests {
             put(&stores, "x", Some("main.a"), 2);
             let (_subscription, to_a) = listen(&a);
             put(&stores, "x", label, 3);
-            assert_eq!(heard(&to_a), [("x".to_owned(), true, false, Cause::Deleted)], "{label:?}");
+            assert_eq!(heard(&to_a), [told("x", Some(2), None, Cause::Deleted)], "{label:?}");
             assert_eq!((a.len(), b.len()), (0, usize::from(label == Some("main.b"))));
         }
     }
@@ -297,10 +280,10 @@ mod tests {
         assert_eq!([names(&a), names(&stores.of("main.b"))], [vec!["edited", "same"], vec!["moved"]]);
         let key = Key::new(ClusterName::try_from("target").expect("a name"), "", "edited");
         assert_eq!(a.get(&key).expect("it is there").resource_version(), "6");
-        let initial = |name: &str| (name.to_owned(), false, true, Cause::InitialList);
-        let deleted = |name: &str| (name.to_owned(), true, false, Cause::Deleted);
-        let edited = ("edited".to_owned(), true, true, Cause::Event);
-        let expected = [initial("same"), edited, deleted("gone"), initial("unknown"), deleted("unknown")];
+        let initial = |name, version| told(name, None, Some(version), Cause::InitialList);
+        let deleted = |name| told(name, Some(8), None, Cause::Deleted);
+        let edited = told("edited", Some(2), Some(6), Cause::Event);
+        let expected = [initial("same", 3), edited, deleted("gone"), initial("unknown", 8), deleted("unknown")];
         assert_eq!(heard(&to_a), expected, "whoever hears of an end heard of it before");
         // Of the next list, everything counts.
         let list = stores.begin_list();
@@ -338,19 +321,20 @@ mod tests {
             (Some("3"), Some("12"), None)
         );
         assert_eq!(heard(&heard_of), []);
-        let initial = |name: &str| (name.to_owned(), false, true, Cause::InitialList);
         let all = ["same", "edited", "edited-again", "new", "removed", "removed-new", "lost"];
-        for (name, version) in all.iter().zip([5, 16, 17, 18, 6, 19, 7]) {
-            ahead(name, version);
-        }
-        assert_eq!(heard(&heard_of), all.map(initial));
+        let all = || all.into_iter().zip([5, 16, 17, 18, 6, 19, 7]);
+        all().for_each(|(name, version)| ahead(name, version));
+        let initial = all().map(|(name, version)| told(name, None, Some(version), Cause::InitialList));
+        assert_eq!(heard(&heard_of), initial.collect::<Vec<_>>());
         // What is older changes nothing, and what is the same is no news.
         ["same", "edited", "edited-again"].into_iter().for_each(|name| item(name, 5));
         put(&stores, "edited-again", None, 15);
         put(&stores, "new", None, 18);
         assert_eq!(["same", "edited", "edited-again"].map(version), ["5", "16", "17"].map(|it| Some(it.to_owned())));
         assert!(
-            heard(&heard_of).iter().all(|(name, before, after, _)| name.starts_with("edited") && *before && *after)
+            heard(&heard_of)
+                .iter()
+                .all(|(name, before, after, _)| name.starts_with("edited") && before.is_some() && after.is_some())
         );
         deleted("removed", 20);
         deleted("removed-new", 21);

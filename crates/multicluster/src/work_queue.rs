@@ -149,14 +149,10 @@ fn now() -> Instant {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::queue::tests::key;
 
     fn queue() -> WorkQueue {
         WorkQueue::new(Backoff { min: Duration::from_millis(1), max: Duration::from_millis(1) }, 7)
-    }
-
-    fn key(name: &str) -> Key {
-        let cluster = ClusterName::try_from("c").unwrap();
-        Key::new(cluster, "ns", name)
     }
 
     #[tokio::test]
@@ -169,8 +165,8 @@ mod tests {
             name
         };
         let workers = tokio::join!(work(), work(), async {
-            queue.add(key("now"), Priority::Live);
-            queue.add_after(key("soon"), Duration::from_millis(2));
+            queue.add(key("c", "now"), Priority::Live);
+            queue.add_after(key("c", "soon"), Duration::from_millis(2));
         });
         let names = [workers.0, workers.1];
         assert!(names.contains(&"now".into()) && names.contains(&"soon".into()), "{names:?}");
@@ -179,10 +175,10 @@ mod tests {
     #[tokio::test]
     async fn a_lease_that_is_dropped_is_tried_again() {
         let queue = queue();
-        queue.add(key("a"), Priority::Live);
+        queue.add(key("c", "a"), Priority::Live);
         drop(queue.next(8).await.unwrap());
         let again = queue.next(8).await.unwrap();
-        assert_eq!((again.key(), queue.depth().in_flight), (&key("a"), 1));
+        assert_eq!((again.key(), queue.depth().in_flight), (&key("c", "a"), 1));
         again.finish(Outcome::Done, 1);
         assert_eq!(queue.depth(), Depth::default());
     }
@@ -190,7 +186,7 @@ mod tests {
     #[tokio::test]
     async fn closing_wakes_every_worker() {
         let queue = queue();
-        queue.add_after(key("later"), Duration::from_secs(3600));
+        queue.add_after(key("c", "later"), Duration::from_secs(3600));
         let workers = tokio::join!(queue.next(8), queue.next(8), queue.next(8), async { queue.close() });
         assert!(workers.0.is_none() && workers.1.is_none() && workers.2.is_none());
     }

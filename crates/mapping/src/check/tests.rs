@@ -1,10 +1,8 @@
-use std::sync::Arc;
-
 use super::*;
 use crate::compile::{Compiled, compile};
-use crate::diagnostic::{CODES, Diagnostic};
+use crate::diagnostic::CODES;
 use crate::schema::{Field, Form, View};
-use crate::tests::{each, files, of_kind, read, snapshot};
+use crate::tests::{each, files, mapping, of_kind, read, rendered, snapshot};
 use crate::yaml::{self, NodeValue};
 
 fn schemas() -> Schemas {
@@ -21,8 +19,7 @@ fn shown(name: &str, file: &str, schemas: &Schemas) -> String {
     for document in yaml::parse(file.as_bytes()) {
         let outcome = compile(&document);
         let Some(Compiled::Mapping(mapping)) = outcome.compiled else { panic!("{name}: {:?}", outcome.findings) };
-        let findings = check(&mapping, schemas);
-        parts.extend(findings.into_iter().map(|finding| Diagnostic::new(finding, name, file.as_bytes()).render(false)));
+        parts.extend(rendered(check(&mapping, schemas), name, file));
         parts.push(format!("checked: mapping {}", mapping.name));
     }
     parts.join("\n\n")
@@ -39,9 +36,7 @@ fn diagnostics_of_checks() {
 #[test]
 fn diagnostics_of_schemas() {
     each("tests/ui/schemas", |name, text| {
-        let findings = Schemas::default().add_file(text.as_bytes()).into_iter();
-        let shown = findings.map(|finding| Diagnostic::new(finding, name, text.as_bytes()).render(false));
-        shown.collect::<Vec<_>>().join("\n\n")
+        rendered(Schemas::default().add_file(text.as_bytes()), name, text).join("\n\n")
     });
 }
 
@@ -142,11 +137,7 @@ fn every_code_has_an_example_and_a_fix() {
         if findings.iter().all(|finding| reviewed.contains(&finding.message)) {
             continue;
         }
-        let shown: Vec<_> = findings
-            .into_iter()
-            .map(|finding| Diagnostic::new(finding, "mapping.yaml", bad.as_bytes()).render(false))
-            .collect();
-        snapshot("tests/ui/codes", code.code, &shown.join("\n\n"));
+        snapshot("tests/ui/codes", code.code, &rendered(findings, "mapping.yaml", &bad).join("\n\n"));
     }
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
 }
@@ -154,10 +145,7 @@ fn every_code_has_an_example_and_a_fix() {
 /// It has a `plan`, a storage, endpoints, a connection's secret and members' hosts, which the shipped schemas have not.
 #[test]
 fn the_full_document_is_checked_without_a_panic() {
-    let file = include_str!("../../../../tests/ui/documents/good.yaml");
-    let document = yaml::parse(file.as_bytes()).remove(0);
-    let Some(Compiled::Mapping(mapping)) = compile(&document).compiled else { panic!("it is good") };
-    let mapping: Arc<Mapping> = mapping;
+    let mapping = mapping(include_str!("../../../../tests/ui/documents/good.yaml"));
     let codes: Vec<_> = check(&mapping, &schemas()).into_iter().map(|finding| finding.code).collect();
     assert_eq!(codes, ["SE0314", "SE0401", "SE0122", "SE0118", "SE0601", "SE0606", "SE0601", "SE0606"]);
 }

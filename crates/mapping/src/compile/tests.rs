@@ -4,7 +4,7 @@ use proptest::prelude::*;
 
 use super::*;
 use crate::diagnostic::Diagnostic;
-use crate::tests::each;
+use crate::tests::{each, mapping, rendered};
 use crate::{Amount, Members, OnFailure, SourceClusters, SourceVanished, StatusValue};
 
 const GOOD: &str = include_str!("../../../../tests/ui/documents/good.yaml");
@@ -14,9 +14,7 @@ fn shown(name: &str, file: &str) -> String {
     let mut parts = Vec::new();
     for document in yaml::parse(file.as_bytes()) {
         let outcome = compile(&document);
-        parts.extend(
-            outcome.findings.into_iter().map(|finding| Diagnostic::new(finding, name, file.as_bytes()).render(false)),
-        );
+        parts.extend(rendered(outcome.findings, name, file));
         let compiled = match outcome.compiled {
             Some(Compiled::Mapping(mapping)) => format!("compiled: mapping {}", mapping.name),
             Some(Compiled::ClusterProvider(provider)) => format!("compiled: provider {}", provider.name),
@@ -32,14 +30,6 @@ fn shown(name: &str, file: &str) -> String {
 #[test]
 fn diagnostics_of_documents() {
     each("tests/ui/documents", shown);
-}
-
-fn mapping(file: &str) -> Arc<Mapping> {
-    let outcome = compile(&yaml::parse(file.as_bytes()).remove(0));
-    match outcome.compiled {
-        Some(Compiled::Mapping(mapping)) => mapping,
-        other => panic!("no mapping: {other:?} {:?}", outcome.findings),
-    }
 }
 
 #[test]

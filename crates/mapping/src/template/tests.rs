@@ -137,6 +137,11 @@ fn failures_say_where_in_the_template() {
         render(json!({"a": "${{ objects.later.status.phase }}"})),
         render(json!("${{ omit }}")),
         render(json!("${{ source.spec.missing }}")),
+        render(json!({"a": {"$each": [{"n": 1}, {}], "$as": "i", "$item": {"x": "${{ i.n }}"}}})),
+        render(json!({"a": {"$each": "${{ source.spec }}", "$as": "i", "$item": 1}})),
+        render(json!({"a": {"$each": [1], "$as": "i", "$when": "${{ i }}", "$item": 1}})),
+        render(json!({"a": {"$merge": [{}, "${{ source.spec.users }}"]}})),
+        render(json!({"a": {"$each": "${{ source.spec.missing }}", "$as": "i", "$item": 1}})),
     ];
     insta::assert_snapshot!(said.join("\n"), @r#"
     spec.users[1].name: `source.spec.user` is absent: give a value with `default(...)`, leave the key out with `default(omit)`, or test it with `is defined`
@@ -145,6 +150,11 @@ fn failures_say_where_in_the_template() {
     waiting for object `later` (read at `a`)
     `omit` is no value: it can only stand for a whole key or item
     `source.spec.missing` is absent: give a value with `default(...)`, leave the key out with `default(omit)`, or test it with `is defined`
+    a[1].x: `i.n` is absent: give a value with `default(...)`, leave the key out with `default(omit)`, or test it with `is defined`
+    a: `$each` takes a list, and was given a map: write `| items` for its pairs
+    a[0].$when: `i` must be true or false, and is a number
+    a: `$merge` takes maps, and was given a list
+    a: `source.spec.missing` is absent: give a value with `default(...)`, leave the key out with `default(omit)`, or test it with `is defined`
     "#);
 }
 
@@ -197,24 +207,6 @@ fn merge_lays_maps_over_each_other() {
     .render(&scope());
     let expected = json!({"a": {"x": 1}, "b": {"c": 1, "d": [3], "e": 2}, "n": null, "z": 3, "$merge": 1});
     assert_eq!(rendered.map(|value| value.to_string()), Ok(expected.to_string()));
-}
-
-#[test]
-fn structure_that_fails_says_where() {
-    let said = [
-        render(json!({"a": {"$each": [{"n": 1}, {}], "$as": "i", "$item": {"x": "${{ i.n }}"}}})),
-        render(json!({"a": {"$each": "${{ source.spec }}", "$as": "i", "$item": 1}})),
-        render(json!({"a": {"$each": [1], "$as": "i", "$when": "${{ i }}", "$item": 1}})),
-        render(json!({"a": {"$merge": [{}, "${{ source.spec.users }}"]}})),
-        render(json!({"a": {"$each": "${{ source.spec.missing }}", "$as": "i", "$item": 1}})),
-    ];
-    insta::assert_snapshot!(said.join("\n"), @"
-    a[1].x: `i.n` is absent: give a value with `default(...)`, leave the key out with `default(omit)`, or test it with `is defined`
-    a: `$each` takes a list, and was given a map: write `| items` for its pairs
-    a[0].$when: `i` must be true or false, and is a number
-    a: `$merge` takes maps, and was given a list
-    a: `source.spec.missing` is absent: give a value with `default(...)`, leave the key out with `default(omit)`, or test it with `is defined`
-    ");
 }
 
 /// A consumer's lists multiply what an author wrote: both caps are reached, and nothing else gives way first.

@@ -3,8 +3,7 @@ use std::sync::Arc;
 use proptest::prelude::*;
 
 use super::*;
-use crate::diagnostic::Diagnostic;
-use crate::tests::each;
+use crate::tests::{each, rendered};
 
 /// Every finding of a file on a line of its own: code, the text it points at, message, help.
 fn findings(file: &str) -> String {
@@ -36,9 +35,7 @@ fn findings_of_texts() {
     each("tests/ui/yaml", |name, file| {
         let documents = parse(file.as_bytes());
         assert!(documents.iter().all(|document| !document.findings.is_empty()));
-        let findings = documents.into_iter().flat_map(|document| document.findings);
-        let shown = findings.map(|finding| Diagnostic::new(finding, name, file.as_bytes()).render(false));
-        shown.collect::<Vec<_>>().join("\n\n")
+        rendered(documents.into_iter().flat_map(|document| document.findings), name, file).join("\n\n")
     });
 }
 

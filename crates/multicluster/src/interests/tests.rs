@@ -3,16 +3,11 @@ use proptest::prelude::*;
 use super::*;
 use crate::backoff::Backoff;
 use crate::queue::{Next, Queue};
-use sync_engine_mapping::object::ClusterName;
 
 type Index = Interests<Key, char>;
 
-fn cluster() -> ClusterName {
-    ClusterName::try_from("c").unwrap()
-}
-
 fn key(name: &str) -> Key {
-    Key::new(cluster(), "ns", name)
+    crate::queue::tests::key("c", name)
 }
 
 fn object(name: &str) -> Interest<char> {

@@ -6,7 +6,8 @@ use super::*;
 
 const BACKOFF: Backoff = Backoff { min: Duration::from_secs(1), max: Duration::from_secs(60) };
 
-fn key(cluster: &str, name: impl ToString) -> Key {
+/// A request for an object of a cluster.
+pub fn key(cluster: &str, name: impl ToString) -> Key {
     let cluster = ClusterName::try_from(cluster).unwrap();
     Key::new(cluster, "ns", name.to_string())
 }

@@ -8,7 +8,8 @@ fn provider() -> ProviderName {
     ProviderName::Source(SourceClusters::ApiExport(export))
 }
 
-fn connection() -> Arc<Connection> {
+/// A connection to where nobody listens.
+pub fn connection() -> Arc<Connection> {
     let file = tempfile::NamedTempFile::new().unwrap();
     let text = r#"{"current-context": "x", "contexts": [{"name": "x", "context": {"cluster": "x"}}],
         "clusters": [{"name": "x", "cluster": {"server": "http://127.0.0.1:1"}}]}"#;
@@ -36,16 +37,31 @@ fn spec(connection: &Arc<Connection>, cluster: &str, url: &str) -> ClusterSpec {
     }
 }
 
-/// `+a` for engaged, `-a Reason` for disengaged.
-fn words(transitions: &[ClusterEvent]) -> Vec<String> {
-    let word = |transition: &ClusterEvent| match transition {
-        ClusterEvent::Engaged(cluster) => format!("+{}", cluster.spec.name),
-        ClusterEvent::Described(cluster) => format!("~{}", cluster.spec.name),
-        ClusterEvent::Disengaged(cluster, reason) => format!("-{} {reason}", cluster.spec.name),
+fn applied(connection: &Arc<Connection>, cluster: &str, url: &str) -> ProviderEvent {
+    ProviderEvent::Apply(Box::new(spec(connection, cluster, url)))
+}
+
+/// `+a URL` for engaged, `~a LABELS` for described, `-a URL Reason` for disengaged.
+fn word(event: &ClusterEvent) -> String {
+    let at = |cluster: &Cluster| format!("{} {}", cluster.spec.name, cluster.spec.endpoint.url());
+    match event {
+        ClusterEvent::Engaged(cluster) => format!("+{}", at(cluster)),
+        ClusterEvent::Described(cluster) => {
+            format!("~{} {:?}", cluster.spec.name, cluster.spec.traits.labels.as_ref().unwrap())
+        }
+        ClusterEvent::Disengaged(cluster, reason) => format!("-{} {reason}", at(cluster)),
         ClusterEvent::Synced(_) => "synced".into(),
         ClusterEvent::Identity(_, identity) => format!("identity {identity}"),
-    };
+    }
+}
+
+fn words(transitions: &[ClusterEvent]) -> Vec<String> {
     transitions.iter().map(word).collect()
+}
+
+/// What a reader of a mailbox gets.
+fn read(mailbox: &mut Mailbox) -> Vec<String> {
+    std::iter::from_fn(|| mailbox.take()).map(|event| word(&event)).collect()
 }
 
 #[test]
@@ -53,42 +69,38 @@ fn clusters_are_engaged_replaced_and_disengaged() {
     let (connection, provider, mut registry) = (connection(), provider(), Registry::default());
     registry.start(&provider);
     let mut apply = |event| words(&registry.apply(&provider, event));
-    assert_eq!(apply(ProviderEvent::Apply(Box::new(spec(&connection, "a", "http://one")))), ["+a"]);
-    assert_eq!(apply(ProviderEvent::Apply(Box::new(spec(&connection, "a", "http://one/")))), [""; 0]);
-    assert_eq!(apply(ProviderEvent::Apply(Box::new(spec(&connection, "a", "http://two")))), ["-a Replaced", "+a"]);
+    assert_eq!(apply(applied(&connection, "a", "http://one")), ["+a http://one"]);
+    assert_eq!(apply(applied(&connection, "a", "http://one/")), [""; 0]);
+    assert_eq!(apply(applied(&connection, "a", "http://two")), ["-a http://one Replaced", "+a http://two"]);
     assert_eq!(apply(ProviderEvent::Synced), ["synced"]);
     assert_eq!(apply(ProviderEvent::Synced), [""; 0]);
     assert_eq!(apply(ProviderEvent::Identity("u".into())), ["identity u"]);
     assert_eq!(apply(ProviderEvent::Identity("u".into())), [""; 0]);
-    assert_eq!(apply(ProviderEvent::Gone(name("a"), Reason::EndpointLost)), ["-a EndpointLost"]);
+    assert_eq!(apply(ProviderEvent::Gone(name("a"), Reason::EndpointLost)), ["-a http://two EndpointLost"]);
     assert_eq!(apply(ProviderEvent::Gone(name("a"), Reason::Removed)), [""; 0]);
 }
 
 #[test]
 fn a_stream_that_starts_again_keeps_what_it_applies_again() {
     let (connection, provider, mut registry) = (connection(), provider(), Registry::default());
-    let applied = |cluster| ProviderEvent::Apply(Box::new(spec(&connection, cluster, "http://one")));
     registry.start(&provider);
     for cluster in ["a", "b"] {
-        registry.apply(&provider, applied(cluster));
+        registry.apply(&provider, applied(&connection, cluster, "http://one"));
     }
     registry.apply(&provider, ProviderEvent::Synced);
     registry.start(&provider);
     assert!(!registry.is_synced(&provider));
-    assert_eq!(words(&registry.apply(&provider, applied("b"))), [""; 0]);
-    assert_eq!(words(&registry.apply(&provider, ProviderEvent::Synced)), ["-a Removed", "synced"]);
+    assert_eq!(words(&registry.apply(&provider, applied(&connection, "b", "http://one"))), [""; 0]);
+    assert_eq!(words(&registry.apply(&provider, ProviderEvent::Synced)), ["-a http://one Removed", "synced"]);
 }
 
 #[test]
 fn a_stopped_provider_has_no_clusters_and_no_say() {
     let (connection, provider, mut registry) = (connection(), provider(), Registry::default());
     registry.start(&provider);
-    registry.apply(&provider, ProviderEvent::Apply(Box::new(spec(&connection, "a", "http://one"))));
-    assert_eq!(words(&registry.stop(&provider, Reason::ProviderStopped)), ["-a ProviderStopped"]);
-    assert_eq!(
-        words(&registry.apply(&provider, ProviderEvent::Apply(Box::new(spec(&connection, "a", "http://one"))))),
-        [""; 0]
-    );
+    registry.apply(&provider, applied(&connection, "a", "http://one"));
+    assert_eq!(words(&registry.stop(&provider, Reason::ProviderStopped)), ["-a http://one ProviderStopped"]);
+    assert_eq!(words(&registry.apply(&provider, applied(&connection, "a", "http://one"))), [""; 0]);
     assert!(registry.clusters(&provider).next().is_none() && registry.replay().is_empty());
 }
 
@@ -97,25 +109,9 @@ fn who_comes_late_gets_everything_replayed() {
     let (connection, provider, mut registry) = (connection(), provider(), Registry::default());
     registry.start(&provider);
     registry.apply(&provider, ProviderEvent::Identity("u".into()));
-    registry.apply(&provider, ProviderEvent::Apply(Box::new(spec(&connection, "a", "http://one"))));
+    registry.apply(&provider, applied(&connection, "a", "http://one"));
     registry.apply(&provider, ProviderEvent::Synced);
-    assert_eq!(words(&registry.replay()), ["+a", "identity u", "synced"]);
-}
-
-/// What a reader of a mailbox gets.
-fn read(mailbox: &mut Mailbox) -> Vec<String> {
-    let word = |event| match event {
-        ClusterEvent::Engaged(cluster) => format!("+{} {}", cluster.spec.name, cluster.spec.endpoint.url()),
-        ClusterEvent::Described(cluster) => {
-            format!("~{} {:?}", cluster.spec.name, cluster.spec.traits.labels.clone().unwrap_or_default())
-        }
-        ClusterEvent::Disengaged(cluster, reason) => {
-            format!("-{} {} {reason}", cluster.spec.name, cluster.spec.endpoint.url())
-        }
-        ClusterEvent::Synced(_) => "synced".into(),
-        ClusterEvent::Identity(_, identity) => format!("identity {identity}"),
-    };
-    std::iter::from_fn(|| mailbox.take()).map(word).collect()
+    assert_eq!(words(&registry.replay()), ["+a http://one", "identity u", "synced"]);
 }
 
 #[test]
@@ -126,7 +122,7 @@ fn a_slow_reader_hears_the_sum_of_what_happened() {
     let mut happens = |mailbox: &mut Mailbox, event| {
         registry.apply(&provider, event).into_iter().for_each(|transition| mailbox.put(transition));
     };
-    let applied = |url| ProviderEvent::Apply(Box::new(spec(&connection, "a", url)));
+    let applied = |url| applied(&connection, "a", url);
     let gone = || ProviderEvent::Gone(name("a"), Reason::Removed);
 
     happens(&mut mailbox, ProviderEvent::Synced);
@@ -163,13 +159,13 @@ fn a_cluster_with_other_labels_stays_engaged() {
     };
     let gone = || ProviderEvent::Gone(name("a"), Reason::Removed);
 
-    assert_eq!(happens(&mut mailbox, labelled("gold", "http://one")), ["+a"]);
-    assert_eq!(happens(&mut mailbox, labelled("silver", "http://one")), ["~a"]);
+    assert_eq!(happens(&mut mailbox, labelled("gold", "http://one")), ["+a http://one"]);
+    assert_eq!(happens(&mut mailbox, labelled("silver", "http://one")), [r#"~a {"tier": "silver"}"#]);
     assert_eq!(read(&mut mailbox), ["+a http://one"], "it is heard of as it is now");
     assert_eq!(happens(&mut mailbox, labelled("silver", "http://one")), [""; 0]);
     happens(&mut mailbox, labelled("gold", "http://one"));
     assert_eq!(read(&mut mailbox), [r#"~a {"tier": "gold"}"#]);
-    assert_eq!(happens(&mut mailbox, labelled("silver", "http://two")), ["-a Replaced", "+a"]);
+    assert_eq!(happens(&mut mailbox, labelled("silver", "http://two")), ["-a http://one Replaced", "+a http://two"]);
     happens(&mut mailbox, labelled("gold", "http://two"));
     assert_eq!(read(&mut mailbox), ["-a http://one Replaced", "+a http://two"]);
     // Who was not told of the labels yet is told that it is gone.

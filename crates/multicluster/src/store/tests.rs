@@ -5,10 +5,12 @@ use serde_json::json;
 
 use super::*;
 use crate::bodies::Bodies;
+use crate::queue::tests::key;
 use crate::stores::Stores;
 
-/// What a subscriber heard: name, versions before and after, cause.
-type Heard = Arc<Mutex<Vec<(String, Option<String>, Option<String>, Cause)>>>;
+/// What a subscriber hears of a change: name, versions before and after, cause.
+pub type Note = (String, Option<String>, Option<String>, Cause);
+pub type Heard = Arc<Mutex<Vec<Note>>>;
 
 fn text(cluster: &str, name: &str, uid: &str, version: u64, owner: Option<&str>) -> String {
     let labels = owner.map(|owner| json!({"sync-engine.dev/owner": owner})).unwrap_or_default();
@@ -17,10 +19,6 @@ fn text(cluster: &str, name: &str, uid: &str, version: u64, owner: Option<&str>)
         "labels": labels, "annotations": {"kcp.io/cluster": cluster},
     }})
     .to_string()
-}
-
-fn key(cluster: &str, name: &str) -> Key {
-    Key::new(ClusterName::try_from(cluster).unwrap(), "ns", name)
 }
 
 struct Scene {
@@ -37,6 +35,14 @@ impl Scene {
         stores.begin_list().finish("1");
         let (subscription, heard) = listen(&store);
         Self { stores, store, subscription, heard }
+    }
+
+    /// Version 5 of `db` is known, and was told of.
+    fn with_db(uid: &str) -> Self {
+        let scene = Self::new();
+        scene.event("db", uid, 5);
+        scene.heard();
+        scene
     }
 
     fn event(&self, name: &str, uid: &str, version: u64) {
@@ -59,12 +65,17 @@ impl Scene {
         self.store.get(&key("c", name)).map(|object| object.resource_version().to_owned())
     }
 
-    fn heard(&self) -> Vec<(String, Option<String>, Option<String>, Cause)> {
-        std::mem::take(&mut self.heard.lock().unwrap())
+    fn heard(&self) -> Vec<Note> {
+        heard(&self.heard)
     }
 }
 
-fn listen(store: &Arc<Store>) -> (Subscription, Heard) {
+/// What a subscriber heard since the last time.
+pub fn heard(heard: &Heard) -> Vec<Note> {
+    std::mem::take(&mut heard.lock().unwrap())
+}
+
+pub fn listen(store: &Arc<Store>) -> (Subscription, Heard) {
     let heard = Heard::default();
     let notes = heard.clone();
     let subscription = store.subscribe(move |change| {
@@ -86,12 +97,7 @@ fn answered(write: PendingWrite, answer: Arc<Object>) -> bool {
     overtaken
 }
 
-fn told(
-    name: &str,
-    before: Option<u64>,
-    after: Option<u64>,
-    cause: Cause,
-) -> (String, Option<String>, Option<String>, Cause) {
+pub fn told(name: &str, before: Option<u64>, after: Option<u64>, cause: Cause) -> Note {
     (name.into(), before.map(|v| v.to_string()), after.map(|v| v.to_string()), cause)
 }
 
@@ -188,9 +194,7 @@ fn lists_are_in_the_order_of_names() {
 
 #[test]
 fn an_answer_is_stored_and_its_event_is_no_change() {
-    let scene = Scene::new();
-    scene.event("db", "u", 5);
-    scene.heard();
+    let scene = Scene::with_db("u");
     let write = scene.subscription.expect(&key("c", "db"));
     assert!(!answered(write, object("db", "u", 6)));
     assert_eq!(scene.version("db").as_deref(), Some("6"));
@@ -211,9 +215,7 @@ fn an_event_that_overtakes_its_answer_is_not_told() {
 
 #[test]
 fn an_answer_that_is_no_object_is_as_good_as_lost() {
-    let scene = Scene::new();
-    scene.event("db", "u", 5);
-    scene.heard();
+    let scene = Scene::with_db("u");
     let broken = |version| text("c", "db", "u", version, None).strip_suffix('}').unwrap().to_owned() + r#","spec":}"#;
     let write = scene.subscription.expect(&key("c", "db"));
     scene.event("db", "u", 6);
@@ -225,9 +227,7 @@ fn an_answer_that_is_no_object_is_as_good_as_lost() {
 
 #[test]
 fn what_comes_between_a_write_and_its_answer_asks_for_another_look() {
-    let scene = Scene::new();
-    scene.event("db", "u", 5);
-    scene.heard();
+    let scene = Scene::with_db("u");
     // Somebody else wrote after us, and both events were faster than our answer.
     let write = scene.subscription.expect(&key("c", "db"));
     scene.event("db", "u", 6);
@@ -248,9 +248,7 @@ fn what_comes_between_a_write_and_its_answer_asks_for_another_look() {
 
 #[test]
 fn an_older_event_behind_an_answer_is_told_and_not_stored() {
-    let scene = Scene::new();
-    scene.event("db", "u", 5);
-    scene.heard();
+    let scene = Scene::with_db("u");
     let _ = answered(scene.subscription.expect(&key("c", "db")), object("db", "u", 7));
     scene.event("db", "u", 6);
     assert_eq!(scene.version("db").as_deref(), Some("7"));
@@ -267,9 +265,7 @@ fn an_older_event_behind_an_answer_is_told_and_not_stored() {
 
 #[test]
 fn a_lost_answer_tells_what_was_held_back() {
-    let scene = Scene::new();
-    scene.event("db", "u", 5);
-    scene.heard();
+    let scene = Scene::with_db("u");
     let write = scene.subscription.expect(&key("c", "db"));
     scene.event("db", "u", 6);
     assert_eq!(scene.heard(), []);
@@ -284,9 +280,7 @@ fn a_lost_answer_tells_what_was_held_back() {
 fn a_deletion_is_told_with_the_last_state_and_told_from_what_is_missing() {
     let ends: [fn(PendingWrite); 2] = [drop, |write| assert!(answered(write, object("db", "u", 6)))];
     for end in ends {
-        let scene = Scene::new();
-        scene.event("db", "u", 5);
-        scene.heard();
+        let scene = Scene::with_db("u");
         let write = scene.subscription.expect(&key("c", "db"));
         scene.event("db", "u", 6);
         scene.event("db", "u", 7);
@@ -295,9 +289,7 @@ fn a_deletion_is_told_with_the_last_state_and_told_from_what_is_missing() {
         end(write);
         assert_eq!(scene.heard(), [told("db", Some(8), None, Cause::Deleted)]);
     }
-    let scene = Scene::new();
-    scene.event("db", "u", 5);
-    scene.heard();
+    let scene = Scene::with_db("u");
     let write = scene.subscription.expect(&key("c", "db"));
     scene.list(&[], "9");
     drop(write);
@@ -306,9 +298,7 @@ fn a_deletion_is_told_with_the_last_state_and_told_from_what_is_missing() {
 
 #[test]
 fn an_object_that_goes_while_its_successor_is_created_is_told() {
-    let scene = Scene::new();
-    scene.event("db", "former", 5);
-    scene.heard();
+    let scene = Scene::with_db("former");
     // By an event.
     let write = scene.subscription.expect(&key("c", "db"));
     scene.deletion("db", "former", 6);
