@@ -49,15 +49,8 @@ const APPROVER: &str = "sync-engine/approve";
 
 const DIGEST_BYTES: usize = 10;
 
-/// What is held of a mapping.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Deletions {
-    /// That is not known yet.
-    Counting,
-    Held(Held),
-    /// Nothing is held back.
-    InForce,
-}
+/// What is held of each mapping of which that is known; `None`: nothing.
+pub type AllHeld = BTreeMap<String, Option<Held>>;
 
 /// What the engine wrote at home of a mapping.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -144,21 +137,9 @@ struct Approval {
     decision: Decision,
 }
 
-/// How far the release of a mapping is, as it is stored.
-#[derive(Debug, Clone, PartialEq, Eq)]
-struct Kept {
-    progress: Progress,
-    uid: String,
-    resource_version: String,
-}
-
-impl Kept {
-    /// Of the ConfigMap that the engine wrote; `None`: it is none of these.
-    fn read(config_map: &Value) -> Option<Self> {
-        let progress = serde_json::from_str(config_map["data"]["release"].as_str()?).ok()?;
-        let (uid, resource_version) = (metadata(config_map, "uid"), metadata(config_map, "resourceVersion"));
-        Some(Self { progress, uid: uid.to_owned(), resource_version: resource_version.to_owned() })
-    }
+/// How far the release of a mapping is, of the ConfigMap that the engine wrote; `None`: it is none of these.
+fn progress(config_map: &Value) -> Option<Progress> {
+    serde_json::from_str(config_map["data"]["release"].as_str()?).ok()
 }
 
 /// Records and approvals of one engine, at home.
@@ -205,32 +186,33 @@ impl Approvals {
         self.0.apply_config_map(name, marks::MANAGER, Bytes::from(body.to_string())).await
     }
 
-    /// Writes how far a release is, over what is `known`; `None`: there is none. Gives what is there then.
+    /// Writes how far a release is, over what is `known`; `None`: there is none.
     async fn write_release(
         &self,
         mapping: &str,
-        progress: Option<&Progress>,
-        known: Option<&Kept>,
-    ) -> Result<Option<Kept>, Problem> {
+        wanted: Option<&Progress>,
+        known: Option<&Progress>,
+    ) -> Result<(), Problem> {
         let name = self.name(mapping, RELEASE);
         let found = self.0.config_map(&name).await.map_err(Problem::Unread)?;
-        let there = found.as_ref().and_then(Kept::read);
-        // An answer may be lost.
-        let is_written = there.as_ref().map(|kept| &kept.progress) == progress;
-        if there.as_ref() != known && !is_written {
+        let there = found.as_ref().and_then(progress);
+        if there.as_ref() == wanted {
+            // An answer was lost.
+            return Ok(());
+        }
+        if there.as_ref() != known {
             return Err(Problem::Elsewhere(mapping.to_owned()));
         }
-        let known = found.as_ref().map(|known| (metadata(known, "uid"), metadata(known, "resourceVersion")));
-        let stored = match (progress, known) {
-            _ if is_written => return Ok(there),
-            (Some(progress), known) => {
-                let data = json!({"of": mapping, "release": json!(progress).to_string()});
-                self.put(&name, known, data).await.map(|stored| Kept::read(&stored))
+        let version = found.as_ref().map(|found| (metadata(found, "uid"), metadata(found, "resourceVersion")));
+        let written = match (wanted, version) {
+            (Some(wanted), version) => {
+                let data = json!({"of": mapping, "release": json!(wanted).to_string()});
+                self.put(&name, version, data).await.map(drop)
             }
-            (None, Some((uid, version))) => self.0.delete_config_map(&name, uid, version).await.map(|()| None),
-            (None, None) => Ok(None),
+            (None, Some((uid, version))) => self.0.delete_config_map(&name, uid, version).await,
+            (None, None) => Ok(()),
         };
-        stored.map_err(Problem::Unwritten)
+        written.map_err(Problem::Unwritten)
     }
 
     async fn record(&self, mapping: &str) -> Result<Option<Record>, RequestError> {
@@ -292,8 +274,7 @@ pub(super) struct Attendant {
     pub clock: Clock,
     pub lease: Lease,
     pub health: Health,
-    /// What is known of each mapping.
-    pub deletions: watch::Receiver<BTreeMap<String, Deletions>>,
+    pub held: watch::Receiver<AllHeld>,
     pub releases: watch::Receiver<Releases>,
     pub events: mpsc::Sender<Event>,
 }
@@ -311,7 +292,7 @@ pub struct Releases {
 struct Recorded {
     mappings: BTreeSet<String>,
     /// What is recorded of releases.
-    releases: BTreeMap<String, Kept>,
+    releases: BTreeMap<String, Progress>,
     /// In which term of the lease they were listed.
     term: Option<u64>,
     /// What was written of releases without an answer, and when: it may come late, after it was deleted.
@@ -342,22 +323,22 @@ impl Recorded {
     }
 
     /// What home has of releases, where these are `wanted`. What came late of one that is over is known from now on: it is deleted.
-    fn found(&mut self, there: BTreeMap<String, Kept>, wanted: &BTreeMap<String, Progress>) {
+    fn found(&mut self, there: BTreeMap<String, Progress>, wanted: &BTreeMap<String, Progress>) {
         self.releases.retain(|mapping, _| there.contains_key(mapping));
-        let is_over = |mapping: &String, kept: &Kept| {
-            !wanted.contains_key(mapping) && self.is_unanswered(mapping, &kept.progress)
+        let is_over = |mapping: &String, progress: &Progress| {
+            !wanted.contains_key(mapping) && self.is_unanswered(mapping, progress)
         };
-        let late: Vec<_> = there.into_iter().filter(|(mapping, kept)| is_over(mapping, kept)).collect();
-        for (mapping, kept) in late {
-            self.releases.entry(mapping).or_insert(kept);
+        let late: Vec<_> = there.into_iter().filter(|(mapping, progress)| is_over(mapping, progress)).collect();
+        for (mapping, progress) in late {
+            self.releases.entry(mapping).or_insert(progress);
         }
     }
 }
 
 /// How far releases are, of ConfigMaps at home.
-fn kept_releases(found: &[Value]) -> BTreeMap<String, Kept> {
+fn kept_releases(found: &[Value]) -> BTreeMap<String, Progress> {
     let of = |config_map: &Value| config_map["data"]["of"].as_str().map(str::to_owned);
-    found.iter().filter_map(|one| Some((of(one)?, Kept::read(one)?))).collect()
+    found.iter().filter_map(|one| Some((of(one)?, progress(one)?))).collect()
 }
 
 impl Attendant {
@@ -368,10 +349,10 @@ impl Attendant {
         let mut leadership = self.lease.changes();
         loop {
             leadership.catch_up();
-            let deletions = self.deletions.borrow_and_update().clone();
+            let held = self.held.borrow_and_update().clone();
             let releases = self.releases.borrow_and_update().clone();
-            let problems = self.attend(&deletions, &releases, &mut recorded).await;
-            let is_any_held = deletions.values().any(|one| matches!(one, Deletions::Held(_)));
+            let problems = self.attend(&held, &releases, &mut recorded).await;
+            let is_any_held = held.values().any(Option::is_some);
             failures = if problems.iter().any(Problem::is_failure) { failures + 1 } else { 0 };
             let pause = match failures {
                 0 if is_any_held => LOOK,
@@ -383,7 +364,7 @@ impl Attendant {
             // Cancel-safe: values that count as unseen until they are taken, and a timer. The engine ends this task before
             // it lets go of the other ends.
             tokio::select! {
-                Ok(()) = self.deletions.changed() => {}
+                Ok(()) = self.held.changed() => {}
                 Ok(()) = self.releases.changed() => {}
                 () = leadership.advanced() => {}
                 () = sleep(pause) => {}
@@ -401,12 +382,7 @@ impl Attendant {
     }
 
     /// Brings the records up to date, and hands on what is approved.
-    async fn attend(
-        &self,
-        deletions: &BTreeMap<String, Deletions>,
-        releases: &Releases,
-        recorded: &mut Recorded,
-    ) -> Vec<Problem> {
+    async fn attend(&self, held: &AllHeld, releases: &Releases, recorded: &mut Recorded) -> Vec<Problem> {
         let term = self.lease.number();
         if !self.lease.is_held() {
             *recorded = Recorded::default();
@@ -417,8 +393,8 @@ impl Attendant {
                 Ok(found) => {
                     let mappings = found.iter().filter_map(Record::read).map(|record| record.mapping).collect();
                     let releases = kept_releases(&found);
-                    let progress = releases.iter().map(|(name, kept)| (name.clone(), kept.progress.clone())).collect();
-                    let _ = self.events.send(Event::Releases(Releases { term: Some(term), progress })).await;
+                    let known = Releases { term: Some(term), progress: releases.clone() };
+                    let _ = self.events.send(Event::Releases(known)).await;
                     let (looked, unanswered) = (Some(Instant::now()), std::mem::take(&mut recorded.unanswered));
                     let (term, unrecorded) = (Some(term), BTreeMap::new());
                     *recorded = Recorded { mappings, releases, unanswered, term, looked, unrecorded };
@@ -433,12 +409,11 @@ impl Attendant {
         if releases.term == Some(term) {
             problems.extend(self.record_releases(&releases.progress, recorded).await.err());
         }
-        for (mapping, known) in deletions {
-            let result = match known {
-                Deletions::Counting => Ok(()),
-                Deletions::InForce if recorded.mappings.contains(mapping) => self.end(mapping, recorded).await,
-                Deletions::InForce => Ok(()),
-                Deletions::Held(held) => self.hold(mapping, held, recorded).await,
+        for (mapping, held) in held {
+            let result = match held {
+                Some(held) => self.hold(mapping, held, recorded).await,
+                None if recorded.mappings.contains(mapping) => self.end(mapping, recorded).await,
+                None => Ok(()),
             };
             problems.extend(result.err());
         }
@@ -470,25 +445,21 @@ impl Attendant {
         let over = recorded.releases.keys().filter(|mapping| !releases.contains_key(*mapping));
         let over: Vec<(String, Option<&Progress>)> = over.map(|mapping| (mapping.clone(), None)).collect();
         let all = releases.iter().map(|(mapping, progress)| (mapping.clone(), Some(progress)));
-        let news =
-            all.filter(|(mapping, progress)| recorded.releases.get(mapping).map(|kept| &kept.progress) != *progress);
+        let news = all.filter(|(mapping, progress)| recorded.releases.get(mapping) != *progress);
         for (mapping, progress) in news.chain(over).collect::<Vec<_>>() {
             let Some(approvals) = self.permitted() else { return Ok(()) };
-            let kept = match approvals.write_release(&mapping, progress, recorded.releases.get(&mapping)).await {
-                Ok(kept) => kept,
-                Err(problem) => {
-                    match (&problem, progress) {
-                        (Problem::Elsewhere(_), _) => recorded.term = None,
-                        (Problem::Unwritten(_), Some(progress)) if !recorded.is_unanswered(&mapping, progress) => {
-                            recorded.unanswered.push((mapping, progress.clone(), Instant::now()));
-                        }
-                        _ => {}
+            if let Err(problem) = approvals.write_release(&mapping, progress, recorded.releases.get(&mapping)).await {
+                match (&problem, progress) {
+                    (Problem::Elsewhere(_), _) => recorded.term = None,
+                    (Problem::Unwritten(_), Some(progress)) if !recorded.is_unanswered(&mapping, progress) => {
+                        recorded.unanswered.push((mapping, progress.clone(), Instant::now()));
                     }
-                    return Err(problem);
+                    _ => {}
                 }
-            };
-            match kept {
-                Some(kept) => drop(recorded.releases.insert(mapping.clone(), kept)),
+                return Err(problem);
+            }
+            match progress {
+                Some(progress) => drop(recorded.releases.insert(mapping.clone(), progress.clone())),
                 None => drop(recorded.releases.remove(&mapping)),
             }
             let _ = self.events.send(Event::ReleaseRecorded(mapping, progress.cloned())).await;
@@ -597,12 +568,11 @@ mod tests {
             stage: Stage::Released,
             ledger: None,
         };
-        let kept = |release: &str| Kept { progress: progress(release), uid: "1".into(), resource_version: "7".into() };
         let (mine, other) = ("widgets".to_owned(), "gadgets".to_owned());
         let unanswered = vec![(mine.clone(), progress("late"), Instant::now())];
         let mut recorded = Recorded { unanswered, ..Recorded::default() };
-        let there = BTreeMap::from([(mine.clone(), kept("late")), (other.clone(), kept("late"))]);
-        let mut found = |there: &BTreeMap<String, Kept>, wanted: &BTreeMap<String, Progress>| {
+        let there = BTreeMap::from([(mine.clone(), progress("late")), (other.clone(), progress("late"))]);
+        let mut found = |there: &BTreeMap<String, Progress>, wanted: &BTreeMap<String, Progress>| {
             recorded.found(there.clone(), wanted);
             recorded.releases.keys().cloned().collect::<Vec<_>>()
         };
@@ -610,7 +580,7 @@ mod tests {
         assert_eq!(found(&there, &wanted), [""; 0], "that it is recorded is still to be told");
         assert_eq!(found(&there, &BTreeMap::new()), std::slice::from_ref(&mine));
         assert_eq!(found(&BTreeMap::new(), &BTreeMap::new()), [""; 0], "home was put back");
-        assert_eq!(found(&BTreeMap::from([(mine, kept("of another"))]), &BTreeMap::new()), [""; 0]);
+        assert_eq!(found(&BTreeMap::from([(mine, progress("of another"))]), &BTreeMap::new()), [""; 0]);
     }
 
     #[test]

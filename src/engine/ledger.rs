@@ -6,7 +6,7 @@ use std::sync::Arc;
 use tracing::warn;
 
 use super::Engine;
-use super::approval::Deletions;
+use super::approval::AllHeld;
 use super::inventory::ruling_hash;
 use super::pipeline::Pipeline;
 use super::serving::compiled;
@@ -66,7 +66,6 @@ impl Engine {
         }
         let is_asked = !held.deletions.is_empty() || self.is_coming(name);
         let is_over = !is_asked && all.iter().all(|pipeline| pipeline.is_at_its_end());
-        all.iter().for_each(|pipeline| pipeline.hold(share.is_exceeded));
         let Some(open) = self.ledgers.get_mut(name) else { return };
         (open.spent, open.held) = (spent, share.is_exceeded.then_some(held));
         let is_news = share.given > given;
@@ -108,8 +107,7 @@ impl Engine {
         let documents = ledger.former.iter().map(|text| compiled(text)).collect();
         let open = Open { spent: ledger.given, ledger, documents, is_recorded, held: None };
         self.ledgers.insert(name.to_owned(), open);
-        let slots = self.pipelines.keys().filter(|slot| slot.mapping == name);
-        slots.for_each(|slot| self.open_losses(slot));
+        self.slots_of(name).for_each(|(slot, _)| self.open_losses(slot));
     }
 
     /// A pipeline goes by the ledger of its mapping.
@@ -150,16 +148,13 @@ impl Engine {
 
     /// Tells what is held to whoever records it and looks for approvals.
     pub(super) fn tell_held(&self) {
-        let known = self.catalog.mappings().map(|(name, _)| {
-            let known = match self.held(name) {
-                Some(held) => Deletions::Held(held),
-                None if self.has_candidate(name) || self.may_hold(name) => Deletions::Counting,
-                None => Deletions::InForce,
-            };
-            (name.to_owned(), known)
+        let known = self.catalog.mappings().filter_map(|(name, _)| {
+            let held = self.held(name);
+            let is_known = held.is_some() || !(self.has_candidate(name) || self.may_hold(name));
+            is_known.then(|| (name.to_owned(), held))
         });
-        let known: BTreeMap<String, Deletions> = known.collect();
-        self.deletions.send_if_modified(|told| {
+        let known: AllHeld = known.collect();
+        self.all_held.send_if_modified(|told| {
             let is_news = *told != known;
             *told = known;
             is_news
@@ -178,6 +173,12 @@ impl Engine {
     /// What is held of a mapping.
     pub(super) fn held(&self, name: &str) -> Option<Held> {
         self.held_candidate(name).or_else(|| self.ledgers.get(name)?.held.clone())
+    }
+
+    /// How many losses wait for a person's approval, by the connection of the target.
+    pub(super) fn held_losses(&self, name: &str) -> BTreeMap<String, usize> {
+        let held = self.ledgers.get(name).and_then(|open| open.held.as_ref());
+        held.map(|held| held.deletions.clone()).unwrap_or_default()
     }
 
     /// A person approved what is held of a mapping.

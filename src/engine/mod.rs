@@ -46,7 +46,7 @@ use crate::catalog::{Catalog, Entry, Files, Standing};
 use crate::health::Condition;
 use crate::mapping::diagnostic::Severity;
 use crate::mapping::schema::Schemas;
-use crate::mapping::{Kind, Mapping, MappingRemoved, Mode, OnExit, SourceClusters};
+use crate::mapping::{Kind, Mapping, MappingRemoved, Mode, OnExit};
 use crate::multicluster::connection::{Connection, Process, flag};
 use crate::multicluster::environment::{CustomProviders, Environment};
 use crate::multicluster::manager::{ClusterEvent, ClusterEvents, Manager};
@@ -64,7 +64,7 @@ use crate::server::metrics::ReloadResult;
 
 pub use serving::compiled;
 
-use approval::{Attendant, Deletions, Releases};
+use approval::{AllHeld, Attendant, Releases};
 use clock::Clock;
 use clusters::Discovered;
 use consumer_schema::ConsumerSchemas;
@@ -185,6 +185,8 @@ struct Serving {
 struct Running {
     pipeline: Arc<Pipeline>,
     tasks: JoinSet<()>,
+    /// Whether the mapping was removed and has taken everything away here.
+    has_left: bool,
 }
 
 struct Engine {
@@ -192,16 +194,12 @@ struct Engine {
     shared: Arc<Shared>,
     catalog: Catalog,
     snapshot: Arc<Snapshot>,
-    /// Documents known from inventories, by mapping: those that were recorded last.
-    retained: BTreeMap<String, Arc<str>>,
-    /// When they were recorded.
-    recorded: BTreeMap<String, Option<Timestamp>>,
+    /// Documents known from inventories, by mapping, and when they were recorded: the last ones.
+    retained: BTreeMap<String, (Option<Timestamp>, Arc<str>)>,
     /// Targets whose inventories were read.
     read: BTreeSet<String>,
     targets: BTreeMap<String, Arc<Target>>,
     locks: Arc<NamespaceLocks>,
-    /// Providers of sources that run.
-    providers: BTreeSet<SourceClusters>,
     /// Mappings that cannot run because nobody gave their target, or their latest document cannot be read.
     refused: BTreeSet<Slot>,
     /// By the name of the mapping.
@@ -209,8 +207,6 @@ struct Engine {
     pipelines: BTreeMap<Slot, Running>,
     /// Targets of mappings with several, which their former documents named.
     former_targets: BTreeMap<String, BTreeSet<String>>,
-    /// Mappings that were removed and have taken everything away on a target.
-    left: BTreeSet<Slot>,
     /// Documents that go on although their file holds another one, by mapping.
     in_force: BTreeMap<String, InForce>,
     /// When the latest document of each mapping was recorded that any state store held.
@@ -227,14 +223,12 @@ struct Engine {
     unanswered: Vec<(Reload, Outcome, Instant)>,
     tasks: JoinSet<()>,
     /// What is held of each mapping.
-    deletions: watch::Sender<BTreeMap<String, Deletions>>,
+    all_held: watch::Sender<AllHeld>,
     /// How far the releases of mappings are to be.
     releases: watch::Sender<Releases>,
     /// The same as home has recorded it.
     recorded_releases: BTreeMap<String, Progress>,
     events: mpsc::Sender<Event>,
-    /// Rendered diagnostics of documents with errors.
-    problems: Vec<String>,
     /// Since when it runs, until every source was planned once.
     catching_up_since: Option<Instant>,
 }
@@ -279,16 +273,13 @@ pub async fn run(
         catalog,
         snapshot: Arc::default(),
         retained: BTreeMap::new(),
-        recorded: BTreeMap::new(),
         read: BTreeSet::new(),
         targets: BTreeMap::new(),
         locks: Arc::default(),
-        providers: BTreeSet::new(),
         refused: BTreeSet::new(),
         controllers: BTreeMap::new(),
         pipelines: BTreeMap::new(),
         former_targets: BTreeMap::new(),
-        left: BTreeSet::new(),
         in_force: BTreeMap::new(),
         latest: BTreeMap::new(),
         released: BTreeSet::new(),
@@ -297,11 +288,10 @@ pub async fn run(
         said: Vec::new(),
         unanswered: Vec::new(),
         tasks,
-        deletions: watch::Sender::default(),
+        all_held: watch::Sender::default(),
         releases: watch::Sender::default(),
         recorded_releases: BTreeMap::new(),
         events,
-        problems: Vec::new(),
         catching_up_since: Some(Instant::now()),
     };
     engine.run_providers();
@@ -361,7 +351,7 @@ impl Engine {
             clock: clock.clone(),
             lease: lease.clone(),
             health: instruments.health.clone(),
-            deletions: self.deletions.subscribe(),
+            held: self.all_held.subscribe(),
             releases: self.releases.subscribe(),
             events: self.events.clone(),
         };
@@ -407,7 +397,7 @@ impl Engine {
             Event::Cluster(event) => self.cluster(event),
             Event::Target(name) => self.target_changed(&name),
             Event::Retained(target, inventories) => self.learn(target, inventories),
-            Event::Left(slot) => self.forget(slot),
+            Event::Left(slot) => self.forget(&slot),
             Event::Recorded(slot, store) => self.recorded(&slot, *store),
             Event::Leadership => self.leadership(),
             Event::Approved(mapping, held) => self.approved(&mapping, held),
@@ -442,7 +432,6 @@ impl Engine {
             let replica = self.settings.election.as_ref().map(|terms| terms.replica.clone());
             self.tell_provider(None, false, "LeaderElected", format!("{} leads", replica.unwrap_or_default()));
             self.retained.clear();
-            self.recorded.clear();
             let targets: Vec<Arc<Target>> = self.targets.values().cloned().collect();
             targets.iter().for_each(|target| self.read_retained(target));
         } else {
@@ -508,7 +497,8 @@ impl Engine {
     fn update(&mut self) -> Outcome {
         let unreadable = self.snapshot.unreadable();
         let files = Files { readable: &self.snapshot.files, unreadable: &unreadable };
-        let (catalog, update) = self.catalog.update(files, &self.retained);
+        let retained = self.retained.iter().map(|(name, (_, documents))| (name.clone(), documents.clone()));
+        let (catalog, update) = self.catalog.update(files, &retained.collect());
         self.catalog = catalog;
         let wrong = update.diagnostics.iter().filter(|diagnostic| diagnostic.is_error());
         let wrong: Vec<String> = wrong.map(|diagnostic| diagnostic.render(false)).collect();
@@ -533,7 +523,6 @@ impl Engine {
         let result = if errors == 0 { ReloadResult::Success } else { ReloadResult::Partial };
         self.shared.instruments.metrics.reloaded(result, errors);
         self.say_errors(&wrong);
-        self.problems = wrong;
         self.converge();
         self.judge_documents();
         Outcome {
@@ -581,11 +570,10 @@ impl Engine {
 
     /// Runs the providers of every mapping's source and target, also of a document that waits. The state stores of the
     /// default target are read even while no mapping names it.
-    fn run_providers(&mut self) {
+    fn run_providers(&self) {
         let mappings: Vec<Arc<Mapping>> = self.entries().map(|(_, entry)| entry.mapping.clone()).collect();
         let waiting = self.waiting_documents().map(|mapping| &mapping.source.clusters);
-        let sources: BTreeSet<SourceClusters> =
-            mappings.iter().map(|mapping| &mapping.source.clusters).chain(waiting).cloned().collect();
+        let sources = mappings.iter().map(|mapping| &mapping.source.clusters).chain(waiting).cloned();
         let home = self.settings.home.as_str();
         let one = mappings.iter().filter(|mapping| mapping.target_rule.is_none());
         let one = one.map(|mapping| mapping.state_store(home)).chain([DEFAULT_TARGET]);
@@ -594,13 +582,8 @@ impl Engine {
         let targets = targets.filter(|name| self.settings.connections.contains_key(*name));
         let targets = targets.map(|name| ProviderName::Connection(name.to_owned()));
         let fleets = mappings.iter().flat_map(|mapping| self.target_providers(mapping));
-        let all: Vec<ProviderName> =
-            sources.iter().cloned().chain(fleets).map(ProviderName::Source).chain(targets).collect();
+        let all: Vec<ProviderName> = sources.chain(fleets).map(ProviderName::Source).chain(targets).collect();
         self.shared.manager.run(all);
-        for gone in self.providers.difference(&sources) {
-            self.shared.instruments.metrics.forget_provider(&gone.to_string());
-        }
-        self.providers = sources;
     }
 
     fn controllers(&self) -> impl Iterator<Item = &Arc<Controller>> {
@@ -638,13 +621,14 @@ impl Engine {
         let mode = self.catalog.mapping(&entry.mapping.name).map_or(entry.mapping.mode, |in_file| in_file.mapping.mode);
         let phase = self.limit(&entry.mapping.name, self.phase(entry, mode));
         let generation = Generation { mode, ..Generation::new(entry.mapping.clone(), phase, target) };
-        match self.pipelines.get(slot).map(|running| running.pipeline.clone()) {
+        match self.pipelines.get_mut(slot) {
             None => {
                 self.start(slot, generation);
                 true
             }
-            Some(pipeline) if pipeline.runs(&generation) => false,
-            Some(pipeline) => {
+            Some(Running { pipeline, .. }) if pipeline.runs(&generation) => false,
+            Some(Running { pipeline, has_left, .. }) => {
+                *has_left = false;
                 pipeline.swap(generation);
                 true
             }
@@ -707,7 +691,7 @@ impl Engine {
         controller.add(&slot.target, &pipeline);
         let mut tasks = JoinSet::new();
         tasks.spawn(keeper::keep(pipeline.clone(), slot.clone(), self.events.clone()));
-        self.pipelines.insert(slot.clone(), Running { pipeline, tasks });
+        self.pipelines.insert(slot.clone(), Running { pipeline, tasks, has_left: false });
         self.open_losses(slot);
     }
 
@@ -738,10 +722,13 @@ impl Engine {
         controller.enqueue_all();
     }
 
-    /// The pipelines of a mapping: one for each of its targets.
+    /// What runs of a mapping: one for each of its targets.
+    fn slots_of<'a>(&'a self, mapping: &'a str) -> impl Iterator<Item = (&'a Slot, &'a Running)> {
+        self.pipelines.range(Slot::of(mapping)..).take_while(move |(slot, _)| slot.mapping == mapping)
+    }
+
     fn pipelines_of<'a>(&'a self, mapping: &'a str) -> impl Iterator<Item = &'a Arc<Pipeline>> {
-        let from_there = self.pipelines.range(Slot::of(mapping)..);
-        from_there.take_while(move |(slot, _)| slot.mapping == mapping).map(|(_, running)| &running.pipeline)
+        self.slots_of(mapping).map(|(_, running)| &running.pipeline)
     }
 
     fn stop(&mut self, slot: &Slot) {
@@ -750,9 +737,6 @@ impl Engine {
         let is_last = self.pipelines_of(&slot.mapping).next().is_none();
         let serving = if is_last { self.controllers.remove(&slot.mapping) } else { None };
         self.end(running, serving);
-        if is_last {
-            self.shared.instruments.metrics.forget_mapping(&slot.mapping);
-        }
     }
 
     /// Reconciles under way end by themselves; their task is joined with the engine's.
@@ -784,19 +768,17 @@ impl Engine {
             // A text that the catalog has is kept once.
             let same = entry.map(|entry| &entry.mapping.text).filter(|text| **text == documents);
             let documents = same.cloned().unwrap_or(documents);
-            if self.recorded.get(&name).is_some_and(|known| *known >= inventory.recorded) {
+            let known = self.retained.get(&name);
+            if known.is_some_and(|(recorded, _)| *recorded >= inventory.recorded) {
                 continue;
             }
-            self.recorded.insert(name.clone(), inventory.recorded);
-            if self.retained.get(&name) == Some(&documents) {
-                continue;
-            }
+            let is_other = known.is_none_or(|(_, known)| *known != documents);
             // What is known from a state store alone is not the last document. What is known from a file is.
-            if self.catalog.mapping(&name).is_some_and(|entry| entry.file.is_none()) {
+            if is_other && self.catalog.mapping(&name).is_some_and(|entry| entry.file.is_none()) {
                 self.catalog = self.catalog.forget(&name);
             }
-            self.retained.insert(name, documents);
-            learned = true;
+            self.retained.insert(name, (inventory.recorded, documents));
+            learned |= is_other;
         }
         if learned {
             self.update();
@@ -814,23 +796,21 @@ impl Engine {
     }
 
     /// A mapping that left nothing behind is forgotten, unless a document names it.
-    fn forget(&mut self, slot: Slot) {
-        let mapping = slot.mapping.clone();
-        let mapping = mapping.as_str();
+    fn forget(&mut self, slot: &Slot) {
+        let mapping = slot.mapping.as_str();
         if self.catalog.mapping(mapping).is_none_or(|entry| entry.standing != Standing::Retained) {
             return;
         }
-        self.left.insert(slot);
-        if self.pipelines.keys().any(|slot| slot.mapping == mapping && !self.left.contains(slot)) {
+        let Some(running) = self.pipelines.get_mut(slot) else { return };
+        running.has_left = true;
+        if self.slots_of(mapping).any(|(_, running)| !running.has_left) {
             return;
         }
-        self.left.retain(|slot| slot.mapping != mapping);
         self.former_targets.remove(mapping);
         warn!(mapping, "the mapping was removed, and so was all it had made");
         self.retained.remove(mapping);
         self.removed.remove(mapping);
         self.ledgers.remove(mapping);
-        self.recorded.remove(mapping);
         self.latest.remove(mapping);
         self.catalog = self.catalog.forget(mapping);
         self.converge();

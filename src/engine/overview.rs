@@ -4,8 +4,6 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
-use k8s_openapi::jiff::Timestamp;
-
 use super::controller::Controller;
 use super::pipeline::Pipeline;
 use super::target::Target;
@@ -16,25 +14,16 @@ use crate::multicluster::registry::Cluster;
 use crate::object::Key;
 use crate::plan::{Cause, Phase};
 use crate::server::api;
-use crate::server::metrics::{NotSynced, ObjectSide};
+use crate::server::metrics::{Counted, Counts, ObjectSide, TABLES};
 use crate::server::status::{MappingOverview, Overview, ProviderOverview, ReasonOverview, TargetOverview};
 
 /// Publishes what runs.
 pub fn publish(engine: &Engine) {
     let mappings: Vec<MappingOverview> = engine.entries().map(|(_, entry)| mapping(engine, &entry)).collect();
-    let metrics = &engine.shared.instruments.metrics;
+    let (metrics, mut counts) = (&engine.shared.instruments.metrics, Counts::default());
     for overview in &mappings {
         let Some(Serving { controller, .. }) = engine.controllers.get(&overview.name) else { continue };
-        let running = controller.pipelines();
-        let depth = controller.queue.depth();
-        metrics.set_queue(&overview.name, depth.ready + depth.delayed, depth.oldest_age);
-        metrics.set_generation(&overview.name, overview.generation);
-        metrics.set_orphans(&overview.name, overview.orphans);
-        metrics.set_objects(&overview.name, ObjectSide::Source, overview.sources);
-        metrics.set_objects(&overview.name, ObjectSide::Target, overview.objects);
-        metrics.set_tables(&overview.name, controller.tables());
-        metrics.set_not_synced(&overview.name, &reasons(&running));
-        metrics.set_held(&overview.name, overview.held);
+        count(&mut counts, overview, controller);
     }
     metrics.set_conditions(&engine.shared.instruments.health);
     for (name, connection) in &engine.settings.connections {
@@ -42,16 +31,25 @@ pub fn publish(engine: &Engine) {
             metrics.set_requests(name, verb, code, sent);
         }
         metrics.set_latencies(name, connection.counters().latencies());
-        metrics.set_credential_end(name, connection.credential_ends().map(Timestamp::as_second));
+        if let Some(ends) = connection.credential_ends() {
+            counts.add(Counted::Credentials, &[("connection", name)], ends.as_second() as f64);
+        }
         if let Some(ago) = connection.counters().last_answer() {
-            metrics.set_last_answer(name, engine.shared.clock.now().as_second() as f64 - ago.as_secs_f64());
+            let at = engine.shared.clock.now().as_second() as f64 - ago.as_secs_f64();
+            counts.add(Counted::Answers, &[("connection", name)], at);
         }
     }
     let providers = providers(engine);
-    providers.iter().for_each(|provider| metrics.set_clusters(&provider.name, provider.clusters));
+    for provider in &providers {
+        counts.add(Counted::Clusters, &[("provider", &provider.name)], provider.clusters as f64);
+    }
     let targets: Vec<TargetOverview> = engine.targets.values().map(|target| target_overview(target)).collect();
-    let known = targets.iter().filter(|target| !target.identity.is_empty());
-    metrics.set_targets(known.map(|target| (target.name.as_str(), target.identity.as_str())));
+    for target in targets.iter().filter(|target| !target.identity.is_empty()) {
+        counts.add(Counted::Targets, &[("target", &target.name), ("identity", &target.identity)], 1.0);
+    }
+    metrics.publish(counts);
+    let wrong = engine.catalog.diagnostics().iter().filter(|diagnostic| diagnostic.is_error());
+    let problems = wrong.map(|diagnostic| diagnostic.render(false)).collect();
     let asked = engine.running().map(|pipeline| -> Weak<dyn api::Sources> { Arc::<Pipeline>::downgrade(pipeline) });
     engine.shared.instruments.status.ask(asked.collect());
     engine.shared.instruments.status.publish(Overview {
@@ -59,13 +57,48 @@ pub fn publish(engine: &Engine) {
         mappings,
         providers,
         targets,
-        problems: engine.problems.clone(),
+        problems,
         snapshot: engine.snapshot.clone(),
     });
 }
 
+/// Counts what a mapping has.
+fn count(counts: &mut Counts, overview: &MappingOverview, controller: &Controller) {
+    let (mapping, depth) = (("mapping", overview.name.as_str()), controller.queue.depth());
+    for (series, value) in [
+        (Counted::QueueDepth, (depth.ready + depth.delayed) as f64),
+        (Counted::QueueOldest, depth.oldest_age.as_secs_f64()),
+        (Counted::Generation, overview.generation as f64),
+        (Counted::Orphans, overview.orphans as f64),
+        (Counted::Held, overview.held as f64),
+    ] {
+        counts.add(series, &[mapping], value);
+    }
+    for (side, objects) in [(ObjectSide::Source, overview.sources), (ObjectSide::Target, overview.objects)] {
+        counts.add(Counted::Objects, &[mapping, ("side", side.as_str())], objects as f64);
+    }
+    for (table, entries) in TABLES.into_iter().zip(controller.tables()) {
+        counts.add(Counted::Tables, &[mapping, ("table", table)], entries as f64);
+    }
+    let reasons = reasons(&controller.pipelines());
+    for cause in Cause::ALL {
+        // One that is missing is 0.
+        let (labels, of) = ([mapping, ("reason", cause.as_str())], reasons.get(&cause).copied().unwrap_or_default());
+        counts.add(Counted::NotSynced, &labels, of.sources as f64);
+        counts.add(Counted::NotSyncedOldest, &labels, of.oldest.as_secs_f64());
+    }
+}
+
 fn target_overview(target: &Target) -> TargetOverview {
     TargetOverview { name: target.name.clone(), identity: target.identity().unwrap_or_default() }
+}
+
+/// The sources of a mapping that are not in sync for one reason.
+#[derive(Debug, Clone, Copy, Default)]
+struct NotSynced {
+    sources: usize,
+    /// For how long the first of them has not been.
+    oldest: Duration,
 }
 
 /// How many sources are not in sync, by the worst reason of each: one that several targets tell of counts once.
@@ -103,7 +136,7 @@ fn source_count(controller: &Controller) -> usize {
 
 /// How much of a mapping waits for approval.
 fn held(engine: &Engine, mapping: &str) -> usize {
-    let deletions: usize = engine.pipelines_of(mapping).filter_map(|pipeline| pipeline.held()).sum();
+    let deletions: usize = engine.held_losses(mapping).values().sum();
     deletions + engine.held_candidate(mapping).map_or(0, |held| held.size())
 }
 
@@ -118,7 +151,7 @@ fn mapping(engine: &Engine, entry: &Entry) -> MappingOverview {
             Some(recorded) => recorded,
             None => match engine.release_in_words(entry) {
                 Some(release) => format!("running; {release}"),
-                None => standing(entry, &running),
+                None => standing(entry, &running, !engine.held_losses(&entry.mapping.name).is_empty()),
             },
         },
         sources: controller.map_or(0, |controller| source_count(controller)),
@@ -151,9 +184,8 @@ fn standby(engine: &Engine, running: &[Arc<Pipeline>]) -> Option<String> {
     }
 }
 
-fn standing(entry: &Entry, running: &[Arc<Pipeline>]) -> String {
+fn standing(entry: &Entry, running: &[Arc<Pipeline>], is_held: bool) -> String {
     let phase = running.first().map(|pipeline| pipeline.generation().phase);
-    let is_held = running.iter().any(|pipeline| pipeline.held().is_some());
     let text = match (entry.standing, phase) {
         (_, None) => "not running: its target is not given",
         (_, Some(Phase::Leaving(_))) if is_held => "removed: some of its deletions wait for approval",

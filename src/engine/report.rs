@@ -21,12 +21,12 @@ impl Engine {
     /// Sources that need somebody's help, and losses that wait for approval, by mapping.
     pub(super) fn report_blocked(&self) {
         for pipeline in self.running() {
-            let component = sources_component(pipeline);
-            match blocked(pipeline) {
+            let (component, mapping) = (sources_component(pipeline), pipeline.writer.mapping());
+            let held = self.held_losses(mapping).get(&pipeline.generation().target.name).copied();
+            match blocked(pipeline, held) {
                 Some(condition) => {
-                    let (held, message) = (pipeline.held().is_some(), condition.message.clone());
-                    if self.shared.instruments.health.set(&component, condition) && held {
-                        let mapping = pipeline.writer.mapping();
+                    let message = condition.message.clone();
+                    if self.shared.instruments.health.set(&component, condition) && held.is_some() {
                         self.tell_provider(Some(mapping), true, "LossesHeld", message);
                     }
                 }
@@ -112,12 +112,13 @@ pub(super) fn sources_component(pipeline: &Pipeline) -> String {
 /// What an operator has to mend for a mapping's sources: a refused request, a deletion that hangs, losses to approve.
 ///
 /// It degrades and is no more: neither a roll-out nor the drain of a node waits for a tenant, or for one mapping's edit.
-pub(super) fn blocked(pipeline: &Pipeline) -> Option<Condition> {
+/// `held`: how many losses wait for approval.
+pub(super) fn blocked(pipeline: &Pipeline, held: Option<usize>) -> Option<Condition> {
     let unsettled = pipeline.unsettled();
     let is_operators =
         |cause: &Cause| matches!(cause, Cause::TargetChanged | Cause::Refused | Cause::RequestFailed | Cause::Stuck);
     let blocked = unsettled.iter().filter(|(_, how)| how.cause.as_ref().is_some_and(is_operators));
-    if let Some(held) = pipeline.held() {
+    if let Some(held) = held {
         return Some(Condition::degraded(format!(
             "{held} objects would be lost by the changed or removed document that were not counted before it was released, more \
              than is left of `release.maxLost`: approve that with `sync-engine approve {mapping}`, or go back to the former document",

@@ -19,7 +19,7 @@ use super::inventory::{Inventory, ruling_hash};
 use super::pipeline::{Generation, Pipeline};
 use super::rehearse::{OnTarget, rehearse};
 use super::slots::Slot;
-use super::waves::{Course, Step};
+use super::waves::Course;
 use super::{Engine, Event, TICK, departure};
 use crate::catalog::{Entry, Standing, have_same_effect};
 use crate::health::Condition;
@@ -28,8 +28,8 @@ use crate::mapping::{Mapping, Mode, OnExit, SourceClusters};
 use crate::object::Key;
 use crate::plan::Phase;
 use crate::release::ledger::Ledger;
+use crate::release::waves::Progress;
 use crate::release::waves::Stage::Released;
-use crate::release::waves::{Progress, Tally};
 use crate::release::{Allowed, Held, Rehearsal};
 
 /// A document that goes on although its file holds another one.
@@ -40,17 +40,10 @@ pub struct InForce {
     candidate: Candidate,
     /// How far its release is.
     pub(super) course: Course,
-    /// The wave whose gate has failed, and waits for a person.
-    failed_gate: Option<(usize, Tally)>,
-    /// Whether home is about to record that the document in the file takes its place.
-    is_ending: bool,
     /// What people approved of it: what the rehearsal showed, and gates that had failed.
     approved: Vec<Held>,
-    /// Why the document in the file waits.
-    kind: Option<WhyKind>,
-    why: String,
-    /// What the engine tells of it.
-    refusal: String,
+    /// Why the document in the file waits, and what the engine tells of that.
+    waits: Option<(Why, String)>,
 }
 
 /// How far the document in force is from its end.
@@ -65,9 +58,8 @@ enum Stage {
 
 impl InForce {
     fn new(mapping: Arc<Mapping>, stage: Stage) -> Self {
-        let (candidate, course, approved) = (Candidate::default(), Course::default(), Vec::new());
-        let (kind, why, refusal) = (None, String::new(), String::new());
-        Self { mapping, stage, candidate, course, failed_gate: None, is_ending: false, approved, kind, why, refusal }
+        let (candidate, course) = (Candidate::default(), Course::default());
+        Self { mapping, stage, candidate, course, approved: Vec::new(), waits: None }
     }
 
     /// The document in force.
@@ -105,7 +97,7 @@ impl InForce {
 
     /// The same, once a gate has failed.
     fn failed(&self, entry: &Entry) -> Option<Held> {
-        let (wave, tally) = self.failed_gate?;
+        let (wave, tally) = self.course.failed_gate?;
         let document = format!("{} wave {}", self.release(entry), wave + 1);
         let may_fail = self.mapping.release.waves.get(wave).map_or(0, |of| of.may_fail(tally.sources));
         let allowed = Allowed { failing: may_fail, lost: 0 };
@@ -125,25 +117,21 @@ impl InForce {
         self.approval(self.failed(entry)).is_some()
     }
 
-    pub(super) fn set_failed_gate(&mut self, failed: Option<(usize, Tally)>) {
-        self.failed_gate = failed;
-    }
-
     pub(super) fn forget_approvals(&mut self) {
         self.approved.clear();
     }
 
-    /// Home is to record that another document takes its place.
-    fn ends(&mut self) {
-        self.is_ending = true;
-        self.is_underway();
-    }
-
     /// A step of its release is under way: nothing is wrong with it.
     pub(super) fn is_underway(&mut self) {
-        self.kind = None;
-        self.why.clear();
-        self.refusal.clear();
+        self.waits = None;
+    }
+
+    fn waits_as(&self) -> Option<WhyKind> {
+        self.waits.as_ref().map(|(why, _)| why.kind)
+    }
+
+    fn waits_for(&self, text: &str) -> bool {
+        self.waits.as_ref().is_some_and(|(why, _)| why.text == text)
     }
 
     /// Whether the candidate makes something else of a source than the document that it follows.
@@ -185,20 +173,22 @@ impl Candidate {
 /// How long a result is good for that holds a candidate: what holds it may be mended.
 const LASTS: Duration = Duration::from_secs(30);
 
-/// What the judgement of a document in force comes to.
-enum Verdict {
-    /// The document in the file takes its place.
+/// What comes next of a document in force.
+pub(super) enum Next {
+    /// The document in the file takes its place: nothing is served by it.
     Over,
     Close,
     GoesOn(Why),
     /// The document in the file is rehearsed first.
     Rehearse,
-    /// It was, and the limits let it pass.
+    /// It was, and the limits let it pass; where it takes steps, it has taken the last one.
     Passes,
+    /// Something is under way, or is still to be told.
     Unchanged,
 }
 
 /// Why a document in a file waits.
+#[derive(Debug)]
 pub(super) struct Why {
     kind: WhyKind,
     text: String,
@@ -391,24 +381,24 @@ impl Engine {
         let mut changes = false;
         self.follow_releases();
         for name in names {
-            match self.verdict(&name) {
-                Verdict::Over => {
+            let next = match self.judge(&name) {
+                Next::Passes => self.next_step(&name),
+                next => next,
+            };
+            match next {
+                Next::Over => {
                     self.close_ledger(&name);
                     self.release(&name);
                     changes = true;
                 }
-                Verdict::Rehearse => self.rehearse(&name),
-                Verdict::Passes => match self.next_step(&name) {
-                    Step::End => changes |= self.come_into_force(&name),
-                    Step::Underway => {}
-                    Step::Waits(why) => self.keep_waiting(&name, why),
-                },
-                Verdict::Close => changes |= self.set_stage(&name, Stage::Closing),
-                Verdict::GoesOn(why) => {
+                Next::Rehearse => self.rehearse(&name),
+                Next::Passes => changes |= self.come_into_force(&name),
+                Next::Close => changes |= self.set_stage(&name, Stage::Closing),
+                Next::GoesOn(why) => {
                     changes |= self.set_stage(&name, Stage::Serving);
                     self.keep_waiting(&name, why);
                 }
-                Verdict::Unchanged => {}
+                Next::Unchanged => {}
             }
         }
         if changes {
@@ -420,12 +410,12 @@ impl Engine {
     /// What is held of a document that waits.
     pub(super) fn held_candidate(&self, name: &str) -> Option<Held> {
         let (one, entry) = (self.in_force.get(name)?, self.catalog.mapping(name)?);
-        (one.kind == Some(WhyKind::Held)).then(|| one.failed(entry).or_else(|| one.rehearsed(entry))).flatten()
+        (one.waits_as() == Some(WhyKind::Held)).then(|| one.failed(entry).or_else(|| one.rehearsed(entry))).flatten()
     }
 
     /// Whether a document waits of which it is not known yet whether it is held.
     pub(super) fn has_candidate(&self, name: &str) -> bool {
-        self.in_force.get(name).is_some_and(|one| one.kind != Some(WhyKind::Refused))
+        self.in_force.get(name).is_some_and(|one| one.waits_as() != Some(WhyKind::Refused))
     }
 
     /// A person approves what a document that waits would do.
@@ -469,7 +459,7 @@ impl Engine {
         if ledger.is_some() && has_home && phase == Phase::Active {
             let progress = Progress { ledger, ..self.progress_of(name, &in_force, &candidate, Released) };
             self.set_progress(name, Some(progress));
-            self.in_force.get_mut(name).into_iter().for_each(InForce::ends);
+            self.in_force.get_mut(name).into_iter().for_each(InForce::is_underway);
             return false;
         }
         self.ledgers.remove(name);
@@ -532,12 +522,8 @@ impl Engine {
         let (document, phase) = one.next(entry);
         let slots: BTreeMap<Slot, String> = self.slots(&document);
         let selected = Arc::new(self.selected(&document));
-        let running: Vec<(Slot, Arc<Pipeline>)> = self
-            .pipelines
-            .range(Slot::of(name)..)
-            .take_while(|(slot, _)| slot.mapping == name)
-            .map(|(slot, one)| (slot.clone(), one.pipeline.clone()))
-            .collect();
+        let running = self.slots_of(name).map(|(slot, one)| (slot.clone(), one.pipeline.clone()));
+        let running: Vec<(Slot, Arc<Pipeline>)> = running.collect();
         let on = running.into_iter().map(|(slot, pipeline)| {
             let target = slots.get(&slot).and_then(|target| self.target(target));
             let target = target.unwrap_or_else(|| pipeline.generation().target.clone());
@@ -553,9 +539,8 @@ impl Engine {
             let is_same = before.is(&document, phase);
             if !is_same {
                 // That was the gate of another text.
-                one.failed_gate = None;
+                one.course.failed_gate = None;
             }
-            one.is_ending = false;
             let result = if is_same { before.result } else { None };
             one.candidate = Candidate { document: Some((document.clone(), phase)), is_running: true, result };
         }
@@ -579,40 +564,49 @@ impl Engine {
         self.answer_reloads(false);
     }
 
-    /// Whether a document is being rehearsed for the first time.
+    /// Whether a document is being rehearsed for the first time, or home is about to record that it takes the place of the one in
+    /// force.
     pub(super) fn is_rehearsing(&self) -> bool {
-        let first = |one: &InForce| one.is_ending || one.candidate.is_running && one.candidate.result.is_none();
-        self.in_force.values().any(first)
+        let releases = self.releases.borrow();
+        self.in_force.iter().any(|(name, one)| {
+            let wanted = releases.progress.get(name).filter(|wanted| wanted.stage == Released);
+            let is_ending =
+                wanted.zip(self.catalog.mapping(name)).is_some_and(|(it, entry)| it.release == one.release(entry));
+            is_ending || one.candidate.is_running && one.candidate.result.is_none()
+        })
     }
 
     /// What the limits of the document in force make of the one in the file.
-    fn judge_release(&self, one: &InForce, entry: &Entry) -> Verdict {
+    fn judge_release(&self, one: &InForce, entry: &Entry) -> Next {
         // A document whose file is gone takes no other one's place.
         if entry.standing != Standing::Running && one.departure(entry).is_none() {
-            return Verdict::Unchanged;
+            return Next::Unchanged;
         }
         let recorded = self.recorded_releases.get(&entry.mapping.name);
         if recorded.is_some_and(|recorded| recorded.stage == Released && recorded.release == one.release(entry)) {
-            return Verdict::Passes;
+            return Next::Passes;
         }
         let (document, phase) = one.next(entry);
         if !one.candidate.is(&document, phase) {
-            return Verdict::Rehearse;
+            return Next::Rehearse;
         }
         let Some((result, at)) = one.candidate.result.as_ref().filter(|_| !one.candidate.is_running) else {
-            return Verdict::Unchanged;
+            return Next::Unchanged;
         };
         let excess = match result {
             Ok(_) if let Some(why) = self.refusal(&entry.mapping.name) => Why::held(why),
             Ok(rehearsal) => match rehearsal.excess(&one.mapping.release) {
-                None => return Verdict::Passes,
-                Some(_) if one.is_approved(entry) => return Verdict::Passes,
+                None => return Next::Passes,
+                Some(_) if one.is_approved(entry) => return Next::Passes,
                 Some(excess) => Why::held(excess),
             },
             Err(why) => Why::unknown(format!("it cannot be rehearsed yet: {why}")),
         };
         let lasts = if excess.kind == WhyKind::Held { LASTS } else { TICK };
-        if one.why == excess.text && at.elapsed() >= lasts { Verdict::Rehearse } else { Verdict::GoesOn(excess) }
+        match one.waits_for(&excess.text) && at.elapsed() >= lasts {
+            true => Next::Rehearse,
+            false => Next::GoesOn(excess),
+        }
     }
 
     fn set_stage(&mut self, name: &str, stage: Stage) -> bool {
@@ -620,13 +614,13 @@ impl Engine {
         known.is_some_and(|one| std::mem::replace(&mut one.stage, stage.clone()) != stage)
     }
 
-    fn verdict(&self, name: &str) -> Verdict {
+    fn judge(&self, name: &str) -> Next {
         let (Some(one), Some(entry)) = (self.in_force.get(name), self.catalog.mapping(name)) else {
-            return Verdict::Unchanged;
+            return Next::Unchanged;
         };
         if let Stage::Former(resources) = &one.stage {
             let resources = Vec::from_iter(resources.iter().map(String::as_str)).join(", ");
-            return Verdict::GoesOn(Why::unknown(format!(
+            return Next::GoesOn(Why::unknown(format!(
                 "its state store names former sources of an earlier version of the engine ({resources}): deletions alone go \
                  on, until `sync-engine uninstall {name} --former` has released them",
             )));
@@ -636,27 +630,27 @@ impl Engine {
         }
         let all: Vec<_> = self.pipelines_of(name).collect();
         if all.is_empty() {
-            return Verdict::Unchanged;
+            return Next::Unchanged;
         }
         let Some(why) = self.difference(&one.mapping, &entry.mapping, &all) else {
             return self.judge_release(one, entry);
         };
         match all.iter().map(|pipeline| pipeline.serves_any()).collect::<Option<Vec<bool>>>() {
             Some(serves) if !serves.contains(&true) => match one.stage {
-                Stage::Closing if all.iter().all(|pipeline| pipeline.is_closed()) => Verdict::Over,
-                _ => Verdict::Close,
+                Stage::Closing if all.iter().all(|pipeline| pipeline.is_closed()) => Next::Over,
+                _ => Next::Close,
             },
-            None if one.stage == Stage::Closing => Verdict::Unchanged,
+            None if one.stage == Stage::Closing => Next::Unchanged,
             None if let Some(lost) = all.iter().find_map(|pipeline| pipeline.lost_cluster()) => {
                 let text =
                     format!("{}, and `{lost}`, where the document in force served sources, is out of sight", why.text);
-                Verdict::GoesOn(Why::refused(text))
+                Next::GoesOn(Why::refused(text))
             }
-            None => Verdict::GoesOn(Why::unknown(format!(
+            None => Next::GoesOn(Why::unknown(format!(
                 "{}, and not all that the document in force serves is in sight",
                 why.text
             ))),
-            Some(_) => Verdict::GoesOn(why),
+            Some(_) => Next::GoesOn(why),
         }
     }
 
@@ -702,7 +696,7 @@ impl Engine {
     }
 
     fn keep_waiting(&mut self, name: &str, Why { kind, text: why }: Why) {
-        if self.in_force.get_mut(name).is_none_or(|one| std::mem::replace(&mut one.why, why.clone()) == why) {
+        if self.in_force.get(name).is_none_or(|one| one.waits_for(&why)) {
             return;
         }
         let Some(file) = self.catalog.mapping(name).map(|entry| entry.file.clone()) else { return };
@@ -726,8 +720,7 @@ impl Engine {
             ),
         };
         let Some(one) = self.in_force.get_mut(name) else { return };
-        one.kind = Some(kind);
-        one.refusal.clone_from(&text);
+        one.waits = Some((Why { kind, text: why }, text.clone()));
         self.shared.instruments.health.set(&component(name), Condition::degraded(text.clone()));
         match kind {
             WhyKind::Unknown => info!(mapping = name, why = text, "the document does not run yet"),
@@ -742,8 +735,8 @@ impl Engine {
 
     /// What is wrong with documents that wait, by mapping.
     pub(super) fn refusals(&self) -> Vec<String> {
-        let told = self.in_force.iter().filter(|(_, one)| !one.refusal.is_empty());
-        told.map(|(name, one)| format!("mapping {name}: {}", one.refusal)).collect()
+        let told = self.in_force.iter().filter_map(|(name, one)| Some((name, &one.waits.as_ref()?.1)));
+        told.map(|(name, text)| format!("mapping {name}: {text}")).collect()
     }
 }
 

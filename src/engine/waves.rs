@@ -14,7 +14,7 @@ use super::approval::Releases;
 use super::inventory::ruling_hash;
 use super::pipeline::Pipeline;
 use super::pipeline::promotion::Candidate;
-use super::serving::{InForce, Why, compiled, component, is_removal};
+use super::serving::{InForce, Next, Why, compiled, component, is_removal};
 use super::{Engine, TICK};
 use crate::catalog::{Entry, Standing, differ_in, have_same_effect};
 use crate::health::Condition as Health;
@@ -27,23 +27,13 @@ use crate::release::waves::{Condition, Gate, Progress, Stage, Tally, Underway, V
 /// What this process knows of the release of a candidate.
 #[derive(Debug, Default)]
 pub struct Course {
-    /// The document that a part of the sources follows.
-    document: Option<Arc<Mapping>>,
     gate: Gate,
     /// The wave that the gate is of, and when it was looked at last.
     looked: Option<(usize, Instant)>,
+    /// The wave whose gate has failed, and waits for a person.
+    pub(super) failed_gate: Option<(usize, Tally)>,
     /// What people are told.
     text: String,
-}
-
-/// What comes next of a candidate that its limits let pass.
-pub(super) enum Step {
-    /// Every source follows it, or it takes no steps: it comes into force.
-    End,
-    /// A wave is under way, or about to begin.
-    Underway,
-    /// A person has to decide, or home is still to tell.
-    Waits(Why),
 }
 
 impl Engine {
@@ -194,9 +184,10 @@ impl Engine {
     }
 
     fn follow_release(&mut self, name: &str, Progress { release, candidate, stage, ledger, .. }: Progress) {
+        let Some(in_force) = self.in_force.get(name).map(InForce::document) else { return };
         let file = self.catalog.mapping(name).map(|entry| entry.mapping.clone());
-        let Some(one) = self.in_force.get_mut(name) else { return };
-        let known = one.course.document.iter().chain(&file).find(|document| *document.text == candidate).cloned();
+        let followed = self.pipelines_of(name).filter_map(|pipeline| Some(pipeline.release_to_record()?.document));
+        let known = followed.chain(file).find(|document| *document.text == candidate);
         let Some(document) = known.or_else(|| compiled(&candidate)) else {
             warn!(
                 mapping = name,
@@ -204,16 +195,12 @@ impl Engine {
             );
             return self.end_release(name);
         };
-        let in_force = one.document();
         let waves = &in_force.release.waves;
         let so_far = match &stage {
             Stage::Wave(underway) => waves.len().min(underway.wave + 1),
             Stage::Released => waves.len(),
             Stage::Refused(_) => 0,
         };
-        if so_far > 0 {
-            one.course.document = Some(document.clone());
-        }
         if matches!(stage, Stage::Refused(_)) && ledger.is_none() {
             return self.end_release(name);
         }
@@ -244,35 +231,35 @@ impl Engine {
     }
 
     /// What comes next of a candidate that the limits of the document in force let pass.
-    pub(super) fn next_step(&mut self, name: &str) -> Step {
+    pub(super) fn next_step(&mut self, name: &str) -> Next {
         let (Some(one), Some(entry)) = (self.in_force.get(name), self.catalog.mapping(name)) else {
-            return Step::Underway;
+            return Next::Unchanged;
         };
         if is_removal(entry) {
-            return Step::End;
+            return Next::Passes;
         }
         let (in_force, candidate) = (one.document(), entry.mapping.clone());
         let waves = &in_force.release.waves;
         let is_approved = one.is_approved(entry);
         let has_home = self.settings.connections.contains_key(&self.settings.home);
         if has_home && !self.are_releases_known() {
-            return Step::Waits(Why::unknown("the home cluster has not told yet how far releases are".to_owned()));
+            return Next::GoesOn(Why::unknown("the home cluster has not told yet how far releases are".to_owned()));
         }
         let release = ruling_hash(&candidate.text, &in_force.text);
         // That of a document before tells nothing.
         let progress = self.progress(name).filter(|progress| progress.in_force == ruling_hash(&in_force.text, ""));
         if waves.is_empty() {
-            return Step::End;
+            return Next::Passes;
         }
         if !has_home {
-            return Step::Waits(Why::held("its waves cannot be recorded without a home cluster".to_owned()));
+            return Next::GoesOn(Why::held("its waves cannot be recorded without a home cluster".to_owned()));
         }
         if let Some(why) = cannot_take_steps(&in_force, &candidate) {
             let what = format!("{why}, which reaches all sources at once, and `release.waves` asks for steps");
-            return if is_approved { Step::End } else { Step::Waits(Why::held(what)) };
+            return if is_approved { Next::Passes } else { Next::GoesOn(Why::held(what)) };
         }
         match progress {
-            Some(Progress { release: of, stage: Stage::Released, .. }) if of == release => Step::End,
+            Some(Progress { release: of, stage: Stage::Released, .. }) if of == release => Next::Passes,
             Some(Progress { release: of, stage: Stage::Wave(underway), .. }) if of == release => {
                 self.look(name, &candidate, underway)
             }
@@ -280,14 +267,14 @@ impl Engine {
             Some(Progress { stage: Stage::Wave(underway), .. }) => {
                 let stage = Stage::Wave(Underway { passed: 0, ..underway });
                 self.set_progress(name, Some(self.progress_of(name, &in_force, &candidate, stage)));
-                Step::Underway
+                Next::Unchanged
             }
             _ => self.begin(name, &candidate, 0),
         }
     }
 
     /// Begins a wave, or the first one after it that has a source of which the candidate makes something else.
-    fn begin(&mut self, name: &str, candidate: &Arc<Mapping>, from: usize) -> Step {
+    fn begin(&mut self, name: &str, candidate: &Arc<Mapping>, from: usize) -> Next {
         let in_force = self.in_force[name].document();
         let waves = &in_force.release.waves;
         let before: BTreeSet<Key> = match from.checked_sub(1) {
@@ -300,7 +287,7 @@ impl Engine {
         while !members.keys().any(changes) {
             if wave + 1 == waves.len() {
                 // Nobody is left whom the candidate changes.
-                return Step::End;
+                return Next::Passes;
             }
             wave += 1;
             members = self.conditions(name, candidate, &waves[..=wave]);
@@ -317,11 +304,11 @@ impl Engine {
         self.tell_provider(Some(name), false, "WaveStarted", text.clone());
         self.said.push(text);
         self.say_underway(name, begins);
-        Step::Underway
+        Next::Unchanged
     }
 
     /// Looks at the sources of a wave that is under way.
-    fn look(&mut self, name: &str, candidate: &Arc<Mapping>, underway: Underway) -> Step {
+    fn look(&mut self, name: &str, candidate: &Arc<Mapping>, underway: Underway) -> Next {
         let in_force = self.in_force[name].document();
         let release = &in_force.release;
         let number = underway.wave.min(release.waves.len() - 1);
@@ -330,11 +317,11 @@ impl Engine {
             self.recorded_releases.get(name).is_some_and(|recorded| recorded.stage.wave() == Some(number));
         let is_promoted = |pipeline: &Arc<Pipeline>| pipeline.is_lost() || pipeline.follows(candidate, number + 1);
         if !is_followed || !self.pipelines_of(name).all(is_promoted) {
-            return Step::Underway;
+            return Next::Unchanged;
         }
         let tally: Tally = self.conditions(name, candidate, &release.waves[..=number]).into_values().collect();
         let now = Instant::now();
-        let Some(one) = self.in_force.get_mut(name) else { return Step::Underway };
+        let Some(one) = self.in_force.get_mut(name) else { return Next::Unchanged };
         let elapsed = match one.course.looked {
             Some((of, at)) if of == number => now.duration_since(at).min(TICK * 2),
             _ => {
@@ -345,10 +332,10 @@ impl Engine {
         one.course.looked = Some((number, now));
         let verdict = one.course.gate.look(wave, release.progress_deadline, &underway, &tally, elapsed);
         let passed = one.course.gate.passed().as_secs();
-        one.set_failed_gate(None);
+        one.course.failed_gate = None;
         let text = format!("wave {} of {}: {} sources follow it", number + 1, release.waves.len(), tally.sources);
         match verdict {
-            Verdict::Passed if is_last => Step::End,
+            Verdict::Passed if is_last => Next::Passes,
             Verdict::Passed => self.begin(name, candidate, number + 1),
             Verdict::Waits(why) => {
                 // Another process repeats a tenth of the soak at most.
@@ -356,22 +343,22 @@ impl Engine {
                     self.set_stage_of(name, Stage::Wave(Underway { passed, ..underway }));
                 }
                 self.say_underway(name, format!("{text}, {why}"));
-                Step::Underway
+                Next::Unchanged
             }
             Verdict::Failed(why) if !is_last && release.on_failure == OnFailure::Return => {
                 let why = format!("it went back, for wave {} failed: {why}", number + 1);
                 self.refuse_candidate(name, &why);
-                Step::Waits(Why::held(format!("it is not released: {why}")))
+                Next::GoesOn(Why::held(format!("it is not released: {why}")))
             }
             Verdict::Failed(why) => {
                 if let Some(one) = self.in_force.get_mut(name) {
-                    one.set_failed_gate(Some((number, tally)));
+                    one.course.failed_gate = Some((number, tally));
                 }
                 let entry = self.catalog.mapping(name);
                 match entry.is_some_and(|entry| self.in_force[name].is_gate_approved(entry)) {
-                    true if is_last => Step::End,
+                    true if is_last => Next::Passes,
                     true => self.begin(name, candidate, number + 1),
-                    false => Step::Waits(Why::held(format!("{text}; its gate failed: {why}"))),
+                    false => Next::GoesOn(Why::held(format!("{text}; its gate failed: {why}"))),
                 }
             }
         }

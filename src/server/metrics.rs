@@ -8,6 +8,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
+use arc_swap::ArcSwap;
 use parking_lot::Mutex;
 use prometheus_client::collector::Collector;
 use prometheus_client::encoding::text;
@@ -22,7 +23,6 @@ use prometheus_client::registry::Registry;
 use super::process::ProcessCollector;
 use crate::health::{Health, Level};
 use crate::multicluster::Latency;
-use crate::plan::Cause;
 
 /// Formats of `/metrics`, as Prometheus' content negotiation names them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -88,7 +88,10 @@ macro_rules! series {
 
         impl Metrics {
             /// Names of the series that it holds itself, without their prefix `sync_engine_`.
-            pub const NAMES: &[&str] = &[$($name,)+ "reconcile_duration_seconds", "sync_duration_seconds"];
+            pub fn names() -> impl Iterator<Item = &'static str> {
+                let own = [$($name,)+ "reconcile_duration_seconds", "sync_duration_seconds"];
+                own.into_iter().chain(Counted::ALL.iter().map(|(_, name, _)| *name))
+            }
         }
 
         impl Series {
@@ -111,43 +114,93 @@ series! {
         "timer_writes",
         "Writes of reconciles that a timer started, by the reason that the source waited for. `Conflict`, `Refused` and \
          `RequestFailed` are normal: no event tells when they end";
-    queue_depth: Family<Labels<1>, Gauge> = "queue_depth", "Objects that wait for a reconcile";
-    queue_oldest: Family<Labels<1>, FloatGauge> =
-        "queue_oldest_age_seconds", "How long the first object of the queue has waited";
     reloads: Family<Labels<1>, Counter> =
         "reloads",
         "Reloads of the mappings by result: `success` or `partial` (some documents keep their last good version)";
     reload_last_success: FloatGauge =
         "reload_last_success_timestamp_seconds",
         "Time of the last reload after which every document ran as it is written";
-    generation: Family<Labels<1>, Gauge> = "mapping_generation", "Generation of the mapping that runs";
     invalid_documents: Gauge = "invalid_documents", "Documents with errors";
     build: Family<Labels<3>, Gauge> = "build_info", "Version and commit of the engine, and its id; always 1";
     conditions: Family<Labels<2>, Gauge> =
         "condition",
         "Conditions of `/readyz` in which something is wrong, by the kind of component and by level: `degraded` or `waiting`";
     leader: Gauge = "leader", "1 while this replica leads or serves a share, else 0";
-    targets: Family<Labels<2>, Gauge> = "target_info", "Which cluster a target is, by the identity that ownership annotations show";
-    clusters: Family<Labels<1>, Gauge> = "clusters_engaged", "Workspaces or clusters that a provider serves";
-    orphans: Family<Labels<1>, Gauge> = "orphans", "Sources with orphaned objects: a person must decide about them";
-    not_synced: Family<Labels<2>, Gauge> =
-        "sources_not_synced", "Source objects that are not in sync, by the reason in their condition `Synced`";
-    not_synced_oldest: Family<Labels<2>, FloatGauge> =
-        "sources_not_synced_oldest_seconds",
-        "How long the first of the source objects that are not in sync has not been, by the reason";
-    held: Family<Labels<1>, Gauge> =
-        "held", "Sources that would fail and objects that would be lost by an edit or a removal that waits for a person's approval";
-    objects: Family<Labels<2>, Gauge> = "objects", "Objects in the cache by side: `source` or `target`";
-    tables: Family<Labels<2>, Gauge> =
-        "table_entries", "Entries of the engine's tables, which grow and shrink with the sources";
     requests: Family<Labels<3>, Counter> =
         "client_requests", "Requests to API servers by status code, which is `none` if no answer came";
-    answers: Family<Labels<1>, FloatGauge> =
+}
+
+/// Series that are counted anew at each tick, with their names and what they tell.
+macro_rules! counted {
+    ($($series:ident = $name:literal, $help:literal;)+) => {
+        #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+        pub enum Counted {
+            $($series,)+
+        }
+
+        impl Counted {
+            const ALL: &[(Self, &str, &str)] = &[$((Self::$series, $name, $help),)+];
+        }
+    };
+}
+
+counted! {
+    QueueDepth = "queue_depth", "Objects that wait for a reconcile";
+    QueueOldest = "queue_oldest_age_seconds", "How long the first object of the queue has waited";
+    Generation = "mapping_generation", "Generation of the mapping that runs";
+    Targets = "target_info", "Which cluster a target is, by the identity that ownership annotations show";
+    Clusters = "clusters_engaged", "Workspaces or clusters that a provider serves";
+    Orphans = "orphans", "Sources with orphaned objects: a person must decide about them";
+    NotSynced = "sources_not_synced", "Source objects that are not in sync, by the reason in their condition `Synced`";
+    NotSyncedOldest =
+        "sources_not_synced_oldest_seconds",
+        "How long the first of the source objects that are not in sync has not been, by the reason";
+    Held =
+        "held", "Sources that would fail and objects that would be lost by an edit or a removal that waits for a person's approval";
+    Objects = "objects", "Objects in the cache by side: `source` or `target`";
+    Tables = "table_entries", "Entries of the engine's tables, which grow and shrink with the sources";
+    Answers =
         "connection_last_answer_timestamp_seconds", "Time of the last answer from an API server, or of the last line of a watch";
-    credentials: Family<Labels<1>, FloatGauge> =
+    Credentials =
         "connection_credential_expiry_timestamp_seconds",
         "Time at which the client certificate or the token of a connection ends. Missing where it does not say so, and where an \
          exec plugin gives it";
+}
+
+/// What was counted. All of it is shown at once: what is no longer in it ends.
+#[derive(Debug, Default)]
+pub struct Counts(BTreeMap<Counted, Vec<Sample>>);
+
+/// Labels and a value.
+type Sample = (Vec<(&'static str, String)>, f64);
+
+impl Counts {
+    pub fn add(&mut self, to: Counted, labels: &[(&'static str, &str)], value: f64) {
+        let labels = labels.iter().map(|(name, value)| (*name, (*value).to_owned())).collect();
+        self.0.entry(to).or_default().push((labels, value));
+    }
+}
+
+/// The counts of the last tick.
+#[derive(Debug, Clone, Default)]
+struct Shown(Arc<ArcSwap<Counts>>);
+
+impl Collector for Shown {
+    fn encode(&self, mut encoder: DescriptorEncoder) -> Result<(), std::fmt::Error> {
+        let counts = self.0.load();
+        for (series, name, help) in Counted::ALL {
+            let Some(samples) = counts.0.get(series) else { continue };
+            let mut family = encoder.encode_descriptor(name, help, None, MetricType::Gauge)?;
+            for (labels, value) in samples {
+                let mut sample = family.encode_family(labels)?;
+                match value.fract() == 0.0 {
+                    true => sample.encode_gauge(&(*value as i64))?,
+                    false => sample.encode_gauge(value)?,
+                }
+            }
+        }
+        Ok(())
+    }
 }
 
 /// Every series of the engine.
@@ -158,8 +211,7 @@ pub struct Metrics {
     reconcile_duration: Family<Labels<1>, Histogram, fn() -> Histogram>,
     sync_duration: Family<Labels<1>, Histogram, fn() -> Histogram>,
     latencies: Latencies,
-    /// Labels of `target_info` that are set.
-    targets: Arc<Mutex<BTreeSet<Labels<2>>>>,
+    counts: Shown,
     /// Labels of `condition` that are set.
     conditions: Arc<Mutex<BTreeSet<Labels<2>>>>,
 }
@@ -230,14 +282,6 @@ crate::mapping::words! {
     }
 }
 
-/// The sources of a mapping that are not in sync for one reason.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct NotSynced {
-    pub sources: usize,
-    /// For how long the first of them has not been.
-    pub oldest: Duration,
-}
-
 /// What tells the series of one metric apart.
 type Labels<const N: usize> = [(&'static str, String); N];
 
@@ -254,8 +298,9 @@ impl Metrics {
             started,
         );
         let own = registry.sub_registry_with_prefix("sync_engine");
-        let latencies = Latencies::default();
+        let (latencies, counts) = (Latencies::default(), Shown::default());
         own.register_collector(Box::new(latencies.clone()));
+        own.register_collector(Box::new(counts.clone()));
         let series = Series::register(own);
         let reconcile_duration = Family::new_with_constructor(reconcile_histogram as fn() -> Histogram);
         let what = "Time from taking an object out of the queue to the end of its reconcile";
@@ -269,7 +314,7 @@ impl Metrics {
             reconcile_duration,
             sync_duration,
             latencies,
-            targets: Arc::default(),
+            counts,
             conditions: Arc::default(),
         }
     }
@@ -316,24 +361,9 @@ impl Metrics {
         all.insert(connection.to_owned(), latencies);
     }
 
-    /// When a connection had its last answer, in seconds since the epoch.
-    pub fn set_last_answer(&self, connection: &str, at: f64) {
-        self.series.answers.get_or_create(&[("connection", connection.to_owned())]).set(at);
-    }
-
-    /// When the credential of a connection ends, in seconds since the epoch.
-    pub fn set_credential_end(&self, connection: &str, ends: Option<i64>) {
-        let labels = [("connection", connection.to_owned())];
-        match ends {
-            Some(at) => drop(self.series.credentials.get_or_create(&labels).set(at as f64)),
-            None => drop(self.series.credentials.remove(&labels)),
-        }
-    }
-
-    /// How many objects wait in a mapping's queue, and for how long the first of them.
-    pub fn set_queue(&self, mapping: &str, depth: usize, oldest: Duration) {
-        self.series.queue_depth.get_or_create(&label(mapping)).set(count(depth));
-        self.series.queue_oldest.get_or_create(&label(mapping)).set(oldest.as_secs_f64());
+    /// Shows these counts from now on.
+    pub fn publish(&self, counts: Counts) {
+        self.counts.0.store(Arc::new(counts));
     }
 
     /// Counts a reload; so many documents have errors after it.
@@ -369,90 +399,11 @@ impl Metrics {
         self.series.leader.set(leads.into());
     }
 
-    pub fn set_generation(&self, mapping: &str, generation: u64) {
-        self.series.generation.get_or_create(&label(mapping)).set(i64::try_from(generation).unwrap_or(i64::MAX));
-    }
-
-    pub fn set_orphans(&self, mapping: &str, orphans: usize) {
-        self.series.orphans.get_or_create(&label(mapping)).set(count(orphans));
-    }
-
-    /// How many sources of a mapping are not in sync, and for how long the first of them, by the reason. A reason that is
-    /// missing is set to 0.
-    pub fn set_not_synced(&self, mapping: &str, reasons: &BTreeMap<Cause, NotSynced>) {
-        for reason in Cause::ALL {
-            let labels = of(mapping, "reason", reason.as_str());
-            let NotSynced { sources, oldest } = reasons.get(&reason).copied().unwrap_or_default();
-            self.series.not_synced.get_or_create(&labels).set(count(sources));
-            self.series.not_synced_oldest.get_or_create(&labels).set(oldest.as_secs_f64());
-        }
-    }
-
-    /// How much of a mapping waits for a person's approval: sources that would fail, and objects that would be lost.
-    pub fn set_held(&self, mapping: &str, held: usize) {
-        self.series.held.get_or_create(&label(mapping)).set(count(held));
-    }
-
-    pub fn set_objects(&self, mapping: &str, side: ObjectSide, objects: usize) {
-        self.series.objects.get_or_create(&of(mapping, "side", side.as_str())).set(count(objects));
-    }
-
-    /// How many entries the tables of a mapping have, in the order of [`TABLES`].
-    pub fn set_tables(&self, mapping: &str, entries: [usize; TABLES.len()]) {
-        for (table, entries) in TABLES.into_iter().zip(entries) {
-            self.series.tables.get_or_create(&of(mapping, "table", table)).set(count(entries));
-        }
-    }
-
-    /// Which cluster each target is now. What stays the same is never missing: a scrape may come at any moment.
-    pub fn set_targets<'t>(&self, targets: impl Iterator<Item = (&'t str, &'t str)>) {
-        let labels =
-            |(target, identity): (&str, &str)| [("target", target.to_owned()), ("identity", identity.to_owned())];
-        let now: BTreeSet<Labels<2>> = targets.map(labels).collect();
-        now.iter().for_each(|labels| {
-            self.series.targets.get_or_create(labels).set(1);
-        });
-        let mut known = self.targets.lock();
-        known.difference(&now).for_each(|gone| {
-            self.series.targets.remove(gone);
-        });
-        *known = now;
-    }
-
-    pub fn set_clusters(&self, provider: &str, clusters: usize) {
-        self.series.clusters.get_or_create(&[("provider", provider.to_owned())]).set(count(clusters));
-    }
-
-    /// Takes a stopped mapping's gauges away. Its counters stay, as counters must.
-    pub fn forget_mapping(&self, mapping: &str) {
-        let label = label(mapping);
-        self.series.queue_depth.remove(&label);
-        self.series.queue_oldest.remove(&label);
-        self.series.generation.remove(&label);
-        self.series.orphans.remove(&label);
-        self.series.held.remove(&label);
-        for reason in Cause::ALL {
-            self.series.not_synced.remove(&of(mapping, "reason", reason.as_str()));
-            self.series.not_synced_oldest.remove(&of(mapping, "reason", reason.as_str()));
-        }
-        for table in TABLES {
-            self.series.tables.remove(&of(mapping, "table", table));
-        }
-        for side in ObjectSide::ALL {
-            self.series.objects.remove(&of(mapping, "side", side.as_str()));
-        }
-    }
-
     /// Takes away what was written to a target that the mapping has no longer. Targets of a fleet come and go.
     pub fn forget_target(&self, mapping: &str, target: &str) {
         for (verb, result) in VERBS.into_iter().flat_map(|verb| WriteResult::ALL.map(|result| (verb, result))) {
             self.series.writes.remove(&of_writes(mapping, target, verb, result));
         }
-    }
-
-    /// Takes a stopped provider's gauge away.
-    pub fn forget_provider(&self, provider: &str) {
-        self.series.clusters.remove(&[("provider", provider.to_owned())]);
     }
 
     /// All series as `/metrics` answers with them.
@@ -541,10 +492,7 @@ mod tests {
     /// The engine's own series, without the process's, whose values are the machine's.
     fn series(metrics: &Metrics) -> Vec<String> {
         let text = metrics.encode(Format::OpenMetrics).expect("writing into a String");
-        let is_unset = |line: &str| {
-            line.starts_with("sync_engine_sources_not_synced") && (line.ends_with(" 0") || line.ends_with(" 0.0"))
-        };
-        let own = |line: &&str| line.starts_with("sync_engine_") && !line.contains("_bucket{") && !is_unset(line);
+        let own = |line: &&str| line.starts_with("sync_engine_") && !line.contains("_bucket{");
         text.lines().filter(own).map(str::to_owned).collect()
     }
 
@@ -555,12 +503,8 @@ mod tests {
         metrics.written("mongodb", "target", "apply", WriteResult::Success);
         metrics.set_requests("target", "patch", 200, 1);
         metrics.set_requests("target", "patch", 0, 1);
-        metrics.set_last_answer("target", 12.5);
-        metrics.set_credential_end("target", Some(1_767_225_600));
-        metrics.set_credential_end("kcp", None);
         metrics.synced("mongodb", Duration::from_millis(20));
         metrics.set_engine("main");
-        metrics.set_queue("mongodb", 2, Duration::from_millis(1_500));
         metrics.reloaded(ReloadResult::Partial, 1);
         metrics.set_leader(true);
         let health = Health::default();
@@ -569,16 +513,13 @@ mod tests {
         health.set("connection target", Condition::ready(""));
         health.set("cluster of tenant-a", Condition::degraded("forbidden"));
         metrics.set_conditions(&health);
-        metrics.set_generation("mongodb", 7);
-        metrics.set_orphans("mongodb", 0);
-        let three = NotSynced { sources: 3, oldest: Duration::from_secs(90) };
-        metrics.set_not_synced("mongodb", &BTreeMap::from([(Cause::Conflict, three)]));
-        metrics.set_held("mongodb", 11);
         metrics.set_latencies("target", BTreeMap::from([("get", Latency { buckets: [2; 10], sum: 0.5 })]));
-        metrics.set_objects("mongodb", ObjectSide::Source, 4);
-        metrics.set_clusters("kcp", 2);
         metrics.written_by_timer("mongodb", "Conflict");
-        metrics.set_tables("mongodb", std::array::from_fn(|table| table));
+        let mut counts = Counts::default();
+        counts.add(Counted::QueueOldest, &[("mapping", "mongodb")], 1.5);
+        counts.add(Counted::Held, &[("mapping", "mongodb")], 11.0);
+        counts.add(Counted::NotSynced, &[("mapping", "mongodb"), ("reason", "Conflict")], 3.0);
+        metrics.publish(counts);
         let mut lines = series(&metrics);
         lines.sort();
         insta::assert_snapshot!(lines.join("\n").replace(env!("CARGO_PKG_VERSION"), "VERSION"), @r#"
@@ -587,39 +528,20 @@ mod tests {
         sync_engine_client_request_duration_seconds_sum{connection="target",verb="get"} 0.5
         sync_engine_client_requests_total{connection="target",verb="patch",code="200"} 1
         sync_engine_client_requests_total{connection="target",verb="patch",code="none"} 1
-        sync_engine_clusters_engaged{provider="kcp"} 2
         sync_engine_condition{component="cluster",level="degraded"} 1
         sync_engine_condition{component="connection",level="waiting"} 0
-        sync_engine_connection_credential_expiry_timestamp_seconds{connection="target"} 1767225600.0
-        sync_engine_connection_last_answer_timestamp_seconds{connection="target"} 12.5
         sync_engine_held{mapping="mongodb"} 11
         sync_engine_invalid_documents 1
         sync_engine_leader 1
-        sync_engine_mapping_generation{mapping="mongodb"} 7
-        sync_engine_objects{mapping="mongodb",side="source"} 4
-        sync_engine_orphans{mapping="mongodb"} 0
-        sync_engine_queue_depth{mapping="mongodb"} 2
         sync_engine_queue_oldest_age_seconds{mapping="mongodb"} 1.5
         sync_engine_reconcile_duration_seconds_count{mapping="mongodb"} 1
         sync_engine_reconcile_duration_seconds_sum{mapping="mongodb"} 0.003
         sync_engine_reconcile_total{mapping="mongodb",result="written"} 1
         sync_engine_reload_last_success_timestamp_seconds 0.0
         sync_engine_reloads_total{result="partial"} 1
-        sync_engine_sources_not_synced_oldest_seconds{mapping="mongodb",reason="Conflict"} 90.0
         sync_engine_sources_not_synced{mapping="mongodb",reason="Conflict"} 3
         sync_engine_sync_duration_seconds_count{mapping="mongodb"} 1
         sync_engine_sync_duration_seconds_sum{mapping="mongodb"} 0.02
-        sync_engine_table_entries{mapping="mongodb",table="changed"} 10
-        sync_engine_table_entries{mapping="mongodb",table="held"} 9
-        sync_engine_table_entries{mapping="mongodb",table="interests"} 2
-        sync_engine_table_entries{mapping="mongodb",table="learned"} 6
-        sync_engine_table_entries{mapping="mongodb",table="origins"} 4
-        sync_engine_table_entries{mapping="mongodb",table="placements"} 5
-        sync_engine_table_entries{mapping="mongodb",table="queue"} 0
-        sync_engine_table_entries{mapping="mongodb",table="readers"} 1
-        sync_engine_table_entries{mapping="mongodb",table="unplanned"} 7
-        sync_engine_table_entries{mapping="mongodb",table="unsettled"} 8
-        sync_engine_table_entries{mapping="mongodb",table="watches"} 3
         sync_engine_timer_writes_total{mapping="mongodb",waited_for="Conflict"} 1
         sync_engine_writes_total{mapping="mongodb",connection="target",verb="apply",result="success"} 1
         "#);
@@ -689,20 +611,17 @@ mod tests {
     }
 
     #[test]
-    fn a_stopped_mapping_leaves_its_counters_only() {
+    fn what_is_not_counted_any_more_ends() {
         let metrics = Metrics::new();
         metrics.reconciled("gone", ReconcileResult::InSync, Duration::ZERO);
-        metrics.set_queue("gone", 1, Duration::ZERO);
-        metrics.set_generation("gone", 1);
-        metrics.set_orphans("gone", 1);
-        metrics.set_not_synced("gone", &BTreeMap::new());
-        metrics.set_held("gone", 1);
-        metrics.set_objects("gone", ObjectSide::Target, 1);
-        metrics.set_tables("gone", [1; TABLES.len()]);
-        metrics.forget_mapping("gone");
-        let left: Vec<_> = series(&metrics).into_iter().filter(|line| line.contains("gone")).collect();
-        assert!(left.iter().all(|line| line.contains("sync_engine_reconcile")), "{left:?}");
-        assert!(!left.is_empty());
+        let shown = || series(&metrics).iter().filter(|line| line.contains("gone")).count();
+        let counters = shown();
+        let mut counts = Counts::default();
+        counts.add(Counted::Orphans, &[("mapping", "gone")], 1.0);
+        metrics.publish(counts);
+        assert_eq!(shown(), counters + 1);
+        metrics.publish(Counts::default());
+        assert_eq!(shown(), counters, "counters stay, as counters must");
     }
 
     #[test]
@@ -713,20 +632,6 @@ mod tests {
         metrics.forget_target("mongodb", "gone");
         let writes: Vec<_> = series(&metrics).into_iter().filter(|line| line.contains("writes_total")).collect();
         assert!(matches!(&writes[..], [one] if one.contains("stays")), "{writes:?}");
-    }
-
-    #[test]
-    fn a_target_that_stays_is_in_every_scrape() {
-        let metrics = Metrics::new();
-        let shown = || -> BTreeSet<String> {
-            series(&metrics).into_iter().filter(|line| line.contains("target_info")).collect()
-        };
-        let line = |target: &str| format!("sync_engine_target_info{{target=\"{target}\",identity=\"i\"}} 1");
-        metrics.set_targets([("a", "i"), ("gone", "i")].into_iter());
-        assert_eq!(shown(), BTreeSet::from([line("a"), line("gone")]));
-        // A scrape in the middle of it.
-        metrics.set_targets([("a", "i")].into_iter().inspect(|_| assert!(shown().contains(&line("a")))));
-        assert_eq!(shown(), BTreeSet::from([line("a")]));
     }
 
     #[test]

@@ -124,7 +124,9 @@ async fn what_another_site_sends_changes_nothing() {
 #[tokio::test]
 async fn metrics_are_in_the_format_that_is_asked_for() {
     let shared = shared();
-    shared.instruments.metrics.set_clusters("kcp", 2);
+    let mut counts = metrics::Counts::default();
+    counts.add(metrics::Counted::Clusters, &[("provider", "kcp")], 2.0);
+    shared.instruments.metrics.publish(counts);
     let metrics = probe(&shared, "/metrics").await;
     assert_eq!(metrics.code, 200);
     assert!(metrics.body.contains("sync_engine_clusters_engaged{provider=\"kcp\"} 2\n"), "{}", metrics.body);

@@ -21,8 +21,6 @@ pub struct Losses {
     asked: BTreeMap<Key, usize>,
     /// How many they may.
     granted: BTreeMap<Key, usize>,
-    /// Whether more is asked for than the ledger has: a person has to approve it.
-    is_held: bool,
 }
 
 /// What the losses of a document are compared with.
@@ -171,18 +169,6 @@ impl Pipeline {
         state.losses.granted.insert(key.clone(), objects);
         drop(state);
         self.controller.queue.add(key, Priority::Live);
-    }
-
-    /// More is asked for than the ledger has, or not.
-    pub fn hold(&self, is_held: bool) {
-        self.state.lock().losses.is_held = is_held;
-    }
-
-    /// How many losses wait for a person's approval.
-    pub fn held(&self) -> Option<usize> {
-        let is_held = self.state.lock().losses.is_held;
-        let asked: usize = self.asked().iter().map(|(_, objects)| objects).sum();
-        (is_held && asked > 0).then_some(asked)
     }
 
     /// Whether nothing is compared, and no object is left of a source that is out of sight.

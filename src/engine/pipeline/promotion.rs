@@ -1,6 +1,6 @@
 //! A candidate that a part of the sources follows before it is in force.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use serde_json::Value;
@@ -25,10 +25,9 @@ pub struct Promotion {
     is_told: bool,
     /// Whether another process of the engine has ended it.
     is_over: bool,
-    /// Sources that follow it, and whose objects are not complete yet. `Behind`: nothing says that they will not be.
+    /// Sources that follow it, and are not planned with it yet, or whose objects are not complete. `Behind`: nothing says that
+    /// they will not be.
     incomplete: BTreeMap<Key, Condition>,
-    /// Those that were not planned with it yet.
-    unplanned: BTreeSet<Key>,
     /// The generation that each source had when it began to follow it: what a consumer changes since says nothing of it.
     since: BTreeMap<Key, i64>,
 }
@@ -41,7 +40,6 @@ impl Promotion {
     /// Nothing of these sources is left.
     pub fn forget(&mut self, is_gone: impl Fn(&Key) -> bool) {
         self.incomplete.retain(|key, _| !is_gone(key));
-        self.unplanned.retain(|key| !is_gone(key));
         self.since.retain(|key, _| !is_gone(key));
     }
 }
@@ -202,7 +200,7 @@ impl Pipeline {
         let new: Vec<Key> = self.sources_among(&document.source, waves).into_iter().filter(is_new).collect();
         let since: Vec<i64> = new.iter().map(|key| self.generation_number(key)).collect();
         let mut state = self.state.lock();
-        state.promotion.unplanned.extend(new.iter().cloned());
+        state.promotion.incomplete.extend(new.iter().cloned().map(|key| (key, Condition::Unplanned)));
         state.promotion.since.extend(new.iter().cloned().zip(since));
         drop(state);
         new.into_iter().for_each(|key| self.controller.queue.add(key, Priority::Initial));
@@ -242,11 +240,10 @@ impl Pipeline {
     /// A reconcile with the candidate ended.
     pub fn note_completion(&self, key: &Key, generation: &Generation, completion: Completion) {
         let mut state = self.state.lock();
-        let Promotion { followed, incomplete, unplanned, .. } = &mut state.promotion;
+        let Promotion { followed, incomplete, .. } = &mut state.promotion;
         if followed.as_ref().is_none_or(|followed| !std::ptr::eq(&*followed.generation, generation)) {
             return;
         }
-        unplanned.remove(key);
         match completion {
             Completion::Complete => incomplete.remove(key),
             Completion::Incomplete => incomplete.insert(key.clone(), Condition::Behind),
@@ -263,7 +260,7 @@ impl Pipeline {
             let objects = state.promotion.incomplete.get(key).copied().unwrap_or(Condition::InOrder);
             match state.unsettled.get(key).map(|how| how.cause) {
                 _ if is_lost => Condition::OutOfSight,
-                _ if state.promotion.unplanned.contains(key) => Condition::Unplanned,
+                _ if objects == Condition::Unplanned => objects,
                 None => objects,
                 Some(cause) => match condition(cause) {
                     Condition::OutOfSight => Condition::OutOfSight,

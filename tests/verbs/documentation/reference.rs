@@ -10,7 +10,7 @@ use sync_engine::multicluster::Latency;
 use sync_engine::object::marks::Writer;
 use sync_engine::plan::Cause;
 use sync_engine::server::Metrics;
-use sync_engine::server::metrics::{Format, ObjectSide, ReconcileResult, ReloadResult, TABLES, WriteResult};
+use sync_engine::server::metrics::{Counted, Counts, Format, ReconcileResult, ReloadResult, WriteResult};
 
 use super::generated::notice;
 use super::read;
@@ -85,29 +85,38 @@ fn every_series() -> Metrics {
     metrics.written_by_timer("m", "Conflict");
     metrics.set_requests("target", "get", 200, 1);
     metrics.set_latencies("target", BTreeMap::from([("get", Latency::default())]));
-    metrics.set_last_answer("target", 0.0);
-    metrics.set_queue("m", 0, Duration::ZERO);
     metrics.reloaded(ReloadResult::Success, 0);
     let health = Health::default();
     health.set("target t", Condition::waiting("not reached"));
     metrics.set_conditions(&health);
     metrics.set_engine("main");
     metrics.synced("m", Duration::ZERO);
-    metrics.set_credential_end("target", Some(0));
-    metrics.set_generation("m", 1);
-    metrics.set_orphans("m", 0);
-    metrics.set_not_synced("m", &BTreeMap::new());
-    metrics.set_held("m", 0);
-    metrics.set_objects("m", ObjectSide::Source, 0);
-    metrics.set_tables("m", [0; TABLES.len()]);
-    metrics.set_clusters("kcp", 0);
-    metrics.set_targets([("target", "identity")].into_iter());
+    let mut counts = Counts::default();
+    for (series, labels) in [
+        (Counted::QueueDepth, &["mapping"][..]),
+        (Counted::QueueOldest, &["mapping"]),
+        (Counted::Generation, &["mapping"]),
+        (Counted::Targets, &["target", "identity"]),
+        (Counted::Clusters, &["provider"]),
+        (Counted::Orphans, &["mapping"]),
+        (Counted::NotSynced, &["mapping", "reason"]),
+        (Counted::NotSyncedOldest, &["mapping", "reason"]),
+        (Counted::Held, &["mapping"]),
+        (Counted::Objects, &["mapping", "side"]),
+        (Counted::Tables, &["mapping", "table"]),
+        (Counted::Answers, &["connection"]),
+        (Counted::Credentials, &["connection"]),
+    ] {
+        let labels: Vec<_> = labels.iter().map(|label| (*label, "x")).collect();
+        counts.add(series, &labels, 0.0);
+    }
+    metrics.publish(counts);
     metrics
 }
 
 /// Names of the series that the registry holds.
 fn registered() -> BTreeSet<String> {
-    Metrics::NAMES.iter().map(|name| format!("sync_engine_{name}")).collect()
+    Metrics::names().map(|name| format!("sync_engine_{name}")).collect()
 }
 
 fn reason(cause: Cause) -> String {
