@@ -398,6 +398,8 @@ impl Attendant {
                     let (looked, unanswered) = (Some(Instant::now()), std::mem::take(&mut recorded.unanswered));
                     let (term, unrecorded) = (Some(term), BTreeMap::new());
                     *recorded = Recorded { mappings, releases, unanswered, term, looked, unrecorded };
+                    // What was wanted before goes by another record: the engine says what is wanted now.
+                    return Vec::new();
                 }
                 Err(error) => return vec![Problem::Unread(error)],
             }

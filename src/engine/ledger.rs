@@ -110,6 +110,17 @@ impl Engine {
         self.slots_of(name).for_each(|(slot, _)| self.open_losses(slot));
     }
 
+    /// Home has this of a ledger: what another process of the engine has given out of it since is spent.
+    pub(super) fn reread_ledger(&mut self, name: &str, recorded: &Ledger) {
+        let known = self.recorded_ledger(name, recorded).map_or(recorded.given, |known| known.given);
+        let open = self.ledgers.get_mut(name);
+        if let Some(open) = open.filter(|open| open.is_recorded && open.ledger.release == recorded.release) {
+            open.spent += recorded.given.saturating_sub(known);
+            open.ledger.given = recorded.given;
+            open.ledger.allowed = open.ledger.allowed.max(recorded.allowed);
+        }
+    }
+
     /// A pipeline goes by the ledger of its mapping.
     pub(super) fn open_losses(&self, slot: &Slot) {
         let (Some(Open { ledger, documents, .. }), Some(running)) =

@@ -39,6 +39,8 @@ pub struct Course {
 impl Engine {
     /// What home says of releases is known from now on, in this term of the lease.
     pub(super) fn releases_known(&mut self, releases: Releases) {
+        let ledgers = releases.progress.iter().filter_map(|(name, progress)| Some((name, progress.ledger.as_ref()?)));
+        ledgers.for_each(|(name, ledger)| self.reread_ledger(name, ledger));
         self.recorded_releases.clone_from(&releases.progress);
         self.releases.send_replace(releases);
         self.follow_releases();
