@@ -811,6 +811,7 @@ impl Engine {
         self.retained.remove(mapping);
         self.removed.remove(mapping);
         self.ledgers.remove(mapping);
+        self.set_progress(mapping, None);
         self.latest.remove(mapping);
         self.catalog = self.catalog.forget(mapping);
         self.converge();
