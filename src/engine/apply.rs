@@ -827,7 +827,7 @@ fn is_failed_patch(error: &RequestError) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::multicluster::request_error::{Cause, Status};
+    use crate::multicluster::request_error::{Status, StatusCause};
 
     #[test]
     fn what_a_server_quotes_of_a_secret_is_left_out() {
@@ -849,7 +849,7 @@ mod tests {
     #[test]
     fn a_consumer_is_told_of_refusals_that_their_object_can_mend() {
         let status = |code, reason: &str| {
-            let causes = vec![Cause { reason: reason.to_owned(), ..Cause::default() }];
+            let causes = vec![StatusCause { reason: reason.to_owned(), ..StatusCause::default() }];
             failure_kind(&RequestError::Status(Box::new(Status { code, causes, ..Status::default() })))
         };
         assert_eq!(status(403, "NamespaceTerminating"), FailureKind::Error);

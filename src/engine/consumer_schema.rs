@@ -34,7 +34,7 @@ const RETRY: Backoff = Backoff { min: Duration::from_secs(1), max: PERIOD };
 #[derive(Debug)]
 pub struct ConsumerSchemas {
     files: Schemas,
-    live: Mutex<BTreeMap<(String, Resource), Known>>,
+    live: Mutex<BTreeMap<(String, Resource), PublishedSchema>>,
     /// By place.
     indexes: Mutex<BTreeMap<String, Arc<tokio::sync::Mutex<Index>>>>,
 }
@@ -50,14 +50,14 @@ struct Index {
 
 /// What an address was last found to publish.
 #[derive(Debug, Clone)]
-pub struct Known {
+pub struct PublishedSchema {
     /// Differs whenever the schema does. Empty: the server does not publish one (yet), and what the files have stands in.
     pub version: Arc<str>,
     /// `None`: nobody knows it.
     pub schema: Option<Arc<Schema>>,
 }
 
-impl Known {
+impl PublishedSchema {
     pub fn is_published(&self) -> bool {
         !self.version.is_empty()
     }
@@ -69,7 +69,7 @@ impl ConsumerSchemas {
     }
 
     /// `None`: not read yet.
-    pub fn get(&self, place: &str, resource: &Resource) -> Option<Known> {
+    pub fn get(&self, place: &str, resource: &Resource) -> Option<PublishedSchema> {
         self.live.lock().get(&(place.to_owned(), resource.clone())).cloned()
     }
 
@@ -77,7 +77,7 @@ impl ConsumerSchemas {
     ///
     /// # Errors
     /// What time may mend.
-    pub async fn check(&self, endpoint: &Endpoint, resource: &Resource) -> Result<Known, RequestError> {
+    pub async fn check(&self, endpoint: &Endpoint, resource: &Resource) -> Result<PublishedSchema, RequestError> {
         self.check_since(Instant::now(), endpoint, resource).await
     }
 
@@ -87,7 +87,7 @@ impl ConsumerSchemas {
         since: Instant,
         endpoint: &Endpoint,
         resource: &Resource,
-    ) -> Result<Known, RequestError> {
+    ) -> Result<PublishedSchema, RequestError> {
         let index = self.indexes.lock().entry(endpoint.place()).or_default().clone();
         let mut index = index.lock().await;
         if index.asked.is_none_or(|asked| asked < since) {
@@ -117,14 +117,14 @@ impl ConsumerSchemas {
         self.indexes.lock().retain(|place, _| is_used(place));
     }
 
-    fn published(&self, document: &[u8], indexed: Option<String>, resource: &Resource) -> Known {
+    fn published(&self, document: &[u8], indexed: Option<String>, resource: &Resource) -> PublishedSchema {
         let Some(schema) = schema_in(document, resource) else { return self.unpublished(resource) };
         let version = indexed.unwrap_or_else(|| tuple_hash([&*String::from_utf8_lossy(document)], 16));
-        Known { version: version.into(), schema: Some(schema) }
+        PublishedSchema { version: version.into(), schema: Some(schema) }
     }
 
-    fn unpublished(&self, resource: &Resource) -> Known {
-        Known { version: Arc::from(""), schema: self.files.resource(resource).cloned() }
+    fn unpublished(&self, resource: &Resource) -> PublishedSchema {
+        PublishedSchema { version: Arc::from(""), schema: self.files.resource(resource).cloned() }
     }
 }
 
@@ -177,7 +177,7 @@ impl Schedule {
     }
 
     /// The wait after a look: a server publishes the schema of a new API a moment after it serves it.
-    pub fn wait(&mut self, looked: &Result<Known, RequestError>) -> Duration {
+    pub fn wait(&mut self, looked: &Result<PublishedSchema, RequestError>) -> Duration {
         match looked {
             Ok(known) if known.is_published() => {
                 self.failures = 0;

@@ -28,9 +28,9 @@ use crate::multicluster::backoff::Backoff;
 use crate::multicluster::permit::Epoch;
 use crate::multicluster::queue::Priority;
 use crate::multicluster::registry::{Cluster, ClustersOf, Reason as Disengaged};
-use crate::multicluster::store::{Cause, Change};
+use crate::multicluster::store::{Change, ChangeCause};
 use crate::multicluster::watch::WatchState;
-use crate::multicluster::work_queue::{Lease, WorkQueue};
+use crate::multicluster::work_queue::{InFlight, WorkQueue};
 use crate::object::marks::{self, Origin, Owner, Writer};
 use crate::object::{ClusterName, Key, has_finalizer};
 use crate::plan;
@@ -86,10 +86,10 @@ struct Changed {
 }
 
 /// Reconciles a source when it is its turn. One of several targets that is slow keeps no source of the others waiting.
-async fn in_turn(controller: Arc<Controller>, lease: Lease) {
+async fn in_turn(controller: Arc<Controller>, taken: InFlight) {
     let lend_place = || (controller.pipelines.lock().len() > 1).then(|| controller.lend_place());
     // On the heap from the start: it is large, and would be copied at each step of its way.
-    let work = || Box::pin(worker::reconcile(controller.clone(), lease));
+    let work = || Box::pin(worker::reconcile(controller.clone(), taken));
     controller.shared.turns.take(work, lend_place).await;
 }
 
@@ -187,7 +187,7 @@ impl Controller {
         let pipelines = self.pipelines();
         // Somebody who may take the engine's finalizer off deletes a source at once. What a list does not show was not seen.
         if let (Some(last), None) = (change.before, change.after)
-            && (change.cause == Cause::Deleted || last.deleting())
+            && (change.cause == ChangeCause::Deleted || last.deleting())
         {
             pipelines.iter().for_each(|one| one.learned.lock().saw_deletion(change.key, last.uid(), Instant::now()));
         }
@@ -195,7 +195,7 @@ impl Controller {
             if change.before.is_none() {
                 pipelines.iter().for_each(|one| one.came_into_sight(change.key));
             }
-            if matches!(change.cause, Cause::Event | Cause::Deleted) {
+            if matches!(change.cause, ChangeCause::Event | ChangeCause::Deleted) {
                 self.note_change(change.key);
             }
             self.take_up(change);
@@ -204,7 +204,7 @@ impl Controller {
 
     /// Queues a source that is listed or that changed.
     pub(super) fn take_up(&self, change: &Change<'_>) {
-        if change.cause != Cause::InitialList {
+        if change.cause != ChangeCause::InitialList {
             return self.enqueue_source(change.key, Priority::Live);
         }
         self.enqueue_source(change.key, Priority::Initial);

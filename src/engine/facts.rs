@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use super::pipeline::wakes::{Collection, Interest, Reader, Token, Topic, in_words};
-use crate::multicluster::queue::Outcome;
+use crate::multicluster::queue::Requeue;
 use crate::object::Key;
 use crate::plan::Cause;
 
@@ -71,12 +71,12 @@ impl<'i> Facts<'i> {
 
     /// Ends the reconcile. Without a cause, everything is in order. Else it waits for its own objects and for what is open,
     /// and is looked at again by `timer`: for what is stuck, and for what no event tells.
-    pub fn finish(mut self, causes: &[Cause], timer: Outcome) -> Outcome {
+    pub fn finish(mut self, causes: &[Cause], timer: Requeue) -> Requeue {
         if causes.is_empty() {
             return self.reader.finish(&[], timer);
         }
         let is_unseen = causes.contains(&Cause::Unknown) && self.open.is_empty();
-        let timer = if is_unseen { timer.sooner(Outcome::Retry) } else { timer };
+        let timer = if is_unseen { timer.sooner(Requeue::Retry) } else { timer };
         self.open.push(self.reader.own(|| ()).1);
         self.reader.finish(&self.open, timer)
     }

@@ -8,7 +8,7 @@ use tokio::time::Instant;
 use tracing::warn;
 
 use super::apply::Executor;
-use super::consumer_schema::Known;
+use super::consumer_schema::PublishedSchema;
 use super::controller::Feed;
 use super::facts::Facts;
 use super::pipeline::wakes::{Collection, Topic, target_reference};
@@ -21,7 +21,7 @@ use crate::multicluster::watch::WatchState;
 use crate::object::marks::{Origin, Owner, Reference};
 use crate::object::{Key, metadata};
 use crate::plan::observed::all_copies;
-use crate::plan::targets::{self, Other, double};
+use crate::plan::targets::{self, OtherTarget, double};
 use crate::plan::{
     Answers, Consumer, Kinds, Missing, Observed, Phase, Pin, Reason, Sight, Source, Target, TargetObject, render,
 };
@@ -117,7 +117,7 @@ pub fn observe(executor: &Executor<'_>, facts: &mut Facts<'_>) -> (Observed, Vec
 }
 
 /// Tells a target of the others of its mapping. Nothing is written to one that is the cluster of another.
-pub fn with_targets(pipeline: &Pipeline, observed: &mut Observed, targets: &Arc<BTreeMap<String, Other>>) {
+pub fn with_targets(pipeline: &Pipeline, observed: &mut Observed, targets: &Arc<BTreeMap<String, OtherTarget>>) {
     observed.among = pipeline.among(targets);
     if let Some(why) = observed.among.as_ref().and_then(|among| double(among, observed.target.pin.as_ref())) {
         observed.target.kinds = Err(Reason::unseen(why));
@@ -267,7 +267,7 @@ fn present(pipeline: &Pipeline, key: &Key, object: &Object) -> Sight<Source> {
 }
 
 /// `None`: not read yet. Without it the engine cannot tell which status fields the consumer's API keeps.
-fn schema(executor: &Executor<'_>, facts: &mut Facts<'_>) -> Option<Known> {
+fn schema(executor: &Executor<'_>, facts: &mut Facts<'_>) -> Option<PublishedSchema> {
     let (feed, controller) = (executor.feed, &executor.pipeline.controller);
     facts.read([Topic::Schema(feed.scope.endpoint.place().into())], || controller.schema(feed), Option::is_none)
 }

@@ -12,7 +12,7 @@ use super::pipeline::wakes::{Collection, Interest, Related, Topic, selection};
 use crate::mapping::Side;
 use crate::multicluster::raw::Parsed;
 use crate::multicluster::registry::WatchScope;
-use crate::multicluster::store::Known;
+use crate::multicluster::store::Cached;
 use crate::multicluster::watch::WatchState;
 use crate::multicluster::{ApiPath, Endpoint, Object, RequestError};
 use crate::object::claims::READ;
@@ -90,7 +90,7 @@ pub async fn read(
             let known = feed.subscription.ask(&key);
             is_visible(original, state)?;
             match known {
-                Known::Answer(object) if !anew && object.as_ref().is_none_or(|object| object.is_whole()) => {
+                Cached::Answer(object) if !anew && object.as_ref().is_none_or(|object| object.is_whole()) => {
                     object.iter().map(|object| value(object)).collect()
                 }
                 _ => look(executor, &feed, &place, &key, original).await,

@@ -30,7 +30,7 @@ use crate::multicluster::registry::{Cluster, ClustersOf};
 use crate::object::marks::Writer;
 use crate::object::{ClusterName, Key};
 use crate::plan::trace::Decided;
-use crate::plan::{Answers, Cause as Reason, Phase};
+use crate::plan::{Answers, Cause, Phase};
 use learned::Learned;
 use losses::Losses;
 use others::TargetSeats;
@@ -138,11 +138,11 @@ struct State {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Unsettled {
     /// The worst of its reasons; `None`: a request about the source failed.
-    pub cause: Option<Reason>,
+    pub cause: Option<Cause>,
     pub orphans: bool,
     pub why: String,
     /// Of one of several targets: what the others tell of it.
-    pub of_target: Option<(Reason, String)>,
+    pub of_target: Option<(Cause, String)>,
     /// Since when it has not been in sync.
     pub since: Instant,
 }

@@ -16,7 +16,7 @@ use super::originals;
 use super::pipeline::wakes::Interests;
 use super::pipeline::{Generation, Pipeline};
 use crate::mapping::{Mapping, OnExit};
-use crate::multicluster::identity::Known;
+use crate::multicluster::identity::IdentityState;
 use crate::multicluster::registry::Cluster;
 use crate::multicluster::watch::WatchState;
 use crate::object::Key;
@@ -161,7 +161,7 @@ async fn effect(on: &OnTarget, feed: &Feed, key: &Key) -> Option<Effect> {
     let cluster = pipeline.shared.manager.cluster(&in_force.mapping.source.clusters, &key.cluster)?;
     let not_told = |why: &str| Some(Effect { not_told: Some(why.to_owned()), ..Effect::default() });
     let unseen = |why: &str| not_told(why).map(|effect| Effect { is_out_of_sight: true, ..effect });
-    if !matches!(cluster.known(), Known::Identity(_)) {
+    if !matches!(cluster.known(), IdentityState::Identity(_)) {
         return unseen("its cluster is being confirmed");
     }
     if candidate.mapping.source.resource != in_force.mapping.source.resource {

@@ -14,7 +14,7 @@ use tracing::{info, warn};
 use crate::health::Health;
 use crate::mapping::{Kind, Resource};
 use crate::multicluster::connection::Connection;
-use crate::multicluster::identity::{Known, cluster_identity};
+use crate::multicluster::identity::{IdentityState, cluster_identity};
 use crate::multicluster::permit::Epoch;
 use crate::multicluster::registry::{Cluster, WatchScope};
 use crate::multicluster::{ApiPath, Endpoint, RequestError};
@@ -143,7 +143,7 @@ impl Target {
 
     /// Whether it cannot be reached: which cluster it is could not be confirmed, or its provider no longer lists it.
     pub fn is_lost(&self) -> bool {
-        self.is_away.load(Ordering::Relaxed) || matches!(self.known(), Known::Failed(_))
+        self.is_away.load(Ordering::Relaxed) || matches!(self.known(), IdentityState::Failed(_))
     }
 
     /// Whether its provider no longer lists its cluster.
@@ -170,18 +170,18 @@ impl Target {
     /// Hash of the cluster's identity, or why it is not confirmed.
     pub fn identity(&self) -> Result<String, String> {
         match (self.known(), &self.state.lock().engaged) {
-            (Known::Identity(_), Some(engaged)) => Ok(engaged.identity.clone()),
-            (Known::Failed(why), _) => Err(self.pending(&why)),
+            (IdentityState::Identity(_), Some(engaged)) => Ok(engaged.identity.clone()),
+            (IdentityState::Failed(why), _) => Err(self.pending(&why)),
             (_, None) => Err(self.pending("not reached yet")),
             (_, Some(_)) => Err(self.pending("whether it is still the same cluster is being confirmed")),
         }
     }
 
-    fn known(&self) -> Known {
+    fn known(&self) -> IdentityState {
         match &self.state.lock().engaged {
             Some(engaged) => engaged.cluster.known(),
             None => match self.connection.identity().known() {
-                Known::Identity(_) => Known::Pending,
+                IdentityState::Identity(_) => IdentityState::Pending,
                 known => known,
             },
         }
@@ -264,13 +264,13 @@ impl Target {
             let as_of = doubts.catch_up();
             let (known, identity) = (self.known(), self.identity());
             let resolved = if identity.is_ok() { self.resolve().await } else { Ok(()) };
-            if known != Known::Pending {
+            if known != IdentityState::Pending {
                 self.report(health, identity.clone().and(resolved.clone()));
             }
             // A doubt that was answered is news even if the answer is the former one: some wait for it. As long as the cluster
             // cannot be reached, nobody does, and why it cannot is no news to them.
             let reached = identity.ok().map(|identity| (as_of, identity));
-            let now = Some((reached, matches!(known, Known::Failed(_)), self.state.lock().kinds.clone()));
+            let now = Some((reached, matches!(known, IdentityState::Failed(_)), self.state.lock().kinds.clone()));
             if before != now {
                 before = now;
                 delay = RETRY_MIN;

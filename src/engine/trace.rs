@@ -16,7 +16,7 @@ use super::originals;
 use super::pipeline::wakes::Interests;
 use super::pipeline::{Pipeline, Unsettled};
 use super::worker::unproven;
-use crate::multicluster::identity::Known;
+use crate::multicluster::identity::IdentityState;
 use crate::object::{ClusterName, Key};
 use crate::plan::saved::{Context, Saved};
 use crate::plan::trace::{Past, Said, Trace};
@@ -136,7 +136,7 @@ async fn look(pipeline: &Arc<Pipeline>, key: &Key, answers: Answers) -> Result<O
     let cluster = pipeline.shared.manager.cluster(&generation.mapping.source.clusters, &key.cluster);
     let engaged = cluster.and_then(|cluster| Some((pipeline.controller.feed_of(&cluster)?, cluster)));
     let (feed, cluster) = engaged.ok_or("its workspace or cluster is not engaged")?;
-    if !matches!(cluster.known(), Known::Identity(_)) {
+    if !matches!(cluster.known(), IdentityState::Identity(_)) {
         return Err(format!("whether {} is still the same cluster is being confirmed", cluster.spec.name));
     }
     if pipeline.is_unproven(key) {

@@ -24,11 +24,11 @@ use super::pipeline::wakes::Topic;
 use super::pipeline::{Generation, Pipeline, Unsettled};
 use super::rehearse::{At, follow_each};
 use crate::mapping::{Mode, ProviderKind};
-use crate::multicluster::identity::Known;
-use crate::multicluster::queue::{Cost, Outcome as Finish, Priority};
+use crate::multicluster::identity::IdentityState;
+use crate::multicluster::queue::{Cost, Priority, Requeue};
 use crate::multicluster::raw::Unreadable;
 use crate::multicluster::watch::WatchState;
-use crate::multicluster::work_queue::Lease;
+use crate::multicluster::work_queue::InFlight;
 use crate::object::marks::Reference;
 use crate::object::{Key, metadata};
 use crate::plan::observed::all_copies;
@@ -99,17 +99,17 @@ impl Run {
 /// What runs on one target of a mapping, and the document that a source follows there.
 type Assigned = (Arc<Pipeline>, Arc<Generation>);
 
-/// Reconciles one source on all targets of its mapping, and hands its lease back.
-pub async fn reconcile(controller: Arc<Controller>, lease: Lease) {
+/// Reconciles one source on all targets of its mapping, and hands it back to the queue.
+pub async fn reconcile(controller: Arc<Controller>, taken: InFlight) {
     let started = Instant::now();
-    let key = lease.key().clone();
+    let key = taken.key().clone();
     let pinned = |one: Arc<Pipeline>| {
         let generation = one.generation_of(&key);
         (one, generation)
     };
     let targets: Vec<Assigned> = controller.pipelines().into_iter().map(pinned).collect();
     let mut facts = Facts::new(controller.interests.reader(&key));
-    let runs = run(&controller, &targets, &key, &mut facts, lease.is_by_timer()).await;
+    let runs = run(&controller, &targets, &key, &mut facts, taken.is_by_timer()).await;
     let cost = runs.iter().fold(Cost::default(), |sum, run| sum.and(&run.cost));
     let (metrics, mapping) = (&controller.shared.instruments.metrics, controller.writer.mapping());
     let result = runs.iter().map(|run| result(&run.ended, run.cost.requests > 0)).max();
@@ -124,7 +124,7 @@ pub async fn reconcile(controller: Arc<Controller>, lease: Lease) {
         false => is_deferred.then_some(Priority::Initial),
     };
     let mut waits: Vec<Cause> = Vec::new();
-    let (mut timer, mut planned, mut undecided) = (Finish::Done, Vec::new(), Vec::new());
+    let (mut timer, mut planned, mut undecided) = (Requeue::Done, Vec::new(), Vec::new());
     for ((pipeline, generation), run) in targets.iter().zip(runs) {
         let is_done = is_done(&run);
         let Run { ended, held, done, answers, is_awaited, .. } = run;
@@ -150,7 +150,7 @@ pub async fn reconcile(controller: Arc<Controller>, lease: Lease) {
     for (pipeline, generation, held, is_at_its_end) in planned {
         pipeline.planned(&key, generation, held, is_at_its_end);
     }
-    lease.finish(finish, cost);
+    taken.finish(finish, cost);
     if let Some(priority) = again {
         controller.queue.add(key, priority);
     }
@@ -190,7 +190,7 @@ async fn run<'t>(
     if let Some(path) = &cluster.spec.path {
         Span::current().record("workspace", &**path);
     }
-    let is_confirmed = || matches!(cluster.known(), Known::Identity(_));
+    let is_confirmed = || matches!(cluster.known(), IdentityState::Identity(_));
     // Who does not wait for it is not woken by a doubt that is answered.
     if !is_confirmed() && !facts.read([Topic::Identity(key.cluster.clone())], is_confirmed, |known| !known) {
         let detail = format!("source: whether {} is still the same cluster is being confirmed", cluster.spec.name);
@@ -726,42 +726,42 @@ fn places(generation: &Generation, observed: &Observed, source: &Arc<Value>) -> 
 }
 
 /// Reports how it ended where that is news, and says when to look again.
-fn finish(pipeline: &Pipeline, generation: &Generation, key: &Key, ended: Ended) -> Finish {
+fn finish(pipeline: &Pipeline, generation: &Generation, key: &Key, ended: Ended) -> Requeue {
     match ended {
         Ended::InSync => {
             if pipeline.settled(key, None) {
                 info!("in sync again");
             }
-            Finish::Done
+            Requeue::Done
         }
         Ended::Dropped => {
             pipeline.settled(key, None);
-            Finish::Done
+            Requeue::Done
         }
-        Ended::Waiting(reasons) if reasons == Reasons::default() => Finish::Done,
-        Ended::Deferred | Ended::Left => Finish::Done,
+        Ended::Waiting(reasons) if reasons == Reasons::default() => Requeue::Done,
+        Ended::Deferred | Ended::Left => Requeue::Done,
         Ended::Waiting(reasons) => {
             report(pipeline, key, &reasons);
-            Finish::After(generation.mapping.lifecycle.stuck_after)
+            Requeue::After(generation.mapping.lifecycle.stuck_after)
         }
         Ended::Blocked(reasons) => {
             report(pipeline, key, &reasons);
-            Finish::Retry
+            Requeue::Retry
         }
         Ended::Retry(reasons, after) => {
             report(pipeline, key, &reasons);
             pipeline.request_failed(key);
-            if after.is_zero() { Finish::Retry } else { Finish::RetryAfter(after) }
+            if after.is_zero() { Requeue::Retry } else { Requeue::RetryAfter(after) }
         }
         Ended::Observed(actions, orphans) => {
             let would: Vec<_> = actions.iter().map(Action::to_string).collect();
             warn_once(pipeline, key, orphans, format!("would {} (mode: Observe)", would.join(", ")));
-            Finish::Done
+            Requeue::Done
         }
         Ended::Failed(error) => failed(pipeline, key, error),
         Ended::Stale(error) => {
             failed(pipeline, key, error);
-            Finish::RetryAfter(STALE_WAIT)
+            Requeue::RetryAfter(STALE_WAIT)
         }
     }
 }
@@ -790,21 +790,21 @@ fn warn_once(pipeline: &Pipeline, key: &Key, orphans: bool, why: String) {
     }
 }
 
-fn failed(pipeline: &Pipeline, key: &Key, error: ApplyError) -> Finish {
+fn failed(pipeline: &Pipeline, key: &Key, error: ApplyError) -> Requeue {
     match &error {
         ApplyError::Stale { .. } => {
             debug!(%error, "not in sync");
             note_stale(pipeline, key);
-            Finish::After(STALE_WAIT)
+            Requeue::After(STALE_WAIT)
         }
         ApplyError::NotOwned { .. } => {
             debug!(%error, "not in sync");
             pipeline.request_failed(key);
-            Finish::Retry
+            Requeue::Retry
         }
         ApplyError::Request { source, .. } => {
             warn_once(pipeline, key, false, error.to_string());
-            source.retry_after().map_or(Finish::Retry, Finish::RetryAfter)
+            source.retry_after().map_or(Requeue::Retry, Requeue::RetryAfter)
         }
     }
 }

@@ -232,14 +232,14 @@ pub fn origin(writer: &Writer, object: &Value, reference: &Reference) -> Option<
 
 /// An owned object as this process saw it last, before somebody took its ownership annotations off or changed them.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Known {
+pub struct OwnershipRecord {
     pub owner: Owner,
     pub uid: String,
     /// The ownership annotations as they were.
     pub annotations: BTreeMap<String, String>,
 }
 
-impl Known {
+impl OwnershipRecord {
     /// `None`: its self mark is not true.
     pub fn of(writer: &Writer, object: &Value, reference: &Reference) -> Option<Self> {
         let shared =
@@ -378,10 +378,10 @@ mod tests {
     fn what_an_object_said_is_known_while_it_was_true() {
         let mut object = marked(&source("abc"), &reference("db"));
         object["metadata"]["uid"] = json!("u1");
-        let known = Known::of(&writer(), &object, &reference("db")).expect("its self mark is true");
+        let known = OwnershipRecord::of(&writer(), &object, &reference("db")).expect("its self mark is true");
         assert_eq!(known.owner, writer().owner(&source("abc")));
         assert!(known.is(&json!({"metadata": {"uid": "u1"}})) && !known.is(&json!({"metadata": {"uid": "u2"}})));
-        assert_eq!(Known::of(&writer(), &object, &reference("copy")), None);
+        assert_eq!(OwnershipRecord::of(&writer(), &object, &reference("copy")), None);
     }
 
     #[test]

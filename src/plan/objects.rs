@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 
 use super::observed::TargetObject;
 use crate::mapping::form;
-use crate::object::marks::{Known, Reference};
+use crate::object::marks::{OwnershipRecord, Reference};
 
 /// A list that reads as a slice. Finding one object takes no walk through all.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
@@ -20,7 +20,7 @@ pub struct Objects {
     by_place: BTreeMap<u64, Vec<usize>>,
     by_id: BTreeMap<u64, Vec<usize>>,
     /// Objects that somebody stripped of their ownership annotations while this process watched: they are owned still.
-    pub stripped: BTreeMap<Reference, Known>,
+    pub stripped: BTreeMap<Reference, OwnershipRecord>,
     /// Whether another source needs what is shared at a [place](TargetObject::shared_place); a place not listed is not known.
     pub in_use: BTreeMap<String, bool>,
 }
@@ -30,7 +30,7 @@ pub struct Objects {
 struct Kept {
     all: Vec<TargetObject>,
     #[serde(with = "form::pairs")]
-    stripped: BTreeMap<Reference, Known>,
+    stripped: BTreeMap<Reference, OwnershipRecord>,
     in_use: BTreeMap<String, bool>,
 }
 

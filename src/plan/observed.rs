@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 use super::action::Action;
 use super::decision::Decisions;
 use super::objects::Objects;
-use super::targets::{Among, Evaluated};
+use super::targets::{Evaluated, TargetContext};
 use super::{Cause, Reason};
 use crate::mapping::expression::Recorder;
 use crate::mapping::schema::Schema;
@@ -34,7 +34,7 @@ pub struct Observed {
     pub consumer: Consumer,
     pub target: Target,
     /// Set where the mapping has several targets.
-    pub among: Option<Among>,
+    pub among: Option<TargetContext>,
     /// What belongs to this source, and the shared objects of this mapping in its namespaces.
     pub objects: Objects,
     /// Related objects as they are where they come from.
@@ -537,7 +537,7 @@ impl Observed {
 
     /// What belongs to this source, on the mapping's other targets too.
     pub fn owned_anywhere(&self) -> impl Iterator<Item = &TargetObject> {
-        let others = self.among.iter().flat_map(Among::others);
+        let others = self.among.iter().flat_map(TargetContext::others);
         self.objects.own().chain(others.flat_map(|(_, other)| other.objects.own()))
     }
 

@@ -12,7 +12,7 @@ use serde_json::Value;
 use super::observed::{Kinds, ObjectState, Observed, Originals, Source, TargetObject};
 use super::readiness::Case;
 use super::render::{self, Desired, Rendering};
-use super::targets::{self, Among, Other, Reach};
+use super::targets::{self, OtherTarget, Reach, TargetContext};
 use super::{Cause, Reason, Reasons, is_in, live, related, status};
 use crate::mapping::expression::Recorder;
 use crate::mapping::schema::Schema;
@@ -130,7 +130,7 @@ fn previewed<'m>(mapping: &'m Mapping, scene: &Scene, recorder: Option<Recorder>
         .into_iter()
         .map(|target| looked_at(mapping, scene, &observed, target))
         .collect::<Result<Vec<_>, _>>()?;
-    let all: BTreeMap<String, Other> = seen.iter().filter_map(Seen::for_another).collect();
+    let all: BTreeMap<String, OtherTarget> = seen.iter().filter_map(Seen::for_another).collect();
     let Seen { on, observed, reasons: own, strangers } = &mut seen[0];
     if let Some(among) = &mut observed.among {
         among.selected = Arc::new(all.keys().cloned().chain([among.name.clone()]).collect());
@@ -163,21 +163,21 @@ struct Seen {
 
 impl Seen {
     /// As another target knows it.
-    fn for_another(&self) -> Option<(String, Other)> {
+    fn for_another(&self) -> Option<(String, OtherTarget)> {
         let OnTarget { target: At::Target { name, .. }, .. } = &self.on else { return None };
         let (objects, unsettled) = (self.observed.objects.clone(), self.reasons.of_target());
-        Some((name.clone(), Other { reach: Reach::Seen, identity: None, url: None, objects, unsettled }))
+        Some((name.clone(), OtherTarget { reach: Reach::Seen, identity: None, url: None, objects, unsettled }))
     }
 }
 
 fn looked_at(mapping: &Mapping, scene: &Scene, observed: &Observed, target: At) -> Result<Seen, Unseen> {
     let among = |name: &String| {
         let selected = Arc::new(BTreeSet::from([name.clone()]));
-        Among { name: name.clone(), selected, ..Among::default() }
+        TargetContext { name: name.clone(), selected, ..TargetContext::default() }
     };
     let among = match &target {
         At::Any => None,
-        At::Nowhere => Some(Among::default()),
+        At::Nowhere => Some(TargetContext::default()),
         At::Target { name, .. } => Some(among(name)),
     };
     // A guess at what stands is no evaluation that anybody asked for.

@@ -7,7 +7,7 @@ use serde_json::Value;
 
 use super::observed::Observed;
 use super::render::Rendering;
-use super::targets::{self, Among};
+use super::targets::{self, TargetContext};
 use crate::mapping::{Mapping, Side};
 use crate::object::metadata;
 
@@ -66,7 +66,7 @@ impl Redaction {
 /// The names of the targets, and the addresses of their servers. A name by which the consumer's own object calls a target is
 /// no news to them.
 fn target_names<'o>(mapping: &'o Mapping, observed: &'o Observed, source: &Arc<Value>) -> Vec<&'o str> {
-    let others = || observed.among.iter().flat_map(Among::others);
+    let others = || observed.among.iter().flat_map(TargetContext::others);
     let urls = others().filter_map(|(_, other)| other.url.as_ref()).chain(&observed.target.url);
     let own = observed.target.pin.iter().map(|pin| pin.connection.as_str());
     let named = mapping.named_targets().into_iter().chain(own).chain(others().map(|(name, _)| name.as_str()));

@@ -23,18 +23,18 @@ use crate::object::has_finalizer;
 
 /// One of several targets of a mapping, and what is known of the others.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
-pub struct Among {
+pub struct TargetContext {
     /// This target.
     pub name: String,
     /// The clusters of the provider that may be targets now.
     pub selected: Arc<BTreeSet<String>>,
     /// All that run.
-    pub targets: Arc<BTreeMap<String, Other>>,
+    pub targets: Arc<BTreeMap<String, OtherTarget>>,
 }
 
-impl Among {
+impl TargetContext {
     /// Another target that runs.
-    pub fn other(&self, name: &str) -> Option<&Other> {
+    pub fn other(&self, name: &str) -> Option<&OtherTarget> {
         self.targets.get(name).filter(|_| *name != self.name)
     }
 
@@ -44,14 +44,14 @@ impl Among {
     }
 
     /// The others that run.
-    pub fn others(&self) -> impl Iterator<Item = (&String, &Other)> {
+    pub fn others(&self) -> impl Iterator<Item = (&String, &OtherTarget)> {
         self.targets.iter().filter(|(name, _)| **name != self.name)
     }
 }
 
 /// What is known of one target of the mapping.
 #[derive(Debug, Clone, Serialize, Deserialize)]
-pub struct Other {
+pub struct OtherTarget {
     pub reach: Reach,
     /// Hash of its identity, where that is confirmed.
     pub identity: Option<String>,
@@ -103,7 +103,7 @@ pub enum Share {
 ///
 /// # Errors
 /// What stands in the way of all of them.
-pub fn choices(rule: &TargetRule, among: Option<&Among>, scope: &Scope) -> Result<Vec<Choice>, Unrendered> {
+pub fn choices(rule: &TargetRule, among: Option<&TargetContext>, scope: &Scope) -> Result<Vec<Choice>, Unrendered> {
     match &rule.choice {
         TargetChoice::One { cluster, .. } => {
             let name = named(rule, among, cluster, scope)?.map_err(Unrendered::Failed)?;
@@ -183,7 +183,7 @@ pub fn of(mapping: &Mapping, observed: &Observed, source: &Arc<Value>) -> Choice
 /// The target that a text names; the inner error: it is none that there may be.
 fn named(
     rule: &TargetRule,
-    among: Option<&Among>,
+    among: Option<&TargetContext>,
     cluster: &Text,
     scope: &Scope,
 ) -> Result<Result<String, String>, Unrendered> {
@@ -290,7 +290,7 @@ pub fn reports_for_all(
 }
 
 /// This target and the others that run, by name.
-fn known(among: &Among) -> BTreeSet<&String> {
+fn known(among: &TargetContext) -> BTreeSet<&String> {
     among.targets.keys().chain([&among.name]).collect()
 }
 
@@ -309,9 +309,9 @@ pub fn reads_others(mapping: &Mapping, observed: &Observed, source: &Value) -> b
 }
 
 /// Why a source does not leave for a target yet: what it has is not deleted for one that cannot receive it.
-fn unreached(among: &Among, choice: &Choice) -> Option<Reason> {
+fn unreached(among: &TargetContext, choice: &Choice) -> Option<Reason> {
     let name = choice.cluster.as_ref().ok()?;
-    let is_reached = |other: &Other| other.identity.is_some() && other.reach != Reach::Lost;
+    let is_reached = |other: &OtherTarget| other.identity.is_some() && other.reach != Reach::Lost;
     (!among.other(name).is_some_and(is_reached)).then(|| Reason {
         cause: Cause::Waiting,
         detail: format!("its new target `{name}` is not given, or cannot be reached: it stays on `{}`", among.name),
@@ -319,7 +319,7 @@ fn unreached(among: &Among, choice: &Choice) -> Option<Reason> {
 }
 
 /// The source is to move here. The target that it is on reports that, or takes the objects away first.
-fn moved_from(among: &Among, targets: &BTreeSet<&String>) -> Share {
+fn moved_from(among: &TargetContext, targets: &BTreeSet<&String>) -> Share {
     // The former target alone reports, so that none overwrites what the other wrote.
     let is_served = |name: &&String| among.other(name).is_some();
     match targets.iter().all(is_served) {
@@ -367,7 +367,7 @@ pub fn is_held_here(observed: &Observed, source: &Value) -> bool {
 /// A source whose pins somebody removed may have objects on any target. It is released by whoever sees that none has any.
 pub fn is_held_by_none(observed: &Observed, source: &Value) -> bool {
     let Some(among) = &observed.among else { return false };
-    let is_known_empty = |other: &Other| other.reach == Reach::Seen && is_empty(&other.objects);
+    let is_known_empty = |other: &OtherTarget| other.reach == Reach::Seen && is_empty(&other.objects);
     let mut others = among.others().map(|(_, other)| other);
     has_lost_its_pins(observed, source) && is_empty(&observed.objects) && others.all(is_known_empty)
 }
@@ -382,7 +382,7 @@ fn is_empty(objects: &Objects) -> bool {
 }
 
 /// Why nothing may be written to a target that is the cluster of another target of the mapping.
-pub fn double(among: &Among, pin: Option<&Pin>) -> Option<String> {
+pub fn double(among: &TargetContext, pin: Option<&Pin>) -> Option<String> {
     let identity = &pin?.identity;
     let (other, _) = among.others().find(|(_, other)| other.identity.as_ref() == Some(identity))?;
     Some(format!("target `{}`: it is the same cluster as `{other}`; name one of them in the mapping", among.name))
@@ -464,7 +464,7 @@ fn trouble(cause: Cause) -> Option<&'static str> {
 }
 
 /// What another target has of a source.
-fn there(mapping: &Mapping, observed: &Observed, source: &Arc<Value>, name: &str, other: &Other) -> Value {
+fn there(mapping: &Mapping, observed: &Observed, source: &Arc<Value>, name: &str, other: &OtherTarget) -> Value {
     let there = from_there(mapping, observed, name, other);
     let why = match (other.reach, &other.unsettled) {
         (Reach::Lost, _) => Some("Unreachable"),
@@ -478,11 +478,11 @@ fn there(mapping: &Mapping, observed: &Observed, source: &Arc<Value>, name: &str
 }
 
 /// The same source, observed from another target.
-fn from_there(mapping: &Mapping, observed: &Observed, name: &str, other: &Other) -> Observed {
+fn from_there(mapping: &Mapping, observed: &Observed, name: &str, other: &OtherTarget) -> Observed {
     let kinds = Ok(Kinds::in_sight(mapping.objects.iter().map(|rule| &rule.kind)));
     let among = observed.among.clone().unwrap_or_default();
     Observed {
-        among: Some(Among { name: name.to_owned(), targets: Arc::default(), ..among }),
+        among: Some(TargetContext { name: name.to_owned(), targets: Arc::default(), ..among }),
         objects: other.objects.clone(),
         target: Target { kinds, ..observed.target.clone() },
         answers: super::Answers::default(),

@@ -12,7 +12,7 @@ use crate::mapping::{Kind, Mapping, Mode, Resource, Side, placement};
 use crate::multicluster::{Endpoint, RequestError};
 use crate::object::marks::{self, Origin, Owner, Reference};
 use crate::object::{Key, has_finalizer, metadata};
-use crate::plan::targets::Among;
+use crate::plan::targets::TargetContext;
 use crate::plan::{
     Action, Consumer, Intent, Kinds, MAX_ROUNDS, Observed, Original, Outcome, Phase, Pick, Pin, Plan, Reason, Rest,
     Source, TargetObject, plan, rehearsal, render,
@@ -72,9 +72,9 @@ impl Scene<'_> {
     }
 
     /// The target at hand, of several. The others are not looked at.
-    fn among(&self) -> Among {
+    fn among(&self) -> TargetContext {
         let name = self.surveyor.target_name(self.mapping).to_owned();
-        Among { selected: Arc::new([name.clone()].into()), name, ..Among::default() }
+        TargetContext { selected: Arc::new([name.clone()].into()), name, ..TargetContext::default() }
     }
 
     fn observed(&self, source: &Arc<Value>) -> Observed {

@@ -21,7 +21,7 @@ use super::endpoint::Endpoint;
 use super::identity::Confirmation;
 use super::in_process::InProcess;
 use super::kubeconfig::{self, Loaded};
-use super::lane::{Counters, Lane};
+use super::lane::{AddressLimits, Counters};
 use super::request_error::RequestError;
 use crate::health::Level;
 
@@ -196,7 +196,7 @@ pub enum Reloaded {
 pub struct Connection {
     spec: ConnectionSpec,
     current: ArcSwap<Current>,
-    lanes: Mutex<HashMap<String, Weak<Lane>>>,
+    lanes: Mutex<HashMap<String, Weak<AddressLimits>>>,
     counters: Arc<Counters>,
     identity: Confirmation,
     /// One of the clusters of a fleet.
@@ -421,7 +421,7 @@ impl Connection {
         let mut lanes = self.lanes.lock();
         lanes.retain(|_, lane| lane.strong_count() > 0);
         let lane = lanes.get(&address).and_then(Weak::upgrade);
-        let lane = lane.unwrap_or_else(|| Arc::new(Lane::new(self.counters.clone())));
+        let lane = lane.unwrap_or_else(|| Arc::new(AddressLimits::new(self.counters.clone())));
         lanes.insert(address.clone(), Arc::downgrade(&lane));
         Endpoint::new(self.clone(), address, lane, self.current.load().site.clone())
     }

@@ -18,7 +18,7 @@ use super::client::{Answer, Client, Content, Destination, LONGEST, SendError, Wi
 use super::connection::{Connection, Site};
 use super::credential::CredentialError;
 use super::identity::Ask;
-use super::lane::Lane;
+use super::lane::AddressLimits;
 use super::lines::Lines;
 use super::permit::{Epoch, Permit};
 use super::proxy::is_this_machine;
@@ -36,7 +36,7 @@ const METADATA: HeaderValue =
 pub struct Endpoint {
     connection: Arc<Connection>,
     base: Arc<str>,
-    lane: Arc<Lane>,
+    lane: Arc<AddressLimits>,
     site: Site,
     /// Where its connections must lead to, where that may change.
     to: Option<Destination>,
@@ -97,7 +97,7 @@ pub struct DeleteOptions<'a> {
 }
 
 impl Endpoint {
-    pub(super) fn new(connection: Arc<Connection>, base: String, lane: Arc<Lane>, site: Site) -> Self {
+    pub(super) fn new(connection: Arc<Connection>, base: String, lane: Arc<AddressLimits>, site: Site) -> Self {
         Self {
             connection,
             base: base.into(),

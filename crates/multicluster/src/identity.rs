@@ -31,7 +31,7 @@ struct Confirmed {
 
 /// What is known of an identity now.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Known {
+pub enum IdentityState {
     Identity(String),
     /// It could not be confirmed, for this reason.
     Failed(String),
@@ -61,14 +61,14 @@ impl Confirmation {
         self.confirmed.advance();
     }
 
-    pub fn known(&self) -> Known {
+    pub fn known(&self) -> IdentityState {
         let last = self.last.lock();
         match last.as_ref() {
-            Some(Confirmed { identity: Err(why), .. }) => Known::Failed(why.clone()),
+            Some(Confirmed { identity: Err(why), .. }) => IdentityState::Failed(why.clone()),
             Some(Confirmed { as_of, identity: Ok(identity) }) if *as_of == self.doubts.now() => {
-                Known::Identity(identity.clone())
+                IdentityState::Identity(identity.clone())
             }
-            _ => Known::Pending,
+            _ => IdentityState::Pending,
         }
     }
 
@@ -145,17 +145,17 @@ mod tests {
     #[test]
     fn a_doubt_stands_until_it_is_answered_and_ends_every_permit() {
         let confirmation = Confirmation::default();
-        assert_eq!(confirmation.known(), Known::Pending);
+        assert_eq!(confirmation.known(), IdentityState::Pending);
         confirmation.confirm(0, Ok("a".into()));
-        assert_eq!(confirmation.known(), Known::Identity("a".into()));
+        assert_eq!(confirmation.known(), IdentityState::Identity("a".into()));
         let permit = confirmation.permit();
         confirmation.doubt();
-        assert_eq!((confirmation.known(), permit.holds()), (Known::Pending, false));
+        assert_eq!((confirmation.known(), permit.holds()), (IdentityState::Pending, false));
         confirmation.confirm(0, Ok("a".into()));
-        assert_eq!(confirmation.known(), Known::Pending, "found out before the doubt");
+        assert_eq!(confirmation.known(), IdentityState::Pending, "found out before the doubt");
         confirmation.confirm(1, Err("refused".into()));
-        assert_eq!(confirmation.known(), Known::Failed("refused".into()));
+        assert_eq!(confirmation.known(), IdentityState::Failed("refused".into()));
         confirmation.confirm(1, Ok("b".into()));
-        assert_eq!(confirmation.known(), Known::Identity("b".into()));
+        assert_eq!(confirmation.known(), IdentityState::Identity("b".into()));
     }
 }

@@ -23,7 +23,7 @@ use std::time::{Duration, Instant};
 use hashbrown::HashMap;
 use parking_lot::Mutex;
 
-use super::queue::{Outcome, Priority};
+use super::queue::{Priority, Requeue};
 use sync_engine_mapping::object::Key;
 
 pub use topic::Topic;
@@ -219,7 +219,7 @@ impl<R: Clone + Ord + Hash, C: Clone + Ord + Hash> Reader<'_, R, C> {
 
     /// Ends the run, with what it waits for: drops what it did not read again. When the request runs next if nothing changes
     /// before: by `timer`, or soon if it waits for what another run has read, whose edge says nothing of this request.
-    pub fn finish(self, waits: &[Token<C>], timer: Outcome) -> Outcome {
+    pub fn finish(self, waits: &[Token<C>], timer: Requeue) -> Requeue {
         let has = |all: &[Arc<Interest<C>>], one: &Arc<Interest<C>>| all.iter().any(|read| Arc::ptr_eq(read, one));
         let awaited: Vec<_> = waits.iter().filter_map(|token| token.0.clone()).collect();
         let kept = |read: &Arc<Interest<C>>| {
@@ -227,7 +227,7 @@ impl<R: Clone + Ord + Hash, C: Clone + Ord + Hash> Reader<'_, R, C> {
         };
         self.interests.index.lock().finish(&self.request, self.run, kept);
         let are_read = awaited.iter().all(|interest| has(&self.reads, interest));
-        if are_read { timer } else { timer.sooner(Outcome::Retry) }
+        if are_read { timer } else { timer.sooner(Requeue::Retry) }
     }
 
     fn read<V>(&mut self, interest: Interest<C>, read: impl FnOnce() -> V) -> (V, Token<C>) {

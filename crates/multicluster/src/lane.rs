@@ -21,7 +21,7 @@ const BREAK: [Duration; 2] = [Duration::from_millis(250), Duration::from_secs(4)
 
 /// Shared by all endpoints of one address.
 #[derive(Debug)]
-pub(super) struct Lane {
+pub(super) struct AddressLimits {
     writes: Arc<Writes>,
     /// Until when the server wants no write to a logical cluster. Reads go on, and so do writes to the other clusters: one
     /// tenant's cluster never holds up another's.
@@ -49,7 +49,7 @@ struct Slot {
 
 /// The right to have one write to a logical cluster in flight.
 pub(super) struct WriteSlot<'a> {
-    lane: &'a Lane,
+    lane: &'a AddressLimits,
     cluster: Arc<str>,
     _slot: Slot,
 }
@@ -63,7 +63,7 @@ struct Break {
     reason: String,
 }
 
-impl Lane {
+impl AddressLimits {
     /// Requests are counted with those of the lane's connection.
     pub(super) fn new(counters: Arc<Counters>) -> Self {
         Self {

@@ -22,7 +22,7 @@ pub const INITIAL_WAIT: Duration = Duration::from_secs(10);
 
 /// How a reconcile ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Outcome {
+pub enum Requeue {
     /// In order; the backoff is reset.
     Done,
     /// In order; look again then. The backoff is reset.
@@ -33,7 +33,7 @@ pub enum Outcome {
     RetryAfter(Duration),
 }
 
-impl Outcome {
+impl Requeue {
     /// When to look again for either. A failure counts more than a look at a set time: its backoff has to grow.
     #[must_use]
     pub fn sooner(self, other: Self) -> Self {
@@ -103,7 +103,7 @@ pub struct Queue {
     backoff: Backoff,
     jitter: Jitter,
     entries: BTreeMap<Key, Entry>,
-    lanes: BTreeMap<ClusterName, Lane>,
+    lanes: BTreeMap<ClusterName, ClusterQueue>,
     /// Clusters with something ready, in the order of their turns.
     turns: VecDeque<ClusterName>,
     delayed: BTreeSet<(Instant, Key)>,
@@ -140,7 +140,7 @@ enum Again {
 
 /// The ready requests of one cluster, by ticket, with the instant since when they wait.
 #[derive(Debug, Default)]
-struct Lane {
+struct ClusterQueue {
     live: BTreeMap<u64, (Key, Instant)>,
     initial: BTreeMap<u64, (Key, Instant)>,
     /// Turns to sit out.
@@ -308,7 +308,7 @@ impl Queue {
     }
 
     /// Answers a request that [`next`](Self::next) handed out, and says what it took.
-    pub fn finish(&mut self, key: Key, outcome: Outcome, cost: impl Into<Cost>, now: Instant) {
+    pub fn finish(&mut self, key: Key, outcome: Requeue, cost: impl Into<Cost>, now: Instant) {
         let cost = cost.into();
         let Some(Entry { failures, state: State::InFlight { again, seat, since }, .. }) = self.entries.remove(&key)
         else {
@@ -333,7 +333,7 @@ impl Queue {
     }
 
     pub fn depth(&self, now: Instant) -> Depth {
-        let oldest = self.lanes.values().filter_map(Lane::oldest).min();
+        let oldest = self.lanes.values().filter_map(ClusterQueue::oldest).min();
         Depth {
             ready: self.ready,
             delayed: self.delayed.len(),
@@ -343,13 +343,13 @@ impl Queue {
     }
 
     /// Where a request goes after its reconcile.
-    fn settle(&mut self, key: Key, outcome: Outcome, failures: u32, again: Option<Again>, now: Instant) {
+    fn settle(&mut self, key: Key, outcome: Requeue, failures: u32, again: Option<Again>, now: Instant) {
         let failed = failures.saturating_add(1);
         let (delay, failures) = match outcome {
-            Outcome::Done => (None, 0),
-            Outcome::After(delay) => (Some(delay), 0),
-            Outcome::Retry => (Some(self.backoff.delay(failures, &mut self.jitter)), failed),
-            Outcome::RetryAfter(asked) => (Some(self.backoff.delay(failures, &mut self.jitter).max(asked)), failed),
+            Requeue::Done => (None, 0),
+            Requeue::After(delay) => (Some(delay), 0),
+            Requeue::Retry => (Some(self.backoff.delay(failures, &mut self.jitter)), failed),
+            Requeue::RetryAfter(asked) => (Some(self.backoff.delay(failures, &mut self.jitter).max(asked)), failed),
         };
         match (again, delay) {
             (None, None) => {}
@@ -450,7 +450,7 @@ impl Queue {
 /// No cluster sits out more turns than this, whatever its reconciles cost.
 const MOST_DEBT: u32 = 16;
 
-impl Lane {
+impl ClusterQueue {
     fn of(&mut self, priority: Priority) -> &mut BTreeMap<u64, (Key, Instant)> {
         match priority {
             Priority::Live => &mut self.live,

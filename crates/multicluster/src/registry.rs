@@ -5,7 +5,7 @@ use std::fmt;
 use std::sync::Arc;
 
 use super::endpoint::Endpoint;
-use super::identity::Known;
+use super::identity::IdentityState;
 use sync_engine_mapping::object::ClusterName;
 use sync_engine_mapping::object::claims::Claims;
 use sync_engine_mapping::object::hold::Hold;
@@ -114,15 +114,15 @@ impl Cluster {
 
     /// What is known of its identity right now. An object of a kcp shard says itself whose it is; of a cluster behind an
     /// address of its own this has to be confirmed again after each reason for doubt.
-    pub fn known(&self) -> Known {
+    pub fn known(&self) -> IdentityState {
         let whole = match self.spec.scope.clusters {
-            ClustersOf::Annotated => return Known::Identity(self.spec.identity.clone()),
+            ClustersOf::Annotated => return IdentityState::Identity(self.spec.identity.clone()),
             ClustersOf::One(_) => self.spec.identity.as_str(),
             ClustersOf::Namespaces => self.spec.identity.rsplit_once('.').map_or("", |(whole, _)| whole),
         };
         match self.spec.endpoint.connection().identity().known() {
-            Known::Identity(known) if known == whole => Known::Identity(self.spec.identity.clone()),
-            Known::Identity(_) => Known::Pending,
+            IdentityState::Identity(known) if known == whole => IdentityState::Identity(self.spec.identity.clone()),
+            IdentityState::Identity(_) => IdentityState::Pending,
             known => known,
         }
     }

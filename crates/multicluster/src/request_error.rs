@@ -155,14 +155,14 @@ pub struct Status {
     /// `details.name` and `details.kind`: what the status speaks of.
     pub name: String,
     pub kind: String,
-    pub causes: Vec<Cause>,
+    pub causes: Vec<StatusCause>,
     pub retry_after: Option<Duration>,
 }
 
 /// One entry of `details.causes`.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
 #[serde(default)]
-pub struct Cause {
+pub struct StatusCause {
     pub reason: String,
     pub message: String,
     pub field: String,
@@ -239,7 +239,7 @@ struct StatusDocument {
 struct Details {
     name: Option<String>,
     kind: Option<String>,
-    causes: Option<Vec<Cause>>,
+    causes: Option<Vec<StatusCause>>,
     retry_after_seconds: Option<u64>,
 }
 

@@ -33,12 +33,12 @@ pub struct Change<'a> {
     pub key: &'a Key,
     pub before: Option<&'a Arc<Object>>,
     pub after: Option<&'a Arc<Object>>,
-    pub cause: Cause,
+    pub cause: ChangeCause,
 }
 
 /// How the store learned of a change.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Cause {
+pub enum ChangeCause {
     /// Part of the first list, or of what came while that was in progress.
     InitialList,
     /// Found by listing again: the deletion itself was not seen, only that the object is no longer there.
@@ -101,7 +101,7 @@ struct Asked {
 
 /// What a store knows of an object that was asked for by name.
 #[derive(Debug)]
-pub enum Known {
+pub enum Cached {
     /// It is this, or missing.
     Answer(Option<Arc<Object>>),
     /// Nobody asked for it before: it has to be read once. Its changes are kept from now on.
@@ -238,7 +238,7 @@ impl Store {
         }
         let told = state.remove(&key, &last, true);
         drop(state);
-        told.tell(&key, Cause::Deleted);
+        told.tell(&key, ChangeCause::Deleted);
         true
     }
 
@@ -250,7 +250,7 @@ impl Store {
         }
         let told = state.remove(key, now, false);
         drop(state);
-        told.tell(key, Cause::Deleted);
+        told.tell(key, ChangeCause::Deleted);
     }
 
     /// Whether the watch put the object here.
@@ -316,7 +316,7 @@ impl Store {
         }
         // What an event tells of before its page came was there before, as far as anybody knows.
         let is_initial = state.complete == 0 && state.list > 0 && state.entry(&key).is_none();
-        let cause = if is_listed || is_initial { state.cause_of_list() } else { Cause::Event };
+        let cause = if is_listed || is_initial { state.cause_of_list() } else { ChangeCause::Event };
         let told = state.put(&key, &parsed)?;
         drop(state);
         told.tell(&key, cause);
@@ -367,17 +367,17 @@ impl Subscription {
     }
 
     /// What is known of one object, which is kept from now on.
-    pub fn ask(&self, key: &Key) -> Known {
+    pub fn ask(&self, key: &Key) -> Cached {
         let mut state = self.store.state.lock();
         let (list, complete) = (state.list, state.complete);
         let known = state.entry(key).map(Entry::known);
-        let Some(asked) = &mut state.asked else { return Known::Answer(known) };
+        let Some(asked) = &mut state.asked else { return Cached::Answer(known) };
         let asked = asked.entry(key.clone()).or_insert(Asked { by: Vec::new(), list, looked: false });
         if !asked.by.contains(&self.id) {
             asked.by.push(self.id);
         }
         let is_known = known.is_some() || asked.looked || complete > asked.list;
-        if is_known { Known::Answer(known) } else { Known::Unread }
+        if is_known { Cached::Answer(known) } else { Cached::Unread }
     }
 
     /// The list that is in force, for [`looked`](Self::looked).
@@ -466,11 +466,11 @@ impl PendingWrite {
         state.has_read(&self.key, &object);
         let (held_back, cause) = state.held_back(&self.key, pending);
         drop(state);
-        told.tell(&self.key, Cause::Write);
+        told.tell(&self.key, ChangeCause::Write);
         self.store.bodies.iter().for_each(Bodies::shrink);
         // Another object was or is in its place: it may be one of another source, which the writer has to wake.
         let is_another = |it: &Option<Arc<Object>>| it.as_ref().is_some_and(|it| it.uid() != object.uid());
-        let is_deleted = cause == Cause::Deleted;
+        let is_deleted = cause == ChangeCause::Deleted;
         if others_seen && (is_deleted || is_another(&held_back.before) || is_another(&held_back.after)) {
             held_back.tell(&self.key, cause);
         }
@@ -511,8 +511,8 @@ impl State {
     }
 
     /// How what the list in progress shows is learned.
-    fn cause_of_list(&self) -> Cause {
-        if self.complete > 0 { Cause::Relist } else { Cause::InitialList }
+    fn cause_of_list(&self) -> ChangeCause {
+        if self.complete > 0 { ChangeCause::Relist } else { ChangeCause::InitialList }
     }
 
     fn keeps(&self, key: &Key) -> bool {
@@ -777,12 +777,12 @@ impl State {
     }
 
     /// What the watch told of an object while a write was on its way, for the writer.
-    fn held_back(&self, key: &Key, pending: Pending) -> (Told, Cause) {
+    fn held_back(&self, key: &Key, pending: Pending) -> (Told, ChangeCause) {
         let after = self.entry(key).map(|entry| entry.object.clone());
         let to = self.subscribers.iter().filter(|(id, _)| *id == pending.subscriber).cloned().collect();
         match pending.last.filter(|_| after.is_none()) {
-            Some(last) => (Told { before: Some(last), after, to }, Cause::Deleted),
-            None => (Told { before: pending.before, after, to }, Cause::Event),
+            Some(last) => (Told { before: Some(last), after, to }, ChangeCause::Deleted),
+            None => (Told { before: pending.before, after, to }, ChangeCause::Event),
         }
     }
 
@@ -806,7 +806,7 @@ struct Told {
 }
 
 impl Told {
-    fn tell(self, key: &Key, cause: Cause) {
+    fn tell(self, key: &Key, cause: ChangeCause) {
         let change = Change { key, before: self.before.as_ref(), after: self.after.as_ref(), cause };
         for (_, notify) in &self.to {
             notify(&change);

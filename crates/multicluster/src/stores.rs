@@ -169,7 +169,7 @@ mod tests {
 
     use super::*;
     use crate::registry::ClustersOf;
-    use crate::store::Cause;
+    use crate::store::ChangeCause;
     use crate::store::tests::{heard, listen, told};
     use sync_engine_mapping::object::{ClusterName, Key};
 
@@ -201,13 +201,13 @@ mod tests {
         put(&stores, "x", Some("main.a"), 2);
         put(&stores, "y", Some("other.a"), 3);
         put(&stores, "z", None, 4);
-        assert_eq!(heard(&to_a), [told("x", None, Some(2), Cause::Event)]);
+        assert_eq!(heard(&to_a), [told("x", None, Some(2), ChangeCause::Event)]);
         assert!(heard(&to_b).is_empty() && b.is_empty());
         // Whoever comes later finds what there is.
         put(&stores, "l", Some("main.late"), 5);
         assert_eq!(names(&stores.of("main.late")), ["l"]);
         assert!(stores.delete(Parsed::read(&text("x", Some("main.a"), 6), None).expect("it")));
-        assert_eq!(heard(&to_a), [told("x", Some(6), None, Cause::Deleted)]);
+        assert_eq!(heard(&to_a), [told("x", Some(6), None, ChangeCause::Deleted)]);
     }
 
     #[test]
@@ -235,7 +235,7 @@ mod tests {
             put(&stores, "x", Some("main.a"), 2);
             let (_subscription, to_a) = listen(&a);
             put(&stores, "x", label, 3);
-            assert_eq!(heard(&to_a), [told("x", Some(2), None, Cause::Deleted)], "{label:?}");
+            assert_eq!(heard(&to_a), [told("x", Some(2), None, ChangeCause::Deleted)], "{label:?}");
             assert_eq!((a.len(), b.len()), (0, usize::from(label == Some("main.b"))));
         }
     }
@@ -280,9 +280,9 @@ mod tests {
         assert_eq!([names(&a), names(&stores.of("main.b"))], [vec!["edited", "same"], vec!["moved"]]);
         let key = Key::new(ClusterName::try_from("target").expect("a name"), "", "edited");
         assert_eq!(a.get(&key).expect("it is there").resource_version(), "6");
-        let initial = |name, version| told(name, None, Some(version), Cause::InitialList);
-        let deleted = |name| told(name, Some(8), None, Cause::Deleted);
-        let edited = told("edited", Some(2), Some(6), Cause::Event);
+        let initial = |name, version| told(name, None, Some(version), ChangeCause::InitialList);
+        let deleted = |name| told(name, Some(8), None, ChangeCause::Deleted);
+        let edited = told("edited", Some(2), Some(6), ChangeCause::Event);
         let expected = [initial("same", 3), edited, deleted("gone"), initial("unknown", 8), deleted("unknown")];
         assert_eq!(heard(&to_a), expected, "whoever hears of an end heard of it before");
         // Of the next list, everything counts.
@@ -324,7 +324,7 @@ mod tests {
         let all = ["same", "edited", "edited-again", "new", "removed", "removed-new", "lost"];
         let all = || all.into_iter().zip([5, 16, 17, 18, 6, 19, 7]);
         all().for_each(|(name, version)| ahead(name, version));
-        let initial = all().map(|(name, version)| told(name, None, Some(version), Cause::InitialList));
+        let initial = all().map(|(name, version)| told(name, None, Some(version), ChangeCause::InitialList));
         assert_eq!(heard(&heard_of), initial.collect::<Vec<_>>());
         // What is older changes nothing, and what is the same is no news.
         ["same", "edited", "edited-again"].into_iter().for_each(|name| item(name, 5));

@@ -8,7 +8,7 @@ use parking_lot::Mutex;
 use tokio::sync::Notify;
 
 use super::backoff::Backoff;
-use super::queue::{Cost, Depth, Next, Outcome, Priority, Queue};
+use super::queue::{Cost, Depth, Next, Priority, Queue, Requeue};
 use sync_engine_mapping::object::{ClusterName, Key};
 
 /// A queue shared by whoever adds and by the workers; cheap to clone.
@@ -46,7 +46,7 @@ impl WorkQueue {
     }
 
     /// The next request, fair between clusters, where so many may be in flight; `None` once the queue is closed. Cancel-safe.
-    pub async fn next(&self, at_once: usize) -> Option<Lease> {
+    pub async fn next(&self, at_once: usize) -> Option<InFlight> {
         loop {
             // Enabled before the look, so that what is added in between wakes it.
             let mut changed = std::pin::pin!(self.shared.changed.notified());
@@ -57,7 +57,7 @@ impl WorkQueue {
                     // One notification may stand for several additions: pass it on.
                     self.shared.changed.notify_one();
                     let by_timer = self.shared.queue.lock().is_by_timer(&key);
-                    return Some(Lease { shared: self.shared.clone(), key, by_timer, finished: false });
+                    return Some(InFlight { shared: self.shared.clone(), key, by_timer, finished: false });
                 }
                 Next::Closed => return None,
                 Next::Wait(None) => changed.await,
@@ -104,14 +104,14 @@ impl fmt::Debug for WorkQueue {
 impl Shared {}
 
 /// A request in flight. Dropped without [`finish`](Self::finish) (a panic), it is retried with backoff.
-pub struct Lease {
+pub struct InFlight {
     shared: Arc<Shared>,
     key: Key,
     by_timer: bool,
     finished: bool,
 }
 
-impl Lease {
+impl InFlight {
     pub fn key(&self) -> &Key {
         &self.key
     }
@@ -122,21 +122,21 @@ impl Lease {
     }
 
     /// A cluster whose reconciles cost much is served less often.
-    pub fn finish(mut self, outcome: Outcome, cost: impl Into<Cost>) {
+    pub fn finish(mut self, outcome: Requeue, cost: impl Into<Cost>) {
         self.finished = true;
         self.answer(outcome, cost.into());
     }
 
-    fn answer(&self, outcome: Outcome, cost: Cost) {
+    fn answer(&self, outcome: Requeue, cost: Cost) {
         self.shared.queue.lock().finish(self.key.clone(), outcome, cost, now());
         self.shared.changed.notify_one();
     }
 }
 
-impl Drop for Lease {
+impl Drop for InFlight {
     fn drop(&mut self) {
         if !self.finished {
-            self.answer(Outcome::Retry, 1.into());
+            self.answer(Requeue::Retry, 1.into());
         }
     }
 }
@@ -161,7 +161,7 @@ mod tests {
         let work = async || {
             let lease = queue.next(8).await.unwrap();
             let name = lease.key().name.clone();
-            lease.finish(Outcome::Done, 1);
+            lease.finish(Requeue::Done, 1);
             name
         };
         let workers = tokio::join!(work(), work(), async {
@@ -179,7 +179,7 @@ mod tests {
         drop(queue.next(8).await.unwrap());
         let again = queue.next(8).await.unwrap();
         assert_eq!((again.key(), queue.depth().in_flight), (&key("c", "a"), 1));
-        again.finish(Outcome::Done, 1);
+        again.finish(Requeue::Done, 1);
         assert_eq!(queue.depth(), Depth::default());
     }
 

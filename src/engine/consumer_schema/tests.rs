@@ -26,9 +26,9 @@ fn a_schema_that_cannot_be_read_is_asked_for_less_and_less_often() {
     let waits: Vec<Duration> = (0..8).map(|_| schedule.wait(&failure())).collect();
     assert!(waits[0] <= Duration::from_secs(1) && waits[7] >= PERIOD / 2, "{waits:?}");
     assert!(waits[..6].is_sorted(), "{waits:?}");
-    let unpublished = Known { version: Arc::from(""), schema: None };
+    let unpublished = PublishedSchema { version: Arc::from(""), schema: None };
     assert!(schedule.wait(&Ok(unpublished)) >= PERIOD / 2, "a schema that is not published is no success");
-    let published = Known { version: Arc::from("1"), schema: None };
+    let published = PublishedSchema { version: Arc::from("1"), schema: None };
     assert_eq!(schedule.wait(&Ok(published)), PERIOD);
     assert!(schedule.wait(&failure()) <= Duration::from_secs(1));
 }

@@ -9,17 +9,17 @@ use tokio::task::JoinSet;
 use tracing::{info, warn};
 
 use super::{Changed, Controller};
-use crate::engine::consumer_schema::{Known, Schedule};
+use crate::engine::consumer_schema::{PublishedSchema, Schedule};
 use crate::engine::pipeline::wakes::{Collection, Interest, Related, Topic};
 use crate::engine::pipeline::{Pipeline, of_mapping};
 use crate::mapping::{Kind, Resource, Side};
 use crate::multicluster::Subscription;
-use crate::multicluster::identity::Known as Identified;
+use crate::multicluster::identity::IdentityState;
 use crate::multicluster::interests::LINGER;
 use crate::multicluster::permit::Epoch;
 use crate::multicluster::queue::Priority;
 use crate::multicluster::registry::{Cluster, ClusterSpec, ClustersOf, WatchScope};
-use crate::multicluster::store::{Cause, Change};
+use crate::multicluster::store::{Change, ChangeCause};
 use crate::multicluster::watch::{Selectors, Watch, WatchState};
 use crate::object::{ClusterName, Key};
 
@@ -207,7 +207,7 @@ impl Controller {
     /// A copy beside its source changed. One that names a source of another cluster wakes nobody.
     fn copy_changed(&self, kind: &Kind, change: &Change<'_>) {
         self.pipelines().iter().for_each(|one| one.note_stripped(kind, change));
-        let priority = if change.cause == Cause::InitialList { Priority::Initial } else { Priority::Live };
+        let priority = if change.cause == ChangeCause::InitialList { Priority::Initial } else { Priority::Live };
         for object in change.before.into_iter().chain(change.after) {
             self.enqueue_copy(kind, change.key, object, priority);
         }
@@ -284,7 +284,7 @@ impl Controller {
 
     /// The schema of the source's API at an address; `None`: not read yet. Without it the engine cannot tell which status
     /// fields the consumer's API keeps.
-    pub fn schema(&self, feed: &Feed) -> Option<Known> {
+    pub fn schema(&self, feed: &Feed) -> Option<PublishedSchema> {
         self.shared.schemas.get(&feed.scope.endpoint.place(), &self.mapping().source.resource)
     }
 
@@ -363,7 +363,7 @@ async fn follow_identity(controller: Weak<Controller>, scope: WatchScope) {
     loop {
         outcomes.advanced().await;
         let Some(controller) = controller.upgrade() else { return };
-        if matches!(connection.identity().known(), Identified::Identity(_)) {
+        if matches!(connection.identity().known(), IdentityState::Identity(_)) {
             controller.clusters_at(&scope).into_iter().for_each(|name| controller.touch(Topic::Identity(name)));
         }
     }

@@ -11,7 +11,7 @@ use tokio::time::Instant;
 
 use crate::engine::consumer_schema::dropped::DroppedFields;
 use crate::mapping::{Mapping, Side};
-use crate::object::marks::{self, Known, Owner, Reference};
+use crate::object::marks::{self, Owner, OwnershipRecord, Reference};
 use crate::object::{ClusterName, Key};
 use crate::plan::Missing;
 
@@ -40,7 +40,7 @@ pub struct Learned {
     /// Deletions without an answer.
     unanswered: BTreeMap<Place, Instant>,
     /// Owned objects that were stripped of their ownership annotations, or left the watch, until their source is in sync.
-    stripped: BTreeMap<Owner, BTreeMap<Reference, Known>>,
+    stripped: BTreeMap<Owner, BTreeMap<Reference, OwnershipRecord>>,
 }
 
 /// Where an object is: on the target, or in this cluster of sources.
@@ -165,7 +165,7 @@ impl Learned {
 
     /// A cluster is no longer engaged. What was seen of its deletions counts if it comes back.
     pub fn forget_cluster(&mut self, cluster: &ClusterName, identity: &str) {
-        let is_of = |known: &Known| known.annotations.get(marks::CLUSTER).is_some_and(|of| of == identity);
+        let is_of = |known: &OwnershipRecord| known.annotations.get(marks::CLUSTER).is_some_and(|of| of == identity);
         self.stripped.retain(|_, all| {
             all.retain(|_, known| !is_of(known));
             !all.is_empty()
@@ -185,20 +185,20 @@ impl Learned {
     }
 
     /// Somebody stripped an owned object of its ownership annotations, or released it, which the object itself tells.
-    pub fn saw_stripped(&mut self, reference: Reference, known: Known) {
+    pub fn saw_stripped(&mut self, reference: Reference, known: OwnershipRecord) {
         let of_owner = self.stripped.entry(known.owner.clone()).or_default();
         of_owner.retain(|at, _| !at.is_same_object(&reference));
         of_owner.insert(reference, known);
     }
 
     /// What is known of stripped objects of these owners.
-    pub fn stripped(&self, owners: &[Owner]) -> BTreeMap<Reference, Known> {
+    pub fn stripped(&self, owners: &[Owner]) -> BTreeMap<Reference, OwnershipRecord> {
         let of = owners.iter().filter_map(|owner| self.stripped.get(owner)).flatten();
         of.map(|(reference, known)| (reference.clone(), known.clone())).collect()
     }
 
     /// A source is in sync that was planned with these: they are restored, or gone.
-    pub fn restored(&mut self, known: &BTreeMap<Reference, Known>) {
+    pub fn restored(&mut self, known: &BTreeMap<Reference, OwnershipRecord>) {
         for (reference, one) in known {
             let Some(all) = self.stripped.get_mut(&one.owner) else { continue };
             all.retain(|at, of_owner| !at.is_same_object(reference) || of_owner != one);
@@ -277,11 +277,11 @@ mod tests {
         assert_eq!((learned.size(start), learned.size(start + LATE_CREATE)), (1, 0));
     }
 
-    fn known(owner: &str, cluster: &str) -> (Reference, Known) {
+    fn known(owner: &str, cluster: &str) -> (Reference, OwnershipRecord) {
         let kind = crate::mapping::Kind::new("", "v1", "ConfigMap");
         let reference = Reference { kind, namespace: "ns".into(), name: format!("{owner}-{cluster}") };
         let annotations = BTreeMap::from([(marks::CLUSTER.to_owned(), cluster.to_owned())]);
-        (reference, Known { owner: Owner(owner.into()), uid: "u".into(), annotations })
+        (reference, OwnershipRecord { owner: Owner(owner.into()), uid: "u".into(), annotations })
     }
 
     #[test]
@@ -291,7 +291,7 @@ mod tests {
         learned.saw_stripped(one.clone(), of_one.clone());
         let planned = learned.stripped(&[Owner("a".into())]);
         assert_eq!(planned, BTreeMap::from([(one.clone(), of_one.clone())]));
-        let again = Known { uid: "u2".into(), ..of_one };
+        let again = OwnershipRecord { uid: "u2".into(), ..of_one };
         learned.saw_stripped(one.clone(), again.clone());
         learned.saw_stripped(other, of_other);
         learned.restored(&planned);

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use tokio::time::Instant;
 
 use super::wakes::Topic;
-use super::{Generation, Inventory, NOT_READ, Pipeline, Reason, State, Unsettled};
+use super::{Cause, Generation, Inventory, NOT_READ, Pipeline, State, Unsettled};
 use crate::engine::serving::other_document;
 use crate::mapping::template::Text;
 use crate::mapping::{Kind, placement};
@@ -71,7 +71,7 @@ impl Pipeline {
     pub fn is_troubled(&self, key: &Key) -> bool {
         let state = self.state.lock();
         let cause = state.unsettled.get(key).and_then(|how| how.cause);
-        cause.is_some_and(|cause| !matches!(cause, Reason::Unknown | Reason::RequestFailed))
+        cause.is_some_and(|cause| !matches!(cause, Cause::Unknown | Cause::RequestFailed))
     }
 
     /// Whether it was left in sync, and nothing about it has changed since.
@@ -102,11 +102,11 @@ impl Pipeline {
             return OVERTAKEN;
         }
         let state = self.state.lock();
-        let failed = Reason::RequestFailed.as_str();
+        let failed = Cause::RequestFailed.as_str();
         if state.retried.contains(key) {
             return failed;
         }
-        state.unsettled.get(key).map_or(OVERTAKEN, |how| how.cause.map_or(failed, Reason::as_str))
+        state.unsettled.get(key).map_or(OVERTAKEN, |how| how.cause.map_or(failed, Cause::as_str))
     }
 
     /// How many entries each table has, in the order of [`TABLES`], but for those that the targets have in common.

@@ -10,7 +10,7 @@ use super::{NOT_READ, Pipeline};
 use crate::multicluster::queue::Priority;
 use crate::object::Key;
 use crate::plan::objects::Objects;
-use crate::plan::targets::{Among, Other, Reach};
+use crate::plan::targets::{OtherTarget, Reach, TargetContext};
 
 /// Sources that are worked on here, and those that wait for that: a slow target keeps no other one waiting.
 #[derive(Debug, Default)]
@@ -142,9 +142,9 @@ impl Pipeline {
     }
 
     /// What is known of the target, but for the objects that a source has there.
-    pub fn as_target(&self) -> (String, Other) {
+    pub fn as_target(&self) -> (String, OtherTarget) {
         let target = &self.generation().target;
-        let other = Other {
+        let other = OtherTarget {
             reach: self.reach(),
             identity: target.identity().ok(),
             url: Some(target.endpoint().url().to_owned()),
@@ -155,11 +155,11 @@ impl Pipeline {
     }
 
     /// This target, one of several that are `targets`; `None`: the mapping has one for all.
-    pub fn among(&self, targets: &Arc<BTreeMap<String, Other>>) -> Option<Among> {
+    pub fn among(&self, targets: &Arc<BTreeMap<String, OtherTarget>>) -> Option<TargetContext> {
         let generation = self.generation();
         generation.mapping.target_rule.as_ref()?;
         let (selected, name) = (self.controller.selected(), generation.target.name.clone());
-        Some(Among { name, selected, targets: targets.clone() })
+        Some(TargetContext { name, selected, targets: targets.clone() })
     }
 
     /// Why a source was not in sync on the target when it was planned last, as others tell it.

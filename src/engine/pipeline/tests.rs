@@ -22,7 +22,7 @@ use crate::multicluster::connection::{Connection, ConnectionSource, ConnectionSp
 use crate::multicluster::environment::{CustomProviders, Environment};
 use crate::multicluster::permit::Lease;
 use crate::multicluster::registry::{ClusterSpec, ProviderName, WatchScope};
-use crate::multicluster::store::{Cause, Change};
+use crate::multicluster::store::{Change, ChangeCause};
 use crate::multicluster::watch::Watches;
 use crate::object::ClusterName;
 use crate::object::marks::Owner;
@@ -423,7 +423,7 @@ async fn the_last_sixteen_decisions_are_kept_while_a_source_is_not_in_sync() {
     let key = key("x");
     let rests = pipeline.tables();
     let unsettled = |why: String| Unsettled {
-        cause: Some(Reason::Conflict),
+        cause: Some(crate::plan::Cause::Conflict),
         orphans: false,
         why,
         of_target: None,
@@ -452,7 +452,7 @@ async fn a_deletion_that_an_event_told_is_evidence_and_what_a_list_lacks_is_none
     let pipeline = pipeline(shared(Lease::default()));
     let text = |more: &str| format!(r#"{{"metadata": {{"name": "x", "uid": "u", "resourceVersion": "1"{more}}}}}"#);
     let object = |more: &str| Arc::new(Object::from_json(text(more).as_bytes()).expect("an object"));
-    let evidence = |more: &str, cause: Cause| {
+    let evidence = |more: &str, cause: ChangeCause| {
         let key = key("x");
         let before = object(more);
         pipeline.controller.source_changed(&Change { key: &key, before: Some(&before), after: None, cause });
@@ -462,9 +462,9 @@ async fn a_deletion_that_an_event_told_is_evidence_and_what_a_list_lacks_is_none
         deleted
     };
     let deleting = r#", "deletionTimestamp": "2026-01-01T00:00:00Z""#;
-    assert_eq!(evidence("", Cause::Deleted).as_deref(), Some("u"));
-    assert_eq!(evidence(deleting, Cause::Relist).as_deref(), Some("u"));
-    for cause in [Cause::InitialList, Cause::Relist, Cause::Event, Cause::Write] {
+    assert_eq!(evidence("", ChangeCause::Deleted).as_deref(), Some("u"));
+    assert_eq!(evidence(deleting, ChangeCause::Relist).as_deref(), Some("u"));
+    for cause in [ChangeCause::InitialList, ChangeCause::Relist, ChangeCause::Event, ChangeCause::Write] {
         assert_eq!(evidence("", cause), None, "{cause:?}");
     }
 }
@@ -482,7 +482,7 @@ async fn a_new_source_goes_before_those_of_its_workspace_that_were_served_before
             key: &key,
             before: None,
             after: Some(&object),
-            cause: Cause::InitialList,
+            cause: ChangeCause::InitialList,
         });
     };
     ["a", "b", "c"].iter().for_each(|name| list(name, &[pipeline.writer.finalizer()]));

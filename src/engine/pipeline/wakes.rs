@@ -11,7 +11,7 @@ use crate::mapping::{Kind, Resource};
 use crate::multicluster::Object;
 use crate::multicluster::interests;
 use crate::multicluster::queue::Priority;
-use crate::multicluster::store::{Cause, Change};
+use crate::multicluster::store::{Change, ChangeCause};
 use crate::object::marks::{self, Reference};
 use crate::object::{ClusterName, Key};
 
@@ -125,7 +125,7 @@ impl Pipeline {
 
     pub(super) fn target_changed(&self, kind: &Kind, change: &Change<'_>) {
         self.note_stripped(kind, change);
-        let priority = if change.cause == Cause::InitialList { Priority::Initial } else { Priority::Live };
+        let priority = if change.cause == ChangeCause::InitialList { Priority::Initial } else { Priority::Live };
         let Some(object) = change.after.or(change.before) else { return };
         if let Some(former) = change.before.filter(|former| former.owner() != object.owner()) {
             self.controller.enqueue_origin(kind, change.key, former, priority);
@@ -152,7 +152,7 @@ impl Pipeline {
         if !is_needed {
             return;
         }
-        let Some(known) = marks::Known::of(&self.writer, &before, &reference) else { return };
+        let Some(known) = marks::OwnershipRecord::of(&self.writer, &before, &reference) else { return };
         let after = change.after.and_then(|after| after.outline().ok());
         if !after.is_some_and(|after| marks::is_ours(&after, &reference, &known.owner)) {
             self.learned.lock().saw_stripped(reference, known);

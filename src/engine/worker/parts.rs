@@ -17,7 +17,7 @@ use crate::engine::pipeline::shared_use::Uses;
 use crate::mapping::Mapping;
 use crate::object::marks::Reference;
 use crate::object::{has_finalizer, metadata};
-use crate::plan::targets::{Evaluated, Other, Reach, reports_for_all};
+use crate::plan::targets::{Evaluated, OtherTarget, Reach, reports_for_all};
 use crate::plan::{Cause, Observed, Reasons, Sight, Source, pins};
 
 /// Looks at a source on each target, then plans and acts until it is settled on all of them.
@@ -201,9 +201,9 @@ impl<'a, 'f> Part<'a, 'f> {
     }
 
     /// As other targets know it.
-    fn as_target(&self) -> (String, Other) {
+    fn as_target(&self) -> (String, OtherTarget) {
         let (name, mut other) = self.executor.pipeline.as_target();
-        let Some(observed) = &self.observed else { return (name, Other { reach: Reach::Starting, ..other }) };
+        let Some(observed) = &self.observed else { return (name, OtherTarget { reach: Reach::Starting, ..other }) };
         if other.reach == Reach::Seen && observed.target.kinds.is_err() {
             other.reach = Reach::Starting;
         }

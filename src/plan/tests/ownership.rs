@@ -7,7 +7,7 @@ use serde_json::json;
 use super::world::{World, check, foreign};
 use super::{DATABASES, changed, database, db, edited, fresh, mapping, said, synced};
 use crate::mapping::Mapping;
-use crate::object::marks::{self, Known, Owner, Reference};
+use crate::object::marks::{self, Owner, OwnershipRecord, Reference};
 use crate::plan::departure::give_up;
 use crate::plan::{Evidence, Plan, TargetObject, plan};
 
@@ -21,9 +21,9 @@ fn ours_without_its_label_is_found_by_the_create_and_labelled_again() {
 }
 
 /// What the process knew of the object while it was owned.
-fn known(world: &World) -> (Reference, Known) {
+fn known(world: &World) -> (Reference, OwnershipRecord) {
     let reference = world.reference("Database");
-    let known = Known::of(&World::writer(), world.object("Database"), &reference).expect("it is owned");
+    let known = OwnershipRecord::of(&World::writer(), world.object("Database"), &reference).expect("it is owned");
     (reference, known)
 }
 

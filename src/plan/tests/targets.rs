@@ -9,7 +9,7 @@ use super::world::{World, check_by, steps};
 use super::{causes, mapping, of, reasons};
 use crate::mapping::Mapping;
 use crate::object::has_finalizer;
-use crate::plan::targets::{Among, Other, Reach, reports_for_all};
+use crate::plan::targets::{OtherTarget, Reach, TargetContext, reports_for_all};
 use crate::plan::{Cause, Prune, Reasons, Rest, pins};
 
 const OBJECTS: &str = r#"
@@ -64,7 +64,7 @@ impl Targets {
     fn settle_within(&mut self, mapping: &Mapping, name: &'static str, writes: usize) -> Option<Rest> {
         let others = self.worlds.iter().filter(|(other, _)| **other != name).map(|(other, world)| {
             let seen = world.observe(mapping);
-            let other_target = Other {
+            let other_target = OtherTarget {
                 reach: self.reach[other],
                 identity: Some(world.identity.clone()),
                 url: None,
@@ -74,7 +74,7 @@ impl Targets {
             ((*other).to_owned(), other_target)
         });
         let (selected, targets) = (Arc::new(self.selected.clone()), Arc::new(others.collect()));
-        let among = Among { name: name.to_owned(), selected, targets };
+        let among = TargetContext { name: name.to_owned(), selected, targets };
         let world = self.worlds.get_mut(name).expect("a target");
         world.source.clone_from(&self.source);
         world.seen.among = Some(among);

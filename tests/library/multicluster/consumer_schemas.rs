@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use serde_json::{Map, Value, json};
-use sync_engine::engine::consumer_schema::{ConsumerSchemas, Known};
+use sync_engine::engine::consumer_schema::{ConsumerSchemas, PublishedSchema};
 use sync_engine::mapping::Resource;
 use sync_engine::mapping::schema::{Presence, Schemas};
 use sync_engine::multicluster::Endpoint;
@@ -35,7 +35,7 @@ async fn scene(status: &[&str]) -> (Sandbox, Endpoint, ConsumerSchemas) {
     (sandbox, endpoint, ConsumerSchemas::new(Schemas::default()))
 }
 
-fn has(known: &Known, pointer: &str) -> Presence {
+fn has(known: &PublishedSchema, pointer: &str) -> Presence {
     known.schema.as_ref().expect("a schema").has_status(pointer)
 }
 
@@ -69,7 +69,7 @@ async fn one_look_at_an_address_serves_whoever_asks_at_the_same_time() {
     let (sandbox, endpoint, schemas) = scene(&["phase"]).await;
     let (since, things) = (tokio::time::Instant::now(), things());
     let looks = (0..3).map(|_| schemas.check_since(since, &endpoint, &things));
-    let known: Vec<Known> = futures::future::try_join_all(looks).await.unwrap();
+    let known: Vec<PublishedSchema> = futures::future::try_join_all(looks).await.unwrap();
     assert!(known.iter().all(|one| one.is_published()));
     assert_eq!(sandbox.counters().total(), 2, "the index and the document");
     schemas.check(&endpoint, &things).await.unwrap();

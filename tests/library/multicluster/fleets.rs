@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use sync_engine::health::{Health, Level};
 use sync_engine::mapping::{ClusterProvider, Part, ProviderKind, Selector, SourceClusters};
 use sync_engine::multicluster::connection::{Connection, Machine};
-use sync_engine::multicluster::identity::Known;
+use sync_engine::multicluster::identity::IdentityState;
 use sync_engine::multicluster::manager::{ClusterEvents, Manager};
 use sync_engine::multicluster::registry::Cluster;
 use sync_engine::multicluster::watch::{Selectors, WatchState, Watches};
@@ -430,7 +430,7 @@ async fn each_namespace_of_a_cluster_is_a_cluster_and_another_once_it_is_made_ag
     let identities = |fleet: &Fleet| fleet.clusters().iter().map(|one| one.identity().to_owned()).collect::<Vec<_>>();
     assert_eq!(identities(&fleet), [identity("a"), identity("b")]);
     let first = fleet.clusters().remove(0);
-    assert_eq!(first.known(), Known::Identity(identity("a")));
+    assert_eq!(first.known(), IdentityState::Identity(identity("a")));
 
     // One watch serves all of them, and objects are told apart by their namespaces.
     let watches = Watches::new(Health::default());
@@ -473,7 +473,7 @@ async fn namespaces_of_a_cluster_that_is_rebuilt_are_others() {
     hub.reconnect().await.expect("back");
     assert_eq!([fleet.next().await, fleet.next().await], ["-a Replaced", "+a -"]);
     assert!(fleet.clusters()[0].identity().starts_with(&uid_of(&hub)));
-    assert_ne!(former.known(), Known::Identity(former.identity().into()));
+    assert_ne!(former.known(), IdentityState::Identity(former.identity().into()));
 }
 
 #[tokio::test]

@@ -8,7 +8,7 @@ use sync_engine::health::{Health, Level};
 use sync_engine::mapping::{ApiExportRef, ClusterProvider, ProviderKind, SourceClusters};
 use sync_engine::multicluster::connection::{Connection, Machine, Process};
 use sync_engine::multicluster::environment::{CustomProviders, Environment};
-use sync_engine::multicluster::identity::{Known, cluster_identity};
+use sync_engine::multicluster::identity::{IdentityState, cluster_identity};
 use sync_engine::multicluster::manager::{ClusterEvent, ClusterEvents, Manager};
 use sync_engine::multicluster::registry::ProviderName;
 use sync_engine::multicluster::watch::{Selectors, WatchState, Watches};
@@ -368,11 +368,11 @@ async fn a_cluster_that_moves_is_replaced_once_its_new_address_answers() {
     let old = Options::kubernetes().seed("same").start().await.expect("a sandbox");
     let (mut scene, target, folder) = target(old).await;
     let before = scene.manager.clusters(&target).remove(0);
-    assert_eq!(before.known(), Known::Identity(uid_of(&scene.sandbox)));
+    assert_eq!(before.known(), IdentityState::Identity(uid_of(&scene.sandbox)));
     folder.write("kubeconfig", &kubeconfig);
     scene.manager.reload_connections().await;
     assert_eq!(scene.manager.clusters(&target), std::slice::from_ref(&before), "nobody answers there yet");
-    assert_ne!(before.known(), Known::Identity(before.identity().into()), "and nobody may write meanwhile");
+    assert_ne!(before.known(), IdentityState::Identity(before.identity().into()), "and nobody may write meanwhile");
     let requests = scene.sandbox.counters().total();
     new.reconnect().await.expect("up");
     assert_eq!([scene.next().await, scene.next().await], ["-target Replaced", "+target -"]);
@@ -403,7 +403,7 @@ async fn a_cluster_that_is_rebuilt_behind_its_address_is_another() {
     let other = watches.acquire(&after.spec.scope, &resource("configmaps.v1"), &Selectors::default());
     assert!(!Arc::ptr_eq(watch.store(), other.store()), "the cache of the former cluster is not taken for its own");
     assert_ne!(after.identity(), before.identity());
-    assert_ne!(before.known(), Known::Identity(before.identity().into()));
+    assert_ne!(before.known(), IdentityState::Identity(before.identity().into()));
 }
 
 #[tokio::test]

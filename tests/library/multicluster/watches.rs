@@ -9,7 +9,7 @@ use sync_engine::multicluster::budget::{Budget, Memory};
 use sync_engine::multicluster::connection::{Connection, Process};
 use sync_engine::multicluster::raw::Parsed;
 use sync_engine::multicluster::registry::{ClustersOf, WatchScope};
-use sync_engine::multicluster::store::Cause;
+use sync_engine::multicluster::store::ChangeCause;
 use sync_engine::multicluster::watch::{Selectors, Watch, WatchState, Watches};
 use sync_engine::multicluster::{ApiPath, Body};
 use sync_engine::sandbox::{
@@ -258,7 +258,7 @@ async fn a_server_that_is_killed_is_waited_for_and_what_was_missed_is_found() {
     let seen = relisted.clone();
     let _subscription = watch.store().subscribe(move |change| {
         if change.after.is_none() {
-            seen.store(change.cause == Cause::Relist, Ordering::SeqCst);
+            seen.store(change.cause == ChangeCause::Relist, Ordering::SeqCst);
         }
     });
     scene.sandbox.disconnect().await;

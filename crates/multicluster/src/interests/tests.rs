@@ -18,7 +18,7 @@ fn object(name: &str) -> Interest<char> {
 fn run(index: &Index, request: &str, reads: &[&str]) {
     let mut reader = index.reader(&key(request));
     reads.iter().for_each(|name| drop(reader.get(&'s', &key(name), || ())));
-    assert_eq!(reader.finish(&[], Outcome::Done), Outcome::Done);
+    assert_eq!(reader.finish(&[], Requeue::Done), Requeue::Done);
 }
 
 fn woken(index: &Index, interest: &Interest<char>) -> Vec<String> {
@@ -43,7 +43,7 @@ fn objects_selections_and_topics_are_interests_of_their_own() {
     let (seen, token) = reader.topic(Topic::Approval, || 7);
     assert_eq!(seen, 7);
     reader.list(&'s', "owner", || ());
-    assert_eq!(reader.finish(&[token], Outcome::Done), Outcome::Done);
+    assert_eq!(reader.finish(&[token], Requeue::Done), Requeue::Done);
     assert_eq!(woken(&index, &Interest::Topic(Topic::Approval)), ["a"]);
     assert_eq!(woken(&index, &Interest::Selection('s', "owner".into())), ["a"]);
     assert_eq!(woken(&index, &object("owner")), [""; 0]);
@@ -67,7 +67,7 @@ fn what_siblings_read_is_of_one_run() {
     sibling.get(&'s', &key("x"), || ());
     let (_, token) = sibling.topic(Topic::Approval, || ());
     reader.join(sibling);
-    assert_eq!(reader.finish(&[token], Outcome::Done), Outcome::Done);
+    assert_eq!(reader.finish(&[token], Requeue::Done), Requeue::Done);
     assert_eq!(index.size(), (1, 2));
     assert_eq!(woken(&index, &Interest::Topic(Topic::Approval)), ["a"]);
 }
@@ -79,11 +79,11 @@ fn a_fact_wakes_who_reads_it_now_or_waits_for_it() {
     let mut reader = index.reader(&key("a"));
     let (_, token) = reader.topic(Topic::Approval, || ());
     assert_eq!(woken(&index, &topic), ["a"], "the run is not over");
-    reader.finish(&[token], Outcome::Done);
+    reader.finish(&[token], Requeue::Done);
     assert_eq!(woken(&index, &topic), ["a"]);
     let mut reader = index.reader(&key("a"));
     reader.topic(Topic::Approval, || ());
-    reader.finish(&[], Outcome::Done);
+    reader.finish(&[], Requeue::Done);
     assert_eq!(woken(&index, &topic), [""; 0]);
     assert_eq!(index.size(), (0, 0));
 }
@@ -95,7 +95,7 @@ fn what_is_not_read_again_is_dropped_when_the_run_finishes() {
     let mut reader = index.reader(&key("a"));
     reader.get(&'s', &key("y"), || ());
     assert_eq!(woken(&index, &object("x")), ["a"], "the run is not over");
-    reader.finish(&[], Outcome::Done);
+    reader.finish(&[], Requeue::Done);
     assert_eq!(woken(&index, &object("x")), [""; 0]);
     assert_eq!(woken(&index, &object("y")), ["a"]);
 }
@@ -129,7 +129,7 @@ fn a_forgotten_request_leaves_nothing_behind() {
     index.forget(&key("a"));
     index.forget(&key("b"));
     reader.get(&'s', &key("y"), || ());
-    reader.finish(&[], Outcome::Done);
+    reader.finish(&[], Requeue::Done);
     assert_eq!(index.size(), (0, 0));
     assert_eq!(woken(&index, &object("x")), [""; 0]);
 }
@@ -166,23 +166,23 @@ fn a_watch_stays_for_a_minute_after_its_last_reader() {
 #[test]
 fn the_timer_says_when_a_request_runs_next() {
     let (index, soon, late) = (Index::default(), Duration::from_secs(1), Duration::from_secs(9));
-    let ended = |timers: &[Outcome]| {
+    let ended = |timers: &[Requeue]| {
         let mut reader = index.reader(&key("a"));
         let (_, token) = reader.topic(Topic::Approval, || ());
-        reader.finish(&[token], timers.iter().copied().fold(Outcome::Done, Outcome::sooner))
+        reader.finish(&[token], timers.iter().copied().fold(Requeue::Done, Requeue::sooner))
     };
-    assert_eq!(ended(&[]), Outcome::Done);
-    assert_eq!(ended(&[Outcome::After(late), Outcome::After(soon)]), Outcome::After(soon));
-    assert_eq!(ended(&[Outcome::After(soon), Outcome::Retry]), Outcome::Retry);
-    assert_eq!(ended(&[Outcome::RetryAfter(soon), Outcome::Retry]), Outcome::RetryAfter(soon));
-    assert_eq!(ended(&[Outcome::RetryAfter(soon), Outcome::RetryAfter(late)]), Outcome::RetryAfter(late));
+    assert_eq!(ended(&[]), Requeue::Done);
+    assert_eq!(ended(&[Requeue::After(late), Requeue::After(soon)]), Requeue::After(soon));
+    assert_eq!(ended(&[Requeue::After(soon), Requeue::Retry]), Requeue::Retry);
+    assert_eq!(ended(&[Requeue::RetryAfter(soon), Requeue::Retry]), Requeue::RetryAfter(soon));
+    assert_eq!(ended(&[Requeue::RetryAfter(soon), Requeue::RetryAfter(late)]), Requeue::RetryAfter(late));
 }
 
 #[test]
 fn a_wait_for_what_another_run_has_read_is_tried_again() {
     let index = Index::default();
     let (_, token) = index.reader(&key("a")).topic(Topic::Approval, || ());
-    assert_eq!(index.reader(&key("b")).finish(&[token], Outcome::Done), Outcome::Retry);
+    assert_eq!(index.reader(&key("b")).finish(&[token], Requeue::Done), Requeue::Retry);
 }
 
 #[test]
@@ -191,7 +191,7 @@ fn what_structure_ties_to_a_request_takes_no_edge() {
     let mut reader = index.reader(&key("a"));
     let (seen, token) = reader.own(|| 7);
     assert_eq!(seen, 7);
-    assert_eq!(reader.finish(&[token], Outcome::Done), Outcome::Done);
+    assert_eq!(reader.finish(&[token], Requeue::Done), Requeue::Done);
     assert_eq!(index.size(), (0, 0));
 }
 
@@ -305,7 +305,7 @@ impl<'i> World<'i> {
 
     fn finish(&mut self, run: usize) {
         let Running { request, reader, read } = self.running.remove(run);
-        let outcome = reader.finish(&[], Outcome::Done);
+        let outcome = reader.finish(&[], Requeue::Done);
         self.read.insert(request.clone(), read);
         self.queue.finish(request, outcome, 1, self.now);
     }
@@ -313,7 +313,7 @@ impl<'i> World<'i> {
     fn break_off(&mut self, run: usize) {
         let Running { request, reader, .. } = self.running.remove(run);
         drop(reader);
-        self.queue.finish(request, Outcome::Retry, 1, self.now);
+        self.queue.finish(request, Requeue::Retry, 1, self.now);
     }
 
     /// Lets everything under way end, until nothing is left to do.

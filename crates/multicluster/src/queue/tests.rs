@@ -51,7 +51,7 @@ fn what_is_corrected_without_end_is_slowed_down_alone() {
                 false => BTreeMap::from([(1, step.into()), (2, u64::from(step % 2))]),
             };
             edits += u32::from(!is_correction);
-            queue.finish(key, Outcome::Done, Cost { requests: 1, writes }, now);
+            queue.finish(key, Requeue::Done, Cost { requests: 1, writes }, now);
         }
         assert_eq!(queue.depth(now).ready, 0, "the other one is served at once");
     }
@@ -69,7 +69,7 @@ fn a_request_that_was_quiet_may_write_at_once_again() {
         for _ in 0..30 {
             queue.add(key("c", 1), Priority::Live, now);
             let key = ready(&mut queue, now);
-            queue.finish(key, Outcome::Done, 2, now);
+            queue.finish(key, Requeue::Done, 2, now);
         }
     }
     let quiet = start + secs(300);
@@ -88,7 +88,7 @@ fn what_costs_more_is_served_less_often() {
         let key = ready(&mut queue, now);
         *served.entry(key.cluster.to_string()).or_default() += 1;
         let cost = if key.cluster.as_str() == "dear" { 4 } else { 1 };
-        queue.finish(key, Outcome::Done, cost, now);
+        queue.finish(key, Requeue::Done, cost, now);
     }
     assert_eq!((served["cheap"], served["dear"]), (32, 8));
 }
@@ -123,9 +123,9 @@ fn what_is_in_flight_runs_once_more_and_not_beside_itself() {
     queue.add(key("c", "a"), Priority::Initial, now);
     queue.add(key("c", "a"), Priority::Live, now);
     assert_eq!(waits(&mut queue, now), None);
-    queue.finish(a, Outcome::Done, 0, now);
+    queue.finish(a, Requeue::Done, 0, now);
     let a = ready(&mut queue, now);
-    queue.finish(a, Outcome::Done, 0, now);
+    queue.finish(a, Requeue::Done, 0, now);
     assert_eq!((waits(&mut queue, now), queue.depth(now)), (None, Depth::default()));
 }
 
@@ -136,17 +136,17 @@ fn failures_back_off_and_success_resets() {
     queue.add(key("c", "a"), Priority::Live, now);
     for failures in 0..10 {
         let a = ready(&mut queue, now);
-        queue.finish(a, Outcome::Retry, 0, now);
+        queue.finish(a, Requeue::Retry, 0, now);
         let until = waits(&mut queue, now).unwrap();
         let whole = secs(2u64.pow(failures).min(60));
         assert!(until - now >= whole / 2 && until - now <= whole, "{failures}: {:?}", until - now);
         now = until;
     }
     let a = ready(&mut queue, now);
-    queue.finish(a, Outcome::Done, 0, now);
+    queue.finish(a, Requeue::Done, 0, now);
     queue.add(key("c", "a"), Priority::Live, now);
     let a = ready(&mut queue, now);
-    queue.finish(a, Outcome::Retry, 0, now);
+    queue.finish(a, Requeue::Retry, 0, now);
     assert!(waits(&mut queue, now).unwrap() - now <= secs(1));
 }
 
@@ -156,7 +156,7 @@ fn a_request_that_fails_and_wakes_itself_does_not_spin() {
     queue.add(key("c", "a"), Priority::Live, now);
     let a = ready(&mut queue, now);
     queue.add(key("c", "a"), Priority::Live, now);
-    queue.finish(a, Outcome::Retry, 1, now);
+    queue.finish(a, Requeue::Retry, 1, now);
     let until = waits(&mut queue, now).unwrap();
     assert!(until >= now + secs(1) / 2 && until <= now + secs(1));
     // From outside, news of what waits in backoff is looked at once.
@@ -169,7 +169,7 @@ fn a_servers_word_is_kept() {
     let (mut queue, now) = queue();
     queue.add(key("c", "a"), Priority::Live, now);
     let a = ready(&mut queue, now);
-    queue.finish(a, Outcome::RetryAfter(secs(30)), 1, now);
+    queue.finish(a, Requeue::RetryAfter(secs(30)), 1, now);
     assert_eq!(waits(&mut queue, now), Some(now + secs(30)));
 }
 
@@ -182,7 +182,7 @@ fn later_looks_coalesce_to_the_earliest() {
     assert_eq!(waits(&mut queue, now), Some(now + secs(5)));
     let a = ready(&mut queue, now + secs(5));
     queue.add_after(a.clone(), secs(3), now + secs(5));
-    queue.finish(a, Outcome::After(secs(60)), 1, now + secs(6));
+    queue.finish(a, Requeue::After(secs(60)), 1, now + secs(6));
     assert_eq!(waits(&mut queue, now + secs(6)), Some(now + secs(8)));
 }
 
@@ -197,10 +197,10 @@ fn a_cluster_that_is_removed_is_forgotten_and_what_is_in_flight_runs_once_more()
     let in_flight = ready(&mut queue, now);
     assert_eq!(in_flight, key("gone", "a"));
     queue.remove_cluster(&in_flight.cluster);
-    queue.finish(in_flight.clone(), Outcome::Done, 0, now);
+    queue.finish(in_flight.clone(), Requeue::Done, 0, now);
     assert_eq!(ready(&mut queue, now), key("stays", "x"));
     assert_eq!(ready(&mut queue, now), in_flight);
-    queue.finish(in_flight, Outcome::Done, 0, now);
+    queue.finish(in_flight, Requeue::Done, 0, now);
     assert_eq!((waits(&mut queue, now), queue.lanes.len()), (None, 1));
 }
 
@@ -227,9 +227,9 @@ fn slow_clusters_leave_half_of_what_is_in_flight_to_others() {
     slow.extend(take(&mut queue, later));
     assert!(later - start < secs(1) && slow.contains(&key("quiet", 0)), "{slow:?}");
     slow.retain(|key| key.cluster.as_str() != "quiet");
-    queue.finish(key("quiet", 0), Outcome::Done, 1, later);
+    queue.finish(key("quiet", 0), Requeue::Done, 1, later);
     let end = start + secs(28);
-    slow.into_iter().for_each(|key| queue.finish(key, Outcome::Done, 1, end));
+    slow.into_iter().for_each(|key| queue.finish(key, Requeue::Done, 1, end));
     (0..4).for_each(|n| queue.add(key("quiet", n), Priority::Live, end));
     let (quiet, slow): (Vec<Key>, Vec<Key>) =
         take(&mut queue, end).into_iter().partition(|key| key.cluster.as_str() == "quiet");
@@ -287,12 +287,12 @@ proptest! {
                 Op::Finish(which, outcome, cost) if !in_flight.is_empty() => {
                     let key = in_flight.remove(which as usize % in_flight.len());
                     let outcome = match outcome {
-                        0 => Outcome::Done,
-                        1 => Outcome::Retry,
-                        2 => Outcome::After(secs(5)),
-                        _ => Outcome::RetryAfter(secs(3)),
+                        0 => Requeue::Done,
+                        1 => Requeue::Retry,
+                        2 => Requeue::After(secs(5)),
+                        _ => Requeue::RetryAfter(secs(3)),
                     };
-                    if outcome != Outcome::Done { owed.insert(key.clone()); }
+                    if outcome != Requeue::Done { owed.insert(key.clone()); }
                     queue.finish(key, outcome, u32::from(cost), now);
                 }
                 Op::RemoveCluster(cluster) => {
@@ -303,7 +303,7 @@ proptest! {
                     in_flight.retain(|key| {
                         let gone = key.cluster == cluster;
                         if gone {
-                            queue.finish(key.clone(), Outcome::Retry, 1, now);
+                            queue.finish(key.clone(), Requeue::Retry, 1, now);
                             owed.insert(key.clone());
                         }
                         !gone
@@ -316,11 +316,11 @@ proptest! {
             prop_assert_eq!(depth.in_flight, in_flight.len());
             prop_assert_eq!(queue.entries.len(), depth.ready + depth.delayed + depth.in_flight);
         }
-        in_flight.drain(..).for_each(|key| queue.finish(key, Outcome::Done, 1, now));
+        in_flight.drain(..).for_each(|key| queue.finish(key, Requeue::Done, 1, now));
         now += secs(3600);
         while let Next::Ready(key) = queue.next(usize::MAX, now) {
             owed.remove(&key);
-            queue.finish(key, Outcome::Done, 1, now);
+            queue.finish(key, Requeue::Done, 1, now);
         }
         prop_assert!(owed.is_empty(), "lost: {:?}", owed);
         prop_assert!(queue.entries.is_empty() && queue.lanes.is_empty() && queue.turns.is_empty());
@@ -346,7 +346,7 @@ fn an_event_takes_the_place_of_a_timer() {
     for one in [&a, &b] {
         queue.add(one.clone(), Priority::Live, now);
         assert_eq!(ready(&mut queue, now), *one);
-        queue.finish(one.clone(), Outcome::After(secs(1)), 1, now);
+        queue.finish(one.clone(), Requeue::After(secs(1)), 1, now);
     }
     // News that waits for more of them is an event, too.
     queue.add_after(b.clone(), secs(2), now);
@@ -355,7 +355,7 @@ fn an_event_takes_the_place_of_a_timer() {
     assert_eq!([&a, &b, &c].map(|one| queue.is_by_timer(one)), [true, false, false]);
     // An event during a run that fails is waited for no longer than the shortest backoff, and is an event still.
     queue.add(a.clone(), Priority::Live, now);
-    queue.finish(a.clone(), Outcome::Retry, 1, now);
+    queue.finish(a.clone(), Requeue::Retry, 1, now);
     assert_eq!(ready(&mut queue, now + secs(1)), a);
     assert!(!queue.is_by_timer(&a));
 }

@@ -9,7 +9,7 @@ use crate::queue::tests::key;
 use crate::stores::Stores;
 
 /// What a subscriber hears of a change: name, versions before and after, cause.
-pub type Note = (String, Option<String>, Option<String>, Cause);
+pub type Note = (String, Option<String>, Option<String>, ChangeCause);
 pub type Heard = Arc<Mutex<Vec<Note>>>;
 
 fn text(cluster: &str, name: &str, uid: &str, version: u64, owner: Option<&str>) -> String {
@@ -97,7 +97,7 @@ fn answered(write: PendingWrite, answer: Arc<Object>) -> bool {
     overtaken
 }
 
-pub fn told(name: &str, before: Option<u64>, after: Option<u64>, cause: Cause) -> Note {
+pub fn told(name: &str, before: Option<u64>, after: Option<u64>, cause: ChangeCause) -> Note {
     (name.into(), before.map(|v| v.to_string()), after.map(|v| v.to_string()), cause)
 }
 
@@ -123,9 +123,9 @@ fn only_what_changed_is_told() {
     scene.event("db", "u", 6);
     scene.deletion("db", "u", 7);
     let expected = [
-        told("db", None, Some(5), Cause::Event),
-        told("db", Some(5), Some(6), Cause::Event),
-        told("db", Some(7), None, Cause::Deleted),
+        told("db", None, Some(5), ChangeCause::Event),
+        told("db", Some(5), Some(6), ChangeCause::Event),
+        told("db", Some(7), None, ChangeCause::Deleted),
     ];
     assert_eq!(scene.heard(), expected);
 }
@@ -136,7 +136,7 @@ fn a_list_removes_what_it_does_not_hold_and_says_nothing_of_the_rest() {
     scene.list(&[("a", 2), ("b", 3)], "4");
     scene.heard();
     scene.list(&[("b", 3), ("c", 9)], "9");
-    let expected = [told("c", None, Some(9), Cause::Relist), told("a", Some(2), None, Cause::Relist)];
+    let expected = [told("c", None, Some(9), ChangeCause::Relist), told("a", Some(2), None, ChangeCause::Relist)];
     assert_eq!(scene.heard(), expected);
 }
 
@@ -157,7 +157,7 @@ fn the_first_complete_list_is_the_initial_one() {
     let listing = stores.begin_list();
     listing.item(Parsed::read(&text("c", "a", "u", 2, None), None).unwrap()).unwrap();
     listing.finish("3");
-    assert_eq!(*heard.lock().unwrap(), [told("a", None, Some(2), Cause::InitialList)]);
+    assert_eq!(*heard.lock().unwrap(), [told("a", None, Some(2), ChangeCause::InitialList)]);
 }
 
 #[test]
@@ -201,7 +201,7 @@ fn an_answer_is_stored_and_its_event_is_no_change() {
     scene.event("db", "u", 6);
     assert_eq!(scene.heard(), []);
     scene.event("db", "u", 7);
-    assert_eq!(scene.heard(), [told("db", Some(6), Some(7), Cause::Event)]);
+    assert_eq!(scene.heard(), [told("db", Some(6), Some(7), ChangeCause::Event)]);
 }
 
 #[test]
@@ -221,7 +221,7 @@ fn an_answer_that_is_no_object_is_as_good_as_lost() {
     scene.event("db", "u", 6);
     let completed = Parsed::from_json(broken(7).as_bytes()).and_then(|answer| write.complete(&answer));
     assert!(completed.is_err());
-    assert_eq!(scene.heard(), [told("db", Some(5), Some(6), Cause::Event)]);
+    assert_eq!(scene.heard(), [told("db", Some(5), Some(6), ChangeCause::Event)]);
     assert_eq!(scene.version("db").as_deref(), Some("6"));
 }
 
@@ -243,7 +243,7 @@ fn what_comes_between_a_write_and_its_answer_asks_for_another_look() {
     let write = scene.subscription.expect(&key("c", "db"));
     scene.deletion("db", "u", 11);
     assert!(answered(write, object("db", "u", 10)));
-    assert_eq!((scene.version("db"), scene.heard()), (None, vec![told("db", Some(11), None, Cause::Deleted)]));
+    assert_eq!((scene.version("db"), scene.heard()), (None, vec![told("db", Some(11), None, ChangeCause::Deleted)]));
 }
 
 #[test]
@@ -252,7 +252,7 @@ fn an_older_event_behind_an_answer_is_told_and_not_stored() {
     let _ = answered(scene.subscription.expect(&key("c", "db")), object("db", "u", 7));
     scene.event("db", "u", 6);
     assert_eq!(scene.version("db").as_deref(), Some("7"));
-    assert_eq!(scene.heard(), [told("db", Some(7), Some(7), Cause::Event)]);
+    assert_eq!(scene.heard(), [told("db", Some(7), Some(7), ChangeCause::Event)]);
     // Created anew by us: the deletion of its predecessor comes late.
     scene.event("db", "u", 7);
     let _ = answered(scene.subscription.expect(&key("c", "db")), object("db", "new", 9));
@@ -270,7 +270,7 @@ fn a_lost_answer_tells_what_was_held_back() {
     scene.event("db", "u", 6);
     assert_eq!(scene.heard(), []);
     drop(write);
-    assert_eq!(scene.heard(), [told("db", Some(5), Some(6), Cause::Event)]);
+    assert_eq!(scene.heard(), [told("db", Some(5), Some(6), ChangeCause::Event)]);
     drop(scene.subscription.expect(&key("c", "db")));
     assert_eq!(scene.heard(), []);
 }
@@ -287,13 +287,13 @@ fn a_deletion_is_told_with_the_last_state_and_told_from_what_is_missing() {
         scene.deletion("db", "u", 8);
         assert_eq!(scene.heard(), []);
         end(write);
-        assert_eq!(scene.heard(), [told("db", Some(8), None, Cause::Deleted)]);
+        assert_eq!(scene.heard(), [told("db", Some(8), None, ChangeCause::Deleted)]);
     }
     let scene = Scene::with_db("u");
     let write = scene.subscription.expect(&key("c", "db"));
     scene.list(&[], "9");
     drop(write);
-    assert_eq!(scene.heard(), [told("db", Some(5), None, Cause::Event)]);
+    assert_eq!(scene.heard(), [told("db", Some(5), None, ChangeCause::Event)]);
 }
 
 #[test]
@@ -303,7 +303,7 @@ fn an_object_that_goes_while_its_successor_is_created_is_told() {
     let write = scene.subscription.expect(&key("c", "db"));
     scene.deletion("db", "former", 6);
     assert!(answered(write, object("db", "new", 7)));
-    assert_eq!(scene.heard(), [told("db", Some(6), None, Cause::Deleted)]);
+    assert_eq!(scene.heard(), [told("db", Some(6), None, ChangeCause::Deleted)]);
     // By a list that began before the write.
     scene.event("db", "new", 7);
     scene.heard();
@@ -311,7 +311,7 @@ fn an_object_that_goes_while_its_successor_is_created_is_told() {
     let write = scene.subscription.expect(&key("c", "db"));
     listing.finish("8");
     assert!(answered(write, object("db", "newest", 9)));
-    assert_eq!(scene.heard(), [told("db", Some(7), None, Cause::Event)]);
+    assert_eq!(scene.heard(), [told("db", Some(7), None, ChangeCause::Event)]);
 }
 
 #[test]
@@ -320,7 +320,7 @@ fn other_subscribers_hear_of_a_write() {
     let (_other, heard) = listen(&scene.store);
     let _ = answered(scene.subscription.expect(&key("c", "db")), object("db", "u", 6));
     assert_eq!(scene.heard(), []);
-    assert_eq!(*heard.lock().unwrap(), [told("db", None, Some(6), Cause::Write)]);
+    assert_eq!(*heard.lock().unwrap(), [told("db", None, Some(6), ChangeCause::Write)]);
 }
 
 #[test]
@@ -370,7 +370,7 @@ fn in_another_history_a_version_is_no_proof_of_the_same_object() {
     scene.store.doubt_versions();
     scene.list(&[("db", 3)], "4");
     scene.list(&[("db", 3)], "4");
-    assert_eq!(scene.heard(), [told("db", Some(3), Some(3), Cause::Relist)], "told once");
+    assert_eq!(scene.heard(), [told("db", Some(3), Some(3), ChangeCause::Relist)], "told once");
 }
 
 #[test]
