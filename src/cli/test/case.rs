@@ -234,11 +234,7 @@ fn unmet(expected: &Entries<Raw>, actual: &Value, prefix: &str, is_known: impl F
                 problems.push(said("there is no such field: it would always be null"));
             }
             Ok((found, _)) if same(&found, &wanted) => {}
-            Ok((found, _)) => problems.push(Problem::Unmet {
-                path: format!("{prefix}{}", path.value),
-                expected: wanted,
-                actual: found,
-            }),
+            Ok((found, _)) => problems.push(Problem::unmet(format!("{prefix}{}", path.value), wanted, found)),
         }
     }
     problems
@@ -280,10 +276,9 @@ fn golden(
     }
     Ok(Some(match standing {
         None => Problem::said(format!("golden {name} does not exist; write it with --update")),
-        Some(content) => Problem::Golden {
-            file: path.display().to_string(),
-            name: name.clone(),
-            difference: difference(&String::from_utf8_lossy(&content), rendered),
-        },
+        Some(content) => {
+            let difference = difference(&String::from_utf8_lossy(&content), rendered);
+            Problem::golden(name, path.display().to_string(), difference)
+        }
     }))
 }

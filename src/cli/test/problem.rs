@@ -2,63 +2,51 @@
 
 use std::fmt;
 
-use serde::{Serialize, Serializer};
-use serde_json::{Value, json};
+use serde::Serialize;
+use serde_json::Value;
 
-#[derive(Debug, Clone, PartialEq)]
-pub(super) enum Problem {
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub(super) struct Problem {
+    message: String,
+    #[serde(flatten)]
+    about: About,
+}
+
+/// What programs get beside the words.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+#[serde(untagged)]
+enum About {
     /// Something else stands at a path than is expected; null for nothing.
     Unmet { path: String, expected: Value, actual: Value },
-    /// What is rendered is not what the case's golden file holds.
-    Golden { file: String, name: String, difference: String },
+    /// What is rendered is not what the case's golden file, this one, holds.
+    Golden { golden: String, difference: String },
     /// There are only words for it.
-    Said(String),
+    Nothing {},
 }
 
 impl Problem {
     pub fn said(words: impl Into<String>) -> Self {
-        Self::Said(words.into())
+        Self { message: words.into(), about: About::Nothing {} }
     }
-}
 
-/// For programs: the words, and what they are about.
-impl Serialize for Problem {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let words = self.to_string();
-        let json = match self {
-            Self::Unmet { path, expected, actual } => {
-                json!({"message": words, "path": path, "expected": expected, "actual": actual})
-            }
-            Self::Golden { file, difference, .. } => {
-                let head = words.lines().next().unwrap_or_default().trim_end_matches(':');
-                json!({"message": head, "golden": file, "difference": difference})
-            }
-            Self::Said(_) => json!({"message": words}),
-        };
-        json.serialize(serializer)
+    pub fn unmet(path: String, expected: Value, actual: Value) -> Self {
+        let shown = |value: &Value| if value.is_null() { "nothing".to_owned() } else { value.to_string() };
+        let message = format!("{path}: expected {}, got {}", shown(&expected), shown(&actual));
+        Self { message, about: About::Unmet { path, expected, actual } }
+    }
+
+    pub fn golden(name: &str, golden: String, difference: String) -> Self {
+        let message = format!("golden {name} differs (- the file, + what is rendered; --update takes the latter)");
+        Self { message, about: About::Golden { golden, difference } }
     }
 }
 
 /// For people; of a golden file, with what differs below it.
 impl fmt::Display for Problem {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Unmet { path, expected, actual } => {
-                write!(f, "{path}: expected {}, got {}", Shown(expected), Shown(actual))
-            }
-            Self::Golden { name, difference, .. } => write!(
-                f,
-                "golden {name} differs (- the file, + what is rendered; --update takes the latter):\n{difference}"
-            ),
-            Self::Said(words) => f.write_str(words),
+        match &self.about {
+            About::Golden { difference, .. } => write!(f, "{}:\n{difference}", self.message),
+            About::Unmet { .. } | About::Nothing {} => f.write_str(&self.message),
         }
-    }
-}
-
-struct Shown<'v>(&'v Value);
-
-impl fmt::Display for Shown<'_> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        if self.0.is_null() { f.write_str("nothing") } else { write!(f, "{}", self.0) }
     }
 }
