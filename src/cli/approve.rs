@@ -6,7 +6,6 @@ use super::arguments::{Connections, Format, WhichArguments};
 use super::terminal::count;
 use super::{Exit, Misconfigured, ask, terminal};
 use crate::engine::approval::{Approvals, Decision, Record};
-use crate::engine::inventory::Inventories;
 use crate::object::one_line;
 use crate::release::Held;
 use crate::table;
@@ -62,8 +61,7 @@ pub(super) fn approve(arguments: &ApproveArguments) -> anyhow::Result<Exit> {
     let home = surveyor.connection(&surveyor.home).map_err(|why| Misconfigured(why.to_string()))?.endpoint();
     let (engine_id, namespace) = (&surveyor.engine, &surveyor.namespace);
     let place = home.url().to_owned();
-    let approvals =
-        Approvals::new(Inventories { endpoint: home, engine: engine_id.clone(), namespace: namespace.clone() });
+    let approvals = Approvals::new(surveyor.inventories(home));
     ask(async {
         let unread = |error| Misconfigured(format!("what is held cannot be read at {place}: {error}"));
         let mut records = approvals.records().await.map_err(unread)?;

@@ -9,10 +9,11 @@ use serde::{Serialize, Serializer};
 use super::arguments::{ConnectionArguments, Format, MappingArguments, ScopeArguments, WhichArguments};
 use super::{Exit, Misconfigured, ask, inputs, progress, terminal};
 use crate::catalog::Catalog;
-use crate::mapping::Mapping;
+use crate::mapping::{Mapping, Resource};
 use crate::multicluster::endpoint::DeleteOptions;
 use crate::multicluster::{ApiPath, Body, Endpoint, Reply, RequestError};
 use crate::object::marks::Writer;
+use crate::plan::TargetObject;
 use crate::survey::Surveyor;
 use crate::table;
 
@@ -151,24 +152,33 @@ pub(super) fn report(findings: &[Finding], format: Format) -> anyhow::Result<Exi
     Ok(exit)
 }
 
-/// A write that a person asked for.
-pub(super) enum Write<'a> {
-    Delete(DeleteOptions<'a>),
-    /// Guarded by the resourceVersion.
-    Patch(&'a Patch),
+/// Sends one patch, which its guard lets take effect only on the version that was read.
+pub(super) async fn act(at: &Endpoint, path: &ApiPath, writer: &Writer, patch: &Patch) -> Result<Reply, String> {
+    let body = serde_json::to_string(patch).map_err(|error| error.to_string())?;
+    at.patch(path, writer.field_manager(), Body::json_patch(body)).await.map_err(refused)
 }
 
-/// Sends one write. It takes effect only on the version that was read.
-pub(super) async fn act(at: &Endpoint, path: &ApiPath, writer: &Writer, write: Write<'_>) -> Result<Reply, String> {
-    let answer = match write {
-        Write::Delete(options) => at.delete(path, options).await,
-        Write::Patch(patch) => {
-            let body = serde_json::to_string(patch).map_err(|error| error.to_string())?;
-            at.patch(path, writer.field_manager(), Body::json_patch(body)).await
-        }
-    };
-    answer.map_err(|error: RequestError| match error.is_conflict() {
+/// Releases an object by a patch; without one, deletes it as its rule says, and only the version that was read.
+pub(super) async fn take_away(
+    at: &Endpoint,
+    resource: &Resource,
+    (mapping, writer): (&Mapping, &Writer),
+    object: &TargetObject,
+    release: Option<&Patch>,
+) -> Result<(), String> {
+    let (namespace, name) = (&object.reference.namespace, &object.reference.name);
+    let path = ApiPath::object(resource, namespace, name).map_err(|error| error.to_string())?;
+    if let Some(patch) = release {
+        return act(at, &path, writer, patch).await.map(drop);
+    }
+    let propagation = mapping.rule(object.rule_id()).map(|rule| rule.propagation).unwrap_or_default();
+    let (uid, resource_version, propagation) = (object.uid(), object.resource_version(), propagation.as_str());
+    at.delete(&path, DeleteOptions { uid, resource_version, propagation }).await.map(drop).map_err(refused)
+}
+
+fn refused(error: RequestError) -> String {
+    match error.is_conflict() {
         true => "it changed meanwhile; run the command again".to_owned(),
         false => error.to_string(),
-    })
+    }
 }

@@ -5,14 +5,12 @@ use std::collections::{BTreeMap, BTreeSet};
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 use clap::{ArgGroup, Args};
 
-use super::live::{Finding, LiveArguments, Outcome, Write, act, report, survey};
+use super::live::{Finding, LiveArguments, Outcome, report, survey, take_away};
 use super::{Exit, ask, inputs, progress};
 use crate::catalog::{Catalog, Standing};
 use crate::engine::consumer_schema::ConsumerSchemas;
 use crate::engine::inventory::Inventory;
 use crate::mapping::Mapping;
-use crate::multicluster::ApiPath;
-use crate::multicluster::endpoint::DeleteOptions;
 use crate::plan::{Action, Evidence, TargetObject, give_up};
 use crate::survey::orphans::{Orphan, OrphanReason, orphans as find};
 use crate::survey::{Surveyor, TargetCluster, Unseen, Whole};
@@ -173,21 +171,13 @@ impl Verb<'_> {
     }
 
     async fn write(&self, mapping: &Mapping, target: &TargetCluster, object: &TargetObject) -> Result<(), String> {
-        let at = &object.reference;
-        let served = target.kinds.get(&at.kind).ok_or("its kind is not served")?.as_ref()?;
-        let path = ApiPath::object(&served.resource, &at.namespace, &at.name).map_err(|error| error.to_string())?;
+        let served = target.kinds.get(&object.reference.kind).ok_or("its kind is not served")?.as_ref()?;
         let writer = self.surveyor.writer(mapping);
-        let propagation = mapping.rule(object.rule_id()).map(|rule| rule.propagation).unwrap_or_default();
-        let released = give_up(object, Evidence::Person);
-        let write = match &released {
-            Action::GiveUp { patch, .. } if self.arguments.release => Write::Patch(patch),
-            _ => Write::Delete(DeleteOptions {
-                uid: object.uid(),
-                resource_version: object.resource_version(),
-                propagation: propagation.as_str(),
-            }),
+        let release = match give_up(object, Evidence::Person) {
+            Action::GiveUp { patch, .. } if self.arguments.release => Some(patch),
+            _ => None,
         };
-        act(&target.endpoint, &path, &writer, write).await.map(drop)
+        take_away(&target.endpoint, &served.resource, (mapping, &writer), object, release.as_ref()).await
     }
 }
 

@@ -8,7 +8,7 @@ use json_patch::{Patch, PatchOperation, ReplaceOperation};
 use serde_json::Value;
 
 use super::arguments::ScopeArguments;
-use super::live::{Finding, Outcome, Write, act};
+use super::live::{Finding, Outcome, act};
 use super::sources;
 use crate::mapping::{Mapping, Resource};
 use crate::multicluster::{ApiPath, Endpoint};
@@ -69,7 +69,7 @@ impl Pinned {
     pub(super) async fn write(&self, patch: &Patch) -> Result<(), String> {
         let (namespace, name) = (metadata(&self.source, "namespace"), metadata(&self.source, "name"));
         let path = ApiPath::object(&self.resource, namespace, name).map_err(|error| error.to_string())?;
-        act(&self.at, &path, &self.writer, Write::Patch(patch)).await.map(drop)
+        act(&self.at, &path, &self.writer, patch).await.map(drop)
     }
 
     pub(super) fn finding(&self, outcome: Outcome, reason: &'static str, found: &str) -> Finding {

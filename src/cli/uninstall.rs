@@ -14,7 +14,7 @@ use serde_json::Value;
 use tokio::time::{Instant, sleep};
 
 use super::arguments::{ADVANCED, Connections, Format, MachineArguments, WhichArguments, duration};
-use super::live::{Write, act, report};
+use super::live::{act, report, take_away};
 use super::lost_target::{self, Found};
 use super::options::Listen;
 use super::terminal::{self, count};
@@ -24,9 +24,8 @@ use crate::engine::consumer_schema::ConsumerSchemas;
 use crate::engine::election;
 use crate::engine::inventory::{Inventories, Inventory, namespaces};
 use crate::mapping::schema::Schemas;
-use crate::mapping::{Mapping, OnExit, Propagation, Resource};
+use crate::mapping::{Mapping, OnExit, Resource};
 use crate::multicluster::backoff::{Backoff, Jitter};
-use crate::multicluster::endpoint::DeleteOptions;
 use crate::multicluster::{ApiPath, Endpoint, RequestError};
 use crate::object::marks::{ENGINE, MANAGED_BY, MANAGER, Origin, Writer};
 use crate::object::{Key, has_finalizer, metadata};
@@ -200,12 +199,7 @@ impl Verb<'_> {
     }
 
     fn store(&self, connection: &str) -> Result<Inventories, Unseen> {
-        Ok(self.store_at(self.surveyor.connection(connection)?.endpoint()))
-    }
-
-    fn store_at(&self, endpoint: Endpoint) -> Inventories {
-        let Surveyor { engine, namespace, .. } = &self.surveyor;
-        Inventories { endpoint, engine: engine.clone(), namespace: namespace.clone() }
+        Ok(self.surveyor.inventories(self.surveyor.connection(connection)?.endpoint()))
     }
 
     async fn look_for_lost(&mut self) -> anyhow::Result<Option<(String, Found)>> {
@@ -248,7 +242,7 @@ impl Verb<'_> {
             let clusters = self.surveyor.clusters(&fleet.provider).await;
             let mut unread = clusters.as_ref().err().map(ToString::to_string).into_iter().collect::<Vec<_>>();
             for (cluster, endpoint, _) in clusters.into_iter().flatten() {
-                match self.store_at(endpoint).get(name).await {
+                match self.surveyor.inventories(endpoint).get(name).await {
                     Ok(found) => {
                         found.into_iter().for_each(|one| self.remember(one, format!("{}/{cluster}", fleet.provider)))
                     }
@@ -440,19 +434,9 @@ impl Verb<'_> {
     }
 
     async fn take_object(&self, mapping: &Mapping, writer: &Writer, one: &Remnant) -> Result<(), String> {
-        let at = &one.object.reference;
-        let path = ApiPath::object(&one.resource, &at.namespace, &at.name).map_err(|error| error.to_string())?;
-        let patch = unmarked(&one.object.object);
-        let propagation = mapping.rule(one.object.rule_id()).map_or(Propagation::default(), |rule| rule.propagation);
-        let write = match self.arguments.release || stays(mapping, &one.object) {
-            true => Write::Patch(&patch),
-            false => Write::Delete(DeleteOptions {
-                uid: one.object.uid(),
-                resource_version: one.object.resource_version(),
-                propagation: propagation.as_str(),
-            }),
-        };
-        act(&one.at, &path, writer, write).await.map(drop)
+        let is_kept = self.arguments.release || stays(mapping, &one.object);
+        let release = is_kept.then(|| unmarked(&one.object.object));
+        take_away(&one.at, &one.resource, (mapping, writer), &one.object, release.as_ref()).await
     }
 
     /// Releases the sources of which nothing is left, until none carries anything. Gives why others do.
@@ -525,7 +509,7 @@ impl Verb<'_> {
         let taken = if is_held { taken_back(mapping, &observed, source) } else { None };
         let (mut now, mut refused) = (source.clone(), None);
         if let Some(Action::PatchStatus { patch, .. }) = taken.or_else(|| without_condition(writer, source)) {
-            match act(&cluster.own, &path.clone().status(), writer, Write::Patch(&patch)).await {
+            match act(&cluster.own, &path.clone().status(), writer, &patch).await {
                 Ok(reply) => now = Arc::new(serde_json::from_slice(&reply.body).map_err(|error| error.to_string())?),
                 Err(why) if !is_held => return Err(why),
                 Err(why) => refused = Some(why),
@@ -534,7 +518,7 @@ impl Verb<'_> {
         if let Action::PatchSource { patch, .. } = release_finalizer(writer, &now, Evidence::Person)
             && is_held
         {
-            act(&cluster.own, &path, writer, Write::Patch(&patch)).await?;
+            act(&cluster.own, &path, writer, &patch).await?;
         }
         Ok(refused)
     }
@@ -549,7 +533,7 @@ impl Verb<'_> {
         places.extend(given.map(|(_, connection)| connection.endpoint()));
         let home = self.store(&self.surveyor.home).ok().filter(|_| !self.is_gone(&self.surveyor.home));
         if self.arguments.former {
-            let stores = places.iter().map(|endpoint| self.store_at(endpoint.clone())).collect::<Vec<_>>();
+            let stores = places.iter().map(|endpoint| self.surveyor.inventories(endpoint.clone())).collect::<Vec<_>>();
             for (mapping, _) in uninstalled {
                 for store in stores.iter().filter(|_| !self.has_left(&mapping.name)).collect::<Vec<_>>() {
                     if let Err(why) = forget_former(store, &mapping.name).await {
@@ -578,7 +562,10 @@ impl Verb<'_> {
             // Each store that is found without a provider names all targets, and the one at home is looked for first.
             let others = remains.targets.iter().filter(|(name, _)| **name != self.surveyor.home);
             let (of_fleets, others): (Vec<_>, Vec<_>) = others.partition(|(name, _)| name.contains('/'));
-            let others = of_fleets.into_iter().chain(others).map(|(_, target)| self.store_at(target.endpoint.clone()));
+            let others = of_fleets
+                .into_iter()
+                .chain(others)
+                .map(|(_, target)| self.surveyor.inventories(target.endpoint.clone()));
             for store in others.chain(home.clone()).collect::<Vec<_>>() {
                 if !self.has_left(&mapping.name) {
                     let result = store.forget(&mapping.name).await.map_err(|error| error.to_string());
@@ -610,14 +597,14 @@ impl Verb<'_> {
         for namespace in found {
             let path =
                 ApiPath::object(&namespaces(), "", metadata(namespace, "name")).map_err(|error| error.to_string())?;
-            act(endpoint, &path, &writer, Write::Patch(&unmarked(namespace))).await?;
+            act(endpoint, &path, &writer, &unmarked(namespace)).await?;
         }
         Ok(())
     }
 
     /// It has no label of one engine: several may use it.
     async fn unlabel_state_namespace(&self, endpoint: &Endpoint) -> Result<(), String> {
-        let store = self.store_at(endpoint.clone());
+        let store = self.surveyor.inventories(endpoint.clone());
         let found = find(endpoint, &namespaces(), "", &store.namespace).await.map_err(|error| error.to_string())?;
         let found = found.filter(|found| found["metadata"]["labels"][MANAGED_BY] == MANAGER);
         let Some(found) = found else { return Ok(()) };

@@ -283,7 +283,8 @@ impl Surveyor {
         Ok(Some(claims))
     }
 
-    fn inventories(&self, endpoint: Endpoint) -> Inventories {
+    /// The state stores of the engine on a cluster.
+    pub fn inventories(&self, endpoint: Endpoint) -> Inventories {
         Inventories { endpoint, engine: self.engine.clone(), namespace: self.namespace.clone() }
     }
 
