@@ -397,11 +397,7 @@ pub async fn is_removed(endpoint: &Endpoint, kind: &Kind, plural: &str) -> Resul
     if kind.is_built_in() || !is_missing().await {
         return Ok(false);
     }
-    let definitions = Resource {
-        group: "apiextensions.k8s.io".into(),
-        version: "v1".into(),
-        plural: "customresourcedefinitions".into(),
-    };
+    let definitions = Resource::new("apiextensions.k8s.io", "v1", "customresourcedefinitions");
     let name = format!("{plural}.{}", kind.group);
     match endpoint.get(&ApiPath::object(&definitions, "", &name)?).await {
         Ok(_) => Ok(false),

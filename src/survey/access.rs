@@ -62,11 +62,7 @@ fn attributes(rule: &Rule, verb: &str) -> Vec<Value> {
 
 /// `None`: the server gives no such answers.
 async fn review(endpoint: &Endpoint, attributes: &Value) -> Option<bool> {
-    let reviews = Resource {
-        group: "authorization.k8s.io".to_owned(),
-        version: "v1".to_owned(),
-        plural: "selfsubjectaccessreviews".to_owned(),
-    };
+    let reviews = Resource::new("authorization.k8s.io", "v1", "selfsubjectaccessreviews");
     let body = json!({
         "apiVersion": "authorization.k8s.io/v1", "kind": "SelfSubjectAccessReview", "spec": attributes,
     });

@@ -7,8 +7,9 @@ use k8s_openapi::jiff::Timestamp;
 use serde_json::Value;
 
 use super::{SourceCluster, Surveyor, TargetCluster, find, items};
+use crate::engine::inventory::namespaces;
 use crate::mapping::schema::Schema;
-use crate::mapping::{Kind, Mapping, Mode, Resource, Side, placement};
+use crate::mapping::{Kind, Mapping, Mode, Side, placement};
 use crate::multicluster::{Endpoint, RequestError};
 use crate::object::marks::{self, Origin, Owner, Reference};
 use crate::object::{Key, has_finalizer, metadata};
@@ -244,8 +245,7 @@ fn before(action: &Action, observed: &Observed) -> Option<Arc<Value>> {
 /// The engine makes a namespace without asking; one that exists is no change.
 async fn is_there_already(target: &TargetCluster, action: &Action) -> Result<bool, RequestError> {
     let Action::CreateNamespace { name, .. } = action else { return Ok(false) };
-    let namespaces = Resource { group: String::new(), version: "v1".into(), plural: "namespaces".into() };
-    match find(&target.endpoint, &namespaces, "", name).await {
+    match find(&target.endpoint, &namespaces(), "", name).await {
         // An engine with the least rights may make namespaces, and not look at them.
         Err(error) if error.is_forbidden() => Ok(false),
         found => found.map(|found| found.is_some()),

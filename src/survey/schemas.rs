@@ -106,11 +106,7 @@ async fn definition(endpoint: &Endpoint, resource: &Resource) -> Result<Option<V
     if resource.group.is_empty() {
         return Ok(None);
     }
-    let definitions = Resource {
-        group: "apiextensions.k8s.io".to_owned(),
-        version: "v1".to_owned(),
-        plural: "customresourcedefinitions".to_owned(),
-    };
+    let definitions = Resource::new("apiextensions.k8s.io", "v1", "customresourcedefinitions");
     let name = format!("{}.{}", resource.plural, resource.group);
     Ok(find(endpoint, &definitions, "", &name).await?.map(scrubbed))
 }

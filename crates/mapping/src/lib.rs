@@ -586,6 +586,10 @@ impl ObjectRule {
 }
 
 impl Resource {
+    pub fn new(group: impl Into<String>, version: impl Into<String>, plural: impl Into<String>) -> Self {
+        Self { group: group.into(), version: version.into(), plural: plural.into() }
+    }
+
     /// Whether it is kcp's own, of which each workspace has exactly one object: the workspace itself.
     pub fn is_workspace(&self) -> bool {
         self.group == "core.kcp.io" && self.plural == "logicalclusters"

@@ -141,14 +141,10 @@ fn is_path_segment(name: &str) -> bool {
 mod tests {
     use super::*;
 
-    fn resource(group: &str, version: &str, plural: &str) -> Resource {
-        Resource { group: group.into(), version: version.into(), plural: plural.into() }
-    }
-
     #[test]
     fn paths_of_core_and_named_groups() {
-        let secrets = resource("", "v1", "secrets");
-        let databases = resource("example.com", "v1", "databases");
+        let secrets = Resource::new("", "v1", "secrets");
+        let databases = Resource::new("example.com", "v1", "databases");
         assert_eq!(ApiPath::all(&databases).unwrap().as_str(), "/apis/example.com/v1/databases");
         assert_eq!(ApiPath::collection(&secrets, "a").unwrap().as_str(), "/api/v1/namespaces/a/secrets");
         assert_eq!(ApiPath::collection(&databases, "").unwrap().as_str(), "/apis/example.com/v1/databases");
@@ -164,7 +160,7 @@ mod tests {
 
     #[test]
     fn names_that_would_leave_their_place_are_refused() {
-        let secrets = resource("", "v1", "secrets");
+        let secrets = Resource::new("", "v1", "secrets");
         for name in ["x/status", "x?", "..", ".", "", "x%2f", "X", "a b", "x#", &"x".repeat(254)] {
             assert!(ApiPath::object(&secrets, "a", name).is_err(), "{name}");
         }
@@ -172,10 +168,10 @@ mod tests {
             assert!(ApiPath::object(&secrets, namespace, "x").is_err(), "{namespace}");
         }
         for bad in [
-            resource("a/b", "v1", "x"),
-            resource("a", "v1/x", "x"),
-            resource("a", "v1", "x/status"),
-            resource("a", "", "x"),
+            Resource::new("a/b", "v1", "x"),
+            Resource::new("a", "v1/x", "x"),
+            Resource::new("a", "v1", "x/status"),
+            Resource::new("a", "", "x"),
         ] {
             assert!(ApiPath::all(&bad).is_err(), "{bad}");
         }
@@ -183,7 +179,7 @@ mod tests {
 
     #[test]
     fn rbac_names_hold_colons_and_are_encoded() {
-        let roles = resource("rbac.authorization.k8s.io", "v1", "clusterroles");
+        let roles = Resource::new("rbac.authorization.k8s.io", "v1", "clusterroles");
         let path = |name| ApiPath::object(&roles, "", name).map(|path| path.as_str().to_owned());
         assert_eq!(
             path("system:node A?").unwrap(),

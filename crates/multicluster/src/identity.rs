@@ -107,7 +107,7 @@ pub async fn cluster_identity(endpoint: &impl Ask) -> Result<String, RequestErro
 
 /// `None`: the workspace does not serve it.
 async fn logical_cluster_uid(endpoint: &impl Ask) -> Result<Option<String>, RequestError> {
-    let logical_clusters = resource("core.kcp.io", "v1alpha1", "logicalclusters");
+    let logical_clusters = Resource::new("core.kcp.io", "v1alpha1", "logicalclusters");
     match object(endpoint, &ApiPath::object(&logical_clusters, "", "cluster")?).await {
         Ok((uid, _)) => Ok(Some(uid)),
         // A refusal is no answer: kcp refuses for some seconds after a restart what it allows.
@@ -120,7 +120,7 @@ async fn logical_cluster_uid(endpoint: &impl Ask) -> Result<Option<String>, Requ
 type Found = (String, Option<String>);
 
 async fn namespace(endpoint: &impl Ask, name: &str) -> Result<Found, RequestError> {
-    object(endpoint, &ApiPath::object(&resource("", "v1", "namespaces"), "", name)?).await
+    object(endpoint, &ApiPath::object(&Resource::new("", "v1", "namespaces"), "", name)?).await
 }
 
 async fn object(endpoint: &impl Ask, path: &ApiPath) -> Result<Found, RequestError> {
@@ -132,10 +132,6 @@ async fn object(endpoint: &impl Ask, path: &ApiPath) -> Result<Found, RequestErr
         "" => Err(failed("an object without uid, by which the cluster could be told from another".to_owned())),
         uid => Ok((uid.to_owned(), cluster)),
     }
-}
-
-fn resource(group: &str, version: &str, plural: &str) -> Resource {
-    Resource { group: group.into(), version: version.into(), plural: plural.into() }
 }
 
 #[cfg(test)]

@@ -77,11 +77,7 @@ pub fn parse_resource(text: &str) -> Option<Resource> {
     let (plural, rest) = text.split_once('.')?;
     let (version, group) = rest.split_once('.').unwrap_or((rest, ""));
     let group_fits = group.is_empty() && !rest.contains('.') || is_dns_subdomain(group);
-    (is_dns_label(plural) && is_version(version) && group_fits).then(|| Resource {
-        group: group.into(),
-        version: version.into(),
-        plural: plural.into(),
-    })
+    (is_dns_label(plural) && is_version(version) && group_fits).then(|| Resource::new(group, version, plural))
 }
 
 fn resource_fix(text: &str) -> String {

@@ -43,11 +43,7 @@ impl ClusterInventory {
         access_providers: &Path,
         discovery: Discovery,
     ) -> Self {
-        let profiles = Resource {
-            group: "multicluster.x-k8s.io".into(),
-            version: "v1alpha1".into(),
-            plural: "clusterprofiles".into(),
-        };
+        let profiles = Resource::new("multicluster.x-k8s.io", "v1alpha1", "clusterprofiles");
         let selectors =
             Selectors { label: selector.to_string(), namespace: namespace.to_owned(), ..Selectors::default() };
         let profiles = discovery.follow(home(hub), &[profiles], selectors);

@@ -70,11 +70,7 @@ impl Members for KubeconfigSecrets {
 impl ClusterApi {
     pub fn new(hub: &Endpoint, namespace: &str, selector: &Selector, discovery: Discovery) -> Self {
         // Cluster API 1.11 brought the newest version, and older ones serve only the second.
-        let versions = ["v1beta2", "v1beta1"].map(|version| Resource {
-            group: "cluster.x-k8s.io".into(),
-            version: version.into(),
-            plural: "clusters".into(),
-        });
+        let versions = ["v1beta2", "v1beta1"].map(|version| Resource::new("cluster.x-k8s.io", version, "clusters"));
         let selectors =
             Selectors { label: selector.to_string(), namespace: namespace.to_owned(), ..Selectors::default() };
         let (label, ending) = (OF_CLUSTER_API.to_owned(), ENDING_OF_CLUSTER_API.to_owned());
