@@ -12,7 +12,8 @@ use super::status::Cause;
 /// A structural schema, ready to be used.
 #[derive(Debug, Default)]
 pub struct Schema {
-    kind: Option<Kind>,
+    /// One of [`TYPES`]; `None` for any.
+    kind: Option<&'static str>,
     properties: BTreeMap<String, Schema>,
     additional: Option<Box<Schema>>,
     /// `additionalProperties: true`, or `x-kubernetes-preserve-unknown-fields`.
@@ -37,15 +38,8 @@ enum Unique {
     Keys(Vec<String>),
 }
 
-#[derive(Clone, Copy, Debug, PartialEq)]
-enum Kind {
-    Object,
-    Array,
-    String,
-    Integer,
-    Number,
-    Boolean,
-}
+/// The types that schemas know; values are of those that [`type_name`] says.
+const TYPES: [&str; 6] = ["object", "array", "string", "integer", "number", "boolean"];
 
 #[derive(Debug, Default)]
 struct Limits {
@@ -66,7 +60,7 @@ impl Schema {
         let child = |name: &str| document.get(name).filter(|v| v.is_object()).map(|v| Box::new(Schema::compile(v)));
         let properties = document["properties"].as_object().into_iter().flatten();
         Schema {
-            kind: Kind::parse(document["type"].as_str().unwrap_or_default()),
+            kind: TYPES.into_iter().find(|known| document["type"] == *known),
             properties: properties.map(|(name, value)| (name.clone(), Schema::compile(value))).collect(),
             additional: child("additionalProperties"),
             open: flag("x-kubernetes-preserve-unknown-fields") || flag("additionalProperties"),
@@ -179,12 +173,12 @@ impl Schema {
 
     fn go_type(&self) -> &'static str {
         match self.kind {
-            Some(Kind::Object) => "map[string]string",
-            Some(Kind::Array) => "[]string",
-            Some(Kind::Integer) => "int32",
-            Some(Kind::Number) => "float64",
-            Some(Kind::Boolean) => "bool",
-            Some(Kind::String) | None => "string",
+            Some("object") => "map[string]string",
+            Some("array") => "[]string",
+            Some("integer") => "int32",
+            Some("number") => "float64",
+            Some("boolean") => "bool",
+            _ => "string",
         }
     }
 
@@ -263,30 +257,17 @@ impl Schema {
         }
         match self.kind {
             None => true,
-            Some(Kind::Object) => value.is_object(),
-            Some(Kind::Array) => value.is_array(),
-            Some(Kind::String) => value.is_string(),
-            Some(Kind::Integer) => value.is_i64() || value.is_u64(),
-            Some(Kind::Number) => value.is_number(),
-            Some(Kind::Boolean) => value.is_boolean(),
+            Some("number") => value.is_number(),
+            Some(kind) => kind == type_name(value),
         }
     }
 
     fn refuse_type(&self, value: &Value, path: &Path, causes: &mut Vec<Cause>) {
-        let wanted = match self.kind {
-            _ if self.int_or_string => "integer,string",
-            Some(Kind::Object) => "object",
-            Some(Kind::Array) => "array",
-            Some(Kind::String) => "string",
-            Some(Kind::Integer) => "integer",
-            Some(Kind::Number) => "number",
-            Some(Kind::Boolean) => "boolean",
-            None => "anything",
-        };
+        let wanted = if self.int_or_string { "integer,string" } else { self.kind.unwrap_or("anything") };
         let (got, Path { full, said }) = (type_name(value), path);
         let message = format!("Invalid value: {got:?}: {said} in body must be of type {wanted}: {got:?}");
         causes.push(Cause::new("FieldValueTypeInvalid", full, message));
-        if self.kind == Some(Kind::Integer) && value.is_f64() {
+        if self.kind == Some("integer") && value.is_f64() {
             // Servers check numbers once more, and know no field then.
             let message =
                 format!("Invalid value: \"\": Checked value must be of type integer (default format) in {said}");
@@ -323,20 +304,6 @@ impl Path {
 
     fn item(&self, index: usize) -> Path {
         Path { full: format!("{}[{index}]", self.full), said: format!("{}[{index}]", self.said) }
-    }
-}
-
-impl Kind {
-    fn parse(name: &str) -> Option<Kind> {
-        Some(match name {
-            "object" => Kind::Object,
-            "array" => Kind::Array,
-            "string" => Kind::String,
-            "integer" => Kind::Integer,
-            "number" => Kind::Number,
-            "boolean" => Kind::Boolean,
-            _ => return None,
-        })
     }
 }
 
