@@ -7,6 +7,7 @@ use std::collections::BTreeMap;
 use regex::Regex;
 use serde_json::{Map, Value};
 
+use super::shape::List;
 use super::status::Cause;
 
 /// A structural schema, ready to be used.
@@ -25,17 +26,8 @@ pub struct Schema {
     embedded: bool,
     default: Option<Value>,
     allowed: Vec<Value>,
-    unique: Unique,
+    list: List,
     limits: Limits,
-}
-
-/// What of a list's items may not occur twice.
-#[derive(Debug, Default)]
-enum Unique {
-    #[default]
-    Nothing,
-    Items,
-    Keys(Vec<String>),
 }
 
 /// The types that schemas know; values are of those that [`type_name`] says.
@@ -71,11 +63,7 @@ impl Schema {
             embedded: flag("x-kubernetes-embedded-resource"),
             default: document.get("default").cloned(),
             allowed: document["enum"].as_array().cloned().unwrap_or_default(),
-            unique: match document["x-kubernetes-list-type"].as_str() {
-                Some("set") => Unique::Items,
-                Some("map") => Unique::Keys(strings(&document["x-kubernetes-list-map-keys"])),
-                _ => Unique::Nothing,
-            },
+            list: List::compile(document),
             limits: Limits::compile(document),
         }
     }
@@ -232,12 +220,13 @@ impl Schema {
         for (index, item) in items.iter().enumerate() {
             schema.check(item, &path.item(index), causes);
         }
-        if causes.len() > before {
+        if causes.len() > before || matches!(self.list, List::Atomic) {
             return;
         }
-        let keys: Vec<Value> = items.iter().filter_map(|item| self.unique.key_of(item)).collect();
+        let keys: Vec<Box<str>> = items.iter().map(|item| self.list.item_key(item)).collect();
         for (index, key) in keys.iter().enumerate().filter(|(index, key)| keys[..*index].contains(key)) {
-            let message = format!("Duplicate value: {key}");
+            // Behind `k:` or `v:`.
+            let message = format!("Duplicate value: {}", &key[2..]);
             causes.push(Cause::new("FieldValueDuplicate", path.item(index).full, message));
         }
     }
@@ -272,20 +261,6 @@ impl Schema {
             let message =
                 format!("Invalid value: \"\": Checked value must be of type integer (default format) in {said}");
             causes.push(Cause::new("FieldValueInvalid", "<nil>", message));
-        }
-    }
-}
-
-impl Unique {
-    /// What tells an item from the others.
-    fn key_of(&self, item: &Value) -> Option<Value> {
-        match self {
-            Unique::Nothing => None,
-            Unique::Items => Some(item.clone()),
-            Unique::Keys(names) => {
-                let keys = names.iter().filter_map(|name| Some((name.clone(), item.get(name)?.clone())));
-                Some(keys.collect::<Map<String, Value>>().into())
-            }
         }
     }
 }
