@@ -106,10 +106,7 @@ impl State {
                 && namespace.is_none_or(|namespace| namespace == &*key.namespace)
                 && after.is_none_or(|after| key > after)
         };
-        let cluster = match &view.scope {
-            Scope::Cluster(cluster) => Some(&**cluster),
-            Scope::Bound { .. } | Scope::Nothing => None,
-        };
+        let cluster = view.scope.cluster();
         let since = self.collection(&view.resource).and_then(|collection| collection.since(version, cluster));
         let mut before: BTreeMap<&Key, Option<&Arc<Stored>>> = BTreeMap::new();
         for change in since.into_iter().flatten().filter(|change| in_reach(&change.key)) {

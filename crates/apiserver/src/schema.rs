@@ -7,12 +7,14 @@ use std::collections::BTreeMap;
 use regex::Regex;
 use serde_json::{Map, Value};
 
+use super::shape::List;
 use super::status::Cause;
 
 /// A structural schema, ready to be used.
 #[derive(Debug, Default)]
 pub struct Schema {
-    kind: Option<Kind>,
+    /// One of [`TYPES`]; `None` for any.
+    kind: Option<&'static str>,
     properties: BTreeMap<String, Schema>,
     additional: Option<Box<Schema>>,
     /// `additionalProperties: true`, or `x-kubernetes-preserve-unknown-fields`.
@@ -24,28 +26,12 @@ pub struct Schema {
     embedded: bool,
     default: Option<Value>,
     allowed: Vec<Value>,
-    unique: Unique,
+    list: List,
     limits: Limits,
 }
 
-/// What of a list's items may not occur twice.
-#[derive(Debug, Default)]
-enum Unique {
-    #[default]
-    Nothing,
-    Items,
-    Keys(Vec<String>),
-}
-
-#[derive(Clone, Copy, Debug, PartialEq)]
-enum Kind {
-    Object,
-    Array,
-    String,
-    Integer,
-    Number,
-    Boolean,
-}
+/// The types that schemas know; values are of those that [`type_name`] says.
+const TYPES: [&str; 6] = ["object", "array", "string", "integer", "number", "boolean"];
 
 #[derive(Debug, Default)]
 struct Limits {
@@ -66,7 +52,7 @@ impl Schema {
         let child = |name: &str| document.get(name).filter(|v| v.is_object()).map(|v| Box::new(Schema::compile(v)));
         let properties = document["properties"].as_object().into_iter().flatten();
         Schema {
-            kind: Kind::parse(document["type"].as_str().unwrap_or_default()),
+            kind: TYPES.into_iter().find(|known| document["type"] == *known),
             properties: properties.map(|(name, value)| (name.clone(), Schema::compile(value))).collect(),
             additional: child("additionalProperties"),
             open: flag("x-kubernetes-preserve-unknown-fields") || flag("additionalProperties"),
@@ -77,11 +63,7 @@ impl Schema {
             embedded: flag("x-kubernetes-embedded-resource"),
             default: document.get("default").cloned(),
             allowed: document["enum"].as_array().cloned().unwrap_or_default(),
-            unique: match document["x-kubernetes-list-type"].as_str() {
-                Some("set") => Unique::Items,
-                Some("map") => Unique::Keys(strings(&document["x-kubernetes-list-map-keys"])),
-                _ => Unique::Nothing,
-            },
+            list: List::compile(document),
             limits: Limits::compile(document),
         }
     }
@@ -179,12 +161,12 @@ impl Schema {
 
     fn go_type(&self) -> &'static str {
         match self.kind {
-            Some(Kind::Object) => "map[string]string",
-            Some(Kind::Array) => "[]string",
-            Some(Kind::Integer) => "int32",
-            Some(Kind::Number) => "float64",
-            Some(Kind::Boolean) => "bool",
-            Some(Kind::String) | None => "string",
+            Some("object") => "map[string]string",
+            Some("array") => "[]string",
+            Some("integer") => "int32",
+            Some("number") => "float64",
+            Some("boolean") => "bool",
+            _ => "string",
         }
     }
 
@@ -238,12 +220,13 @@ impl Schema {
         for (index, item) in items.iter().enumerate() {
             schema.check(item, &path.item(index), causes);
         }
-        if causes.len() > before {
+        if causes.len() > before || matches!(self.list, List::Atomic) {
             return;
         }
-        let keys: Vec<Value> = items.iter().filter_map(|item| self.unique.key_of(item)).collect();
+        let keys: Vec<Box<str>> = items.iter().map(|item| self.list.item_key(item)).collect();
         for (index, key) in keys.iter().enumerate().filter(|(index, key)| keys[..*index].contains(key)) {
-            let message = format!("Duplicate value: {key}");
+            // Behind `k:` or `v:`.
+            let message = format!("Duplicate value: {}", &key[2..]);
             causes.push(Cause::new("FieldValueDuplicate", path.item(index).full, message));
         }
     }
@@ -263,48 +246,21 @@ impl Schema {
         }
         match self.kind {
             None => true,
-            Some(Kind::Object) => value.is_object(),
-            Some(Kind::Array) => value.is_array(),
-            Some(Kind::String) => value.is_string(),
-            Some(Kind::Integer) => value.is_i64() || value.is_u64(),
-            Some(Kind::Number) => value.is_number(),
-            Some(Kind::Boolean) => value.is_boolean(),
+            Some("number") => value.is_number(),
+            Some(kind) => kind == type_name(value),
         }
     }
 
     fn refuse_type(&self, value: &Value, path: &Path, causes: &mut Vec<Cause>) {
-        let wanted = match self.kind {
-            _ if self.int_or_string => "integer,string",
-            Some(Kind::Object) => "object",
-            Some(Kind::Array) => "array",
-            Some(Kind::String) => "string",
-            Some(Kind::Integer) => "integer",
-            Some(Kind::Number) => "number",
-            Some(Kind::Boolean) => "boolean",
-            None => "anything",
-        };
+        let wanted = if self.int_or_string { "integer,string" } else { self.kind.unwrap_or("anything") };
         let (got, Path { full, said }) = (type_name(value), path);
         let message = format!("Invalid value: {got:?}: {said} in body must be of type {wanted}: {got:?}");
         causes.push(Cause::new("FieldValueTypeInvalid", full, message));
-        if self.kind == Some(Kind::Integer) && value.is_f64() {
+        if self.kind == Some("integer") && value.is_f64() {
             // Servers check numbers once more, and know no field then.
             let message =
                 format!("Invalid value: \"\": Checked value must be of type integer (default format) in {said}");
             causes.push(Cause::new("FieldValueInvalid", "<nil>", message));
-        }
-    }
-}
-
-impl Unique {
-    /// What tells an item from the others.
-    fn key_of(&self, item: &Value) -> Option<Value> {
-        match self {
-            Unique::Nothing => None,
-            Unique::Items => Some(item.clone()),
-            Unique::Keys(names) => {
-                let keys = names.iter().filter_map(|name| Some((name.clone(), item.get(name)?.clone())));
-                Some(keys.collect::<Map<String, Value>>().into())
-            }
         }
     }
 }
@@ -323,20 +279,6 @@ impl Path {
 
     fn item(&self, index: usize) -> Path {
         Path { full: format!("{}[{index}]", self.full), said: format!("{}[{index}]", self.said) }
-    }
-}
-
-impl Kind {
-    fn parse(name: &str) -> Option<Kind> {
-        Some(match name {
-            "object" => Kind::Object,
-            "array" => Kind::Array,
-            "string" => Kind::String,
-            "integer" => Kind::Integer,
-            "number" => Kind::Number,
-            "boolean" => Kind::Boolean,
-            _ => return None,
-        })
     }
 }
 

@@ -20,10 +20,11 @@ pub struct Shape {
     list: List,
 }
 
-/// How a list merges.
-#[derive(Debug)]
-enum List {
+/// How a list merges, and what of its items may not occur twice.
+#[derive(Debug, Default)]
+pub(super) enum List {
     /// It is one value.
+    #[default]
     Atomic,
     /// Its items are scalars, each at most once.
     Set,
@@ -128,19 +129,24 @@ impl Shape {
         Some(format!("{path}: duplicate entries for key {}", printed(twice.1)))
     }
 
-    /// How managed fields name an item of this list: `v:"x"`, `k:{"name":"x"}`.
+    /// See [`List::item_key`].
     pub(super) fn item_key(&self, item: &Value) -> Box<str> {
-        let List::Map(fields) = &self.list else { return format!("v:{item}").into() };
+        self.list.item_key(item)
+    }
+}
+
+impl List {
+    /// How managed fields name an item of this list: `v:"x"`, `k:{"name":"x"}`.
+    pub fn item_key(&self, item: &Value) -> Box<str> {
+        let List::Map(fields) = self else { return format!("v:{item}").into() };
         let keys: Map<String, Value> = fields
             .iter()
             .filter_map(|(name, default)| Some((name.clone(), item.get(name).or(default.as_ref())?.clone())))
             .collect();
         format!("k:{}", Value::Object(keys)).into()
     }
-}
 
-impl List {
-    fn compile(document: &Value) -> List {
+    pub fn compile(document: &Value) -> List {
         match document["x-kubernetes-list-type"].as_str() {
             Some("set") => List::Set,
             Some("map") => {

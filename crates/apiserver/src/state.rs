@@ -112,7 +112,7 @@ pub struct Admission {
 }
 
 /// A resource of one request, resolved: what it is and whose objects of it are meant.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(super) struct View {
     pub resource: Arc<Resource>,
     pub version: Arc<str>,
@@ -137,6 +137,14 @@ pub(super) enum Scope {
 }
 
 impl Scope {
+    /// The one logical cluster that is meant; `None` for several, or none.
+    pub(super) fn cluster(&self) -> Option<&str> {
+        match self {
+            Scope::Cluster(cluster) => Some(cluster),
+            Scope::Bound { .. } | Scope::Nothing => None,
+        }
+    }
+
     /// Whether an object is meant.
     pub(super) fn holds(&self, state: &State, key: &Key) -> bool {
         match self {

@@ -1,6 +1,5 @@
 //! Watches: which events they are sent, and as what.
 
-use std::sync::Arc;
 use std::time::Duration;
 
 use hyper::body::Bytes;
@@ -8,9 +7,8 @@ use serde_json::{Value, json};
 
 use super::collection::{Change, ChangeKind, Stored};
 use super::reply::{Answer, Subscription};
-use super::representation::Representation;
 use super::request::{Query, ResourcePath};
-use super::resource::{Resource, Storage};
+use super::resource::Storage;
 use super::selector::Selector;
 use super::state::{Scope, State, View};
 use super::status::Failure;
@@ -19,33 +17,24 @@ use super::timestamp::Timestamp;
 /// Which events a watch is sent.
 #[derive(Clone, Debug)]
 pub struct Interest {
-    resource: Arc<Resource>,
+    view: View,
     storage: Storage,
-    version: Arc<str>,
-    reach: Reach,
     namespace: Option<String>,
     selector: Selector,
-    representation: Representation,
     /// Events up to this version are known to the client.
     after: u64,
 }
 
-#[derive(Clone, Debug)]
-enum Reach {
-    Cluster(Arc<str>),
-    Shard(usize),
-    Nothing,
-}
-
 impl State {
     pub(super) fn watch(&self, view: &View, path: &ResourcePath, query: &Query) -> Result<Subscription, Failure> {
-        let selector = view.selector(query)?;
-        let mut interest = Interest::new(view, path.namespace.clone(), selector);
+        let (storage, selector) = (view.resource.storage(), view.selector(query)?);
+        let mut interest =
+            Interest { view: view.clone(), storage, namespace: path.namespace.clone(), selector, after: 0 };
         let from = query.get("resourceVersion").unwrap_or_default();
         let initial_events = query.is_true("sendInitialEvents");
         let backlog = match from {
-            _ if initial_events => Ok(self.initial_events(view, &interest, query.is_true("allowWatchBookmarks"))),
-            "" | "0" => Ok(self.initial_events(view, &interest, false)),
+            _ if initial_events => Ok(self.initial_events(&interest, query.is_true("allowWatchBookmarks"))),
+            "" | "0" => Ok(self.initial_events(&interest, false)),
             version => {
                 interest.after = version.parse().map_err(|_| invalid_version(version))?;
                 self.missed_events(&interest)
@@ -59,8 +48,8 @@ impl State {
     }
 
     /// Everything there is, as additions.
-    fn initial_events(&self, view: &View, interest: &Interest, say_where_they_end: bool) -> Vec<Bytes> {
-        let objects = self.objects_of(view, interest.namespace.as_deref(), None);
+    fn initial_events(&self, interest: &Interest, say_where_they_end: bool) -> Vec<Bytes> {
+        let objects = self.objects_of(&interest.view, interest.namespace.as_deref(), None);
         let matching = objects.filter(|(key, stored)| interest.selector.matches(key, stored));
         let mut lines: Vec<Bytes> =
             matching.map(|(_, stored)| line("ADDED", &interest.body(stored, self.now))).collect();
@@ -73,7 +62,7 @@ impl State {
 
     /// What happened since the version that the watch resumes from.
     fn missed_events(&self, interest: &Interest) -> Result<Vec<Bytes>, Failure> {
-        let Some(collection) = self.collection(&interest.resource) else { return Ok(Vec::new()) };
+        let Some(collection) = self.collection(&interest.view.resource) else { return Ok(Vec::new()) };
         let Some(missed) = collection.since(interest.after, interest.cluster()) else {
             let (from, now) = (interest.after, self.version());
             return Err(Failure::expired(format!("too old resource version: {from} ({now})")));
@@ -83,18 +72,6 @@ impl State {
 }
 
 impl Interest {
-    fn new(view: &View, namespace: Option<String>, selector: Selector) -> Interest {
-        let reach = match &view.scope {
-            Scope::Cluster(cluster) => Reach::Cluster(cluster.clone()),
-            Scope::Bound { shard, .. } => Reach::Shard(*shard),
-            Scope::Nothing => Reach::Nothing,
-        };
-        let (resource, version) = (view.resource.clone(), view.version.clone());
-        let storage = resource.storage();
-        let representation = view.representation;
-        Interest { resource, storage, version, reach, namespace, selector, representation, after: 0 }
-    }
-
     /// The collection watched.
     pub fn storage(&self) -> &Storage {
         &self.storage
@@ -102,18 +79,15 @@ impl Interest {
 
     /// The logical cluster watched; `None` for several of them, or none.
     pub fn cluster(&self) -> Option<&str> {
-        match &self.reach {
-            Reach::Cluster(cluster) => Some(cluster),
-            Reach::Shard(_) | Reach::Nothing => None,
-        }
+        self.view.scope.cluster()
     }
 
     /// The line a change is sent as; `None` where it is not of interest.
     pub fn line_for(&self, change: &Change) -> Option<Bytes> {
-        let in_reach = match &self.reach {
-            Reach::Cluster(cluster) => *cluster == change.key.cluster,
-            Reach::Shard(shard) => *shard == change.shard,
-            Reach::Nothing => false,
+        let in_reach = match &self.view.scope {
+            Scope::Cluster(cluster) => *cluster == change.key.cluster,
+            Scope::Bound { shard, .. } => *shard == change.shard,
+            Scope::Nothing => false,
         };
         let in_namespace = self.namespace.as_deref().is_none_or(|namespace| namespace == &*change.key.namespace);
         if change.object.version <= self.after || change.storage != self.storage || !in_reach || !in_namespace {
@@ -148,12 +122,12 @@ impl Interest {
         if let Some(annotations) = annotations {
             metadata["annotations"] = annotations;
         }
-        let object = self.representation.bookmark(&self.resource, &self.version, metadata);
+        let object = self.view.representation.bookmark(&self.view.resource, &self.view.version, metadata);
         line("BOOKMARK", object.as_bytes())
     }
 
     fn body(&self, stored: &Stored, now: Timestamp) -> Bytes {
-        self.representation.object(&self.resource, &self.version, stored, now)
+        self.view.representation.object(&self.view.resource, &self.view.version, stored, now)
     }
 }
 

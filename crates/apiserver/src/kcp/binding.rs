@@ -8,11 +8,10 @@ use serde_json::{Value, json};
 use super::super::builtin::APIS;
 use super::super::collection::Key;
 use super::super::object;
-use super::super::request::Place;
 use super::super::resource::Resource;
 use super::super::settle::{Draining, Touched, drop_finalizer};
 use super::super::state::State;
-use super::export::{claim_set, identity};
+use super::export::claims;
 use super::{BINDS, CLAIMED, condition, mark_of, set_condition};
 
 /// Keeps an APIBinding until the objects it brought are gone.
@@ -27,23 +26,13 @@ impl State {
             return;
         };
         let object = stored.object();
-        let export = self.export_named(&object, key);
+        let export = self.referred(&object["spec"]["reference"]["export"], key);
+        let export = export.filter(|export| self.exports.published.contains_key(export));
         match (stored.deleting, export) {
             (true, _) => self.unbind(&bindings, key, &object),
             (false, Some(export)) => self.bind(&bindings, key, &object, &export),
             (false, None) => self.wait_for_export(&bindings, key),
         }
-    }
-
-    /// Identity of the export that a binding names, once it is published.
-    fn export_named(&self, binding: &Value, key: &Key) -> Option<Arc<str>> {
-        let reference = &binding["spec"]["reference"]["export"];
-        let cluster = match reference["path"].as_str().filter(|path| !path.is_empty()) {
-            Some(path) => self.cluster_at(&Place::Cluster(path.to_owned())).ok()?,
-            None => key.cluster.clone(),
-        };
-        let identity = identity(&Key::new(&cluster, "", reference["name"].as_str()?));
-        self.exports.published.contains_key(&identity).then_some(identity)
     }
 
     fn wait_for_export(&mut self, bindings: &Resource, key: &Key) {
@@ -155,9 +144,8 @@ fn draining(key: &Key) -> Draining {
 }
 
 /// The claims that a binding accepts; those it rejects stay out.
-fn accepted_claims(claims: &Value) -> BTreeSet<(String, String)> {
-    let accepted = claims.as_array().into_iter().flatten().filter(|claim| claim["state"] == "Accepted");
-    claim_set(&accepted.cloned().collect())
+fn accepted_claims(stated: &Value) -> BTreeSet<(String, String)> {
+    claims(stated.as_array().into_iter().flatten().filter(|claim| claim["state"] == "Accepted"))
 }
 
 /// A claim in a binding's status, with the verbs and the selector of its spec.

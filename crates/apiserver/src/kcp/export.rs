@@ -9,6 +9,7 @@ use super::super::builtin::APIS;
 use super::super::collection::Key;
 use super::super::definition;
 use super::super::options::Propagation;
+use super::super::request::Place;
 use super::super::resource::Resource;
 use super::super::settle::Touched;
 use super::super::state::State;
@@ -39,7 +40,7 @@ impl State {
         let object = stored.object();
         let published = Export {
             resources: self.published_resources(&object, key, &identity),
-            claims: claims(&object["spec"]["permissionClaims"]).collect(),
+            claims: claims(object["spec"]["permissionClaims"].as_array().into_iter().flatten()),
             clusters: self.exports.published.get(&*identity).map(|export| export.clusters.clone()).unwrap_or_default(),
         };
         let is_news = self.exports.published.get(&*identity).is_none_or(|known| !known.offers_the_same(&published));
@@ -80,6 +81,15 @@ impl State {
         self.touched.extend(touched);
     }
 
+    /// The identity of the export that an object at `key` refers to, whether that is published or not.
+    pub(super) fn referred(&self, reference: &Value, key: &Key) -> Option<Arc<str>> {
+        let cluster = match reference["path"].as_str().filter(|path| !path.is_empty()) {
+            Some(path) => self.cluster_at(&Place::Cluster(path.to_owned())).ok()?,
+            None => key.cluster.clone(),
+        };
+        Some(identity(&Key::new(&cluster, "", reference["name"].as_str()?)))
+    }
+
     pub(crate) fn path_of(&self, cluster: &str) -> String {
         self.clusters.get(cluster).map(|cluster| cluster.path.clone()).unwrap_or_default()
     }
@@ -103,12 +113,7 @@ pub(super) fn identity(export: &Key) -> Arc<str> {
 }
 
 /// Group and resource of permission claims.
-pub(super) fn claims(claims: &Value) -> impl Iterator<Item = (String, String)> {
+pub(super) fn claims<'a>(claims: impl Iterator<Item = &'a Value>) -> BTreeSet<(String, String)> {
     let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
-    claims.as_array().into_iter().flatten().map(move |claim| (text(&claim["group"]), text(&claim["resource"])))
-}
-
-/// The same, in order.
-pub(super) fn claim_set(value: &Value) -> BTreeSet<(String, String)> {
-    claims(value).collect()
+    claims.map(|claim| (text(&claim["group"]), text(&claim["resource"]))).collect()
 }

@@ -6,9 +6,7 @@ use serde_json::{Value, json};
 
 use super::super::builtin::{APIS, TOPOLOGY};
 use super::super::collection::Key;
-use super::super::request::Place;
 use super::super::state::State;
-use super::export::identity;
 use super::{condition, set_condition};
 use sync_engine_mapping::Selector;
 
@@ -36,7 +34,7 @@ impl State {
         let Some(slices) = self.builtin(APIS, "apiexportendpointslices") else { return };
         let is_of_it = |key: &&Key| {
             let slice = self.stored(&slices, key).map(|stored| stored.object());
-            slice.is_some_and(|slice| self.export_of(key, &slice).as_deref() == Some(export))
+            slice.is_some_and(|slice| self.referred(&slice["spec"]["export"], key).as_deref() == Some(export))
         };
         let touched: Vec<Key> = self.exports.slices.iter().filter(is_of_it).cloned().collect();
         touched.iter().for_each(|slice| self.publish_slice(slice));
@@ -47,7 +45,8 @@ impl State {
     fn publish_slice(&mut self, key: &Key) {
         let Some(slices) = self.builtin(APIS, "apiexportendpointslices") else { return };
         let Some(slice) = self.stored(&slices, key).map(|stored| stored.object()) else { return };
-        let export = self.export_of(key, &slice).filter(|export| self.exports.published.contains_key(&**export));
+        let export = self.referred(&slice["spec"]["export"], key);
+        let export = export.filter(|export| self.exports.published.contains_key(export));
         let selector = self.selector_of(key, &slice);
         let now = self.now.to_string();
         let Some(export) = export else {
@@ -87,16 +86,6 @@ impl State {
                 Err(_) => {}
             }
         });
-    }
-
-    /// The identity of the export that a slice names.
-    fn export_of(&self, key: &Key, slice: &Value) -> Option<String> {
-        let export = &slice["spec"]["export"];
-        let cluster = match export["path"].as_str().filter(|path| !path.is_empty()) {
-            Some(path) => self.cluster_at(&Place::Cluster(path.to_owned())).ok()?,
-            None => key.cluster.clone(),
-        };
-        Some(identity(&Key::new(&cluster, "", export["name"].as_str()?)).to_string())
     }
 
     /// Which shards a slice is for.
