@@ -14,7 +14,7 @@ pub enum Reply {
     /// A complete answer.
     Answer(Answer),
     /// A stream: some lines now, and each later event that is of interest.
-    Watch(Subscription),
+    Watch(Box<Subscription>),
 }
 
 /// A complete answer.

@@ -115,7 +115,7 @@ impl Server {
         core.send(&events);
         match reply {
             Reply::Answer(answer) => Outcome::Answer(answer),
-            Reply::Watch(subscription) => Outcome::Stream(core.subscribe(subscription)),
+            Reply::Watch(subscription) => Outcome::Stream(core.subscribe(*subscription)),
         }
     }
 

@@ -289,7 +289,7 @@ impl State {
         match verb {
             Verb::Get => self.get(view, path).map(Reply::from),
             Verb::List => self.list(view, path, &request.query).map(Reply::from),
-            Verb::Watch => self.watch(view, path, &request.query).map(Reply::Watch),
+            Verb::Watch => self.watch(view, path, &request.query).map(|watch| Reply::Watch(Box::new(watch))),
             Verb::Create => self.create(view, path, request).map(Reply::from),
             Verb::Update => self.update(view, path, request).map(Reply::from),
             Verb::Patch | Verb::Apply => self.patch(view, path, request).map(Reply::from),

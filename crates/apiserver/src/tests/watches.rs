@@ -7,7 +7,7 @@ use crate::Subscription;
 
 fn watch(world: &mut World, url: &str) -> Subscription {
     match world.state.handle(&Request::get(url), world.now) {
-        (Reply::Watch(subscription), _) => subscription,
+        (Reply::Watch(subscription), _) => *subscription,
         (Reply::Answer(answer), _) => panic!("{} {}", answer.code, answer.to_json()),
     }
 }
