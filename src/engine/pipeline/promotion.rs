@@ -1,6 +1,6 @@
 //! A candidate that a part of the sources follows before it is in force.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use serde_json::Value;
@@ -10,6 +10,7 @@ use super::wakes::Topic;
 use super::{Generation, Pipeline};
 use crate::mapping::{Mapping, Source, Wave};
 use crate::multicluster::queue::Priority;
+use crate::multicluster::watch::WatchState;
 use crate::object::Key;
 use crate::object::marks::Origin;
 use crate::plan::{Cause, Completion, Phase};
@@ -254,12 +255,15 @@ impl Pipeline {
     /// How the sources are that follow the candidate, or would in these waves.
     pub fn conditions(&self, document: &Mapping, waves: &[Wave]) -> BTreeMap<Key, Condition> {
         let keys = self.sources_among(&document.source, waves);
-        let is_lost = self.is_lost();
+        // Nothing tells how it is with sources whose server cannot be reached, nor with objects beside them.
+        let feeds = self.controller.source_feeds().into_iter();
+        let unseen = feeds.filter(|feed| feed.watch.state() != WatchState::Synced).flat_map(|feed| feed.keys());
+        let (unseen, is_lost): (BTreeSet<Key>, bool) = (unseen.collect(), self.is_lost());
         let state = self.state.lock();
         let condition = |key: &Key| {
             let objects = state.promotion.incomplete.get(key).copied().unwrap_or(Condition::InOrder);
             match state.unsettled.get(key).map(|how| how.cause) {
-                _ if is_lost => Condition::OutOfSight,
+                _ if is_lost || unseen.contains(key) => Condition::OutOfSight,
                 _ if objects == Condition::Unplanned => objects,
                 None => objects,
                 Some(cause) => match condition(cause) {

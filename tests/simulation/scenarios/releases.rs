@@ -159,3 +159,18 @@ fn a_document_that_was_never_recorded_gives_way_to_the_file_that_is_put_back() {
     };
     hold(&[("Retain", 0), ("Delete", 0), ("Retain", 5_000), ("Delete", 5_000)].map(put_back), 4);
 }
+
+/// What was in order when it was seen last tells nothing of a wave that goes on.
+#[test]
+fn a_gate_waits_for_sources_whose_server_has_gone_away() {
+    let steps = [
+        (0, Action::Create(X_CA)),
+        (12_000, Action::Create(X)),
+        (59_000, Action::Edit(Edit::Edition)),
+        (1_500, Action::Away(Side::Source)),
+        (98_000, Action::Change(X)),
+    ];
+    for sources in [Kcp, Plain] {
+        holds(&Plan { in_waves: true, has_related: true, has_operators: true, ..world(sources, &steps) }, 8);
+    }
+}
