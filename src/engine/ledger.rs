@@ -115,9 +115,7 @@ impl Engine {
         let known = self.recorded_ledger(name, recorded).map_or(recorded.given, |known| known.given);
         let open = self.ledgers.get_mut(name);
         if let Some(open) = open.filter(|open| open.is_recorded && open.ledger.release == recorded.release) {
-            open.spent += recorded.given.saturating_sub(known);
-            open.ledger.given = recorded.given;
-            open.ledger.allowed = open.ledger.allowed.max(recorded.allowed);
+            open.spent += open.ledger.reread(recorded, known);
         }
     }
 

@@ -229,6 +229,8 @@ struct Engine {
     /// The same as home has recorded it.
     recorded_releases: BTreeMap<String, Progress>,
     events: mpsc::Sender<Event>,
+    /// Rendered diagnostics of documents with errors: they are shown at each tick.
+    problems: Vec<String>,
     /// Since when it runs, until every source was planned once.
     catching_up_since: Option<Instant>,
 }
@@ -292,6 +294,7 @@ pub async fn run(
         releases: watch::Sender::default(),
         recorded_releases: BTreeMap::new(),
         events,
+        problems: Vec::new(),
         catching_up_since: Some(Instant::now()),
     };
     engine.run_providers();
@@ -523,6 +526,7 @@ impl Engine {
         let result = if errors == 0 { ReloadResult::Success } else { ReloadResult::Partial };
         self.shared.instruments.metrics.reloaded(result, errors);
         self.say_errors(&wrong);
+        self.problems = wrong;
         self.converge();
         self.judge_documents();
         Outcome {

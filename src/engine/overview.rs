@@ -48,8 +48,6 @@ pub fn publish(engine: &Engine) {
         counts.add(Counted::Targets, &[("target", &target.name), ("identity", &target.identity)], 1.0);
     }
     metrics.publish(counts);
-    let wrong = engine.catalog.diagnostics().iter().filter(|diagnostic| diagnostic.is_error());
-    let problems = wrong.map(|diagnostic| diagnostic.render(false)).collect();
     let asked = engine.running().map(|pipeline| -> Weak<dyn api::Sources> { Arc::<Pipeline>::downgrade(pipeline) });
     engine.shared.instruments.status.ask(asked.collect());
     engine.shared.instruments.status.publish(Overview {
@@ -57,7 +55,7 @@ pub fn publish(engine: &Engine) {
         mappings,
         providers,
         targets,
-        problems,
+        problems: engine.problems.clone(),
         snapshot: engine.snapshot.clone(),
     });
 }

@@ -113,7 +113,8 @@ struct State {
     /// Sources that carry the engine's finalizer and this target's identity from before there was a state store: somebody forged
     /// them, or the state store is lost. Each blocks itself alone.
     unproven: BTreeSet<Key>,
-    /// Whether the state store was confirmed for the sources of the document. Before that, it serves none: nothing is written.
+    /// Whether a state store that exists was confirmed for the sources of the document. Before that, it serves none: nothing is
+    /// written.
     has_served: bool,
     /// Documents whose place this one takes: the state store may still hold one of them.
     superseded: Vec<Arc<Mapping>>,

@@ -84,6 +84,14 @@ impl Ledger {
         share
     }
 
+    /// Goes by what is recorded, where `known` was given out when that was read last. Returns how much others have given out
+    /// since: this process gives nothing before it has recorded it. What it recorded without an answer counts as theirs.
+    pub fn reread(&mut self, recorded: &Self, known: usize) -> usize {
+        self.given = recorded.given;
+        self.allowed = self.allowed.max(recorded.allowed);
+        recorded.given.saturating_sub(known)
+    }
+
     /// A person allows everything that is held.
     pub fn approve(&mut self, spent: usize, held: usize) {
         self.allowed = self.allowed.max(spent + held);
@@ -140,6 +148,17 @@ mod tests {
         let mut approved = Ledger { allowed: 10, ..Ledger::default() };
         approved.approve(8, 4);
         assert_eq!(approved.share(8, 8, &[4]), Share { granted: vec![], given: 12, is_exceeded: false });
+    }
+
+    #[test]
+    fn what_another_process_gave_is_not_given_again() {
+        let recorded = |given, allowed| Ledger { given, allowed, ..Ledger::default() };
+        let mut ledger = recorded(7, 10);
+        assert_eq!(ledger.reread(&recorded(9, 12), 3), 6, "7 was wanted here, and never recorded");
+        assert_eq!((ledger.given, ledger.allowed), (9, 12));
+        assert_eq!(ledger.share(9, 6, &[4]), Share { granted: vec![], given: 10, is_exceeded: false });
+        assert_eq!(ledger.reread(&recorded(9, 10), 9), 0);
+        assert_eq!(ledger.allowed, 12, "a person has approved as much here");
     }
 
     #[test]
