@@ -23,7 +23,7 @@ use crate::object::{Key, metadata};
 use crate::plan::observed::all_copies;
 use crate::plan::targets::{self, OtherTarget, double};
 use crate::plan::{
-    Answers, Consumer, Kinds, Missing, Observed, Phase, Pin, Reason, Sight, Source, Target, TargetObject, render,
+    Answers, Consumer, Kinds, Observed, Phase, Pin, Reason, Sight, Source, Target, TargetObject, render,
 };
 
 /// An object of which a cache has an outline.
@@ -112,6 +112,12 @@ pub fn observe(executor: &Executor<'_>, facts: &mut Facts<'_>) -> (Observed, Vec
     let owned = carrying(pipeline, generation, &observed, &observed.subject.owner, whole);
     observed.objects.extend(owned);
     observed.objects.extend(copies(pipeline, cluster, &observed, whole));
+    if let Ok(Source::Missing(missing)) = &mut observed.source {
+        let mut own = observed.objects.own();
+        let is_left = own.any(|object| missing.deleted.as_deref() == Some(object.source_uid()));
+        let is_user = || is_left || pipeline.shared_use.lock().is_user(key);
+        missing.shares = missing.deleted.is_some() && generation.mapping.has_shared() && is_user();
+    }
     observe_namespaces(executor, &mut observed, whole, facts);
     (observed, outlines.0.into_inner())
 }
@@ -239,9 +245,7 @@ fn source(executor: &Executor<'_>, is_schema_known: bool, outlines: &Outlines, f
     match state {
         WatchState::Synced => {
             let stuck_after = generation.mapping.lifecycle.stuck_after;
-            let missing = pipeline.learned.lock().missing(key, stuck_after, Instant::now());
-            let shares = missing.deleted.is_some() && pipeline.shared_use.lock().is_user(key);
-            Ok(Source::Missing(Missing { shares, ..missing }))
+            Ok(Source::Missing(pipeline.learned.lock().missing(key, stuck_after, Instant::now())))
         }
         WatchState::Starting => Err(Reason::unseen("its collection is not listed yet")),
         WatchState::NotServed => Err(Reason::unseen("its API is not served (any more)")),

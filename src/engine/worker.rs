@@ -19,7 +19,7 @@ use super::events::Event;
 use super::facts::Facts;
 use super::observe::{see_newcomers, with_targets};
 use super::originals;
-use super::pipeline::shared_use::Uses;
+use super::pipeline::shared_use::{Use, Uses};
 use super::pipeline::wakes::Topic;
 use super::pipeline::{Generation, Pipeline, Unsettled};
 use super::rehearse::{At, follow_each};
@@ -199,8 +199,8 @@ async fn run<'t>(
     }
     let Some(lease) = controller.shared.lease.permit() else {
         // Once this replica leads, every source is planned.
-        let is_there = feed.watch.store().get(key).is_some();
-        targets.iter().for_each(|(pipeline, _)| pipeline.stands_by(key, is_there));
+        let is_listed = feed.watch.store().get(key).is_some();
+        targets.iter().for_each(|(pipeline, _)| pipeline.stands_by(key, is_listed || pipeline.has_objects(key)));
         return targets.iter().map(|_| Run::unplanned(Ended::Dropped)).collect();
     };
     // Before anything is looked at: whatever changes from now on ends the right to write.
@@ -679,22 +679,34 @@ fn note_places(
         return;
     }
     let holds = |source: &&Arc<Value>| owns_finalizer(observed, source);
-    let places = match &observed.source {
+    let around_its_objects = || observed.objects.own().flat_map(|one| all_in(&one.reference.namespace)).collect();
+    let (way, places) = match &observed.source {
         Ok(Source::Present(source)) => {
             let places = || rendered.unwrap_or_else(|| places(generation, observed, source));
-            Some(source).filter(holds).map(|_| places())
+            let leaves = !metadata(source, "deletionTimestamp").is_empty();
+            (if leaves { Use::Leaves } else { Use::Needs }, Some(source).filter(holds).map(|_| places()))
         }
         // A source that cannot be seen may be placed anywhere. What is no tree has its metadata, and tells its namespace.
         Err(_) => match unreadable(pipeline, &observed.subject.key) {
-            Some(source) => Some(&source).filter(holds).map(|source| all_places(generation, observed, source)),
+            Some(source) => {
+                (Use::Needs, Some(&source).filter(holds).map(|source| all_places(generation, observed, source)))
+            }
             None => return,
         },
         // Until nothing of it is left, it is a user.
-        Ok(Source::Missing(missing)) if missing.shares => return,
-        Ok(Source::Missing(_)) => None,
+        Ok(Source::Missing(missing)) if missing.shares => {
+            if pipeline.shared_use.lock().is_user(&observed.subject.key) {
+                return;
+            }
+            (Use::Leaves, Some(around_its_objects()))
+        }
+        // Its watch may be behind: until its server says that it is missing, its objects say where it is.
+        Ok(Source::Missing(missing)) => {
+            let may_exist = missing.deleted.is_none() && observed.answers.source_exists != Some(false);
+            (Use::MayNeed, may_exist.then(around_its_objects))
+        }
     };
-    let leaves = observed.present().is_some_and(|source| !metadata(source, "deletionTimestamp").is_empty());
-    let uses = Uses { places: places.unwrap_or_default(), leaves };
+    let uses = Uses { places: places.unwrap_or_default(), way };
     if noted.as_ref() != Some(&uses) {
         pipeline.saw_places(generation, &observed.subject.key, &uses);
         *noted = Some(uses);
@@ -711,10 +723,14 @@ fn unreadable(pipeline: &Pipeline, key: &Key) -> Option<Arc<Value>> {
     }
 }
 
-/// The namespace of a source that cannot tell which shared copies it names.
+/// The namespace of a source that cannot tell which shared copies it names, with all of them.
 fn all_places(generation: &Generation, observed: &Observed, source: &Arc<Value>) -> BTreeSet<String> {
-    let Ok(place) = render::place(&generation.mapping, observed, source) else { return BTreeSet::new() };
-    BTreeSet::from([all_copies(&place.namespace), place.namespace])
+    let place = render::place(&generation.mapping, observed, source);
+    place.map(|place| all_in(&place.namespace).into()).unwrap_or_default()
+}
+
+fn all_in(namespace: &str) -> [String; 2] {
+    [namespace.to_owned(), all_copies(namespace)]
 }
 
 /// The namespace that a source's objects go to, and the shared copies that it names, as far as it can be told.

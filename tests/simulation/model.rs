@@ -323,7 +323,7 @@ impl View<'_> {
     fn is_held_for_ever(&self, source: &Value) -> bool {
         let is_on_second = || targets_of(source).iter().any(|name| name == Side::Second.name());
         self.world.forever() == Some(Forever::NoWidgets)
-            || self.is_away(Side::Second) && is_on_second()
+            || self.is_away(Side::Second) && (is_on_second() || self.world.started_without_document)
             || self.made_of(source).any(|made| self.is_broken("", &made.name))
     }
 

@@ -220,6 +220,8 @@ pub struct World {
     pub was_silenced: bool,
     /// Whether an engine with another id was there.
     pub other_served: bool,
+    /// The last process that started found no document: where a target cannot be read, it may not know the last one.
+    pub started_without_document: bool,
     /// Which versions of the kind Widget the target has.
     pub versions: Versions,
     has_forms: bool,
@@ -302,6 +304,7 @@ impl World {
             had_holds: false,
             was_silenced: false,
             other_served: false,
+            started_without_document: false,
             versions: Versions::Both,
             has_forms: plan.has_forms,
             marked: BTreeSet::new(),
@@ -549,6 +552,7 @@ impl World {
         }
         let process = Process::start(&self.shared, number, self.is_kcp, self.core(|core| core.elects));
         process.reload(&self.shared, self.documents(number), self.file != File::Broken);
+        self.started_without_document = self.file == File::Missing;
         self.processes.insert(number, process);
         self.note_rivals();
         self.other_served |= number == OTHER;

@@ -2,7 +2,7 @@
 //! Pure.
 //!
 //! The last user of a place takes along what is shared there. Which one is the last is known once every source of the first
-//! lists was seen: until then, nobody can tell whether another one uses it.
+//! lists was seen, and no source that may be there is out of sight: until then, nobody can tell whether another one uses it.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -16,9 +16,7 @@ use crate::plan::observed::all_copies;
 #[derive(Debug, Default)]
 pub struct SharedUse {
     users: HashMap<Arc<str>, BTreeSet<Key>>,
-    places: HashMap<Key, BTreeSet<Arc<str>>>,
-    /// Sources with places that are being deleted.
-    leaving: HashSet<Key>,
+    places: HashMap<Key, (Use, BTreeSet<Arc<str>>)>,
     /// Sources whose places have not been looked at.
     unseen: HashSet<Key>,
 }
@@ -27,8 +25,18 @@ pub struct SharedUse {
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Uses {
     pub places: BTreeSet<String>,
-    /// It is being deleted.
-    pub leaves: bool,
+    pub way: Use,
+}
+
+/// How a source uses its places.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum Use {
+    #[default]
+    Needs,
+    /// Until it is gone: it is being deleted.
+    Leaves,
+    /// Its objects are there, and it is out of sight: nobody can tell.
+    MayNeed,
 }
 
 /// What is to be told to those who wait to learn whether others use a place.
@@ -54,20 +62,16 @@ impl SharedUse {
     }
 
     /// A source was looked at.
-    pub fn seen(&mut self, key: &Key, Uses { places, leaves }: &Uses) -> News {
+    pub fn seen(&mut self, key: &Key, Uses { places, way }: &Uses) -> News {
         let complete = self.unseen.remove(key) && self.unseen.is_empty();
-        let former = self.places.remove(key).unwrap_or_default();
+        let (former_way, former) = self.places.remove(key).unwrap_or_default();
         let now: BTreeSet<Arc<str>> = places.iter().map(|place| self.interned(place)).collect();
-        let changed: BTreeSet<Arc<str>> = former.symmetric_difference(&now).cloned().collect();
-        changed.iter().filter(|place| former.contains(*place)).for_each(|place| self.leave(key, place));
-        changed.iter().filter(|place| now.contains(*place)).for_each(|place| self.enter(key, place));
-        if *leaves && !now.is_empty() {
-            self.leaving.insert(key.clone());
-        } else {
-            self.leaving.remove(key);
-        }
+        former.difference(&now).for_each(|place| self.leave(key, place));
+        now.difference(&former).for_each(|place| self.enter(key, place));
+        let is_told_anew = (former_way == Use::MayNeed) != (*way == Use::MayNeed);
+        let changed = if is_told_anew { &former | &now } else { &former ^ &now };
         if !now.is_empty() {
-            self.places.insert(key.clone(), now);
+            self.places.insert(key.clone(), (*way, now));
         }
         News { places: changed, complete }
     }
@@ -84,11 +88,12 @@ impl SharedUse {
 
     /// Whether a source uses a place, but for one of them. `None`: nobody can tell before every source is seen.
     pub fn in_use(&self, place: &str, but_for: Option<&Key>) -> Option<bool> {
-        let is_other = |key: &Key| but_for != Some(key);
-        if self.users_of(place).any(is_other) {
+        let is_other = |key: &&Key| but_for != Some(*key);
+        let ways: Vec<Use> = self.users_of(place).filter(is_other).map(|key| self.way_of(key)).collect();
+        if ways.iter().any(|way| *way != Use::MayNeed) {
             return Some(true);
         }
-        (!self.unseen.iter().any(is_other)).then_some(false)
+        (ways.is_empty() && !self.unseen.iter().any(|key| is_other(&key))).then_some(false)
     }
 
     /// Whether a source uses anything.
@@ -98,7 +103,11 @@ impl SharedUse {
 
     /// Whether another source uses a place, and is not leaving.
     pub fn is_kept(&self, place: &str, but_for: &Key) -> bool {
-        self.users_of(place).any(|key| key != but_for && !self.leaving.contains(key))
+        self.users_of(place).any(|key| key != but_for && self.way_of(key) != Use::Leaves)
+    }
+
+    fn way_of(&self, key: &Key) -> Use {
+        self.places.get(key).map(|(way, _)| *way).unwrap_or_default()
     }
 
     /// Of a copy, also those who may use any copy in its namespace.
@@ -147,7 +156,7 @@ mod tests {
     }
 
     fn at(places: &[&str]) -> Uses {
-        Uses { places: places.iter().map(|place| (*place).to_owned()).collect(), leaves: false }
+        Uses { places: places.iter().map(|place| (*place).to_owned()).collect(), way: Use::Needs }
     }
 
     #[test]
@@ -204,10 +213,23 @@ mod tests {
         let (a, b) = (key("a"), key("b"));
         shared.seen(&a, &at(&["x"]));
         assert!(shared.is_kept("x", &b) && !shared.is_kept("x", &a) && !shared.is_kept("y", &b));
-        shared.seen(&a, &Uses { leaves: true, ..at(&["x"]) });
+        shared.seen(&a, &Uses { way: Use::Leaves, ..at(&["x"]) });
         assert_eq!((shared.is_kept("x", &b), shared.in_use("x", Some(&b))), (false, Some(true)));
-        shared.seen(&a, &Uses::default());
-        assert!(shared.leaving.is_empty());
+    }
+
+    #[test]
+    fn who_may_be_there_is_waited_for() {
+        let mut shared = SharedUse::default();
+        let (a, b) = (key("a"), key("b"));
+        shared.seen(&a, &at(&["x"]));
+        let doubt = shared.seen(&a, &Uses { way: Use::MayNeed, ..at(&["x", "x/*"]) });
+        assert_eq!(told(doubt), ["x", "x/*"]);
+        assert_eq!((shared.in_use("x/Secret/s", Some(&b)), shared.in_use("x", Some(&a))), (None, Some(false)));
+        assert!(shared.is_kept("x", &b) && shared.in_use("y", None) == Some(false));
+        shared.seen(&b, &at(&["x"]));
+        assert_eq!(shared.in_use("x", None), Some(true));
+        assert_eq!(told(shared.seen(&a, &Uses::default())), ["x", "x/*"]);
+        assert_eq!(shared.in_use("x", Some(&b)), Some(false));
     }
 
     #[test]

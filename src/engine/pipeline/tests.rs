@@ -172,7 +172,7 @@ fn key(name: &str) -> Key {
 }
 
 fn at(place: &str) -> Uses {
-    Uses { places: [place.to_owned()].into(), leaves: false }
+    Uses { places: [place.to_owned()].into(), ..Uses::default() }
 }
 
 /// It is planned again only after the state store was confirmed: another source may be planned before it.

@@ -26,10 +26,13 @@ impl Checker {
         let deletes =
             |one: &Mapping| one.on_source_delete == "Delete" && (made.is_copy() || one.delete_policy == "Delete");
         let is_guest = self.last_of(&made.owner.mapping).is_none();
-        if asked && (is_guest || self.followed(at, made).any(|edition| self.is_governed(edition, made, deletes))) {
+        evidence.extend(self.given_up(at, made));
+        // What no rule keeps goes with its source as well, whatever the rule said while there was one.
+        let has_no_rule = evidence.contains(&Evidence::RuleGone);
+        let is_deleted_with_it = || self.followed(at, made).any(|edition| self.is_governed(edition, made, deletes));
+        if asked && (is_guest || has_no_rule || is_deleted_with_it()) {
             evidence.insert(Evidence::SourceDeleted);
         }
-        evidence.extend(self.given_up(at, made));
         evidence
     }
 

@@ -127,6 +127,25 @@ fn a_shared_copy_stays_with_an_object_that_is_not_written() {
     holds(&copies(More::Shared, Kcp, &steps), 4);
 }
 
+/// The other process has served a source that the silent watch of the one that leads now does not show.
+#[test]
+fn a_shared_copy_stays_for_a_source_that_the_watch_does_not_show() {
+    let steps = [
+        (0, Action::Create(X)),
+        (0, Action::Secret(X, Secrecy::Rename)),
+        (5_000, Action::Start(1)),
+        (5_000, Action::Silence(Side::Source)),
+        (0, Action::Crash(0)),
+        (30_000, Action::Start(0)),
+        (5_000, Action::Pause(1)),
+        (30_000, Action::Create(X_CA)),
+        (5_000, Action::Resume(1)),
+        (5_000, Action::Crash(0)),
+        (30_000, Action::Change(X)),
+    ];
+    holds(&Plan { elects: true, ..copies(More::Shared, Kcp, &steps) }, 16);
+}
+
 /// A watch that fell silent hides what the consumer says for minutes.
 #[test]
 fn a_copy_follows_the_original_that_a_silent_watch_still_names() {
