@@ -10,6 +10,7 @@ use serde_json::{Map, Value, json};
 use super::discovery::{Collection, Discovery, home};
 use super::hub::{self, HeldKubeconfigs, Kubeconfig, Member, member_of};
 use crate::Endpoint;
+use crate::connection::listed;
 use crate::environment::{Listed, Members};
 use crate::watch::Selectors;
 use sync_engine_mapping::object::metadata;
@@ -135,8 +136,7 @@ impl AccessProviders {
         let offered = offered(profile);
         let usable = |access: &&AccessProvider| offered.contains_key(access.name.as_str());
         let access = self.providers.iter().find(usable).ok_or_else(|| {
-            let offered: Vec<&str> = offered.keys().copied().collect();
-            let offered = if offered.is_empty() { "none".to_owned() } else { offered.join(", ") };
+            let offered = listed(offered.keys().copied());
             format!("{origin}: the file of `--access-providers` names none of its access providers ({offered})")
         })?;
         let cluster = offered[access.name.as_str()];
