@@ -34,7 +34,7 @@ use tokio::time::timeout;
 use tower::{BoxError, Layer, Service, ServiceExt, service_fn};
 
 use super::api_path::ApiPath;
-use super::credential::{Credential, CredentialError, Identity};
+use super::credential::{Credential, Identity};
 use super::endpoint::Reply;
 use super::expiry;
 use super::identity::{Ask, cluster_identity};
@@ -183,17 +183,17 @@ impl Client {
         [self.certificate_ends, self.access.credential.ends()].into_iter().flatten().min()
     }
 
-    /// What the next request carries as `Authorization`; runs an exec plugin where there is one and it is time.
-    pub(super) async fn authorization(&self) -> Result<Option<HeaderValue>, CredentialError> {
+    /// What the next request carries as `Authorization`; runs an exec plugin where there is one and it is time. The error says
+    /// why there is no credential.
+    pub(super) async fn authorization(&self) -> Result<Option<HeaderValue>, String> {
         let (header, identity) = self.access.credential.current().await?;
         let mut pools = self.pools.lock();
         if pools.identity != identity {
             let mut config = self.config.clone();
             if let Some(identity) = &identity {
-                config.auth_info = identity.put_into(&config.auth_info).map_err(CredentialError)?;
+                config.auth_info = identity.put_into(&config.auth_info)?;
             }
-            let tls = tls(&config, &self.proxies).map_err(CredentialError)?;
-            *pools = Pools { tls, identity, all: Vec::new() };
+            *pools = Pools { tls: tls(&config, &self.proxies)?, identity, all: Vec::new() };
         }
         Ok(header)
     }

@@ -29,11 +29,6 @@ const EARLY: Duration = Duration::from_secs(60);
 /// A plugin that gave again what a server had refused is not run for the next refusal before this.
 const REFUSED_PAUSE: Duration = Duration::from_secs(10);
 
-/// Why there is no credential.
-#[derive(Debug, Clone, thiserror::Error)]
-#[error("{0}")]
-pub(super) struct CredentialError(pub(super) String);
-
 /// How requests are authorized.
 pub(super) enum Credential {
     /// Nothing, or a client certificate.
@@ -123,20 +118,16 @@ impl Credential {
         }
     }
 
-    /// The header to send, and the client certificate of a plugin.
-    pub(super) async fn current(&self) -> Result<(Option<HeaderValue>, Option<Arc<Identity>>), CredentialError> {
+    /// The header to send, and the client certificate of a plugin; the error says why there is no credential.
+    pub(super) async fn current(&self) -> Result<(Option<HeaderValue>, Option<Arc<Identity>>), String> {
         match self {
             Self::None => Ok((None, None)),
             Self::Fixed(header) => Ok((Some(header.clone()), None)),
             Self::TokenFile { path, state } => {
-                let header = state.lock().await.current(path).await;
-                header.map(|header| (Some(header), None)).map_err(CredentialError)
+                state.lock().await.current(path).await.map(|header| (Some(header), None))
             }
-            Self::Exec { plugin, state } => {
-                // Held while the plugin runs: requests wait for its one answer instead of running it each.
-                let mut state = state.lock().await;
-                state.current(plugin).await.map_err(CredentialError)
-            }
+            // Locked while the plugin runs: requests wait for its one answer instead of running it each.
+            Self::Exec { plugin, state } => state.lock().await.current(plugin).await,
         }
     }
 
