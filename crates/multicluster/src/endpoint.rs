@@ -283,15 +283,19 @@ impl Endpoint {
             if writes {
                 self.lane.wait_until_due(self.writes_per_second).await;
             }
-            let slot = if writes { Some(self.lane.write_slot(logical_cluster(&self.base)).await) } else { None };
+            let cluster = logical_cluster(&self.base);
+            let slot = if writes { Some(self.lane.write_slot(cluster).await) } else { None };
             if let Some(reason) = self.lane.broken() {
                 return Err(self.unreachable(path, reason));
             }
             let begun = Instant::now();
-            let reply = self.whole(method, path, body, deadline, most).await;
+            let reply = match self.exchange(method, path, body, deadline, false).await {
+                Ok(answer) => self.read(path, answer, begun + deadline, most).await,
+                Err(error) => Err(error),
+            };
             self.learn(verb, begun, reply.as_ref().map(|reply| reply.status));
-            if let Some(slot) = slot {
-                slot.learn(begun, reply.as_ref().err());
+            if slot.is_some() {
+                self.lane.wrote(cluster, begun, reply.as_ref().err());
             }
             reply
         })
@@ -301,19 +305,6 @@ impl Endpoint {
     fn is_outside(&self, path: &ApiPath) -> bool {
         let is_inside = |namespace: &Arc<str>| path.as_str().contains(&format!("/namespaces/{namespace}/"));
         self.namespace.as_ref().is_some_and(|namespace| !is_inside(namespace))
-    }
-
-    async fn whole(
-        &self,
-        method: Method,
-        path: &ApiPath,
-        body: Option<Body>,
-        deadline: Duration,
-        most: usize,
-    ) -> Result<Reply, RequestError> {
-        let until = Instant::now() + deadline;
-        let answer = self.exchange(method, path, body, deadline, false).await?;
-        self.read(path, answer, until, most).await
     }
 
     /// One request up to the head of its answer, which may go on for long. A 401 is tried once more with a new credential.
