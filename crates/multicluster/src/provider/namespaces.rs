@@ -1,7 +1,6 @@
 //! Each namespace of a cluster as a cluster of its own, for tests.
 
 use std::collections::BTreeMap;
-use std::sync::Arc;
 use std::time::Duration;
 
 use futures::future::pending;
@@ -11,7 +10,6 @@ use tokio::sync::{mpsc, watch};
 use super::discovery::{Collection, Discovery, home};
 use super::hub;
 use super::kubeconfig::KubeconfigProvider;
-use crate::connection::Connection;
 use crate::environment::Reporter;
 use crate::registry::{ClusterSpec, ClustersOf, ProviderEvent, Reason, WatchScope};
 use crate::watch::Selectors;
@@ -23,8 +21,7 @@ const LOOK_AGAIN: Duration = Duration::from_secs(600);
 
 /// Describes the namespaces of one connection's cluster that a selector finds.
 pub struct NamespacesProvider {
-    /// Name of the `ClusterProvider`.
-    name: String,
+    /// The cluster, under the name of the `ClusterProvider`.
     whole: KubeconfigProvider,
     selectors: Selectors,
     condition: Reporter,
@@ -35,23 +32,19 @@ pub struct NamespacesProvider {
 type Found = Option<Result<ClusterSpec, String>>;
 
 impl NamespacesProvider {
-    /// # Errors
-    /// A name that no cluster can have.
     pub(super) fn new(
-        connection: Arc<Connection>,
-        name: &str,
+        whole: KubeconfigProvider,
         selector: &Selector,
         condition: Reporter,
         discovery: Discovery,
-    ) -> Result<Self, String> {
-        let whole = KubeconfigProvider::new(connection, name, None)?;
+    ) -> Self {
         let selectors = Selectors { label: selector.to_string(), ..Selectors::default() };
-        Ok(Self { name: name.to_owned(), whole, selectors, condition, discovery })
+        Self { whole, selectors, condition, discovery }
     }
 
     async fn describe(&self, mut whole: watch::Receiver<Found>, events: mpsc::Sender<ProviderEvent>) {
         // The set may change as it likes: ownership goes by the identity of each namespace.
-        if events.send(ProviderEvent::Identity(format!("fleet/{}", self.name))).await.is_err() {
+        if events.send(ProviderEvent::Identity(format!("fleet/{}", self.whole.name))).await.is_err() {
             return;
         }
         let (mut described, mut is_synced) = (BTreeMap::new(), false);
