@@ -1,6 +1,6 @@
 //! Which clusters there are: what providers say, turned into engage and disengage. Pure.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::sync::Arc;
 
@@ -135,7 +135,6 @@ pub enum Reason {
     Removed,
     /// It is described anew, with another address.
     Replaced,
-    NotReady,
     /// The address at which it was seen is no longer served.
     EndpointLost,
     /// No mapping uses its provider any more.
@@ -183,16 +182,11 @@ pub struct Registry {
 /// What one provider has described.
 #[derive(Debug, Default)]
 struct Described {
-    clusters: BTreeMap<ClusterName, Entry>,
+    clusters: BTreeMap<ClusterName, Arc<Cluster>>,
+    /// Those that were not applied yet since the stream started again.
+    unconfirmed: BTreeSet<ClusterName>,
     synced: bool,
     identity: Option<String>,
-}
-
-#[derive(Debug)]
-struct Entry {
-    cluster: Arc<Cluster>,
-    /// Applied since the stream (re)started.
-    confirmed: bool,
 }
 
 impl Registry {
@@ -203,7 +197,7 @@ impl Registry {
             at
         });
         let described = &mut self.providers[at].1;
-        described.clusters.values_mut().for_each(|entry| entry.confirmed = false);
+        described.unconfirmed = described.clusters.keys().cloned().collect();
         described.synced = false;
     }
 
@@ -223,18 +217,16 @@ impl Registry {
     pub fn stop(&mut self, provider: &ProviderName, reason: Reason) -> Vec<ClusterEvent> {
         let Ok(at) = self.position(provider.into()) else { return Vec::new() };
         let (_, described) = self.providers.remove(at);
-        described.clusters.into_values().map(|entry| ClusterEvent::Disengaged(entry.cluster, reason)).collect()
+        described.clusters.into_values().map(|cluster| ClusterEvent::Disengaged(cluster, reason)).collect()
     }
 
     /// The clusters engaged through a provider, in order.
     pub fn clusters<'a>(&self, provider: impl Into<ProviderRef<'a>>) -> impl Iterator<Item = &Arc<Cluster>> {
-        self.described(provider.into())
-            .into_iter()
-            .flat_map(|described| described.clusters.values().map(|e| &e.cluster))
+        self.described(provider.into()).into_iter().flat_map(|described| described.clusters.values())
     }
 
     pub fn cluster<'a>(&self, provider: impl Into<ProviderRef<'a>>, name: &ClusterName) -> Option<&Arc<Cluster>> {
-        Some(&self.described(provider.into())?.clusters.get(name)?.cluster)
+        self.described(provider.into())?.clusters.get(name)
     }
 
     pub fn identity<'a>(&self, provider: impl Into<ProviderRef<'a>>) -> Option<&str> {
@@ -257,7 +249,7 @@ impl Registry {
     /// What somebody who comes late has missed of each provider.
     pub fn replay(&self) -> Vec<ClusterEvent> {
         let of = |(name, described): &(ProviderName, Described)| {
-            let engaged = described.clusters.values().map(|entry| ClusterEvent::Engaged(entry.cluster.clone()));
+            let engaged = described.clusters.values().cloned().map(ClusterEvent::Engaged);
             let identity = described.identity.clone().map(|identity| ClusterEvent::Identity(name.clone(), identity));
             let synced = described.synced.then(|| ClusterEvent::Synced(name.clone()));
             engaged.chain(identity).chain(synced).collect::<Vec<_>>()
@@ -268,30 +260,29 @@ impl Registry {
 
 impl Described {
     fn apply(&mut self, provider: &ProviderName, spec: ClusterSpec) -> Vec<ClusterEvent> {
-        if let Some(entry) = self.clusters.get_mut(&spec.name).filter(|entry| entry.cluster.spec == spec) {
-            entry.confirmed = true;
+        self.unconfirmed.remove(&spec.name);
+        let known = self.clusters.get(&spec.name).map(|known| &known.spec);
+        if known == Some(&spec) {
             return Vec::new();
         }
+        let is_same = |known: &ClusterSpec| ClusterSpec { traits: spec.traits.clone(), ..known.clone() } == spec;
+        let is_described = known.is_some_and(is_same);
         let name = spec.name.clone();
         let cluster = Arc::new(Cluster { provider: provider.clone(), spec });
-        let is_same =
-            |known: &ClusterSpec| ClusterSpec { traits: cluster.spec.traits.clone(), ..known.clone() } == cluster.spec;
-        if let Some(entry) = self.clusters.get_mut(&name).filter(|entry| is_same(&entry.cluster.spec)) {
-            *entry = Entry { cluster: cluster.clone(), confirmed: true };
+        let former = self.clusters.insert(name, cluster.clone());
+        if is_described {
             return vec![ClusterEvent::Described(cluster)];
         }
-        let replaced = self.clusters.insert(name, Entry { cluster: cluster.clone(), confirmed: true });
-        let disengage = replaced.map(|entry| ClusterEvent::Disengaged(entry.cluster, Reason::Replaced));
+        let disengage = former.map(|former| ClusterEvent::Disengaged(former, Reason::Replaced));
         disengage.into_iter().chain([ClusterEvent::Engaged(cluster)]).collect()
     }
 
     fn gone(&mut self, name: &ClusterName, reason: Reason) -> Option<ClusterEvent> {
-        self.clusters.remove(name).map(|entry| ClusterEvent::Disengaged(entry.cluster, reason))
+        self.clusters.remove(name).map(|cluster| ClusterEvent::Disengaged(cluster, reason))
     }
 
     fn sync(&mut self, provider: &ProviderName) -> Vec<ClusterEvent> {
-        let gone: Vec<ClusterName> =
-            self.clusters.iter().filter(|(_, entry)| !entry.confirmed).map(|(name, _)| name.clone()).collect();
+        let gone = std::mem::take(&mut self.unconfirmed);
         let mut transitions: Vec<_> = gone.iter().filter_map(|name| self.gone(name, Reason::Removed)).collect();
         if !std::mem::replace(&mut self.synced, true) {
             transitions.push(ClusterEvent::Synced(provider.clone()));
@@ -300,9 +291,8 @@ impl Described {
     }
 
     fn identify(&mut self, provider: &ProviderName, identity: String) -> Option<ClusterEvent> {
-        let changed = self.identity.as_ref() != Some(&identity);
-        self.identity = Some(identity.clone());
-        changed.then(|| ClusterEvent::Identity(provider.clone(), identity))
+        let former = self.identity.replace(identity.clone());
+        (former.as_ref() != Some(&identity)).then(|| ClusterEvent::Identity(provider.clone(), identity))
     }
 }
 
