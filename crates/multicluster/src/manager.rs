@@ -75,13 +75,7 @@ impl Manager {
     pub fn configure(&self, documents: Vec<ClusterProvider>) {
         let mut state = self.0.state.lock();
         state.documents = documents;
-        let running: Vec<ProviderName> = state.running.keys().cloned().collect();
-        for provider in running {
-            if state.running.get(&provider).is_some_and(|running| running.document != state.document(&provider)) {
-                state.stop(&provider, Reason::Replaced);
-                self.start(&mut state, provider);
-            }
-        }
+        self.replace(&mut state, |state, name, running| running.document != state.document(name));
     }
 
     /// The `ClusterProvider` document in force that a source's clusters come from.
@@ -178,7 +172,8 @@ impl Manager {
     fn heed(&self, connection: &str, found: &Result<Reloaded, ConnectionError>) {
         self.0.environment.configuration_of(connection, Level::Waiting).heed(connection, found);
         if matches!(found, Ok(Reloaded::Address)) {
-            self.replace_users_of(connection);
+            let mut state = self.0.state.lock();
+            self.replace(&mut state, |_, name, running| finds_by(name, running.document.as_ref(), connection));
         }
     }
 
@@ -196,13 +191,13 @@ impl Manager {
         self.0.state.lock().stop_all().iter().for_each(JoinHandle::abort);
     }
 
-    fn replace_users_of(&self, connection: &str) {
-        let mut state = self.0.state.lock();
-        let uses = |(name, running): &(&ProviderName, &Running)| finds_by(name, running.document.as_ref(), connection);
-        let users: Vec<ProviderName> = state.running.iter().filter(uses).map(|(name, _)| name.clone()).collect();
-        for provider in users {
+    /// Starts the providers anew of which this holds.
+    fn replace(&self, state: &mut State, is_outdated: impl Fn(&State, &ProviderName, &Running) -> bool) {
+        let outdated = state.running.iter().filter(|(name, running)| is_outdated(state, name, running));
+        let outdated: Vec<ProviderName> = outdated.map(|(name, _)| name.clone()).collect();
+        for provider in outdated {
             state.stop(&provider, Reason::Replaced);
-            self.start(&mut state, provider);
+            self.start(state, provider);
         }
     }
 
@@ -272,12 +267,8 @@ impl Shared {
 
 impl State {
     fn document(&self, provider: &ProviderName) -> Option<ClusterProvider> {
-        match provider {
-            ProviderName::Source(SourceClusters::Provider(name)) => {
-                self.documents.iter().find(|document| document.name == *name).cloned()
-            }
-            ProviderName::Source(SourceClusters::ApiExport(_)) | ProviderName::Connection(_) => None,
-        }
+        let ProviderName::Source(SourceClusters::Provider(name)) = provider else { return None };
+        self.documents.iter().find(|document| document.name == *name).cloned()
     }
 
     fn is_running(&self, provider: &ProviderName, number: u64) -> bool {
