@@ -5,24 +5,15 @@ use sync_engine::engine::target::is_removed;
 use sync_engine::mapping::Kind;
 use sync_engine::multicluster::Endpoint;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
-use tokio::net::{TcpListener, TcpStream};
+use tokio::net::TcpStream;
 use tokio::task::JoinSet;
 
-use crate::multicluster::scene::{connection, kubeconfig};
+use crate::multicluster::scene::{connection, kubeconfig, listen};
 
 /// A server that answers the discovery of a group with one code, and the read of a definition with another.
 async fn server(discovery: u16, definition: u16) -> (Endpoint, JoinSet<()>) {
-    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-    let url = format!("http://{}", listener.local_addr().unwrap());
-    let endpoint = connection(&kubeconfig(&url, json!({}))).endpoint();
-    let mut tasks = JoinSet::new();
-    tasks.spawn(async move {
-        let mut open = JoinSet::new();
-        while let Ok((stream, _)) = listener.accept().await {
-            open.spawn(answer(stream, discovery, definition));
-        }
-    });
-    (endpoint, tasks)
+    let (address, tasks) = listen(move |stream| answer(stream, discovery, definition)).await;
+    (connection(&kubeconfig(&format!("http://{address}"), json!({}))).endpoint(), tasks)
 }
 
 async fn answer(mut stream: TcpStream, discovery: u16, definition: u16) {

@@ -5,6 +5,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use futures::FutureExt;
 use http_body_util::Full;
 use hyper::body::{Bytes, Incoming};
 use hyper::service::service_fn;
@@ -16,11 +17,10 @@ use sync_engine::multicluster::identity::cluster_identity;
 use sync_engine::multicluster::permit::Lease;
 use sync_engine::multicluster::{ApiPath, Body, Endpoint, RequestError};
 use sync_engine::sandbox::{ApiRef, Failure, Fault, Options, Sandbox};
-use tokio::net::TcpListener;
 use tokio::sync::{Notify, Semaphore};
 use tokio::task::JoinSet;
 
-use crate::multicluster::scene::{Folder, PATIENCE, connection, kubeconfig, resource};
+use crate::multicluster::scene::{Folder, PATIENCE, connection, kubeconfig, listen, resource};
 
 const CONFIG_MAPS: ApiRef<'static> = ApiRef { cluster: "", resource: "configmaps.v1" };
 
@@ -292,25 +292,15 @@ async fn serve<F>(answer: impl Fn(Request<Incoming>) -> F + Clone + Send + 'stat
 where
     F: Future<Output = Response<Full<Bytes>>> + Send + 'static,
 {
-    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-    let url = format!("http://{}", listener.local_addr().unwrap());
-    let mut tasks = JoinSet::new();
-    tasks.spawn(async move {
-        let mut connections = JoinSet::new();
-        loop {
-            let Ok((stream, _)) = listener.accept().await else { return };
-            let answer = answer.clone();
-            connections.spawn(async move {
-                let service = service_fn(move |request| {
-                    let answer = answer(request);
-                    async move { Ok::<_, Infallible>(answer.await) }
-                });
-                let _ =
-                    hyper::server::conn::http1::Builder::new().serve_connection(TokioIo::new(stream), service).await;
-            });
+    let (address, tasks) = listen(move |stream| {
+        let answer = answer.clone();
+        async move {
+            let service = service_fn(move |request| answer(request).map(Ok::<_, Infallible>));
+            let _ = hyper::server::conn::http1::Builder::new().serve_connection(TokioIo::new(stream), service).await;
         }
-    });
-    Server { url, _tasks: tasks }
+    })
+    .await;
+    Server { url: format!("http://{address}"), _tasks: tasks }
 }
 
 fn answer(code: u16) -> Response<Full<Bytes>> {

@@ -1,5 +1,6 @@
 //! What the tests share: connections from files that they write, and waiting for something to become true.
 
+use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
@@ -12,7 +13,9 @@ use sync_engine::multicluster::watch::{Watch, WatchState};
 use sync_engine::multicluster::{Endpoint, Store};
 use sync_engine::object::{ClusterName, Key};
 use tempfile::TempDir;
+use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::Notify;
+use tokio::task::JoinSet;
 
 /// Long enough for a busy machine; reached by failing tests only.
 pub const PATIENCE: Duration = Duration::from_secs(30);
@@ -64,6 +67,23 @@ pub fn kubeconfig(server: &str, user: Value) -> String {
         "contexts": [{"name": "here", "context": {"cluster": "here", "user": "me"}}],
     })
     .to_string()
+}
+
+/// Serves each connection to a free port in a task of its own, until the tasks are dropped.
+pub async fn listen<F>(mut serve: impl FnMut(TcpStream) -> F + Send + 'static) -> (SocketAddr, JoinSet<()>)
+where
+    F: Future<Output = ()> + Send + 'static,
+{
+    let listener = TcpListener::bind("127.0.0.1:0").await.expect("a free port");
+    let address = listener.local_addr().expect("an address");
+    let mut tasks = JoinSet::new();
+    tasks.spawn(async move {
+        let mut open = JoinSet::new();
+        while let Ok((stream, _)) = listener.accept().await {
+            open.spawn(serve(stream));
+        }
+    });
+    (address, tasks)
 }
 
 pub fn resource(text: &str) -> Resource {
