@@ -54,9 +54,14 @@ impl Scene {
     async fn new(options: Options) -> Self {
         let sandbox = options.start().await.expect("a sandbox");
         sandbox.create_workspace("root", "provider").expect("a workspace");
-        let (manager, health) = manager(&[("kcp", connection(&sandbox.kubeconfig(Some("root"))))]);
-        let events = manager.subscribe();
-        let url = sandbox.url();
+        let root = connection(&sandbox.kubeconfig(Some("root")));
+        Self::of("kcp", root, sandbox)
+    }
+
+    /// A sandbox, and a connection to it.
+    fn of(name: &str, connection: Arc<Connection>, sandbox: Sandbox) -> Self {
+        let (manager, health) = manager(&[(name, connection)]);
+        let (events, url) = (manager.subscribe(), sandbox.url());
         Self { sandbox, manager, events, health, url }
     }
 
@@ -241,10 +246,7 @@ async fn a_refusal_names_the_right_that_is_missing() {
 #[tokio::test]
 async fn what_is_no_kcp_and_what_is_away_is_said() {
     let sandbox = Options::kubernetes().start().await.expect("a sandbox");
-    let url = sandbox.url();
-    let (manager, health) = manager(&[("kcp", connection(&sandbox.kubeconfig(None)))]);
-    let events = manager.subscribe();
-    let mut scene = Scene { sandbox, manager, events, health, url };
+    let mut scene = Scene::of("kcp", connection(&sandbox.kubeconfig(None)), sandbox);
     scene.manager.run([export("things", None)]);
     insta::assert_snapshot!(scene.complaint().await, @"APIExport things of kcp: URL serves no APIExportEndpointSlices: check that the kubeconfig leads to a kcp workspace, and `apiExport.path`");
     scene.manager.run(NOBODY);
@@ -286,10 +288,7 @@ async fn a_plain_cluster_is_engaged_once_it_is_known_which_one_it_is() {
     let mut sandbox = Options::kubernetes().start().await.expect("a sandbox");
     let kubeconfig = sandbox.kubeconfig(None);
     sandbox.disconnect().await;
-    let url = sandbox.url();
-    let (manager, health) = manager(&[("target", connection(&kubeconfig))]);
-    let events = manager.subscribe();
-    let mut scene = Scene { sandbox, manager, events, health, url };
+    let mut scene = Scene::of("target", connection(&kubeconfig), sandbox);
     let kind = ProviderKind::Kubeconfig { connection: "target".into() };
     scene.manager.configure(vec![ClusterProvider { name: "edge".into(), kind }]);
     let edge = SourceClusters::Provider("edge".into());
@@ -314,10 +313,7 @@ async fn a_connection_that_moves_replaces_its_clusters_and_a_broken_one_is_said(
     let (old, new) = (Options::kubernetes().seed("old").start().await, Options::kubernetes().seed("new").start().await);
     let (sandbox, new) = (old.expect("a sandbox"), new.expect("a sandbox"));
     let folder = Folder::with(&sandbox.kubeconfig(None));
-    let url = sandbox.url();
-    let (manager, health) = manager(&[("target", folder.connection())]);
-    let events = manager.subscribe();
-    let mut scene = Scene { sandbox, manager, events, health, url };
+    let mut scene = Scene::of("target", folder.connection(), sandbox);
     let kind = ProviderKind::Kubeconfig { connection: "target".into() };
     scene.manager.configure(vec![ClusterProvider { name: "edge".into(), kind }]);
     let edge = SourceClusters::Provider("edge".into());
@@ -348,10 +344,7 @@ pub fn uid_of(sandbox: &Sandbox) -> String {
 /// A target that is engaged, its provider's name, and the folder of its kubeconfig.
 async fn target(sandbox: Sandbox) -> (Scene, ProviderName, Folder) {
     let folder = Folder::with(&sandbox.kubeconfig(None));
-    let url = sandbox.url();
-    let (manager, health) = manager(&[("target", folder.connection())]);
-    let events = manager.subscribe();
-    let mut scene = Scene { sandbox, manager, events, health, url };
+    let mut scene = Scene::of("target", folder.connection(), sandbox);
     let target = ProviderName::Connection("target".into());
     scene.manager.run([target.clone()]);
     for expected in ["+target -", "identity", "synced"] {
