@@ -287,7 +287,7 @@ async fn a_kubeconfig_on_a_mount_that_hangs_delays_no_other() {
 
 #[tokio::test]
 async fn a_cluster_of_cluster_api_is_used_once_it_is_provisioned_and_until_it_is_gone() {
-    let (hub, one) = (cluster("hub").await, cluster("one").await);
+    let (hub, one, moved) = (cluster("hub").await, cluster("one").await, cluster("moved").await);
     let definitions = ApiRef { cluster: "", resource: "customresourcedefinitions.v1.apiextensions.k8s.io" };
     let older = definition("clusters.v1beta1.cluster.x-k8s.io", "Cluster", &anything());
     hub.create(definitions, &older).expect("the definition");
@@ -307,6 +307,11 @@ async fn a_cluster_of_cluster_api_is_used_once_it_is_provisioned_and_until_it_is
     insta::assert_snapshot!(fleet.complaint().await, @"ClusterProvider fleet: Cluster default/one: there is no Secret default/one-kubeconfig with the label cluster.x-k8s.io/cluster-name");
     hub.create(SECRETS, &secret_of_cluster("one", &one.kubeconfig(None))).expect("a Secret");
     assert_eq!(fleet.next().await, "+default.one -");
+    // Another kubeconfig is used without a change of the Cluster.
+    let renewed = secret_of_cluster("one", &moved.kubeconfig(None));
+    hub.merge(SECRETS, "default", "one-kubeconfig", &renewed).expect("a change");
+    assert_eq!(fleet.next_events(2).await, ["-default.one Replaced", "+default.one -"]);
+    assert_eq!(fleet.clusters()[0].identity(), uid_of(&moved));
     // It is being deleted, and its Secret is gone first: sources there still carry the engine's finalizers.
     hub.delete(CLUSTERS, "default", "one").expect("the Cluster is being deleted");
     phase("Deleting");
@@ -314,26 +319,6 @@ async fn a_cluster_of_cluster_api_is_used_once_it_is_provisioned_and_until_it_is
     assert_eq!(fleet.clusters().len(), 1);
     hub.merge(CLUSTERS, "default", "one", &json!({"metadata": {"finalizers": null}})).expect("a change");
     assert_eq!(fleet.next().await, "-default.one Removed");
-}
-
-#[tokio::test]
-async fn a_renewed_kubeconfig_of_cluster_api_is_used_without_a_change_of_its_cluster() {
-    let (hub, one, moved) = (cluster("hub").await, cluster("one").await, cluster("moved").await);
-    let definitions = ApiRef { cluster: "", resource: "customresourcedefinitions.v1.apiextensions.k8s.io" };
-    hub.create(definitions, &definition("clusters.v1beta1.cluster.x-k8s.io", "Cluster", &anything())).expect("it");
-    let document = json!({
-        "apiVersion": "cluster.x-k8s.io/v1beta1", "kind": "Cluster", "metadata": {"name": "one", "namespace": "default"},
-    });
-    hub.create(CLUSTERS, &document).expect("a Cluster");
-    hub.create(SECRETS, &secret_of_cluster("one", &one.kubeconfig(None))).expect("a Secret");
-    hub.merge_status(CLUSTERS, "default", "one", &json!({"phase": "Provisioned"})).expect("a status");
-    let kind = ProviderKind::ClusterApi { connection: "hub".into(), namespace: None, selector: Selector::default() };
-    let mut fleet = Fleet::of_hub(&hub, kind).await;
-    assert_eq!(fleet.next_events(2).await, ["+default.one -", "synced"]);
-    let renewed = secret_of_cluster("one", &moved.kubeconfig(None));
-    hub.merge(SECRETS, "default", "one-kubeconfig", &renewed).expect("a change");
-    assert_eq!(fleet.next_events(2).await, ["-default.one Replaced", "+default.one -"]);
-    assert_eq!(fleet.clusters()[0].identity(), uid_of(&moved));
 }
 
 /// The definition of the cluster inventory's profiles.
