@@ -100,7 +100,7 @@ impl NamespacesProvider {
     }
 
     fn namespaces(&self, cluster: &ClusterSpec) -> Collection {
-        let namespaces = Resource { group: String::new(), version: "v1".into(), plural: "namespaces".into() };
+        let namespaces = Resource::new("", "v1", "namespaces");
         self.discovery.follow(home(&cluster.endpoint), &[namespaces], self.selectors.clone())
     }
 
