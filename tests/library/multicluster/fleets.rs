@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use data_encoding::BASE64;
 use serde_json::{Value, json};
-use sync_engine::health::{Health, Level};
+use sync_engine::health::Health;
 use sync_engine::mapping::{ClusterProvider, Part, ProviderKind, Selector, SourceClusters};
 use sync_engine::multicluster::connection::{Connection, Machine};
 use sync_engine::multicluster::identity::IdentityState;
@@ -17,7 +17,7 @@ use sync_engine::sandbox::{ApiRef, Options, Sandbox, anything, definition};
 use tokio::net::TcpListener;
 
 use crate::multicluster::providers::{complaint, manager, manager_on, next, uid_of};
-use crate::multicluster::scene::{Folder, PATIENCE, connection, kubeconfig, resource, until_state};
+use crate::multicluster::scene::{Folder, connection, kubeconfig, resource, until_state};
 
 /// A fleet of the kubeconfigs in a folder.
 struct Fleet {
@@ -80,26 +80,12 @@ impl Fleet {
     }
 
     async fn complaint(&self) -> String {
-        complaint(&self.health).await.replace(&self.folder.0.path().display().to_string(), "DIR")
+        complaint(&self.health, "").await.replace(&self.folder.0.path().display().to_string(), "DIR")
     }
 
     fn clusters(&self) -> Vec<Arc<Cluster>> {
         self.manager.clusters(&fleet())
     }
-}
-
-/// Waits until some condition complains of this.
-async fn until(health: &Health, text: &str) {
-    let mut changes = health.changes();
-    let complains = || {
-        health.standings().iter().any(|one| one.condition.level != Level::Ready && one.condition.message.contains(text))
-    };
-    let wait = async {
-        while !complains() {
-            changes.changed().await.expect("health outlives the wait");
-        }
-    };
-    tokio::time::timeout(PATIENCE, wait).await.expect("a complaint");
 }
 
 async fn cluster(seed: &str) -> Sandbox {
@@ -249,7 +235,7 @@ async fn joined_providers_fail_each_for_itself() {
     // One of them is gone: its clusters stay, and the other's go on.
     let (path, aside) = (PathBuf::from(&directory), PathBuf::from(format!("{directory}.aside")));
     std::fs::rename(&path, &aside).expect("the directory is moved");
-    until(&fleet.health, "there is no directory").await;
+    complaint(&fleet.health, "there is no directory").await;
     assert_eq!(fleet.clusters().len(), 2);
     std::fs::rename(&aside, &path).expect("the directory is back");
     std::fs::remove_file(path.join("a.yaml")).expect("the file is removed");
@@ -380,9 +366,9 @@ async fn a_cluster_of_an_inventory_is_used_once_it_is_healthy_and_until_its_prof
     assert_eq!(fleet.clusters()[0].identity(), uid_of(&two));
     // So is one whose access is no longer known here.
     fleet.folder.write("access.json", r#"{"providers": []}"#);
-    until(&fleet.health, "names none of its access providers (tokens)").await;
+    complaint(&fleet.health, "names none of its access providers (tokens)").await;
     fleet.folder.write("access.json", "{");
-    until(&fleet.health, "access providers").await;
+    complaint(&fleet.health, "access providers").await;
     assert_eq!(fleet.clusters().len(), 1);
     fleet.folder.write("access.json", &access);
     hub.delete(PROFILES, "default", "one").expect("the profile is deleted");
@@ -451,7 +437,7 @@ async fn namespaces_of_a_cluster_that_is_rebuilt_are_others() {
     assert_eq!(fleet.next_events(2).await, ["+a -", "synced"]);
     let former = fleet.clusters().remove(0);
     hub.disconnect().await;
-    until(&fleet.health, "cannot reach").await;
+    complaint(&fleet.health, "cannot reach").await;
     assert_eq!(fleet.clusters().len(), 1, "out of sight is not gone");
     hub.restore(&rebuilt.backup());
     hub.reconnect().await.expect("back");
@@ -486,7 +472,7 @@ async fn a_program_lists_clusters_by_a_provider_of_its_own() {
         (custom("missing", Value::Null), "no custom provider `missing` (it has: inventory)"),
     ] {
         fleet.manager.configure(vec![ClusterProvider { name: "fleet".into(), kind }]);
-        until(&fleet.health, complains).await;
+        complaint(&fleet.health, complains).await;
     }
 }
 
@@ -496,7 +482,7 @@ async fn what_a_provider_uses_of_the_machine_is_said_by_the_command_line() {
     let hub = cluster("hub").await;
     let inventory =
         ProviderKind::ClusterInventory { connection: "hub".into(), namespace: None, selector: Selector::default() };
-    for (kind, complaint) in [
+    for (kind, complains) in [
         (
             ProviderKind::KubeconfigFiles { directory: "fleet".into(), glob: None },
             "there is no directory `fleet` (there are: none); add `--directory fleet=PATH`",
@@ -507,6 +493,6 @@ async fn what_a_provider_uses_of_the_machine_is_said_by_the_command_line() {
         let (manager, health) = manager(&[("hub", connection(&hub.kubeconfig(None)))]);
         manager.configure(vec![ClusterProvider { name: "fleet".into(), kind }]);
         manager.run([fleet()]);
-        until(&health, complaint).await;
+        complaint(&health, complains).await;
     }
 }

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use serde_json::json;
-use sync_engine::health::{Health, Level};
+use sync_engine::health::{Health, Level, Standing};
 use sync_engine::mapping::{ApiExportRef, ClusterProvider, ProviderKind, SourceClusters};
 use sync_engine::multicluster::connection::{Connection, Machine, Process};
 use sync_engine::multicluster::environment::{CustomProviders, Environment};
@@ -92,20 +92,21 @@ impl Scene {
     }
 
     async fn complaint(&self) -> String {
-        complaint(&self.health).await.replace(&self.url, "URL")
+        complaint(&self.health, "").await.replace(&self.url, "URL")
     }
 }
 
-/// What the first condition complains of, once there is one that does.
-pub async fn complaint(health: &Health) -> String {
+/// What the first condition complains of, once there is one that does, and says this.
+pub async fn complaint(health: &Health, text: &str) -> String {
     let mut changes = health.changes();
+    let complains = |one: &Standing| one.condition.level != Level::Ready && one.condition.message.contains(text);
     let wait = async {
         loop {
             changes.mark_unchanged();
-            if let Some(ill) = health.standings().into_iter().find(|one| one.condition.level != Level::Ready) {
+            if let Some(ill) = health.standings().into_iter().find(complains) {
                 return format!("{}: {}", ill.component, ill.condition.message);
             }
-            changes.changed().await.expect("health outlive the wait");
+            changes.changed().await.expect("health outlives the wait");
         }
     };
     tokio::time::timeout(PATIENCE, wait).await.expect("a complaint")
