@@ -173,19 +173,15 @@ impl FileState {
         let reading = reading.unwrap_or_else(|| tokio::task::spawn_blocking(move || std::fs::read_to_string(to_read)));
         // It stays here while it is waited for: a file system that hangs keeps one thread, however many ask.
         let reading = self.reading.insert(reading);
-        let text = match &self.read {
-            Some((last, _)) => match timeout(TOKEN_FILE_PATIENCE, reading).await {
-                Ok(text) => text,
-                Err(_) => {
-                    let last = last.clone();
-                    self.read = Some((last.clone(), Instant::now()));
-                    return Ok(last);
-                }
-            },
-            None => reading.await,
+        let ended = match &self.read {
+            Some(_) => timeout(TOKEN_FILE_PATIENCE, reading).await.map_err(io::Error::from),
+            None => Ok(reading.await),
         };
-        self.reading = None;
-        let fresh = match (text.map_err(io::Error::other).and_then(|text| text), &self.read) {
+        let text = ended.and_then(|ended| {
+            self.reading = None;
+            ended.map_err(io::Error::other)?
+        });
+        let fresh = match (text, &self.read) {
             (Ok(text), _) => header(&format!("Bearer {}", text.trim()))?,
             (Err(_), Some((last, _))) => last.clone(),
             (Err(error), None) => return Err(format!("cannot read the token file {}: {error}", path.display())),
