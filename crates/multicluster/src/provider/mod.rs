@@ -91,9 +91,8 @@ fn start(
             Box::pin(workspace_types::workspaces(connection(&to)?, types, condition, discovery)?.run(events))
         }
         kind => {
-            let provider = ClusterProvider { name: name.clone(), kind };
             let Environment { custom, process, watches, .. } = environment;
-            let groups = Groups::of(&provider, connection, custom, &process.machine, watches)?;
+            let groups = Groups::of(&name, &kind, connection, custom, &process.machine, watches)?;
             Box::pin(Fleet { name, groups, environment: environment.clone(), condition }.run(events))
         }
     })
