@@ -171,6 +171,8 @@ mod tests {
         ] {
             assert!(ApiPath::all(&bad).is_err(), "{bad}");
         }
+        let refused = ApiPath::object(&secrets, "default?", "a").unwrap_err();
+        insta::assert_snapshot!(refused, @"`default?` is no DNS-1123 subdomain name (lower case letters, digits, `-` and `.`, at most 253)");
     }
 
     #[test]

@@ -136,17 +136,6 @@ async fn errors_of_addresses_in_words() {
 }
 
 #[tokio::test]
-async fn names_are_checked_before_anything_is_sent() {
-    let (sandbox, _) = sandbox().await;
-    let before = sandbox.counters().total();
-    let endpoint = connection(&sandbox.kubeconfig(None)).endpoint();
-    let path = ApiPath::object(&resource("configmaps.v1"), "default?", "a");
-    let error = RequestError::from(path.unwrap_err());
-    insta::assert_snapshot!(error, @"`default?` is no DNS-1123 subdomain name (lower case letters, digits, `-` and `.`, at most 253)");
-    assert_eq!((sandbox.counters().total(), endpoint.connection().counters().snapshot()), (before, vec![]));
-}
-
-#[tokio::test]
 async fn the_identity_of_a_cluster_is_a_namespaces_uid() {
     let (sandbox, endpoint) = sandbox().await;
     let namespaces = ApiRef { cluster: "", resource: "namespaces.v1" };
