@@ -102,11 +102,10 @@ pub async fn complaint(health: &Health, text: &str) -> String {
     let complains = |one: &Standing| one.condition.level != Level::Ready && one.condition.message.contains(text);
     let wait = async {
         loop {
-            changes.mark_unchanged();
             if let Some(ill) = health.standings().into_iter().find(complains) {
                 return format!("{}: {}", ill.component, ill.condition.message);
             }
-            changes.changed().await.expect("health outlives the wait");
+            changes.advanced().await;
         }
     };
     tokio::time::timeout(PATIENCE, wait).await.expect("a complaint")
