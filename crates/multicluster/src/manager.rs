@@ -214,11 +214,8 @@ impl Manager {
 /// Reloads connections, and looks whether they answer, for as long as the manager lives.
 async fn look_at_connections(shared: Weak<Shared>) {
     let Some(environment) = shared.upgrade().map(|shared| shared.environment.clone()) else { return };
-    let look = |connection: Arc<Connection>| {
-        let condition = environment.answers_of(&connection);
-        async move { look_for_silence(&connection, &condition).await }
-    };
-    let silences = environment.connections.values().cloned().map(look);
+    let look = |connection: &Arc<Connection>| look_for_silence(connection.clone(), environment.answers_of(connection));
+    let silences = environment.connections.values().map(look);
     tokio::select! {
         () = reload_connections(shared) => {}
         // It never ends.

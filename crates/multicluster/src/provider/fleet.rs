@@ -241,9 +241,9 @@ impl Running {
         let configuration = self.environment.configuration_of(connection.name(), connection.trouble());
         let reloading = reload(connection.clone(), look_again.clone(), configuration.clone());
         let answers = self.environment.answers_of(&connection);
-        let (silent, its_answers) = (connection.clone(), answers.clone());
+        let answering = look_for_silence(connection.clone(), answers.clone());
         let all = async move {
-            tokio::join!(following, reloading, look_for_silence(&silent, &its_answers));
+            tokio::join!(following, reloading, answering);
         };
         let (task, registration) = AbortHandle::new_pair();
         tasks.push(Abortable::new(all.boxed(), registration));
