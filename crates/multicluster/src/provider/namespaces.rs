@@ -1,6 +1,6 @@
 //! Each namespace of a cluster as a cluster of its own, for tests.
 
-use std::collections::BTreeMap;
+use std::collections::BTreeSet;
 use std::time::Duration;
 
 use futures::future::pending;
@@ -47,7 +47,7 @@ impl NamespacesProvider {
         if events.send(ProviderEvent::Identity(format!("fleet/{}", self.whole.name))).await.is_err() {
             return;
         }
-        let (mut described, mut is_synced) = (BTreeMap::new(), false);
+        let mut described = BTreeSet::new();
         let mut followed: Option<(ClusterSpec, Collection)> = None;
         loop {
             match whole.borrow_and_update().clone() {
@@ -80,8 +80,14 @@ impl NamespacesProvider {
             }
             let mut news = Vec::new();
             if let Ok(listed) = listed {
-                news = differences(&mut described, clusters_of(cluster, &listed));
-                news.extend((!std::mem::replace(&mut is_synced, true)).then_some(ProviderEvent::Synced));
+                let clusters = clusters_of(cluster, &listed);
+                let names: BTreeSet<_> = clusters.iter().map(|cluster| cluster.name.clone()).collect();
+                let former = std::mem::replace(&mut described, names);
+                let gone = former.difference(&described).cloned();
+                news.extend(gone.map(|name| ProviderEvent::Gone(name, Reason::Removed)));
+                // What is as before is no news to the registry.
+                news.extend(clusters.into_iter().map(|cluster| ProviderEvent::Apply(Box::new(cluster))));
+                news.push(ProviderEvent::Synced);
             }
             for event in news {
                 if events.send(event).await.is_err() {
@@ -115,27 +121,14 @@ impl NamespacesProvider {
 }
 
 /// A namespace is known by its uid, in the cluster that it is in: one that is created again is another cluster.
-fn clusters_of(whole: &ClusterSpec, namespaces: &[Value]) -> BTreeMap<ClusterName, ClusterSpec> {
+fn clusters_of(whole: &ClusterSpec, namespaces: &[Value]) -> Vec<ClusterSpec> {
     let scope = WatchScope { endpoint: whole.endpoint.clone(), clusters: ClustersOf::Namespaces };
     let cluster = |namespace: &Value| {
         let name = ClusterName::try_from(metadata(namespace, "name")).ok()?;
         let identity = format!("{}.{}", whole.identity, metadata(namespace, "uid"));
         let endpoint = whole.endpoint.clone().within(name.as_str());
         let (scope, traits) = (scope.clone(), hub::traits(namespace));
-        Some((name.clone(), ClusterSpec { name, identity, endpoint, scope, traits, ..whole.clone() }))
+        Some(ClusterSpec { name, identity, endpoint, scope, traits, ..whole.clone() })
     };
     namespaces.iter().filter_map(cluster).collect()
-}
-
-/// What is to be told where these are the clusters now.
-fn differences(
-    described: &mut BTreeMap<ClusterName, ClusterSpec>,
-    now: BTreeMap<ClusterName, ClusterSpec>,
-) -> Vec<ProviderEvent> {
-    let gone = described.keys().filter(|name| !now.contains_key(*name));
-    let gone = gone.map(|name| ProviderEvent::Gone(name.clone(), Reason::Removed));
-    let news = now.values().filter(|spec| described.get(&spec.name) != Some(spec));
-    let told = gone.chain(news.map(|spec| ProviderEvent::Apply(Box::new(spec.clone())))).collect();
-    *described = now;
-    told
 }
