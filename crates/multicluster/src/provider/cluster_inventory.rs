@@ -131,8 +131,7 @@ impl AccessProviders {
 
     /// The address comes from the profile, and the program that gives the credential from the file.
     fn kubeconfig(&self, profile: &Value) -> Result<Kubeconfig, String> {
-        let [namespace, name] = ["namespace", "name"].map(|field| metadata(profile, field));
-        let origin = format!("ClusterProfile {namespace}/{name}");
+        let origin = format!("ClusterProfile {}/{}", metadata(profile, "namespace"), metadata(profile, "name"));
         let offered = offered(profile);
         let usable = |access: &&AccessProvider| offered.contains_key(access.name.as_str());
         let access = self.providers.iter().find(usable).ok_or_else(|| {

@@ -75,8 +75,7 @@ pub(super) struct Kubeconfig {
 /// # Errors
 /// It holds none.
 pub(super) fn of_secret(secret: &Value, key: &str) -> Result<Kubeconfig, String> {
-    let [namespace, name] = ["namespace", "name"].map(|field| secret["metadata"][field].as_str().unwrap_or_default());
-    let origin = format!("Secret {namespace}/{name}");
+    let origin = format!("Secret {}/{}", metadata(secret, "namespace"), metadata(secret, "name"));
     let encoded = secret["data"][key].as_str().ok_or_else(|| format!("{origin} has no key `{key}`"))?;
     let bytes = data_encoding::BASE64.decode(encoded.as_bytes()).unwrap_or_default();
     match String::from_utf8(bytes) {
