@@ -102,7 +102,7 @@ pub type Describe =
     fn(Environment, ProviderName, Option<ClusterProvider>, mpsc::Sender<ProviderEvent>) -> BoxFuture<'static, ()>;
 
 /// What providers are made from.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Default)]
 pub struct Environment {
     pub connections: Arc<BTreeMap<String, Arc<Connection>>>,
     pub health: Health,

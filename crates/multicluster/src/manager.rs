@@ -372,19 +372,10 @@ mod tests {
     use sync_engine_mapping::ProviderKind;
 
     use super::*;
-    use crate::connection::Process;
-    use crate::environment::CustomProviders;
 
     #[tokio::test]
     async fn a_provider_that_was_replaced_is_heard_no_more() {
-        let environment = Environment {
-            connections: Arc::default(),
-            health: Health::default(),
-            process: Process::default(),
-            custom: CustomProviders::default(),
-            watches: Arc::default(),
-        };
-        let manager = Manager::new(environment, |_, _, _, _| pending().boxed());
+        let manager = Manager::new(Environment::default(), |_, _, _, _| pending().boxed());
         let fleet = || ClusterProvider { name: "fleet".into(), kind: ProviderKind::None };
         let name = ProviderName::Source(SourceClusters::Provider("fleet".into()));
         let number = || manager.0.state.lock().running[&name].number;

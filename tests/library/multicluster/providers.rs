@@ -40,12 +40,11 @@ pub fn manager(connections: &[(&str, Arc<Connection>)]) -> (Manager, Health) {
 
 /// The same with what a command line opens of its machine.
 pub fn manager_on(connections: &[(&str, Arc<Connection>)], machine: Machine) -> (Manager, Health) {
-    let health = Health::default();
     let connections: BTreeMap<_, _> = connections.iter().map(|(name, it)| ((*name).to_owned(), it.clone())).collect();
     let custom = CustomProviders::default().with("inventory", Inventory::new);
-    let connections = Arc::new(connections);
     let process = Process { machine: Arc::new(machine), ..Process::default() };
-    let environment = Environment { connections, health: health.clone(), process, custom, watches: Arc::default() };
+    let environment = Environment { connections: connections.into(), process, custom, ..Environment::default() };
+    let health = environment.health.clone();
     (sync_engine::provider::manager(environment), health)
 }
 
