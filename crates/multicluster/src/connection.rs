@@ -74,8 +74,8 @@ impl Held {
     }
 
     /// It says something else now: [`Connection::reload`] takes that up.
-    pub fn replace(&self, text: String) {
-        self.0.text.store(Arc::new(text));
+    pub fn replace(&self, text: impl Into<Arc<String>>) {
+        self.0.text.store(text.into());
     }
 
     pub fn origin(&self) -> &str {
