@@ -15,7 +15,7 @@ use tokio::task::JoinHandle;
 use super::connection::{Connection, ConnectionError, Reloaded};
 use super::environment::{Describe, Environment, condition_name, finds_by};
 use super::mailbox::Mailbox;
-use super::registry::{Cluster, ProviderEvent, ProviderName, ProviderRef, Reason, Registry};
+use super::registry::{Cluster, NamesProvider, ProviderEvent, ProviderName, Reason, Registry};
 use super::silence::look_for_silence;
 use crate::health::{Health, Level};
 use sync_engine_mapping::object::ClusterName;
@@ -112,37 +112,33 @@ impl Manager {
         ClusterEvents(subscriber)
     }
 
-    pub fn clusters<'a>(&self, provider: impl Into<ProviderRef<'a>>) -> Vec<Arc<Cluster>> {
+    pub fn clusters(&self, provider: &impl NamesProvider) -> Vec<Arc<Cluster>> {
         self.0.state.lock().registry.clusters(provider).cloned().collect()
     }
 
     /// Whether something holds of an engaged cluster.
-    pub fn any_cluster<'a>(&self, provider: impl Into<ProviderRef<'a>>, holds: impl Fn(&Cluster) -> bool) -> bool {
+    pub fn any_cluster(&self, provider: &impl NamesProvider, holds: impl Fn(&Cluster) -> bool) -> bool {
         self.0.state.lock().registry.clusters(provider).any(|cluster| holds(cluster))
     }
 
-    pub fn cluster<'a>(&self, provider: impl Into<ProviderRef<'a>>, name: &ClusterName) -> Option<Arc<Cluster>> {
+    pub fn cluster(&self, provider: &impl NamesProvider, name: &ClusterName) -> Option<Arc<Cluster>> {
         self.0.state.lock().registry.cluster(provider, name).cloned()
     }
 
     /// The engaged cluster of this identity.
-    pub fn cluster_of_identity<'a>(
-        &self,
-        provider: impl Into<ProviderRef<'a>>,
-        identity: &str,
-    ) -> Option<Arc<Cluster>> {
-        let (provider, state) = (provider.into(), self.0.state.lock());
+    pub fn cluster_of_identity(&self, provider: &impl NamesProvider, identity: &str) -> Option<Arc<Cluster>> {
+        let state = self.0.state.lock();
         let named = ClusterName::try_from(identity).ok().and_then(|name| state.registry.cluster(provider, &name));
         let named = named.filter(|cluster| cluster.identity() == identity);
         named.or_else(|| state.registry.clusters(provider).find(|cluster| cluster.identity() == identity)).cloned()
     }
 
     /// Uid of the APIExport or of the cluster; `None` until known.
-    pub fn identity<'a>(&self, provider: impl Into<ProviderRef<'a>>) -> Option<String> {
+    pub fn identity(&self, provider: &impl NamesProvider) -> Option<String> {
         self.0.state.lock().registry.identity(provider).map(str::to_owned)
     }
 
-    pub fn is_synced<'a>(&self, provider: impl Into<ProviderRef<'a>>) -> bool {
+    pub fn is_synced(&self, provider: &impl NamesProvider) -> bool {
         self.0.state.lock().registry.is_synced(provider)
     }
 

@@ -1,5 +1,6 @@
 //! Which clusters there are: what providers say, turned into engage and disengage. Pure.
 
+use std::cmp::Ordering;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::sync::Arc;
@@ -26,24 +27,23 @@ impl From<SourceClusters> for ProviderName {
     }
 }
 
-/// The same, borrowed: a provider is looked up for each event.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub enum ProviderRef<'a> {
-    Source(&'a SourceClusters),
-    Connection(&'a str),
+/// What a provider is looked up by, for each event: its name, or what a mapping's `source` names.
+pub trait NamesProvider {
+    /// How the name of a provider is ordered to the one that is meant.
+    fn compare(&self, name: &ProviderName) -> Ordering;
 }
 
-impl<'a> From<&'a SourceClusters> for ProviderRef<'a> {
-    fn from(clusters: &'a SourceClusters) -> Self {
-        Self::Source(clusters)
+impl NamesProvider for ProviderName {
+    fn compare(&self, name: &ProviderName) -> Ordering {
+        name.cmp(self)
     }
 }
 
-impl<'a> From<&'a ProviderName> for ProviderRef<'a> {
-    fn from(name: &'a ProviderName) -> Self {
+impl NamesProvider for SourceClusters {
+    fn compare(&self, name: &ProviderName) -> Ordering {
         match name {
-            ProviderName::Source(clusters) => Self::Source(clusters),
-            ProviderName::Connection(name) => Self::Connection(name),
+            ProviderName::Source(clusters) => clusters.cmp(self),
+            ProviderName::Connection(_) => Ordering::Greater,
         }
     }
 }
@@ -192,7 +192,7 @@ struct Described {
 impl Registry {
     /// A provider's stream starts, or starts again: what it does not apply before it is synced is gone.
     pub fn start(&mut self, provider: &ProviderName) {
-        let at = self.position(provider.into()).unwrap_or_else(|at| {
+        let at = self.position(provider).unwrap_or_else(|at| {
             self.providers.insert(at, (provider.clone(), Described::default()));
             at
         });
@@ -203,7 +203,7 @@ impl Registry {
 
     /// What follows from an event. Events of a provider that was not started, or was stopped, change nothing.
     pub fn apply(&mut self, provider: &ProviderName, event: ProviderEvent) -> Vec<ClusterEvent> {
-        let Ok(at) = self.position(provider.into()) else { return Vec::new() };
+        let Ok(at) = self.position(provider) else { return Vec::new() };
         let described = &mut self.providers[at].1;
         match event {
             ProviderEvent::Apply(spec) => described.apply(provider, *spec),
@@ -215,35 +215,35 @@ impl Registry {
 
     /// The provider runs no longer.
     pub fn stop(&mut self, provider: &ProviderName, reason: Reason) -> Vec<ClusterEvent> {
-        let Ok(at) = self.position(provider.into()) else { return Vec::new() };
+        let Ok(at) = self.position(provider) else { return Vec::new() };
         let (_, described) = self.providers.remove(at);
         described.clusters.into_values().map(|cluster| ClusterEvent::Disengaged(cluster, reason)).collect()
     }
 
     /// The clusters engaged through a provider, in order.
-    pub fn clusters<'a>(&self, provider: impl Into<ProviderRef<'a>>) -> impl Iterator<Item = &Arc<Cluster>> {
-        self.described(provider.into()).into_iter().flat_map(|described| described.clusters.values())
+    pub fn clusters(&self, provider: &impl NamesProvider) -> impl Iterator<Item = &Arc<Cluster>> {
+        self.described(provider).into_iter().flat_map(|described| described.clusters.values())
     }
 
-    pub fn cluster<'a>(&self, provider: impl Into<ProviderRef<'a>>, name: &ClusterName) -> Option<&Arc<Cluster>> {
-        self.described(provider.into())?.clusters.get(name)
+    pub fn cluster(&self, provider: &impl NamesProvider, name: &ClusterName) -> Option<&Arc<Cluster>> {
+        self.described(provider)?.clusters.get(name)
     }
 
-    pub fn identity<'a>(&self, provider: impl Into<ProviderRef<'a>>) -> Option<&str> {
-        self.described(provider.into())?.identity.as_deref()
+    pub fn identity(&self, provider: &impl NamesProvider) -> Option<&str> {
+        self.described(provider)?.identity.as_deref()
     }
 
-    pub fn is_synced<'a>(&self, provider: impl Into<ProviderRef<'a>>) -> bool {
-        self.described(provider.into()).is_some_and(|described| described.synced)
+    pub fn is_synced(&self, provider: &impl NamesProvider) -> bool {
+        self.described(provider).is_some_and(|described| described.synced)
     }
 
-    fn described(&self, provider: ProviderRef<'_>) -> Option<&Described> {
+    fn described(&self, provider: &impl NamesProvider) -> Option<&Described> {
         self.position(provider).ok().map(|at| &self.providers[at].1)
     }
 
     /// Where a provider is, or would be.
-    fn position(&self, provider: ProviderRef<'_>) -> Result<usize, usize> {
-        self.providers.binary_search_by(|(name, _)| ProviderRef::from(name).cmp(&provider))
+    fn position(&self, provider: &impl NamesProvider) -> Result<usize, usize> {
+        self.providers.binary_search_by(|(name, _)| provider.compare(name))
     }
 
     /// What somebody who comes late has missed of each provider.
