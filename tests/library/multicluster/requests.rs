@@ -1,16 +1,12 @@
 //! Requests: deadlines, retries and limits.
 
-use std::convert::Infallible;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use futures::FutureExt;
 use http_body_util::Full;
-use hyper::body::{Bytes, Incoming};
-use hyper::service::service_fn;
-use hyper::{Method, Request, Response};
-use hyper_util::rt::TokioIo;
+use hyper::body::Bytes;
+use hyper::{Method, Response};
 use serde_json::{Value, json};
 use sync_engine::multicluster::endpoint::DeleteOptions;
 use sync_engine::multicluster::identity::cluster_identity;
@@ -20,7 +16,7 @@ use sync_engine::sandbox::{ApiRef, Failure, Fault, Options, Sandbox};
 use tokio::sync::{Notify, Semaphore};
 use tokio::task::JoinSet;
 
-use crate::multicluster::scene::{Folder, PATIENCE, connection, kubeconfig, listen, resource};
+use crate::multicluster::scene::{Folder, PATIENCE, Server, connection, kubeconfig, resource, serve};
 
 const CONFIG_MAPS: ApiRef<'static> = ApiRef { cluster: "", resource: "configmaps.v1" };
 
@@ -269,27 +265,6 @@ async fn a_write_whose_permit_ends_while_its_connection_is_opened_is_not_sent() 
     go_on.add_permits(2);
     endpoint.get(&path).await.expect("the server goes on");
     assert_eq!(arrived.load(Ordering::SeqCst), 0);
-}
-
-/// A server of one function, on a free port.
-struct Server {
-    url: String,
-    _tasks: JoinSet<()>,
-}
-
-async fn serve<F>(answer: impl Fn(Request<Incoming>) -> F + Clone + Send + 'static) -> Server
-where
-    F: Future<Output = Response<Full<Bytes>>> + Send + 'static,
-{
-    let (address, tasks) = listen(move |stream| {
-        let answer = answer.clone();
-        async move {
-            let service = service_fn(move |request| answer(request).map(Ok::<_, Infallible>));
-            let _ = hyper::server::conn::http1::Builder::new().serve_connection(TokioIo::new(stream), service).await;
-        }
-    })
-    .await;
-    Server { url: format!("http://{address}"), _tasks: tasks }
 }
 
 fn answer(code: u16) -> Response<Full<Bytes>> {

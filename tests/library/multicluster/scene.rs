@@ -1,10 +1,18 @@
 //! What the tests share: connections from files that they write, and waiting for something to become true.
 
+use std::convert::Infallible;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
+use futures::FutureExt;
+use http_body_util::Full;
+use hyper::body::{Bytes, Incoming};
+use hyper::server::conn::http1;
+use hyper::service::service_fn;
+use hyper::{Request, Response};
+use hyper_util::rt::TokioIo;
 use serde_json::{Value, json};
 use sync_engine::mapping::Resource;
 use sync_engine::multicluster::connection::{Connection, ConnectionSource, ConnectionSpec};
@@ -84,6 +92,27 @@ where
         }
     });
     (address, tasks)
+}
+
+/// A server of one function, on a free port.
+pub struct Server {
+    pub url: String,
+    _tasks: JoinSet<()>,
+}
+
+pub async fn serve<F>(answer: impl Fn(Request<Incoming>) -> F + Clone + Send + 'static) -> Server
+where
+    F: Future<Output = Response<Full<Bytes>>> + Send + 'static,
+{
+    let (address, tasks) = listen(move |stream| {
+        let answer = answer.clone();
+        async move {
+            let service = service_fn(move |request| answer(request).map(Ok::<_, Infallible>));
+            let _ = http1::Builder::new().serve_connection(TokioIo::new(stream), service).await;
+        }
+    })
+    .await;
+    Server { url: format!("http://{address}"), _tasks: tasks }
 }
 
 pub fn resource(text: &str) -> Resource {
