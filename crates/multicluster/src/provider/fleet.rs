@@ -40,8 +40,8 @@ const REST: Duration = Duration::from_secs(1);
 enum News {
     /// What a look at a group found, and the group's number.
     Listed(usize, Result<Found, String>),
-    /// What a member leads to, or why that cannot be told. The number tells it from a former member of its name.
-    Told(ClusterName, u64, Result<Box<ClusterSpec>, String>),
+    /// What a member leads to, or why that cannot be told. The connection tells it from a former member of its name.
+    Told(KubeconfigProvider, Result<Box<ClusterSpec>, String>),
 }
 
 /// The members of a group, by the names that they have in the fleet.
@@ -55,7 +55,6 @@ struct Found {
 
 /// A member that is followed.
 struct Followed {
-    number: u64,
     connection: Arc<Connection>,
     /// Rung when the configuration may be another.
     look_again: Arc<Notify>,
@@ -91,7 +90,6 @@ impl Fleet {
             listed: vec![ListedGroup::default(); groups.len()],
             members: FleetMembers::default(),
             followed: BTreeMap::new(),
-            next: 0,
         };
         let mut tasks = Tasks::new();
         let lists = groups.into_iter().enumerate();
@@ -178,7 +176,6 @@ struct Running {
     listed: Vec<ListedGroup>,
     members: FleetMembers,
     followed: BTreeMap<ClusterName, Followed>,
-    next: u64,
 }
 
 impl Running {
@@ -191,10 +188,9 @@ impl Running {
                 }
                 self.follow(tasks)
             }
-            News::Told(name, number, found) => {
-                let Some(followed) = self.followed.get_mut(&name).filter(|followed| followed.number == number) else {
-                    return Vec::new();
-                };
+            News::Told(KubeconfigProvider { connection, name }, found) => {
+                let is_it = |followed: &&mut Followed| Arc::ptr_eq(&followed.connection, &connection);
+                let Some(followed) = self.followed.get_mut(&name).filter(is_it) else { return Vec::new() };
                 followed.trouble = found.as_ref().err().cloned();
                 let events = self.members.tell(&name, found.ok().map(|spec| *spec));
                 self.report(|of| *of == name);
@@ -234,10 +230,9 @@ impl Running {
     }
 
     fn start(&mut self, name: ClusterName, connection: Arc<Connection>, tasks: &Tasks) {
-        let (condition, number, look_again) = (self.condition.of_cluster(&name), self.next, Arc::<Notify>::default());
-        self.next += 1;
+        let (condition, look_again) = (self.condition.of_cluster(&name), Arc::<Notify>::default());
         let provider = KubeconfigProvider { connection: connection.clone(), name: name.clone() };
-        let following = follow(provider, number, self.tell.clone(), condition.clone());
+        let following = follow(provider, self.tell.clone(), condition.clone());
         let configuration = self.environment.configuration_of(connection.name(), connection.trouble());
         let reloading = reload(connection.clone(), look_again.clone(), configuration.clone());
         let answers = self.environment.answers_of(&connection);
@@ -247,8 +242,7 @@ impl Running {
         };
         let (task, registration) = AbortHandle::new_pair();
         tasks.push(Abortable::new(all.boxed(), registration));
-        let followed =
-            Followed { number, connection, look_again, condition, configuration, answers, task, trouble: None };
+        let followed = Followed { connection, look_again, condition, configuration, answers, task, trouble: None };
         self.followed.insert(name, followed);
     }
 
@@ -296,11 +290,11 @@ impl Drop for Followed {
 }
 
 /// Tells what a member leads to, for good; a panic starts it again.
-async fn follow(provider: KubeconfigProvider, number: u64, tell: mpsc::Sender<News>, condition: Reporter) {
+async fn follow(provider: KubeconfigProvider, tell: mpsc::Sender<News>, condition: Reporter) {
     loop {
         let tell = |found: Result<ClusterSpec, String>| {
-            let (tell, name) = (tell.clone(), provider.name.clone());
-            async move { tell.send(News::Told(name, number, found.map(Box::new))).await.is_ok() }
+            let (tell, member) = (tell.clone(), provider.clone());
+            async move { tell.send(News::Told(member, found.map(Box::new))).await.is_ok() }
         };
         if AssertUnwindSafe(provider.follow(tell)).catch_unwind().await.is_ok() {
             return;

@@ -20,6 +20,7 @@ const BACKOFF: Backoff = Backoff { min: Duration::from_secs(1), max: Duration::f
 const LOOK_AGAIN: Duration = Duration::from_secs(300);
 
 /// Describes the cluster of one connection, under the provider's own name.
+#[derive(Clone)]
 pub struct KubeconfigProvider {
     pub(super) connection: Arc<Connection>,
     pub(super) name: ClusterName,
