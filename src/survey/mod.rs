@@ -23,9 +23,7 @@ use serde_json::Value;
 use crate::engine::inventory::{Inventories, Inventory};
 use crate::engine::target::{ServedKind, identity, served};
 use crate::mapping::schema::schema_names;
-use crate::mapping::{
-    ApiExportRef, ClusterProvider, Kind, Mapping, ProviderKind, Resource, Side, SourceClusters, Traits,
-};
+use crate::mapping::{ApiExportRef, Kind, Mapping, ProviderKind, Resource, Side, SourceClusters, Traits};
 use crate::multicluster::connection::{Connection, ConnectionSource, ConnectionSpec, Machine, flag};
 use crate::multicluster::environment::CustomProviders;
 use crate::multicluster::identity::cluster_identity;
@@ -219,9 +217,8 @@ impl Surveyor {
             return Ok(vec![(name, self.connection(connection)?.endpoint(), Traits::default())]);
         }
         let connection = |name: &str| self.connection(name).cloned().map_err(|error| error.to_string());
-        let document = ClusterProvider { name: provider.to_owned(), kind: kind.clone() };
         let Groups { groups, mut refused } =
-            Groups::of(&document, connection, &CustomProviders::default(), &self.machine, &Arc::default())
+            Groups::of(provider, kind, connection, &CustomProviders::default(), &self.machine, &Arc::default())
                 .map_err(Unseen::Connection)?;
         let (mut members, mut traits) = (BTreeMap::new(), BTreeMap::new());
         for mut group in groups {

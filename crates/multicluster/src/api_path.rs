@@ -54,22 +54,18 @@ impl ApiPath {
 
     /// All objects of a resource, across namespaces: `/apis/<group>/<version>/<plural>`.
     pub fn all(resource: &Resource) -> Result<Self, InvalidName> {
-        check(&resource.plural, is_dns_subdomain(&resource.plural))?;
-        let mut path = Self::group_version(&resource.group, &resource.version)?;
-        path.push(&resource.plural);
-        Ok(path)
+        Self::collection(resource, "")
     }
 
     /// The objects of one namespace; an empty namespace means a cluster-scoped resource.
     pub fn collection(resource: &Resource, namespace: &str) -> Result<Self, InvalidName> {
-        if namespace.is_empty() {
-            return Self::all(resource);
-        }
-        check(namespace, is_dns_label(namespace))?;
+        check(namespace, namespace.is_empty() || is_dns_label(namespace))?;
         check(&resource.plural, is_dns_subdomain(&resource.plural))?;
         let mut path = Self::group_version(&resource.group, &resource.version)?;
-        path.push("namespaces");
-        path.push(namespace);
+        if !namespace.is_empty() {
+            path.push("namespaces");
+            path.push(namespace);
+        }
         path.push(&resource.plural);
         Ok(path)
     }
@@ -175,6 +171,8 @@ mod tests {
         ] {
             assert!(ApiPath::all(&bad).is_err(), "{bad}");
         }
+        let refused = ApiPath::object(&secrets, "default?", "a").unwrap_err();
+        insta::assert_snapshot!(refused, @"`default?` is no DNS-1123 subdomain name (lower case letters, digits, `-` and `.`, at most 253)");
     }
 
     #[test]

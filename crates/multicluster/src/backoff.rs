@@ -69,10 +69,4 @@ mod tests {
         assert_ne!(delay("shard-1"), delay("shard-2"));
         assert_eq!(delay("shard-1"), delay("shard-1"));
     }
-
-    #[test]
-    fn two_seeds_do_not_come_back_together() {
-        let backoff = Backoff { min: Duration::from_secs(1), max: Duration::from_secs(300) };
-        assert_ne!(backoff.delay(4, &mut Jitter::new(1)), backoff.delay(4, &mut Jitter::new(2)));
-    }
 }

@@ -4,7 +4,6 @@
 //! the rest reads it from the server. So many objects, or so large ones, as somebody likes make his own reconciles dearer.
 
 use std::collections::HashMap;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Weak};
 
 use parking_lot::Mutex;
@@ -36,8 +35,6 @@ struct Shared {
     most: Option<usize>,
     ledger: Mutex<Ledger>,
     room: Arc<Semaphore>,
-    /// Whether what [`Bodies::condition`] says may have changed.
-    changed: AtomicBool,
 }
 
 #[derive(Debug, Default)]
@@ -45,6 +42,8 @@ struct Ledger {
     total: usize,
     clusters: HashMap<ClusterName, Share>,
     stores: Vec<Weak<Store>>,
+    /// Whether what [`Bodies::condition`] says may have changed.
+    changed: bool,
 }
 
 /// What stores keep of one cluster.
@@ -72,7 +71,7 @@ impl Bodies {
     /// `most` is for all clusters together, in bytes.
     pub fn new(most: Option<usize>) -> Self {
         let room = Arc::new(Semaphore::new(READ_AT_ONCE as usize));
-        Self(Arc::new(Shared { most, ledger: Mutex::default(), room, changed: AtomicBool::new(false) }))
+        Self(Arc::new(Shared { most, ledger: Mutex::default(), room }))
     }
 
     /// Waits until bodies of so many bytes may be read. One that is larger than what may be read at once is read alone.
@@ -84,10 +83,10 @@ impl Bodies {
 
     /// Which clusters have objects that are kept as outlines; `None`: the same as when that was last asked.
     pub(super) fn condition(&self) -> Option<Result<(), String>> {
-        if !self.0.changed.swap(false, Ordering::Relaxed) {
+        let mut ledger = self.0.ledger.lock();
+        if !std::mem::take(&mut ledger.changed) {
             return None;
         }
-        let ledger = self.0.ledger.lock();
         let over = ledger.clusters.iter().filter(|(_, share)| share.outlined > 0);
         let mut over: Vec<_> = over.map(|(cluster, share)| (share.outlined, cluster.as_str())).collect();
         over.sort_unstable_by(|a, b| b.0.cmp(&a.0).then(a.1.cmp(b.1)));
@@ -132,7 +131,7 @@ impl Bodies {
         share.bytes += body(object);
         share.objects += 1;
         share.outlined += usize::from(object.is_outlined());
-        self.note_change(object);
+        ledger.changed |= object.is_outlined();
     }
 
     pub(super) fn forget(&self, cluster: &ClusterName, object: &Object) {
@@ -145,7 +144,7 @@ impl Bodies {
         if share.objects == 0 {
             ledger.clusters.remove(cluster);
         }
-        self.note_change(object);
+        ledger.changed |= object.is_outlined();
     }
 
     /// Beyond what there may be, the clusters with the most bodies lose theirs first. An eighth more than needed goes, so that
@@ -169,12 +168,6 @@ impl Bodies {
                 }
                 excess = store.outline(&cluster, excess);
             }
-        }
-    }
-
-    fn note_change(&self, object: &Object) {
-        if object.is_outlined() {
-            self.0.changed.store(true, Ordering::Relaxed);
         }
     }
 }

@@ -17,7 +17,7 @@ use futures::future::BoxFuture;
 use http::header::{AUTHORIZATION, HOST, RETRY_AFTER, USER_AGENT};
 use http::uri::Scheme;
 use http::{HeaderMap, HeaderValue, Request, Response, Uri};
-use http_body_util::{BodyExt, Empty, LengthLimitError, Limited};
+use http_body_util::{BodyExt, LengthLimitError, Limited};
 use hyper::body::{Bytes, Frame, Incoming, SizeHint};
 use hyper::client::conn::{http1, http2};
 use hyper::rt::Executor;
@@ -34,7 +34,7 @@ use tokio::time::timeout;
 use tower::{BoxError, Layer, Service, ServiceExt, service_fn};
 
 use super::api_path::ApiPath;
-use super::credential::{Credential, CredentialError, Identity};
+use super::credential::{Credential, Identity};
 use super::endpoint::Reply;
 use super::expiry;
 use super::identity::{Ask, cluster_identity};
@@ -133,6 +133,7 @@ pub(super) enum Withheld {
 }
 
 /// The body of a request. Of a write, it asks at the last moment whether it may leave: without it, its head is not sent.
+#[derive(Default)]
 pub(super) struct Content {
     pub bytes: Bytes,
     pub may_leave: Option<Box<dyn Fn() -> Result<(), Withheld> + Send + Sync>>,
@@ -183,17 +184,17 @@ impl Client {
         [self.certificate_ends, self.access.credential.ends()].into_iter().flatten().min()
     }
 
-    /// What the next request carries as `Authorization`; runs an exec plugin where there is one and it is time.
-    pub(super) async fn authorization(&self) -> Result<Option<HeaderValue>, CredentialError> {
+    /// What the next request carries as `Authorization`; runs an exec plugin where there is one and it is time. The error says
+    /// why there is no credential.
+    pub(super) async fn authorization(&self) -> Result<Option<HeaderValue>, String> {
         let (header, identity) = self.access.credential.current().await?;
         let mut pools = self.pools.lock();
         if pools.identity != identity {
             let mut config = self.config.clone();
             if let Some(identity) = &identity {
-                config.auth_info = identity.put_into(&config.auth_info).map_err(CredentialError)?;
+                config.auth_info = identity.put_into(&config.auth_info)?;
             }
-            let tls = tls(&config, &self.proxies).map_err(CredentialError)?;
-            *pools = Pools { tls, identity, all: Vec::new() };
+            *pools = Pools { tls: tls(&config, &self.proxies)?, identity, all: Vec::new() };
         }
         Ok(header)
     }
@@ -358,20 +359,20 @@ struct Asked {
 }
 
 enum Sender {
-    Alone(http1::SendRequest<Empty<Bytes>>),
+    Alone(http1::SendRequest<Content>),
     Shared(http2::SendRequest<Content>),
 }
 
 impl Sender {
-    async fn send(&mut self, request: Request<()>) -> hyper::Result<Response<Incoming>> {
+    async fn send(&mut self, request: Request<Content>) -> hyper::Result<Response<Incoming>> {
         match self {
             Self::Alone(sender) => {
                 sender.ready().await?;
-                sender.send_request(request.map(|()| Empty::new())).await
+                sender.send_request(request).await
             }
             Self::Shared(sender) => {
                 sender.ready().await?;
-                sender.send_request(request.map(|()| Content { bytes: Bytes::new(), may_leave: None })).await
+                sender.send_request(request).await
             }
         }
     }
@@ -381,7 +382,7 @@ impl Ask for Asked {
     async fn ask(&self, path: &ApiPath) -> Result<Reply, RequestError> {
         let url = format!("{}{}", self.base, path.as_str());
         let lost = |error: BoxError| RequestError::AnswerLost { url: url.clone(), reason: with_causes(&*error) };
-        let request = Request::get(format!("{}{}", self.prefix, path.as_str())).body(());
+        let request = Request::get(format!("{}{}", self.prefix, path.as_str())).body(Content::default());
         let mut request = request.map_err(|error| lost(error.into()))?;
         *request.headers_mut() = self.headers.clone();
         let response = self.sender.lock().await.send(request).await.map_err(|error| lost(error.into()))?;

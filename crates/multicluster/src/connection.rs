@@ -74,8 +74,8 @@ impl Held {
     }
 
     /// It says something else now: [`Connection::reload`] takes that up.
-    pub fn replace(&self, text: String) {
-        self.0.text.store(Arc::new(text));
+    pub fn replace(&self, text: impl Into<Arc<String>>) {
+        self.0.text.store(text.into());
     }
 
     pub fn origin(&self) -> &str {
@@ -104,41 +104,22 @@ impl fmt::Debug for HeldText {
 
 /// What is wrong with a connection as it was given: the command line's to mend (exit code 78).
 #[derive(Debug, thiserror::Error)]
-pub enum ConnectionError {
-    #[error("connection `{connection}`: cannot read the kubeconfig {path}: {reason}; {fix}", path = path.display(), fix = fix(connection))]
-    Unreadable { connection: String, path: PathBuf, reason: String },
-    #[error("connection `{connection}`: {path} is no kubeconfig: {reason}; {fix}", path = path.display(), fix = fix(connection))]
-    NoKubeconfig { connection: String, path: PathBuf, reason: String },
-    #[error(
-        "connection `{connection}`: no current context in {origin}; add `#CONTEXT` to the path, one of: {contexts}"
-    )]
-    NoCurrentContext { connection: String, origin: String, contexts: String },
-    #[error("connection `{connection}`: {origin} holds no context; {fix}", fix = fix(connection))]
-    NoContext { connection: String, origin: String },
-    #[error("connection `{connection}`: no context `{context}` in {origin}; there are: {contexts}")]
-    UnknownContext { connection: String, origin: String, context: String, contexts: String },
-    #[error("connection `{connection}`: context `{context}` of {origin} cannot be used: {reason}")]
-    InvalidContext { connection: String, origin: String, context: String, reason: String },
-    #[error(
-        "connection `{connection}`: context `{context}` of {origin} {what}; a kubeconfig that a cluster holds must contain what it needs, so write {instead} into it"
-    )]
-    NotContained { connection: String, origin: String, context: String, what: String, instead: &'static str },
-    #[error("connection `{connection}`: `in-cluster` needs the service account of a Pod: {reason}")]
-    InCluster { connection: String, reason: String },
-    #[error("connection `{connection}`: no kubeconfig is given, and there is none in KUBECONFIG or ~/.kube/config; {fix}", fix = fix(connection))]
-    NothingFound { connection: String },
-    #[error("connection `{connection}`: the credential of {origin} cannot be used: {reason}")]
-    Credential { connection: String, origin: String, reason: String },
-    #[error("connection `{connection}`: `{url}` is no http or https address")]
-    Address { connection: String, url: String },
-    #[error(
-        "connection `{connection}`: `{path}` is no workspace path (names of lower case letters, digits and `-`, joined by `:`)"
-    )]
-    WorkspacePath { connection: String, path: String },
+#[error("connection `{connection}`: {why}")]
+pub struct ConnectionError {
+    connection: String,
+    why: String,
 }
 
-fn fix(connection: &str) -> String {
-    format!("give one with `{}`", flag(connection))
+impl ConnectionError {
+    pub(super) fn new(connection: &str, why: String) -> Self {
+        Self { connection: connection.to_owned(), why }
+    }
+}
+
+/// Names in a message.
+pub(crate) fn listed<'n>(names: impl IntoIterator<Item = &'n str>) -> String {
+    let names: Vec<&str> = names.into_iter().collect();
+    if names.is_empty() { "none".to_owned() } else { names.join(", ") }
 }
 
 /// The flag that gives a connection its kubeconfig.
@@ -174,8 +155,7 @@ impl Machine {
     /// The command line gives no directory of this name.
     pub fn directory(&self, name: &str) -> Result<&Path, String> {
         let missing = || {
-            let known: Vec<&str> = self.directories.keys().map(String::as_str).collect();
-            let known = if known.is_empty() { "none".to_owned() } else { known.join(", ") };
+            let known = listed(self.directories.keys().map(String::as_str));
             format!("there is no directory `{name}` (there are: {known}); add `--directory {name}=PATH`")
         };
         self.directories.get(name).map(PathBuf::as_path).ok_or_else(missing)
@@ -334,8 +314,8 @@ impl Connection {
         let address = self.current.load().address.clone();
         let Some(path) = path else { return Ok(self.endpoint_of(address)) };
         if !is_workspace_path(path) {
-            let connection = self.spec.name.clone();
-            return Err(ConnectionError::WorkspacePath { connection, path: path.to_owned() });
+            let rule = "names of lower case letters, digits and `-`, joined by `:`";
+            return Err(ConnectionError::new(self.name(), format!("`{path}` is no workspace path ({rule})")));
         }
         let server = address.split_once("/clusters/").map_or(address.as_str(), |(server, _)| server);
         Ok(self.endpoint_of(format!("{server}/clusters/{path}")))
@@ -438,7 +418,7 @@ impl Current {
         let encrypted = loaded.config.root_cert.is_some() || loaded.config.accept_invalid_certs;
         let address = address(&spec.name, &loaded.config.cluster_url.to_string(), encrypted)?;
         let client = Client::new(loaded.config, loaded.proxies, agent).map_err(|reason| {
-            ConnectionError::Credential { connection: spec.name.clone(), origin: loaded.origin, reason }
+            ConnectionError::new(&spec.name, format!("the credential of {} cannot be used: {reason}", loaded.origin))
         })?;
         Ok(Self { fingerprint: loaded.fingerprint, address, site: Arc::new(ArcSwap::from_pointee(client)) })
     }
@@ -446,7 +426,7 @@ impl Current {
 
 /// Without a user and password, which must not show in messages. kubectl too reads `host:port` as an address.
 fn address(connection: &str, url: &str, encrypted: bool) -> Result<String, ConnectionError> {
-    let invalid = || ConnectionError::Address { connection: connection.to_owned(), url: url.to_owned() };
+    let invalid = || ConnectionError::new(connection, format!("`{url}` is no http or https address"));
     let trimmed = url.trim_end_matches('/');
     let scheme = if encrypted { "https" } else { "http" };
     let full = if trimmed.contains("://") { trimmed.to_owned() } else { format!("{scheme}://{trimmed}") };

@@ -29,11 +29,6 @@ const EARLY: Duration = Duration::from_secs(60);
 /// A plugin that gave again what a server had refused is not run for the next refusal before this.
 const REFUSED_PAUSE: Duration = Duration::from_secs(10);
 
-/// Why there is no credential.
-#[derive(Debug, Clone, thiserror::Error)]
-#[error("{0}")]
-pub(super) struct CredentialError(pub(super) String);
-
 /// How requests are authorized.
 pub(super) enum Credential {
     /// Nothing, or a client certificate.
@@ -123,20 +118,16 @@ impl Credential {
         }
     }
 
-    /// The header to send, and the client certificate of a plugin.
-    pub(super) async fn current(&self) -> Result<(Option<HeaderValue>, Option<Arc<Identity>>), CredentialError> {
+    /// The header to send, and the client certificate of a plugin; the error says why there is no credential.
+    pub(super) async fn current(&self) -> Result<(Option<HeaderValue>, Option<Arc<Identity>>), String> {
         match self {
             Self::None => Ok((None, None)),
             Self::Fixed(header) => Ok((Some(header.clone()), None)),
             Self::TokenFile { path, state } => {
-                let header = state.lock().await.current(path).await;
-                header.map(|header| (Some(header), None)).map_err(CredentialError)
+                state.lock().await.current(path).await.map(|header| (Some(header), None))
             }
-            Self::Exec { plugin, state } => {
-                // Held while the plugin runs: requests wait for its one answer instead of running it each.
-                let mut state = state.lock().await;
-                state.current(plugin).await.map_err(CredentialError)
-            }
+            // Locked while the plugin runs: requests wait for its one answer instead of running it each.
+            Self::Exec { plugin, state } => state.lock().await.current(plugin).await,
         }
     }
 
@@ -182,19 +173,15 @@ impl FileState {
         let reading = reading.unwrap_or_else(|| tokio::task::spawn_blocking(move || std::fs::read_to_string(to_read)));
         // It stays here while it is waited for: a file system that hangs keeps one thread, however many ask.
         let reading = self.reading.insert(reading);
-        let text = match &self.read {
-            Some((last, _)) => match timeout(TOKEN_FILE_PATIENCE, reading).await {
-                Ok(text) => text,
-                Err(_) => {
-                    let last = last.clone();
-                    self.read = Some((last.clone(), Instant::now()));
-                    return Ok(last);
-                }
-            },
-            None => reading.await,
+        let ended = match &self.read {
+            Some(_) => timeout(TOKEN_FILE_PATIENCE, reading).await.map_err(io::Error::from),
+            None => Ok(reading.await),
         };
-        self.reading = None;
-        let fresh = match (text.map_err(io::Error::other).and_then(|text| text), &self.read) {
+        let text = ended.and_then(|ended| {
+            self.reading = None;
+            ended.map_err(io::Error::other)?
+        });
+        let fresh = match (text, &self.read) {
             (Ok(text), _) => header(&format!("Bearer {}", text.trim()))?,
             (Err(_), Some((last, _))) => last.clone(),
             (Err(error), None) => return Err(format!("cannot read the token file {}: {error}", path.display())),

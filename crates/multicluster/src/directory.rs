@@ -3,18 +3,19 @@
 use std::fs::{self, Metadata};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use notify::event::{AccessKind, AccessMode};
 use notify::{EventKind, RecommendedWatcher, RecursiveMode, Watcher};
-use tokio::sync::mpsc;
+use tokio::sync::Notify;
 use tracing::{info, warn};
 
 /// A watch on one directory that survives the directory's replacement.
 #[derive(Debug)]
 pub struct Watch {
     directory: PathBuf,
-    hints: mpsc::Receiver<()>,
-    sender: mpsc::Sender<()>,
+    /// Any number of events is one hint.
+    hints: Arc<Notify>,
     watcher: Option<RecommendedWatcher>,
     /// The directory that is watched; another one may stand at its path by now.
     watched: Option<Identity>,
@@ -25,28 +26,21 @@ pub struct Watch {
 impl Watch {
     /// Begins with the first [`renew`](Self::renew).
     pub fn new(directory: &Path) -> Self {
-        // One place is enough: any number of events is one hint.
-        let (sender, hints) = mpsc::channel(1);
-        let directory = directory.to_owned();
-        Self { directory, hints, sender, watcher: None, watched: None, told: None }
+        Self { directory: directory.to_owned(), hints: Arc::default(), watcher: None, watched: None, told: None }
     }
 
     /// Waits until something may have changed. Cancel-safe.
-    pub async fn hint(&mut self) {
-        match self.hints.recv().await {
-            Some(()) => {}
-            // Not reached while `sender` lives; waiting for ever is what a watch without events does.
-            None => std::future::pending().await,
-        }
+    pub async fn hint(&self) {
+        self.hints.notified().await;
     }
 
     /// Watches the directory that stands at the path now, if it is not the one that is watched already. A mount may hang: it is
     /// asked on a thread of its own.
     pub async fn renew(&mut self) {
-        let (directory, sender, watched) = (self.directory.clone(), self.sender.clone(), self.watched);
+        let (directory, hints, watched) = (self.directory.clone(), self.hints.clone(), self.watched);
         let asking = tokio::task::spawn_blocking(move || {
             let identity = identity(&directory);
-            (identity != watched).then(|| (identity, identity.map(|_| watch(&directory, sender))))
+            (identity != watched).then(|| (identity, identity.map(|_| watch(&directory, hints))))
         });
         // The task fails when the runtime shuts down.
         let Ok(Some((identity, begun))) = asking.await else { return };
@@ -66,7 +60,7 @@ impl Watch {
             info!(directory = %self.directory.display(), "watching the directory again");
         }
         // What changed before the watch stood has sent no event.
-        let _ = self.sender.try_send(());
+        self.hints.notify_one();
     }
 
     fn failed(&mut self, error: &notify::Error) {
@@ -79,12 +73,11 @@ impl Watch {
     }
 }
 
-fn watch(directory: &Path, hints: mpsc::Sender<()>) -> notify::Result<RecommendedWatcher> {
+fn watch(directory: &Path, hints: Arc<Notify>) -> notify::Result<RecommendedWatcher> {
     let mut watcher = notify::recommended_watcher(move |event: notify::Result<notify::Event>| {
         // An error (a queue that overflowed) may hide a change as well as an event may be one.
         if event.is_err() || event.is_ok_and(|event| is_change(event.kind)) {
-            // A full channel holds the hint already.
-            let _ = hints.try_send(());
+            hints.notify_one();
         }
     })?;
     watcher.watch(directory, RecursiveMode::Recursive)?;

@@ -16,7 +16,6 @@ use tokio::time::{Instant, timeout, timeout_at};
 use super::api_path::ApiPath;
 use super::client::{Answer, Client, Content, Destination, LONGEST, SendError, Withheld};
 use super::connection::{Connection, Site};
-use super::credential::CredentialError;
 use super::identity::Ask;
 use super::lane::AddressLimits;
 use super::lines::Lines;
@@ -284,15 +283,19 @@ impl Endpoint {
             if writes {
                 self.lane.wait_until_due(self.writes_per_second).await;
             }
-            let slot = if writes { Some(self.lane.write_slot(logical_cluster(&self.base)).await) } else { None };
+            let cluster = logical_cluster(&self.base);
+            let slot = if writes { Some(self.lane.write_slot(cluster).await) } else { None };
             if let Some(reason) = self.lane.broken() {
                 return Err(self.unreachable(path, reason));
             }
             let begun = Instant::now();
-            let reply = self.whole(method, path, body, deadline, most).await;
+            let reply = match self.exchange(method, path, body, deadline, false).await {
+                Ok(answer) => self.read(path, answer, begun + deadline, most).await,
+                Err(error) => Err(error),
+            };
             self.learn(verb, begun, reply.as_ref().map(|reply| reply.status));
-            if let Some(slot) = slot {
-                slot.learn(begun, reply.as_ref().err());
+            if slot.is_some() {
+                self.lane.wrote(cluster, begun, reply.as_ref().err());
             }
             reply
         })
@@ -302,19 +305,6 @@ impl Endpoint {
     fn is_outside(&self, path: &ApiPath) -> bool {
         let is_inside = |namespace: &Arc<str>| path.as_str().contains(&format!("/namespaces/{namespace}/"));
         self.namespace.as_ref().is_some_and(|namespace| !is_inside(namespace))
-    }
-
-    async fn whole(
-        &self,
-        method: Method,
-        path: &ApiPath,
-        body: Option<Body>,
-        deadline: Duration,
-        most: usize,
-    ) -> Result<Reply, RequestError> {
-        let until = Instant::now() + deadline;
-        let answer = self.exchange(method, path, body, deadline, false).await?;
-        self.read(path, answer, until, most).await
     }
 
     /// One request up to the head of its answer, which may go on for long. A 401 is tried once more with a new credential.
@@ -333,12 +323,10 @@ impl Endpoint {
             let client = self.site.load_full();
             // An exec plugin or a token file may hang, and a write holds a slot meanwhile.
             let credential = timeout(deadline, client.authorization()).await;
-            let credential = credential.map_err(|_| RequestError::Credential {
-                url: self.url_of(path),
-                reason: format!("no credential within {} s", deadline.as_secs()),
-            })?;
+            let credential =
+                credential.unwrap_or_else(|_| Err(format!("no credential within {} s", deadline.as_secs())));
             let header = credential.and_then(|header| self.confidential(&uri, header));
-            let header = header.map_err(|e| RequestError::Credential { url: self.url_of(path), reason: e.0 })?;
+            let header = header.map_err(|reason| RequestError::Credential { url: self.url_of(path), reason })?;
             let request = || self.build(&method, &uri, body.as_ref());
             let sending = self.transmit(&client, path, request, header.as_ref(), is_watch);
             let sent = timeout(deadline, sending).await;
@@ -358,12 +346,10 @@ impl Endpoint {
     }
 
     /// The credential, unless it would be sent for everybody to read. client-go sends none over plain HTTP either.
-    fn confidential(&self, to: &Uri, header: Option<HeaderValue>) -> Result<Option<HeaderValue>, CredentialError> {
+    fn confidential(&self, to: &Uri, header: Option<HeaderValue>) -> Result<Option<HeaderValue>, String> {
         let is_open_to_read = to.scheme() == Some(&Scheme::HTTP) && !to.host().is_some_and(is_this_machine);
         if header.is_some() && is_open_to_read && self.connection.in_process().is_none() {
-            return Err(CredentialError(
-                "the address is plain http, where everybody on the way can read it: use https".to_owned(),
-            ));
+            return Err("the address is plain http, where everybody on the way can read it: use https".to_owned());
         }
         Ok(header)
     }

@@ -10,7 +10,9 @@ use futures::future::BoxFuture;
 use serde_json::Value;
 use tokio::sync::mpsc;
 
-use super::connection::{Connection, ConnectionError, ConnectionSource, ConnectionSpec, Process, Reloaded, flag};
+use super::connection::{
+    Connection, ConnectionError, ConnectionSource, ConnectionSpec, Process, Reloaded, flag, listed,
+};
 use super::registry::{ProviderEvent, ProviderName};
 use super::watch::Watches;
 use crate::health::{Condition, Health, Level};
@@ -82,8 +84,7 @@ impl CustomProviders {
     /// There is none of this name, or it refuses the parameters.
     pub fn make(&self, name: &str, parameters: &Value) -> Result<Box<dyn AnyMembers>, String> {
         let make = self.0.get(name).ok_or_else(|| {
-            let known = self.0.keys().map(String::as_str).collect::<Vec<_>>().join(", ");
-            let known = if known.is_empty() { "none".to_owned() } else { known };
+            let known = listed(self.0.keys().map(String::as_str));
             format!("this program has no custom provider `{name}` (it has: {known}); see docs/providers.md")
         })?;
         make(parameters).map_err(|why| format!("`spec.custom.parameters` of the provider `{name}`: {why}"))
@@ -101,7 +102,7 @@ pub type Describe =
     fn(Environment, ProviderName, Option<ClusterProvider>, mpsc::Sender<ProviderEvent>) -> BoxFuture<'static, ()>;
 
 /// What providers are made from.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Default)]
 pub struct Environment {
     pub connections: Arc<BTreeMap<String, Arc<Connection>>>,
     pub health: Health,
@@ -115,8 +116,7 @@ impl Environment {
     /// The connection of this name; the error says which there are.
     pub fn connection(&self, name: &str) -> Result<Arc<Connection>, String> {
         let missing = || {
-            let known: Vec<&str> = self.connections.keys().map(String::as_str).collect();
-            let known = if known.is_empty() { "none".to_owned() } else { known.join(", ") };
+            let known = listed(self.connections.keys().map(String::as_str));
             format!("there is no connection `{name}` (there are: {known}); add `{}`", flag(name))
         };
         self.connections.get(name).cloned().ok_or_else(missing)

@@ -6,7 +6,8 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use parking_lot::Mutex;
-use tokio::sync::watch;
+
+use super::permit::{Epoch, Follower};
 
 /// The shared registry. Cloning gives another handle to the same one.
 ///
@@ -15,7 +16,7 @@ use tokio::sync::watch;
 #[derive(Debug, Clone, Default)]
 pub struct Health {
     entries: Arc<Mutex<BTreeMap<String, Entry>>>,
-    changes: watch::Sender<u64>,
+    changes: Epoch,
 }
 
 /// Condition of one component, as the component itself reports it.
@@ -83,29 +84,16 @@ impl Condition {
 impl Health {
     /// Puts a component's condition in the place of its last one. Answers whether it differs.
     pub fn set(&self, component: &str, condition: Condition) -> bool {
-        let changed = self.place(component, condition);
-        if changed {
-            self.changes.send_modify(|changes| *changes += 1);
-        }
-        changed
-    }
-
-    fn place(&self, component: &str, condition: Condition) -> bool {
         let mut entries = self.entries.lock();
-        match entries.get_mut(component) {
-            Some(entry) if entry.condition == condition => false,
-            Some(entry) => {
-                if entry.condition.level != condition.level {
-                    entry.since = Instant::now();
-                }
-                entry.condition = condition;
-                true
-            }
-            None => {
-                entries.insert(component.to_owned(), Entry { condition, since: Instant::now() });
-                true
-            }
+        let known = entries.get(component);
+        if known.is_some_and(|known| known.condition == condition) {
+            return false;
         }
+        let same_level = known.filter(|known| known.condition.level == condition.level);
+        let since = same_level.map_or_else(Instant::now, |known| known.since);
+        entries.insert(component.to_owned(), Entry { condition, since });
+        self.changes.advance();
+        true
     }
 
     /// [`set`](Self::set) from a result: an error is what is waited for.
@@ -116,13 +104,13 @@ impl Health {
     /// Forgets a component that is no longer there to be waited for.
     pub fn remove(&self, component: &str) {
         if self.entries.lock().remove(component).is_some() {
-            self.changes.send_modify(|changes| *changes += 1);
+            self.changes.advance();
         }
     }
 
-    /// To wait for changes: their number so far.
-    pub fn changes(&self) -> watch::Receiver<u64> {
-        self.changes.subscribe()
+    /// To wait for changes.
+    pub fn changes(&self) -> Follower {
+        self.changes.follow()
     }
 
     /// Whether no component is waiting.

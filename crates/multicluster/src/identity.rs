@@ -18,15 +18,9 @@ use sync_engine_mapping::object::metadata;
 #[derive(Debug, Default)]
 pub struct Confirmation {
     doubts: Epoch,
-    last: Mutex<Option<Confirmed>>,
+    /// What was found out last, and how many doubts that answers.
+    last: Mutex<Option<(u64, Result<String, String>)>>,
     confirmed: Epoch,
-}
-
-#[derive(Debug)]
-struct Confirmed {
-    /// The doubts that it answers.
-    as_of: u64,
-    identity: Result<String, String>,
 }
 
 /// What is known of an identity now.
@@ -57,17 +51,14 @@ impl Confirmation {
 
     /// What was found out since there were so many doubts.
     pub fn confirm(&self, as_of: u64, identity: Result<String, String>) {
-        *self.last.lock() = Some(Confirmed { as_of, identity });
+        *self.last.lock() = Some((as_of, identity));
         self.confirmed.advance();
     }
 
     pub fn known(&self) -> IdentityState {
-        let last = self.last.lock();
-        match last.as_ref() {
-            Some(Confirmed { identity: Err(why), .. }) => IdentityState::Failed(why.clone()),
-            Some(Confirmed { as_of, identity: Ok(identity) }) if *as_of == self.doubts.now() => {
-                IdentityState::Identity(identity.clone())
-            }
+        match &*self.last.lock() {
+            Some((_, Err(why))) => IdentityState::Failed(why.clone()),
+            Some((as_of, Ok(identity))) if *as_of == self.doubts.now() => IdentityState::Identity(identity.clone()),
             _ => IdentityState::Pending,
         }
     }

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 
 use kube::config::{Config, Kubeconfig, KubeconfigError};
 
-use super::connection::{ConnectionError, ConnectionSource, ConnectionSpec, Held};
+use super::connection::{ConnectionError, ConnectionSource, ConnectionSpec, Held, flag, listed};
 use super::in_process::InProcess;
 use super::proxy::Proxies;
 
@@ -23,15 +23,16 @@ pub(super) struct Loaded {
 
 /// Reads what a connection's specification names.
 pub(super) fn load(spec: &ConnectionSpec) -> Result<Loaded, ConnectionError> {
-    match &spec.source {
+    let loaded = match &spec.source {
         ConnectionSource::Kubeconfig { path, context } => {
             from_files(spec, std::slice::from_ref(path), context.as_deref())
         }
         ConnectionSource::Held { kubeconfig, context } => held(spec, kubeconfig, context.as_deref()),
-        ConnectionSource::InCluster => in_cluster(spec),
+        ConnectionSource::InCluster => in_cluster(),
         ConnectionSource::Default => by_default(spec),
         ConnectionSource::InProcess(servers) => Ok(in_process(servers)),
-    }
+    };
+    loaded.map_err(|why| ConnectionError::new(&spec.name, why))
 }
 
 fn in_process(servers: &InProcess) -> Loaded {
@@ -45,7 +46,7 @@ fn in_process(servers: &InProcess) -> Loaded {
 }
 
 /// `KUBECONFIG`, else `~/.kube/config`.
-fn by_default(spec: &ConnectionSpec) -> Result<Loaded, ConnectionError> {
+fn by_default(spec: &ConnectionSpec) -> Result<Loaded, String> {
     let listed = listed_files(std::env::var_os("KUBECONFIG"));
     if !listed.is_empty() {
         return from_files(spec, &listed, None);
@@ -53,7 +54,9 @@ fn by_default(spec: &ConnectionSpec) -> Result<Loaded, ConnectionError> {
     let home = std::env::home_dir().map(|home| home.join(".kube").join("config"));
     match home.filter(|path| path.exists()) {
         Some(path) => from_files(spec, &[path], None),
-        None => Err(ConnectionError::NothingFound { connection: spec.name.clone() }),
+        None => {
+            Err(format!("no kubeconfig is given, and there is none in KUBECONFIG or ~/.kube/config; {}", fix(spec)))
+        }
     }
 }
 
@@ -62,43 +65,41 @@ fn listed_files(variable: Option<OsString>) -> Vec<PathBuf> {
     paths.filter(|path| !path.as_os_str().is_empty()).collect()
 }
 
-fn in_cluster(spec: &ConnectionSpec) -> Result<Loaded, ConnectionError> {
-    let config = Config::incluster()
-        .map_err(|e| ConnectionError::InCluster { connection: spec.name.clone(), reason: e.to_string() })?;
+fn in_cluster() -> Result<Loaded, String> {
+    let config = Config::incluster();
+    let config = config.map_err(|error| format!("`in-cluster` needs the service account of a Pod: {error}"))?;
     // Token and CA are re-read by themselves; nothing else can change while a pod lives.
-    Ok(Loaded {
-        config,
-        proxies: Proxies::of_environment(),
-        fingerprint: 0,
-        origin: "the pod's service account".into(),
-    })
+    let (proxies, origin) = (Proxies::of_environment(), "the pod's service account".into());
+    Ok(Loaded { config, proxies, fingerprint: 0, origin })
 }
 
-fn from_files(spec: &ConnectionSpec, paths: &[PathBuf], context: Option<&str>) -> Result<Loaded, ConnectionError> {
+fn from_files(spec: &ConnectionSpec, paths: &[PathBuf], context: Option<&str>) -> Result<Loaded, String> {
     let origin = paths.iter().map(|path| path.display().to_string()).collect::<Vec<_>>().join(", ");
     // What is parsed is what is hashed: a file that is replaced in between is another one at the next look.
     let mut hasher = DefaultHasher::new();
-    let merged = merge(spec, paths, &mut hasher)?;
+    let merged = paths.iter().try_fold(Kubeconfig::default(), |merged, path| {
+        let next = read(path, &mut hasher).and_then(|next| merged.merge(next));
+        next.map_err(|error| unreadable(spec, path, &error))
+    })?;
+    let context = chosen_context(spec, &merged, context, &origin)?;
     let fingerprint = fingerprint(hasher, &merged);
-    of_context(spec, merged, context, origin, fingerprint)
+    of_context(merged, &context, &origin, fingerprint)
 }
 
-fn held(spec: &ConnectionSpec, held: &Held, context: Option<&str>) -> Result<Loaded, ConnectionError> {
-    let (text, origin) = (held.text(), held.origin().to_owned());
+fn held(spec: &ConnectionSpec, held: &Held, context: Option<&str>) -> Result<Loaded, String> {
+    let (text, origin) = (held.text(), held.origin());
     // The parser's own words may quote the text, which is a secret.
-    let config = Kubeconfig::from_yaml(&text).map_err(|_| ConnectionError::NoKubeconfig {
-        connection: spec.name.clone(),
-        path: PathBuf::from(&origin),
-        reason: "its text cannot be read as one".to_owned(),
-    })?;
-    let context = chosen_context(spec, &config, context, &origin)?;
+    let config = Kubeconfig::from_yaml(&text)
+        .map_err(|_| format!("{origin} is no kubeconfig: its text cannot be read as one; {}", fix(spec)))?;
+    let context = chosen_context(spec, &config, context, origin)?;
     if let Some((what, instead)) = reaches_out(&config, &context, held.is_user_local()) {
-        let connection = spec.name.clone();
-        return Err(ConnectionError::NotContained { connection, origin, context, what, instead });
+        return Err(format!(
+            "context `{context}` of {origin} {what}; a kubeconfig that a cluster holds must contain what it needs, so write {instead} into it"
+        ));
     }
     let mut hasher = DefaultHasher::new();
     text.hash(&mut hasher);
-    of_context(spec, config, Some(&context), origin, hasher.finish())
+    of_context(config, &context, origin, hasher.finish())
 }
 
 /// What makes a kubeconfig run a program of this machine, or read a file of it, and what to write instead. Who can write the
@@ -138,43 +139,32 @@ pub fn contexts_of(path: &Path) -> Result<Vec<String>, String> {
 }
 
 /// What one context of a kubeconfig says.
-fn of_context(
-    spec: &ConnectionSpec,
-    mut merged: Kubeconfig,
-    context: Option<&str>,
-    origin: String,
-    fingerprint: u64,
-) -> Result<Loaded, ConnectionError> {
-    let context = chosen_context(spec, &merged, context, &origin)?;
-    if let Some(user) = missing_user(&merged, &context) {
-        let (connection, reason) = (spec.name.clone(), format!("its user `{user}` is not in the file"));
-        return Err(ConnectionError::InvalidContext { connection, origin, context, reason });
+fn of_context(mut merged: Kubeconfig, context: &str, origin: &str, fingerprint: u64) -> Result<Loaded, String> {
+    let unusable = |reason: String| format!("context `{context}` of {origin} cannot be used: {reason}");
+    if let Some(user) = missing_user(&merged, context) {
+        return Err(unusable(format!("its user `{user}` is not in the file")));
     }
-    let proxies = match proxy_url(&mut merged, &context) {
-        Some(proxy) => Proxies::named(&proxy).map_err(|reason| {
-            let (connection, origin, context) = (spec.name.clone(), origin.clone(), context.clone());
-            ConnectionError::InvalidContext { connection, origin, context, reason }
-        })?,
+    let proxies = match proxy_url(&mut merged, context) {
+        Some(proxy) => Proxies::named(&proxy).map_err(unusable)?,
         None => Proxies::of_environment(),
     };
-    let config = Config::try_from(Kubeconfig { current_context: Some(context.clone()), ..merged })
-        .map_err(|e| invalid(spec, &origin, &context, &e))?;
+    let config = Config::try_from(Kubeconfig { current_context: Some(context.to_owned()), ..merged });
+    let config = config.map_err(|error| {
+        unusable(match error {
+            KubeconfigError::LoadClusterOfContext(cluster) => format!("its cluster `{cluster}` is not in the file"),
+            KubeconfigError::MissingClusterUrl => "its cluster has no `server`".to_owned(),
+            error => error.to_string(),
+        })
+    })?;
     Ok(Loaded { config, proxies, fingerprint, origin: format!("{origin}, context {context}") })
 }
 
-fn merge(spec: &ConnectionSpec, paths: &[PathBuf], hasher: &mut impl Hasher) -> Result<Kubeconfig, ConnectionError> {
-    paths.iter().try_fold(Kubeconfig::default(), |merged, path| {
-        let read = read(path, hasher).map_err(|e| unreadable(spec, path, &e))?;
-        merged.merge(read).map_err(|e| unreadable(spec, path, &e))
-    })
-}
-
-fn unreadable(spec: &ConnectionSpec, path: &Path, error: &KubeconfigError) -> ConnectionError {
-    let (connection, path) = (spec.name.clone(), path.to_owned());
+fn unreadable(spec: &ConnectionSpec, path: &Path, error: &KubeconfigError) -> String {
+    let (path, fix) = (path.display(), fix(spec));
     match error {
-        KubeconfigError::ReadConfig(error, _) => ConnectionError::Unreadable { connection, path, reason: plain(error) },
-        KubeconfigError::Parse(error) => ConnectionError::NoKubeconfig { connection, path, reason: first_line(error) },
-        error => ConnectionError::NoKubeconfig { connection, path, reason: error.to_string() },
+        KubeconfigError::ReadConfig(error, _) => format!("cannot read the kubeconfig {path}: {}; {fix}", plain(error)),
+        KubeconfigError::Parse(error) => format!("{path} is no kubeconfig: {}; {fix}", first_line(error)),
+        error => format!("{path} is no kubeconfig: {error}; {fix}"),
     }
 }
 
@@ -183,18 +173,18 @@ fn chosen_context(
     config: &Kubeconfig,
     context: Option<&str>,
     origin: &str,
-) -> Result<String, ConnectionError> {
+) -> Result<String, String> {
     let known: Vec<&str> = config.contexts.iter().map(|context| context.name.as_str()).collect();
-    let (connection, origin, contexts) = (spec.name.clone(), origin.to_owned(), listed(&known));
-    let wanted = context.or(config.current_context.as_deref()).filter(|context| !context.is_empty());
-    match wanted {
-        None if known.is_empty() => Err(ConnectionError::NoContext { connection, origin }),
-        None => Err(ConnectionError::NoCurrentContext { connection, origin, contexts }),
+    match context.or(config.current_context.as_deref()).filter(|context| !context.is_empty()) {
+        None if known.is_empty() => Err(format!("{origin} holds no context; {}", fix(spec))),
+        None => Err(format!("no current context in {origin}; add `#CONTEXT` to the path, one of: {}", listed(known))),
         Some(wanted) if known.contains(&wanted) => Ok(wanted.to_owned()),
-        Some(wanted) => {
-            Err(ConnectionError::UnknownContext { connection, origin, context: wanted.to_owned(), contexts })
-        }
+        Some(wanted) => Err(format!("no context `{wanted}` in {origin}; there are: {}", listed(known))),
     }
+}
+
+fn fix(spec: &ConnectionSpec) -> String {
+    format!("give one with `{}`", flag(&spec.name))
 }
 
 /// The user that a context names and nobody defines: kube would go on without any credential.
@@ -210,20 +200,6 @@ fn proxy_url(config: &mut Kubeconfig, context: &str) -> Option<String> {
     let name = &entry.context.as_ref()?.cluster;
     let cluster = config.clusters.iter_mut().find(|known| &known.name == name)?;
     cluster.cluster.as_mut()?.proxy_url.take().filter(|proxy| !proxy.is_empty())
-}
-
-fn listed(names: &[&str]) -> String {
-    if names.is_empty() { "none".into() } else { names.join(", ") }
-}
-
-fn invalid(spec: &ConnectionSpec, origin: &str, context: &str, error: &KubeconfigError) -> ConnectionError {
-    let reason = match error {
-        KubeconfigError::LoadClusterOfContext(cluster) => format!("its cluster `{cluster}` is not in the file"),
-        KubeconfigError::MissingClusterUrl => "its cluster has no `server`".into(),
-        error => error.to_string(),
-    };
-    let context = context.to_owned();
-    ConnectionError::InvalidContext { connection: spec.name.clone(), origin: origin.to_owned(), context, reason }
 }
 
 fn plain(error: &std::io::Error) -> String {
@@ -377,12 +353,12 @@ mod tests {
         {
             let held = Held::new("Secret fleet/a".to_owned(), text.to_owned());
             let Err(error) = super::held(&spec(), &held, None) else { panic!("{text} is taken for a kubeconfig") };
-            assert!(!error.to_string().contains("hunter2"), "{error}");
+            assert!(!error.contains("hunter2"), "{error}");
             let folder = tempfile::tempdir().unwrap();
             let file = folder.path().join("kubeconfig");
             std::fs::write(&file, text).unwrap();
             let Err(error) = from_files(&spec(), &[file], None) else { panic!("{text} is taken for a kubeconfig") };
-            assert!(!error.to_string().contains("hunter2"), "{error}");
+            assert!(!error.contains("hunter2"), "{error}");
         }
     }
 }

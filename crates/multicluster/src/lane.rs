@@ -40,18 +40,11 @@ pub(super) struct AddressLimits {
 #[derive(Debug, Default)]
 struct Writes(Mutex<Slots<oneshot::Sender<Slot>>>);
 
-/// A slot in use; dropped, it is handed back.
+/// The right to have one write in flight; dropped, it is handed back.
 #[derive(Debug)]
-struct Slot {
+pub(super) struct Slot {
     of: Arc<Writes>,
     number: u64,
-}
-
-/// The right to have one write to a logical cluster in flight.
-pub(super) struct WriteSlot<'a> {
-    lane: &'a AddressLimits,
-    cluster: Arc<str>,
-    _slot: Slot,
 }
 
 /// An address that could not be reached.
@@ -92,16 +85,26 @@ impl AddressLimits {
     }
 
     /// A slot to write to a logical cluster in, once it is one's turn and the server does not want to be left alone there.
-    pub(super) async fn write_slot(&self, cluster: &str) -> WriteSlot<'_> {
+    pub(super) async fn write_slot(&self, cluster: &str) -> Slot {
         let cluster: Arc<str> = cluster.into();
         loop {
             self.wait_for_pause(&cluster).await;
             let slot = self.writes.slot(&cluster).await;
             // Nobody waits in a slot: the server may have asked for a pause while this was in the queue.
             if !self.is_paused(&cluster) {
-                return WriteSlot { lane: self, cluster, _slot: slot };
+                return slot;
             }
         }
+    }
+
+    /// The write that was sent in a slot came to this: the server may want to be left alone, and the cluster may be slow.
+    pub(super) fn wrote(&self, cluster: &str, sent: Instant, error: Option<&RequestError>) {
+        if let Some(wait) = error.and_then(RequestError::retry_after) {
+            let mut paused = self.paused.lock();
+            let until = paused.entry(cluster.to_owned()).or_insert_with(Instant::now);
+            *until = (*until).max(Instant::now() + wait);
+        }
+        self.writes.0.lock().seats.worked(&Arc::from(cluster), sent.elapsed(), Instant::now().into_std());
     }
 
     /// Waits until the server wants writes to a logical cluster again.
@@ -201,10 +204,10 @@ impl Writes {
             let now = Instant::now().into_std();
             let mut slots = self.0.lock();
             let Some((waiting, number)) = slots.grant(WRITES_AT_ONCE, now) else {
-                return slots.look_again(now).map(Instant::from_std);
+                return slots.seats.look_again(now).map(Instant::from_std);
             };
             if waiting.is_closed() {
-                slots.leave(number);
+                slots.seats.leave(number);
                 continue;
             }
             // A slot that nobody takes after all is handed back, which needs the lock.
@@ -214,21 +217,9 @@ impl Writes {
     }
 }
 
-impl WriteSlot<'_> {
-    /// The write that was sent in it came to this: the server may want to be left alone, and the cluster may be slow.
-    pub(super) fn learn(&self, sent: Instant, error: Option<&RequestError>) {
-        if let Some(wait) = error.and_then(RequestError::retry_after) {
-            let mut paused = self.lane.paused.lock();
-            let until = paused.entry(self.cluster.to_string()).or_insert_with(Instant::now);
-            *until = (*until).max(Instant::now() + wait);
-        }
-        self.lane.writes.0.lock().wrote(&self.cluster, sent.elapsed(), Instant::now().into_std());
-    }
-}
-
 impl Drop for Slot {
     fn drop(&mut self) {
-        self.of.0.lock().leave(self.number);
+        self.of.0.lock().seats.leave(self.number);
         self.of.grant();
     }
 }

@@ -15,7 +15,7 @@ use tokio::task::JoinHandle;
 use super::connection::{Connection, ConnectionError, Reloaded};
 use super::environment::{Describe, Environment, condition_name, finds_by};
 use super::mailbox::Mailbox;
-use super::registry::{Cluster, ProviderEvent, ProviderName, ProviderRef, Reason, Registry};
+use super::registry::{Cluster, NamesProvider, ProviderEvent, ProviderName, Reason, Registry};
 use super::silence::look_for_silence;
 use crate::health::{Health, Level};
 use sync_engine_mapping::object::ClusterName;
@@ -75,13 +75,7 @@ impl Manager {
     pub fn configure(&self, documents: Vec<ClusterProvider>) {
         let mut state = self.0.state.lock();
         state.documents = documents;
-        let running: Vec<ProviderName> = state.running.keys().cloned().collect();
-        for provider in running {
-            if state.running.get(&provider).is_some_and(|running| running.document != state.document(&provider)) {
-                state.stop(&provider, Reason::Replaced);
-                self.start(&mut state, provider);
-            }
-        }
+        self.replace(&mut state, |state, name, running| running.document != state.document(name));
     }
 
     /// The `ClusterProvider` document in force that a source's clusters come from.
@@ -118,37 +112,33 @@ impl Manager {
         ClusterEvents(subscriber)
     }
 
-    pub fn clusters<'a>(&self, provider: impl Into<ProviderRef<'a>>) -> Vec<Arc<Cluster>> {
+    pub fn clusters(&self, provider: &impl NamesProvider) -> Vec<Arc<Cluster>> {
         self.0.state.lock().registry.clusters(provider).cloned().collect()
     }
 
     /// Whether something holds of an engaged cluster.
-    pub fn any_cluster<'a>(&self, provider: impl Into<ProviderRef<'a>>, holds: impl Fn(&Cluster) -> bool) -> bool {
+    pub fn any_cluster(&self, provider: &impl NamesProvider, holds: impl Fn(&Cluster) -> bool) -> bool {
         self.0.state.lock().registry.clusters(provider).any(|cluster| holds(cluster))
     }
 
-    pub fn cluster<'a>(&self, provider: impl Into<ProviderRef<'a>>, name: &ClusterName) -> Option<Arc<Cluster>> {
+    pub fn cluster(&self, provider: &impl NamesProvider, name: &ClusterName) -> Option<Arc<Cluster>> {
         self.0.state.lock().registry.cluster(provider, name).cloned()
     }
 
     /// The engaged cluster of this identity.
-    pub fn cluster_of_identity<'a>(
-        &self,
-        provider: impl Into<ProviderRef<'a>>,
-        identity: &str,
-    ) -> Option<Arc<Cluster>> {
-        let (provider, state) = (provider.into(), self.0.state.lock());
+    pub fn cluster_of_identity(&self, provider: &impl NamesProvider, identity: &str) -> Option<Arc<Cluster>> {
+        let state = self.0.state.lock();
         let named = ClusterName::try_from(identity).ok().and_then(|name| state.registry.cluster(provider, &name));
         let named = named.filter(|cluster| cluster.identity() == identity);
         named.or_else(|| state.registry.clusters(provider).find(|cluster| cluster.identity() == identity)).cloned()
     }
 
     /// Uid of the APIExport or of the cluster; `None` until known.
-    pub fn identity<'a>(&self, provider: impl Into<ProviderRef<'a>>) -> Option<String> {
+    pub fn identity(&self, provider: &impl NamesProvider) -> Option<String> {
         self.0.state.lock().registry.identity(provider).map(str::to_owned)
     }
 
-    pub fn is_synced<'a>(&self, provider: impl Into<ProviderRef<'a>>) -> bool {
+    pub fn is_synced(&self, provider: &impl NamesProvider) -> bool {
         self.0.state.lock().registry.is_synced(provider)
     }
 
@@ -178,7 +168,8 @@ impl Manager {
     fn heed(&self, connection: &str, found: &Result<Reloaded, ConnectionError>) {
         self.0.environment.configuration_of(connection, Level::Waiting).heed(connection, found);
         if matches!(found, Ok(Reloaded::Address)) {
-            self.replace_users_of(connection);
+            let mut state = self.0.state.lock();
+            self.replace(&mut state, |_, name, running| finds_by(name, running.document.as_ref(), connection));
         }
     }
 
@@ -196,13 +187,13 @@ impl Manager {
         self.0.state.lock().stop_all().iter().for_each(JoinHandle::abort);
     }
 
-    fn replace_users_of(&self, connection: &str) {
-        let mut state = self.0.state.lock();
-        let uses = |(name, running): &(&ProviderName, &Running)| finds_by(name, running.document.as_ref(), connection);
-        let users: Vec<ProviderName> = state.running.iter().filter(uses).map(|(name, _)| name.clone()).collect();
-        for provider in users {
+    /// Starts the providers anew of which this holds.
+    fn replace(&self, state: &mut State, is_outdated: impl Fn(&State, &ProviderName, &Running) -> bool) {
+        let outdated = state.running.iter().filter(|(name, running)| is_outdated(state, name, running));
+        let outdated: Vec<ProviderName> = outdated.map(|(name, _)| name.clone()).collect();
+        for provider in outdated {
             state.stop(&provider, Reason::Replaced);
-            self.start(&mut state, provider);
+            self.start(state, provider);
         }
     }
 
@@ -219,11 +210,8 @@ impl Manager {
 /// Reloads connections, and looks whether they answer, for as long as the manager lives.
 async fn look_at_connections(shared: Weak<Shared>) {
     let Some(environment) = shared.upgrade().map(|shared| shared.environment.clone()) else { return };
-    let look = |connection: Arc<Connection>| {
-        let condition = environment.answers_of(&connection);
-        async move { look_for_silence(&connection, &condition).await }
-    };
-    let silences = environment.connections.values().cloned().map(look);
+    let look = |connection: &Arc<Connection>| look_for_silence(connection.clone(), environment.answers_of(connection));
+    let silences = environment.connections.values().map(look);
     tokio::select! {
         () = reload_connections(shared) => {}
         // It never ends.
@@ -272,12 +260,8 @@ impl Shared {
 
 impl State {
     fn document(&self, provider: &ProviderName) -> Option<ClusterProvider> {
-        match provider {
-            ProviderName::Source(SourceClusters::Provider(name)) => {
-                self.documents.iter().find(|document| document.name == *name).cloned()
-            }
-            ProviderName::Source(SourceClusters::ApiExport(_)) | ProviderName::Connection(_) => None,
-        }
+        let ProviderName::Source(SourceClusters::Provider(name)) = provider else { return None };
+        self.documents.iter().find(|document| document.name == *name).cloned()
     }
 
     fn is_running(&self, provider: &ProviderName, number: u64) -> bool {
@@ -384,19 +368,10 @@ mod tests {
     use sync_engine_mapping::ProviderKind;
 
     use super::*;
-    use crate::connection::Process;
-    use crate::environment::CustomProviders;
 
     #[tokio::test]
     async fn a_provider_that_was_replaced_is_heard_no_more() {
-        let environment = Environment {
-            connections: Arc::default(),
-            health: Health::default(),
-            process: Process::default(),
-            custom: CustomProviders::default(),
-            watches: Arc::default(),
-        };
-        let manager = Manager::new(environment, |_, _, _, _| pending().boxed());
+        let manager = Manager::new(Environment::default(), |_, _, _, _| pending().boxed());
         let fleet = || ClusterProvider { name: "fleet".into(), kind: ProviderKind::None };
         let name = ProviderName::Source(SourceClusters::Provider("fleet".into()));
         let number = || manager.0.state.lock().running[&name].number;

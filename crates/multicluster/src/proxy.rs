@@ -73,14 +73,6 @@ pub(super) fn is_this_machine(host: &str) -> bool {
     host.eq_ignore_ascii_case("localhost") || address.is_ok_and(|address| address.is_loopback())
 }
 
-/// Why a proxy did not lead to a server.
-#[derive(Debug, thiserror::Error)]
-#[error("through the proxy {proxy}: {reason}")]
-struct ProxyError {
-    proxy: String,
-    reason: String,
-}
-
 /// Opens TCP connections.
 #[derive(Debug, Clone)]
 pub(super) struct Connector {
@@ -140,8 +132,8 @@ async fn through(tcp: HttpConnector, proxy: Intercept, to: Uri) -> Result<TokioI
         _ => Err(format!("it {EXPECTED}").into()),
     };
     connected.map(of_tcp).map_err(|error: BoxError| {
-        let proxy = address.to_string().trim_end_matches('/').to_owned();
-        ProxyError { proxy, reason: why_unreachable(&*error) }.into()
+        let proxy = address.to_string();
+        format!("through the proxy {}: {}", proxy.trim_end_matches('/'), why_unreachable(&*error)).into()
     })
 }
 

@@ -1,6 +1,7 @@
 //! Which clusters there are: what providers say, turned into engage and disengage. Pure.
 
-use std::collections::BTreeMap;
+use std::cmp::Ordering;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::sync::Arc;
 
@@ -26,24 +27,23 @@ impl From<SourceClusters> for ProviderName {
     }
 }
 
-/// The same, borrowed: a provider is looked up for each event.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub enum ProviderRef<'a> {
-    Source(&'a SourceClusters),
-    Connection(&'a str),
+/// What a provider is looked up by, for each event: its name, or what a mapping's `source` names.
+pub trait NamesProvider {
+    /// How the name of a provider is ordered to the one that is meant.
+    fn compare(&self, name: &ProviderName) -> Ordering;
 }
 
-impl<'a> From<&'a SourceClusters> for ProviderRef<'a> {
-    fn from(clusters: &'a SourceClusters) -> Self {
-        Self::Source(clusters)
+impl NamesProvider for ProviderName {
+    fn compare(&self, name: &ProviderName) -> Ordering {
+        name.cmp(self)
     }
 }
 
-impl<'a> From<&'a ProviderName> for ProviderRef<'a> {
-    fn from(name: &'a ProviderName) -> Self {
+impl NamesProvider for SourceClusters {
+    fn compare(&self, name: &ProviderName) -> Ordering {
         match name {
-            ProviderName::Source(clusters) => Self::Source(clusters),
-            ProviderName::Connection(name) => Self::Connection(name),
+            ProviderName::Source(clusters) => clusters.cmp(self),
+            ProviderName::Connection(_) => Ordering::Greater,
         }
     }
 }
@@ -135,7 +135,6 @@ pub enum Reason {
     Removed,
     /// It is described anew, with another address.
     Replaced,
-    NotReady,
     /// The address at which it was seen is no longer served.
     EndpointLost,
     /// No mapping uses its provider any more.
@@ -183,33 +182,28 @@ pub struct Registry {
 /// What one provider has described.
 #[derive(Debug, Default)]
 struct Described {
-    clusters: BTreeMap<ClusterName, Entry>,
+    clusters: BTreeMap<ClusterName, Arc<Cluster>>,
+    /// Those that were not applied yet since the stream started again.
+    unconfirmed: BTreeSet<ClusterName>,
     synced: bool,
     identity: Option<String>,
-}
-
-#[derive(Debug)]
-struct Entry {
-    cluster: Arc<Cluster>,
-    /// Applied since the stream (re)started.
-    confirmed: bool,
 }
 
 impl Registry {
     /// A provider's stream starts, or starts again: what it does not apply before it is synced is gone.
     pub fn start(&mut self, provider: &ProviderName) {
-        let at = self.position(provider.into()).unwrap_or_else(|at| {
+        let at = self.position(provider).unwrap_or_else(|at| {
             self.providers.insert(at, (provider.clone(), Described::default()));
             at
         });
         let described = &mut self.providers[at].1;
-        described.clusters.values_mut().for_each(|entry| entry.confirmed = false);
+        described.unconfirmed = described.clusters.keys().cloned().collect();
         described.synced = false;
     }
 
     /// What follows from an event. Events of a provider that was not started, or was stopped, change nothing.
     pub fn apply(&mut self, provider: &ProviderName, event: ProviderEvent) -> Vec<ClusterEvent> {
-        let Ok(at) = self.position(provider.into()) else { return Vec::new() };
+        let Ok(at) = self.position(provider) else { return Vec::new() };
         let described = &mut self.providers[at].1;
         match event {
             ProviderEvent::Apply(spec) => described.apply(provider, *spec),
@@ -221,43 +215,41 @@ impl Registry {
 
     /// The provider runs no longer.
     pub fn stop(&mut self, provider: &ProviderName, reason: Reason) -> Vec<ClusterEvent> {
-        let Ok(at) = self.position(provider.into()) else { return Vec::new() };
+        let Ok(at) = self.position(provider) else { return Vec::new() };
         let (_, described) = self.providers.remove(at);
-        described.clusters.into_values().map(|entry| ClusterEvent::Disengaged(entry.cluster, reason)).collect()
+        described.clusters.into_values().map(|cluster| ClusterEvent::Disengaged(cluster, reason)).collect()
     }
 
     /// The clusters engaged through a provider, in order.
-    pub fn clusters<'a>(&self, provider: impl Into<ProviderRef<'a>>) -> impl Iterator<Item = &Arc<Cluster>> {
-        self.described(provider.into())
-            .into_iter()
-            .flat_map(|described| described.clusters.values().map(|e| &e.cluster))
+    pub fn clusters(&self, provider: &impl NamesProvider) -> impl Iterator<Item = &Arc<Cluster>> {
+        self.described(provider).into_iter().flat_map(|described| described.clusters.values())
     }
 
-    pub fn cluster<'a>(&self, provider: impl Into<ProviderRef<'a>>, name: &ClusterName) -> Option<&Arc<Cluster>> {
-        Some(&self.described(provider.into())?.clusters.get(name)?.cluster)
+    pub fn cluster(&self, provider: &impl NamesProvider, name: &ClusterName) -> Option<&Arc<Cluster>> {
+        self.described(provider)?.clusters.get(name)
     }
 
-    pub fn identity<'a>(&self, provider: impl Into<ProviderRef<'a>>) -> Option<&str> {
-        self.described(provider.into())?.identity.as_deref()
+    pub fn identity(&self, provider: &impl NamesProvider) -> Option<&str> {
+        self.described(provider)?.identity.as_deref()
     }
 
-    pub fn is_synced<'a>(&self, provider: impl Into<ProviderRef<'a>>) -> bool {
-        self.described(provider.into()).is_some_and(|described| described.synced)
+    pub fn is_synced(&self, provider: &impl NamesProvider) -> bool {
+        self.described(provider).is_some_and(|described| described.synced)
     }
 
-    fn described(&self, provider: ProviderRef<'_>) -> Option<&Described> {
+    fn described(&self, provider: &impl NamesProvider) -> Option<&Described> {
         self.position(provider).ok().map(|at| &self.providers[at].1)
     }
 
     /// Where a provider is, or would be.
-    fn position(&self, provider: ProviderRef<'_>) -> Result<usize, usize> {
-        self.providers.binary_search_by(|(name, _)| ProviderRef::from(name).cmp(&provider))
+    fn position(&self, provider: &impl NamesProvider) -> Result<usize, usize> {
+        self.providers.binary_search_by(|(name, _)| provider.compare(name))
     }
 
     /// What somebody who comes late has missed of each provider.
     pub fn replay(&self) -> Vec<ClusterEvent> {
         let of = |(name, described): &(ProviderName, Described)| {
-            let engaged = described.clusters.values().map(|entry| ClusterEvent::Engaged(entry.cluster.clone()));
+            let engaged = described.clusters.values().cloned().map(ClusterEvent::Engaged);
             let identity = described.identity.clone().map(|identity| ClusterEvent::Identity(name.clone(), identity));
             let synced = described.synced.then(|| ClusterEvent::Synced(name.clone()));
             engaged.chain(identity).chain(synced).collect::<Vec<_>>()
@@ -268,30 +260,29 @@ impl Registry {
 
 impl Described {
     fn apply(&mut self, provider: &ProviderName, spec: ClusterSpec) -> Vec<ClusterEvent> {
-        if let Some(entry) = self.clusters.get_mut(&spec.name).filter(|entry| entry.cluster.spec == spec) {
-            entry.confirmed = true;
+        self.unconfirmed.remove(&spec.name);
+        let known = self.clusters.get(&spec.name).map(|known| &known.spec);
+        if known == Some(&spec) {
             return Vec::new();
         }
+        let is_same = |known: &ClusterSpec| ClusterSpec { traits: spec.traits.clone(), ..known.clone() } == spec;
+        let is_described = known.is_some_and(is_same);
         let name = spec.name.clone();
         let cluster = Arc::new(Cluster { provider: provider.clone(), spec });
-        let is_same =
-            |known: &ClusterSpec| ClusterSpec { traits: cluster.spec.traits.clone(), ..known.clone() } == cluster.spec;
-        if let Some(entry) = self.clusters.get_mut(&name).filter(|entry| is_same(&entry.cluster.spec)) {
-            *entry = Entry { cluster: cluster.clone(), confirmed: true };
+        let former = self.clusters.insert(name, cluster.clone());
+        if is_described {
             return vec![ClusterEvent::Described(cluster)];
         }
-        let replaced = self.clusters.insert(name, Entry { cluster: cluster.clone(), confirmed: true });
-        let disengage = replaced.map(|entry| ClusterEvent::Disengaged(entry.cluster, Reason::Replaced));
+        let disengage = former.map(|former| ClusterEvent::Disengaged(former, Reason::Replaced));
         disengage.into_iter().chain([ClusterEvent::Engaged(cluster)]).collect()
     }
 
     fn gone(&mut self, name: &ClusterName, reason: Reason) -> Option<ClusterEvent> {
-        self.clusters.remove(name).map(|entry| ClusterEvent::Disengaged(entry.cluster, reason))
+        self.clusters.remove(name).map(|cluster| ClusterEvent::Disengaged(cluster, reason))
     }
 
     fn sync(&mut self, provider: &ProviderName) -> Vec<ClusterEvent> {
-        let gone: Vec<ClusterName> =
-            self.clusters.iter().filter(|(_, entry)| !entry.confirmed).map(|(name, _)| name.clone()).collect();
+        let gone = std::mem::take(&mut self.unconfirmed);
         let mut transitions: Vec<_> = gone.iter().filter_map(|name| self.gone(name, Reason::Removed)).collect();
         if !std::mem::replace(&mut self.synced, true) {
             transitions.push(ClusterEvent::Synced(provider.clone()));
@@ -300,9 +291,8 @@ impl Described {
     }
 
     fn identify(&mut self, provider: &ProviderName, identity: String) -> Option<ClusterEvent> {
-        let changed = self.identity.as_ref() != Some(&identity);
-        self.identity = Some(identity.clone());
-        changed.then(|| ClusterEvent::Identity(provider.clone(), identity))
+        let former = self.identity.replace(identity.clone());
+        (former.as_ref() != Some(&identity)).then(|| ClusterEvent::Identity(provider.clone(), identity))
     }
 }
 

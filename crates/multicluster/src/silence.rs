@@ -20,7 +20,7 @@ const LOOK_AGAIN: Duration = Duration::from_secs(5);
 const DEADLINE: Duration = Duration::from_secs(10);
 
 /// Looks for good whether the addresses of a connection answer, and reports those that do not.
-pub(crate) async fn look_for_silence(connection: &Arc<Connection>, condition: &Reporter) {
+pub(crate) async fn look_for_silence(connection: Arc<Connection>, condition: Reporter) {
     let mut is_silent = false;
     loop {
         sleep(LOOK_AGAIN).await;

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use data_encoding::BASE64;
 use serde_json::{Value, json};
-use sync_engine::health::{Health, Level};
+use sync_engine::health::Health;
 use sync_engine::mapping::{ClusterProvider, Part, ProviderKind, Selector, SourceClusters};
 use sync_engine::multicluster::connection::{Connection, Machine};
 use sync_engine::multicluster::identity::IdentityState;
@@ -17,7 +17,7 @@ use sync_engine::sandbox::{ApiRef, Options, Sandbox, anything, definition};
 use tokio::net::TcpListener;
 
 use crate::multicluster::providers::{complaint, manager, manager_on, next, uid_of};
-use crate::multicluster::scene::{Folder, PATIENCE, connection, kubeconfig, resource, until_state};
+use crate::multicluster::scene::{Folder, connection, kubeconfig, resource, until_state};
 
 /// A fleet of the kubeconfigs in a folder.
 struct Fleet {
@@ -71,27 +71,21 @@ impl Fleet {
         next(&mut self.events).await
     }
 
+    async fn next_events(&mut self, number: usize) -> Vec<String> {
+        let mut events = Vec::new();
+        for _ in 0..number {
+            events.push(self.next().await);
+        }
+        events
+    }
+
     async fn complaint(&self) -> String {
-        complaint(&self.health).await.replace(&self.folder.0.path().display().to_string(), "DIR")
+        complaint(&self.health, "").await.replace(&self.folder.0.path().display().to_string(), "DIR")
     }
 
     fn clusters(&self) -> Vec<Arc<Cluster>> {
         self.manager.clusters(&fleet())
     }
-}
-
-/// Waits until some condition complains of this.
-async fn until(health: &Health, text: &str) {
-    let mut changes = health.changes();
-    let complains = || {
-        health.standings().iter().any(|one| one.condition.level != Level::Ready && one.condition.message.contains(text))
-    };
-    let wait = async {
-        while !complains() {
-            changes.changed().await.expect("health outlives the wait");
-        }
-    };
-    tokio::time::timeout(PATIENCE, wait).await.expect("a complaint");
 }
 
 async fn cluster(seed: &str) -> Sandbox {
@@ -102,8 +96,7 @@ async fn cluster(seed: &str) -> Sandbox {
 async fn each_context_is_a_cluster_and_files_come_and_go() {
     let (one, two) = (cluster("one").await, cluster("two").await);
     let mut fleet = Fleet::start(&[("a.yaml", one.kubeconfig(None)), ("notes.txt", "no kubeconfig".into())]).await;
-    assert_eq!(fleet.next().await, "+a.sandbox -");
-    assert_eq!(fleet.next().await, "synced");
+    assert_eq!(fleet.next_events(2).await, ["+a.sandbox -", "synced"]);
     assert_eq!(fleet.clusters()[0].identity(), uid_of(&one));
     let second = fleet.folder.write("b.yaml", &two.kubeconfig(None));
     assert_eq!(fleet.next().await, "+b.sandbox -");
@@ -129,27 +122,23 @@ async fn a_cluster_that_hangs_delays_no_other() {
 async fn a_cluster_is_engaged_once_however_many_contexts_lead_to_it() {
     let one = cluster("one").await;
     let mut fleet = Fleet::start(&[("a.yaml", one.kubeconfig(None))]).await;
-    assert_eq!(fleet.next().await, "+a.sandbox -");
-    assert_eq!(fleet.next().await, "synced");
+    assert_eq!(fleet.next_events(2).await, ["+a.sandbox -", "synced"]);
     fleet.folder.write("b.yaml", &one.kubeconfig(None));
     insta::assert_snapshot!(fleet.complaint().await, @"ClusterProvider fleet, cluster b.sandbox: it is the same cluster as `a.sandbox`, through which it is served; remove one of the two");
     std::fs::remove_file(fleet.folder.0.path().join("a.yaml")).expect("the file is removed");
-    assert_eq!(fleet.next().await, "-a.sandbox Removed");
-    assert_eq!(fleet.next().await, "+b.sandbox -");
+    assert_eq!(fleet.next_events(2).await, ["-a.sandbox Removed", "+b.sandbox -"]);
 }
 
 #[tokio::test]
 async fn a_broken_kubeconfig_leaves_what_works_and_another_cluster_under_the_name_is_another() {
     let (one, two) = (cluster("one").await, cluster("two").await);
     let mut fleet = Fleet::start(&[("a.yaml", one.kubeconfig(None))]).await;
-    assert_eq!(fleet.next().await, "+a.sandbox -");
-    assert_eq!(fleet.next().await, "synced");
+    assert_eq!(fleet.next_events(2).await, ["+a.sandbox -", "synced"]);
     fleet.folder.write("a.yaml", "clusters: [");
     insta::assert_snapshot!(fleet.complaint().await, @"ClusterProvider fleet: DIR/a.yaml is no kubeconfig: line 1 column 11: unclosed bracket '['");
     assert_eq!(fleet.clusters()[0].identity(), uid_of(&one));
     fleet.folder.write("a.yaml", &two.kubeconfig(None));
-    assert_eq!(fleet.next().await, "-a.sandbox Replaced");
-    assert_eq!(fleet.next().await, "+a.sandbox -");
+    assert_eq!(fleet.next_events(2).await, ["-a.sandbox Replaced", "+a.sandbox -"]);
     assert_eq!(fleet.clusters()[0].identity(), uid_of(&two));
 }
 
@@ -157,8 +146,7 @@ async fn a_broken_kubeconfig_leaves_what_works_and_another_cluster_under_the_nam
 async fn a_directory_that_cannot_be_read_ends_no_cluster() {
     let one = cluster("one").await;
     let mut fleet = Fleet::start(&[("a.yaml", one.kubeconfig(None))]).await;
-    assert_eq!(fleet.next().await, "+a.sandbox -");
-    assert_eq!(fleet.next().await, "synced");
+    assert_eq!(fleet.next_events(2).await, ["+a.sandbox -", "synced"]);
     let path = fleet.folder.0.path().to_owned();
     let aside = path.with_extension("aside");
     std::fs::rename(&path, &aside).expect("the directory is moved");
@@ -203,8 +191,7 @@ async fn secrets_of_a_hub_list_clusters_and_may_not_reach_out_of_themselves() {
         },
     )
     .await;
-    assert_eq!(fleet.next().await, "+one -");
-    assert_eq!(fleet.next().await, "synced");
+    assert_eq!(fleet.next_events(2).await, ["+one -", "synced"]);
     assert!(
         fleet.health.is_ready(),
         "a Secret of something else is none of the fleet's: {:?}",
@@ -213,8 +200,7 @@ async fn secrets_of_a_hub_list_clusters_and_may_not_reach_out_of_themselves() {
     // Another cluster behind the name is followed as soon as the Secret says so.
     let moved = secret("one", "kubeconfig", &two.kubeconfig(None));
     hub.merge(SECRETS, "default", "one", &moved).expect("a change");
-    assert_eq!(fleet.next().await, "-one Replaced");
-    assert_eq!(fleet.next().await, "+one -");
+    assert_eq!(fleet.next_events(2).await, ["-one Replaced", "+one -"]);
     assert_eq!(fleet.clusters()[0].identity(), uid_of(&two));
     // Who may write Secrets on the hub may not run programs where the engine runs.
     let user =
@@ -242,14 +228,14 @@ async fn joined_providers_fail_each_for_itself() {
     ];
     let plain = Folder::with(&two.kubeconfig(None));
     let mut fleet = Fleet::run(folder, &[("plain", plain.connection())], ProviderKind::Multi(parts)).await;
-    let mut seen = [fleet.next().await, fleet.next().await, fleet.next().await];
+    let mut seen = fleet.next_events(3).await;
     seen.sort_unstable();
     assert_eq!(seen, ["+files.a.sandbox -", "+plain -", "synced"]);
     insta::assert_snapshot!(fleet.complaint().await, @"ClusterProvider fleet: there is no ClusterProvider `missing` to be joined: add its document");
     // One of them is gone: its clusters stay, and the other's go on.
     let (path, aside) = (PathBuf::from(&directory), PathBuf::from(format!("{directory}.aside")));
     std::fs::rename(&path, &aside).expect("the directory is moved");
-    until(&fleet.health, "there is no directory").await;
+    complaint(&fleet.health, "there is no directory").await;
     assert_eq!(fleet.clusters().len(), 2);
     std::fs::rename(&aside, &path).expect("the directory is back");
     std::fs::remove_file(path.join("a.yaml")).expect("the file is removed");
@@ -280,14 +266,14 @@ async fn a_kubeconfig_on_a_mount_that_hangs_delays_no_other() {
     let text = two.kubeconfig(None);
     plain.write("kubeconfig", &text);
     std::fs::write(&hung, &text).expect("it is read");
-    let mut seen = [fleet.next().await, fleet.next().await];
+    let mut seen = fleet.next_events(2).await;
     seen.sort_unstable();
     assert_eq!(seen, ["+plain -", "synced"]);
 }
 
 #[tokio::test]
 async fn a_cluster_of_cluster_api_is_used_once_it_is_provisioned_and_until_it_is_gone() {
-    let (hub, one) = (cluster("hub").await, cluster("one").await);
+    let (hub, one, moved) = (cluster("hub").await, cluster("one").await, cluster("moved").await);
     let definitions = ApiRef { cluster: "", resource: "customresourcedefinitions.v1.apiextensions.k8s.io" };
     let older = definition("clusters.v1beta1.cluster.x-k8s.io", "Cluster", &anything());
     hub.create(definitions, &older).expect("the definition");
@@ -307,6 +293,11 @@ async fn a_cluster_of_cluster_api_is_used_once_it_is_provisioned_and_until_it_is
     insta::assert_snapshot!(fleet.complaint().await, @"ClusterProvider fleet: Cluster default/one: there is no Secret default/one-kubeconfig with the label cluster.x-k8s.io/cluster-name");
     hub.create(SECRETS, &secret_of_cluster("one", &one.kubeconfig(None))).expect("a Secret");
     assert_eq!(fleet.next().await, "+default.one -");
+    // Another kubeconfig is used without a change of the Cluster.
+    let renewed = secret_of_cluster("one", &moved.kubeconfig(None));
+    hub.merge(SECRETS, "default", "one-kubeconfig", &renewed).expect("a change");
+    assert_eq!(fleet.next_events(2).await, ["-default.one Replaced", "+default.one -"]);
+    assert_eq!(fleet.clusters()[0].identity(), uid_of(&moved));
     // It is being deleted, and its Secret is gone first: sources there still carry the engine's finalizers.
     hub.delete(CLUSTERS, "default", "one").expect("the Cluster is being deleted");
     phase("Deleting");
@@ -314,26 +305,6 @@ async fn a_cluster_of_cluster_api_is_used_once_it_is_provisioned_and_until_it_is
     assert_eq!(fleet.clusters().len(), 1);
     hub.merge(CLUSTERS, "default", "one", &json!({"metadata": {"finalizers": null}})).expect("a change");
     assert_eq!(fleet.next().await, "-default.one Removed");
-}
-
-#[tokio::test]
-async fn a_renewed_kubeconfig_of_cluster_api_is_used_without_a_change_of_its_cluster() {
-    let (hub, one, moved) = (cluster("hub").await, cluster("one").await, cluster("moved").await);
-    let definitions = ApiRef { cluster: "", resource: "customresourcedefinitions.v1.apiextensions.k8s.io" };
-    hub.create(definitions, &definition("clusters.v1beta1.cluster.x-k8s.io", "Cluster", &anything())).expect("it");
-    let document = json!({
-        "apiVersion": "cluster.x-k8s.io/v1beta1", "kind": "Cluster", "metadata": {"name": "one", "namespace": "default"},
-    });
-    hub.create(CLUSTERS, &document).expect("a Cluster");
-    hub.create(SECRETS, &secret_of_cluster("one", &one.kubeconfig(None))).expect("a Secret");
-    hub.merge_status(CLUSTERS, "default", "one", &json!({"phase": "Provisioned"})).expect("a status");
-    let kind = ProviderKind::ClusterApi { connection: "hub".into(), namespace: None, selector: Selector::default() };
-    let mut fleet = Fleet::of_hub(&hub, kind).await;
-    assert_eq!([fleet.next().await, fleet.next().await], ["+default.one -", "synced"]);
-    let renewed = secret_of_cluster("one", &moved.kubeconfig(None));
-    hub.merge(SECRETS, "default", "one-kubeconfig", &renewed).expect("a change");
-    assert_eq!([fleet.next().await, fleet.next().await], ["-default.one Replaced", "+default.one -"]);
-    assert_eq!(fleet.clusters()[0].identity(), uid_of(&moved));
 }
 
 /// The definition of the cluster inventory's profiles.
@@ -391,14 +362,13 @@ async fn a_cluster_of_an_inventory_is_used_once_it_is_healthy_and_until_its_prof
     assert_eq!(fleet.clusters()[0].identity(), uid_of(&one));
     // One that is ill is followed as before, to another cluster too.
     status(&profile_of(&two, "two", "False", "tokens"));
-    assert_eq!(fleet.next().await, "-default.one Replaced");
-    assert_eq!(fleet.next().await, "+default.one -");
+    assert_eq!(fleet.next_events(2).await, ["-default.one Replaced", "+default.one -"]);
     assert_eq!(fleet.clusters()[0].identity(), uid_of(&two));
     // So is one whose access is no longer known here.
     fleet.folder.write("access.json", r#"{"providers": []}"#);
-    until(&fleet.health, "names none of its access providers (tokens)").await;
+    complaint(&fleet.health, "names none of its access providers (tokens)").await;
     fleet.folder.write("access.json", "{");
-    until(&fleet.health, "access providers").await;
+    complaint(&fleet.health, "access providers").await;
     assert_eq!(fleet.clusters().len(), 1);
     fleet.folder.write("access.json", &access);
     hub.delete(PROFILES, "default", "one").expect("the profile is deleted");
@@ -422,7 +392,7 @@ async fn each_namespace_of_a_cluster_is_a_cluster_and_another_once_it_is_made_ag
     }
     let selector = "team=x".parse::<Selector>().expect("a selector");
     let mut fleet = Fleet::of_hub(&hub, ProviderKind::Namespaces { connection: "hub".into(), selector }).await;
-    assert_eq!([fleet.next().await, fleet.next().await, fleet.next().await], ["+a -", "+b -", "synced"]);
+    assert_eq!(fleet.next_events(3).await, ["+a -", "+b -", "synced"]);
     let identity = |name: &str| {
         let namespace = hub.get(NAMESPACES, "", name).expect("the namespace");
         format!("{}.{}", uid_of(&hub), namespace["metadata"]["uid"].as_str().expect("a uid"))
@@ -448,7 +418,7 @@ async fn each_namespace_of_a_cluster_is_a_cluster_and_another_once_it_is_made_ag
     assert_eq!(fleet.next().await, "-b Removed");
     hub.delete(NAMESPACES, "", "a").expect("the namespace is deleted");
     hub.create(NAMESPACES, &namespace("a", "x")).expect("another namespace");
-    assert_eq!([fleet.next().await, fleet.next().await], ["-a Replaced", "+a -"]);
+    assert_eq!(fleet.next_events(2).await, ["-a Replaced", "+a -"]);
     assert_eq!(identities(&fleet), [identity("a")]);
     assert_ne!(first.identity(), identity("a"));
     hub.merge(NAMESPACES, "", "a", &json!({"metadata": {"labels": {"team": "y"}}})).expect("a change");
@@ -464,14 +434,14 @@ async fn namespaces_of_a_cluster_that_is_rebuilt_are_others() {
         hub.create(NAMESPACES, &namespace("a", "x")).expect("a namespace");
     }
     let mut fleet = Fleet::of_hub(&hub, kind).await;
-    assert_eq!([fleet.next().await, fleet.next().await], ["+a -", "synced"]);
+    assert_eq!(fleet.next_events(2).await, ["+a -", "synced"]);
     let former = fleet.clusters().remove(0);
     hub.disconnect().await;
-    until(&fleet.health, "cannot reach").await;
+    complaint(&fleet.health, "cannot reach").await;
     assert_eq!(fleet.clusters().len(), 1, "out of sight is not gone");
     hub.restore(&rebuilt.backup());
     hub.reconnect().await.expect("back");
-    assert_eq!([fleet.next().await, fleet.next().await], ["-a Replaced", "+a -"]);
+    assert_eq!(fleet.next_events(2).await, ["-a Replaced", "+a -"]);
     assert!(fleet.clusters()[0].identity().starts_with(&uid_of(&hub)));
     assert_ne!(former.known(), IdentityState::Identity(former.identity().into()));
 }
@@ -492,8 +462,7 @@ async fn a_program_lists_clusters_by_a_provider_of_its_own() {
     let custom = |name: &str, parameters| ProviderKind::Custom { name: name.into(), parameters };
     let kind = custom("inventory", json!({"file": file.display().to_string()}));
     let mut fleet = Fleet::run(folder, &[], kind).await;
-    assert_eq!(fleet.next().await, "+edge-1 -");
-    assert_eq!(fleet.next().await, "synced");
+    assert_eq!(fleet.next_events(2).await, ["+edge-1 -", "synced"]);
     assert_eq!(fleet.clusters()[0].identity(), uid_of(&one));
     insta::assert_snapshot!(fleet.complaint().await, @"ClusterProvider fleet: the line `nonsense` is not `<name> <path of its kubeconfig>`");
     assert!(fleet.health.is_ready(), "one wrong line leaves the others in use");
@@ -503,7 +472,7 @@ async fn a_program_lists_clusters_by_a_provider_of_its_own() {
         (custom("missing", Value::Null), "no custom provider `missing` (it has: inventory)"),
     ] {
         fleet.manager.configure(vec![ClusterProvider { name: "fleet".into(), kind }]);
-        until(&fleet.health, complains).await;
+        complaint(&fleet.health, complains).await;
     }
 }
 
@@ -513,7 +482,7 @@ async fn what_a_provider_uses_of_the_machine_is_said_by_the_command_line() {
     let hub = cluster("hub").await;
     let inventory =
         ProviderKind::ClusterInventory { connection: "hub".into(), namespace: None, selector: Selector::default() };
-    for (kind, complaint) in [
+    for (kind, complains) in [
         (
             ProviderKind::KubeconfigFiles { directory: "fleet".into(), glob: None },
             "there is no directory `fleet` (there are: none); add `--directory fleet=PATH`",
@@ -524,6 +493,6 @@ async fn what_a_provider_uses_of_the_machine_is_said_by_the_command_line() {
         let (manager, health) = manager(&[("hub", connection(&hub.kubeconfig(None)))]);
         manager.configure(vec![ClusterProvider { name: "fleet".into(), kind }]);
         manager.run([fleet()]);
-        until(&health, complaint).await;
+        complaint(&health, complains).await;
     }
 }

@@ -7,11 +7,11 @@ use std::time::Duration;
 use serde_json::json;
 use sync_engine::multicluster::{ApiPath, Endpoint, RequestError};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
-use tokio::net::{TcpListener, TcpStream};
+use tokio::net::TcpStream;
 use tokio::sync::{Notify, mpsc};
 use tokio::task::JoinSet;
 
-use crate::multicluster::scene::{PATIENCE, connection, kubeconfig, resource};
+use crate::multicluster::scene::{PATIENCE, connection, kubeconfig, listen, resource};
 
 /// A server that answers every request with the same bytes, written in pieces.
 struct Server {
@@ -31,24 +31,19 @@ enum Then {
 
 impl Server {
     async fn start(answer: &'static [&'static str], then: Then) -> Self {
-        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-        let url = format!("http://{}", listener.local_addr().unwrap());
-        let endpoint = connection(&kubeconfig(&url, json!({}))).endpoint();
         let connections = Arc::new(AtomicUsize::new(0));
         let (tell, ended) = mpsc::unbounded_channel();
-        let mut tasks = JoinSet::new();
         let counter = connections.clone();
-        tasks.spawn(async move {
-            let mut open = JoinSet::new();
-            while let Ok((stream, _)) = listener.accept().await {
-                counter.fetch_add(1, Ordering::SeqCst);
-                let tell = tell.clone();
-                open.spawn(async move {
-                    serve(stream, answer, then).await;
-                    let _ = tell.send(());
-                });
+        let (address, tasks) = listen(move |stream| {
+            counter.fetch_add(1, Ordering::SeqCst);
+            let tell = tell.clone();
+            async move {
+                serve(stream, answer, then).await;
+                let _ = tell.send(());
             }
-        });
+        })
+        .await;
+        let endpoint = connection(&kubeconfig(&format!("http://{address}"), json!({}))).endpoint();
         Self { endpoint, connections, ended, _tasks: tasks }
     }
 
@@ -194,24 +189,19 @@ struct Switch {
 
 impl Switch {
     async fn start() -> Self {
-        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-        let url = format!("http://{}", listener.local_addr().unwrap());
-        let endpoint = connection(&kubeconfig(&url, json!({}))).endpoint().leading_to("right");
         let (leads_to, heard, cut) = (Arc::new(Mutex::new("right")), Arc::default(), Arc::<Notify>::default());
-        let mut tasks = JoinSet::new();
         let (to, ears, scissors) = (leads_to.clone(), Arc::clone(&heard), cut.clone());
-        tasks.spawn(async move {
-            let mut open = JoinSet::new();
-            while let Ok((stream, _)) = listener.accept().await {
-                let (cluster, ears, scissors) = (*to.lock().unwrap(), Arc::clone(&ears), scissors.clone());
-                open.spawn(async move {
-                    tokio::select! {
-                        () = scissors.notified() => {}
-                        () = be(cluster, stream, ears) => {}
-                    }
-                });
+        let (address, tasks) = listen(move |stream| {
+            let (cluster, ears, scissors) = (*to.lock().unwrap(), Arc::clone(&ears), scissors.clone());
+            async move {
+                tokio::select! {
+                    () = scissors.notified() => {}
+                    () = be(cluster, stream, ears) => {}
+                }
             }
-        });
+        })
+        .await;
+        let endpoint = connection(&kubeconfig(&format!("http://{address}"), json!({}))).endpoint().leading_to("right");
         Self { endpoint, leads_to, heard, cut, _tasks: tasks }
     }
 

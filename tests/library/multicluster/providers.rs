@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use serde_json::json;
-use sync_engine::health::{Health, Level};
+use sync_engine::health::{Health, Level, Standing};
 use sync_engine::mapping::{ApiExportRef, ClusterProvider, ProviderKind, SourceClusters};
 use sync_engine::multicluster::connection::{Connection, Machine, Process};
 use sync_engine::multicluster::environment::{CustomProviders, Environment};
@@ -40,12 +40,11 @@ pub fn manager(connections: &[(&str, Arc<Connection>)]) -> (Manager, Health) {
 
 /// The same with what a command line opens of its machine.
 pub fn manager_on(connections: &[(&str, Arc<Connection>)], machine: Machine) -> (Manager, Health) {
-    let health = Health::default();
     let connections: BTreeMap<_, _> = connections.iter().map(|(name, it)| ((*name).to_owned(), it.clone())).collect();
     let custom = CustomProviders::default().with("inventory", Inventory::new);
-    let connections = Arc::new(connections);
     let process = Process { machine: Arc::new(machine), ..Process::default() };
-    let environment = Environment { connections, health: health.clone(), process, custom, watches: Arc::default() };
+    let environment = Environment { connections: connections.into(), process, custom, ..Environment::default() };
+    let health = environment.health.clone();
     (sync_engine::provider::manager(environment), health)
 }
 
@@ -54,9 +53,14 @@ impl Scene {
     async fn new(options: Options) -> Self {
         let sandbox = options.start().await.expect("a sandbox");
         sandbox.create_workspace("root", "provider").expect("a workspace");
-        let (manager, health) = manager(&[("kcp", connection(&sandbox.kubeconfig(Some("root"))))]);
-        let events = manager.subscribe();
-        let url = sandbox.url();
+        let root = connection(&sandbox.kubeconfig(Some("root")));
+        Self::of("kcp", root, sandbox)
+    }
+
+    /// A sandbox, and a connection to it.
+    fn of(name: &str, connection: Arc<Connection>, sandbox: Sandbox) -> Self {
+        let (manager, health) = manager(&[(name, connection)]);
+        let (events, url) = (manager.subscribe(), sandbox.url());
         Self { sandbox, manager, events, health, url }
     }
 
@@ -87,20 +91,20 @@ impl Scene {
     }
 
     async fn complaint(&self) -> String {
-        complaint(&self.health).await.replace(&self.url, "URL")
+        complaint(&self.health, "").await.replace(&self.url, "URL")
     }
 }
 
-/// What the first condition complains of, once there is one that does.
-pub async fn complaint(health: &Health) -> String {
+/// What the first condition complains of, once there is one that does, and says this.
+pub async fn complaint(health: &Health, text: &str) -> String {
     let mut changes = health.changes();
+    let complains = |one: &Standing| one.condition.level != Level::Ready && one.condition.message.contains(text);
     let wait = async {
         loop {
-            changes.mark_unchanged();
-            if let Some(ill) = health.standings().into_iter().find(|one| one.condition.level != Level::Ready) {
+            if let Some(ill) = health.standings().into_iter().find(complains) {
                 return format!("{}: {}", ill.component, ill.condition.message);
             }
-            changes.changed().await.expect("health outlive the wait");
+            changes.advanced().await;
         }
     };
     tokio::time::timeout(PATIENCE, wait).await.expect("a complaint")
@@ -241,10 +245,7 @@ async fn a_refusal_names_the_right_that_is_missing() {
 #[tokio::test]
 async fn what_is_no_kcp_and_what_is_away_is_said() {
     let sandbox = Options::kubernetes().start().await.expect("a sandbox");
-    let url = sandbox.url();
-    let (manager, health) = manager(&[("kcp", connection(&sandbox.kubeconfig(None)))]);
-    let events = manager.subscribe();
-    let mut scene = Scene { sandbox, manager, events, health, url };
+    let mut scene = Scene::of("kcp", connection(&sandbox.kubeconfig(None)), sandbox);
     scene.manager.run([export("things", None)]);
     insta::assert_snapshot!(scene.complaint().await, @"APIExport things of kcp: URL serves no APIExportEndpointSlices: check that the kubeconfig leads to a kcp workspace, and `apiExport.path`");
     scene.manager.run(NOBODY);
@@ -286,10 +287,7 @@ async fn a_plain_cluster_is_engaged_once_it_is_known_which_one_it_is() {
     let mut sandbox = Options::kubernetes().start().await.expect("a sandbox");
     let kubeconfig = sandbox.kubeconfig(None);
     sandbox.disconnect().await;
-    let url = sandbox.url();
-    let (manager, health) = manager(&[("target", connection(&kubeconfig))]);
-    let events = manager.subscribe();
-    let mut scene = Scene { sandbox, manager, events, health, url };
+    let mut scene = Scene::of("target", connection(&kubeconfig), sandbox);
     let kind = ProviderKind::Kubeconfig { connection: "target".into() };
     scene.manager.configure(vec![ClusterProvider { name: "edge".into(), kind }]);
     let edge = SourceClusters::Provider("edge".into());
@@ -314,10 +312,7 @@ async fn a_connection_that_moves_replaces_its_clusters_and_a_broken_one_is_said(
     let (old, new) = (Options::kubernetes().seed("old").start().await, Options::kubernetes().seed("new").start().await);
     let (sandbox, new) = (old.expect("a sandbox"), new.expect("a sandbox"));
     let folder = Folder::with(&sandbox.kubeconfig(None));
-    let url = sandbox.url();
-    let (manager, health) = manager(&[("target", folder.connection())]);
-    let events = manager.subscribe();
-    let mut scene = Scene { sandbox, manager, events, health, url };
+    let mut scene = Scene::of("target", folder.connection(), sandbox);
     let kind = ProviderKind::Kubeconfig { connection: "target".into() };
     scene.manager.configure(vec![ClusterProvider { name: "edge".into(), kind }]);
     let edge = SourceClusters::Provider("edge".into());
@@ -348,10 +343,7 @@ pub fn uid_of(sandbox: &Sandbox) -> String {
 /// A target that is engaged, its provider's name, and the folder of its kubeconfig.
 async fn target(sandbox: Sandbox) -> (Scene, ProviderName, Folder) {
     let folder = Folder::with(&sandbox.kubeconfig(None));
-    let url = sandbox.url();
-    let (manager, health) = manager(&[("target", folder.connection())]);
-    let events = manager.subscribe();
-    let mut scene = Scene { sandbox, manager, events, health, url };
+    let mut scene = Scene::of("target", folder.connection(), sandbox);
     let target = ProviderName::Connection("target".into());
     scene.manager.run([target.clone()]);
     for expected in ["+target -", "identity", "synced"] {

@@ -7,10 +7,10 @@ use serde_json::{Value, json};
 use sync_engine::multicluster::{ApiPath, RequestError};
 use sync_engine::sandbox::Options;
 use tokio::io::{AsyncReadExt, AsyncWriteExt, copy_bidirectional};
-use tokio::net::{TcpListener, TcpStream};
+use tokio::net::TcpStream;
 use tokio::task::JoinSet;
 
-use crate::multicluster::scene::{connection, kubeconfig, resource};
+use crate::multicluster::scene::{connection, kubeconfig, listen, resource};
 
 /// A proxy that leads every connection to one address, whatever it is asked for.
 struct Proxy {
@@ -29,27 +29,22 @@ enum Speaks {
 
 impl Proxy {
     async fn start(speaks: Speaks, to: &str) -> Self {
-        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-        let address = listener.local_addr().unwrap();
         let (asked, to) = (Arc::new(Mutex::new(Vec::new())), to.to_owned());
-        let mut tasks = JoinSet::new();
         let heard = asked.clone();
-        tasks.spawn(async move {
-            let mut open = JoinSet::new();
-            while let Ok((mut stream, _)) = listener.accept().await {
-                let (to, heard) = (to.clone(), heard.clone());
-                open.spawn(async move {
-                    let question = match speaks {
-                        Speaks::Connect { answer } => connect(&mut stream, answer).await,
-                        Speaks::Socks => socks(&mut stream).await,
-                    };
-                    heard.lock().unwrap().push(question);
-                    let mut server = TcpStream::connect(to).await.unwrap();
-                    // Ends when either side closes, as it may.
-                    let _ = copy_bidirectional(&mut stream, &mut server).await;
-                });
+        let lead = move |mut stream: TcpStream| {
+            let (to, heard) = (to.clone(), heard.clone());
+            async move {
+                let question = match speaks {
+                    Speaks::Connect { answer } => connect(&mut stream, answer).await,
+                    Speaks::Socks => socks(&mut stream).await,
+                };
+                heard.lock().unwrap().push(question);
+                let mut server = TcpStream::connect(to).await.unwrap();
+                // Ends when either side closes, as it may.
+                let _ = copy_bidirectional(&mut stream, &mut server).await;
             }
-        });
+        };
+        let (address, tasks) = listen(lead).await;
         Self { address, asked, _tasks: tasks }
     }
 

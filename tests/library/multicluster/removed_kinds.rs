@@ -1,49 +1,30 @@
 //! When a kind counts as gone with all its objects.
 
+use std::future::ready;
+
+use http_body_util::Full;
+use hyper::Response;
 use serde_json::json;
 use sync_engine::engine::target::is_removed;
 use sync_engine::mapping::Kind;
 use sync_engine::multicluster::Endpoint;
-use tokio::io::{AsyncReadExt, AsyncWriteExt};
-use tokio::net::{TcpListener, TcpStream};
-use tokio::task::JoinSet;
 
-use crate::multicluster::scene::{connection, kubeconfig};
+use crate::multicluster::scene::{Server, connection, kubeconfig, serve};
 
 /// A server that answers the discovery of a group with one code, and the read of a definition with another.
-async fn server(discovery: u16, definition: u16) -> (Endpoint, JoinSet<()>) {
-    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-    let url = format!("http://{}", listener.local_addr().unwrap());
-    let endpoint = connection(&kubeconfig(&url, json!({}))).endpoint();
-    let mut tasks = JoinSet::new();
-    tasks.spawn(async move {
-        let mut open = JoinSet::new();
-        while let Ok((stream, _)) = listener.accept().await {
-            open.spawn(answer(stream, discovery, definition));
-        }
-    });
-    (endpoint, tasks)
-}
-
-async fn answer(mut stream: TcpStream, discovery: u16, definition: u16) {
-    let mut read = Vec::new();
-    while let Ok(1..) = stream.read_buf(&mut read).await {
-        if !read.ends_with(b"\r\n\r\n") {
-            continue;
-        }
-        let is_definition = String::from_utf8_lossy(&read).contains("/customresourcedefinitions/widgets.example.dev ");
-        read.clear();
+async fn server(discovery: u16, definition: u16) -> (Endpoint, Server) {
+    let server = serve(move |request| {
+        let is_definition = request.uri().path().ends_with("/customresourcedefinitions/widgets.example.dev");
         let code = if is_definition { definition } else { discovery };
         let status = json!({
             "kind": "Status", "code": code, "reason": if code == 404 { "NotFound" } else { "Other" },
             "details": {"name": "widgets.example.dev"},
         });
         let body = if code == 200 { json!({"resources": []}) } else { status }.to_string();
-        let head = format!("HTTP/1.1 {code} It\r\ncontent-length: {}\r\n\r\n", body.len());
-        if stream.write_all(format!("{head}{body}").as_bytes()).await.is_err() {
-            return;
-        }
-    }
+        ready(Response::builder().status(code).body(Full::from(body)).unwrap())
+    })
+    .await;
+    (connection(&kubeconfig(&server.url, json!({}))).endpoint(), server)
 }
 
 #[tokio::test]
@@ -58,10 +39,10 @@ async fn only_a_missing_definition_says_that_a_kind_is_gone() {
         ("discovery may not be read", 403, 404, Some(false)),
     ];
     for (case, discovery, definition, expected) in cases {
-        let (endpoint, _tasks) = server(discovery, definition).await;
+        let (endpoint, _server) = server(discovery, definition).await;
         assert_eq!(is_removed(&endpoint, &widget, "widgets").await.ok(), expected, "{case}");
     }
-    let (endpoint, _tasks) = server(404, 404).await;
+    let (endpoint, _server) = server(404, 404).await;
     for group in ["", "apps", "rbac.authorization.k8s.io"] {
         let built_in = Kind::new(group, "v1", "Widget");
         assert_eq!(is_removed(&endpoint, &built_in, "widgets").await.ok(), Some(false), "{group:?} has no definitions");

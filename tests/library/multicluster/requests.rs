@@ -1,26 +1,22 @@
 //! Requests: deadlines, retries and limits.
 
-use std::convert::Infallible;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use http_body_util::Full;
-use hyper::body::{Bytes, Incoming};
-use hyper::service::service_fn;
-use hyper::{Method, Request, Response};
-use hyper_util::rt::TokioIo;
+use hyper::body::Bytes;
+use hyper::{Method, Response};
 use serde_json::{Value, json};
 use sync_engine::multicluster::endpoint::DeleteOptions;
 use sync_engine::multicluster::identity::cluster_identity;
 use sync_engine::multicluster::permit::Lease;
 use sync_engine::multicluster::{ApiPath, Body, Endpoint, RequestError};
 use sync_engine::sandbox::{ApiRef, Failure, Fault, Options, Sandbox};
-use tokio::net::TcpListener;
 use tokio::sync::{Notify, Semaphore};
 use tokio::task::JoinSet;
 
-use crate::multicluster::scene::{Folder, PATIENCE, connection, kubeconfig, resource};
+use crate::multicluster::scene::{Folder, PATIENCE, Server, connection, kubeconfig, resource, serve};
 
 const CONFIG_MAPS: ApiRef<'static> = ApiRef { cluster: "", resource: "configmaps.v1" };
 
@@ -133,17 +129,6 @@ async fn errors_of_addresses_in_words() {
     let error = endpoint.get(&config_map("a")).await.unwrap_err().to_string();
     let folder = error.split("token file ").nth(1).and_then(|rest| rest.split("/nowhere").next()).unwrap().to_owned();
     insta::assert_snapshot!(error.replace(&folder, "DIR"), @"no credential for http://127.0.0.1:1/api/v1/namespaces/default/configmaps/a: cannot read the token file DIR/nowhere: No such file or directory (os error 2)");
-}
-
-#[tokio::test]
-async fn names_are_checked_before_anything_is_sent() {
-    let (sandbox, _) = sandbox().await;
-    let before = sandbox.counters().total();
-    let endpoint = connection(&sandbox.kubeconfig(None)).endpoint();
-    let path = ApiPath::object(&resource("configmaps.v1"), "default?", "a");
-    let error = RequestError::from(path.unwrap_err());
-    insta::assert_snapshot!(error, @"`default?` is no DNS-1123 subdomain name (lower case letters, digits, `-` and `.`, at most 253)");
-    assert_eq!((sandbox.counters().total(), endpoint.connection().counters().snapshot()), (before, vec![]));
 }
 
 #[tokio::test]
@@ -280,37 +265,6 @@ async fn a_write_whose_permit_ends_while_its_connection_is_opened_is_not_sent() 
     go_on.add_permits(2);
     endpoint.get(&path).await.expect("the server goes on");
     assert_eq!(arrived.load(Ordering::SeqCst), 0);
-}
-
-/// A server of one function, on a free port.
-struct Server {
-    url: String,
-    _tasks: JoinSet<()>,
-}
-
-async fn serve<F>(answer: impl Fn(Request<Incoming>) -> F + Clone + Send + 'static) -> Server
-where
-    F: Future<Output = Response<Full<Bytes>>> + Send + 'static,
-{
-    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-    let url = format!("http://{}", listener.local_addr().unwrap());
-    let mut tasks = JoinSet::new();
-    tasks.spawn(async move {
-        let mut connections = JoinSet::new();
-        loop {
-            let Ok((stream, _)) = listener.accept().await else { return };
-            let answer = answer.clone();
-            connections.spawn(async move {
-                let service = service_fn(move |request| {
-                    let answer = answer(request);
-                    async move { Ok::<_, Infallible>(answer.await) }
-                });
-                let _ =
-                    hyper::server::conn::http1::Builder::new().serve_connection(TokioIo::new(stream), service).await;
-            });
-        }
-    });
-    Server { url, _tasks: tasks }
 }
 
 fn answer(code: u16) -> Response<Full<Bytes>> {

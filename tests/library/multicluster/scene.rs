@@ -1,9 +1,18 @@
 //! What the tests share: connections from files that they write, and waiting for something to become true.
 
+use std::convert::Infallible;
+use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
+use futures::FutureExt;
+use http_body_util::Full;
+use hyper::body::{Bytes, Incoming};
+use hyper::server::conn::http1;
+use hyper::service::service_fn;
+use hyper::{Request, Response};
+use hyper_util::rt::TokioIo;
 use serde_json::{Value, json};
 use sync_engine::mapping::Resource;
 use sync_engine::multicluster::connection::{Connection, ConnectionSource, ConnectionSpec};
@@ -12,7 +21,9 @@ use sync_engine::multicluster::watch::{Watch, WatchState};
 use sync_engine::multicluster::{Endpoint, Store};
 use sync_engine::object::{ClusterName, Key};
 use tempfile::TempDir;
+use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::Notify;
+use tokio::task::JoinSet;
 
 /// Long enough for a busy machine; reached by failing tests only.
 pub const PATIENCE: Duration = Duration::from_secs(30);
@@ -64,6 +75,44 @@ pub fn kubeconfig(server: &str, user: Value) -> String {
         "contexts": [{"name": "here", "context": {"cluster": "here", "user": "me"}}],
     })
     .to_string()
+}
+
+/// Serves each connection to a free port in a task of its own, until the tasks are dropped.
+pub async fn listen<F>(mut serve: impl FnMut(TcpStream) -> F + Send + 'static) -> (SocketAddr, JoinSet<()>)
+where
+    F: Future<Output = ()> + Send + 'static,
+{
+    let listener = TcpListener::bind("127.0.0.1:0").await.expect("a free port");
+    let address = listener.local_addr().expect("an address");
+    let mut tasks = JoinSet::new();
+    tasks.spawn(async move {
+        let mut open = JoinSet::new();
+        while let Ok((stream, _)) = listener.accept().await {
+            open.spawn(serve(stream));
+        }
+    });
+    (address, tasks)
+}
+
+/// A server of one function, on a free port.
+pub struct Server {
+    pub url: String,
+    _tasks: JoinSet<()>,
+}
+
+pub async fn serve<F>(answer: impl Fn(Request<Incoming>) -> F + Clone + Send + 'static) -> Server
+where
+    F: Future<Output = Response<Full<Bytes>>> + Send + 'static,
+{
+    let (address, tasks) = listen(move |stream| {
+        let answer = answer.clone();
+        async move {
+            let service = service_fn(move |request| answer(request).map(Ok::<_, Infallible>));
+            let _ = http1::Builder::new().serve_connection(TokioIo::new(stream), service).await;
+        }
+    })
+    .await;
+    Server { url: format!("http://{address}"), _tasks: tasks }
 }
 
 pub fn resource(text: &str) -> Resource {

@@ -16,7 +16,7 @@ use sync_engine::health::Health;
 use sync_engine::multicluster::watch::{Selectors, Watch, WatchState, Watches};
 use sync_engine::sandbox::{ApiRef, Options, Sandbox};
 use tokio::io::copy_bidirectional;
-use tokio::net::{TcpListener, TcpStream};
+use tokio::net::TcpStream;
 use tokio::sync::Notify;
 use tokio::task::JoinSet;
 use tokio_rustls::TlsAcceptor;
@@ -25,7 +25,7 @@ use tokio_rustls::rustls::crypto::ring;
 use tokio_rustls::rustls::pki_types::PrivatePkcs8KeyDer;
 use tokio_rustls::server::TlsStream;
 
-use crate::multicluster::scene::{connection, plain_scope, resource, until, until_state};
+use crate::multicluster::scene::{connection, listen, plain_scope, resource, until, until_state};
 
 /// How a relay speaks with the engine.
 #[derive(Clone)]
@@ -48,37 +48,32 @@ struct Relay {
 
 impl Relay {
     async fn start(to: u16, speaks: Speaks) -> Self {
-        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-        let port = listener.local_addr().unwrap().port();
         let (connections, cut) = (Arc::<AtomicUsize>::default(), Arc::<Notify>::default());
         let (counter, cuts) = (connections.clone(), cut.clone());
-        let mut tasks = JoinSet::new();
-        tasks.spawn(async move {
-            let mut open = JoinSet::new();
-            while let Ok((mut client, _)) = listener.accept().await {
-                counter.fetch_add(1, Ordering::SeqCst);
-                let (speaks, cut) = (speaks.clone(), cuts.clone());
-                open.spawn(async move {
-                    let server = async || TcpStream::connect(("127.0.0.1", to)).await.unwrap();
-                    // How a connection ends is the matter of its sides.
-                    let relayed = async {
-                        match speaks {
-                            Speaks::Same => drop(copy_bidirectional(&mut client, &mut server().await).await),
-                            Speaks::Http1(tls) => {
-                                let mut client = tls.accept(client).await.unwrap();
-                                drop(copy_bidirectional(&mut client, &mut server().await).await);
-                            }
-                            Speaks::Http2(tls, most) => answer(tls.accept(client).await.unwrap(), to, most).await,
+        let (address, tasks) = listen(move |mut client| {
+            counter.fetch_add(1, Ordering::SeqCst);
+            let (speaks, cut) = (speaks.clone(), cuts.clone());
+            async move {
+                let server = async || TcpStream::connect(("127.0.0.1", to)).await.unwrap();
+                // How a connection ends is the matter of its sides.
+                let relayed = async {
+                    match speaks {
+                        Speaks::Same => drop(copy_bidirectional(&mut client, &mut server().await).await),
+                        Speaks::Http1(tls) => {
+                            let mut client = tls.accept(client).await.unwrap();
+                            drop(copy_bidirectional(&mut client, &mut server().await).await);
                         }
-                    };
-                    tokio::select! {
-                        () = relayed => {}
-                        () = cut.notified() => {}
+                        Speaks::Http2(tls, most) => answer(tls.accept(client).await.unwrap(), to, most).await,
                     }
-                });
+                };
+                tokio::select! {
+                    () = relayed => {}
+                    () = cut.notified() => {}
+                }
             }
-        });
-        Self { port, connections, cut, _tasks: tasks }
+        })
+        .await;
+        Self { port: address.port(), connections, cut, _tasks: tasks }
     }
 
     /// Watches of ConfigMaps through it, each with a label of its own, one opened after the other.

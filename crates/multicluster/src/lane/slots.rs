@@ -2,14 +2,15 @@
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use crate::seats::Seats;
 
 /// The write slots of one address, and who waits for one: `W`, by logical cluster.
 #[derive(Debug)]
 pub(super) struct Slots<W> {
-    seats: Seats<Arc<str>>,
+    /// A slot is a seat: it is handed back here, and here stands when to look again for those who wait.
+    pub(super) seats: Seats<Arc<str>>,
     waiting: BTreeMap<Arc<str>, VecDeque<W>>,
     /// Clusters for which somebody waits, in the order of their turns.
     turns: VecDeque<Arc<str>>,
@@ -49,25 +50,12 @@ impl<W> Slots<W> {
         }
         Some((who, self.seats.take(cluster, now)))
     }
-
-    /// A slot is handed back.
-    pub(super) fn leave(&mut self, slot: u64) {
-        self.seats.leave(slot);
-    }
-
-    /// A write to a cluster took so long.
-    pub(super) fn wrote(&mut self, cluster: &Arc<str>, took: Duration, now: Instant) {
-        self.seats.worked(cluster, took, now);
-    }
-
-    /// When to look again for those who wait, if no slot is handed back before.
-    pub(super) fn look_again(&self, now: Instant) -> Option<Instant> {
-        self.seats.look_again(now)
-    }
 }
 
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
     use super::*;
 
     /// Writes to clusters, which take so long each.
@@ -105,8 +93,8 @@ mod tests {
                 }
                 while self.writing.first_key_value().is_some_and(|((end, _), _)| *end <= now) {
                     let ((_, slot), (cluster, begun)) = self.writing.pop_first().expect("one");
-                    self.slots.leave(slot);
-                    self.slots.wrote(&name(cluster), now - begun, now);
+                    self.slots.seats.leave(slot);
+                    self.slots.seats.worked(&name(cluster), now - begun, now);
                     if cluster != QUIET {
                         self.slots.wait(&name(cluster), (cluster, now));
                     }
@@ -157,7 +145,7 @@ mod tests {
         slots.wait(&name(3), (3, 0));
         let next: Vec<_> = std::iter::from_fn(|| slots.grant(4, now)).collect();
         assert_eq!((first, next.iter().map(|(who, _)| who.0).collect::<Vec<_>>()), (vec![1, 1], vec![2, 3]));
-        slots.leave(next[0].1);
+        slots.seats.leave(next[0].1);
         assert_eq!(slots.grant(4, now).map(|(who, _)| who), Some((2, 1)), "of the cluster that has none");
     }
 }

@@ -8,8 +8,9 @@ use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
 use super::discovery::{Collection, Discovery, home};
-use super::hub::{self, HeldKubeconfigs, Kubeconfig, Member, member_of};
+use super::hub::{self, HeldKubeconfigs, Member, member_of};
 use crate::Endpoint;
+use crate::connection::{Held, listed};
 use crate::environment::{Listed, Members};
 use crate::watch::Selectors;
 use sync_engine_mapping::object::metadata;
@@ -47,7 +48,7 @@ impl ClusterInventory {
         let selectors =
             Selectors { label: selector.to_string(), namespace: namespace.to_owned(), ..Selectors::default() };
         let profiles = discovery.follow(home(hub), &[profiles], selectors);
-        Self { discovery, profiles, access_providers: access_providers.into(), held: HeldKubeconfigs::of_local_users() }
+        Self { discovery, profiles, access_providers: access_providers.into(), held: HeldKubeconfigs::default() }
     }
 }
 
@@ -129,14 +130,12 @@ impl AccessProviders {
     }
 
     /// The address comes from the profile, and the program that gives the credential from the file.
-    fn kubeconfig(&self, profile: &Value) -> Result<Kubeconfig, String> {
-        let [namespace, name] = ["namespace", "name"].map(|field| metadata(profile, field));
-        let origin = format!("ClusterProfile {namespace}/{name}");
+    fn kubeconfig(&self, profile: &Value) -> Result<Held, String> {
+        let origin = format!("ClusterProfile {}/{}", metadata(profile, "namespace"), metadata(profile, "name"));
         let offered = offered(profile);
         let usable = |access: &&AccessProvider| offered.contains_key(access.name.as_str());
         let access = self.providers.iter().find(usable).ok_or_else(|| {
-            let offered: Vec<&str> = offered.keys().copied().collect();
-            let offered = if offered.is_empty() { "none".to_owned() } else { offered.join(", ") };
+            let offered = listed(offered.keys().copied());
             format!("{origin}: the file of `--access-providers` names none of its access providers ({offered})")
         })?;
         let cluster = offered[access.name.as_str()];
@@ -147,7 +146,7 @@ impl AccessProviders {
             "users": named("user", json!({"exec": access.plugin(cluster)?})),
             "contexts": named("context", json!({"cluster": "profile", "user": "profile"})),
         });
-        Ok(Kubeconfig { origin, text: text.to_string() })
+        Ok(Held::with_local_user(origin, text.to_string()))
     }
 }
 
@@ -204,7 +203,7 @@ mod tests {
         access.kubeconfig(&profile(status)).map_or_else(
             |why| why,
             |kubeconfig| {
-                let config: Value = serde_json::from_str(&kubeconfig.text).unwrap();
+                let config: Value = serde_json::from_str(&kubeconfig.text()).unwrap();
                 format!("{} {}", config["clusters"][0]["cluster"], config["users"][0]["user"]["exec"])
             },
         )

@@ -18,10 +18,11 @@ use tokio::time::sleep;
 use super::fleet_members::FleetMembers;
 use super::kubeconfig::KubeconfigProvider;
 use super::members::{Group, Groups};
-use crate::connection::{Connection, ConnectionSource, ConnectionSpec};
+use crate::connection::{Connection, ConnectionSpec};
 use crate::environment::{Environment, Listed, Reporter};
 use crate::registry::{ClusterSpec, ProviderEvent};
 use crate::silence::look_for_silence;
+use sync_engine_mapping::Traits;
 use sync_engine_mapping::object::ClusterName;
 
 /// Describes every cluster that its members' kubeconfigs lead to.
@@ -37,23 +38,23 @@ pub struct Fleet {
 const REST: Duration = Duration::from_secs(1);
 
 enum News {
-    /// What a look at a group found: its number, and the members by the names that they have in the fleet.
+    /// What a look at a group found, and the group's number.
     Listed(usize, Result<Found, String>),
-    /// What a member leads to, or why that cannot be told. The number tells it from a former member of its name.
-    Told(ClusterName, u64, Result<Box<ClusterSpec>, String>),
+    /// What a member leads to, or why that cannot be told. The connection tells it from a former member of its name.
+    Told(KubeconfigProvider, Result<Box<ClusterSpec>, String>),
 }
 
-/// The members of a group, and the connection to each.
+/// The members of a group, by the names that they have in the fleet.
 #[derive(Debug, Default, Clone)]
 struct Found {
-    listed: Listed,
-    connections: BTreeMap<ClusterName, Result<Arc<Connection>, String>>,
+    connections: BTreeMap<ClusterName, Arc<Connection>>,
+    traits: BTreeMap<ClusterName, Traits>,
+    /// What is listed and cannot be a member, and why.
+    refused: Vec<String>,
 }
 
 /// A member that is followed.
 struct Followed {
-    number: u64,
-    source: ConnectionSource,
     connection: Arc<Connection>,
     /// Rung when the configuration may be another.
     look_again: Arc<Notify>,
@@ -89,7 +90,6 @@ impl Fleet {
             listed: vec![ListedGroup::default(); groups.len()],
             members: FleetMembers::default(),
             followed: BTreeMap::new(),
-            next: 0,
         };
         let mut tasks = Tasks::new();
         let lists = groups.into_iter().enumerate();
@@ -136,26 +136,24 @@ async fn list(mut group: Group, number: usize, mut opener: Opener, tell: mpsc::S
 struct Opener {
     fleet: String,
     environment: Environment,
-    opened: BTreeMap<ClusterName, (ConnectionSource, Arc<Connection>)>,
+    opened: BTreeMap<ClusterName, Arc<Connection>>,
 }
 
 impl Opener {
     async fn connect(&mut self, listed: Listed) -> Found {
-        self.opened.retain(|name, (source, _)| listed.members.get(name) == Some(source));
-        let mut connections = BTreeMap::new();
-        for (name, source) in &listed.members {
-            if let Some((_, connection)) = self.opened.get(name) {
-                connections.insert(name.clone(), Ok(connection.clone()));
+        let Listed { members, traits, mut refused } = listed;
+        self.opened.retain(|name, connection| members.get(name) == Some(connection.source()));
+        for (name, source) in members {
+            if self.opened.contains_key(&name) {
                 continue;
             }
-            let spec = ConnectionSpec { name: format!("{}/{name}", self.fleet), source: source.clone() };
-            let connection = self.environment.open(spec).await;
-            if let Ok(connection) = &connection {
-                self.opened.insert(name.clone(), (source.clone(), connection.clone()));
+            let spec = ConnectionSpec { name: format!("{}/{name}", self.fleet), source };
+            match self.environment.open(spec).await {
+                Ok(connection) => drop(self.opened.insert(name, connection)),
+                Err(why) => refused.push(why),
             }
-            connections.insert(name.clone(), connection);
         }
-        Found { listed, connections }
+        Found { connections: self.opened.clone(), traits, refused }
     }
 }
 
@@ -178,7 +176,6 @@ struct Running {
     listed: Vec<ListedGroup>,
     members: FleetMembers,
     followed: BTreeMap<ClusterName, Followed>,
-    next: u64,
 }
 
 impl Running {
@@ -191,10 +188,9 @@ impl Running {
                 }
                 self.follow(tasks)
             }
-            News::Told(name, number, found) => {
-                let Some(followed) = self.followed.get_mut(&name).filter(|followed| followed.number == number) else {
-                    return Vec::new();
-                };
+            News::Told(KubeconfigProvider { connection, name }, found) => {
+                let is_it = |followed: &&mut Followed| Arc::ptr_eq(&followed.connection, &connection);
+                let Some(followed) = self.followed.get_mut(&name).filter(is_it) else { return Vec::new() };
                 followed.trouble = found.as_ref().err().cloned();
                 let events = self.members.tell(&name, found.ok().map(|spec| *spec));
                 self.report(|of| *of == name);
@@ -206,24 +202,20 @@ impl Running {
     /// Follows exactly the members that are listed. One that still is is looked at again: its kubeconfig may be another.
     fn follow(&mut self, tasks: &Tasks) -> Vec<ProviderEvent> {
         let mut refused = self.refused.clone();
-        let (mut members, mut traits, mut connections) = (BTreeMap::new(), BTreeMap::new(), BTreeMap::new());
+        let (mut traits, mut connections) = (BTreeMap::new(), BTreeMap::new());
         let troubles: Vec<String> = self.listed.iter().filter_map(|known| known.trouble.clone()).collect();
-        for known in &self.listed {
-            if let Some(Found { listed, connections: of_group }) = &known.listed {
-                connections.extend(of_group.clone());
-                refused.extend(listed.refused.iter().cloned());
-                members.extend(listed.members.clone());
-                traits.extend(listed.traits.clone());
-            }
+        for found in self.listed.iter().filter_map(|known| known.listed.clone()) {
+            connections.extend(found.connections);
+            traits.extend(found.traits);
+            refused.extend(found.refused);
         }
-        self.followed.retain(|name, followed| members.get(name) == Some(&followed.source));
-        for (name, source) in members {
+        self.followed.retain(|name, followed| {
+            connections.get(name).is_some_and(|connection| Arc::ptr_eq(connection, &followed.connection))
+        });
+        for (name, connection) in connections {
             match self.followed.get(&name) {
                 Some(followed) => followed.look_again.notify_one(),
-                None => {
-                    let connection = connections.remove(&name).unwrap_or_else(|| Err("it is not connected".to_owned()));
-                    refused.extend(connection.and_then(|it| self.start(name, source, it, tasks)).err());
-                }
+                None => self.start(name, connection, tasks),
             }
         }
         match (troubles.is_empty(), refused.is_empty()) {
@@ -237,30 +229,21 @@ impl Running {
         events
     }
 
-    fn start(
-        &mut self,
-        name: ClusterName,
-        source: ConnectionSource,
-        connection: Arc<Connection>,
-        tasks: &Tasks,
-    ) -> Result<(), String> {
-        let (condition, number, look_again) = (self.condition.of_cluster(&name), self.next, Arc::<Notify>::default());
-        self.next += 1;
-        let provider = KubeconfigProvider::new(connection.clone(), name.as_str(), None)?;
-        let following = follow(provider, name.clone(), number, self.tell.clone(), condition.clone());
+    fn start(&mut self, name: ClusterName, connection: Arc<Connection>, tasks: &Tasks) {
+        let (condition, look_again) = (self.condition.of_cluster(&name), Arc::<Notify>::default());
+        let provider = KubeconfigProvider { connection: connection.clone(), name: name.clone() };
+        let following = follow(provider, self.tell.clone(), condition.clone());
         let configuration = self.environment.configuration_of(connection.name(), connection.trouble());
         let reloading = reload(connection.clone(), look_again.clone(), configuration.clone());
         let answers = self.environment.answers_of(&connection);
-        let (silent, its_answers) = (connection.clone(), answers.clone());
+        let answering = look_for_silence(connection.clone(), answers.clone());
         let all = async move {
-            tokio::join!(following, reloading, look_for_silence(&silent, &its_answers));
+            tokio::join!(following, reloading, answering);
         };
         let (task, registration) = AbortHandle::new_pair();
         tasks.push(Abortable::new(all.boxed(), registration));
-        let followed =
-            Followed { number, source, connection, look_again, condition, configuration, answers, task, trouble: None };
+        let followed = Followed { connection, look_again, condition, configuration, answers, task, trouble: None };
         self.followed.insert(name, followed);
-        Ok(())
     }
 
     /// A member that is needed now is asked which cluster it leads to.
@@ -307,17 +290,11 @@ impl Drop for Followed {
 }
 
 /// Tells what a member leads to, for good; a panic starts it again.
-async fn follow(
-    provider: KubeconfigProvider,
-    name: ClusterName,
-    number: u64,
-    tell: mpsc::Sender<News>,
-    condition: Reporter,
-) {
+async fn follow(provider: KubeconfigProvider, tell: mpsc::Sender<News>, condition: Reporter) {
     loop {
         let tell = |found: Result<ClusterSpec, String>| {
-            let (tell, name) = (tell.clone(), name.clone());
-            async move { tell.send(News::Told(name, number, found.map(Box::new))).await.is_ok() }
+            let (tell, member) = (tell.clone(), provider.clone());
+            async move { tell.send(News::Told(member, found.map(Box::new))).await.is_ok() }
         };
         if AssertUnwindSafe(provider.follow(tell)).catch_unwind().await.is_ok() {
             return;

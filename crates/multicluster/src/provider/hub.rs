@@ -11,51 +11,42 @@ use sync_engine_mapping::object::{ClusterName, metadata};
 
 /// The kubeconfigs that a hub holds, by the names of their clusters.
 #[derive(Default)]
-pub(super) struct HeldKubeconfigs {
-    held: BTreeMap<ClusterName, Held>,
-    are_users_local: bool,
-}
+pub(super) struct HeldKubeconfigs(BTreeMap<ClusterName, Held>);
 
 /// A cluster that a hub lists, and its kubeconfig or why there is none.
 pub(super) struct Member {
     pub(super) name: ClusterName,
     pub(super) traits: Traits,
-    pub(super) kubeconfig: Result<Kubeconfig, String>,
+    pub(super) kubeconfig: Result<Held, String>,
 }
 
 impl HeldKubeconfigs {
-    /// Of kubeconfigs whose users the operator of the engine wrote: only their clusters come from the hub.
-    pub(super) fn of_local_users() -> Self {
-        Self { are_users_local: true, ..Self::default() }
-    }
-
     /// Exactly these are members now. What was read of one last stays in use where it cannot be read now.
     pub(super) fn list(&mut self, members: Vec<Member>) -> Listed {
-        let mut former = std::mem::take(&mut self.held);
-        let hold = if self.are_users_local { Held::with_local_user } else { Held::new };
+        let mut former = std::mem::take(&mut self.0);
         let (mut refused, mut traits) = (Vec::new(), BTreeMap::new());
         for Member { name, traits: its_own, kubeconfig } in members {
             let held = match (kubeconfig, former.remove(&name)) {
-                (Ok(Kubeconfig { text, .. }), Some(held)) => {
-                    held.replace(text);
+                (Ok(now), Some(held)) => {
+                    held.replace(now.text());
                     Some(held)
                 }
-                (Ok(Kubeconfig { origin, text }), None) => Some(hold(origin, text)),
+                (Ok(now), None) => Some(now),
                 (Err(why), held) => {
                     refused.push(why);
                     held
                 }
             };
-            self.held.extend(held.map(|held| (name.clone(), held)));
+            self.0.extend(held.map(|held| (name.clone(), held)));
             traits.insert(name, its_own);
         }
         let source = |held: &Held| ConnectionSource::Held { kubeconfig: held.clone(), context: None };
-        let members = self.held.iter().map(|(name, held)| (name.clone(), source(held))).collect();
+        let members = self.0.iter().map(|(name, held)| (name.clone(), source(held))).collect();
         Listed { members, refused, traits }
     }
 
     pub(super) fn has(&self, name: &ClusterName) -> bool {
-        self.held.contains_key(name)
+        self.0.contains_key(name)
     }
 }
 
@@ -64,23 +55,16 @@ pub(super) fn member_of(object: &Value) -> Option<ClusterName> {
     ClusterName::try_from(format!("{}.{}", metadata(object, "namespace"), metadata(object, "name")).as_str()).ok()
 }
 
-/// A kubeconfig, and where it stands.
-pub(super) struct Kubeconfig {
-    pub(super) origin: String,
-    pub(super) text: String,
-}
-
 /// The kubeconfig in a key of a Secret.
 ///
 /// # Errors
 /// It holds none.
-pub(super) fn of_secret(secret: &Value, key: &str) -> Result<Kubeconfig, String> {
-    let [namespace, name] = ["namespace", "name"].map(|field| secret["metadata"][field].as_str().unwrap_or_default());
-    let origin = format!("Secret {namespace}/{name}");
+pub(super) fn of_secret(secret: &Value, key: &str) -> Result<Held, String> {
+    let origin = format!("Secret {}/{}", metadata(secret, "namespace"), metadata(secret, "name"));
     let encoded = secret["data"][key].as_str().ok_or_else(|| format!("{origin} has no key `{key}`"))?;
     let bytes = data_encoding::BASE64.decode(encoded.as_bytes()).unwrap_or_default();
     match String::from_utf8(bytes) {
-        Ok(text) if !text.is_empty() => Ok(Kubeconfig { origin, text }),
+        Ok(text) if !text.is_empty() => Ok(Held::new(origin, text)),
         _ => Err(format!("key `{key}` of {origin} holds no text")),
     }
 }

@@ -11,25 +11,21 @@ use sync_engine_mapping::{ApiExportRef, Resource};
 const GROUP: &str = "apis.kcp.io";
 
 pub fn endpoint_slices() -> Resource {
-    resource("v1alpha1", "apiexportendpointslices")
+    Resource::new(GROUP, "v1alpha1", "apiexportendpointslices")
 }
 
 pub fn resource_schemas() -> Resource {
-    resource("v1alpha1", "apiresourceschemas")
+    Resource::new(GROUP, "v1alpha1", "apiresourceschemas")
 }
 
 /// Newest version first: an older kcp serves only the second.
 pub fn exports() -> [Resource; 2] {
-    ["v1alpha2", "v1alpha1"].map(|version| resource(version, "apiexports"))
+    ["v1alpha2", "v1alpha1"].map(|version| Resource::new(GROUP, version, "apiexports"))
 }
 
 /// Newest version first: an older kcp serves only the second.
 pub fn bindings() -> [Resource; 2] {
-    ["v1alpha2", "v1alpha1"].map(|version| resource(version, "apibindings"))
-}
-
-fn resource(version: &str, plural: &str) -> Resource {
-    Resource { group: GROUP.into(), version: version.into(), plural: plural.into() }
+    ["v1alpha2", "v1alpha1"].map(|version| Resource::new(GROUP, version, "apibindings"))
 }
 
 /// An APIExportEndpointSlice.
@@ -162,8 +158,7 @@ mod tests {
             "boundResources": [{"group": "example.dev", "resource": "databases", "schema": {"name": "v1"}, "storageVersions": ["v1"]}],
         });
         let binding: Binding = serde_json::from_value(json!({"status": status})).unwrap();
-        let of =
-            |group: &str, plural: &str| Resource { group: group.into(), version: "v1".into(), plural: plural.into() };
+        let of = |group: &str, plural: &str| Resource::new(group, "v1", plural);
         let claims = binding.claims();
         assert_eq!(claims.lacking(&of("example.dev", "databases"), &["create"]), None);
         assert_eq!(claims.lacking(&of("", "secrets"), &["get"]), None);
@@ -176,7 +171,7 @@ mod tests {
     /// A consumer cannot accept what the provider does not ask for.
     #[test]
     fn who_has_to_add_a_claim_is_said() {
-        let secrets = Resource { group: String::new(), version: "v1".into(), plural: "secrets".into() };
+        let secrets = Resource::new("", "v1", "secrets");
         let lacking = |asked: serde_json::Value| {
             let status = json!({"phase": "Bound", "exportPermissionClaims": asked});
             let binding: Binding = serde_json::from_value(json!({"status": status})).unwrap();

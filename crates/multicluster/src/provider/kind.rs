@@ -5,7 +5,8 @@ use std::time::Duration;
 use tokio::process::Command;
 use tokio::time::sleep;
 
-use super::hub::{HeldKubeconfigs, Kubeconfig, Member};
+use super::hub::{HeldKubeconfigs, Member};
+use crate::connection::Held;
 use crate::environment::{Listed, Members};
 use crate::exec_plugin::output;
 use sync_engine_mapping::Traits;
@@ -33,7 +34,7 @@ impl Members for Kind {
             };
             // A cluster that is stopped has no kubeconfig for as long.
             let text = kind(&["get", "kubeconfig", "--name", cluster]).await;
-            let kubeconfig = text.map(|text| Kubeconfig { origin: format!("kind's cluster {cluster}"), text });
+            let kubeconfig = text.map(|text| Held::new(format!("kind's cluster {cluster}"), text));
             members.push(Member { name, traits: Traits::default(), kubeconfig });
         }
         let mut listed = self.held.list(members);

@@ -20,22 +20,13 @@ const BACKOFF: Backoff = Backoff { min: Duration::from_secs(1), max: Duration::f
 const LOOK_AGAIN: Duration = Duration::from_secs(300);
 
 /// Describes the cluster of one connection, under the provider's own name.
+#[derive(Clone)]
 pub struct KubeconfigProvider {
-    connection: Arc<Connection>,
-    name: ClusterName,
-    condition: Option<Reporter>,
+    pub(super) connection: Arc<Connection>,
+    pub(super) name: ClusterName,
 }
 
 impl KubeconfigProvider {
-    /// Without a condition, whoever uses the cluster reports what is known of its identity.
-    ///
-    /// # Errors
-    /// A name that no cluster can have.
-    pub fn new(connection: Arc<Connection>, name: &str, condition: Option<Reporter>) -> Result<Self, String> {
-        let name = ClusterName::try_from(name).map_err(|error| error.to_string())?;
-        Ok(Self { connection, name, condition })
-    }
-
     /// What the connection leads to now.
     async fn look(&self) -> Result<ClusterSpec, RequestError> {
         let endpoint = self.connection.endpoint();
@@ -80,9 +71,10 @@ impl KubeconfigProvider {
     }
 
     /// The cluster is applied once it is known which one it is, and whenever it is another. One that does not answer stays
-    /// as it was described: losing sight of a cluster does not end it.
-    pub(super) async fn run(self, events: mpsc::Sender<ProviderEvent>) {
-        let report = |state| self.condition.as_ref().map(|condition| condition.report(state));
+    /// as it was described: losing sight of a cluster does not end it. Without a condition, whoever uses the cluster reports
+    /// what is known of its identity.
+    pub(super) async fn run(self, condition: Option<Reporter>, events: mpsc::Sender<ProviderEvent>) {
+        let report = |state| condition.as_ref().map(|condition| condition.report(state));
         let tell = |found: Result<ClusterSpec, String>| {
             report(found.as_ref().map(|_| ()).map_err(String::clone));
             describe(&events, found.ok())

@@ -15,7 +15,7 @@ use crate::connection::{Connection, ConnectionSource, Machine};
 use crate::environment::{AnyMembers, CustomProviders, Listed, Members};
 use crate::watch::Watches;
 use sync_engine_mapping::object::ClusterName;
-use sync_engine_mapping::{ClusterProvider, Part, ProviderKind};
+use sync_engine_mapping::{Part, ProviderKind};
 
 /// How often the kubeconfig of a connection is read.
 const LOOK_AGAIN: Duration = Duration::from_secs(10);
@@ -37,18 +37,21 @@ pub struct Groups {
 }
 
 impl Groups {
+    /// Those of the provider of this name and kind.
+    ///
     /// # Errors
     /// There is no such connection, or the provider lists no kubeconfigs.
     pub fn of(
-        provider: &ClusterProvider,
+        provider: &str,
+        kind: &ProviderKind,
         connection: impl Fn(&str) -> Result<Arc<Connection>, String>,
         custom: &CustomProviders,
         machine: &Machine,
         watches: &Arc<Watches>,
     ) -> Result<Self, String> {
-        let ProviderKind::Multi(parts) = &provider.kind else {
-            let members = members_of(&provider.name, &provider.kind, &connection, custom, machine, watches)?;
-            let tells_labels = provider.kind.tells_labels();
+        let ProviderKind::Multi(parts) = kind else {
+            let members = members_of(provider, kind, &connection, custom, machine, watches)?;
+            let tells_labels = kind.tells_labels();
             return Ok(Self { groups: vec![Group { prefix: None, members, tells_labels }], refused: Vec::new() });
         };
         let tells_labels = parts.iter().filter_map(|part| part.kind.as_ref()).any(ProviderKind::tells_labels);

@@ -10,7 +10,7 @@ mod fleet_members;
 mod hub;
 pub mod kcp;
 mod kind;
-pub mod kubeconfig;
+mod kubeconfig;
 pub mod members;
 mod namespaces;
 mod secrets;
@@ -28,6 +28,7 @@ use self::namespaces::NamespacesProvider;
 use crate::environment::Environment;
 use crate::manager::Manager;
 use crate::registry::{ProviderEvent, ProviderName};
+use sync_engine_mapping::object::ClusterName;
 use sync_engine_mapping::object::hold::HoldStage;
 use sync_engine_mapping::{ClusterProvider, ProviderKind, SourceClusters};
 
@@ -58,10 +59,12 @@ fn start(
 ) -> Result<BoxFuture<'static, ()>, String> {
     let (condition, discovery) = (environment.reporter(name), Discovery::new(&environment.watches));
     let connection = |name: &str| environment.connection(name);
+    let cluster_of = |to: &str, name: &str| {
+        let (connection, name) = (connection(to)?, ClusterName::try_from(name).map_err(|error| error.to_string())?);
+        Ok::<_, String>(KubeconfigProvider { connection, name })
+    };
     let clusters = match name {
-        ProviderName::Connection(name) => {
-            return Ok(Box::pin(KubeconfigProvider::new(connection(name)?, name, None)?.run(events)));
-        }
+        ProviderName::Connection(name) => return Ok(Box::pin(cluster_of(name, name)?.run(None, events))),
         ProviderName::Source(clusters) => clusters,
     };
     let ClusterProvider { name, kind } = match (clusters, document) {
@@ -77,12 +80,10 @@ fn start(
         (SourceClusters::Provider(_), Some(provider)) => provider,
     };
     Ok(match kind {
-        ProviderKind::Kubeconfig { connection: to } => {
-            Box::pin(KubeconfigProvider::new(connection(&to)?, &name, Some(condition))?.run(events))
-        }
+        ProviderKind::Kubeconfig { connection: to } => Box::pin(cluster_of(&to, &name)?.run(Some(condition), events)),
         ProviderKind::Namespaces { connection: to, selector } => {
-            let connection = connection(&to)?;
-            Box::pin(NamespacesProvider::new(connection, &name, &selector, condition, discovery)?.run(events))
+            let whole = cluster_of(&to, &name)?;
+            Box::pin(NamespacesProvider::new(whole, &selector, condition, discovery).run(events))
         }
         ProviderKind::WorkspaceTypes { connection: to, initializing, terminating } => {
             let types = [(HoldStage::Initializing, initializing), (HoldStage::Terminating, terminating)];
@@ -90,9 +91,8 @@ fn start(
             Box::pin(workspace_types::workspaces(connection(&to)?, types, condition, discovery)?.run(events))
         }
         kind => {
-            let provider = ClusterProvider { name: name.clone(), kind };
             let Environment { custom, process, watches, .. } = environment;
-            let groups = Groups::of(&provider, connection, custom, &process.machine, watches)?;
+            let groups = Groups::of(&name, &kind, connection, custom, &process.machine, watches)?;
             Box::pin(Fleet { name, groups, environment: environment.clone(), condition }.run(events))
         }
     })

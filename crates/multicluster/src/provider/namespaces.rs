@@ -1,7 +1,6 @@
 //! Each namespace of a cluster as a cluster of its own, for tests.
 
-use std::collections::BTreeMap;
-use std::sync::Arc;
+use std::collections::BTreeSet;
 use std::time::Duration;
 
 use futures::future::pending;
@@ -11,7 +10,6 @@ use tokio::sync::{mpsc, watch};
 use super::discovery::{Collection, Discovery, home};
 use super::hub;
 use super::kubeconfig::KubeconfigProvider;
-use crate::connection::Connection;
 use crate::environment::Reporter;
 use crate::registry::{ClusterSpec, ClustersOf, ProviderEvent, Reason, WatchScope};
 use crate::watch::Selectors;
@@ -23,8 +21,7 @@ const LOOK_AGAIN: Duration = Duration::from_secs(600);
 
 /// Describes the namespaces of one connection's cluster that a selector finds.
 pub struct NamespacesProvider {
-    /// Name of the `ClusterProvider`.
-    name: String,
+    /// The cluster, under the name of the `ClusterProvider`.
     whole: KubeconfigProvider,
     selectors: Selectors,
     condition: Reporter,
@@ -35,26 +32,22 @@ pub struct NamespacesProvider {
 type Found = Option<Result<ClusterSpec, String>>;
 
 impl NamespacesProvider {
-    /// # Errors
-    /// A name that no cluster can have.
     pub(super) fn new(
-        connection: Arc<Connection>,
-        name: &str,
+        whole: KubeconfigProvider,
         selector: &Selector,
         condition: Reporter,
         discovery: Discovery,
-    ) -> Result<Self, String> {
-        let whole = KubeconfigProvider::new(connection, name, None)?;
+    ) -> Self {
         let selectors = Selectors { label: selector.to_string(), ..Selectors::default() };
-        Ok(Self { name: name.to_owned(), whole, selectors, condition, discovery })
+        Self { whole, selectors, condition, discovery }
     }
 
     async fn describe(&self, mut whole: watch::Receiver<Found>, events: mpsc::Sender<ProviderEvent>) {
         // The set may change as it likes: ownership goes by the identity of each namespace.
-        if events.send(ProviderEvent::Identity(format!("fleet/{}", self.name))).await.is_err() {
+        if events.send(ProviderEvent::Identity(format!("fleet/{}", self.whole.name))).await.is_err() {
             return;
         }
-        let (mut described, mut is_synced) = (BTreeMap::new(), false);
+        let mut described = BTreeSet::new();
         let mut followed: Option<(ClusterSpec, Collection)> = None;
         loop {
             match whole.borrow_and_update().clone() {
@@ -87,8 +80,14 @@ impl NamespacesProvider {
             }
             let mut news = Vec::new();
             if let Ok(listed) = listed {
-                news = differences(&mut described, clusters_of(cluster, &listed));
-                news.extend((!std::mem::replace(&mut is_synced, true)).then_some(ProviderEvent::Synced));
+                let clusters = clusters_of(cluster, &listed);
+                let names: BTreeSet<_> = clusters.iter().map(|cluster| cluster.name.clone()).collect();
+                let former = std::mem::replace(&mut described, names);
+                let gone = former.difference(&described).cloned();
+                news.extend(gone.map(|name| ProviderEvent::Gone(name, Reason::Removed)));
+                // What is as before is no news to the registry.
+                news.extend(clusters.into_iter().map(|cluster| ProviderEvent::Apply(Box::new(cluster))));
+                news.push(ProviderEvent::Synced);
             }
             for event in news {
                 if events.send(event).await.is_err() {
@@ -107,7 +106,7 @@ impl NamespacesProvider {
     }
 
     fn namespaces(&self, cluster: &ClusterSpec) -> Collection {
-        let namespaces = Resource { group: String::new(), version: "v1".into(), plural: "namespaces".into() };
+        let namespaces = Resource::new("", "v1", "namespaces");
         self.discovery.follow(home(&cluster.endpoint), &[namespaces], self.selectors.clone())
     }
 
@@ -122,27 +121,14 @@ impl NamespacesProvider {
 }
 
 /// A namespace is known by its uid, in the cluster that it is in: one that is created again is another cluster.
-fn clusters_of(whole: &ClusterSpec, namespaces: &[Value]) -> BTreeMap<ClusterName, ClusterSpec> {
+fn clusters_of(whole: &ClusterSpec, namespaces: &[Value]) -> Vec<ClusterSpec> {
     let scope = WatchScope { endpoint: whole.endpoint.clone(), clusters: ClustersOf::Namespaces };
     let cluster = |namespace: &Value| {
         let name = ClusterName::try_from(metadata(namespace, "name")).ok()?;
         let identity = format!("{}.{}", whole.identity, metadata(namespace, "uid"));
         let endpoint = whole.endpoint.clone().within(name.as_str());
         let (scope, traits) = (scope.clone(), hub::traits(namespace));
-        Some((name.clone(), ClusterSpec { name, identity, endpoint, scope, traits, ..whole.clone() }))
+        Some(ClusterSpec { name, identity, endpoint, scope, traits, ..whole.clone() })
     };
     namespaces.iter().filter_map(cluster).collect()
-}
-
-/// What is to be told where these are the clusters now.
-fn differences(
-    described: &mut BTreeMap<ClusterName, ClusterSpec>,
-    now: BTreeMap<ClusterName, ClusterSpec>,
-) -> Vec<ProviderEvent> {
-    let gone = described.keys().filter(|name| !now.contains_key(*name));
-    let gone = gone.map(|name| ProviderEvent::Gone(name.clone(), Reason::Removed));
-    let news = now.values().filter(|spec| described.get(&spec.name) != Some(spec));
-    let told = gone.chain(news.map(|spec| ProviderEvent::Apply(Box::new(spec.clone())))).collect();
-    *described = now;
-    told
 }

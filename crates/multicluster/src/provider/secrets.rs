@@ -111,8 +111,7 @@ impl Members for ClusterApi {
 }
 
 fn secrets(hub: &Endpoint, selectors: Selectors, discovery: &Discovery) -> Collection {
-    let secrets = Resource { group: String::new(), version: "v1".into(), plural: "secrets".into() };
-    discovery.follow(home(hub), &[secrets], selectors)
+    discovery.follow(home(hub), &[Resource::new("", "v1", "secrets")], selectors)
 }
 
 /// Whether its API server was reachable once. One that is being deleted has sources whose finalizers the engine holds.

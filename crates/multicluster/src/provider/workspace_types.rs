@@ -34,7 +34,8 @@ pub(super) fn workspaces(
     let follow = |(_, of): &(HoldStage, WorkspaceType)| {
         let workspace = connection.workspace(Some(&of.workspace)).map_err(|error| error.to_string())?;
         let by_name = Selectors { field: format!("metadata.name={}", of.name), ..Selectors::default() };
-        Ok(discovery.follow(home(&workspace), &[workspace_types()], by_name))
+        let workspace_types = Resource::new("tenancy.kcp.io", "v1alpha1", "workspacetypes");
+        Ok(discovery.follow(home(&workspace), &[workspace_types], by_name))
     };
     let homes = types.iter().map(follow).collect::<Result<_, String>>()?;
     Ok(Workspaces::new(HeldUp { types }, connection, condition, discovery, homes))
@@ -93,7 +94,7 @@ impl Find for HeldUp {
     type Of = (usize, Hold);
 
     fn stand_ins(&self) -> Vec<Resource> {
-        vec![Resource { group: "core.kcp.io".into(), version: "v1alpha1".into(), plural: "logicalclusters".into() }]
+        vec![Resource::new("core.kcp.io", "v1alpha1", "logicalclusters")]
     }
 
     fn addresses(&self, homes: &[Collection]) -> BTreeMap<String, (usize, Hold)> {
@@ -150,10 +151,6 @@ impl Find for HeldUp {
         let verb = stage.verb();
         format!("have the verb `{verb}` on workspacetypes `{name}` in workspace {workspace}")
     }
-}
-
-fn workspace_types() -> Resource {
-    Resource { group: "tenancy.kcp.io".into(), version: "v1alpha1".into(), plural: "workspacetypes".into() }
 }
 
 #[cfg(test)]
