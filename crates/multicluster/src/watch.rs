@@ -9,12 +9,11 @@ use std::time::Duration;
 use futures::FutureExt;
 use futures::future::{BoxFuture, pending};
 use parking_lot::Mutex;
-use tokio::sync::watch;
+use tokio::sync::{OwnedSemaphorePermit, watch};
 use tokio::task::JoinHandle;
 use tokio::time::{Instant, sleep, sleep_until, timeout_at};
 
 use super::api_path::ApiPath;
-use super::budget::Place;
 use super::endpoint::{DEFAULT_DEADLINE, Endpoint, Reply};
 use super::lines::Lines;
 use super::list::{PageEnd, WatchLine, read_page};
@@ -266,8 +265,8 @@ struct Worker {
     own_lists: Arc<OwnLists>,
     health: Health,
     machine: ListWatch,
-    /// Taken before the first list.
-    place: Option<Place>,
+    /// Among the watches that may run at once; taken before the first list.
+    place: Option<OwnedSemaphorePermit>,
     pages: Pages,
 }
 
