@@ -408,7 +408,7 @@ impl Subscription {
         let before = state.entry(key).map(|entry| entry.object.clone());
         let pending = Pending { id, subscriber: self.id, before, list: state.list, seen: Vec::new(), last: None };
         state.pending.entry(key.clone()).or_default().push(pending);
-        PendingWrite { store: self.store.clone(), key: key.clone(), id, registered: true }
+        PendingWrite { store: self.store.clone(), key: key.clone(), id }
     }
 }
 
@@ -432,7 +432,6 @@ pub struct PendingWrite {
     store: Arc<Store>,
     key: Key,
     id: u64,
-    registered: bool,
 }
 
 impl PendingWrite {
@@ -444,13 +443,12 @@ impl PendingWrite {
     ///
     /// # Errors
     /// The answer cannot be kept, and is as good as lost.
-    pub fn complete(mut self, answer: &Parsed<'_>) -> Result<(Arc<Object>, bool), NotAnObject> {
+    pub fn complete(self, answer: &Parsed<'_>) -> Result<(Arc<Object>, bool), NotAnObject> {
         let is_answer = |known: &Arc<Object>| known.is_whole() && is_version(known, answer);
         let object = match self.store.get(&self.key).filter(is_answer) {
             Some(known) => known,
             None => Arc::new(answer.object()?),
         };
-        self.registered = false;
         let mut state = self.store.state.lock();
         let Some(pending) = state.unregister(&self.key, self.id) else { return Ok((object, true)) };
         let version = object.resource_version();
@@ -480,10 +478,8 @@ impl PendingWrite {
 
 impl Drop for PendingWrite {
     fn drop(&mut self) {
-        if !self.registered {
-            return;
-        }
         let mut state = self.store.state.lock();
+        // One that was completed is registered no more.
         let Some(pending) = state.unregister(&self.key, self.id) else { return };
         if pending.seen.is_empty() {
             return;
