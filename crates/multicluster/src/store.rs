@@ -610,12 +610,8 @@ impl State {
         let before = self.objects.insert(key.clone(), entry).map(|entry| entry.object);
         let former = before.as_ref().and_then(|before| before.owner());
         if former != object.owner() {
-            if let Some(before) = &before {
-                self.unown(key, before);
-            }
-            if let Some(owner) = object.owner() {
-                self.owners.insert(owner, key);
-            }
+            former.into_iter().for_each(|owner| self.owners.remove(owner, key));
+            object.owner().into_iter().for_each(|owner| self.owners.insert(owner, key));
         }
         if is_whole {
             self.keep_plain(key, &object);
@@ -723,15 +719,9 @@ impl State {
         let before = self.objects.remove(key).map(|entry| entry.object);
         if let Some(before) = &before {
             self.bodies.iter().for_each(|bodies| bodies.forget(&key.cluster, before));
-            self.unown(key, before);
+            before.owner().into_iter().for_each(|owner| self.owners.remove(owner, key));
         }
         self.told(key, before, None, None)
-    }
-
-    fn unown(&mut self, key: &Key, object: &Object) {
-        if let Some(owner) = object.owner() {
-            self.owners.remove(owner, key);
-        }
     }
 
     /// Keys that the list of `version` no longer held. What a write put while the list was taken stays.
