@@ -91,7 +91,7 @@ mod write;
 mod tests;
 
 pub use access::User;
-pub use collection::{Change, ChangeKind, Event, Key, Labels, Stored};
+pub use collection::{Change, ChangeKind, Event, Key, Stored};
 pub use counters::Counters;
 pub use faults::{Fault, Faults};
 pub use kubeconfig::{Context, kubeconfig};
