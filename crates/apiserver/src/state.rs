@@ -16,7 +16,7 @@ use super::reply::{Answer, Reply};
 use super::representation::Representation;
 use super::request::{Endpoint, Place, Request, ResourcePath, Route, Verb};
 use super::resource::{Resource, Storage};
-use super::settle::{Draining, Touched};
+use super::settle::Touched;
 use super::status::Failure;
 use super::timestamp::Timestamp;
 
@@ -96,7 +96,8 @@ pub struct State {
     /// Events of the request at hand.
     events: Vec<Event>,
     pub(super) touched: VecDeque<Touched>,
-    pub(super) draining: BTreeSet<Draining>,
+    /// What goes when the objects it contains are gone. Its controller looks again whenever one is removed in this cluster.
+    pub(super) draining: BTreeMap<Touched, Arc<str>>,
     /// What admission changes on what is written, until it is told otherwise.
     admission: Vec<Admission>,
 }
@@ -195,7 +196,7 @@ impl State {
             ownership: Ownership::default(),
             events: Vec::new(),
             touched: VecDeque::new(),
-            draining: BTreeSet::new(),
+            draining: BTreeMap::new(),
             admission: Vec::new(),
         };
         match state.settings.flavor {

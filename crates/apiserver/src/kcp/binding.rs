@@ -9,7 +9,7 @@ use super::super::builtin::APIS;
 use super::super::collection::Key;
 use super::super::object;
 use super::super::resource::Resource;
-use super::super::settle::{Draining, Touched, drop_finalizer};
+use super::super::settle::{Touched, drop_finalizer};
 use super::super::state::State;
 use super::export::claims;
 use super::{BINDS, CLAIMED, condition, mark_of, set_condition};
@@ -22,7 +22,7 @@ impl State {
         let Some(bindings) = self.builtin(APIS, "apibindings") else { return };
         let Some(stored) = self.stored(&bindings, key).cloned() else {
             self.exports.waiting.remove(key);
-            self.draining.remove(&draining(key));
+            self.draining.remove(&Touched::Binding(key.clone()));
             return;
         };
         let object = stored.object();
@@ -117,7 +117,7 @@ impl State {
             resources.iter().filter(|resource| mark_of(&resource.identity) == mark).collect();
         let held: usize = brought.iter().map(|resource| self.empty(resource, &key.cluster, None)).sum();
         if held > 0 {
-            self.draining.insert(draining(key));
+            self.draining.insert(Touched::Binding(key.clone()), key.cluster.clone());
             let now = self.now.to_string();
             let message = format!("Some content in the workspace has finalizers remaining: {held} object(s)");
             self.change_own(bindings, key, |binding| {
@@ -126,7 +126,7 @@ impl State {
             });
             return;
         }
-        self.draining.remove(&draining(key));
+        self.draining.remove(&Touched::Binding(key.clone()));
         self.apply_claims(&key.cluster, mark, &BTreeSet::new());
         self.change_own(bindings, key, |binding| drop_finalizer(binding, CLEANUP_FINALIZER));
         brought.iter().for_each(|resource| self.undefine(&key.cluster, resource));
@@ -137,10 +137,6 @@ impl State {
             self.publish_endpoints(&export);
         }
     }
-}
-
-fn draining(key: &Key) -> Draining {
-    Draining { cluster: key.cluster.clone(), container: Some(Touched::Binding(key.clone())) }
 }
 
 /// The claims that a binding accepts; those it rejects stay out.

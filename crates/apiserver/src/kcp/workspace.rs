@@ -4,7 +4,7 @@ use serde_json::json;
 
 use super::super::builtin::{CORE, TENANCY};
 use super::super::collection::Key;
-use super::super::settle::{Draining, Touched, drop_finalizer};
+use super::super::settle::{Touched, drop_finalizer};
 use super::super::state::State;
 use super::{condition, set_condition, short_hash};
 
@@ -60,14 +60,13 @@ impl State {
         else {
             return;
         };
-        let draining = Draining { cluster: cluster.into(), container: Some(Touched::Workspace(key.clone())) };
         let contents = self.all_served(cluster).into_iter().filter(|resource| !resource.is(CORE, "logicalclusters"));
         let left: usize = contents.map(|resource| self.empty(&resource, cluster, None)).sum();
         if left > 0 {
-            self.draining.insert(draining);
+            self.draining.insert(Touched::Workspace(key.clone()), cluster.into());
             return;
         }
-        self.draining.remove(&draining);
+        self.draining.remove(&Touched::Workspace(key.clone()));
         self.empty(&logical_clusters, cluster, None);
         if let Some(gone) = self.clusters.remove(cluster) {
             self.paths.remove(&gone.path);
