@@ -379,33 +379,6 @@ pub fn schema() -> Value {
 }
 
 #[tokio::test]
-async fn same_names_in_two_workspaces_stay_apart() {
-    let sandbox = Options::kcp().start().await.expect("a sandbox");
-    sandbox.publish("root", "things", &[schema()], &[]).expect("an export");
-    let mut workspaces = Vec::new();
-    for name in ["one", "two"] {
-        let workspace = sandbox.create_workspace("root", name).expect("a workspace");
-        sandbox.bind(&workspace, "root", "things", &[]).expect("a binding");
-        let thing = json!({
-            "apiVersion": "example.com/v1", "kind": "Thing", "metadata": {"name": "a", "namespace": "default"},
-            "spec": {"in": name},
-        });
-        sandbox.create(ApiRef { cluster: &workspace, resource: "things.v1.example.com" }, &thing).expect("a thing");
-        workspaces.push(workspace);
-    }
-    let endpoint = connection(&sandbox.kubeconfig(None)).endpoint().at("services/apiexport/root/things/clusters/*");
-    let scope = WatchScope { endpoint, clusters: ClustersOf::Annotated };
-    let watches = Watches::new(Health::default());
-    let watch = watches.acquire(&scope, &resource("things.v1.example.com"), &Selectors::default());
-    until_state(&watch, "synced", |state| *state == WatchState::Synced).await;
-    assert_eq!(watch.store().len(), 2);
-    for (workspace, name) in workspaces.iter().zip(["one", "two"]) {
-        let of = watch.store().of_cluster(&cluster(workspace));
-        assert_eq!((of.len(), &of[0].1.value().unwrap()["spec"]["in"]), (1, &json!(name)));
-    }
-}
-
-#[tokio::test]
 async fn a_watch_beyond_the_budget_waits_for_another_to_end() {
     let scene = Scene::within(Options::kubernetes(), Budget::new(Some(1), None)).await;
     let first = scene.synced().await;
