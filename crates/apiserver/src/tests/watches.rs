@@ -49,16 +49,6 @@ fn a_forgotten_version_is_an_error_in_the_stream() {
 }
 
 #[test]
-fn history_is_bounded() {
-    let mut world = World::of(Settings { history: 2, ..Settings::default() });
-    let versions: Vec<String> = ["a", "b", "c", "d"].iter().map(|name| create(&mut world, name)).collect();
-    let from =
-        |world: &mut World, version: &str| backlog(&watch(world, &format!("{MAPS}?watch=1&resourceVersion={version}")));
-    assert_eq!(from(&mut world, &versions[0]), ["ERROR 410"]);
-    assert_eq!(from(&mut world, &versions[1]), ["ADDED c", "ADDED d"]);
-}
-
-#[test]
 fn a_future_version_is_silent_until_it_comes() {
     let mut world = World::kubernetes();
     let now: u64 = create(&mut world, "a").parse().expect("a number");
