@@ -132,14 +132,14 @@ mod tests {
 
     #[test]
     fn items_of_built_in_kinds_get_their_type() {
-        let page = r#"{"kind":"SecretList","apiVersion":"v1","metadata":{"resourceVersion":"7"},"items":[{"metadata":{"name":"a"}}]}"#;
+        let page = r#"{"kind":"SecretList","apiVersion":"v1","metadata":{"resourceVersion":"7"},"items":[{"metadata":{"name":"a","managedFields":[1],"uid":"u"}}]}"#;
         let mut json = String::new();
         let item = |parsed: Parsed<'_>| {
             json = parsed.object()?.json().into_owned();
             Ok(())
         };
         read_page(page.as_bytes(), item).unwrap();
-        assert_eq!(json, r#"{"apiVersion":"v1","kind":"Secret","metadata":{"name":"a"}}"#);
+        assert_eq!(json, r#"{"apiVersion":"v1","kind":"Secret","metadata":{"name":"a","uid":"u"}}"#);
     }
 
     #[test]

@@ -50,18 +50,6 @@ fn facts_are_read_from_the_metadata_alone() {
 }
 
 #[test]
-fn items_of_typed_lists_get_their_kind() {
-    let text = r#"{"metadata":{"name":"x","uid":"u","managedFields":[1],"resourceVersion":"3"}}"#;
-    let item_type = Some(ItemType { api_version: "v1", kind: "ConfigMap" });
-    let object = Parsed::read(text, item_type).unwrap().object().unwrap();
-    assert_eq!(
-        object.json(),
-        r#"{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"x","uid":"u","resourceVersion":"3"}}"#
-    );
-    assert_eq!((object.uid(), object.resource_version()), ("u", "3"));
-}
-
-#[test]
 fn packing_changes_nothing_but_the_size() {
     let text = |name: &str| {
         format!(
