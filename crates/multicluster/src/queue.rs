@@ -177,8 +177,7 @@ impl Queue {
         let failures = entry.failures;
         match &mut entry.state {
             State::Ready { priority: queued, .. } if *queued <= priority => entry.by_timer = false,
-            State::Ready { priority: queued, ticket } => {
-                let (queued, ticket) = (*queued, *ticket);
+            &mut State::Ready { priority: queued, ticket } => {
                 let since = self.take_ready(&key, queued, ticket).unwrap_or(now);
                 self.make_ready(key, priority, failures, since);
             }
@@ -236,14 +235,8 @@ impl Queue {
                 *again = Some(Again::Now(Priority::Initial));
                 return;
             }
-            State::Delayed { until } => {
-                let until = *until;
-                self.delayed.remove(&(until, key.clone()));
-            }
-            State::Ready { priority, ticket } => {
-                let (priority, ticket) = (*priority, *ticket);
-                self.take_ready(key, priority, ticket);
-            }
+            &mut State::Delayed { until } => drop(self.delayed.remove(&(until, key.clone()))),
+            &mut State::Ready { priority, ticket } => drop(self.take_ready(key, priority, ticket)),
         }
         self.entries.remove(key);
     }

@@ -101,8 +101,6 @@ impl fmt::Debug for WorkQueue {
     }
 }
 
-impl Shared {}
-
 /// A request in flight. Dropped without [`finish`](Self::finish) (a panic), it is retried with backoff.
 pub struct InFlight {
     shared: Arc<Shared>,
