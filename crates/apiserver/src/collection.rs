@@ -173,7 +173,7 @@ impl Collection {
     }
 
     /// What happened after a version, in one logical cluster or in all; `None` where that is no longer known.
-    pub(super) fn since(&self, version: u64, cluster: Option<&str>) -> Option<impl Iterator<Item = &Event>> {
+    pub(super) fn since(&self, version: u64, cluster: Option<&str>) -> Option<impl DoubleEndedIterator<Item = &Event>> {
         let history = match cluster {
             None => Some(&self.history),
             Some(cluster) => self.of_clusters.get(cluster),

@@ -1,7 +1,6 @@
 //! GET of one object and of lists.
 
-use std::collections::{BTreeMap, BTreeSet};
-use std::iter::Peekable;
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use data_encoding::BASE64URL_NOPAD;
@@ -106,16 +105,17 @@ impl State {
                 && namespace.is_none_or(|namespace| namespace == &*key.namespace)
                 && after.is_none_or(|after| key > after)
         };
+        let mut objects: BTreeMap<&Key, &Arc<Stored>> = self.objects_of(view, namespace, after).collect();
         let cluster = view.scope.cluster();
         let since = self.collection(&view.resource).and_then(|collection| collection.since(version, cluster));
-        let mut before: BTreeMap<&Key, Option<&Arc<Stored>>> = BTreeMap::new();
-        for change in since.into_iter().flatten().filter(|change| in_reach(&change.key)) {
-            before.entry(&change.key).or_insert(change.previous.as_ref());
+        // What happened since is taken back, the last of it first.
+        for change in since.into_iter().flatten().rev().filter(|change| in_reach(&change.key)) {
+            match &change.previous {
+                Some(previous) => drop(objects.insert(&change.key, previous)),
+                None => drop(objects.remove(&change.key)),
+            }
         }
-        let changed: BTreeSet<&Key> = before.keys().copied().collect();
-        let unchanged = self.objects_of(view, namespace, after).filter(move |(key, _)| !changed.contains(key));
-        let before = before.into_iter().filter_map(|(key, stored)| Some((key, stored?)));
-        Box::new(in_order(unchanged.peekable(), before.peekable()))
+        Box::new(objects.into_iter())
     }
 
     fn page(
@@ -186,18 +186,6 @@ impl Continue {
         let parts: (u64, String, String, String) = serde_json::from_slice(&bytes).map_err(|_| unreadable())?;
         Ok(Continue { version: parts.0, after: Key::new(&parts.1, &parts.2, &parts.3) })
     }
-}
-
-/// The items of two sorted sequences as one.
-fn in_order<T: Ord, V>(
-    mut left: Peekable<impl Iterator<Item = (T, V)>>,
-    mut right: Peekable<impl Iterator<Item = (T, V)>>,
-) -> impl Iterator<Item = (T, V)> {
-    std::iter::from_fn(move || match (left.peek(), right.peek()) {
-        (Some((ours, _)), Some((theirs, _))) if theirs < ours => right.next(),
-        (Some(_), _) => left.next(),
-        (None, _) => right.next(),
-    })
 }
 
 /// The version that a list is to be of exactly.
