@@ -132,13 +132,8 @@ impl Interest {
 }
 
 fn line(kind: &str, object: &[u8]) -> Bytes {
-    let mut line = Vec::with_capacity(object.len() + 40);
-    line.extend_from_slice(b"{\"type\":\"");
-    line.extend_from_slice(kind.as_bytes());
-    line.extend_from_slice(b"\",\"object\":");
-    line.extend_from_slice(object);
-    line.extend_from_slice(b"}\n");
-    line.into()
+    let parts: [&[u8]; 5] = [br#"{"type":""#, kind.as_bytes(), br#"","object":"#, object, b"}\n"];
+    parts.concat().into()
 }
 
 /// A refusal as an event, the way a watch learns that its version is too old.
