@@ -25,11 +25,8 @@ pub struct Column {
 
 /// How a column's cells are found.
 enum Cell {
-    Name,
     Path(JsonPath),
     Computed(fn(&Value, Timestamp) -> Value),
-    /// By a path that cannot be read.
-    Nothing,
 }
 
 impl Column {
@@ -46,14 +43,15 @@ impl Column {
     }
 
     fn name() -> Column {
-        Column { format: "name".into(), cell: Cell::Name, ..Column::computed("Name", |_, _| Value::Null) }
+        let column = Column::computed("Name", |object, _| object::text(object, "name").into());
+        Column { format: "name".into(), ..column }
     }
 
     fn wide(self) -> Column {
         Column { priority: 1, ..self }
     }
 
-    /// One of `additionalPrinterColumns`.
+    /// One of `additionalPrinterColumns`. A path that cannot be read finds nothing.
     fn stated(column: &Value) -> Column {
         let text = |field: &str| column[field].as_str().unwrap_or_default().to_owned();
         Column {
@@ -62,7 +60,7 @@ impl Column {
             format: text("format"),
             description: text("description"),
             priority: column["priority"].as_i64().unwrap_or_default(),
-            cell: JsonPath::parse(&text("jsonPath")).map_or(Cell::Nothing, Cell::Path),
+            cell: JsonPath::parse(&text("jsonPath")).map_or(Cell::Computed(|_, _| Value::Null), Cell::Path),
         }
     }
 
@@ -77,10 +75,8 @@ impl Column {
     /// The cell of an object.
     pub(super) fn cell(&self, object: &Value, now: Timestamp) -> Value {
         match &self.cell {
-            Cell::Name => object::text(object, "name").into(),
             Cell::Path(path) => path.select(object).first().map_or(Value::Null, |found| self.typed(found, now)),
             Cell::Computed(cell) => cell(object, now),
-            Cell::Nothing => Value::Null,
         }
     }
 
@@ -115,8 +111,7 @@ impl std::fmt::Debug for Cell {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
             Cell::Path(path) => path.fmt(f),
-            Cell::Name | Cell::Computed(_) => f.write_str("computed"),
-            Cell::Nothing => f.write_str("nothing"),
+            Cell::Computed(_) => f.write_str("computed"),
         }
     }
 }
