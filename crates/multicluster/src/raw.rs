@@ -357,6 +357,11 @@ impl Span {
     }
 }
 
+/// Whether a version is older than another of the same endpoint. One that is no number is not comparable: no.
+pub(super) fn is_older(version: &str, than: &str) -> bool {
+    matches!((version.parse::<u64>(), than.parse::<u64>()), (Ok(version), Ok(than)) if version < than)
+}
+
 /// A string without escapes, which is all that names, uids and versions ever are.
 fn plain(value: Option<&RawValue>) -> Option<&str> {
     value?.get().strip_prefix('"')?.strip_suffix('"').filter(|text| !text.contains('\\'))

@@ -13,7 +13,7 @@ use hashbrown::{DefaultHashBuilder, HashMap, HashTable};
 use parking_lot::Mutex;
 
 use super::bodies::Bodies;
-use super::raw::{NotAnObject, Object, Parsed};
+use super::raw::{NotAnObject, Object, Parsed, is_older};
 use super::registry::ClustersOf;
 use sync_engine_mapping::object::{ClusterName, Key};
 
@@ -792,11 +792,6 @@ impl Told {
 /// Whether a text holds this version of this object.
 fn is_version(known: &Object, text: &Parsed<'_>) -> bool {
     known.uid() == text.uid && known.resource_version() == text.resource_version
-}
-
-/// Whether a version is older than another of the same endpoint. Not comparable: no.
-fn is_older(version: &str, than: &str) -> bool {
-    matches!((version.parse::<u64>(), than.parse::<u64>()), (Ok(version), Ok(than)) if version < than)
 }
 
 /// Keys by a hash of the owner whose label their objects carry: 64 bits an object instead of the label, which is compared

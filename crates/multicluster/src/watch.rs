@@ -17,11 +17,11 @@ use super::api_path::ApiPath;
 use super::endpoint::{DEFAULT_DEADLINE, Endpoint, Reply};
 use super::lines::Lines;
 use super::list::{PageEnd, WatchLine, read_page};
-use super::list_watch::{ListWatch, Outcome, Phase, goes_back};
+use super::list_watch::{ListWatch, Outcome, Phase};
 use super::own_lists::{self, OwnLists, OwnPage};
 use super::pages::{OBJECT_BYTES, Pages};
 use super::permit::{Epoch, Follower};
-use super::raw::{MAPPING_LABEL, NotAnObject, Parsed};
+use super::raw::{MAPPING_LABEL, NotAnObject, Parsed, is_older};
 use super::registry::{ClusterSpec, ClustersOf, WatchScope};
 use super::request_error::RequestError;
 use super::store::Store;
@@ -615,7 +615,7 @@ impl Worker {
         };
         let name = parsed.name;
         // An event of another history says nothing of this one.
-        if !goes_back(version, &new) && !apply(&self.stores, parsed)? {
+        if !is_older(&new, version) && !apply(&self.stores, parsed)? {
             self.homeless(name);
         }
         self.report_bodies();
