@@ -58,24 +58,12 @@ impl fmt::Display for WatchKey {
         if let ClustersOf::One(cluster) = &self.clusters {
             write!(f, " ({cluster})")?;
         }
-        if !self.selectors.namespace.is_empty() {
-            write!(f, " in {}", self.selectors.namespace)?;
+        let Selectors { label, field, namespace, of_mapping, ending, by_name, outlines: _ } = &self.selectors;
+        let parts = [("in", namespace), ("where", label), ("where", field), ("for", of_mapping), ("ending in", ending)];
+        for (word, part) in parts.iter().filter(|(_, part)| !part.is_empty()) {
+            write!(f, " {word} {part}")?;
         }
-        for selector in [&self.selectors.label, &self.selectors.field] {
-            if !selector.is_empty() {
-                write!(f, " where {selector}")?;
-            }
-        }
-        if !self.selectors.of_mapping.is_empty() {
-            write!(f, " for {}", self.selectors.of_mapping)?;
-        }
-        if !self.selectors.ending.is_empty() {
-            write!(f, " ending in {}", self.selectors.ending)?;
-        }
-        if self.selectors.by_name {
-            f.write_str(" by name")?;
-        }
-        Ok(())
+        f.write_str(if *by_name { " by name" } else { "" })
     }
 }
 
