@@ -25,11 +25,8 @@ impl State {
 
     /// Publishes what an export offers.
     pub(crate) fn settle_export(&mut self, key: &Key) {
-        let (Some(exports), Some(slices)) =
-            (self.builtin(APIS, "apiexports"), self.builtin(APIS, "apiexportendpointslices"))
-        else {
-            return;
-        };
+        let Some(exports) = self.builtin(APIS, "apiexports") else { return };
+        let Some(slices) = self.builtin(APIS, "apiexportendpointslices") else { return };
         let identity = identity(key);
         let Some(stored) = self.stored(&exports, key).cloned() else {
             self.exports.published.remove(&*identity);
