@@ -35,7 +35,7 @@ struct Page {
 impl State {
     pub(super) fn get(&self, view: &View, path: &ResourcePath) -> Result<Answer, Failure> {
         let (_, stored) = self.existing(view, path)?;
-        Ok(Answer::json(200, view.representation.object(&view.resource, &view.version, stored, self.now)))
+        Ok(Answer::json(200, view.object(stored, self.now)))
     }
 
     /// The object that a URL names.
@@ -135,7 +135,7 @@ impl State {
         let mut page = Page { items: Vec::new(), next: None, remaining: 0 };
         while limit.is_none_or(|limit| page.items.len() < limit) {
             let Some((key, stored)) = matching.next() else { return page };
-            page.items.push(view.representation.item(&view.resource, &view.version, stored, self.now));
+            page.items.push(view.item(stored, self.now));
             page.next = matching.peek().is_some().then(|| key.clone());
         }
         page.remaining = matching.count();
@@ -157,8 +157,7 @@ impl State {
                 metadata["remainingItemCount"] = page.remaining.into();
             }
         }
-        let head = view.representation.head(&view.resource, &view.version, metadata);
-        view.representation.with_items(&head, &page.items)
+        view.with_items(&view.head(metadata), &page.items)
     }
 }
 
