@@ -69,7 +69,11 @@ impl Scene {
     }
 
     async fn synced(&self) -> Arc<Watch> {
-        let watch = self.config_maps();
+        self.synced_of("configmaps.v1", Selectors::default()).await
+    }
+
+    async fn synced_of(&self, name: &str, selectors: Selectors) -> Arc<Watch> {
+        let watch = self.watches.acquire(&self.scope, &resource(name), &selectors);
         until_state(&watch, "synced", |state| *state == WatchState::Synced).await;
         watch
     }
@@ -174,9 +178,7 @@ async fn selectors_are_the_servers_to_evaluate() {
     let scene = Scene::new().await;
     scene.create("a");
     scene.create("b");
-    let selectors = Selectors { label: "app=a".into(), ..Selectors::default() };
-    let watch = scene.watches.acquire(&scene.scope, &resource("configmaps.v1"), &selectors);
-    until_state(&watch, "synced", |state| *state == WatchState::Synced).await;
+    let watch = scene.synced_of("configmaps.v1", Selectors { label: "app=a".into(), ..Selectors::default() }).await;
     assert_eq!(watch.store().keys(), [key("here", "default", "a")]);
     // A label that is taken away looks like a deletion.
     scene.sandbox.merge(CONFIG_MAPS, "default", "a", &json!({"metadata": {"labels": {"app": null}}})).expect("edited");
@@ -188,8 +190,7 @@ async fn only_objects_of_one_ending_are_kept() {
     let scene = Scene::new().await;
     ["a-kubeconfig", "a-ca"].into_iter().for_each(|name| scene.create(name));
     let selectors = Selectors { ending: "-kubeconfig".into(), ..Selectors::default() };
-    let watch = scene.watches.acquire(&scene.scope, &resource("configmaps.v1"), &selectors);
-    until_state(&watch, "synced", |state| *state == WatchState::Synced).await;
+    let watch = scene.synced_of("configmaps.v1", selectors).await;
     ["b-ca", "b-kubeconfig"].into_iter().for_each(|name| scene.create(name));
     until(watch.store(), "both", |store| store.len() == 2).await;
     assert_eq!(watch.store().keys(), ["a-kubeconfig", "b-kubeconfig"].map(|name| key("here", "default", name)));
@@ -207,9 +208,7 @@ async fn of_large_objects_the_metadata_is_listed_and_each_is_measured_once_it_is
         scene.sandbox.create(CONFIG_MAPS, &object).expect("created");
     }
     scene.create("small");
-    let selectors = Selectors { outlines: true, ..Selectors::default() };
-    let watch = scene.watches.acquire(&scene.scope, &resource("configmaps.v1"), &selectors);
-    until_state(&watch, "synced", |state| *state == WatchState::Synced).await;
+    let watch = scene.synced_of("configmaps.v1", Selectors { outlines: true, ..Selectors::default() }).await;
     let store = watch.store();
     let whole = || store.keys().iter().filter(|key| store.get(key).expect("it is there").is_whole()).count();
     assert_eq!(
@@ -285,9 +284,8 @@ async fn a_server_that_is_killed_is_waited_for_and_what_was_missed_is_found() {
 async fn restored(scene: &Scene) -> (Arc<Watch>, Arc<Watch>, Backup) {
     ["kept", "edited"].iter().for_each(|name| scene.create(name));
     let backup = scene.sandbox.backup();
-    let secrets = scene.watches.acquire(&scene.scope, &resource("secrets.v1"), &Selectors::default());
+    let secrets = scene.synced_of("secrets.v1", Selectors::default()).await;
     let watch = scene.synced().await;
-    until_state(&secrets, "synced", |state| *state == WatchState::Synced).await;
     scene.edit("edited", "lost");
     scene.create("lost");
     until(watch.store(), "what is about to be lost", |store| store.len() == 3).await;
