@@ -9,7 +9,6 @@ use super::builtin_schemas;
 use super::object;
 use super::resource::{Resource, Version};
 use super::schema::Schema;
-use super::shape::Shape;
 use super::table;
 
 /// Resources of one cluster, by group and plural.
@@ -61,8 +60,8 @@ impl Row {
         let versions = self.versions.iter().map(|version| Version {
             name: (*version).into(),
             status: self.status,
-            schema: self.is_typed().then(|| Schema::compile(&document)),
-            shape: Shape::of_object(&document),
+            schema: Schema::of_object(&document),
+            is_typed: self.is_typed(),
             columns: table::columns_of(self.group, self.plural),
             document: json!({"type": "object", "x-kubernetes-preserve-unknown-fields": true}),
         });

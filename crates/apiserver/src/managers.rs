@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 use super::difference::Difference;
 use super::fields::FieldSet;
 use super::object;
-use super::shape::Shape;
+use super::schema::Schema;
 use super::timestamp::Timestamp;
 
 /// All managers of one object.
@@ -79,12 +79,12 @@ impl Managers {
     }
 
     /// The same, or, where nobody has said anything, one to whom all belongs that was there before somebody applied.
-    pub fn before_first_apply(&self, live: &Value, author: &Author, shape: &Shape, now: Timestamp) -> Managers {
+    pub fn before_first_apply(&self, live: &Value, author: &Author, schema: &Schema, now: Timestamp) -> Managers {
         let mut managers = self.clone();
         if managers.is_empty() {
             let manager = "before-first-apply".to_owned();
             let before = Author { manager, operation: Operation::Update, subresource: String::new(), ..author.clone() };
-            managers.record_update(&before, &json!({"metadata": {}}), live, shape, now);
+            managers.record_update(&before, &json!({"metadata": {}}), live, schema, now);
         }
         managers
     }
@@ -133,8 +133,8 @@ impl Managers {
     }
 
     /// Records an ordinary write: what it changed belongs to its author from now on.
-    pub fn record_update(&mut self, author: &Author, old: &Value, new: &Value, shape: &Shape, now: Timestamp) {
-        let difference = Difference::between(old, new, shape);
+    pub fn record_update(&mut self, author: &Author, old: &Value, new: &Value, schema: &Schema, now: Timestamp) {
+        let difference = Difference::between(old, new, schema);
         self.take_from_others(author, &difference);
         let before = self.fields_of(author);
         let fields = before.difference(&difference.removed).union(&difference.changed);

@@ -17,7 +17,6 @@ use super::reply::Answer;
 use super::request::{APPLY_PATCH, Request, ResourcePath};
 use super::resource::{Resource, Version};
 use super::schema::{self, Schema};
-use super::shape::Shape;
 use super::state::{Scope, State, View};
 use super::status::{Cause, Failure};
 use super::validation;
@@ -126,7 +125,7 @@ impl State {
             forced,
             as_update: write.view.is_virtual,
             now: self.now,
-            shape: write.shape(),
+            schema: write.shape(),
         };
         let Ok(current) = self.current(write, path) else {
             return self.apply_new(write, config, options);
@@ -336,7 +335,7 @@ impl<'a> Write<'a> {
     }
 
     fn schema(&self) -> Option<&'a Schema> {
-        self.version().and_then(|version| version.schema.as_ref())
+        self.version().filter(|version| version.is_typed).map(|version| &version.schema)
     }
 
     /// The answer to a body, or to the outcome of a patch, that is no object of the kind.
@@ -351,8 +350,8 @@ impl<'a> Write<'a> {
     }
 
     /// How objects of the kind merge.
-    fn shape(&self) -> &'a Shape {
-        self.version().map_or(Shape::untyped(), |version| &version.shape)
+    fn shape(&self) -> &'a Schema {
+        self.version().map_or(Schema::untyped(), |version| &version.schema)
     }
 
     /// The part of the object that is written.
