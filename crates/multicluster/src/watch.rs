@@ -549,11 +549,7 @@ impl Worker {
 
     async fn open(&mut self, version: &str) -> (Outcome, Option<Stream>) {
         let seconds = self.machine.watch_seconds();
-        let opened = match self.watch_path(version, seconds) {
-            Ok(path) => self.endpoint.watch(&path, DEFAULT_DEADLINE).await,
-            Err(error) => Err(error),
-        };
-        match opened {
+        match self.lines_from(version, seconds).await {
             Ok(lines) => {
                 let opened = Instant::now();
                 let until = opened + Duration::from_secs(seconds) + GRACE;
@@ -561,6 +557,12 @@ impl Worker {
             }
             Err(error) => (Outcome::Failed { error, lived: Duration::ZERO }, None),
         }
+    }
+
+    async fn lines_from(&self, version: &str, seconds: u64) -> Result<Lines, RequestError> {
+        let path = self.path()?.query("watch", "true").query("allowWatchBookmarks", "true");
+        let path = path.query("timeoutSeconds", &seconds.to_string()).query("resourceVersion", version);
+        self.endpoint.watch(&path, DEFAULT_DEADLINE).await
     }
 
     /// Reads lines until one is worth a step: an event changes nothing but the version.
@@ -612,30 +614,18 @@ impl Worker {
 
     /// Shows which clusters have more than what is kept whole.
     fn report_bodies(&self) {
-        let bodies = self.endpoint.connection().budget().bodies();
-        if let Some(condition) = bodies.condition() {
-            match condition {
-                Ok(()) => self.health.remove(LARGE_OBJECTS),
-                Err(clusters) => drop(self.health.set(LARGE_OBJECTS, Condition::degraded(clusters))),
-            }
+        match self.endpoint.connection().budget().bodies().condition() {
+            None => {}
+            Some(Ok(())) => self.health.remove(LARGE_OBJECTS),
+            Some(Err(clusters)) => drop(self.health.set(LARGE_OBJECTS, Condition::degraded(clusters))),
         }
     }
 
     fn path(&self) -> Result<ApiPath, RequestError> {
-        let mut path = ApiPath::collection(&self.key.resource, &self.key.selectors.namespace)?;
-        for (key, selector) in
-            [("labelSelector", &self.key.selectors.label), ("fieldSelector", &self.key.selectors.field)]
-        {
-            if !selector.is_empty() {
-                path = path.query(key, selector);
-            }
-        }
-        Ok(path)
-    }
-
-    fn watch_path(&self, version: &str, seconds: u64) -> Result<ApiPath, RequestError> {
-        let path = self.path()?.query("watch", "true").query("allowWatchBookmarks", "true");
-        Ok(path.query("timeoutSeconds", &seconds.to_string()).query("resourceVersion", version))
+        let Selectors { label, field, namespace, .. } = &self.key.selectors;
+        let selectors = [("labelSelector", label), ("fieldSelector", field)].into_iter();
+        let path = ApiPath::collection(&self.key.resource, namespace)?;
+        Ok(selectors.filter(|(_, text)| !text.is_empty()).fold(path, |path, (key, text)| path.query(key, text)))
     }
 
     /// Shows the state where it changed, and says failures and recoveries aloud.
