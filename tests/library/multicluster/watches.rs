@@ -48,7 +48,7 @@ impl Scene {
     fn create(&self, name: &str) {
         let object = json!({
             "apiVersion": "v1", "kind": "ConfigMap", "data": {"key": "1"},
-            "metadata": {"name": name, "namespace": "default", "labels": {"app": name}},
+            "metadata": {"name": name, "namespace": "default"},
         });
         self.sandbox.create(CONFIG_MAPS, &object).expect("created");
     }
@@ -171,18 +171,6 @@ async fn what_two_connections_or_clusters_watch_at_one_address_stays_apart() {
         assert!(!Arc::ptr_eq(watch.store(), other.store()));
         assert_eq!(other.store().len(), 1);
     }
-}
-
-#[tokio::test]
-async fn selectors_are_the_servers_to_evaluate() {
-    let scene = Scene::new().await;
-    scene.create("a");
-    scene.create("b");
-    let watch = scene.synced_of("configmaps.v1", Selectors { label: "app=a".into(), ..Selectors::default() }).await;
-    assert_eq!(watch.store().keys(), [key("here", "default", "a")]);
-    // A label that is taken away looks like a deletion.
-    scene.sandbox.merge(CONFIG_MAPS, "default", "a", &json!({"metadata": {"labels": {"app": null}}})).expect("edited");
-    until(watch.store(), "gone", |store| store.is_empty()).await;
 }
 
 #[tokio::test]

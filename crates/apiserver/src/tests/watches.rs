@@ -73,16 +73,3 @@ fn namespaces_and_names_are_kept_apart() {
     };
     assert_eq!((count(&watched), count(&named)), (0, 1));
 }
-
-#[test]
-fn a_watch_says_when_it_ends_and_whether_it_wants_bookmarks() {
-    let mut world = World::kubernetes();
-    let watched = watch(&mut world, &format!("{MAPS}?watch=1&timeoutSeconds=7&allowWatchBookmarks=true"));
-    assert_eq!(watched.timeout, Some(std::time::Duration::from_secs(7)));
-    assert!(watched.bookmarks);
-    let bookmark: Value = serde_json::from_slice(&watched.interest.bookmark(12, None)).expect("JSON");
-    let object = json!({
-        "kind": "ConfigMap", "apiVersion": "v1", "metadata": {"resourceVersion": "12"},
-    });
-    assert_eq!(bookmark, json!({"type": "BOOKMARK", "object": object}));
-}
