@@ -79,8 +79,6 @@ pub enum Next {
     Ready(Key),
     /// Nothing before this instant, or before something is added.
     Wait(Option<Instant>),
-    /// Closed: nothing more is handed out.
-    Closed,
 }
 
 /// How full a queue is.
@@ -113,7 +111,6 @@ pub struct Queue {
     ready: usize,
     in_flight: usize,
     last_ticket: u64,
-    closed: bool,
 }
 
 #[derive(Debug)]
@@ -164,7 +161,6 @@ impl Queue {
             ready: 0,
             in_flight: 0,
             last_ticket: 0,
-            closed: false,
         }
     }
 
@@ -243,9 +239,6 @@ impl Queue {
 
     /// The next request, in turns between clusters, where so many may be in flight.
     pub fn next(&mut self, at_once: usize, now: Instant) -> Next {
-        if self.closed {
-            return Next::Closed;
-        }
         self.wake_delayed(now);
         if !self.turns.is_empty()
             && let Some(key) = self.take_turns(&self.seats.admission(at_once, now), now)
@@ -318,11 +311,6 @@ impl Queue {
         let cluster = key.cluster.clone();
         self.settle(key, outcome, failures, again, now);
         self.drop_idle_lane(&cluster);
-    }
-
-    /// Hands out nothing more; what is in flight finishes.
-    pub fn close(&mut self) {
-        self.closed = true;
     }
 
     pub fn depth(&self, now: Instant) -> Depth {
