@@ -170,11 +170,6 @@ impl ListWatch {
         seconds
     }
 
-    /// Whether a list was complete before, or was refused: time has passed, and the server may be another one.
-    pub(super) fn lists_again(&self) -> bool {
-        self.listed || self.state != WatchState::Starting
-    }
-
     /// Whether a list was ever complete: what is known is kept.
     pub(super) fn has_listed(&self) -> bool {
         self.listed

@@ -27,6 +27,7 @@ pub(super) struct Stores {
 /// A list in progress. Dropped before [`finish`](Self::finish), nothing is removed.
 ///
 /// All of its pages are of the moment at which it began. Events that come meanwhile are of later moments.
+#[derive(Clone, Copy)]
 pub(super) struct Listing<'a> {
     stores: &'a Stores,
     number: u32,
