@@ -25,12 +25,14 @@ pub struct Author {
     pub subresource: String,
 }
 
-/// How a manager came by its fields.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[allow(missing_docs)]
-pub enum Operation {
-    Apply,
-    Update,
+sync_engine_mapping::words! {
+    /// How a manager came by its fields.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+    #[allow(missing_docs)]
+    pub enum Operation {
+        Apply = "Apply",
+        Update = "Update",
+    }
 }
 
 #[derive(Clone, Debug, PartialEq)]
@@ -62,7 +64,7 @@ impl Managers {
         let mut sorted: Vec<&Manager> = self.0.iter().collect();
         sorted.sort_by_key(|entry| {
             let Author { manager, operation, api_version, subresource } = &entry.author;
-            (operation.name(), &entry.time, manager, api_version, subresource)
+            (operation.as_str(), &entry.time, manager, api_version, subresource)
         });
         let entries: Vec<Value> = sorted.into_iter().map(Manager::to_json).collect();
         object::set(object, "managedFields", (!entries.is_empty()).then(|| entries.into()));
@@ -159,7 +161,7 @@ impl Manager {
     fn to_json(&self) -> Value {
         let Author { manager, operation, api_version, subresource } = &self.author;
         let mut entry = json!({
-            "manager": manager, "operation": operation.name(), "apiVersion": api_version,
+            "manager": manager, "operation": operation, "apiVersion": api_version,
             "fieldsType": "FieldsV1", "fieldsV1": self.fields.to_json(),
         });
         if !self.time.is_empty() {
@@ -177,14 +179,5 @@ impl Manager {
         let (manager, api_version, subresource) = (text("manager"), text("apiVersion"), text("subresource"));
         let author = Author { manager, operation, api_version, subresource };
         Manager { author, time: text("time"), fields: FieldSet::from_json(&entry["fieldsV1"]) }
-    }
-}
-
-impl Operation {
-    fn name(self) -> &'static str {
-        match self {
-            Operation::Apply => "Apply",
-            Operation::Update => "Update",
-        }
     }
 }
