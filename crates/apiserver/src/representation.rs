@@ -116,7 +116,7 @@ impl View {
         let fields = head["metadata"].as_object_mut().filter(|_| self.representation == Representation::Metadata);
         fields.into_iter().for_each(|fields| fields.retain(|_, value| value != ""));
         if let Representation::Table(_) = self.representation {
-            head["columnDefinitions"] = self.columns().iter().map(Column::definition).collect();
+            head["columnDefinitions"] = json!(self.columns());
         }
         head
     }

@@ -1,5 +1,6 @@
 //! Refusals, with the codes, reasons and wording of a Kubernetes API server.
 
+use serde::Serialize;
 use serde_json::{Map, Value, json};
 
 use super::fields::FieldSet;
@@ -31,7 +32,7 @@ pub struct Status {
 }
 
 /// One cause in the details of a 422.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Cause {
     /// `FieldValueRequired`, `FieldValueInvalid`, …
     pub reason: &'static str,
@@ -44,10 +45,6 @@ pub struct Cause {
 impl Cause {
     pub(super) fn new(reason: &'static str, field: impl Into<String>, message: impl Into<String>) -> Cause {
         Cause { reason, message: message.into(), field: field.into() }
-    }
-
-    pub(super) fn to_json(&self) -> Value {
-        json!({"reason": self.reason, "message": self.message, "field": self.field})
     }
 }
 
@@ -263,7 +260,7 @@ impl Failure {
     }
 
     fn causes(self, causes: &[Cause]) -> Failure {
-        self.detail("causes", causes.iter().map(Cause::to_json).collect::<Vec<_>>())
+        self.detail("causes", json!(causes))
     }
 
     pub(super) fn detail(mut self, key: &str, value: impl Into<Value>) -> Failure {

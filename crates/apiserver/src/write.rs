@@ -295,7 +295,7 @@ impl State {
                 );
                 let message = format!("namespace {} is being terminated", key.namespace);
                 let cause = Cause::new("NamespaceTerminating", "metadata.namespace", message);
-                Err(Failure::forbidden(resource, &key.name, &why).detail("causes", vec![cause.to_json()]))
+                Err(Failure::forbidden(resource, &key.name, &why).detail("causes", json!([cause])))
             }
             Some(_) => Ok(()),
         }

@@ -3,7 +3,8 @@
 mod age;
 mod builtin;
 
-use serde_json::{Value, json};
+use serde::Serialize;
+use serde_json::Value;
 
 use super::object;
 use super::timestamp::Timestamp;
@@ -11,15 +12,17 @@ use age::since;
 pub(super) use builtin::columns_of;
 use sync_engine_mapping::jsonpath::JsonPath;
 
-/// A column of a kind's table.
-#[derive(Debug)]
+/// A column of a kind's table, as an answer says what its rows hold.
+#[derive(Debug, Serialize)]
 pub struct Column {
     name: String,
+    #[serde(rename = "type")]
     kind: String,
     format: String,
     description: String,
     /// 0: always shown; more: on a wide screen only.
     priority: i64,
+    #[serde(skip)]
     cell: Cell,
 }
 
@@ -62,14 +65,6 @@ impl Column {
             priority: column["priority"].as_i64().unwrap_or_default(),
             cell: JsonPath::parse(&text("jsonPath")).map_or(Cell::Computed(|_, _| Value::Null), Cell::Path),
         }
-    }
-
-    /// As an answer says what its rows hold.
-    pub(super) fn definition(&self) -> Value {
-        json!({
-            "name": self.name, "type": self.kind, "format": self.format, "description": self.description,
-            "priority": self.priority,
-        })
     }
 
     /// The cell of an object.
@@ -118,6 +113,8 @@ impl std::fmt::Debug for Cell {
 
 #[cfg(test)]
 mod tests {
+    use serde_json::json;
+
     use super::*;
 
     #[test]
