@@ -204,7 +204,7 @@ impl Options {
         while listeners.len() < self.settings.shards {
             listeners.push(http::listen(0).await?);
         }
-        let ports: Vec<u16> = listeners.iter().map(port_of).collect::<io::Result<_>>()?;
+        let ports: Vec<u16> = listeners.iter().map(|one| Ok(one.local_addr()?.port())).collect::<io::Result<_>>()?;
         let tls = if self.encrypted { Some(Tls::make()?) } else { None };
         self.settings.urls = ports.iter().map(|port| url(*port, tls.is_some())).collect();
         let state = State::new(self.settings, (self.clock)());
@@ -329,10 +329,6 @@ impl Sandbox {
         }
         self.tasks.spawn(http::send_bookmarks(self.server.clone(), self.bookmarks_every));
     }
-}
-
-fn port_of(listener: &TcpListener) -> io::Result<u16> {
-    Ok(listener.local_addr()?.port())
 }
 
 fn url(port: u16, encrypted: bool) -> String {
