@@ -11,7 +11,7 @@ use super::collection::{ChangeKind, Key};
 use super::last_applied;
 use super::managers::{Author, Managers, Operation};
 use super::object;
-use super::patch::PatchKind;
+use super::patch;
 use super::read;
 use super::reply::Answer;
 use super::request::{APPLY_PATCH, Request, ResourcePath};
@@ -99,11 +99,11 @@ impl State {
         if request.content_type == APPLY_PATCH {
             return self.apply(&write, path, request, &patch);
         }
-        let kind = PatchKind::parse(&request.content_type, view.resource.custom)?;
+        let carry_out = patch::of_type(&request.content_type, view.resource.custom)?;
         let current = self.current(&write, path)?;
         let mut object = current.object.clone();
         current.managers.put_into(&mut object);
-        kind.apply(&mut object, &patch)?;
+        carry_out(&mut object, &patch)?;
         validation::check_identity(&mut object, &view.resource, &view.version)?;
         validation::check_address(&object, &write.key)?;
         validation::check_uid_unchanged(&object, &current.object, &view.resource)?;
