@@ -6,21 +6,12 @@ use serde_json::{Value, json};
 
 use super::difference::Difference;
 use super::fields::FieldSet;
-use super::managers::{Author, Managers};
+use super::managers::{Author, Managed, Managers};
 use super::merge;
 use super::object;
 use super::schema::Schema;
 use super::status::Failure;
 use super::timestamp::Timestamp;
-
-/// What an apply makes of an object.
-#[derive(Debug)]
-pub struct Applied {
-    /// The object, without managers.
-    pub object: Value,
-    /// Its managers.
-    pub managers: Managers,
-}
 
 /// Which part of the object an apply is about.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -43,14 +34,14 @@ pub fn apply(
     config: &Value,
     author: &Author,
     options: Options,
-) -> Result<Applied, Failure> {
+) -> Result<Managed, Failure> {
     let schema = options.schema;
     let config = options.part.of(config);
     let merged = merge::merged(live, &config, schema);
     if options.as_update {
         let conflicts = managers.conflicts(author, &Difference::between(live, &merged, schema).changed);
         return match options.forced || conflicts.is_empty() {
-            true => Ok(Applied { object: merged, managers }),
+            true => Ok(Managed { object: merged, managers }),
             false => Err(Failure::apply_conflicts(&conflicts)),
         };
     }
@@ -67,7 +58,7 @@ pub fn apply(
         return Err(Failure::apply_conflicts(&conflicts));
     }
     managers.take_from_others(author, &difference);
-    Ok(Applied { object, managers })
+    Ok(Managed { object, managers })
 }
 
 /// Takes out of an object what its author had `before`, and nobody wants now.

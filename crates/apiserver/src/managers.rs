@@ -12,6 +12,13 @@ use super::timestamp::Timestamp;
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Managers(Vec<Manager>);
 
+/// An object without its managers, and those.
+#[derive(Debug)]
+pub struct Managed {
+    pub object: Value,
+    pub managers: Managers,
+}
+
 /// Who writes: the key of an entry.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Author {

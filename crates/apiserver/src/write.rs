@@ -3,13 +3,13 @@
 use http::Method;
 use serde_json::{Value, json};
 
-use super::apply::{self, Applied, Part};
+use super::apply::{self, Part};
 use super::builtin;
 use super::builtin_rules;
 use super::coerce;
 use super::collection::{ChangeKind, Key};
 use super::last_applied;
-use super::managers::{Author, Managers, Operation};
+use super::managers::{Author, Managed, Managers, Operation};
 use super::object;
 use super::patch;
 use super::read;
@@ -38,13 +38,6 @@ enum UnknownFields {
     Ignore,
     Warn,
     Refuse,
-}
-
-/// An object as it stands.
-struct Current {
-    /// In the version of the request, without managers.
-    object: Value,
-    managers: Managers,
 }
 
 /// An object on its way to storage.
@@ -189,7 +182,7 @@ impl State {
     }
 
     /// Puts a new state of an existing object into force; does nothing where nothing is new.
-    fn replace(&mut self, write: &Write, current: Current, mut draft: Draft) -> Result<Answer, Failure> {
+    fn replace(&mut self, write: &Write, current: Managed, mut draft: Draft) -> Result<Answer, Failure> {
         let old = &current.object;
         validation::check_version(&draft.object, old, write.resource())?;
         draft.inherit(write, old);
@@ -256,11 +249,12 @@ impl State {
         answer
     }
 
-    fn current(&self, write: &Write, path: &ResourcePath) -> Result<Current, Failure> {
+    /// The object as it stands, in the version of the request.
+    fn current(&self, write: &Write, path: &ResourcePath) -> Result<Managed, Failure> {
         let (_, stored) = self.existing(write.view, path)?;
         let mut object = read::in_version(write.resource(), &write.view.version, stored.object());
         let managers = Managers::take_from(&mut object);
-        Ok(Current { object, managers })
+        Ok(Managed { object, managers })
     }
 
     /// A name for an object that asks for one by `generateName`.
@@ -417,7 +411,7 @@ impl Draft {
     }
 
     /// What an apply has made; a virtual workspace sends it on as an update.
-    fn applied(applied: Applied, write: &Write) -> Draft {
+    fn applied(applied: Managed, write: &Write) -> Draft {
         let managers = match write.view.is_virtual {
             true => Settled::Unchanged,
             false => Settled::Applied(applied.managers),
