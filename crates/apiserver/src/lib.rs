@@ -128,6 +128,7 @@ pub struct Sandbox {
 /// How to start a [`Sandbox`].
 pub struct Options {
     settings: Settings,
+    shards: usize,
     port: u16,
     encrypted: bool,
     bookmarks_every: Duration,
@@ -148,6 +149,7 @@ impl Options {
     fn of(flavor: Flavor) -> Options {
         Options {
             settings: Settings { flavor, ..Settings::default() },
+            shards: 1,
             port: 0,
             encrypted: false,
             bookmarks_every: Duration::from_secs(1),
@@ -163,7 +165,7 @@ impl Options {
 
     /// Spreads workspaces over shards, each with a port of its own.
     pub fn shards(mut self, shards: usize) -> Options {
-        self.settings.shards = shards.max(1);
+        self.shards = shards.max(1);
         self
     }
 
@@ -201,7 +203,7 @@ impl Options {
     /// Opens the ports and serves; needs a Tokio runtime.
     pub async fn start(mut self) -> io::Result<Sandbox> {
         let mut listeners = vec![http::listen(self.port).await?];
-        while listeners.len() < self.settings.shards {
+        while listeners.len() < self.shards {
             listeners.push(http::listen(0).await?);
         }
         let ports: Vec<u16> = listeners.iter().map(|one| Ok(one.local_addr()?.port())).collect::<io::Result<_>>()?;

@@ -36,15 +36,13 @@ pub struct Settings {
     pub flavor: Flavor,
     /// Distinguishes the uids of one server from those of another.
     pub seed: String,
-    /// Number of shards that workspaces are spread over.
-    pub shards: usize,
     /// Changes of each resource that a watch can resume from.
     pub history: usize,
     /// What a list of an export's resource answers on a shard where nothing binds it.
     pub unbound: Unbound,
     /// When the server's own controllers run.
     pub controllers: Controllers,
-    /// Base URL of each shard, as endpoint slices and workspaces name it.
+    /// Base URL of each shard that workspaces are spread over, as endpoint slices and workspaces name it.
     pub urls: Vec<String>,
 }
 
@@ -166,7 +164,6 @@ impl Default for Settings {
         Settings {
             flavor: Flavor::Kubernetes,
             seed: "cluster".into(),
-            shards: 1,
             history: 50_000,
             unbound: Unbound::EmptyWithoutVersion,
             controllers: Controllers::AtOnce,

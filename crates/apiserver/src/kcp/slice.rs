@@ -61,8 +61,8 @@ impl State {
         let listed = slice["status"]["endpoints"].as_array().into_iter().flatten();
         let listed: BTreeSet<&str> = listed.filter_map(|endpoint| endpoint["url"].as_str()).collect();
         let mut urls = Vec::new();
-        for shard in 0..self.settings.shards {
-            let url = format!("{}/services/apiexport/{export}", self.settings.urls[shard]);
+        for (shard, base) in self.settings.urls.iter().enumerate() {
+            let url = format!("{base}/services/apiexport/{export}");
             let is_inside = selector.as_ref().is_ok_and(|selector| selector.matches(Some(&labels_of(shard))));
             let stays = selector.is_ok() && listed.contains(&*url);
             if (is_inside || stays) && self.clusters_bound(&export, shard).next().is_some() {

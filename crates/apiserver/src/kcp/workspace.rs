@@ -35,7 +35,7 @@ impl State {
             workspace["spec"]["URL"] = url.as_str().into();
             workspace["status"] = json!({"phase": "Initializing"});
         });
-        let shard = self.clusters.len() % self.settings.shards;
+        let shard = self.clusters.len() % self.settings.urls.len();
         self.add_cluster(&cluster, &path, shard, &["default"]);
         let owner = json!({
             "apiVersion": "tenancy.kcp.io/v1alpha1", "resource": "workspaces", "name": *key.name, "cluster": *key.cluster,

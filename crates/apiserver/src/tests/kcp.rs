@@ -144,7 +144,7 @@ fn without_bindings_a_list_has_no_version() {
 #[test]
 fn shards_have_endpoints_of_their_own() {
     let urls = ["http://one", "http://two"].map(str::to_owned).to_vec();
-    let mut world = World::of(Settings { flavor: Flavor::Kcp, shards: 2, urls, ..Settings::default() });
+    let mut world = World::of(Settings { flavor: Flavor::Kcp, urls, ..Settings::default() });
     world.publish();
     for name in ["a", "b", "c"] {
         world.workspace(name);
@@ -165,7 +165,7 @@ fn shards_have_endpoints_of_their_own() {
 #[test]
 fn a_slice_with_a_partition_has_the_shards_that_it_selects() {
     let urls = ["http://one", "http://two"].map(str::to_owned).to_vec();
-    let mut world = World::of(Settings { flavor: Flavor::Kcp, shards: 2, urls, ..Settings::default() });
+    let mut world = World::of(Settings { flavor: Flavor::Kcp, urls, ..Settings::default() });
     let slices = format!("/clusters/root/{APIS}/v1alpha1/apiexportendpointslices");
     let partitions = "/clusters/root/apis/topology.kcp.io/v1alpha1/partitions";
     let status = |world: &mut World| world.get(&format!("{slices}/half"))["status"].clone();
