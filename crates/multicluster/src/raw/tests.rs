@@ -3,7 +3,7 @@ use proptest::prelude::*;
 use serde_json::{Value, json};
 
 fn read(text: &str) -> Parsed<'_> {
-    Parsed::read(text, None).unwrap()
+    Parsed::read(text).unwrap()
 }
 
 #[test]
