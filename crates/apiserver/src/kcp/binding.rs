@@ -12,7 +12,7 @@ use super::super::resource::Resource;
 use super::super::settle::{Touched, drop_finalizer};
 use super::super::state::State;
 use super::export::claims;
-use super::{BINDS, CLAIMED, condition, mark_of, set_condition};
+use super::{BINDS, CLAIMED, mark_of, set_condition};
 
 /// Keeps an APIBinding until the objects it brought are gone.
 pub(crate) const CLEANUP_FINALIZER: &str = "apis.kcp.io/apibinding-finalizer";
@@ -41,7 +41,7 @@ impl State {
         self.change_own(bindings, key, |binding| {
             binding["status"]["phase"] = "Binding".into();
             let message = "associated export could not be found";
-            set_condition(binding, condition("APIExportValid", "False", "APIExportNotFound", message, &now));
+            set_condition(binding, "APIExportValid", Err(("APIExportNotFound", message)), &now);
         });
     }
 
@@ -76,7 +76,7 @@ impl State {
             for kind in
                 ["Ready", "APIExportValid", "BindingUpToDate", "InitialBindingCompleted", "PermissionClaimsApplied"]
             {
-                set_condition(binding, condition(kind, "True", "", "", &now));
+                set_condition(binding, kind, Ok(()), &now);
             }
         });
         if is_new {
@@ -122,7 +122,7 @@ impl State {
             let message = format!("Some content in the workspace has finalizers remaining: {held} object(s)");
             self.change_own(bindings, key, |binding| {
                 let reason = "SomeFinalizersRemain";
-                set_condition(binding, condition("BindingResourceDeleteSuccess", "False", reason, &message, &now));
+                set_condition(binding, "BindingResourceDeleteSuccess", Err((reason, message.as_str())), &now);
             });
             return;
         }

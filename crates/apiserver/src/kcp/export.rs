@@ -13,7 +13,7 @@ use super::super::request::Place;
 use super::super::resource::Resource;
 use super::super::settle::Touched;
 use super::super::state::State;
-use super::{Export, condition, set_condition, short_hash};
+use super::{Export, set_condition, short_hash};
 
 impl State {
     /// A schema that came may be one that an export waits for.
@@ -45,7 +45,7 @@ impl State {
         let now = self.now.to_string();
         self.change_own(&exports, key, |object| {
             object["status"]["identityHash"] = short_hash(&format!("identity of {identity}")).into();
-            set_condition(object, condition("IdentityValid", "True", "", "", &now));
+            set_condition(object, "IdentityValid", Ok(()), &now);
         });
         if self.stored(&slices, key).is_none() {
             let export = json!({"path": *self.path_of(&key.cluster), "name": *key.name});

@@ -7,7 +7,7 @@ use super::super::collection::Key;
 use super::super::resource::Resource;
 use super::super::settle::{Touched, drop_finalizer};
 use super::super::state::State;
-use super::{condition, set_condition, short_hash};
+use super::{set_condition, short_hash};
 
 /// Keeps a Workspace until its logical cluster is empty.
 pub(crate) const CLEANUP_FINALIZER: &str = "core.kcp.io/logicalcluster";
@@ -48,8 +48,8 @@ impl State {
         let now = self.now.to_string();
         self.change_own(workspaces, key, |workspace| {
             workspace["status"]["phase"] = "Ready".into();
-            set_condition(workspace, condition("WorkspaceInitialized", "True", "", "", &now));
-            set_condition(workspace, condition("WorkspaceScheduled", "True", "", "", &now));
+            set_condition(workspace, "WorkspaceInitialized", Ok(()), &now);
+            set_condition(workspace, "WorkspaceScheduled", Ok(()), &now);
         });
     }
 
