@@ -33,7 +33,7 @@ impl<'i> Facts<'i> {
     /// Everything is read once more, but for related objects, which are read once.
     pub fn again(&mut self) {
         let of_related =
-            |token: &Token| matches!(token.interest(), Some(Interest::Topic(Topic::Synced(Collection::Related(_)))));
+            |token: &Token| matches!(token.interest(), Interest::Topic(Topic::Synced(Collection::Related(_))));
         self.open.retain(of_related);
     }
 
@@ -44,7 +44,7 @@ impl<'i> Facts<'i> {
         read: impl FnOnce() -> T,
         is_open: impl FnOnce(&T) -> bool,
     ) -> T {
-        let tokens: Vec<Token> = topics.into_iter().map(|topic| self.reader.topic(topic, || ()).1).collect();
+        let tokens: Vec<Token> = topics.into_iter().map(|topic| self.reader.topic(topic)).collect();
         let value = read();
         if is_open(&value) {
             self.open.extend(tokens);
@@ -54,12 +54,12 @@ impl<'i> Facts<'i> {
 
     /// Reads one related object, whose changes wake the source from now on.
     pub fn object<T>(&mut self, of: &Collection, key: &Key, read: impl FnOnce() -> T) -> T {
-        self.reader.get(of, key, read).0
+        self.reader.get(of, key, read)
     }
 
     /// The same of a selection: all related objects in one namespace, or what carries the label of another owner than the source.
     pub fn selection<T>(&mut self, of: &Collection, value: &str, read: impl FnOnce() -> T) -> T {
-        self.reader.list(of, value, read).0
+        self.reader.list(of, value, read)
     }
 
     /// What is open, in words.
@@ -69,15 +69,14 @@ impl<'i> Facts<'i> {
         words.into_iter().chain([own]).collect()
     }
 
-    /// Ends the reconcile. Without a cause, everything is in order. Else it waits for its own objects and for what is open,
-    /// and is looked at again by `timer`: for what is stuck, and for what no event tells.
-    pub fn finish(mut self, causes: &[Cause], timer: Requeue) -> Requeue {
+    /// Ends the reconcile. Without a cause, everything is in order. Else it waits for what is open, beside its own objects, and
+    /// is looked at again by `timer`: for what is stuck, and for what no event tells.
+    pub fn finish(self, causes: &[Cause], timer: Requeue) -> Requeue {
         if causes.is_empty() {
             return self.reader.finish(&[], timer);
         }
         let is_unseen = causes.contains(&Cause::Unknown) && self.open.is_empty();
         let timer = if is_unseen { timer.sooner(Requeue::Retry) } else { timer };
-        self.open.push(self.reader.own(|| ()).1);
         self.reader.finish(&self.open, timer)
     }
 }

@@ -25,7 +25,7 @@ pub struct Known {
 /// The list, with a note of what was met in this run.
 pub struct KnownDifferences {
     list: Vec<Known>,
-    met: Mutex<BTreeSet<String>>,
+    met: Mutex<BTreeSet<(Kind, String)>>,
 }
 
 impl KnownDifferences {
@@ -64,7 +64,7 @@ impl KnownDifferences {
             .chain(stale.map(|at| format!("known.yaml lists {at}, which no longer differs")))
             .collect();
         let mut met = self.met.lock().expect("the differences");
-        met.extend(listed.iter().map(|at| format!("{}/{case}/{at}", server.name())));
+        met.extend(listed.iter().map(|at| (server, format!("{case}/{at}"))));
         complaints
     }
 }

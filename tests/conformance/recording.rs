@@ -6,21 +6,23 @@ use std::fs;
 use std::path::PathBuf;
 use std::sync::Mutex;
 
-use serde_json::{Map, Value};
+use serde::Deserialize;
+use serde_json::Value;
 
 use crate::script;
 
 /// The recording, and what is recorded anew in this run.
 pub struct Recording {
-    /// `gitVersion` of the kcp it came from.
-    pub version: String,
-    cases: BTreeMap<String, Vec<Value>>,
-    renewed: Mutex<Renewed>,
+    pub kept: Answers,
+    renewed: Mutex<Answers>,
 }
 
-#[derive(Default)]
-struct Renewed {
-    version: String,
+/// The answers of one kcp.
+#[derive(Default, Deserialize)]
+#[serde(default)]
+pub struct Answers {
+    /// Its `gitVersion`.
+    pub version: String,
     cases: BTreeMap<String, Vec<Value>>,
 }
 
@@ -32,20 +34,17 @@ pub fn is_renewed() -> bool {
 impl Recording {
     pub fn read() -> Self {
         let text = fs::read_to_string(file()).unwrap_or_else(|_| "{}".to_owned());
-        let value: Value = serde_json::from_str(&text).expect("the recording is JSON");
-        let version = value["version"].as_str().unwrap_or_default().to_owned();
-        let cases = value.get("cases").cloned().unwrap_or(Value::Object(Map::new()));
-        let cases = serde_json::from_value(cases).expect("answers by case");
-        Self { version, cases, renewed: Mutex::default() }
+        let kept = serde_json::from_str(&text).expect("answers by case");
+        Self { kept, renewed: Mutex::default() }
     }
 
     pub fn of(&self, case: &str) -> Option<&[Value]> {
-        self.cases.get(case).map(Vec::as_slice)
+        self.kept.cases.get(case).map(Vec::as_slice)
     }
 
     /// Cases that are recorded.
     pub fn cases(&self) -> impl Iterator<Item = &str> {
-        self.cases.keys().map(String::as_str)
+        self.kept.cases.keys().map(String::as_str)
     }
 
     /// Keeps answers for the new recording.
@@ -61,7 +60,7 @@ impl Recording {
         if renewed.cases.is_empty() {
             return;
         }
-        let mut cases = self.cases.clone();
+        let mut cases = self.kept.cases.clone();
         cases.extend(renewed.cases.clone());
         cases.retain(|case, _| known(case));
         fs::write(file(), printed(&renewed.version, &cases)).expect("the recording");

@@ -87,15 +87,6 @@ fn everywhere() -> Vec<Kind> {
     vec![Kind::Kubernetes, Kind::Kcp]
 }
 
-impl Kind {
-    pub fn name(self) -> &'static str {
-        match self {
-            Kind::Kubernetes => "kubernetes",
-            Kind::Kcp => "kcp",
-        }
-    }
-}
-
 impl Step {
     /// A request with nothing but a method and a URL.
     pub fn new(send: &str) -> Step {

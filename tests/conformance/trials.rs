@@ -5,7 +5,6 @@ use std::path::Path;
 use std::sync::{Arc, Mutex};
 
 use libtest_mimic::{Completion, Failed, Trial};
-use serde_json::Value;
 use tokio::runtime::Runtime;
 
 use crate::compare::compare;
@@ -139,15 +138,13 @@ impl Suite {
             return Vec::new();
         }
         let Some(recorded) = self.recording.of(&case.name) else { return vec![not_recorded()] };
-        self.differences_from_recording(&compare_all(recorded, &theirs), &kcp.version().await)
-    }
-
-    fn differences_from_recording(&self, differences: &[String], version: &str) -> Vec<String> {
+        let differences = compare(recorded, &theirs);
         if differences.is_empty() {
             return Vec::new();
         }
-        let versions = format!("recorded from kcp {}, played on kcp {version}", self.recording.version);
-        std::iter::once(versions).chain(differences.iter().cloned()).collect()
+        let (recorded, played) = (&self.recording.kept.version, kcp.version().await);
+        let versions = format!("recorded from kcp {recorded}, played on kcp {played}");
+        std::iter::once(versions).chain(differences.iter().map(ToString::to_string)).collect()
     }
 
     /// The recording and the list of known differences name no case that is gone.
@@ -199,10 +196,6 @@ impl Comparison {
             Comparison::Kcp => "recorded cases with kcp",
         }
     }
-}
-
-fn compare_all(recorded: &[Value], theirs: &[Value]) -> Vec<String> {
-    compare(recorded, theirs).iter().map(ToString::to_string).collect()
 }
 
 fn not_recorded() -> String {

@@ -3,10 +3,15 @@
 use std::time::{Duration, Instant};
 
 use futures::{StreamExt, TryStreamExt};
+use http::{Method, Request, Response};
+use hyper::body::Incoming;
+use hyper_util::client::legacy::Client as Connections;
+use hyper_util::rt::TokioExecutor;
 use k8s_openapi::api::core::v1::{ConfigMap, Namespace};
 use kube::api::{
     Api, DeleteParams, DynamicObject, ListParams, Patch, PatchParams, PostParams, WatchEvent, WatchParams,
 };
+use kube::client::Body;
 use kube::core::{ApiResource, GroupVersionKind};
 use kube::{Client, Config};
 use serde_json::{Value, json};
@@ -40,6 +45,14 @@ fn code<T: std::fmt::Debug>(outcome: Result<T, kube::Error>) -> u16 {
         kube::Error::Api(status) => status.code,
         other => panic!("{other}"),
     }
+}
+
+/// The answer to a request, over a bare connection that retries nothing.
+async fn answer(sandbox: &Sandbox, token: &str, method: Method, path: &str, body: Body) -> Response<Incoming> {
+    let request = Request::builder().method(method).uri(format!("{}{path}", sandbox.url()));
+    let request = request.header("authorization", format!("Bearer {token}")).body(body).expect("a request");
+    let connections = Connections::builder(TokioExecutor::new()).build_http();
+    connections.request(request).await.expect("an answer")
 }
 
 fn schema() -> Value {
@@ -106,9 +119,7 @@ async fn a_refused_user_hears_why_in_the_words_of_a_server() {
     sandbox.create_workspace("root", "acme").expect("a workspace");
     let token = sandbox.token_of("root:acme").expect("a token");
     let body = async |path: &str, token: &str| {
-        let request = http::Request::get(path).header("authorization", format!("Bearer {token}"));
-        let request = request.body(kube::client::Body::empty()).expect("a request");
-        let answer = tower::ServiceExt::oneshot(plain(&sandbox.url()), request).await.expect("an answer");
+        let answer = answer(&sandbox, token, Method::GET, path, Body::empty()).await;
         let bytes = http_body_util::BodyExt::collect(answer.into_body()).await.expect("a body").to_bytes();
         String::from_utf8_lossy(&bytes).into_owned()
     };
@@ -172,9 +183,8 @@ async fn a_body_is_read_of_those_with_a_token_and_up_to_a_length() {
     };
     assert_eq!(posted("Bearer wrong", 100).await, "401");
     assert_eq!(posted(&format!("Basic {}", sandbox.token()), 100).await, "401");
-    let long = http::Request::post("/api/v1/namespaces").header("authorization", format!("Bearer {}", sandbox.token()));
-    let long = long.body(kube::client::Body::from(vec![b' '; (3 << 20) + 1])).expect("a request");
-    let answer = tower::ServiceExt::oneshot(plain(&sandbox.url()), long).await.expect("an answer");
+    let long = Body::from(vec![b' '; (3 << 20) + 1]);
+    let answer = answer(&sandbox, sandbox.token(), Method::POST, "/api/v1/namespaces", long).await;
     assert_eq!(answer.status(), 413);
 }
 
@@ -200,31 +210,9 @@ async fn whoever_trusts_its_certificate_speaks_tls_with_it() {
 async fn too_many_requests_say_how_long_to_wait() {
     let (sandbox, _) = cluster().await;
     sandbox.faults().next(1, |_| true, Fault::Refuse(Failure::too_many_requests(7)));
-    let request =
-        http::Request::get("/api/v1/namespaces").header("authorization", format!("Bearer {}", sandbox.token()));
-    let request = request.body(kube::client::Body::empty()).expect("a request");
-    let answer = tower::ServiceExt::oneshot(plain(&sandbox.url()), request).await.expect("an answer");
+    let answer = answer(&sandbox, sandbox.token(), Method::GET, "/api/v1/namespaces", Body::empty()).await;
     assert_eq!(answer.status(), 429);
     assert_eq!(answer.headers()["retry-after"], "7");
-}
-
-/// A bare connection that retries nothing.
-fn plain(
-    url: &str,
-) -> impl tower::Service<
-    http::Request<kube::client::Body>,
-    Response = http::Response<hyper::body::Incoming>,
-    Error = impl std::fmt::Debug,
-> {
-    use hyper_util::client::legacy::Client as Connections;
-    use hyper_util::rt::TokioExecutor;
-    let base = url.to_owned();
-    let connections = Connections::builder(TokioExecutor::new()).build_http::<kube::client::Body>();
-    tower::service_fn(move |mut request: http::Request<kube::client::Body>| {
-        let connections = connections.clone();
-        *request.uri_mut() = format!("{base}{}", request.uri()).parse().expect("a URL");
-        async move { connections.request(request).await }
-    })
 }
 
 #[tokio::test]

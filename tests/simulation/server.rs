@@ -363,7 +363,7 @@ fn settings(side: Side, flavor: Flavor, epoch: u32, shards: usize) -> Settings {
     let urls =
         (0..shards).map(|shard| if shard == 0 { side.url().to_owned() } else { format!("{}{SHARD}", side.url()) });
     let (seed, urls, controllers) = (seed(side, epoch), urls.collect(), Controllers::Stepwise);
-    Settings { flavor, seed, shards, urls, controllers, ..Settings::default() }
+    Settings { flavor, seed, urls, controllers, ..Settings::default() }
 }
 
 /// What the host of the second shard ends with.

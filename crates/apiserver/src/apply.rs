@@ -1,26 +1,17 @@
 //! Server-side apply: merge what a manager wants into what is there, take back what it no longer wants.
 //!
-//! What merges with what is the schema's matter: see [`Shape`].
+//! What merges with what is the schema's matter: see [`Schema`].
 
 use serde_json::{Value, json};
 
 use super::difference::Difference;
 use super::fields::FieldSet;
-use super::managers::{Author, Managers};
+use super::managers::{Author, Managed, Managers};
 use super::merge;
 use super::object;
-use super::shape::Shape;
+use super::schema::Schema;
 use super::status::Failure;
 use super::timestamp::Timestamp;
-
-/// What an apply makes of an object.
-#[derive(Debug)]
-pub struct Applied {
-    /// The object, without managers.
-    pub object: Value,
-    /// Its managers.
-    pub managers: Managers,
-}
 
 /// Which part of the object an apply is about.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -43,45 +34,45 @@ pub fn apply(
     config: &Value,
     author: &Author,
     options: Options,
-) -> Result<Applied, Failure> {
-    let shape = options.shape;
+) -> Result<Managed, Failure> {
+    let schema = options.schema;
     let config = options.part.of(config);
-    let merged = merge::merged(live, &config, shape);
+    let merged = merge::merged(live, &config, schema);
     if options.as_update {
-        let conflicts = managers.conflicts(author, &Difference::between(live, &merged, shape).changed);
+        let conflicts = managers.conflicts(author, &Difference::between(live, &merged, schema).changed);
         return match options.forced || conflicts.is_empty() {
-            true => Ok(Applied { object: merged, managers }),
+            true => Ok(Managed { object: merged, managers }),
             false => Err(Failure::apply_conflicts(&conflicts)),
         };
     }
     let before = managers.fields_of(author);
-    managers.set(author, FieldSet::of_object(&config, shape));
-    let object = pruned(merged, &before, &managers, shape);
+    managers.set(author, FieldSet::of_object(&config, schema));
+    let object = pruned(merged, &before, &managers, schema);
     // Who says what is so already is not noted with a time.
     if object != *live {
         managers.stamp(author, options.now);
     }
-    let difference = Difference::between(live, &object, shape);
+    let difference = Difference::between(live, &object, schema);
     let conflicts = managers.conflicts(author, &difference.changed);
     if !options.forced && !conflicts.is_empty() {
         return Err(Failure::apply_conflicts(&conflicts));
     }
     managers.take_from_others(author, &difference);
-    Ok(Applied { object, managers })
+    Ok(Managed { object, managers })
 }
 
 /// Takes out of an object what its author had `before`, and nobody wants now.
-fn pruned(merged: Value, before: &FieldSet, managers: &Managers, shape: &Shape) -> Value {
+fn pruned(merged: Value, before: &FieldSet, managers: &Managers, schema: &Schema) -> Value {
     if before.is_empty() {
         return merged;
     }
-    let all_in = |object: &Value| FieldSet::all_of_object(object, shape).with_declared_parents(shape);
-    let without = |fields: &FieldSet| fields.taken_out_of(&merged, shape);
-    let before = before.with_declared_parents(shape);
+    let all_in = |object: &Value| FieldSet::all_of_object(object, schema).with_declared_parents(schema);
+    let without = |fields: &FieldSet| fields.taken_out_of(&merged, schema);
+    let before = before.with_declared_parents(schema);
     let everything = all_in(&merged);
     // What is owned comes back, and then what is not, but never was the author's either.
-    let identity = FieldSet::all_of_object(&merged, shape).difference(&FieldSet::of_object(&merged, shape));
-    let owned = managers.all_fields().union(&identity).with_declared_parents(shape);
+    let identity = FieldSet::all_of_object(&merged, schema).difference(&FieldSet::of_object(&merged, schema));
+    let owned = managers.all_fields().union(&identity).with_declared_parents(schema);
     let kept = all_in(&without(&before)).union(&owned);
     let kept = all_in(&without(&everything.difference(&kept)));
     without(&everything.difference(&kept).intersection(&before))
@@ -91,7 +82,7 @@ fn pruned(merged: Value, before: &FieldSet, managers: &Managers, shape: &Shape) 
 #[derive(Clone, Copy, Debug)]
 pub struct Options<'a> {
     /// What the schema says of merging.
-    pub shape: &'a Shape,
+    pub schema: &'a Schema,
     /// Part of the object meant.
     pub part: Part,
     /// Take fields from other managers.

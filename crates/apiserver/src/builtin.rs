@@ -9,7 +9,6 @@ use super::builtin_schemas;
 use super::object;
 use super::resource::{Resource, Version};
 use super::schema::Schema;
-use super::shape::Shape;
 use super::table;
 
 /// Resources of one cluster, by group and plural.
@@ -26,31 +25,23 @@ struct Row {
     generation: bool,
 }
 
-const fn row(group: &'static str, versions: &'static [&'static str], plural: &'static str, kind: &'static str) -> Row {
-    Row { group, versions, plural, kind, short_names: &[], namespaced: true, status: false, generation: false }
+/// A namespaced kind of Kubernetes without a status.
+const fn row(group: &'static str, plural: &'static str, kind: &'static str) -> Row {
+    let (versions, short_names): (&[&str], &[&str]) = (&["v1"], &[]);
+    Row { group, versions, plural, kind, short_names, namespaced: true, status: false, generation: false }
+}
+
+/// A kind of kcp without a status.
+const fn kcp_row(
+    group: &'static str,
+    versions: &'static [&'static str],
+    plural: &'static str,
+    kind: &'static str,
+) -> Row {
+    Row { versions, namespaced: false, generation: true, ..row(group, plural, kind) }
 }
 
 impl Row {
-    const fn cluster_scoped(mut self) -> Row {
-        self.namespaced = false;
-        self
-    }
-
-    const fn short(mut self, short_names: &'static [&'static str]) -> Row {
-        self.short_names = short_names;
-        self
-    }
-
-    const fn with_status(mut self) -> Row {
-        self.status = true;
-        self
-    }
-
-    const fn with_generation(mut self) -> Row {
-        self.generation = true;
-        self
-    }
-
     /// Whether the schema says all: kcp's kinds are kept as they come.
     fn is_typed(&self) -> bool {
         ![APIS, TENANCY, CORE, TOPOLOGY].contains(&self.group)
@@ -61,8 +52,8 @@ impl Row {
         let versions = self.versions.iter().map(|version| Version {
             name: (*version).into(),
             status: self.status,
-            schema: self.is_typed().then(|| Schema::compile(&document)),
-            shape: Shape::of_object(&document),
+            schema: Schema::of_object(&document),
+            is_typed: self.is_typed(),
             columns: table::columns_of(self.group, self.plural),
             document: json!({"type": "object", "x-kubernetes-preserve-unknown-fields": true}),
         });
@@ -88,23 +79,25 @@ impl Row {
 const RBAC: &str = "rbac.authorization.k8s.io";
 
 const KUBERNETES: &[Row] = &[
-    row("", &["v1"], "namespaces", "Namespace").cluster_scoped().short(&["ns"]).with_status(),
-    row("", &["v1"], "configmaps", "ConfigMap").short(&["cm"]),
-    row("", &["v1"], "secrets", "Secret"),
-    row("", &["v1"], "serviceaccounts", "ServiceAccount").short(&["sa"]),
-    row("", &["v1"], "resourcequotas", "ResourceQuota").short(&["quota"]).with_status(),
-    row("", &["v1"], "events", "Event").short(&["ev"]),
-    row("events.k8s.io", &["v1"], "events", "Event").short(&["ev"]),
-    row(RBAC, &["v1"], "roles", "Role"),
-    row(RBAC, &["v1"], "rolebindings", "RoleBinding"),
-    row(RBAC, &["v1"], "clusterroles", "ClusterRole").cluster_scoped(),
-    row(RBAC, &["v1"], "clusterrolebindings", "ClusterRoleBinding").cluster_scoped(),
-    row("coordination.k8s.io", &["v1"], "leases", "Lease"),
-    row("apiextensions.k8s.io", &["v1"], "customresourcedefinitions", "CustomResourceDefinition")
-        .cluster_scoped()
-        .short(&["crd", "crds"])
-        .with_status()
-        .with_generation(),
+    Row { short_names: &["ns"], namespaced: false, status: true, ..row("", "namespaces", "Namespace") },
+    Row { short_names: &["cm"], ..row("", "configmaps", "ConfigMap") },
+    row("", "secrets", "Secret"),
+    Row { short_names: &["sa"], ..row("", "serviceaccounts", "ServiceAccount") },
+    Row { short_names: &["quota"], status: true, ..row("", "resourcequotas", "ResourceQuota") },
+    Row { short_names: &["ev"], ..row("", "events", "Event") },
+    Row { short_names: &["ev"], ..row("events.k8s.io", "events", "Event") },
+    row(RBAC, "roles", "Role"),
+    row(RBAC, "rolebindings", "RoleBinding"),
+    Row { namespaced: false, ..row(RBAC, "clusterroles", "ClusterRole") },
+    Row { namespaced: false, ..row(RBAC, "clusterrolebindings", "ClusterRoleBinding") },
+    row("coordination.k8s.io", "leases", "Lease"),
+    Row {
+        short_names: &["crd", "crds"],
+        namespaced: false,
+        status: true,
+        generation: true,
+        ..row("apiextensions.k8s.io", "customresourcedefinitions", "CustomResourceDefinition")
+    },
 ];
 
 pub(super) const APIS: &str = "apis.kcp.io";
@@ -113,20 +106,13 @@ pub(super) const CORE: &str = "core.kcp.io";
 pub(super) const TOPOLOGY: &str = "topology.kcp.io";
 
 const KCP: &[Row] = &[
-    row(TENANCY, &["v1alpha1"], "workspaces", "Workspace")
-        .cluster_scoped()
-        .short(&["ws"])
-        .with_status()
-        .with_generation(),
-    row(CORE, &["v1alpha1"], "logicalclusters", "LogicalCluster").cluster_scoped().with_status().with_generation(),
-    row(APIS, &["v1alpha1"], "apiresourceschemas", "APIResourceSchema").cluster_scoped().with_generation(),
-    row(APIS, &["v1alpha2", "v1alpha1"], "apiexports", "APIExport").cluster_scoped().with_status().with_generation(),
-    row(APIS, &["v1alpha2", "v1alpha1"], "apibindings", "APIBinding").cluster_scoped().with_status().with_generation(),
-    row(APIS, &["v1alpha1"], "apiexportendpointslices", "APIExportEndpointSlice")
-        .cluster_scoped()
-        .with_status()
-        .with_generation(),
-    row(TOPOLOGY, &["v1alpha1"], "partitions", "Partition").cluster_scoped().with_generation(),
+    Row { short_names: &["ws"], status: true, ..kcp_row(TENANCY, &["v1alpha1"], "workspaces", "Workspace") },
+    Row { status: true, ..kcp_row(CORE, &["v1alpha1"], "logicalclusters", "LogicalCluster") },
+    kcp_row(APIS, &["v1alpha1"], "apiresourceschemas", "APIResourceSchema"),
+    Row { status: true, ..kcp_row(APIS, &["v1alpha2", "v1alpha1"], "apiexports", "APIExport") },
+    Row { status: true, ..kcp_row(APIS, &["v1alpha2", "v1alpha1"], "apibindings", "APIBinding") },
+    Row { status: true, ..kcp_row(APIS, &["v1alpha1"], "apiexportendpointslices", "APIExportEndpointSlice") },
+    kcp_row(TOPOLOGY, &["v1alpha1"], "partitions", "Partition"),
 ];
 
 /// What every Kubernetes cluster serves here.

@@ -27,10 +27,6 @@ pub struct Key {
     pub name: Arc<str>,
 }
 
-/// Labels of an object, sorted by key.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Labels(Box<[(Box<str>, Box<str>)]>);
-
 /// One version of an object.
 #[derive(Debug)]
 pub struct Stored {
@@ -39,7 +35,7 @@ pub struct Stored {
     /// `metadata.uid`.
     pub uid: Box<str>,
     /// `metadata.labels`.
-    pub labels: Labels,
+    pub labels: BTreeMap<Box<str>, Box<str>>,
     /// Whether `metadata.deletionTimestamp` is set.
     pub deleting: bool,
     /// Uids of `metadata.ownerReferences`.
@@ -99,36 +95,16 @@ impl Key {
     }
 }
 
-impl Labels {
-    fn of(object: &Value) -> Labels {
-        let labels = object["metadata"]["labels"].as_object().into_iter().flatten();
-        labels.filter_map(|(key, value)| Some((key.as_str(), value.as_str()?))).collect()
-    }
-
-    /// The value of a label.
-    pub fn get(&self, key: &str) -> Option<&str> {
-        let index = self.0.binary_search_by(|(name, _)| (**name).cmp(key)).ok()?;
-        Some(&self.0[index].1)
-    }
-}
-
-impl<'a> FromIterator<(&'a str, &'a str)> for Labels {
-    fn from_iter<I: IntoIterator<Item = (&'a str, &'a str)>>(pairs: I) -> Labels {
-        let mut labels: Vec<(Box<str>, Box<str>)> =
-            pairs.into_iter().map(|(key, value)| (key.into(), value.into())).collect();
-        labels.sort();
-        Labels(labels.into())
-    }
-}
-
 impl Stored {
     /// Takes an object into storage under a version, which is written into it.
     pub fn new(mut object: Value, version: u64) -> Stored {
         object["metadata"]["resourceVersion"] = version.to_string().into();
+        let labels = object["metadata"]["labels"].as_object().into_iter().flatten();
+        let labels = labels.filter_map(|(key, value)| Some((key.as_str().into(), value.as_str()?.into())));
         Stored {
             version,
             uid: object::text(&object, "uid").into(),
-            labels: Labels::of(&object),
+            labels: labels.collect(),
             deleting: object::is_deleting(&object),
             owners: garbage::owners_of(&object),
             body: json_text(&object).into(),
@@ -197,7 +173,7 @@ impl Collection {
     }
 
     /// What happened after a version, in one logical cluster or in all; `None` where that is no longer known.
-    pub(super) fn since(&self, version: u64, cluster: Option<&str>) -> Option<impl Iterator<Item = &Event>> {
+    pub(super) fn since(&self, version: u64, cluster: Option<&str>) -> Option<impl DoubleEndedIterator<Item = &Event>> {
         let history = match cluster {
             None => Some(&self.history),
             Some(cluster) => self.of_clusters.get(cluster),

@@ -12,10 +12,7 @@ pub struct Counters(BTreeMap<(Verb, String), u64>);
 
 impl Counters {
     pub(super) fn record(&mut self, call: &Call) {
-        match self.0.get_mut(&(call.verb, call.resource.clone())) {
-            Some(count) => *count += 1,
-            None => drop(self.0.insert((call.verb, call.resource.clone()), 1)),
-        }
+        *self.0.entry((call.verb, call.resource.clone())).or_default() += 1;
     }
 
     /// Requests of one verb for one resource.

@@ -4,7 +4,6 @@ use serde_json::{Value, json};
 
 use super::resource::{Resource, Version};
 use super::schema::{Schema, strings};
-use super::shape::Shape;
 use super::table;
 
 /// Keeps a CustomResourceDefinition until its objects are gone.
@@ -51,9 +50,9 @@ fn read_version(version: &Value, document: Value) -> Version {
     Version {
         name: version["name"].as_str().unwrap_or_default().into(),
         status: version["subresources"].get("status").is_some(),
-        shape: Shape::of_object(&document),
         columns: table::stated_columns(version),
-        schema: document.is_object().then(|| Schema::compile(&document)),
+        schema: Schema::of_object(&document),
+        is_typed: document.is_object(),
         document,
     }
 }

@@ -3,7 +3,8 @@
 use serde_json::{Map, Value};
 
 use super::fields::FieldSet;
-use super::shape::{Shape, field_key};
+use super::schema::Schema;
+use super::shape::field_key;
 
 /// What distinguishes two versions of an object.
 #[derive(Debug, Default)]
@@ -16,8 +17,8 @@ pub(super) struct Difference {
 
 impl Difference {
     /// Compares what managers can own.
-    pub fn between(old: &Value, new: &Value, shape: &Shape) -> Difference {
-        let Difference { changed, removed } = compare(Some(old), Some(new), shape);
+    pub fn between(old: &Value, new: &Value, schema: &Schema) -> Difference {
+        let Difference { changed, removed } = compare(Some(old), Some(new), schema);
         Difference { changed: changed.without_identity(), removed: removed.without_identity() }
     }
 
@@ -39,24 +40,24 @@ impl Difference {
     }
 }
 
-fn compare(old: Option<&Value>, new: Option<&Value>, shape: &Shape) -> Difference {
-    let mut difference = match (granular(old, shape), granular(new, shape)) {
+fn compare(old: Option<&Value>, new: Option<&Value>, schema: &Schema) -> Difference {
+    let mut difference = match (granular(old, schema), granular(new, schema)) {
         (None, None) => return Difference::leaf(old, new),
         (old_parts, new_parts) if is_empty(old_parts) && is_empty(new_parts) => return Difference::leaf(old, new),
-        (old_parts, new_parts) => compare_parts(old_parts, new_parts, shape),
+        (old_parts, new_parts) => compare_parts(old_parts, new_parts, schema),
     };
     // A map or list that comes, goes, or takes the place of a value, is a difference itself.
-    difference.changed.member = old.is_none() || new.is_some_and(|new| !shape.is_granular(new));
+    difference.changed.member = old.is_none() || new.is_some_and(|new| !schema.is_granular(new));
     difference.removed.member = new.is_none();
     difference
 }
 
-fn granular<'a>(value: Option<&'a Value>, shape: &Shape) -> Option<&'a Value> {
-    value.filter(|value| shape.is_granular(value))
+fn granular<'a>(value: Option<&'a Value>, schema: &Schema) -> Option<&'a Value> {
+    value.filter(|value| schema.is_granular(value))
 }
 
-fn compare_parts(old: Option<&Value>, new: Option<&Value>, shape: &Shape) -> Difference {
-    let (old, new) = (parts(old, shape), parts(new, shape));
+fn compare_parts(old: Option<&Value>, new: Option<&Value>, schema: &Schema) -> Difference {
+    let (old, new) = (parts(old, schema), parts(new, schema));
     let mut difference = Difference::default();
     for (key, value, below) in &new {
         let before = old.iter().find(|(old_key, _, _)| old_key == key).map(|(_, value, _)| *value);
@@ -68,13 +69,13 @@ fn compare_parts(old: Option<&Value>, new: Option<&Value>, shape: &Shape) -> Dif
     difference
 }
 
-/// The fields of a map or the items of a list, with their names and shapes.
-fn parts<'a>(value: Option<&'a Value>, shape: &'a Shape) -> Vec<(Box<str>, &'a Value, &'a Shape)> {
+/// The fields of a map or the items of a list, with their names and schemas.
+fn parts<'a>(value: Option<&'a Value>, schema: &'a Schema) -> Vec<(Box<str>, &'a Value, &'a Schema)> {
     match value {
         Some(Value::Object(map)) => {
-            map.iter().map(|(name, value)| (field_key(name), value, shape.field(name))).collect()
+            map.iter().map(|(name, value)| (field_key(name), value, schema.field(name))).collect()
         }
-        Some(Value::Array(items)) => items.iter().map(|item| (shape.item_key(item), item, shape.element())).collect(),
+        Some(Value::Array(items)) => items.iter().map(|item| (schema.item_key(item), item, schema.element())).collect(),
         _ => Vec::new(),
     }
 }

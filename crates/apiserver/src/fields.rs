@@ -4,7 +4,8 @@ use std::collections::BTreeMap;
 
 use serde_json::{Map, Value};
 
-use super::shape::{Shape, field_key};
+use super::schema::Schema;
+use super::shape::field_key;
 
 /// A tree of fields. A node that is a *member* is in the set itself; its children may be, independently. Children are
 /// named as `FieldsV1` names them: `f:spec`, `k:{"name":"x"}`, `v:"x"`.
@@ -30,28 +31,28 @@ const UNMANAGED_METADATA: [&str; 10] = [
 
 impl FieldSet {
     /// What somebody owns who says all of an object: scalars, what is one value, and the entries of maps and lists.
-    pub fn of_object(object: &Value, shape: &Shape) -> FieldSet {
-        let mut set = FieldSet::of(object, shape);
+    pub fn of_object(object: &Value, schema: &Schema) -> FieldSet {
+        let mut set = FieldSet::of(object, schema);
         set.member = false;
         set.without_identity()
     }
 
     /// The same with what is never managed.
-    pub(super) fn all_of_object(object: &Value, shape: &Shape) -> FieldSet {
-        FieldSet { member: false, ..FieldSet::of(object, shape) }
+    pub(super) fn all_of_object(object: &Value, schema: &Schema) -> FieldSet {
+        FieldSet { member: false, ..FieldSet::of(object, schema) }
     }
 
-    fn of(value: &Value, shape: &Shape) -> FieldSet {
-        if !shape.is_granular(value) {
+    fn of(value: &Value, schema: &Schema) -> FieldSet {
+        if !schema.is_granular(value) {
             return FieldSet::leaf();
         }
         let mut set = FieldSet::default();
         match value {
             Value::Object(map) => {
                 for (name, value) in map {
-                    let mut below = FieldSet::of(value, shape.field(name));
+                    let mut below = FieldSet::of(value, schema.field(name));
                     let is_empty = value.as_object().is_some_and(Map::is_empty);
-                    below.member |= is_empty || !shape.declares(name);
+                    below.member |= is_empty || !schema.declares(name);
                     if !below.is_empty() {
                         set.children.insert(field_key(name), below);
                     }
@@ -59,8 +60,8 @@ impl FieldSet {
             }
             Value::Array(items) => {
                 for item in items {
-                    let below = FieldSet { member: true, ..FieldSet::of(item, shape.element()) };
-                    set.children.insert(shape.item_key(item), below);
+                    let below = FieldSet { member: true, ..FieldSet::of(item, schema.element()) };
+                    set.children.insert(schema.item_key(item), below);
                 }
             }
             _ => (),
@@ -118,11 +119,11 @@ impl FieldSet {
     }
 
     /// The set, and every declared field that something in the set is below of: who has `spec.size` has `spec`.
-    pub(super) fn with_declared_parents(&self, shape: &Shape) -> FieldSet {
+    pub(super) fn with_declared_parents(&self, schema: &Schema) -> FieldSet {
         let children = self.children.iter().map(|(key, below)| {
             let name = key.strip_prefix("f:");
-            let mut below = below.with_declared_parents(name.map_or(shape.element(), |name| shape.field(name)));
-            below.member |= name.is_some_and(|name| shape.declares(name));
+            let mut below = below.with_declared_parents(name.map_or(schema.element(), |name| schema.field(name)));
+            below.member |= name.is_some_and(|name| schema.declares(name));
             (key.clone(), below)
         });
         FieldSet { member: self.member, children: children.collect() }
@@ -145,27 +146,27 @@ impl FieldSet {
     }
 
     /// Takes the members of this set out of a value; a map or list that they were all of is left empty.
-    pub(super) fn taken_out_of(&self, value: &Value, shape: &Shape) -> Value {
+    pub(super) fn taken_out_of(&self, value: &Value, schema: &Schema) -> Value {
         match value {
             Value::Object(map) => {
                 let rest = map.iter().filter_map(|(name, value)| {
-                    Some((name.clone(), self.rest_of(&field_key(name), value, shape.field(name))?))
+                    Some((name.clone(), self.rest_of(&field_key(name), value, schema.field(name))?))
                 });
                 Value::Object(rest.collect())
             }
-            Value::Array(items) if shape.is_granular(value) => {
-                let rest = items.iter().filter_map(|item| self.rest_of(&shape.item_key(item), item, shape.element()));
+            Value::Array(items) if schema.is_granular(value) => {
+                let rest = items.iter().filter_map(|item| self.rest_of(&schema.item_key(item), item, schema.element()));
                 Value::Array(rest.collect())
             }
             other => other.clone(),
         }
     }
 
-    fn rest_of(&self, key: &str, value: &Value, shape: &Shape) -> Option<Value> {
+    fn rest_of(&self, key: &str, value: &Value, schema: &Schema) -> Option<Value> {
         match self.children.get(key) {
             None => Some(value.clone()),
             Some(below) if below.member => None,
-            Some(below) => Some(below.taken_out_of(value, shape)),
+            Some(below) => Some(below.taken_out_of(value, schema)),
         }
     }
 

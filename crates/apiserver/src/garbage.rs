@@ -147,7 +147,7 @@ impl State {
             let mut managers = Managers::take_from(object);
             let old = object.clone();
             drop_owners(object, is_out);
-            managers.record_update(&author, &old, object, &version.shape, now);
+            managers.record_update(&author, &old, object, &version.schema, now);
             managers.put_into(object);
         });
     }

@@ -91,7 +91,7 @@ mod write;
 mod tests;
 
 pub use access::User;
-pub use collection::{Change, ChangeKind, Event, Key, Labels, Stored};
+pub use collection::{Change, ChangeKind, Event, Key, Stored};
 pub use counters::Counters;
 pub use faults::{Fault, Faults};
 pub use kubeconfig::{Context, kubeconfig};
@@ -128,6 +128,7 @@ pub struct Sandbox {
 /// How to start a [`Sandbox`].
 pub struct Options {
     settings: Settings,
+    shards: usize,
     port: u16,
     encrypted: bool,
     bookmarks_every: Duration,
@@ -148,6 +149,7 @@ impl Options {
     fn of(flavor: Flavor) -> Options {
         Options {
             settings: Settings { flavor, ..Settings::default() },
+            shards: 1,
             port: 0,
             encrypted: false,
             bookmarks_every: Duration::from_secs(1),
@@ -163,7 +165,7 @@ impl Options {
 
     /// Spreads workspaces over shards, each with a port of its own.
     pub fn shards(mut self, shards: usize) -> Options {
-        self.settings.shards = shards.max(1);
+        self.shards = shards.max(1);
         self
     }
 
@@ -201,10 +203,10 @@ impl Options {
     /// Opens the ports and serves; needs a Tokio runtime.
     pub async fn start(mut self) -> io::Result<Sandbox> {
         let mut listeners = vec![http::listen(self.port).await?];
-        while listeners.len() < self.settings.shards {
+        while listeners.len() < self.shards {
             listeners.push(http::listen(0).await?);
         }
-        let ports: Vec<u16> = listeners.iter().map(port_of).collect::<io::Result<_>>()?;
+        let ports: Vec<u16> = listeners.iter().map(|one| Ok(one.local_addr()?.port())).collect::<io::Result<_>>()?;
         let tls = if self.encrypted { Some(Tls::make()?) } else { None };
         self.settings.urls = ports.iter().map(|port| url(*port, tls.is_some())).collect();
         let state = State::new(self.settings, (self.clock)());
@@ -329,10 +331,6 @@ impl Sandbox {
         }
         self.tasks.spawn(http::send_bookmarks(self.server.clone(), self.bookmarks_every));
     }
-}
-
-fn port_of(listener: &TcpListener) -> io::Result<u16> {
-    Ok(listener.local_addr()?.port())
 }
 
 fn url(port: u16, encrypted: bool) -> String {

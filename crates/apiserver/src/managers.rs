@@ -5,12 +5,19 @@ use serde_json::{Value, json};
 use super::difference::Difference;
 use super::fields::FieldSet;
 use super::object;
-use super::shape::Shape;
+use super::schema::Schema;
 use super::timestamp::Timestamp;
 
 /// All managers of one object.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Managers(Vec<Manager>);
+
+/// An object without its managers, and those.
+#[derive(Debug)]
+pub struct Managed {
+    pub object: Value,
+    pub managers: Managers,
+}
 
 /// Who writes: the key of an entry.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -25,12 +32,14 @@ pub struct Author {
     pub subresource: String,
 }
 
-/// How a manager came by its fields.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[allow(missing_docs)]
-pub enum Operation {
-    Apply,
-    Update,
+sync_engine_mapping::words! {
+    /// How a manager came by its fields.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+    #[allow(missing_docs)]
+    pub enum Operation {
+        Apply = "Apply",
+        Update = "Update",
+    }
 }
 
 #[derive(Clone, Debug, PartialEq)]
@@ -62,7 +71,7 @@ impl Managers {
         let mut sorted: Vec<&Manager> = self.0.iter().collect();
         sorted.sort_by_key(|entry| {
             let Author { manager, operation, api_version, subresource } = &entry.author;
-            (operation.name(), &entry.time, manager, api_version, subresource)
+            (operation.as_str(), &entry.time, manager, api_version, subresource)
         });
         let entries: Vec<Value> = sorted.into_iter().map(Manager::to_json).collect();
         object::set(object, "managedFields", (!entries.is_empty()).then(|| entries.into()));
@@ -79,12 +88,12 @@ impl Managers {
     }
 
     /// The same, or, where nobody has said anything, one to whom all belongs that was there before somebody applied.
-    pub fn before_first_apply(&self, live: &Value, author: &Author, shape: &Shape, now: Timestamp) -> Managers {
+    pub fn before_first_apply(&self, live: &Value, author: &Author, schema: &Schema, now: Timestamp) -> Managers {
         let mut managers = self.clone();
         if managers.is_empty() {
             let manager = "before-first-apply".to_owned();
             let before = Author { manager, operation: Operation::Update, subresource: String::new(), ..author.clone() };
-            managers.record_update(&before, &json!({"metadata": {}}), live, shape, now);
+            managers.record_update(&before, &json!({"metadata": {}}), live, schema, now);
         }
         managers
     }
@@ -133,8 +142,8 @@ impl Managers {
     }
 
     /// Records an ordinary write: what it changed belongs to its author from now on.
-    pub fn record_update(&mut self, author: &Author, old: &Value, new: &Value, shape: &Shape, now: Timestamp) {
-        let difference = Difference::between(old, new, shape);
+    pub fn record_update(&mut self, author: &Author, old: &Value, new: &Value, schema: &Schema, now: Timestamp) {
+        let difference = Difference::between(old, new, schema);
         self.take_from_others(author, &difference);
         let before = self.fields_of(author);
         let fields = before.difference(&difference.removed).union(&difference.changed);
@@ -159,7 +168,7 @@ impl Manager {
     fn to_json(&self) -> Value {
         let Author { manager, operation, api_version, subresource } = &self.author;
         let mut entry = json!({
-            "manager": manager, "operation": operation.name(), "apiVersion": api_version,
+            "manager": manager, "operation": operation, "apiVersion": api_version,
             "fieldsType": "FieldsV1", "fieldsV1": self.fields.to_json(),
         });
         if !self.time.is_empty() {
@@ -177,14 +186,5 @@ impl Manager {
         let (manager, api_version, subresource) = (text("manager"), text("apiVersion"), text("subresource"));
         let author = Author { manager, operation, api_version, subresource };
         Manager { author, time: text("time"), fields: FieldSet::from_json(&entry["fieldsV1"]) }
-    }
-}
-
-impl Operation {
-    fn name(self) -> &'static str {
-        match self {
-            Operation::Apply => "Apply",
-            Operation::Update => "Update",
-        }
     }
 }

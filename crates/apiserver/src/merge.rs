@@ -2,11 +2,11 @@
 
 use serde_json::Value;
 
-use super::shape::Shape;
+use super::schema::Schema;
 
 /// What comes of a live value where a manager wants another one.
-pub(super) fn merged(live: &Value, wanted: &Value, shape: &Shape) -> Value {
-    if !shape.is_granular(wanted) {
+pub(super) fn merged(live: &Value, wanted: &Value, schema: &Schema) -> Value {
+    if !schema.is_granular(wanted) {
         return wanted.clone();
     }
     match (live, wanted) {
@@ -14,20 +14,20 @@ pub(super) fn merged(live: &Value, wanted: &Value, shape: &Shape) -> Value {
             let mut all = live.clone();
             for (name, value) in wanted {
                 let present = live.get(name);
-                let value = present.map_or_else(|| value.clone(), |live| merged(live, value, shape.field(name)));
+                let value = present.map_or_else(|| value.clone(), |live| merged(live, value, schema.field(name)));
                 all.insert(name.clone(), value);
             }
             Value::Object(all)
         }
-        (Value::Array(live), Value::Array(wanted)) => Value::Array(merged_items(live, wanted, shape)),
+        (Value::Array(live), Value::Array(wanted)) => Value::Array(merged_items(live, wanted, schema)),
         _ => wanted.clone(),
     }
 }
 
 /// Items of both lists: those of the wanted one in its order, what is only in the live one in front of the shared item that it
 /// stood in front of.
-fn merged_items(live: &[Value], wanted: &[Value], shape: &Shape) -> Vec<Value> {
-    let keys = |items: &[Value]| items.iter().map(|item| shape.item_key(item)).collect::<Vec<_>>();
+fn merged_items(live: &[Value], wanted: &[Value], schema: &Schema) -> Vec<Value> {
+    let keys = |items: &[Value]| items.iter().map(|item| schema.item_key(item)).collect::<Vec<_>>();
     let (live_keys, wanted_keys) = (keys(live), keys(wanted));
     let place = |key: &str| live_keys.iter().position(|live_key| &**live_key == key);
     let mut shared = wanted_keys.iter().filter(|key| place(key).is_some()).peekable();
@@ -44,7 +44,7 @@ fn merged_items(live: &[Value], wanted: &[Value], shape: &Shape) -> Vec<Value> {
             left += 1;
         } else if let Some(item) = wanted.get(right) {
             let key = &wanted_keys[right];
-            items.push(place(key).map_or_else(|| item.clone(), |at| merged(&live[at], item, shape.element())));
+            items.push(place(key).map_or_else(|| item.clone(), |at| merged(&live[at], item, schema.element())));
             if shared.next_if_eq(&key).is_some() {
                 left += usize::from(ours == Some(key));
             }

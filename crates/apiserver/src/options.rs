@@ -55,31 +55,26 @@ fn check_list(query: &Query, verb: Verb) -> Result<(), Failure> {
     let version = query.get("resourceVersion").unwrap_or_default();
     let rule = query.get("resourceVersionMatch").unwrap_or_default();
     let asks_for_initial_events = query.get("sendInitialEvents").is_some();
-    let wrong = match (verb, rule) {
-        (Verb::Watch, "NotOlderThan") if asks_for_initial_events => None,
-        (Verb::Watch, _) if asks_for_initial_events => Some((
-            FORBIDDEN,
-            "Forbidden: sendInitialEvents requires setting resourceVersionMatch to NotOlderThan".into(),
-        )),
-        (_, "") => None,
-        (Verb::Watch, _) => Some((
-            FORBIDDEN,
-            "Forbidden: resourceVersionMatch is forbidden for watch unless sendInitialEvents is provided".into(),
-        )),
-        (_, _) if version.is_empty() => {
-            Some((FORBIDDEN, "Forbidden: resourceVersionMatch is forbidden unless resourceVersion is provided".into()))
+    let forbidden = |why: &str| vec![Cause::new(FORBIDDEN, "resourceVersionMatch", format!("Forbidden: {why}"))];
+    let causes = match (verb, rule) {
+        (Verb::Watch, "NotOlderThan") if asks_for_initial_events => Vec::new(),
+        (Verb::Watch, _) if asks_for_initial_events => {
+            forbidden("sendInitialEvents requires setting resourceVersionMatch to NotOlderThan")
         }
-        (_, "Exact" | "NotOlderThan") => None,
+        (_, "") => Vec::new(),
+        (Verb::Watch, _) => {
+            forbidden("resourceVersionMatch is forbidden for watch unless sendInitialEvents is provided")
+        }
+        (_, _) if version.is_empty() => {
+            forbidden("resourceVersionMatch is forbidden unless resourceVersion is provided")
+        }
+        (_, "Exact" | "NotOlderThan") => Vec::new(),
         (_, other) => {
-            let supported = "supported values: \"Exact\", \"NotOlderThan\", \"\"";
-            Some((UNSUPPORTED, format!("Unsupported value: {other:?}: {supported}")))
+            let why = format!("Unsupported value: {other:?}: supported values: \"Exact\", \"NotOlderThan\", \"\"");
+            vec![Cause::new(UNSUPPORTED, "resourceVersionMatch", why)]
         }
     };
-    let wrong: Option<(&'static str, String)> = wrong;
-    refuse(
-        "ListOptions",
-        wrong.map(|(reason, why)| Cause::new(reason, "resourceVersionMatch", why)).into_iter().collect(),
-    )
+    refuse("ListOptions", causes)
 }
 
 /// How an object is to be deleted.
@@ -111,22 +106,23 @@ impl Deletion {
 }
 
 fn propagation(policy: Option<&str>, orphans: Option<bool>) -> Result<Propagation, Failure> {
-    let refused = |reason, why: String| refuse("DeleteOptions", vec![Cause::new(reason, "propagationPolicy", why)]);
+    let refused = |reason, why: String| {
+        Err(Failure::invalid_options("DeleteOptions", &[Cause::new(reason, "propagationPolicy", why)]))
+    };
     if let (Some(policy), Some(_)) = (policy, orphans) {
         let why = format!("Invalid value: {policy:?}: orphanDependents and deletionPropagation cannot be both set");
-        refused(INVALID, why)?;
+        return refused(INVALID, why);
     }
-    Ok(match policy {
-        Some("Foreground") => Propagation::Foreground,
-        Some("Orphan") => Propagation::Orphan,
-        None if orphans == Some(true) => Propagation::Orphan,
-        None | Some("" | "Background") => Propagation::Background,
+    match policy {
+        Some("Foreground") => Ok(Propagation::Foreground),
+        Some("Orphan") => Ok(Propagation::Orphan),
+        None if orphans == Some(true) => Ok(Propagation::Orphan),
+        None | Some("" | "Background") => Ok(Propagation::Background),
         Some(other) => {
             let supported = "supported values: \"Foreground\", \"Background\", \"Orphan\", \"nil\"";
-            refused(UNSUPPORTED, format!("Unsupported value: {other:?}: {supported}"))?;
-            Propagation::Background
+            refused(UNSUPPORTED, format!("Unsupported value: {other:?}: {supported}"))
         }
-    })
+    }
 }
 
 fn refuse(kind: &str, causes: Vec<Cause>) -> Result<(), Failure> {

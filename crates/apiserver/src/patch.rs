@@ -6,42 +6,23 @@ use serde_json::{Map, Value};
 use super::coerce::json_type;
 use super::status::Failure;
 
-/// Media types of patches other than server-side apply.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum PatchKind {
-    /// RFC 6902.
-    Json,
-    /// RFC 7386.
-    Merge,
-    /// Kubernetes' own, on built-in kinds.
-    Strategic,
-}
+/// Carries a patch out on an object.
+pub(super) type Apply = fn(&mut Value, &Value) -> Result<(), Failure>;
 
-impl PatchKind {
-    /// Reads a `Content-Type`; custom resources know no strategic merge.
-    pub fn parse(content_type: &str, custom: bool) -> Result<PatchKind, Failure> {
-        match content_type {
-            "application/json-patch+json" => Ok(PatchKind::Json),
-            "application/merge-patch+json" => Ok(PatchKind::Merge),
-            "application/strategic-merge-patch+json" if !custom => Ok(PatchKind::Strategic),
-            _ => Err(unsupported()),
+/// What a `Content-Type` other than that of server-side apply asks for; custom resources know no strategic merge.
+pub(super) fn of_type(content_type: &str, custom: bool) -> Result<Apply, Failure> {
+    match content_type {
+        "application/json-patch+json" => Ok(apply_json),
+        "application/merge-patch+json" => Ok(merge),
+        "application/strategic-merge-patch+json" if !custom => Ok(|object, patch| {
+            merge_strategically(object, patch);
+            Ok(())
+        }),
+        _ => {
+            let accepted = "application/json-patch+json, application/merge-patch+json, application/apply-patch+yaml";
+            Err(Failure::unsupported_media_type(accepted))
         }
     }
-
-    /// Carries the patch out on an object.
-    pub fn apply(self, object: &mut Value, patch: &Value) -> Result<(), Failure> {
-        match self {
-            PatchKind::Json => apply_json(object, patch)?,
-            PatchKind::Merge => merge(object, patch)?,
-            PatchKind::Strategic => merge_strategically(object, patch),
-        }
-        Ok(())
-    }
-}
-
-fn unsupported() -> Failure {
-    let accepted = "application/json-patch+json, application/merge-patch+json, application/apply-patch+yaml";
-    Failure::unsupported_media_type(accepted)
 }
 
 fn apply_json(object: &mut Value, patch: &Value) -> Result<(), Failure> {

@@ -1,7 +1,6 @@
 //! GET of one object and of lists.
 
-use std::collections::{BTreeMap, BTreeSet};
-use std::iter::Peekable;
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use data_encoding::BASE64URL_NOPAD;
@@ -36,7 +35,7 @@ struct Page {
 impl State {
     pub(super) fn get(&self, view: &View, path: &ResourcePath) -> Result<Answer, Failure> {
         let (_, stored) = self.existing(view, path)?;
-        Ok(Answer::json(200, view.representation.object(&view.resource, &view.version, stored, self.now)))
+        Ok(Answer::json(200, view.object(stored, self.now)))
     }
 
     /// The object that a URL names.
@@ -106,16 +105,17 @@ impl State {
                 && namespace.is_none_or(|namespace| namespace == &*key.namespace)
                 && after.is_none_or(|after| key > after)
         };
+        let mut objects: BTreeMap<&Key, &Arc<Stored>> = self.objects_of(view, namespace, after).collect();
         let cluster = view.scope.cluster();
         let since = self.collection(&view.resource).and_then(|collection| collection.since(version, cluster));
-        let mut before: BTreeMap<&Key, Option<&Arc<Stored>>> = BTreeMap::new();
-        for change in since.into_iter().flatten().filter(|change| in_reach(&change.key)) {
-            before.entry(&change.key).or_insert(change.previous.as_ref());
+        // What happened since is taken back, the last of it first.
+        for change in since.into_iter().flatten().rev().filter(|change| in_reach(&change.key)) {
+            match &change.previous {
+                Some(previous) => drop(objects.insert(&change.key, previous)),
+                None => drop(objects.remove(&change.key)),
+            }
         }
-        let changed: BTreeSet<&Key> = before.keys().copied().collect();
-        let unchanged = self.objects_of(view, namespace, after).filter(move |(key, _)| !changed.contains(key));
-        let before = before.into_iter().filter_map(|(key, stored)| Some((key, stored?)));
-        Box::new(in_order(unchanged.peekable(), before.peekable()))
+        Box::new(objects.into_iter())
     }
 
     fn page(
@@ -135,7 +135,7 @@ impl State {
         let mut page = Page { items: Vec::new(), next: None, remaining: 0 };
         while limit.is_none_or(|limit| page.items.len() < limit) {
             let Some((key, stored)) = matching.next() else { return page };
-            page.items.push(view.representation.item(&view.resource, &view.version, stored, self.now));
+            page.items.push(view.item(stored, self.now));
             page.next = matching.peek().is_some().then(|| key.clone());
         }
         page.remaining = matching.count();
@@ -157,8 +157,7 @@ impl State {
                 metadata["remainingItemCount"] = page.remaining.into();
             }
         }
-        let head = view.representation.head(&view.resource, &view.version, metadata);
-        view.representation.with_items(&head, &page.items)
+        view.with_items(&view.head(metadata), &page.items)
     }
 }
 
@@ -186,18 +185,6 @@ impl Continue {
         let parts: (u64, String, String, String) = serde_json::from_slice(&bytes).map_err(|_| unreadable())?;
         Ok(Continue { version: parts.0, after: Key::new(&parts.1, &parts.2, &parts.3) })
     }
-}
-
-/// The items of two sorted sequences as one.
-fn in_order<T: Ord, V>(
-    mut left: Peekable<impl Iterator<Item = (T, V)>>,
-    mut right: Peekable<impl Iterator<Item = (T, V)>>,
-) -> impl Iterator<Item = (T, V)> {
-    std::iter::from_fn(move || match (left.peek(), right.peek()) {
-        (Some((ours, _)), Some((theirs, _))) if theirs < ours => right.next(),
-        (Some(_), _) => left.next(),
-        (None, _) => right.next(),
-    })
 }
 
 /// The version that a list is to be of exactly.

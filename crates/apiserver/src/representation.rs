@@ -7,7 +7,8 @@ use serde_json::{Value, json};
 use super::collection::Stored;
 use super::read;
 use super::request::Request;
-use super::resource::Resource;
+use super::state::View;
+use super::table::Column;
 use super::timestamp::Timestamp;
 
 /// What is shown of objects.
@@ -63,24 +64,25 @@ impl Representation {
             Some(_) => None,
         }
     }
+}
 
+impl View {
     /// One object by itself.
-    pub fn object(self, resource: &Resource, version: &str, stored: &Stored, now: Timestamp) -> Bytes {
-        let item = self.item(resource, version, stored, now);
-        let Representation::Table(_) = self else { return item };
-        let head = self.head(resource, version, json!({"resourceVersion": stored.version.to_string()}));
+    pub(super) fn object(&self, stored: &Stored, now: Timestamp) -> Bytes {
+        let item = self.item(stored, now);
+        let Representation::Table(_) = self.representation else { return item };
+        let head = self.head(json!({"resourceVersion": stored.version.to_string()}));
         self.with_items(&head, &[item]).into()
     }
 
     /// One object among others.
-    pub fn item(self, resource: &Resource, version: &str, stored: &Stored, now: Timestamp) -> Bytes {
-        match self {
-            Representation::Whole => read::body(resource, version, stored),
+    pub(super) fn item(&self, stored: &Stored, now: Timestamp) -> Bytes {
+        match self.representation {
+            Representation::Whole => read::body(&self.resource, &self.version, stored),
             Representation::Metadata => metadata(&stored.object()).to_string().into(),
             Representation::Table(in_row) => {
-                let object = read::in_version(resource, version, stored.object());
-                let columns = resource.version(version).map_or(&[][..], |version| &version.columns);
-                let cells: Vec<Value> = columns.iter().map(|column| column.cell(&object, now)).collect();
+                let object = read::in_version(&self.resource, &self.version, stored.object());
+                let cells: Vec<Value> = self.columns().iter().map(|column| column.cell(&object, now)).collect();
                 match in_row {
                     InRow::Nothing => json!({"cells": cells}),
                     InRow::Metadata => json!({"cells": cells, "object": metadata(&object)}),
@@ -93,41 +95,39 @@ impl Representation {
     }
 
     /// What stands for no object, only for a version.
-    pub fn bookmark(self, resource: &Resource, version: &str, bookmark_metadata: Value) -> String {
-        let (kind, api_version) = match self {
-            Representation::Whole => (&*resource.kind, &*resource.api_version(version)),
+    pub(super) fn bookmark(&self, bookmark_metadata: Value) -> String {
+        let (kind, api_version) = match self.representation {
+            Representation::Whole => (&*self.resource.kind, &*self.resource.api_version(&self.version)),
             Representation::Metadata => ("PartialObjectMetadata", META),
-            Representation::Table(_) => {
-                return self.with_items(&self.head(resource, version, bookmark_metadata), &[]);
-            }
+            Representation::Table(_) => return self.with_items(&self.head(bookmark_metadata), &[]),
         };
         json!({"kind": kind, "apiVersion": api_version, "metadata": bookmark_metadata}).to_string()
     }
 
     /// A list without its items.
-    pub fn head(self, resource: &Resource, version: &str, list_metadata: Value) -> Value {
-        let (kind, api_version) = match self {
-            Representation::Whole => (&*resource.list_kind, &*resource.api_version(version)),
+    pub(super) fn head(&self, list_metadata: Value) -> Value {
+        let (kind, api_version) = match self.representation {
+            Representation::Whole => (&*self.resource.list_kind, &*self.resource.api_version(&self.version)),
             Representation::Metadata => ("PartialObjectMetadataList", META),
             Representation::Table(_) => ("Table", META),
         };
         let mut head = json!({"kind": kind, "apiVersion": api_version, "metadata": list_metadata});
         // A typed list omits what is empty.
-        let fields = head["metadata"].as_object_mut().filter(|_| self == Representation::Metadata);
+        let fields = head["metadata"].as_object_mut().filter(|_| self.representation == Representation::Metadata);
         fields.into_iter().for_each(|fields| fields.retain(|_, value| value != ""));
-        if let Representation::Table(_) = self {
-            let columns = resource.version(version).map_or(&[][..], |version| &version.columns);
-            head["columnDefinitions"] = columns.iter().map(super::table::Column::definition).collect();
+        if let Representation::Table(_) = self.representation {
+            head["columnDefinitions"] = json!(self.columns());
         }
         head
     }
 
     /// A list with its items, which are JSON already.
-    pub fn with_items(self, head: &Value, items: &[Bytes]) -> String {
+    pub(super) fn with_items(&self, head: &Value, items: &[Bytes]) -> String {
         let mut text = head.to_string();
         text.pop();
         text.reserve(items.iter().map(|item| item.len() + 1).sum::<usize>() + 16);
-        text.push_str(if let Representation::Table(_) = self { ",\"rows\":[" } else { ",\"items\":[" });
+        let field = if let Representation::Table(_) = self.representation { ",\"rows\":[" } else { ",\"items\":[" };
+        text.push_str(field);
         for (index, item) in items.iter().enumerate() {
             if index > 0 {
                 text.push(',');
@@ -136,6 +136,10 @@ impl Representation {
         }
         text.push_str("]}");
         text
+    }
+
+    fn columns(&self) -> &[Column] {
+        self.resource.version(&self.version).map_or(&[][..], |version| &version.columns)
     }
 }
 

@@ -82,19 +82,21 @@ pub(super) struct ResourcePath {
     pub subresource: Option<String>,
 }
 
-/// What is done to a resource, in the words of RBAC, with server-side apply told apart from other patches.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-#[allow(missing_docs)]
-pub enum Verb {
-    Get,
-    List,
-    Watch,
-    Create,
-    Update,
-    Patch,
-    Apply,
-    Delete,
-    DeleteCollection,
+sync_engine_mapping::words! {
+    /// What is done to a resource, in the words of RBAC, with server-side apply told apart from other patches.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+    #[allow(missing_docs)]
+    pub enum Verb {
+        Get = "get",
+        List = "list",
+        Watch = "watch",
+        Create = "create",
+        Update = "update",
+        Patch = "patch",
+        Apply = "apply",
+        Delete = "delete",
+        DeleteCollection = "deletecollection",
+    }
 }
 
 /// A request in one line, for counters and faults.
@@ -284,17 +286,7 @@ impl Query {
 
 impl fmt::Display for Verb {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Verb::Get => "get",
-            Verb::List => "list",
-            Verb::Watch => "watch",
-            Verb::Create => "create",
-            Verb::Update => "update",
-            Verb::Patch => "patch",
-            Verb::Apply => "apply",
-            Verb::Delete => "delete",
-            Verb::DeleteCollection => "deletecollection",
-        })
+        f.write_str(self.as_str())
     }
 }
 

@@ -5,7 +5,6 @@ use std::sync::Arc;
 use serde_json::Value;
 
 use super::schema::Schema;
-use super::shape::Shape;
 use super::table::Column;
 
 /// A kind with all its served versions.
@@ -48,10 +47,10 @@ pub struct Version {
     pub name: Arc<str>,
     /// Whether `/status` is a resource of its own.
     pub status: bool,
-    /// What objects may contain; `None` for anything.
-    pub schema: Option<Schema>,
-    /// How objects merge.
-    pub shape: Shape,
+    /// What objects may contain, and how they merge.
+    pub schema: Schema,
+    /// Whether objects may contain nothing else.
+    pub is_typed: bool,
     /// What tables show.
     pub columns: Vec<Column>,
     /// The schema as it was written, for OpenAPI.

@@ -15,18 +15,22 @@ use super::status::Cause;
 pub struct Schema {
     /// One of [`TYPES`]; `None` for any.
     kind: Option<&'static str>,
-    properties: BTreeMap<String, Schema>,
-    additional: Option<Box<Schema>>,
+    pub(super) properties: BTreeMap<String, Schema>,
+    pub(super) additional: Option<Box<Schema>>,
     /// `additionalProperties: true`, or `x-kubernetes-preserve-unknown-fields`.
     open: bool,
-    items: Option<Box<Schema>>,
+    pub(super) items: Option<Box<Schema>>,
     required: Vec<String>,
     nullable: bool,
     int_or_string: bool,
     embedded: bool,
     default: Option<Value>,
     allowed: Vec<Value>,
-    list: List,
+    pub(super) list: List,
+    /// Whether a map is one value.
+    pub(super) is_atomic_map: bool,
+    /// Whether the values are whole objects, which have metadata beside what is said here.
+    pub(super) has_metadata: bool,
     limits: Limits,
 }
 
@@ -64,8 +68,15 @@ impl Schema {
             default: document.get("default").cloned(),
             allowed: document["enum"].as_array().cloned().unwrap_or_default(),
             list: List::compile(document),
+            is_atomic_map: document["x-kubernetes-map-type"] == "atomic",
+            has_metadata: false,
             limits: Limits::compile(document),
         }
+    }
+
+    /// The schema of whole objects; `null` for one that says nothing.
+    pub fn of_object(document: &Value) -> Schema {
+        Schema { has_metadata: true, ..Schema::compile(document) }
     }
 
     /// Drops what a whole object may not contain and returns the paths of what was dropped. `apiVersion`, `kind` and

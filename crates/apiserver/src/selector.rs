@@ -76,9 +76,10 @@ impl Selector {
     }
 
     pub(super) fn matches(&self, key: &Key, stored: &Stored) -> bool {
+        let label = |key: &str| stored.labels.get(key).map(|value| &**value);
         self.name.as_deref().is_none_or(|name| name == &*key.name)
             && self.namespace.as_deref().is_none_or(|namespace| namespace == &*key.namespace)
-            && self.labels.iter().all(|requirement| requirement.matches(stored.labels.get(&requirement.key)))
+            && self.labels.iter().all(|requirement| requirement.matches(label(&requirement.key)))
             && self.fields_match(stored)
     }
 

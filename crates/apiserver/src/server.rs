@@ -45,12 +45,10 @@ pub(super) type Auditor = Box<dyn Fn(&Exchange) + Send>;
 /// Is told an event; answers whether it wants to hear of more.
 pub(super) type Follower = Box<dyn Fn(&Event) -> bool + Send>;
 
-/// Who watches what. A write is shown to those alone who watch its logical cluster, or several.
+/// Who watches what, by collection and logical cluster; `None` for several of them. A write is shown to those alone who watch
+/// its logical cluster, or several.
 #[derive(Default)]
-struct Watchers {
-    of_clusters: HashMap<Storage, HashMap<Arc<str>, Vec<Watcher>>>,
-    of_several: HashMap<Storage, Vec<Watcher>>,
-}
+struct Watchers(HashMap<(Storage, Option<Arc<str>>), Vec<Watcher>>);
 
 struct Watcher {
     interest: Interest,
@@ -165,31 +163,23 @@ impl Core {
 
 impl Watchers {
     fn add(&mut self, watcher: Watcher) {
-        let storage = watcher.interest.storage().clone();
-        let watchers = match watcher.interest.cluster() {
-            Some(cluster) => self.of_clusters.entry(storage).or_default().entry(cluster.into()).or_default(),
-            None => self.of_several.entry(storage).or_default(),
-        };
-        watchers.push(watcher);
+        let of = (watcher.interest.storage().clone(), watcher.interest.cluster().map(Arc::from));
+        self.0.entry(of).or_default().push(watcher);
     }
 
     fn send(&mut self, event: &Event) {
-        let of_cluster =
-            self.of_clusters.get_mut(&event.storage).and_then(|clusters| clusters.get_mut(&event.key.cluster));
-        for watchers in of_cluster.into_iter().chain(self.of_several.get_mut(&event.storage)) {
-            watchers.retain(|watcher| watcher.send(event));
+        for cluster in [Some(event.key.cluster.clone()), None] {
+            let watchers = self.0.get_mut(&(event.storage.clone(), cluster));
+            watchers.into_iter().for_each(|watchers| watchers.retain(|watcher| watcher.send(event)));
         }
     }
 
     /// Keeps those for whom it holds.
     fn retain_all(&mut self, mut holds: impl FnMut(&Watcher) -> bool) {
-        for clusters in self.of_clusters.values_mut() {
-            clusters.retain(|_, watchers| {
-                watchers.retain(&mut holds);
-                !watchers.is_empty()
-            });
-        }
-        self.of_several.values_mut().for_each(|watchers| watchers.retain(&mut holds));
+        self.0.retain(|_, watchers| {
+            watchers.retain(&mut holds);
+            !watchers.is_empty()
+        });
     }
 }
 

@@ -32,25 +32,15 @@ pub(super) enum Touched {
     Owner(Storage, Key),
 }
 
-/// An object that goes when the objects it contains are gone: its controller looks again whenever one is removed in
-/// `cluster`.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) struct Draining {
-    pub cluster: Arc<str>,
-    pub container: Option<Touched>,
-}
-
 impl State {
     /// Notes whose controller a change concerns.
     pub(super) fn touch(&mut self, resource: &Resource, change: &Change) {
         if let Some(touched) = touched(resource, &change.key) {
             self.touched.push_back(touched);
         }
-        if change.kind == ChangeKind::Deleted && !self.draining.is_empty() {
-            let cluster = change.key.cluster.clone();
-            let first = Draining { cluster: cluster.clone(), container: None };
-            let waiting = self.draining.range(first..).take_while(|draining| draining.cluster == cluster);
-            self.touched.extend(waiting.filter_map(|draining| draining.container.clone()));
+        if change.kind == ChangeKind::Deleted {
+            let waiting = self.draining.iter().filter(|(_, cluster)| **cluster == change.key.cluster);
+            self.touched.extend(waiting.map(|(container, _)| container.clone()));
         }
     }
 
@@ -80,33 +70,33 @@ impl State {
     /// Empties a namespace that is being deleted, and lets it go when it is empty.
     fn settle_namespace(&mut self, key: &Key) {
         let Some(namespaces) = self.builtin("", "namespaces") else { return };
-        let draining = Draining { cluster: key.cluster.clone(), container: Some(Touched::Namespace(key.clone())) };
+        let container = Touched::Namespace(key.clone());
         if !self.stored(&namespaces, key).is_some_and(|stored| stored.deleting) {
-            self.draining.remove(&draining);
+            self.draining.remove(&container);
             return;
         }
         let resources = self.all_served(&key.cluster);
         let left: usize = resources.iter().map(|resource| self.empty(resource, &key.cluster, Some(&key.name))).sum();
         if left > 0 {
-            self.draining.insert(draining);
+            self.draining.insert(container, key.cluster.clone());
             return;
         }
-        self.draining.remove(&draining);
+        self.draining.remove(&container);
         self.change_own(&namespaces, key, |namespace| namespace["spec"]["finalizers"] = json!([]));
     }
 
     /// Serves what a CustomResourceDefinition defines; deletes all of it with the definition.
     fn settle_definition(&mut self, key: &Key) {
         let Some(definitions) = self.builtin("apiextensions.k8s.io", "customresourcedefinitions") else { return };
-        let draining = Draining { cluster: key.cluster.clone(), container: Some(Touched::Definition(key.clone())) };
+        let container = Touched::Definition(key.clone());
         let Some(stored) = self.stored(&definitions, key).cloned() else {
-            self.draining.remove(&draining);
+            self.draining.remove(&container);
             return;
         };
         let resource = Arc::new(definition::resource(&stored.object()));
         if stored.deleting {
             if self.empty(&resource, &key.cluster, None) > 0 {
-                self.draining.insert(draining);
+                self.draining.insert(container, key.cluster.clone());
                 return;
             }
             self.undefine(&key.cluster, &resource);

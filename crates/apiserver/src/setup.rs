@@ -6,6 +6,7 @@ use tokio::sync::mpsc::UnboundedReceiver;
 
 use super::Sandbox;
 use super::collection::Event;
+use super::openapi::version_path;
 use super::reply::Answer;
 use super::request::{Exchange, Request};
 use super::server::Outcome;
@@ -45,22 +46,9 @@ impl ApiRef<'_> {
     /// URL of an object, or of the collection where `name` is empty; of all namespaces where `namespace` is.
     pub fn url(&self, namespace: &str, name: &str) -> String {
         let (plural, version, group) = parts(self.resource);
-        let mut url = match self.cluster {
-            "" => String::new(),
-            cluster => format!("/clusters/{cluster}"),
-        };
-        match group {
-            "" => url.push_str(&format!("/api/{version}")),
-            group => url.push_str(&format!("/apis/{group}/{version}")),
-        }
-        if !namespace.is_empty() {
-            url.push_str(&format!("/namespaces/{namespace}"));
-        }
-        url.push_str(&format!("/{plural}"));
-        if !name.is_empty() {
-            url.push_str(&format!("/{name}"));
-        }
-        url
+        let part = |start: &str, name: &str| if name.is_empty() { String::new() } else { format!("/{start}{name}") };
+        let (cluster, namespace) = (part("clusters/", self.cluster), part("namespaces/", namespace));
+        format!("{cluster}/{}{namespace}/{plural}{}", version_path(group, version), part("", name))
     }
 }
 

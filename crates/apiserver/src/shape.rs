@@ -2,23 +2,12 @@
 //!
 //! Without a word of the schema maps merge field by field, and a list is one value.
 
-use std::collections::BTreeMap;
 use std::sync::LazyLock;
 
 use serde_json::{Map, Value, json};
 
 use super::fields::printed;
-
-/// How the values of one place in an object merge, and what of them can be owned.
-#[derive(Debug)]
-pub struct Shape {
-    /// Fields that the schema declares by name.
-    fields: BTreeMap<Box<str>, Shape>,
-    /// Any other field of a map, or an item of a list.
-    elements: Option<Box<Shape>>,
-    is_atomic_map: bool,
-    list: List,
-}
+use super::schema::Schema;
 
 /// How a list merges, and what of its items may not occur twice.
 #[derive(Debug, Default)]
@@ -32,59 +21,43 @@ pub(super) enum List {
     Map(Vec<(String, Option<Value>)>),
 }
 
-static UNTYPED: Shape = Shape { fields: BTreeMap::new(), elements: None, is_atomic_map: false, list: List::Atomic };
+static UNTYPED: LazyLock<Schema> = LazyLock::new(Schema::default);
 
 /// The metadata of every object.
-static METADATA: LazyLock<Value> = LazyLock::new(|| {
+static METADATA: LazyLock<Schema> = LazyLock::new(|| {
     let texts = json!({"type": "object", "additionalProperties": {"type": "string"}});
-    json!({"properties": {
+    Schema::compile(&json!({"properties": {
         "labels": texts, "annotations": texts,
         "finalizers": {"items": {}, "x-kubernetes-list-type": "set"},
         "ownerReferences": {
             "items": {"x-kubernetes-map-type": "atomic"},
             "x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": ["uid"],
         },
-    }})
+    }}))
 });
 
-impl Shape {
-    /// The shape of what nothing is known of.
-    pub fn untyped() -> &'static Shape {
+impl Schema {
+    /// The schema of what nothing is known of.
+    pub(super) fn untyped() -> &'static Schema {
         &UNTYPED
     }
 
-    /// The shape of whole objects, from a schema; `null` for one that says nothing.
-    pub fn of_object(document: &Value) -> Shape {
-        let mut shape = Shape::compile(document);
-        shape.fields.insert("metadata".into(), Shape::compile(&METADATA));
-        shape
-    }
-
-    fn compile(document: &Value) -> Shape {
-        let properties = document["properties"].as_object().into_iter().flatten();
-        let below = |name: &str| document.get(name).filter(|schema| schema.is_object());
-        let elements = below("items").or_else(|| below("additionalProperties"));
-        Shape {
-            fields: properties.map(|(name, schema)| (name.as_str().into(), Shape::compile(schema))).collect(),
-            elements: elements.map(|schema| Box::new(Shape::compile(schema))),
-            is_atomic_map: document["x-kubernetes-map-type"] == "atomic",
-            list: List::compile(document),
-        }
-    }
-
-    /// Whether the schema declares a field by name: such a one is owned with what is in it.
+    /// Whether a field is declared by name: such a one is owned with what is in it.
     pub(super) fn declares(&self, field: &str) -> bool {
-        self.fields.contains_key(field)
+        self.properties.contains_key(field) || self.has_metadata && field == "metadata"
     }
 
-    /// The shape of a map's field.
-    pub(super) fn field(&self, name: &str) -> &Shape {
-        self.fields.get(name).unwrap_or_else(|| self.element())
+    /// The schema of a map's field.
+    pub(super) fn field(&self, name: &str) -> &Schema {
+        if self.has_metadata && name == "metadata" {
+            return &METADATA;
+        }
+        self.properties.get(name).unwrap_or_else(|| self.element())
     }
 
-    /// The shape of a list's items.
-    pub(super) fn element(&self) -> &Shape {
-        self.elements.as_deref().unwrap_or(&UNTYPED)
+    /// The schema of a list's items, or of any other field of a map.
+    pub(super) fn element(&self) -> &Schema {
+        self.items.as_deref().or(self.additional.as_deref()).unwrap_or(&UNTYPED)
     }
 
     /// Whether values merge part by part; otherwise they are one value. Null stands for an empty map or list.

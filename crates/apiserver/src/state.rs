@@ -16,7 +16,7 @@ use super::reply::{Answer, Reply};
 use super::representation::Representation;
 use super::request::{Endpoint, Place, Request, ResourcePath, Route, Verb};
 use super::resource::{Resource, Storage};
-use super::settle::{Draining, Touched};
+use super::settle::Touched;
 use super::status::Failure;
 use super::timestamp::Timestamp;
 
@@ -36,15 +36,13 @@ pub struct Settings {
     pub flavor: Flavor,
     /// Distinguishes the uids of one server from those of another.
     pub seed: String,
-    /// Number of shards that workspaces are spread over.
-    pub shards: usize,
     /// Changes of each resource that a watch can resume from.
     pub history: usize,
     /// What a list of an export's resource answers on a shard where nothing binds it.
     pub unbound: Unbound,
     /// When the server's own controllers run.
     pub controllers: Controllers,
-    /// Base URL of each shard, as endpoint slices and workspaces name it.
+    /// Base URL of each shard that workspaces are spread over, as endpoint slices and workspaces name it.
     pub urls: Vec<String>,
 }
 
@@ -96,7 +94,8 @@ pub struct State {
     /// Events of the request at hand.
     events: Vec<Event>,
     pub(super) touched: VecDeque<Touched>,
-    pub(super) draining: BTreeSet<Draining>,
+    /// What goes when the objects it contains are gone. Its controller looks again whenever one is removed in this cluster.
+    pub(super) draining: BTreeMap<Touched, Arc<str>>,
     /// What admission changes on what is written, until it is told otherwise.
     admission: Vec<Admission>,
 }
@@ -165,7 +164,6 @@ impl Default for Settings {
         Settings {
             flavor: Flavor::Kubernetes,
             seed: "cluster".into(),
-            shards: 1,
             history: 50_000,
             unbound: Unbound::EmptyWithoutVersion,
             controllers: Controllers::AtOnce,
@@ -195,7 +193,7 @@ impl State {
             ownership: Ownership::default(),
             events: Vec::new(),
             touched: VecDeque::new(),
-            draining: BTreeSet::new(),
+            draining: BTreeMap::new(),
             admission: Vec::new(),
         };
         match state.settings.flavor {

@@ -1,5 +1,6 @@
 //! Refusals, with the codes, reasons and wording of a Kubernetes API server.
 
+use serde::Serialize;
 use serde_json::{Map, Value, json};
 
 use super::fields::FieldSet;
@@ -31,7 +32,7 @@ pub struct Status {
 }
 
 /// One cause in the details of a 422.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Cause {
     /// `FieldValueRequired`, `FieldValueInvalid`, …
     pub reason: &'static str,
@@ -44,10 +45,6 @@ pub struct Cause {
 impl Cause {
     pub(super) fn new(reason: &'static str, field: impl Into<String>, message: impl Into<String>) -> Cause {
         Cause { reason, message: message.into(), field: field.into() }
-    }
-
-    pub(super) fn to_json(&self) -> Value {
-        json!({"reason": self.reason, "message": self.message, "field": self.field})
     }
 }
 
@@ -113,7 +110,7 @@ impl Failure {
     /// A precondition of a deletion does not hold; the details name the kind where others name the resource.
     pub(super) fn precondition(resource: &Resource, name: &str, why: &str) -> Failure {
         let message = format!("Operation cannot be fulfilled on {} {name:?}: {why}", resource.qualified_kind());
-        Failure::status(409, "Conflict", message).about(resource, name).detail("kind", &*resource.kind)
+        Failure::status(409, "Conflict", message).details_of(name, &resource.group, &resource.kind)
     }
 
     pub(super) fn modified(resource: &Resource, name: &str) -> Failure {
@@ -150,9 +147,8 @@ impl Failure {
         let message = format!(
             "{subject} is forbidden: User {user:?} cannot {verb} resource {resource:?} in API group {group:?} {reach}: access denied"
         );
-        let failure = Failure::status(403, "Forbidden", message);
         let name = path.name.as_deref().unwrap_or_default();
-        failure.details_of(name, group, &path.plural)
+        Failure::status(403, "Forbidden", message).details_of(name, group, &path.plural)
     }
 
     pub(super) fn forbidden(resource: &Resource, name: &str, why: &str) -> Failure {
@@ -185,8 +181,7 @@ impl Failure {
     /// Options of a request that are none; the `kind` is that of all of them, `PatchOptions`.
     pub(super) fn invalid_options(kind: &str, causes: &[Cause]) -> Failure {
         let message = format!("{kind}.meta.k8s.io \"\" is invalid: {}", summary(causes));
-        let failure = Failure::status(422, "Invalid", message);
-        failure.detail("group", "meta.k8s.io").detail("kind", kind).causes(causes)
+        Failure::status(422, "Invalid", message).details_of("", "meta.k8s.io", kind).causes(causes)
     }
 
     /// What a request gets that accepts no form that there is, in the words of a server that has more of them.
@@ -207,14 +202,7 @@ impl Failure {
 
     pub(super) fn invalid(resource: &Resource, name: &str, causes: &[Cause]) -> Failure {
         let message = format!("{} {name:?} is invalid: {}", resource.qualified_kind(), summary(causes));
-        let mut failure = Failure::status(422, "Invalid", message);
-        if !name.is_empty() {
-            failure = failure.detail("name", name);
-        }
-        if !resource.group.is_empty() {
-            failure = failure.detail("group", &*resource.group);
-        }
-        failure.detail("kind", &*resource.kind).causes(causes)
+        Failure::status(422, "Invalid", message).details_of(name, &resource.group, &resource.kind).causes(causes)
     }
 
     /// The same, by the name of the resource instead of the kind.
@@ -228,8 +216,7 @@ impl Failure {
         let cause =
             Cause::new("FieldValueInvalid", "kind", format!("Invalid value: {kind:?}: must be {}", resource.kind));
         let message = format!("{kind}.{} {name:?} is invalid: {}: {}", resource.group, cause.field, cause.message);
-        let failure = Failure::status(422, "Invalid", message).about(resource, name);
-        failure.detail("kind", kind).causes(&[cause])
+        Failure::status(422, "Invalid", message).details_of(name, &resource.group, kind).causes(&[cause])
     }
 
     /// What a patch makes of an object cannot be read as one.
@@ -263,7 +250,7 @@ impl Failure {
     }
 
     fn causes(self, causes: &[Cause]) -> Failure {
-        self.detail("causes", causes.iter().map(Cause::to_json).collect::<Vec<_>>())
+        self.detail("causes", json!(causes))
     }
 
     pub(super) fn detail(mut self, key: &str, value: impl Into<Value>) -> Failure {
@@ -277,10 +264,11 @@ impl Failure {
         self.details_of(name, &resource.group, &resource.plural)
     }
 
-    fn details_of(self, name: &str, group: &str, plural: &str) -> Failure {
+    /// What is empty is left out. The kind is that of the object, or the plural of its resource.
+    fn details_of(self, name: &str, group: &str, kind: &str) -> Failure {
         let named = if name.is_empty() { self } else { self.detail("name", name) };
         let grouped = if group.is_empty() { named } else { named.detail("group", group) };
-        grouped.detail("kind", plural)
+        grouped.detail("kind", kind)
     }
 
     /// HTTP status code.

@@ -12,7 +12,6 @@ use super::resource::Storage;
 use super::selector::Selector;
 use super::state::{Scope, State, View};
 use super::status::Failure;
-use super::timestamp::Timestamp;
 
 /// Which events a watch is sent.
 #[derive(Clone, Debug)]
@@ -52,7 +51,7 @@ impl State {
         let objects = self.objects_of(&interest.view, interest.namespace.as_deref(), None);
         let matching = objects.filter(|(key, stored)| interest.selector.matches(key, stored));
         let mut lines: Vec<Bytes> =
-            matching.map(|(_, stored)| line("ADDED", &interest.body(stored, self.now))).collect();
+            matching.map(|(_, stored)| line("ADDED", &interest.view.object(stored, self.now))).collect();
         if say_where_they_end {
             let annotations = json!({"k8s.io/initial-events-end": "true"});
             lines.push(interest.bookmark(self.version(), Some(annotations)));
@@ -102,12 +101,12 @@ impl Interest {
             (_, false, true) => "ADDED",
             (_, true, true) => "MODIFIED",
         };
-        Some(line(kind, &self.body(&change.object, change.at)))
+        Some(line(kind, &self.view.object(&change.object, change.at)))
     }
 
     /// An object that no longer matches: its last matching state, under the version of the change.
     fn left(&self, old: &Stored, change: &Change) -> Bytes {
-        line("DELETED", &self.body(&Stored::new(old.object(), change.object.version), change.at))
+        line("DELETED", &self.view.object(&Stored::new(old.object(), change.object.version), change.at))
     }
 
     /// Whether the watch began at a version that this one has not reached: it is sent nothing until then, as where a
@@ -122,23 +121,13 @@ impl Interest {
         if let Some(annotations) = annotations {
             metadata["annotations"] = annotations;
         }
-        let object = self.view.representation.bookmark(&self.view.resource, &self.view.version, metadata);
-        line("BOOKMARK", object.as_bytes())
-    }
-
-    fn body(&self, stored: &Stored, now: Timestamp) -> Bytes {
-        self.view.representation.object(&self.view.resource, &self.view.version, stored, now)
+        line("BOOKMARK", self.view.bookmark(metadata).as_bytes())
     }
 }
 
 fn line(kind: &str, object: &[u8]) -> Bytes {
-    let mut line = Vec::with_capacity(object.len() + 40);
-    line.extend_from_slice(b"{\"type\":\"");
-    line.extend_from_slice(kind.as_bytes());
-    line.extend_from_slice(b"\",\"object\":");
-    line.extend_from_slice(object);
-    line.extend_from_slice(b"}\n");
-    line.into()
+    let parts: [&[u8]; 5] = [br#"{"type":""#, kind.as_bytes(), br#"","object":"#, object, b"}\n"];
+    parts.concat().into()
 }
 
 /// A refusal as an event, the way a watch learns that its version is too old.

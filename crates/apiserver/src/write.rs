@@ -3,21 +3,20 @@
 use http::Method;
 use serde_json::{Value, json};
 
-use super::apply::{self, Applied, Part};
+use super::apply::{self, Part};
 use super::builtin;
 use super::builtin_rules;
 use super::coerce;
 use super::collection::{ChangeKind, Key};
 use super::last_applied;
-use super::managers::{Author, Managers, Operation};
+use super::managers::{Author, Managed, Managers, Operation};
 use super::object;
-use super::patch::PatchKind;
+use super::patch;
 use super::read;
 use super::reply::Answer;
 use super::request::{APPLY_PATCH, Request, ResourcePath};
 use super::resource::{Resource, Version};
 use super::schema::{self, Schema};
-use super::shape::Shape;
 use super::state::{Scope, State, View};
 use super::status::{Cause, Failure};
 use super::validation;
@@ -39,13 +38,6 @@ enum UnknownFields {
     Ignore,
     Warn,
     Refuse,
-}
-
-/// An object as it stands.
-struct Current {
-    /// In the version of the request, without managers.
-    object: Value,
-    managers: Managers,
 }
 
 /// An object on its way to storage.
@@ -100,11 +92,11 @@ impl State {
         if request.content_type == APPLY_PATCH {
             return self.apply(&write, path, request, &patch);
         }
-        let kind = PatchKind::parse(&request.content_type, view.resource.custom)?;
+        let carry_out = patch::of_type(&request.content_type, view.resource.custom)?;
         let current = self.current(&write, path)?;
         let mut object = current.object.clone();
         current.managers.put_into(&mut object);
-        kind.apply(&mut object, &patch)?;
+        carry_out(&mut object, &patch)?;
         validation::check_identity(&mut object, &view.resource, &view.version)?;
         validation::check_address(&object, &write.key)?;
         validation::check_uid_unchanged(&object, &current.object, &view.resource)?;
@@ -126,7 +118,7 @@ impl State {
             forced,
             as_update: write.view.is_virtual,
             now: self.now,
-            shape: write.shape(),
+            schema: write.shape(),
         };
         let Ok(current) = self.current(write, path) else {
             return self.apply_new(write, config, options);
@@ -190,7 +182,7 @@ impl State {
     }
 
     /// Puts a new state of an existing object into force; does nothing where nothing is new.
-    fn replace(&mut self, write: &Write, current: Current, mut draft: Draft) -> Result<Answer, Failure> {
+    fn replace(&mut self, write: &Write, current: Managed, mut draft: Draft) -> Result<Answer, Failure> {
         let old = &current.object;
         validation::check_version(&draft.object, old, write.resource())?;
         draft.inherit(write, old);
@@ -257,11 +249,12 @@ impl State {
         answer
     }
 
-    fn current(&self, write: &Write, path: &ResourcePath) -> Result<Current, Failure> {
+    /// The object as it stands, in the version of the request.
+    fn current(&self, write: &Write, path: &ResourcePath) -> Result<Managed, Failure> {
         let (_, stored) = self.existing(write.view, path)?;
         let mut object = read::in_version(write.resource(), &write.view.version, stored.object());
         let managers = Managers::take_from(&mut object);
-        Ok(Current { object, managers })
+        Ok(Managed { object, managers })
     }
 
     /// A name for an object that asks for one by `generateName`.
@@ -296,7 +289,7 @@ impl State {
                 );
                 let message = format!("namespace {} is being terminated", key.namespace);
                 let cause = Cause::new("NamespaceTerminating", "metadata.namespace", message);
-                Err(Failure::forbidden(resource, &key.name, &why).detail("causes", vec![cause.to_json()]))
+                Err(Failure::forbidden(resource, &key.name, &why).detail("causes", json!([cause])))
             }
             Some(_) => Ok(()),
         }
@@ -336,7 +329,7 @@ impl<'a> Write<'a> {
     }
 
     fn schema(&self) -> Option<&'a Schema> {
-        self.version().and_then(|version| version.schema.as_ref())
+        self.version().filter(|version| version.is_typed).map(|version| &version.schema)
     }
 
     /// The answer to a body, or to the outcome of a patch, that is no object of the kind.
@@ -351,8 +344,8 @@ impl<'a> Write<'a> {
     }
 
     /// How objects of the kind merge.
-    fn shape(&self) -> &'a Shape {
-        self.version().map_or(Shape::untyped(), |version| &version.shape)
+    fn shape(&self) -> &'a Schema {
+        self.version().map_or(Schema::untyped(), |version| &version.schema)
     }
 
     /// The part of the object that is written.
@@ -418,7 +411,7 @@ impl Draft {
     }
 
     /// What an apply has made; a virtual workspace sends it on as an update.
-    fn applied(applied: Applied, write: &Write) -> Draft {
+    fn applied(applied: Managed, write: &Write) -> Draft {
         let managers = match write.view.is_virtual {
             true => Settled::Unchanged,
             false => Settled::Applied(applied.managers),

@@ -11,17 +11,13 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use super::bodies::Bodies;
 
 /// What is left for watches. Clones share it; the default is no limit.
-#[derive(Debug, Clone, Default)]
-pub struct Budget {
-    watches: Option<Watches>,
-    memory: Option<Memory>,
-    bodies: Bodies,
-}
-
 #[derive(Debug, Clone)]
-struct Watches {
+pub struct Budget {
+    /// Watches that may run at once.
     most: usize,
     left: Arc<Semaphore>,
+    memory: Option<Memory>,
+    bodies: Bodies,
 }
 
 /// How much memory there may be when a list begins.
@@ -33,19 +29,18 @@ pub struct Memory {
     pub resident: fn() -> Option<u64>,
 }
 
-/// The place of a watch that runs. Dropped, it is another's.
-#[derive(Debug)]
-pub(super) struct Place {
-    _permit: Option<OwnedSemaphorePermit>,
+impl Default for Budget {
+    fn default() -> Self {
+        Self::new(None, None)
+    }
 }
 
 impl Budget {
     /// `None`: no limit. Whatever is larger than a semaphore's maximum is none either.
     pub fn new(watches: Option<usize>, memory: Option<Memory>) -> Self {
-        let watches = watches.filter(|most| *most <= Semaphore::MAX_PERMITS);
-        let watches = watches.map(|most| Watches { most, left: Arc::new(Semaphore::new(most)) });
+        let most = watches.unwrap_or(Semaphore::MAX_PERMITS).min(Semaphore::MAX_PERMITS);
         let bodies = memory.and_then(|memory| usize::try_from(memory.most / 2).ok());
-        Self { watches, memory, bodies: Bodies::new(bodies) }
+        Self { most, left: Arc::new(Semaphore::new(most)), memory, bodies: Bodies::new(bodies) }
     }
 
     /// The memory for bodies of objects: half of what there may be.
@@ -53,19 +48,17 @@ impl Budget {
         &self.bodies
     }
 
-    /// The place of one more watch.
+    /// The place of one more watch. Dropped, it is another's.
     ///
     /// # Errors
     /// All are taken.
-    pub(super) fn place(&self) -> Result<Place, String> {
-        let Some(Watches { most, left }) = &self.watches else { return Ok(Place { _permit: None }) };
-        let permit = left.clone().try_acquire_owned();
-        let permit = permit.map_err(|_| {
+    pub(super) fn place(&self) -> Result<OwnedSemaphorePermit, String> {
+        self.left.clone().try_acquire_owned().map_err(|_| {
             format!(
-                "this process runs {most} watches, as many as it may: raise its limit of open files, or give --max-watches"
+                "this process runs {} watches, as many as it may: raise its limit of open files, or give --max-watches",
+                self.most
             )
-        })?;
-        Ok(Place { _permit: Some(permit) })
+        })
     }
 
     /// Whether there is memory for more than what is known now.

@@ -46,9 +46,9 @@ pub enum Interest<C> {
 }
 
 impl<C> Token<C> {
-    /// What was read; `None`: what structure ties to the request.
-    pub fn interest(&self) -> Option<&Interest<C>> {
-        self.0.as_deref()
+    /// What was read.
+    pub fn interest(&self) -> &Interest<C> {
+        &self.0
     }
 }
 
@@ -61,14 +61,14 @@ impl<C> Interest<C> {
     }
 }
 
-/// Proof that a reconcile has read what it waits for. Only a [`Reader`] makes it:
+/// Proof that a reconcile has read the fact that it waits for. Only a [`Reader`] makes it:
 ///
 /// ```compile_fail
-/// use sync_engine::multicluster::interests::Token;
-/// let token = Token::<u8>(None);
+/// use sync_engine_multicluster::interests::{Interest, Token, Topic};
+/// let token = Token::<u8>(Interest::Topic(Topic::Approval).into());
 /// ```
 #[derive(Debug, Clone)]
-pub struct Token<C>(Option<Arc<Interest<C>>>);
+pub struct Token<C>(Arc<Interest<C>>);
 
 /// The index of one queue: `R` is what the queue holds.
 ///
@@ -183,25 +183,21 @@ pub struct Reader<'i, R, C> {
 }
 
 impl<R: Clone + Ord + Hash, C: Clone + Ord + Hash> Reader<'_, R, C> {
-    /// Reads what structure ties to the request: the source object, and the objects that carry its owner label. Their
-    /// changes wake the request without an edge.
-    pub fn own<V>(&mut self, read: impl FnOnce() -> V) -> (V, Token<C>) {
-        (read(), Token(None))
-    }
-
     /// Reads one object.
-    pub fn get<V>(&mut self, collection: &C, key: &Key, read: impl FnOnce() -> V) -> (V, Token<C>) {
-        self.read(Interest::Object(collection.clone(), key.clone()), read)
+    pub fn get<V>(&mut self, collection: &C, key: &Key, read: impl FnOnce() -> V) -> V {
+        self.register(Interest::Object(collection.clone(), key.clone()));
+        read()
     }
 
     /// Reads the objects that a label selects.
-    pub fn list<V>(&mut self, collection: &C, value: &str, read: impl FnOnce() -> V) -> (V, Token<C>) {
-        self.read(Interest::Selection(collection.clone(), value.into()), read)
+    pub fn list<V>(&mut self, collection: &C, value: &str, read: impl FnOnce() -> V) -> V {
+        self.register(Interest::Selection(collection.clone(), value.into()));
+        read()
     }
 
-    /// Reads a fact.
-    pub fn topic<V>(&mut self, topic: Topic<C>, read: impl FnOnce() -> V) -> (V, Token<C>) {
-        self.read(Interest::Topic(topic), read)
+    /// A fact, which is read after this.
+    pub fn topic(&mut self, topic: Topic<C>) -> Token<C> {
+        Token(self.register(Interest::Topic(topic)))
     }
 
     /// Another reader of the same run, for what reads at the same time.
@@ -221,7 +217,7 @@ impl<R: Clone + Ord + Hash, C: Clone + Ord + Hash> Reader<'_, R, C> {
     /// before: by `timer`, or soon if it waits for what another run has read, whose edge says nothing of this request.
     pub fn finish(self, waits: &[Token<C>], timer: Requeue) -> Requeue {
         let has = |all: &[Arc<Interest<C>>], one: &Arc<Interest<C>>| all.iter().any(|read| Arc::ptr_eq(read, one));
-        let awaited: Vec<_> = waits.iter().filter_map(|token| token.0.clone()).collect();
+        let awaited: Vec<_> = waits.iter().map(|token| token.0.clone()).collect();
         let kept = |read: &Arc<Interest<C>>| {
             has(&self.reads, read) && (!matches!(**read, Interest::Topic(_)) || has(&awaited, read))
         };
@@ -230,12 +226,12 @@ impl<R: Clone + Ord + Hash, C: Clone + Ord + Hash> Reader<'_, R, C> {
         if are_read { timer } else { timer.sooner(Requeue::Retry) }
     }
 
-    fn read<V>(&mut self, interest: Interest<C>, read: impl FnOnce() -> V) -> (V, Token<C>) {
+    fn register(&mut self, interest: Interest<C>) -> Arc<Interest<C>> {
         let interest = self.interests.index.lock().register(&self.request, self.run, interest);
         if !self.reads.iter().any(|known| Arc::ptr_eq(known, &interest)) {
             self.reads.push(interest.clone());
         }
-        (read(), Token(Some(interest)))
+        interest
     }
 }
 

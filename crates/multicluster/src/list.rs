@@ -26,8 +26,7 @@ pub(super) fn read_page(
     let is_metadata = page.kind.as_deref() == Some("PartialObjectMetadataList");
     let item_type = page.api_version.as_deref().zip(kind).map(|(api_version, kind)| ItemType { api_version, kind });
     for raw in page.items.into_iter().flatten() {
-        let parsed = Parsed::read(raw.get(), item_type)?;
-        item(if is_metadata { parsed.of_metadata() } else { parsed })?;
+        item(Parsed::read(raw.get())?.of_list(item_type, is_metadata))?;
     }
     let next = page.metadata.next.filter(|token| !token.is_empty());
     Ok(PageEnd { version: page.metadata.resource_version.unwrap_or_default(), next })
@@ -46,7 +45,7 @@ impl<'a> WatchLine<'a> {
     pub(super) fn read(line: &'a [u8]) -> Result<Self, NotAnObject> {
         // As servers write nearly every line: the object is read once, and not passed over first to find its end.
         if let Some((kind @ ("ADDED" | "MODIFIED" | "DELETED"), text)) = envelope(line)
-            && let Ok(parsed) = Parsed::read(text, None)
+            && let Ok(parsed) = Parsed::read(text)
         {
             return Ok(if kind == "DELETED" { Self::Deleted(parsed) } else { Self::Put(parsed) });
         }
@@ -54,8 +53,8 @@ impl<'a> WatchLine<'a> {
         let line: RawLine<'a> = serde_json::from_slice(line).map_err(|e| NotAnObject::new(e.to_string()))?;
         let text = line.object.get();
         match line.kind.as_ref() {
-            "ADDED" | "MODIFIED" => Ok(Self::Put(Parsed::read(text, None)?)),
-            "DELETED" => Ok(Self::Deleted(Parsed::read(text, None)?)),
+            "ADDED" | "MODIFIED" => Ok(Self::Put(Parsed::read(text)?)),
+            "DELETED" => Ok(Self::Deleted(Parsed::read(text)?)),
             "BOOKMARK" => bookmark(text).map(Self::Bookmark),
             "ERROR" => Ok(Self::Error(Box::new(Status::parse(500, text.as_bytes()).unwrap_or_default()))),
             kind => Err(NotAnObject::new(format!("a watch event of type `{kind}`"))),
@@ -132,14 +131,14 @@ mod tests {
 
     #[test]
     fn items_of_built_in_kinds_get_their_type() {
-        let page = r#"{"kind":"SecretList","apiVersion":"v1","metadata":{"resourceVersion":"7"},"items":[{"metadata":{"name":"a"}}]}"#;
+        let page = r#"{"kind":"SecretList","apiVersion":"v1","metadata":{"resourceVersion":"7"},"items":[{"metadata":{"name":"a","managedFields":[1],"uid":"u"}}]}"#;
         let mut json = String::new();
         let item = |parsed: Parsed<'_>| {
             json = parsed.object()?.json().into_owned();
             Ok(())
         };
         read_page(page.as_bytes(), item).unwrap();
-        assert_eq!(json, r#"{"apiVersion":"v1","kind":"Secret","metadata":{"name":"a"}}"#);
+        assert_eq!(json, r#"{"apiVersion":"v1","kind":"Secret","metadata":{"name":"a","uid":"u"}}"#);
     }
 
     #[test]

@@ -24,6 +24,7 @@
 use std::time::Duration;
 
 use super::backoff::{Backoff, Jitter};
+use super::raw::is_older;
 use super::request_error::RequestError;
 
 /// What a watch shows of itself.
@@ -133,8 +134,8 @@ pub(super) struct ListWatch {
     /// Whether the last failure was that nobody answered.
     unreachable: bool,
     unserved: u32,
-    /// The newest version that was heard.
-    last: Option<u64>,
+    /// The newest version that was heard; empty: none of this history.
+    last: String,
     /// Whether a version went back, and nobody was told of it yet.
     went_back: bool,
     /// Whether a version went back since the last stream that lived.
@@ -154,7 +155,7 @@ impl ListWatch {
             failures: 0,
             unreachable: false,
             unserved: 0,
-            last: None,
+            last: String::new(),
             went_back: false,
             restored: false,
             asked: WATCH_SECONDS,
@@ -167,11 +168,6 @@ impl ListWatch {
         let seconds = WATCH_SECONDS.as_secs() + (self.jitter.unit() * 60.0) as u64;
         self.asked = Duration::from_secs(seconds);
         seconds
-    }
-
-    /// Whether a list was complete before, or was refused: time has passed, and the server may be another one.
-    pub(super) fn lists_again(&self) -> bool {
-        self.listed || self.state != WatchState::Starting
     }
 
     /// Whether a list was ever complete: what is known is kept.
@@ -189,9 +185,9 @@ impl ListWatch {
         match (phase, outcome) {
             // A kcp shard where nobody has bound the resource: an empty list without a version.
             (Phase::Listing, Outcome::Page { version, .. }) if version.is_empty() => self.not_served(),
-            (Phase::Listing, Outcome::Page { version, .. }) if self.is_before_last(&version) => self.restored(),
+            (Phase::Listing, Outcome::Page { version, .. }) if is_older(&version, &self.last) => self.restored(),
             (Phase::Listing, Outcome::Page { version, is_last }) => {
-                self.last = number(&version);
+                self.last.clone_from(&version);
                 self.is_listing = true;
                 self.came(is_last);
                 Phase::Opening { version }
@@ -202,7 +198,7 @@ impl ListWatch {
             }
             (_, Outcome::NoPage { error }) => self.failed(Phase::Listing, &error, Duration::ZERO),
             (Phase::Verifying { .. }, Outcome::Verified { version }) if version.is_empty() => self.not_served(),
-            (Phase::Verifying { version: from }, Outcome::Verified { version }) => match goes_back(&from, &version) {
+            (Phase::Verifying { version: from }, Outcome::Verified { version }) => match is_older(&version, &from) {
                 true => self.restored(),
                 false => Phase::Opening { version: from },
             },
@@ -212,15 +208,15 @@ impl ListWatch {
                 }
                 Phase::Reading { version }
             }
-            (Phase::Reading { version }, Outcome::Line { version: new }) => match goes_back(&version, &new) {
+            (Phase::Reading { version }, Outcome::Line { version: new }) => match is_older(&new, &version) {
                 true => self.restored(),
                 false => {
-                    self.last = number(&new);
+                    self.last.clone_from(&new);
                     Phase::Reading { version: new }
                 }
             },
             (_, Outcome::Doubted) => {
-                self.last = None;
+                self.last.clear();
                 self.list_doubted()
             }
             (Phase::Reading { version }, Outcome::Ended { lived, silent }) => self.ended(version, lived, silent),
@@ -266,7 +262,7 @@ impl ListWatch {
     /// The server is at an earlier state than before: what we hold is of another history.
     fn restored(&mut self) -> Phase {
         self.went_back = true;
-        self.last = None;
+        self.last.clear();
         self.list_doubted()
     }
 
@@ -277,10 +273,6 @@ impl ListWatch {
             false => then,
             true => self.pause(then, USUAL, None),
         }
-    }
-
-    fn is_before_last(&self, version: &str) -> bool {
-        self.last.is_some_and(|last| goes_back(&last.to_string(), version))
     }
 
     fn failed(&mut self, phase: Phase, error: &RequestError, lived: Duration) -> Phase {
@@ -345,15 +337,6 @@ impl ListWatch {
         self.failures = self.failures.saturating_add(1);
         Phase::Pausing { delay, then: Box::new(then) }
     }
-}
-
-/// Whether a version of one collection is lower than the one before. Versions that are no numbers tell nothing.
-pub(super) fn goes_back(from: &str, to: &str) -> bool {
-    matches!((number(from), number(to)), (Some(from), Some(to)) if to < from)
-}
-
-fn number(version: &str) -> Option<u64> {
-    version.parse().ok()
 }
 
 #[cfg(test)]

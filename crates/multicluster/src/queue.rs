@@ -79,8 +79,6 @@ pub enum Next {
     Ready(Key),
     /// Nothing before this instant, or before something is added.
     Wait(Option<Instant>),
-    /// Closed: nothing more is handed out.
-    Closed,
 }
 
 /// How full a queue is.
@@ -113,7 +111,6 @@ pub struct Queue {
     ready: usize,
     in_flight: usize,
     last_ticket: u64,
-    closed: bool,
 }
 
 #[derive(Debug)]
@@ -164,7 +161,6 @@ impl Queue {
             ready: 0,
             in_flight: 0,
             last_ticket: 0,
-            closed: false,
         }
     }
 
@@ -177,8 +173,7 @@ impl Queue {
         let failures = entry.failures;
         match &mut entry.state {
             State::Ready { priority: queued, .. } if *queued <= priority => entry.by_timer = false,
-            State::Ready { priority: queued, ticket } => {
-                let (queued, ticket) = (*queued, *ticket);
+            &mut State::Ready { priority: queued, ticket } => {
                 let since = self.take_ready(&key, queued, ticket).unwrap_or(now);
                 self.make_ready(key, priority, failures, since);
             }
@@ -236,23 +231,14 @@ impl Queue {
                 *again = Some(Again::Now(Priority::Initial));
                 return;
             }
-            State::Delayed { until } => {
-                let until = *until;
-                self.delayed.remove(&(until, key.clone()));
-            }
-            State::Ready { priority, ticket } => {
-                let (priority, ticket) = (*priority, *ticket);
-                self.take_ready(key, priority, ticket);
-            }
+            &mut State::Delayed { until } => drop(self.delayed.remove(&(until, key.clone()))),
+            &mut State::Ready { priority, ticket } => drop(self.take_ready(key, priority, ticket)),
         }
         self.entries.remove(key);
     }
 
     /// The next request, in turns between clusters, where so many may be in flight.
     pub fn next(&mut self, at_once: usize, now: Instant) -> Next {
-        if self.closed {
-            return Next::Closed;
-        }
         self.wake_delayed(now);
         if !self.turns.is_empty()
             && let Some(key) = self.take_turns(&self.seats.admission(at_once, now), now)
@@ -325,11 +311,6 @@ impl Queue {
         let cluster = key.cluster.clone();
         self.settle(key, outcome, failures, again, now);
         self.drop_idle_lane(&cluster);
-    }
-
-    /// Hands out nothing more; what is in flight finishes.
-    pub fn close(&mut self) {
-        self.closed = true;
     }
 
     pub fn depth(&self, now: Instant) -> Depth {

@@ -259,10 +259,10 @@ struct Annotations<'a> {
 impl<'a> Parsed<'a> {
     /// From an answer's body.
     pub fn from_json(json: &'a [u8]) -> Result<Self, NotAnObject> {
-        Self::read(std::str::from_utf8(json).map_err(|error| NotAnObject(error.to_string()))?, None)
+        Self::read(std::str::from_utf8(json).map_err(|error| NotAnObject(error.to_string()))?)
     }
 
-    pub fn read(text: &'a str, item_type: Option<ItemType<'a>>) -> Result<Self, NotAnObject> {
+    pub fn read(text: &'a str) -> Result<Self, NotAnObject> {
         if !text.trim_start().starts_with('{') {
             return Err(NotAnObject("it is no map".into()));
         }
@@ -282,14 +282,14 @@ impl<'a> Parsed<'a> {
             has_kind: kind.is_some(),
             managed_fields: metadata.managed_fields.map(RawValue::get),
             last_applied: annotations.last_applied.map(RawValue::get),
-            item_type,
+            item_type: None,
             is_metadata: false,
         })
     }
 
-    /// The same of a `PartialObjectMetadata`: an outline.
-    pub(super) fn of_metadata(self) -> Self {
-        Self { is_metadata: true, ..self }
+    /// The same as an item of a list of this type. `is_metadata`: of a `PartialObjectMetadataList`, so it is an outline.
+    pub(super) fn of_list(self, item_type: Option<ItemType<'a>>, is_metadata: bool) -> Self {
+        Self { item_type, is_metadata, ..self }
     }
 
     /// The object, to keep.
@@ -355,6 +355,11 @@ impl Span {
     fn of(self, text: &str) -> &str {
         &text[self.start as usize..(self.start + self.length) as usize]
     }
+}
+
+/// Whether a version is older than another of the same endpoint. One that is no number is not comparable: no.
+pub(super) fn is_older(version: &str, than: &str) -> bool {
+    matches!((version.parse::<u64>(), than.parse::<u64>()), (Ok(version), Ok(than)) if version < than)
 }
 
 /// A string without escapes, which is all that names, uids and versions ever are.

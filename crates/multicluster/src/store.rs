@@ -13,7 +13,7 @@ use hashbrown::{DefaultHashBuilder, HashMap, HashTable};
 use parking_lot::Mutex;
 
 use super::bodies::Bodies;
-use super::raw::{NotAnObject, Object, Parsed};
+use super::raw::{NotAnObject, Object, Parsed, is_older};
 use super::registry::ClustersOf;
 use sync_engine_mapping::object::{ClusterName, Key};
 
@@ -126,6 +126,15 @@ impl Entry {
     fn known(&self) -> Arc<Object> {
         self.whole.upgrade().unwrap_or_else(|| self.object.clone())
     }
+
+    /// Keeps the same object in another form.
+    fn keep(&mut self, object: Arc<Object>, cluster: &ClusterName, bodies: Option<&Bodies>) {
+        if let Some(bodies) = bodies {
+            bodies.forget(cluster, &self.object);
+            bodies.note(cluster, &object);
+        }
+        self.object = object;
+    }
 }
 
 /// A write on its way, and what the watch told of its object meanwhile.
@@ -161,7 +170,7 @@ impl Store {
 
     /// The object; an outline where its body is not kept and nobody has read it.
     pub fn get(&self, key: &Key) -> Option<Arc<Object>> {
-        self.state.lock().entry(key).map(Entry::known)
+        self.state.lock().objects.get(key).map(Entry::known)
     }
 
     /// Keeps outlines of a cluster's objects, the largest first, until so many bytes are free. Returns how many still are to
@@ -182,7 +191,7 @@ impl Store {
         let state = self.state.lock();
         let found = state.owners.of(owner);
         let mut found: Vec<_> = found
-            .filter_map(|key| state.entry(key).map(|entry| (key.clone(), entry.known())))
+            .filter_map(|key| state.objects.get(key).map(|entry| (key.clone(), entry.known())))
             .filter(|(_, object)| object.owner() == Some(owner))
             .collect();
         found.sort_unstable_by(|(a, _), (b, _)| a.cmp(b));
@@ -229,7 +238,7 @@ impl Store {
             return true;
         }
         // The page that shows it was still to come: whoever hears of its end heard of it before.
-        let is_to_come = state.list > state.complete && state.entry(&key).is_none();
+        let is_to_come = state.list > state.complete && !state.objects.contains_key(&key);
         if let Some(Ok(listed)) = is_to_come.then(|| state.put(&key, &last)) {
             let cause = state.cause_of_list();
             drop(state);
@@ -245,7 +254,7 @@ impl Store {
     /// An event told that the object, as it is now, is none of this store's.
     pub(super) fn leave(&self, key: &Key, now: &Parsed<'_>) {
         let mut state = self.state.lock();
-        if state.entry(key).is_none() {
+        if !state.objects.contains_key(key) {
             return;
         }
         let told = state.remove(key, now, false);
@@ -257,7 +266,7 @@ impl Store {
     pub(super) fn was_told(&self, parsed: &Parsed<'_>) -> bool {
         let state = self.state.lock();
         let key = key(&self.clusters, parsed);
-        key.is_some_and(|key| state.entry(&key).is_some_and(|entry| entry.told))
+        key.is_some_and(|key| state.objects.get(&key).is_some_and(|entry| entry.told))
     }
 
     /// The key of an object that may be none of this store's.
@@ -315,7 +324,7 @@ impl Store {
             return Ok(true);
         }
         // What an event tells of before its page came was there before, as far as anybody knows.
-        let is_initial = state.complete == 0 && state.list > 0 && state.entry(&key).is_none();
+        let is_initial = state.complete == 0 && state.list > 0 && !state.objects.contains_key(&key);
         let cause = if is_listed || is_initial { state.cause_of_list() } else { ChangeCause::Event };
         let told = state.put(&key, &parsed)?;
         drop(state);
@@ -329,7 +338,7 @@ impl Store {
     pub(super) fn put_ahead(&self, parsed: &Parsed<'_>) -> Result<(), NotAnObject> {
         let mut state = self.state.lock();
         let key = state.key(&self.clusters, parsed);
-        let Some(key) = key.filter(|key| state.keeps(key) && state.entry(key).is_none()) else { return Ok(()) };
+        let Some(key) = key.filter(|key| state.keeps(key) && !state.objects.contains_key(key)) else { return Ok(()) };
         let cause = state.cause_of_list();
         let told = state.replace(&key, Arc::new(parsed.object()?), true);
         drop(state);
@@ -370,7 +379,7 @@ impl Subscription {
     pub fn ask(&self, key: &Key) -> Cached {
         let mut state = self.store.state.lock();
         let (list, complete) = (state.list, state.complete);
-        let known = state.entry(key).map(Entry::known);
+        let known = state.objects.get(key).map(Entry::known);
         let Some(asked) = &mut state.asked else { return Cached::Answer(known) };
         let asked = asked.entry(key.clone()).or_insert(Asked { by: Vec::new(), list, looked: false });
         if !asked.by.contains(&self.id) {
@@ -405,10 +414,10 @@ impl Subscription {
     pub fn expect(&self, key: &Key) -> PendingWrite {
         let mut state = self.store.state.lock();
         let id = state.next_id();
-        let before = state.entry(key).map(|entry| entry.object.clone());
+        let before = state.objects.get(key).map(|entry| entry.object.clone());
         let pending = Pending { id, subscriber: self.id, before, list: state.list, seen: Vec::new(), last: None };
         state.pending.entry(key.clone()).or_default().push(pending);
-        PendingWrite { store: self.store.clone(), key: key.clone(), id, registered: true }
+        PendingWrite { store: self.store.clone(), key: key.clone(), id }
     }
 }
 
@@ -432,7 +441,6 @@ pub struct PendingWrite {
     store: Arc<Store>,
     key: Key,
     id: u64,
-    registered: bool,
 }
 
 impl PendingWrite {
@@ -444,13 +452,12 @@ impl PendingWrite {
     ///
     /// # Errors
     /// The answer cannot be kept, and is as good as lost.
-    pub fn complete(mut self, answer: &Parsed<'_>) -> Result<(Arc<Object>, bool), NotAnObject> {
+    pub fn complete(self, answer: &Parsed<'_>) -> Result<(Arc<Object>, bool), NotAnObject> {
         let is_answer = |known: &Arc<Object>| known.is_whole() && is_version(known, answer);
         let object = match self.store.get(&self.key).filter(is_answer) {
             Some(known) => known,
             None => Arc::new(answer.object()?),
         };
-        self.registered = false;
         let mut state = self.store.state.lock();
         let Some(pending) = state.unregister(&self.key, self.id) else { return Ok((object, true)) };
         let version = object.resource_version();
@@ -480,10 +487,8 @@ impl PendingWrite {
 
 impl Drop for PendingWrite {
     fn drop(&mut self) {
-        if !self.registered {
-            return;
-        }
         let mut state = self.store.state.lock();
+        // One that was completed is registered no more.
         let Some(pending) = state.unregister(&self.key, self.id) else { return };
         if pending.seen.is_empty() {
             return;
@@ -532,14 +537,6 @@ impl State {
         self.plain.retain(|(key, _)| !gone.contains(key));
     }
 
-    fn entry(&self, key: &Key) -> Option<&Entry> {
-        self.objects.get(key)
-    }
-
-    fn entry_mut(&mut self, key: &Key) -> Option<&mut Entry> {
-        self.objects.get_mut(key)
-    }
-
     /// The key of an object. It is the same one each time, and shares with its neighbours the names that it has in common with
     /// them.
     fn key(&self, clusters: &ClustersOf, parsed: &Parsed<'_>) -> Option<Key> {
@@ -559,7 +556,7 @@ impl State {
     /// An object as a list or an event tells it.
     fn put(&mut self, key: &Key, parsed: &Parsed<'_>) -> Result<Told, NotAnObject> {
         let (list, doubted_before) = (self.list, self.doubted_before);
-        if let Some(entry) = self.entry_mut(key) {
+        if let Some(entry) = self.objects.get_mut(key) {
             let (is_doubted, is_current) = (entry.list < doubted_before, entry.list == list);
             entry.list = list;
             if is_version(&entry.object, parsed) && !is_doubted {
@@ -578,7 +575,7 @@ impl State {
     /// An object as the answer of a write tells it. The writer is not told of its own write, unless another object was in its
     /// place: that one went unseen.
     fn put_answer(&mut self, key: &Key, answer: Arc<Object>, pending: &Pending) -> Told {
-        let newer = match self.entry(key) {
+        let newer = match self.objects.get(key) {
             None => pending.seen.is_empty(),
             Some(entry) if entry.object.resource_version() == answer.resource_version() => false,
             Some(entry) => {
@@ -613,12 +610,8 @@ impl State {
         let before = self.objects.insert(key.clone(), entry).map(|entry| entry.object);
         let former = before.as_ref().and_then(|before| before.owner());
         if former != object.owner() {
-            if let Some(before) = &before {
-                self.unown(key, before);
-            }
-            if let Some(owner) = object.owner() {
-                self.owners.insert(owner, key);
-            }
+            former.into_iter().for_each(|owner| self.owners.remove(owner, key));
+            object.owner().into_iter().for_each(|owner| self.owners.insert(owner, key));
         }
         if is_whole {
             self.keep_plain(key, &object);
@@ -654,11 +647,7 @@ impl State {
         };
         let dictionary = self.dictionary.get_or_init(first);
         if let Some(packed) = object.packed(dictionary, &mut self.scratch) {
-            if let Some(bodies) = &self.bodies {
-                bodies.forget(&key.cluster, &object);
-                bodies.note(&key.cluster, &packed);
-            }
-            entry.object = Arc::new(packed);
+            entry.keep(Arc::new(packed), &key.cluster, self.bodies.as_ref());
         }
     }
 
@@ -670,12 +659,8 @@ impl State {
         for (takes, key) in all {
             let Some(entry) = self.objects.get_mut(&key).filter(|_| bytes > 0) else { break };
             let Some(outline) = entry.object.outlined() else { continue };
-            if let Some(bodies) = &self.bodies {
-                bodies.forget(cluster, &entry.object);
-                bodies.note(cluster, &outline);
-            }
             entry.whole = Arc::downgrade(&entry.object);
-            entry.object = Arc::new(outline);
+            entry.keep(Arc::new(outline), cluster, self.bodies.as_ref());
             bytes = bytes.saturating_sub(takes);
         }
         let objects = &self.objects;
@@ -690,7 +675,7 @@ impl State {
                 && entry.object.uid() == object.uid()
                 && entry.object.resource_version() == object.resource_version()
         };
-        let Some(entry) = self.entry_mut(key).filter(|entry| is_it(entry)) else { return };
+        let Some(entry) = self.objects.get_mut(key).filter(|entry| is_it(entry)) else { return };
         entry.whole = Arc::downgrade(object);
         if entry.object.is_outlined() {
             return;
@@ -700,11 +685,7 @@ impl State {
         let is_kept = outline.is_none();
         let known = outline.unwrap_or_else(|| object.clone());
         let Some(entry) = self.objects.get_mut(key) else { return };
-        if let Some(bodies) = &self.bodies {
-            bodies.forget(&key.cluster, &entry.object);
-            bodies.note(&key.cluster, &known);
-        }
-        entry.object = known;
+        entry.keep(known, &key.cluster, self.bodies.as_ref());
         if is_kept {
             self.keep_plain(key, object);
         }
@@ -713,7 +694,7 @@ impl State {
     /// A deletion as an event tells it: not of what a later write of ours created anew. `is_last`: the event has the last state
     /// of the object, which says more than the cached one: whether it was being deleted.
     fn remove(&mut self, key: &Key, last: &Parsed<'_>, is_last: bool) -> Told {
-        let Some(entry) = self.entry(key) else {
+        let Some(entry) = self.objects.get(key) else {
             return self.told(key, None, None, None);
         };
         let created_anew = entry.ahead
@@ -738,15 +719,9 @@ impl State {
         let before = self.objects.remove(key).map(|entry| entry.object);
         if let Some(before) = &before {
             self.bodies.iter().for_each(|bodies| bodies.forget(&key.cluster, before));
-            self.unown(key, before);
+            before.owner().into_iter().for_each(|owner| self.owners.remove(owner, key));
         }
         self.told(key, before, None, None)
-    }
-
-    fn unown(&mut self, key: &Key, object: &Object) {
-        if let Some(owner) = object.owner() {
-            self.owners.remove(owner, key);
-        }
     }
 
     /// Keys that the list of `version` no longer held. What a write put while the list was taken stays.
@@ -778,7 +753,7 @@ impl State {
 
     /// What the watch told of an object while a write was on its way, for the writer.
     fn held_back(&self, key: &Key, pending: Pending) -> (Told, ChangeCause) {
-        let after = self.entry(key).map(|entry| entry.object.clone());
+        let after = self.objects.get(key).map(|entry| entry.object.clone());
         let to = self.subscribers.iter().filter(|(id, _)| *id == pending.subscriber).cloned().collect();
         match pending.last.filter(|_| after.is_none()) {
             Some(last) => (Told { before: Some(last), after, to }, ChangeCause::Deleted),
@@ -817,11 +792,6 @@ impl Told {
 /// Whether a text holds this version of this object.
 fn is_version(known: &Object, text: &Parsed<'_>) -> bool {
     known.uid() == text.uid && known.resource_version() == text.resource_version
-}
-
-/// Whether a version is older than another of the same endpoint. Not comparable: no.
-fn is_older(version: &str, than: &str) -> bool {
-    matches!((version.parse::<u64>(), than.parse::<u64>()), (Ok(version), Ok(than)) if version < than)
 }
 
 /// Keys by a hash of the owner whose label their objects carry: 64 bits an object instead of the label, which is compared

@@ -27,6 +27,7 @@ pub(super) struct Stores {
 /// A list in progress. Dropped before [`finish`](Self::finish), nothing is removed.
 ///
 /// All of its pages are of the moment at which it began. Events that come meanwhile are of later moments.
+#[derive(Clone, Copy)]
 pub(super) struct Listing<'a> {
     stores: &'a Stores,
     number: u32,
@@ -185,7 +186,7 @@ mod tests {
     }
 
     fn put(stores: &Stores, name: &str, mapping: Option<&str>, version: u64) {
-        assert!(stores.put(Parsed::read(&text(name, mapping, version), None).expect("it")).expect("an object"));
+        assert!(stores.put(Parsed::read(&text(name, mapping, version)).expect("it")).expect("an object"));
     }
 
     fn names(store: &Store) -> Vec<String> {
@@ -206,7 +207,7 @@ mod tests {
         // Whoever comes later finds what there is.
         put(&stores, "l", Some("main.late"), 5);
         assert_eq!(names(&stores.of("main.late")), ["l"]);
-        assert!(stores.delete(Parsed::read(&text("x", Some("main.a"), 6), None).expect("it")));
+        assert!(stores.delete(Parsed::read(&text("x", Some("main.a"), 6)).expect("it")));
         assert_eq!(heard(&to_a), [told("x", Some(6), None, ChangeCause::Deleted)]);
     }
 
@@ -219,7 +220,7 @@ mod tests {
         put(&stores, "z", Some("main.forged-too"), 4);
         assert_eq!(stores.parts.lock().len(), 3);
         for (name, mapping) in [("x", "main.a"), ("y", "main.forged")] {
-            stores.delete(Parsed::read(&text(name, Some(mapping), 5), None).expect("it"));
+            stores.delete(Parsed::read(&text(name, Some(mapping), 5)).expect("it"));
         }
         assert_eq!(stores.parts.lock().len(), 2, "somebody asked for the first one");
         stores.begin_list().finish("6");
@@ -249,7 +250,7 @@ mod tests {
         let (subscription, _) = listen(&b);
         let key = Key::new(ClusterName::try_from("target").expect("a name"), "", "x");
         let pending = subscription.expect(&key);
-        pending.complete(&Parsed::read(&text("x", Some("main.b"), 3), None).expect("it")).expect("an object");
+        pending.complete(&Parsed::read(&text("x", Some("main.b"), 3)).expect("it")).expect("an object");
         put(&stores, "x", Some("main.b"), 3);
         assert_eq!((a.len(), b.len()), (0, 1));
     }
@@ -264,14 +265,14 @@ mod tests {
         let a = stores.of("main.a");
         let (_subscription, to_a) = listen(&a);
         let item = |list: &Listing<'_>, name: &str, mapping: &str, version| {
-            list.item(Parsed::read(&text(name, Some(mapping), version), None).expect("it")).expect("an object");
+            list.item(Parsed::read(&text(name, Some(mapping), version)).expect("it")).expect("an object");
         };
         let list = stores.begin_list();
         item(&list, "same", "main.a", 3);
         put(&stores, "edited", Some("main.a"), 6);
         put(&stores, "moved", Some("main.b"), 7);
         for name in ["gone", "unknown"] {
-            assert!(stores.delete(Parsed::read(&text(name, Some("main.a"), 8), None).expect("it")));
+            assert!(stores.delete(Parsed::read(&text(name, Some("main.a"), 8)).expect("it")));
         }
         for (name, mapping) in [("edited", "main.a"), ("moved", "main.a"), ("gone", "main.a"), ("unknown", "main.a")] {
             item(&list, name, mapping, 4);
@@ -300,7 +301,7 @@ mod tests {
         let whole = stores.of("");
         let (_subscription, heard_of) = listen(&whole);
         let with = |name: &str, version: u64, act: &dyn Fn(Parsed<'_>)| {
-            act(Parsed::read(&text(name, None, version), None).expect("it"));
+            act(Parsed::read(&text(name, None, version)).expect("it"));
         };
         let list = stores.begin_list();
         let item = |name: &str, version| with(name, version, &|it| assert!(list.item(it).expect("an object")));
@@ -355,7 +356,7 @@ mod tests {
         }
         let list = stores.begin_list();
         for (name, mapping) in [("x", "main.a"), ("y", "main.b"), ("n", "main.new")] {
-            list.item(Parsed::read(&text(name, Some(mapping), 3), None).expect("it")).expect("an object");
+            list.item(Parsed::read(&text(name, Some(mapping), 3)).expect("it")).expect("an object");
         }
         assert_eq!(names(&stores.of("main.a")), ["x", "y", "z"], "the list is not complete");
         list.finish("3");

@@ -9,20 +9,19 @@ use std::time::Duration;
 use futures::FutureExt;
 use futures::future::{BoxFuture, pending};
 use parking_lot::Mutex;
-use tokio::sync::watch;
+use tokio::sync::OwnedSemaphorePermit;
 use tokio::task::JoinHandle;
 use tokio::time::{Instant, sleep, sleep_until, timeout_at};
 
 use super::api_path::ApiPath;
-use super::budget::Place;
 use super::endpoint::{DEFAULT_DEADLINE, Endpoint, Reply};
 use super::lines::Lines;
 use super::list::{PageEnd, WatchLine, read_page};
-use super::list_watch::{ListWatch, Outcome, Phase, goes_back};
+use super::list_watch::{ListWatch, Outcome, Phase};
 use super::own_lists::{self, OwnLists, OwnPage};
 use super::pages::{OBJECT_BYTES, Pages};
 use super::permit::{Epoch, Follower};
-use super::raw::{MAPPING_LABEL, NotAnObject, Parsed};
+use super::raw::{MAPPING_LABEL, NotAnObject, Parsed, is_older};
 use super::registry::{ClusterSpec, ClustersOf, WatchScope};
 use super::request_error::RequestError;
 use super::store::Store;
@@ -59,24 +58,12 @@ impl fmt::Display for WatchKey {
         if let ClustersOf::One(cluster) = &self.clusters {
             write!(f, " ({cluster})")?;
         }
-        if !self.selectors.namespace.is_empty() {
-            write!(f, " in {}", self.selectors.namespace)?;
+        let Selectors { label, field, namespace, of_mapping, ending, by_name, outlines: _ } = &self.selectors;
+        let parts = [("in", namespace), ("where", label), ("where", field), ("for", of_mapping), ("ending in", ending)];
+        for (word, part) in parts.iter().filter(|(_, part)| !part.is_empty()) {
+            write!(f, " {word} {part}")?;
         }
-        for selector in [&self.selectors.label, &self.selectors.field] {
-            if !selector.is_empty() {
-                write!(f, " where {selector}")?;
-            }
-        }
-        if !self.selectors.of_mapping.is_empty() {
-            write!(f, " for {}", self.selectors.of_mapping)?;
-        }
-        if !self.selectors.ending.is_empty() {
-            write!(f, " ending in {}", self.selectors.ending)?;
-        }
-        if self.selectors.by_name {
-            f.write_str(" by name")?;
-        }
-        Ok(())
+        f.write_str(if *by_name { " by name" } else { "" })
     }
 }
 
@@ -106,15 +93,23 @@ pub struct Watch {
 
 #[derive(Debug)]
 struct Running {
+    shared: Arc<Shared>,
+    task: JoinHandle<()>,
+    condition: Arc<Shown>,
+}
+
+/// What is watched, and what that brought.
+#[derive(Debug)]
+struct Shared {
+    key: WatchKey,
     endpoint: Endpoint,
-    stores: Arc<Stores>,
-    states: watch::Sender<WatchState>,
+    stores: Stores,
+    state: Mutex<WatchState>,
     /// Advances with each state.
     changed: Epoch,
     served: Epoch,
-    own_lists: Arc<OwnLists>,
-    task: JoinHandle<()>,
-    condition: Arc<Shown>,
+    own_lists: OwnLists,
+    health: Health,
 }
 
 /// The condition of the watches of one key: one that begins for another one's user may end after it.
@@ -133,7 +128,7 @@ impl Drop for Shown {
 impl Watch {
     /// Where it is watched.
     pub fn endpoint(&self) -> &Endpoint {
-        &self.running.endpoint
+        &self.running.shared.endpoint
     }
 
     pub fn store(&self) -> &Arc<Store> {
@@ -141,28 +136,28 @@ impl Watch {
     }
 
     pub fn state(&self) -> WatchState {
-        self.running.states.borrow().clone()
+        self.running.shared.state.lock().clone()
     }
 
     /// Advances with the first page of each list: the resource is served, and what is known of it may be acted on.
     pub fn served(&self) -> &Epoch {
-        &self.running.served
+        &self.running.shared.served
     }
 
     /// One of the clusters that it shows is engaged. Nobody there waits for the first list of all where that lasts.
     pub fn engage(&self, cluster: &ClusterSpec) {
         if cluster.scope.clusters == ClustersOf::Annotated && cluster.holding.is_none() {
-            self.running.own_lists.engage(&cluster.name, &cluster.endpoint);
+            self.running.shared.own_lists.engage(&cluster.name, &cluster.endpoint);
         }
     }
 
     /// To wait for changes of the state.
     pub fn changes(&self) -> Follower {
-        self.running.changed.follow()
+        self.running.shared.changed.follow()
     }
 
     pub fn is_synced(&self) -> bool {
-        *self.running.states.borrow() == WatchState::Synced
+        *self.running.shared.state.lock() == WatchState::Synced
     }
 }
 
@@ -202,7 +197,7 @@ impl Watches {
             key.selectors.of_mapping = format!("{engine}.");
         }
         let running = self.shared(key, scope);
-        Arc::new(Watch { store: running.stores.of(mapping), running })
+        Arc::new(Watch { store: running.shared.stores.of(mapping), running })
     }
 
     fn shared(&self, key: WatchKey, scope: &WatchScope) -> Arc<Running> {
@@ -210,7 +205,7 @@ impl Watches {
         running.retain(|_, watch| watch.strong_count() > 0);
         let former = running.get(&key).and_then(Weak::upgrade);
         let condition = match former {
-            Some(watch) if watch.endpoint == scope.endpoint => return watch,
+            Some(watch) if watch.shared.endpoint == scope.endpoint => return watch,
             Some(watch) => watch.condition.clone(),
             None => Arc::new(Shown { health: self.health.clone(), what: key.to_string() }),
         };
@@ -234,40 +229,29 @@ impl Watches {
         let Selectors { ending, by_name, .. } = &key.selectors;
         let store = Store::bounded(scope.clusters.clone(), ending, *by_name, bodies);
         let prefix = Some(key.selectors.of_mapping.clone()).filter(|prefix| !prefix.is_empty());
-        let stores = Arc::new(Stores::new(store, prefix));
-        let states = watch::Sender::new(WatchState::Starting);
-        let (changed, served, own_lists) = (Epoch::default(), Epoch::default(), Arc::<OwnLists>::default());
-        let worker = Worker {
+        let pages = Pages::new(key.selectors.outlines);
+        let shared = Arc::new(Shared {
+            key,
             endpoint: scope.endpoint.clone(),
-            key: key.clone(),
-            stores: stores.clone(),
-            states: states.clone(),
-            changed: changed.clone(),
-            served: served.clone(),
-            own_lists: own_lists.clone(),
+            stores: Stores::new(store, prefix),
+            state: Mutex::new(WatchState::Starting),
+            changed: Epoch::default(),
+            served: Epoch::default(),
+            own_lists: OwnLists::default(),
             health: self.health.clone(),
-            machine: ListWatch::new(scope.endpoint.connection().entropy()),
-            place: None,
-            pages: Pages::new(key.selectors.outlines),
-        };
-        let task = tokio::spawn(worker.run());
-        Running { endpoint: scope.endpoint.clone(), stores, states, changed, served, own_lists, task, condition }
+        });
+        let machine = ListWatch::new(scope.endpoint.connection().entropy());
+        let worker = Worker { shared: shared.clone(), machine, place: None, pages };
+        Running { shared, task: tokio::spawn(worker.run()), condition }
     }
 }
 
 /// Carries out what [`ListWatch`] decides.
 struct Worker {
-    endpoint: Endpoint,
-    key: WatchKey,
-    stores: Arc<Stores>,
-    states: watch::Sender<WatchState>,
-    changed: Epoch,
-    served: Epoch,
-    own_lists: Arc<OwnLists>,
-    health: Health,
+    shared: Arc<Shared>,
     machine: ListWatch,
-    /// Taken before the first list.
-    place: Option<Place>,
+    /// Among the watches that may run at once; taken before the first list.
+    place: Option<OwnedSemaphorePermit>,
     pages: Pages,
 }
 
@@ -276,26 +260,20 @@ type Answered = Result<Reply, RequestError>;
 /// A list in progress: where its objects go, and the page that was asked for.
 struct List<'a> {
     listing: Listing<'a>,
-    begun: Instant,
     /// The token of the page; `None`: it is the first.
     page: Option<String>,
     asked: BoxFuture<'static, Answered>,
-    /// A page of a single cluster, and what came of it; `None`: it is to be asked for.
-    own: BoxFuture<'static, (OwnPage, Option<Answered>)>,
+    /// Lists single clusters from the second page on. It never ends.
+    own: BoxFuture<'a, ()>,
 }
 
-enum Came {
-    Page(Answered),
-    Own(OwnPage, Option<Answered>),
-}
-
-/// What was asked for. Cancel-safe: it stays asked for.
-async fn answer(list: &mut Option<List<'_>>) -> Came {
+/// The page that was asked for. Cancel-safe: it stays asked for.
+async fn answer(list: &mut Option<List<'_>>) -> Answered {
     match list {
-        Some(List { asked, own, .. }) => tokio::select! {
+        Some(List { asked, own, page, .. }) => tokio::select! {
             biased;
-            page = asked => Came::Page(page),
-            (page, answered) = own => Came::Own(page, answered),
+            answered = &mut *asked => answered,
+            () = own, if page.is_some() => asked.await,
         },
         None => pending().await,
     }
@@ -326,10 +304,11 @@ impl Worker {
     }
 
     async fn list_and_watch(&mut self) {
-        let stores = self.stores.clone();
+        let shared = self.shared.clone();
+        let Shared { key, endpoint, stores, own_lists, .. } = &*shared;
         let mut list: Option<List<'_>> = None;
         let mut stream: Option<Stream> = None;
-        let mut restored = self.endpoint.restored().follow();
+        let mut restored = endpoint.restored().follow();
         let mut known = restored.catch_up();
         let mut phase = Phase::Listing;
         loop {
@@ -337,13 +316,16 @@ impl Worker {
                 Phase::Listing => {
                     stream = None;
                     known = restored.catch_up();
-                    self.own_lists.begin();
-                    let (listing, begun) = (stores.begin_list(), Instant::now());
-                    let (asked, own) = (self.ask_for_page(None), pending().boxed());
-                    list = Some(List { listing, begun, page: None, asked, own });
+                    own_lists.begin();
+                    let listing = stores.begin_list();
+                    let own = match self.machine.has_listed() {
+                        true => pending().boxed(),
+                        false => shared.list_clusters(listing, Instant::now() + own_lists::AFTER).boxed(),
+                    };
+                    list = Some(List { listing, page: None, asked: self.ask_for_page(None), own });
                     loop {
-                        let came = answer(&mut list).await;
-                        if let Some(outcome) = self.take(&mut list, came) {
+                        let answered = answer(&mut list).await;
+                        if let Some(outcome) = self.take_page(&mut list, answered) {
                             break outcome;
                         }
                     }
@@ -356,7 +338,7 @@ impl Worker {
                 _ if restored.is_behind() => Outcome::Doubted,
                 Phase::Verifying { .. } => {
                     stream = None;
-                    self.verify().await
+                    shared.verify().await
                 }
                 Phase::Opening { version } => {
                     let (outcome, opened) = self.open(version).await;
@@ -368,11 +350,11 @@ impl Worker {
                     Some(stream) => tokio::select! {
                         biased;
                         () = restored.advanced() => Outcome::Doubted,
-                        came = answer(&mut list) => match self.take(&mut list, came) {
+                        answered = answer(&mut list) => match self.take_page(&mut list, answered) {
                             Some(outcome) => outcome,
                             None => continue,
                         },
-                        outcome = self.read(stream, version) => outcome,
+                        outcome = shared.read(stream, version) => outcome,
                     },
                     None => Outcome::Ended { lived: Duration::ZERO, silent: Duration::ZERO },
                 },
@@ -383,12 +365,12 @@ impl Worker {
             }
             phase = self.machine.step(phase, outcome);
             if self.machine.take_went_back() {
-                tracing::warn!(watch = %self.key, "a version went back: the server was restored to an earlier state");
+                tracing::warn!(watch = %key, "a version went back: the server was restored to an earlier state");
                 stores.doubt_versions();
-                self.endpoint.restored().advance_from(known);
+                endpoint.restored().advance_from(known);
             }
             if was_reading && !matches!(phase, Phase::Reading { .. } | Phase::Opening { .. }) {
-                self.endpoint.connection().identity().doubt();
+                endpoint.connection().identity().doubt();
             }
             self.report();
         }
@@ -396,74 +378,38 @@ impl Worker {
 
     /// Before each page of the first list. What is known already is listed again whatever that takes.
     fn within_budget(&mut self) -> Result<(), RequestError> {
-        let budget = self.endpoint.connection().budget();
-        let no_budget = |reason| RequestError::NoBudget { reason };
         if self.place.is_none() {
-            self.place = Some(budget.place().map_err(no_budget)?);
+            self.place = Some(self.shared.endpoint.connection().budget().place().map_err(no_budget)?);
         }
-        if self.machine.has_listed() { Ok(()) } else { budget.permits_more().map_err(no_budget) }
+        if self.machine.has_listed() { Ok(()) } else { self.shared.permits_more() }
     }
 
     /// Asks for the first page of a list, or for the one of this token.
     fn ask_for_page(&mut self, token: Option<&str>) -> BoxFuture<'static, Answered> {
-        let page = self.pages.next();
-        let endpoint = if page.is_metadata { self.endpoint.for_metadata() } else { self.endpoint.clone() };
-        self.ask(endpoint, page.limit, token.map(str::to_owned), page.bytes()).boxed()
-    }
-
-    fn ask(
-        &mut self,
-        endpoint: Endpoint,
-        limit: u32,
-        token: Option<String>,
-        most: usize,
-    ) -> impl Future<Output = Answered> + use<> {
-        let (permitted, path) = (self.within_budget(), self.path());
-        async move {
+        let (page, permitted, shared) = (self.pages.next(), self.within_budget(), self.shared.clone());
+        let token = token.map(str::to_owned);
+        let asked = async move {
             permitted?;
-            let path = path?.query("limit", &limit.to_string());
-            let path = token.iter().fold(path, |path, token| path.query("continue", token));
-            endpoint.list_page(&path, LIST_DEADLINE, most).await
-        }
-    }
-
-    /// Waits until a single cluster is to be listed, while the first list lasts.
-    fn wait_for_cluster(&self, from: Instant) -> BoxFuture<'static, (OwnPage, Option<Answered>)> {
-        if self.machine.has_listed() {
-            return pending().boxed();
-        }
-        let own_lists = self.own_lists.clone();
-        let next = async move {
-            sleep_until(from).await;
-            (own_lists.next().await, None)
+            let endpoint = &shared.endpoint;
+            let endpoint = if page.is_metadata { endpoint.for_metadata() } else { endpoint.clone() };
+            shared.list_page(&endpoint, page.limit, token.as_deref(), page.bytes()).await
         };
-        next.boxed()
-    }
-
-    /// Takes what was asked for, and asks for the next page. `None`: nothing follows from it for the watch.
-    fn take(&mut self, list: &mut Option<List<'_>>, came: Came) -> Option<Outcome> {
-        match came {
-            Came::Page(answered) => self.take_page(list, answered),
-            Came::Own(page, answered) => {
-                self.take_own(list.as_mut()?, page, answered);
-                None
-            }
-        }
+        asked.boxed()
     }
 
     /// `None`: it was too long, and is asked for in another form.
     fn take_page(&mut self, list: &mut Option<List<'_>>, answered: Answered) -> Option<Outcome> {
         let in_progress = list.as_mut()?;
-        let own_lists = self.own_lists.clone();
+        let shared = self.shared.clone();
         let put = |object: Parsed<'_>| {
-            object.cluster.iter().for_each(|cluster| own_lists.shown(cluster));
+            object.cluster.iter().for_each(|cluster| shared.own_lists.shown(cluster));
             in_progress.listing.item(object)
         };
         let came = match answered {
             Err(RequestError::TooLong { .. }) if self.pages.too_long() => None,
             Err(error) if error.code() == Some(NOT_ACCEPTABLE) && self.pages.refused() => None,
             answered => Some(answered.and_then(|reply| {
-                let end = self.put_page(&reply, put)?;
+                let end = shared.put_page(&reply, put)?;
                 self.pages.came(reply.body.len());
                 Ok(end)
             })),
@@ -480,8 +426,7 @@ impl Worker {
             Some(Ok(end)) => end,
         };
         if in_progress.page.is_none() && !end.version.is_empty() {
-            self.served.advance();
-            in_progress.own = self.wait_for_cluster(in_progress.begun + own_lists::AFTER);
+            shared.served.advance();
         }
         if end.next.is_some() {
             in_progress.asked = self.ask_for_page(end.next.as_deref());
@@ -490,47 +435,106 @@ impl Worker {
         }
         if let Some(List { listing, .. }) = list.take_if(|_| !end.version.is_empty()) {
             listing.finish(&end.version);
-            self.own_lists.finish();
+            shared.own_lists.finish();
         }
         *list = None;
         Some(Outcome::Page { version: end.version, is_last: true })
     }
 
-    /// A page of a single cluster. Where it fails or is too long, the list in progress shows what is there.
-    fn take_own(&mut self, list: &mut List<'_>, page: OwnPage, answered: Option<Answered>) {
-        let put = |object: Parsed<'_>| match object.cluster == Some(&*page.cluster) {
-            true => list.listing.ahead(&object),
-            false => Ok(false),
-        };
-        let (next, pause) = match answered {
-            None => (Some(page), own_lists::PACE),
-            Some(Ok(reply)) => {
-                let end = self.put_page(&reply, put).ok();
-                (end.and_then(|end| page.next(end.next, reply.body.len())), own_lists::PACE)
+    async fn open(&mut self, version: &str) -> (Outcome, Option<Stream>) {
+        let seconds = self.machine.watch_seconds();
+        match self.shared.lines_from(version, seconds).await {
+            Ok(lines) => {
+                let opened = Instant::now();
+                let until = opened + Duration::from_secs(seconds) + GRACE;
+                (Outcome::Opened, Some(Stream { lines, opened, heard: opened, silent: Duration::ZERO, until }))
             }
-            Some(Err(RequestError::TooLong { .. })) => (None, own_lists::PACE),
-            Some(Err(error)) => {
-                tracing::debug!(watch = %self.key, cluster = %page.cluster, %error, "a cluster is not listed by itself");
-                (None, own_lists::PAUSE)
+            Err(error) => (Outcome::Failed { error, lived: Duration::ZERO }, None),
+        }
+    }
+
+    /// Shows the state where it changed, and says failures and recoveries aloud.
+    fn report(&self) {
+        let (Shared { key, endpoint, health, .. }, state) = (&*self.shared, &self.machine.state);
+        if *self.shared.state.lock() == *state {
+            return;
+        }
+        let what = key.to_string();
+        match state {
+            WatchState::Failed { reason, .. } => {
+                let trouble = endpoint.connection().trouble();
+                if health.set(&what, Condition::of(Err(reason.clone()), trouble)) {
+                    tracing::warn!(watch = what, %reason, "a watch fails and is retried");
+                }
             }
-        };
-        list.own = match next {
-            Some(page) => {
-                let (endpoint, token) = (page.endpoint.clone(), page.token.clone());
-                let asked = self.ask(endpoint, page.limit, token, own_lists::BYTES);
-                asked.map(|answered| (page, Some(answered))).boxed()
+            WatchState::Synced | WatchState::NotServed => {
+                health.report(&what, Ok(()));
+                tracing::debug!(watch = what, ?state, "state of a watch");
             }
-            None => self.wait_for_cluster(Instant::now() + pause),
-        };
+            WatchState::Starting => {}
+        }
+        *self.shared.state.lock() = state.clone();
+        self.shared.changed.advance();
+    }
+}
+
+fn no_budget(reason: String) -> RequestError {
+    RequestError::NoBudget { reason }
+}
+
+impl Shared {
+    fn permits_more(&self) -> Result<(), RequestError> {
+        self.endpoint.connection().budget().permits_more().map_err(no_budget)
+    }
+
+    /// A page of so many objects and bytes at most; `token`: of one that is not the first.
+    async fn list_page(&self, endpoint: &Endpoint, limit: u32, token: Option<&str>, most: usize) -> Answered {
+        let path = self.path()?.query("limit", &limit.to_string());
+        let path = token.iter().fold(path, |path, token| path.query("continue", token));
+        endpoint.list_page(&path, LIST_DEADLINE, most).await
+    }
+
+    /// Lists single clusters, one after the other, for as long as the first list lasts. Where one fails or is too long, the list
+    /// in progress shows what is there.
+    async fn list_clusters(&self, listing: Listing<'_>, mut from: Instant) {
+        loop {
+            sleep_until(from).await;
+            let (mut next, mut pause) = (Some(self.own_lists.next().await), own_lists::PACE);
+            while let Some(page) = next.take() {
+                match self.own_page(&page).await {
+                    Ok(reply) => {
+                        let put = |object: Parsed<'_>| match object.cluster == Some(&*page.cluster) {
+                            true => listing.ahead(&object),
+                            false => Ok(false),
+                        };
+                        let end = self.put_page(&reply, put).ok();
+                        next = end.and_then(|end| page.next(end.next, reply.body.len()));
+                    }
+                    Err(RequestError::TooLong { .. }) => {}
+                    Err(error) => {
+                        let cluster = &page.cluster;
+                        tracing::debug!(watch = %self.key, %cluster, %error, "a cluster is not listed by itself");
+                        pause = own_lists::PAUSE;
+                    }
+                }
+            }
+            from = Instant::now() + pause;
+        }
+    }
+
+    async fn own_page(&self, page: &OwnPage) -> Answered {
+        self.permits_more()?;
+        self.list_page(&page.endpoint, page.limit, page.token.as_deref(), own_lists::BYTES).await
     }
 
     /// Puts the objects of a page into their stores.
     fn put_page(
-        &mut self,
+        &self,
         reply: &Reply,
         put: impl Fn(Parsed<'_>) -> Result<bool, NotAnObject>,
     ) -> Result<PageEnd, RequestError> {
-        if self.machine.lists_again() {
+        // A list was complete before, or was refused: time has passed, and the server may be another one.
+        if *self.state.lock() != WatchState::Starting {
             // Before anybody acts on it: it may be the answer of another cluster behind the same address.
             self.endpoint.connection().identity().doubt();
         }
@@ -560,20 +564,10 @@ impl Worker {
         read_page(&reply.body, |_| Ok(())).map_err(|error| self.unreadable(&error))
     }
 
-    async fn open(&mut self, version: &str) -> (Outcome, Option<Stream>) {
-        let seconds = self.machine.watch_seconds();
-        let opened = match self.watch_path(version, seconds) {
-            Ok(path) => self.endpoint.watch(&path, DEFAULT_DEADLINE).await,
-            Err(error) => Err(error),
-        };
-        match opened {
-            Ok(lines) => {
-                let opened = Instant::now();
-                let until = opened + Duration::from_secs(seconds) + GRACE;
-                (Outcome::Opened, Some(Stream { lines, opened, heard: opened, silent: Duration::ZERO, until }))
-            }
-            Err(error) => (Outcome::Failed { error, lived: Duration::ZERO }, None),
-        }
+    async fn lines_from(&self, version: &str, seconds: u64) -> Result<Lines, RequestError> {
+        let path = self.path()?.query("watch", "true").query("allowWatchBookmarks", "true");
+        let path = path.query("timeoutSeconds", &seconds.to_string()).query("resourceVersion", version);
+        self.endpoint.watch(&path, DEFAULT_DEADLINE).await
     }
 
     /// Reads lines until one is worth a step: an event changes nothing but the version.
@@ -616,7 +610,7 @@ impl Worker {
         };
         let name = parsed.name;
         // An event of another history says nothing of this one.
-        if !goes_back(version, &new) && !apply(&self.stores, parsed)? {
+        if !is_older(&new, version) && !apply(&self.stores, parsed)? {
             self.homeless(name);
         }
         self.report_bodies();
@@ -625,54 +619,18 @@ impl Worker {
 
     /// Shows which clusters have more than what is kept whole.
     fn report_bodies(&self) {
-        let bodies = self.endpoint.connection().budget().bodies();
-        if let Some(condition) = bodies.condition() {
-            match condition {
-                Ok(()) => self.health.remove(LARGE_OBJECTS),
-                Err(clusters) => drop(self.health.set(LARGE_OBJECTS, Condition::degraded(clusters))),
-            }
+        match self.endpoint.connection().budget().bodies().condition() {
+            None => {}
+            Some(Ok(())) => self.health.remove(LARGE_OBJECTS),
+            Some(Err(clusters)) => drop(self.health.set(LARGE_OBJECTS, Condition::degraded(clusters))),
         }
     }
 
     fn path(&self) -> Result<ApiPath, RequestError> {
-        let mut path = ApiPath::collection(&self.key.resource, &self.key.selectors.namespace)?;
-        for (key, selector) in
-            [("labelSelector", &self.key.selectors.label), ("fieldSelector", &self.key.selectors.field)]
-        {
-            if !selector.is_empty() {
-                path = path.query(key, selector);
-            }
-        }
-        Ok(path)
-    }
-
-    fn watch_path(&self, version: &str, seconds: u64) -> Result<ApiPath, RequestError> {
-        let path = self.path()?.query("watch", "true").query("allowWatchBookmarks", "true");
-        Ok(path.query("timeoutSeconds", &seconds.to_string()).query("resourceVersion", version))
-    }
-
-    /// Shows the state where it changed, and says failures and recoveries aloud.
-    fn report(&self) {
-        let state = &self.machine.state;
-        if *self.states.borrow() == *state {
-            return;
-        }
-        let what = self.key.to_string();
-        match state {
-            WatchState::Failed { reason, .. } => {
-                let trouble = self.endpoint.connection().trouble();
-                if self.health.set(&what, Condition::of(Err(reason.clone()), trouble)) {
-                    tracing::warn!(watch = what, %reason, "a watch fails and is retried");
-                }
-            }
-            WatchState::Synced | WatchState::NotServed => {
-                self.health.report(&what, Ok(()));
-                tracing::debug!(watch = what, ?state, "state of a watch");
-            }
-            WatchState::Starting => {}
-        }
-        self.states.send_replace(state.clone());
-        self.changed.advance();
+        let Selectors { label, field, namespace, .. } = &self.key.selectors;
+        let selectors = [("labelSelector", label), ("fieldSelector", field)].into_iter();
+        let path = ApiPath::collection(&self.key.resource, namespace)?;
+        Ok(selectors.filter(|(_, text)| !text.is_empty()).fold(path, |path, (key, text)| path.query(key, text)))
     }
 
     fn unreadable(&self, error: &NotAnObject) -> RequestError {

@@ -2,6 +2,7 @@
 
 use std::fmt;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use parking_lot::Mutex;
@@ -20,12 +21,14 @@ pub struct WorkQueue {
 struct Shared {
     queue: Mutex<Queue>,
     changed: Notify,
+    closed: AtomicBool,
 }
 
 impl WorkQueue {
     /// `seed`: of the jitter in its backoff.
     pub fn new(backoff: Backoff, seed: u64) -> Self {
-        Self { shared: Arc::new(Shared { queue: Mutex::new(Queue::new(backoff, seed)), changed: Notify::new() }) }
+        let queue = Mutex::new(Queue::new(backoff, seed));
+        Self { shared: Arc::new(Shared { queue, changed: Notify::new(), closed: AtomicBool::new(false) }) }
     }
 
     /// Coalesces with what is queued; what is in flight runs once more after it.
@@ -51,6 +54,9 @@ impl WorkQueue {
             // Enabled before the look, so that what is added in between wakes it.
             let mut changed = std::pin::pin!(self.shared.changed.notified());
             changed.as_mut().enable();
+            if self.shared.closed.load(Ordering::SeqCst) {
+                return None;
+            }
             let next = self.shared.queue.lock().next(at_once, now());
             match next {
                 Next::Ready(key) => {
@@ -59,7 +65,6 @@ impl WorkQueue {
                     let by_timer = self.shared.queue.lock().is_by_timer(&key);
                     return Some(InFlight { shared: self.shared.clone(), key, by_timer, finished: false });
                 }
-                Next::Closed => return None,
                 Next::Wait(None) => changed.await,
                 Next::Wait(Some(until)) => {
                     let _ = tokio::time::timeout_at(until.into(), changed).await;
@@ -70,7 +75,7 @@ impl WorkQueue {
 
     /// Hands out nothing more; what is in flight finishes.
     pub fn close(&self) {
-        self.shared.queue.lock().close();
+        self.shared.closed.store(true, Ordering::SeqCst);
         self.shared.changed.notify_waiters();
         self.shared.changed.notify_one();
     }
@@ -100,8 +105,6 @@ impl fmt::Debug for WorkQueue {
         f.debug_tuple("WorkQueue").field(&self.depth()).finish()
     }
 }
-
-impl Shared {}
 
 /// A request in flight. Dropped without [`finish`](Self::finish) (a panic), it is retried with backoff.
 pub struct InFlight {

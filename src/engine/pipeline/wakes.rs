@@ -51,7 +51,7 @@ pub type Reader<'i> = interests::Reader<'i, Key, Collection>;
 
 /// What a source waits for, for people.
 pub fn in_words(token: &Token) -> Option<String> {
-    let Interest::Topic(topic) = token.interest()? else { return None };
+    let Interest::Topic(topic) = token.interest() else { return None };
     Some(match topic {
         Topic::Served(cluster, kind) => format!("{} to be served by {cluster}", kind.kind),
         Topic::Synced(Collection::Sources(at)) => format!("the sources at {at} to be listed"),

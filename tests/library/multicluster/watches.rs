@@ -48,7 +48,7 @@ impl Scene {
     fn create(&self, name: &str) {
         let object = json!({
             "apiVersion": "v1", "kind": "ConfigMap", "data": {"key": "1"},
-            "metadata": {"name": name, "namespace": "default", "labels": {"app": name}},
+            "metadata": {"name": name, "namespace": "default"},
         });
         self.sandbox.create(CONFIG_MAPS, &object).expect("created");
     }
@@ -69,7 +69,11 @@ impl Scene {
     }
 
     async fn synced(&self) -> Arc<Watch> {
-        let watch = self.config_maps();
+        self.synced_of("configmaps.v1", Selectors::default()).await
+    }
+
+    async fn synced_of(&self, name: &str, selectors: Selectors) -> Arc<Watch> {
+        let watch = self.watches.acquire(&self.scope, &resource(name), &selectors);
         until_state(&watch, "synced", |state| *state == WatchState::Synced).await;
         watch
     }
@@ -170,26 +174,11 @@ async fn what_two_connections_or_clusters_watch_at_one_address_stays_apart() {
 }
 
 #[tokio::test]
-async fn selectors_are_the_servers_to_evaluate() {
-    let scene = Scene::new().await;
-    scene.create("a");
-    scene.create("b");
-    let selectors = Selectors { label: "app=a".into(), ..Selectors::default() };
-    let watch = scene.watches.acquire(&scene.scope, &resource("configmaps.v1"), &selectors);
-    until_state(&watch, "synced", |state| *state == WatchState::Synced).await;
-    assert_eq!(watch.store().keys(), [key("here", "default", "a")]);
-    // A label that is taken away looks like a deletion.
-    scene.sandbox.merge(CONFIG_MAPS, "default", "a", &json!({"metadata": {"labels": {"app": null}}})).expect("edited");
-    until(watch.store(), "gone", |store| store.is_empty()).await;
-}
-
-#[tokio::test]
 async fn only_objects_of_one_ending_are_kept() {
     let scene = Scene::new().await;
     ["a-kubeconfig", "a-ca"].into_iter().for_each(|name| scene.create(name));
     let selectors = Selectors { ending: "-kubeconfig".into(), ..Selectors::default() };
-    let watch = scene.watches.acquire(&scene.scope, &resource("configmaps.v1"), &selectors);
-    until_state(&watch, "synced", |state| *state == WatchState::Synced).await;
+    let watch = scene.synced_of("configmaps.v1", selectors).await;
     ["b-ca", "b-kubeconfig"].into_iter().for_each(|name| scene.create(name));
     until(watch.store(), "both", |store| store.len() == 2).await;
     assert_eq!(watch.store().keys(), ["a-kubeconfig", "b-kubeconfig"].map(|name| key("here", "default", name)));
@@ -207,9 +196,7 @@ async fn of_large_objects_the_metadata_is_listed_and_each_is_measured_once_it_is
         scene.sandbox.create(CONFIG_MAPS, &object).expect("created");
     }
     scene.create("small");
-    let selectors = Selectors { outlines: true, ..Selectors::default() };
-    let watch = scene.watches.acquire(&scene.scope, &resource("configmaps.v1"), &selectors);
-    until_state(&watch, "synced", |state| *state == WatchState::Synced).await;
+    let watch = scene.synced_of("configmaps.v1", Selectors { outlines: true, ..Selectors::default() }).await;
     let store = watch.store();
     let whole = || store.keys().iter().filter(|key| store.get(key).expect("it is there").is_whole()).count();
     assert_eq!(
@@ -285,9 +272,8 @@ async fn a_server_that_is_killed_is_waited_for_and_what_was_missed_is_found() {
 async fn restored(scene: &Scene) -> (Arc<Watch>, Arc<Watch>, Backup) {
     ["kept", "edited"].iter().for_each(|name| scene.create(name));
     let backup = scene.sandbox.backup();
-    let secrets = scene.watches.acquire(&scene.scope, &resource("secrets.v1"), &Selectors::default());
+    let secrets = scene.synced_of("secrets.v1", Selectors::default()).await;
     let watch = scene.synced().await;
-    until_state(&secrets, "synced", |state| *state == WatchState::Synced).await;
     scene.edit("edited", "lost");
     scene.create("lost");
     until(watch.store(), "what is about to be lost", |store| store.len() == 3).await;
@@ -376,33 +362,6 @@ async fn a_resource_that_nobody_has_bound_is_not_an_empty_list() {
 
 pub fn schema() -> Value {
     resource_schema("things.v1.example.com", "Thing", &anything())
-}
-
-#[tokio::test]
-async fn same_names_in_two_workspaces_stay_apart() {
-    let sandbox = Options::kcp().start().await.expect("a sandbox");
-    sandbox.publish("root", "things", &[schema()], &[]).expect("an export");
-    let mut workspaces = Vec::new();
-    for name in ["one", "two"] {
-        let workspace = sandbox.create_workspace("root", name).expect("a workspace");
-        sandbox.bind(&workspace, "root", "things", &[]).expect("a binding");
-        let thing = json!({
-            "apiVersion": "example.com/v1", "kind": "Thing", "metadata": {"name": "a", "namespace": "default"},
-            "spec": {"in": name},
-        });
-        sandbox.create(ApiRef { cluster: &workspace, resource: "things.v1.example.com" }, &thing).expect("a thing");
-        workspaces.push(workspace);
-    }
-    let endpoint = connection(&sandbox.kubeconfig(None)).endpoint().at("services/apiexport/root/things/clusters/*");
-    let scope = WatchScope { endpoint, clusters: ClustersOf::Annotated };
-    let watches = Watches::new(Health::default());
-    let watch = watches.acquire(&scope, &resource("things.v1.example.com"), &Selectors::default());
-    until_state(&watch, "synced", |state| *state == WatchState::Synced).await;
-    assert_eq!(watch.store().len(), 2);
-    for (workspace, name) in workspaces.iter().zip(["one", "two"]) {
-        let of = watch.store().of_cluster(&cluster(workspace));
-        assert_eq!((of.len(), &of[0].1.value().unwrap()["spec"]["in"]), (1, &json!(name)));
-    }
 }
 
 #[tokio::test]

@@ -9,10 +9,10 @@ use super::super::builtin::APIS;
 use super::super::collection::Key;
 use super::super::object;
 use super::super::resource::Resource;
-use super::super::settle::{Draining, Touched, drop_finalizer};
+use super::super::settle::{Touched, drop_finalizer};
 use super::super::state::State;
 use super::export::claims;
-use super::{BINDS, CLAIMED, condition, mark_of, set_condition};
+use super::{BINDS, CLAIMED, mark_of, set_condition};
 
 /// Keeps an APIBinding until the objects it brought are gone.
 pub(crate) const CLEANUP_FINALIZER: &str = "apis.kcp.io/apibinding-finalizer";
@@ -22,7 +22,7 @@ impl State {
         let Some(bindings) = self.builtin(APIS, "apibindings") else { return };
         let Some(stored) = self.stored(&bindings, key).cloned() else {
             self.exports.waiting.remove(key);
-            self.draining.remove(&draining(key));
+            self.draining.remove(&Touched::Binding(key.clone()));
             return;
         };
         let object = stored.object();
@@ -41,7 +41,7 @@ impl State {
         self.change_own(bindings, key, |binding| {
             binding["status"]["phase"] = "Binding".into();
             let message = "associated export could not be found";
-            set_condition(binding, condition("APIExportValid", "False", "APIExportNotFound", message, &now));
+            set_condition(binding, "APIExportValid", Err(("APIExportNotFound", message)), &now);
         });
     }
 
@@ -76,7 +76,7 @@ impl State {
             for kind in
                 ["Ready", "APIExportValid", "BindingUpToDate", "InitialBindingCompleted", "PermissionClaimsApplied"]
             {
-                set_condition(binding, condition(kind, "True", "", "", &now));
+                set_condition(binding, kind, Ok(()), &now);
             }
         });
         if is_new {
@@ -117,16 +117,16 @@ impl State {
             resources.iter().filter(|resource| mark_of(&resource.identity) == mark).collect();
         let held: usize = brought.iter().map(|resource| self.empty(resource, &key.cluster, None)).sum();
         if held > 0 {
-            self.draining.insert(draining(key));
+            self.draining.insert(Touched::Binding(key.clone()), key.cluster.clone());
             let now = self.now.to_string();
             let message = format!("Some content in the workspace has finalizers remaining: {held} object(s)");
             self.change_own(bindings, key, |binding| {
                 let reason = "SomeFinalizersRemain";
-                set_condition(binding, condition("BindingResourceDeleteSuccess", "False", reason, &message, &now));
+                set_condition(binding, "BindingResourceDeleteSuccess", Err((reason, message.as_str())), &now);
             });
             return;
         }
-        self.draining.remove(&draining(key));
+        self.draining.remove(&Touched::Binding(key.clone()));
         self.apply_claims(&key.cluster, mark, &BTreeSet::new());
         self.change_own(bindings, key, |binding| drop_finalizer(binding, CLEANUP_FINALIZER));
         brought.iter().for_each(|resource| self.undefine(&key.cluster, resource));
@@ -137,10 +137,6 @@ impl State {
             self.publish_endpoints(&export);
         }
     }
-}
-
-fn draining(key: &Key) -> Draining {
-    Draining { cluster: key.cluster.clone(), container: Some(Touched::Binding(key.clone())) }
 }
 
 /// The claims that a binding accepts; those it rejects stay out.

@@ -13,7 +13,7 @@ use super::super::request::Place;
 use super::super::resource::Resource;
 use super::super::settle::Touched;
 use super::super::state::State;
-use super::{Export, condition, set_condition, short_hash};
+use super::{Export, set_condition, short_hash};
 
 impl State {
     /// A schema that came may be one that an export waits for.
@@ -25,11 +25,8 @@ impl State {
 
     /// Publishes what an export offers.
     pub(crate) fn settle_export(&mut self, key: &Key) {
-        let (Some(exports), Some(slices)) =
-            (self.builtin(APIS, "apiexports"), self.builtin(APIS, "apiexportendpointslices"))
-        else {
-            return;
-        };
+        let Some(exports) = self.builtin(APIS, "apiexports") else { return };
+        let Some(slices) = self.builtin(APIS, "apiexportendpointslices") else { return };
         let identity = identity(key);
         let Some(stored) = self.stored(&exports, key).cloned() else {
             self.exports.published.remove(&*identity);
@@ -48,7 +45,7 @@ impl State {
         let now = self.now.to_string();
         self.change_own(&exports, key, |object| {
             object["status"]["identityHash"] = short_hash(&format!("identity of {identity}")).into();
-            set_condition(object, condition("IdentityValid", "True", "", "", &now));
+            set_condition(object, "IdentityValid", Ok(()), &now);
         });
         if self.stored(&slices, key).is_none() {
             let export = json!({"path": *self.path_of(&key.cluster), "name": *key.name});

@@ -83,19 +83,16 @@ fn short_hash(text: &str) -> String {
     format!("k{}", &digits[..12])
 }
 
-/// A condition as kcp writes it.
-fn condition(kind: &str, status: &str, reason: &str, message: &str, now: &str) -> Value {
+/// Sets a condition as kcp writes it: that it holds, or the reason why not and a message. The time stays where nothing else is
+/// new.
+fn set_condition(object: &mut Value, kind: &str, holds: Result<(), (&str, &str)>, now: &str) {
+    let status = if holds.is_ok() { "True" } else { "False" };
     let mut condition = serde_json::json!({"type": kind, "status": status, "lastTransitionTime": now});
-    if !reason.is_empty() {
+    if let Err((reason, message)) = holds {
         condition["severity"] = "Error".into();
         condition["reason"] = reason.into();
         condition["message"] = message.into();
     }
-    condition
-}
-
-/// Sets a condition, keeping the time where nothing else is new.
-fn set_condition(object: &mut Value, condition: Value) {
     if !object["status"]["conditions"].is_array() {
         object["status"]["conditions"] = Value::Array(Vec::new());
     }

@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use super::super::builtin::{APIS, TOPOLOGY};
 use super::super::collection::Key;
 use super::super::state::State;
-use super::{condition, set_condition};
+use super::set_condition;
 use sync_engine_mapping::Selector;
 
 impl State {
@@ -55,14 +55,14 @@ impl State {
             let why = format!("Error getting APIExport {}|{}", text("path"), text("name"));
             return self.change_own(&slices, key, |slice| {
                 set_endpoints(slice, Vec::new());
-                set_condition(slice, condition("APIExportValid", "False", "APIExportNotFound", &why, &now));
+                set_condition(slice, "APIExportValid", Err(("APIExportNotFound", why.as_str())), &now);
             });
         };
         let listed = slice["status"]["endpoints"].as_array().into_iter().flatten();
         let listed: BTreeSet<&str> = listed.filter_map(|endpoint| endpoint["url"].as_str()).collect();
         let mut urls = Vec::new();
-        for shard in 0..self.settings.shards {
-            let url = format!("{}/services/apiexport/{export}", self.settings.urls[shard]);
+        for (shard, base) in self.settings.urls.iter().enumerate() {
+            let url = format!("{base}/services/apiexport/{export}");
             let is_inside = selector.as_ref().is_ok_and(|selector| selector.matches(Some(&labels_of(shard))));
             let stays = selector.is_ok() && listed.contains(&*url);
             if (is_inside || stays) && self.clusters_bound(&export, shard).next().is_some() {
@@ -71,12 +71,9 @@ impl State {
         }
         self.change_own(&slices, key, |slice| {
             set_endpoints(slice, urls);
-            set_condition(slice, condition("APIExportValid", "True", "", "", &now));
-            let partition = match &selector {
-                Ok(_) => condition("PartitionValid", "True", "", "", &now),
-                Err(why) => condition("PartitionValid", "False", "PartitionInvalidReference", why, &now),
-            };
-            set_condition(slice, partition);
+            set_condition(slice, "APIExportValid", Ok(()), &now);
+            let partition = selector.as_ref().map(drop).map_err(|why| ("PartitionInvalidReference", &**why));
+            set_condition(slice, "PartitionValid", partition, &now);
             let status = &mut slice["status"];
             match selector.map(|selector| selector.to_string()) {
                 Ok(text) if text.is_empty() => {

@@ -4,9 +4,10 @@ use serde_json::json;
 
 use super::super::builtin::{CORE, TENANCY};
 use super::super::collection::Key;
-use super::super::settle::{Draining, Touched, drop_finalizer};
+use super::super::resource::Resource;
+use super::super::settle::{Touched, drop_finalizer};
 use super::super::state::State;
-use super::{condition, set_condition, short_hash};
+use super::{set_condition, short_hash};
 
 /// Keeps a Workspace until its logical cluster is empty.
 pub(crate) const CLEANUP_FINALIZER: &str = "core.kcp.io/logicalcluster";
@@ -18,24 +19,23 @@ impl State {
         let workspace = stored.object();
         if stored.deleting {
             let cluster = workspace["spec"]["cluster"].as_str().unwrap_or_default();
-            self.leave(key, cluster);
+            self.leave(&workspaces, key, cluster);
         } else if workspace["status"]["phase"].is_null() {
-            self.open(key);
+            self.open(&workspaces, key);
         }
     }
 
     /// Makes the logical cluster of a new workspace.
-    fn open(&mut self, key: &Key) {
-        let Some(workspaces) = self.builtin(TENANCY, "workspaces") else { return };
+    fn open(&mut self, workspaces: &Resource, key: &Key) {
         let path = format!("{}:{}", self.path_of(&key.cluster), key.name);
         let cluster = short_hash(&format!("{path}/{}", self.next_uid()));
         let url = format!("{}/clusters/{path}", self.settings.urls[0]);
-        self.change_own(&workspaces, key, |workspace| {
+        self.change_own(workspaces, key, |workspace| {
             workspace["spec"]["cluster"] = cluster.as_str().into();
             workspace["spec"]["URL"] = url.as_str().into();
             workspace["status"] = json!({"phase": "Initializing"});
         });
-        let shard = self.clusters.len() % self.settings.shards;
+        let shard = self.clusters.len() % self.settings.urls.len();
         self.add_cluster(&cluster, &path, shard, &["default"]);
         let owner = json!({
             "apiVersion": "tenancy.kcp.io/v1alpha1", "resource": "workspaces", "name": *key.name, "cluster": *key.cluster,
@@ -46,32 +46,27 @@ impl State {
         });
         self.add_own(&cluster, "", "logicalclusters", logical_cluster);
         let now = self.now.to_string();
-        self.change_own(&workspaces, key, |workspace| {
+        self.change_own(workspaces, key, |workspace| {
             workspace["status"]["phase"] = "Ready".into();
-            set_condition(workspace, condition("WorkspaceInitialized", "True", "", "", &now));
-            set_condition(workspace, condition("WorkspaceScheduled", "True", "", "", &now));
+            set_condition(workspace, "WorkspaceInitialized", Ok(()), &now);
+            set_condition(workspace, "WorkspaceScheduled", Ok(()), &now);
         });
     }
 
     /// Empties the logical cluster of a workspace that is being deleted; the workspace goes once nothing is left.
-    fn leave(&mut self, key: &Key, cluster: &str) {
-        let (Some(workspaces), Some(logical_clusters)) =
-            (self.builtin(TENANCY, "workspaces"), self.builtin(CORE, "logicalclusters"))
-        else {
-            return;
-        };
-        let draining = Draining { cluster: cluster.into(), container: Some(Touched::Workspace(key.clone())) };
+    fn leave(&mut self, workspaces: &Resource, key: &Key, cluster: &str) {
+        let Some(logical_clusters) = self.builtin(CORE, "logicalclusters") else { return };
         let contents = self.all_served(cluster).into_iter().filter(|resource| !resource.is(CORE, "logicalclusters"));
         let left: usize = contents.map(|resource| self.empty(&resource, cluster, None)).sum();
         if left > 0 {
-            self.draining.insert(draining);
+            self.draining.insert(Touched::Workspace(key.clone()), cluster.into());
             return;
         }
-        self.draining.remove(&draining);
+        self.draining.remove(&Touched::Workspace(key.clone()));
         self.empty(&logical_clusters, cluster, None);
         if let Some(gone) = self.clusters.remove(cluster) {
             self.paths.remove(&gone.path);
         }
-        self.change_own(&workspaces, key, |workspace| drop_finalizer(workspace, CLEANUP_FINALIZER));
+        self.change_own(workspaces, key, |workspace| drop_finalizer(workspace, CLEANUP_FINALIZER));
     }
 }

@@ -75,7 +75,8 @@ fn kind_of(resource: &Resource, version: &Version) -> Value {
     json!({"group": *resource.group, "version": *version.name, "kind": *resource.kind})
 }
 
-fn version_path(group: &str, version: &str) -> String {
+/// `api/v1`, `apis/apps/v1`.
+pub(super) fn version_path(group: &str, version: &str) -> String {
     if group.is_empty() { format!("api/{version}") } else { format!("apis/{group}/{version}") }
 }
 

@@ -3,7 +3,8 @@
 mod age;
 mod builtin;
 
-use serde_json::{Value, json};
+use serde::Serialize;
+use serde_json::Value;
 
 use super::object;
 use super::timestamp::Timestamp;
@@ -11,25 +12,24 @@ use age::since;
 pub(super) use builtin::columns_of;
 use sync_engine_mapping::jsonpath::JsonPath;
 
-/// A column of a kind's table.
-#[derive(Debug)]
+/// A column of a kind's table, as an answer says what its rows hold.
+#[derive(Debug, Serialize)]
 pub struct Column {
     name: String,
+    #[serde(rename = "type")]
     kind: String,
     format: String,
     description: String,
     /// 0: always shown; more: on a wide screen only.
     priority: i64,
+    #[serde(skip)]
     cell: Cell,
 }
 
 /// How a column's cells are found.
 enum Cell {
-    Name,
     Path(JsonPath),
     Computed(fn(&Value, Timestamp) -> Value),
-    /// By a path that cannot be read.
-    Nothing,
 }
 
 impl Column {
@@ -46,14 +46,15 @@ impl Column {
     }
 
     fn name() -> Column {
-        Column { format: "name".into(), cell: Cell::Name, ..Column::computed("Name", |_, _| Value::Null) }
+        let column = Column::computed("Name", |object, _| object::text(object, "name").into());
+        Column { format: "name".into(), ..column }
     }
 
     fn wide(self) -> Column {
         Column { priority: 1, ..self }
     }
 
-    /// One of `additionalPrinterColumns`.
+    /// One of `additionalPrinterColumns`. A path that cannot be read finds nothing.
     fn stated(column: &Value) -> Column {
         let text = |field: &str| column[field].as_str().unwrap_or_default().to_owned();
         Column {
@@ -62,25 +63,15 @@ impl Column {
             format: text("format"),
             description: text("description"),
             priority: column["priority"].as_i64().unwrap_or_default(),
-            cell: JsonPath::parse(&text("jsonPath")).map_or(Cell::Nothing, Cell::Path),
+            cell: JsonPath::parse(&text("jsonPath")).map_or(Cell::Computed(|_, _| Value::Null), Cell::Path),
         }
-    }
-
-    /// As an answer says what its rows hold.
-    pub(super) fn definition(&self) -> Value {
-        json!({
-            "name": self.name, "type": self.kind, "format": self.format, "description": self.description,
-            "priority": self.priority,
-        })
     }
 
     /// The cell of an object.
     pub(super) fn cell(&self, object: &Value, now: Timestamp) -> Value {
         match &self.cell {
-            Cell::Name => object::text(object, "name").into(),
             Cell::Path(path) => path.select(object).first().map_or(Value::Null, |found| self.typed(found, now)),
             Cell::Computed(cell) => cell(object, now),
-            Cell::Nothing => Value::Null,
         }
     }
 
@@ -115,14 +106,15 @@ impl std::fmt::Debug for Cell {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
             Cell::Path(path) => path.fmt(f),
-            Cell::Name | Cell::Computed(_) => f.write_str("computed"),
-            Cell::Nothing => f.write_str("nothing"),
+            Cell::Computed(_) => f.write_str("computed"),
         }
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use serde_json::json;
+
     use super::*;
 
     #[test]

@@ -39,13 +39,10 @@ impl World {
         slice["status"].get("endpoints").cloned().unwrap_or_default()
     }
 
-    fn things(&mut self, workspace: &str, names: &[&str]) {
-        for name in names {
-            self.ok(Request::post(
-                &format!("/clusters/root:{workspace}/{OF_THINGS}"),
-                &thing(name, json!({"size": 1})),
-            ));
-        }
+    /// Makes a thing called `x` in a workspace.
+    fn make_thing(&mut self, workspace: &str) {
+        let things = format!("/clusters/root:{workspace}/{OF_THINGS}");
+        self.ok(Request::post(&things, &thing("x", json!({"size": 1}))));
     }
 }
 
@@ -101,8 +98,7 @@ fn a_binding_waits_for_its_export() {
 #[test]
 fn same_names_in_many_workspaces_are_told_apart_by_an_annotation() {
     let (mut world, mut clusters) = bound(&["a", "b"]);
-    world.things("a", &["x"]);
-    world.things("b", &["x"]);
+    ["a", "b"].iter().for_each(|name| world.make_thing(name));
     let list = world.get(&format!("{STAR}/apis/example.com/v1/things"));
     let items = list["items"].as_array().expect("items");
     let mut seen: Vec<&str> =
@@ -148,18 +144,17 @@ fn without_bindings_a_list_has_no_version() {
 #[test]
 fn shards_have_endpoints_of_their_own() {
     let urls = ["http://one", "http://two"].map(str::to_owned).to_vec();
-    let mut world = World::of(Settings { flavor: Flavor::Kcp, shards: 2, urls, ..Settings::default() });
+    let mut world = World::of(Settings { flavor: Flavor::Kcp, urls, ..Settings::default() });
     world.publish();
     for name in ["a", "b", "c"] {
         world.workspace(name);
         world.bind(name);
-        world.things(name, &["x"]);
+        world.make_thing(name);
     }
     assert_eq!(world.endpoints().as_array().map(Vec::len), Some(2));
     let mut seen = 0;
     for shard in [0, 1] {
-        let mut request = Request::get(&format!("{STAR}/apis/example.com/v1/things"));
-        request.shard = shard;
+        let request = Request { shard, ..Request::get(&format!("{STAR}/apis/example.com/v1/things")) };
         let items = world.ok(request)["items"].as_array().map_or(0, Vec::len);
         assert!(items > 0);
         seen += items;
@@ -170,7 +165,7 @@ fn shards_have_endpoints_of_their_own() {
 #[test]
 fn a_slice_with_a_partition_has_the_shards_that_it_selects() {
     let urls = ["http://one", "http://two"].map(str::to_owned).to_vec();
-    let mut world = World::of(Settings { flavor: Flavor::Kcp, shards: 2, urls, ..Settings::default() });
+    let mut world = World::of(Settings { flavor: Flavor::Kcp, urls, ..Settings::default() });
     let slices = format!("/clusters/root/{APIS}/v1alpha1/apiexportendpointslices");
     let partitions = "/clusters/root/apis/topology.kcp.io/v1alpha1/partitions";
     let status = |world: &mut World| world.get(&format!("{slices}/half"))["status"].clone();
@@ -205,13 +200,10 @@ fn a_slice_with_a_partition_has_the_shards_that_it_selects() {
     world.ok(patch(&format!("{partitions}/half"), MERGE, partition("root")));
     let both = status(&mut world)["endpoints"].as_array().map(Vec::len);
     assert_eq!(both, Some(2));
-    let bound_on = |shard: usize| if shard == 0 { "a" } else { "b" };
     for shard in [0, 1] {
-        let mut request =
-            Request::get("/services/apiexport/root/things/clusters/*/apis/apis.kcp.io/v1alpha2/apibindings");
-        request.shard = shard;
+        let request = Request { shard, ..Request::get(&format!("{STAR}/{APIS}/v1alpha2/apibindings")) };
         let items = world.ok(request)["items"].as_array().map(Vec::len);
-        assert_eq!(items, Some(1), "{}", bound_on(shard));
+        assert_eq!(items, Some(1), "one binding on the shard {shard}");
     }
     let gone = ["a", "b"].map(|name| format!("/clusters/root:{name}/{APIS}/v1alpha2/apibindings/things"));
     gone.iter().for_each(|binding| drop(world.ok(Request::delete(binding))));

@@ -1,14 +1,13 @@
-//! Objects as rows, and as metadata alone.
+//! Objects as rows, and bodies in Protobuf.
 
 use serde_json::json;
 
 use super::*;
 
 const TABLE: &str = "application/json;as=Table;v=v1;g=meta.k8s.io,application/json";
-const METADATA: &str = "application/json;as=PartialObjectMetadataList;v=v1;g=meta.k8s.io";
 
-fn asked(url: &str, accept: &str) -> Request {
-    Request { accept: accept.to_owned(), ..Request::get(url) }
+fn table_of(url: &str) -> Request {
+    Request { accept: TABLE.to_owned(), ..Request::get(url) }
 }
 
 fn rows(table: &Value) -> Vec<Value> {
@@ -25,16 +24,16 @@ fn a_list_is_a_table_where_that_is_asked_for() {
     let mut world = World::kubernetes();
     world.ok(Request::post(MAPS, &config_map("a", json!({"k": "v"}))));
     world.now = Timestamp(world.now.0 + 90);
-    let table = world.ok(asked(MAPS, TABLE));
+    let table = world.ok(table_of(MAPS));
     assert_eq!((&table["kind"], &table["apiVersion"]), (&json!("Table"), &json!("meta.k8s.io/v1")));
     assert_eq!(columns(&table), ["Name", "Data", "Age"]);
     assert_eq!(rows(&table), [json!(["a", 1, "90s"])]);
     let object = &table["rows"][0]["object"];
     assert_eq!((&object["kind"], &object["metadata"]["name"]), (&json!("PartialObjectMetadata"), &json!("a")));
     assert_eq!(object["data"], Value::Null);
-    let whole = world.ok(asked(&format!("{MAPS}?includeObject=Object"), TABLE));
+    let whole = world.ok(table_of(&format!("{MAPS}?includeObject=Object")));
     assert_eq!(whole["rows"][0]["object"]["data"], json!({"k": "v"}));
-    assert_eq!(rows(&world.ok(asked(&format!("{MAPS}/a"), TABLE))), [json!(["a", 1, "90s"])]);
+    assert_eq!(rows(&world.ok(table_of(&format!("{MAPS}/a")))), [json!(["a", 1, "90s"])]);
 }
 
 #[test]
@@ -42,12 +41,12 @@ fn a_definition_says_what_its_table_shows() {
     let mut world = World::kubernetes();
     world.define_things();
     world.ok(Request::post(THINGS, &thing("a", json!({"size": 3}))));
-    assert_eq!(columns(&world.ok(asked(THINGS, TABLE))), ["Name", "Age"]);
+    assert_eq!(columns(&world.ok(table_of(THINGS))), ["Name", "Age"]);
     let columns_of_v1 = json!([{"name": "Size", "type": "integer", "jsonPath": ".spec.size", "priority": 1}]);
     let definition = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions/things.example.com";
     let change = json!([{"op": "add", "path": "/spec/versions/0/additionalPrinterColumns", "value": columns_of_v1}]);
     world.ok(patch(definition, JSON_PATCH, change));
-    let table = world.ok(asked(THINGS, TABLE));
+    let table = world.ok(table_of(THINGS));
     assert_eq!(columns(&table), ["Name", "Size"]);
     assert_eq!(table["columnDefinitions"][1]["priority"], 1);
     assert_eq!(rows(&table), [json!(["a", 3])]);
@@ -57,7 +56,7 @@ fn a_definition_says_what_its_table_shows() {
 fn a_watch_sends_rows() {
     let mut world = World::kubernetes();
     world.ok(Request::post(MAPS, &config_map("a", json!({}))));
-    let (Reply::Watch(watch), _) = world.state.handle(&asked(&format!("{MAPS}?watch=1"), TABLE), world.now) else {
+    let (Reply::Watch(watch), _) = world.state.handle(&table_of(&format!("{MAPS}?watch=1")), world.now) else {
         panic!("no watch");
     };
     world.seen();
@@ -70,16 +69,6 @@ fn a_watch_sends_rows() {
     assert_eq!(shown, [added(json!(["a", 0, "0s"])), added(json!(["b", 2, "0s"]))]);
     let bookmark: Value = serde_json::from_slice(&watch.interest.bookmark(7, None)).expect("JSON");
     assert_eq!((rows(&bookmark["object"]).len(), &bookmark["object"]["metadata"]["resourceVersion"]), (0, &json!("7")));
-}
-
-#[test]
-fn metadata_comes_alone_where_that_is_asked_for() {
-    let mut world = World::kubernetes();
-    world.ok(Request::post(MAPS, &config_map("a", json!({"k": "v"}))));
-    let list = world.ok(asked(MAPS, METADATA));
-    assert_eq!(list["kind"], "PartialObjectMetadataList");
-    assert_eq!((&list["items"][0]["metadata"]["name"], &list["items"][0]["data"]), (&json!("a"), &Value::Null));
-    assert_eq!(world.refused(asked(MAPS, "application/yaml")).0, 406);
 }
 
 #[test]

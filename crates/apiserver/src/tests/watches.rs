@@ -49,16 +49,6 @@ fn a_forgotten_version_is_an_error_in_the_stream() {
 }
 
 #[test]
-fn history_is_bounded() {
-    let mut world = World::of(Settings { history: 2, ..Settings::default() });
-    let versions: Vec<String> = ["a", "b", "c", "d"].iter().map(|name| create(&mut world, name)).collect();
-    let from =
-        |world: &mut World, version: &str| backlog(&watch(world, &format!("{MAPS}?watch=1&resourceVersion={version}")));
-    assert_eq!(from(&mut world, &versions[0]), ["ERROR 410"]);
-    assert_eq!(from(&mut world, &versions[1]), ["ADDED c", "ADDED d"]);
-}
-
-#[test]
 fn a_future_version_is_silent_until_it_comes() {
     let mut world = World::kubernetes();
     let now: u64 = create(&mut world, "a").parse().expect("a number");
@@ -82,17 +72,4 @@ fn namespaces_and_names_are_kept_apart() {
         events.iter().filter(|event| subscription.interest.line_for(event).is_some()).count()
     };
     assert_eq!((count(&watched), count(&named)), (0, 1));
-}
-
-#[test]
-fn a_watch_says_when_it_ends_and_whether_it_wants_bookmarks() {
-    let mut world = World::kubernetes();
-    let watched = watch(&mut world, &format!("{MAPS}?watch=1&timeoutSeconds=7&allowWatchBookmarks=true"));
-    assert_eq!(watched.timeout, Some(std::time::Duration::from_secs(7)));
-    assert!(watched.bookmarks);
-    let bookmark: Value = serde_json::from_slice(&watched.interest.bookmark(12, None)).expect("JSON");
-    let object = json!({
-        "kind": "ConfigMap", "apiVersion": "v1", "metadata": {"resourceVersion": "12"},
-    });
-    assert_eq!(bookmark, json!({"type": "BOOKMARK", "object": object}));
 }

@@ -17,7 +17,7 @@ fn object(name: &str) -> Interest<char> {
 /// Runs a request that reads these objects.
 fn run(index: &Index, request: &str, reads: &[&str]) {
     let mut reader = index.reader(&key(request));
-    reads.iter().for_each(|name| drop(reader.get(&'s', &key(name), || ())));
+    reads.iter().for_each(|name| reader.get(&'s', &key(name), || ()));
     assert_eq!(reader.finish(&[], Requeue::Done), Requeue::Done);
 }
 
@@ -40,8 +40,7 @@ fn a_change_wakes_its_readers_and_nobody_else() {
 fn objects_selections_and_topics_are_interests_of_their_own() {
     let index = Index::default();
     let mut reader = index.reader(&key("a"));
-    let (seen, token) = reader.topic(Topic::Approval, || 7);
-    assert_eq!(seen, 7);
+    let token = reader.topic(Topic::Approval);
     reader.list(&'s', "owner", || ());
     assert_eq!(reader.finish(&[token], Requeue::Done), Requeue::Done);
     assert_eq!(woken(&index, &Interest::Topic(Topic::Approval)), ["a"]);
@@ -54,7 +53,7 @@ fn objects_selections_and_topics_are_interests_of_their_own() {
 fn an_interest_is_registered_before_the_read() {
     let index = Index::default();
     let mut reader = index.reader(&key("a"));
-    let (seen, _) = reader.get(&'s', &key("x"), || woken(&index, &object("x")));
+    let seen = reader.get(&'s', &key("x"), || woken(&index, &object("x")));
     assert_eq!(seen, ["a"]);
 }
 
@@ -65,7 +64,7 @@ fn what_siblings_read_is_of_one_run() {
     let mut sibling = reader.sibling();
     reader.get(&'s', &key("x"), || ());
     sibling.get(&'s', &key("x"), || ());
-    let (_, token) = sibling.topic(Topic::Approval, || ());
+    let token = sibling.topic(Topic::Approval);
     reader.join(sibling);
     assert_eq!(reader.finish(&[token], Requeue::Done), Requeue::Done);
     assert_eq!(index.size(), (1, 2));
@@ -77,12 +76,12 @@ fn a_fact_wakes_who_reads_it_now_or_waits_for_it() {
     let index = Index::default();
     let topic = Interest::Topic(Topic::Approval);
     let mut reader = index.reader(&key("a"));
-    let (_, token) = reader.topic(Topic::Approval, || ());
+    let token = reader.topic(Topic::Approval);
     assert_eq!(woken(&index, &topic), ["a"], "the run is not over");
     reader.finish(&[token], Requeue::Done);
     assert_eq!(woken(&index, &topic), ["a"]);
     let mut reader = index.reader(&key("a"));
-    reader.topic(Topic::Approval, || ());
+    reader.topic(Topic::Approval);
     reader.finish(&[], Requeue::Done);
     assert_eq!(woken(&index, &topic), [""; 0]);
     assert_eq!(index.size(), (0, 0));
@@ -168,7 +167,7 @@ fn the_timer_says_when_a_request_runs_next() {
     let (index, soon, late) = (Index::default(), Duration::from_secs(1), Duration::from_secs(9));
     let ended = |timers: &[Requeue]| {
         let mut reader = index.reader(&key("a"));
-        let (_, token) = reader.topic(Topic::Approval, || ());
+        let token = reader.topic(Topic::Approval);
         reader.finish(&[token], timers.iter().copied().fold(Requeue::Done, Requeue::sooner))
     };
     assert_eq!(ended(&[]), Requeue::Done);
@@ -181,18 +180,8 @@ fn the_timer_says_when_a_request_runs_next() {
 #[test]
 fn a_wait_for_what_another_run_has_read_is_tried_again() {
     let index = Index::default();
-    let (_, token) = index.reader(&key("a")).topic(Topic::Approval, || ());
+    let token = index.reader(&key("a")).topic(Topic::Approval);
     assert_eq!(index.reader(&key("b")).finish(&[token], Requeue::Done), Requeue::Retry);
-}
-
-#[test]
-fn what_structure_ties_to_a_request_takes_no_edge() {
-    let index = Index::default();
-    let mut reader = index.reader(&key("a"));
-    let (seen, token) = reader.own(|| 7);
-    assert_eq!(seen, 7);
-    assert_eq!(reader.finish(&[token], Requeue::Done), Requeue::Done);
-    assert_eq!(index.size(), (0, 0));
 }
 
 const VALUES: usize = 4;
@@ -291,7 +280,7 @@ impl<'i> World<'i> {
     fn read(&mut self, run: usize, value: usize, changes: bool) {
         let (index, values, mut woken) = (self.index, &mut self.values, Vec::new());
         let Running { reader, read, .. } = &mut self.running[run];
-        let (seen, _) = reader.get(&'s', &key(&value.to_string()), || {
+        let seen = reader.get(&'s', &key(&value.to_string()), || {
             let before = values[value];
             if changes {
                 values[value] += 1;

@@ -3,7 +3,7 @@ use proptest::prelude::*;
 use serde_json::{Value, json};
 
 fn read(text: &str) -> Parsed<'_> {
-    Parsed::read(text, None).unwrap()
+    Parsed::read(text).unwrap()
 }
 
 #[test]
@@ -47,18 +47,6 @@ fn facts_are_read_from_the_metadata_alone() {
     let object = parsed.object().unwrap();
     assert_eq!((object.uid(), object.owner(), object.deleting()), ("u1", Some("abc"), true));
     assert_eq!(object.json(), text);
-}
-
-#[test]
-fn items_of_typed_lists_get_their_kind() {
-    let text = r#"{"metadata":{"name":"x","uid":"u","managedFields":[1],"resourceVersion":"3"}}"#;
-    let item_type = Some(ItemType { api_version: "v1", kind: "ConfigMap" });
-    let object = Parsed::read(text, item_type).unwrap().object().unwrap();
-    assert_eq!(
-        object.json(),
-        r#"{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"x","uid":"u","resourceVersion":"3"}}"#
-    );
-    assert_eq!((object.uid(), object.resource_version()), ("u", "3"));
 }
 
 #[test]

@@ -46,17 +46,17 @@ impl Scene {
     }
 
     fn event(&self, name: &str, uid: &str, version: u64) {
-        assert!(self.store.put(Parsed::read(&text("c", name, uid, version, None), None).unwrap()).unwrap());
+        assert!(self.store.put(Parsed::read(&text("c", name, uid, version, None)).unwrap()).unwrap());
     }
 
     fn deletion(&self, name: &str, uid: &str, version: u64) {
-        assert!(self.store.delete(Parsed::read(&text("c", name, uid, version, None), None).unwrap()));
+        assert!(self.store.delete(Parsed::read(&text("c", name, uid, version, None)).unwrap()));
     }
 
     fn list(&self, names: &[(&str, u64)], version: &str) {
         let listing = self.stores.begin_list();
         for (name, version) in names {
-            listing.item(Parsed::read(&text("c", name, "u", *version, None), None).unwrap()).unwrap();
+            listing.item(Parsed::read(&text("c", name, "u", *version, None)).unwrap()).unwrap();
         }
         listing.finish(version);
     }
@@ -105,14 +105,14 @@ pub fn told(name: &str, before: Option<u64>, after: Option<u64>, cause: ChangeCa
 fn one_name_in_two_workspaces_is_two_objects() {
     let store = Store::new(ClustersOf::Annotated);
     for cluster in ["b", "a"] {
-        store.put(Parsed::read(&text(cluster, "db", cluster, 3, None), None).unwrap()).unwrap();
+        store.put(Parsed::read(&text(cluster, "db", cluster, 3, None)).unwrap()).unwrap();
     }
     let names = |cluster| store.of_cluster(&ClusterName::try_from(cluster).unwrap());
     assert_eq!(names("a").len(), 1);
     assert_eq!((names("a")[0].1.uid(), names("b")[0].1.uid()), ("a", "b"));
     assert!(names("aa").is_empty());
     let homeless = json!({"metadata": {"name": "db"}}).to_string();
-    assert!(!store.put(Parsed::read(&homeless, None).unwrap()).unwrap());
+    assert!(!store.put(Parsed::read(&homeless).unwrap()).unwrap());
 }
 
 #[test]
@@ -155,7 +155,7 @@ fn the_first_complete_list_is_the_initial_one() {
     let stores = Stores::new(store, None);
     let _ = stores.begin_list();
     let listing = stores.begin_list();
-    listing.item(Parsed::read(&text("c", "a", "u", 2, None), None).unwrap()).unwrap();
+    listing.item(Parsed::read(&text("c", "a", "u", 2, None)).unwrap()).unwrap();
     listing.finish("3");
     assert_eq!(*heard.lock().unwrap(), [told("a", None, Some(2), ChangeCause::InitialList)]);
 }
@@ -164,7 +164,7 @@ fn the_first_complete_list_is_the_initial_one() {
 fn owners_are_found_and_forgotten() {
     let scene = Scene::new();
     let put = |name: &str, version, owner| {
-        scene.store.put(Parsed::read(&text("c", name, "u", version, owner), None).unwrap()).unwrap();
+        scene.store.put(Parsed::read(&text("c", name, "u", version, owner)).unwrap()).unwrap();
     };
     put("a", 2, Some("o1"));
     put("b", 3, Some("o1"));
@@ -183,7 +183,7 @@ fn lists_are_in_the_order_of_names() {
     let scene = Scene::new();
     let names = ["a", "b", "c", "d", "e", "f", "g", "h"];
     for name in names.iter().rev() {
-        scene.store.put(Parsed::read(&text("c", name, "u", 1, Some("o")), None).unwrap()).unwrap();
+        scene.store.put(Parsed::read(&text("c", name, "u", 1, Some("o"))).unwrap()).unwrap();
     }
     let keys = names.map(|name| key("c", name));
     let of = |found: Vec<(Key, Arc<Object>)>| found.into_iter().map(|(key, _)| key).collect::<Vec<_>>();
@@ -378,7 +378,7 @@ fn a_dropped_subscription_hears_nothing() {
     let scene = Scene::new();
     let Scene { store, subscription, heard, .. } = scene;
     drop(subscription);
-    store.put(Parsed::read(&text("c", "db", "u", 3, None), None).unwrap()).unwrap();
+    store.put(Parsed::read(&text("c", "db", "u", 3, None)).unwrap()).unwrap();
     assert!(heard.lock().unwrap().is_empty());
 }
 
@@ -457,7 +457,7 @@ fn of_many_stores_each_keeps_few_texts_unpacked() {
         let new = || Store::bounded(ClustersOf::One(key("c", "a").cluster.clone()), "", false, Some(bodies.clone()));
         let stores: Vec<_> = (0..stores).map(|_| new()).collect();
         let store = &stores[0];
-        (0..20).for_each(|name| assert!(store.put(Parsed::read(&text(name), None).unwrap()).unwrap()));
+        (0..20).for_each(|name| assert!(store.put(Parsed::read(&text(name)).unwrap()).unwrap()));
         let plain =
             store.keys().iter().filter(|key| store.get(key).is_some_and(|one| one.takes() == one.length())).count();
         assert_eq!(plain, unpacked, "{} stores", stores.len());
@@ -471,7 +471,7 @@ fn of_an_object_that_is_too_large_an_outline_is_kept() {
     let store = bounded(&bodies);
     let subscription = store.subscribe(|_| {});
     let text = large("c", "a", 3, 1 << 20);
-    store.put(Parsed::read(&text, None).unwrap()).unwrap();
+    store.put(Parsed::read(&text).unwrap()).unwrap();
     let outline = store.get(&at).unwrap();
     assert!(!outline.is_whole() && outline.value().is_err() && outline.takes() < 1024);
     assert_eq!((outline.length(), outline.owner()), (text.len(), Some("o")));
@@ -486,12 +486,12 @@ fn of_an_object_that_is_too_large_an_outline_is_kept() {
     let named = bodies.condition().unwrap().unwrap_err();
     assert!(named.ends_with(": c (1)"), "{named}");
 
-    let read = subscription.expect(&at).complete(&Parsed::read(&text, None).unwrap()).unwrap().0;
+    let read = subscription.expect(&at).complete(&Parsed::read(&text).unwrap()).unwrap().0;
     assert!(read.is_whole() && store.get(&at).unwrap().is_whole(), "while somebody has it");
     assert!(store.of_owner("o")[0].1.is_whole());
     drop(read);
     assert!(!store.get(&at).unwrap().is_whole());
-    store.delete(Parsed::read(&text, None).unwrap());
+    store.delete(Parsed::read(&text).unwrap());
     assert_eq!(bodies.condition(), Some(Ok(())));
 }
 
@@ -506,12 +506,12 @@ fn what_was_listed_without_its_body_is_kept_whole_once_it_is_read_unless_it_is_l
         partial.as_object_mut().unwrap().remove("spec");
         partial["kind"] = json!("PartialObjectMetadata");
         let partial = partial.to_string();
-        let listed = || Parsed::read(&partial, None).unwrap().of_metadata();
+        let listed = || Parsed::read(&partial).unwrap().of_list(None, true);
         store.put(listed()).unwrap();
         let outline = store.get(&key("c", name)).unwrap();
         assert!(!outline.is_whole() && outline.owner() == Some("o"));
         assert_eq!(outline.outline().unwrap()["kind"], serde_json::Value::Null, "it is none of this kind");
-        drop(subscription.expect(&key("c", name)).complete(&Parsed::read(&whole, None).unwrap()).unwrap());
+        drop(subscription.expect(&key("c", name)).complete(&Parsed::read(&whole).unwrap()).unwrap());
         assert_eq!(store.get(&key("c", name)).unwrap().is_whole(), is_kept, "{name}");
         store.put(listed()).unwrap();
         assert_eq!(store.get(&key("c", name)).unwrap().is_whole(), is_kept, "{name}: the same version, listed again");
@@ -527,7 +527,7 @@ fn a_tenant_has_room_for_so_many_bodies_and_others_have_theirs() {
     let put = |cluster: &str, number: usize| {
         for index in 0..number {
             let text = large(cluster, &format!("db-{index}"), 3, 200 << 10);
-            store.put(Parsed::read(&text, None).unwrap()).unwrap();
+            store.put(Parsed::read(&text).unwrap()).unwrap();
         }
         let all = store.of_cluster(&ClusterName::try_from(cluster).unwrap());
         all.iter().filter(|(_, object)| object.is_whole()).count()
@@ -542,7 +542,7 @@ fn beyond_the_memory_of_the_process_the_cluster_with_most_bodies_loses_some() {
     let bodies = Bodies::new(Some(4 << 20));
     let store = bounded(&bodies);
     let put = |cluster: &str, name: &str, bytes: usize| {
-        store.put(Parsed::read(&large(cluster, name, 3, bytes), None).unwrap()).unwrap();
+        store.put(Parsed::read(&large(cluster, name, 3, bytes)).unwrap()).unwrap();
     };
     (0..5).for_each(|index| put("modest", &format!("db-{index}"), 100 << 10));
     (0..200).for_each(|index| put("greedy", &format!("db-{index}"), 200 << 10));
