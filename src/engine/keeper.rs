@@ -11,7 +11,7 @@ use tokio::time::Instant;
 use tracing::info;
 
 use super::controller::Feed;
-use super::inventory::{Inventories, Inventory, SourceId};
+use super::inventory::{Inventory, SourceId};
 use super::pipeline::learned::LATE_REQUEST;
 use super::pipeline::promotion::Candidate;
 use super::pipeline::{Generation, NOT_READ, Pipeline};
@@ -149,7 +149,7 @@ async fn confirm(
     permit: &Permit,
     unanswered: &mut Option<Instant>,
 ) -> (Option<Inventory>, Result<Inventory, Doubt>) {
-    let inventories = inventories(pipeline, generation, Some(permit));
+    let inventories = pipeline.shared.inventories(generation.target.endpoint().permitted(permit.clone()));
     let ready = generation.target.identity().and_then(|_| source_id(pipeline, generation));
     let source = match ready {
         Ok(source) => source,
@@ -322,9 +322,9 @@ pub(super) fn wanted(
     let mapping = pipeline.writer.mapping().to_owned();
     let recorded = match (&document, &provider) == (&former.document, &former.provider) {
         true => former.recorded,
-        false => Some(former.next_moment(pipeline.shared.clock.now())),
+        false => Some(former.next_moment(pipeline.shared.settings.clock.now())),
     };
-    let home = Some(pipeline.shared.home.clone()).filter(|home| home != DEFAULT_TARGET).unwrap_or_default();
+    let home = Some(pipeline.shared.settings.home.clone()).filter(|home| home != DEFAULT_TARGET).unwrap_or_default();
     let mut wanted = Inventory { mapping, source, document, provider, recorded, home, ..former.clone() };
     // The objects of a kind are seen in any version of it.
     let is_in_another =
@@ -391,19 +391,6 @@ fn is_unused(pipeline: &Pipeline, kind: &Kind) -> bool {
     pipeline.kind_feed(kind).is_some_and(|feed| is_empty(&feed))
 }
 
-/// Who only reads needs no permit.
-fn inventories(pipeline: &Pipeline, generation: &Generation, permit: Option<&Permit>) -> Inventories {
-    let endpoint = generation.target.endpoint();
-    Inventories {
-        endpoint: match permit {
-            Some(permit) => endpoint.permitted(permit.clone()),
-            None => endpoint,
-        },
-        engine: pipeline.writer.engine().to_owned(),
-        namespace: pipeline.shared.inventory_namespace.clone(),
-    }
-}
-
 /// Whether nothing of a mapping that leaves is left, and no source, former ones included, carries its finalizer. Those of a
 /// cluster that is out of sight may.
 async fn has_left(pipeline: &Pipeline) -> bool {
@@ -442,19 +429,17 @@ async fn remove(pipeline: &Pipeline, permit: &Permit) -> bool {
     if pipeline.is_unrecorded() {
         return true;
     }
-    let generation = pipeline.generation();
-    inventories(pipeline, &generation, Some(permit)).remove(pipeline.writer.mapping()).await.is_ok()
+    let endpoint = pipeline.generation().target.endpoint().permitted(permit.clone());
+    pipeline.shared.inventories(endpoint).remove(pipeline.writer.mapping()).await.is_ok()
 }
 
 /// Reads, once, which mappings a former engine of this id had on a target.
-pub async fn read_retained(target: Arc<Target>, engine: String, shared: Arc<Shared>, events: mpsc::Sender<Event>) {
+pub async fn read_retained(target: Arc<Target>, shared: Arc<Shared>, events: mpsc::Sender<Event>) {
     let mut failures = 0;
     let mut jitter = Jitter::of(&target.name);
     let what = format!("state stores on target {}", target.name);
     loop {
-        let namespace = shared.inventory_namespace.clone();
-        let inventories = Inventories { endpoint: target.endpoint(), engine: engine.clone(), namespace };
-        match inventories.list().await {
+        match shared.inventories(target.endpoint()).list().await {
             Ok(found) => {
                 shared.instruments.health.set(&what, Condition::ready(""));
                 let _ = events.send(Event::Retained(target.name.clone(), found)).await;

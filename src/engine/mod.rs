@@ -47,6 +47,7 @@ use crate::health::Condition;
 use crate::mapping::diagnostic::Severity;
 use crate::mapping::schema::Schemas;
 use crate::mapping::{Kind, Mapping, MappingRemoved, Mode, OnExit};
+use crate::multicluster::Endpoint;
 use crate::multicluster::connection::{Connection, Process, flag};
 use crate::multicluster::environment::{CustomProviders, Environment};
 use crate::multicluster::manager::{ClusterEvent, ClusterEvents, Manager};
@@ -71,7 +72,7 @@ use consumer_schema::ConsumerSchemas;
 use controller::Controller;
 use election::{Election, Terms};
 use events::Recorder;
-use inventory::Inventory;
+use inventory::{Inventories, Inventory};
 use pipeline::{Generation, Pipeline};
 use report::sources_component;
 use serving::InForce;
@@ -113,19 +114,23 @@ pub struct Settings {
     pub events: bool,
 }
 
+impl Settings {
+    /// The home cluster, where the command line gives it.
+    fn home_connection(&self) -> Option<&Arc<Connection>> {
+        self.connections.get(&self.home)
+    }
+}
+
 /// What all controllers share.
 #[derive(Debug)]
 pub struct Shared {
+    pub settings: Settings,
     pub manager: Manager,
     pub watches: Arc<Watches>,
     pub instruments: Instruments,
     pub schemas: ConsumerSchemas,
     /// Kinds whose controllers report on each object.
     pub reporting: Arc<BTreeSet<Kind>>,
-    pub inventory_namespace: String,
-    /// The connection of the home cluster.
-    pub home: String,
-    pub clock: Clock,
     pub lease: Lease,
     pub turns: Turns,
     /// Rings when a source asks for losses that nobody counted, or a state store names another release.
@@ -133,6 +138,14 @@ pub struct Shared {
     /// Targets that were identified, or serve a kind that they did not.
     pub discovered: Discovered,
     pub recorder: Recorder,
+}
+
+impl Shared {
+    /// What the engine keeps on a cluster.
+    pub fn inventories(&self, endpoint: Endpoint) -> Inventories {
+        let Settings { engine, inventory_namespace, .. } = &self.settings;
+        Inventories { endpoint, engine: engine.clone(), namespace: inventory_namespace.clone() }
+    }
 }
 
 /// An engine that is dropped in the middle leaves no provider running.
@@ -190,7 +203,6 @@ struct Running {
 }
 
 struct Engine {
-    settings: Settings,
     shared: Arc<Shared>,
     catalog: Catalog,
     snapshot: Arc<Snapshot>,
@@ -259,18 +271,15 @@ pub async fn run(
         instruments,
         schemas: ConsumerSchemas::new(settings.schemas.clone()),
         reporting: Arc::new(settings.schemas.reporting()),
-        inventory_namespace: settings.inventory_namespace.clone(),
-        home: settings.home.clone(),
-        clock: settings.clock.clone(),
         lease: settings.election.as_ref().map_or_else(Lease::default, |_| Lease::of_replica()),
         turns: Turns::default(),
         counted: Notify::new(),
         discovered: Discovered::default(),
         recorder: recorder.unwrap_or_default(),
-    });
-    let catalog = Catalog::checking(settings.schemas.clone());
-    let mut engine = Engine {
         settings,
+    });
+    let catalog = Catalog::checking(shared.settings.schemas.clone());
+    let mut engine = Engine {
         shared,
         catalog,
         snapshot: Arc::default(),
@@ -328,32 +337,17 @@ fn departure(mapping: &Mapping) -> Option<OnExit> {
 impl Engine {
     /// The part of this replica in leader election.
     fn election(&self) -> Option<Election> {
-        let terms = self.settings.election.clone()?;
-        let home = self.settings.connections.get(&terms.home)?.clone();
-        let Shared { clock, lease, instruments, inventory_namespace, .. } = &*self.shared;
-        Some(Election {
-            terms,
-            engine: self.settings.engine.clone(),
-            namespace: inventory_namespace.clone(),
-            home,
-            clock: clock.clone(),
-            lease: lease.clone(),
-            health: instruments.health.clone(),
-            status: instruments.status.clone(),
-        })
+        let settings = &self.shared.settings;
+        let (terms, home) = (settings.election.clone()?, settings.home_connection()?.clone());
+        Some(Election { terms, home, shared: self.shared.clone() })
     }
 
     /// Without a home, nothing can be approved.
     fn attend_approvals(&mut self) {
-        let Some(home) = self.settings.connections.get(&self.settings.home) else { return };
-        let Shared { clock, lease, instruments, inventory_namespace, .. } = &*self.shared;
+        let Some(home) = self.shared.settings.home_connection() else { return };
         let attendant = Attendant {
             home: home.clone(),
-            engine: self.settings.engine.clone(),
-            namespace: inventory_namespace.clone(),
-            clock: clock.clone(),
-            lease: lease.clone(),
-            health: instruments.health.clone(),
+            shared: self.shared.clone(),
             held: self.all_held.subscribe(),
             releases: self.releases.subscribe(),
             events: self.events.clone(),
@@ -432,7 +426,7 @@ impl Engine {
         // Home says what is left of them.
         self.ledgers.clear();
         if self.shared.lease.is_held() {
-            let replica = self.settings.election.as_ref().map(|terms| terms.replica.clone());
+            let replica = self.shared.settings.election.as_ref().map(|terms| terms.replica.clone());
             self.tell_provider(None, false, "LeaderElected", format!("{} leads", replica.unwrap_or_default()));
             self.retained.clear();
             let targets: Vec<Arc<Target>> = self.targets.values().cloned().collect();
@@ -578,12 +572,12 @@ impl Engine {
         let mappings: Vec<Arc<Mapping>> = self.entries().map(|(_, entry)| entry.mapping.clone()).collect();
         let waiting = self.waiting_documents().map(|mapping| &mapping.source.clusters);
         let sources = mappings.iter().map(|mapping| &mapping.source.clusters).chain(waiting).cloned();
-        let home = self.settings.home.as_str();
+        let Settings { home, connections, .. } = &self.shared.settings;
         let one = mappings.iter().filter(|mapping| mapping.target_rule.is_none());
         let one = one.map(|mapping| mapping.state_store(home)).chain([DEFAULT_TARGET]);
         let several = mappings.iter().flat_map(|mapping| self.slots(mapping).into_values()).collect::<Vec<_>>();
         let targets = one.chain(several.iter().map(String::as_str));
-        let targets = targets.filter(|name| self.settings.connections.contains_key(*name));
+        let targets = targets.filter(|name| connections.contains_key(*name));
         let targets = targets.map(|name| ProviderName::Connection(name.to_owned()));
         let fleets = mappings.iter().flat_map(|mapping| self.target_providers(mapping));
         let all: Vec<ProviderName> = sources.chain(fleets).map(ProviderName::Source).chain(targets).collect();
@@ -704,7 +698,7 @@ impl Engine {
         if let Some(serving) = self.controllers.get(mapping) {
             return serving.controller.clone();
         }
-        let writer = Writer::new(&self.settings.engine, mapping);
+        let writer = Writer::new(&self.shared.settings.engine, mapping);
         let seed = generation.target.endpoint().connection().entropy();
         let controller = Controller::new(writer, self.shared.clone(), generation.mapping.clone(), seed);
         let (mut tasks, mut workers) = (JoinSet::new(), JoinSet::new());

@@ -69,7 +69,7 @@ pub fn observe(executor: &Executor<'_>, facts: &mut Facts<'_>) -> (Observed, Vec
     let unkept_status = pipeline.learned.lock().dropped.of(&key.cluster, version);
     let origin = Origin::new(&generation.mapping.source.resource, cluster.identity(), key);
     let kinds = kinds(executor, facts);
-    let now = pipeline.shared.clock.now();
+    let now = pipeline.shared.settings.clock.now();
     let selects = generation.mapping.source.selects(cluster.spec.name.as_str(), &cluster.spec.traits);
     let mut observed = Observed::new(pipeline.writer.clone(), key.clone(), origin, source, kinds, now);
     observed.subject.hold = cluster.spec.holding.as_ref().map(|holding| holding.hold.clone());

@@ -26,7 +26,7 @@ pub fn publish(engine: &Engine) {
         count(&mut counts, overview, controller);
     }
     metrics.set_conditions(&engine.shared.instruments.health);
-    for (name, connection) in &engine.settings.connections {
+    for (name, connection) in &engine.shared.settings.connections {
         for (verb, code, sent) in connection.counters().snapshot() {
             metrics.set_requests(name, verb, code, sent);
         }
@@ -35,7 +35,7 @@ pub fn publish(engine: &Engine) {
             counts.add(Counted::Credentials, &[("connection", name)], ends.as_second() as f64);
         }
         if let Some(ago) = connection.counters().last_answer() {
-            let at = engine.shared.clock.now().as_second() as f64 - ago.as_secs_f64();
+            let at = engine.shared.settings.clock.now().as_second() as f64 - ago.as_secs_f64();
             counts.add(Counted::Answers, &[("connection", name)], at);
         }
     }
@@ -51,7 +51,7 @@ pub fn publish(engine: &Engine) {
     let asked = engine.running().map(|pipeline| -> Weak<dyn api::Sources> { Arc::<Pipeline>::downgrade(pipeline) });
     engine.shared.instruments.status.ask(asked.collect());
     engine.shared.instruments.status.publish(Overview {
-        engine_id: engine.settings.engine.clone(),
+        engine_id: engine.shared.settings.engine.clone(),
         mappings,
         providers,
         targets,
@@ -173,7 +173,7 @@ fn orphans(engine: &Engine, mapping: &str) -> usize {
 /// What a replica that stands by knows of a mapping: what the state store says.
 fn standby(engine: &Engine, running: &[Arc<Pipeline>]) -> Option<String> {
     let lease = &engine.shared.lease;
-    if engine.settings.election.is_none() || lease.is_held() {
+    if engine.shared.settings.election.is_none() || lease.is_held() {
         return None;
     }
     match running.first()?.recorded_in_words() {

@@ -4,12 +4,12 @@ use std::sync::Arc;
 
 use tracing::warn;
 
-use super::Engine;
 use super::election::leaders_lease;
 use super::events::Event;
 use super::inventory;
 use super::pipeline::Pipeline;
 use super::target::Target;
+use super::{Engine, Settings};
 use crate::catalog::{Change, ChangeKind};
 use crate::health::Condition;
 use crate::plan::Cause;
@@ -38,17 +38,16 @@ impl Engine {
     /// A change for the console; and an event of a mapping's state store, or of the engine's Lease, in the home cluster, which the
     /// replica that writes tells.
     pub(super) fn tell_provider(&self, mapping: Option<&str>, is_warning: bool, reason: &str, message: String) {
-        let (now, changes) = (self.shared.clock.now(), &self.shared.instruments.changes);
+        let (now, changes) = (self.shared.settings.clock.now(), &self.shared.instruments.changes);
         changes.note(now, mapping.unwrap_or_default(), is_warning, reason, &message);
-        let Some(home) = self.settings.connections.get(&self.settings.home) else { return };
+        let Settings { engine, inventory_namespace: namespace, .. } = &self.shared.settings;
+        let Some(home) = self.shared.settings.home_connection() else { return };
         let Some(permit) = self.shared.lease.permit() else { return };
-        let engine = &self.settings.engine;
         let (kind, name) = match mapping {
             Some(mapping) => ("ConfigMap", inventory::name(engine, mapping)),
             None => ("Lease", leaders_lease(engine)),
         };
         self.shared.recorder.tell(&home.endpoint().permitted(permit), || {
-            let namespace = &self.settings.inventory_namespace;
             Some(Event::of_provider(kind, namespace, &name, is_warning, reason, message))
         });
     }

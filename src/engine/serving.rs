@@ -455,8 +455,7 @@ impl Engine {
         }
         let (in_force, (candidate, phase)) = (one.mapping.clone(), one.next(entry));
         let ledger = self.ledger_of(name, one, entry);
-        let has_home = self.settings.connections.contains_key(&self.settings.home);
-        if ledger.is_some() && has_home && phase == Phase::Active {
+        if ledger.is_some() && self.shared.settings.home_connection().is_some() && phase == Phase::Active {
             let progress = Progress { ledger, ..self.progress_of(name, &in_force, &candidate, Released) };
             self.set_progress(name, Some(progress));
             self.in_force.get_mut(name).into_iter().for_each(InForce::is_underway);

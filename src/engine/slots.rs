@@ -30,7 +30,7 @@ impl Engine {
     /// there.
     pub(super) fn slots(&self, mapping: &Mapping) -> BTreeMap<Slot, String> {
         let Some(rule) = &mapping.target_rule else {
-            return [(Slot::of(&mapping.name), mapping.state_store(&self.settings.home).to_owned())].into();
+            return [(Slot::of(&mapping.name), mapping.state_store(&self.shared.settings.home).to_owned())].into();
         };
         let selected = self.selected(mapping);
         let former = self.former_targets.get(&mapping.name).into_iter().flatten();
@@ -173,7 +173,7 @@ impl Engine {
             let cluster = self.shared.manager.cluster(&SourceClusters::Provider(provider.to_owned()), &name)?;
             return is_whole(&cluster).then(|| cluster.spec.endpoint.connection().clone());
         }
-        self.settings.connections.get(target).cloned()
+        self.shared.settings.connections.get(target).cloned()
     }
 
     /// The cluster that a target is now, as far as the registry knows it.

@@ -105,7 +105,7 @@ fn line(asked: &Asked, document: &str) -> usize {
 
 /// What is remembered of a source, and what servers answered when it was reconciled last.
 fn past(pipeline: &Pipeline, key: &Key) -> (Past, Answers) {
-    let now = pipeline.shared.clock.now();
+    let now = pipeline.shared.settings.clock.now();
     let follows = pipeline.follows_candidate_since(key);
     let follows_candidate_since = follows.and_then(|since| before(now, since.elapsed()));
     let Some((mut past, answers, since)) = pipeline.remembered(key) else {
@@ -187,7 +187,7 @@ fn traced(pipeline: &Pipeline, observed: &Observed, context: Context, is_whole: 
 }
 
 fn unseen(pipeline: &Pipeline, key: &Key, past: Past, why: String) -> TracedSource {
-    let now = pipeline.shared.clock.now();
+    let now = pipeline.shared.settings.clock.now();
     let (cluster, source) = (key.cluster.as_str(), (&*key.namespace, &*key.name));
     let target = pipeline.generation().target.name.clone();
     let reasons = vec![Said { reason: Cause::Unknown.as_str().to_owned(), message: why }];

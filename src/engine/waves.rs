@@ -243,7 +243,7 @@ impl Engine {
         let (in_force, candidate) = (one.document(), entry.mapping.clone());
         let waves = &in_force.release.waves;
         let is_approved = one.is_approved(entry);
-        let has_home = self.settings.connections.contains_key(&self.settings.home);
+        let has_home = self.shared.settings.home_connection().is_some();
         if has_home && !self.are_releases_known() {
             return Next::GoesOn(Why::unknown("the home cluster has not told yet how far releases are".to_owned()));
         }

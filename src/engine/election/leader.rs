@@ -73,13 +73,13 @@ impl Election {
         let seen = candidate.seen.as_ref().map(|seen| &seen.record);
         match outcome {
             Outcome::Leads => {
-                self.status.set_leader(&self.terms.replica, &self.terms.replica);
+                self.shared.instruments.status.set_leader(&self.terms.replica, &self.terms.replica);
                 candidate.until = sent + self.terms.renew_deadline;
                 let is_early = candidate.from > Instant::now();
                 if !is_early {
                     self.lead(candidate.until, seen.map_or(0, transitions));
                 }
-                let condition = Condition::ready(match self.lease.is_held() {
+                let condition = Condition::ready(match self.shared.lease.is_held() {
                     true => "this replica leads",
                     false => "this replica leads soon: the last holder of the Lease may still be writing",
                 });
@@ -88,7 +88,7 @@ impl Election {
             Outcome::Waits { until } => {
                 self.stand_back("another replica leads");
                 let leader = seen.map(holder).unwrap_or_default();
-                self.status.set_leader(&self.terms.replica, leader);
+                self.shared.instruments.status.set_leader(&self.terms.replica, leader);
                 let condition = Condition::ready(format!("standby: `{leader}` leads"));
                 Attempt { condition, pause: no_later(soon, until) }
             }
@@ -96,10 +96,10 @@ impl Election {
     }
 
     fn lead(&self, until: Instant, transitions: i32) {
-        if !self.lease.is_held() {
+        if !self.shared.lease.is_held() {
             info!(replica = self.terms.replica, "leads: this replica writes from now on");
         }
-        self.lease.take(Some(until), Some(transitions));
+        self.shared.lease.take(Some(until), Some(transitions));
     }
 
     /// One look at the Lease, or one write where this replica holds it. A write that conflicts is decided on anew, once.

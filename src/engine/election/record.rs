@@ -108,14 +108,18 @@ pub async fn delete(store: &Inventories, record: &Record) -> Result<(), RequestE
 impl Election {
     /// The name of the engine's Lease.
     pub(super) fn name(&self) -> String {
-        leaders_lease(&self.engine)
+        leaders_lease(&self.shared.settings.engine)
+    }
+
+    fn namespace(&self) -> &str {
+        &self.shared.settings.inventory_namespace
     }
 
     pub(super) async fn get(&self) -> Result<Option<Record>, RequestError> {
         let endpoint = self.home.endpoint();
         match endpoint.request(Method::GET, &self.path(&self.name())?, None, self.deadline()).await {
             Ok(reply) => self.read(&reply.body).map(Some),
-            Err(error) if error.is_not_found_of(&self.name()) || error.is_not_found_of(&self.namespace) => Ok(None),
+            Err(error) if error.is_not_found_of(&self.name()) || error.is_not_found_of(self.namespace()) => Ok(None),
             Err(error) => Err(error),
         }
     }
@@ -126,20 +130,23 @@ impl Election {
 
     /// Creates the Lease. The spec is that of one which is known to have been there.
     pub(super) async fn post(&self, spec: Option<LeaseSpec>) -> Result<Record, RequestError> {
-        let metadata =
-            ObjectMeta { name: Some(self.name()), namespace: Some(self.namespace.clone()), ..ObjectMeta::default() };
-        let path = ApiPath::collection(&leases(), &self.namespace)?;
+        let metadata = ObjectMeta {
+            name: Some(self.name()),
+            namespace: Some(self.namespace().to_owned()),
+            ..ObjectMeta::default()
+        };
+        let path = ApiPath::collection(&leases(), self.namespace())?;
         self.send(Method::POST, &path, &self.taken(&Record { metadata, spec })).await
     }
 
     pub(super) fn renewed(&self, record: &Record) -> Record {
         let mut record = self.labelled(record);
-        record.spec.get_or_insert_default().renew_time = Some(MicroTime(self.clock.now()));
+        record.spec.get_or_insert_default().renew_time = Some(MicroTime(self.shared.settings.clock.now()));
         record
     }
 
     pub(super) fn taken(&self, record: &Record) -> Record {
-        let now = MicroTime(self.clock.now());
+        let now = MicroTime(self.shared.settings.clock.now());
         let is_first = record.spec.is_none();
         let spec = LeaseSpec {
             holder_identity: Some(self.terms.replica.clone()),
@@ -156,7 +163,7 @@ impl Election {
         let spec = record.spec.get_or_insert_default();
         spec.holder_identity = Some(String::new());
         spec.lease_duration_seconds = Some(1);
-        spec.renew_time = Some(MicroTime(self.clock.now()));
+        spec.renew_time = Some(MicroTime(self.shared.settings.clock.now()));
         record
     }
 
@@ -165,12 +172,12 @@ impl Election {
         let mut record = record.clone();
         let labels: &mut BTreeMap<String, String> = record.metadata.labels.get_or_insert_default();
         labels.insert(MANAGED_BY.to_owned(), MANAGER.to_owned());
-        labels.insert(ENGINE.to_owned(), self.engine.clone());
+        labels.insert(ENGINE.to_owned(), self.shared.settings.engine.clone());
         record
     }
 
     fn path(&self, name: &str) -> Result<ApiPath, RequestError> {
-        Ok(ApiPath::object(&leases(), &self.namespace, name)?)
+        Ok(ApiPath::object(&leases(), self.namespace(), name)?)
     }
 
     async fn send(&self, method: Method, path: &ApiPath, record: &Record) -> Result<Record, RequestError> {

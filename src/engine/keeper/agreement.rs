@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::{Doubt, Generation, Inventory, Pipeline, REVIEW, inventories, report, source_id};
+use super::{Doubt, Generation, Inventory, Pipeline, REVIEW, report, source_id};
 use crate::health::{Condition, Level};
 use crate::mapping::{Mode, ObjectRule};
 use crate::plan::Phase;
@@ -10,8 +10,9 @@ use crate::plan::Phase;
 /// Another replica leads, and alone writes. Returns when that may have changed, or when it is time to compare the documents
 /// again.
 pub async fn stand_by(pipeline: &Pipeline, generation: &Arc<Generation>) {
-    let found = inventories(pipeline, generation, None).get(pipeline.writer.mapping()).await;
-    let found = found.ok().flatten();
+    // Who only reads needs no permit.
+    let inventories = pipeline.shared.inventories(generation.target.endpoint());
+    let found = inventories.get(pipeline.writer.mapping()).await.ok().flatten();
     pipeline.saw_recorded(found.as_ref());
     report(
         pipeline,

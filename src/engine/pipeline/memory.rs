@@ -36,7 +36,7 @@ impl Pipeline {
 
     /// A reconcile ended, and the source is not in sync: what was written, and what it waits for.
     pub fn remember(&self, key: &Key, actions: Vec<String>, answers: Option<Answers>, waits_for: Vec<String>) {
-        let now = self.shared.clock.now();
+        let now = self.shared.settings.clock.now();
         let State { unsettled, history, .. } = &mut *self.state.lock();
         let Some(how) = unsettled.get(key) else { return };
         let past = history.entry(key.clone()).or_default();

@@ -8,6 +8,7 @@ use super::promotion::Candidate;
 use super::shared_use::Uses;
 use super::wakes::Topic;
 use super::*;
+use crate::engine::Settings;
 use crate::engine::clock::Clock;
 use crate::engine::consumer_schema::ConsumerSchemas;
 use crate::engine::events::Recorder;
@@ -53,7 +54,20 @@ fn connection() -> Arc<Connection> {
 
 fn shared(lease: Lease) -> Arc<Shared> {
     let instruments = Instruments::default();
+    let settings = Settings {
+        engine: "main".into(),
+        inventory_namespace: "sync-engine".into(),
+        home: "target".into(),
+        connections: BTreeMap::new(),
+        process: Process::default(),
+        schemas: Schemas::default(),
+        clock: Clock::default(),
+        election: None,
+        custom_providers: CustomProviders::default(),
+        events: false,
+    };
     Arc::new(Shared {
+        settings,
         manager: provider::manager(Environment {
             connections: Arc::default(),
             health: instruments.health.clone(),
@@ -65,9 +79,6 @@ fn shared(lease: Lease) -> Arc<Shared> {
         instruments,
         schemas: ConsumerSchemas::new(Schemas::default()),
         reporting: Arc::default(),
-        inventory_namespace: "sync-engine".into(),
-        home: "target".into(),
-        clock: Clock::default(),
         lease,
         turns: Turns::default(),
         counted: Notify::new(),
