@@ -14,6 +14,7 @@ use tracing::{debug, info, warn};
 
 use super::bodies::Read;
 use super::controller::Feed;
+use super::inventory::namespaces;
 use super::observe::Outline;
 use super::originals;
 use super::pipeline::{Generation, Pipeline};
@@ -541,11 +542,10 @@ impl<'a> Executor<'a> {
     }
 
     async fn create_namespace(&self, name: &str, labels: &Value) -> Result<Outcome, RequestError> {
-        let namespaces = Resource { group: String::new(), version: "v1".into(), plural: "namespaces".into() };
         let body = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name, "labels": labels}});
         let manager = self.pipeline.writer.field_manager();
         self.tally.sent(1);
-        match self.at_target.create(&ApiPath::all(&namespaces)?, manager, json_text(&body).into()).await {
+        match self.at_target.create(&ApiPath::all(&namespaces())?, manager, json_text(&body).into()).await {
             Ok(_) => {}
             // Who may not create namespaces may still write into one that exists: the apply will tell.
             Err(error) if error.is_already_exists() || error.is_forbidden() => {}

@@ -8,13 +8,14 @@ use std::sync::Arc;
 
 use hyper::body::Bytes;
 use k8s_openapi::jiff::{SignedDuration, Timestamp};
+use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
 use super::{DEFAULT_TARGET, approval};
 use crate::mapping::{Kind, Resource, Side};
 use crate::multicluster::endpoint::{DEFAULT_DEADLINE, DeleteOptions};
-use crate::multicluster::{ApiPath, Body, Endpoint, RequestError};
+use crate::multicluster::{ApiPath, Body, Endpoint, Reply, RequestError};
 use crate::object::hash::tuple_hash;
 use crate::object::marks::{self, ENGINE, Writer};
 use crate::object::metadata;
@@ -158,14 +159,14 @@ impl Inventories {
     pub async fn config_maps(&self, selector: &str) -> Result<Vec<Value>, RequestError> {
         let path = ApiPath::collection(&config_maps(), &self.namespace)?.query("labelSelector", selector);
         let reply = self.endpoint.get(&path).await?;
-        let mut list: Value = parse(&reply.body, self.endpoint.url())?;
+        let mut list: Value = self.parse(&reply)?;
         Ok(list["items"].as_array_mut().map(std::mem::take).unwrap_or_default())
     }
 
     /// One ConfigMap in that namespace.
     pub(super) async fn config_map(&self, name: &str) -> Result<Option<Value>, RequestError> {
         match self.endpoint.get(&ApiPath::object(&config_maps(), &self.namespace, name)?).await {
-            Ok(reply) => parse(&reply.body, self.endpoint.url()).map(Some),
+            Ok(reply) => self.parse(&reply).map(Some),
             Err(error) if error.is_not_found_of(name) || error.is_not_found_of(&self.namespace) => Ok(None),
             Err(error) => Err(error),
         }
@@ -175,7 +176,7 @@ impl Inventories {
     pub(super) async fn apply_config_map(&self, name: &str, manager: &str, body: Bytes) -> Result<Value, RequestError> {
         let path = ApiPath::object(&config_maps(), &self.namespace, name)?;
         let reply = self.endpoint.apply(&path, manager, true, body).await?;
-        parse(&reply.body, self.endpoint.url())
+        self.parse(&reply)
     }
 
     /// Deletes exactly this version of it.
@@ -187,6 +188,11 @@ impl Inventories {
     ) -> Result<(), RequestError> {
         let path = ApiPath::object(&config_maps(), &self.namespace, name)?;
         self.endpoint.delete(&path, DeleteOptions { uid, resource_version, propagation: "Background" }).await.map(drop)
+    }
+
+    /// What a server answered.
+    pub(super) fn parse<T: DeserializeOwned>(&self, reply: &Reply) -> Result<T, RequestError> {
+        serde_json::from_slice(&reply.body).map_err(|error| self.unreadable(&error.to_string()))
     }
 
     /// What a server answered cannot be used.
@@ -326,15 +332,11 @@ fn body(engine: &str, namespace: &str, inventory: &Inventory) -> Value {
 }
 
 pub fn config_maps() -> Resource {
-    Resource { group: String::new(), version: "v1".into(), plural: "configmaps".into() }
+    Resource::new("", "v1", "configmaps")
 }
 
 pub fn namespaces() -> Resource {
-    Resource { group: String::new(), version: "v1".into(), plural: "namespaces".into() }
-}
-
-fn parse(body: &[u8], url: &str) -> Result<Value, RequestError> {
-    serde_json::from_slice(body).map_err(|error| RequestError::Body { url: url.to_owned(), reason: error.to_string() })
+    Resource::new("", "v1", "namespaces")
 }
 
 fn read(config_map: &Value) -> Option<Inventory> {
