@@ -251,7 +251,7 @@ impl<'a> Executor<'a> {
             Action::PatchStatus { patch, .. } => self.patch_source(patch, true).await,
             // It is read with its interest registered: `originals`.
             Action::Read(original) | Action::ReadAnew(original) => Ok(Outcome::Seen(Err(originals::unread(original)))),
-            Action::LookForSource => self.look_for_source().await,
+            Action::LookForSource => self.read_source(None).await,
             Action::Sweep { owners, kinds, namespaces, objects } => {
                 self.sweep(owners, kinds, namespaces, objects).await
             }
@@ -385,30 +385,51 @@ impl<'a> Executor<'a> {
         let pending = self.feed.subscription.expect(self.key);
         let body = Body::json_patch(json_text(patch));
         self.tally.sent(1);
-        match self.at_source.patch(&path, self.pipeline.writer.field_manager(), body).await {
-            Ok(reply) => self.completed(&self.at_source.clone(), pending, &reply),
-            Err(error) if error.is_not_found_of(&self.key.name) => Ok(Outcome::Absent),
+        let sent = self.at_source.patch(&path, self.pipeline.writer.field_manager(), body).await;
+        self.found(&self.at_source, &self.key.name, sent, Some(pending))
+    }
+
+    /// What a server says of an object. Only a 404 that names it says that it is missing.
+    fn found(
+        &self,
+        at: &Endpoint,
+        name: &str,
+        sent: Result<Reply, RequestError>,
+        pending: Option<PendingWrite>,
+    ) -> Result<Outcome, RequestError> {
+        match sent {
+            Ok(reply) => self.shown(at, &reply, pending).map(Outcome::Object),
+            Err(error) if error.is_not_found_of(name) => Ok(Outcome::Absent),
             Err(error) => Err(error),
         }
     }
 
-    /// Puts the answer of a write into the cache it belongs to, and reads it.
-    fn completed(&self, at: &Endpoint, pending: PendingWrite, reply: &Reply) -> Result<Outcome, RequestError> {
+    /// The object of an answer, which goes into the cache that waits for it.
+    fn shown(&self, at: &Endpoint, reply: &Reply, pending: Option<PendingWrite>) -> Result<Arc<Value>, RequestError> {
+        let object = match pending {
+            Some(pending) => self.completed(at, pending, reply)?,
+            None => Arc::new(Object::from_json(&reply.body).map_err(|error| unreadable(at, &error))?),
+        };
+        object.value().map(Arc::new).map_err(|error| unreadable(at, &error))
+    }
+
+    /// Puts an answer into the cache it belongs to.
+    fn completed(&self, at: &Endpoint, pending: PendingWrite, reply: &Reply) -> Result<Arc<Object>, RequestError> {
         let completed = Parsed::from_json(&reply.body).and_then(|answer| pending.complete(&answer));
         let (object, overtaken) = completed.map_err(|error| unreadable(at, &error))?;
         self.tally.overtake(overtaken);
-        tree(at, &object).map(Outcome::Object)
+        Ok(object)
     }
 
     /// Reads the source past the cache, and puts what it finds there.
     pub async fn refresh_source(&self) -> Result<Outcome, RequestError> {
-        let pending = self.feed.subscription.expect(self.key);
+        self.read_source(Some(self.feed.subscription.expect(self.key))).await
+    }
+
+    async fn read_source(&self, pending: Option<PendingWrite>) -> Result<Outcome, RequestError> {
         self.tally.sent(1);
-        match self.at_source.get(&self.source_path()?).await {
-            Ok(reply) => self.completed(&self.at_source.clone(), pending, &reply),
-            Err(error) if error.is_not_found_of(&self.key.name) => Ok(Outcome::Absent),
-            Err(error) => Err(error),
-        }
+        let sent = self.at_source.get(&self.source_path()?).await;
+        self.found(&self.at_source, &self.key.name, sent, pending)
     }
 
     /// Reads what a cache has as an outline. One that is gone is told of by its watch.
@@ -430,23 +451,10 @@ impl<'a> Executor<'a> {
         match endpoint.get(&path).await {
             Ok(reply) => {
                 self.tally.sent(u32::try_from(reply.body.len() / TURN).unwrap_or(u32::MAX));
-                let completed = Parsed::from_json(&reply.body).and_then(|answer| pending.complete(&answer));
-                let (object, overtaken) = completed.map_err(|error| unreadable(endpoint, &error))?;
-                self.tally.overtake(overtaken);
-                self.read.hold(object);
+                self.read.hold(self.completed(endpoint, pending, &reply)?);
                 Ok(())
             }
             Err(error) if error.is_not_found_of(&at.name) => Ok(()),
-            Err(error) => Err(error),
-        }
-    }
-
-    /// Only a 404 that names the object says that it is missing.
-    async fn look_for_source(&self) -> Result<Outcome, RequestError> {
-        self.tally.sent(1);
-        match self.at_source.get(&self.source_path()?).await {
-            Ok(reply) => shown(&self.at_source, &reply).map(Outcome::Object),
-            Err(error) if error.is_not_found_of(&self.key.name) => Ok(Outcome::Absent),
             Err(error) => Err(error),
         }
     }
@@ -466,11 +474,8 @@ impl<'a> Executor<'a> {
     async fn look(&self, reference: &Reference) -> Result<Outcome, RequestError> {
         self.tally.sent(1);
         let at = self.at(reference.kind.side);
-        match at.get(&self.path(reference)?).await {
-            Ok(reply) => shown(at, &reply).map(Outcome::Object),
-            Err(error) if error.is_not_found_of(&reference.name) => Ok(Outcome::Absent),
-            Err(error) => Err(error),
-        }
+        let sent = at.get(&self.path(reference)?).await;
+        self.found(at, &reference.name, sent, None)
     }
 
     async fn sweep(
@@ -593,11 +598,7 @@ impl<'a> Executor<'a> {
                 if side == Side::Target {
                     self.generation.target.saw_namespace(&reference.namespace);
                 }
-                let at = self.at(side).clone();
-                match pending {
-                    Some(pending) => self.completed(&at, pending, &reply),
-                    None => shown(&at, &reply).map(Outcome::Object),
-                }
+                self.shown(self.at(side), &reply, pending).map(Outcome::Object)
             }
             (Err(error), _) if side == Side::Target && error.is_not_found_of(&reference.namespace) => {
                 self.generation.target.lost_namespace(&reference.namespace);
@@ -685,7 +686,7 @@ impl<'a> Executor<'a> {
         self.tally.sent(1);
         let at = self.at(reference.kind.side);
         match at.delete(&self.path(reference)?, options).await {
-            Ok(reply) => Ok(left_by_delete(at, &reply)),
+            Ok(reply) => Ok(self.shown(at, &reply, None).map_or(Outcome::Absent, left_by_delete)),
             Err(error) if error.is_conflict() => self.look(reference).await,
             Err(error) => Err(error),
         }
@@ -696,10 +697,8 @@ impl<'a> Executor<'a> {
         let body = Body::json_patch(json_text(patch));
         let at = self.at(reference.kind.side);
         match at.patch(&self.path(reference)?, self.pipeline.writer.field_manager(), body).await {
-            Ok(reply) => shown(at, &reply).map(Outcome::Object),
-            Err(error) if error.is_not_found_of(&reference.name) => Ok(Outcome::Absent),
             Err(error) if error.is_conflict() => self.existing(reference).await,
-            Err(error) => Err(error),
+            sent => self.found(at, &reference.name, sent, None),
         }
     }
 }
@@ -759,25 +758,13 @@ fn was_gone(action: &Action, sent: &Result<Outcome, RequestError>) -> bool {
 }
 
 /// The answer is the object where finalizers hold it, and a `Status` (or the object as it was) where it is gone.
-fn left_by_delete(at: &Endpoint, reply: &Reply) -> Outcome {
-    let held = |object: &Value| {
-        let finalizers = object.pointer("/metadata/finalizers").and_then(Value::as_array);
-        !metadata(object, "deletionTimestamp").is_empty() && finalizers.is_some_and(|all| !all.is_empty())
-    };
-    match shown(at, reply) {
-        Ok(object) if held(&object) => Outcome::Object(object),
-        _ => Outcome::Absent,
+fn left_by_delete(answer: Arc<Value>) -> Outcome {
+    let finalizers = answer.pointer("/metadata/finalizers").and_then(Value::as_array);
+    let is_held = finalizers.is_some_and(|all| !all.is_empty());
+    match is_held && !metadata(&answer, "deletionTimestamp").is_empty() {
+        true => Outcome::Object(answer),
+        false => Outcome::Absent,
     }
-}
-
-fn tree(at: &Endpoint, object: &Object) -> Result<Arc<Value>, RequestError> {
-    object.value().map(Arc::new).map_err(|error| unreadable(at, &error))
-}
-
-/// The object of an answer.
-fn shown(at: &Endpoint, reply: &Reply) -> Result<Arc<Value>, RequestError> {
-    let object = Object::from_json(&reply.body).map_err(|error| unreadable(at, &error))?;
-    tree(at, &object)
 }
 
 fn unreadable(at: &Endpoint, error: &dyn std::error::Error) -> RequestError {
