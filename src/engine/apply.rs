@@ -521,29 +521,19 @@ impl<'a> Executor<'a> {
         kind: &Kind,
         namespaces: &[String],
     ) -> Result<Vec<TargetObject>, RequestError> {
-        let mut owned = Vec::new();
+        let (at, mut owned) = (self.at(kind.side), Vec::new());
+        let selector = format!("{} in ({})", marks::OWNER, owners.join(","));
         let beside = [self.key.namespace.to_string()];
         let namespaces = if kind.side == Side::Source { &beside } else { namespaces };
         for namespace in namespaces {
-            owned.extend(self.owned_by(owners, kind, namespace).await?);
+            let path = ApiPath::collection(&self.resource(kind)?, namespace)?.query("labelSelector", &selector);
+            self.tally.sent(1);
+            let reply = at.get(&path).await?;
+            let list: Value = serde_json::from_slice(&reply.body).map_err(|error| unreadable(at, &error))?;
+            let items = list["items"].as_array().into_iter().flatten();
+            owned.extend(items.filter_map(|item| owned_object(item, kind, owners)));
         }
         Ok(owned)
-    }
-
-    async fn owned_by(
-        &self,
-        owners: &[String],
-        kind: &Kind,
-        namespace: &str,
-    ) -> Result<Vec<TargetObject>, RequestError> {
-        let path = ApiPath::collection(&self.resource(kind)?, namespace)?;
-        let selector = format!("{} in ({})", marks::OWNER, owners.join(","));
-        self.tally.sent(1);
-        let at = self.at(kind.side);
-        let reply = at.get(&path.query("labelSelector", &selector)).await?;
-        let list: Value = serde_json::from_slice(&reply.body).map_err(|error| unreadable(at, &error))?;
-        let items = list["items"].as_array().into_iter().flatten();
-        Ok(items.filter_map(|item| owned_object(item, kind, owners)).collect())
     }
 
     async fn create_namespace(&self, name: &str, labels: &Value) -> Result<Outcome, RequestError> {
@@ -779,11 +769,8 @@ fn expect(feed: &Feed, reference: &Reference, cluster: &ClusterName) -> PendingW
 fn owned_object(item: &Value, kind: &Kind, owners: &[String]) -> Option<TargetObject> {
     let text = |field| metadata(item, field).to_owned();
     let reference = Reference { kind: kind.clone(), namespace: text("namespace"), name: text("name") };
-    is_owned(item, &reference, owners).then(|| TargetObject::new(reference, Arc::new(item.clone())))
-}
-
-fn is_owned(object: &Value, reference: &Reference, owners: &[String]) -> bool {
-    owners.iter().any(|owner| marks::is_ours(object, reference, &Owner(owner.clone())))
+    let is_owned = owners.iter().any(|owner| marks::is_ours(item, &reference, &Owner(owner.clone())));
+    is_owned.then(|| TargetObject::new(reference, Arc::new(item.clone())))
 }
 
 /// A newer version makes the plan stale; a status that the schema refuses is told leaf by leaf; all else is tried again.
