@@ -12,8 +12,8 @@ use tokio::time::Instant;
 use tracing::{Span, debug, info, warn};
 
 use self::parts::{Latest, Part, Progress};
-use super::apply::{ApplyError, Executor, Secrets, Tally};
-use super::bodies::{Read, observe_whole};
+use super::apply::{ApplyError, Executor};
+use super::bodies::observe_whole;
 use super::controller::{Controller, Feed};
 use super::events::Event;
 use super::facts::Facts;
@@ -208,17 +208,10 @@ async fn run<'t>(
     let executor = |(pipeline, generation): &'t Assigned| {
         let at_target = generation.target.endpoint().permitted(lease.clone());
         Executor {
-            pipeline,
-            generation,
-            cluster: &cluster,
             at_source: at_source.clone(),
             at_target: at_target.paced(generation.mapping.reconcile.target_writes_per_second),
-            feed: &feed,
-            key,
-            secrets: Secrets::default(),
-            read: Read::default(),
             waited_for: is_by_timer.then(|| pipeline.waits_for(key)),
-            tally: Tally::default(),
+            ..Executor::looking(pipeline, generation, &cluster, &feed, key)
         }
     };
     let executors: Vec<Executor<'_>> = targets.iter().map(executor).collect();
