@@ -190,11 +190,6 @@ impl Target {
         known.unwrap_or_else(|| Err(being_looked_up(kind))).map_err(|why| self.pending(&why.to_string()))
     }
 
-    /// Whether a kind is known to be served.
-    pub fn serves(&self, kind: &Kind) -> bool {
-        self.state.lock().kinds.get(kind).is_some_and(Result::is_ok)
-    }
-
     /// Whether discovery does not have a kind.
     pub fn lacks(&self, kind: &Kind) -> bool {
         matches!(self.state.lock().kinds.get(kind), Some(Err(Unserved::Missing(_))))
