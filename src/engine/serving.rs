@@ -126,12 +126,8 @@ impl InForce {
         self.waits = None;
     }
 
-    fn waits_as(&self) -> Option<WhyKind> {
-        self.waits.as_ref().map(|(why, _)| why.kind)
-    }
-
     fn waits_for(&self, text: &str) -> bool {
-        self.waits.as_ref().is_some_and(|(why, _)| why.text == text)
+        self.waits.as_ref().is_some_and(|(why, _)| why.text() == text)
     }
 
     /// Whether the candidate makes something else of a source than the document that it follows.
@@ -189,32 +185,19 @@ pub(super) enum Next {
 
 /// Why a document in a file waits.
 #[derive(Debug)]
-pub(super) struct Why {
-    kind: WhyKind,
-    text: String,
-}
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum WhyKind {
+pub(super) enum Why {
     /// It would serve something else.
-    Refused,
+    Refused(String),
     /// It is beyond the limits of a release.
-    Held,
+    Held(String),
     /// Servers are still to tell.
-    Unknown,
+    Unknown(String),
 }
 
 impl Why {
-    fn refused(text: String) -> Self {
-        Self { kind: WhyKind::Refused, text }
-    }
-
-    pub(super) fn held(text: String) -> Self {
-        Self { kind: WhyKind::Held, text }
-    }
-
-    pub(super) fn unknown(text: String) -> Self {
-        Self { kind: WhyKind::Unknown, text }
+    fn text(&self) -> &str {
+        let (Self::Refused(text) | Self::Held(text) | Self::Unknown(text)) = self;
+        text
     }
 }
 
@@ -410,12 +393,13 @@ impl Engine {
     /// What is held of a document that waits.
     pub(super) fn held_candidate(&self, name: &str) -> Option<Held> {
         let (one, entry) = (self.in_force.get(name)?, self.catalog.mapping(name)?);
-        (one.waits_as() == Some(WhyKind::Held)).then(|| one.failed(entry).or_else(|| one.rehearsed(entry))).flatten()
+        let is_held = matches!(one.waits, Some((Why::Held(_), _)));
+        is_held.then(|| one.failed(entry).or_else(|| one.rehearsed(entry))).flatten()
     }
 
     /// Whether a document waits of which it is not known yet whether it is held.
     pub(super) fn has_candidate(&self, name: &str) -> bool {
-        self.in_force.get(name).is_some_and(|one| one.waits_as() != Some(WhyKind::Refused))
+        self.in_force.get(name).is_some_and(|one| !matches!(one.waits, Some((Why::Refused(_), _))))
     }
 
     /// A person approves what a document that waits would do.
@@ -593,16 +577,16 @@ impl Engine {
             return Next::Unchanged;
         };
         let excess = match result {
-            Ok(_) if let Some(why) = self.refusal(&entry.mapping.name) => Why::held(why),
+            Ok(_) if let Some(why) = self.refusal(&entry.mapping.name) => Why::Held(why),
             Ok(rehearsal) => match rehearsal.excess(&one.mapping.release) {
                 None => return Next::Passes,
                 Some(_) if one.is_approved(entry) => return Next::Passes,
-                Some(excess) => Why::held(excess),
+                Some(excess) => Why::Held(excess),
             },
-            Err(why) => Why::unknown(format!("it cannot be rehearsed yet: {why}")),
+            Err(why) => Why::Unknown(format!("it cannot be rehearsed yet: {why}")),
         };
-        let lasts = if excess.kind == WhyKind::Held { LASTS } else { TICK };
-        match one.waits_for(&excess.text) && at.elapsed() >= lasts {
+        let lasts = if matches!(excess, Why::Held(_)) { LASTS } else { TICK };
+        match one.waits_for(excess.text()) && at.elapsed() >= lasts {
             true => Next::Rehearse,
             false => Next::GoesOn(excess),
         }
@@ -619,7 +603,7 @@ impl Engine {
         };
         if let Stage::Former(resources) = &one.stage {
             let resources = Vec::from_iter(resources.iter().map(String::as_str)).join(", ");
-            return Next::GoesOn(Why::unknown(format!(
+            return Next::GoesOn(Why::Unknown(format!(
                 "its state store names former sources of an earlier version of the engine ({resources}): deletions alone go \
                  on, until `sync-engine uninstall {name} --former` has released them",
             )));
@@ -641,13 +625,12 @@ impl Engine {
             },
             None if one.stage == Stage::Closing => Next::Unchanged,
             None if let Some(lost) = all.iter().find_map(|pipeline| pipeline.lost_cluster()) => {
-                let text =
-                    format!("{}, and `{lost}`, where the document in force served sources, is out of sight", why.text);
-                Next::GoesOn(Why::refused(text))
+                let lost = format!("`{lost}`, where the document in force served sources, is out of sight");
+                Next::GoesOn(Why::Refused(format!("{}, and {lost}", why.text())))
             }
-            None => Next::GoesOn(Why::unknown(format!(
+            None => Next::GoesOn(Why::Unknown(format!(
                 "{}, and not all that the document in force serves is in sight",
-                why.text
+                why.text()
             ))),
             Some(_) => Next::GoesOn(why),
         }
@@ -659,7 +642,7 @@ impl Engine {
         let (here, there) = (&in_force.source, &other.source);
         let (resource, other) = (here.resource.group_plural(), there.resource.group_plural());
         if resource != other {
-            return Some(Why::refused(format!("it would serve {other} instead of {resource}")));
+            return Some(Why::Refused(format!("it would serve {other} instead of {resource}")));
         }
         if here.clusters == there.clusters {
             return None;
@@ -669,10 +652,10 @@ impl Engine {
             return match (manager.identity(&here.clusters), manager.identity(&there.clusters)) {
                 (Some(here), Some(there)) if here == there => None,
                 (Some(_), Some(_)) => {
-                    Some(Why::refused(format!("it would serve {from}, which has another identity hash")))
+                    Some(Why::Refused(format!("it would serve {from}, which has another identity hash")))
                 }
                 _ => {
-                    Some(Why::unknown(format!("whether it serves {from} is not known before both APIExports are read")))
+                    Some(Why::Unknown(format!("whether it serves {from} is not known before both APIExports are read")))
                 }
             };
         }
@@ -685,47 +668,52 @@ impl Engine {
         let lacking = served.iter().find(|name| is_lacking(*name));
         match lacking {
             Some(lacking) => {
-                Some(Why::refused(format!("it would serve {from}, which does not have the cluster {lacking}")))
+                Some(Why::Refused(format!("it would serve {from}, which does not have the cluster {lacking}")))
             }
             None if manager.is_synced(&there.clusters) && all.iter().all(|one| one.controller.are_sources_listed()) => {
                 None
             }
-            None => Some(Why::unknown(format!("whether it serves {from} is not known before all clusters are"))),
+            None => Some(Why::Unknown(format!("whether it serves {from} is not known before all clusters are"))),
         }
     }
 
-    fn keep_waiting(&mut self, name: &str, Why { kind, text: why }: Why) {
-        if self.in_force.get(name).is_none_or(|one| one.waits_for(&why)) {
+    fn keep_waiting(&mut self, name: &str, why: Why) {
+        if self.in_force.get(name).is_none_or(|one| one.waits_for(why.text())) {
             return;
         }
         let Some(file) = self.catalog.mapping(name).map(|entry| entry.file.clone()) else { return };
         let file = file.unwrap_or_else(|| "its file".to_owned());
         let is_removed = self.catalog.mapping(name).is_some_and(is_removal);
-        let text = match kind {
-            WhyKind::Unknown if is_removed => format!("its removal waits: {why}"),
-            WhyKind::Held if is_removed => format!(
+        let text = match &why {
+            Why::Unknown(why) if is_removed => format!("its removal waits: {why}"),
+            Why::Held(why) if is_removed => format!(
                 "its removal is held, and deletions alone go on: {why}. `sync-engine approve {name}` shows and approves it; or \
                  put {file} back",
             ),
-            WhyKind::Unknown => format!("the document in {file} waits: {why}"),
-            WhyKind::Held => format!(
+            Why::Unknown(why) => format!("the document in {file} waits: {why}"),
+            Why::Held(why) => format!(
                 "the document in {file} is held, and the one before goes on: {why}. `sync-engine approve {name}` shows and \
                  approves it",
             ),
-            WhyKind::Refused => format!(
+            Why::Refused(why) => format!(
                 "the document in {file} is refused: {why}{}; the former document goes on. Put its text back into {file}, write \
                  the new one into a file of its own with another metadata.name, and remove {file} once its sources are gone",
                 served(&self.pipelines_of(name).collect::<Vec<_>>())
             ),
         };
-        let Some(one) = self.in_force.get_mut(name) else { return };
-        one.waits = Some((Why { kind, text: why }, text.clone()));
         self.shared.instruments.health.set(&component(name), Condition::degraded(text.clone()));
-        match kind {
-            WhyKind::Unknown => info!(mapping = name, why = text, "the document does not run yet"),
-            WhyKind::Held | WhyKind::Refused => {
+        let reason = match &why {
+            Why::Unknown(_) => None,
+            Why::Held(_) => Some("DocumentHeld"),
+            Why::Refused(_) => Some("DocumentRefused"),
+        };
+        if let Some(one) = self.in_force.get_mut(name) {
+            one.waits = Some((why, text.clone()));
+        }
+        match reason {
+            None => info!(mapping = name, why = text, "the document does not run yet"),
+            Some(reason) => {
                 error!(mapping = name, why = text, "the document does not run");
-                let reason = if kind == WhyKind::Held { "DocumentHeld" } else { "DocumentRefused" };
                 self.tell_provider(Some(name), true, reason, text);
             }
         }

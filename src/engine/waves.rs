@@ -245,7 +245,7 @@ impl Engine {
         let is_approved = one.is_approved(entry);
         let has_home = self.shared.settings.home_connection().is_some();
         if has_home && !self.are_releases_known() {
-            return Next::GoesOn(Why::unknown("the home cluster has not told yet how far releases are".to_owned()));
+            return Next::GoesOn(Why::Unknown("the home cluster has not told yet how far releases are".to_owned()));
         }
         let release = ruling_hash(&candidate.text, &in_force.text);
         // That of a document before tells nothing.
@@ -254,11 +254,11 @@ impl Engine {
             return Next::Passes;
         }
         if !has_home {
-            return Next::GoesOn(Why::held("its waves cannot be recorded without a home cluster".to_owned()));
+            return Next::GoesOn(Why::Held("its waves cannot be recorded without a home cluster".to_owned()));
         }
         if let Some(why) = cannot_take_steps(&in_force, &candidate) {
             let what = format!("{why}, which reaches all sources at once, and `release.waves` asks for steps");
-            return if is_approved { Next::Passes } else { Next::GoesOn(Why::held(what)) };
+            return if is_approved { Next::Passes } else { Next::GoesOn(Why::Held(what)) };
         }
         match progress {
             Some(Progress { release: of, stage: Stage::Released, .. }) if of == release => Next::Passes,
@@ -350,7 +350,7 @@ impl Engine {
             Verdict::Failed(why) if !is_last && release.on_failure == OnFailure::Return => {
                 let why = format!("it went back, for wave {} failed: {why}", number + 1);
                 self.refuse_candidate(name, &why);
-                Next::GoesOn(Why::held(format!("it is not released: {why}")))
+                Next::GoesOn(Why::Held(format!("it is not released: {why}")))
             }
             Verdict::Failed(why) => {
                 if let Some(one) = self.in_force.get_mut(name) {
@@ -360,7 +360,7 @@ impl Engine {
                 match entry.is_some_and(|entry| self.in_force[name].is_gate_approved(entry)) {
                     true if is_last => Next::Passes,
                     true => self.begin(name, candidate, number + 1),
-                    false => Next::GoesOn(Why::held(format!("{text}; its gate failed: {why}"))),
+                    false => Next::GoesOn(Why::Held(format!("{text}; its gate failed: {why}"))),
                 }
             }
         }
