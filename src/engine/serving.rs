@@ -218,6 +218,11 @@ impl Engine {
         Cow::Owned(Entry { mapping: mapping.clone(), standing, ..entry.clone() })
     }
 
+    /// A document in force, and the entry of what waits for it.
+    pub(super) fn waiting(&self, name: &str) -> Option<(&InForce, &Entry)> {
+        self.in_force.get(name).zip(self.catalog.mapping(name))
+    }
+
     /// What a document in force may still do.
     pub(super) fn limit(&self, name: &str, phase: Phase) -> Phase {
         match (self.in_force.get(name).map(|one| &one.stage), phase) {
@@ -392,7 +397,7 @@ impl Engine {
 
     /// What is held of a document that waits.
     pub(super) fn held_candidate(&self, name: &str) -> Option<Held> {
-        let (one, entry) = (self.in_force.get(name)?, self.catalog.mapping(name)?);
+        let (one, entry) = self.waiting(name)?;
         let is_held = matches!(one.waits, Some((Why::Held(_), _)));
         is_held.then(|| one.failed(entry).or_else(|| one.rehearsed(entry))).flatten()
     }
@@ -419,7 +424,7 @@ impl Engine {
     /// Every gate is passed: what it loses is counted anew and recorded, and the document in the file takes the place of the one
     /// in force. `true`: it has.
     fn come_into_force(&mut self, name: &str) -> bool {
-        let (Some(one), Some(entry)) = (self.in_force.get(name), self.catalog.mapping(name)) else { return false };
+        let Some((one, entry)) = self.waiting(name) else { return false };
         let release = one.release(entry);
         let recorded = self.recorded_releases.get(name);
         if let Some(recorded) = recorded.filter(|one| one.release == release && one.stage == Released).cloned() {
@@ -501,7 +506,7 @@ impl Engine {
 
     /// Plans every source with the document in the file. What comes of it is an event.
     fn rehearse(&mut self, name: &str) {
-        let (Some(one), Some(entry)) = (self.in_force.get(name), self.catalog.mapping(name)) else { return };
+        let Some((one, entry)) = self.waiting(name) else { return };
         let (document, phase) = one.next(entry);
         let slots: BTreeMap<Slot, String> = self.slots(&document);
         let selected = Arc::new(self.selected(&document));
@@ -598,9 +603,7 @@ impl Engine {
     }
 
     fn judge(&self, name: &str) -> Next {
-        let (Some(one), Some(entry)) = (self.in_force.get(name), self.catalog.mapping(name)) else {
-            return Next::Unchanged;
-        };
+        let Some((one, entry)) = self.waiting(name) else { return Next::Unchanged };
         if let Stage::Former(resources) = &one.stage {
             let resources = Vec::from_iter(resources.iter().map(String::as_str)).join(", ");
             return Next::GoesOn(Why::Unknown(format!(
@@ -681,9 +684,8 @@ impl Engine {
         if self.in_force.get(name).is_none_or(|one| one.waits_for(why.text())) {
             return;
         }
-        let Some(file) = self.catalog.mapping(name).map(|entry| entry.file.clone()) else { return };
-        let file = file.unwrap_or_else(|| "its file".to_owned());
-        let is_removed = self.catalog.mapping(name).is_some_and(is_removal);
+        let Some(entry) = self.catalog.mapping(name) else { return };
+        let (file, is_removed) = (entry.file.as_deref().unwrap_or("its file"), is_removal(entry));
         let text = match &why {
             Why::Unknown(why) if is_removed => format!("its removal waits: {why}"),
             Why::Held(why) if is_removed => format!(

@@ -226,7 +226,7 @@ impl Engine {
 
     /// Why a candidate is not released, whatever the limits say: it went back, or a person rejected it.
     pub(super) fn refusal(&self, name: &str) -> Option<String> {
-        let (one, entry) = (self.in_force.get(name)?, self.catalog.mapping(name)?);
+        let (one, entry) = self.waiting(name)?;
         let Progress { release, stage: Stage::Refused(why), .. } = self.progress(name)? else { return None };
         let is_of_it = release == one.release(entry);
         (is_of_it && !one.is_approved(entry)).then(|| format!("it is not released: {why}"))
@@ -234,9 +234,7 @@ impl Engine {
 
     /// What comes next of a candidate that the limits of the document in force let pass.
     pub(super) fn next_step(&mut self, name: &str) -> Next {
-        let (Some(one), Some(entry)) = (self.in_force.get(name), self.catalog.mapping(name)) else {
-            return Next::Unchanged;
-        };
+        let Some((one, entry)) = self.waiting(name) else { return Next::Unchanged };
         if is_removal(entry) {
             return Next::Passes;
         }
@@ -342,7 +340,8 @@ impl Engine {
             Verdict::Waits(why) => {
                 // Another process repeats a tenth of the soak at most.
                 if passed >= underway.passed + (wave.soak.as_secs() / 10).max(1) && passed < wave.soak.as_secs() {
-                    self.set_stage_of(name, Stage::Wave(Underway { passed, ..underway }));
+                    let stage = Stage::Wave(Underway { passed, ..underway });
+                    self.set_progress(name, self.progress(name).map(|progress| Progress { stage, ..progress }));
                 }
                 self.say_underway(name, format!("{text}, {why}"));
                 Next::Unchanged
@@ -356,8 +355,7 @@ impl Engine {
                 if let Some(one) = self.in_force.get_mut(name) {
                     one.course.failed_gate = Some((number, tally));
                 }
-                let entry = self.catalog.mapping(name);
-                match entry.is_some_and(|entry| self.in_force[name].is_gate_approved(entry)) {
+                match self.waiting(name).is_some_and(|(one, entry)| one.is_gate_approved(entry)) {
                     true if is_last => Next::Passes,
                     true => self.begin(name, candidate, number + 1),
                     false => Next::GoesOn(Why::Held(format!("{text}; its gate failed: {why}"))),
@@ -379,15 +377,7 @@ impl Engine {
 
     /// What is left of the ledger, as it is to be recorded.
     pub(super) fn set_ledger(&self, name: &str, ledger: Option<Ledger>) {
-        if let Some(progress) = self.progress(name) {
-            self.set_progress(name, Some(Progress { ledger, ..progress }));
-        }
-    }
-
-    fn set_stage_of(&self, name: &str, stage: Stage) {
-        if let Some(progress) = self.progress(name) {
-            self.set_progress(name, Some(Progress { stage, ..progress }));
-        }
+        self.set_progress(name, self.progress(name).map(|progress| Progress { ledger, ..progress }));
     }
 
     /// The sources of the waves so far follow the document in force again, and the candidate is refused until its text changes
@@ -405,7 +395,7 @@ impl Engine {
 
     /// The candidate is refused. What only the sources of the waves have goes within the limits of the document in force.
     fn set_refused(&self, name: &str, why: &str) {
-        let (Some(one), Some(entry)) = (self.in_force.get(name), self.catalog.mapping(name)) else { return };
+        let Some((one, entry)) = self.waiting(name) else { return };
         let in_force = one.document();
         let refused = self.progress_of(name, &in_force, &entry.mapping, Stage::Refused(why.to_owned()));
         let followed = self.progress(name).filter(|one| one.stage.wave().is_some() && one.in_force == refused.in_force);
