@@ -108,7 +108,6 @@ pub fn component(pipeline: &Pipeline) -> String {
 
 /// Why the state store is not confirmed.
 struct Doubt {
-    level: Level,
     why: String,
     /// Whether it is one of other targets: nothing is wrong with this one.
     is_of_others: bool,
@@ -116,7 +115,7 @@ struct Doubt {
 
 impl From<String> for Doubt {
     fn from(why: String) -> Self {
-        Self { level: Level::Waiting, why, is_of_others: false }
+        Self { why, is_of_others: false }
     }
 }
 
@@ -129,13 +128,11 @@ fn report(pipeline: &Pipeline, condition: Condition) {
 }
 
 fn say(pipeline: &Pipeline, generation: &Arc<Generation>, result: Result<Inventory, Doubt>) {
-    report(
-        pipeline,
-        match &result {
-            Ok(_) => Condition::ready(""),
-            Err(doubt) => Condition { level: doubt.level, message: doubt.why.clone() },
-        },
-    );
+    let condition = match &result {
+        Ok(_) => Condition::ready(""),
+        Err(doubt) => Condition::waiting(doubt.why.clone()),
+    };
+    report(pipeline, condition);
     let result = result.map_err(|doubt| if doubt.is_of_others { NOT_READ.to_owned() } else { doubt.why });
     pipeline.confirm(generation, result);
 }
