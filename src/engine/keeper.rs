@@ -13,7 +13,6 @@ use tracing::info;
 use super::controller::Feed;
 use super::inventory::{Inventory, SourceId};
 use super::pipeline::learned::LATE_REQUEST;
-use super::pipeline::promotion::Candidate;
 use super::pipeline::{Generation, NOT_READ, Pipeline};
 use super::serving::{names_other_sources, other_document};
 use super::slots::Slot;
@@ -328,12 +327,6 @@ pub(super) fn wanted(
         |kind: &Kind| generation.mapping.objects.iter().any(|rule| rule.kind.is_same_in_any_version(kind));
     let is_unused = |kind: &Kind| unused.get(kind).is_some_and(|since| since.elapsed() >= LATE_REQUEST);
     wanted.kinds.retain(|kind| !is_in_another(kind) && !is_unused(kind));
-    wanted.kinds.extend(generation.mapping.objects.iter().map(|rule| rule.kind.clone()));
-    let plural = |kind: &Kind| Some((kind.clone(), generation.target.kind(kind).ok()?.resource.plural));
-    wanted.plurals.extend(wanted.kinds.iter().filter_map(plural));
-    wanted.plurals.retain(|kind, _| wanted.kinds.contains(kind));
-    let rule = Some(&generation.mapping.placement.namespace_text).filter(|_| !generation.mapping.is_beside());
-    wanted.placements.extend(rule.cloned());
     let has_other_sources = |recorded: Arc<Mapping>| names_other_sources(&recorded, &generation.mapping);
     if found.and_then(|found| other_document(found, &generation.mapping)).is_some_and(has_other_sources) {
         // Those of the document before have no source that carries the finalizer.
@@ -346,7 +339,6 @@ pub(super) fn wanted(
     if pipeline.is_carried_out() {
         wanted.status.clear();
     }
-    wanted.status.extend(generation.mapping.status.written());
     if former.document == wanted.document && former.release.is_empty() {
         pipeline.release_is_over();
     }
@@ -357,14 +349,16 @@ pub(super) fn wanted(
         // Home tells how far it is, or another process goes on with it.
         None => former.release.clone(),
     };
-    if let Some(Candidate { document, .. }) = release {
-        // What a part of the sources is served with, and what is left of it if they go back.
+    // A part of the sources is served with a candidate, which leaves something if they go back.
+    let candidate = release.iter().map(|candidate| &candidate.document);
+    for document in std::iter::once(&generation.mapping).chain(candidate) {
         wanted.kinds.extend(document.objects.iter().map(|rule| rule.kind.clone()));
-        let plural = |kind: &Kind| Some((kind.clone(), generation.target.kind(kind).ok()?.resource.plural));
-        wanted.plurals.extend(wanted.kinds.iter().filter_map(plural));
         wanted.placements.extend(Some(&document.placement.namespace_text).filter(|_| !document.is_beside()).cloned());
         wanted.status.extend(document.status.written());
     }
+    let plural = |kind: &Kind| Some((kind.clone(), generation.target.kind(kind).ok()?.resource.plural));
+    wanted.plurals.extend(wanted.kinds.iter().filter_map(plural));
+    wanted.plurals.retain(|kind, _| wanted.kinds.contains(kind));
     wanted
 }
 
