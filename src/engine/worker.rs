@@ -43,7 +43,7 @@ use crate::server::metrics::ReconcileResult;
 const STALE_WAIT: Duration = Duration::from_secs(5);
 
 /// How a reconcile ended.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 enum Ended {
     InSync,
     Waiting(Reasons),
@@ -60,10 +60,12 @@ enum Ended {
     /// As many sources as may be are worked on at this target of several: it waits for its turn.
     Left,
     /// Its cluster is not engaged (any more), or another replica leads.
+    #[default]
     Dropped,
 }
 
 /// What a reconcile did on one target.
+#[derive(Default)]
 struct Run {
     ended: Ended,
     cost: Cost,
@@ -79,21 +81,6 @@ struct Run {
     is_awaited: bool,
     /// Whether the source is missing.
     is_missing: bool,
-}
-
-impl Run {
-    fn unplanned(ended: Ended) -> Self {
-        Self {
-            ended,
-            cost: Cost::default(),
-            overtaken: false,
-            held: None,
-            done: Vec::new(),
-            answers: None,
-            is_awaited: false,
-            is_missing: false,
-        }
-    }
 }
 
 /// What runs on one target of a mapping, and the document that a source follows there.
@@ -195,13 +182,13 @@ async fn run<'t>(
     if !is_confirmed() && !facts.read([Topic::Identity(key.cluster.clone())], is_confirmed, |known| !known) {
         let detail = format!("source: whether {} is still the same cluster is being confirmed", cluster.spec.name);
         let ended = || Ended::Waiting(Reasons::one(Cause::Unknown, detail.clone()));
-        return targets.iter().map(|_| Run::unplanned(ended())).collect();
+        return targets.iter().map(|_| Run { ended: ended(), ..Run::default() }).collect();
     }
     let Some(lease) = controller.shared.lease.permit() else {
         // Once this replica leads, every source is planned.
         let is_there = feed.watch.store().get(key).is_some();
         targets.iter().for_each(|(pipeline, _)| pipeline.stands_by(key, is_there));
-        return targets.iter().map(|_| Run::unplanned(Ended::Dropped)).collect();
+        return targets.iter().map(|_| Run::default()).collect();
     };
     // Before anything is looked at: whatever changes from now on ends the right to write.
     let at_source = cluster.spec.endpoint.clone().permitted(lease.clone());
@@ -232,10 +219,10 @@ async fn run<'t>(
 /// What became of a source on one target, and what was read for it.
 fn ended<'f>(part: Part<'_, 'f>) -> (Run, Facts<'f>) {
     let Part { executor, facts, observed, unanswered, ended, .. } = part;
-    let ended = ended.unwrap_or(Ended::Dropped);
+    let ended = ended.unwrap_or_default();
     let (cost, overtaken, done) = (executor.tally.cost(), executor.tally.overtaken(), executor.tally.done());
     let Some(observed) = observed else {
-        return (Run { cost, overtaken, done, ..Run::unplanned(ended) }, facts);
+        return (Run { ended, cost, overtaken, done, ..Run::default() }, facts);
     };
     let ended = note(&executor, &observed, &unanswered, ended);
     let held = held(&ended, &observed);
@@ -318,7 +305,7 @@ fn unengaged(pipeline: &Pipeline, generation: &Generation, key: &Key) -> Run {
         Ended::Waiting(reasons) if reasons.0.iter().any(is_unknown) => None,
         _ => Some(0),
     };
-    Run { held, ..Run::unplanned(ended) }
+    Run { ended, held, ..Run::default() }
 }
 
 fn unseen(pipeline: &Pipeline, generation: &Generation, key: &Key) -> Ended {
@@ -585,7 +572,7 @@ async fn act(
                 }
                 Err(error) => {
                     if adds_finalizer(action) && !matches!(error, ApplyError::Stale { .. }) {
-                        executor.pipeline.learned.lock().may_hold(tokio::time::Instant::now());
+                        executor.pipeline.learned.lock().may_hold(Instant::now());
                     }
                     failed = failed.or(Some(error));
                 }
@@ -644,7 +631,7 @@ fn note_release(executor: &Executor<'_>, observed: &Observed, action: &Action) {
     let Executor { pipeline, key, .. } = executor;
     // A LogicalCluster that is released is not deleted by that: it is let go.
     let (Some(source), Action::PatchSource { purpose, .. }) = (observed.present(), action) else { return };
-    let (is_deleting, now) = (!metadata(source, "deletionTimestamp").is_empty(), tokio::time::Instant::now());
+    let (is_deleting, now) = (!metadata(source, "deletionTimestamp").is_empty(), Instant::now());
     let all = pipeline.controller.pipelines();
     match purpose {
         // It names other targets as well.
@@ -763,9 +750,8 @@ fn finish(pipeline: &Pipeline, generation: &Generation, key: &Key, ended: Ended)
 fn report(pipeline: &Pipeline, key: &Key, reasons: &Reasons) {
     let cause = reasons.cause();
     let orphans = reasons.0.iter().any(|reason| reason.cause == Cause::Orphaned);
-    let of_target = reasons.of_target();
-    let news = pipeline
-        .settled(key, Some(Unsettled { cause, orphans, why: reasons.to_string(), of_target, since: Instant::now() }));
+    let (why, of_target) = (reasons.to_string(), reasons.of_target());
+    let news = pipeline.settled(key, Some(Unsettled { cause, orphans, why, of_target, since: Instant::now() }));
     match cause {
         None | Some(Cause::Unknown) => debug!(why = %reasons, "not in sync"),
         Some(cause @ Cause::Waiting) if news => info!(reason = cause.as_str(), why = %reasons, "not in sync"),
@@ -775,10 +761,8 @@ fn report(pipeline: &Pipeline, key: &Key, reasons: &Reasons) {
 }
 
 fn warn_once(pipeline: &Pipeline, key: &Key, orphans: bool, why: String) {
-    if pipeline.settled(
-        key,
-        Some(Unsettled { cause: None, orphans, why: why.clone(), of_target: None, since: Instant::now() }),
-    ) {
+    let unsettled = Unsettled { cause: None, orphans, why: why.clone(), of_target: None, since: Instant::now() };
+    if pipeline.settled(key, Some(unsettled)) {
         warn!(why, "not in sync");
     }
 }
