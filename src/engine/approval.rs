@@ -142,13 +142,9 @@ fn progress(config_map: &Value) -> Option<Progress> {
 
 /// Records and approvals of one engine, at home.
 #[derive(Debug, Clone)]
-pub struct Approvals(Inventories);
+pub struct Approvals(pub Inventories);
 
 impl Approvals {
-    pub fn new(store: Inventories) -> Self {
-        Self(store)
-    }
-
     /// What a person has to decide on, of each mapping that holds something.
     ///
     /// # Errors
@@ -386,12 +382,11 @@ impl Attendant {
             match self.kept().await {
                 Ok(found) => {
                     let mappings = found.iter().filter_map(Record::read).map(|record| record.mapping).collect();
-                    let releases = kept_releases(&found);
-                    let known = Releases { term: Some(term), progress: releases.clone() };
+                    let (term, releases) = (Some(term), kept_releases(&found));
+                    let known = Releases { term, progress: releases.clone() };
                     let _ = self.events.send(Event::Releases(known)).await;
                     let (looked, unanswered) = (Some(Instant::now()), std::mem::take(&mut recorded.unanswered));
-                    let (term, unrecorded) = (Some(term), BTreeMap::new());
-                    *recorded = Recorded { mappings, releases, unanswered, term, looked, unrecorded };
+                    *recorded = Recorded { mappings, releases, unanswered, term, looked, ..Recorded::default() };
                     // What was wanted before goes by another record: the engine says what is wanted now.
                     return Vec::new();
                 }
@@ -495,11 +490,7 @@ impl Attendant {
         // First: whoever looks for it later finds no record that the approval is of.
         approvals.remove(&record).await.map_err(Problem::Unwritten)?;
         recorded.mappings.remove(mapping);
-        let event = match approval.decision {
-            Decision::Approve => Event::Approved(mapping.to_owned(), approval.held),
-            Decision::Reject => Event::Rejected(mapping.to_owned(), approval.held),
-        };
-        let _ = self.events.send(event).await;
+        let _ = self.events.send(Event::Decided(mapping.to_owned(), approval.held, approval.decision)).await;
         Ok(())
     }
 

@@ -65,7 +65,7 @@ use crate::server::metrics::ReloadResult;
 
 pub use serving::compiled;
 
-use approval::{AllHeld, Attendant, Releases};
+use approval::{AllHeld, Attendant, Decision, Releases};
 use clock::Clock;
 use clusters::Discovered;
 use consumer_schema::ConsumerSchemas;
@@ -170,10 +170,8 @@ enum Event {
     Recorded(Slot, Box<Inventory>),
     /// What this replica may write for is another from now on: everything, nothing, or its share.
     Leadership,
-    /// A person approved what is held of a mapping.
-    Approved(String, Held),
-    /// A person rejected the document in the file of a mapping, which is held.
-    Rejected(String, Held),
+    /// A person decided on what is held of a mapping.
+    Decided(String, Held, Decision),
     /// What home says of releases, read in this term of the lease.
     Releases(Releases),
     /// Home says from now on that the release of a mapping is so far.
@@ -397,22 +395,21 @@ impl Engine {
             Event::Left(slot) => self.forget(&slot),
             Event::Recorded(slot, store) => self.recorded(&slot, *store),
             Event::Leadership => self.leadership(),
-            Event::Approved(mapping, held) => self.approved(&mapping, held),
-            Event::Rejected(mapping, held) => self.reject_candidate(&mapping, &held),
+            Event::Decided(mapping, held, Decision::Approve) => self.approved(&mapping, held),
+            Event::Decided(mapping, held, Decision::Reject) => self.reject_candidate(&mapping, &held),
             Event::Releases(releases) => self.releases_known(releases),
-            Event::ReleaseRecorded(mapping, progress) => {
-                self.release_recorded(mapping, progress);
-                self.answer_reloads(false);
-                self.share_ledgers();
-            }
+            Event::ReleaseRecorded(mapping, progress) => self.release_recorded(mapping, progress),
             Event::Rehearsed(mapping, document, result) => self.rehearsed(&mapping, document, *result),
-            Event::Counted => {
-                self.judge_documents();
-                self.answer_reloads(false);
-                self.share_ledgers();
-            }
+            Event::Counted => self.judge_and_share(),
             Event::Tick => self.tick(),
         }
+    }
+
+    /// Something is known that documents or losses may wait for.
+    fn judge_and_share(&mut self) {
+        self.judge_documents();
+        self.answer_reloads(false);
+        self.share_ledgers();
     }
 
     fn report_leadership(&self) {

@@ -54,7 +54,7 @@ impl Engine {
             None => drop(self.recorded_releases.remove(&name)),
         }
         self.follow_releases();
-        self.judge_documents();
+        self.judge_and_share();
     }
 
     pub(super) fn are_releases_known(&self) -> bool {
