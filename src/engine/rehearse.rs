@@ -50,7 +50,7 @@ pub async fn rehearse(on: Vec<OnTarget>) -> Result<Rehearsal, String> {
     loop {
         let all = look(&on).await?;
         // What is just being confirmed or read is in sight a moment later.
-        if !all.is_blind() || started.elapsed() >= PATIENCE {
+        if all.hidden().is_empty() || started.elapsed() >= PATIENCE {
             return Ok(all);
         }
         sleep(PAUSE).await;

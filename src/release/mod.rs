@@ -299,11 +299,21 @@ impl Rehearsal {
         }
     }
 
-    /// Whether so little is in sight that it says too little.
-    pub fn is_blind(&self) -> bool {
-        let (out_of_sight, sources) = (self.count(|effect| effect.is_out_of_sight), self.sources.len());
-        let clusters = self.seen + self.unseen.len();
-        self.seen * 100 < clusters * IN_SIGHT || (sources - out_of_sight) * 100 < sources * IN_SIGHT
+    /// What is out of sight, where that is so much that the rest says too little.
+    pub fn hidden(&self) -> Vec<String> {
+        let mut all = Vec::new();
+        let (hidden, clusters) = (self.unseen.len(), self.seen + self.unseen.len());
+        if self.seen * 100 < clusters * IN_SIGHT {
+            let names: Vec<&str> = self.unseen.iter().take(SHOWN).map(String::as_str).collect();
+            all.push(format!("{hidden} of {clusters} clusters of its sources are out of sight: {}", names.join(", ")));
+        }
+        let (hidden, sources) = (self.count(|effect| effect.is_out_of_sight), self.sources.len());
+        if (sources - hidden) * 100 < sources * IN_SIGHT {
+            let first = self.sources.values().find(|effect| effect.is_out_of_sight);
+            let why = first.and_then(|one| one.not_told.as_deref()).unwrap_or_default();
+            all.push(format!("{hidden} of {sources} sources are out of sight ({why})"));
+        }
+        all
     }
 
     /// All objects of a target are lost.
@@ -370,7 +380,7 @@ impl Rehearsal {
     /// What holds the candidate: more than the limits of the document in force allow. `None`: it is released.
     pub fn excess(&self, limits: &Release) -> Option<String> {
         let mut all = Vec::new();
-        let (failing, lost) = (self.failing().count(), self.lost.values().sum());
+        let (failing, lost) = (self.failing().count(), self.lost());
         if failing > limits.max_failing.of(self.sources.len()) {
             all.push(format!(
                 "{failing} sources that are in sync would not be, and `release.maxFailing` allows {}",
@@ -383,18 +393,7 @@ impl Rehearsal {
                 self.objects, limits.max_lost.objects, limits.max_lost.percent
             ));
         }
-        let clusters = self.seen + self.unseen.len();
-        if self.seen * 100 < clusters * IN_SIGHT {
-            let names: Vec<&str> = self.unseen.iter().take(SHOWN).map(String::as_str).collect();
-            let hidden = self.unseen.len();
-            all.push(format!("{hidden} of {clusters} clusters of its sources are out of sight: {}", names.join(", ")));
-        }
-        let (out_of_sight, sources) = (self.count(|effect| effect.is_out_of_sight), self.sources.len());
-        if (sources - out_of_sight) * 100 < sources * IN_SIGHT {
-            let why =
-                self.sources.values().find(|effect| effect.is_out_of_sight).and_then(|one| one.not_told.as_deref());
-            all.push(format!("{out_of_sight} of {sources} sources are out of sight ({})", why.unwrap_or_default()));
-        }
+        all.extend(self.hidden());
         let shown = self.shown();
         let first = if shown.is_empty() { String::new() } else { format!("; first {}", shown.join("; ")) };
         (!all.is_empty()).then(|| format!("{}{first}", all.join("; ")))
@@ -405,15 +404,15 @@ impl Rehearsal {
 impl fmt::Display for Rehearsal {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let sources = self.sources.len();
-        let (created, lost): (usize, usize) =
-            (self.sources.values().map(|effect| effect.created).sum(), self.lost.values().sum());
+        let created: usize = self.sources.values().map(|effect| effect.created).sum();
         write!(
             f,
-            "{} newly failing, {} updated, {} newly taken in, {created} objects created, {lost} lost; rehearsed on {} of \
+            "{} newly failing, {} updated, {} newly taken in, {created} objects created, {} lost; rehearsed on {} of \
              {sources} sources",
             self.failing().count(),
             self.count(|effect| effect.is_updated),
             self.count(|effect| effect.is_taken_in),
+            self.lost(),
             sources - self.count(|effect| effect.not_told.is_some()),
         )?;
         match self.unseen.len() {
