@@ -141,6 +141,29 @@ pub struct Shared {
 }
 
 impl Shared {
+    fn new(settings: Settings, instruments: Instruments, recorder: Recorder) -> Self {
+        let environment = Environment {
+            connections: Arc::new(settings.connections.clone()),
+            health: instruments.health.clone(),
+            process: settings.process.clone(),
+            custom: settings.custom_providers.clone(),
+            watches: Arc::default(),
+        };
+        Self {
+            manager: provider::manager(environment),
+            watches: Watches::new(instruments.health.clone()),
+            instruments,
+            schemas: ConsumerSchemas::new(settings.schemas.clone()),
+            reporting: Arc::new(settings.schemas.reporting()),
+            lease: settings.election.as_ref().map_or_else(Lease::default, |_| Lease::of_replica()),
+            turns: Turns::default(),
+            counted: Notify::new(),
+            discovered: Discovered::default(),
+            recorder,
+            settings,
+        }
+    }
+
     /// What the engine keeps on a cluster.
     pub fn inventories(&self, endpoint: Endpoint) -> Inventories {
         let Settings { engine, inventory_namespace, .. } = &self.settings;
@@ -253,29 +276,10 @@ pub async fn run(
     shutdown: CancellationToken,
 ) {
     let (events, received) = mpsc::channel(64);
-    let manager = provider::manager(Environment {
-        connections: Arc::new(settings.connections.clone()),
-        health: instruments.health.clone(),
-        process: settings.process.clone(),
-        custom: settings.custom_providers.clone(),
-        watches: Arc::default(),
-    });
-    let clusters = manager.subscribe();
     let mut tasks = JoinSet::new();
     let recorder = settings.events.then(|| Recorder::start(&mut tasks, &settings.engine, settings.clock.clone()));
-    let shared = Arc::new(Shared {
-        manager,
-        watches: Watches::new(instruments.health.clone()),
-        instruments,
-        schemas: ConsumerSchemas::new(settings.schemas.clone()),
-        reporting: Arc::new(settings.schemas.reporting()),
-        lease: settings.election.as_ref().map_or_else(Lease::default, |_| Lease::of_replica()),
-        turns: Turns::default(),
-        counted: Notify::new(),
-        discovered: Discovered::default(),
-        recorder: recorder.unwrap_or_default(),
-        settings,
-    });
+    let shared = Arc::new(Shared::new(settings, instruments, recorder.unwrap_or_default()));
+    let clusters = shared.manager.subscribe();
     let catalog = Catalog::checking(shared.settings.schemas.clone());
     let mut engine = Engine {
         shared,

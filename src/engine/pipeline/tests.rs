@@ -10,25 +10,21 @@ use super::wakes::Topic;
 use super::*;
 use crate::engine::Settings;
 use crate::engine::clock::Clock;
-use crate::engine::consumer_schema::ConsumerSchemas;
 use crate::engine::events::Recorder;
 use crate::engine::inventory::{Former, SourceId};
 use crate::engine::keeper::{check_sources, is_final, wanted};
 use crate::engine::serving::compiled;
-use crate::engine::turns::Turns;
 use crate::mapping::schema::Schemas;
 use crate::mapping::{OnExit, Traits};
 use crate::multicluster::Object;
 use crate::multicluster::connection::{Connection, ConnectionSource, ConnectionSpec, Process};
-use crate::multicluster::environment::{CustomProviders, Environment};
+use crate::multicluster::environment::CustomProviders;
 use crate::multicluster::permit::Lease;
 use crate::multicluster::registry::{ClusterSpec, ProviderName, WatchScope};
 use crate::multicluster::store::{Change, ChangeCause};
-use crate::multicluster::watch::Watches;
 use crate::object::ClusterName;
 use crate::object::marks::Owner;
 use crate::plan::Prune;
-use crate::provider;
 use crate::server::Instruments;
 
 const DOCUMENT: &str = r#"apiVersion: sync-engine.dev/v1alpha1
@@ -53,7 +49,6 @@ fn connection() -> Arc<Connection> {
 }
 
 fn pipeline(lease: Lease) -> Arc<Pipeline> {
-    let instruments = Instruments::default();
     let settings = Settings {
         engine: "main".into(),
         inventory_namespace: "sync-engine".into(),
@@ -66,29 +61,12 @@ fn pipeline(lease: Lease) -> Arc<Pipeline> {
         custom_providers: CustomProviders::default(),
         events: false,
     };
-    let shared = Arc::new(Shared {
-        settings,
-        manager: provider::manager(Environment {
-            connections: Arc::default(),
-            health: instruments.health.clone(),
-            process: Process::default(),
-            custom: CustomProviders::default(),
-            watches: Arc::default(),
-        }),
-        watches: Watches::new(instruments.health.clone()),
-        instruments,
-        schemas: ConsumerSchemas::new(Schemas::default()),
-        reporting: Arc::default(),
-        lease,
-        turns: Turns::default(),
-        counted: Notify::new(),
-        discovered: Default::default(),
-        recorder: Recorder::default(),
-    });
+    let mut shared = Shared::new(settings, Instruments::default(), Recorder::default());
+    shared.lease = lease;
     let target = Arc::new(Target::new("target", connection(), Arc::default()).expect("a target"));
     let generation = Generation::new(compiled(DOCUMENT).expect("a mapping"), Phase::Active, target);
     let writer = Writer::new("main", "widgets");
-    let controller = Controller::new(writer, shared, generation.mapping.clone(), 7);
+    let controller = Controller::new(writer, Arc::new(shared), generation.mapping.clone(), 7);
     let pipeline = Pipeline::new(controller.clone(), generation);
     controller.add("", &pipeline);
     pipeline
