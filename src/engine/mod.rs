@@ -571,18 +571,13 @@ impl Engine {
     /// default target are read even while no mapping names it.
     fn run_providers(&self) {
         let mappings: Vec<Arc<Mapping>> = self.entries().map(|(_, entry)| entry.mapping.clone()).collect();
-        let waiting = self.waiting_documents().map(|mapping| &mapping.source.clusters);
-        let sources = mappings.iter().map(|mapping| &mapping.source.clusters).chain(waiting).cloned();
-        let Settings { home, connections, .. } = &self.shared.settings;
-        let one = mappings.iter().filter(|mapping| mapping.target_rule.is_none());
-        let one = one.map(|mapping| mapping.state_store(home)).chain([DEFAULT_TARGET]);
-        let several = mappings.iter().flat_map(|mapping| self.slots(mapping).into_values()).collect::<Vec<_>>();
-        let targets = one.chain(several.iter().map(String::as_str));
-        let targets = targets.filter(|name| connections.contains_key(*name));
-        let targets = targets.map(|name| ProviderName::Connection(name.to_owned()));
+        let sources = mappings.iter().chain(self.waiting_documents()).map(|mapping| mapping.source.clusters.clone());
         let fleets = mappings.iter().flat_map(|mapping| self.target_providers(mapping));
-        let all: Vec<ProviderName> = sources.chain(fleets).map(ProviderName::Source).chain(targets).collect();
-        self.shared.manager.run(all);
+        let targets = mappings.iter().flat_map(|mapping| self.slots(mapping).into_values());
+        let targets = targets.chain([DEFAULT_TARGET.to_owned()]);
+        let targets = targets.filter(|name| self.shared.settings.connections.contains_key(name));
+        let sources = sources.chain(fleets).map(ProviderName::Source);
+        self.shared.manager.run(sources.chain(targets.map(ProviderName::Connection)));
     }
 
     fn controllers(&self) -> impl Iterator<Item = &Arc<Controller>> {
