@@ -412,13 +412,10 @@ fn carrying(
     let is_twice = |kind: &Kind| {
         !is_of_rule(kind) && !kinds.contains(kind) && kinds.iter().any(|known| known.is_same_in_any_version(kind))
     };
-    let found = pipeline.each_kind(|kind, feed| {
-        if is_twice(kind) {
-            return Vec::new();
-        }
-        let of_owner = feed.watch.store().of_owner(&owner.0).into_iter();
-        let read = |(at, object): (Key, Arc<Object>)| Some((target_reference(kind, &at), read(kind, &at, &object)?));
-        of_owner.filter_map(read).collect()
-    });
-    found.iter().filter_map(|(reference, object)| observed.recognize(reference, object)).collect()
+    let of_kind = |(kind, feed): (Kind, Arc<Feed>)| {
+        let owned = feed.watch.store().of_owner(&owner.0).into_iter();
+        let read = owned.filter_map(|(at, object)| Some((target_reference(&kind, &at), read(&kind, &at, &object)?)));
+        read.filter_map(|(reference, object)| observed.recognize(&reference, &object)).collect::<Vec<_>>()
+    };
+    pipeline.kind_feeds().into_iter().filter(|(kind, _)| !is_twice(kind)).flat_map(of_kind).collect()
 }

@@ -93,11 +93,6 @@ impl Pipeline {
         self.feeds.lock().get(kind).cloned()
     }
 
-    /// Gathers something over all kinds on the target.
-    pub fn each_kind<T>(&self, gather: impl Fn(&Kind, &Feed) -> Vec<T>) -> Vec<T> {
-        self.feeds.lock().iter().flat_map(|(kind, feed)| gather(kind, feed)).collect()
-    }
-
     pub fn kind_feeds(&self) -> Vec<(Kind, Arc<Feed>)> {
         self.feeds.lock().iter().map(|(kind, feed)| (kind.clone(), feed.clone())).collect()
     }
