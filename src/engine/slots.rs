@@ -168,10 +168,9 @@ impl Engine {
 
     /// The connection of a target: one that the command line names, or that of a provider's cluster.
     pub(super) fn connection_of(&self, target: &str) -> Option<Arc<Connection>> {
-        if let Some((provider, cluster)) = target.split_once('/') {
-            let name = cluster.try_into().ok()?;
-            let cluster = self.shared.manager.cluster(&SourceClusters::Provider(provider.to_owned()), &name)?;
-            return is_whole(&cluster).then(|| cluster.spec.endpoint.connection().clone());
+        if target.contains('/') {
+            let cluster = self.cluster_of(target).filter(|cluster| is_whole(cluster))?;
+            return Some(cluster.spec.endpoint.connection().clone());
         }
         self.shared.settings.connections.get(target).cloned()
     }
