@@ -7,7 +7,6 @@ mod sources;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::hash::{BuildHasher, RandomState};
-use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
@@ -61,20 +60,10 @@ pub struct Controller {
     hasher: RandomState,
     /// Rings when the schemas of the source have to be looked at again.
     schema_due: Epoch,
-    /// Sources that wait for a slow target of several.
-    lent: AtomicUsize,
+    /// Sources that wait for a slow target of several, and leave their places to others, each have one more of this.
+    lent: Arc<()>,
     /// Rings when one more does.
     has_room: Notify,
-}
-
-/// A source that waits for a slow target, and leaves its place to another one until it is dropped.
-#[derive(Debug)]
-struct LentPlace<'c>(&'c Controller);
-
-impl Drop for LentPlace<'_> {
-    fn drop(&mut self) {
-        self.0.lent.fetch_sub(1, Ordering::Relaxed);
-    }
 }
 
 /// Since when a consumer's change is not carried out.
@@ -109,16 +98,16 @@ impl Controller {
             sources: Mutex::default(),
             hasher: RandomState::new(),
             schema_due: Epoch::default(),
-            lent: AtomicUsize::new(0),
+            lent: Arc::default(),
             has_room: Notify::new(),
         })
     }
 
-    /// A source waits for a slow target: another one is worked on in its place.
-    fn lend_place(&self) -> LentPlace<'_> {
-        self.lent.fetch_add(1, Ordering::Relaxed);
+    /// A source waits for a slow target: another one is worked on in its place, as long as this is held.
+    fn lend_place(&self) -> Arc<()> {
+        let lent = self.lent.clone();
         self.has_room.notify_one();
-        LentPlace(self)
+        lent
     }
 
     /// The document that runs.
@@ -461,8 +450,8 @@ impl Controller {
         let mut running = JoinSet::new();
         loop {
             let concurrency = self.mapping().reconcile.concurrency.max(1);
-            let lent = self.lent.load(Ordering::Relaxed).min(concurrency * MOST_LENT);
-            let at_once = concurrency + lent;
+            let lent = Arc::strong_count(&self.lent) - 1;
+            let at_once = concurrency + lent.min(concurrency * MOST_LENT);
             tokio::select! {
                 biased;
                 // Cancel-safe: a permit that is not taken stays stored.
