@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use serde_json::json;
 use tracing::warn;
 
 use super::election::leaders_lease;
@@ -43,12 +44,13 @@ impl Engine {
         let Settings { engine, inventory_namespace: namespace, .. } = &self.shared.settings;
         let Some(home) = self.shared.settings.home_connection() else { return };
         let Some(permit) = self.shared.lease.permit() else { return };
-        let (kind, name) = match mapping {
-            Some(mapping) => ("ConfigMap", inventory::name(engine, mapping)),
-            None => ("Lease", leaders_lease(engine)),
+        let (api_version, kind, name) = match mapping {
+            Some(mapping) => ("v1", "ConfigMap", inventory::name(engine, mapping)),
+            None => ("coordination.k8s.io/v1", "Lease", leaders_lease(engine)),
         };
         self.shared.recorder.tell(&home.endpoint().permitted(permit), || {
-            Some(Event::of_provider(kind, namespace, &name, is_warning, reason, message))
+            let involved = json!({"apiVersion": api_version, "kind": kind, "namespace": namespace, "name": name});
+            Some(Event { involved, is_warning, reason: reason.to_owned(), message })
         });
     }
 
