@@ -224,7 +224,7 @@ impl Controller {
             }
         }
         for (kind, feed) in self.pipelines().iter().flat_map(|one| one.kind_feeds()) {
-            self.queue_standing(&kind, &feed.watch);
+            self.queue_standing(&kind, &feed);
         }
         let clusters = self.shared.manager.clusters(&self.mapping().source.clusters);
         clusters.iter().for_each(|cluster| self.queue_copies(cluster));
@@ -354,9 +354,7 @@ impl Controller {
         let holds_none = |counts: fn(WatchState) -> bool| {
             let feeds = self.source_feeds();
             let is_empty = |feed: &Arc<Feed>| {
-                let store = feed.watch.store();
-                let is_held = |key: &Key| store.get(key).is_some_and(|object| self.holds_source(&object, ""));
-                counts(feed.watch.state()) && !store.keys().iter().any(is_held)
+                counts(feed.watch.state()) && !feed.objects().any(|(_, object)| self.holds_source(&object, ""))
             };
             feeds.iter().find(|feed| feed.scope == cluster.spec.scope).is_some_and(is_empty)
         };
@@ -386,12 +384,9 @@ impl Controller {
 
     /// Sources in sight that carry the engine's finalizer, and are pinned to the target of this identity (empty: to any).
     pub fn sources_held(&self, identity: &str) -> BTreeSet<Key> {
-        let held = |feed: &Feed| -> Vec<Key> {
-            let store = feed.watch.store();
-            let is_held = |key: &Key| store.get(key).is_some_and(|object| self.holds_source(&object, identity));
-            store.keys().into_iter().filter(is_held).collect()
-        };
-        self.source_feeds().iter().flat_map(|feed| held(feed)).collect()
+        let feeds = self.source_feeds();
+        let held = feeds.iter().flat_map(|feed| feed.objects()).filter(|(_, one)| self.holds_source(one, identity));
+        held.map(|(key, _)| key).collect()
     }
 
     /// Whether a source carries the engine's finalizer, and is pinned to the target of this identity (empty: to any). Most are
@@ -413,10 +408,7 @@ impl Controller {
             object.json().contains(annotation)
                 && object.outline().map_or(true, |source| are_such(&plan::pins(&self.writer, &source)))
         };
-        self.source_feeds().iter().any(|feed| {
-            let store = feed.watch.store();
-            store.keys().iter().any(|key| store.get(key).is_some_and(|object| is_such(&object)))
-        })
+        self.source_feeds().iter().any(|feed| feed.objects().any(|(_, object)| is_such(&object)))
     }
 
     /// Whether a source is being served, or is about to be.

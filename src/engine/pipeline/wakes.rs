@@ -162,11 +162,7 @@ impl Pipeline {
     /// Whether the target holds an object of a source of this resource.
     pub fn has_any_object(&self) -> bool {
         let has = |(kind, feed): &(Kind, Arc<Feed>)| {
-            let store = feed.watch.store();
-            store
-                .keys()
-                .iter()
-                .any(|at| store.get(at).is_some_and(|object| self.controller.source_of(kind, at, &object).is_some()))
+            feed.objects().any(|(at, object)| self.controller.source_of(kind, &at, &object).is_some())
         };
         self.object_feeds().iter().any(has)
     }
