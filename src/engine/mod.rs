@@ -597,8 +597,10 @@ impl Engine {
             let is_named =
                 entry.mapping.target_rule.as_ref().is_none_or(|rule| rule.allowed.iter().any(|one| one == target));
             if is_named && !target.contains('/') {
-                self.refuse(entry, slot, target);
-                self.stop(slot);
+                let what = if entry.mapping.is_beside() { "its state store is on" } else { "it writes to" };
+                let flag = flag(target);
+                let why = format!("{what} `{target}`, a connection that the command line does not give: add `{flag}`");
+                self.hold_up(slot, why);
             }
             return false;
         };
@@ -607,8 +609,7 @@ impl Engine {
                 "its document was removed, and `{unread}`, which may hold a later one than the other targets, cannot be read \
                  yet: nothing is done; if that target is lost, put the document back, and remove it while the engine runs"
             );
-            self.hold_up(&entry.mapping.name, slot, message);
-            self.stop(slot);
+            self.hold_up(slot, message);
             return false;
         }
         // The mode is the brake: that of the document in the file counts for the one in force too, also after a restart.
@@ -648,20 +649,13 @@ impl Engine {
         }
     }
 
-    /// A mapping whose target nobody named on the command line.
-    fn refuse(&mut self, entry: &Entry, slot: &Slot, target: &str) {
-        let mapping = &entry.mapping.name;
-        let flag = flag(target);
-        let what = if entry.mapping.is_beside() { "its state store is on" } else { "it writes to" };
-        let message = format!("{what} `{target}`, a connection that the command line does not give: add `{flag}`");
-        self.hold_up(mapping, slot, message);
-    }
-
-    fn hold_up(&mut self, mapping: &str, slot: &Slot, message: String) {
+    /// A mapping does not run on a target.
+    fn hold_up(&mut self, slot: &Slot, message: String) {
         self.refused.insert(slot.clone());
         if self.shared.instruments.health.set(&component(slot), Condition::waiting(message.clone())) {
-            error!(mapping, why = message, "the mapping does not run");
+            error!(mapping = slot.mapping, why = message, "the mapping does not run");
         }
+        self.stop(slot);
     }
 
     fn phase(&self, entry: &Entry, mode: Mode) -> Phase {
@@ -730,15 +724,11 @@ impl Engine {
         self.controllers.get(&slot.mapping).into_iter().for_each(|serving| serving.controller.remove(&slot.target));
         let is_last = self.pipelines_of(&slot.mapping).next().is_none();
         let serving = if is_last { self.controllers.remove(&slot.mapping) } else { None };
-        self.end(running, serving);
-    }
-
-    /// Reconciles under way end by themselves; their task is joined with the engine's.
-    fn end(&mut self, running: Running, serving: Option<Serving>) {
         serving.iter().for_each(|serving| serving.controller.queue.close());
         let health = self.shared.instruments.health.clone();
         health.remove(&sources_component(&running.pipeline));
         let state_store = keeper::component(&running.pipeline);
+        // Reconciles under way end by themselves; their task is joined with the engine's.
         self.tasks.spawn(async move {
             if let Some(Serving { mut workers, mut tasks, .. }) = serving {
                 while workers.join_next().await.is_some() {}
