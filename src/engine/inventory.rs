@@ -206,7 +206,11 @@ impl Inventories {
     /// The request's: a conflict where somebody else wrote it since it was read.
     pub async fn put(&self, inventory: &Inventory) -> Result<Inventory, RequestError> {
         self.ensure_namespace().await?;
-        self.apply(inventory).await
+        let writer = Writer::new(&self.engine, &inventory.mapping);
+        let name = self.name(&inventory.mapping);
+        let body = body(&self.engine, &self.namespace, inventory).to_string();
+        let stored = self.apply_config_map(&name, writer.field_manager(), Bytes::from(body)).await?;
+        Ok(self.read(&stored)?.unwrap_or_default())
     }
 
     /// Creates the namespace where it is missing. `true`: it was.
@@ -259,14 +263,6 @@ impl Inventories {
         let reason =
             format!("the ConfigMap `{name}` has format {format}, and this engine reads {FORMAT}: run a later version");
         Err(self.unreadable(&reason))
-    }
-
-    async fn apply(&self, inventory: &Inventory) -> Result<Inventory, RequestError> {
-        let writer = Writer::new(&self.engine, &inventory.mapping);
-        let name = self.name(&inventory.mapping);
-        let body = body(&self.engine, &self.namespace, inventory).to_string();
-        let stored = self.apply_config_map(&name, writer.field_manager(), Bytes::from(body)).await?;
-        Ok(self.read(&stored)?.unwrap_or_default())
     }
 
     async fn create_namespace(&self) -> Result<bool, RequestError> {
