@@ -274,7 +274,8 @@ mod tests {
         learned.takes_in(&key("a"));
         assert!(!learned.was_let_go(&key("a"), "u1", start));
         learned.lets_go(&key("a"), "u1", start);
-        assert_eq!((learned.size(start), learned.size(start + LATE_CREATE)), (1, 0));
+        learned.saw_deletion(&key("b"), "u2", start);
+        assert_eq!((learned.size(start), learned.size(start + LATE_CREATE)), (2, 0));
     }
 
     fn known(owner: &str, cluster: &str) -> (Reference, OwnershipRecord) {
@@ -342,15 +343,6 @@ mod tests {
             learned.saw_stripped(beside.clone(), known(owner, "c").1);
         }
         assert_eq!(learned.stripped(&[Owner("a".into())])[&beside].owner.0, "a");
-    }
-
-    #[test]
-    fn old_deletions_leave_nothing_behind() {
-        let (mut learned, start) = (Learned::default(), Instant::now());
-        learned.saw_deletion(&key("a"), "u1", start);
-        learned.saw_deletion(&key("b"), "u2", start + LATE_CREATE);
-        assert_eq!(learned.size(start + LATE_CREATE), 1);
-        assert_eq!(learned.size(start + LATE_CREATE * 2), 0);
     }
 
     #[test]
