@@ -218,14 +218,12 @@ impl Pipeline {
         if !current.mapping.has_shared() {
             *self.shared_use.lock() = SharedUse::default();
         }
-        if edited {
-            self.shared_use.lock().doubt();
-        }
         if another_target {
             self.forget_kinds();
             self.learned.lock().forget_target();
         }
         if edited {
+            self.shared_use.lock().doubt();
             self.learned.lock().dropped = DroppedFields::default();
         }
         self.check_inventory();
