@@ -80,12 +80,6 @@ impl Terms {
     }
 }
 
-/// What one attempt came to: the condition that it leaves, and when to try again.
-struct Attempt {
-    condition: Condition,
-    pause: Duration,
-}
-
 impl Election {
     /// Takes part until told to stop, and then hands the Lease back.
     pub async fn run(self, stop: CancellationToken) {
@@ -94,13 +88,13 @@ impl Election {
         loop {
             // Sooner than a replica renews: a renewal is seen within a second, and so is a Lease that was handed back.
             let soon = self.terms.retry_period.mul_f64(0.3 + 0.15 * jitter.unit());
-            let attempt = self.stand(&mut candidate, soon).await;
-            self.shared.instruments.health.set(COMPONENT, attempt.condition);
+            let (condition, pause) = self.stand(&mut candidate, soon).await;
+            self.shared.instruments.health.set(COMPONENT, condition);
             // Cancel-safe: a timer, and a token that stays cancelled.
             tokio::select! {
                 biased;
                 () = stop.cancelled() => break,
-                () = sleep(attempt.pause) => {}
+                () = sleep(pause) => {}
             }
         }
         self.stand_back("it stops");
@@ -110,12 +104,11 @@ impl Election {
     }
 
     /// The Lease could not be read or written. What this replica may do, it may do until its time is over.
-    fn failed(&self, error: &RequestError, soon: Duration) -> Attempt {
+    fn failed(&self, error: &RequestError) -> Condition {
         if !self.shared.lease.is_held() {
             self.stand_back("the Lease could not be renewed in time");
         }
-        let condition = Condition::waiting(format!("the Lease {} cannot be kept: {error}", self.name()));
-        Attempt { condition, pause: soon }
+        Condition::waiting(format!("the Lease {} cannot be kept: {error}", self.name()))
     }
 
     fn stand_back(&self, why: &str) {
@@ -125,7 +118,7 @@ impl Election {
     }
 
     /// Hands the Lease back, so that other replicas need not wait until it runs out.
-    async fn hand_back(&self, own: Record) {
+    async fn hand_back(&self, own: &Record) {
         match self.put(&self.handed_back(own)).await {
             Ok(_) => info!(replica = self.terms.replica, "handed the Lease back"),
             Err(error) => warn!(%error, "the Lease could not be handed back; it runs out by itself"),

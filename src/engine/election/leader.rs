@@ -9,7 +9,7 @@ use tokio::time::Instant;
 use tracing::info;
 
 use super::record::{Record, Seen, holder, transitions};
-use super::{Attempt, Election, no_later};
+use super::{Election, no_later};
 use crate::health::Condition;
 use crate::multicluster::request_error::RequestError;
 
@@ -50,12 +50,8 @@ enum Outcome {
 
 impl Candidate {
     /// The Lease, if this replica holds it.
-    pub fn own(self, replica: &str) -> Option<Record> {
-        self.seen.map(|seen| seen.record).filter(|record| holder(record) == replica)
-    }
-
-    fn is_mine(&self, replica: &str) -> bool {
-        self.seen.as_ref().is_some_and(|seen| holder(&seen.record) == replica)
+    pub fn own(&self, replica: &str) -> Option<&Record> {
+        self.seen.as_ref().map(|seen| &seen.record).filter(|record| holder(record) == replica)
     }
 
     fn note(&mut self, record: Record) {
@@ -64,11 +60,12 @@ impl Candidate {
 }
 
 impl Election {
-    pub(super) async fn stand(&self, candidate: &mut Candidate, soon: Duration) -> Attempt {
+    /// One attempt: the condition that it leaves, and when to try again.
+    pub(super) async fn stand(&self, candidate: &mut Candidate, soon: Duration) -> (Condition, Duration) {
         let (sent, retry) = (Instant::now(), self.terms.retry_period);
         let outcome = match self.run_for(candidate).await {
             Ok(outcome) => outcome,
-            Err(error) => return self.failed(&error, soon),
+            Err(error) => return (self.failed(&error), soon),
         };
         let seen = candidate.seen.as_ref().map(|seen| &seen.record);
         match outcome {
@@ -83,14 +80,13 @@ impl Election {
                     true => "this replica leads",
                     false => "this replica leads soon: the last holder of the Lease may still be writing",
                 });
-                Attempt { condition, pause: if is_early { no_later(retry, candidate.from) } else { retry } }
+                (condition, if is_early { no_later(retry, candidate.from) } else { retry })
             }
             Outcome::Waits { until } => {
                 self.stand_back("another replica leads");
                 let leader = seen.map(holder).unwrap_or_default();
                 self.shared.instruments.status.set_leader(&self.terms.replica, leader);
-                let condition = Condition::ready(format!("standby: `{leader}` leads"));
-                Attempt { condition, pause: no_later(soon, until) }
+                (Condition::ready(format!("standby: `{leader}` leads")), no_later(soon, until))
             }
         }
     }
@@ -107,7 +103,7 @@ impl Election {
     /// A Lease that names this replica although it did not know is of an earlier state of the server, or the answer of its
     /// own write was lost. Another replica may have led since then, and be writing. The same where its term has ended.
     async fn run_for(&self, candidate: &mut Candidate) -> Result<Outcome, RequestError> {
-        let was_mine = candidate.is_mine(&self.terms.replica) && Instant::now() < candidate.until;
+        let was_mine = candidate.own(&self.terms.replica).is_some() && Instant::now() < candidate.until;
         let mut must_look = !was_mine;
         loop {
             if must_look {

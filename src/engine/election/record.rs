@@ -153,7 +153,8 @@ impl Election {
         Record { spec: Some(spec), ..self.labelled(record) }
     }
 
-    pub(super) fn handed_back(&self, mut record: Record) -> Record {
+    pub(super) fn handed_back(&self, record: &Record) -> Record {
+        let mut record = record.clone();
         let spec = record.spec.get_or_insert_default();
         spec.holder_identity = Some(String::new());
         spec.lease_duration_seconds = Some(1);
