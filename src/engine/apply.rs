@@ -151,7 +151,6 @@ impl Tally {
         self.done.lock().clone()
     }
 
-    /// Requests are sent.
     pub fn sent(&self, requests: u32) {
         self.cost.fetch_add(requests, Ordering::Relaxed);
     }
@@ -358,7 +357,6 @@ impl<'a> Executor<'a> {
         }
     }
 
-    /// Where objects of a kind are.
     fn at(&self, side: Side) -> &Endpoint {
         match side {
             Side::Target => &self.at_target,

@@ -55,7 +55,6 @@ pub type AllHeld = BTreeMap<String, Option<Held>>;
 pub struct Record {
     pub mapping: String,
     pub held: Held,
-    /// Since when.
     pub since: Option<Timestamp>,
     uid: String,
     resource_version: String,

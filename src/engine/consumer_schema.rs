@@ -42,7 +42,6 @@ pub struct ConsumerSchemas {
 /// The index of an address, as it was read last; locked while a schema there is looked at.
 #[derive(Debug, Default)]
 struct Index {
-    /// When it was asked for.
     asked: Option<Instant>,
     /// Empty: there is none.
     body: Vec<u8>,

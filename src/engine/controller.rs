@@ -128,7 +128,6 @@ impl Controller {
         self.pipelines.lock().remove(target);
     }
 
-    /// The clusters of a provider that may be targets now.
     pub fn selected(&self) -> Arc<BTreeSet<String>> {
         self.selected.load_full()
     }

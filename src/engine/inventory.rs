@@ -37,7 +37,6 @@ pub struct Inventory {
     pub recorded: Option<Timestamp>,
     /// Document of the `ClusterProvider` that the source's clusters come from; empty for an APIExport.
     pub provider: String,
-    /// The source of the document.
     pub source: SourceId,
     /// Where its sources may carry the finalizer: clusters by identity, and addresses of kcp shards.
     pub clusters: BTreeSet<String>,

@@ -17,7 +17,6 @@ use crate::server::api;
 use crate::server::metrics::{Counted, Counts, ObjectSide, TABLES};
 use crate::server::status::{MappingOverview, Overview, ProviderOverview, ReasonOverview, TargetOverview};
 
-/// Publishes what runs.
 pub fn publish(engine: &Engine) {
     let mappings: Vec<MappingOverview> = engine.entries().map(|(_, entry)| mapping(engine, &entry)).collect();
     let (metrics, mut counts) = (&engine.shared.instruments.metrics, Counts::default());
@@ -60,7 +59,6 @@ pub fn publish(engine: &Engine) {
     });
 }
 
-/// Counts what a mapping has.
 fn count(counts: &mut Counts, overview: &MappingOverview, controller: &Controller) {
     let (mapping, depth) = (("mapping", overview.name.as_str()), controller.queue.depth());
     for (series, value) in [

@@ -133,7 +133,6 @@ impl Target {
         endpoint.permitted(engagement).permitted(confirmation)
     }
 
-    /// Whether this is its connection.
     pub fn is_reached_by(&self, connection: &Arc<Connection>) -> bool {
         Arc::ptr_eq(&self.connection, connection)
     }
@@ -143,12 +142,10 @@ impl Target {
         self.is_away.load(Ordering::Relaxed) || matches!(self.known(), IdentityState::Failed(_))
     }
 
-    /// Whether its provider no longer lists its cluster.
     pub fn is_away(&self) -> bool {
         self.is_away.load(Ordering::Relaxed)
     }
 
-    /// Its provider no longer lists it, or does again.
     pub fn set_away(&self, is_away: bool) {
         self.is_away.store(is_away, Ordering::Relaxed);
     }
@@ -220,7 +217,6 @@ impl Target {
         self.state.lock().namespaces.remove(name);
     }
 
-    /// Forgets namespaces that are not used.
     pub fn retain_namespaces(&self, is_used: impl Fn(&str) -> bool) {
         self.state.lock().namespaces.retain(|name| is_used(name));
     }

@@ -79,7 +79,6 @@ struct Run {
     answers: Option<Answers>,
     /// Whether the target is not in sight yet: what is said of all targets waits for it.
     is_awaited: bool,
-    /// Whether the source is missing.
     is_missing: bool,
 }
 

@@ -67,18 +67,15 @@ pub struct Followed {
 }
 
 impl Followed {
-    /// How many objects it creates.
     fn creates(&self) -> usize {
         let is_create = |action: &&Action| matches!(action, Action::Apply { intent: Intent::Create, .. });
         self.writes.iter().filter(is_create).count()
     }
 
-    /// What it loses.
     pub fn losses(&self) -> BTreeSet<Loss> {
         self.writes.iter().filter_map(Loss::of).collect()
     }
 
-    /// The objects that it loses.
     pub fn lost_objects(&self) -> BTreeSet<Reference> {
         let losses = self.writes.iter().filter(|action| Loss::of(action).is_some());
         losses.filter_map(|action| action.reference().cloned()).collect()
@@ -251,7 +248,6 @@ impl Held {
         }
     }
 
-    /// Everything that is held.
     pub fn size(&self) -> usize {
         self.failing + self.lost() + self.unseen.len() + self.out_of_sight
     }
@@ -330,7 +326,6 @@ impl Rehearsal {
         self.lost.is_empty() && self.unseen.is_empty() && self.sources.values().all(is_told)
     }
 
-    /// How many objects are lost.
     pub fn lost(&self) -> usize {
         self.lost.values().sum()
     }

@@ -161,7 +161,6 @@ impl Gate {
         Self { passed: Duration::from_secs(underway.passed), ..Self::default() }
     }
 
-    /// How much of the soak has passed.
     pub fn passed(&self) -> Duration {
         self.passed
     }

@@ -22,7 +22,6 @@ struct Dropped {
 }
 
 impl DroppedFields {
-    /// The fields that a cluster drops.
     pub fn of(&self, cluster: &ClusterName, version: &str) -> Arc<BTreeSet<String>> {
         let known = self.clusters.get(cluster).filter(|known| &*known.version == version);
         known.map(|known| known.fields.clone()).unwrap_or_default()

@@ -16,7 +16,6 @@ use crate::multicluster::request_error::RequestError;
 /// What a candidate knows.
 #[derive(Debug)]
 pub struct Candidate {
-    /// The Lease as it was seen last.
     seen: Option<Seen>,
     /// Of the time for which this replica holds it: when it may write at the earliest. Set when it takes the Lease, and kept
     /// by renewals.

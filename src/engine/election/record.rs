@@ -105,7 +105,6 @@ pub async fn delete(store: &Inventories, record: &Record) -> Result<(), RequestE
 }
 
 impl Election {
-    /// The name of the engine's Lease.
     pub(super) fn name(&self) -> String {
         leaders_lease(&self.shared.settings.engine)
     }

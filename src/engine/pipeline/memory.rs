@@ -142,7 +142,6 @@ impl Pipeline {
         served.or_else(|| self.state.lock().store.plurals.get(kind).cloned())
     }
 
-    /// The namespace rules of former documents.
     pub fn former_placements(&self) -> Vec<Arc<Text>> {
         self.state.lock().former_placements.clone()
     }

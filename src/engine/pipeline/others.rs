@@ -76,7 +76,6 @@ impl Pipeline {
         former != *names
     }
 
-    /// The mapping's targets, where it may have several.
     pub fn all_targets(&self) -> BTreeSet<String> {
         self.state.lock().targets.clone()
     }

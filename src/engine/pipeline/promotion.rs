@@ -152,7 +152,6 @@ impl Pipeline {
         state.unconfirmed.is_none() && state.store.release == release
     }
 
-    /// Whether the state store holds this document.
     pub fn holds(&self, document: &Mapping) -> bool {
         let state = self.state.lock();
         state.unconfirmed.is_none() && state.store.document == document.text

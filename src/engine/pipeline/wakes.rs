@@ -24,7 +24,6 @@ pub enum Collection {
     Kind(Kind),
     /// The engine's objects of all kinds on the target.
     Target,
-    /// Related objects.
     Related(Arc<Related>),
 }
 
