@@ -67,9 +67,8 @@ impl Pipeline {
     /// The kinds of a document, and those which only the state store names.
     pub fn kinds_of(&self, mapping: &Mapping) -> BTreeSet<Kind> {
         let mut kinds: BTreeSet<Kind> = mapping.objects.iter().map(|rule| rule.kind.clone()).collect();
-        let former = self.stored_kinds();
-        let former: Vec<Kind> =
-            former.into_iter().filter(|old| !kinds.iter().any(|new| new.is_same_in_any_version(old))).collect();
+        let mut former = self.state.lock().store.kinds.clone();
+        former.retain(|old| !kinds.iter().any(|new| new.is_same_in_any_version(old)));
         kinds.extend(former);
         kinds
     }

@@ -126,11 +126,6 @@ impl Pipeline {
         [queued, 0, 0, watches, 0, placements, learned, state.unplanned.len(), unsettled, state.losses.size(), 0]
     }
 
-    /// The kinds that the state store names.
-    pub fn stored_kinds(&self) -> BTreeSet<Kind> {
-        self.state.lock().store.kinds.iter().cloned().collect()
-    }
-
     /// Whether sources of former documents may still carry the engine's finalizer.
     pub fn has_former(&self) -> bool {
         !self.state.lock().store.former.is_empty()
