@@ -346,13 +346,19 @@ impl<'a> Executor<'a> {
         let because = because.as_deref();
         match sent {
             // What became of it is the reason of the source, which is logged once.
-            Err(error) => debug!(verb, kind, object, connection, took_ms, %error, "{what}: failed"),
+            Err(error) if !was_gone => debug!(verb, kind, object, connection, took_ms, %error, "{what}: failed"),
+            Err(_) => debug!(verb, kind, object, connection, took_ms, "{what}: gone already"),
             Ok(Outcome::StatusRefused { why, .. }) => warn!(verb, connection, took_ms, why, "{what}: refused in part"),
             Ok(Outcome::Existing(_)) => {
                 debug!(verb, kind, object, connection, took_ms, "{what}: nothing was written, for an object exists");
             }
-            Ok(Outcome::Absent) => debug!(verb, kind, object, connection, took_ms, "{what}: gone already"),
-            Ok(_) if verb == "patch_status" => debug!(verb, connection, took_ms, "{what}"),
+            // What was deleted is missing, and of a namespace that was created nothing is read.
+            Ok(Outcome::Absent) if !matches!(verb, "create" | "delete") => {
+                debug!(verb, kind, object, connection, took_ms, "{what}: gone already");
+            }
+            Ok(_) if matches!(verb, "create" | "patch_status") => {
+                debug!(verb, kind, object, connection, took_ms, "{what}");
+            }
             Ok(_) => info!(verb, kind, object, connection, took_ms, because, "{what}"),
         }
     }
