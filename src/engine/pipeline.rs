@@ -276,10 +276,7 @@ impl Pipeline {
     /// This document waits to be released, or none does. What it needs is watched from now on.
     pub fn set_candidate(self: &Arc<Self>, candidate: Option<&Arc<Mapping>>) {
         let mut state = self.state.lock();
-        let is_known = match (&state.candidate, candidate) {
-            (Some(known), Some(candidate)) => Arc::ptr_eq(known, candidate),
-            (known, candidate) => known.is_none() && candidate.is_none(),
-        };
+        let is_known = state.candidate.as_ref().map(Arc::as_ptr) == candidate.map(Arc::as_ptr);
         state.candidate = candidate.cloned();
         drop(state);
         if !is_known {
