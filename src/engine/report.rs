@@ -56,16 +56,14 @@ impl Engine {
 
     /// What became of a document. One that has become bad is told by what is wrong with it.
     pub(super) fn tell_change(&self, change: &Change) {
-        let is_provider = matches!(
-            change.kind,
-            ChangeKind::ProviderAdded | ChangeKind::ProviderChanged | ChangeKind::ProviderRemoved
-        );
-        let reason = match change.kind {
+        let name = Some(change.name.as_str());
+        let (mapping, reason) = match change.kind {
             ChangeKind::Kept { .. } => return,
-            ChangeKind::Removed { .. } | ChangeKind::ProviderRemoved => "DocumentRemoved",
-            _ => "DocumentLoaded",
+            ChangeKind::Removed { .. } => (name, "DocumentRemoved"),
+            ChangeKind::ProviderRemoved => (None, "DocumentRemoved"),
+            ChangeKind::ProviderAdded | ChangeKind::ProviderChanged => (None, "DocumentLoaded"),
+            _ => (name, "DocumentLoaded"),
         };
-        let mapping = (!is_provider).then_some(change.name.as_str());
         self.tell_provider(mapping, false, reason, change.to_string());
     }
 
@@ -84,12 +82,11 @@ impl Engine {
     /// know.
     pub(super) fn report_aliases(&self) {
         let targets: Vec<&Arc<Target>> = self.targets.values().collect();
-        let pair = |(one, other): (&&Arc<Target>, &&Arc<Target>)| format!("`{}` and `{}`", one.name, other.name);
-        let pairs = targets.iter().enumerate().flat_map(|(index, one)| {
-            let others = targets.iter().skip(index + 1);
-            others.filter(|other| one.is_alias_of(other)).map(move |other| (one, other))
-        });
-        let pairs: Vec<String> = pairs.map(pair).collect();
+        let aliases = |(index, one): (usize, &&Arc<Target>)| -> Vec<String> {
+            let others = targets[index + 1..].iter().filter(|other| one.is_alias_of(other));
+            others.map(|other| format!("`{}` and `{}`", one.name, other.name)).collect()
+        };
+        let pairs: Vec<String> = targets.iter().enumerate().flat_map(aliases).collect();
         let health = &self.shared.instruments.health;
         if pairs.is_empty() {
             return health.remove(ALIASES);
