@@ -245,7 +245,7 @@ fn note(executor: &Executor<'_>, observed: &Observed, unanswered: &BTreeSet<Refe
         .stripped
         .iter()
         .filter(|(reference, _)| is_settled || observed.is_no_longer_stripped(reference));
-    learned.restored(&restored.map(|(reference, known)| (reference.clone(), known.clone())).collect());
+    learned.restored(restored);
     drop(learned);
     let ended = match (ended, executor.tally.retry()) {
         (Ended::Waiting(reasons) | Ended::Blocked(reasons), Some(after)) => Ended::Retry(reasons, after),

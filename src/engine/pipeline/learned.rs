@@ -198,7 +198,7 @@ impl Learned {
     }
 
     /// A source is in sync that was planned with these: they are restored, or gone.
-    pub fn restored(&mut self, known: &BTreeMap<Reference, OwnershipRecord>) {
+    pub fn restored<'k>(&mut self, known: impl IntoIterator<Item = (&'k Reference, &'k OwnershipRecord)>) {
         for (reference, one) in known {
             let Some(all) = self.stripped.get_mut(&one.owner) else { continue };
             all.retain(|at, of_owner| !at.is_same_object(reference) || of_owner != one);
