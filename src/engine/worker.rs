@@ -22,7 +22,7 @@ use super::originals;
 use super::pipeline::shared_use::Uses;
 use super::pipeline::wakes::Topic;
 use super::pipeline::{Generation, Pipeline, Unsettled};
-use super::rehearse::{At, follow_each};
+use super::rehearse::follow_each;
 use crate::mapping::{Mode, ProviderKind};
 use crate::multicluster::identity::IdentityState;
 use crate::multicluster::queue::{Cost, Priority, Requeue};
@@ -515,7 +515,7 @@ enum Loses {
 
 async fn may_lose(executor: &Executor<'_>, rest: &Rest, is_compared: bool) -> Loses {
     let (Rest::Waiting(reasons) | Rest::Blocked(reasons)) = rest else { return Loses::All };
-    let Executor { pipeline, generation, cluster, feed, key, .. } = executor;
+    let Executor { pipeline, generation, key, .. } = executor;
     let held = count_held(&reasons.0.iter().map(|reason| reason.cause).collect::<Vec<_>>());
     if held == 0 {
         return Loses::All;
@@ -523,7 +523,7 @@ async fn may_lose(executor: &Executor<'_>, rest: &Rest, is_compared: bool) -> Lo
     if !is_compared {
         // What its consumer takes away goes at once, whichever document the source follows.
         let documents = pipeline.compared_with(generation, key);
-        let before = follow_each(At { pipeline, cluster, feed, key }, documents).await;
+        let before = follow_each(executor, documents).await;
         return Loses::As(Prune::Held(lost_by_all(&before, Followed::lost_objects)));
     }
     if pipeline.may_lose(generation, key, held) { Loses::As(Prune::Allowed) } else { Loses::Waits }
