@@ -523,14 +523,12 @@ impl Engine {
         });
         let on: Vec<OnTarget> = on.collect();
         if let Some(one) = self.in_force.get_mut(name) {
-            let before = std::mem::take(&mut one.candidate);
-            let is_same = before.is(&document, phase);
-            if !is_same {
+            if !one.candidate.is(&document, phase) {
                 // That was the gate of another text.
                 one.course.failed_gate = None;
+                one.candidate = Candidate { document: Some((document.clone(), phase)), ..Candidate::default() };
             }
-            let result = if is_same { before.result } else { None };
-            one.candidate = Candidate { document: Some((document.clone(), phase)), is_running: true, result };
+            one.candidate.is_running = true;
         }
         let (events, name) = (self.events.clone(), name.to_owned());
         self.tasks.spawn(async move {
@@ -545,8 +543,7 @@ impl Engine {
     pub(super) fn rehearsed(&mut self, name: &str, of: (Arc<Mapping>, Phase), result: Result<Rehearsal, String>) {
         let Some(one) = self.in_force.get_mut(name) else { return };
         if one.candidate.is(&of.0, of.1) {
-            let result = Some((result, Instant::now()));
-            one.candidate = Candidate { document: Some(of), is_running: false, result };
+            (one.candidate.is_running, one.candidate.result) = (false, Some((result, Instant::now())));
         }
         self.judge_documents();
         self.answer_reloads(false);

@@ -796,9 +796,8 @@ fn note_stale(pipeline: &Pipeline, key: &Key) {
 
 fn result(ended: &Ended, wrote: bool) -> ReconcileResult {
     match ended {
-        Ended::InSync | Ended::Dropped | Ended::Observed(..) if wrote => ReconcileResult::Written,
-        Ended::Deferred => ReconcileResult::Written,
-        Ended::InSync | Ended::Dropped | Ended::Observed(..) => ReconcileResult::InSync,
+        Ended::InSync | Ended::Dropped | Ended::Observed(..) if !wrote => ReconcileResult::InSync,
+        Ended::InSync | Ended::Dropped | Ended::Observed(..) | Ended::Deferred => ReconcileResult::Written,
         Ended::Waiting(_) | Ended::Left => ReconcileResult::Waiting,
         Ended::Blocked(_) => ReconcileResult::Blocked,
         Ended::Failed(_) | Ended::Stale(_) | Ended::Retry(..) => ReconcileResult::Error,
