@@ -321,8 +321,7 @@ impl Engine {
         let former: BTreeSet<String> = store.former.iter().map(|former| former.source.resource.clone()).collect();
         let was_former = self.in_force.get(name).is_some_and(|one| matches!(one.stage, Stage::Former(_)));
         if former.is_empty() && was_former {
-            self.in_force.remove(name);
-            self.shared.instruments.health.remove(&component(name));
+            self.end_waiting(name);
             return self.converge();
         }
         let (document, stage) = match former.is_empty() {
@@ -352,9 +351,8 @@ impl Engine {
 
     /// Another process of this engine has recorded the document in the file as the one in force.
     fn released_elsewhere(&mut self, name: &str) {
-        let Some(one) = self.in_force.remove(name) else { return };
+        let Some(one) = self.end_waiting(name) else { return };
         info!(mapping = name, "another process released the document in the file: it is in force now");
-        self.shared.instruments.health.remove(&component(name));
         self.pipelines_of(name).for_each(|pipeline| pipeline.supersede(&one.mapping));
         self.released.insert(name.to_owned());
         self.converge();
@@ -483,25 +481,27 @@ impl Engine {
 
     /// The document in the file takes the place of the one in force.
     fn release(&mut self, name: &str) {
-        let Some(one) = self.in_force.remove(name) else { return };
+        let Some(one) = self.end_waiting(name) else { return };
         let effect = one.effect();
-        let mapping = one.mapping;
-        if self.catalog.mapping(name).is_some_and(is_removal) {
-            self.shared.instruments.health.remove(&component(name));
+        let text = if self.catalog.mapping(name).is_some_and(is_removal) {
             self.removed.insert(name.to_owned());
-            let text = format!("mapping {name}: its removal is released: {effect}");
             warn!(mapping = name, effect, "the removal of the mapping is released");
-            self.tell_provider(Some(name), false, "DocumentReleased", text.clone());
-            return self.said.push(text);
-        }
-        self.shared.instruments.health.remove(&component(name));
-        self.pipelines_of(name).for_each(|pipeline| pipeline.supersede(&mapping));
-        let generation = self.catalog.mapping(name).map_or(0, |entry| entry.generation);
-        let text = format!("mapping {name}: generation {generation} is released: {effect}");
-        info!(mapping = name, generation, effect, "the document in the file is in force now");
+            format!("mapping {name}: its removal is released: {effect}")
+        } else {
+            self.pipelines_of(name).for_each(|pipeline| pipeline.supersede(&one.mapping));
+            self.released.insert(name.to_owned());
+            let generation = self.catalog.mapping(name).map_or(0, |entry| entry.generation);
+            info!(mapping = name, generation, effect, "the document in the file is in force now");
+            format!("mapping {name}: generation {generation} is released: {effect}")
+        };
         self.tell_provider(Some(name), false, "DocumentReleased", text.clone());
         self.said.push(text);
-        self.released.insert(name.to_owned());
+    }
+
+    /// No document waits for the one in force any more.
+    fn end_waiting(&mut self, name: &str) -> Option<InForce> {
+        self.shared.instruments.health.remove(&component(name));
+        self.in_force.remove(name)
     }
 
     /// Plans every source with the document in the file. What comes of it is an event.
