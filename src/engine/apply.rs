@@ -326,9 +326,9 @@ impl<'a> Executor<'a> {
             }
             action => action.reference(),
         };
-        let connection = match about {
-            Some(reference) => self.name(reference.kind.side),
-            None => "source",
+        let connection = match about.map(|reference| reference.kind.side) {
+            Some(Side::Target) => &*self.generation.target.name,
+            Some(Side::Source) | None => "source",
         };
         let (metrics, mapping) = (&self.pipeline.shared.instruments.metrics, self.pipeline.writer.mapping());
         metrics.written(mapping, connection, verb, result);
@@ -367,14 +367,6 @@ impl<'a> Executor<'a> {
         match side {
             Side::Target => &self.at_target,
             Side::Source => &self.at_source,
-        }
-    }
-
-    /// What a side is called in metrics.
-    fn name(&self, side: Side) -> &str {
-        match side {
-            Side::Target => &self.generation.target.name,
-            Side::Source => "source",
         }
     }
 
