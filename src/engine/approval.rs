@@ -30,7 +30,7 @@ use crate::object::hash::tuple_hash;
 use crate::object::marks::{self, HELD};
 use crate::object::metadata;
 use crate::release::Held;
-use crate::release::waves::Progress;
+use crate::release::waves::{Progress, note};
 
 /// How often an approval is looked for while something is held.
 const LOOK: Duration = Duration::from_secs(2);
@@ -448,10 +448,7 @@ impl Attendant {
                 }
                 return Err(problem);
             }
-            match progress {
-                Some(progress) => drop(recorded.releases.insert(mapping.clone(), progress.clone())),
-                None => drop(recorded.releases.remove(&mapping)),
-            }
+            note(&mut recorded.releases, &mapping, progress.cloned());
             let _ = self.events.send(Event::ReleaseRecorded(mapping, progress.cloned())).await;
         }
         Ok(())

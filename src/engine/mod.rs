@@ -402,7 +402,7 @@ impl Engine {
             Event::Decided(mapping, held, Decision::Approve) => self.approved(&mapping, held),
             Event::Decided(mapping, held, Decision::Reject) => self.reject_candidate(&mapping, &held),
             Event::Releases(releases) => self.releases_known(releases),
-            Event::ReleaseRecorded(mapping, progress) => self.release_recorded(mapping, progress),
+            Event::ReleaseRecorded(mapping, progress) => self.release_recorded(&mapping, progress),
             Event::Rehearsed(mapping, document, result) => self.rehearsed(&mapping, document, *result),
             Event::Counted => self.judge_and_share(),
             Event::Tick => self.tick(),

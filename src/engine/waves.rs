@@ -22,7 +22,7 @@ use crate::mapping::{Mapping, Mode, OnFailure, Wave};
 use crate::object::Key;
 use crate::release::Held;
 use crate::release::ledger::Ledger;
-use crate::release::waves::{Condition, Gate, Progress, Stage, Tally, Underway, Verdict};
+use crate::release::waves::{Condition, Gate, Progress, Stage, Tally, Underway, Verdict, note};
 
 /// What this process knows of the release of a candidate.
 #[derive(Debug, Default)]
@@ -48,11 +48,8 @@ impl Engine {
     }
 
     /// Home records from now on that a release is so far.
-    pub(super) fn release_recorded(&mut self, name: String, progress: Option<Progress>) {
-        match progress {
-            Some(progress) => drop(self.recorded_releases.insert(name, progress)),
-            None => drop(self.recorded_releases.remove(&name)),
-        }
+    pub(super) fn release_recorded(&mut self, name: &str, progress: Option<Progress>) {
+        note(&mut self.recorded_releases, name, progress);
         self.follow_releases();
         self.judge_and_share();
     }
@@ -62,10 +59,7 @@ impl Engine {
     }
 
     pub(super) fn set_progress(&self, name: &str, progress: Option<Progress>) {
-        self.releases.send_if_modified(|releases| match progress {
-            Some(progress) => releases.progress.insert(name.to_owned(), progress.clone()).as_ref() != Some(&progress),
-            None => releases.progress.remove(name).is_some(),
-        });
+        self.releases.send_if_modified(|releases| note(&mut releases.progress, name, progress));
     }
 
     pub(super) fn progress(&self, name: &str) -> Option<Progress> {
@@ -98,10 +92,7 @@ impl Engine {
         self.drop_ledger(name);
         let refused = self.progress(name).filter(|progress| matches!(progress.stage, Stage::Refused(_)));
         let left = refused.map(|progress| Progress { ledger: None, ..progress });
-        match left.clone() {
-            Some(left) => drop(self.recorded_releases.insert(name.to_owned(), left)),
-            None => drop(self.recorded_releases.remove(name)),
-        }
+        note(&mut self.recorded_releases, name, left.clone());
         self.set_progress(name, left);
     }
 
