@@ -52,13 +52,17 @@ pub async fn keep(pipeline: Arc<Pipeline>, slot: Slot, events: mpsc::Sender<Even
             stand_by(&pipeline, &generation).await;
             continue;
         };
-        let (found, result) = confirm(&pipeline, &generation, &unused, &permit, &mut unanswered).await;
+        let mut result = confirm(&pipeline, &generation, &unused, &permit, &mut unanswered).await;
         if !Arc::ptr_eq(&generation, &pipeline.generation()) {
             // It says nothing of the document that runs now.
             continue;
         }
+        let found = match &mut result {
+            Ok(stored) => Some(Box::new(stored.clone())),
+            Err(doubt) => doubt.found.take(),
+        };
         if let Some(found) = found {
-            let _ = events.send(Event::Recorded(slot.clone(), Box::new(found))).await;
+            let _ = events.send(Event::Recorded(slot.clone(), found)).await;
         }
         failures = if result.is_ok() { 0 } else { failures + 1 };
         let confirmed = result.as_ref().ok().cloned();
@@ -110,11 +114,13 @@ struct Doubt {
     why: String,
     /// Whether it is one of other targets: nothing is wrong with this one.
     is_of_others: bool,
+    /// What the state store says, if that is known.
+    found: Option<Box<Inventory>>,
 }
 
 impl From<String> for Doubt {
     fn from(why: String) -> Self {
-        Self { why, is_of_others: false }
+        Self { why, is_of_others: false, found: None }
     }
 }
 
@@ -136,54 +142,44 @@ fn say(pipeline: &Pipeline, generation: &Arc<Generation>, result: Result<Invento
     pipeline.confirm(generation, result);
 }
 
-/// Reads the state store, and writes what is new. Gives what it says, if that is known, and whether it is confirmed.
-/// `unanswered`: when a write last failed.
+/// Reads the state store, and writes what is new. `unanswered`: when a write last failed.
 async fn confirm(
     pipeline: &Pipeline,
     generation: &Arc<Generation>,
     unused: &BTreeMap<Kind, Instant>,
     permit: &Permit,
     unanswered: &mut Option<Instant>,
-) -> (Option<Inventory>, Result<Inventory, Doubt>) {
+) -> Result<Inventory, Doubt> {
     let inventories = pipeline.shared.inventories(generation.target.endpoint().permitted(permit.clone()));
-    let ready = generation.target.identity().and_then(|_| source_id(pipeline, generation));
-    let source = match ready {
-        Ok(source) => source,
-        Err(why) => return (None, Err(why.into())),
-    };
-    let found = match inventories.get(pipeline.writer.mapping()).await {
-        Ok(found) => found,
-        Err(error) => return (None, Err(unreadable(generation, &error.to_string()).into())),
-    };
+    let source = generation.target.identity().and_then(|_| source_id(pipeline, generation))?;
+    let found = inventories.get(pipeline.writer.mapping()).await;
+    let found = found.map_err(|error| unreadable(generation, &error.to_string()))?;
     if found.is_none() {
         pipeline.told_store();
     }
     if let Some(other) = pipeline.untold_target() {
         let why = format!("target `{other}` has not told yet whether its state store holds a later document");
-        return (found, Err(Doubt { is_of_others: true, ..why.into() }));
+        return Err(Doubt { why, is_of_others: true, found: found.map(Box::new) });
     }
     let checked = match &found {
         Some(found) => check_sources(pipeline, generation, found, &source),
         None => check_first(pipeline, generation),
     };
     if let Err(why) = checked {
-        return (found, Err(why.into()));
+        return Err(Doubt { found: found.map(Box::new), ..why.into() });
     }
     let wanted = wanted(pipeline, generation, found.as_ref(), source, unused);
     let stored = match found.as_ref() == Some(&wanted) || !generation.records() {
         true => wanted,
-        false => match inventories.put(&wanted).await {
-            Ok(stored) => stored,
-            Err(error) => {
-                *unanswered = Some(Instant::now());
-                return (None, Err(unreadable(generation, &error.to_string()).into()));
-            }
-        },
+        false => inventories.put(&wanted).await.map_err(|error| {
+            *unanswered = Some(Instant::now());
+            unreadable(generation, &error.to_string())
+        })?,
     };
     pipeline.recorded_targets(&stored.targets);
     match inventories.endpoint.is_permitted() {
-        true => (Some(stored.clone()), Ok(stored)),
-        false => (None, Err(unreadable(generation, "the target may be another cluster meanwhile").into())),
+        true => Ok(stored),
+        false => Err(unreadable(generation, "the target may be another cluster meanwhile").into()),
     }
 }
 
