@@ -28,7 +28,7 @@ use crate::multicluster::raw::Parsed;
 use crate::multicluster::registry::Cluster;
 use crate::multicluster::{ApiPath, Body, Endpoint, Object, PendingWrite, Reply, RequestError};
 use crate::object::marks::{self, Owner, Reference};
-use crate::object::{ClusterName, Key, json_text, metadata};
+use crate::object::{Key, json_text, metadata};
 use crate::plan::{Action, Failure, FailureKind, Intent, Outcome, SourcePatch, TargetObject};
 use crate::server::metrics::WriteResult;
 
@@ -370,6 +370,13 @@ impl<'a> Executor<'a> {
         }
     }
 
+    fn feed_of(&self, kind: &Kind) -> Option<Arc<Feed>> {
+        match kind.side {
+            Side::Target => self.pipeline.kind_feed(kind),
+            Side::Source => self.pipeline.controller.copy_feed(&self.cluster.spec.scope, kind),
+        }
+    }
+
     fn source_path(&self) -> Result<ApiPath, RequestError> {
         let resource = &self.generation.mapping.source.resource;
         Ok(ApiPath::object(resource, &self.key.namespace, &self.key.name)?)
@@ -434,11 +441,7 @@ impl<'a> Executor<'a> {
         let (path, endpoint, pending) = match kind {
             None => (self.source_path()?, &self.at_source, self.feed.subscription.expect(at)),
             Some(kind) => {
-                let feed = match kind.side {
-                    Side::Target => self.pipeline.kind_feed(kind),
-                    Side::Source => self.pipeline.controller.copy_feed(&self.cluster.spec.scope, kind),
-                };
-                let Some(feed) = feed else { return Ok(()) };
+                let Some(feed) = self.feed_of(kind) else { return Ok(()) };
                 let path = ApiPath::object(&self.resource(kind)?, &at.namespace, &at.name)?;
                 (path, self.at(kind.side), feed.subscription.expect(at))
             }
@@ -549,13 +552,13 @@ impl<'a> Executor<'a> {
     async fn apply(&self, reference: &Reference, body: &Value, intent: &Intent) -> Result<Outcome, RequestError> {
         let force = *intent != Intent::Create;
         let side = reference.kind.side;
-        let (feed, cluster) = match side {
-            Side::Target => (self.pipeline.kind_feed(&reference.kind), &self.generation.target.cluster),
-            Side::Source => {
-                (self.pipeline.controller.copy_feed(&self.cluster.spec.scope, &reference.kind), &self.cluster.spec.name)
-            }
+        let cluster = match side {
+            Side::Target => &self.generation.target.cluster,
+            Side::Source => &self.cluster.spec.name,
         };
-        let pending = feed.as_deref().map(|feed| expect(feed, reference, cluster));
+        let key = Key::new(cluster.clone(), reference.namespace.as_str(), reference.name.as_str());
+        let feed = self.feed_of(&reference.kind);
+        let pending = feed.as_ref().map(|feed| feed.subscription.expect(&key));
         self.tally.sent(1);
         let manager = self.pipeline.writer.field_manager();
         let (path, text) = (self.path(reference)?, json_text(&self.of_this_epoch(side, body)));
@@ -755,11 +758,6 @@ fn left_by_delete(answer: Arc<Value>) -> Outcome {
 
 fn unreadable(at: &Endpoint, error: &dyn std::error::Error) -> RequestError {
     RequestError::Body { url: at.url().to_owned(), reason: error.to_string() }
-}
-
-fn expect(feed: &Feed, reference: &Reference, cluster: &ClusterName) -> PendingWrite {
-    let Reference { namespace, name, .. } = reference;
-    feed.subscription.expect(&Key::new(cluster.clone(), namespace.as_str(), name.as_str()))
 }
 
 fn owned_object(item: &Value, kind: &Kind, owners: &[String]) -> Option<TargetObject> {
