@@ -268,21 +268,13 @@ impl Engine {
     fn begin(&mut self, name: &str, candidate: &Arc<Mapping>, from: usize) -> Next {
         let in_force = self.in_force[name].document();
         let waves = &in_force.release.waves;
-        let before: BTreeSet<Key> = match from.checked_sub(1) {
-            Some(last) => self.conditions(name, candidate, &waves[..=last]).into_keys().collect(),
-            None => BTreeSet::new(),
+        let before = self.conditions(name, candidate, &waves[..from]);
+        let changes = |key: &Key| !before.contains_key(key) && self.in_force[name].changes(key);
+        let mut all = (from..waves.len()).map(|wave| (wave, self.conditions(name, candidate, &waves[..=wave])));
+        let Some((wave, members)) = all.find(|(_, members)| members.keys().any(changes)) else {
+            // Nobody is left whom the candidate changes.
+            return Next::Passes;
         };
-        let changes = |key: &Key| !before.contains(key) && self.in_force[name].changes(key);
-        let mut wave = from;
-        let mut members = self.conditions(name, candidate, &waves[..=wave]);
-        while !members.keys().any(changes) {
-            if wave + 1 == waves.len() {
-                // Nobody is left whom the candidate changes.
-                return Next::Passes;
-            }
-            wave += 1;
-            members = self.conditions(name, candidate, &waves[..=wave]);
-        }
         let tally: Tally = members.into_values().collect();
         let stage =
             Stage::Wave(Underway { wave, failing: tally.failing(), out_of_sight: tally.out_of_sight, passed: 0 });
