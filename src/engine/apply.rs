@@ -75,14 +75,11 @@ impl Secrets {
         let all: BTreeSet<String> = read.iter().map(|object| &**object).chain(own).flat_map(values).collect();
         let (mut message, mut leaves) = (message, Vec::new());
         texts(body, &mut leaves);
-        let mut quoted: Vec<&String> = all
-            .iter()
-            .filter(|secret| {
-                leaves
-                    .iter()
-                    .any(|leaf| if secret.len() < SHORTEST { leaf == *secret } else { leaf.contains(&***secret) })
-            })
-            .collect();
+        let is_quoted = |secret: &&String| {
+            let is_short = secret.len() < SHORTEST;
+            leaves.iter().any(|leaf| if is_short { leaf == *secret } else { leaf.contains(&***secret) })
+        };
+        let mut quoted: Vec<&String> = all.iter().filter(is_quoted).collect();
         quoted.sort_by_key(|secret| std::cmp::Reverse(secret.len()));
         for secret in quoted {
             // As Go quotes a text, too.

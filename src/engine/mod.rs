@@ -637,12 +637,8 @@ impl Engine {
             let is_refused = self.refused.iter().any(|slot| slot.mapping == name);
             is_gone && is_refused && !self.retained.contains_key(name) && self.pipelines_of(name).next().is_none()
         };
-        let names: Vec<String> = self
-            .catalog
-            .mappings()
-            .filter(|(name, entry)| never_ran(name, entry))
-            .map(|(name, _)| name.to_owned())
-            .collect();
+        let mappings = self.catalog.mappings().filter(|(name, entry)| never_ran(name, entry));
+        let names: Vec<String> = mappings.map(|(name, _)| name.to_owned()).collect();
         for name in names {
             info!(mapping = name, "the mapping was removed before it ran");
             self.catalog = self.catalog.forget(&name);

@@ -285,14 +285,8 @@ impl Target {
     }
 
     async fn resolve(&self) -> Result<(), String> {
-        let open: Vec<Kind> = self
-            .state
-            .lock()
-            .kinds
-            .iter()
-            .filter(|(_, served)| served.is_err())
-            .map(|(kind, _)| kind.clone())
-            .collect();
+        let open = |(kind, served): (&Kind, &Result<_, _>)| served.is_err().then(|| kind.clone());
+        let open: Vec<Kind> = self.state.lock().kinds.iter().filter_map(open).collect();
         let (epoch, endpoint) = (self.engagement.permit(), self.endpoint());
         let mut result = Ok(());
         for kind in open {

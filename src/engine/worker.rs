@@ -240,12 +240,8 @@ fn note(executor: &Executor<'_>, observed: &Observed, unanswered: &BTreeSet<Refe
     learned.refuse_status(key, &generation.mapping, &answers.refused_status);
     let is_missing = matches!(observed.source, Ok(Source::Missing(_)));
     let is_settled = matches!(ended, Ended::InSync) && (is_missing || generation.phase != Phase::DeletionsOnly);
-    let restored = observed
-        .objects
-        .stripped
-        .iter()
-        .filter(|(reference, _)| is_settled || observed.is_no_longer_stripped(reference));
-    learned.restored(restored);
+    let stripped = observed.objects.stripped.iter();
+    learned.restored(stripped.filter(|(reference, _)| is_settled || observed.is_no_longer_stripped(reference)));
     drop(learned);
     let ended = match (ended, executor.tally.retry()) {
         (Ended::Waiting(reasons) | Ended::Blocked(reasons), Some(after)) => Ended::Retry(reasons, after),

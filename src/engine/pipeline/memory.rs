@@ -115,13 +115,8 @@ impl Pipeline {
         let learned = self.learned.lock().size(Instant::now());
         let watches = self.feeds.lock().len();
         let state = self.state.lock();
-        let unsettled = state.unsettled.len()
-            + state
-                .retried
-                .iter()
-                .chain(state.history.keys())
-                .filter(|key| !state.unsettled.contains_key(*key))
-                .count();
+        let others = state.retried.iter().chain(state.history.keys());
+        let unsettled = state.unsettled.len() + others.filter(|key| !state.unsettled.contains_key(*key)).count();
         let queued = state.seats.waiting();
         [queued, 0, 0, watches, 0, placements, learned, state.unplanned.len(), unsettled, state.losses.size(), 0]
     }
