@@ -201,10 +201,8 @@ fn observe_namespaces(
     places.extend(standing.filter(|place| !observed.target.places.contains(place)));
     for place in places {
         let any_copy = place.split_once('/').map(|(namespace, _)| all_copies(namespace));
-        let named = any_copy
-            .iter()
-            .chain([&place])
-            .map(|at| Topic::Placement(generation.target.cluster.clone(), at.as_str().into()));
+        let named = any_copy.iter().chain([&place]);
+        let named = named.map(|at| Topic::Placement(generation.target.cluster.clone(), at.as_str().into()));
         let in_use = || pipeline.in_use(&place, Some(key));
         if let Some(in_use) = facts.read(named.chain([Topic::PassComplete]), in_use, Option::is_none) {
             observed.objects.in_use.insert(place, in_use);
