@@ -617,17 +617,14 @@ impl Engine {
         let phase = self.limit(&entry.mapping.name, self.phase(entry, mode));
         let generation = Generation { mode, ..Generation::new(entry.mapping.clone(), phase, target) };
         match self.pipelines.get_mut(slot) {
-            None => {
-                self.start(slot, generation);
-                true
-            }
-            Some(Running { pipeline, .. }) if pipeline.runs(&generation) => false,
-            Some(Running { pipeline, has_left, .. }) => {
-                *has_left = false;
-                pipeline.swap(generation);
-                true
+            None => self.start(slot, generation),
+            Some(running) if running.pipeline.runs(&generation) => return false,
+            Some(running) => {
+                running.has_left = false;
+                running.pipeline.swap(generation);
             }
         }
+        true
     }
 
     /// A removed mapping has nothing to look after if it was refused from its first document on, and no state store knows it.

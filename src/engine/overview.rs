@@ -139,17 +139,13 @@ fn held(engine: &Engine, mapping: &str) -> usize {
 fn mapping(engine: &Engine, entry: &Entry) -> MappingOverview {
     let controller = engine.controllers.get(&entry.mapping.name).map(|serving| &serving.controller);
     let running = controller.map(|controller| controller.pipelines()).unwrap_or_default();
+    let release = || engine.release_in_words(entry).map(|release| format!("running; {release}"));
+    let otherwise = || standing(entry, &running, !engine.held_losses(&entry.mapping.name).is_empty());
     MappingOverview {
         name: entry.mapping.name.clone(),
         origin: entry.file.clone().unwrap_or_else(|| "state store".to_owned()),
         generation: entry.generation,
-        standing: match standby(engine, &running) {
-            Some(recorded) => recorded,
-            None => match engine.release_in_words(entry) {
-                Some(release) => format!("running; {release}"),
-                None => standing(entry, &running, !engine.held_losses(&entry.mapping.name).is_empty()),
-            },
-        },
+        standing: standby(engine, &running).or_else(release).unwrap_or_else(otherwise),
         sources: controller.map_or(0, |controller| source_count(controller)),
         objects: running.iter().map(|one| one.objects()).sum(),
         queued: controller.map_or(0, |controller| controller.queue.depth().ready),

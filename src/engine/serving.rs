@@ -471,10 +471,8 @@ impl Engine {
         for (target, losing) in rehearsal.losing() {
             let pipeline = self.pipelines_of(name).find(|one| one.generation().target.name == *target);
             let Some(pipeline) = pipeline.or_else(|| self.pipelines_of(name).next()) else { continue };
-            ledger.count(
-                target,
-                losing.iter().filter_map(|(key, lost)| Some((pipeline.controller.owner(key)?.0, *lost))),
-            );
+            let owners = losing.iter().filter_map(|(key, lost)| Some((pipeline.controller.owner(key)?.0, *lost)));
+            ledger.count(target, owners);
         }
         Some(ledger)
     }

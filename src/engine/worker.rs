@@ -252,14 +252,11 @@ fn note(executor: &Executor<'_>, observed: &Observed, unanswered: &BTreeSet<Refe
         pipeline.forget(key);
     }
     if !std::ptr::eq(*generation, &*pipeline.generation()) {
-        pipeline.note_completion(
-            key,
-            generation,
-            match ended {
-                Ended::Deferred | Ended::Left | Ended::Failed(_) | Ended::Stale(_) => Completion::Incomplete,
-                _ => completion(&generation.mapping, observed),
-            },
-        );
+        let completion = match ended {
+            Ended::Deferred | Ended::Left | Ended::Failed(_) | Ended::Stale(_) => Completion::Incomplete,
+            _ => completion(&generation.mapping, observed),
+        };
+        pipeline.note_completion(key, generation, completion);
     }
     ended
 }
