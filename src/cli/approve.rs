@@ -61,7 +61,7 @@ pub(super) fn approve(arguments: &ApproveArguments) -> anyhow::Result<Exit> {
     let home = surveyor.connection(&surveyor.home).map_err(|why| Misconfigured(why.to_string()))?.endpoint();
     let (engine_id, namespace) = (&surveyor.engine, &surveyor.namespace);
     let place = home.url().to_owned();
-    let approvals = Approvals::new(surveyor.inventories(home));
+    let approvals = Approvals(surveyor.inventories(home));
     ask(async {
         let unread = |error| Misconfigured(format!("what is held cannot be read at {place}: {error}"));
         let mut records = approvals.records().await.map_err(unread)?;

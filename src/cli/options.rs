@@ -84,10 +84,10 @@ impl TryFrom<RunArguments> for RunOptions {
     fn try_from(arguments: RunArguments) -> Result<Self, Usage> {
         let machine = arguments.machine.given()?;
         let connections = arguments.connections.by_name()?;
-        let election = arguments.election.terms(&arguments.engine.state.home);
+        let election = arguments.election.terms();
         if let Some(terms) = &election {
             terms.check().map_err(|why| Usage(format!("--leader-elect-…: {why}")))?;
-            let home = &terms.home;
+            let home = &arguments.engine.state.home;
             if !connections.contains_key(home) {
                 let what = format!("--home names the connection `{home}`, which the command line does not give");
                 return Err(Usage(format!("{what}: add `{}`", flag(home))));
@@ -113,10 +113,9 @@ impl TryFrom<RunArguments> for RunOptions {
 }
 
 impl ElectionArguments {
-    fn terms(self, home: &str) -> Option<Terms> {
+    fn terms(self) -> Option<Terms> {
         let is_elected = self.how.leader_elect == LeaderElect::Lease;
         is_elected.then(|| Terms {
-            home: home.to_owned(),
             replica: self.replica.unwrap_or_else(some_replica),
             lease_duration: self.leader_elect_lease_duration,
             renew_deadline: self.leader_elect_renew_deadline,

@@ -14,6 +14,7 @@ use tracing::{debug, info, warn};
 
 use super::bodies::Read;
 use super::controller::Feed;
+use super::inventory::namespaces;
 use super::observe::Outline;
 use super::originals;
 use super::pipeline::{Generation, Pipeline};
@@ -27,7 +28,7 @@ use crate::multicluster::raw::Parsed;
 use crate::multicluster::registry::Cluster;
 use crate::multicluster::{ApiPath, Body, Endpoint, Object, PendingWrite, Reply, RequestError};
 use crate::object::marks::{self, Owner, Reference};
-use crate::object::{ClusterName, Key, json_text, metadata};
+use crate::object::{Key, json_text, metadata};
 use crate::plan::{Action, Failure, FailureKind, Intent, Outcome, SourcePatch, TargetObject};
 use crate::server::metrics::WriteResult;
 
@@ -74,14 +75,11 @@ impl Secrets {
         let all: BTreeSet<String> = read.iter().map(|object| &**object).chain(own).flat_map(values).collect();
         let (mut message, mut leaves) = (message, Vec::new());
         texts(body, &mut leaves);
-        let mut quoted: Vec<&String> = all
-            .iter()
-            .filter(|secret| {
-                leaves
-                    .iter()
-                    .any(|leaf| if secret.len() < SHORTEST { leaf == *secret } else { leaf.contains(&***secret) })
-            })
-            .collect();
+        let is_quoted = |secret: &&String| {
+            let is_short = secret.len() < SHORTEST;
+            leaves.iter().any(|leaf| if is_short { leaf == *secret } else { leaf.contains(&***secret) })
+        };
+        let mut quoted: Vec<&String> = all.iter().filter(is_quoted).collect();
         quoted.sort_by_key(|secret| std::cmp::Reverse(secret.len()));
         for secret in quoted {
             // As Go quotes a text, too.
@@ -150,7 +148,6 @@ impl Tally {
         self.done.lock().clone()
     }
 
-    /// Requests are sent.
     pub fn sent(&self, requests: u32) {
         self.cost.fetch_add(requests, Ordering::Relaxed);
     }
@@ -250,7 +247,7 @@ impl<'a> Executor<'a> {
             Action::PatchStatus { patch, .. } => self.patch_source(patch, true).await,
             // It is read with its interest registered: `originals`.
             Action::Read(original) | Action::ReadAnew(original) => Ok(Outcome::Seen(Err(originals::unread(original)))),
-            Action::LookForSource => self.look_for_source().await,
+            Action::LookForSource => self.read_source(None).await,
             Action::Sweep { owners, kinds, namespaces, objects } => {
                 self.sweep(owners, kinds, namespaces, objects).await
             }
@@ -326,9 +323,9 @@ impl<'a> Executor<'a> {
             }
             action => action.reference(),
         };
-        let connection = match about {
-            Some(reference) => self.name(reference.kind.side),
-            None => "source",
+        let connection = match about.map(|reference| reference.kind.side) {
+            Some(Side::Target) => &*self.generation.target.name,
+            Some(Side::Source) | None => "source",
         };
         let (metrics, mapping) = (&self.pipeline.shared.instruments.metrics, self.pipeline.writer.mapping());
         metrics.written(mapping, connection, verb, result);
@@ -346,18 +343,23 @@ impl<'a> Executor<'a> {
         let because = because.as_deref();
         match sent {
             // What became of it is the reason of the source, which is logged once.
-            Err(error) => debug!(verb, kind, object, connection, took_ms, %error, "{what}: failed"),
+            Err(error) if !was_gone => debug!(verb, kind, object, connection, took_ms, %error, "{what}: failed"),
+            Err(_) => debug!(verb, kind, object, connection, took_ms, "{what}: gone already"),
             Ok(Outcome::StatusRefused { why, .. }) => warn!(verb, connection, took_ms, why, "{what}: refused in part"),
             Ok(Outcome::Existing(_)) => {
                 debug!(verb, kind, object, connection, took_ms, "{what}: nothing was written, for an object exists");
             }
-            Ok(Outcome::Absent) => debug!(verb, kind, object, connection, took_ms, "{what}: gone already"),
-            Ok(_) if verb == "patch_status" => debug!(verb, connection, took_ms, "{what}"),
+            // What was deleted is missing, and of a namespace that was created nothing is read.
+            Ok(Outcome::Absent) if !matches!(verb, "create" | "delete") => {
+                debug!(verb, kind, object, connection, took_ms, "{what}: gone already");
+            }
+            Ok(_) if matches!(verb, "create" | "patch_status") => {
+                debug!(verb, kind, object, connection, took_ms, "{what}");
+            }
             Ok(_) => info!(verb, kind, object, connection, took_ms, because, "{what}"),
         }
     }
 
-    /// Where objects of a kind are.
     fn at(&self, side: Side) -> &Endpoint {
         match side {
             Side::Target => &self.at_target,
@@ -365,11 +367,10 @@ impl<'a> Executor<'a> {
         }
     }
 
-    /// What a side is called in metrics.
-    fn name(&self, side: Side) -> &str {
-        match side {
-            Side::Target => &self.generation.target.name,
-            Side::Source => "source",
+    fn feed_of(&self, kind: &Kind) -> Option<Arc<Feed>> {
+        match kind.side {
+            Side::Target => self.pipeline.kind_feed(kind),
+            Side::Source => self.pipeline.controller.copy_feed(&self.cluster.spec.scope, kind),
         }
     }
 
@@ -384,30 +385,51 @@ impl<'a> Executor<'a> {
         let pending = self.feed.subscription.expect(self.key);
         let body = Body::json_patch(json_text(patch));
         self.tally.sent(1);
-        match self.at_source.patch(&path, self.pipeline.writer.field_manager(), body).await {
-            Ok(reply) => self.completed(&self.at_source.clone(), pending, &reply),
-            Err(error) if error.is_not_found_of(&self.key.name) => Ok(Outcome::Absent),
+        let sent = self.at_source.patch(&path, self.pipeline.writer.field_manager(), body).await;
+        self.found(&self.at_source, &self.key.name, sent, Some(pending))
+    }
+
+    /// What a server says of an object. Only a 404 that names it says that it is missing.
+    fn found(
+        &self,
+        at: &Endpoint,
+        name: &str,
+        sent: Result<Reply, RequestError>,
+        pending: Option<PendingWrite>,
+    ) -> Result<Outcome, RequestError> {
+        match sent {
+            Ok(reply) => self.shown(at, &reply, pending).map(Outcome::Object),
+            Err(error) if error.is_not_found_of(name) => Ok(Outcome::Absent),
             Err(error) => Err(error),
         }
     }
 
-    /// Puts the answer of a write into the cache it belongs to, and reads it.
-    fn completed(&self, at: &Endpoint, pending: PendingWrite, reply: &Reply) -> Result<Outcome, RequestError> {
+    /// The object of an answer, which goes into the cache that waits for it.
+    fn shown(&self, at: &Endpoint, reply: &Reply, pending: Option<PendingWrite>) -> Result<Arc<Value>, RequestError> {
+        let object = match pending {
+            Some(pending) => self.completed(at, pending, reply)?,
+            None => Arc::new(Object::from_json(&reply.body).map_err(|error| unreadable(at, &error))?),
+        };
+        object.value().map(Arc::new).map_err(|error| unreadable(at, &error))
+    }
+
+    /// Puts an answer into the cache it belongs to.
+    fn completed(&self, at: &Endpoint, pending: PendingWrite, reply: &Reply) -> Result<Arc<Object>, RequestError> {
         let completed = Parsed::from_json(&reply.body).and_then(|answer| pending.complete(&answer));
         let (object, overtaken) = completed.map_err(|error| unreadable(at, &error))?;
         self.tally.overtake(overtaken);
-        tree(at, &object).map(Outcome::Object)
+        Ok(object)
     }
 
     /// Reads the source past the cache, and puts what it finds there.
     pub async fn refresh_source(&self) -> Result<Outcome, RequestError> {
-        let pending = self.feed.subscription.expect(self.key);
+        self.read_source(Some(self.feed.subscription.expect(self.key))).await
+    }
+
+    async fn read_source(&self, pending: Option<PendingWrite>) -> Result<Outcome, RequestError> {
         self.tally.sent(1);
-        match self.at_source.get(&self.source_path()?).await {
-            Ok(reply) => self.completed(&self.at_source.clone(), pending, &reply),
-            Err(error) if error.is_not_found_of(&self.key.name) => Ok(Outcome::Absent),
-            Err(error) => Err(error),
-        }
+        let sent = self.at_source.get(&self.source_path()?).await;
+        self.found(&self.at_source, &self.key.name, sent, pending)
     }
 
     /// Reads what a cache has as an outline. One that is gone is told of by its watch.
@@ -416,11 +438,7 @@ impl<'a> Executor<'a> {
         let (path, endpoint, pending) = match kind {
             None => (self.source_path()?, &self.at_source, self.feed.subscription.expect(at)),
             Some(kind) => {
-                let feed = match kind.side {
-                    Side::Target => self.pipeline.kind_feed(kind),
-                    Side::Source => self.pipeline.controller.copy_feed(&self.cluster.spec.scope, kind),
-                };
-                let Some(feed) = feed else { return Ok(()) };
+                let Some(feed) = self.feed_of(kind) else { return Ok(()) };
                 let path = ApiPath::object(&self.resource(kind)?, &at.namespace, &at.name)?;
                 (path, self.at(kind.side), feed.subscription.expect(at))
             }
@@ -429,23 +447,10 @@ impl<'a> Executor<'a> {
         match endpoint.get(&path).await {
             Ok(reply) => {
                 self.tally.sent(u32::try_from(reply.body.len() / TURN).unwrap_or(u32::MAX));
-                let completed = Parsed::from_json(&reply.body).and_then(|answer| pending.complete(&answer));
-                let (object, overtaken) = completed.map_err(|error| unreadable(endpoint, &error))?;
-                self.tally.overtake(overtaken);
-                self.read.hold(object);
+                self.read.hold(self.completed(endpoint, pending, &reply)?);
                 Ok(())
             }
             Err(error) if error.is_not_found_of(&at.name) => Ok(()),
-            Err(error) => Err(error),
-        }
-    }
-
-    /// Only a 404 that names the object says that it is missing.
-    async fn look_for_source(&self) -> Result<Outcome, RequestError> {
-        self.tally.sent(1);
-        match self.at_source.get(&self.source_path()?).await {
-            Ok(reply) => shown(&self.at_source, &reply).map(Outcome::Object),
-            Err(error) if error.is_not_found_of(&self.key.name) => Ok(Outcome::Absent),
             Err(error) => Err(error),
         }
     }
@@ -465,11 +470,8 @@ impl<'a> Executor<'a> {
     async fn look(&self, reference: &Reference) -> Result<Outcome, RequestError> {
         self.tally.sent(1);
         let at = self.at(reference.kind.side);
-        match at.get(&self.path(reference)?).await {
-            Ok(reply) => shown(at, &reply).map(Outcome::Object),
-            Err(error) if error.is_not_found_of(&reference.name) => Ok(Outcome::Absent),
-            Err(error) => Err(error),
-        }
+        let sent = at.get(&self.path(reference)?).await;
+        self.found(at, &reference.name, sent, None)
     }
 
     async fn sweep(
@@ -515,37 +517,26 @@ impl<'a> Executor<'a> {
         kind: &Kind,
         namespaces: &[String],
     ) -> Result<Vec<TargetObject>, RequestError> {
-        let mut owned = Vec::new();
+        let (at, mut owned) = (self.at(kind.side), Vec::new());
+        let selector = format!("{} in ({})", marks::OWNER, owners.join(","));
         let beside = [self.key.namespace.to_string()];
         let namespaces = if kind.side == Side::Source { &beside } else { namespaces };
         for namespace in namespaces {
-            owned.extend(self.owned_by(owners, kind, namespace).await?);
+            let path = ApiPath::collection(&self.resource(kind)?, namespace)?.query("labelSelector", &selector);
+            self.tally.sent(1);
+            let reply = at.get(&path).await?;
+            let list: Value = serde_json::from_slice(&reply.body).map_err(|error| unreadable(at, &error))?;
+            let items = list["items"].as_array().into_iter().flatten();
+            owned.extend(items.filter_map(|item| owned_object(item, kind, owners)));
         }
         Ok(owned)
     }
 
-    async fn owned_by(
-        &self,
-        owners: &[String],
-        kind: &Kind,
-        namespace: &str,
-    ) -> Result<Vec<TargetObject>, RequestError> {
-        let path = ApiPath::collection(&self.resource(kind)?, namespace)?;
-        let selector = format!("{} in ({})", marks::OWNER, owners.join(","));
-        self.tally.sent(1);
-        let at = self.at(kind.side);
-        let reply = at.get(&path.query("labelSelector", &selector)).await?;
-        let list: Value = serde_json::from_slice(&reply.body).map_err(|error| unreadable(at, &error))?;
-        let items = list["items"].as_array().into_iter().flatten();
-        Ok(items.filter_map(|item| owned_object(item, kind, owners)).collect())
-    }
-
     async fn create_namespace(&self, name: &str, labels: &Value) -> Result<Outcome, RequestError> {
-        let namespaces = Resource { group: String::new(), version: "v1".into(), plural: "namespaces".into() };
         let body = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name, "labels": labels}});
         let manager = self.pipeline.writer.field_manager();
         self.tally.sent(1);
-        match self.at_target.create(&ApiPath::all(&namespaces)?, manager, json_text(&body).into()).await {
+        match self.at_target.create(&ApiPath::all(&namespaces())?, manager, json_text(&body).into()).await {
             Ok(_) => {}
             // Who may not create namespaces may still write into one that exists: the apply will tell.
             Err(error) if error.is_already_exists() || error.is_forbidden() => {}
@@ -558,13 +549,13 @@ impl<'a> Executor<'a> {
     async fn apply(&self, reference: &Reference, body: &Value, intent: &Intent) -> Result<Outcome, RequestError> {
         let force = *intent != Intent::Create;
         let side = reference.kind.side;
-        let (feed, cluster) = match side {
-            Side::Target => (self.pipeline.kind_feed(&reference.kind), &self.generation.target.cluster),
-            Side::Source => {
-                (self.pipeline.controller.copy_feed(&self.cluster.spec.scope, &reference.kind), &self.cluster.spec.name)
-            }
+        let cluster = match side {
+            Side::Target => &self.generation.target.cluster,
+            Side::Source => &self.cluster.spec.name,
         };
-        let pending = feed.as_deref().map(|feed| expect(feed, reference, cluster));
+        let key = Key::new(cluster.clone(), reference.namespace.as_str(), reference.name.as_str());
+        let feed = self.feed_of(&reference.kind);
+        let pending = feed.as_ref().map(|feed| feed.subscription.expect(&key));
         self.tally.sent(1);
         let manager = self.pipeline.writer.field_manager();
         let (path, text) = (self.path(reference)?, json_text(&self.of_this_epoch(side, body)));
@@ -593,11 +584,7 @@ impl<'a> Executor<'a> {
                 if side == Side::Target {
                     self.generation.target.saw_namespace(&reference.namespace);
                 }
-                let at = self.at(side).clone();
-                match pending {
-                    Some(pending) => self.completed(&at, pending, &reply),
-                    None => shown(&at, &reply).map(Outcome::Object),
-                }
+                self.shown(self.at(side), &reply, pending).map(Outcome::Object)
             }
             (Err(error), _) if side == Side::Target && error.is_not_found_of(&reference.namespace) => {
                 self.generation.target.lost_namespace(&reference.namespace);
@@ -685,7 +672,7 @@ impl<'a> Executor<'a> {
         self.tally.sent(1);
         let at = self.at(reference.kind.side);
         match at.delete(&self.path(reference)?, options).await {
-            Ok(reply) => Ok(left_by_delete(at, &reply)),
+            Ok(reply) => Ok(self.shown(at, &reply, None).map_or(Outcome::Absent, left_by_delete)),
             Err(error) if error.is_conflict() => self.look(reference).await,
             Err(error) => Err(error),
         }
@@ -696,10 +683,8 @@ impl<'a> Executor<'a> {
         let body = Body::json_patch(json_text(patch));
         let at = self.at(reference.kind.side);
         match at.patch(&self.path(reference)?, self.pipeline.writer.field_manager(), body).await {
-            Ok(reply) => shown(at, &reply).map(Outcome::Object),
-            Err(error) if error.is_not_found_of(&reference.name) => Ok(Outcome::Absent),
             Err(error) if error.is_conflict() => self.existing(reference).await,
-            Err(error) => Err(error),
+            sent => self.found(at, &reference.name, sent, None),
         }
     }
 }
@@ -759,44 +744,24 @@ fn was_gone(action: &Action, sent: &Result<Outcome, RequestError>) -> bool {
 }
 
 /// The answer is the object where finalizers hold it, and a `Status` (or the object as it was) where it is gone.
-fn left_by_delete(at: &Endpoint, reply: &Reply) -> Outcome {
-    let held = |object: &Value| {
-        let finalizers = object.pointer("/metadata/finalizers").and_then(Value::as_array);
-        !metadata(object, "deletionTimestamp").is_empty() && finalizers.is_some_and(|all| !all.is_empty())
-    };
-    match shown(at, reply) {
-        Ok(object) if held(&object) => Outcome::Object(object),
-        _ => Outcome::Absent,
+fn left_by_delete(answer: Arc<Value>) -> Outcome {
+    let finalizers = answer.pointer("/metadata/finalizers").and_then(Value::as_array);
+    let is_held = finalizers.is_some_and(|all| !all.is_empty());
+    match is_held && !metadata(&answer, "deletionTimestamp").is_empty() {
+        true => Outcome::Object(answer),
+        false => Outcome::Absent,
     }
-}
-
-fn tree(at: &Endpoint, object: &Object) -> Result<Arc<Value>, RequestError> {
-    object.value().map(Arc::new).map_err(|error| unreadable(at, &error))
-}
-
-/// The object of an answer.
-fn shown(at: &Endpoint, reply: &Reply) -> Result<Arc<Value>, RequestError> {
-    let object = Object::from_json(&reply.body).map_err(|error| unreadable(at, &error))?;
-    tree(at, &object)
 }
 
 fn unreadable(at: &Endpoint, error: &dyn std::error::Error) -> RequestError {
     RequestError::Body { url: at.url().to_owned(), reason: error.to_string() }
 }
 
-fn expect(feed: &Feed, reference: &Reference, cluster: &ClusterName) -> PendingWrite {
-    let Reference { namespace, name, .. } = reference;
-    feed.subscription.expect(&Key::new(cluster.clone(), namespace.as_str(), name.as_str()))
-}
-
 fn owned_object(item: &Value, kind: &Kind, owners: &[String]) -> Option<TargetObject> {
     let text = |field| metadata(item, field).to_owned();
     let reference = Reference { kind: kind.clone(), namespace: text("namespace"), name: text("name") };
-    is_owned(item, &reference, owners).then(|| TargetObject::new(reference, Arc::new(item.clone())))
-}
-
-fn is_owned(object: &Value, reference: &Reference, owners: &[String]) -> bool {
-    owners.iter().any(|owner| marks::is_ours(object, reference, &Owner(owner.clone())))
+    let is_owned = owners.iter().any(|owner| marks::is_ours(item, &reference, &Owner(owner.clone())));
+    is_owned.then(|| TargetObject::new(reference, Arc::new(item.clone())))
 }
 
 /// A newer version makes the plan stale; a status that the schema refuses is told leaf by leaf; all else is tried again.

@@ -19,20 +19,18 @@ use serde_json::{Value, json};
 use tokio::sync::{mpsc, watch};
 use tokio::time::{Instant, sleep};
 
-use super::Event;
-use super::clock::Clock;
 use super::inventory::Inventories;
 use super::pipeline::learned::LATE_REQUEST;
-use crate::health::{Condition, Health};
+use super::{Event, Shared};
+use crate::health::Condition;
 use crate::multicluster::RequestError;
 use crate::multicluster::backoff::{Backoff, Jitter};
 use crate::multicluster::connection::Connection;
-use crate::multicluster::permit::{Lease, Permit};
 use crate::object::hash::tuple_hash;
 use crate::object::marks::{self, HELD};
 use crate::object::metadata;
 use crate::release::Held;
-use crate::release::waves::Progress;
+use crate::release::waves::{Progress, note};
 
 /// How often an approval is looked for while something is held.
 const LOOK: Duration = Duration::from_secs(2);
@@ -57,7 +55,6 @@ pub type AllHeld = BTreeMap<String, Option<Held>>;
 pub struct Record {
     pub mapping: String,
     pub held: Held,
-    /// Since when.
     pub since: Option<Timestamp>,
     uid: String,
     resource_version: String,
@@ -144,13 +141,9 @@ fn progress(config_map: &Value) -> Option<Progress> {
 
 /// Records and approvals of one engine, at home.
 #[derive(Debug, Clone)]
-pub struct Approvals(Inventories);
+pub struct Approvals(pub Inventories);
 
 impl Approvals {
-    pub fn new(store: Inventories) -> Self {
-        Self(store)
-    }
-
     /// What a person has to decide on, of each mapping that holds something.
     ///
     /// # Errors
@@ -269,11 +262,7 @@ impl Approvals {
 /// Keeps the records, and looks for approvals.
 pub(super) struct Attendant {
     pub home: Arc<Connection>,
-    pub engine: String,
-    pub namespace: String,
-    pub clock: Clock,
-    pub lease: Lease,
-    pub health: Health,
+    pub shared: Arc<Shared>,
     pub held: watch::Receiver<AllHeld>,
     pub releases: watch::Receiver<Releases>,
     pub events: mpsc::Sender<Event>,
@@ -346,7 +335,7 @@ impl Attendant {
     pub async fn run(mut self) {
         let (mut recorded, mut failures) = (Recorded::default(), 0);
         let mut jitter = Jitter::new(self.home.entropy());
-        let mut leadership = self.lease.changes();
+        let mut leadership = self.shared.lease.changes();
         loop {
             leadership.catch_up();
             let held = self.held.borrow_and_update().clone();
@@ -374,30 +363,29 @@ impl Attendant {
 
     fn report(&self, problems: &[Problem]) {
         if problems.is_empty() {
-            return self.health.remove(COMPONENT);
+            return self.shared.instruments.health.remove(COMPONENT);
         }
         let texts: Vec<String> = problems.iter().map(ToString::to_string).collect();
         // The mapping itself is unready as long as its deletions are held.
-        self.health.set(COMPONENT, Condition::degraded(texts.join("; ")));
+        self.shared.instruments.health.set(COMPONENT, Condition::degraded(texts.join("; ")));
     }
 
     /// Brings the records up to date, and hands on what is approved.
     async fn attend(&self, held: &AllHeld, releases: &Releases, recorded: &mut Recorded) -> Vec<Problem> {
-        let term = self.lease.number();
-        if !self.lease.is_held() {
+        let term = self.shared.lease.number();
+        if !self.shared.lease.is_held() {
             *recorded = Recorded::default();
             return Vec::new();
         }
         if recorded.term != Some(term) {
-            match self.at_home(None).kept().await {
+            match self.kept().await {
                 Ok(found) => {
                     let mappings = found.iter().filter_map(Record::read).map(|record| record.mapping).collect();
-                    let releases = kept_releases(&found);
-                    let known = Releases { term: Some(term), progress: releases.clone() };
+                    let (term, releases) = (Some(term), kept_releases(&found));
+                    let known = Releases { term, progress: releases.clone() };
                     let _ = self.events.send(Event::Releases(known)).await;
                     let (looked, unanswered) = (Some(Instant::now()), std::mem::take(&mut recorded.unanswered));
-                    let (term, unrecorded) = (Some(term), BTreeMap::new());
-                    *recorded = Recorded { mappings, releases, unanswered, term, looked, unrecorded };
+                    *recorded = Recorded { mappings, releases, unanswered, term, looked, ..Recorded::default() };
                     // What was wanted before goes by another record: the engine says what is wanted now.
                     return Vec::new();
                 }
@@ -432,7 +420,7 @@ impl Attendant {
             return Ok(());
         }
         let now = Instant::now();
-        recorded.found(kept_releases(&self.at_home(None).kept().await?), wanted);
+        recorded.found(kept_releases(&self.kept().await?), wanted);
         recorded.unanswered.retain(|(_, _, at)| now.duration_since(*at) < LATE_REQUEST);
         recorded.looked = Some(Instant::now());
         Ok(())
@@ -460,10 +448,7 @@ impl Attendant {
                 }
                 return Err(problem);
             }
-            match progress {
-                Some(progress) => drop(recorded.releases.insert(mapping.clone(), progress.clone())),
-                None => drop(recorded.releases.remove(&mapping)),
-            }
+            note(&mut recorded.releases, &mapping, progress.cloned());
             let _ = self.events.send(Event::ReleaseRecorded(mapping, progress.cloned())).await;
         }
         Ok(())
@@ -488,39 +473,32 @@ impl Attendant {
             Some(record) if held.is_within(&record.held) => record,
             _ if !recorded.is_settled(mapping, held) => return Ok(()),
             known => {
-                let written = approvals.write(mapping, held, known.as_ref(), self.clock.now()).await;
-                written.map_err(Problem::Unwritten)?
+                let written = approvals.write(mapping, held, known.as_ref(), self.shared.settings.clock.now());
+                written.await.map_err(Problem::Unwritten)?
             }
         };
         recorded.unrecorded.remove(mapping);
         let Some(approval) = approvals.approval(mapping).await.map_err(Problem::Unread)? else { return Ok(()) };
-        let is_of_record = record.digest_of(&self.engine, &approval.held) == approval.digest;
+        let is_of_record = record.digest_of(&self.shared.settings.engine, &approval.held) == approval.digest;
         if !is_of_record || !held.is_within(&approval.held) {
             return Err(Problem::Outdated { mapping: mapping.to_owned(), digest: approval.digest });
         }
         // First: whoever looks for it later finds no record that the approval is of.
         approvals.remove(&record).await.map_err(Problem::Unwritten)?;
         recorded.mappings.remove(mapping);
-        let event = match approval.decision {
-            Decision::Approve => Event::Approved(mapping.to_owned(), approval.held),
-            Decision::Reject => Event::Rejected(mapping.to_owned(), approval.held),
-        };
-        let _ = self.events.send(event).await;
+        let _ = self.events.send(Event::Decided(mapping.to_owned(), approval.held, approval.decision)).await;
         Ok(())
+    }
+
+    /// Who only reads needs no permit.
+    async fn kept(&self) -> Result<Vec<Value>, RequestError> {
+        Approvals(self.shared.inventories(self.home.endpoint())).kept().await
     }
 
     /// `None`: another replica leads.
     fn permitted(&self) -> Option<Approvals> {
-        self.lease.permit().map(|permit| self.at_home(Some(permit)))
-    }
-
-    fn at_home(&self, permit: Option<Permit>) -> Approvals {
-        let endpoint = self.home.endpoint();
-        let endpoint = match permit {
-            Some(permit) => endpoint.permitted(permit),
-            None => endpoint,
-        };
-        Approvals(Inventories { endpoint, engine: self.engine.clone(), namespace: self.namespace.clone() })
+        let permit = self.shared.lease.permit()?;
+        Some(Approvals(self.shared.inventories(self.home.endpoint().permitted(permit))))
     }
 }
 

@@ -120,8 +120,7 @@ impl Engine {
 
     /// Reads, in the background, which mappings the state stores on a target name.
     pub(super) fn read_retained(&mut self, target: &Arc<Target>) {
-        let engine = self.settings.engine.clone();
-        self.tasks.spawn(keeper::read_retained(target.clone(), engine, self.shared.clone(), self.events.clone()));
+        self.tasks.spawn(keeper::read_retained(target.clone(), self.shared.clone(), self.events.clone()));
     }
 
     pub(super) fn target_changed(&self, name: &str) {

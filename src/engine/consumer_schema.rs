@@ -42,7 +42,6 @@ pub struct ConsumerSchemas {
 /// The index of an address, as it was read last; locked while a schema there is looked at.
 #[derive(Debug, Default)]
 struct Index {
-    /// When it was asked for.
     asked: Option<Instant>,
     /// Empty: there is none.
     body: Vec<u8>,
@@ -103,10 +102,10 @@ impl ConsumerSchemas {
         {
             return Ok(former);
         }
-        let known = match lenient(endpoint.get(&ApiPath::open_api(resource)?).await)? {
-            Some(reply) => self.published(&reply.body, indexed, resource),
-            None => self.unpublished(resource),
-        };
+        let reply = lenient(endpoint.get(&ApiPath::open_api(resource)?).await)?;
+        let published = reply.and_then(|reply| published(&reply.body, indexed, resource));
+        let from_files = || PublishedSchema { version: Arc::from(""), schema: self.files.resource(resource).cloned() };
+        let known = published.unwrap_or_else(from_files);
         self.live.lock().insert((endpoint.place(), resource.clone()), known.clone());
         Ok(known)
     }
@@ -115,16 +114,6 @@ impl ConsumerSchemas {
     pub fn retain(&self, is_used: impl Fn(&str) -> bool) {
         self.live.lock().retain(|(place, _), _| is_used(place));
         self.indexes.lock().retain(|place, _| is_used(place));
-    }
-
-    fn published(&self, document: &[u8], indexed: Option<String>, resource: &Resource) -> PublishedSchema {
-        let Some(schema) = schema_in(document, resource) else { return self.unpublished(resource) };
-        let version = indexed.unwrap_or_else(|| tuple_hash([&*String::from_utf8_lossy(document)], 16));
-        PublishedSchema { version: version.into(), schema: Some(schema) }
-    }
-
-    fn unpublished(&self, resource: &Resource) -> PublishedSchema {
-        PublishedSchema { version: Arc::from(""), schema: self.files.resource(resource).cloned() }
     }
 }
 
@@ -151,10 +140,12 @@ fn hash_in(index: &[u8], resource: &Resource) -> Option<String> {
 }
 
 /// The schema of a resource's status in an OpenAPI v3 document of its group and version.
-fn schema_in(document: &[u8], resource: &Resource) -> Option<Arc<Schema>> {
+fn published(document: &[u8], indexed: Option<String>, resource: &Resource) -> Option<PublishedSchema> {
     let mut schemas = Schemas::default();
     schemas.add_openapi(&serde_json::from_slice(document).ok()?);
-    schemas.resource(resource).map(|schema| Arc::new(schema.of_status()))
+    let schema = Arc::new(schemas.resource(resource)?.of_status());
+    let version = indexed.unwrap_or_else(|| tuple_hash([&*String::from_utf8_lossy(document)], 16));
+    Some(PublishedSchema { version: version.into(), schema: Some(schema) })
 }
 
 /// When a schema is looked at next.

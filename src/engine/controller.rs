@@ -7,7 +7,6 @@ mod sources;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::hash::{BuildHasher, RandomState};
-use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
@@ -61,20 +60,10 @@ pub struct Controller {
     hasher: RandomState,
     /// Rings when the schemas of the source have to be looked at again.
     schema_due: Epoch,
-    /// Sources that wait for a slow target of several.
-    lent: AtomicUsize,
+    /// Sources that wait for a slow target of several, and leave their places to others, each have one more of this.
+    lent: Arc<()>,
     /// Rings when one more does.
     has_room: Notify,
-}
-
-/// A source that waits for a slow target, and leaves its place to another one until it is dropped.
-#[derive(Debug)]
-struct LentPlace<'c>(&'c Controller);
-
-impl Drop for LentPlace<'_> {
-    fn drop(&mut self) {
-        self.0.lent.fetch_sub(1, Ordering::Relaxed);
-    }
 }
 
 /// Since when a consumer's change is not carried out.
@@ -109,16 +98,16 @@ impl Controller {
             sources: Mutex::default(),
             hasher: RandomState::new(),
             schema_due: Epoch::default(),
-            lent: AtomicUsize::new(0),
+            lent: Arc::default(),
             has_room: Notify::new(),
         })
     }
 
-    /// A source waits for a slow target: another one is worked on in its place.
-    fn lend_place(&self) -> LentPlace<'_> {
-        self.lent.fetch_add(1, Ordering::Relaxed);
+    /// A source waits for a slow target: another one is worked on in its place, as long as this is held.
+    fn lend_place(&self) -> Arc<()> {
+        let lent = self.lent.clone();
         self.has_room.notify_one();
-        LentPlace(self)
+        lent
     }
 
     /// The document that runs.
@@ -139,7 +128,6 @@ impl Controller {
         self.pipelines.lock().remove(target);
     }
 
-    /// The clusters of a provider that may be targets now.
     pub fn selected(&self) -> Arc<BTreeSet<String>> {
         self.selected.load_full()
     }
@@ -235,7 +223,7 @@ impl Controller {
             }
         }
         for (kind, feed) in self.pipelines().iter().flat_map(|one| one.kind_feeds()) {
-            self.queue_standing(&kind, &feed.watch);
+            self.queue_standing(&kind, &feed);
         }
         let clusters = self.shared.manager.clusters(&self.mapping().source.clusters);
         clusters.iter().for_each(|cluster| self.queue_copies(cluster));
@@ -365,9 +353,7 @@ impl Controller {
         let holds_none = |counts: fn(WatchState) -> bool| {
             let feeds = self.source_feeds();
             let is_empty = |feed: &Arc<Feed>| {
-                let store = feed.watch.store();
-                let is_held = |key: &Key| store.get(key).is_some_and(|object| self.holds_source(&object, ""));
-                counts(feed.watch.state()) && !store.keys().iter().any(is_held)
+                counts(feed.watch.state()) && !feed.objects().any(|(_, object)| self.holds_source(&object, ""))
             };
             feeds.iter().find(|feed| feed.scope == cluster.spec.scope).is_some_and(is_empty)
         };
@@ -397,12 +383,9 @@ impl Controller {
 
     /// Sources in sight that carry the engine's finalizer, and are pinned to the target of this identity (empty: to any).
     pub fn sources_held(&self, identity: &str) -> BTreeSet<Key> {
-        let held = |feed: &Feed| -> Vec<Key> {
-            let store = feed.watch.store();
-            let is_held = |key: &Key| store.get(key).is_some_and(|object| self.holds_source(&object, identity));
-            store.keys().into_iter().filter(is_held).collect()
-        };
-        self.source_feeds().iter().flat_map(|feed| held(feed)).collect()
+        let feeds = self.source_feeds();
+        let held = feeds.iter().flat_map(|feed| feed.objects()).filter(|(_, one)| self.holds_source(one, identity));
+        held.map(|(key, _)| key).collect()
     }
 
     /// Whether a source carries the engine's finalizer, and is pinned to the target of this identity (empty: to any). Most are
@@ -424,10 +407,7 @@ impl Controller {
             object.json().contains(annotation)
                 && object.outline().map_or(true, |source| are_such(&plan::pins(&self.writer, &source)))
         };
-        self.source_feeds().iter().any(|feed| {
-            let store = feed.watch.store();
-            store.keys().iter().any(|key| store.get(key).is_some_and(|object| is_such(&object)))
-        })
+        self.source_feeds().iter().any(|feed| feed.objects().any(|(_, object)| is_such(&object)))
     }
 
     /// Whether a source is being served, or is about to be.
@@ -461,8 +441,8 @@ impl Controller {
         let mut running = JoinSet::new();
         loop {
             let concurrency = self.mapping().reconcile.concurrency.max(1);
-            let lent = self.lent.load(Ordering::Relaxed).min(concurrency * MOST_LENT);
-            let at_once = concurrency + lent;
+            let lent = Arc::strong_count(&self.lent) - 1;
+            let at_once = concurrency + lent.min(concurrency * MOST_LENT);
             tokio::select! {
                 biased;
                 // Cancel-safe: a permit that is not taken stays stored.

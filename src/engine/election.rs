@@ -18,14 +18,12 @@ use tokio::time::{Instant, sleep};
 use tokio_util::sync::CancellationToken;
 use tracing::{info, warn};
 
-use super::clock::Clock;
+use super::Shared;
 use super::inventory::Inventories;
-use crate::health::{Condition, Health};
+use crate::health::Condition;
 use crate::multicluster::backoff::Jitter;
 use crate::multicluster::connection::Connection;
-use crate::multicluster::permit::Lease;
 use crate::multicluster::request_error::RequestError;
-use crate::server::StatusPage;
 pub use record::leaders_lease;
 
 use leader::Candidate;
@@ -37,8 +35,6 @@ pub const COMPONENT: &str = "leader election";
 /// The terms on which the replicas of one engine agree on who writes.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Terms {
-    /// The connection of the cluster that holds the Lease.
-    pub home: String,
     /// The name of this replica, which no other has.
     pub replica: String,
     /// How long a replica waits after the last renewal that it saw before it takes over.
@@ -53,15 +49,9 @@ pub struct Terms {
 #[derive(Debug)]
 pub struct Election {
     pub terms: Terms,
-    pub engine: String,
-    /// The namespace of the Lease: that of the state store.
-    pub namespace: String,
-    /// The cluster of the Lease. Its address may change.
+    /// The cluster of the Lease, which is in the namespace of the state store. Its address may change.
     pub home: Arc<Connection>,
-    pub clock: Clock,
-    pub lease: Lease,
-    pub health: Health,
-    pub status: StatusPage,
+    pub shared: Arc<Shared>,
 }
 
 impl Terms {
@@ -90,12 +80,6 @@ impl Terms {
     }
 }
 
-/// What one attempt came to: the condition that it leaves, and when to try again.
-struct Attempt {
-    condition: Condition,
-    pause: Duration,
-}
-
 impl Election {
     /// Takes part until told to stop, and then hands the Lease back.
     pub async fn run(self, stop: CancellationToken) {
@@ -104,13 +88,13 @@ impl Election {
         loop {
             // Sooner than a replica renews: a renewal is seen within a second, and so is a Lease that was handed back.
             let soon = self.terms.retry_period.mul_f64(0.3 + 0.15 * jitter.unit());
-            let attempt = self.stand(&mut candidate, soon).await;
-            self.health.set(COMPONENT, attempt.condition);
+            let (condition, pause) = self.stand(&mut candidate, soon).await;
+            self.shared.instruments.health.set(COMPONENT, condition);
             // Cancel-safe: a timer, and a token that stays cancelled.
             tokio::select! {
                 biased;
                 () = stop.cancelled() => break,
-                () = sleep(attempt.pause) => {}
+                () = sleep(pause) => {}
             }
         }
         self.stand_back("it stops");
@@ -120,22 +104,21 @@ impl Election {
     }
 
     /// The Lease could not be read or written. What this replica may do, it may do until its time is over.
-    fn failed(&self, error: &RequestError, soon: Duration) -> Attempt {
-        if !self.lease.is_held() {
+    fn failed(&self, error: &RequestError) -> Condition {
+        if !self.shared.lease.is_held() {
             self.stand_back("the Lease could not be renewed in time");
         }
-        let condition = Condition::waiting(format!("the Lease {} cannot be kept: {error}", self.name()));
-        Attempt { condition, pause: soon }
+        Condition::waiting(format!("the Lease {} cannot be kept: {error}", self.name()))
     }
 
     fn stand_back(&self, why: &str) {
-        if self.lease.lose() {
+        if self.shared.lease.lose() {
             warn!(replica = self.terms.replica, %why, "leads no more; nothing is written until it leads again");
         }
     }
 
     /// Hands the Lease back, so that other replicas need not wait until it runs out.
-    async fn hand_back(&self, own: Record) {
+    async fn hand_back(&self, own: &Record) {
         match self.put(&self.handed_back(own)).await {
             Ok(_) => info!(replica = self.terms.replica, "handed the Lease back"),
             Err(error) => warn!(%error, "the Lease could not be handed back; it runs out by itself"),
@@ -143,7 +126,7 @@ impl Election {
     }
 
     fn store(&self) -> Inventories {
-        Inventories { endpoint: self.home.endpoint(), engine: self.engine.clone(), namespace: self.namespace.clone() }
+        self.shared.inventories(self.home.endpoint())
     }
 }
 

@@ -37,27 +37,13 @@ pub struct Recorder(Option<mpsc::Sender<(Endpoint, Event)>>);
 #[derive(Debug, Clone)]
 pub struct Event {
     /// `ObjectReference` of the core API.
-    involved: Value,
-    is_warning: bool,
-    reason: String,
-    message: String,
+    pub involved: Value,
+    pub is_warning: bool,
+    pub reason: String,
+    pub message: String,
 }
 
 impl Event {
-    /// `kind` is of the core API, or a Lease; the object is in the namespace of the state store.
-    pub fn of_provider(
-        kind: &str,
-        namespace: &str,
-        name: &str,
-        is_warning: bool,
-        reason: &str,
-        message: String,
-    ) -> Self {
-        let api_version = if kind == "Lease" { "coordination.k8s.io/v1" } else { "v1" };
-        let involved = json!({"apiVersion": api_version, "kind": kind, "namespace": namespace, "name": name});
-        Self { involved, is_warning, reason: reason.to_owned(), message }
-    }
-
     /// What a status tells that was just written: its condition `Synced`, where the reason is another than before.
     pub fn of_status(engine: &str, before: &Value, after: &Value) -> Option<Self> {
         let condition = |object| {

@@ -8,13 +8,14 @@ use std::sync::Arc;
 
 use hyper::body::Bytes;
 use k8s_openapi::jiff::{SignedDuration, Timestamp};
+use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
 use super::{DEFAULT_TARGET, approval};
 use crate::mapping::{Kind, Resource, Side};
 use crate::multicluster::endpoint::{DEFAULT_DEADLINE, DeleteOptions};
-use crate::multicluster::{ApiPath, Body, Endpoint, RequestError};
+use crate::multicluster::{ApiPath, Body, Endpoint, Reply, RequestError};
 use crate::object::hash::tuple_hash;
 use crate::object::marks::{self, ENGINE, Writer};
 use crate::object::metadata;
@@ -36,7 +37,6 @@ pub struct Inventory {
     pub recorded: Option<Timestamp>,
     /// Document of the `ClusterProvider` that the source's clusters come from; empty for an APIExport.
     pub provider: String,
-    /// The source of the document.
     pub source: SourceId,
     /// Where its sources may carry the finalizer: clusters by identity, and addresses of kcp shards.
     pub clusters: BTreeSet<String>,
@@ -158,14 +158,14 @@ impl Inventories {
     pub async fn config_maps(&self, selector: &str) -> Result<Vec<Value>, RequestError> {
         let path = ApiPath::collection(&config_maps(), &self.namespace)?.query("labelSelector", selector);
         let reply = self.endpoint.get(&path).await?;
-        let mut list: Value = parse(&reply.body, self.endpoint.url())?;
+        let mut list: Value = self.parse(&reply)?;
         Ok(list["items"].as_array_mut().map(std::mem::take).unwrap_or_default())
     }
 
     /// One ConfigMap in that namespace.
     pub(super) async fn config_map(&self, name: &str) -> Result<Option<Value>, RequestError> {
         match self.endpoint.get(&ApiPath::object(&config_maps(), &self.namespace, name)?).await {
-            Ok(reply) => parse(&reply.body, self.endpoint.url()).map(Some),
+            Ok(reply) => self.parse(&reply).map(Some),
             Err(error) if error.is_not_found_of(name) || error.is_not_found_of(&self.namespace) => Ok(None),
             Err(error) => Err(error),
         }
@@ -175,7 +175,7 @@ impl Inventories {
     pub(super) async fn apply_config_map(&self, name: &str, manager: &str, body: Bytes) -> Result<Value, RequestError> {
         let path = ApiPath::object(&config_maps(), &self.namespace, name)?;
         let reply = self.endpoint.apply(&path, manager, true, body).await?;
-        parse(&reply.body, self.endpoint.url())
+        self.parse(&reply)
     }
 
     /// Deletes exactly this version of it.
@@ -189,6 +189,11 @@ impl Inventories {
         self.endpoint.delete(&path, DeleteOptions { uid, resource_version, propagation: "Background" }).await.map(drop)
     }
 
+    /// What a server answered.
+    pub(super) fn parse<T: DeserializeOwned>(&self, reply: &Reply) -> Result<T, RequestError> {
+        serde_json::from_slice(&reply.body).map_err(|error| self.unreadable(&error.to_string()))
+    }
+
     /// What a server answered cannot be used.
     pub(super) fn unreadable(&self, reason: &str) -> RequestError {
         RequestError::Body { url: self.endpoint.url().to_owned(), reason: reason.to_owned() }
@@ -200,7 +205,11 @@ impl Inventories {
     /// The request's: a conflict where somebody else wrote it since it was read.
     pub async fn put(&self, inventory: &Inventory) -> Result<Inventory, RequestError> {
         self.ensure_namespace().await?;
-        self.apply(inventory).await
+        let writer = Writer::new(&self.engine, &inventory.mapping);
+        let name = self.name(&inventory.mapping);
+        let body = body(&self.engine, &self.namespace, inventory).to_string();
+        let stored = self.apply_config_map(&name, writer.field_manager(), Bytes::from(body)).await?;
+        Ok(self.read(&stored)?.unwrap_or_default())
     }
 
     /// Creates the namespace where it is missing. `true`: it was.
@@ -253,14 +262,6 @@ impl Inventories {
         let reason =
             format!("the ConfigMap `{name}` has format {format}, and this engine reads {FORMAT}: run a later version");
         Err(self.unreadable(&reason))
-    }
-
-    async fn apply(&self, inventory: &Inventory) -> Result<Inventory, RequestError> {
-        let writer = Writer::new(&self.engine, &inventory.mapping);
-        let name = self.name(&inventory.mapping);
-        let body = body(&self.engine, &self.namespace, inventory).to_string();
-        let stored = self.apply_config_map(&name, writer.field_manager(), Bytes::from(body)).await?;
-        Ok(self.read(&stored)?.unwrap_or_default())
     }
 
     async fn create_namespace(&self) -> Result<bool, RequestError> {
@@ -326,15 +327,11 @@ fn body(engine: &str, namespace: &str, inventory: &Inventory) -> Value {
 }
 
 pub fn config_maps() -> Resource {
-    Resource { group: String::new(), version: "v1".into(), plural: "configmaps".into() }
+    Resource::new("", "v1", "configmaps")
 }
 
 pub fn namespaces() -> Resource {
-    Resource { group: String::new(), version: "v1".into(), plural: "namespaces".into() }
-}
-
-fn parse(body: &[u8], url: &str) -> Result<Value, RequestError> {
-    serde_json::from_slice(body).map_err(|error| RequestError::Body { url: url.to_owned(), reason: error.to_string() })
+    Resource::new("", "v1", "namespaces")
 }
 
 fn read(config_map: &Value) -> Option<Inventory> {

@@ -11,9 +11,8 @@ use tokio::time::Instant;
 use tracing::info;
 
 use super::controller::Feed;
-use super::inventory::{Inventories, Inventory, SourceId};
+use super::inventory::{Inventory, SourceId};
 use super::pipeline::learned::LATE_REQUEST;
-use super::pipeline::promotion::Candidate;
 use super::pipeline::{Generation, NOT_READ, Pipeline};
 use super::serving::{names_other_sources, other_document};
 use super::slots::Slot;
@@ -53,13 +52,17 @@ pub async fn keep(pipeline: Arc<Pipeline>, slot: Slot, events: mpsc::Sender<Even
             stand_by(&pipeline, &generation).await;
             continue;
         };
-        let (found, result) = confirm(&pipeline, &generation, &unused, &permit, &mut unanswered).await;
+        let mut result = confirm(&pipeline, &generation, &unused, &permit, &mut unanswered).await;
         if !Arc::ptr_eq(&generation, &pipeline.generation()) {
             // It says nothing of the document that runs now.
             continue;
         }
+        let found = match &mut result {
+            Ok(stored) => Some(Box::new(stored.clone())),
+            Err(doubt) => doubt.found.take(),
+        };
         if let Some(found) = found {
-            let _ = events.send(Event::Recorded(slot.clone(), Box::new(found))).await;
+            let _ = events.send(Event::Recorded(slot.clone(), found)).await;
         }
         failures = if result.is_ok() { 0 } else { failures + 1 };
         let confirmed = result.as_ref().ok().cloned();
@@ -108,15 +111,16 @@ pub fn component(pipeline: &Pipeline) -> String {
 
 /// Why the state store is not confirmed.
 struct Doubt {
-    level: Level,
     why: String,
     /// Whether it is one of other targets: nothing is wrong with this one.
     is_of_others: bool,
+    /// What the state store says, if that is known.
+    found: Option<Box<Inventory>>,
 }
 
 impl From<String> for Doubt {
     fn from(why: String) -> Self {
-        Self { level: Level::Waiting, why, is_of_others: false }
+        Self { why, is_of_others: false, found: None }
     }
 }
 
@@ -129,65 +133,53 @@ fn report(pipeline: &Pipeline, condition: Condition) {
 }
 
 fn say(pipeline: &Pipeline, generation: &Arc<Generation>, result: Result<Inventory, Doubt>) {
-    report(
-        pipeline,
-        match &result {
-            Ok(_) => Condition::ready(""),
-            Err(doubt) => Condition { level: doubt.level, message: doubt.why.clone() },
-        },
-    );
+    let condition = match &result {
+        Ok(_) => Condition::ready(""),
+        Err(doubt) => Condition::waiting(doubt.why.clone()),
+    };
+    report(pipeline, condition);
     let result = result.map_err(|doubt| if doubt.is_of_others { NOT_READ.to_owned() } else { doubt.why });
     pipeline.confirm(generation, result);
 }
 
-/// Reads the state store, and writes what is new. Gives what it says, if that is known, and whether it is confirmed.
-/// `unanswered`: when a write last failed.
+/// Reads the state store, and writes what is new. `unanswered`: when a write last failed.
 async fn confirm(
     pipeline: &Pipeline,
     generation: &Arc<Generation>,
     unused: &BTreeMap<Kind, Instant>,
     permit: &Permit,
     unanswered: &mut Option<Instant>,
-) -> (Option<Inventory>, Result<Inventory, Doubt>) {
-    let inventories = inventories(pipeline, generation, Some(permit));
-    let ready = generation.target.identity().and_then(|_| source_id(pipeline, generation));
-    let source = match ready {
-        Ok(source) => source,
-        Err(why) => return (None, Err(why.into())),
-    };
-    let found = match inventories.get(pipeline.writer.mapping()).await {
-        Ok(found) => found,
-        Err(error) => return (None, Err(unreadable(generation, &error.to_string()).into())),
-    };
+) -> Result<Inventory, Doubt> {
+    let inventories = pipeline.shared.inventories(generation.target.endpoint().permitted(permit.clone()));
+    let source = generation.target.identity().and_then(|_| source_id(pipeline, generation))?;
+    let found = inventories.get(pipeline.writer.mapping()).await;
+    let found = found.map_err(|error| unreadable(generation, &error.to_string()))?;
     if found.is_none() {
         pipeline.told_store();
     }
     if let Some(other) = pipeline.untold_target() {
         let why = format!("target `{other}` has not told yet whether its state store holds a later document");
-        return (found, Err(Doubt { is_of_others: true, ..why.into() }));
+        return Err(Doubt { why, is_of_others: true, found: found.map(Box::new) });
     }
     let checked = match &found {
         Some(found) => check_sources(pipeline, generation, found, &source),
         None => check_first(pipeline, generation),
     };
     if let Err(why) = checked {
-        return (found, Err(why.into()));
+        return Err(Doubt { found: found.map(Box::new), ..why.into() });
     }
     let wanted = wanted(pipeline, generation, found.as_ref(), source, unused);
     let stored = match found.as_ref() == Some(&wanted) || !generation.records() {
         true => wanted,
-        false => match inventories.put(&wanted).await {
-            Ok(stored) => stored,
-            Err(error) => {
-                *unanswered = Some(Instant::now());
-                return (None, Err(unreadable(generation, &error.to_string()).into()));
-            }
-        },
+        false => inventories.put(&wanted).await.map_err(|error| {
+            *unanswered = Some(Instant::now());
+            unreadable(generation, &error.to_string())
+        })?,
     };
     pipeline.recorded_targets(&stored.targets);
     match inventories.endpoint.is_permitted() {
-        true => (Some(stored.clone()), Ok(stored)),
-        false => (None, Err(unreadable(generation, "the target may be another cluster meanwhile").into())),
+        true => Ok(stored),
+        false => Err(unreadable(generation, "the target may be another cluster meanwhile").into()),
     }
 }
 
@@ -322,21 +314,15 @@ pub(super) fn wanted(
     let mapping = pipeline.writer.mapping().to_owned();
     let recorded = match (&document, &provider) == (&former.document, &former.provider) {
         true => former.recorded,
-        false => Some(former.next_moment(pipeline.shared.clock.now())),
+        false => Some(former.next_moment(pipeline.shared.settings.clock.now())),
     };
-    let home = Some(pipeline.shared.home.clone()).filter(|home| home != DEFAULT_TARGET).unwrap_or_default();
+    let home = Some(pipeline.shared.settings.home.clone()).filter(|home| home != DEFAULT_TARGET).unwrap_or_default();
     let mut wanted = Inventory { mapping, source, document, provider, recorded, home, ..former.clone() };
     // The objects of a kind are seen in any version of it.
     let is_in_another =
         |kind: &Kind| generation.mapping.objects.iter().any(|rule| rule.kind.is_same_in_any_version(kind));
     let is_unused = |kind: &Kind| unused.get(kind).is_some_and(|since| since.elapsed() >= LATE_REQUEST);
     wanted.kinds.retain(|kind| !is_in_another(kind) && !is_unused(kind));
-    wanted.kinds.extend(generation.mapping.objects.iter().map(|rule| rule.kind.clone()));
-    let plural = |kind: &Kind| Some((kind.clone(), generation.target.kind(kind).ok()?.resource.plural));
-    wanted.plurals.extend(wanted.kinds.iter().filter_map(plural));
-    wanted.plurals.retain(|kind, _| wanted.kinds.contains(kind));
-    let rule = Some(&generation.mapping.placement.namespace_text).filter(|_| !generation.mapping.is_beside());
-    wanted.placements.extend(rule.cloned());
     let has_other_sources = |recorded: Arc<Mapping>| names_other_sources(&recorded, &generation.mapping);
     if found.and_then(|found| other_document(found, &generation.mapping)).is_some_and(has_other_sources) {
         // Those of the document before have no source that carries the finalizer.
@@ -349,7 +335,6 @@ pub(super) fn wanted(
     if pipeline.is_carried_out() {
         wanted.status.clear();
     }
-    wanted.status.extend(generation.mapping.status.written());
     if former.document == wanted.document && former.release.is_empty() {
         pipeline.release_is_over();
     }
@@ -360,14 +345,16 @@ pub(super) fn wanted(
         // Home tells how far it is, or another process goes on with it.
         None => former.release.clone(),
     };
-    if let Some(Candidate { document, .. }) = release {
-        // What a part of the sources is served with, and what is left of it if they go back.
+    // A part of the sources is served with a candidate, which leaves something if they go back.
+    let candidate = release.iter().map(|candidate| &candidate.document);
+    for document in std::iter::once(&generation.mapping).chain(candidate) {
         wanted.kinds.extend(document.objects.iter().map(|rule| rule.kind.clone()));
-        let plural = |kind: &Kind| Some((kind.clone(), generation.target.kind(kind).ok()?.resource.plural));
-        wanted.plurals.extend(wanted.kinds.iter().filter_map(plural));
         wanted.placements.extend(Some(&document.placement.namespace_text).filter(|_| !document.is_beside()).cloned());
         wanted.status.extend(document.status.written());
     }
+    let plural = |kind: &Kind| Some((kind.clone(), generation.target.kind(kind).ok()?.resource.plural));
+    wanted.plurals.extend(wanted.kinds.iter().filter_map(plural));
+    wanted.plurals.retain(|kind, _| wanted.kinds.contains(kind));
     wanted
 }
 
@@ -389,19 +376,6 @@ fn is_unused(pipeline: &Pipeline, kind: &Kind) -> bool {
         return pipeline.controller.all_copies(kind, is_empty);
     }
     pipeline.kind_feed(kind).is_some_and(|feed| is_empty(&feed))
-}
-
-/// Who only reads needs no permit.
-fn inventories(pipeline: &Pipeline, generation: &Generation, permit: Option<&Permit>) -> Inventories {
-    let endpoint = generation.target.endpoint();
-    Inventories {
-        endpoint: match permit {
-            Some(permit) => endpoint.permitted(permit.clone()),
-            None => endpoint,
-        },
-        engine: pipeline.writer.engine().to_owned(),
-        namespace: pipeline.shared.inventory_namespace.clone(),
-    }
 }
 
 /// Whether nothing of a mapping that leaves is left, and no source, former ones included, carries its finalizer. Those of a
@@ -442,19 +416,17 @@ async fn remove(pipeline: &Pipeline, permit: &Permit) -> bool {
     if pipeline.is_unrecorded() {
         return true;
     }
-    let generation = pipeline.generation();
-    inventories(pipeline, &generation, Some(permit)).remove(pipeline.writer.mapping()).await.is_ok()
+    let endpoint = pipeline.generation().target.endpoint().permitted(permit.clone());
+    pipeline.shared.inventories(endpoint).remove(pipeline.writer.mapping()).await.is_ok()
 }
 
 /// Reads, once, which mappings a former engine of this id had on a target.
-pub async fn read_retained(target: Arc<Target>, engine: String, shared: Arc<Shared>, events: mpsc::Sender<Event>) {
+pub async fn read_retained(target: Arc<Target>, shared: Arc<Shared>, events: mpsc::Sender<Event>) {
     let mut failures = 0;
     let mut jitter = Jitter::of(&target.name);
     let what = format!("state stores on target {}", target.name);
     loop {
-        let namespace = shared.inventory_namespace.clone();
-        let inventories = Inventories { endpoint: target.endpoint(), engine: engine.clone(), namespace };
-        match inventories.list().await {
+        match shared.inventories(target.endpoint()).list().await {
             Ok(found) => {
                 shared.instruments.health.set(&what, Condition::ready(""));
                 let _ = events.send(Event::Retained(target.name.clone(), found)).await;

@@ -73,7 +73,7 @@ impl Engine {
         if is_over {
             self.close_ledger(name);
         } else if is_news {
-            self.record_ledger(name);
+            self.set_ledger(name, self.ledger(name).cloned());
         }
     }
 
@@ -92,11 +92,6 @@ impl Engine {
     /// A ledger as it is to be recorded.
     pub(super) fn ledger(&self, name: &str) -> Option<&Ledger> {
         self.ledgers.get(name).filter(|open| open.is_recorded).map(|open| &open.ledger)
-    }
-
-    fn record_ledger(&mut self, name: &str) {
-        let ledger = self.ledger(name).cloned();
-        self.set_ledger(name, ledger);
     }
 
     /// The document in force of a mapping may take away this much beyond what was counted. `is_recorded`: home has it.
@@ -204,7 +199,7 @@ impl Engine {
         warn!(mapping = name, objects, "a person approved losses that follow from the changed or removed document");
         let told = format!("a person approved {objects} losses that follow from the changed or removed document");
         self.tell_provider(Some(name), false, "LossesApproved", told);
-        self.record_ledger(name);
+        self.set_ledger(name, self.ledger(name).cloned());
         self.share_ledgers();
     }
 }

@@ -47,6 +47,7 @@ use crate::health::Condition;
 use crate::mapping::diagnostic::Severity;
 use crate::mapping::schema::Schemas;
 use crate::mapping::{Kind, Mapping, MappingRemoved, Mode, OnExit};
+use crate::multicluster::Endpoint;
 use crate::multicluster::connection::{Connection, Process, flag};
 use crate::multicluster::environment::{CustomProviders, Environment};
 use crate::multicluster::manager::{ClusterEvent, ClusterEvents, Manager};
@@ -64,14 +65,14 @@ use crate::server::metrics::ReloadResult;
 
 pub use serving::compiled;
 
-use approval::{AllHeld, Attendant, Releases};
+use approval::{AllHeld, Attendant, Decision, Releases};
 use clock::Clock;
 use clusters::Discovered;
 use consumer_schema::ConsumerSchemas;
 use controller::Controller;
 use election::{Election, Terms};
 use events::Recorder;
-use inventory::Inventory;
+use inventory::{Inventories, Inventory};
 use pipeline::{Generation, Pipeline};
 use report::sources_component;
 use serving::InForce;
@@ -113,19 +114,23 @@ pub struct Settings {
     pub events: bool,
 }
 
+impl Settings {
+    /// The home cluster, where the command line gives it.
+    fn home_connection(&self) -> Option<&Arc<Connection>> {
+        self.connections.get(&self.home)
+    }
+}
+
 /// What all controllers share.
 #[derive(Debug)]
 pub struct Shared {
+    pub settings: Settings,
     pub manager: Manager,
     pub watches: Arc<Watches>,
     pub instruments: Instruments,
     pub schemas: ConsumerSchemas,
     /// Kinds whose controllers report on each object.
     pub reporting: Arc<BTreeSet<Kind>>,
-    pub inventory_namespace: String,
-    /// The connection of the home cluster.
-    pub home: String,
-    pub clock: Clock,
     pub lease: Lease,
     pub turns: Turns,
     /// Rings when a source asks for losses that nobody counted, or a state store names another release.
@@ -133,6 +138,37 @@ pub struct Shared {
     /// Targets that were identified, or serve a kind that they did not.
     pub discovered: Discovered,
     pub recorder: Recorder,
+}
+
+impl Shared {
+    fn new(settings: Settings, instruments: Instruments, recorder: Recorder) -> Self {
+        let environment = Environment {
+            connections: Arc::new(settings.connections.clone()),
+            health: instruments.health.clone(),
+            process: settings.process.clone(),
+            custom: settings.custom_providers.clone(),
+            watches: Arc::default(),
+        };
+        Self {
+            manager: provider::manager(environment),
+            watches: Watches::new(instruments.health.clone()),
+            instruments,
+            schemas: ConsumerSchemas::new(settings.schemas.clone()),
+            reporting: Arc::new(settings.schemas.reporting()),
+            lease: settings.election.as_ref().map_or_else(Lease::default, |_| Lease::of_replica()),
+            turns: Turns::default(),
+            counted: Notify::new(),
+            discovered: Discovered::default(),
+            recorder,
+            settings,
+        }
+    }
+
+    /// What the engine keeps on a cluster.
+    pub fn inventories(&self, endpoint: Endpoint) -> Inventories {
+        let Settings { engine, inventory_namespace, .. } = &self.settings;
+        Inventories { endpoint, engine: engine.clone(), namespace: inventory_namespace.clone() }
+    }
 }
 
 /// An engine that is dropped in the middle leaves no provider running.
@@ -157,10 +193,8 @@ enum Event {
     Recorded(Slot, Box<Inventory>),
     /// What this replica may write for is another from now on: everything, nothing, or its share.
     Leadership,
-    /// A person approved what is held of a mapping.
-    Approved(String, Held),
-    /// A person rejected the document in the file of a mapping, which is held.
-    Rejected(String, Held),
+    /// A person decided on what is held of a mapping.
+    Decided(String, Held, Decision),
     /// What home says of releases, read in this term of the lease.
     Releases(Releases),
     /// Home says from now on that the release of a mapping is so far.
@@ -190,7 +224,6 @@ struct Running {
 }
 
 struct Engine {
-    settings: Settings,
     shared: Arc<Shared>,
     catalog: Catalog,
     snapshot: Arc<Snapshot>,
@@ -243,34 +276,12 @@ pub async fn run(
     shutdown: CancellationToken,
 ) {
     let (events, received) = mpsc::channel(64);
-    let manager = provider::manager(Environment {
-        connections: Arc::new(settings.connections.clone()),
-        health: instruments.health.clone(),
-        process: settings.process.clone(),
-        custom: settings.custom_providers.clone(),
-        watches: Arc::default(),
-    });
-    let clusters = manager.subscribe();
     let mut tasks = JoinSet::new();
     let recorder = settings.events.then(|| Recorder::start(&mut tasks, &settings.engine, settings.clock.clone()));
-    let shared = Arc::new(Shared {
-        manager,
-        watches: Watches::new(instruments.health.clone()),
-        instruments,
-        schemas: ConsumerSchemas::new(settings.schemas.clone()),
-        reporting: Arc::new(settings.schemas.reporting()),
-        inventory_namespace: settings.inventory_namespace.clone(),
-        home: settings.home.clone(),
-        clock: settings.clock.clone(),
-        lease: settings.election.as_ref().map_or_else(Lease::default, |_| Lease::of_replica()),
-        turns: Turns::default(),
-        counted: Notify::new(),
-        discovered: Discovered::default(),
-        recorder: recorder.unwrap_or_default(),
-    });
-    let catalog = Catalog::checking(settings.schemas.clone());
+    let shared = Arc::new(Shared::new(settings, instruments, recorder.unwrap_or_default()));
+    let clusters = shared.manager.subscribe();
+    let catalog = Catalog::checking(shared.settings.schemas.clone());
     let mut engine = Engine {
-        settings,
         shared,
         catalog,
         snapshot: Arc::default(),
@@ -328,32 +339,17 @@ fn departure(mapping: &Mapping) -> Option<OnExit> {
 impl Engine {
     /// The part of this replica in leader election.
     fn election(&self) -> Option<Election> {
-        let terms = self.settings.election.clone()?;
-        let home = self.settings.connections.get(&terms.home)?.clone();
-        let Shared { clock, lease, instruments, inventory_namespace, .. } = &*self.shared;
-        Some(Election {
-            terms,
-            engine: self.settings.engine.clone(),
-            namespace: inventory_namespace.clone(),
-            home,
-            clock: clock.clone(),
-            lease: lease.clone(),
-            health: instruments.health.clone(),
-            status: instruments.status.clone(),
-        })
+        let settings = &self.shared.settings;
+        let (terms, home) = (settings.election.clone()?, settings.home_connection()?.clone());
+        Some(Election { terms, home, shared: self.shared.clone() })
     }
 
     /// Without a home, nothing can be approved.
     fn attend_approvals(&mut self) {
-        let Some(home) = self.settings.connections.get(&self.settings.home) else { return };
-        let Shared { clock, lease, instruments, inventory_namespace, .. } = &*self.shared;
+        let Some(home) = self.shared.settings.home_connection() else { return };
         let attendant = Attendant {
             home: home.clone(),
-            engine: self.settings.engine.clone(),
-            namespace: inventory_namespace.clone(),
-            clock: clock.clone(),
-            lease: lease.clone(),
-            health: instruments.health.clone(),
+            shared: self.shared.clone(),
             held: self.all_held.subscribe(),
             releases: self.releases.subscribe(),
             events: self.events.clone(),
@@ -403,22 +399,21 @@ impl Engine {
             Event::Left(slot) => self.forget(&slot),
             Event::Recorded(slot, store) => self.recorded(&slot, *store),
             Event::Leadership => self.leadership(),
-            Event::Approved(mapping, held) => self.approved(&mapping, held),
-            Event::Rejected(mapping, held) => self.reject_candidate(&mapping, &held),
+            Event::Decided(mapping, held, Decision::Approve) => self.approved(&mapping, held),
+            Event::Decided(mapping, held, Decision::Reject) => self.reject_candidate(&mapping, &held),
             Event::Releases(releases) => self.releases_known(releases),
-            Event::ReleaseRecorded(mapping, progress) => {
-                self.release_recorded(mapping, progress);
-                self.answer_reloads(false);
-                self.share_ledgers();
-            }
+            Event::ReleaseRecorded(mapping, progress) => self.release_recorded(&mapping, progress),
             Event::Rehearsed(mapping, document, result) => self.rehearsed(&mapping, document, *result),
-            Event::Counted => {
-                self.judge_documents();
-                self.answer_reloads(false);
-                self.share_ledgers();
-            }
+            Event::Counted => self.judge_and_share(),
             Event::Tick => self.tick(),
         }
+    }
+
+    /// Something is known that documents or losses may wait for.
+    fn judge_and_share(&mut self) {
+        self.judge_documents();
+        self.answer_reloads(false);
+        self.share_ledgers();
     }
 
     fn report_leadership(&self) {
@@ -432,7 +427,7 @@ impl Engine {
         // Home says what is left of them.
         self.ledgers.clear();
         if self.shared.lease.is_held() {
-            let replica = self.settings.election.as_ref().map(|terms| terms.replica.clone());
+            let replica = self.shared.settings.election.as_ref().map(|terms| terms.replica.clone());
             self.tell_provider(None, false, "LeaderElected", format!("{} leads", replica.unwrap_or_default()));
             self.retained.clear();
             let targets: Vec<Arc<Target>> = self.targets.values().cloned().collect();
@@ -576,18 +571,13 @@ impl Engine {
     /// default target are read even while no mapping names it.
     fn run_providers(&self) {
         let mappings: Vec<Arc<Mapping>> = self.entries().map(|(_, entry)| entry.mapping.clone()).collect();
-        let waiting = self.waiting_documents().map(|mapping| &mapping.source.clusters);
-        let sources = mappings.iter().map(|mapping| &mapping.source.clusters).chain(waiting).cloned();
-        let home = self.settings.home.as_str();
-        let one = mappings.iter().filter(|mapping| mapping.target_rule.is_none());
-        let one = one.map(|mapping| mapping.state_store(home)).chain([DEFAULT_TARGET]);
-        let several = mappings.iter().flat_map(|mapping| self.slots(mapping).into_values()).collect::<Vec<_>>();
-        let targets = one.chain(several.iter().map(String::as_str));
-        let targets = targets.filter(|name| self.settings.connections.contains_key(*name));
-        let targets = targets.map(|name| ProviderName::Connection(name.to_owned()));
+        let sources = mappings.iter().chain(self.waiting_documents()).map(|mapping| mapping.source.clusters.clone());
         let fleets = mappings.iter().flat_map(|mapping| self.target_providers(mapping));
-        let all: Vec<ProviderName> = sources.chain(fleets).map(ProviderName::Source).chain(targets).collect();
-        self.shared.manager.run(all);
+        let targets = mappings.iter().flat_map(|mapping| self.slots(mapping).into_values());
+        let targets = targets.chain([DEFAULT_TARGET.to_owned()]);
+        let targets = targets.filter(|name| self.shared.settings.connections.contains_key(name));
+        let sources = sources.chain(fleets).map(ProviderName::Source);
+        self.shared.manager.run(sources.chain(targets.map(ProviderName::Connection)));
     }
 
     fn controllers(&self) -> impl Iterator<Item = &Arc<Controller>> {
@@ -607,8 +597,10 @@ impl Engine {
             let is_named =
                 entry.mapping.target_rule.as_ref().is_none_or(|rule| rule.allowed.iter().any(|one| one == target));
             if is_named && !target.contains('/') {
-                self.refuse(entry, slot, target);
-                self.stop(slot);
+                let what = if entry.mapping.is_beside() { "its state store is on" } else { "it writes to" };
+                let flag = flag(target);
+                let why = format!("{what} `{target}`, a connection that the command line does not give: add `{flag}`");
+                self.hold_up(slot, why);
             }
             return false;
         };
@@ -617,8 +609,7 @@ impl Engine {
                 "its document was removed, and `{unread}`, which may hold a later one than the other targets, cannot be read \
                  yet: nothing is done; if that target is lost, put the document back, and remove it while the engine runs"
             );
-            self.hold_up(&entry.mapping.name, slot, message);
-            self.stop(slot);
+            self.hold_up(slot, message);
             return false;
         }
         // The mode is the brake: that of the document in the file counts for the one in force too, also after a restart.
@@ -626,17 +617,14 @@ impl Engine {
         let phase = self.limit(&entry.mapping.name, self.phase(entry, mode));
         let generation = Generation { mode, ..Generation::new(entry.mapping.clone(), phase, target) };
         match self.pipelines.get_mut(slot) {
-            None => {
-                self.start(slot, generation);
-                true
-            }
-            Some(Running { pipeline, .. }) if pipeline.runs(&generation) => false,
-            Some(Running { pipeline, has_left, .. }) => {
-                *has_left = false;
-                pipeline.swap(generation);
-                true
+            None => self.start(slot, generation),
+            Some(running) if running.pipeline.runs(&generation) => return false,
+            Some(running) => {
+                running.has_left = false;
+                running.pipeline.swap(generation);
             }
         }
+        true
     }
 
     /// A removed mapping has nothing to look after if it was refused from its first document on, and no state store knows it.
@@ -646,32 +634,21 @@ impl Engine {
             let is_refused = self.refused.iter().any(|slot| slot.mapping == name);
             is_gone && is_refused && !self.retained.contains_key(name) && self.pipelines_of(name).next().is_none()
         };
-        let names: Vec<String> = self
-            .catalog
-            .mappings()
-            .filter(|(name, entry)| never_ran(name, entry))
-            .map(|(name, _)| name.to_owned())
-            .collect();
+        let mappings = self.catalog.mappings().filter(|(name, entry)| never_ran(name, entry));
+        let names: Vec<String> = mappings.map(|(name, _)| name.to_owned()).collect();
         for name in names {
             info!(mapping = name, "the mapping was removed before it ran");
             self.catalog = self.catalog.forget(&name);
         }
     }
 
-    /// A mapping whose target nobody named on the command line.
-    fn refuse(&mut self, entry: &Entry, slot: &Slot, target: &str) {
-        let mapping = &entry.mapping.name;
-        let flag = flag(target);
-        let what = if entry.mapping.is_beside() { "its state store is on" } else { "it writes to" };
-        let message = format!("{what} `{target}`, a connection that the command line does not give: add `{flag}`");
-        self.hold_up(mapping, slot, message);
-    }
-
-    fn hold_up(&mut self, mapping: &str, slot: &Slot, message: String) {
+    /// A mapping does not run on a target.
+    fn hold_up(&mut self, slot: &Slot, message: String) {
         self.refused.insert(slot.clone());
         if self.shared.instruments.health.set(&component(slot), Condition::waiting(message.clone())) {
-            error!(mapping, why = message, "the mapping does not run");
+            error!(mapping = slot.mapping, why = message, "the mapping does not run");
         }
+        self.stop(slot);
     }
 
     fn phase(&self, entry: &Entry, mode: Mode) -> Phase {
@@ -704,7 +681,7 @@ impl Engine {
         if let Some(serving) = self.controllers.get(mapping) {
             return serving.controller.clone();
         }
-        let writer = Writer::new(&self.settings.engine, mapping);
+        let writer = Writer::new(&self.shared.settings.engine, mapping);
         let seed = generation.target.endpoint().connection().entropy();
         let controller = Controller::new(writer, self.shared.clone(), generation.mapping.clone(), seed);
         let (mut tasks, mut workers) = (JoinSet::new(), JoinSet::new());
@@ -740,15 +717,11 @@ impl Engine {
         self.controllers.get(&slot.mapping).into_iter().for_each(|serving| serving.controller.remove(&slot.target));
         let is_last = self.pipelines_of(&slot.mapping).next().is_none();
         let serving = if is_last { self.controllers.remove(&slot.mapping) } else { None };
-        self.end(running, serving);
-    }
-
-    /// Reconciles under way end by themselves; their task is joined with the engine's.
-    fn end(&mut self, running: Running, serving: Option<Serving>) {
         serving.iter().for_each(|serving| serving.controller.queue.close());
         let health = self.shared.instruments.health.clone();
         health.remove(&sources_component(&running.pipeline));
         let state_store = keeper::component(&running.pipeline);
+        // Reconciles under way end by themselves; their task is joined with the engine's.
         self.tasks.spawn(async move {
             if let Some(Serving { mut workers, mut tasks, .. }) = serving {
                 while workers.join_next().await.is_some() {}

@@ -69,7 +69,7 @@ pub fn observe(executor: &Executor<'_>, facts: &mut Facts<'_>) -> (Observed, Vec
     let unkept_status = pipeline.learned.lock().dropped.of(&key.cluster, version);
     let origin = Origin::new(&generation.mapping.source.resource, cluster.identity(), key);
     let kinds = kinds(executor, facts);
-    let now = pipeline.shared.clock.now();
+    let now = pipeline.shared.settings.clock.now();
     let selects = generation.mapping.source.selects(cluster.spec.name.as_str(), &cluster.spec.traits);
     let mut observed = Observed::new(pipeline.writer.clone(), key.clone(), origin, source, kinds, now);
     observed.subject.hold = cluster.spec.holding.as_ref().map(|holding| holding.hold.clone());
@@ -207,10 +207,8 @@ fn observe_namespaces(
     places.extend(standing.filter(|place| !observed.target.places.contains(place)));
     for place in places {
         let any_copy = place.split_once('/').map(|(namespace, _)| all_copies(namespace));
-        let named = any_copy
-            .iter()
-            .chain([&place])
-            .map(|at| Topic::Placement(generation.target.cluster.clone(), at.as_str().into()));
+        let named = any_copy.iter().chain([&place]);
+        let named = named.map(|at| Topic::Placement(generation.target.cluster.clone(), at.as_str().into()));
         let in_use = || pipeline.in_use(&place, Some(key));
         if let Some(in_use) = facts.read(named.chain([Topic::PassComplete]), in_use, Option::is_none) {
             observed.objects.in_use.insert(place, in_use);
@@ -416,13 +414,10 @@ fn carrying(
     let is_twice = |kind: &Kind| {
         !is_of_rule(kind) && !kinds.contains(kind) && kinds.iter().any(|known| known.is_same_in_any_version(kind))
     };
-    let found = pipeline.each_kind(|kind, feed| {
-        if is_twice(kind) {
-            return Vec::new();
-        }
-        let of_owner = feed.watch.store().of_owner(&owner.0).into_iter();
-        let read = |(at, object): (Key, Arc<Object>)| Some((target_reference(kind, &at), read(kind, &at, &object)?));
-        of_owner.filter_map(read).collect()
-    });
-    found.iter().filter_map(|(reference, object)| observed.recognize(reference, object)).collect()
+    let of_kind = |(kind, feed): (Kind, Arc<Feed>)| {
+        let owned = feed.watch.store().of_owner(&owner.0).into_iter();
+        let read = owned.filter_map(|(at, object)| Some((target_reference(&kind, &at), read(&kind, &at, &object)?)));
+        read.filter_map(|(reference, object)| observed.recognize(&reference, &object)).collect::<Vec<_>>()
+    };
+    pipeline.kind_feeds().into_iter().filter(|(kind, _)| !is_twice(kind)).flat_map(of_kind).collect()
 }

@@ -17,7 +17,6 @@ use crate::server::api;
 use crate::server::metrics::{Counted, Counts, ObjectSide, TABLES};
 use crate::server::status::{MappingOverview, Overview, ProviderOverview, ReasonOverview, TargetOverview};
 
-/// Publishes what runs.
 pub fn publish(engine: &Engine) {
     let mappings: Vec<MappingOverview> = engine.entries().map(|(_, entry)| mapping(engine, &entry)).collect();
     let (metrics, mut counts) = (&engine.shared.instruments.metrics, Counts::default());
@@ -26,7 +25,7 @@ pub fn publish(engine: &Engine) {
         count(&mut counts, overview, controller);
     }
     metrics.set_conditions(&engine.shared.instruments.health);
-    for (name, connection) in &engine.settings.connections {
+    for (name, connection) in &engine.shared.settings.connections {
         for (verb, code, sent) in connection.counters().snapshot() {
             metrics.set_requests(name, verb, code, sent);
         }
@@ -35,7 +34,7 @@ pub fn publish(engine: &Engine) {
             counts.add(Counted::Credentials, &[("connection", name)], ends.as_second() as f64);
         }
         if let Some(ago) = connection.counters().last_answer() {
-            let at = engine.shared.clock.now().as_second() as f64 - ago.as_secs_f64();
+            let at = engine.shared.settings.clock.now().as_second() as f64 - ago.as_secs_f64();
             counts.add(Counted::Answers, &[("connection", name)], at);
         }
     }
@@ -51,7 +50,7 @@ pub fn publish(engine: &Engine) {
     let asked = engine.running().map(|pipeline| -> Weak<dyn api::Sources> { Arc::<Pipeline>::downgrade(pipeline) });
     engine.shared.instruments.status.ask(asked.collect());
     engine.shared.instruments.status.publish(Overview {
-        engine_id: engine.settings.engine.clone(),
+        engine_id: engine.shared.settings.engine.clone(),
         mappings,
         providers,
         targets,
@@ -60,7 +59,6 @@ pub fn publish(engine: &Engine) {
     });
 }
 
-/// Counts what a mapping has.
 fn count(counts: &mut Counts, overview: &MappingOverview, controller: &Controller) {
     let (mapping, depth) = (("mapping", overview.name.as_str()), controller.queue.depth());
     for (series, value) in [
@@ -141,17 +139,13 @@ fn held(engine: &Engine, mapping: &str) -> usize {
 fn mapping(engine: &Engine, entry: &Entry) -> MappingOverview {
     let controller = engine.controllers.get(&entry.mapping.name).map(|serving| &serving.controller);
     let running = controller.map(|controller| controller.pipelines()).unwrap_or_default();
+    let release = || engine.release_in_words(entry).map(|release| format!("running; {release}"));
+    let otherwise = || standing(entry, &running, !engine.held_losses(&entry.mapping.name).is_empty());
     MappingOverview {
         name: entry.mapping.name.clone(),
         origin: entry.file.clone().unwrap_or_else(|| "state store".to_owned()),
         generation: entry.generation,
-        standing: match standby(engine, &running) {
-            Some(recorded) => recorded,
-            None => match engine.release_in_words(entry) {
-                Some(release) => format!("running; {release}"),
-                None => standing(entry, &running, !engine.held_losses(&entry.mapping.name).is_empty()),
-            },
-        },
+        standing: standby(engine, &running).or_else(release).unwrap_or_else(otherwise),
         sources: controller.map_or(0, |controller| source_count(controller)),
         objects: running.iter().map(|one| one.objects()).sum(),
         queued: controller.map_or(0, |controller| controller.queue.depth().ready),
@@ -173,7 +167,7 @@ fn orphans(engine: &Engine, mapping: &str) -> usize {
 /// What a replica that stands by knows of a mapping: what the state store says.
 fn standby(engine: &Engine, running: &[Arc<Pipeline>]) -> Option<String> {
     let lease = &engine.shared.lease;
-    if engine.settings.election.is_none() || lease.is_held() {
+    if engine.shared.settings.election.is_none() || lease.is_held() {
         return None;
     }
     match running.first()?.recorded_in_words() {

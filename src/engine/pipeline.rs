@@ -218,14 +218,12 @@ impl Pipeline {
         if !current.mapping.has_shared() {
             *self.shared_use.lock() = SharedUse::default();
         }
-        if edited {
-            self.shared_use.lock().doubt();
-        }
         if another_target {
             self.forget_kinds();
             self.learned.lock().forget_target();
         }
         if edited {
+            self.shared_use.lock().doubt();
             self.learned.lock().dropped = DroppedFields::default();
         }
         self.check_inventory();
@@ -278,10 +276,7 @@ impl Pipeline {
     /// This document waits to be released, or none does. What it needs is watched from now on.
     pub fn set_candidate(self: &Arc<Self>, candidate: Option<&Arc<Mapping>>) {
         let mut state = self.state.lock();
-        let is_known = match (&state.candidate, candidate) {
-            (Some(known), Some(candidate)) => Arc::ptr_eq(known, candidate),
-            (known, candidate) => known.is_none() && candidate.is_none(),
-        };
+        let is_known = state.candidate.as_ref().map(Arc::as_ptr) == candidate.map(Arc::as_ptr);
         state.candidate = candidate.cloned();
         drop(state);
         if !is_known {

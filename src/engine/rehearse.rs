@@ -17,7 +17,6 @@ use super::pipeline::wakes::Interests;
 use super::pipeline::{Generation, Pipeline};
 use crate::mapping::{Mapping, OnExit};
 use crate::multicluster::identity::IdentityState;
-use crate::multicluster::registry::Cluster;
 use crate::multicluster::watch::WatchState;
 use crate::object::Key;
 use crate::plan::{Action, MAX_ROUNDS, Observed, Outcome, Phase, Plan, Prune, Source, owns_finalizer, plan, rehearsal};
@@ -50,7 +49,7 @@ pub async fn rehearse(on: Vec<OnTarget>) -> Result<Rehearsal, String> {
     loop {
         let all = look(&on).await?;
         // What is just being confirmed or read is in sight a moment later.
-        if !all.is_blind() || started.elapsed() >= PATIENCE {
+        if all.hidden().is_empty() || started.elapsed() >= PATIENCE {
             return Ok(all);
         }
         sleep(PAUSE).await;
@@ -167,35 +166,28 @@ async fn effect(on: &OnTarget, feed: &Feed, key: &Key) -> Option<Effect> {
     if candidate.mapping.source.resource != in_force.mapping.source.resource {
         return not_told("the candidate reads another version of it");
     }
-    let at = At { pipeline, cluster: &cluster, feed, key };
-    let Some((now, followed)) = follow(at, candidate, Some(selected)).await else {
+    let executor = Executor::looking(pipeline, candidate, &cluster, feed, key);
+    let Some((now, followed)) = follow(&executor, Some(selected)).await else {
         return unseen("it cannot be read");
     };
     // Of a source at rest, the document in force loses nothing.
     let loses = !followed.losses().is_empty() && !pipeline.is_at_rest(key);
     let before = match loses || followed.fails() {
-        true => follow_each(at, pipeline.compared_with(candidate, key)).await,
+        true => follow_each(&executor, pipeline.compared_with(candidate, key)).await,
         false => Vec::new(),
     };
     Some(Effect::of(now, &followed, &before))
 }
 
-/// A source, and the target that its objects are on.
-#[derive(Clone, Copy)]
-pub struct At<'a> {
-    pub pipeline: &'a Arc<Pipeline>,
-    pub cluster: &'a Cluster,
-    pub feed: &'a Feed,
-    pub key: &'a Key,
-}
-
-/// What each of these documents would do with a source, were it in force. Nothing, where it cannot be told of one of them.
-pub async fn follow_each(at: At<'_>, documents: Option<Vec<Arc<Mapping>>>) -> Vec<Followed> {
-    let target = at.pipeline.generation().target.clone();
+/// What each of these documents would do with the source, were it in force. Nothing, where it cannot be told of one of them.
+pub async fn follow_each(executor: &Executor<'_>, documents: Option<Vec<Arc<Mapping>>>) -> Vec<Followed> {
+    let &Executor { pipeline, cluster, feed, key, .. } = executor;
+    let target = pipeline.generation().target.clone();
     let mut all = Vec::new();
     for document in documents.unwrap_or_default() {
         let generation = Generation::new(document, Phase::Active, target.clone());
-        let Some((_, followed)) = follow(at, &generation, None).await else { return Vec::new() };
+        let executor = Executor::looking(pipeline, &generation, cluster, feed, key);
+        let Some((_, followed)) = follow(&executor, None).await else { return Vec::new() };
         all.push(followed);
     }
     all
@@ -203,17 +195,12 @@ pub async fn follow_each(at: At<'_>, documents: Option<Vec<Arc<Mapping>>>) -> Ve
 
 /// Follows the plan of a document to its end. `selected`: the clusters of a provider that it may choose as targets; `None`: it
 /// is followed for what it loses alone.
-async fn follow(
-    at: At<'_>,
-    generation: &Generation,
-    selected: Option<&Arc<BTreeSet<String>>>,
-) -> Option<(Now, Followed)> {
-    let At { pipeline, cluster, feed, key } = at;
+async fn follow(executor: &Executor<'_>, selected: Option<&Arc<BTreeSet<String>>>) -> Option<(Now, Followed)> {
+    let &Executor { pipeline, generation, key, .. } = executor;
     // Nobody is to be woken for what is read here.
     let interests = Interests::default();
     let mut facts = Facts::new(interests.reader(key));
-    let executor = Executor::looking(pipeline, generation, cluster, feed, key);
-    let mut observed = observe_whole(&executor, &mut facts).await.ok()?;
+    let mut observed = observe_whole(executor, &mut facts).await.ok()?;
     with_cached_targets(pipeline, generation, &mut observed);
     (observed.limits.prune, observed.limits.is_promoted) = (Prune::Allowed, false);
     if let Some((among, selected)) = observed.among.as_mut().zip(selected) {
@@ -221,8 +208,8 @@ async fn follow(
     }
     observed.limits.tells_nothing |= selected.is_none();
     // What the document in force reads, the plan would ask for first.
-    for original in originals::read_last(&executor) {
-        let seen = originals::read(&executor, &mut facts, &original, false).await;
+    for original in originals::read_last(executor) {
+        let seen = originals::read(executor, &mut facts, &original, false).await;
         observed.absorb(&Action::Read(original), Outcome::Seen(seen));
     }
     let now = now(pipeline, &observed, key);
@@ -240,7 +227,7 @@ async fn follow(
             let outcome = match (rehearsal::expected(&action, &observed), &action) {
                 (Some(outcome), _) => outcome,
                 (None, Action::Read(original) | Action::ReadAnew(original)) => {
-                    Outcome::Seen(originals::read(&executor, &mut facts, original, false).await)
+                    Outcome::Seen(originals::read(executor, &mut facts, original, false).await)
                 }
                 (None, _) => Outcome::Absent,
             };

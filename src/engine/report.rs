@@ -2,14 +2,15 @@
 
 use std::sync::Arc;
 
+use serde_json::json;
 use tracing::warn;
 
-use super::Engine;
 use super::election::leaders_lease;
 use super::events::Event;
 use super::inventory;
 use super::pipeline::Pipeline;
 use super::target::Target;
+use super::{Engine, Settings};
 use crate::catalog::{Change, ChangeKind};
 use crate::health::Condition;
 use crate::plan::Cause;
@@ -38,33 +39,31 @@ impl Engine {
     /// A change for the console; and an event of a mapping's state store, or of the engine's Lease, in the home cluster, which the
     /// replica that writes tells.
     pub(super) fn tell_provider(&self, mapping: Option<&str>, is_warning: bool, reason: &str, message: String) {
-        let (now, changes) = (self.shared.clock.now(), &self.shared.instruments.changes);
+        let (now, changes) = (self.shared.settings.clock.now(), &self.shared.instruments.changes);
         changes.note(now, mapping.unwrap_or_default(), is_warning, reason, &message);
-        let Some(home) = self.settings.connections.get(&self.settings.home) else { return };
+        let Settings { engine, inventory_namespace: namespace, .. } = &self.shared.settings;
+        let Some(home) = self.shared.settings.home_connection() else { return };
         let Some(permit) = self.shared.lease.permit() else { return };
-        let engine = &self.settings.engine;
-        let (kind, name) = match mapping {
-            Some(mapping) => ("ConfigMap", inventory::name(engine, mapping)),
-            None => ("Lease", leaders_lease(engine)),
+        let (api_version, kind, name) = match mapping {
+            Some(mapping) => ("v1", "ConfigMap", inventory::name(engine, mapping)),
+            None => ("coordination.k8s.io/v1", "Lease", leaders_lease(engine)),
         };
         self.shared.recorder.tell(&home.endpoint().permitted(permit), || {
-            let namespace = &self.settings.inventory_namespace;
-            Some(Event::of_provider(kind, namespace, &name, is_warning, reason, message))
+            let involved = json!({"apiVersion": api_version, "kind": kind, "namespace": namespace, "name": name});
+            Some(Event { involved, is_warning, reason: reason.to_owned(), message })
         });
     }
 
     /// What became of a document. One that has become bad is told by what is wrong with it.
     pub(super) fn tell_change(&self, change: &Change) {
-        let is_provider = matches!(
-            change.kind,
-            ChangeKind::ProviderAdded | ChangeKind::ProviderChanged | ChangeKind::ProviderRemoved
-        );
-        let reason = match change.kind {
+        let name = Some(change.name.as_str());
+        let (mapping, reason) = match change.kind {
             ChangeKind::Kept { .. } => return,
-            ChangeKind::Removed { .. } | ChangeKind::ProviderRemoved => "DocumentRemoved",
-            _ => "DocumentLoaded",
+            ChangeKind::Removed { .. } => (name, "DocumentRemoved"),
+            ChangeKind::ProviderRemoved => (None, "DocumentRemoved"),
+            ChangeKind::ProviderAdded | ChangeKind::ProviderChanged => (None, "DocumentLoaded"),
+            _ => (name, "DocumentLoaded"),
         };
-        let mapping = (!is_provider).then_some(change.name.as_str());
         self.tell_provider(mapping, false, reason, change.to_string());
     }
 
@@ -83,12 +82,11 @@ impl Engine {
     /// know.
     pub(super) fn report_aliases(&self) {
         let targets: Vec<&Arc<Target>> = self.targets.values().collect();
-        let pair = |(one, other): (&&Arc<Target>, &&Arc<Target>)| format!("`{}` and `{}`", one.name, other.name);
-        let pairs = targets.iter().enumerate().flat_map(|(index, one)| {
-            let others = targets.iter().skip(index + 1);
-            others.filter(|other| one.is_alias_of(other)).map(move |other| (one, other))
-        });
-        let pairs: Vec<String> = pairs.map(pair).collect();
+        let aliases = |(index, one): (usize, &&Arc<Target>)| -> Vec<String> {
+            let others = targets[index + 1..].iter().filter(|other| one.is_alias_of(other));
+            others.map(|other| format!("`{}` and `{}`", one.name, other.name)).collect()
+        };
+        let pairs: Vec<String> = targets.iter().enumerate().flat_map(aliases).collect();
         let health = &self.shared.instruments.health;
         if pairs.is_empty() {
             return health.remove(ALIASES);

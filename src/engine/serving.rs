@@ -126,12 +126,8 @@ impl InForce {
         self.waits = None;
     }
 
-    fn waits_as(&self) -> Option<WhyKind> {
-        self.waits.as_ref().map(|(why, _)| why.kind)
-    }
-
     fn waits_for(&self, text: &str) -> bool {
-        self.waits.as_ref().is_some_and(|(why, _)| why.text == text)
+        self.waits.as_ref().is_some_and(|(why, _)| why.text() == text)
     }
 
     /// Whether the candidate makes something else of a source than the document that it follows.
@@ -189,32 +185,19 @@ pub(super) enum Next {
 
 /// Why a document in a file waits.
 #[derive(Debug)]
-pub(super) struct Why {
-    kind: WhyKind,
-    text: String,
-}
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum WhyKind {
+pub(super) enum Why {
     /// It would serve something else.
-    Refused,
+    Refused(String),
     /// It is beyond the limits of a release.
-    Held,
+    Held(String),
     /// Servers are still to tell.
-    Unknown,
+    Unknown(String),
 }
 
 impl Why {
-    fn refused(text: String) -> Self {
-        Self { kind: WhyKind::Refused, text }
-    }
-
-    pub(super) fn held(text: String) -> Self {
-        Self { kind: WhyKind::Held, text }
-    }
-
-    pub(super) fn unknown(text: String) -> Self {
-        Self { kind: WhyKind::Unknown, text }
+    fn text(&self) -> &str {
+        let (Self::Refused(text) | Self::Held(text) | Self::Unknown(text)) = self;
+        text
     }
 }
 
@@ -233,6 +216,11 @@ impl Engine {
         let Some(InForce { mapping, .. }) = self.in_force.get(name) else { return Cow::Borrowed(entry) };
         let standing = if entry.standing == Standing::Running { Standing::KeptOnError } else { entry.standing };
         Cow::Owned(Entry { mapping: mapping.clone(), standing, ..entry.clone() })
+    }
+
+    /// A document in force, and the entry of what waits for it.
+    pub(super) fn waiting(&self, name: &str) -> Option<(&InForce, &Entry)> {
+        self.in_force.get(name).zip(self.catalog.mapping(name))
     }
 
     /// What a document in force may still do.
@@ -333,8 +321,7 @@ impl Engine {
         let former: BTreeSet<String> = store.former.iter().map(|former| former.source.resource.clone()).collect();
         let was_former = self.in_force.get(name).is_some_and(|one| matches!(one.stage, Stage::Former(_)));
         if former.is_empty() && was_former {
-            self.in_force.remove(name);
-            self.shared.instruments.health.remove(&component(name));
+            self.end_waiting(name);
             return self.converge();
         }
         let (document, stage) = match former.is_empty() {
@@ -364,9 +351,8 @@ impl Engine {
 
     /// Another process of this engine has recorded the document in the file as the one in force.
     fn released_elsewhere(&mut self, name: &str) {
-        let Some(one) = self.in_force.remove(name) else { return };
+        let Some(one) = self.end_waiting(name) else { return };
         info!(mapping = name, "another process released the document in the file: it is in force now");
-        self.shared.instruments.health.remove(&component(name));
         self.pipelines_of(name).for_each(|pipeline| pipeline.supersede(&one.mapping));
         self.released.insert(name.to_owned());
         self.converge();
@@ -409,13 +395,14 @@ impl Engine {
 
     /// What is held of a document that waits.
     pub(super) fn held_candidate(&self, name: &str) -> Option<Held> {
-        let (one, entry) = (self.in_force.get(name)?, self.catalog.mapping(name)?);
-        (one.waits_as() == Some(WhyKind::Held)).then(|| one.failed(entry).or_else(|| one.rehearsed(entry))).flatten()
+        let (one, entry) = self.waiting(name)?;
+        let is_held = matches!(one.waits, Some((Why::Held(_), _)));
+        is_held.then(|| one.failed(entry).or_else(|| one.rehearsed(entry))).flatten()
     }
 
     /// Whether a document waits of which it is not known yet whether it is held.
     pub(super) fn has_candidate(&self, name: &str) -> bool {
-        self.in_force.get(name).is_some_and(|one| one.waits_as() != Some(WhyKind::Refused))
+        self.in_force.get(name).is_some_and(|one| !matches!(one.waits, Some((Why::Refused(_), _))))
     }
 
     /// A person approves what a document that waits would do.
@@ -435,7 +422,7 @@ impl Engine {
     /// Every gate is passed: what it loses is counted anew and recorded, and the document in the file takes the place of the one
     /// in force. `true`: it has.
     fn come_into_force(&mut self, name: &str) -> bool {
-        let (Some(one), Some(entry)) = (self.in_force.get(name), self.catalog.mapping(name)) else { return false };
+        let Some((one, entry)) = self.waiting(name) else { return false };
         let release = one.release(entry);
         let recorded = self.recorded_releases.get(name);
         if let Some(recorded) = recorded.filter(|one| one.release == release && one.stage == Released).cloned() {
@@ -455,8 +442,7 @@ impl Engine {
         }
         let (in_force, (candidate, phase)) = (one.mapping.clone(), one.next(entry));
         let ledger = self.ledger_of(name, one, entry);
-        let has_home = self.settings.connections.contains_key(&self.settings.home);
-        if ledger.is_some() && has_home && phase == Phase::Active {
+        if ledger.is_some() && self.shared.settings.home_connection().is_some() && phase == Phase::Active {
             let progress = Progress { ledger, ..self.progress_of(name, &in_force, &candidate, Released) };
             self.set_progress(name, Some(progress));
             self.in_force.get_mut(name).into_iter().for_each(InForce::is_underway);
@@ -485,40 +471,40 @@ impl Engine {
         for (target, losing) in rehearsal.losing() {
             let pipeline = self.pipelines_of(name).find(|one| one.generation().target.name == *target);
             let Some(pipeline) = pipeline.or_else(|| self.pipelines_of(name).next()) else { continue };
-            ledger.count(
-                target,
-                losing.iter().filter_map(|(key, lost)| Some((pipeline.controller.owner(key)?.0, *lost))),
-            );
+            let owners = losing.iter().filter_map(|(key, lost)| Some((pipeline.controller.owner(key)?.0, *lost)));
+            ledger.count(target, owners);
         }
         Some(ledger)
     }
 
     /// The document in the file takes the place of the one in force.
     fn release(&mut self, name: &str) {
-        let Some(one) = self.in_force.remove(name) else { return };
+        let Some(one) = self.end_waiting(name) else { return };
         let effect = one.effect();
-        let mapping = one.mapping;
-        if self.catalog.mapping(name).is_some_and(is_removal) {
-            self.shared.instruments.health.remove(&component(name));
+        let text = if self.catalog.mapping(name).is_some_and(is_removal) {
             self.removed.insert(name.to_owned());
-            let text = format!("mapping {name}: its removal is released: {effect}");
             warn!(mapping = name, effect, "the removal of the mapping is released");
-            self.tell_provider(Some(name), false, "DocumentReleased", text.clone());
-            return self.said.push(text);
-        }
-        self.shared.instruments.health.remove(&component(name));
-        self.pipelines_of(name).for_each(|pipeline| pipeline.supersede(&mapping));
-        let generation = self.catalog.mapping(name).map_or(0, |entry| entry.generation);
-        let text = format!("mapping {name}: generation {generation} is released: {effect}");
-        info!(mapping = name, generation, effect, "the document in the file is in force now");
+            format!("mapping {name}: its removal is released: {effect}")
+        } else {
+            self.pipelines_of(name).for_each(|pipeline| pipeline.supersede(&one.mapping));
+            self.released.insert(name.to_owned());
+            let generation = self.catalog.mapping(name).map_or(0, |entry| entry.generation);
+            info!(mapping = name, generation, effect, "the document in the file is in force now");
+            format!("mapping {name}: generation {generation} is released: {effect}")
+        };
         self.tell_provider(Some(name), false, "DocumentReleased", text.clone());
         self.said.push(text);
-        self.released.insert(name.to_owned());
+    }
+
+    /// No document waits for the one in force any more.
+    fn end_waiting(&mut self, name: &str) -> Option<InForce> {
+        self.shared.instruments.health.remove(&component(name));
+        self.in_force.remove(name)
     }
 
     /// Plans every source with the document in the file. What comes of it is an event.
     fn rehearse(&mut self, name: &str) {
-        let (Some(one), Some(entry)) = (self.in_force.get(name), self.catalog.mapping(name)) else { return };
+        let Some((one, entry)) = self.waiting(name) else { return };
         let (document, phase) = one.next(entry);
         let slots: BTreeMap<Slot, String> = self.slots(&document);
         let selected = Arc::new(self.selected(&document));
@@ -535,14 +521,12 @@ impl Engine {
         });
         let on: Vec<OnTarget> = on.collect();
         if let Some(one) = self.in_force.get_mut(name) {
-            let before = std::mem::take(&mut one.candidate);
-            let is_same = before.is(&document, phase);
-            if !is_same {
+            if !one.candidate.is(&document, phase) {
                 // That was the gate of another text.
                 one.course.failed_gate = None;
+                one.candidate = Candidate { document: Some((document.clone(), phase)), ..Candidate::default() };
             }
-            let result = if is_same { before.result } else { None };
-            one.candidate = Candidate { document: Some((document.clone(), phase)), is_running: true, result };
+            one.candidate.is_running = true;
         }
         let (events, name) = (self.events.clone(), name.to_owned());
         self.tasks.spawn(async move {
@@ -557,8 +541,7 @@ impl Engine {
     pub(super) fn rehearsed(&mut self, name: &str, of: (Arc<Mapping>, Phase), result: Result<Rehearsal, String>) {
         let Some(one) = self.in_force.get_mut(name) else { return };
         if one.candidate.is(&of.0, of.1) {
-            let result = Some((result, Instant::now()));
-            one.candidate = Candidate { document: Some(of), is_running: false, result };
+            (one.candidate.is_running, one.candidate.result) = (false, Some((result, Instant::now())));
         }
         self.judge_documents();
         self.answer_reloads(false);
@@ -594,16 +577,16 @@ impl Engine {
             return Next::Unchanged;
         };
         let excess = match result {
-            Ok(_) if let Some(why) = self.refusal(&entry.mapping.name) => Why::held(why),
+            Ok(_) if let Some(why) = self.refusal(&entry.mapping.name) => Why::Held(why),
             Ok(rehearsal) => match rehearsal.excess(&one.mapping.release) {
                 None => return Next::Passes,
                 Some(_) if one.is_approved(entry) => return Next::Passes,
-                Some(excess) => Why::held(excess),
+                Some(excess) => Why::Held(excess),
             },
-            Err(why) => Why::unknown(format!("it cannot be rehearsed yet: {why}")),
+            Err(why) => Why::Unknown(format!("it cannot be rehearsed yet: {why}")),
         };
-        let lasts = if excess.kind == WhyKind::Held { LASTS } else { TICK };
-        match one.waits_for(&excess.text) && at.elapsed() >= lasts {
+        let lasts = if matches!(excess, Why::Held(_)) { LASTS } else { TICK };
+        match one.waits_for(excess.text()) && at.elapsed() >= lasts {
             true => Next::Rehearse,
             false => Next::GoesOn(excess),
         }
@@ -615,12 +598,10 @@ impl Engine {
     }
 
     fn judge(&self, name: &str) -> Next {
-        let (Some(one), Some(entry)) = (self.in_force.get(name), self.catalog.mapping(name)) else {
-            return Next::Unchanged;
-        };
+        let Some((one, entry)) = self.waiting(name) else { return Next::Unchanged };
         if let Stage::Former(resources) = &one.stage {
             let resources = Vec::from_iter(resources.iter().map(String::as_str)).join(", ");
-            return Next::GoesOn(Why::unknown(format!(
+            return Next::GoesOn(Why::Unknown(format!(
                 "its state store names former sources of an earlier version of the engine ({resources}): deletions alone go \
                  on, until `sync-engine uninstall {name} --former` has released them",
             )));
@@ -642,13 +623,12 @@ impl Engine {
             },
             None if one.stage == Stage::Closing => Next::Unchanged,
             None if let Some(lost) = all.iter().find_map(|pipeline| pipeline.lost_cluster()) => {
-                let text =
-                    format!("{}, and `{lost}`, where the document in force served sources, is out of sight", why.text);
-                Next::GoesOn(Why::refused(text))
+                let lost = format!("`{lost}`, where the document in force served sources, is out of sight");
+                Next::GoesOn(Why::Refused(format!("{}, and {lost}", why.text())))
             }
-            None => Next::GoesOn(Why::unknown(format!(
+            None => Next::GoesOn(Why::Unknown(format!(
                 "{}, and not all that the document in force serves is in sight",
-                why.text
+                why.text()
             ))),
             Some(_) => Next::GoesOn(why),
         }
@@ -660,7 +640,7 @@ impl Engine {
         let (here, there) = (&in_force.source, &other.source);
         let (resource, other) = (here.resource.group_plural(), there.resource.group_plural());
         if resource != other {
-            return Some(Why::refused(format!("it would serve {other} instead of {resource}")));
+            return Some(Why::Refused(format!("it would serve {other} instead of {resource}")));
         }
         if here.clusters == there.clusters {
             return None;
@@ -670,10 +650,10 @@ impl Engine {
             return match (manager.identity(&here.clusters), manager.identity(&there.clusters)) {
                 (Some(here), Some(there)) if here == there => None,
                 (Some(_), Some(_)) => {
-                    Some(Why::refused(format!("it would serve {from}, which has another identity hash")))
+                    Some(Why::Refused(format!("it would serve {from}, which has another identity hash")))
                 }
                 _ => {
-                    Some(Why::unknown(format!("whether it serves {from} is not known before both APIExports are read")))
+                    Some(Why::Unknown(format!("whether it serves {from} is not known before both APIExports are read")))
                 }
             };
         }
@@ -686,47 +666,51 @@ impl Engine {
         let lacking = served.iter().find(|name| is_lacking(*name));
         match lacking {
             Some(lacking) => {
-                Some(Why::refused(format!("it would serve {from}, which does not have the cluster {lacking}")))
+                Some(Why::Refused(format!("it would serve {from}, which does not have the cluster {lacking}")))
             }
             None if manager.is_synced(&there.clusters) && all.iter().all(|one| one.controller.are_sources_listed()) => {
                 None
             }
-            None => Some(Why::unknown(format!("whether it serves {from} is not known before all clusters are"))),
+            None => Some(Why::Unknown(format!("whether it serves {from} is not known before all clusters are"))),
         }
     }
 
-    fn keep_waiting(&mut self, name: &str, Why { kind, text: why }: Why) {
-        if self.in_force.get(name).is_none_or(|one| one.waits_for(&why)) {
+    fn keep_waiting(&mut self, name: &str, why: Why) {
+        if self.in_force.get(name).is_none_or(|one| one.waits_for(why.text())) {
             return;
         }
-        let Some(file) = self.catalog.mapping(name).map(|entry| entry.file.clone()) else { return };
-        let file = file.unwrap_or_else(|| "its file".to_owned());
-        let is_removed = self.catalog.mapping(name).is_some_and(is_removal);
-        let text = match kind {
-            WhyKind::Unknown if is_removed => format!("its removal waits: {why}"),
-            WhyKind::Held if is_removed => format!(
+        let Some(entry) = self.catalog.mapping(name) else { return };
+        let (file, is_removed) = (entry.file.as_deref().unwrap_or("its file"), is_removal(entry));
+        let text = match &why {
+            Why::Unknown(why) if is_removed => format!("its removal waits: {why}"),
+            Why::Held(why) if is_removed => format!(
                 "its removal is held, and deletions alone go on: {why}. `sync-engine approve {name}` shows and approves it; or \
                  put {file} back",
             ),
-            WhyKind::Unknown => format!("the document in {file} waits: {why}"),
-            WhyKind::Held => format!(
+            Why::Unknown(why) => format!("the document in {file} waits: {why}"),
+            Why::Held(why) => format!(
                 "the document in {file} is held, and the one before goes on: {why}. `sync-engine approve {name}` shows and \
                  approves it",
             ),
-            WhyKind::Refused => format!(
+            Why::Refused(why) => format!(
                 "the document in {file} is refused: {why}{}; the former document goes on. Put its text back into {file}, write \
                  the new one into a file of its own with another metadata.name, and remove {file} once its sources are gone",
                 served(&self.pipelines_of(name).collect::<Vec<_>>())
             ),
         };
-        let Some(one) = self.in_force.get_mut(name) else { return };
-        one.waits = Some((Why { kind, text: why }, text.clone()));
         self.shared.instruments.health.set(&component(name), Condition::degraded(text.clone()));
-        match kind {
-            WhyKind::Unknown => info!(mapping = name, why = text, "the document does not run yet"),
-            WhyKind::Held | WhyKind::Refused => {
+        let reason = match &why {
+            Why::Unknown(_) => None,
+            Why::Held(_) => Some("DocumentHeld"),
+            Why::Refused(_) => Some("DocumentRefused"),
+        };
+        if let Some(one) = self.in_force.get_mut(name) {
+            one.waits = Some((why, text.clone()));
+        }
+        match reason {
+            None => info!(mapping = name, why = text, "the document does not run yet"),
+            Some(reason) => {
                 error!(mapping = name, why = text, "the document does not run");
-                let reason = if kind == WhyKind::Held { "DocumentHeld" } else { "DocumentRefused" };
                 self.tell_provider(Some(name), true, reason, text);
             }
         }

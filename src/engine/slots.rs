@@ -30,7 +30,7 @@ impl Engine {
     /// there.
     pub(super) fn slots(&self, mapping: &Mapping) -> BTreeMap<Slot, String> {
         let Some(rule) = &mapping.target_rule else {
-            return [(Slot::of(&mapping.name), mapping.state_store(&self.settings.home).to_owned())].into();
+            return [(Slot::of(&mapping.name), mapping.state_store(&self.shared.settings.home).to_owned())].into();
         };
         let selected = self.selected(mapping);
         let former = self.former_targets.get(&mapping.name).into_iter().flatten();
@@ -168,12 +168,11 @@ impl Engine {
 
     /// The connection of a target: one that the command line names, or that of a provider's cluster.
     pub(super) fn connection_of(&self, target: &str) -> Option<Arc<Connection>> {
-        if let Some((provider, cluster)) = target.split_once('/') {
-            let name = cluster.try_into().ok()?;
-            let cluster = self.shared.manager.cluster(&SourceClusters::Provider(provider.to_owned()), &name)?;
-            return is_whole(&cluster).then(|| cluster.spec.endpoint.connection().clone());
+        if target.contains('/') {
+            let cluster = self.cluster_of(target).filter(|cluster| is_whole(cluster))?;
+            return Some(cluster.spec.endpoint.connection().clone());
         }
-        self.settings.connections.get(target).cloned()
+        self.shared.settings.connections.get(target).cloned()
     }
 
     /// The cluster that a target is now, as far as the registry knows it.

@@ -49,9 +49,7 @@ pub struct Target {
 #[derive(Debug, Default)]
 struct State {
     engaged: Option<Engaged>,
-    kinds: BTreeMap<Kind, Result<ServedKind, String>>,
-    /// Kinds that discovery does not have.
-    missing: BTreeSet<Kind>,
+    kinds: BTreeMap<Kind, Result<ServedKind, Unserved>>,
     /// Namespaces seen to exist.
     namespaces: BTreeSet<String>,
 }
@@ -113,9 +111,8 @@ impl Target {
         let identity = hashed(cluster.identity());
         let is_other = former.is_none_or(|former| former.identity != identity);
         if is_other {
-            let unknown = Err(self.pending("what it serves is being looked up"));
+            let unknown = Err(Unserved::Unknown("what it serves is being looked up".to_owned()));
             state.kinds.values_mut().for_each(|served| *served = unknown.clone());
-            state.missing.clear();
             state.namespaces.clear();
         }
         state.engaged = Some(Engaged { cluster: cluster.clone(), identity });
@@ -136,7 +133,6 @@ impl Target {
         endpoint.permitted(engagement).permitted(confirmation)
     }
 
-    /// Whether this is its connection.
     pub fn is_reached_by(&self, connection: &Arc<Connection>) -> bool {
         Arc::ptr_eq(&self.connection, connection)
     }
@@ -146,12 +142,10 @@ impl Target {
         self.is_away.load(Ordering::Relaxed) || matches!(self.known(), IdentityState::Failed(_))
     }
 
-    /// Whether its provider no longer lists its cluster.
     pub fn is_away(&self) -> bool {
         self.is_away.load(Ordering::Relaxed)
     }
 
-    /// Its provider no longer lists it, or does again.
     pub fn set_away(&self, is_away: bool) {
         self.is_away.store(is_away, Ordering::Relaxed);
     }
@@ -189,25 +183,20 @@ impl Target {
 
     /// How a kind is served, or why it is not.
     pub fn kind(&self, kind: &Kind) -> Result<ServedKind, String> {
-        let unknown = || Err(self.being_looked_up(kind));
-        self.state.lock().kinds.get(kind).cloned().unwrap_or_else(unknown)
-    }
-
-    /// Whether a kind is known to be served.
-    pub fn serves(&self, kind: &Kind) -> bool {
-        self.state.lock().kinds.get(kind).is_some_and(Result::is_ok)
+        let known = self.state.lock().kinds.get(kind).cloned();
+        known.unwrap_or_else(|| Err(being_looked_up(kind))).map_err(|why| self.pending(&why.to_string()))
     }
 
     /// Whether discovery does not have a kind.
     pub fn lacks(&self, kind: &Kind) -> bool {
-        self.state.lock().missing.contains(kind)
+        matches!(self.state.lock().kinds.get(kind), Some(Err(Unserved::Missing(_))))
     }
 
     /// Asks for a kind to be resolved; resolved ones stay so.
     pub fn want(&self, kind: &Kind) {
         let mut state = self.state.lock();
         if !state.kinds.contains_key(kind) {
-            state.kinds.insert(kind.clone(), Err(self.being_looked_up(kind)));
+            state.kinds.insert(kind.clone(), Err(being_looked_up(kind)));
             drop(state);
             self.wanted.notify_one();
         }
@@ -228,7 +217,6 @@ impl Target {
         self.state.lock().namespaces.remove(name);
     }
 
-    /// Forgets namespaces that are not used.
     pub fn retain_namespaces(&self, is_used: impl Fn(&str) -> bool) {
         self.state.lock().namespaces.retain(|name| is_used(name));
     }
@@ -237,10 +225,6 @@ impl Target {
     pub fn namespace_lock(&self, namespace: &str) -> Arc<tokio::sync::Mutex<()>> {
         let cluster = self.state.lock().engaged.as_ref().map(|engaged| engaged.identity.clone());
         self.locks.lock(cluster.unwrap_or_else(|| self.name.clone()), namespace)
-    }
-
-    fn being_looked_up(&self, kind: &Kind) -> String {
-        self.pending(&format!("{kind} is being looked up"))
     }
 
     fn pending(&self, why: &str) -> String {
@@ -301,31 +285,17 @@ impl Target {
     }
 
     async fn resolve(&self) -> Result<(), String> {
-        let open: Vec<Kind> = self
-            .state
-            .lock()
-            .kinds
-            .iter()
-            .filter(|(_, served)| served.is_err())
-            .map(|(kind, _)| kind.clone())
-            .collect();
+        let open = |(kind, served): (&Kind, &Result<_, _>)| served.is_err().then(|| kind.clone());
+        let open: Vec<Kind> = self.state.lock().kinds.iter().filter_map(open).collect();
         let (epoch, endpoint) = (self.engagement.permit(), self.endpoint());
         let mut result = Ok(());
         for kind in open {
             let served = served(&endpoint, &kind).await;
-            let is_missing = matches!(served, Err(Unserved::Missing(_)));
-            let served = served.map_err(|why| self.pending(&why.to_string()));
-            result = result.and(served.clone().map(drop));
+            result = result.and(served.clone().map(drop).map_err(|why| self.pending(&why.to_string())));
             let mut state = self.state.lock();
             // What another cluster serves says nothing of this one.
             if epoch.holds() {
-                let State { kinds, missing, .. } = &mut *state;
-                if is_missing {
-                    missing.insert(kind.clone())
-                } else {
-                    missing.remove(&kind)
-                };
-                kinds.insert(kind, served);
+                state.kinds.insert(kind, served);
             }
         }
         result
@@ -363,13 +333,17 @@ struct ApiResource {
 }
 
 /// Why a kind is not served.
-#[derive(Debug, Clone, thiserror::Error)]
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum Unserved {
     /// Discovery answers, and does not have it.
     #[error("{0} is not served there; install its CustomResourceDefinition")]
     Missing(Kind),
     #[error("{0}")]
     Unknown(String),
+}
+
+fn being_looked_up(kind: &Kind) -> Unserved {
+    Unserved::Unknown(format!("{kind} is being looked up"))
 }
 
 /// How a kind is served there, or why it is not.

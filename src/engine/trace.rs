@@ -82,14 +82,12 @@ impl api::Sources for Pipeline {
 fn key(pipeline: &Pipeline, asked: &Asked) -> Option<Key> {
     let generation = pipeline.generation();
     let engaged = pipeline.shared.manager.clusters(&generation.mapping.source.clusters);
-    let is_it = |name: &str, identity: &str, path: Option<&str>| {
-        [Some(name), Some(identity), path].contains(&Some(asked.workspace.as_str()))
-    };
-    let cluster = engaged
-        .iter()
-        .find(|one| is_it(one.spec.name.as_str(), one.identity(), one.spec.path.as_deref()))
-        .map(|one| one.spec.name.clone());
-    let cluster = cluster.or_else(|| ClusterName::try_from(asked.workspace.as_str()).ok())?;
+    let found = engaged.iter().find(|one| {
+        let names = [Some(one.spec.name.as_str()), Some(one.identity()), one.spec.path.as_deref()];
+        names.contains(&Some(asked.workspace.as_str()))
+    });
+    let named = || ClusterName::try_from(asked.workspace.as_str()).ok();
+    let cluster = found.map(|one| one.spec.name.clone()).or_else(named)?;
     let key = Key::new(cluster, asked.namespace.as_str(), asked.name.as_str());
     let is_there = || pipeline.controller.source_feeds().iter().any(|feed| feed.watch.store().get(&key).is_some());
     (pipeline.is_unsettled(&key) || is_there()).then_some(key)
@@ -105,7 +103,7 @@ fn line(asked: &Asked, document: &str) -> usize {
 
 /// What is remembered of a source, and what servers answered when it was reconciled last.
 fn past(pipeline: &Pipeline, key: &Key) -> (Past, Answers) {
-    let now = pipeline.shared.clock.now();
+    let now = pipeline.shared.settings.clock.now();
     let follows = pipeline.follows_candidate_since(key);
     let follows_candidate_since = follows.and_then(|since| before(now, since.elapsed()));
     let Some((mut past, answers, since)) = pipeline.remembered(key) else {
@@ -187,7 +185,7 @@ fn traced(pipeline: &Pipeline, observed: &Observed, context: Context, is_whole: 
 }
 
 fn unseen(pipeline: &Pipeline, key: &Key, past: Past, why: String) -> TracedSource {
-    let now = pipeline.shared.clock.now();
+    let now = pipeline.shared.settings.clock.now();
     let (cluster, source) = (key.cluster.as_str(), (&*key.namespace, &*key.name));
     let target = pipeline.generation().target.name.clone();
     let reasons = vec![Said { reason: Cause::Unknown.as_str().to_owned(), message: why }];

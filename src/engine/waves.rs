@@ -22,7 +22,7 @@ use crate::mapping::{Mapping, Mode, OnFailure, Wave};
 use crate::object::Key;
 use crate::release::Held;
 use crate::release::ledger::Ledger;
-use crate::release::waves::{Condition, Gate, Progress, Stage, Tally, Underway, Verdict};
+use crate::release::waves::{Condition, Gate, Progress, Stage, Tally, Underway, Verdict, note};
 
 /// What this process knows of the release of a candidate.
 #[derive(Debug, Default)]
@@ -48,13 +48,10 @@ impl Engine {
     }
 
     /// Home records from now on that a release is so far.
-    pub(super) fn release_recorded(&mut self, name: String, progress: Option<Progress>) {
-        match progress {
-            Some(progress) => drop(self.recorded_releases.insert(name, progress)),
-            None => drop(self.recorded_releases.remove(&name)),
-        }
+    pub(super) fn release_recorded(&mut self, name: &str, progress: Option<Progress>) {
+        note(&mut self.recorded_releases, name, progress);
         self.follow_releases();
-        self.judge_documents();
+        self.judge_and_share();
     }
 
     pub(super) fn are_releases_known(&self) -> bool {
@@ -62,10 +59,7 @@ impl Engine {
     }
 
     pub(super) fn set_progress(&self, name: &str, progress: Option<Progress>) {
-        self.releases.send_if_modified(|releases| match progress {
-            Some(progress) => releases.progress.insert(name.to_owned(), progress.clone()).as_ref() != Some(&progress),
-            None => releases.progress.remove(name).is_some(),
-        });
+        self.releases.send_if_modified(|releases| note(&mut releases.progress, name, progress));
     }
 
     pub(super) fn progress(&self, name: &str) -> Option<Progress> {
@@ -98,10 +92,7 @@ impl Engine {
         self.drop_ledger(name);
         let refused = self.progress(name).filter(|progress| matches!(progress.stage, Stage::Refused(_)));
         let left = refused.map(|progress| Progress { ledger: None, ..progress });
-        match left.clone() {
-            Some(left) => drop(self.recorded_releases.insert(name.to_owned(), left)),
-            None => drop(self.recorded_releases.remove(name)),
-        }
+        note(&mut self.recorded_releases, name, left.clone());
         self.set_progress(name, left);
     }
 
@@ -226,7 +217,7 @@ impl Engine {
 
     /// Why a candidate is not released, whatever the limits say: it went back, or a person rejected it.
     pub(super) fn refusal(&self, name: &str) -> Option<String> {
-        let (one, entry) = (self.in_force.get(name)?, self.catalog.mapping(name)?);
+        let (one, entry) = self.waiting(name)?;
         let Progress { release, stage: Stage::Refused(why), .. } = self.progress(name)? else { return None };
         let is_of_it = release == one.release(entry);
         (is_of_it && !one.is_approved(entry)).then(|| format!("it is not released: {why}"))
@@ -234,18 +225,16 @@ impl Engine {
 
     /// What comes next of a candidate that the limits of the document in force let pass.
     pub(super) fn next_step(&mut self, name: &str) -> Next {
-        let (Some(one), Some(entry)) = (self.in_force.get(name), self.catalog.mapping(name)) else {
-            return Next::Unchanged;
-        };
+        let Some((one, entry)) = self.waiting(name) else { return Next::Unchanged };
         if is_removal(entry) {
             return Next::Passes;
         }
         let (in_force, candidate) = (one.document(), entry.mapping.clone());
         let waves = &in_force.release.waves;
         let is_approved = one.is_approved(entry);
-        let has_home = self.settings.connections.contains_key(&self.settings.home);
+        let has_home = self.shared.settings.home_connection().is_some();
         if has_home && !self.are_releases_known() {
-            return Next::GoesOn(Why::unknown("the home cluster has not told yet how far releases are".to_owned()));
+            return Next::GoesOn(Why::Unknown("the home cluster has not told yet how far releases are".to_owned()));
         }
         let release = ruling_hash(&candidate.text, &in_force.text);
         // That of a document before tells nothing.
@@ -254,11 +243,11 @@ impl Engine {
             return Next::Passes;
         }
         if !has_home {
-            return Next::GoesOn(Why::held("its waves cannot be recorded without a home cluster".to_owned()));
+            return Next::GoesOn(Why::Held("its waves cannot be recorded without a home cluster".to_owned()));
         }
         if let Some(why) = cannot_take_steps(&in_force, &candidate) {
             let what = format!("{why}, which reaches all sources at once, and `release.waves` asks for steps");
-            return if is_approved { Next::Passes } else { Next::GoesOn(Why::held(what)) };
+            return if is_approved { Next::Passes } else { Next::GoesOn(Why::Held(what)) };
         }
         match progress {
             Some(Progress { release: of, stage: Stage::Released, .. }) if of == release => Next::Passes,
@@ -279,21 +268,13 @@ impl Engine {
     fn begin(&mut self, name: &str, candidate: &Arc<Mapping>, from: usize) -> Next {
         let in_force = self.in_force[name].document();
         let waves = &in_force.release.waves;
-        let before: BTreeSet<Key> = match from.checked_sub(1) {
-            Some(last) => self.conditions(name, candidate, &waves[..=last]).into_keys().collect(),
-            None => BTreeSet::new(),
+        let before = self.conditions(name, candidate, &waves[..from]);
+        let changes = |key: &Key| !before.contains_key(key) && self.in_force[name].changes(key);
+        let mut all = (from..waves.len()).map(|wave| (wave, self.conditions(name, candidate, &waves[..=wave])));
+        let Some((wave, members)) = all.find(|(_, members)| members.keys().any(changes)) else {
+            // Nobody is left whom the candidate changes.
+            return Next::Passes;
         };
-        let changes = |key: &Key| !before.contains(key) && self.in_force[name].changes(key);
-        let mut wave = from;
-        let mut members = self.conditions(name, candidate, &waves[..=wave]);
-        while !members.keys().any(changes) {
-            if wave + 1 == waves.len() {
-                // Nobody is left whom the candidate changes.
-                return Next::Passes;
-            }
-            wave += 1;
-            members = self.conditions(name, candidate, &waves[..=wave]);
-        }
         let tally: Tally = members.into_values().collect();
         let stage =
             Stage::Wave(Underway { wave, failing: tally.failing(), out_of_sight: tally.out_of_sight, passed: 0 });
@@ -342,7 +323,8 @@ impl Engine {
             Verdict::Waits(why) => {
                 // Another process repeats a tenth of the soak at most.
                 if passed >= underway.passed + (wave.soak.as_secs() / 10).max(1) && passed < wave.soak.as_secs() {
-                    self.set_stage_of(name, Stage::Wave(Underway { passed, ..underway }));
+                    let stage = Stage::Wave(Underway { passed, ..underway });
+                    self.set_progress(name, self.progress(name).map(|progress| Progress { stage, ..progress }));
                 }
                 self.say_underway(name, format!("{text}, {why}"));
                 Next::Unchanged
@@ -350,17 +332,16 @@ impl Engine {
             Verdict::Failed(why) if !is_last && release.on_failure == OnFailure::Return => {
                 let why = format!("it went back, for wave {} failed: {why}", number + 1);
                 self.refuse_candidate(name, &why);
-                Next::GoesOn(Why::held(format!("it is not released: {why}")))
+                Next::GoesOn(Why::Held(format!("it is not released: {why}")))
             }
             Verdict::Failed(why) => {
                 if let Some(one) = self.in_force.get_mut(name) {
                     one.course.failed_gate = Some((number, tally));
                 }
-                let entry = self.catalog.mapping(name);
-                match entry.is_some_and(|entry| self.in_force[name].is_gate_approved(entry)) {
+                match self.waiting(name).is_some_and(|(one, entry)| one.is_gate_approved(entry)) {
                     true if is_last => Next::Passes,
                     true => self.begin(name, candidate, number + 1),
-                    false => Next::GoesOn(Why::held(format!("{text}; its gate failed: {why}"))),
+                    false => Next::GoesOn(Why::Held(format!("{text}; its gate failed: {why}"))),
                 }
             }
         }
@@ -379,15 +360,7 @@ impl Engine {
 
     /// What is left of the ledger, as it is to be recorded.
     pub(super) fn set_ledger(&self, name: &str, ledger: Option<Ledger>) {
-        if let Some(progress) = self.progress(name) {
-            self.set_progress(name, Some(Progress { ledger, ..progress }));
-        }
-    }
-
-    fn set_stage_of(&self, name: &str, stage: Stage) {
-        if let Some(progress) = self.progress(name) {
-            self.set_progress(name, Some(Progress { stage, ..progress }));
-        }
+        self.set_progress(name, self.progress(name).map(|progress| Progress { ledger, ..progress }));
     }
 
     /// The sources of the waves so far follow the document in force again, and the candidate is refused until its text changes
@@ -405,7 +378,7 @@ impl Engine {
 
     /// The candidate is refused. What only the sources of the waves have goes within the limits of the document in force.
     fn set_refused(&self, name: &str, why: &str) {
-        let (Some(one), Some(entry)) = (self.in_force.get(name), self.catalog.mapping(name)) else { return };
+        let Some((one, entry)) = self.waiting(name) else { return };
         let in_force = one.document();
         let refused = self.progress_of(name, &in_force, &entry.mapping, Stage::Refused(why.to_owned()));
         let followed = self.progress(name).filter(|one| one.stage.wave().is_some() && one.in_force == refused.in_force);

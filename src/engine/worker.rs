@@ -12,8 +12,8 @@ use tokio::time::Instant;
 use tracing::{Span, debug, info, warn};
 
 use self::parts::{Latest, Part, Progress};
-use super::apply::{ApplyError, Executor, Secrets, Tally};
-use super::bodies::{Read, observe_whole};
+use super::apply::{ApplyError, Executor};
+use super::bodies::observe_whole;
 use super::controller::{Controller, Feed};
 use super::events::Event;
 use super::facts::Facts;
@@ -22,7 +22,7 @@ use super::originals;
 use super::pipeline::shared_use::{Use, Uses};
 use super::pipeline::wakes::Topic;
 use super::pipeline::{Generation, Pipeline, Unsettled};
-use super::rehearse::{At, follow_each};
+use super::rehearse::follow_each;
 use crate::mapping::{Mode, ProviderKind};
 use crate::multicluster::identity::IdentityState;
 use crate::multicluster::queue::{Cost, Priority, Requeue};
@@ -43,7 +43,7 @@ use crate::server::metrics::ReconcileResult;
 const STALE_WAIT: Duration = Duration::from_secs(5);
 
 /// How a reconcile ended.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 enum Ended {
     InSync,
     Waiting(Reasons),
@@ -60,10 +60,12 @@ enum Ended {
     /// As many sources as may be are worked on at this target of several: it waits for its turn.
     Left,
     /// Its cluster is not engaged (any more), or another replica leads.
+    #[default]
     Dropped,
 }
 
 /// What a reconcile did on one target.
+#[derive(Default)]
 struct Run {
     ended: Ended,
     cost: Cost,
@@ -77,23 +79,7 @@ struct Run {
     answers: Option<Answers>,
     /// Whether the target is not in sight yet: what is said of all targets waits for it.
     is_awaited: bool,
-    /// Whether the source is missing.
     is_missing: bool,
-}
-
-impl Run {
-    fn unplanned(ended: Ended) -> Self {
-        Self {
-            ended,
-            cost: Cost::default(),
-            overtaken: false,
-            held: None,
-            done: Vec::new(),
-            answers: None,
-            is_awaited: false,
-            is_missing: false,
-        }
-    }
 }
 
 /// What runs on one target of a mapping, and the document that a source follows there.
@@ -195,30 +181,23 @@ async fn run<'t>(
     if !is_confirmed() && !facts.read([Topic::Identity(key.cluster.clone())], is_confirmed, |known| !known) {
         let detail = format!("source: whether {} is still the same cluster is being confirmed", cluster.spec.name);
         let ended = || Ended::Waiting(Reasons::one(Cause::Unknown, detail.clone()));
-        return targets.iter().map(|_| Run::unplanned(ended())).collect();
+        return targets.iter().map(|_| Run { ended: ended(), ..Run::default() }).collect();
     }
     let Some(lease) = controller.shared.lease.permit() else {
         // Once this replica leads, every source is planned.
         let is_listed = feed.watch.store().get(key).is_some();
         targets.iter().for_each(|(pipeline, _)| pipeline.stands_by(key, is_listed || pipeline.has_objects(key)));
-        return targets.iter().map(|_| Run::unplanned(Ended::Dropped)).collect();
+        return targets.iter().map(|_| Run::default()).collect();
     };
     // Before anything is looked at: whatever changes from now on ends the right to write.
     let at_source = cluster.spec.endpoint.clone().permitted(lease.clone());
     let executor = |(pipeline, generation): &'t Assigned| {
         let at_target = generation.target.endpoint().permitted(lease.clone());
         Executor {
-            pipeline,
-            generation,
-            cluster: &cluster,
             at_source: at_source.clone(),
             at_target: at_target.paced(generation.mapping.reconcile.target_writes_per_second),
-            feed: &feed,
-            key,
-            secrets: Secrets::default(),
-            read: Read::default(),
             waited_for: is_by_timer.then(|| pipeline.waits_for(key)),
-            tally: Tally::default(),
+            ..Executor::looking(pipeline, generation, &cluster, &feed, key)
         }
     };
     let executors: Vec<Executor<'_>> = targets.iter().map(executor).collect();
@@ -239,10 +218,10 @@ async fn run<'t>(
 /// What became of a source on one target, and what was read for it.
 fn ended<'f>(part: Part<'_, 'f>) -> (Run, Facts<'f>) {
     let Part { executor, facts, observed, unanswered, ended, .. } = part;
-    let ended = ended.unwrap_or(Ended::Dropped);
+    let ended = ended.unwrap_or_default();
     let (cost, overtaken, done) = (executor.tally.cost(), executor.tally.overtaken(), executor.tally.done());
     let Some(observed) = observed else {
-        return (Run { cost, overtaken, done, ..Run::unplanned(ended) }, facts);
+        return (Run { ended, cost, overtaken, done, ..Run::default() }, facts);
     };
     let ended = note(&executor, &observed, &unanswered, ended);
     let held = held(&ended, &observed);
@@ -261,12 +240,8 @@ fn note(executor: &Executor<'_>, observed: &Observed, unanswered: &BTreeSet<Refe
     learned.refuse_status(key, &generation.mapping, &answers.refused_status);
     let is_missing = matches!(observed.source, Ok(Source::Missing(_)));
     let is_settled = matches!(ended, Ended::InSync) && (is_missing || generation.phase != Phase::DeletionsOnly);
-    let restored = observed
-        .objects
-        .stripped
-        .iter()
-        .filter(|(reference, _)| is_settled || observed.is_no_longer_stripped(reference));
-    learned.restored(&restored.map(|(reference, known)| (reference.clone(), known.clone())).collect());
+    let stripped = observed.objects.stripped.iter();
+    learned.restored(stripped.filter(|(reference, _)| is_settled || observed.is_no_longer_stripped(reference)));
     drop(learned);
     let ended = match (ended, executor.tally.retry()) {
         (Ended::Waiting(reasons) | Ended::Blocked(reasons), Some(after)) => Ended::Retry(reasons, after),
@@ -277,14 +252,11 @@ fn note(executor: &Executor<'_>, observed: &Observed, unanswered: &BTreeSet<Refe
         pipeline.forget(key);
     }
     if !std::ptr::eq(*generation, &*pipeline.generation()) {
-        pipeline.note_completion(
-            key,
-            generation,
-            match ended {
-                Ended::Deferred | Ended::Left | Ended::Failed(_) | Ended::Stale(_) => Completion::Incomplete,
-                _ => completion(&generation.mapping, observed),
-            },
-        );
+        let completion = match ended {
+            Ended::Deferred | Ended::Left | Ended::Failed(_) | Ended::Stale(_) => Completion::Incomplete,
+            _ => completion(&generation.mapping, observed),
+        };
+        pipeline.note_completion(key, generation, completion);
     }
     ended
 }
@@ -325,7 +297,7 @@ fn unengaged(pipeline: &Pipeline, generation: &Generation, key: &Key) -> Run {
         Ended::Waiting(reasons) if reasons.0.iter().any(is_unknown) => None,
         _ => Some(0),
     };
-    Run { held, ..Run::unplanned(ended) }
+    Run { ended, held, ..Run::default() }
 }
 
 fn unseen(pipeline: &Pipeline, generation: &Generation, key: &Key) -> Ended {
@@ -536,7 +508,7 @@ enum Loses {
 
 async fn may_lose(executor: &Executor<'_>, rest: &Rest, is_compared: bool) -> Loses {
     let (Rest::Waiting(reasons) | Rest::Blocked(reasons)) = rest else { return Loses::All };
-    let Executor { pipeline, generation, cluster, feed, key, .. } = executor;
+    let Executor { pipeline, generation, key, .. } = executor;
     let held = count_held(&reasons.0.iter().map(|reason| reason.cause).collect::<Vec<_>>());
     if held == 0 {
         return Loses::All;
@@ -544,7 +516,7 @@ async fn may_lose(executor: &Executor<'_>, rest: &Rest, is_compared: bool) -> Lo
     if !is_compared {
         // What its consumer takes away goes at once, whichever document the source follows.
         let documents = pipeline.compared_with(generation, key);
-        let before = follow_each(At { pipeline, cluster, feed, key }, documents).await;
+        let before = follow_each(executor, documents).await;
         return Loses::As(Prune::Held(lost_by_all(&before, Followed::lost_objects)));
     }
     if pipeline.may_lose(generation, key, held) { Loses::As(Prune::Allowed) } else { Loses::Waits }
@@ -592,7 +564,7 @@ async fn act(
                 }
                 Err(error) => {
                     if adds_finalizer(action) && !matches!(error, ApplyError::Stale { .. }) {
-                        executor.pipeline.learned.lock().may_hold(tokio::time::Instant::now());
+                        executor.pipeline.learned.lock().may_hold(Instant::now());
                     }
                     failed = failed.or(Some(error));
                 }
@@ -651,7 +623,7 @@ fn note_release(executor: &Executor<'_>, observed: &Observed, action: &Action) {
     let Executor { pipeline, key, .. } = executor;
     // A LogicalCluster that is released is not deleted by that: it is let go.
     let (Some(source), Action::PatchSource { purpose, .. }) = (observed.present(), action) else { return };
-    let (is_deleting, now) = (!metadata(source, "deletionTimestamp").is_empty(), tokio::time::Instant::now());
+    let (is_deleting, now) = (!metadata(source, "deletionTimestamp").is_empty(), Instant::now());
     let all = pipeline.controller.pipelines();
     match purpose {
         // It names other targets as well.
@@ -786,9 +758,8 @@ fn finish(pipeline: &Pipeline, generation: &Generation, key: &Key, ended: Ended)
 fn report(pipeline: &Pipeline, key: &Key, reasons: &Reasons) {
     let cause = reasons.cause();
     let orphans = reasons.0.iter().any(|reason| reason.cause == Cause::Orphaned);
-    let of_target = reasons.of_target();
-    let news = pipeline
-        .settled(key, Some(Unsettled { cause, orphans, why: reasons.to_string(), of_target, since: Instant::now() }));
+    let (why, of_target) = (reasons.to_string(), reasons.of_target());
+    let news = pipeline.settled(key, Some(Unsettled { cause, orphans, why, of_target, since: Instant::now() }));
     match cause {
         None | Some(Cause::Unknown) => debug!(why = %reasons, "not in sync"),
         Some(cause @ Cause::Waiting) if news => info!(reason = cause.as_str(), why = %reasons, "not in sync"),
@@ -798,10 +769,8 @@ fn report(pipeline: &Pipeline, key: &Key, reasons: &Reasons) {
 }
 
 fn warn_once(pipeline: &Pipeline, key: &Key, orphans: bool, why: String) {
-    if pipeline.settled(
-        key,
-        Some(Unsettled { cause: None, orphans, why: why.clone(), of_target: None, since: Instant::now() }),
-    ) {
+    let unsettled = Unsettled { cause: None, orphans, why: why.clone(), of_target: None, since: Instant::now() };
+    if pipeline.settled(key, Some(unsettled)) {
         warn!(why, "not in sync");
     }
 }
@@ -836,9 +805,8 @@ fn note_stale(pipeline: &Pipeline, key: &Key) {
 
 fn result(ended: &Ended, wrote: bool) -> ReconcileResult {
     match ended {
-        Ended::InSync | Ended::Dropped | Ended::Observed(..) if wrote => ReconcileResult::Written,
-        Ended::Deferred => ReconcileResult::Written,
-        Ended::InSync | Ended::Dropped | Ended::Observed(..) => ReconcileResult::InSync,
+        Ended::InSync | Ended::Dropped | Ended::Observed(..) if !wrote => ReconcileResult::InSync,
+        Ended::InSync | Ended::Dropped | Ended::Observed(..) | Ended::Deferred => ReconcileResult::Written,
         Ended::Waiting(_) | Ended::Left => ReconcileResult::Waiting,
         Ended::Blocked(_) => ReconcileResult::Blocked,
         Ended::Failed(_) | Ended::Stale(_) | Ended::Retry(..) => ReconcileResult::Error,

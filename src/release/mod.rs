@@ -67,18 +67,15 @@ pub struct Followed {
 }
 
 impl Followed {
-    /// How many objects it creates.
     fn creates(&self) -> usize {
         let is_create = |action: &&Action| matches!(action, Action::Apply { intent: Intent::Create, .. });
         self.writes.iter().filter(is_create).count()
     }
 
-    /// What it loses.
     pub fn losses(&self) -> BTreeSet<Loss> {
         self.writes.iter().filter_map(Loss::of).collect()
     }
 
-    /// The objects that it loses.
     pub fn lost_objects(&self) -> BTreeSet<Reference> {
         let losses = self.writes.iter().filter(|action| Loss::of(action).is_some());
         losses.filter_map(|action| action.reference().cloned()).collect()
@@ -251,7 +248,6 @@ impl Held {
         }
     }
 
-    /// Everything that is held.
     pub fn size(&self) -> usize {
         self.failing + self.lost() + self.unseen.len() + self.out_of_sight
     }
@@ -299,11 +295,21 @@ impl Rehearsal {
         }
     }
 
-    /// Whether so little is in sight that it says too little.
-    pub fn is_blind(&self) -> bool {
-        let (out_of_sight, sources) = (self.count(|effect| effect.is_out_of_sight), self.sources.len());
-        let clusters = self.seen + self.unseen.len();
-        self.seen * 100 < clusters * IN_SIGHT || (sources - out_of_sight) * 100 < sources * IN_SIGHT
+    /// What is out of sight, where that is so much that the rest says too little.
+    pub fn hidden(&self) -> Vec<String> {
+        let mut all = Vec::new();
+        let (hidden, clusters) = (self.unseen.len(), self.seen + self.unseen.len());
+        if self.seen * 100 < clusters * IN_SIGHT {
+            let names: Vec<&str> = self.unseen.iter().take(SHOWN).map(String::as_str).collect();
+            all.push(format!("{hidden} of {clusters} clusters of its sources are out of sight: {}", names.join(", ")));
+        }
+        let (hidden, sources) = (self.count(|effect| effect.is_out_of_sight), self.sources.len());
+        if (sources - hidden) * 100 < sources * IN_SIGHT {
+            let first = self.sources.values().find(|effect| effect.is_out_of_sight);
+            let why = first.and_then(|one| one.not_told.as_deref()).unwrap_or_default();
+            all.push(format!("{hidden} of {sources} sources are out of sight ({why})"));
+        }
+        all
     }
 
     /// All objects of a target are lost.
@@ -320,7 +326,6 @@ impl Rehearsal {
         self.lost.is_empty() && self.unseen.is_empty() && self.sources.values().all(is_told)
     }
 
-    /// How many objects are lost.
     pub fn lost(&self) -> usize {
         self.lost.values().sum()
     }
@@ -370,7 +375,7 @@ impl Rehearsal {
     /// What holds the candidate: more than the limits of the document in force allow. `None`: it is released.
     pub fn excess(&self, limits: &Release) -> Option<String> {
         let mut all = Vec::new();
-        let (failing, lost) = (self.failing().count(), self.lost.values().sum());
+        let (failing, lost) = (self.failing().count(), self.lost());
         if failing > limits.max_failing.of(self.sources.len()) {
             all.push(format!(
                 "{failing} sources that are in sync would not be, and `release.maxFailing` allows {}",
@@ -383,18 +388,7 @@ impl Rehearsal {
                 self.objects, limits.max_lost.objects, limits.max_lost.percent
             ));
         }
-        let clusters = self.seen + self.unseen.len();
-        if self.seen * 100 < clusters * IN_SIGHT {
-            let names: Vec<&str> = self.unseen.iter().take(SHOWN).map(String::as_str).collect();
-            let hidden = self.unseen.len();
-            all.push(format!("{hidden} of {clusters} clusters of its sources are out of sight: {}", names.join(", ")));
-        }
-        let (out_of_sight, sources) = (self.count(|effect| effect.is_out_of_sight), self.sources.len());
-        if (sources - out_of_sight) * 100 < sources * IN_SIGHT {
-            let why =
-                self.sources.values().find(|effect| effect.is_out_of_sight).and_then(|one| one.not_told.as_deref());
-            all.push(format!("{out_of_sight} of {sources} sources are out of sight ({})", why.unwrap_or_default()));
-        }
+        all.extend(self.hidden());
         let shown = self.shown();
         let first = if shown.is_empty() { String::new() } else { format!("; first {}", shown.join("; ")) };
         (!all.is_empty()).then(|| format!("{}{first}", all.join("; ")))
@@ -405,15 +399,15 @@ impl Rehearsal {
 impl fmt::Display for Rehearsal {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let sources = self.sources.len();
-        let (created, lost): (usize, usize) =
-            (self.sources.values().map(|effect| effect.created).sum(), self.lost.values().sum());
+        let created: usize = self.sources.values().map(|effect| effect.created).sum();
         write!(
             f,
-            "{} newly failing, {} updated, {} newly taken in, {created} objects created, {lost} lost; rehearsed on {} of \
+            "{} newly failing, {} updated, {} newly taken in, {created} objects created, {} lost; rehearsed on {} of \
              {sources} sources",
             self.failing().count(),
             self.count(|effect| effect.is_updated),
             self.count(|effect| effect.is_taken_in),
+            self.lost(),
             sources - self.count(|effect| effect.not_told.is_some()),
         )?;
         match self.unseen.len() {

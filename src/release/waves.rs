@@ -1,5 +1,6 @@
 //! The steps by which a candidate reaches the sources: who follows it, when the next step is due, and when it has failed.
 
+use std::collections::BTreeMap;
 use std::fmt;
 use std::time::Duration;
 
@@ -45,6 +46,14 @@ impl Stage {
             Self::Wave(underway) => Some(underway.wave),
             Self::Refused(_) | Self::Released => None,
         }
+    }
+}
+
+/// Notes how far the release of a mapping is; `None`: there is none. `true`: that is news.
+pub fn note(known: &mut BTreeMap<String, Progress>, mapping: &str, progress: Option<Progress>) -> bool {
+    match progress {
+        Some(progress) => known.insert(mapping.to_owned(), progress.clone()).as_ref() != Some(&progress),
+        None => known.remove(mapping).is_some(),
     }
 }
 
@@ -161,7 +170,6 @@ impl Gate {
         Self { passed: Duration::from_secs(underway.passed), ..Self::default() }
     }
 
-    /// How much of the soak has passed.
     pub fn passed(&self) -> Duration {
         self.passed
     }

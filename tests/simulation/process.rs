@@ -139,7 +139,6 @@ async fn settle() {
 /// As the flags have them by default.
 fn terms(process: u32) -> Terms {
     Terms {
-        home: "target".into(),
         replica: replica(process),
         lease_duration: LEASE_DURATION,
         renew_deadline: RENEW_DEADLINE,

@@ -13,7 +13,6 @@ use crate::engine::consumer_schema::{PublishedSchema, Schedule};
 use crate::engine::pipeline::wakes::{Collection, Interest, Related, Topic};
 use crate::engine::pipeline::{Pipeline, of_mapping};
 use crate::mapping::{Kind, Resource, Side};
-use crate::multicluster::Subscription;
 use crate::multicluster::identity::IdentityState;
 use crate::multicluster::interests::LINGER;
 use crate::multicluster::permit::Epoch;
@@ -21,6 +20,7 @@ use crate::multicluster::queue::Priority;
 use crate::multicluster::registry::{Cluster, ClusterSpec, ClustersOf, WatchScope};
 use crate::multicluster::store::{Change, ChangeCause};
 use crate::multicluster::watch::{Selectors, Watch, WatchState};
+use crate::multicluster::{Object, Subscription};
 use crate::object::{ClusterName, Key};
 
 /// The sources of a mapping, and what is beside them.
@@ -57,6 +57,12 @@ impl Feed {
             Some(cluster) => store.of_cluster(cluster).into_iter().map(|(key, _)| key).collect(),
             None => store.keys(),
         }
+    }
+
+    /// All objects that its watch shows.
+    pub fn objects(&self) -> impl Iterator<Item = (Key, Arc<Object>)> {
+        let store = self.watch.store();
+        store.keys().into_iter().filter_map(move |key| store.get(&key).map(|object| (key, object)))
     }
 }
 
@@ -97,12 +103,8 @@ impl Controller {
     }
 
     /// What a store held before the subscription is queued by hand: a watch that another generation left open.
-    pub fn queue_standing(&self, kind: &Kind, watch: &Watch) {
-        for key in watch.store().keys() {
-            if let Some(object) = watch.store().get(&key) {
-                self.enqueue_origin(kind, &key, &object, Priority::Initial);
-            }
-        }
+    pub fn queue_standing(&self, kind: &Kind, feed: &Feed) {
+        feed.objects().for_each(|(key, object)| self.enqueue_origin(kind, &key, &object, Priority::Initial));
     }
 
     /// Orphans wait for their cluster, by its name or by the identity in their ownership annotations. It may also be one of

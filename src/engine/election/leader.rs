@@ -9,14 +9,13 @@ use tokio::time::Instant;
 use tracing::info;
 
 use super::record::{Record, Seen, holder, transitions};
-use super::{Attempt, Election, no_later};
+use super::{Election, no_later};
 use crate::health::Condition;
 use crate::multicluster::request_error::RequestError;
 
 /// What a candidate knows.
 #[derive(Debug)]
 pub struct Candidate {
-    /// The Lease as it was seen last.
     seen: Option<Seen>,
     /// Of the time for which this replica holds it: when it may write at the earliest. Set when it takes the Lease, and kept
     /// by renewals.
@@ -50,12 +49,8 @@ enum Outcome {
 
 impl Candidate {
     /// The Lease, if this replica holds it.
-    pub fn own(self, replica: &str) -> Option<Record> {
-        self.seen.map(|seen| seen.record).filter(|record| holder(record) == replica)
-    }
-
-    fn is_mine(&self, replica: &str) -> bool {
-        self.seen.as_ref().is_some_and(|seen| holder(&seen.record) == replica)
+    pub fn own(&self, replica: &str) -> Option<&Record> {
+        self.seen.as_ref().map(|seen| &seen.record).filter(|record| holder(record) == replica)
     }
 
     fn note(&mut self, record: Record) {
@@ -64,42 +59,42 @@ impl Candidate {
 }
 
 impl Election {
-    pub(super) async fn stand(&self, candidate: &mut Candidate, soon: Duration) -> Attempt {
+    /// One attempt: the condition that it leaves, and when to try again.
+    pub(super) async fn stand(&self, candidate: &mut Candidate, soon: Duration) -> (Condition, Duration) {
         let (sent, retry) = (Instant::now(), self.terms.retry_period);
         let outcome = match self.run_for(candidate).await {
             Ok(outcome) => outcome,
-            Err(error) => return self.failed(&error, soon),
+            Err(error) => return (self.failed(&error), soon),
         };
         let seen = candidate.seen.as_ref().map(|seen| &seen.record);
         match outcome {
             Outcome::Leads => {
-                self.status.set_leader(&self.terms.replica, &self.terms.replica);
+                self.shared.instruments.status.set_leader(&self.terms.replica, &self.terms.replica);
                 candidate.until = sent + self.terms.renew_deadline;
                 let is_early = candidate.from > Instant::now();
                 if !is_early {
                     self.lead(candidate.until, seen.map_or(0, transitions));
                 }
-                let condition = Condition::ready(match self.lease.is_held() {
+                let condition = Condition::ready(match self.shared.lease.is_held() {
                     true => "this replica leads",
                     false => "this replica leads soon: the last holder of the Lease may still be writing",
                 });
-                Attempt { condition, pause: if is_early { no_later(retry, candidate.from) } else { retry } }
+                (condition, if is_early { no_later(retry, candidate.from) } else { retry })
             }
             Outcome::Waits { until } => {
                 self.stand_back("another replica leads");
                 let leader = seen.map(holder).unwrap_or_default();
-                self.status.set_leader(&self.terms.replica, leader);
-                let condition = Condition::ready(format!("standby: `{leader}` leads"));
-                Attempt { condition, pause: no_later(soon, until) }
+                self.shared.instruments.status.set_leader(&self.terms.replica, leader);
+                (Condition::ready(format!("standby: `{leader}` leads")), no_later(soon, until))
             }
         }
     }
 
     fn lead(&self, until: Instant, transitions: i32) {
-        if !self.lease.is_held() {
+        if !self.shared.lease.is_held() {
             info!(replica = self.terms.replica, "leads: this replica writes from now on");
         }
-        self.lease.take(Some(until), Some(transitions));
+        self.shared.lease.take(Some(until), Some(transitions));
     }
 
     /// One look at the Lease, or one write where this replica holds it. A write that conflicts is decided on anew, once.
@@ -107,7 +102,7 @@ impl Election {
     /// A Lease that names this replica although it did not know is of an earlier state of the server, or the answer of its
     /// own write was lost. Another replica may have led since then, and be writing. The same where its term has ended.
     async fn run_for(&self, candidate: &mut Candidate) -> Result<Outcome, RequestError> {
-        let was_mine = candidate.is_mine(&self.terms.replica) && Instant::now() < candidate.until;
+        let was_mine = candidate.own(&self.terms.replica).is_some() && Instant::now() < candidate.until;
         let mut must_look = !was_mine;
         loop {
             if must_look {

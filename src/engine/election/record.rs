@@ -4,7 +4,6 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use http::Method;
-use hyper::body::Bytes;
 pub use k8s_openapi::api::coordination::v1::Lease as Record;
 use k8s_openapi::api::coordination::v1::LeaseSpec;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{MicroTime, ObjectMeta};
@@ -72,7 +71,7 @@ struct Listed {
 }
 
 fn leases() -> Resource {
-    Resource { group: "coordination.k8s.io".into(), version: "v1".into(), plural: "leases".into() }
+    Resource::new("coordination.k8s.io", "v1", "leases")
 }
 
 /// The name of the one Lease of an engine.
@@ -85,7 +84,7 @@ pub async fn list(store: &Inventories) -> Result<Vec<Record>, RequestError> {
     let selector = format!("{MANAGED_BY}={MANAGER}");
     let path = ApiPath::collection(&leases(), &store.namespace)?.query("labelSelector", &selector);
     let reply = store.endpoint.get(&path).await?;
-    let mut list: Listed = serde_json::from_slice(&reply.body).map_err(|error| store.unreadable(&error.to_string()))?;
+    let mut list: Listed = store.parse(&reply)?;
     let label = |record: &Record| record.metadata.labels.as_ref().and_then(|labels| labels.get(ENGINE)).cloned();
     let leaders = leaders_lease(&store.engine);
     let is_own = |record: &Record| {
@@ -106,40 +105,41 @@ pub async fn delete(store: &Inventories, record: &Record) -> Result<(), RequestE
 }
 
 impl Election {
-    /// The name of the engine's Lease.
     pub(super) fn name(&self) -> String {
-        leaders_lease(&self.engine)
+        leaders_lease(&self.shared.settings.engine)
     }
 
     pub(super) async fn get(&self) -> Result<Option<Record>, RequestError> {
-        let endpoint = self.home.endpoint();
-        match endpoint.request(Method::GET, &self.path(&self.name())?, None, self.deadline()).await {
-            Ok(reply) => self.read(&reply.body).map(Some),
-            Err(error) if error.is_not_found_of(&self.name()) || error.is_not_found_of(&self.namespace) => Ok(None),
+        let (store, name) = (self.store(), self.name());
+        let path = ApiPath::object(&leases(), &store.namespace, &name)?;
+        match store.endpoint.request(Method::GET, &path, None, self.deadline()).await {
+            Ok(reply) => store.parse(&reply).map(Some),
+            Err(error) if error.is_not_found_of(&name) || error.is_not_found_of(&store.namespace) => Ok(None),
             Err(error) => Err(error),
         }
     }
 
     pub(super) async fn put(&self, record: &Record) -> Result<Record, RequestError> {
-        self.send(Method::PUT, &self.path(&self.name())?, record).await
+        let path = ApiPath::object(&leases(), &self.store().namespace, &self.name())?;
+        self.send(Method::PUT, path, record).await
     }
 
     /// Creates the Lease. The spec is that of one which is known to have been there.
     pub(super) async fn post(&self, spec: Option<LeaseSpec>) -> Result<Record, RequestError> {
-        let metadata =
-            ObjectMeta { name: Some(self.name()), namespace: Some(self.namespace.clone()), ..ObjectMeta::default() };
-        let path = ApiPath::collection(&leases(), &self.namespace)?;
-        self.send(Method::POST, &path, &self.taken(&Record { metadata, spec })).await
+        let namespace = self.store().namespace;
+        let path = ApiPath::collection(&leases(), &namespace)?;
+        let metadata = ObjectMeta { name: Some(self.name()), namespace: Some(namespace), ..ObjectMeta::default() };
+        self.send(Method::POST, path, &self.taken(&Record { metadata, spec })).await
     }
 
     pub(super) fn renewed(&self, record: &Record) -> Record {
         let mut record = self.labelled(record);
-        record.spec.get_or_insert_default().renew_time = Some(MicroTime(self.clock.now()));
+        record.spec.get_or_insert_default().renew_time = Some(MicroTime(self.shared.settings.clock.now()));
         record
     }
 
     pub(super) fn taken(&self, record: &Record) -> Record {
-        let now = MicroTime(self.clock.now());
+        let now = MicroTime(self.shared.settings.clock.now());
         let is_first = record.spec.is_none();
         let spec = LeaseSpec {
             holder_identity: Some(self.terms.replica.clone()),
@@ -152,11 +152,12 @@ impl Election {
         Record { spec: Some(spec), ..self.labelled(record) }
     }
 
-    pub(super) fn handed_back(&self, mut record: Record) -> Record {
+    pub(super) fn handed_back(&self, record: &Record) -> Record {
+        let mut record = record.clone();
         let spec = record.spec.get_or_insert_default();
         spec.holder_identity = Some(String::new());
         spec.lease_duration_seconds = Some(1);
-        spec.renew_time = Some(MicroTime(self.clock.now()));
+        spec.renew_time = Some(MicroTime(self.shared.settings.clock.now()));
         record
     }
 
@@ -165,28 +166,16 @@ impl Election {
         let mut record = record.clone();
         let labels: &mut BTreeMap<String, String> = record.metadata.labels.get_or_insert_default();
         labels.insert(MANAGED_BY.to_owned(), MANAGER.to_owned());
-        labels.insert(ENGINE.to_owned(), self.engine.clone());
+        labels.insert(ENGINE.to_owned(), self.shared.settings.engine.clone());
         record
     }
 
-    fn path(&self, name: &str) -> Result<ApiPath, RequestError> {
-        Ok(ApiPath::object(&leases(), &self.namespace, name)?)
-    }
-
-    async fn send(&self, method: Method, path: &ApiPath, record: &Record) -> Result<Record, RequestError> {
-        let path = path.clone().query("fieldManager", MANAGER);
-        let body = serde_json::to_vec(record).map_err(|error| self.unreadable(&error))?;
-        let body = Body::json(Bytes::from(body));
-        let reply = self.home.endpoint().request(method, &path, Some(body), self.deadline()).await?;
-        self.read(&reply.body)
-    }
-
-    fn read(&self, body: &[u8]) -> Result<Record, RequestError> {
-        serde_json::from_slice(body).map_err(|error| self.unreadable(&error))
-    }
-
-    fn unreadable(&self, error: &serde_json::Error) -> RequestError {
-        RequestError::Body { url: self.home.endpoint().url().to_owned(), reason: error.to_string() }
+    async fn send(&self, method: Method, path: ApiPath, record: &Record) -> Result<Record, RequestError> {
+        let store = self.store();
+        let body = serde_json::to_vec(record).map_err(|error| store.unreadable(&error.to_string()))?;
+        let path = path.query("fieldManager", MANAGER);
+        let reply = store.endpoint.request(method, &path, Some(Body::json(body)), self.deadline()).await?;
+        store.parse(&reply)
     }
 
     /// So that two attempts fit in a renew deadline.

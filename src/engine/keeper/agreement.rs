@@ -2,32 +2,31 @@
 
 use std::sync::Arc;
 
-use super::{Doubt, Generation, Inventory, Pipeline, REVIEW, inventories, report, source_id};
-use crate::health::{Condition, Level};
+use super::{Generation, Inventory, Pipeline, REVIEW, report, source_id};
+use crate::health::Condition;
 use crate::mapping::{Mode, ObjectRule};
 use crate::plan::Phase;
 
 /// Another replica leads, and alone writes. Returns when that may have changed, or when it is time to compare the documents
 /// again.
 pub async fn stand_by(pipeline: &Pipeline, generation: &Arc<Generation>) {
-    let found = inventories(pipeline, generation, None).get(pipeline.writer.mapping()).await;
-    let found = found.ok().flatten();
+    // Who only reads needs no permit.
+    let inventories = pipeline.shared.inventories(generation.target.endpoint());
+    let found = inventories.get(pipeline.writer.mapping()).await.ok().flatten();
     pipeline.saw_recorded(found.as_ref());
-    report(
-        pipeline,
-        match found.map_or(Ok(true), |found| is_same(pipeline, generation, &found)) {
-            Ok(true) => Condition::ready("another replica keeps it"),
-            Ok(false) => Condition { level: Level::Degraded, message: differs(pipeline, generation) },
-            Err(doubt) => Condition { level: doubt.level, message: doubt.why },
-        },
-    );
+    let condition = match found.map_or(Ok(true), |found| is_same(pipeline, generation, &found)) {
+        Ok(true) => Condition::ready("another replica keeps it"),
+        Ok(false) => Condition::degraded(differs(pipeline, generation)),
+        Err(why) => Condition::waiting(why),
+    };
+    report(pipeline, condition);
     // Elapsed or rung: it is looked at again.
     let _ = tokio::time::timeout(REVIEW, pipeline.inventory_due()).await;
 }
 
 /// Whether the leader recorded the document of this replica, as far as that matters: what creates and updates nothing may be
 /// any document.
-fn is_same(pipeline: &Pipeline, generation: &Arc<Generation>, found: &Inventory) -> Result<bool, Doubt> {
+fn is_same(pipeline: &Pipeline, generation: &Arc<Generation>, found: &Inventory) -> Result<bool, String> {
     let mapping = &generation.mapping;
     let is_recorded = |rule: &ObjectRule| found.kinds.contains(&rule.kind);
     Ok(match generation.phase {

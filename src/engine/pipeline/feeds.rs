@@ -46,7 +46,7 @@ impl Pipeline {
             let feed = Arc::new(self.controller.follow(&scope, &served.resource, &selectors, of, changed));
             let former = self.feeds.lock().insert(kind.clone(), feed.clone());
             drop(former);
-            self.controller.queue_standing(&kind, &feed.watch);
+            self.controller.queue_standing(&kind, &feed);
             self.controller.touch(Topic::Synced(Collection::Kind(kind)));
         }
     }
@@ -67,9 +67,8 @@ impl Pipeline {
     /// The kinds of a document, and those which only the state store names.
     pub fn kinds_of(&self, mapping: &Mapping) -> BTreeSet<Kind> {
         let mut kinds: BTreeSet<Kind> = mapping.objects.iter().map(|rule| rule.kind.clone()).collect();
-        let former = self.stored_kinds();
-        let former: Vec<Kind> =
-            former.into_iter().filter(|old| !kinds.iter().any(|new| new.is_same_in_any_version(old))).collect();
+        let mut former = self.state.lock().store.kinds.clone();
+        former.retain(|old| !kinds.iter().any(|new| new.is_same_in_any_version(old)));
         kinds.extend(former);
         kinds
     }
@@ -93,11 +92,6 @@ impl Pipeline {
         self.feeds.lock().get(kind).cloned()
     }
 
-    /// Gathers something over all kinds on the target.
-    pub fn each_kind<T>(&self, gather: impl Fn(&Kind, &Feed) -> Vec<T>) -> Vec<T> {
-        self.feeds.lock().iter().flat_map(|(kind, feed)| gather(kind, feed)).collect()
-    }
-
     pub fn kind_feeds(&self) -> Vec<(Kind, Arc<Feed>)> {
         self.feeds.lock().iter().map(|(kind, feed)| (kind.clone(), feed.clone())).collect()
     }
@@ -113,24 +107,19 @@ impl Pipeline {
         self.object_feeds().iter().map(|(_, feed)| feed.watch.store().len()).sum()
     }
 
-    /// Whether a source has objects.
+    /// Whether a source has objects: a copy of one that somebody made elsewhere is none. In kcp, the identity of a cluster is its
+    /// name.
     pub fn has_objects(&self, key: &Key) -> bool {
-        self.objects_of(key) > 0
-    }
-
-    /// How many objects a source has: a copy of one that somebody made elsewhere is none. In kcp, the identity
-    /// of a cluster is its name.
-    pub fn objects_of(&self, key: &Key) -> usize {
         let resource = &self.generation().mapping.source.resource;
         let owner = self.writer.owner(&Origin::new(resource, key.cluster.as_str(), key));
         let is_owned = |kind: &Kind, (at, object): &(Key, Arc<Object>)| {
             let object = object.outline();
             object.is_ok_and(|object| marks::is_ours(&object, &target_reference(kind, at), &owner))
         };
-        let owned = |(kind, feed): &(Kind, Arc<Feed>)| {
-            feed.watch.store().of_owner(&owner.0).iter().filter(|found| is_owned(kind, found)).count()
+        let has = |(kind, feed): &(Kind, Arc<Feed>)| {
+            feed.watch.store().of_owner(&owner.0).iter().any(|found| is_owned(kind, found))
         };
-        self.object_feeds().iter().map(owned).sum()
+        self.object_feeds().iter().any(has)
     }
 
     /// Forgets namespaces of the target that hold nothing of this mapping: it would only save the creation of one.

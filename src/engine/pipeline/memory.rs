@@ -36,7 +36,7 @@ impl Pipeline {
 
     /// A reconcile ended, and the source is not in sync: what was written, and what it waits for.
     pub fn remember(&self, key: &Key, actions: Vec<String>, answers: Option<Answers>, waits_for: Vec<String>) {
-        let now = self.shared.clock.now();
+        let now = self.shared.settings.clock.now();
         let State { unsettled, history, .. } = &mut *self.state.lock();
         let Some(how) = unsettled.get(key) else { return };
         let past = history.entry(key.clone()).or_default();
@@ -115,20 +115,10 @@ impl Pipeline {
         let learned = self.learned.lock().size(Instant::now());
         let watches = self.feeds.lock().len();
         let state = self.state.lock();
-        let unsettled = state.unsettled.len()
-            + state
-                .retried
-                .iter()
-                .chain(state.history.keys())
-                .filter(|key| !state.unsettled.contains_key(*key))
-                .count();
+        let others = state.retried.iter().chain(state.history.keys());
+        let unsettled = state.unsettled.len() + others.filter(|key| !state.unsettled.contains_key(*key)).count();
         let queued = state.seats.waiting();
         [queued, 0, 0, watches, 0, placements, learned, state.unplanned.len(), unsettled, state.losses.size(), 0]
-    }
-
-    /// The kinds that the state store names.
-    pub fn stored_kinds(&self) -> BTreeSet<Kind> {
-        self.state.lock().store.kinds.iter().cloned().collect()
     }
 
     /// Whether sources of former documents may still carry the engine's finalizer.
@@ -142,7 +132,6 @@ impl Pipeline {
         served.or_else(|| self.state.lock().store.plurals.get(kind).cloned())
     }
 
-    /// The namespace rules of former documents.
     pub fn former_placements(&self) -> Vec<Arc<Text>> {
         self.state.lock().former_placements.clone()
     }

@@ -76,7 +76,6 @@ impl Pipeline {
         former != *names
     }
 
-    /// The mapping's targets, where it may have several.
     pub fn all_targets(&self) -> BTreeSet<String> {
         self.state.lock().targets.clone()
     }
@@ -101,10 +100,12 @@ impl Pipeline {
     /// Another target whose state store may hold a later document than this one's: it has not told yet. One that cannot be
     /// reached holds up nothing, and what is in force here goes on.
     pub fn untold_target(&self) -> Option<String> {
-        let is_untold = |one: &&Arc<Self>| !one.state.lock().is_told && !one.is_lost();
-        let others = self.controller.pipelines().into_iter().filter(|one| !std::ptr::eq(&**one, self));
-        let untold = (!self.is_store_read()).then(|| others.collect::<Vec<_>>())?;
-        untold.iter().find(is_untold).map(|one| one.generation().target.name.clone())
+        if self.is_store_read() {
+            return None;
+        }
+        let mut others = self.controller.pipelines().into_iter().filter(|one| !std::ptr::eq(&**one, self));
+        let untold = others.find(|one| !one.state.lock().is_told && !one.is_lost())?;
+        Some(untold.generation().target.name.clone())
     }
 
     /// Whether nothing of the mapping is left on its target, as far as that can be known: no source in sight names the target,

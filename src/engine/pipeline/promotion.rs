@@ -152,7 +152,6 @@ impl Pipeline {
         state.unconfirmed.is_none() && state.store.release == release
     }
 
-    /// Whether the state store holds this document.
     pub fn holds(&self, document: &Mapping) -> bool {
         let state = self.state.lock();
         state.unconfirmed.is_none() && state.store.document == document.text
@@ -177,18 +176,15 @@ impl Pipeline {
     pub fn promote(&self, document: &Arc<Mapping>, waves: &[Wave]) {
         let in_force = self.generation();
         let mut state = self.state.lock();
-        let known = state.promotion.followed.clone();
-        let generation = known.as_ref().map(|known| known.generation.clone());
-        let is_same = |generation: &Arc<Generation>| {
+        let is_same = |Followed { generation, .. }: &Followed| {
             Arc::ptr_eq(&generation.mapping, document) && Arc::ptr_eq(&generation.target, &in_force.target)
         };
-        let generation = generation.filter(is_same);
-        let is_other = generation.is_none();
-        if !is_other && known.as_ref().is_some_and(|known| known.waves == waves) {
+        let known = state.promotion.followed.clone().filter(|known| is_same(known));
+        if known.as_ref().is_some_and(|known| known.waves == waves) {
             return;
         }
         let new = || Arc::new(Generation::new(document.clone(), Phase::Active, in_force.target.clone()));
-        let generation = generation.unwrap_or_else(new);
+        let generation = known.as_ref().map_or_else(new, |known| known.generation.clone());
         let followed = Followed { generation, waves: waves.to_vec(), started: Instant::now() };
         state.promotion.followed = Some(Arc::new(followed));
         let was_told = std::mem::replace(&mut state.promotion.is_told, true);
@@ -196,8 +192,7 @@ impl Pipeline {
         if !was_told {
             self.told();
         }
-        let had = |known: &Arc<Followed>, key: &Key| self.is_among(known.source(), &known.waves, key);
-        let is_new = |key: &Key| is_other || known.as_ref().is_none_or(|known| !had(known, key));
+        let is_new = |key: &Key| known.as_ref().is_none_or(|known| !self.is_among(known.source(), &known.waves, key));
         let new: Vec<Key> = self.sources_among(&document.source, waves).into_iter().filter(is_new).collect();
         let since: Vec<i64> = new.iter().map(|key| self.generation_number(key)).collect();
         let mut state = self.state.lock();
@@ -215,9 +210,8 @@ impl Pipeline {
             drop(state);
             return self.no_release_is_under_way();
         }
-        state.promotion.is_told = true;
-        let Promotion { recorded, is_told, .. } = std::mem::take(&mut state.promotion);
-        state.promotion = Promotion { recorded, is_told, ..Promotion::default() };
+        let recorded = state.promotion.recorded.take();
+        state.promotion = Promotion { recorded, is_told: true, ..Promotion::default() };
         drop(state);
         self.check_inventory();
         self.controller.enqueue_all();

@@ -8,26 +8,23 @@ use super::promotion::Candidate;
 use super::shared_use::Uses;
 use super::wakes::Topic;
 use super::*;
+use crate::engine::Settings;
 use crate::engine::clock::Clock;
-use crate::engine::consumer_schema::ConsumerSchemas;
 use crate::engine::events::Recorder;
 use crate::engine::inventory::{Former, SourceId};
 use crate::engine::keeper::{check_sources, is_final, wanted};
 use crate::engine::serving::compiled;
-use crate::engine::turns::Turns;
 use crate::mapping::schema::Schemas;
 use crate::mapping::{OnExit, Traits};
 use crate::multicluster::Object;
 use crate::multicluster::connection::{Connection, ConnectionSource, ConnectionSpec, Process};
-use crate::multicluster::environment::{CustomProviders, Environment};
+use crate::multicluster::environment::CustomProviders;
 use crate::multicluster::permit::Lease;
 use crate::multicluster::registry::{ClusterSpec, ProviderName, WatchScope};
 use crate::multicluster::store::{Change, ChangeCause};
-use crate::multicluster::watch::Watches;
 use crate::object::ClusterName;
 use crate::object::marks::Owner;
 use crate::plan::Prune;
-use crate::provider;
 use crate::server::Instruments;
 
 const DOCUMENT: &str = r#"apiVersion: sync-engine.dev/v1alpha1
@@ -51,39 +48,41 @@ fn connection() -> Arc<Connection> {
     Connection::open(ConnectionSpec { name: "target".into(), source }).expect("a connection")
 }
 
-fn shared(lease: Lease) -> Arc<Shared> {
-    let instruments = Instruments::default();
-    Arc::new(Shared {
-        manager: provider::manager(Environment {
-            connections: Arc::default(),
-            health: instruments.health.clone(),
-            process: Process::default(),
-            custom: CustomProviders::default(),
-            watches: Arc::default(),
-        }),
-        watches: Watches::new(instruments.health.clone()),
-        instruments,
-        schemas: ConsumerSchemas::new(Schemas::default()),
-        reporting: Arc::default(),
+fn pipeline(lease: Lease) -> Arc<Pipeline> {
+    let settings = Settings {
+        engine: "main".into(),
         inventory_namespace: "sync-engine".into(),
         home: "target".into(),
+        connections: BTreeMap::new(),
+        process: Process::default(),
+        schemas: Schemas::default(),
         clock: Clock::default(),
-        lease,
-        turns: Turns::default(),
-        counted: Notify::new(),
-        discovered: Default::default(),
-        recorder: Recorder::default(),
-    })
-}
-
-fn pipeline(shared: Arc<Shared>) -> Arc<Pipeline> {
+        election: None,
+        custom_providers: CustomProviders::default(),
+        events: false,
+    };
+    let mut shared = Shared::new(settings, Instruments::default(), Recorder::default());
+    shared.lease = lease;
     let target = Arc::new(Target::new("target", connection(), Arc::default()).expect("a target"));
     let generation = Generation::new(compiled(DOCUMENT).expect("a mapping"), Phase::Active, target);
     let writer = Writer::new("main", "widgets");
-    let controller = Controller::new(writer, shared, generation.mapping.clone(), 7);
+    let controller = Controller::new(writer, Arc::new(shared), generation.mapping.clone(), 7);
     let pipeline = Pipeline::new(controller.clone(), generation);
     controller.add("", &pipeline);
     pipeline
+}
+
+/// A document takes the place of the one that runs.
+fn run(pipeline: &Arc<Pipeline>, text: &str) -> Arc<Generation> {
+    let target = pipeline.generation().target.clone();
+    pipeline.swap(Generation::new(compiled(text).expect("a mapping"), Phase::Active, target));
+    pipeline.generation()
+}
+
+/// A document by which the sources of a namespace share an account.
+fn sharing(account: &str) -> String {
+    let account = format!("{{apiVersion: v1, kind: ServiceAccount, metadata: {{name: {account}}}}}");
+    format!("{DOCUMENT}    - {{id: account, shared: Namespace, template: {account}}}\n")
 }
 
 fn cluster(name: &str) -> Cluster {
@@ -110,7 +109,7 @@ fn in_force(text: &str) -> Inventory {
 /// Each way in which a source comes to lose something by the document in force.
 #[tokio::test]
 async fn a_source_loses_what_was_counted_or_granted_or_what_it_lost_at_its_end() {
-    let pipeline = pipeline(shared(Lease::default()));
+    let pipeline = pipeline(Lease::default());
     let (key, owner) = (key("x"), Owner("o".into()));
     let generation = pipeline.generation();
     let prune = || pipeline.prune(&generation, &key, &owner);
@@ -145,7 +144,7 @@ async fn a_source_loses_what_was_counted_or_granted_or_what_it_lost_at_its_end()
 /// A release that goes on while the ledger of the one before is open is compared with both documents before.
 #[tokio::test]
 async fn losses_are_compared_with_every_document_before() {
-    let pipeline = pipeline(shared(Lease::default()));
+    let pipeline = pipeline(Lease::default());
     let edited = compiled(&DOCUMENT.replace("\"1\"", "\"2\"")).expect("a mapping");
     let key = key("x");
     let generation = pipeline.generation();
@@ -180,12 +179,8 @@ fn at(place: &str) -> Uses {
 async fn a_replica_that_stood_by_does_not_know_who_uses_what_is_shared() {
     let lease = Lease::of_replica();
     lease.take(None, None);
-    let pipeline = pipeline(shared(lease.clone()));
-    let text = format!(
-        "{DOCUMENT}    - {{id: account, shared: Namespace, template: {{apiVersion: v1, kind: ServiceAccount, metadata: {{name: a}}}}}}\n"
-    );
-    let target = pipeline.generation().target.clone();
-    pipeline.swap(Generation::new(compiled(&text).expect("a mapping"), Phase::Active, target));
+    let pipeline = pipeline(lease.clone());
+    run(&pipeline, &sharing("a"));
     let uses = |place: &str| pipeline.shared_use.lock().in_use(place, Some(&key("other")));
     let saw = |place: &str| pipeline.saw_places(&pipeline.generation(), &key("x"), &at(place));
     saw("former");
@@ -206,26 +201,17 @@ async fn a_replica_that_stood_by_does_not_know_who_uses_what_is_shared() {
 /// A reconcile goes on with the document that it began with.
 #[tokio::test]
 async fn what_a_source_uses_by_a_document_that_was_replaced_meanwhile_tells_nothing() {
-    let pipeline = pipeline(shared(Lease::default()));
-    let shares = |name: &str| {
-        let account = format!("{{apiVersion: v1, kind: ServiceAccount, metadata: {{name: {name}}}}}");
-        format!("{DOCUMENT}    - {{id: account, shared: Namespace, template: {account}}}\n")
-    };
-    let target = pipeline.generation().target.clone();
-    let run = |text: &str| {
-        pipeline.swap(Generation::new(compiled(text).expect("a mapping"), Phase::Active, target.clone()));
-        pipeline.generation()
-    };
+    let pipeline = pipeline(Lease::default());
     let saw = |by: &Generation, place: &str| pipeline.saw_places(by, &key("x"), &at(place));
     let uses = |place: &str| pipeline.shared_use.lock().in_use(place, Some(&key("other")));
-    let former = run(&shares("a"));
+    let former = run(&pipeline, &sharing("a"));
     saw(&former, "former");
-    let present = run(&shares("b"));
+    let present = run(&pipeline, &sharing("b"));
     saw(&former, "former");
     assert_eq!(uses("new"), None, "it may use any place by the document that runs");
     saw(&present, "new");
     assert_eq!((uses("former"), uses("new")), (Some(false), Some(true)));
-    run(DOCUMENT);
+    run(&pipeline, DOCUMENT);
     saw(&present, "new");
     assert_eq!(pipeline.shared_use.lock().size(), 0, "nothing is shared any more");
 }
@@ -233,18 +219,15 @@ async fn what_a_source_uses_by_a_document_that_was_replaced_meanwhile_tells_noth
 #[tokio::test]
 async fn a_document_does_not_run_on_the_confirmation_of_the_one_before() {
     let edited = DOCUMENT.replace("\"1\"", "\"2\"");
-    let pipeline = pipeline(shared(Lease::default()));
-    let target = pipeline.generation().target.clone();
-    let of = |text: &str| Generation::new(compiled(text).expect("a mapping"), Phase::Active, target.clone());
+    let pipeline = pipeline(Lease::default());
     let first = pipeline.generation();
     pipeline.confirm(&first, Ok(in_force(DOCUMENT)));
     assert_eq!(pipeline.unconfirmed(), None);
 
-    pipeline.swap(of(&edited));
+    let second = run(&pipeline, &edited);
     pipeline.confirm(&first, Ok(in_force(DOCUMENT)));
     assert!(pipeline.unconfirmed().is_some(), "the keeper had read the state store for the document before");
 
-    let second = pipeline.generation();
     pipeline.confirm(&second, Ok(in_force(&edited)));
     assert_eq!(pipeline.unconfirmed(), None);
 }
@@ -252,7 +235,7 @@ async fn a_document_does_not_run_on_the_confirmation_of_the_one_before() {
 /// Its objects are seen in the version that the mapping names: nothing has to be looked for in another one.
 #[tokio::test]
 async fn a_state_store_names_each_kind_in_one_version() {
-    let pipeline = pipeline(shared(Lease::default()));
+    let pipeline = pipeline(Lease::default());
     let generation = pipeline.generation();
     let named = generation.mapping.objects[0].kind.clone();
     let former = Kind::new(&named.group, "v0", &named.kind);
@@ -267,18 +250,17 @@ async fn a_state_store_names_each_kind_in_one_version() {
 #[tokio::test]
 async fn a_document_of_other_sources_takes_the_place_of_one_that_was_never_recorded_and_supersedes_nothing() {
     let other = DOCUMENT.replace("widgets.v1.example.dev", "gadgets.v1.example.dev");
-    let (widgets, gadgets) = (compiled(DOCUMENT).expect("a mapping"), compiled(&other).expect("a mapping"));
+    let widgets = compiled(DOCUMENT).expect("a mapping");
     // One that runs deletions alone is confirmed without a state store.
     let unrecorded = Inventory { resource_version: String::new(), ..in_force(DOCUMENT) };
     for store in [None, Some(unrecorded), Some(in_force(DOCUMENT))] {
-        let pipeline = pipeline(shared(Lease::default()));
+        let pipeline = pipeline(Lease::default());
         let is_recorded = store.as_ref().is_some_and(|store| !store.resource_version.is_empty());
         if let Some(store) = store {
             pipeline.confirm(&pipeline.generation(), Ok(store));
         }
         assert_eq!(pipeline.has_served(), is_recorded);
-        let target = pipeline.generation().target.clone();
-        pipeline.swap(Generation::new(gadgets.clone(), Phase::Active, target));
+        run(&pipeline, &other);
         assert_eq!((pipeline.has_served(), pipeline.supersedes(&widgets)), (false, is_recorded));
     }
 }
@@ -286,7 +268,7 @@ async fn a_document_of_other_sources_takes_the_place_of_one_that_was_never_recor
 /// One that had left for good is struck from the state store, perhaps at the moment in which it comes back.
 #[tokio::test]
 async fn a_cluster_that_is_here_has_the_state_store_written_that_does_not_name_it() {
-    let (pipeline, cluster) = (pipeline(shared(Lease::default())), cluster("c"));
+    let (pipeline, cluster) = (pipeline(Lease::default()), cluster("c"));
     let is_due = || pipeline.inventory_due().now_or_never().is_some();
     pipeline.note_here(&cluster);
     assert!(!is_due(), "it is written anyway once it is read");
@@ -304,7 +286,7 @@ async fn a_cluster_that_is_here_has_the_state_store_written_that_does_not_name_i
 /// A document that takes in no source does not write the state store, which names the cluster still.
 #[tokio::test]
 async fn a_cluster_that_has_left_is_known_to_have_until_the_state_store_is_written_without_it() {
-    let (pipeline, cluster) = (pipeline(shared(Lease::default())), cluster("c"));
+    let (pipeline, cluster) = (pipeline(Lease::default()), cluster("c"));
     let place = recorded_as(&cluster);
     let document = pipeline.generation();
     let closing = Generation::new(document.mapping.clone(), Phase::DeletionsOnly, document.target.clone());
@@ -320,7 +302,7 @@ async fn a_cluster_that_has_left_is_known_to_have_until_the_state_store_is_writt
 /// Of a target that is away, each try to reach it fails in its own way.
 #[tokio::test]
 async fn who_waits_for_the_state_store_is_woken_by_the_first_reason_and_by_none_that_follows_it() {
-    let pipeline = pipeline(shared(Lease::default()));
+    let pipeline = pipeline(Lease::default());
     let topic = Topic::Store(pipeline.generation().target.cluster.clone());
     let _token = pipeline.controller.interests.reader(&key("a")).topic(topic);
     let woken = || {
@@ -370,7 +352,7 @@ async fn a_target_that_cannot_be_reached_is_news_once() {
 /// Without an election, another process may keep the same state store.
 #[tokio::test]
 async fn a_release_is_over_that_this_process_knows_and_not_one_that_another_has_begun_since() {
-    let pipeline = pipeline(shared(Lease::default()));
+    let pipeline = pipeline(Lease::default());
     let naming = |release: &str| Ok(Inventory { release: release.into(), ..in_force(DOCUMENT) });
     pipeline.confirm(&pipeline.generation(), naming("found"));
     assert!(!pipeline.is_over("found"), "home has not told");
@@ -387,7 +369,7 @@ async fn a_release_is_over_that_this_process_knows_and_not_one_that_another_has_
 /// Another process may end it, and nothing else would tell.
 #[tokio::test]
 async fn a_state_store_is_read_again_while_it_names_a_release() {
-    let pipeline = pipeline(shared(Lease::default()));
+    let pipeline = pipeline(Lease::default());
     let status = pipeline.generation().mapping.status.written();
     let rests = Inventory { status, ..in_force(DOCUMENT) };
     assert!(is_final(&pipeline, &rests));
@@ -397,7 +379,7 @@ async fn a_state_store_is_read_again_while_it_names_a_release() {
 /// An APIExport that is created anew has another identity hash, and its sources are in another storage.
 #[tokio::test]
 async fn a_document_acts_where_the_state_store_holds_the_same_sources_with_the_same_identity() {
-    let pipeline = pipeline(shared(Lease::default()));
+    let pipeline = pipeline(Lease::default());
     let other = DOCUMENT.replace("widgets.v1.example.dev", "gadgets.v1.example.dev");
     let id = |resource: &str, identity: &str| SourceId { resource: resource.into(), identity: identity.into() };
     let here = id("widgets.example.dev", "one");
@@ -419,7 +401,7 @@ async fn a_document_acts_where_the_state_store_holds_the_same_sources_with_the_s
 /// The table has nothing of a source that is in sync.
 #[tokio::test]
 async fn the_last_sixteen_decisions_are_kept_while_a_source_is_not_in_sync() {
-    let pipeline = pipeline(shared(Lease::default()));
+    let pipeline = pipeline(Lease::default());
     let key = key("x");
     let rests = pipeline.tables();
     let unsettled = |why: String| Unsettled {
@@ -449,7 +431,7 @@ async fn the_last_sixteen_decisions_are_kept_while_a_source_is_not_in_sync() {
 /// A tenant may take the finalizer off and delete a source at once: nobody sees it with a time of deletion.
 #[tokio::test]
 async fn a_deletion_that_an_event_told_is_evidence_and_what_a_list_lacks_is_none() {
-    let pipeline = pipeline(shared(Lease::default()));
+    let pipeline = pipeline(Lease::default());
     let text = |more: &str| format!(r#"{{"metadata": {{"name": "x", "uid": "u", "resourceVersion": "1"{more}}}}}"#);
     let object = |more: &str| Arc::new(Object::from_json(text(more).as_bytes()).expect("an object"));
     let evidence = |more: &str, cause: ChangeCause| {
@@ -472,7 +454,7 @@ async fn a_deletion_that_an_event_told_is_evidence_and_what_a_list_lacks_is_none
 /// Who waits for a source that was never taken in does not wait until those beside it are read, which were served before.
 #[tokio::test]
 async fn a_new_source_goes_before_those_of_its_workspace_that_were_served_before() {
-    let pipeline = pipeline(shared(Lease::default()));
+    let pipeline = pipeline(Lease::default());
     let list = |name: &str, finalizers: &[&str]| {
         let metadata = serde_json::json!({"name": name, "namespace": "default", "uid": name, "finalizers": finalizers});
         let object = serde_json::json!({"apiVersion": "example.dev/v1", "kind": "Widget", "metadata": metadata});

@@ -24,7 +24,6 @@ pub enum Collection {
     Kind(Kind),
     /// The engine's objects of all kinds on the target.
     Target,
-    /// Related objects.
     Related(Arc<Related>),
 }
 
@@ -162,11 +161,7 @@ impl Pipeline {
     /// Whether the target holds an object of a source of this resource.
     pub fn has_any_object(&self) -> bool {
         let has = |(kind, feed): &(Kind, Arc<Feed>)| {
-            let store = feed.watch.store();
-            store
-                .keys()
-                .iter()
-                .any(|at| store.get(at).is_some_and(|object| self.controller.source_of(kind, at, &object).is_some()))
+            feed.objects().any(|(at, object)| self.controller.source_of(kind, &at, &object).is_some())
         };
         self.object_feeds().iter().any(has)
     }

@@ -151,7 +151,7 @@ pub struct Part<'a, 'f> {
     pub ended: Option<Ended>,
     seat: Option<TargetSeat>,
     /// What of the source the last plan was made with that another target may change.
-    pinned: Option<Pinned>,
+    pinned: Pinned,
     progress: Progress,
 }
 
@@ -225,7 +225,7 @@ impl<'a, 'f> Part<'a, 'f> {
             // What came in between is in the caches: it is reconciled again.
             Some(Ended::Failed(_) | Ended::Deferred | Ended::Left | Ended::Observed(..)) => false,
             Some(_) if self.executor.tally.overtaken() => false,
-            Some(_) => self.pinned.as_ref() != Some(&pinned(observed)),
+            Some(_) => self.pinned != pinned(observed),
         }
     }
 
@@ -251,7 +251,7 @@ impl<'a, 'f> Part<'a, 'f> {
         let _seat = self.seat.take();
         observed.limits.tells_nothing = !tells;
         self.ended = Some(converge(&self.executor, observed, &mut self.facts, latest, &mut self.progress).await);
-        self.pinned = Some(pinned(observed));
+        self.pinned = pinned(observed);
     }
 }
 
