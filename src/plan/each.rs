@@ -22,20 +22,14 @@ const LONGEST_KEY: usize = 253;
 ///
 /// # Errors
 /// What stands in the way of all of them: a list that cannot be evaluated, and items that cannot be told apart.
-pub fn instances(
-    observed: &Observed,
-    rule: &ObjectRule,
-    each: &ForEach,
-    place: &Place,
-    scope: &Scope,
-) -> Result<Vec<Instance>, Unrendered> {
+pub fn instances(observed: &Observed, rule: &ObjectRule, each: &ForEach, place: &Place, scope: &Scope) -> Wanted {
     let mut scope = scope.clone();
     let mut instances = Vec::new();
     for (key, item) in keyed(each, &mut scope)? {
         scope.set_local(&each.item, item.clone());
-        let rendered = render::one(observed, rule, &render::instance_id(rule, &key), place, &scope);
+        let rendered = render::one(observed, rule, &render::instance_id(rule, Some(&key)), place, &scope);
         let reference = render::reference(rule, place, &scope).ok();
-        instances.push(Instance { key, item, reference, rendered });
+        instances.push(Instance { key: Some(key), item: Some(item), reference, rendered });
     }
     have_names_apart(&instances)?;
     Ok(instances)
@@ -98,28 +92,27 @@ pub fn leaving<'o>(
     mapping: &Mapping,
     observed: &'o Observed,
     rule: &ObjectRule,
-    wanted: &Result<Wanted, Unrendered>,
+    wanted: &Wanted,
     rendering: &Rendering,
 ) -> Vec<&'o TargetObject> {
-    match wanted {
-        // A shared object that one source does not want may be wanted by its neighbour.
-        _ if rule.shared => Vec::new(),
-        Ok(Wanted::One(Rendered::Absent)) => {
-            render::standing(mapping, observed, rule, &rendering.place).into_iter().collect()
-        }
-        Ok(Wanted::Each(all)) if all.iter().all(|one| one.rendered.is_ok() || one.reference.is_some()) => {
-            let wanted = |standing: &&TargetObject| {
-                let is_of_key = |one: &Instance| standing.key() == Some(one.key.as_str());
-                let is_there = |one: &Instance| one.reference.as_ref() == Some(&standing.reference);
-                all.iter().any(|one| match &one.rendered {
-                    // Another key may have taken over its name.
-                    Ok(Rendered::Present(_)) | Err(_) => is_of_key(one) || is_there(one),
-                    Ok(Rendered::Kept(_)) => is_of_key(one),
-                    Ok(Rendered::Absent) => false,
-                })
-            };
-            render::instances(mapping, observed, rule, &rendering.place).filter(|one| !wanted(one)).collect()
-        }
-        _ => Vec::new(),
+    let is_known = |one: &Instance| one.rendered.is_ok() || one.reference.is_some();
+    let Ok(all) = wanted else { return Vec::new() };
+    // A shared object that one source does not want may be wanted by its neighbour.
+    if rule.shared || !all.iter().all(is_known) {
+        return Vec::new();
+    }
+    let is_left = |standing: &&TargetObject| {
+        let is_of_key = |one: &Instance| one.key.is_none() || one.key.as_deref() == standing.key();
+        let is_there = |one: &Instance| one.reference.as_ref() == Some(&standing.reference);
+        !all.iter().any(|one| match &one.rendered {
+            // Another key may have taken over its name.
+            Ok(Rendered::Present(_)) | Err(_) => is_of_key(one) || is_there(one),
+            Ok(Rendered::Kept(_)) => is_of_key(one),
+            Ok(Rendered::Absent) => false,
+        })
+    };
+    match rule.is_several() {
+        true => render::instances(mapping, observed, rule, &rendering.place).filter(is_left).collect(),
+        false => render::standing(mapping, observed, rule, &rendering.place).filter(is_left).into_iter().collect(),
     }
 }

@@ -128,12 +128,12 @@ impl<'a> Live<'a> {
     }
 
     /// The rows of one rule's objects.
-    fn rule(&self, rule: &ObjectRule, wanted: &Result<Wanted, Unrendered>) -> Step {
-        let mut step = match wanted {
-            Err(unrendered) => self.unrendered(&rule.id, unrendered).of(&rule.id),
-            Ok(Wanted::One(rendered)) => self.rendered(rule, None, &rule.id, rendered).of(&rule.id),
-            Ok(Wanted::Each(instances)) => self.several(rule, instances),
-        };
+    fn rule(&self, rule: &ObjectRule, wanted: &Wanted) -> Step {
+        let mut step = Step::default();
+        match wanted {
+            Err(unrendered) => step.extend(self.unrendered(&rule.id, unrendered).of(&rule.id)),
+            Ok(all) => all.iter().for_each(|one| step.extend(self.instance(rule, one))),
+        }
         let leaving = each::leaving(self.mapping, self.observed, rule, wanted, self.rendering);
         if let Some(original) = self.unconfirmed(rule).filter(|_| !leaving.is_empty()) {
             step.extend(Step::act(Action::ReadAnew(original)));
@@ -157,34 +157,23 @@ impl<'a> Live<'a> {
         (!self.observed.answers.read_anew.contains(&original)).then_some(original)
     }
 
-    /// Each of several objects on its own.
-    fn several(&self, rule: &ObjectRule, instances: &[Instance]) -> Step {
-        let mut all = Step::default();
-        for one in instances {
-            let id = render::instance_id(rule, &one.key);
-            let step = match &one.rendered {
-                Err(unrendered) => self.unrendered(&id, unrendered),
-                Ok(rendered) => self.rendered(rule, Some(&one.key), &id, rendered),
-            };
-            all.extend(step.of(&id));
-        }
-        all
-    }
-
-    fn rendered(&self, rule: &ObjectRule, key: Option<&str>, id: &str, rendered: &Rendered) -> Step {
-        match rendered {
-            Rendered::Present(desired) => self.wanted(rule, key, id, desired),
+    fn instance(&self, rule: &ObjectRule, one: &Instance) -> Step {
+        let id = one.id(rule);
+        let step = match &one.rendered {
+            Err(unrendered) => self.unrendered(&id, unrendered),
+            Ok(Rendered::Present(desired)) => self.wanted(rule, one.key.as_deref(), &id, desired),
             // What stands of it is decided on as what the mapping no longer wants.
-            Rendered::Absent if self.own_with(id).next().is_some() => Step::default(),
-            Rendered::Absent => {
+            Ok(Rendered::Absent) if self.own_with(&id).next().is_some() => Step::default(),
+            Ok(Rendered::Absent) => {
                 let row = decide(Stage::In, self.finalizer, Found::Absent, Wish::Unwanted(Evidence::Unwanted));
-                Step::default().noted(self.observed, id, Some(row), About::default())
+                Step::default().noted(self.observed, &id, Some(row), About::default())
             }
-            Rendered::Kept(reason) => {
+            Ok(Rendered::Kept(reason)) => {
                 let step = reason.clone().map_or_else(Step::default, Step::rest);
-                step.noted(self.observed, id, None, About::default())
+                step.noted(self.observed, &id, None, About::default())
             }
-        }
+        };
+        step.of(&id)
     }
 
     fn unrendered(&self, id: &str, why: &Unrendered) -> Step {

@@ -268,7 +268,7 @@ fn waiting<'r>(
     rendering: &'r Rendering,
 ) -> impl Iterator<Item = Reason> + 'r {
     let missing = |(rule, key, desired): (&'r ObjectRule, Option<&str>, &Desired)| {
-        let id = key.map_or_else(|| rule.id.clone(), |key| render::instance_id(rule, key));
+        let id = render::instance_id(rule, key);
         let absent = matches!(observed.state(&desired.reference, rule.shared), Ok(ObjectState::Absent));
         let unmet = absent.then(|| Case { mapping, observed, rendering }.unmet((rule, key))).flatten();
         unmet.map(|reason| live::named(&id, reason))

@@ -6,7 +6,7 @@ use serde_json::Value;
 
 use super::observed::{ObjectState, Observed, TargetObject};
 use super::related::State;
-use super::render::{self, Instance, Rendered, Rendering, Wanted};
+use super::render::{self, Rendered, Rendering};
 use super::{Cause, Reason, live, related, status};
 use crate::mapping::expression::{Expression, Scope};
 use crate::mapping::{Mapping, ObjectRule, RelatedMissing, Side};
@@ -46,10 +46,8 @@ impl Case<'_> {
         };
         let rules = mapping.objects.iter().zip(&rendering.objects).filter(|(rule, _)| rule.copy.is_none());
         rules.into_iter().any(|(rule, wanted)| match wanted {
-            Ok(Wanted::Each(all)) => {
-                all.iter().any(|one| has_failed(rule, &render::instance_id(rule, &one.key), Some(&one.item)))
-            }
-            _ => has_failed(rule, &rule.id, None),
+            Ok(all) => all.iter().any(|one| has_failed(rule, &one.id(rule), one.item.as_ref())),
+            Err(_) => has_failed(rule, &rule.id, None),
         })
     }
 
@@ -60,12 +58,10 @@ impl Case<'_> {
             return self.copy_missing(needed, key);
         }
         match self.rendering.objects.get(position) {
-            // What is wanted absent delays nothing.
-            Some(Ok(Wanted::One(Rendered::Absent))) => None,
-            Some(Ok(Wanted::Each(all))) => {
-                let wanted = all.iter().filter(|one| !matches!(one.rendered, Ok(Rendered::Absent)));
-                let id = |one: &Instance| render::instance_id(needed, &one.key);
-                wanted.into_iter().find_map(|one| self.unready(needed, &id(one), Some(&one.item)))
+            Some(Ok(all)) => {
+                // What is wanted absent delays nothing.
+                let mut wanted = all.iter().filter(|one| !matches!(one.rendered, Ok(Rendered::Absent)));
+                wanted.find_map(|one| self.unready(needed, &one.id(needed), one.item.as_ref()))
             }
             _ => self.unready(needed, &needed.id, None),
         }
@@ -91,7 +87,7 @@ impl Case<'_> {
             let state = self.observed.state(&reference, rule.shared);
             let exists = matches!(state, Ok(ObjectState::Ours(object)) if !object.is_deleting());
             let is_optional = matches!(one.original, State::Missing) && of.on_missing == RelatedMissing::Skip;
-            let id = one.key.as_ref().map_or_else(|| rule.id.clone(), |key| render::instance_id(rule, key));
+            let id = render::instance_id(rule, one.key.as_deref());
             let why =
                 related::lacking(of, one).map_or("its copy does not exist yet".to_owned(), |reason| reason.detail);
             let detail = format!("waits for {}: {why}", live::what(&id));

@@ -32,7 +32,7 @@ pub struct Rendering {
     /// Where the source's objects go.
     pub place: Place,
     /// One for each object rule of the mapping, in their order.
-    pub objects: Vec<Result<Wanted, Unrendered>>,
+    pub objects: Vec<Wanted>,
     /// One for each related rule of the mapping, in their order.
     pub related: Vec<Resolved>,
     /// Labels of the namespace, where the engine creates it.
@@ -41,13 +41,8 @@ pub struct Rendering {
     pub scope: Scope,
 }
 
-/// What one object rule gives.
-#[derive(Debug, Clone, PartialEq)]
-pub enum Wanted {
-    One(Rendered),
-    /// With `forEach`: several objects, in the order of the list.
-    Each(Vec<Instance>),
-}
+/// What one object rule gives: several objects in the order of their list, or one without a key.
+pub type Wanted = Result<Vec<Instance>, Unrendered>;
 
 /// What is wanted of one object.
 #[derive(Debug, Clone, PartialEq)]
@@ -60,29 +55,32 @@ pub enum Rendered {
     Kept(Option<Reason>),
 }
 
-/// One of several objects.
+/// One object of a rule.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Instance {
-    pub key: String,
-    /// What it is made from.
-    pub item: Arc<Value>,
-    /// Where it goes; `None`: that cannot be told.
+    /// Which of several it is. Without a key, it stands for all of its rule.
+    pub key: Option<String>,
+    /// What one of several is made from.
+    pub item: Option<Arc<Value>>,
+    /// Where one of several goes; `None`: that cannot be told.
     pub reference: Option<Reference>,
     pub rendered: Result<Rendered, Unrendered>,
 }
 
-impl Rendered {
+impl Instance {
+    fn single(rendered: Result<Rendered, Unrendered>) -> Self {
+        Self { key: None, item: None, reference: None, rendered }
+    }
+
+    pub fn id(&self, rule: &ObjectRule) -> String {
+        instance_id(rule, self.key.as_deref())
+    }
+
     pub fn desired(&self) -> Option<&Desired> {
-        match self {
-            Self::Present(desired) => Some(desired),
+        match &self.rendered {
+            Ok(Rendered::Present(desired)) => Some(desired),
             _ => None,
         }
-    }
-}
-
-impl Instance {
-    pub fn desired(&self) -> Option<&Desired> {
-        self.rendered.as_ref().ok()?.desired()
     }
 }
 
@@ -122,12 +120,13 @@ pub fn begin(mapping: &Mapping, observed: &Observed, source: &Arc<Value>) -> Res
 /// What was begun, with each object.
 pub fn with_objects(mapping: &Mapping, observed: &Observed, begun: Rendering) -> Rendering {
     let Rendering { place, related, scope, .. } = &begun;
-    let wanted = |rule: &ObjectRule| match rule
-        .copy
-        .and_then(|copy| Some((mapping.related.get(copy.related)?, related.get(copy.related)?)))
-    {
-        Some((of, resolved)) => copies(observed, rule, of, resolved, place, scope),
-        None => wanted(observed, rule, place, scope),
+    let wanted = |rule: &ObjectRule| {
+        let copied = rule.copy.and_then(|copy| Some((mapping.related.get(copy.related)?, related.get(copy.related)?)));
+        match (copied, &rule.for_each) {
+            (Some((of, resolved)), _) => copies(observed, rule, of, resolved, place, scope),
+            (None, Some(each)) => super::each::instances(observed, rule, each, place, scope),
+            (None, None) => Ok(vec![Instance::single(one(observed, rule, &rule.id, place, scope))]),
+        }
     };
     let objects = mapping.objects.iter().map(wanted).collect();
     Rendering { objects, ..begun }
@@ -419,16 +418,9 @@ fn is_at(standing: &TargetObject, mapping: &Mapping, rule: &ObjectRule, place: &
         && (rule.shared || placed_as(standing, mapping) == place.name)
 }
 
-/// How owner marks and reasons name one of several objects.
-pub fn instance_id(rule: &ObjectRule, key: &str) -> String {
-    format!("{}[{key}]", rule.id)
-}
-
-fn wanted(observed: &Observed, rule: &ObjectRule, place: &Place, scope: &Scope) -> Result<Wanted, Unrendered> {
-    match &rule.for_each {
-        Some(each) => super::each::instances(observed, rule, each, place, scope).map(Wanted::Each),
-        None => one(observed, rule, &rule.id, place, scope).map(Wanted::One),
-    }
+/// How owner marks and reasons name an object of a rule, with its key where it is one of several.
+pub fn instance_id(rule: &ObjectRule, key: Option<&str>) -> String {
+    key.map_or_else(|| rule.id.clone(), |key| format!("{}[{key}]", rule.id))
 }
 
 /// Renders the copies of related objects.
@@ -439,22 +431,18 @@ fn copies(
     resolved: &Resolved,
     place: &Place,
     scope: &Scope,
-) -> Result<Wanted, Unrendered> {
+) -> Wanted {
     let all = match resolved {
+        Err(reason) => return Ok(vec![Instance::single(Ok(Rendered::Kept(Some(reason.clone()))))]),
+        Ok(all) if all.is_empty() && !of.is_several() => return Ok(vec![Instance::single(Ok(Rendered::Absent))]),
         Ok(all) => all,
-        Err(reason) => return Ok(Wanted::One(Rendered::Kept(Some(reason.clone())))),
     };
-    if !of.is_several() {
-        let Some(one) = all.first() else { return Ok(Wanted::One(Rendered::Absent)) };
-        return copied(observed, rule, of, one, &rule.id, place, scope).map(Wanted::One);
-    }
     let instance = |one: &Related| {
-        let key = one.key.clone().unwrap_or_default();
         // A shared copy is the same for all who name it.
-        let id = if rule.shared { rule.id.clone() } else { instance_id(rule, &key) };
+        let id = instance_id(rule, one.key.as_deref().filter(|_| !rule.shared));
         let rendered = copied(observed, rule, of, one, &id, place, scope);
         let reference = one.is_placed().then(|| copy_reference(rule, one));
-        Instance { key, item: one.item.clone().unwrap_or_default(), reference, rendered }
+        Instance { key: one.key.clone(), item: one.item.clone(), reference, rendered }
     };
     let mut instances: Vec<_> = all.iter().map(instance).collect();
     if rule.shared {
@@ -462,7 +450,7 @@ fn copies(
         instances.retain(|one| one.desired().is_none_or(|desired| seen.insert(desired.reference.clone())));
     }
     super::each::have_names_apart(&instances)?;
-    Ok(Wanted::Each(instances))
+    Ok(instances)
 }
 
 /// The namespace that a source's objects go to, and the shared copies that it names, as far as it can be told.
@@ -602,7 +590,7 @@ pub fn reference(rule: &ObjectRule, place: &Place, scope: &Scope) -> Result<Refe
 /// Where all objects of a rule go, by their ids, as far as that can be told without rendering them.
 pub fn places(rule: &ObjectRule, place: &Place, scope: &Scope, related: &[Resolved]) -> Vec<(String, Reference)> {
     if let Some(copy) = rule.copy {
-        let id = |one: &Related| one.key.as_ref().map_or_else(|| rule.id.clone(), |key| instance_id(rule, key));
+        let id = |one: &Related| instance_id(rule, one.key.as_deref());
         let all = related.get(copy.related).into_iter().flatten().flatten();
         let named = all.filter(|one| !one.to.name.is_empty());
         return named.map(|one| (id(one), copy_reference(rule, one))).collect();
@@ -614,7 +602,7 @@ pub fn places(rule: &ObjectRule, place: &Place, scope: &Scope, related: &[Resolv
     let items = super::each::keyed(each, &mut scope).unwrap_or_default();
     let placed = items.into_iter().filter_map(|(key, item)| {
         scope.set_local(&each.item, item);
-        Some((instance_id(rule, &key), reference(rule, place, &scope).ok()?))
+        Some((instance_id(rule, Some(&key)), reference(rule, place, &scope).ok()?))
     });
     placed.collect()
 }
@@ -717,28 +705,18 @@ impl Rendering {
         &'r self,
         mapping: &'r Mapping,
     ) -> impl Iterator<Item = (&'r ObjectRule, Option<&'r str>, &'r Desired)> {
-        let of = |(rule, wanted): (&'r ObjectRule, &'r Result<Wanted, Unrendered>)| {
-            let (single, several) = match wanted {
-                Ok(Wanted::One(rendered)) => (rendered.desired(), &[][..]),
-                Ok(Wanted::Each(instances)) => (None, &instances[..]),
-                Err(_) => (None, &[][..]),
-            };
-            let several = several.iter().filter_map(|one| Some((Some(one.key.as_str()), one.desired()?)));
-            single.map(|desired| (None, desired)).into_iter().chain(several).map(move |(key, one)| (rule, key, one))
+        let of = |(rule, wanted): (&'r ObjectRule, &'r Wanted)| {
+            let present = move |one: &'r Instance| Some((rule, one.key.as_deref(), one.desired()?));
+            wanted.iter().flatten().filter_map(present)
         };
-        mapping.objects.iter().zip(self.objects.iter()).flat_map(of)
+        mapping.objects.iter().zip(&self.objects).flat_map(of)
     }
 
     /// For people: the place of random text reads `(generated)`.
     pub fn show_generated(&mut self, mapping: &Mapping) {
         for (rule, wanted) in mapping.objects.iter().zip(&mut self.objects) {
-            let all: Vec<&mut Rendered> = match wanted {
-                Ok(Wanted::One(one)) => vec![one],
-                Ok(Wanted::Each(all)) => all.iter_mut().filter_map(|one| one.rendered.as_mut().ok()).collect(),
-                Err(_) => Vec::new(),
-            };
-            for one in all.into_iter().filter(|_| !rule.generate.is_empty()) {
-                let Rendered::Present(desired) = one else { continue };
+            for one in wanted.iter_mut().flatten() {
+                let Ok(Rendered::Present(desired)) = &mut one.rendered else { continue };
                 for key in rule.generate.keys() {
                     if desired.body["data"][key] == GENERATED {
                         Arc::make_mut(&mut desired.body)["data"][key] = json!("(generated)");
@@ -750,16 +728,11 @@ impl Rendering {
 
     /// What could not be rendered, by the id of its object.
     pub fn unrendered<'r>(&'r self, mapping: &'r Mapping) -> impl Iterator<Item = (String, &'r Unrendered)> {
-        let of = |(rule, wanted): (&'r ObjectRule, &'r Result<Wanted, Unrendered>)| {
-            let (whole, several) = match wanted {
-                Err(why) => (Some((rule.id.clone(), why)), &[][..]),
-                Ok(Wanted::Each(instances)) => (None, &instances[..]),
-                Ok(_) => (None, &[][..]),
-            };
-            let several =
-                several.iter().filter_map(move |one| Some((instance_id(rule, &one.key), one.rendered.as_ref().err()?)));
-            whole.into_iter().chain(several)
+        let of = |(rule, wanted): (&'r ObjectRule, &'r Wanted)| {
+            let whole = wanted.as_ref().err().map(|why| (rule.id.clone(), why));
+            let failed = move |one: &'r Instance| Some((one.id(rule), one.rendered.as_ref().err()?));
+            whole.into_iter().chain(wanted.iter().flatten().filter_map(failed))
         };
-        mapping.objects.iter().zip(self.objects.iter()).flat_map(of)
+        mapping.objects.iter().zip(&self.objects).flat_map(of)
     }
 }
