@@ -22,7 +22,7 @@ use crate::mapping::{
 use crate::object::compare::{escape_pointer, leaves, make_pointer, pointers_text, put_pointer, remove_pointer};
 use crate::object::hash::value_hash;
 use crate::object::lists::Lists;
-use crate::object::marks::{self, Owner, Reference};
+use crate::object::marks::{self, Origin, Owner, Reference};
 use crate::object::readiness::Readiness;
 use crate::object::{encode_string_data, metadata};
 
@@ -207,7 +207,7 @@ fn place_within(mapping: &Mapping, observed: &Observed, base: &Scope) -> Result<
         let namespace = match mapping.side() {
             Side::Source => observed.subject.key.namespace.to_string(),
             Side::Target => {
-                let mut scope = fixed_scope(Fixed::of(observed));
+                let mut scope = fixed_scope(&observed.subject.origin, observed.consumer.path.as_deref());
                 scope.record(observed.study.recorder.clone());
                 placement::namespace(&mapping.placement.namespace, &scope)?
             }
@@ -224,46 +224,31 @@ fn place_within(mapping: &Mapping, observed: &Observed, base: &Scope) -> Result<
         .map_or(rule, |object| Ok(place_of(object, mapping)))
 }
 
-/// What of a source cannot change: all that a namespace rule reads.
-#[derive(Debug, Clone, Copy)]
-pub struct Fixed<'a> {
-    /// The cluster's identity. Its name may change: a kubeconfig file is renamed, a provider becomes a fleet.
-    pub cluster: &'a str,
-    pub workspace_path: Option<&'a str>,
-    /// Empty for cluster-scoped sources.
-    pub namespace: &'a str,
-    pub name: &'a str,
-}
-
-impl<'a> Fixed<'a> {
-    fn of(observed: &'a Observed) -> Self {
-        let (key, path) = (&observed.subject.key, observed.consumer.path.as_deref());
-        Self {
-            cluster: &observed.subject.origin.cluster,
-            workspace_path: path,
-            namespace: &key.namespace,
-            name: &key.name,
-        }
-    }
-}
-
-fn fixed_scope(source: Fixed<'_>) -> Scope {
-    let namespace = if source.namespace.is_empty() { "cluster" } else { source.namespace };
+/// What of a source cannot change: all that a namespace rule reads. Of the cluster, that is its identity, for its name may change: a
+/// kubeconfig file is renamed, a provider becomes a fleet.
+fn fixed_scope(source: &Origin, workspace_path: Option<&str>) -> Scope {
+    let Origin { cluster, namespace, name, .. } = source;
+    let namespace = if namespace.is_empty() { "cluster" } else { namespace };
     let mut scope = Scope::new();
-    scope.set(Root::Source, Arc::new(json!({"metadata": {"namespace": namespace, "name": source.name}})));
-    scope.set(Root::Workspace, Arc::new(json!({"cluster": source.cluster, "path": source.workspace_path})));
+    scope.set(Root::Source, Arc::new(json!({"metadata": {"namespace": namespace, "name": name}})));
+    scope.set(Root::Workspace, Arc::new(json!({"cluster": cluster, "path": workspace_path})));
     scope
 }
 
 /// The namespaces in which a source's objects may be: those that the current rule and the former ones give. A rule that
 /// cannot be evaluated gives none.
 pub fn namespaces(mapping: &Mapping, former: &[Arc<Text>], observed: &Observed) -> BTreeSet<String> {
-    namespaces_of(mapping, former, Fixed::of(observed))
+    namespaces_of(mapping, former, &observed.subject.origin, observed.consumer.path.as_deref())
 }
 
 /// The same of a source that may not exist any more.
-pub fn namespaces_of(mapping: &Mapping, former: &[Arc<Text>], source: Fixed<'_>) -> BTreeSet<String> {
-    let scope = fixed_scope(source);
+pub fn namespaces_of(
+    mapping: &Mapping,
+    former: &[Arc<Text>],
+    source: &Origin,
+    workspace_path: Option<&str>,
+) -> BTreeSet<String> {
+    let scope = fixed_scope(source, workspace_path);
     let current = Some(&mapping.placement.namespace).filter(|_| !mapping.is_beside());
     let rules = current.into_iter().chain(former.iter().map(|rule| &**rule));
     rules.filter_map(|rule| placement::namespace(rule, &scope).ok()).collect()
