@@ -69,6 +69,17 @@ pub enum Plan {
     Rest(Rest),
 }
 
+impl Plan {
+    /// What to carry out, and how the plan rests then; `None`: it is made again.
+    pub fn into_steps(self) -> (Vec<Action>, Option<Rest>) {
+        match self {
+            Self::Act(actions) => (actions, None),
+            Self::Last(action, rest) => (vec![*action], Some(rest)),
+            Self::Rest(rest) => (Vec::new(), Some(rest)),
+        }
+    }
+}
+
 /// Why there is nothing to do.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Rest {

@@ -224,8 +224,8 @@ fn place_within(mapping: &Mapping, observed: &Observed, base: &Scope) -> Result<
         .map_or(rule, |object| Ok(place_of(object, mapping)))
 }
 
-/// What of a source cannot change: all that a namespace rule reads. Of the cluster, that is its identity, for its name may change: a
-/// kubeconfig file is renamed, a provider becomes a fleet.
+/// What of a source cannot change: all that a namespace rule reads. The cluster's name is not among it: a kubeconfig file is
+/// renamed, a provider becomes a fleet.
 fn fixed_scope(source: &Origin, workspace_path: Option<&str>) -> Scope {
     let Origin { cluster, namespace, name, .. } = source;
     let namespace = if namespace.is_empty() { "cluster" } else { namespace };

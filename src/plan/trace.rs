@@ -6,7 +6,7 @@ use serde_json::Value;
 
 use super::decision::{Decision, Decisions, Verdict};
 use super::provenance::{File, Written};
-use super::{Observed, Plan, Reason, Reasons, Rest, Study, live, plan, render};
+use super::{Observed, Reason, Reasons, Rest, Study, live, plan, render};
 use crate::mapping::Mapping;
 use crate::object::marks;
 
@@ -155,11 +155,7 @@ impl Trace {
         let decisions = Decisions::default();
         let mut watched = observed.clone();
         watched.study = Study { decisions: Some(decisions.clone()), recorder: None, ..watched.study };
-        let (next, rest) = match plan(mapping, &watched) {
-            Plan::Act(actions) => (actions, None),
-            Plan::Last(action, rest) => (vec![*action], Some(rest)),
-            Plan::Rest(rest) => (Vec::new(), Some(rest)),
-        };
+        let (next, rest) = plan(mapping, &watched).into_steps();
         let (verdict, reasons) = match &rest {
             None => (Conclusion::Acting, decided_reasons(&decisions)),
             Some(Rest::InSync) => (Conclusion::InSync, Vec::new()),
