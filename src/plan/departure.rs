@@ -198,8 +198,7 @@ impl Leaving<'_> {
     fn waiting(&self, object: &TargetObject, propagation: Propagation) -> Step {
         let being_deleted = being_deleted(self.mapping, self.observed, object, propagation);
         being_deleted.unwrap_or_else(|| {
-            let detail = format!("{} is deleted after what depends on it", object.reference);
-            Step::rest(Reason { cause: Cause::Waiting, detail })
+            Step::rest(Reason::waiting(format!("{} is deleted after what depends on it", object.reference)))
         })
     }
 

@@ -56,13 +56,10 @@ pub fn keyed(each: &ForEach, scope: &mut Scope) -> Result<Vec<(String, Arc<Value
     for (index, item) in items.into_iter().enumerate() {
         let item = Arc::new(item);
         scope.set_local(&each.item, item.clone());
-        let key = each.key.render(scope).map_err(|why| match why {
-            Unrendered::Failed(why) => failed(format!("the key of item {}: {why}", index + 1)),
-            waiting => waiting,
-        })?;
+        let of_item = || format!("forEach: the key of item {}", index + 1);
+        let key = each.key.render(scope).map_err(|why| why.within(&of_item()))?;
         if key.is_empty() || key.len() > LONGEST_KEY || key.chars().any(char::is_control) {
-            let what = "is empty, longer than 253 bytes, or has line breaks";
-            return Err(failed(format!("the key of item {} {what}", index + 1)));
+            return Err(Unrendered::Failed(of_item() + " is empty, longer than 253 bytes, or has line breaks"));
         }
         scope.note(&each.place, Way::Item);
         all.push((key, item));

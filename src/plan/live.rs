@@ -102,10 +102,6 @@ fn bootstrapped(live: &Live<'_>, source: &Arc<Value>, mut reasons: Reasons) -> P
     }
 }
 
-pub fn named(id: &str, reason: Reason) -> Reason {
-    Reason { cause: reason.cause, detail: format!("{}: {}", what(id), reason.detail) }
-}
-
 /// An object by its id, for people.
 pub fn what(id: &str) -> String {
     match id.strip_prefix(RELATED) {
@@ -430,7 +426,7 @@ impl<'a> Live<'a> {
     fn drifted(&self, desired: &Desired, object: Option<&TargetObject>) -> Step {
         let paths = object.map(|object| differing(&desired.body, &object.object).join(", ")).unwrap_or_default();
         let detail = format!("{} was changed at {paths} (drift: {:?})", desired.reference, Drift::Report);
-        Step::rest(Reason { cause: Cause::Waiting, detail })
+        Step::rest(Reason::waiting(detail))
     }
 
     /// An object that the mapping no longer wants, though it has its rule.
@@ -473,11 +469,9 @@ impl<'a> Live<'a> {
         for object in dropped {
             let is_incomplete = self.rendering.unrendered(self.mapping).next().is_some();
             let step = if is_incomplete {
-                let detail = format!(
-                    "{}: the mapping no longer has it; it is kept until everything is rendered",
-                    object.reference
-                );
-                Step::rest(Reason { cause: Cause::Waiting, detail })
+                let what = object.reference.to_string();
+                let why = Reason::waiting("the mapping no longer has it; it is kept until everything is rendered");
+                Step::rest(why.within(&what))
             } else if let Some(reader) = reader {
                 kept_for(object, reader)
             } else {
@@ -591,14 +585,12 @@ impl<'a> Live<'a> {
 }
 
 fn goes_after(object: &Reference, dependent: &Reference) -> Reason {
-    let detail = format!("{object} is deleted after {dependent}, which depends on it");
-    Reason { cause: Cause::Waiting, detail }
+    Reason::waiting(format!("{object} is deleted after {dependent}, which depends on it"))
 }
 
 /// An object on its way out to which another one may still refer.
 fn kept_for(object: &TargetObject, reader: &Reference) -> Step {
-    let detail = format!("{} is deleted after {reader} was written without it", object.reference);
-    Step::rest(Reason { cause: Cause::Waiting, detail })
+    Step::rest(Reason::waiting(format!("{} is deleted after {reader} was written without it", object.reference)))
 }
 
 /// Whether servers refuse to change an object into what is desired: a Secret keeps its type, and one that is immutable its
@@ -765,7 +757,7 @@ impl Step {
 
     /// The same with the object named that it is about.
     fn of(mut self, id: &str) -> Self {
-        self.reasons.0 = self.reasons.0.into_iter().map(|reason| named(id, reason)).collect();
+        self.reasons.0 = self.reasons.0.into_iter().map(|reason| reason.within(&what(id))).collect();
         self
     }
 

@@ -151,6 +151,15 @@ impl Reason {
     pub fn unseen(detail: impl Into<String>) -> Self {
         Self { cause: Cause::Unknown, detail: detail.into() }
     }
+
+    pub fn waiting(detail: impl Into<String>) -> Self {
+        Self { cause: Cause::Waiting, detail: detail.into() }
+    }
+
+    /// The same with what it is about.
+    fn within(self, what: &str) -> Self {
+        Self { detail: format!("{what}: {}", self.detail), ..self }
+    }
 }
 
 impl Reasons {
@@ -201,7 +210,7 @@ impl fmt::Display for Reasons {
 impl From<Unrendered> for Reason {
     fn from(unrendered: Unrendered) -> Self {
         match unrendered {
-            Unrendered::Waiting(what) => Self { cause: Cause::Waiting, detail: what },
+            Unrendered::Waiting(what) => Self::waiting(what),
             Unrendered::Failed(why) => Self { cause: Cause::RenderFailed, detail: why },
         }
     }
@@ -216,7 +225,7 @@ pub fn plan(mapping: &Mapping, observed: &Observed) -> Plan {
 pub fn plan_noting(mapping: &Mapping, observed: &Observed, places: &mut Option<BTreeSet<String>>) -> Plan {
     let source = match &observed.source {
         Ok(source) => source,
-        Err(Reason { cause, detail }) => return Reasons::one(*cause, format!("source: {detail}")).rest(),
+        Err(reason) => return Reasons(vec![reason.clone().within("source")]).rest(),
     };
     match source {
         // A workspace that is no longer held up is out of sight, or about to be: that asks for nothing.
@@ -303,10 +312,8 @@ fn is_in(mapping: &Mapping, observed: &Observed, source: &Arc<Value>) -> Sight<b
         return Ok(false);
     }
     let Some(when) = &filter.when else { return Ok(true) };
-    when.holds(&render::base_scope(mapping, observed, source)).map_err(|unrendered| {
-        let Reason { cause, detail } = unrendered.into();
-        Reason { cause, detail: format!("source.when: {detail}") }
-    })
+    let holds = when.holds(&render::base_scope(mapping, observed, source));
+    holds.map_err(|unrendered| Reason::from(unrendered).within("source.when"))
 }
 
 /// Whether a source is still what the engine has a part in; always, but for workspaces that kcp holds up.

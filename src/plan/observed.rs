@@ -88,10 +88,8 @@ impl Consumer {
     ///
     /// [`Source::selects`]: crate::mapping::Source::selects
     pub fn selection(selects: Option<bool>) -> Sight<bool> {
-        selects.ok_or_else(|| {
-            let detail = "source.clusters: the labels or properties of the source's cluster are not known".to_owned();
-            Reason { cause: Cause::Waiting, detail }
-        })
+        let unknown = "source.clusters: the labels or properties of the source's cluster are not known";
+        selects.ok_or_else(|| Reason::waiting(unknown))
     }
 }
 

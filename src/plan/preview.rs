@@ -258,7 +258,7 @@ fn rendered(mapping: &Mapping, observed: &Observed, scene: &Scene) -> Result<Ren
 }
 
 fn unrendered<'r>(mapping: &'r Mapping, rendering: &'r Rendering) -> impl Iterator<Item = Reason> + 'r {
-    rendering.unrendered(mapping).map(|(id, why)| live::named(&id, why.clone().into()))
+    rendering.unrendered(mapping).map(|(id, why)| Reason::from(why.clone()).within(&live::what(&id)))
 }
 
 /// What objects wait for that do not stand yet.
@@ -271,7 +271,7 @@ fn waiting<'r>(
         let id = render::instance_id(rule, key);
         let absent = matches!(observed.state(&desired.reference, rule.shared), Ok(ObjectState::Absent));
         let unmet = absent.then(|| Case { mapping, observed, rendering }.unmet((rule, key))).flatten();
-        unmet.map(|reason| live::named(&id, reason))
+        unmet.map(|reason| reason.within(&live::what(&id)))
     };
     rendering.desired(mapping).filter_map(missing)
 }

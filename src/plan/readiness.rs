@@ -7,7 +7,7 @@ use serde_json::Value;
 use super::observed::{ObjectState, Observed, TargetObject};
 use super::related::State;
 use super::render::{self, Rendered, Rendering};
-use super::{Cause, Reason, live, related, status};
+use super::{Reason, live, related, status};
 use crate::mapping::expression::{Expression, Scope};
 use crate::mapping::{Mapping, ObjectRule, RelatedMissing, Side};
 use crate::object::readiness::{Readiness, readiness};
@@ -79,7 +79,7 @@ impl Case<'_> {
         let (of, resolved) = (self.mapping.related.get(position)?, self.rendering.related.get(position)?);
         let all = match resolved {
             Ok(all) => all,
-            Err(reason) => return Some(live::named(&rule.id, reason.clone())),
+            Err(reason) => return Some(reason.clone().within(&live::what(&rule.id))),
         };
         let needed = all.iter().filter(|one| one.present().is_some() || related::concerns(one, all, key));
         needed.into_iter().find_map(|one| {
@@ -91,14 +91,14 @@ impl Case<'_> {
             let why =
                 related::lacking(of, one).map_or("its copy does not exist yet".to_owned(), |reason| reason.detail);
             let detail = format!("waits for {}: {why}", live::what(&id));
-            (!exists && !is_optional).then_some(Reason { cause: Cause::Waiting, detail })
+            (!exists && !is_optional).then(|| Reason::waiting(detail))
         })
     }
 
     fn unready(self, rule: &ObjectRule, id: &str, item: Option<&Arc<Value>>) -> Option<Reason> {
         let Self { mapping, observed, rendering } = self;
         let what = live::what(id);
-        let waiting = |detail: String| Some(Reason { cause: Cause::Waiting, detail });
+        let waiting = |detail: String| Some(Reason::waiting(detail));
         let standing = render::standing_as(mapping, observed, rule, id, &rendering.place);
         let is_current = |object: &&TargetObject| matches!(observed.state_of(object), Ok(ObjectState::Ours(_)));
         let Some(standing) = standing.filter(is_current) else {
@@ -134,10 +134,8 @@ pub fn state(
             scope.set_local(&each.item, item.clone());
         }
         let holds = |expression: &Expression, field: &str| {
-            expression.holds(&scope).map_err(|unrendered| {
-                let Reason { cause, detail } = unrendered.into();
-                Reason { cause, detail: format!("`{field}` of object `{}`: {detail}", standing.object_id()) }
-            })
+            let what = || format!("`{field}` of object `{}`", standing.object_id());
+            expression.holds(&scope).map_err(|unrendered| Reason::from(unrendered).within(&what()))
         };
         if let Some(failed) = &rule.failed
             && holds(failed, "failed")?

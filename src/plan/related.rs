@@ -395,7 +395,7 @@ pub fn lacking(rule: &RelatedRule, one: &Related) -> Option<Reason> {
 
 fn named(rule: &RelatedRule, key: Option<&str>, reason: Reason) -> Reason {
     let key = key.map_or(String::new(), |key| format!("[{key}]"));
-    Reason { cause: reason.cause, detail: format!("related object `{}{key}`: {}", rule.id, reason.detail) }
+    reason.within(&format!("related object `{}{key}`", rule.id))
 }
 
 /// What the copy of an original holds: the data that was asked for, and nothing that its cluster says about it. `None`:
@@ -483,8 +483,5 @@ fn text_of(template: &Template, is_encoded: bool, scope: &Scope) -> Result<Value
 }
 
 fn of_key(key: &str, why: Unrendered) -> Unrendered {
-    match why {
-        Unrendered::Failed(why) => Unrendered::Failed(format!("the value of its key `{key}`: {why}")),
-        waiting => waiting,
-    }
+    why.within(&format!("the value of its key `{key}`"))
 }

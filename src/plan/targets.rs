@@ -112,7 +112,7 @@ pub fn choices(rule: &TargetRule, among: Option<&TargetContext>, scope: &Scope) 
         TargetChoice::Each { each, cluster } => {
             let mut scope = scope.clone();
             let mut all: Vec<Choice> = Vec::new();
-            for (key, item) in each::keyed(each, &mut scope).map_err(|why| inside("targets", why))? {
+            for (key, item) in each::keyed(each, &mut scope).map_err(|why| why.within("targets"))? {
                 scope.set_local(&each.item, item.clone());
                 let cluster = match named(rule, among, cluster, &scope) {
                     Err(Unrendered::Waiting(what)) => return Err(Unrendered::Waiting(what)),
@@ -188,7 +188,7 @@ fn named(
     scope: &Scope,
 ) -> Result<Result<String, String>, Unrendered> {
     let field = if rule.is_several() { "targets.cluster" } else { "target.cluster" };
-    let name = cluster.render(scope).map_err(|why| inside(field, why))?;
+    let name = cluster.render(scope).map_err(|why| why.within(field))?;
     let is_of_fleet = || match (&rule.fleet, among) {
         (Some(_), Some(among)) => among.selected.contains(&name),
         // Without an engine, nobody knows which clusters there are.
@@ -204,13 +204,6 @@ fn named(
     let fleet = rule.fleet.iter().map(|fleet| format!("clusters of `{}`", fleet.provider));
     let allowed: Vec<String> = named.chain(fleet).collect();
     Ok(Err(format!("{field}: it gives none of the targets that are allowed ({})", allowed.join(", "))))
-}
-
-fn inside(field: &str, why: Unrendered) -> Unrendered {
-    match why {
-        Unrendered::Failed(why) => Unrendered::Failed(format!("{field}: {why}")),
-        waiting => waiting,
-    }
 }
 
 /// The names by which a source with several targets calls them.
@@ -312,10 +305,8 @@ pub fn reads_others(mapping: &Mapping, observed: &Observed, source: &Value) -> b
 fn unreached(among: &TargetContext, choice: &Choice) -> Option<Reason> {
     let name = choice.cluster.as_ref().ok()?;
     let is_reached = |other: &OtherTarget| other.identity.is_some() && other.reach != Reach::Lost;
-    (!among.other(name).is_some_and(is_reached)).then(|| Reason {
-        cause: Cause::Waiting,
-        detail: format!("its new target `{name}` is not given, or cannot be reached: it stays on `{}`", among.name),
-    })
+    let why = || format!("its new target `{name}` is not given, or cannot be reached: it stays on `{}`", among.name);
+    (!among.other(name).is_some_and(is_reached)).then(|| Reason::waiting(why()))
 }
 
 /// The source is to move here. The target that it is on reports that, or takes the objects away first.
