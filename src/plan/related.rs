@@ -204,12 +204,6 @@ fn wanted_places(rule: &ObjectRule, place: &Place, scope: &Scope) -> Vec<Referen
     each.collect()
 }
 
-#[derive(Clone, Copy, PartialEq)]
-enum End {
-    From,
-    To,
-}
-
 struct Places<'a> {
     rule: &'a RelatedRule,
     observed: &'a Observed,
@@ -220,12 +214,13 @@ struct Places<'a> {
 impl Places<'_> {
     fn named(&self, scope: &Scope) -> Result<Related, Unrendered> {
         let text = |text: &Option<Text>| text.as_ref().map(|text| text.render(scope)).transpose();
+        let (from_side, to_side) = sides(self.rule);
         let name = checked("from", text(&self.rule.from.name)?.unwrap_or_default())?;
-        let from = At { namespace: self.namespace(&self.rule.from, End::From, scope)?, name };
+        let from = At { namespace: self.namespace(&self.rule.from, from_side, scope)?, name };
         let name = text(&self.rule.to.name)?.map(|name| checked("to", name)).transpose()?;
         let name = name.unwrap_or_else(|| from.name.clone());
-        let to = At { namespace: self.namespace(&self.rule.to, End::To, scope)?, name };
-        let original = self.original(&from.namespace, Pick::Name(from.name.clone()));
+        let to = At { namespace: self.namespace(&self.rule.to, to_side, scope)?, name };
+        let original = original(self.rule, &from.namespace, Pick::Name(from.name.clone()));
         let original = match self.observed.related.of(&original) {
             None => State::Unread(original),
             Some(Err(reason)) => State::Unseen(reason),
@@ -237,8 +232,9 @@ impl Places<'_> {
     }
 
     fn selected(&self, labels: &str, scope: &Scope) -> Resolved {
-        let (from, to) =
-            (self.namespace(&self.rule.from, End::From, scope)?, self.namespace(&self.rule.to, End::To, scope)?);
+        let (from_side, to_side) = sides(self.rule);
+        let from = self.namespace(&self.rule.from, from_side, scope)?;
+        let to = self.namespace(&self.rule.to, to_side, scope)?;
         let at = |namespace: &str, name: &str| At { namespace: namespace.to_owned(), name: name.to_owned() };
         let one = |key: Option<&str>, original: State| Related {
             key: key.map(str::to_owned),
@@ -247,7 +243,7 @@ impl Places<'_> {
             to: at(&to, key.unwrap_or_default()),
             original,
         };
-        let original = self.original(&from, Pick::Labels(labels.to_owned()));
+        let original = original(self.rule, &from, Pick::Labels(labels.to_owned()));
         match self.observed.related.of(&original) {
             None => Ok(vec![one(None, State::Unread(original))]),
             Some(seen) => Ok(seen?
@@ -271,17 +267,12 @@ impl Places<'_> {
         self.rule.owner != OriginalOwner::Unknown || self.observed.owned_anywhere().any(is_owned)
     }
 
-    fn original(&self, namespace: &str, pick: Pick) -> Original {
-        original(self.rule, namespace, pick)
-    }
-
     /// The consumer's side is the source's namespace, the target's is the placement's.
-    fn namespace(&self, place: &RelatedPlace, end: End, scope: &Scope) -> Result<String, Unrendered> {
-        let is_consumers = (end == End::From) == (self.rule.direction == Direction::ToTarget);
-        match &place.namespace {
-            Some(text) => checked("namespace", text.render(scope)?),
-            None if is_consumers => Ok(metadata(self.source, "namespace").to_owned()),
-            None => Ok(self.place.namespace.clone()),
+    fn namespace(&self, place: &RelatedPlace, side: Side, scope: &Scope) -> Result<String, Unrendered> {
+        match (&place.namespace, side) {
+            (Some(text), _) => checked("namespace", text.render(scope)?),
+            (None, Side::Source) => Ok(metadata(self.source, "namespace").to_owned()),
+            (None, Side::Target) => Ok(self.place.namespace.clone()),
         }
     }
 }
@@ -296,8 +287,8 @@ pub fn selection(
 ) -> Option<Original> {
     let selector = rule.from.selector.as_ref()?;
     let places = Places { rule, observed, source, place };
-    let namespace = places.namespace(&rule.from, End::From, scope).ok()?;
-    Some(places.original(&namespace, Pick::Labels(selector.to_string())))
+    let namespace = places.namespace(&rule.from, sides(rule).0, scope).ok()?;
+    Some(original(rule, &namespace, Pick::Labels(selector.to_string())))
 }
 
 /// One related object by its name, also where it was selected by labels.
@@ -306,11 +297,15 @@ pub fn by_name(rule: &RelatedRule, one: &Related) -> Original {
 }
 
 fn original(rule: &RelatedRule, namespace: &str, pick: Pick) -> Original {
-    let side = match rule.direction {
-        Direction::ToTarget => Side::Source,
-        Direction::ToSource => Side::Target,
-    };
-    Original { side, resource: rule.resource.clone(), namespace: namespace.to_owned(), pick }
+    Original { side: sides(rule).0, resource: rule.resource.clone(), namespace: namespace.to_owned(), pick }
+}
+
+/// Where originals are, and where they are copied to.
+fn sides(rule: &RelatedRule) -> (Side, Side) {
+    match rule.direction {
+        Direction::ToTarget => (Side::Source, Side::Target),
+        Direction::ToSource => (Side::Target, Side::Source),
+    }
 }
 
 /// A name that a consumer chose is no path, and no query.
