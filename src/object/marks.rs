@@ -208,7 +208,7 @@ impl std::fmt::Display for Reference {
     }
 }
 
-/// Whether an annotation is the engine's own.
+/// Whether a label or an annotation is the engine's own.
 pub fn is_ours_to_write(key: &str) -> bool {
     key.starts_with(PREFIX)
 }
@@ -311,11 +311,20 @@ pub fn label<'a>(object: &'a Value, key: &str) -> Option<&'a str> {
     object.get("metadata")?.get("labels")?.get(key)?.as_str()
 }
 
+/// The labels of an owner's object.
+pub fn labels<'o>(writer: &'o Writer, owner: &'o Owner) -> [(&'static str, &'o str); 3] {
+    [(OWNER, &*owner.0), (MAPPING, writer.label()), (MANAGED_BY, MANAGER)]
+}
+
 /// Writes labels or annotations into `metadata`, beside what the template put there.
-pub fn stamp(object: &mut Map<String, Value>, field: &str, entries: impl IntoIterator<Item = (String, String)>) {
+pub fn stamp<K: Into<String>, V: Into<String>>(
+    object: &mut Map<String, Value>,
+    field: &str,
+    entries: impl IntoIterator<Item = (K, V)>,
+) {
     let metadata = child(object, "metadata");
     let target = child(metadata, field);
-    target.extend(entries.into_iter().map(|(key, value)| (key, Value::String(value))));
+    target.extend(entries.into_iter().map(|(key, value)| (key.into(), Value::String(value.into()))));
 }
 
 /// The map under a key, made where there is none (or where something else stands).

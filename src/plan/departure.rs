@@ -9,7 +9,7 @@ use std::sync::Arc;
 use json_patch::jsonptr::PointerBuf;
 use json_patch::{Patch, PatchOperation, RemoveOperation};
 use k8s_openapi::jiff::Timestamp;
-use serde_json::{Map, Value, json};
+use serde_json::{Value, json};
 
 use super::decision::{Evidence, Fit, Found, Stage, VANISHED, Verdict, Wish, decide};
 use super::live::{self, About, Step, say};
@@ -442,27 +442,18 @@ fn restore(observed: &Observed, object: &TargetObject) -> Option<Action> {
     if is_watched || observed.answers.restored.contains(reference) {
         return None;
     }
-    let labels = [
-        (marks::OWNER, &*known.owner.0),
-        (marks::MAPPING, observed.subject.writer.label()),
-        (marks::MANAGED_BY, marks::MANAGER),
-    ];
     let mut marked = object.object.as_object()?.clone();
-    marks::stamp(&mut marked, "labels", labels.map(|(key, value)| (key.to_owned(), value.to_owned())));
-    let annotations = known.annotations.iter().filter(|(key, _)| *key != marks::EPOCH);
-    marks::stamp(&mut marked, "annotations", annotations.map(|(key, value)| (key.clone(), value.clone())));
+    marks::stamp(&mut marked, "labels", marks::labels(&observed.subject.writer, &known.owner));
+    marks::stamp(&mut marked, "annotations", known.annotations.iter().filter(|(key, _)| *key != marks::EPOCH));
     let mut patch = vec![source::guard(&object.object)];
     patch.extend(json_patch::diff(&object.object, &Value::Object(marked)).0);
     Some(Action::Restore { reference: reference.clone(), patch: Patch(patch) })
 }
 
 fn removals(object: &Value, field: &str) -> Vec<PatchOperation> {
-    let entries = object.pointer(&format!("/metadata/{field}")).and_then(Value::as_object);
-    let ours = |entry: &(&String, &Value)| {
-        let (key, value) = entry;
-        key.starts_with("sync-engine.dev/") || (*key == marks::MANAGED_BY && *value == marks::MANAGER)
-    };
-    let remove =
-        |key: &str| PatchOperation::Remove(RemoveOperation { path: PointerBuf::from_tokens(["metadata", field, key]) });
-    entries.unwrap_or(&Map::new()).iter().filter(ours).map(|(key, _)| remove(key)).collect()
+    let entries = object["metadata"][field].as_object().into_iter().flatten();
+    let is_manager = |key: &String, value: &Value| key == marks::MANAGED_BY && value == marks::MANAGER;
+    let ours = entries.filter(|(key, value)| marks::is_ours_to_write(key) || is_manager(key, value));
+    let path = |key: &str| PointerBuf::from_tokens(["metadata", field, key]);
+    ours.map(|(key, _)| PatchOperation::Remove(RemoveOperation { path: path(key) })).collect()
 }

@@ -5,9 +5,7 @@ use std::sync::LazyLock;
 use serde_json::{Map, Value, json};
 
 use crate::mapping::names::is_kcps;
-
-/// Finalizers and annotations of the engine begin with this, or with `target.` before it.
-const OWN: &str = "sync-engine.dev/";
+use crate::object::marks;
 
 /// A source as templates read it: in a namespace, without its status, and without the metadata that the engine itself
 /// writes there. Otherwise the engine's own writes would change what it renders. Labels and annotations of kcp stay in their
@@ -53,9 +51,9 @@ fn is_empty(value: &Value) -> bool {
     }
 }
 
-/// Whether a finalizer or an annotation is the engine's own.
+/// Whether a finalizer or an annotation is the engine's own. One that pins a target begins with `target.`.
 fn is_own(key: &str) -> bool {
-    key.strip_prefix("target.").unwrap_or(key).starts_with(OWN)
+    marks::is_ours_to_write(key.strip_prefix("target.").unwrap_or(key))
 }
 
 #[cfg(test)]

@@ -608,15 +608,9 @@ pub fn mark(
     let namespace = Some(("namespace", &reference.namespace)).filter(|(_, namespace)| !namespace.is_empty());
     let identity = [("name", &reference.name)].into_iter().chain(namespace);
     let owner = owner_of(observed, rule, reference);
-    let labels = [
-        (marks::OWNER, owner.0.clone()),
-        (marks::MAPPING, observed.subject.writer.label().to_owned()),
-        (marks::MANAGED_BY, marks::MANAGER.to_owned()),
-    ];
-    marks::stamp(&mut body, "labels", labels.map(|(key, value)| (key.to_owned(), value)));
+    marks::stamp(&mut body, "labels", marks::labels(&observed.subject.writer, &owner));
     let annotations = annotations(observed, rule, id, place, reference, &owner).into_iter();
-    let annotations = annotations.chain(fields.map(|fields| (marks::FIELDS, fields)));
-    marks::stamp(&mut body, "annotations", annotations.map(|(key, value)| (key.to_owned(), value)));
+    marks::stamp(&mut body, "annotations", annotations.chain(fields.map(|fields| (marks::FIELDS, fields))));
     if let Some(Value::Object(metadata)) = body.get_mut("metadata") {
         metadata.extend(identity.map(|(field, text)| (field.to_owned(), json!(text))));
     }
