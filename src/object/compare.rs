@@ -89,8 +89,9 @@ impl<'l> Comparison<'l> {
                 }
                 None => self.differs(path, desired, actual),
             },
-            _ if !is_same_leaf(desired, actual) => self.differs(path, desired, actual),
-            _ => {}
+            // Null is what is not there.
+            _ if actual.map_or(desired.is_null(), |actual| same(desired, actual)) => {}
+            _ => self.differs(path, desired, actual),
         }
     }
 
@@ -126,22 +127,6 @@ impl<'l> Comparison<'l> {
         let least = compared.min_by_key(Vec::len).unwrap_or_default();
         self.found.extend(least);
     }
-}
-
-fn is_same_leaf(desired: &Value, actual: Option<&Value>) -> bool {
-    match (desired, actual) {
-        (Value::Number(a), Some(Value::Number(b))) => same_number(a, b),
-        (Value::Null, actual) => actual.is_none_or(Value::is_null),
-        (desired, actual) => actual == Some(desired),
-    }
-}
-
-fn descend(path: &mut String, segment: &str, then: impl FnOnce(&mut String)) {
-    let length = path.len();
-    path.push('/');
-    path.push_str(&escape_pointer(segment));
-    then(path);
-    path.truncate(length);
 }
 
 fn same_number(a: &Number, b: &Number) -> bool {
@@ -193,7 +178,7 @@ pub fn make_pointer(tree: &mut Value, pointer: &str, value: Value) {
 /// a line break are left out.
 pub fn leaves(object: &Value) -> Vec<String> {
     let mut found = Vec::new();
-    leaf(object, &mut String::new(), &mut found);
+    leaf(object, "", &mut found);
     found.retain(|pointer| !matches!(pointer.as_str(), "" | "/apiVersion" | "/kind") && !pointer.contains('\n'));
     found
 }
@@ -253,12 +238,12 @@ fn pointer_hash(pointer: &str, length: usize) -> String {
     hash
 }
 
-fn leaf(value: &Value, path: &mut String, found: &mut Vec<String>) {
+fn leaf(value: &Value, path: &str, found: &mut Vec<String>) {
     match value {
-        Value::Object(fields) if !fields.is_empty() => fields.iter().for_each(|(key, value)| {
-            descend(path, key, |path| leaf(value, path, found));
-        }),
-        _ => found.push(path.clone()),
+        Value::Object(fields) if !fields.is_empty() => {
+            fields.iter().for_each(|(key, value)| leaf(value, &format!("{path}/{}", escape_pointer(key)), found));
+        }
+        _ => found.push(path.to_owned()),
     }
 }
 
