@@ -205,12 +205,9 @@ impl<'a> Live<'a> {
             Verdict::Wait => self.waiting(&state, object, rule, desired, unmet),
             Verdict::AddFinalizer | Verdict::Create => self.act(self.create(desired)),
             Verdict::Apply => object.map_or_else(Step::default, |object| {
-                let mut action = self.apply(desired, object);
+                let intent = Intent::Update { uid: object.uid().to_owned() };
                 // Text that was made once is written onto the version that it was read from.
-                if let (Action::Apply { body, .. }, false) = (&mut action, rule.generate.is_empty()) {
-                    Arc::make_mut(body)["metadata"]["resourceVersion"] = json!(object.resource_version());
-                }
-                self.act(action)
+                self.act(self.apply(desired, object, intent, !rule.generate.is_empty()))
             }),
             Verdict::Adopt => {
                 self.unowned(rule, desired).map_or_else(Step::default, |found| self.act(self.adopt(desired, found)))
@@ -222,14 +219,11 @@ impl<'a> Live<'a> {
             Verdict::Delete(Evidence::FollowsOriginal) => {
                 object.map_or_else(Step::default, |object| self.recreate(rule, desired, object))
             }
-            Verdict::Delete(because) => {
-                object.map_or_else(Step::default, |object| self.delete(object, rule.propagation, because))
-            }
+            Verdict::Delete(because) => object.map_or_else(Step::default, |object| {
+                self.lose(object, departure::delete(object, rule.propagation, because))
+            }),
             Verdict::GiveUp(because) => {
-                object.map_or_else(Step::default, |object| match departure::is_held(self.observed, object) {
-                    false => self.act(departure::give_up(object, because)),
-                    true => Step::rest(departure::held(object)),
-                })
+                object.map_or_else(Step::default, |object| self.lose(object, departure::give_up(object, because)))
             }
             _ => Step::default(),
         };
@@ -351,22 +345,17 @@ impl<'a> Live<'a> {
     }
 
     fn create(&self, desired: &Desired) -> Action {
-        let mut body = Value::clone(&desired.body);
-        if desired.reference.kind.side == Side::Source {
-            return Action::Apply {
-                reference: desired.reference.clone(),
-                body: Arc::new(body),
-                intent: Intent::Create,
-            };
+        let mut body = desired.body.clone();
+        if desired.reference.kind.side == Side::Target {
+            // No object has this version: the server answers 409 where any object exists.
+            Arc::make_mut(&mut body)["metadata"]["resourceVersion"] = json!("1");
         }
-        // No object has this version: the server answers 409 where any object exists.
-        body["metadata"]["resourceVersion"] = json!("1");
-        Action::Apply { reference: desired.reference.clone(), body: Arc::new(body), intent: Intent::Create }
+        Action::Apply { reference: desired.reference.clone(), body, intent: Intent::Create }
     }
 
-    /// An apply onto this incarnation. What the server did not keep of the last one is remembered on the object, and not
-    /// written again.
-    fn apply(&self, desired: &Desired, object: &TargetObject) -> Action {
+    /// An apply onto this incarnation, or onto this version of it. What the server did not keep of the last one is remembered
+    /// on the object, and not written again.
+    fn apply(&self, desired: &Desired, object: &TargetObject, intent: Intent, onto_version: bool) -> Action {
         let answers = &self.observed.answers;
         let mut body = Value::clone(&desired.body);
         let unkept = self.unkept(desired, object);
@@ -381,10 +370,12 @@ impl<'a> Live<'a> {
             annotations[marks::TOUCHED] = json!(self.observed.now.to_string());
         }
         body["metadata"]["uid"] = json!(object.uid());
+        if onto_version {
+            body["metadata"]["resourceVersion"] = json!(object.resource_version());
+        }
         if desired.reference.kind.side == Side::Source {
             merge_patch::complete(&mut body, object);
         }
-        let intent = Intent::Update { uid: object.uid().to_owned() };
         Action::Apply { reference: desired.reference.clone(), body: Arc::new(body), intent }
     }
 
@@ -396,14 +387,7 @@ impl<'a> Live<'a> {
     /// Makes the version that was seen the source's own: its other fields stay as they are.
     fn adopt(&self, desired: &Desired, found: &Arc<Value>) -> Action {
         let found = TargetObject::new(desired.reference.clone(), found.clone());
-        match self.apply(desired, &found) {
-            Action::Apply { reference, mut body, .. } => {
-                let metadata = &mut Arc::make_mut(&mut body)["metadata"];
-                metadata["resourceVersion"] = json!(found.resource_version());
-                Action::Apply { reference, body, intent: Intent::Adopt { uid: found.uid().to_owned() } }
-            }
-            other => other,
-        }
+        self.apply(desired, &found, Intent::Adopt { uid: found.uid().to_owned() }, true)
     }
 
     /// What the server will not keep as far as that is known: after an apply, what differs. Before it, what it did not keep of
@@ -524,7 +508,7 @@ impl<'a> Live<'a> {
         let found = self.found(&state, |_| Fit::Uncompared { needed: false });
         let row = decide(Stage::In, self.finalizer, found, Wish::Unwanted(because));
         let step = match row.verdict {
-            Verdict::Delete(because) => self.delete(object, propagation, because),
+            Verdict::Delete(because) => self.lose(object, departure::delete(object, propagation, because)),
             Verdict::ReportRecreated => Step::default(),
             _ => match state {
                 Err(reason) => Step::rest(reason),
@@ -534,10 +518,10 @@ impl<'a> Live<'a> {
         step.noted(self.observed, object.object_id(), Some(row), About::of(object))
     }
 
-    /// Deletes an object, unless that is held.
-    fn delete(&self, object: &TargetObject, propagation: Propagation, because: Evidence) -> Step {
+    /// Deletes an object or gives it up, unless that is held.
+    fn lose(&self, object: &TargetObject, action: Action) -> Step {
         match departure::is_held(self.observed, object) {
-            false => self.act(departure::delete(object, propagation, because)),
+            false => self.act(action),
             true => Step::rest(departure::held(object)),
         }
     }
