@@ -101,17 +101,22 @@ impl Rename {
     fn applied(&self, text: &str) -> String {
         let is_name = |c: char| c.is_ascii_alphanumeric() || c == '-';
         let goes_on = |c: char| if self.begins { c.is_ascii_alphanumeric() } else { is_name(c) };
-        let mut renamed = String::new();
-        let mut rest = 0;
-        for (at, _) in text.match_indices(&self.from) {
-            let end = at + self.from.len();
-            let inside = text[..at].ends_with(is_name) || text[end..].starts_with(goes_on);
-            renamed.push_str(&text[rest..at]);
-            renamed.push_str(if inside { &self.from } else { &self.to });
-            rest = end;
-        }
-        renamed + &text[rest..]
+        let is_inside = |before: &str, behind: &str| before.ends_with(is_name) || behind.starts_with(goes_on);
+        replaced(text, &self.from, &self.to, is_inside)
     }
+}
+
+/// A text with `from` replaced, but where it is inside of something longer, as what is before and behind it tells.
+pub fn replaced(text: &str, from: &str, to: &str, is_inside: impl Fn(&str, &str) -> bool) -> String {
+    let mut replaced = String::new();
+    let mut rest = 0;
+    for (at, _) in text.match_indices(from) {
+        let end = at + from.len();
+        replaced.push_str(&text[rest..at]);
+        replaced.push_str(if is_inside(&text[..at], &text[end..]) { from } else { to });
+        rest = end;
+    }
+    replaced + &text[rest..]
 }
 
 #[cfg(test)]
