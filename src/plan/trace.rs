@@ -156,8 +156,10 @@ impl Trace {
         let mut watched = observed.clone();
         watched.study = Study { decisions: Some(decisions.clone()), recorder: None, ..watched.study };
         let (next, rest) = plan(mapping, &watched).into_steps();
+        let decisions = decisions.take();
         let (verdict, reasons) = match &rest {
-            None => (Conclusion::Acting, decided_reasons(&decisions)),
+            // Those of its objects: the plan has something to do first.
+            None => (Conclusion::Acting, decisions.iter().flat_map(|decision| said(&decision.reasons)).collect()),
             Some(Rest::InSync) => (Conclusion::InSync, Vec::new()),
             Some(Rest::Waiting(reasons)) => (Conclusion::Waiting, said(reasons)),
             Some(Rest::Blocked(reasons)) => (Conclusion::Blocked, said(reasons)),
@@ -172,7 +174,7 @@ impl Trace {
             verdict,
             reasons,
             next: next.iter().map(ToString::to_string).collect(),
-            objects: decisions.take().into_iter().map(|decision| traced(decision, &rows)).collect(),
+            objects: decisions.into_iter().map(|decision| traced(decision, &rows)).collect(),
             past,
             ..Self::unseen(
                 observed.subject.writer.mapping(),
@@ -188,12 +190,6 @@ impl Trace {
     pub fn is_in_sync(&self) -> bool {
         self.verdict == Conclusion::InSync && self.next.is_empty()
     }
-}
-
-/// Those of its objects, where the plan has something to do first.
-fn decided_reasons(decisions: &Decisions) -> Vec<Said> {
-    let all = decisions.all();
-    all.iter().flat_map(|decision| said(&decision.reasons)).collect()
 }
 
 fn rows(mapping: &Mapping, observed: &Observed, file: &File<'_>) -> Vec<Written> {
