@@ -84,7 +84,7 @@ impl Scene<'_> {
         let origin = Origin::new(&mapping.source.resource, &cluster.identity, &key);
         let (source, kinds) = (Ok(Source::Present(source.clone())), Ok(known(mapping, target)));
         let mut observed = Observed::new(surveyor.writer(mapping), key, origin, source, kinds, Timestamp::now());
-        observed.phase = phase(mapping);
+        observed.phase = if mapping.mode == Mode::Suspend { Phase::DeletionsOnly } else { Phase::Active };
         observed.consumer.path.clone_from(&cluster.path);
         observed.consumer.is_selected =
             Consumer::selection(mapping.source.selects(cluster.name.as_str(), &cluster.traits));
@@ -198,10 +198,6 @@ fn beside(mapping: &Mapping) -> BTreeSet<&Kind> {
 }
 
 type Followed = (Vec<(Action, Option<Arc<Value>>)>, Option<Rest>);
-
-fn phase(mapping: &Mapping) -> Phase {
-    if mapping.mode == Mode::Suspend { Phase::DeletionsOnly } else { Phase::Active }
-}
 
 fn known(mapping: &Mapping, target: &TargetCluster) -> Kinds {
     let served = |served: &Result<_, String>| served.as_ref().map(drop).map_err(Reason::unseen);
