@@ -81,27 +81,20 @@ pub fn resolve(
     for _ in 0..mapping.related.len() + render::judged(mapping).count() {
         render::set_vars(mapping, scope);
         render::judge_objects(mapping, observed, place, scope);
-        let found: Vec<_> = mapping
-            .related
-            .iter()
-            .enumerate()
-            .map(|(position, rule)| {
-                let is_wanted = rule.when.as_ref().map_or(Ok(true), |when| when.holds(scope));
-                let resolved = match is_wanted {
-                    Ok(true) => unread_yet(mapping, position, observed, place, scope)
-                        .map_or_else(|| find(rule, observed, source, place, scope), Err),
-                    Ok(false) => return (Ok(Vec::new()), left_out(rule)),
-                    Err(why) => Err(why.into()),
-                };
-                let state = state(rule, &resolved);
-                (resolved, state)
-            })
-            .collect();
-        resolved = Vec::with_capacity(found.len());
-        for (rule, (found, state)) in mapping.related.iter().zip(found) {
-            scope.set_related(&rule.id, state);
-            resolved.push(found);
-        }
+        let found = mapping.related.iter().enumerate().map(|(position, rule)| {
+            let is_wanted = rule.when.as_ref().map_or(Ok(true), |when| when.holds(scope));
+            let resolved = match is_wanted {
+                Ok(true) => unread_yet(mapping, position, observed, place, scope)
+                    .map_or_else(|| find(rule, observed, source, place, scope), Err),
+                Ok(false) => return (Ok(Vec::new()), left_out(rule)),
+                Err(why) => Err(why.into()),
+            };
+            let state = state(rule, &resolved);
+            (resolved, state)
+        });
+        let (found, states): (_, Vec<_>) = found.unzip();
+        resolved = found;
+        mapping.related.iter().zip(states).for_each(|(rule, state)| scope.set_related(&rule.id, state));
     }
     doubt_consequences(mapping, &mut resolved);
     resolved
