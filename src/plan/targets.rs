@@ -149,16 +149,6 @@ pub struct Evaluated(Arc<Mutex<Option<(Basis, Choices)>>>);
 /// What they were evaluated from: the source, and the clusters that may be targets.
 type Basis = (Arc<Value>, Option<Arc<BTreeSet<String>>>);
 
-impl Evaluated {
-    fn is_of((source, selected): &Basis, other: &Basis) -> bool {
-        let is_selected = match (selected, &other.1) {
-            (Some(one), Some(other)) => Arc::ptr_eq(one, other),
-            (one, other) => one.is_none() && other.is_none(),
-        };
-        is_selected && Arc::ptr_eq(source, &other.0)
-    }
-}
-
 /// The targets of a source; none, where the mapping has one for all.
 ///
 /// # Errors
@@ -172,11 +162,13 @@ pub fn of(mapping: &Mapping, observed: &Observed, source: &Arc<Value>) -> Choice
     if observed.study.recorder.is_some() {
         return tell();
     }
-    let basis = (source.clone(), observed.among.as_ref().map(|among| among.selected.clone()));
+    let selected = observed.among.as_ref().map(|among| &among.selected);
+    let is_same =
+        |(of, among): &Basis| Arc::ptr_eq(of, source) && among.as_ref().map(Arc::as_ptr) == selected.map(Arc::as_ptr);
     let mut known = observed.study.evaluated_targets.0.lock();
     match &*known {
-        Some((of, all)) if Evaluated::is_of(of, &basis) => all.clone(),
-        _ => known.insert((basis, tell())).1.clone(),
+        Some((basis, all)) if is_same(basis) => all.clone(),
+        _ => known.insert(((source.clone(), selected.cloned()), tell())).1.clone(),
     }
 }
 
