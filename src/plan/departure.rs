@@ -20,7 +20,7 @@ use super::{
 };
 use crate::mapping::{Kind, Mapping, ObjectRule, OnExit, Propagation, Side, SourceDelete, SourceVanished};
 use crate::object::marks::{self, Reference};
-use crate::object::metadata;
+use crate::object::{has_finalizer, metadata};
 
 /// Rows "live, out" and "deleting".
 pub fn depart(mapping: &Mapping, observed: &Observed, source: &Arc<Value>, stage: Stage) -> Plan {
@@ -65,14 +65,10 @@ fn leave(mapping: &Mapping, observed: &Observed, source: &Arc<Value>, stage: Sta
 
 /// What comes late of a live source that was let go goes as the rest of it did.
 fn late(observed: &Observed, stage: Stage) -> Stage {
-    match stage {
-        Stage::Out(OnExit::Delete, because) if observed.target.was_let_go => {
-            Stage::Departed(SourceDelete::Delete, because)
-        }
-        Stage::Out(OnExit::Orphan, because) if observed.target.was_let_go => {
-            Stage::Departed(SourceDelete::Orphan, because)
-        }
-        stage => stage,
+    match (observed.target.was_let_go, stage) {
+        (true, Stage::Out(OnExit::Delete, because)) => Stage::Departed(SourceDelete::Delete, because),
+        (true, Stage::Out(OnExit::Orphan, because)) => Stage::Departed(SourceDelete::Orphan, because),
+        _ => stage,
     }
 }
 
@@ -350,7 +346,9 @@ pub fn being_deleted(
     if !object.is_deleting() {
         return None;
     }
-    let asks_for_less = waits_for_dependents(object) && propagation != Propagation::Foreground;
+    // The garbage collector holds it until its dependents are gone.
+    let waits_for_dependents = has_finalizer(&object.object, "foregroundDeletion");
+    let asks_for_less = waits_for_dependents && propagation != Propagation::Foreground;
     if asks_for_less && !observed.answers.deleted.contains(&object.reference) {
         return Some(unless_failed(observed, delete(object, propagation, Evidence::Policy("delete.propagation"))));
     }
@@ -374,11 +372,6 @@ pub fn being_deleted(
 
 fn signed(duration: std::time::Duration) -> k8s_openapi::jiff::SignedDuration {
     duration.try_into().unwrap_or(k8s_openapi::jiff::SignedDuration::MAX)
-}
-
-/// Whether the garbage collector holds it until its dependents are gone.
-fn waits_for_dependents(object: &TargetObject) -> bool {
-    crate::object::has_finalizer(&object.object, "foregroundDeletion")
 }
 
 /// Whether the loss of an object waits for the end of a release, or for its ledger.
