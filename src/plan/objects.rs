@@ -102,15 +102,6 @@ impl From<Objects> for Kept {
     }
 }
 
-impl<'o> IntoIterator for &'o Objects {
-    type Item = &'o TargetObject;
-    type IntoIter = std::slice::Iter<'o, TargetObject>;
-
-    fn into_iter(self) -> Self::IntoIter {
-        self.all.iter()
-    }
-}
-
 impl Extend<TargetObject> for Objects {
     fn extend<I: IntoIterator<Item = TargetObject>>(&mut self, objects: I) {
         objects.into_iter().for_each(|object| self.push(object));

@@ -626,7 +626,7 @@ fn needs_fields(rule: &ObjectRule) -> bool {
     rule.kind.side == Side::Source && rule.copy.is_none()
 }
 
-pub fn owner_of(observed: &Observed, rule: &ObjectRule, reference: &Reference) -> Owner {
+fn owner_of(observed: &Observed, rule: &ObjectRule, reference: &Reference) -> Owner {
     if rule.shared {
         observed.subject.writer.shared_owner(&reference.namespace)
     } else {

@@ -80,7 +80,7 @@ pub fn release_finalizer(writer: &Writer, source: &Value, because: Evidence) -> 
 }
 
 /// Takes what holds a workspace up out of its LogicalCluster's status: this entry and no other, of the version that was seen.
-pub fn release_hold(hold: &Hold, index: usize, source: &Value) -> Action {
+fn release_hold(hold: &Hold, index: usize, source: &Value) -> Action {
     let at = PointerBuf::from_tokens(["status", hold.stage.list(), &index.to_string()]);
     let is_it = PatchOperation::Test(TestOperation { path: at.clone(), value: hold.name.as_str().into() });
     let patch = vec![guard(source), is_it, PatchOperation::Remove(RemoveOperation { path: at })];
