@@ -378,9 +378,16 @@ mod tests {
     }
 
     #[test]
-    fn a_true_mark_names_its_source() {
+    fn a_true_mark_names_its_source_and_one_that_was_copied_or_edited_names_none() {
         let object = marked(&source("abc"), &reference("db"));
-        assert_eq!(origin(&writer(), &object, &reference("db")), Some(source("abc")));
+        let named = |object: &Value, name: &str| origin(&writer(), object, &reference(name));
+        assert_eq!(named(&object, "db"), Some(source("abc")));
+        assert_eq!(named(&object, "copy"), None);
+        for (annotation, value) in [(CLUSTER, "def"), (RESOURCE, "caches.example.dev"), (OBJECT, "other")] {
+            let mut edited = object.clone();
+            edited["metadata"]["annotations"][annotation] = json!(value);
+            assert_eq!(named(&edited, "db"), None, "{annotation}");
+        }
     }
 
     #[test]
@@ -404,20 +411,5 @@ mod tests {
         assert!(!says_the_same(&before, &object("m2", "db")) && !says_the_same(&before, &object("m1", "db2")));
         let quoted = object("m1", "db[a\"b]");
         assert!(!says_the_same(&quoted, &quoted), "it cannot be told at a glance");
-    }
-
-    #[test]
-    fn a_copy_under_another_name_is_not_ours() {
-        let object = marked(&source("abc"), &reference("db"));
-        assert_eq!(origin(&writer(), &object, &reference("copy")), None);
-    }
-
-    #[test]
-    fn marks_edited_onto_another_tenant_resource_or_object_are_not_ours() {
-        for (annotation, value) in [(CLUSTER, "def"), (RESOURCE, "caches.example.dev"), (OBJECT, "other")] {
-            let mut object = marked(&source("abc"), &reference("db"));
-            object["metadata"]["annotations"][annotation] = json!(value);
-            assert_eq!(origin(&writer(), &object, &reference("db")), None, "{annotation}");
-        }
     }
 }
