@@ -10,7 +10,7 @@ use super::render::{self, Instance, Rendered, Rendering, Wanted};
 use crate::mapping::expression::{Outcome, Scope, Way};
 use crate::mapping::placement::Place;
 use crate::mapping::template::Unrendered;
-use crate::mapping::{ForEach, Mapping, ObjectRule};
+use crate::mapping::{ForEach, ObjectRule};
 
 /// Objects of one rule and source. A consumer's list must not become a flood of objects.
 const MOST: usize = 1000;
@@ -86,7 +86,6 @@ fn failed(why: String) -> Unrendered {
 /// What stands of a rule and is not wanted any more, as far as that is certain: its list was rendered, and where each item goes
 /// is known. An item that cannot be rendered holds up no other.
 pub fn leaving<'o>(
-    mapping: &Mapping,
     observed: &'o Observed,
     rule: &ObjectRule,
     wanted: &Wanted,
@@ -109,7 +108,7 @@ pub fn leaving<'o>(
         })
     };
     match rule.is_several() {
-        true => render::instances(mapping, observed, rule, &rendering.place).filter(is_left).collect(),
-        false => render::standing(mapping, observed, rule, &rendering.place).filter(is_left).into_iter().collect(),
+        true => render::instances(observed, rule, &rendering.place).filter(is_left).collect(),
+        false => render::standing(observed, rule, &rendering.place).filter(is_left).into_iter().collect(),
     }
 }

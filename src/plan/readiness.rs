@@ -40,7 +40,7 @@ impl Case<'_> {
     pub fn has_failed_object(self) -> bool {
         let Self { mapping, observed, rendering } = self;
         let has_failed = |rule: &ObjectRule, id: &str, item: Option<&Arc<Value>>| {
-            let standing = render::standing_as(mapping, observed, rule, id, &rendering.place);
+            let standing = render::standing_as(observed, rule, id, &rendering.place);
             let state = standing.map(|standing| state(mapping, observed, rule, standing, item, &rendering.scope));
             matches!(state, Some(Ok(Readiness::Failed(_))))
         };
@@ -99,7 +99,7 @@ impl Case<'_> {
         let Self { mapping, observed, rendering } = self;
         let what = live::what(id);
         let waiting = |detail: String| Some(Reason::waiting(detail));
-        let standing = render::standing_as(mapping, observed, rule, id, &rendering.place);
+        let standing = render::standing_as(observed, rule, id, &rendering.place);
         let is_current = |object: &&TargetObject| matches!(observed.state_of(object), Ok(ObjectState::Ours(_)));
         let Some(standing) = standing.filter(is_current) else {
             return waiting(format!("waits for {what}, which does not exist yet"));

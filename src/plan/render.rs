@@ -6,7 +6,7 @@ use std::sync::Arc;
 use serde_json::{Value, json};
 
 use super::Reason;
-use super::observed::{Observed, TargetObject, all_copies, copy_place};
+use super::observed::{Observed, Subject, TargetObject, all_copies, copy_place};
 use super::readable::view;
 use super::readiness::state;
 use super::related::{self, Related, Resolved};
@@ -22,7 +22,7 @@ use crate::mapping::{
 use crate::object::compare::{escape_pointer, leaves, make_pointer, pointers_text, put_pointer, remove_pointer};
 use crate::object::hash::value_hash;
 use crate::object::lists::Lists;
-use crate::object::marks::{self, Origin, Owner, Reference};
+use crate::object::marks::{self, Origin, Reference};
 use crate::object::readiness::Readiness;
 use crate::object::{encode_string_data, metadata};
 
@@ -214,14 +214,20 @@ fn place_within(mapping: &Mapping, observed: &Observed, base: &Scope) -> Result<
         };
         Ok(Place { namespace, name })
     });
+    let side = mapping.side();
+    let placed = || observed.objects.own().filter(move |object| object.reference.kind.side == side);
+    let place_of = |object: &TargetObject| Place {
+        namespace: object.reference.namespace.clone(),
+        name: placed_as(object, mapping.rule(object.rule_id())).to_owned(),
+    };
     if let Ok(place) = &rule
-        && observed.objects.own().any(|object| is_placed_at(object, mapping, place))
+        && placed().any(|object| place_of(object) == *place)
     {
         return rule;
     }
-    let placed = observed.objects.own().filter(|object| object.reference.kind.side == mapping.side());
-    oldest(placed.filter(|object| !object.object_id().starts_with(RELATED)))
-        .map_or(rule, |object| Ok(place_of(object, mapping)))
+    let age = |one: &&TargetObject| (metadata(&one.object, "creationTimestamp").to_owned(), one.reference.clone());
+    let oldest = placed().filter(|object| !object.object_id().starts_with(RELATED)).min_by_key(age);
+    oldest.map_or(rule, |object| Ok(place_of(object)))
 }
 
 /// What of a source cannot change: all that a namespace rule reads. The cluster's name is not among it: a kubeconfig file is
@@ -254,30 +260,10 @@ pub fn namespaces_of(
     rules.filter_map(|rule| placement::namespace(rule, &scope).ok()).collect()
 }
 
-fn is_placed_at(object: &TargetObject, mapping: &Mapping, place: &Place) -> bool {
-    let reference = &object.reference;
-    reference.kind.side == mapping.side()
-        && reference.namespace == place.namespace
-        && placed_as(object, mapping) == place.name
-}
-
-fn oldest<'o>(objects: impl Iterator<Item = &'o TargetObject>) -> Option<&'o TargetObject> {
-    let age = |one: &&TargetObject| (metadata(&one.object, "creationTimestamp").to_owned(), one.reference.clone());
-    objects.min_by_key(age)
-}
-
-/// The placement that an object was rendered for.
-fn place_of(standing: &TargetObject, mapping: &Mapping) -> Place {
-    Place { namespace: standing.reference.namespace.clone(), name: placed_as(standing, mapping).to_owned() }
-}
-
-/// The name of that placement: the object's own, unless its rule gives another. Of a rule that the mapping no longer has,
-/// the object tells.
-fn placed_as<'o>(standing: &'o TargetObject, mapping: &Mapping) -> &'o str {
-    let named = match mapping.rule(standing.rule_id()) {
-        Some(rule) => rule.is_named(),
-        None => true,
-    };
+/// The name of the placement that an object was rendered for: its own, unless its rule gives another. Of a rule that the mapping
+/// no longer has, the object tells.
+fn placed_as<'o>(standing: &'o TargetObject, rule: Option<&ObjectRule>) -> &'o str {
+    let named = rule.is_none_or(ObjectRule::is_named);
     let marked = named.then(|| standing.annotation(marks::PLACEMENT_NAME)).flatten();
     marked.unwrap_or(&standing.reference.name)
 }
@@ -293,24 +279,23 @@ pub fn set_vars(mapping: &Mapping, scope: &mut Scope) {
 /// Makes the objects that exist readable as `objects.<id>`.
 fn set_objects(mapping: &Mapping, observed: &Observed, place: &Place, scope: &mut Scope) {
     for rule in mapping.objects.iter().filter(|rule| rule.copy.is_none()) {
-        let state = object_state(mapping, observed, rule, place, |standing| standing.object.clone());
+        let state = object_state(observed, rule, place, |standing| standing.object.clone());
         scope.set_object(&rule.id, state);
     }
 }
 
 fn object_state(
-    mapping: &Mapping,
     observed: &Observed,
     rule: &ObjectRule,
     place: &Place,
     read: impl Fn(&TargetObject) -> Arc<Value>,
 ) -> ObjectState {
-    match (&rule.for_each, standing(mapping, observed, rule, place)) {
+    match (&rule.for_each, standing(observed, rule, place)) {
         // A map without those that cannot be seen would take them out of what is rendered from it.
         (Some(_), _) if observed.sees(&rule.kind).is_err() => ObjectState::Missing(RelatedMissing::Wait),
         (Some(_), _) => {
             let keyed = |standing: &TargetObject| Some((standing.key()?.to_owned(), read(standing)));
-            let all = instances(mapping, observed, rule, place).filter_map(keyed).collect();
+            let all = instances(observed, rule, place).filter_map(keyed).collect();
             ObjectState::Several(Several { all, ..Several::default() })
         }
         (None, Some(standing)) => ObjectState::Present(read(standing)),
@@ -345,7 +330,7 @@ pub fn judge_objects(mapping: &Mapping, observed: &Observed, place: &Place, scop
             }
             _ => {}
         }
-        let mut state = object_state(mapping, observed, rule, place, |standing| {
+        let mut state = object_state(observed, rule, place, |standing| {
             let mut object = standing.object.clone();
             if rule.is_asked {
                 let item = items.iter().find(|(key, _)| standing.key() == Some(key.as_str())).map(|(_, item)| item);
@@ -365,42 +350,30 @@ pub fn judge_objects(mapping: &Mapping, observed: &Observed, place: &Place, scop
 
 /// What stands of a rule's object at the place of the source. Only an object there is read: a forged mark elsewhere
 /// must not carry status to another tenant.
-pub fn standing<'o>(
-    mapping: &Mapping,
-    observed: &'o Observed,
-    rule: &ObjectRule,
-    place: &Place,
-) -> Option<&'o TargetObject> {
-    standing_as(mapping, observed, rule, &rule.id, place)
+pub fn standing<'o>(observed: &'o Observed, rule: &ObjectRule, place: &Place) -> Option<&'o TargetObject> {
+    standing_as(observed, rule, &rule.id, place)
 }
 
 /// The same of one of several objects: `id` is its [`instance_id`].
-pub fn standing_as<'o>(
-    mapping: &Mapping,
-    observed: &'o Observed,
-    rule: &ObjectRule,
-    id: &str,
-    place: &Place,
-) -> Option<&'o TargetObject> {
-    observed.objects.with_id(id).into_iter().find(|standing| is_at(standing, mapping, rule, place))
+pub fn standing_as<'o>(observed: &'o Observed, rule: &ObjectRule, id: &str, place: &Place) -> Option<&'o TargetObject> {
+    observed.objects.with_id(id).into_iter().find(|standing| is_at(standing, rule, place))
 }
 
 /// What stands of several objects of one rule.
 pub fn instances<'o>(
-    mapping: &Mapping,
     observed: &'o Observed,
     rule: &ObjectRule,
     place: &Place,
 ) -> impl Iterator<Item = &'o TargetObject> {
     let of_rule = |standing: &&TargetObject| standing.key().is_some() && standing.rule_id() == rule.id;
-    observed.objects.own().filter(of_rule).filter(|standing| is_at(standing, mapping, rule, place))
+    observed.objects.own().filter(of_rule).filter(|standing| is_at(standing, rule, place))
 }
 
-fn is_at(standing: &TargetObject, mapping: &Mapping, rule: &ObjectRule, place: &Place) -> bool {
+fn is_at(standing: &TargetObject, rule: &ObjectRule, place: &Place) -> bool {
     standing.is_shared == rule.shared
         && standing.reference.kind.is_same_in_any_version(&rule.kind)
         && (rule.kind.side == Side::Source || standing.reference.namespace == place.namespace)
-        && (rule.shared || placed_as(standing, mapping) == place.name)
+        && (rule.shared || placed_as(standing, Some(rule)) == place.name)
 }
 
 /// How owner marks and reasons name an object of a rule, with its key where it is one of several.
@@ -601,58 +574,33 @@ pub fn mark(
     reference: &Reference,
     body: Value,
 ) -> Result<Value, Unrendered> {
-    let fields = needs_fields(rule).then(|| pointers_text(&leaves(&body)));
+    // Beside the source, server-side apply does not work as on Kubernetes, so no field manager knows what the engine set. A copy
+    // holds nothing but what its original has.
+    let needs_fields = rule.kind.side == Side::Source && rule.copy.is_none();
+    let fields = needs_fields.then(|| pointers_text(&leaves(&body)));
     let Value::Object(mut body) = body else {
         return Err(Unrendered::Failed(format!("the template of `{}` is no map", rule.id)));
     };
-    let namespace = Some(("namespace", &reference.namespace)).filter(|(_, namespace)| !namespace.is_empty());
-    let identity = [("name", &reference.name)].into_iter().chain(namespace);
-    let owner = owner_of(observed, rule, reference);
-    marks::stamp(&mut body, "labels", marks::labels(&observed.subject.writer, &owner));
-    let annotations = annotations(observed, rule, id, place, reference, &owner).into_iter();
-    marks::stamp(&mut body, "annotations", annotations.chain(fields.map(|fields| (marks::FIELDS, fields))));
-    if let Some(Value::Object(metadata)) = body.get_mut("metadata") {
-        metadata.extend(identity.map(|(field, text)| (field.to_owned(), json!(text))));
+    let Subject { writer, origin, owner, .. } = &observed.subject;
+    let owner = if rule.shared { writer.shared_owner(&reference.namespace) } else { owner.clone() };
+    let mut annotations = vec![(marks::OBJECT, id.to_owned()), (marks::SELF, owner.self_mark(id, reference))];
+    if !rule.shared {
+        annotations.extend(marks::origin_annotations(origin));
+        annotations.push((marks::SOURCE_UID, observed.source_uid().to_owned()));
+        annotations.extend(observed.consumer.path.clone().map(|path| (marks::WORKSPACE, path)));
+        annotations.extend((reference.name != place.name).then(|| (marks::PLACEMENT_NAME, place.name.clone())));
     }
+    annotations.extend(fields.map(|fields| (marks::FIELDS, fields)));
+    marks::stamp(&mut body, "labels", marks::labels(writer, &owner));
+    marks::stamp(&mut body, "annotations", annotations);
     let mut body = Value::Object(body);
+    body["metadata"]["name"] = json!(reference.name);
+    if !reference.namespace.is_empty() {
+        body["metadata"]["namespace"] = json!(reference.namespace);
+    }
     let hash = value_hash(&body, 10);
     body["metadata"]["annotations"][marks::HASH] = json!(hash);
     Ok(body)
-}
-
-/// Beside the source, server-side apply does not work as on Kubernetes, so no field manager knows what the engine set. A copy
-/// holds nothing but what its original has.
-fn needs_fields(rule: &ObjectRule) -> bool {
-    rule.kind.side == Side::Source && rule.copy.is_none()
-}
-
-fn owner_of(observed: &Observed, rule: &ObjectRule, reference: &Reference) -> Owner {
-    if rule.shared {
-        observed.subject.writer.shared_owner(&reference.namespace)
-    } else {
-        observed.subject.owner.clone()
-    }
-}
-
-fn annotations(
-    observed: &Observed,
-    rule: &ObjectRule,
-    id: &str,
-    place: &Place,
-    reference: &Reference,
-    owner: &Owner,
-) -> Vec<(&'static str, String)> {
-    let mut all = vec![(marks::OBJECT, id.to_owned()), (marks::SELF, owner.self_mark(id, reference))];
-    if rule.shared {
-        return all;
-    }
-    all.extend(marks::origin_annotations(&observed.subject.origin));
-    all.push((marks::SOURCE_UID, observed.source_uid().to_owned()));
-    all.extend(observed.consumer.path.clone().map(|path| (marks::WORKSPACE, path)));
-    if reference.name != place.name {
-        all.push((marks::PLACEMENT_NAME, place.name.clone()));
-    }
-    all
 }
 
 /// What no rule of the mapping makes any more.

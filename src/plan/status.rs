@@ -419,7 +419,7 @@ pub fn object_at<'o>(
     let Some(rule) = mapping.objects.iter().find(|rule| rule.id == id) else {
         return Err(Reason::unseen(format!("the mapping has no object `{id}`")));
     };
-    if let Some(standing) = render::standing(mapping, observed, rule, &rendering.place) {
+    if let Some(standing) = render::standing(observed, rule, &rendering.place) {
         return Ok(Some(standing));
     }
     observed.sees(&rule.kind)?;

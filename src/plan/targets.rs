@@ -485,10 +485,10 @@ fn one(
     let mut objects = Map::new();
     for rule in mapping.objects.iter().filter(|rule| rule.copy.is_none()) {
         if rule.for_each.is_some() {
-            let all = render::instances(mapping, observed, rule, &rendering.place);
+            let all = render::instances(observed, rule, &rendering.place);
             let keyed = all.filter_map(|one| Some((one.key()?.to_owned(), Value::clone(&one.object))));
             objects.insert(rule.id.clone(), Value::Object(keyed.collect()));
-        } else if let Some(standing) = render::standing(mapping, observed, rule, &rendering.place) {
+        } else if let Some(standing) = render::standing(observed, rule, &rendering.place) {
             objects.insert(rule.id.clone(), Value::clone(&standing.object));
         }
     }
