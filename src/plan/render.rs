@@ -123,7 +123,7 @@ pub fn with_objects(mapping: &Mapping, observed: &Observed, begun: Rendering) ->
     let wanted = |rule: &ObjectRule| {
         let copied = rule.copy.and_then(|copy| Some((mapping.related.get(copy.related)?, related.get(copy.related)?)));
         match (copied, &rule.for_each) {
-            (Some((of, resolved)), _) => copies(observed, rule, of, resolved, place, scope),
+            (Some((of, resolved)), _) => copies(observed, rule, of, resolved, &begun),
             (None, Some(each)) => super::each::instances(observed, rule, each, place, scope),
             (None, None) => Ok(vec![Instance::single(one(observed, rule, &rule.id, place, scope))]),
         }
@@ -382,23 +382,14 @@ pub fn instance_id(rule: &ObjectRule, key: Option<&str>) -> String {
 }
 
 /// Renders the copies of related objects.
-fn copies(
-    observed: &Observed,
-    rule: &ObjectRule,
-    of: &RelatedRule,
-    resolved: &Resolved,
-    place: &Place,
-    scope: &Scope,
-) -> Wanted {
+fn copies(observed: &Observed, rule: &ObjectRule, of: &RelatedRule, resolved: &Resolved, begun: &Rendering) -> Wanted {
     let all = match resolved {
         Err(reason) => return Ok(vec![Instance::single(Ok(Rendered::Kept(Some(reason.clone()))))]),
         Ok(all) if all.is_empty() && !of.is_several() => return Ok(vec![Instance::single(Ok(Rendered::Absent))]),
         Ok(all) => all,
     };
     let instance = |one: &Related| {
-        // A shared copy is the same for all who name it.
-        let id = instance_id(rule, one.key.as_deref().filter(|_| !rule.shared));
-        let rendered = copied(observed, rule, of, one, &id, place, scope);
+        let rendered = copied(observed, rule, of, one, begun);
         let reference = one.is_placed().then(|| copy_reference(rule, one));
         Instance { key: one.key.clone(), item: one.item.clone(), reference, rendered }
     };
@@ -429,11 +420,10 @@ fn copied(
     rule: &ObjectRule,
     of: &RelatedRule,
     one: &Related,
-    id: &str,
-    place: &Place,
-    scope: &Scope,
+    begun: &Rendering,
 ) -> Result<Rendered, Unrendered> {
-    let Some(mut body) = related::copy(of, one, scope)? else { return Ok(Rendered::Kept(related::lacking(of, one))) };
+    let copy = related::copy(of, one, &begun.scope)?;
+    let Some(mut body) = copy else { return Ok(Rendered::Kept(related::lacking(of, one))) };
     let reference = copy_reference(rule, one);
     // A source that is a file has no uid.
     if let Some(source) = observed.present()
@@ -446,7 +436,9 @@ fn copied(
             "name": metadata(source, "name"), "uid": metadata(source, "uid"),
         }]);
     }
-    let body = mark(observed, rule, id, place, &reference, body)?;
+    // A shared copy is the same for all who name it.
+    let id = instance_id(rule, one.key.as_deref().filter(|_| !rule.shared));
+    let body = mark(observed, rule, &id, &begun.place, &reference, body)?;
     Ok(Rendered::Present(Desired { reference, body: Arc::new(body) }))
 }
 
