@@ -671,32 +671,17 @@ pub fn say(
     if observed.subject.hold.is_some() || observed.limits.tells_nothing {
         return reasons.rest();
     }
-    let written = match mapping.has_several_targets() && observed.among.is_some() {
-        false => status::patch(mapping, observed, source, rendering, None, &mut reasons),
-        true => say_of_all(mapping, observed, source, rendering, &mut reasons),
-    };
+    // The status is about all targets.
+    let Some(mut all) = targets::overall(mapping, observed, source, &reasons) else { return reasons.rest() };
+    let (known, here) = (all.0.len(), reasons.of_target().map(|(cause, _)| cause));
+    let written = status::patch(mapping, observed, source, rendering, here, &mut all);
+    // What the status of several lacks is for the source's condition, and is no reason to wait for one of them.
+    let is_of_one = |reason: &Reason| !mapping.has_several_targets() || reason.cause == Cause::StatusFailed;
+    reasons.0.extend(all.0.drain(known..).filter(is_of_one));
     match written {
         Some(action) => Plan::Last(Box::new(action), reasons.verdict()),
         None => reasons.rest(),
     }
-}
-
-/// The same for one of several targets: the status is about all of them. What it lacks is for the source's condition, and is
-/// no reason to wait for this target.
-fn say_of_all(
-    mapping: &Mapping,
-    observed: &Observed,
-    source: &Arc<Value>,
-    rendering: Option<&Rendering>,
-    reasons: &mut Reasons,
-) -> Option<Action> {
-    let mut all = targets::overall(mapping, observed, source, reasons)?;
-    let known = all.0.len();
-    let action =
-        status::patch(mapping, observed, source, rendering, reasons.of_target().map(|(cause, _)| cause), &mut all);
-    let failed = all.0.drain(known..).filter(|reason| reason.cause == Cause::StatusFailed);
-    reasons.0.extend(failed);
-    action
 }
 
 /// What a decision is about, as far as it is known.
