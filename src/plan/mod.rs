@@ -11,7 +11,6 @@ mod departure;
 mod each;
 mod live;
 mod merge_patch;
-mod mirror;
 pub mod objects;
 pub mod observed;
 pub mod preview;

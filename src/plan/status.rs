@@ -14,7 +14,7 @@ use super::observed::{ObjectState, Observed, Phase, Sight, TargetObject};
 use super::redact::Redaction;
 use super::render::{self, Rendering};
 use super::source::guarded;
-use super::{Cause, Reason, Reasons, live, mirror, targets};
+use super::{Cause, Reason, Reasons, live, targets};
 use crate::mapping::expression::{Outcome, Root, Scope, kind};
 use crate::mapping::schema::{Presence, Schema};
 use crate::mapping::template::{Template, Unrendered};
@@ -123,7 +123,7 @@ pub fn wanted(
         }
         draft.set_fields(rendering, &scope, reasons);
         draft.set_conditions(&scope, reasons);
-        mirror::conditions(&mut draft, rendering);
+        draft.mirror_conditions(rendering);
     }
     // What waits for the end of a release keeps nobody out of sync.
     let is_told = |reason: &&Reason| !(observed.limits.is_promoted && reason.cause == Cause::Held);
@@ -162,9 +162,9 @@ pub fn is_withheld(observed: &Observed, status: Option<&Value>, reasons: &mut Re
 }
 
 /// A status while it is made.
-pub struct Draft<'s> {
-    pub mapping: &'s Mapping,
-    pub observed: &'s Observed,
+struct Draft<'s> {
+    mapping: &'s Mapping,
+    observed: &'s Observed,
     redaction: Redaction,
     /// The source's, which the status and its conditions name. Elsewhere every change of the spec would cost a write more.
     generation: Option<i64>,
@@ -181,7 +181,7 @@ impl<'s> Draft<'s> {
     }
 
     /// A text for the consumer.
-    pub fn told(&self, text: String) -> String {
+    fn told(&self, text: String) -> String {
         if self.mapping.status.redact { self.redaction.text(text) } else { text }
     }
 
@@ -242,8 +242,32 @@ impl<'s> Draft<'s> {
         }
     }
 
+    /// Carries over what target objects say of themselves. A condition that the object does not report is `Unknown`; of an object
+    /// that cannot be seen, or is somebody else's, they stay as they are.
+    fn mirror_conditions(&mut self, rendering: &Rendering) {
+        for rule in &self.mapping.status.mirrors {
+            let object = object_at(self.mapping, self.observed, rendering, &rule.object);
+            let Ok(standing) = object else { continue };
+            let status = standing.and_then(|standing| standing.object.get("status"));
+            for (kind, written) in &rule.types {
+                let condition = match status.and_then(|status| entry(status, kind)) {
+                    None => Condition { status: "Unknown", reason: "NotReported".into(), message: String::new() },
+                    Some(found) => {
+                        let text = |field: &str| found[field].as_str().unwrap_or_default();
+                        Condition {
+                            status: status_word(text("status")).unwrap_or("Unknown"),
+                            reason: reason_word(text("reason"), kind),
+                            message: self.told(text("message").to_owned()),
+                        }
+                    }
+                };
+                self.set_condition(written, condition);
+            }
+        }
+    }
+
     /// Sets one entry of `.status.conditions`; the time moves only with the status, and others' entries stay.
-    pub fn set_condition(&mut self, kind: &str, condition: Condition) {
+    fn set_condition(&mut self, kind: &str, condition: Condition) {
         let Self { observed, generation, .. } = *self;
         if !knows(observed, "/conditions") {
             return;
@@ -410,7 +434,7 @@ fn leaf<'m, 'o>(
 ///
 /// # Errors
 /// Where it is somebody else's or out of told: that says nothing.
-pub fn object_at<'o>(
+fn object_at<'o>(
     mapping: &Mapping,
     observed: &'o Observed,
     rendering: &Rendering,
@@ -493,26 +517,21 @@ fn map(slot: &mut Value) -> Result<&mut Map<String, Value>, String> {
 }
 
 /// Status, reason and message of a condition.
-#[derive(Debug, PartialEq)]
-pub struct Condition {
-    pub status: &'static str,
-    pub reason: String,
-    pub message: String,
+struct Condition {
+    status: &'static str,
+    reason: String,
+    message: String,
 }
 
 fn condition(rule: &ConditionRule, scope: &Scope) -> Result<Condition, Unrendered> {
     let status = match evaluated(&rule.status, scope)? {
+        None => "Unknown",
         Some(Value::Bool(true)) => "True",
         Some(Value::Bool(false)) => "False",
-        Some(Value::String(text)) if text == "True" => "True",
-        Some(Value::String(text)) if text == "False" => "False",
-        None => "Unknown",
-        Some(Value::String(text)) if text == "Unknown" => "Unknown",
-        Some(other) => {
+        Some(other) => other.as_str().and_then(status_word).ok_or_else(|| {
             let is = if other.is_string() { "another text" } else { kind(&other) };
-            let why = format!("status is {is}: expected true, false, True, False or Unknown");
-            return Err(Unrendered::Failed(why));
-        }
+            Unrendered::Failed(format!("status is {is}: expected true, false, True, False or Unknown"))
+        })?,
     };
     Ok(Condition {
         status,
@@ -529,9 +548,14 @@ fn text(template: Option<&Template>, scope: &Scope) -> Result<Option<String>, Un
     }))
 }
 
+/// What the API server accepts as a status.
+fn status_word(text: &str) -> Option<&'static str> {
+    ["True", "False", "Unknown"].into_iter().find(|word| *word == text)
+}
+
 /// What the API server accepts as a reason: a word of letters, digits, `_`, `,` and `:` that starts with a letter. A text
 /// without any gives the type of the condition.
-pub fn reason_word(text: &str, kind: &str) -> String {
+fn reason_word(text: &str, kind: &str) -> String {
     let word = |text: &str| {
         let word: String = text.chars().filter(|c| c.is_ascii_alphanumeric() || matches!(c, '_' | ',' | ':')).collect();
         word.trim_start_matches(|c: char| !c.is_ascii_alphabetic()).trim_end_matches([',', ':']).to_owned()
@@ -547,7 +571,7 @@ fn remove_condition(status: &mut Value, kind: &str) {
 }
 
 /// One entry of `.status.conditions`.
-pub fn entry<'s>(status: &'s Value, kind: &str) -> Option<&'s Value> {
+fn entry<'s>(status: &'s Value, kind: &str) -> Option<&'s Value> {
     status.get("conditions")?.as_array()?.iter().find(|entry| entry["type"] == kind)
 }
 
