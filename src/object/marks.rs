@@ -263,8 +263,7 @@ impl OwnershipRecord {
 pub fn is_unowned(object: &Value) -> bool {
     let mut owners = object["metadata"]["ownerReferences"].as_array().into_iter().flatten();
     let is_marked = [OWNER, MAPPING, MANAGED_BY].into_iter().any(|key| label(object, key).is_some());
-    let is_deleting = !super::metadata(object, "deletionTimestamp").is_empty();
-    !is_marked && !is_deleting && owners.all(|owner| owner["controller"] != json!(true))
+    !is_marked && !super::is_deleting(object) && owners.all(|owner| owner["controller"] != json!(true))
 }
 
 /// Whose an object is, as its labels and annotations say, for people. `None`: they say nothing.

@@ -7,7 +7,7 @@ use std::fmt;
 
 use serde_json::Value;
 
-use super::{generation, metadata};
+use super::{generation, is_deleting};
 use crate::mapping::Kind;
 
 /// How far an object is.
@@ -23,7 +23,7 @@ pub enum Readiness {
 /// How far an object that stands is. Its kind is given, for items of a list do not name it. `reports`: whether its kind is one
 /// whose controller says how far an object is, so that silence means that it has not looked yet.
 pub fn readiness(kind: &Kind, object: &Value, reports: bool) -> Readiness {
-    if !metadata(object, "deletionTimestamp").is_empty() {
+    if is_deleting(object) {
         return pending("is being deleted");
     }
     let seen = integer(object, "/status/observedGeneration");

@@ -47,7 +47,7 @@ pub use source::{guard, pins, release_finalizer};
 
 use crate::mapping::template::Unrendered;
 use crate::mapping::{Mapping, OnExit, SourceRecreated};
-use crate::object::{has_finalizer, metadata, one_line};
+use crate::object::{has_finalizer, is_deleting, metadata, one_line};
 
 use decision::Stage;
 use readiness::Case;
@@ -319,10 +319,6 @@ fn is_in(mapping: &Mapping, observed: &Observed, source: &Arc<Value>) -> Sight<b
 fn is_held(observed: &Observed, source: &Source) -> bool {
     let Some(hold) = &observed.subject.hold else { return true };
     matches!(source, Source::Present(source) if hold.index_in(source).is_some())
-}
-
-fn is_deleting(source: &Value) -> bool {
-    !metadata(source, "deletionTimestamp").is_empty()
 }
 
 /// Home workspaces are below it, unless kcp is told otherwise (`--home-workspaces-root`).

@@ -30,9 +30,9 @@ use crate::multicluster::environment::CustomProviders;
 use crate::multicluster::identity::cluster_identity;
 use crate::multicluster::raw::CLUSTER_ANNOTATION;
 use crate::multicluster::{ApiPath, Endpoint, Reply, RequestError};
-use crate::object::ClusterName;
 use crate::object::claims::Claims;
 use crate::object::marks::{self, Writer};
+use crate::object::{ClusterName, is_deleting};
 use crate::provider::kcp::{self, Binding, EndpointSlice};
 use crate::provider::members::Groups;
 
@@ -363,7 +363,7 @@ async fn bindings(everywhere: &Endpoint, export: &ApiExportRef) -> Option<Vec<Bo
     for resource in kcp::bindings() {
         let Ok(bindings) = items(everywhere, &resource, None).await else { continue };
         let read = |document: Value| {
-            let leaving = !crate::object::metadata(&document, "deletionTimestamp").is_empty();
+            let leaving = is_deleting(&document);
             let binding: Binding = serde_json::from_value(document).ok()?;
             let cluster = ClusterName::try_from(binding.cluster()?).ok()?;
             let engaged = binding.binds(&export.name, None) && (binding.is_bound() || leaving);
