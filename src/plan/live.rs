@@ -202,7 +202,14 @@ impl<'a> Live<'a> {
         });
         let row = decide(Stage::In, self.finalizer, found, wish);
         let step = match row.verdict {
-            Verdict::Wait => self.waiting(&state, object, rule, desired, unmet),
+            Verdict::Wait => match state {
+                Err(reason) => Step::rest(reason),
+                Ok(_) => object.and_then(|object| self.being_deleted(object, rule.propagation)).unwrap_or_else(|| {
+                    let failure = || self.observed.answers.failed.get(&desired.reference);
+                    let reason = unmet.or_else(|| Some(failed(&desired.reference, failure()?)));
+                    reason.map_or_else(Step::default, Step::rest)
+                }),
+            },
             Verdict::AddFinalizer | Verdict::Create => self.act(self.create(desired)),
             Verdict::Apply => object.map_or_else(Step::default, |object| {
                 let intent = Intent::Update { uid: object.uid().to_owned() };
@@ -258,25 +265,8 @@ impl<'a> Live<'a> {
         Some((related::by_name(of, one), one.present()?))
     }
 
-    fn waiting(
-        &self,
-        state: &Sight<ObjectState<'_>>,
-        object: Option<&TargetObject>,
-        rule: &ObjectRule,
-        desired: &Desired,
-        unmet: Option<Reason>,
-    ) -> Step {
-        if let Err(reason) = state {
-            return Step::rest(reason.clone());
-        }
-        if let Some(step) =
-            object.and_then(|object| departure::being_deleted(self.mapping, self.observed, object, rule.propagation))
-        {
-            return step;
-        }
-        let failure = self.observed.answers.failed.get(&desired.reference);
-        let reason = unmet.or(failure.map(|failure| failed(&desired.reference, failure)));
-        reason.map_or_else(Step::default, Step::rest)
+    fn being_deleted(&self, object: &TargetObject, propagation: Propagation) -> Option<Step> {
+        departure::being_deleted(self.mapping, self.observed, object, propagation)
     }
 
     fn found(&self, state: &Sight<ObjectState<'_>>, fit: impl FnOnce(&TargetObject) -> Fit) -> Found {
@@ -512,7 +502,7 @@ impl<'a> Live<'a> {
             Verdict::ReportRecreated => Step::default(),
             _ => match state {
                 Err(reason) => Step::rest(reason),
-                Ok(_) => departure::being_deleted(self.mapping, self.observed, object, propagation).unwrap_or_default(),
+                Ok(_) => self.being_deleted(object, propagation).unwrap_or_default(),
             },
         };
         step.noted(self.observed, object.object_id(), Some(row), About::of(object))
