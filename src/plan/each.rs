@@ -68,6 +68,19 @@ pub fn keyed(each: &ForEach, scope: &mut Scope) -> Result<Vec<(String, Arc<Value
     Ok(all)
 }
 
+/// Something of each object of a rule, single or several, from its key and from what expressions read for it; of no object, where
+/// they cannot be told apart.
+pub fn of_each<T>(rule: &ObjectRule, scope: &Scope, mut of: impl FnMut(Option<&str>, &Scope) -> Option<T>) -> Vec<T> {
+    let mut scope = scope.clone();
+    let Some(each) = &rule.for_each else { return of(None, &scope).into_iter().collect() };
+    let items = keyed(each, &mut scope).unwrap_or_default().into_iter();
+    let all = items.filter_map(|(key, item)| {
+        scope.set_local(&each.item, item);
+        of(Some(&key), &scope)
+    });
+    all.collect()
+}
+
 /// Refuses items that have something in common which should tell them apart.
 fn apart<'k>(all: impl Iterator<Item = Option<&'k String>>, what: &str) -> Result<(), Unrendered> {
     let mut seen = BTreeMap::new();

@@ -178,23 +178,13 @@ fn unread_yet(mapping: &Mapping, position: usize, observed: &Observed, place: &P
         };
         Some(Reason { cause, detail: format!("it is not read while {reference} {why}") })
     };
-    mapping.objects.iter().filter(is_origin).flat_map(|rule| wanted_places(rule, place, scope)).find_map(not_own)
-}
-
-/// Where the objects of a rule go that `when` does not leave out.
-fn wanted_places(rule: &ObjectRule, place: &Place, scope: &Scope) -> Vec<Reference> {
-    let mut scope = scope.clone();
-    let one = |scope: &Scope| {
-        let is_left_out = rule.when.as_ref().is_some_and(|when| when.holds(scope) == Ok(false));
-        render::reference(rule, place, scope).ok().filter(|_| !is_left_out)
+    let wanted = |rule: &ObjectRule| {
+        each::of_each(rule, scope, |_, scope| {
+            let is_left_out = rule.when.as_ref().is_some_and(|when| when.holds(scope) == Ok(false));
+            render::reference(rule, place, scope).ok().filter(|_| !is_left_out)
+        })
     };
-    let Some(list) = &rule.for_each else { return one(&scope).into_iter().collect() };
-    let items = each::keyed(list, &mut scope).unwrap_or_default().into_iter();
-    let each = items.filter_map(|(_, item)| {
-        scope.set_local(&list.item, item);
-        one(&scope)
-    });
-    each.collect()
+    mapping.objects.iter().filter(is_origin).flat_map(wanted).find_map(not_own)
 }
 
 struct Places<'a> {

@@ -545,16 +545,7 @@ pub fn places(rule: &ObjectRule, place: &Place, scope: &Scope, related: &[Resolv
         let named = all.filter(|one| !one.to.name.is_empty());
         return named.map(|one| (id(one), copy_reference(rule, one))).collect();
     }
-    let Some(each) = &rule.for_each else {
-        return reference(rule, place, scope).map(|reference| (rule.id.clone(), reference)).into_iter().collect();
-    };
-    let mut scope = scope.clone();
-    let items = super::each::keyed(each, &mut scope).unwrap_or_default();
-    let placed = items.into_iter().filter_map(|(key, item)| {
-        scope.set_local(&each.item, item);
-        Some((instance_id(rule, Some(&key)), reference(rule, place, &scope).ok()?))
-    });
-    placed.collect()
+    super::each::of_each(rule, scope, |key, scope| Some((instance_id(rule, key), reference(rule, place, scope).ok()?)))
 }
 
 /// Puts identity and owner marks on a rendered body.
