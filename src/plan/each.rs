@@ -6,7 +6,7 @@ use std::sync::Arc;
 use serde_json::Value;
 
 use super::observed::{Observed, TargetObject};
-use super::render::{self, Instance, Rendered, Rendering, Wanted};
+use super::render::{self, Instance, Rendered, Wanted};
 use crate::mapping::expression::{Outcome, Scope, Way};
 use crate::mapping::placement::Place;
 use crate::mapping::template::Unrendered;
@@ -98,12 +98,7 @@ fn failed(why: String) -> Unrendered {
 
 /// What stands of a rule and is not wanted any more, as far as that is certain: its list was rendered, and where each item goes
 /// is known. An item that cannot be rendered holds up no other.
-pub fn leaving<'o>(
-    observed: &'o Observed,
-    rule: &ObjectRule,
-    wanted: &Wanted,
-    rendering: &Rendering,
-) -> Vec<&'o TargetObject> {
+pub fn leaving<'o>(observed: &'o Observed, rule: &ObjectRule, wanted: &Wanted, place: &Place) -> Vec<&'o TargetObject> {
     let is_known = |one: &Instance| one.rendered.is_ok() || one.reference.is_some();
     let Ok(all) = wanted else { return Vec::new() };
     // A shared object that one source does not want may be wanted by its neighbour.
@@ -121,7 +116,7 @@ pub fn leaving<'o>(
         })
     };
     match rule.is_several() {
-        true => render::instances(observed, rule, &rendering.place).filter(is_left).collect(),
-        false => render::standing(observed, rule, &rendering.place).filter(is_left).into_iter().collect(),
+        true => render::instances(observed, rule, place).filter(is_left).collect(),
+        false => render::standing(observed, rule, place).filter(is_left).into_iter().collect(),
     }
 }

@@ -130,7 +130,7 @@ impl<'a> Live<'a> {
             Err(unrendered) => step.extend(self.unrendered(&rule.id, unrendered).of(&rule.id)),
             Ok(all) => all.iter().for_each(|one| step.extend(self.instance(rule, one))),
         }
-        let leaving = each::leaving(self.observed, rule, wanted, self.rendering);
+        let leaving = each::leaving(self.observed, rule, wanted, &self.rendering.place);
         if let Some(original) = self.unconfirmed(rule).filter(|_| !leaving.is_empty()) {
             step.extend(Step::act(Action::ReadAnew(original)));
             return step;
@@ -521,7 +521,7 @@ impl<'a> Live<'a> {
         let rules = self.mapping.objects.iter().zip(self.rendering.objects.iter());
         let mut leaving = rules
             .filter(|(other, _)| self.mapping.depends(other, &rule.id))
-            .flat_map(|(other, wanted)| each::leaving(self.observed, other, wanted, self.rendering));
+            .flat_map(|(other, wanted)| each::leaving(self.observed, other, wanted, &self.rendering.place));
         leaving.next().map(|object| &object.reference)
     }
 

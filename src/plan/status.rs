@@ -11,6 +11,7 @@ use serde_json::{Map, Value, json};
 
 use super::action::Action;
 use super::observed::{ObjectState, Observed, Phase, Sight, TargetObject};
+use super::readiness::Case;
 use super::redact::Redaction;
 use super::render::{self, Rendering};
 use super::source::guarded;
@@ -202,14 +203,14 @@ impl<'s> Draft<'s> {
     }
 
     fn set_fields(&mut self, rendering: &Rendering, scope: &Scope, reasons: &mut Reasons) {
-        let (mapping, observed) = (self.mapping, self.observed);
+        let case = Case { mapping: self.mapping, observed: self.observed, rendering };
         // Mostly all fields are read from one object.
         let mut read: Option<(&str, Option<Option<&TargetObject>>)> = None;
         let mut seen = |id| match read {
             Some((of, seen)) if of == id => seen,
-            _ => read.insert((id, object_at(mapping, observed, rendering, id).ok())).1,
+            _ => read.insert((id, object_at(case, id).ok())).1,
         };
-        for field in &mapping.status.fields {
+        for field in &case.mapping.status.fields {
             if let Err(why) = leaf(&mut seen, scope, field).and_then(|leaf| self.set_field(field, leaf)) {
                 unsaid(reasons, &format!("status.{}", field.target.join(".")), why);
             }
@@ -246,8 +247,8 @@ impl<'s> Draft<'s> {
     /// that cannot be seen, or is somebody else's, they stay as they are.
     fn mirror_conditions(&mut self, rendering: &Rendering) {
         for rule in &self.mapping.status.mirrors {
-            let object = object_at(self.mapping, self.observed, rendering, &rule.object);
-            let Ok(standing) = object else { continue };
+            let case = Case { mapping: self.mapping, observed: self.observed, rendering };
+            let Ok(standing) = object_at(case, &rule.object) else { continue };
             let status = standing.and_then(|standing| standing.object.get("status"));
             for (kind, written) in &rule.types {
                 let condition = match status.and_then(|status| entry(status, kind)) {
@@ -433,13 +434,8 @@ fn leaf<'m, 'o>(
 /// The object that the status rules read; `None`: it does not exist.
 ///
 /// # Errors
-/// Where it is somebody else's or out of told: that says nothing.
-fn object_at<'o>(
-    mapping: &Mapping,
-    observed: &'o Observed,
-    rendering: &Rendering,
-    id: &str,
-) -> Sight<Option<&'o TargetObject>> {
+/// Where it is somebody else's or out of sight: that says nothing.
+fn object_at<'c>(Case { mapping, observed, rendering }: Case<'c>, id: &str) -> Sight<Option<&'c TargetObject>> {
     let Some(rule) = mapping.objects.iter().find(|rule| rule.id == id) else {
         return Err(Reason::unseen(format!("the mapping has no object `{id}`")));
     };

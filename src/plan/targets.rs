@@ -434,7 +434,7 @@ pub fn view(
                 Some(other) => there(mapping, observed, source, name, other),
                 None => nothing("Missing"),
             },
-            (Ok(name), _) => one(mapping, observed, own, name, reasons.and_then(trouble)),
+            (Ok(name), _) => one(Case { mapping, observed, rendering: own }, name, reasons.and_then(trouble)),
         };
         all.insert(key.clone(), seen);
     }
@@ -455,7 +455,7 @@ fn there(mapping: &Mapping, observed: &Observed, source: &Arc<Value>, name: &str
         (Reach::Seen, unsettled) => unsettled.as_ref().map(|(cause, _)| *cause).and_then(trouble),
     };
     match render::render(mapping, &there, source) {
-        Ok(rendering) => one(mapping, &there, &rendering, name, why),
+        Ok(rendering) => one(Case { mapping, observed: &there, rendering: &rendering }, name, why),
         Err(_) => json!({"ready": false, "reason": Cause::RenderFailed.as_str(), "cluster": name, "objects": {}}),
     }
 }
@@ -473,15 +473,9 @@ fn from_there(mapping: &Mapping, observed: &Observed, name: &str, other: &OtherT
     }
 }
 
-fn one(
-    mapping: &Mapping,
-    observed: &Observed,
-    rendering: &Rendering,
-    name: &str,
-    trouble: Option<&'static str>,
-) -> Value {
-    let is_unready = || !Case { mapping, observed, rendering }.unready_objects().is_empty();
-    let unready = trouble.or_else(|| is_unready().then_some("NotReady"));
+fn one(case: Case<'_>, name: &str, trouble: Option<&'static str>) -> Value {
+    let Case { mapping, observed, rendering } = case;
+    let unready = trouble.or_else(|| (!case.unready_objects().is_empty()).then_some("NotReady"));
     let mut objects = Map::new();
     for rule in mapping.objects.iter().filter(|rule| rule.copy.is_none()) {
         if rule.for_each.is_some() {
