@@ -7,7 +7,7 @@ use serde_json::Value;
 use super::decision::{Decision, Decisions, Verdict};
 use super::provenance::{File, Written};
 use super::{Observed, Reason, Reasons, Rest, Study, live, plan, render};
-use crate::mapping::Mapping;
+use crate::mapping::{Mapping, is_within};
 use crate::object::marks;
 
 /// How a source was decided on one target.
@@ -228,9 +228,8 @@ fn differs(desired: &Value, found: &Value, rows: &[&Written]) -> Vec<Differs> {
 
 fn differs_at(field: String, desired: &Value, found: &Value, rows: &[&Written]) -> Differs {
     // The field itself, else the leaf that holds it or the first that it holds.
-    let within = |one: &str, other: &str| one.strip_prefix(other).is_some_and(|rest| rest.starts_with('/'));
-    let row = rows.iter().find(|row| row.pointer == field);
-    let row = row.or_else(|| rows.iter().find(|row| within(&field, &row.pointer) || within(&row.pointer, &field)));
+    let is_near = |row: &&&Written| is_within(&field, &row.pointer) || is_within(&row.pointer, &field);
+    let row = rows.iter().find(|row| row.pointer == field).or_else(|| rows.iter().find(is_near));
     // In a list that is merged by key, the item is at another index.
     let is_in_list = field.split('/').any(|segment| segment.parse::<usize>().is_ok());
     Differs {
