@@ -50,12 +50,7 @@ impl Redaction {
 
     /// Every text of a value; keys of maps stay.
     pub fn value(&self, value: Value) -> Value {
-        match value {
-            Value::String(text) => Value::String(self.text(text)),
-            Value::Array(items) => items.into_iter().map(|item| self.value(item)).collect(),
-            Value::Object(fields) => fields.into_iter().map(|(key, value)| (key, self.value(value))).collect(),
-            other => other,
-        }
+        with_texts(value, &|text| self.text(text))
     }
 
     pub fn text(&self, text: String) -> String {
@@ -103,6 +98,16 @@ impl Rename {
         let goes_on = |c: char| if self.begins { c.is_ascii_alphanumeric() } else { is_name(c) };
         let is_inside = |before: &str, behind: &str| before.ends_with(is_name) || behind.starts_with(goes_on);
         replaced(text, &self.from, &self.to, is_inside)
+    }
+}
+
+/// A value with each of its texts changed; keys of maps stay.
+pub fn with_texts(value: Value, change: &impl Fn(String) -> String) -> Value {
+    match value {
+        Value::String(text) => Value::String(change(text)),
+        Value::Array(items) => items.into_iter().map(|item| with_texts(item, change)).collect(),
+        Value::Object(fields) => fields.into_iter().map(|(key, value)| (key, with_texts(value, change))).collect(),
+        other => other,
     }
 }
 

@@ -12,7 +12,7 @@ use serde_json::{Map, Value, json};
 use super::action::Action;
 use super::observed::{ObjectState, Observed, Phase, Sight, TargetObject};
 use super::readiness::Case;
-use super::redact::Redaction;
+use super::redact::{Redaction, with_texts};
 use super::render::{self, Rendering};
 use super::source::guarded;
 use super::{Cause, Reason, Reasons, live, targets};
@@ -359,7 +359,7 @@ const MAX_FIELD: usize = 128 * 1024;
 
 /// A value as it goes to the consumer: an operator may write more into its status than a consumer's object can hold.
 fn bounded(value: Value) -> Result<Value, Unrendered> {
-    let value = cut(value);
+    let value = with_texts(value, &cut_text);
     let is_nested = value.is_array() || value.is_object();
     let bytes = if is_nested { value.to_string().len() } else { 0 };
     if bytes > MAX_FIELD {
@@ -367,15 +367,6 @@ fn bounded(value: Value) -> Result<Value, Unrendered> {
         return Err(Unrendered::Failed(why));
     }
     Ok(value)
-}
-
-fn cut(value: Value) -> Value {
-    match value {
-        Value::String(text) => Value::String(cut_text(text)),
-        Value::Array(items) => items.into_iter().map(cut).collect(),
-        Value::Object(fields) => fields.into_iter().map(|(key, value)| (key, cut(value))).collect(),
-        other => other,
-    }
 }
 
 fn cut_text(mut text: String) -> String {
