@@ -121,14 +121,9 @@ pub struct Decided {
     pub why: String,
 }
 
-impl From<&Reason> for Said {
-    fn from(reason: &Reason) -> Self {
-        Self { reason: reason.cause.as_str().to_owned(), message: reason.detail.clone() }
-    }
-}
-
 fn said(reasons: &Reasons) -> Vec<Said> {
-    reasons.0.iter().map(Said::from).collect()
+    let said = |reason: &Reason| Said { reason: reason.cause.as_str().to_owned(), message: reason.detail.clone() };
+    reasons.0.iter().map(said).collect()
 }
 
 impl Trace {
