@@ -174,7 +174,9 @@ impl Leaving<'_> {
                 ),
             }),
             Verdict::Orphaned => Step::rest(self.orphaned(object)),
-            Verdict::Wait => self.waiting(object, propagation),
+            Verdict::Wait => being_deleted(self.mapping, self.observed, object, propagation).unwrap_or_else(|| {
+                Step::rest(Reason::waiting(format!("{} is deleted after what depends on it", object.reference)))
+            }),
             _ => Step::default(),
         };
         step.noted(self.observed, object.object_id(), Some(row), About::of(object))
@@ -189,13 +191,6 @@ impl Leaving<'_> {
     /// Whether `onSourceVanished: Delete` acts: then the uid says nothing.
     fn vanished(&self) -> bool {
         self.observed.answers.source_exists == Some(false) && matches!(self.stage, Stage::Departed(..))
-    }
-
-    fn waiting(&self, object: &TargetObject, propagation: Propagation) -> Step {
-        let being_deleted = being_deleted(self.mapping, self.observed, object, propagation);
-        being_deleted.unwrap_or_else(|| {
-            Step::rest(Reason::waiting(format!("{} is deleted after what depends on it", object.reference)))
-        })
     }
 
     /// Whether another object that depends on this one still exists.
