@@ -19,7 +19,7 @@ use crate::mapping::{Mapping, OnExit};
 use crate::multicluster::identity::IdentityState;
 use crate::multicluster::watch::WatchState;
 use crate::object::Key;
-use crate::plan::{Action, MAX_ROUNDS, Observed, Outcome, Phase, Plan, Prune, Source, owns_finalizer, plan, rehearsal};
+use crate::plan::{Action, MAX_ROUNDS, Observed, Outcome, Phase, Prune, Source, owns_finalizer, plan, rehearsal};
 use crate::release::{Effect, Followed, Now, Rehearsal};
 
 /// How long a rehearsal waits for the watches that only the candidate needs. It is tried again at the next tick.
@@ -215,14 +215,7 @@ async fn follow(executor: &Executor<'_>, selected: Option<&Arc<BTreeSet<String>>
     let now = now(pipeline, &observed, key);
     let mut followed = Followed::default();
     for _ in 0..MAX_ROUNDS {
-        let (actions, last) = match plan(&generation.mapping, &observed) {
-            Plan::Act(actions) => (actions, None),
-            Plan::Last(action, rest) => (vec![*action], Some(rest)),
-            Plan::Rest(rest) => {
-                followed.rest = Some(rest);
-                break;
-            }
-        };
+        let (actions, rest) = plan(&generation.mapping, &observed).into_steps();
         for action in actions {
             let outcome = match (rehearsal::expected(&action, &observed), &action) {
                 (Some(outcome), _) => outcome,
@@ -240,8 +233,8 @@ async fn follow(executor: &Executor<'_>, selected: Option<&Arc<BTreeSet<String>>
                 followed.writes.push(action);
             }
         }
-        if last.is_some() {
-            followed.rest = last;
+        followed.rest = rest;
+        if followed.rest.is_some() {
             break;
         }
     }

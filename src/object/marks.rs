@@ -208,7 +208,7 @@ impl std::fmt::Display for Reference {
     }
 }
 
-/// Whether an annotation is the engine's own.
+/// Whether a label or an annotation is the engine's own.
 pub fn is_ours_to_write(key: &str) -> bool {
     key.starts_with(PREFIX)
 }
@@ -263,8 +263,7 @@ impl OwnershipRecord {
 pub fn is_unowned(object: &Value) -> bool {
     let mut owners = object["metadata"]["ownerReferences"].as_array().into_iter().flatten();
     let is_marked = [OWNER, MAPPING, MANAGED_BY].into_iter().any(|key| label(object, key).is_some());
-    let is_deleting = !super::metadata(object, "deletionTimestamp").is_empty();
-    !is_marked && !is_deleting && owners.all(|owner| owner["controller"] != json!(true))
+    !is_marked && !super::is_deleting(object) && owners.all(|owner| owner["controller"] != json!(true))
 }
 
 /// Whose an object is, as its labels and annotations say, for people. `None`: they say nothing.
@@ -311,11 +310,20 @@ pub fn label<'a>(object: &'a Value, key: &str) -> Option<&'a str> {
     object.get("metadata")?.get("labels")?.get(key)?.as_str()
 }
 
+/// The labels of an owner's object.
+pub fn labels<'o>(writer: &'o Writer, owner: &'o Owner) -> [(&'static str, &'o str); 3] {
+    [(OWNER, &*owner.0), (MAPPING, writer.label()), (MANAGED_BY, MANAGER)]
+}
+
 /// Writes labels or annotations into `metadata`, beside what the template put there.
-pub fn stamp(object: &mut Map<String, Value>, field: &str, entries: impl IntoIterator<Item = (String, String)>) {
+pub fn stamp<K: Into<String>, V: Into<String>>(
+    object: &mut Map<String, Value>,
+    field: &str,
+    entries: impl IntoIterator<Item = (K, V)>,
+) {
     let metadata = child(object, "metadata");
     let target = child(metadata, field);
-    target.extend(entries.into_iter().map(|(key, value)| (key, Value::String(value))));
+    target.extend(entries.into_iter().map(|(key, value)| (key.into(), Value::String(value.into()))));
 }
 
 /// The map under a key, made where there is none (or where something else stands).
@@ -369,9 +377,16 @@ mod tests {
     }
 
     #[test]
-    fn a_true_mark_names_its_source() {
+    fn a_true_mark_names_its_source_and_one_that_was_copied_or_edited_names_none() {
         let object = marked(&source("abc"), &reference("db"));
-        assert_eq!(origin(&writer(), &object, &reference("db")), Some(source("abc")));
+        let named = |object: &Value, name: &str| origin(&writer(), object, &reference(name));
+        assert_eq!(named(&object, "db"), Some(source("abc")));
+        assert_eq!(named(&object, "copy"), None);
+        for (annotation, value) in [(CLUSTER, "def"), (RESOURCE, "caches.example.dev"), (OBJECT, "other")] {
+            let mut edited = object.clone();
+            edited["metadata"]["annotations"][annotation] = json!(value);
+            assert_eq!(named(&edited, "db"), None, "{annotation}");
+        }
     }
 
     #[test]
@@ -395,20 +410,5 @@ mod tests {
         assert!(!says_the_same(&before, &object("m2", "db")) && !says_the_same(&before, &object("m1", "db2")));
         let quoted = object("m1", "db[a\"b]");
         assert!(!says_the_same(&quoted, &quoted), "it cannot be told at a glance");
-    }
-
-    #[test]
-    fn a_copy_under_another_name_is_not_ours() {
-        let object = marked(&source("abc"), &reference("db"));
-        assert_eq!(origin(&writer(), &object, &reference("copy")), None);
-    }
-
-    #[test]
-    fn marks_edited_onto_another_tenant_resource_or_object_are_not_ours() {
-        for (annotation, value) in [(CLUSTER, "def"), (RESOURCE, "caches.example.dev"), (OBJECT, "other")] {
-            let mut object = marked(&source("abc"), &reference("db"));
-            object["metadata"]["annotations"][annotation] = json!(value);
-            assert_eq!(origin(&writer(), &object, &reference("db")), None, "{annotation}");
-        }
     }
 }

@@ -7,7 +7,7 @@ use std::fmt;
 
 use serde_json::Value;
 
-use super::{generation, metadata};
+use super::{generation, is_deleting};
 use crate::mapping::Kind;
 
 /// How far an object is.
@@ -23,7 +23,7 @@ pub enum Readiness {
 /// How far an object that stands is. Its kind is given, for items of a list do not name it. `reports`: whether its kind is one
 /// whose controller says how far an object is, so that silence means that it has not looked yet.
 pub fn readiness(kind: &Kind, object: &Value, reports: bool) -> Readiness {
-    if !metadata(object, "deletionTimestamp").is_empty() {
+    if is_deleting(object) {
         return pending("is being deleted");
     }
     let seen = integer(object, "/status/observedGeneration");
@@ -56,47 +56,39 @@ fn deployment(object: &Value, seen: Option<i64>) -> Readiness {
     if progressing.is_some_and(|one| one["reason"] == "ProgressDeadlineExceeded") {
         return Readiness::Failed("it made no progress within its deadline".into());
     }
-    let (wanted, count) = (replicas(object), |field: &str| status_count(object, field));
-    all_of([
-        (seen.is_some(), "its controller has not seen it yet".into()),
-        (count("updatedReplicas") >= wanted, missing("updated", count("updatedReplicas"), wanted)),
-        (count("replicas") <= count("updatedReplicas"), "replicas of an earlier version are left".into()),
-        (count("availableReplicas") >= wanted, missing("available", count("availableReplicas"), wanted)),
-    ])
+    let wanted = replicas(object);
+    let is_new = status_count(object, "replicas") <= status_count(object, "updatedReplicas");
+    all_of(
+        seen,
+        [
+            enough(object, "updatedReplicas", wanted, "updated"),
+            (is_new, "replicas of an earlier version are left".into()),
+            enough(object, "availableReplicas", wanted, "available"),
+        ],
+    )
 }
 
 /// Pods below the partition keep their version, and nothing is updated by itself with `OnDelete`.
 fn stateful_set(object: &Value, seen: Option<i64>) -> Readiness {
-    let (wanted, count) = (replicas(object), |field: &str| status_count(object, field));
+    let wanted = replicas(object);
     let partition = integer(object, "/spec/updateStrategy/rollingUpdate/partition").unwrap_or_default();
     let on_delete = object.pointer("/spec/updateStrategy/type").is_some_and(|kind| kind == "OnDelete");
     let to_update = if on_delete { 0 } else { (wanted - partition).max(0) };
-    all_of([
-        (seen.is_some(), "its controller has not seen it yet".into()),
-        (count("readyReplicas") >= wanted, missing("ready", count("readyReplicas"), wanted)),
-        (count("updatedReplicas") >= to_update, missing("updated", count("updatedReplicas"), to_update)),
-    ])
+    let updated = enough(object, "updatedReplicas", to_update, "updated");
+    all_of(seen, [enough(object, "readyReplicas", wanted, "ready"), updated])
 }
 
 fn daemon_set(object: &Value, seen: Option<i64>) -> Readiness {
-    let count = |field: &str| status_count(object, field);
-    let wanted = count("desiredNumberScheduled");
-    all_of([
-        (seen.is_some(), "its controller has not seen it yet".into()),
-        (count("updatedNumberScheduled") >= wanted, missing("updated", count("updatedNumberScheduled"), wanted)),
-        (count("numberAvailable") >= wanted, missing("available", count("numberAvailable"), wanted)),
-    ])
+    let wanted = status_count(object, "desiredNumberScheduled");
+    let updated = enough(object, "updatedNumberScheduled", wanted, "updated");
+    all_of(seen, [updated, enough(object, "numberAvailable", wanted, "available")])
 }
 
 fn replica_set(object: &Value, seen: Option<i64>) -> Readiness {
-    let (wanted, available) = (replicas(object), status_count(object, "availableReplicas"));
     if let Some(failure) = condition(object, "ReplicaFailure").filter(|one| one["status"] == "True") {
         return Readiness::Failed(said("ReplicaFailure", failure));
     }
-    all_of([
-        (seen.is_some(), "its controller has not seen it yet".into()),
-        (available >= wanted, missing("available", available, wanted)),
-    ])
+    all_of(seen, [enough(object, "availableReplicas", replicas(object), "available")])
 }
 
 /// A job is ready when it is done: what depends on it needs its work.
@@ -166,14 +158,19 @@ fn pending(why: &str) -> Readiness {
     Readiness::Pending(why.to_owned())
 }
 
-/// Ready, where all hold; else the first that does not.
-fn all_of<const N: usize>(conditions: [(bool, String); N]) -> Readiness {
+/// Ready, where its controller has seen it and all hold; else the first that does not.
+fn all_of<const N: usize>(seen: Option<i64>, conditions: [(bool, String); N]) -> Readiness {
+    if seen.is_none() {
+        return pending("its controller has not seen it yet");
+    }
     let unmet = conditions.into_iter().find(|(holds, _)| !holds);
     unmet.map_or(Readiness::Ready, |(_, why)| Readiness::Pending(why))
 }
 
-fn missing(what: &str, count: i64, wanted: i64) -> String {
-    format!("{count} of {wanted} replicas are {what}")
+/// Whether a count of the status is what is wanted, and what is said where it is not.
+fn enough(object: &Value, field: &str, wanted: i64, what: &str) -> (bool, String) {
+    let count = status_count(object, field);
+    (count >= wanted, format!("{count} of {wanted} replicas are {what}"))
 }
 
 fn replicas(object: &Value) -> i64 {

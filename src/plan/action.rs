@@ -101,7 +101,9 @@ impl Action {
 
     /// Where the action writes, and what, as hashes: two actions with the same content correct what somebody changed in between.
     pub fn content(&self) -> Option<(u64, u64)> {
+        self.verb()?;
         let (mut place, mut content) = (DefaultHasher::new(), DefaultHasher::new());
+        self.reference().hash(&mut place);
         match self {
             Self::PatchStatus { values, .. } => {
                 "status".hash(&mut place);
@@ -110,20 +112,9 @@ impl Action {
                     hash_content(value, "lastTransitionTime", &mut content);
                 }
             }
-            Self::Apply { reference, body, .. } => {
-                reference.hash(&mut place);
-                hash_content(body, "resourceVersion", &mut content);
-            }
-            Self::PatchSource { .. } => {
-                "source".hash(&mut place);
-                self.to_string().hash(&mut content);
-            }
+            Self::Apply { body, .. } => hash_content(body, "resourceVersion", &mut content),
             Self::CreateNamespace { name, .. } => name.hash(&mut place),
-            Self::Delete { reference, .. } | Self::GiveUp { reference, .. } | Self::Restore { reference, .. } => {
-                reference.hash(&mut place);
-                self.to_string().hash(&mut content);
-            }
-            Self::Read(_) | Self::ReadAnew(_) | Self::LookForSource | Self::Sweep { .. } => return None,
+            other => other.to_string().hash(&mut content),
         }
         Some((place.finish(), content.finish()))
     }
@@ -186,14 +177,10 @@ impl fmt::Display for Action {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self.name())?;
         match self {
-            Self::PatchSource { .. } | Self::PatchStatus { .. } | Self::LookForSource => Ok(()),
             Self::Read(original) | Self::ReadAnew(original) => write!(f, " {original}"),
             Self::Sweep { owners, .. } => write!(f, " {}", owners.join(", ")),
             Self::CreateNamespace { name, .. } => write!(f, " Namespace {name}"),
-            Self::Apply { reference, .. }
-            | Self::Delete { reference, .. }
-            | Self::GiveUp { reference, .. }
-            | Self::Restore { reference, .. } => write!(f, " {reference}"),
+            other => other.reference().map_or(Ok(()), |reference| write!(f, " {reference}")),
         }?;
         match self.because().filter(|_| f.alternate()) {
             Some(because) => write!(f, " ({because})"),

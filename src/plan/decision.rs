@@ -247,10 +247,6 @@ impl Decisions {
         self.0.lock().push(decision);
     }
 
-    pub fn all(&self) -> Vec<Decision> {
-        self.0.lock().clone()
-    }
-
     pub fn take(&self) -> Vec<Decision> {
         std::mem::take(&mut *self.0.lock())
     }

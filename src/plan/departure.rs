@@ -9,7 +9,7 @@ use std::sync::Arc;
 use json_patch::jsonptr::PointerBuf;
 use json_patch::{Patch, PatchOperation, RemoveOperation};
 use k8s_openapi::jiff::Timestamp;
-use serde_json::{Map, Value, json};
+use serde_json::{Value, json};
 
 use super::decision::{Evidence, Fit, Found, Stage, VANISHED, Verdict, Wish, decide};
 use super::live::{self, About, Step, say};
@@ -20,7 +20,7 @@ use super::{
 };
 use crate::mapping::{Kind, Mapping, ObjectRule, OnExit, Propagation, Side, SourceDelete, SourceVanished};
 use crate::object::marks::{self, Reference};
-use crate::object::metadata;
+use crate::object::{has_finalizer, metadata};
 
 /// Rows "live, out" and "deleting".
 pub fn depart(mapping: &Mapping, observed: &Observed, source: &Arc<Value>, stage: Stage) -> Plan {
@@ -65,14 +65,10 @@ fn leave(mapping: &Mapping, observed: &Observed, source: &Arc<Value>, stage: Sta
 
 /// What comes late of a live source that was let go goes as the rest of it did.
 fn late(observed: &Observed, stage: Stage) -> Stage {
-    match stage {
-        Stage::Out(OnExit::Delete, because) if observed.target.was_let_go => {
-            Stage::Departed(SourceDelete::Delete, because)
-        }
-        Stage::Out(OnExit::Orphan, because) if observed.target.was_let_go => {
-            Stage::Departed(SourceDelete::Orphan, because)
-        }
-        stage => stage,
+    match (observed.target.was_let_go, stage) {
+        (true, Stage::Out(OnExit::Delete, because)) => Stage::Departed(SourceDelete::Delete, because),
+        (true, Stage::Out(OnExit::Orphan, because)) => Stage::Departed(SourceDelete::Orphan, because),
+        _ => stage,
     }
 }
 
@@ -178,7 +174,9 @@ impl Leaving<'_> {
                 ),
             }),
             Verdict::Orphaned => Step::rest(self.orphaned(object)),
-            Verdict::Wait => self.waiting(object, propagation),
+            Verdict::Wait => being_deleted(self.mapping, self.observed, object, propagation).unwrap_or_else(|| {
+                Step::rest(Reason::waiting(format!("{} is deleted after what depends on it", object.reference)))
+            }),
             _ => Step::default(),
         };
         step.noted(self.observed, object.object_id(), Some(row), About::of(object))
@@ -193,14 +191,6 @@ impl Leaving<'_> {
     /// Whether `onSourceVanished: Delete` acts: then the uid says nothing.
     fn vanished(&self) -> bool {
         self.observed.answers.source_exists == Some(false) && matches!(self.stage, Stage::Departed(..))
-    }
-
-    fn waiting(&self, object: &TargetObject, propagation: Propagation) -> Step {
-        let being_deleted = being_deleted(self.mapping, self.observed, object, propagation);
-        being_deleted.unwrap_or_else(|| {
-            let detail = format!("{} is deleted after what depends on it", object.reference);
-            Step::rest(Reason { cause: Cause::Waiting, detail })
-        })
     }
 
     /// Whether another object that depends on this one still exists.
@@ -351,7 +341,9 @@ pub fn being_deleted(
     if !object.is_deleting() {
         return None;
     }
-    let asks_for_less = waits_for_dependents(object) && propagation != Propagation::Foreground;
+    // The garbage collector holds it until its dependents are gone.
+    let waits_for_dependents = has_finalizer(&object.object, "foregroundDeletion");
+    let asks_for_less = waits_for_dependents && propagation != Propagation::Foreground;
     if asks_for_less && !observed.answers.deleted.contains(&object.reference) {
         return Some(unless_failed(observed, delete(object, propagation, Evidence::Policy("delete.propagation"))));
     }
@@ -375,11 +367,6 @@ pub fn being_deleted(
 
 fn signed(duration: std::time::Duration) -> k8s_openapi::jiff::SignedDuration {
     duration.try_into().unwrap_or(k8s_openapi::jiff::SignedDuration::MAX)
-}
-
-/// Whether the garbage collector holds it until its dependents are gone.
-fn waits_for_dependents(object: &TargetObject) -> bool {
-    crate::object::has_finalizer(&object.object, "foregroundDeletion")
 }
 
 /// Whether the loss of an object waits for the end of a release, or for its ledger.
@@ -443,27 +430,18 @@ fn restore(observed: &Observed, object: &TargetObject) -> Option<Action> {
     if is_watched || observed.answers.restored.contains(reference) {
         return None;
     }
-    let labels = [
-        (marks::OWNER, &*known.owner.0),
-        (marks::MAPPING, observed.subject.writer.label()),
-        (marks::MANAGED_BY, marks::MANAGER),
-    ];
     let mut marked = object.object.as_object()?.clone();
-    marks::stamp(&mut marked, "labels", labels.map(|(key, value)| (key.to_owned(), value.to_owned())));
-    let annotations = known.annotations.iter().filter(|(key, _)| *key != marks::EPOCH);
-    marks::stamp(&mut marked, "annotations", annotations.map(|(key, value)| (key.clone(), value.clone())));
+    marks::stamp(&mut marked, "labels", marks::labels(&observed.subject.writer, &known.owner));
+    marks::stamp(&mut marked, "annotations", known.annotations.iter().filter(|(key, _)| *key != marks::EPOCH));
     let mut patch = vec![source::guard(&object.object)];
     patch.extend(json_patch::diff(&object.object, &Value::Object(marked)).0);
     Some(Action::Restore { reference: reference.clone(), patch: Patch(patch) })
 }
 
 fn removals(object: &Value, field: &str) -> Vec<PatchOperation> {
-    let entries = object.pointer(&format!("/metadata/{field}")).and_then(Value::as_object);
-    let ours = |entry: &(&String, &Value)| {
-        let (key, value) = entry;
-        key.starts_with("sync-engine.dev/") || (*key == marks::MANAGED_BY && *value == marks::MANAGER)
-    };
-    let remove =
-        |key: &str| PatchOperation::Remove(RemoveOperation { path: PointerBuf::from_tokens(["metadata", field, key]) });
-    entries.unwrap_or(&Map::new()).iter().filter(ours).map(|(key, _)| remove(key)).collect()
+    let entries = object["metadata"][field].as_object().into_iter().flatten();
+    let is_manager = |key: &String, value: &Value| key == marks::MANAGED_BY && value == marks::MANAGER;
+    let ours = entries.filter(|(key, value)| marks::is_ours_to_write(key) || is_manager(key, value));
+    let path = |key: &str| PointerBuf::from_tokens(["metadata", field, key]);
+    ours.map(|(key, _)| PatchOperation::Remove(RemoveOperation { path: path(key) })).collect()
 }

@@ -6,11 +6,11 @@ use std::sync::Arc;
 use serde_json::Value;
 
 use super::observed::{Observed, TargetObject};
-use super::render::{self, Instance, Rendered, Rendering, Wanted};
+use super::render::{self, Instance, Rendered, Wanted};
 use crate::mapping::expression::{Outcome, Scope, Way};
 use crate::mapping::placement::Place;
 use crate::mapping::template::Unrendered;
-use crate::mapping::{ForEach, Mapping, ObjectRule};
+use crate::mapping::{ForEach, ObjectRule};
 
 /// Objects of one rule and source. A consumer's list must not become a flood of objects.
 const MOST: usize = 1000;
@@ -22,20 +22,14 @@ const LONGEST_KEY: usize = 253;
 ///
 /// # Errors
 /// What stands in the way of all of them: a list that cannot be evaluated, and items that cannot be told apart.
-pub fn instances(
-    observed: &Observed,
-    rule: &ObjectRule,
-    each: &ForEach,
-    place: &Place,
-    scope: &Scope,
-) -> Result<Vec<Instance>, Unrendered> {
+pub fn instances(observed: &Observed, rule: &ObjectRule, each: &ForEach, place: &Place, scope: &Scope) -> Wanted {
     let mut scope = scope.clone();
     let mut instances = Vec::new();
     for (key, item) in keyed(each, &mut scope)? {
         scope.set_local(&each.item, item.clone());
-        let rendered = render::one(observed, rule, &render::instance_id(rule, &key), place, &scope);
+        let rendered = render::one(observed, rule, &render::instance_id(rule, Some(&key)), place, &scope);
         let reference = render::reference(rule, place, &scope).ok();
-        instances.push(Instance { key, item, reference, rendered });
+        instances.push(Instance { key: Some(key), item: Some(item), reference, rendered });
     }
     have_names_apart(&instances)?;
     Ok(instances)
@@ -62,19 +56,29 @@ pub fn keyed(each: &ForEach, scope: &mut Scope) -> Result<Vec<(String, Arc<Value
     for (index, item) in items.into_iter().enumerate() {
         let item = Arc::new(item);
         scope.set_local(&each.item, item.clone());
-        let key = each.key.render(scope).map_err(|why| match why {
-            Unrendered::Failed(why) => failed(format!("the key of item {}: {why}", index + 1)),
-            waiting => waiting,
-        })?;
+        let of_item = || format!("forEach: the key of item {}", index + 1);
+        let key = each.key.render(scope).map_err(|why| why.within(&of_item()))?;
         if key.is_empty() || key.len() > LONGEST_KEY || key.chars().any(char::is_control) {
-            let what = "is empty, longer than 253 bytes, or has line breaks";
-            return Err(failed(format!("the key of item {} {what}", index + 1)));
+            return Err(Unrendered::Failed(of_item() + " is empty, longer than 253 bytes, or has line breaks"));
         }
         scope.note(&each.place, Way::Item);
         all.push((key, item));
     }
     apart(all.iter().map(|(key, _)| Some(key)), "key")?;
     Ok(all)
+}
+
+/// Something of each object of a rule, single or several, from its key and from what expressions read for it; of no object, where
+/// they cannot be told apart.
+pub fn of_each<T>(rule: &ObjectRule, scope: &Scope, mut of: impl FnMut(Option<&str>, &Scope) -> Option<T>) -> Vec<T> {
+    let mut scope = scope.clone();
+    let Some(each) = &rule.for_each else { return of(None, &scope).into_iter().collect() };
+    let items = keyed(each, &mut scope).unwrap_or_default().into_iter();
+    let all = items.filter_map(|(key, item)| {
+        scope.set_local(&each.item, item);
+        of(Some(&key), &scope)
+    });
+    all.collect()
 }
 
 /// Refuses items that have something in common which should tell them apart.
@@ -94,32 +98,25 @@ fn failed(why: String) -> Unrendered {
 
 /// What stands of a rule and is not wanted any more, as far as that is certain: its list was rendered, and where each item goes
 /// is known. An item that cannot be rendered holds up no other.
-pub fn leaving<'o>(
-    mapping: &Mapping,
-    observed: &'o Observed,
-    rule: &ObjectRule,
-    wanted: &Result<Wanted, Unrendered>,
-    rendering: &Rendering,
-) -> Vec<&'o TargetObject> {
-    match wanted {
-        // A shared object that one source does not want may be wanted by its neighbour.
-        _ if rule.shared => Vec::new(),
-        Ok(Wanted::One(Rendered::Absent)) => {
-            render::standing(mapping, observed, rule, &rendering.place).into_iter().collect()
-        }
-        Ok(Wanted::Each(all)) if all.iter().all(|one| one.rendered.is_ok() || one.reference.is_some()) => {
-            let wanted = |standing: &&TargetObject| {
-                let is_of_key = |one: &Instance| standing.key() == Some(one.key.as_str());
-                let is_there = |one: &Instance| one.reference.as_ref() == Some(&standing.reference);
-                all.iter().any(|one| match &one.rendered {
-                    // Another key may have taken over its name.
-                    Ok(Rendered::Present(_)) | Err(_) => is_of_key(one) || is_there(one),
-                    Ok(Rendered::Kept(_)) => is_of_key(one),
-                    Ok(Rendered::Absent) => false,
-                })
-            };
-            render::instances(mapping, observed, rule, &rendering.place).filter(|one| !wanted(one)).collect()
-        }
-        _ => Vec::new(),
+pub fn leaving<'o>(observed: &'o Observed, rule: &ObjectRule, wanted: &Wanted, place: &Place) -> Vec<&'o TargetObject> {
+    let is_known = |one: &Instance| one.rendered.is_ok() || one.reference.is_some();
+    let Ok(all) = wanted else { return Vec::new() };
+    // A shared object that one source does not want may be wanted by its neighbour.
+    if rule.shared || !all.iter().all(is_known) {
+        return Vec::new();
+    }
+    let is_left = |standing: &&TargetObject| {
+        let is_of_key = |one: &Instance| one.key.is_none() || one.key.as_deref() == standing.key();
+        let is_there = |one: &Instance| one.reference.as_ref() == Some(&standing.reference);
+        !all.iter().any(|one| match &one.rendered {
+            // Another key may have taken over its name.
+            Ok(Rendered::Present(_)) | Err(_) => is_of_key(one) || is_there(one),
+            Ok(Rendered::Kept(_)) => is_of_key(one),
+            Ok(Rendered::Absent) => false,
+        })
+    };
+    match rule.is_several() {
+        true => render::instances(observed, rule, place).filter(is_left).collect(),
+        false => render::standing(observed, rule, place).filter(is_left).into_iter().collect(),
     }
 }

@@ -102,10 +102,6 @@ fn bootstrapped(live: &Live<'_>, source: &Arc<Value>, mut reasons: Reasons) -> P
     }
 }
 
-pub fn named(id: &str, reason: Reason) -> Reason {
-    Reason { cause: reason.cause, detail: format!("{}: {}", what(id), reason.detail) }
-}
-
 /// An object by its id, for people.
 pub fn what(id: &str) -> String {
     match id.strip_prefix(RELATED) {
@@ -128,13 +124,13 @@ impl<'a> Live<'a> {
     }
 
     /// The rows of one rule's objects.
-    fn rule(&self, rule: &ObjectRule, wanted: &Result<Wanted, Unrendered>) -> Step {
-        let mut step = match wanted {
-            Err(unrendered) => self.unrendered(&rule.id, unrendered).of(&rule.id),
-            Ok(Wanted::One(rendered)) => self.rendered(rule, None, &rule.id, rendered).of(&rule.id),
-            Ok(Wanted::Each(instances)) => self.several(rule, instances),
-        };
-        let leaving = each::leaving(self.mapping, self.observed, rule, wanted, self.rendering);
+    fn rule(&self, rule: &ObjectRule, wanted: &Wanted) -> Step {
+        let mut step = Step::default();
+        match wanted {
+            Err(unrendered) => step.extend(self.unrendered(&rule.id, unrendered).of(&rule.id)),
+            Ok(all) => all.iter().for_each(|one| step.extend(self.instance(rule, one))),
+        }
+        let leaving = each::leaving(self.observed, rule, wanted, &self.rendering.place);
         if let Some(original) = self.unconfirmed(rule).filter(|_| !leaving.is_empty()) {
             step.extend(Step::act(Action::ReadAnew(original)));
             return step;
@@ -157,34 +153,23 @@ impl<'a> Live<'a> {
         (!self.observed.answers.read_anew.contains(&original)).then_some(original)
     }
 
-    /// Each of several objects on its own.
-    fn several(&self, rule: &ObjectRule, instances: &[Instance]) -> Step {
-        let mut all = Step::default();
-        for one in instances {
-            let id = render::instance_id(rule, &one.key);
-            let step = match &one.rendered {
-                Err(unrendered) => self.unrendered(&id, unrendered),
-                Ok(rendered) => self.rendered(rule, Some(&one.key), &id, rendered),
-            };
-            all.extend(step.of(&id));
-        }
-        all
-    }
-
-    fn rendered(&self, rule: &ObjectRule, key: Option<&str>, id: &str, rendered: &Rendered) -> Step {
-        match rendered {
-            Rendered::Present(desired) => self.wanted(rule, key, id, desired),
+    fn instance(&self, rule: &ObjectRule, one: &Instance) -> Step {
+        let id = one.id(rule);
+        let step = match &one.rendered {
+            Err(unrendered) => self.unrendered(&id, unrendered),
+            Ok(Rendered::Present(desired)) => self.wanted(rule, one.key.as_deref(), &id, desired),
             // What stands of it is decided on as what the mapping no longer wants.
-            Rendered::Absent if self.own_with(id).next().is_some() => Step::default(),
-            Rendered::Absent => {
+            Ok(Rendered::Absent) if self.own_with(&id).next().is_some() => Step::default(),
+            Ok(Rendered::Absent) => {
                 let row = decide(Stage::In, self.finalizer, Found::Absent, Wish::Unwanted(Evidence::Unwanted));
-                Step::default().noted(self.observed, id, Some(row), About::default())
+                Step::default().noted(self.observed, &id, Some(row), About::default())
             }
-            Rendered::Kept(reason) => {
+            Ok(Rendered::Kept(reason)) => {
                 let step = reason.clone().map_or_else(Step::default, Step::rest);
-                step.noted(self.observed, id, None, About::default())
+                step.noted(self.observed, &id, None, About::default())
             }
-        }
+        };
+        step.of(&id)
     }
 
     fn unrendered(&self, id: &str, why: &Unrendered) -> Step {
@@ -217,15 +202,19 @@ impl<'a> Live<'a> {
         });
         let row = decide(Stage::In, self.finalizer, found, wish);
         let step = match row.verdict {
-            Verdict::Wait => self.waiting(&state, object, rule, desired, unmet),
+            Verdict::Wait => match state {
+                Err(reason) => Step::rest(reason),
+                Ok(_) => object.and_then(|object| self.being_deleted(object, rule.propagation)).unwrap_or_else(|| {
+                    let failure = || self.observed.answers.failed.get(&desired.reference);
+                    let reason = unmet.or_else(|| Some(failed(&desired.reference, failure()?)));
+                    reason.map_or_else(Step::default, Step::rest)
+                }),
+            },
             Verdict::AddFinalizer | Verdict::Create => self.act(self.create(desired)),
             Verdict::Apply => object.map_or_else(Step::default, |object| {
-                let mut action = self.apply(desired, object);
+                let intent = Intent::Update { uid: object.uid().to_owned() };
                 // Text that was made once is written onto the version that it was read from.
-                if let (Action::Apply { body, .. }, false) = (&mut action, rule.generate.is_empty()) {
-                    Arc::make_mut(body)["metadata"]["resourceVersion"] = json!(object.resource_version());
-                }
-                self.act(action)
+                self.act(self.apply(desired, object, intent, !rule.generate.is_empty()))
             }),
             Verdict::Adopt => {
                 self.unowned(rule, desired).map_or_else(Step::default, |found| self.act(self.adopt(desired, found)))
@@ -237,14 +226,11 @@ impl<'a> Live<'a> {
             Verdict::Delete(Evidence::FollowsOriginal) => {
                 object.map_or_else(Step::default, |object| self.recreate(rule, desired, object))
             }
-            Verdict::Delete(because) => {
-                object.map_or_else(Step::default, |object| self.delete(object, rule.propagation, because))
-            }
+            Verdict::Delete(because) => object.map_or_else(Step::default, |object| {
+                self.lose(object, departure::delete(object, rule.propagation, because))
+            }),
             Verdict::GiveUp(because) => {
-                object.map_or_else(Step::default, |object| match departure::is_held(self.observed, object) {
-                    false => self.act(departure::give_up(object, because)),
-                    true => Step::rest(departure::held(object)),
-                })
+                object.map_or_else(Step::default, |object| self.lose(object, departure::give_up(object, because)))
             }
             _ => Step::default(),
         };
@@ -279,25 +265,8 @@ impl<'a> Live<'a> {
         Some((related::by_name(of, one), one.present()?))
     }
 
-    fn waiting(
-        &self,
-        state: &Sight<ObjectState<'_>>,
-        object: Option<&TargetObject>,
-        rule: &ObjectRule,
-        desired: &Desired,
-        unmet: Option<Reason>,
-    ) -> Step {
-        if let Err(reason) = state {
-            return Step::rest(reason.clone());
-        }
-        if let Some(step) =
-            object.and_then(|object| departure::being_deleted(self.mapping, self.observed, object, rule.propagation))
-        {
-            return step;
-        }
-        let failure = self.observed.answers.failed.get(&desired.reference);
-        let reason = unmet.or(failure.map(|failure| failed(&desired.reference, failure)));
-        reason.map_or_else(Step::default, Step::rest)
+    fn being_deleted(&self, object: &TargetObject, propagation: Propagation) -> Option<Step> {
+        departure::being_deleted(self.mapping, self.observed, object, propagation)
     }
 
     fn found(&self, state: &Sight<ObjectState<'_>>, fit: impl FnOnce(&TargetObject) -> Fit) -> Found {
@@ -366,22 +335,17 @@ impl<'a> Live<'a> {
     }
 
     fn create(&self, desired: &Desired) -> Action {
-        let mut body = Value::clone(&desired.body);
-        if desired.reference.kind.side == Side::Source {
-            return Action::Apply {
-                reference: desired.reference.clone(),
-                body: Arc::new(body),
-                intent: Intent::Create,
-            };
+        let mut body = desired.body.clone();
+        if desired.reference.kind.side == Side::Target {
+            // No object has this version: the server answers 409 where any object exists.
+            Arc::make_mut(&mut body)["metadata"]["resourceVersion"] = json!("1");
         }
-        // No object has this version: the server answers 409 where any object exists.
-        body["metadata"]["resourceVersion"] = json!("1");
-        Action::Apply { reference: desired.reference.clone(), body: Arc::new(body), intent: Intent::Create }
+        Action::Apply { reference: desired.reference.clone(), body, intent: Intent::Create }
     }
 
-    /// An apply onto this incarnation. What the server did not keep of the last one is remembered on the object, and not
-    /// written again.
-    fn apply(&self, desired: &Desired, object: &TargetObject) -> Action {
+    /// An apply onto this incarnation, or onto this version of it. What the server did not keep of the last one is remembered
+    /// on the object, and not written again.
+    fn apply(&self, desired: &Desired, object: &TargetObject, intent: Intent, onto_version: bool) -> Action {
         let answers = &self.observed.answers;
         let mut body = Value::clone(&desired.body);
         let unkept = self.unkept(desired, object);
@@ -396,10 +360,12 @@ impl<'a> Live<'a> {
             annotations[marks::TOUCHED] = json!(self.observed.now.to_string());
         }
         body["metadata"]["uid"] = json!(object.uid());
+        if onto_version {
+            body["metadata"]["resourceVersion"] = json!(object.resource_version());
+        }
         if desired.reference.kind.side == Side::Source {
             merge_patch::complete(&mut body, object);
         }
-        let intent = Intent::Update { uid: object.uid().to_owned() };
         Action::Apply { reference: desired.reference.clone(), body: Arc::new(body), intent }
     }
 
@@ -411,14 +377,7 @@ impl<'a> Live<'a> {
     /// Makes the version that was seen the source's own: its other fields stay as they are.
     fn adopt(&self, desired: &Desired, found: &Arc<Value>) -> Action {
         let found = TargetObject::new(desired.reference.clone(), found.clone());
-        match self.apply(desired, &found) {
-            Action::Apply { reference, mut body, .. } => {
-                let metadata = &mut Arc::make_mut(&mut body)["metadata"];
-                metadata["resourceVersion"] = json!(found.resource_version());
-                Action::Apply { reference, body, intent: Intent::Adopt { uid: found.uid().to_owned() } }
-            }
-            other => other,
-        }
+        self.apply(desired, &found, Intent::Adopt { uid: found.uid().to_owned() }, true)
     }
 
     /// What the server will not keep as far as that is known: after an apply, what differs. Before it, what it did not keep of
@@ -441,7 +400,7 @@ impl<'a> Live<'a> {
     fn drifted(&self, desired: &Desired, object: Option<&TargetObject>) -> Step {
         let paths = object.map(|object| differing(&desired.body, &object.object).join(", ")).unwrap_or_default();
         let detail = format!("{} was changed at {paths} (drift: {:?})", desired.reference, Drift::Report);
-        Step::rest(Reason { cause: Cause::Waiting, detail })
+        Step::rest(Reason::waiting(detail))
     }
 
     /// An object that the mapping no longer wants, though it has its rule.
@@ -484,11 +443,9 @@ impl<'a> Live<'a> {
         for object in dropped {
             let is_incomplete = self.rendering.unrendered(self.mapping).next().is_some();
             let step = if is_incomplete {
-                let detail = format!(
-                    "{}: the mapping no longer has it; it is kept until everything is rendered",
-                    object.reference
-                );
-                Step::rest(Reason { cause: Cause::Waiting, detail })
+                let what = object.reference.to_string();
+                let why = Reason::waiting("the mapping no longer has it; it is kept until everything is rendered");
+                Step::rest(why.within(&what))
             } else if let Some(reader) = reader {
                 kept_for(object, reader)
             } else {
@@ -541,20 +498,20 @@ impl<'a> Live<'a> {
         let found = self.found(&state, |_| Fit::Uncompared { needed: false });
         let row = decide(Stage::In, self.finalizer, found, Wish::Unwanted(because));
         let step = match row.verdict {
-            Verdict::Delete(because) => self.delete(object, propagation, because),
+            Verdict::Delete(because) => self.lose(object, departure::delete(object, propagation, because)),
             Verdict::ReportRecreated => Step::default(),
             _ => match state {
                 Err(reason) => Step::rest(reason),
-                Ok(_) => departure::being_deleted(self.mapping, self.observed, object, propagation).unwrap_or_default(),
+                Ok(_) => self.being_deleted(object, propagation).unwrap_or_default(),
             },
         };
         step.noted(self.observed, object.object_id(), Some(row), About::of(object))
     }
 
-    /// Deletes an object, unless that is held.
-    fn delete(&self, object: &TargetObject, propagation: Propagation, because: Evidence) -> Step {
+    /// Deletes an object or gives it up, unless that is held.
+    fn lose(&self, object: &TargetObject, action: Action) -> Step {
         match departure::is_held(self.observed, object) {
-            false => self.act(departure::delete(object, propagation, because)),
+            false => self.act(action),
             true => Step::rest(departure::held(object)),
         }
     }
@@ -564,7 +521,7 @@ impl<'a> Live<'a> {
         let rules = self.mapping.objects.iter().zip(self.rendering.objects.iter());
         let mut leaving = rules
             .filter(|(other, _)| self.mapping.depends(other, &rule.id))
-            .flat_map(|(other, wanted)| each::leaving(self.mapping, self.observed, other, wanted, self.rendering));
+            .flat_map(|(other, wanted)| each::leaving(self.observed, other, wanted, &self.rendering.place));
         leaving.next().map(|object| &object.reference)
     }
 
@@ -602,14 +559,12 @@ impl<'a> Live<'a> {
 }
 
 fn goes_after(object: &Reference, dependent: &Reference) -> Reason {
-    let detail = format!("{object} is deleted after {dependent}, which depends on it");
-    Reason { cause: Cause::Waiting, detail }
+    Reason::waiting(format!("{object} is deleted after {dependent}, which depends on it"))
 }
 
 /// An object on its way out to which another one may still refer.
 fn kept_for(object: &TargetObject, reader: &Reference) -> Step {
-    let detail = format!("{} is deleted after {reader} was written without it", object.reference);
-    Step::rest(Reason { cause: Cause::Waiting, detail })
+    Step::rest(Reason::waiting(format!("{} is deleted after {reader} was written without it", object.reference)))
 }
 
 /// Whether servers refuse to change an object into what is desired: a Secret keeps its type, and one that is immutable its
@@ -706,32 +661,17 @@ pub fn say(
     if observed.subject.hold.is_some() || observed.limits.tells_nothing {
         return reasons.rest();
     }
-    let written = match mapping.has_several_targets() && observed.among.is_some() {
-        false => status::patch(mapping, observed, source, rendering, None, &mut reasons),
-        true => say_of_all(mapping, observed, source, rendering, &mut reasons),
-    };
+    // The status is about all targets.
+    let Some(mut all) = targets::overall(mapping, observed, source, &reasons) else { return reasons.rest() };
+    let (known, here) = (all.0.len(), reasons.of_target().map(|(cause, _)| cause));
+    let written = status::patch(mapping, observed, source, rendering, here, &mut all);
+    // What the status of several lacks is for the source's condition, and is no reason to wait for one of them.
+    let is_of_one = |reason: &Reason| !mapping.has_several_targets() || reason.cause == Cause::StatusFailed;
+    reasons.0.extend(all.0.drain(known..).filter(is_of_one));
     match written {
         Some(action) => Plan::Last(Box::new(action), reasons.verdict()),
         None => reasons.rest(),
     }
-}
-
-/// The same for one of several targets: the status is about all of them. What it lacks is for the source's condition, and is
-/// no reason to wait for this target.
-fn say_of_all(
-    mapping: &Mapping,
-    observed: &Observed,
-    source: &Arc<Value>,
-    rendering: Option<&Rendering>,
-    reasons: &mut Reasons,
-) -> Option<Action> {
-    let mut all = targets::overall(mapping, observed, source, reasons)?;
-    let known = all.0.len();
-    let action =
-        status::patch(mapping, observed, source, rendering, reasons.of_target().map(|(cause, _)| cause), &mut all);
-    let failed = all.0.drain(known..).filter(|reason| reason.cause == Cause::StatusFailed);
-    reasons.0.extend(failed);
-    action
 }
 
 /// What a decision is about, as far as it is known.
@@ -776,7 +716,7 @@ impl Step {
 
     /// The same with the object named that it is about.
     fn of(mut self, id: &str) -> Self {
-        self.reasons.0 = self.reasons.0.into_iter().map(|reason| named(id, reason)).collect();
+        self.reasons.0 = self.reasons.0.into_iter().map(|reason| reason.within(&what(id))).collect();
         self
     }
 

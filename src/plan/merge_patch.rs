@@ -39,13 +39,10 @@ pub fn complete(body: &mut Value, object: &TargetObject) {
     let is_copy = marks::annotation(body, marks::FIELDS).is_none();
     for field in ["data", "binaryData"].into_iter().filter(|_| is_copy) {
         let Some(Value::Object(present)) = object.object.get(field) else { continue };
-        for key in present
-            .keys()
-            .filter(|key| body.get(field).is_none_or(|data| data.get(key).is_none()))
-            .cloned()
-            .collect::<Vec<_>>()
-        {
-            body[field][key] = Value::Null;
+        for key in present.keys() {
+            if body.get(field).and_then(|data| data.get(key)).is_none() {
+                body[field][key] = Value::Null;
+            }
         }
     }
 }

@@ -11,7 +11,6 @@ mod departure;
 mod each;
 mod live;
 mod merge_patch;
-mod mirror;
 pub mod objects;
 pub mod observed;
 pub mod preview;
@@ -48,7 +47,7 @@ pub use source::{guard, pins, release_finalizer};
 
 use crate::mapping::template::Unrendered;
 use crate::mapping::{Mapping, OnExit, SourceRecreated};
-use crate::object::{has_finalizer, metadata, one_line};
+use crate::object::{has_finalizer, is_deleting, metadata, one_line};
 
 use decision::Stage;
 use readiness::Case;
@@ -67,6 +66,17 @@ pub enum Plan {
     Last(Box<Action>, Rest),
     /// There is nothing to do.
     Rest(Rest),
+}
+
+impl Plan {
+    /// What to carry out, and how the plan rests then; `None`: it is made again.
+    pub fn into_steps(self) -> (Vec<Action>, Option<Rest>) {
+        match self {
+            Self::Act(actions) => (actions, None),
+            Self::Last(action, rest) => (vec![*action], Some(rest)),
+            Self::Rest(rest) => (Vec::new(), Some(rest)),
+        }
+    }
 }
 
 /// Why there is nothing to do.
@@ -140,6 +150,15 @@ impl Reason {
     pub fn unseen(detail: impl Into<String>) -> Self {
         Self { cause: Cause::Unknown, detail: detail.into() }
     }
+
+    pub fn waiting(detail: impl Into<String>) -> Self {
+        Self { cause: Cause::Waiting, detail: detail.into() }
+    }
+
+    /// The same with what it is about.
+    fn within(self, what: &str) -> Self {
+        Self { detail: format!("{what}: {}", self.detail), ..self }
+    }
 }
 
 impl Reasons {
@@ -190,7 +209,7 @@ impl fmt::Display for Reasons {
 impl From<Unrendered> for Reason {
     fn from(unrendered: Unrendered) -> Self {
         match unrendered {
-            Unrendered::Waiting(what) => Self { cause: Cause::Waiting, detail: what },
+            Unrendered::Waiting(what) => Self::waiting(what),
             Unrendered::Failed(why) => Self { cause: Cause::RenderFailed, detail: why },
         }
     }
@@ -205,7 +224,7 @@ pub fn plan(mapping: &Mapping, observed: &Observed) -> Plan {
 pub fn plan_noting(mapping: &Mapping, observed: &Observed, places: &mut Option<BTreeSet<String>>) -> Plan {
     let source = match &observed.source {
         Ok(source) => source,
-        Err(Reason { cause, detail }) => return Reasons::one(*cause, format!("source: {detail}")).rest(),
+        Err(reason) => return Reasons(vec![reason.clone().within("source")]).rest(),
     };
     match source {
         // A workspace that is no longer held up is out of sight, or about to be: that asks for nothing.
@@ -292,20 +311,14 @@ fn is_in(mapping: &Mapping, observed: &Observed, source: &Arc<Value>) -> Sight<b
         return Ok(false);
     }
     let Some(when) = &filter.when else { return Ok(true) };
-    when.holds(&render::base_scope(mapping, observed, source)).map_err(|unrendered| {
-        let Reason { cause, detail } = unrendered.into();
-        Reason { cause, detail: format!("source.when: {detail}") }
-    })
+    let holds = when.holds(&render::base_scope(mapping, observed, source));
+    holds.map_err(|unrendered| Reason::from(unrendered).within("source.when"))
 }
 
 /// Whether a source is still what the engine has a part in; always, but for workspaces that kcp holds up.
 fn is_held(observed: &Observed, source: &Source) -> bool {
     let Some(hold) = &observed.subject.hold else { return true };
     matches!(source, Source::Present(source) if hold.index_in(source).is_some())
-}
-
-fn is_deleting(source: &Value) -> bool {
-    !metadata(source, "deletionTimestamp").is_empty()
 }
 
 /// Home workspaces are below it, unless kcp is told otherwise (`--home-workspaces-root`).

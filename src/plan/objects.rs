@@ -13,20 +13,23 @@ use crate::object::marks::{OwnershipRecord, Reference};
 
 /// A list that reads as a slice. Finding one object takes no walk through all.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
-#[serde(from = "Kept", into = "Kept")]
+#[serde(from = "Kept")]
 pub struct Objects {
     all: Vec<TargetObject>,
     /// Positions by a hash: of where an object is, and of its id in the mapping.
+    #[serde(skip)]
     by_place: BTreeMap<u64, Vec<usize>>,
+    #[serde(skip)]
     by_id: BTreeMap<u64, Vec<usize>>,
     /// Objects that somebody stripped of their ownership annotations while this process watched: they are owned still.
+    #[serde(with = "form::pairs")]
     pub stripped: BTreeMap<Reference, OwnershipRecord>,
     /// Whether another source needs what is shared at a [place](TargetObject::shared_place); a place not listed is not known.
     pub in_use: BTreeMap<String, bool>,
 }
 
-/// The written form.
-#[derive(Serialize, Deserialize)]
+/// What is written of it.
+#[derive(Deserialize)]
 struct Kept {
     all: Vec<TargetObject>,
     #[serde(with = "form::pairs")]
@@ -93,21 +96,6 @@ impl Deref for Objects {
 impl From<Kept> for Objects {
     fn from(Kept { all, stripped, in_use }: Kept) -> Self {
         Self { stripped, in_use, ..all.into_iter().collect() }
-    }
-}
-
-impl From<Objects> for Kept {
-    fn from(Objects { all, stripped, in_use, .. }: Objects) -> Self {
-        Self { all, stripped, in_use }
-    }
-}
-
-impl<'o> IntoIterator for &'o Objects {
-    type Item = &'o TargetObject;
-    type IntoIter = std::slice::Iter<'o, TargetObject>;
-
-    fn into_iter(self) -> Self::IntoIter {
-        self.all.iter()
     }
 }
 

@@ -19,7 +19,7 @@ use crate::mapping::{Kind, ObjectRule, OnExit, RELATED, Resource, Selector, Side
 use crate::object::claims::{Claims, WRITE};
 use crate::object::hold::Hold;
 use crate::object::marks::{self, Origin, Owner, Reference, Writer};
-use crate::object::{Key, metadata};
+use crate::object::{Key, is_deleting, metadata};
 
 /// What may be unknown: what is known of it, or why it is out of sight. A plan waits for what is out of sight.
 pub type Sight<T> = Result<T, Reason>;
@@ -88,10 +88,8 @@ impl Consumer {
     ///
     /// [`Source::selects`]: crate::mapping::Source::selects
     pub fn selection(selects: Option<bool>) -> Sight<bool> {
-        selects.ok_or_else(|| {
-            let detail = "source.clusters: the labels or properties of the source's cluster are not known".to_owned();
-            Reason { cause: Cause::Waiting, detail }
-        })
+        let unknown = "source.clusters: the labels or properties of the source's cluster are not known";
+        selects.ok_or_else(|| Reason::waiting(unknown))
     }
 }
 
@@ -435,7 +433,7 @@ impl TargetObject {
     }
 
     pub fn is_deleting(&self) -> bool {
-        !metadata(&self.object, "deletionTimestamp").is_empty()
+        is_deleting(&self.object)
     }
 
     /// uid of the source that it was made for.
@@ -719,8 +717,7 @@ impl Observed {
             (Action::GiveUp { .. }, Outcome::Object(_)) | (_, Outcome::Absent) => self.forget(reference),
             (_, Outcome::Existing(object)) => self.see(reference, object),
             (action, Outcome::Object(object)) => {
-                let is_deleting = !metadata(&object, "deletionTimestamp").is_empty();
-                if matches!(action, Action::Delete { .. }) && is_deleting {
+                if matches!(action, Action::Delete { .. }) && is_deleting(&object) {
                     self.answers.deleted.insert(reference.clone());
                 }
                 if matches!(action, Action::Restore { .. }) {

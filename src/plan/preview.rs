@@ -47,7 +47,7 @@ pub const SETTLED: usize = 64;
 #[derive(Debug)]
 pub struct Preview<'m> {
     mapping: &'m Mapping,
-    /// What is made on each target. Never empty.
+    /// Never empty.
     targets: Vec<OnTarget>,
     /// The consumer's status as it would stand once everything rendered is applied: as it is, where a write would be
     /// withheld. Times that the engine would set are left out.
@@ -60,13 +60,14 @@ pub struct Preview<'m> {
     pub strangers: Vec<usize>,
 }
 
-/// What is made of a source on one target.
+/// A source on one target.
 #[derive(Debug)]
 struct OnTarget {
     target: At,
+    observed: Observed,
     rendering: Rendering,
-    /// What was taken for made.
-    made: BTreeSet<Reference>,
+    reasons: Reasons,
+    strangers: Vec<usize>,
 }
 
 /// Where something is made.
@@ -121,56 +122,44 @@ pub fn recorded<'m>(mapping: &'m Mapping, scene: &Scene, recorder: &Recorder) ->
 }
 
 fn previewed<'m>(mapping: &'m Mapping, scene: &Scene, recorder: Option<Recorder>) -> Result<Preview<'m>, Unseen> {
-    let mut observed = observed(mapping, scene);
-    observed.study.recorder = recorder.clone();
+    let mut observed = scene.observed(mapping);
+    observed.study.recorder = recorder;
     if !is_in(mapping, &observed, &scene.source).map_err(Unseen::Unrendered)? {
         return Err(Unseen::Out);
     }
-    let mut seen = choices(mapping, &observed, scene)?
+    let mut targets = choices(mapping, &observed, scene)?
         .into_iter()
         .map(|target| looked_at(mapping, scene, &observed, target))
         .collect::<Result<Vec<_>, _>>()?;
-    let all: BTreeMap<String, OtherTarget> = seen.iter().filter_map(Seen::for_another).collect();
-    let Seen { on, observed, reasons: own, strangers } = &mut seen[0];
+    let all: BTreeMap<String, OtherTarget> = targets.iter().filter_map(OnTarget::for_another).collect();
+    let OnTarget { observed, rendering, reasons: own, strangers, .. } = &mut targets[0];
     if let Some(among) = &mut observed.among {
         among.selected = Arc::new(all.keys().cloned().chain([among.name.clone()]).collect());
         among.targets = Arc::new(all);
     }
     let mut reasons = targets::overall(mapping, observed, &scene.source, own).unwrap_or_else(|| own.clone());
     let here = own.of_target().map(|(cause, _)| cause);
-    let mut status = status::wanted(mapping, observed, &scene.source, Some(&on.rendering), here, &mut reasons);
+    let mut status = status::wanted(mapping, observed, &scene.source, Some(&*rendering), here, &mut reasons);
     if status::is_withheld(observed, status.as_ref(), &mut reasons) {
         status = scene.source.get("status").cloned();
     }
-    status.iter_mut().for_each(forget_times);
-    if scene.source.pointer("/metadata/generation").is_none() {
-        status.iter_mut().for_each(forget_generations);
-    }
-    let namespace_labels = mapping.placement.create_namespace.then(|| on.rendering.namespace_labels.clone());
+    status.iter_mut().for_each(|status| forget(status, &scene.source));
+    let namespace_labels = mapping.placement.create_namespace.then(|| rendering.namespace_labels.clone());
     let strangers = std::mem::take(strangers);
-    let mut targets: Vec<_> = seen.into_iter().map(|one| one.on).collect();
     targets.iter_mut().for_each(|on| on.rendering.show_generated(mapping));
     Ok(Preview { mapping, targets, status, reasons, namespace_labels, strangers })
 }
 
-/// A source on one target.
-struct Seen {
-    on: OnTarget,
-    observed: Observed,
-    reasons: Reasons,
-    strangers: Vec<usize>,
-}
-
-impl Seen {
+impl OnTarget {
     /// As another target knows it.
     fn for_another(&self) -> Option<(String, OtherTarget)> {
-        let OnTarget { target: At::Target { name, .. }, .. } = &self.on else { return None };
+        let At::Target { name, .. } = &self.target else { return None };
         let (objects, unsettled) = (self.observed.objects.clone(), self.reasons.of_target());
         Some((name.clone(), OtherTarget { reach: Reach::Seen, identity: None, url: None, objects, unsettled }))
     }
 }
 
-fn looked_at(mapping: &Mapping, scene: &Scene, observed: &Observed, target: At) -> Result<Seen, Unseen> {
+fn looked_at(mapping: &Mapping, scene: &Scene, observed: &Observed, target: At) -> Result<OnTarget, Unseen> {
     let among = |name: &String| {
         let selected = Arc::new(BTreeSet::from([name.clone()]));
         TargetContext { name: name.clone(), selected, ..TargetContext::default() }
@@ -194,8 +183,7 @@ fn looked_at(mapping: &Mapping, scene: &Scene, observed: &Observed, target: At) 
         At::Nowhere => Reasons::default(),
         At::Any | At::Target { .. } => reasons(mapping, &here, &rendering),
     };
-    let made = here.study.supposed.clone();
-    Ok(Seen { on: OnTarget { target, rendering, made }, observed: here, reasons, strangers })
+    Ok(OnTarget { target, observed: here, rendering, reasons, strangers })
 }
 
 /// Takes what is rendered for made and ready, as it is rendered then, until nothing more comes of it.
@@ -232,10 +220,16 @@ fn suppose(mapping: &Mapping, scene: &Scene, here: &mut Observed) -> Result<(), 
 
 /// What stands in the way on one target.
 fn reasons(mapping: &Mapping, observed: &Observed, rendering: &Rendering) -> Reasons {
-    let lacking =
-        mapping.related.iter().zip(&rendering.related).filter_map(|(rule, one)| related::missing(rule, one, None));
-    let objects = unrendered(mapping, rendering).chain(waiting(mapping, observed, rendering));
-    Reasons(lacking.chain(objects).collect())
+    let related = mapping.related.iter().zip(&rendering.related);
+    let lacking = related.filter_map(|(rule, one)| related::missing(rule, one, None));
+    let failed = rendering.unrendered(mapping);
+    let failed = failed.map(|(id, why)| Reason::from(why.clone()).within(&live::what(&id)));
+    let waiting = rendering.desired(mapping).filter_map(|(rule, key, desired)| {
+        let absent = matches!(observed.state(&desired.reference, rule.shared), Ok(ObjectState::Absent));
+        let unmet = absent.then(|| Case { mapping, observed, rendering }.unmet((rule, key))).flatten()?;
+        Some(unmet.within(&live::what(&render::instance_id(rule, key))))
+    });
+    Reasons(lacking.chain(failed).chain(waiting).collect())
 }
 
 /// The targets that a source's objects go to; never empty.
@@ -257,29 +251,21 @@ fn rendered(mapping: &Mapping, observed: &Observed, scene: &Scene) -> Result<Ren
     render::render(mapping, observed, &scene.source).map_err(|unrendered| Unseen::Unrendered(unrendered.into()))
 }
 
-fn unrendered<'r>(mapping: &'r Mapping, rendering: &'r Rendering) -> impl Iterator<Item = Reason> + 'r {
-    rendering.unrendered(mapping).map(|(id, why)| live::named(&id, why.clone().into()))
-}
-
-/// What objects wait for that do not stand yet.
-fn waiting<'r>(
-    mapping: &'r Mapping,
-    observed: &'r Observed,
-    rendering: &'r Rendering,
-) -> impl Iterator<Item = Reason> + 'r {
-    let missing = |(rule, key, desired): (&'r ObjectRule, Option<&str>, &Desired)| {
-        let id = key.map_or_else(|| rule.id.clone(), |key| render::instance_id(rule, key));
-        let absent = matches!(observed.state(&desired.reference, rule.shared), Ok(ObjectState::Absent));
-        let unmet = absent.then(|| Case { mapping, observed, rendering }.unmet((rule, key))).flatten();
-        unmet.map(|reason| live::named(&id, reason))
-    };
-    rendering.desired(mapping).filter_map(missing)
-}
-
 impl Scene {
     /// A target where every kind is served and nothing stands.
     pub fn observed(&self, mapping: &Mapping) -> Observed {
-        observed(mapping, self)
+        let source = &self.source;
+        let writer = Writer::new(&self.engine, &mapping.name);
+        let key = Key::new(self.cluster.clone(), metadata(source, "namespace"), metadata(source, "name"));
+        let origin = Origin::new(&mapping.source.resource, self.cluster.as_str(), &key);
+        let kinds = Ok(Kinds::in_sight(mapping.objects.iter().map(|rule| &rule.kind)));
+        let present = Ok(Source::Present(source.clone()));
+        let mut observed = Observed::new(writer, key, origin, present, kinds, Timestamp::UNIX_EPOCH);
+        observed.related = Originals::Given(self.related.iter().map(stored).collect());
+        observed.consumer.path.clone_from(&self.workspace_path);
+        observed.consumer.schema.clone_from(&self.schema);
+        observed.target.places = render::namespaces(mapping, &[], &observed);
+        observed
     }
 }
 
@@ -290,21 +276,6 @@ fn stored(object: &Arc<Value>) -> Arc<Value> {
         encode_string_data(Arc::make_mut(&mut stored));
     }
     stored
-}
-
-fn observed(mapping: &Mapping, scene: &Scene) -> Observed {
-    let source = &scene.source;
-    let writer = Writer::new(&scene.engine, &mapping.name);
-    let key = Key::new(scene.cluster.clone(), metadata(source, "namespace"), metadata(source, "name"));
-    let origin = Origin::new(&mapping.source.resource, scene.cluster.as_str(), &key);
-    let kinds = Ok(Kinds::in_sight(mapping.objects.iter().map(|rule| &rule.kind)));
-    let present = Ok(Source::Present(source.clone()));
-    let mut observed = Observed::new(writer, key, origin, present, kinds, Timestamp::UNIX_EPOCH);
-    observed.related = Originals::Given(scene.related.iter().map(stored).collect());
-    observed.consumer.path.clone_from(&scene.workspace_path);
-    observed.consumer.schema.clone_from(&scene.schema);
-    observed.target.places = render::namespaces(mapping, &[], &observed);
-    observed
 }
 
 /// Takes the standing objects for ours, each for the first object of the mapping that it looks like; gives the positions
@@ -339,23 +310,20 @@ fn looks_like(object: &Value, reference: &Reference) -> bool {
         && agrees("namespace", &reference.namespace)
 }
 
-/// Takes out the times that were set just now: they would be others each time.
-fn forget_times(status: &mut Value) {
-    let conditions = status.get_mut("conditions").and_then(Value::as_array_mut);
-    for condition in conditions.into_iter().flatten().filter_map(Value::as_object_mut) {
-        if condition.get("lastTransitionTime").is_some_and(|time| time == "1970-01-01T00:00:00Z") {
-            condition.remove("lastTransitionTime");
-        }
-    }
-}
-
-/// A file has no generation, so its status observes none.
-fn forget_generations(status: &mut Value) {
+/// Takes out the times that were set just now: they would be others each time. A file has no generation, so its status observes
+/// none.
+fn forget(status: &mut Value, source: &Value) {
     let Some(fields) = status.as_object_mut() else { return };
-    fields.remove("observedGeneration");
+    let has_generation = source.pointer("/metadata/generation").is_some();
+    fields.retain(|field, _| has_generation || field != "observedGeneration");
     let conditions = fields.get_mut("conditions").and_then(Value::as_array_mut);
-    let conditions = conditions.into_iter().flatten().filter_map(Value::as_object_mut);
-    conditions.for_each(|condition| drop(condition.remove("observedGeneration")));
+    for condition in conditions.into_iter().flatten().filter_map(Value::as_object_mut) {
+        condition.retain(|field, value| match field.as_str() {
+            "lastTransitionTime" => *value != "1970-01-01T00:00:00Z",
+            "observedGeneration" => has_generation,
+            _ => true,
+        });
+    }
 }
 
 impl Preview<'_> {
@@ -374,7 +342,7 @@ impl Preview<'_> {
 
     /// Whether an object was taken for made on a target.
     pub fn is_made(&self, at: &At, reference: &Reference) -> bool {
-        self.targets.iter().any(|on| on.target == *at && on.made.contains(reference))
+        self.targets.iter().any(|on| on.target == *at && on.observed.study.supposed.contains(reference))
     }
 
     /// Whether something cannot be rendered or computed; waiting is none.

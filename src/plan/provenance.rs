@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use super::render::{Desired, Rendered, Rendering, Wanted};
+use super::render::{Desired, Rendering};
 use crate::mapping::expression::Scope;
 use crate::mapping::template::provenance::{Origin, Place, Step};
 use crate::mapping::{Mapping, ObjectRule};
@@ -44,23 +44,15 @@ impl File<'_> {
     /// The fields of everything that is rendered. What the engine adds (its marks) is left out.
     pub fn rows(&self, mapping: &Mapping, rendering: &Rendering) -> Vec<Written> {
         let mut rows = Vec::new();
-        for ((_, rule), wanted) in mapping.written_objects().zip(rendering.objects.iter()) {
-            match wanted {
-                Ok(Wanted::One(Rendered::Present(desired))) => {
-                    rows.extend(self.of_object(rule, &rendering.scope, desired))
+        for ((_, rule), wanted) in mapping.written_objects().zip(&rendering.objects) {
+            for one in wanted.iter().flatten() {
+                let mut scope = rendering.scope.clone();
+                if let (Some(each), Some(item)) = (&rule.for_each, &one.item) {
+                    scope.set_local(&each.item, item.clone());
                 }
-                Ok(Wanted::Each(instances)) => {
-                    for instance in instances {
-                        let mut scope = rendering.scope.clone();
-                        if let Some(each) = &rule.for_each {
-                            scope.set_local(&each.item, instance.item.clone());
-                        }
-                        if let Some(desired) = instance.desired() {
-                            rows.extend(self.of_object(rule, &scope, desired));
-                        }
-                    }
+                if let Some(desired) = one.desired() {
+                    rows.extend(self.of_object(rule, &scope, desired));
                 }
-                Ok(Wanted::One(_)) | Err(_) => {}
             }
         }
         rows

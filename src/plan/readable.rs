@@ -5,9 +5,7 @@ use std::sync::LazyLock;
 use serde_json::{Map, Value, json};
 
 use crate::mapping::names::is_kcps;
-
-/// Finalizers and annotations of the engine begin with this, or with `target.` before it.
-const OWN: &str = "sync-engine.dev/";
+use crate::object::marks;
 
 /// A source as templates read it: in a namespace, without its status, and without the metadata that the engine itself
 /// writes there. Otherwise the engine's own writes would change what it renders. Labels and annotations of kcp stay in their
@@ -53,9 +51,9 @@ fn is_empty(value: &Value) -> bool {
     }
 }
 
-/// Whether a finalizer or an annotation is the engine's own.
+/// Whether a finalizer or an annotation is the engine's own. One that pins a target begins with `target.`.
 fn is_own(key: &str) -> bool {
-    key.strip_prefix("target.").unwrap_or(key).starts_with(OWN)
+    marks::is_ours_to_write(key.strip_prefix("target.").unwrap_or(key))
 }
 
 #[cfg(test)]
@@ -63,33 +61,27 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_the_engine_writes_to_a_source_is_not_read_back() {
-        let before = json!({"metadata": {"name": "a", "annotations": {"a": "1"}}, "spec": {"b": 1}});
+    fn what_the_engine_and_kcp_write_to_a_source_is_not_read() {
+        let before = json!({
+            "metadata": {"labels": {"team": "a"}, "annotations": {"note": "b"}, "finalizers": ["a.dev/x"]},
+            "spec": {"b": 1},
+        });
         let after = json!({
             "metadata": {
-                "name": "a", "resourceVersion": "7",
-                "finalizers": ["sync-engine.dev/main.m"],
-                "annotations": {"a": "1", "target.sync-engine.dev/main.m": "t"},
+                "resourceVersion": "7",
+                "labels": {"team": "a", "claimed.internal.apis.kcp.io/x": "y"},
+                "annotations": {
+                    "note": "b", "target.sync-engine.dev/main.m": "t",
+                    "kcp.io/cluster": "abc", "internal.tenancy.kcp.io/owner": "ann",
+                },
+                "finalizers": ["a.dev/x", "sync-engine.dev/main.m"],
             },
             "spec": {"b": 1}, "status": {"phase": "Pending"},
         });
-        assert_eq!(view(&before), view(&after));
-    }
-
-    #[test]
-    fn what_kcp_writes_to_a_source_is_not_read() {
-        let source = json!({"metadata": {
-            "namespace": "n",
-            "labels": {"team": "a", "claimed.internal.apis.kcp.io/x": "y"},
-            "annotations": {"note": "b", "kcp.io/cluster": "abc", "internal.tenancy.kcp.io/owner": "ann"},
-        }});
-        let read = json!({"metadata": {"namespace": "n", "labels": {"team": "a"}, "annotations": {"note": "b"}}});
-        assert_eq!(view(&source), read);
-    }
-
-    #[test]
-    fn others_finalizers_are_read() {
-        let source = json!({"metadata": {"namespace": "n", "finalizers": ["a.dev/x", "sync-engine.dev/main.m"]}});
-        assert_eq!(view(&source), json!({"metadata": {"namespace": "n", "finalizers": ["a.dev/x"]}}));
+        let mut read = before.clone();
+        read["metadata"]["namespace"] = json!("cluster");
+        assert_eq!([view(&before), view(&after)], [read.clone(), read]);
+        let only_ours = json!({"metadata": {"namespace": "n", "finalizers": ["sync-engine.dev/main.m"]}});
+        assert_eq!(view(&only_ours), json!({"metadata": {"namespace": "n"}}), "an empty list is none");
     }
 }

@@ -6,8 +6,8 @@ use serde_json::Value;
 
 use super::observed::{ObjectState, Observed, TargetObject};
 use super::related::State;
-use super::render::{self, Instance, Rendered, Rendering, Wanted};
-use super::{Cause, Reason, live, related, status};
+use super::render::{self, Rendered, Rendering};
+use super::{Reason, live, related, status};
 use crate::mapping::expression::{Expression, Scope};
 use crate::mapping::{Mapping, ObjectRule, RelatedMissing, Side};
 use crate::object::readiness::{Readiness, readiness};
@@ -40,16 +40,14 @@ impl Case<'_> {
     pub fn has_failed_object(self) -> bool {
         let Self { mapping, observed, rendering } = self;
         let has_failed = |rule: &ObjectRule, id: &str, item: Option<&Arc<Value>>| {
-            let standing = render::standing_as(mapping, observed, rule, id, &rendering.place);
+            let standing = render::standing_as(observed, rule, id, &rendering.place);
             let state = standing.map(|standing| state(mapping, observed, rule, standing, item, &rendering.scope));
             matches!(state, Some(Ok(Readiness::Failed(_))))
         };
         let rules = mapping.objects.iter().zip(&rendering.objects).filter(|(rule, _)| rule.copy.is_none());
         rules.into_iter().any(|(rule, wanted)| match wanted {
-            Ok(Wanted::Each(all)) => {
-                all.iter().any(|one| has_failed(rule, &render::instance_id(rule, &one.key), Some(&one.item)))
-            }
-            _ => has_failed(rule, &rule.id, None),
+            Ok(all) => all.iter().any(|one| has_failed(rule, &one.id(rule), one.item.as_ref())),
+            Err(_) => has_failed(rule, &rule.id, None),
         })
     }
 
@@ -60,12 +58,10 @@ impl Case<'_> {
             return self.copy_missing(needed, key);
         }
         match self.rendering.objects.get(position) {
-            // What is wanted absent delays nothing.
-            Some(Ok(Wanted::One(Rendered::Absent))) => None,
-            Some(Ok(Wanted::Each(all))) => {
-                let wanted = all.iter().filter(|one| !matches!(one.rendered, Ok(Rendered::Absent)));
-                let id = |one: &Instance| render::instance_id(needed, &one.key);
-                wanted.into_iter().find_map(|one| self.unready(needed, &id(one), Some(&one.item)))
+            Some(Ok(all)) => {
+                // What is wanted absent delays nothing.
+                let mut wanted = all.iter().filter(|one| !matches!(one.rendered, Ok(Rendered::Absent)));
+                wanted.find_map(|one| self.unready(needed, &one.id(needed), one.item.as_ref()))
             }
             _ => self.unready(needed, &needed.id, None),
         }
@@ -83,7 +79,7 @@ impl Case<'_> {
         let (of, resolved) = (self.mapping.related.get(position)?, self.rendering.related.get(position)?);
         let all = match resolved {
             Ok(all) => all,
-            Err(reason) => return Some(live::named(&rule.id, reason.clone())),
+            Err(reason) => return Some(reason.clone().within(&live::what(&rule.id))),
         };
         let needed = all.iter().filter(|one| one.present().is_some() || related::concerns(one, all, key));
         needed.into_iter().find_map(|one| {
@@ -91,19 +87,19 @@ impl Case<'_> {
             let state = self.observed.state(&reference, rule.shared);
             let exists = matches!(state, Ok(ObjectState::Ours(object)) if !object.is_deleting());
             let is_optional = matches!(one.original, State::Missing) && of.on_missing == RelatedMissing::Skip;
-            let id = one.key.as_ref().map_or_else(|| rule.id.clone(), |key| render::instance_id(rule, key));
+            let id = render::instance_id(rule, one.key.as_deref());
             let why =
                 related::lacking(of, one).map_or("its copy does not exist yet".to_owned(), |reason| reason.detail);
             let detail = format!("waits for {}: {why}", live::what(&id));
-            (!exists && !is_optional).then_some(Reason { cause: Cause::Waiting, detail })
+            (!exists && !is_optional).then(|| Reason::waiting(detail))
         })
     }
 
     fn unready(self, rule: &ObjectRule, id: &str, item: Option<&Arc<Value>>) -> Option<Reason> {
         let Self { mapping, observed, rendering } = self;
         let what = live::what(id);
-        let waiting = |detail: String| Some(Reason { cause: Cause::Waiting, detail });
-        let standing = render::standing_as(mapping, observed, rule, id, &rendering.place);
+        let waiting = |detail: String| Some(Reason::waiting(detail));
+        let standing = render::standing_as(observed, rule, id, &rendering.place);
         let is_current = |object: &&TargetObject| matches!(observed.state_of(object), Ok(ObjectState::Ours(_)));
         let Some(standing) = standing.filter(is_current) else {
             return waiting(format!("waits for {what}, which does not exist yet"));
@@ -138,10 +134,8 @@ pub fn state(
             scope.set_local(&each.item, item.clone());
         }
         let holds = |expression: &Expression, field: &str| {
-            expression.holds(&scope).map_err(|unrendered| {
-                let Reason { cause, detail } = unrendered.into();
-                Reason { cause, detail: format!("`{field}` of object `{}`: {detail}", standing.object_id()) }
-            })
+            let what = || format!("`{field}` of object `{}`", standing.object_id());
+            expression.holds(&scope).map_err(|unrendered| Reason::from(unrendered).within(&what()))
         };
         if let Some(failed) = &rule.failed
             && holds(failed, "failed")?

@@ -50,12 +50,7 @@ impl Redaction {
 
     /// Every text of a value; keys of maps stay.
     pub fn value(&self, value: Value) -> Value {
-        match value {
-            Value::String(text) => Value::String(self.text(text)),
-            Value::Array(items) => items.into_iter().map(|item| self.value(item)).collect(),
-            Value::Object(fields) => fields.into_iter().map(|(key, value)| (key, self.value(value))).collect(),
-            other => other,
-        }
+        with_texts(value, &|text| self.text(text))
     }
 
     pub fn text(&self, text: String) -> String {
@@ -101,17 +96,32 @@ impl Rename {
     fn applied(&self, text: &str) -> String {
         let is_name = |c: char| c.is_ascii_alphanumeric() || c == '-';
         let goes_on = |c: char| if self.begins { c.is_ascii_alphanumeric() } else { is_name(c) };
-        let mut renamed = String::new();
-        let mut rest = 0;
-        for (at, _) in text.match_indices(&self.from) {
-            let end = at + self.from.len();
-            let inside = text[..at].ends_with(is_name) || text[end..].starts_with(goes_on);
-            renamed.push_str(&text[rest..at]);
-            renamed.push_str(if inside { &self.from } else { &self.to });
-            rest = end;
-        }
-        renamed + &text[rest..]
+        let is_inside = |before: &str, behind: &str| before.ends_with(is_name) || behind.starts_with(goes_on);
+        replaced(text, &self.from, &self.to, is_inside)
     }
+}
+
+/// A value with each of its texts changed; keys of maps stay.
+pub fn with_texts(value: Value, change: &impl Fn(String) -> String) -> Value {
+    match value {
+        Value::String(text) => Value::String(change(text)),
+        Value::Array(items) => items.into_iter().map(|item| with_texts(item, change)).collect(),
+        Value::Object(fields) => fields.into_iter().map(|(key, value)| (key, with_texts(value, change))).collect(),
+        other => other,
+    }
+}
+
+/// A text with `from` replaced, but where it is inside of something longer, as what is before and behind it tells.
+pub fn replaced(text: &str, from: &str, to: &str, is_inside: impl Fn(&str, &str) -> bool) -> String {
+    let mut replaced = String::new();
+    let mut rest = 0;
+    for (at, _) in text.match_indices(from) {
+        let end = at + from.len();
+        replaced.push_str(&text[rest..at]);
+        replaced.push_str(if is_inside(&text[..at], &text[end..]) { from } else { to });
+        rest = end;
+    }
+    replaced + &text[rest..]
 }
 
 #[cfg(test)]

@@ -81,27 +81,20 @@ pub fn resolve(
     for _ in 0..mapping.related.len() + render::judged(mapping).count() {
         render::set_vars(mapping, scope);
         render::judge_objects(mapping, observed, place, scope);
-        let found: Vec<_> = mapping
-            .related
-            .iter()
-            .enumerate()
-            .map(|(position, rule)| {
-                let is_wanted = rule.when.as_ref().map_or(Ok(true), |when| when.holds(scope));
-                let resolved = match is_wanted {
-                    Ok(true) => unread_yet(mapping, position, observed, place, scope)
-                        .map_or_else(|| find(rule, observed, source, place, scope), Err),
-                    Ok(false) => return (Ok(Vec::new()), left_out(rule)),
-                    Err(why) => Err(why.into()),
-                };
-                let state = state(rule, &resolved);
-                (resolved, state)
-            })
-            .collect();
-        resolved = Vec::with_capacity(found.len());
-        for (rule, (found, state)) in mapping.related.iter().zip(found) {
-            scope.set_related(&rule.id, state);
-            resolved.push(found);
-        }
+        let found = mapping.related.iter().enumerate().map(|(position, rule)| {
+            let is_wanted = rule.when.as_ref().map_or(Ok(true), |when| when.holds(scope));
+            let resolved = match is_wanted {
+                Ok(true) => unread_yet(mapping, position, observed, place, scope)
+                    .map_or_else(|| find(rule, observed, source, place, scope), Err),
+                Ok(false) => return (Ok(Vec::new()), left_out(rule)),
+                Err(why) => Err(why.into()),
+            };
+            let state = state(rule, &resolved);
+            (resolved, state)
+        });
+        let (found, states): (_, Vec<_>) = found.unzip();
+        resolved = found;
+        mapping.related.iter().zip(states).for_each(|(rule, state)| scope.set_related(&rule.id, state));
     }
     doubt_consequences(mapping, &mut resolved);
     resolved
@@ -185,29 +178,13 @@ fn unread_yet(mapping: &Mapping, position: usize, observed: &Observed, place: &P
         };
         Some(Reason { cause, detail: format!("it is not read while {reference} {why}") })
     };
-    mapping.objects.iter().filter(is_origin).flat_map(|rule| wanted_places(rule, place, scope)).find_map(not_own)
-}
-
-/// Where the objects of a rule go that `when` does not leave out.
-fn wanted_places(rule: &ObjectRule, place: &Place, scope: &Scope) -> Vec<Reference> {
-    let mut scope = scope.clone();
-    let one = |scope: &Scope| {
-        let is_left_out = rule.when.as_ref().is_some_and(|when| when.holds(scope) == Ok(false));
-        render::reference(rule, place, scope).ok().filter(|_| !is_left_out)
+    let wanted = |rule: &ObjectRule| {
+        each::of_each(rule, scope, |_, scope| {
+            let is_left_out = rule.when.as_ref().is_some_and(|when| when.holds(scope) == Ok(false));
+            render::reference(rule, place, scope).ok().filter(|_| !is_left_out)
+        })
     };
-    let Some(list) = &rule.for_each else { return one(&scope).into_iter().collect() };
-    let items = each::keyed(list, &mut scope).unwrap_or_default().into_iter();
-    let each = items.filter_map(|(_, item)| {
-        scope.set_local(&list.item, item);
-        one(&scope)
-    });
-    each.collect()
-}
-
-#[derive(Clone, Copy, PartialEq)]
-enum End {
-    From,
-    To,
+    mapping.objects.iter().filter(is_origin).flat_map(wanted).find_map(not_own)
 }
 
 struct Places<'a> {
@@ -220,12 +197,13 @@ struct Places<'a> {
 impl Places<'_> {
     fn named(&self, scope: &Scope) -> Result<Related, Unrendered> {
         let text = |text: &Option<Text>| text.as_ref().map(|text| text.render(scope)).transpose();
+        let (from_side, to_side) = sides(self.rule);
         let name = checked("from", text(&self.rule.from.name)?.unwrap_or_default())?;
-        let from = At { namespace: self.namespace(&self.rule.from, End::From, scope)?, name };
+        let from = At { namespace: self.namespace(&self.rule.from, from_side, scope)?, name };
         let name = text(&self.rule.to.name)?.map(|name| checked("to", name)).transpose()?;
         let name = name.unwrap_or_else(|| from.name.clone());
-        let to = At { namespace: self.namespace(&self.rule.to, End::To, scope)?, name };
-        let original = self.original(&from.namespace, Pick::Name(from.name.clone()));
+        let to = At { namespace: self.namespace(&self.rule.to, to_side, scope)?, name };
+        let original = original(self.rule, &from.namespace, Pick::Name(from.name.clone()));
         let original = match self.observed.related.of(&original) {
             None => State::Unread(original),
             Some(Err(reason)) => State::Unseen(reason),
@@ -237,8 +215,9 @@ impl Places<'_> {
     }
 
     fn selected(&self, labels: &str, scope: &Scope) -> Resolved {
-        let (from, to) =
-            (self.namespace(&self.rule.from, End::From, scope)?, self.namespace(&self.rule.to, End::To, scope)?);
+        let (from_side, to_side) = sides(self.rule);
+        let from = self.namespace(&self.rule.from, from_side, scope)?;
+        let to = self.namespace(&self.rule.to, to_side, scope)?;
         let at = |namespace: &str, name: &str| At { namespace: namespace.to_owned(), name: name.to_owned() };
         let one = |key: Option<&str>, original: State| Related {
             key: key.map(str::to_owned),
@@ -247,7 +226,7 @@ impl Places<'_> {
             to: at(&to, key.unwrap_or_default()),
             original,
         };
-        let original = self.original(&from, Pick::Labels(labels.to_owned()));
+        let original = original(self.rule, &from, Pick::Labels(labels.to_owned()));
         match self.observed.related.of(&original) {
             None => Ok(vec![one(None, State::Unread(original))]),
             Some(seen) => Ok(seen?
@@ -271,17 +250,12 @@ impl Places<'_> {
         self.rule.owner != OriginalOwner::Unknown || self.observed.owned_anywhere().any(is_owned)
     }
 
-    fn original(&self, namespace: &str, pick: Pick) -> Original {
-        original(self.rule, namespace, pick)
-    }
-
     /// The consumer's side is the source's namespace, the target's is the placement's.
-    fn namespace(&self, place: &RelatedPlace, end: End, scope: &Scope) -> Result<String, Unrendered> {
-        let is_consumers = (end == End::From) == (self.rule.direction == Direction::ToTarget);
-        match &place.namespace {
-            Some(text) => checked("namespace", text.render(scope)?),
-            None if is_consumers => Ok(metadata(self.source, "namespace").to_owned()),
-            None => Ok(self.place.namespace.clone()),
+    fn namespace(&self, place: &RelatedPlace, side: Side, scope: &Scope) -> Result<String, Unrendered> {
+        match (&place.namespace, side) {
+            (Some(text), _) => checked("namespace", text.render(scope)?),
+            (None, Side::Source) => Ok(metadata(self.source, "namespace").to_owned()),
+            (None, Side::Target) => Ok(self.place.namespace.clone()),
         }
     }
 }
@@ -296,8 +270,8 @@ pub fn selection(
 ) -> Option<Original> {
     let selector = rule.from.selector.as_ref()?;
     let places = Places { rule, observed, source, place };
-    let namespace = places.namespace(&rule.from, End::From, scope).ok()?;
-    Some(places.original(&namespace, Pick::Labels(selector.to_string())))
+    let namespace = places.namespace(&rule.from, sides(rule).0, scope).ok()?;
+    Some(original(rule, &namespace, Pick::Labels(selector.to_string())))
 }
 
 /// One related object by its name, also where it was selected by labels.
@@ -306,11 +280,15 @@ pub fn by_name(rule: &RelatedRule, one: &Related) -> Original {
 }
 
 fn original(rule: &RelatedRule, namespace: &str, pick: Pick) -> Original {
-    let side = match rule.direction {
-        Direction::ToTarget => Side::Source,
-        Direction::ToSource => Side::Target,
-    };
-    Original { side, resource: rule.resource.clone(), namespace: namespace.to_owned(), pick }
+    Original { side: sides(rule).0, resource: rule.resource.clone(), namespace: namespace.to_owned(), pick }
+}
+
+/// Where originals are, and where they are copied to.
+fn sides(rule: &RelatedRule) -> (Side, Side) {
+    match rule.direction {
+        Direction::ToTarget => (Side::Source, Side::Target),
+        Direction::ToSource => (Side::Target, Side::Source),
+    }
 }
 
 /// A name that a consumer chose is no path, and no query.
@@ -395,7 +373,7 @@ pub fn lacking(rule: &RelatedRule, one: &Related) -> Option<Reason> {
 
 fn named(rule: &RelatedRule, key: Option<&str>, reason: Reason) -> Reason {
     let key = key.map_or(String::new(), |key| format!("[{key}]"));
-    Reason { cause: reason.cause, detail: format!("related object `{}{key}`: {}", rule.id, reason.detail) }
+    reason.within(&format!("related object `{}{key}`", rule.id))
 }
 
 /// What the copy of an original holds: the data that was asked for, and nothing that its cluster says about it. `None`:
@@ -483,8 +461,5 @@ fn text_of(template: &Template, is_encoded: bool, scope: &Scope) -> Result<Value
 }
 
 fn of_key(key: &str, why: Unrendered) -> Unrendered {
-    match why {
-        Unrendered::Failed(why) => Unrendered::Failed(format!("the value of its key `{key}`: {why}")),
-        waiting => waiting,
-    }
+    why.within(&format!("the value of its key `{key}`"))
 }

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use serde_json::{Value, json};
 
 use super::Reason;
-use super::observed::{Observed, TargetObject, all_copies, copy_place};
+use super::observed::{Observed, Subject, TargetObject, all_copies, copy_place};
 use super::readable::view;
 use super::readiness::state;
 use super::related::{self, Related, Resolved};
@@ -22,7 +22,7 @@ use crate::mapping::{
 use crate::object::compare::{escape_pointer, leaves, make_pointer, pointers_text, put_pointer, remove_pointer};
 use crate::object::hash::value_hash;
 use crate::object::lists::Lists;
-use crate::object::marks::{self, Owner, Reference};
+use crate::object::marks::{self, Origin, Reference};
 use crate::object::readiness::Readiness;
 use crate::object::{encode_string_data, metadata};
 
@@ -32,7 +32,7 @@ pub struct Rendering {
     /// Where the source's objects go.
     pub place: Place,
     /// One for each object rule of the mapping, in their order.
-    pub objects: Vec<Result<Wanted, Unrendered>>,
+    pub objects: Vec<Wanted>,
     /// One for each related rule of the mapping, in their order.
     pub related: Vec<Resolved>,
     /// Labels of the namespace, where the engine creates it.
@@ -41,13 +41,8 @@ pub struct Rendering {
     pub scope: Scope,
 }
 
-/// What one object rule gives.
-#[derive(Debug, Clone, PartialEq)]
-pub enum Wanted {
-    One(Rendered),
-    /// With `forEach`: several objects, in the order of the list.
-    Each(Vec<Instance>),
-}
+/// What one object rule gives: several objects in the order of their list, or one without a key.
+pub type Wanted = Result<Vec<Instance>, Unrendered>;
 
 /// What is wanted of one object.
 #[derive(Debug, Clone, PartialEq)]
@@ -60,29 +55,32 @@ pub enum Rendered {
     Kept(Option<Reason>),
 }
 
-/// One of several objects.
+/// One object of a rule.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Instance {
-    pub key: String,
-    /// What it is made from.
-    pub item: Arc<Value>,
-    /// Where it goes; `None`: that cannot be told.
+    /// Which of several it is. Without a key, it stands for all of its rule.
+    pub key: Option<String>,
+    /// What one of several is made from.
+    pub item: Option<Arc<Value>>,
+    /// Where one of several goes; `None`: that cannot be told.
     pub reference: Option<Reference>,
     pub rendered: Result<Rendered, Unrendered>,
 }
 
-impl Rendered {
+impl Instance {
+    fn single(rendered: Result<Rendered, Unrendered>) -> Self {
+        Self { key: None, item: None, reference: None, rendered }
+    }
+
+    pub fn id(&self, rule: &ObjectRule) -> String {
+        instance_id(rule, self.key.as_deref())
+    }
+
     pub fn desired(&self) -> Option<&Desired> {
-        match self {
-            Self::Present(desired) => Some(desired),
+        match &self.rendered {
+            Ok(Rendered::Present(desired)) => Some(desired),
             _ => None,
         }
-    }
-}
-
-impl Instance {
-    pub fn desired(&self) -> Option<&Desired> {
-        self.rendered.as_ref().ok()?.desired()
     }
 }
 
@@ -122,12 +120,13 @@ pub fn begin(mapping: &Mapping, observed: &Observed, source: &Arc<Value>) -> Res
 /// What was begun, with each object.
 pub fn with_objects(mapping: &Mapping, observed: &Observed, begun: Rendering) -> Rendering {
     let Rendering { place, related, scope, .. } = &begun;
-    let wanted = |rule: &ObjectRule| match rule
-        .copy
-        .and_then(|copy| Some((mapping.related.get(copy.related)?, related.get(copy.related)?)))
-    {
-        Some((of, resolved)) => copies(observed, rule, of, resolved, place, scope),
-        None => wanted(observed, rule, place, scope),
+    let wanted = |rule: &ObjectRule| {
+        let copied = rule.copy.and_then(|copy| Some((mapping.related.get(copy.related)?, related.get(copy.related)?)));
+        match (copied, &rule.for_each) {
+            (Some((of, resolved)), _) => copies(observed, rule, of, resolved, &begun),
+            (None, Some(each)) => super::each::instances(observed, rule, each, place, scope),
+            (None, None) => Ok(vec![Instance::single(one(observed, rule, &rule.id, place, scope))]),
+        }
     };
     let objects = mapping.objects.iter().map(wanted).collect();
     Rendering { objects, ..begun }
@@ -208,92 +207,63 @@ fn place_within(mapping: &Mapping, observed: &Observed, base: &Scope) -> Result<
         let namespace = match mapping.side() {
             Side::Source => observed.subject.key.namespace.to_string(),
             Side::Target => {
-                let mut scope = fixed_scope(Fixed::of(observed));
+                let mut scope = fixed_scope(&observed.subject.origin, observed.consumer.path.as_deref());
                 scope.record(observed.study.recorder.clone());
                 placement::namespace(&mapping.placement.namespace, &scope)?
             }
         };
         Ok(Place { namespace, name })
     });
+    let side = mapping.side();
+    let placed = || observed.objects.own().filter(move |object| object.reference.kind.side == side);
+    let place_of = |object: &TargetObject| Place {
+        namespace: object.reference.namespace.clone(),
+        name: placed_as(object, mapping.rule(object.rule_id())).to_owned(),
+    };
     if let Ok(place) = &rule
-        && observed.objects.own().any(|object| is_placed_at(object, mapping, place))
+        && placed().any(|object| place_of(object) == *place)
     {
         return rule;
     }
-    let placed = observed.objects.own().filter(|object| object.reference.kind.side == mapping.side());
-    oldest(placed.filter(|object| !object.object_id().starts_with(RELATED)))
-        .map_or(rule, |object| Ok(place_of(object, mapping)))
+    let age = |one: &&TargetObject| (metadata(&one.object, "creationTimestamp").to_owned(), one.reference.clone());
+    let oldest = placed().filter(|object| !object.object_id().starts_with(RELATED)).min_by_key(age);
+    oldest.map_or(rule, |object| Ok(place_of(object)))
 }
 
-/// What of a source cannot change: all that a namespace rule reads.
-#[derive(Debug, Clone, Copy)]
-pub struct Fixed<'a> {
-    /// The cluster's identity. Its name may change: a kubeconfig file is renamed, a provider becomes a fleet.
-    pub cluster: &'a str,
-    pub workspace_path: Option<&'a str>,
-    /// Empty for cluster-scoped sources.
-    pub namespace: &'a str,
-    pub name: &'a str,
-}
-
-impl<'a> Fixed<'a> {
-    fn of(observed: &'a Observed) -> Self {
-        let (key, path) = (&observed.subject.key, observed.consumer.path.as_deref());
-        Self {
-            cluster: &observed.subject.origin.cluster,
-            workspace_path: path,
-            namespace: &key.namespace,
-            name: &key.name,
-        }
-    }
-}
-
-fn fixed_scope(source: Fixed<'_>) -> Scope {
-    let namespace = if source.namespace.is_empty() { "cluster" } else { source.namespace };
+/// What of a source cannot change: all that a namespace rule reads. The cluster's name is not among it: a kubeconfig file is
+/// renamed, a provider becomes a fleet.
+fn fixed_scope(source: &Origin, workspace_path: Option<&str>) -> Scope {
+    let Origin { cluster, namespace, name, .. } = source;
+    let namespace = if namespace.is_empty() { "cluster" } else { namespace };
     let mut scope = Scope::new();
-    scope.set(Root::Source, Arc::new(json!({"metadata": {"namespace": namespace, "name": source.name}})));
-    scope.set(Root::Workspace, Arc::new(json!({"cluster": source.cluster, "path": source.workspace_path})));
+    scope.set(Root::Source, Arc::new(json!({"metadata": {"namespace": namespace, "name": name}})));
+    scope.set(Root::Workspace, Arc::new(json!({"cluster": cluster, "path": workspace_path})));
     scope
 }
 
 /// The namespaces in which a source's objects may be: those that the current rule and the former ones give. A rule that
 /// cannot be evaluated gives none.
 pub fn namespaces(mapping: &Mapping, former: &[Arc<Text>], observed: &Observed) -> BTreeSet<String> {
-    namespaces_of(mapping, former, Fixed::of(observed))
+    namespaces_of(mapping, former, &observed.subject.origin, observed.consumer.path.as_deref())
 }
 
 /// The same of a source that may not exist any more.
-pub fn namespaces_of(mapping: &Mapping, former: &[Arc<Text>], source: Fixed<'_>) -> BTreeSet<String> {
-    let scope = fixed_scope(source);
+pub fn namespaces_of(
+    mapping: &Mapping,
+    former: &[Arc<Text>],
+    source: &Origin,
+    workspace_path: Option<&str>,
+) -> BTreeSet<String> {
+    let scope = fixed_scope(source, workspace_path);
     let current = Some(&mapping.placement.namespace).filter(|_| !mapping.is_beside());
     let rules = current.into_iter().chain(former.iter().map(|rule| &**rule));
     rules.filter_map(|rule| placement::namespace(rule, &scope).ok()).collect()
 }
 
-fn is_placed_at(object: &TargetObject, mapping: &Mapping, place: &Place) -> bool {
-    let reference = &object.reference;
-    reference.kind.side == mapping.side()
-        && reference.namespace == place.namespace
-        && placed_as(object, mapping) == place.name
-}
-
-fn oldest<'o>(objects: impl Iterator<Item = &'o TargetObject>) -> Option<&'o TargetObject> {
-    let age = |one: &&TargetObject| (metadata(&one.object, "creationTimestamp").to_owned(), one.reference.clone());
-    objects.min_by_key(age)
-}
-
-/// The placement that an object was rendered for.
-fn place_of(standing: &TargetObject, mapping: &Mapping) -> Place {
-    Place { namespace: standing.reference.namespace.clone(), name: placed_as(standing, mapping).to_owned() }
-}
-
-/// The name of that placement: the object's own, unless its rule gives another. Of a rule that the mapping no longer has,
-/// the object tells.
-fn placed_as<'o>(standing: &'o TargetObject, mapping: &Mapping) -> &'o str {
-    let named = match mapping.rule(standing.rule_id()) {
-        Some(rule) => rule.is_named(),
-        None => true,
-    };
+/// The name of the placement that an object was rendered for: its own, unless its rule gives another. Of a rule that the mapping
+/// no longer has, the object tells.
+fn placed_as<'o>(standing: &'o TargetObject, rule: Option<&ObjectRule>) -> &'o str {
+    let named = rule.is_none_or(ObjectRule::is_named);
     let marked = named.then(|| standing.annotation(marks::PLACEMENT_NAME)).flatten();
     marked.unwrap_or(&standing.reference.name)
 }
@@ -309,24 +279,23 @@ pub fn set_vars(mapping: &Mapping, scope: &mut Scope) {
 /// Makes the objects that exist readable as `objects.<id>`.
 fn set_objects(mapping: &Mapping, observed: &Observed, place: &Place, scope: &mut Scope) {
     for rule in mapping.objects.iter().filter(|rule| rule.copy.is_none()) {
-        let state = object_state(mapping, observed, rule, place, |standing| standing.object.clone());
+        let state = object_state(observed, rule, place, |standing| standing.object.clone());
         scope.set_object(&rule.id, state);
     }
 }
 
 fn object_state(
-    mapping: &Mapping,
     observed: &Observed,
     rule: &ObjectRule,
     place: &Place,
     read: impl Fn(&TargetObject) -> Arc<Value>,
 ) -> ObjectState {
-    match (&rule.for_each, standing(mapping, observed, rule, place)) {
+    match (&rule.for_each, standing(observed, rule, place)) {
         // A map without those that cannot be seen would take them out of what is rendered from it.
         (Some(_), _) if observed.sees(&rule.kind).is_err() => ObjectState::Missing(RelatedMissing::Wait),
         (Some(_), _) => {
             let keyed = |standing: &TargetObject| Some((standing.key()?.to_owned(), read(standing)));
-            let all = instances(mapping, observed, rule, place).filter_map(keyed).collect();
+            let all = instances(observed, rule, place).filter_map(keyed).collect();
             ObjectState::Several(Several { all, ..Several::default() })
         }
         (None, Some(standing)) => ObjectState::Present(read(standing)),
@@ -361,7 +330,7 @@ pub fn judge_objects(mapping: &Mapping, observed: &Observed, place: &Place, scop
             }
             _ => {}
         }
-        let mut state = object_state(mapping, observed, rule, place, |standing| {
+        let mut state = object_state(observed, rule, place, |standing| {
             let mut object = standing.object.clone();
             if rule.is_asked {
                 let item = items.iter().find(|(key, _)| standing.key() == Some(key.as_str())).map(|(_, item)| item);
@@ -381,80 +350,48 @@ pub fn judge_objects(mapping: &Mapping, observed: &Observed, place: &Place, scop
 
 /// What stands of a rule's object at the place of the source. Only an object there is read: a forged mark elsewhere
 /// must not carry status to another tenant.
-pub fn standing<'o>(
-    mapping: &Mapping,
-    observed: &'o Observed,
-    rule: &ObjectRule,
-    place: &Place,
-) -> Option<&'o TargetObject> {
-    standing_as(mapping, observed, rule, &rule.id, place)
+pub fn standing<'o>(observed: &'o Observed, rule: &ObjectRule, place: &Place) -> Option<&'o TargetObject> {
+    standing_as(observed, rule, &rule.id, place)
 }
 
 /// The same of one of several objects: `id` is its [`instance_id`].
-pub fn standing_as<'o>(
-    mapping: &Mapping,
-    observed: &'o Observed,
-    rule: &ObjectRule,
-    id: &str,
-    place: &Place,
-) -> Option<&'o TargetObject> {
-    observed.objects.with_id(id).into_iter().find(|standing| is_at(standing, mapping, rule, place))
+pub fn standing_as<'o>(observed: &'o Observed, rule: &ObjectRule, id: &str, place: &Place) -> Option<&'o TargetObject> {
+    observed.objects.with_id(id).into_iter().find(|standing| is_at(standing, rule, place))
 }
 
 /// What stands of several objects of one rule.
 pub fn instances<'o>(
-    mapping: &Mapping,
     observed: &'o Observed,
     rule: &ObjectRule,
     place: &Place,
 ) -> impl Iterator<Item = &'o TargetObject> {
     let of_rule = |standing: &&TargetObject| standing.key().is_some() && standing.rule_id() == rule.id;
-    observed.objects.own().filter(of_rule).filter(|standing| is_at(standing, mapping, rule, place))
+    observed.objects.own().filter(of_rule).filter(|standing| is_at(standing, rule, place))
 }
 
-fn is_at(standing: &TargetObject, mapping: &Mapping, rule: &ObjectRule, place: &Place) -> bool {
+fn is_at(standing: &TargetObject, rule: &ObjectRule, place: &Place) -> bool {
     standing.is_shared == rule.shared
         && standing.reference.kind.is_same_in_any_version(&rule.kind)
         && (rule.kind.side == Side::Source || standing.reference.namespace == place.namespace)
-        && (rule.shared || placed_as(standing, mapping) == place.name)
+        && (rule.shared || placed_as(standing, Some(rule)) == place.name)
 }
 
-/// How owner marks and reasons name one of several objects.
-pub fn instance_id(rule: &ObjectRule, key: &str) -> String {
-    format!("{}[{key}]", rule.id)
-}
-
-fn wanted(observed: &Observed, rule: &ObjectRule, place: &Place, scope: &Scope) -> Result<Wanted, Unrendered> {
-    match &rule.for_each {
-        Some(each) => super::each::instances(observed, rule, each, place, scope).map(Wanted::Each),
-        None => one(observed, rule, &rule.id, place, scope).map(Wanted::One),
-    }
+/// How owner marks and reasons name an object of a rule, with its key where it is one of several.
+pub fn instance_id(rule: &ObjectRule, key: Option<&str>) -> String {
+    key.map_or_else(|| rule.id.clone(), |key| format!("{}[{key}]", rule.id))
 }
 
 /// Renders the copies of related objects.
-fn copies(
-    observed: &Observed,
-    rule: &ObjectRule,
-    of: &RelatedRule,
-    resolved: &Resolved,
-    place: &Place,
-    scope: &Scope,
-) -> Result<Wanted, Unrendered> {
+fn copies(observed: &Observed, rule: &ObjectRule, of: &RelatedRule, resolved: &Resolved, begun: &Rendering) -> Wanted {
     let all = match resolved {
+        Err(reason) => return Ok(vec![Instance::single(Ok(Rendered::Kept(Some(reason.clone()))))]),
+        Ok(all) if all.is_empty() && !of.is_several() => return Ok(vec![Instance::single(Ok(Rendered::Absent))]),
         Ok(all) => all,
-        Err(reason) => return Ok(Wanted::One(Rendered::Kept(Some(reason.clone())))),
     };
-    if !of.is_several() {
-        let Some(one) = all.first() else { return Ok(Wanted::One(Rendered::Absent)) };
-        return copied(observed, rule, of, one, &rule.id, place, scope).map(Wanted::One);
-    }
     let instance = |one: &Related| {
-        let key = one.key.clone().unwrap_or_default();
-        // A shared copy is the same for all who name it.
-        let id = if rule.shared { rule.id.clone() } else { instance_id(rule, &key) };
-        let rendered = copied(observed, rule, of, one, &id, place, scope);
+        let rendered = copied(observed, rule, of, one, begun);
         let reference = one.is_placed().then(|| copy_reference(rule, one));
-        Instance { key, item: one.item.clone().unwrap_or_default(), reference, rendered }
+        Instance { key: one.key.clone(), item: one.item.clone(), reference, rendered }
     };
     let mut instances: Vec<_> = all.iter().map(instance).collect();
     if rule.shared {
@@ -462,7 +399,7 @@ fn copies(
         instances.retain(|one| one.desired().is_none_or(|desired| seen.insert(desired.reference.clone())));
     }
     super::each::have_names_apart(&instances)?;
-    Ok(Wanted::Each(instances))
+    Ok(instances)
 }
 
 /// The namespace that a source's objects go to, and the shared copies that it names, as far as it can be told.
@@ -483,11 +420,10 @@ fn copied(
     rule: &ObjectRule,
     of: &RelatedRule,
     one: &Related,
-    id: &str,
-    place: &Place,
-    scope: &Scope,
+    begun: &Rendering,
 ) -> Result<Rendered, Unrendered> {
-    let Some(mut body) = related::copy(of, one, scope)? else { return Ok(Rendered::Kept(related::lacking(of, one))) };
+    let copy = related::copy(of, one, &begun.scope)?;
+    let Some(mut body) = copy else { return Ok(Rendered::Kept(related::lacking(of, one))) };
     let reference = copy_reference(rule, one);
     // A source that is a file has no uid.
     if let Some(source) = observed.present()
@@ -500,7 +436,9 @@ fn copied(
             "name": metadata(source, "name"), "uid": metadata(source, "uid"),
         }]);
     }
-    let body = mark(observed, rule, id, place, &reference, body)?;
+    // A shared copy is the same for all who name it.
+    let id = instance_id(rule, one.key.as_deref().filter(|_| !rule.shared));
+    let body = mark(observed, rule, &id, &begun.place, &reference, body)?;
     Ok(Rendered::Present(Desired { reference, body: Arc::new(body) }))
 }
 
@@ -602,21 +540,12 @@ pub fn reference(rule: &ObjectRule, place: &Place, scope: &Scope) -> Result<Refe
 /// Where all objects of a rule go, by their ids, as far as that can be told without rendering them.
 pub fn places(rule: &ObjectRule, place: &Place, scope: &Scope, related: &[Resolved]) -> Vec<(String, Reference)> {
     if let Some(copy) = rule.copy {
-        let id = |one: &Related| one.key.as_ref().map_or_else(|| rule.id.clone(), |key| instance_id(rule, key));
+        let id = |one: &Related| instance_id(rule, one.key.as_deref());
         let all = related.get(copy.related).into_iter().flatten().flatten();
         let named = all.filter(|one| !one.to.name.is_empty());
         return named.map(|one| (id(one), copy_reference(rule, one))).collect();
     }
-    let Some(each) = &rule.for_each else {
-        return reference(rule, place, scope).map(|reference| (rule.id.clone(), reference)).into_iter().collect();
-    };
-    let mut scope = scope.clone();
-    let items = super::each::keyed(each, &mut scope).unwrap_or_default();
-    let placed = items.into_iter().filter_map(|(key, item)| {
-        scope.set_local(&each.item, item);
-        Some((instance_id(rule, &key), reference(rule, place, &scope).ok()?))
-    });
-    placed.collect()
+    super::each::of_each(rule, scope, |key, scope| Some((instance_id(rule, key), reference(rule, place, scope).ok()?)))
 }
 
 /// Puts identity and owner marks on a rendered body.
@@ -628,64 +557,33 @@ pub fn mark(
     reference: &Reference,
     body: Value,
 ) -> Result<Value, Unrendered> {
-    let fields = needs_fields(rule).then(|| pointers_text(&leaves(&body)));
+    // Beside the source, server-side apply does not work as on Kubernetes, so no field manager knows what the engine set. A copy
+    // holds nothing but what its original has.
+    let needs_fields = rule.kind.side == Side::Source && rule.copy.is_none();
+    let fields = needs_fields.then(|| pointers_text(&leaves(&body)));
     let Value::Object(mut body) = body else {
         return Err(Unrendered::Failed(format!("the template of `{}` is no map", rule.id)));
     };
-    let namespace = Some(("namespace", &reference.namespace)).filter(|(_, namespace)| !namespace.is_empty());
-    let identity = [("name", &reference.name)].into_iter().chain(namespace);
-    let owner = owner_of(observed, rule, reference);
-    let labels = [
-        (marks::OWNER, owner.0.clone()),
-        (marks::MAPPING, observed.subject.writer.label().to_owned()),
-        (marks::MANAGED_BY, marks::MANAGER.to_owned()),
-    ];
-    marks::stamp(&mut body, "labels", labels.map(|(key, value)| (key.to_owned(), value)));
-    let annotations = annotations(observed, rule, id, place, reference, &owner).into_iter();
-    let annotations = annotations.chain(fields.map(|fields| (marks::FIELDS, fields)));
-    marks::stamp(&mut body, "annotations", annotations.map(|(key, value)| (key.to_owned(), value)));
-    if let Some(Value::Object(metadata)) = body.get_mut("metadata") {
-        metadata.extend(identity.map(|(field, text)| (field.to_owned(), json!(text))));
+    let Subject { writer, origin, owner, .. } = &observed.subject;
+    let owner = if rule.shared { writer.shared_owner(&reference.namespace) } else { owner.clone() };
+    let mut annotations = vec![(marks::OBJECT, id.to_owned()), (marks::SELF, owner.self_mark(id, reference))];
+    if !rule.shared {
+        annotations.extend(marks::origin_annotations(origin));
+        annotations.push((marks::SOURCE_UID, observed.source_uid().to_owned()));
+        annotations.extend(observed.consumer.path.clone().map(|path| (marks::WORKSPACE, path)));
+        annotations.extend((reference.name != place.name).then(|| (marks::PLACEMENT_NAME, place.name.clone())));
     }
+    annotations.extend(fields.map(|fields| (marks::FIELDS, fields)));
+    marks::stamp(&mut body, "labels", marks::labels(writer, &owner));
+    marks::stamp(&mut body, "annotations", annotations);
     let mut body = Value::Object(body);
+    body["metadata"]["name"] = json!(reference.name);
+    if !reference.namespace.is_empty() {
+        body["metadata"]["namespace"] = json!(reference.namespace);
+    }
     let hash = value_hash(&body, 10);
     body["metadata"]["annotations"][marks::HASH] = json!(hash);
     Ok(body)
-}
-
-/// Beside the source, server-side apply does not work as on Kubernetes, so no field manager knows what the engine set. A copy
-/// holds nothing but what its original has.
-fn needs_fields(rule: &ObjectRule) -> bool {
-    rule.kind.side == Side::Source && rule.copy.is_none()
-}
-
-pub fn owner_of(observed: &Observed, rule: &ObjectRule, reference: &Reference) -> Owner {
-    if rule.shared {
-        observed.subject.writer.shared_owner(&reference.namespace)
-    } else {
-        observed.subject.owner.clone()
-    }
-}
-
-fn annotations(
-    observed: &Observed,
-    rule: &ObjectRule,
-    id: &str,
-    place: &Place,
-    reference: &Reference,
-    owner: &Owner,
-) -> Vec<(&'static str, String)> {
-    let mut all = vec![(marks::OBJECT, id.to_owned()), (marks::SELF, owner.self_mark(id, reference))];
-    if rule.shared {
-        return all;
-    }
-    all.extend(marks::origin_annotations(&observed.subject.origin));
-    all.push((marks::SOURCE_UID, observed.source_uid().to_owned()));
-    all.extend(observed.consumer.path.clone().map(|path| (marks::WORKSPACE, path)));
-    if reference.name != place.name {
-        all.push((marks::PLACEMENT_NAME, place.name.clone()));
-    }
-    all
 }
 
 /// What no rule of the mapping makes any more.
@@ -717,28 +615,18 @@ impl Rendering {
         &'r self,
         mapping: &'r Mapping,
     ) -> impl Iterator<Item = (&'r ObjectRule, Option<&'r str>, &'r Desired)> {
-        let of = |(rule, wanted): (&'r ObjectRule, &'r Result<Wanted, Unrendered>)| {
-            let (single, several) = match wanted {
-                Ok(Wanted::One(rendered)) => (rendered.desired(), &[][..]),
-                Ok(Wanted::Each(instances)) => (None, &instances[..]),
-                Err(_) => (None, &[][..]),
-            };
-            let several = several.iter().filter_map(|one| Some((Some(one.key.as_str()), one.desired()?)));
-            single.map(|desired| (None, desired)).into_iter().chain(several).map(move |(key, one)| (rule, key, one))
+        let of = |(rule, wanted): (&'r ObjectRule, &'r Wanted)| {
+            let present = move |one: &'r Instance| Some((rule, one.key.as_deref(), one.desired()?));
+            wanted.iter().flatten().filter_map(present)
         };
-        mapping.objects.iter().zip(self.objects.iter()).flat_map(of)
+        mapping.objects.iter().zip(&self.objects).flat_map(of)
     }
 
     /// For people: the place of random text reads `(generated)`.
     pub fn show_generated(&mut self, mapping: &Mapping) {
         for (rule, wanted) in mapping.objects.iter().zip(&mut self.objects) {
-            let all: Vec<&mut Rendered> = match wanted {
-                Ok(Wanted::One(one)) => vec![one],
-                Ok(Wanted::Each(all)) => all.iter_mut().filter_map(|one| one.rendered.as_mut().ok()).collect(),
-                Err(_) => Vec::new(),
-            };
-            for one in all.into_iter().filter(|_| !rule.generate.is_empty()) {
-                let Rendered::Present(desired) = one else { continue };
+            for one in wanted.iter_mut().flatten() {
+                let Ok(Rendered::Present(desired)) = &mut one.rendered else { continue };
                 for key in rule.generate.keys() {
                     if desired.body["data"][key] == GENERATED {
                         Arc::make_mut(&mut desired.body)["data"][key] = json!("(generated)");
@@ -750,16 +638,11 @@ impl Rendering {
 
     /// What could not be rendered, by the id of its object.
     pub fn unrendered<'r>(&'r self, mapping: &'r Mapping) -> impl Iterator<Item = (String, &'r Unrendered)> {
-        let of = |(rule, wanted): (&'r ObjectRule, &'r Result<Wanted, Unrendered>)| {
-            let (whole, several) = match wanted {
-                Err(why) => (Some((rule.id.clone(), why)), &[][..]),
-                Ok(Wanted::Each(instances)) => (None, &instances[..]),
-                Ok(_) => (None, &[][..]),
-            };
-            let several =
-                several.iter().filter_map(move |one| Some((instance_id(rule, &one.key), one.rendered.as_ref().err()?)));
-            whole.into_iter().chain(several)
+        let of = |(rule, wanted): (&'r ObjectRule, &'r Wanted)| {
+            let whole = wanted.as_ref().err().map(|why| (rule.id.clone(), why));
+            let failed = move |one: &'r Instance| Some((one.id(rule), one.rendered.as_ref().err()?));
+            whole.into_iter().chain(wanted.iter().flatten().filter_map(failed))
         };
-        mapping.objects.iter().zip(self.objects.iter()).flat_map(of)
+        mapping.objects.iter().zip(&self.objects).flat_map(of)
     }
 }

@@ -10,6 +10,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
 use super::provenance::File;
+use super::redact::replaced;
 use super::trace::{Past, Trace};
 use super::{Observed, render};
 use crate::mapping::Mapping;
@@ -246,7 +247,7 @@ impl<'m> Masks<'m> {
     }
 
     fn replace_in(&self, tree: &mut Value) {
-        each_text(tree, &|text| self.all.iter().fold(text, |text, (value, mask)| replaced(text, value, mask)));
+        each_text(tree, &|text| self.all.iter().fold(text, |text, (value, mask)| masked(text, value, mask)));
     }
 }
 
@@ -278,21 +279,13 @@ fn each_text(tree: &mut Value, change: &dyn Fn(String) -> String) {
     }
 }
 
-fn replaced(text: String, value: &str, mask: &str) -> String {
-    if !text.contains(value) {
-        return text;
+fn masked(text: String, value: &str, mask: &str) -> String {
+    let is_inside = |before: &str, behind: &str| {
+        before.ends_with(char::is_alphanumeric) || behind.starts_with(char::is_alphanumeric)
+    };
+    match text.contains(value) {
+        false => text,
+        true if value.len() >= SHORTEST => text.replace(value, mask),
+        true => replaced(&text, value, mask, is_inside),
     }
-    if value.len() >= SHORTEST {
-        return text.replace(value, mask);
-    }
-    let mut replaced = String::new();
-    let mut rest = 0;
-    for (at, _) in text.match_indices(value) {
-        let end = at + value.len();
-        let is_inside = text[..at].ends_with(char::is_alphanumeric) || text[end..].starts_with(char::is_alphanumeric);
-        replaced.push_str(&text[rest..at]);
-        replaced.push_str(if is_inside { value } else { mask });
-        rest = end;
-    }
-    replaced + &text[rest..]
 }

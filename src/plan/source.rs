@@ -60,24 +60,27 @@ fn release_target(observed: &Observed, source: &Value, because: Evidence) -> Act
     if pins.is_empty() {
         return release_finalizer(&observed.subject.writer, source, because);
     }
-    let patch = metadata_patch(source, |_, annotations| {
-        annotations.insert(observed.subject.writer.target_annotation().to_owned(), joined(&pins).into());
+    let patch = metadata_patch(source, |metadata| {
+        metadata["annotations"][observed.subject.writer.target_annotation()] = joined(&pins).into();
     });
     Action::PatchSource { purpose: SourcePatch::Unpin(because), patch }
 }
 
 /// Removes the finalizer and the pinned targets.
 pub fn release_finalizer(writer: &Writer, source: &Value, because: Evidence) -> Action {
-    let ours = writer.finalizer();
-    let patch = metadata_patch(source, |finalizers, annotations| {
-        finalizers.retain(|finalizer| finalizer != ours);
-        annotations.remove(writer.target_annotation());
+    let patch = metadata_patch(source, |metadata| {
+        if let Some(finalizers) = metadata.get_mut("finalizers").and_then(Value::as_array_mut) {
+            finalizers.retain(|finalizer| finalizer != writer.finalizer());
+        }
+        if let Some(annotations) = metadata.get_mut("annotations").and_then(Value::as_object_mut) {
+            annotations.remove(writer.target_annotation());
+        }
     });
     Action::PatchSource { purpose: SourcePatch::ReleaseFinalizer(because), patch }
 }
 
 /// Takes what holds a workspace up out of its LogicalCluster's status: this entry and no other, of the version that was seen.
-pub fn release_hold(hold: &Hold, index: usize, source: &Value) -> Action {
+fn release_hold(hold: &Hold, index: usize, source: &Value) -> Action {
     let at = PointerBuf::from_tokens(["status", hold.stage.list(), &index.to_string()]);
     let is_it = PatchOperation::Test(TestOperation { path: at.clone(), value: hold.name.as_str().into() });
     let patch = vec![guard(source), is_it, PatchOperation::Remove(RemoveOperation { path: at })];
@@ -92,27 +95,10 @@ pub fn release(observed: &Observed, source: &Value, because: Evidence) -> Option
     }
 }
 
-fn metadata_patch(source: &Value, change: impl FnOnce(&mut Vec<Value>, &mut serde_json::Map<String, Value>)) -> Patch {
-    let finalizers = source.pointer("/metadata/finalizers").and_then(Value::as_array);
-    let annotations = source.pointer("/metadata/annotations").and_then(Value::as_object);
-    let (mut new_finalizers, mut new_annotations) =
-        (finalizers.cloned().unwrap_or_default(), annotations.cloned().unwrap_or_default());
-    change(&mut new_finalizers, &mut new_annotations);
-    let mut old = json!({});
-    let mut new = json!({"finalizers": new_finalizers, "annotations": new_annotations});
-    if let Some(finalizers) = finalizers {
-        old["finalizers"] = json!(finalizers);
-    }
-    match annotations {
-        Some(annotations) => old["annotations"] = json!(annotations),
-        None if new_annotations_are_empty(&new) => drop(new.as_object_mut().map(|new| new.remove("annotations"))),
-        None => {}
-    }
-    guarded(source, Pointer::from_static("/metadata"), Some(&old), Some(new))
-}
-
-fn new_annotations_are_empty(new: &Value) -> bool {
-    new["annotations"].as_object().is_some_and(serde_json::Map::is_empty)
+fn metadata_patch(source: &Value, change: impl FnOnce(&mut Value)) -> Patch {
+    let mut new = source["metadata"].clone();
+    change(&mut new);
+    guarded(source, Pointer::from_static("/metadata"), source.get("metadata"), Some(new))
 }
 
 /// JSON Patch from one tree to another at a place of the source, bound to the source's resourceVersion: a newer version,

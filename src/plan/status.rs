@@ -11,15 +11,16 @@ use serde_json::{Map, Value, json};
 
 use super::action::Action;
 use super::observed::{ObjectState, Observed, Phase, Sight, TargetObject};
-use super::redact::Redaction;
+use super::readiness::Case;
+use super::redact::{Redaction, with_texts};
 use super::render::{self, Rendering};
 use super::source::guarded;
-use super::{Cause, Reason, Reasons, live, mirror, targets};
+use super::{Cause, Reason, Reasons, live, targets};
 use crate::mapping::expression::{Outcome, Root, Scope, kind};
 use crate::mapping::schema::{Presence, Schema};
 use crate::mapping::template::{Template, Unrendered};
 use crate::mapping::{ConditionRule, Mapping, OnMissing, StatusField, StatusValue, Take};
-use crate::object::compare::{pointer, same};
+use crate::object::compare::{pointer, remove_pointer, same};
 use crate::object::marks::Writer;
 use crate::object::{generation, marks};
 
@@ -69,25 +70,23 @@ fn write(mapping: &Mapping, source: &Value, wanted: Option<Value>) -> Option<Act
 /// `Synced` says that the source is not selected, or goes with its mapping. `None`: there is nothing to take back, or the
 /// consumer's schema requires it.
 pub fn taken_back(mapping: &Mapping, observed: &Observed, source: &Arc<Value>) -> Option<Action> {
-    let mut new = source.get("status")?.clone();
+    source.get("status")?;
+    let mut draft = Draft::of(mapping, observed, source, Redaction::default());
     for field in mapping.status.fields.iter().filter(|field| field.on_missing != OnMissing::Keep) {
-        let _ = put(&mut new, &field.target, Leaf::Remove);
+        let _ = put(&mut draft.status, &field.target, Leaf::Remove);
     }
-    if let Some(all) = new.get_mut("conditions").and_then(Value::as_array_mut) {
-        all.retain(|entry| !mapping.status.condition_types().any(|kind| entry["type"] == kind));
-    }
+    mapping.status.condition_types().for_each(|kind| remove_condition(&mut draft.status, kind));
     if !mapping.status.engine_conditions.is_empty() {
         let kind = engine_condition(observed.subject.writer.engine());
         if matches!(observed.phase, Phase::Leaving(_)) {
             // Nobody would keep it up to date.
-            remove_condition(&mut new, &kind);
+            remove_condition(&mut draft.status, &kind);
         } else {
-            let generation = generation_of(mapping, observed, source);
             let message = "the object is not selected (any more)".to_owned();
-            let condition = Condition { status: "False", reason: NOT_SELECTED.into(), message };
-            set_condition(observed, generation, &mut new, &kind, condition);
+            draft.set_condition(&kind, Condition { status: "False", reason: NOT_SELECTED.into(), message });
         }
     }
+    let new = draft.status;
     let required = observed.consumer.schema.as_ref().is_some_and(|schema| !schema.required_missing(&new).is_empty());
     let refused = observed.answers.status_failed.is_some() || !observed.answers.refused_status.is_empty();
     if required || refused { None } else { write(mapping, source, Some(new)) }
@@ -104,8 +103,7 @@ pub fn without_condition(writer: &Writer, source: &Arc<Value>) -> Option<Action>
 
 /// Whether the engine said of a source that it is not selected. Then it carries nothing else of the engine's.
 pub fn says_not_selected(writer: &Writer, source: &Value) -> bool {
-    let said = source.get("status").and_then(|status| entry(status, &engine_condition(writer.engine())));
-    said.is_some_and(|entry| entry["reason"] == NOT_SELECTED)
+    synced_condition(writer.engine(), source).is_some_and(|entry| entry["reason"] == NOT_SELECTED)
 }
 
 /// The status as it should be now; `None` where there is nothing to say.
@@ -117,45 +115,25 @@ pub fn wanted(
     here: Option<Cause>,
     reasons: &mut Reasons,
 ) -> Option<Value> {
-    let mut new = source.get("status").cloned().unwrap_or(Value::Null);
-    let generation = generation_of(mapping, observed, source);
-    let redaction = Redaction::new(mapping, observed, source, rendering);
-    let nothing = Redaction::default();
-    let told = if mapping.status.redact { &redaction } else { &nothing };
+    let mut draft = Draft::of(mapping, observed, source, Redaction::new(mapping, observed, source, rendering));
     if let Some(rendering) = rendering {
-        former(observed, &mut new);
+        draft.drop_former();
         let mut scope = lenient(mapping, &rendering.scope);
         if mapping.has_several_targets() {
             scope.set(Root::Targets, Arc::new(targets::view(mapping, observed, source, rendering, here)));
         }
-        let view = View { mapping, observed, rendering, scope, redaction: told };
-        fields(&view, &redaction, &mut new, reasons);
-        conditions(&view, generation, &mut new, reasons);
-        mirror::conditions(&view, generation, &mut new);
+        draft.set_fields(rendering, &scope, reasons);
+        draft.set_conditions(&scope, reasons);
+        draft.mirror_conditions(rendering);
     }
     // What waits for the end of a release keeps nobody out of sync.
     let is_told = |reason: &&Reason| !(observed.limits.is_promoted && reason.cause == Cause::Held);
-    let reasons = &Reasons(reasons.0.iter().filter(is_told).cloned().collect());
-    engine_conditions(mapping, observed, generation, told, &mut new, reasons);
-    observed_generation(mapping, observed, source, rendering, &mut new, reasons);
-    if new.is_null() { None } else { Some(new) }
-}
-
-/// What only former documents wrote goes, unless the consumer's schema requires it.
-fn former(observed: &Observed, status: &mut Value) {
-    let missing =
-        |status: &Value| observed.consumer.schema.as_ref().map_or(0, |schema| schema.required_missing(status).len());
-    for former in observed.consumer.former_status.iter() {
-        let mut without = status.clone();
-        if former.starts_with('/') {
-            crate::object::compare::remove_pointer(&mut without, former);
-        } else if let Some(all) = without.get_mut("conditions").and_then(Value::as_array_mut) {
-            all.retain(|entry| entry["type"] != **former);
-        }
-        if missing(&without) <= missing(status) {
-            *status = without;
-        }
+    let reasons = Reasons(reasons.0.iter().filter(is_told).cloned().collect());
+    draft.set_synced(&reasons);
+    if rendering.is_some() && reasons.0.is_empty() {
+        draft.set_observed_generation();
     }
+    if draft.status.is_null() { None } else { Some(draft.status) }
 }
 
 /// In status expressions an object that is not there yet is undefined, not a reason to wait; so it is to the variables
@@ -184,47 +162,192 @@ pub fn is_withheld(observed: &Observed, status: Option<&Value>, reasons: &mut Re
     !missing.is_empty()
 }
 
-/// What the status rules read of one source.
-pub struct View<'s> {
-    pub mapping: &'s Mapping,
-    pub observed: &'s Observed,
-    pub rendering: &'s Rendering,
-    scope: Scope,
-    pub redaction: &'s Redaction,
+/// A status while it is made.
+struct Draft<'s> {
+    mapping: &'s Mapping,
+    observed: &'s Observed,
+    redaction: Redaction,
+    /// The source's, which the status and its conditions name. Elsewhere every change of the spec would cost a write more.
+    generation: Option<i64>,
+    status: Value,
 }
 
-fn fields(view: &View<'_>, redaction: &Redaction, status: &mut Value, reasons: &mut Reasons) {
-    let View { mapping, observed, rendering, scope, .. } = view;
-    // Mostly all fields are read from one object.
-    let mut read: Option<(&str, Option<Option<&TargetObject>>)> = None;
-    let mut seen = |id| match read {
-        Some((of, seen)) if of == id => seen,
-        _ => read.insert((id, object_at(mapping, observed, rendering, id).ok())).1,
-    };
-    for field in &mapping.status.fields {
-        let leaf = match leaf(&mut seen, scope, field) {
-            Ok(Leaf::Set(value)) => match bounded(if field.redact { redaction.value(value) } else { value }) {
-                Ok(value) => Leaf::Set(value),
-                Err(why) => {
-                    reasons.push(Cause::StatusFailed, format!("status.{}: {why}", field.target.join(".")));
-                    Leaf::Keep
-                }
-            },
-            Ok(leaf) => leaf,
-            Err(why) => {
-                unsaid(reasons, &format!("status.{}", field.target.join(".")), why);
-                Leaf::Keep
+impl<'s> Draft<'s> {
+    /// What stands.
+    fn of(mapping: &'s Mapping, observed: &'s Observed, source: &Value, redaction: Redaction) -> Self {
+        let known = |schema: &Arc<Schema>| schema.has_status("/observedGeneration") == Presence::Known(true);
+        let follows = mapping.status.observed_generation && observed.consumer.schema.as_ref().is_some_and(known);
+        let status = source.get("status").cloned().unwrap_or_default();
+        Self { mapping, observed, redaction, generation: follows.then(|| generation(source)), status }
+    }
+
+    /// A text for the consumer.
+    fn told(&self, text: String) -> String {
+        if self.mapping.status.redact { self.redaction.text(text) } else { text }
+    }
+
+    /// What only former documents wrote goes, unless the consumer's schema requires it.
+    fn drop_former(&mut self) {
+        let schema = self.observed.consumer.schema.as_ref();
+        let missing = |status: &Value| schema.map_or(0, |schema| schema.required_missing(status).len());
+        for former in self.observed.consumer.former_status.iter() {
+            let mut without = self.status.clone();
+            match former.starts_with('/') {
+                true => remove_pointer(&mut without, former),
+                false => remove_condition(&mut without, former),
             }
+            if missing(&without) <= missing(&self.status) {
+                self.status = without;
+            }
+        }
+    }
+
+    fn set_fields(&mut self, rendering: &Rendering, scope: &Scope, reasons: &mut Reasons) {
+        let case = Case { mapping: self.mapping, observed: self.observed, rendering };
+        // Mostly all fields are read from one object.
+        let mut read: Option<(&str, Option<Option<&TargetObject>>)> = None;
+        let mut seen = |id| match read {
+            Some((of, seen)) if of == id => seen,
+            _ => read.insert((id, object_at(case, id).ok())).1,
         };
-        if leaf == Leaf::Keep || !is_kept(observed, field) {
-            continue;
+        for field in &case.mapping.status.fields {
+            if let Err(why) = leaf(&mut seen, scope, field).and_then(|leaf| self.set_field(field, leaf)) {
+                unsaid(reasons, &format!("status.{}", field.target.join(".")), why);
+            }
         }
-        if let Some(why) = refused(observed, field, &leaf) {
-            reasons.push(Cause::StatusFailed, format!("status.{}: {why}", field.target.join(".")));
-            continue;
+    }
+
+    fn set_field(&mut self, field: &StatusField, leaf: Leaf) -> Result<(), Unrendered> {
+        let leaf = match leaf {
+            Leaf::Set(value) => Leaf::Set(bounded(if field.redact { self.redaction.value(value) } else { value })?),
+            leaf => leaf,
+        };
+        if leaf == Leaf::Keep || !is_kept(self.observed, field) {
+            return Ok(());
         }
-        if let Err(why) = put(status, &field.target, leaf) {
-            reasons.push(Cause::StatusFailed, format!("status.{}: {why}", field.target.join(".")));
+        match refused(self.observed, field, &leaf) {
+            Some(why) => Err(Unrendered::Failed(why.to_owned())),
+            None => put(&mut self.status, &field.target, leaf).map_err(Unrendered::Failed),
+        }
+    }
+
+    fn set_conditions(&mut self, scope: &Scope, reasons: &mut Reasons) {
+        for rule in &self.mapping.status.conditions {
+            match condition(rule, scope) {
+                Ok(condition) => {
+                    let message = self.told(condition.message);
+                    self.set_condition(&rule.kind, Condition { message, ..condition });
+                }
+                Err(why) => unsaid(reasons, &format!("condition {}", rule.kind), why),
+            }
+        }
+    }
+
+    /// Carries over what target objects say of themselves. A condition that the object does not report is `Unknown`; of an object
+    /// that cannot be seen, or is somebody else's, they stay as they are.
+    fn mirror_conditions(&mut self, rendering: &Rendering) {
+        for rule in &self.mapping.status.mirrors {
+            let case = Case { mapping: self.mapping, observed: self.observed, rendering };
+            let Ok(standing) = object_at(case, &rule.object) else { continue };
+            let status = standing.and_then(|standing| standing.object.get("status"));
+            for (kind, written) in &rule.types {
+                let condition = match status.and_then(|status| entry(status, kind)) {
+                    None => Condition { status: "Unknown", reason: "NotReported".into(), message: String::new() },
+                    Some(found) => {
+                        let text = |field: &str| found[field].as_str().unwrap_or_default();
+                        Condition {
+                            status: status_word(text("status")).unwrap_or("Unknown"),
+                            reason: reason_word(text("reason"), kind),
+                            message: self.told(text("message").to_owned()),
+                        }
+                    }
+                };
+                self.set_condition(written, condition);
+            }
+        }
+    }
+
+    /// Sets one entry of `.status.conditions`; the time moves only with the status, and others' entries stay.
+    fn set_condition(&mut self, kind: &str, condition: Condition) {
+        let Self { observed, generation, .. } = *self;
+        if !knows(observed, "/conditions") {
+            return;
+        }
+        let condition = Condition { message: cut_text(condition.message), ..condition };
+        let Ok(status) = map(&mut self.status) else { return };
+        let slot = status.entry("conditions").or_insert_with(|| json!([]));
+        let Some(all) = slot.as_array_mut() else { return };
+        let former = all.iter().position(|entry| entry["type"] == kind);
+        if former.is_some_and(|index| says(&all[index], &condition, generation)) {
+            return;
+        }
+        let since = former.map(|index| &all[index]).filter(|entry| entry["status"] == condition.status);
+        let since = since.and_then(|entry| entry["lastTransitionTime"].as_str()).map(str::to_owned);
+        let mut entry = json!({
+            "type": kind,
+            "status": condition.status,
+            "reason": condition.reason,
+            "message": condition.message,
+            "lastTransitionTime": since.unwrap_or_else(|| observed.now.strftime("%Y-%m-%dT%H:%M:%SZ").to_string()),
+        });
+        if let Some(generation) = generation {
+            entry["observedGeneration"] = json!(generation);
+        }
+        match former {
+            Some(index) => all[index] = entry,
+            None => all.push(entry),
+        }
+    }
+
+    /// Sets the engine's own condition.
+    fn set_synced(&mut self, reasons: &Reasons) {
+        let kind = engine_condition(self.observed.subject.writer.engine());
+        let unseen = reasons.cause() == Some(Cause::Unknown);
+        // What was said before stays. A new source is told that nothing is said yet.
+        let is_unsaid = self.observed.is_target_unreachable() && entry(&self.status, &kind).is_none();
+        if self.mapping.status.engine_conditions.is_empty() || unseen && !is_unsaid {
+            return;
+        }
+        if unseen && is_unsaid {
+            let message = "the service's cluster cannot be reached now".to_owned();
+            let condition = Condition { status: "Unknown", reason: "TargetUnreachable".into(), message };
+            return self.set_condition(&kind, condition);
+        }
+        let mut condition = self.synced(reasons);
+        let is_adopted = |object: &TargetObject| marks::annotation(&object.object, marks::ADOPTED_FROM).is_some();
+        if condition.status == "True" && self.observed.owned_anywhere().any(is_adopted) {
+            condition.reason = "Adopted".into();
+            condition.message = "what an earlier object of this name had is kept and now belongs to this one".into();
+        }
+        // What cannot be seen yet may be what the former condition names: a start alone changes nothing about it.
+        let is_partly_unseen = reasons.0.iter().any(|reason| reason.cause == Cause::Unknown);
+        let cause_of = |former: &Value| Cause::ALL.into_iter().find(|cause| former["reason"] == cause.as_str());
+        let is_as_bad = |former: &Value| cause_of(former).is_some_and(|former| Some(former) <= reasons.cause());
+        let is_still_due = |former: &Value| is_of_generation(former, self.generation) && is_as_bad(former);
+        if is_partly_unseen && entry(&self.status, &kind).is_some_and(is_still_due) {
+            return;
+        }
+        self.set_condition(&kind, condition);
+    }
+
+    /// The condition `Synced`. What it says is for the consumer.
+    fn synced(&self, reasons: &Reasons) -> Condition {
+        let Some(cause) = reasons.cause() else {
+            return Condition { status: "True", reason: "Synced".into(), message: String::new() };
+        };
+        let worst = reasons.0.iter().find(|reason| reason.cause == cause);
+        let detail = worst.filter(|_| explains(cause)).map(|reason| shortened(&self.told(reason.detail.clone())));
+        let message = message_of(cause);
+        let message = detail.map_or(message.to_owned(), |detail| format!("{message}: {detail}"));
+        Condition { status: "False", reason: cause.as_str().into(), message }
+    }
+
+    /// Translated, never copied: the generation of the source that is applied, and that the target has taken note of.
+    fn set_observed_generation(&mut self) {
+        let is_seen = || self.observed.owned_anywhere().all(has_observed);
+        if let Some(generation) = self.generation.filter(|_| is_seen()) {
+            // A status that is no map is said by the fields' own leaves.
+            let _ = put(&mut self.status, &["observedGeneration".to_owned()], Leaf::Set(json!(generation)));
         }
     }
 }
@@ -235,23 +358,15 @@ const MAX_TEXT: usize = 32_768;
 const MAX_FIELD: usize = 128 * 1024;
 
 /// A value as it goes to the consumer: an operator may write more into its status than a consumer's object can hold.
-fn bounded(value: Value) -> Result<Value, String> {
-    let value = cut(value);
+fn bounded(value: Value) -> Result<Value, Unrendered> {
+    let value = with_texts(value, &cut_text);
     let is_nested = value.is_array() || value.is_object();
     let bytes = if is_nested { value.to_string().len() } else { 0 };
     if bytes > MAX_FIELD {
-        return Err(format!("it has {bytes} bytes, more than the {MAX_FIELD} that are copied: take less of it"));
+        let why = format!("it has {bytes} bytes, more than the {MAX_FIELD} that are copied: take less of it");
+        return Err(Unrendered::Failed(why));
     }
     Ok(value)
-}
-
-fn cut(value: Value) -> Value {
-    match value {
-        Value::String(text) => Value::String(cut_text(text)),
-        Value::Array(items) => items.into_iter().map(cut).collect(),
-        Value::Object(fields) => fields.into_iter().map(|(key, value)| (key, cut(value))).collect(),
-        other => other,
-    }
 }
 
 fn cut_text(mut text: String) -> String {
@@ -310,17 +425,12 @@ fn leaf<'m, 'o>(
 /// The object that the status rules read; `None`: it does not exist.
 ///
 /// # Errors
-/// Where it is somebody else's or out of told: that says nothing.
-pub fn object_at<'o>(
-    mapping: &Mapping,
-    observed: &'o Observed,
-    rendering: &Rendering,
-    id: &str,
-) -> Sight<Option<&'o TargetObject>> {
+/// Where it is somebody else's or out of sight: that says nothing.
+fn object_at<'c>(Case { mapping, observed, rendering }: Case<'c>, id: &str) -> Sight<Option<&'c TargetObject>> {
     let Some(rule) = mapping.objects.iter().find(|rule| rule.id == id) else {
         return Err(Reason::unseen(format!("the mapping has no object `{id}`")));
     };
-    if let Some(standing) = render::standing(mapping, observed, rule, &rendering.place) {
+    if let Some(standing) = render::standing(observed, rule, &rendering.place) {
         return Ok(Some(standing));
     }
     observed.sees(&rule.kind)?;
@@ -393,44 +503,26 @@ fn map(slot: &mut Value) -> Result<&mut Map<String, Value>, String> {
     slot.as_object_mut().ok_or_else(|| "a field above it holds something that is no map".to_owned())
 }
 
-fn conditions(view: &View<'_>, generation: Option<i64>, status: &mut Value, reasons: &mut Reasons) {
-    for rule in &view.mapping.status.conditions {
-        match condition(rule, &view.scope) {
-            Ok(mut condition) => {
-                condition.message = view.redaction.text(condition.message);
-                set_condition(view.observed, generation, status, &rule.kind, condition);
-            }
-            Err(why) => unsaid(reasons, &format!("condition {}", rule.kind), why),
-        }
-    }
-}
-
 /// Status, reason and message of a condition.
-#[derive(Debug, PartialEq)]
-pub struct Condition {
-    pub status: &'static str,
-    pub reason: String,
-    pub message: String,
+struct Condition {
+    status: &'static str,
+    reason: String,
+    message: String,
 }
 
 fn condition(rule: &ConditionRule, scope: &Scope) -> Result<Condition, Unrendered> {
     let status = match evaluated(&rule.status, scope)? {
+        None => "Unknown",
         Some(Value::Bool(true)) => "True",
         Some(Value::Bool(false)) => "False",
-        Some(Value::String(text)) if text == "True" => "True",
-        Some(Value::String(text)) if text == "False" => "False",
-        None => "Unknown",
-        Some(Value::String(text)) if text == "Unknown" => "Unknown",
-        Some(other) => {
+        Some(other) => other.as_str().and_then(status_word).ok_or_else(|| {
             let is = if other.is_string() { "another text" } else { kind(&other) };
-            let why = format!("status is {is}: expected true, false, True, False or Unknown");
-            return Err(Unrendered::Failed(why));
-        }
+            Unrendered::Failed(format!("status is {is}: expected true, false, True, False or Unknown"))
+        })?,
     };
-    let reason = text(rule.reason.as_ref(), scope)?.map(|text| reason_word(&text)).filter(|word| !word.is_empty());
     Ok(Condition {
         status,
-        reason: reason.unwrap_or_else(|| rule.kind.rsplit('/').next().map(reason_word).unwrap_or_default()),
+        reason: reason_word(&text(rule.reason.as_ref(), scope)?.unwrap_or_default(), &rule.kind),
         message: text(rule.message.as_ref(), scope)?.unwrap_or_default(),
     })
 }
@@ -443,47 +535,20 @@ fn text(template: Option<&Template>, scope: &Scope) -> Result<Option<String>, Un
     }))
 }
 
-/// What the API server accepts as a reason: a word of letters, digits, `_`, `,` and `:` that starts with a letter.
-pub fn reason_word(text: &str) -> String {
-    let word: String = text.chars().filter(|c| c.is_ascii_alphanumeric() || matches!(c, '_' | ',' | ':')).collect();
-    word.trim_start_matches(|c: char| !c.is_ascii_alphabetic()).trim_end_matches([',', ':']).to_owned()
+/// What the API server accepts as a status.
+fn status_word(text: &str) -> Option<&'static str> {
+    ["True", "False", "Unknown"].into_iter().find(|word| *word == text)
 }
 
-/// Sets one entry of `.status.conditions`; the time moves only with the status, and others' entries stay.
-pub fn set_condition(
-    observed: &Observed,
-    generation: Option<i64>,
-    status: &mut Value,
-    kind: &str,
-    condition: Condition,
-) {
-    if !knows(observed, "/conditions") {
-        return;
-    }
-    let condition = Condition { message: cut_text(condition.message), ..condition };
-    let Ok(status) = map(status) else { return };
-    let slot = status.entry("conditions").or_insert_with(|| json!([]));
-    let Some(all) = slot.as_array_mut() else { return };
-    let former = all.iter().position(|entry| entry["type"] == kind);
-    if former.is_some_and(|index| says(&all[index], &condition, generation)) {
-        return;
-    }
-    let since = former.map(|index| &all[index]).filter(|entry| entry["status"] == condition.status);
-    let since = since.and_then(|entry| entry["lastTransitionTime"].as_str()).map(str::to_owned);
-    let mut entry = json!({
-        "type": kind,
-        "status": condition.status,
-        "reason": condition.reason,
-        "message": condition.message,
-        "lastTransitionTime": since.unwrap_or_else(|| observed.now.strftime("%Y-%m-%dT%H:%M:%SZ").to_string()),
-    });
-    if let Some(generation) = generation {
-        entry["observedGeneration"] = json!(generation);
-    }
-    match former {
-        Some(index) => all[index] = entry,
-        None => all.push(entry),
-    }
+/// What the API server accepts as a reason: a word of letters, digits, `_`, `,` and `:` that starts with a letter. A text
+/// without any gives the type of the condition.
+fn reason_word(text: &str, kind: &str) -> String {
+    let word = |text: &str| {
+        let word: String = text.chars().filter(|c| c.is_ascii_alphanumeric() || matches!(c, '_' | ',' | ':')).collect();
+        word.trim_start_matches(|c: char| !c.is_ascii_alphabetic()).trim_end_matches([',', ':']).to_owned()
+    };
+    let own = word(text);
+    if own.is_empty() { word(kind.rsplit('/').next().unwrap_or_default()) } else { own }
 }
 
 fn remove_condition(status: &mut Value, kind: &str) {
@@ -511,53 +576,6 @@ fn is_of_generation(entry: &Value, generation: Option<i64>) -> bool {
     entry.get("observedGeneration").is_none_or(|former| Some(former) == generation.map(Value::from).as_ref())
 }
 
-/// Conditions name a generation where the status does: elsewhere every change of the spec would cost a write more.
-fn generation_of(mapping: &Mapping, observed: &Observed, source: &Value) -> Option<i64> {
-    follows_generation(mapping, observed).then(|| generation(source))
-}
-
-fn follows_generation(mapping: &Mapping, observed: &Observed) -> bool {
-    let known = |schema: &Arc<Schema>| schema.has_status("/observedGeneration") == Presence::Known(true);
-    mapping.status.observed_generation && observed.consumer.schema.as_ref().is_some_and(known)
-}
-
-fn engine_conditions(
-    mapping: &Mapping,
-    observed: &Observed,
-    generation: Option<i64>,
-    redaction: &Redaction,
-    status: &mut Value,
-    reasons: &Reasons,
-) {
-    let kind = engine_condition(observed.subject.writer.engine());
-    let unseen = reasons.cause() == Some(Cause::Unknown);
-    // What was said before stays. A new source is told that nothing is said yet.
-    let is_unsaid = observed.is_target_unreachable() && entry(status, &kind).is_none();
-    if mapping.status.engine_conditions.is_empty() || unseen && !is_unsaid {
-        return;
-    }
-    if unseen && is_unsaid {
-        let message = "the service's cluster cannot be reached now".to_owned();
-        let condition = Condition { status: "Unknown", reason: "TargetUnreachable".into(), message };
-        return set_condition(observed, generation, status, &kind, condition);
-    }
-    let mut condition = synced(reasons, redaction);
-    let is_adopted = |object: &TargetObject| marks::annotation(&object.object, marks::ADOPTED_FROM).is_some();
-    if condition.status == "True" && observed.owned_anywhere().any(is_adopted) {
-        condition.reason = "Adopted".into();
-        condition.message = "what an earlier object of this name had is kept and now belongs to this one".into();
-    }
-    // What cannot be seen yet may be what the former condition names: a start alone changes nothing about it.
-    let is_partly_unseen = reasons.0.iter().any(|reason| reason.cause == Cause::Unknown);
-    let cause_of = |former: &Value| Cause::ALL.into_iter().find(|cause| former["reason"] == cause.as_str());
-    let is_as_bad = |former: &Value| cause_of(former).is_some_and(|former| Some(former) <= reasons.cause());
-    let is_still_due = |former: &Value| is_of_generation(former, generation) && is_as_bad(former);
-    if is_partly_unseen && entry(status, &kind).is_some_and(is_still_due) {
-        return;
-    }
-    set_condition(observed, generation, status, &kind, condition);
-}
-
 /// The reason of `Synced` where the mapping's filter leaves the source out.
 const NOT_SELECTED: &str = "NotSelected";
 
@@ -571,16 +589,12 @@ fn engine_condition(engine: &str) -> String {
 
 /// The condition `Synced` of a source, as this engine writes it.
 pub fn synced_condition<'o>(engine: &str, source: &'o Value) -> Option<&'o Value> {
-    let kind = engine_condition(engine);
-    source["status"]["conditions"].as_array()?.iter().find(|condition| condition["type"] == *kind)
+    entry(source.get("status")?, &engine_condition(engine))
 }
 
-/// The condition `Synced`. What it says is for the consumer.
-fn synced(reasons: &Reasons, redaction: &Redaction) -> Condition {
-    let Some(cause) = reasons.cause() else {
-        return Condition { status: "True", reason: "Synced".into(), message: String::new() };
-    };
-    let message = match cause {
+/// What the condition `Synced` tells the consumer.
+fn message_of(cause: Cause) -> &'static str {
+    match cause {
         Cause::TargetChanged => "the service moved to another cluster; its provider has to confirm the move",
         Cause::Conflict => "a foreign object has the name that this one needs; it is left untouched",
         Cause::RenderFailed => "the object cannot be translated; see its spec, or ask the provider of the service",
@@ -596,11 +610,7 @@ fn synced(reasons: &Reasons, redaction: &Redaction) -> Condition {
         Cause::StatusFailed => "part of the status could not be computed or written",
         Cause::RequestFailed => "a request to the service's cluster failed; it is repeated",
         Cause::Waiting | Cause::Unknown => "waits for what it depends on",
-    };
-    let worst = reasons.0.iter().find(|reason| reason.cause == cause);
-    let detail = worst.filter(|_| explains(cause)).map(|reason| shortened(&redaction.text(reason.detail.clone())));
-    let message = detail.map_or(message.to_owned(), |detail| format!("{message}: {detail}"));
-    Condition { status: "False", reason: cause.as_str().into(), message }
+    }
 }
 
 /// Whether the reason itself is for the consumer: what their object lacks, waits for, conflicts with or was refused for. The
@@ -623,23 +633,6 @@ fn shortened(detail: &str) -> String {
     match detail.char_indices().nth(LONGEST) {
         Some((end, _)) => format!("{}…", &detail[..end]),
         None => detail.to_owned(),
-    }
-}
-
-/// Translated, never copied: the generation of the source that is applied, and that the target has taken note of.
-fn observed_generation(
-    mapping: &Mapping,
-    observed: &Observed,
-    source: &Value,
-    rendering: Option<&Rendering>,
-    status: &mut Value,
-    reasons: &Reasons,
-) {
-    let path = ["observedGeneration".to_owned()];
-    let due = follows_generation(mapping, observed) && rendering.is_some() && reasons.0.is_empty();
-    if due && observed.owned_anywhere().all(has_observed) {
-        // A status that is no map is said by the fields' own leaves.
-        let _ = put(status, &path, Leaf::Set(json!(generation(source))));
     }
 }
 

@@ -112,7 +112,7 @@ pub fn choices(rule: &TargetRule, among: Option<&TargetContext>, scope: &Scope) 
         TargetChoice::Each { each, cluster } => {
             let mut scope = scope.clone();
             let mut all: Vec<Choice> = Vec::new();
-            for (key, item) in each::keyed(each, &mut scope).map_err(|why| inside("targets", why))? {
+            for (key, item) in each::keyed(each, &mut scope).map_err(|why| why.within("targets"))? {
                 scope.set_local(&each.item, item.clone());
                 let cluster = match named(rule, among, cluster, &scope) {
                     Err(Unrendered::Waiting(what)) => return Err(Unrendered::Waiting(what)),
@@ -149,16 +149,6 @@ pub struct Evaluated(Arc<Mutex<Option<(Basis, Choices)>>>);
 /// What they were evaluated from: the source, and the clusters that may be targets.
 type Basis = (Arc<Value>, Option<Arc<BTreeSet<String>>>);
 
-impl Evaluated {
-    fn is_of((source, selected): &Basis, other: &Basis) -> bool {
-        let is_selected = match (selected, &other.1) {
-            (Some(one), Some(other)) => Arc::ptr_eq(one, other),
-            (one, other) => one.is_none() && other.is_none(),
-        };
-        is_selected && Arc::ptr_eq(source, &other.0)
-    }
-}
-
 /// The targets of a source; none, where the mapping has one for all.
 ///
 /// # Errors
@@ -172,11 +162,13 @@ pub fn of(mapping: &Mapping, observed: &Observed, source: &Arc<Value>) -> Choice
     if observed.study.recorder.is_some() {
         return tell();
     }
-    let basis = (source.clone(), observed.among.as_ref().map(|among| among.selected.clone()));
+    let selected = observed.among.as_ref().map(|among| &among.selected);
+    let is_same =
+        |(of, among): &Basis| Arc::ptr_eq(of, source) && among.as_ref().map(Arc::as_ptr) == selected.map(Arc::as_ptr);
     let mut known = observed.study.evaluated_targets.0.lock();
     match &*known {
-        Some((of, all)) if Evaluated::is_of(of, &basis) => all.clone(),
-        _ => known.insert((basis, tell())).1.clone(),
+        Some((basis, all)) if is_same(basis) => all.clone(),
+        _ => known.insert(((source.clone(), selected.cloned()), tell())).1.clone(),
     }
 }
 
@@ -188,7 +180,7 @@ fn named(
     scope: &Scope,
 ) -> Result<Result<String, String>, Unrendered> {
     let field = if rule.is_several() { "targets.cluster" } else { "target.cluster" };
-    let name = cluster.render(scope).map_err(|why| inside(field, why))?;
+    let name = cluster.render(scope).map_err(|why| why.within(field))?;
     let is_of_fleet = || match (&rule.fleet, among) {
         (Some(_), Some(among)) => among.selected.contains(&name),
         // Without an engine, nobody knows which clusters there are.
@@ -204,13 +196,6 @@ fn named(
     let fleet = rule.fleet.iter().map(|fleet| format!("clusters of `{}`", fleet.provider));
     let allowed: Vec<String> = named.chain(fleet).collect();
     Ok(Err(format!("{field}: it gives none of the targets that are allowed ({})", allowed.join(", "))))
-}
-
-fn inside(field: &str, why: Unrendered) -> Unrendered {
-    match why {
-        Unrendered::Failed(why) => Unrendered::Failed(format!("{field}: {why}")),
-        waiting => waiting,
-    }
 }
 
 /// The names by which a source with several targets calls them.
@@ -312,10 +297,8 @@ pub fn reads_others(mapping: &Mapping, observed: &Observed, source: &Value) -> b
 fn unreached(among: &TargetContext, choice: &Choice) -> Option<Reason> {
     let name = choice.cluster.as_ref().ok()?;
     let is_reached = |other: &OtherTarget| other.identity.is_some() && other.reach != Reach::Lost;
-    (!among.other(name).is_some_and(is_reached)).then(|| Reason {
-        cause: Cause::Waiting,
-        detail: format!("its new target `{name}` is not given, or cannot be reached: it stays on `{}`", among.name),
-    })
+    let why = || format!("its new target `{name}` is not given, or cannot be reached: it stays on `{}`", among.name);
+    (!among.other(name).is_some_and(is_reached)).then(|| Reason::waiting(why()))
 }
 
 /// The source is to move here. The target that it is on reports that, or takes the objects away first.
@@ -451,7 +434,7 @@ pub fn view(
                 Some(other) => there(mapping, observed, source, name, other),
                 None => nothing("Missing"),
             },
-            (Ok(name), _) => one(mapping, observed, own, name, reasons.and_then(trouble)),
+            (Ok(name), _) => one(Case { mapping, observed, rendering: own }, name, reasons.and_then(trouble)),
         };
         all.insert(key.clone(), seen);
     }
@@ -472,7 +455,7 @@ fn there(mapping: &Mapping, observed: &Observed, source: &Arc<Value>, name: &str
         (Reach::Seen, unsettled) => unsettled.as_ref().map(|(cause, _)| *cause).and_then(trouble),
     };
     match render::render(mapping, &there, source) {
-        Ok(rendering) => one(mapping, &there, &rendering, name, why),
+        Ok(rendering) => one(Case { mapping, observed: &there, rendering: &rendering }, name, why),
         Err(_) => json!({"ready": false, "reason": Cause::RenderFailed.as_str(), "cluster": name, "objects": {}}),
     }
 }
@@ -490,22 +473,16 @@ fn from_there(mapping: &Mapping, observed: &Observed, name: &str, other: &OtherT
     }
 }
 
-fn one(
-    mapping: &Mapping,
-    observed: &Observed,
-    rendering: &Rendering,
-    name: &str,
-    trouble: Option<&'static str>,
-) -> Value {
-    let is_unready = || !Case { mapping, observed, rendering }.unready_objects().is_empty();
-    let unready = trouble.or_else(|| is_unready().then_some("NotReady"));
+fn one(case: Case<'_>, name: &str, trouble: Option<&'static str>) -> Value {
+    let Case { mapping, observed, rendering } = case;
+    let unready = trouble.or_else(|| (!case.unready_objects().is_empty()).then_some("NotReady"));
     let mut objects = Map::new();
     for rule in mapping.objects.iter().filter(|rule| rule.copy.is_none()) {
         if rule.for_each.is_some() {
-            let all = render::instances(mapping, observed, rule, &rendering.place);
+            let all = render::instances(observed, rule, &rendering.place);
             let keyed = all.filter_map(|one| Some((one.key()?.to_owned(), Value::clone(&one.object))));
             objects.insert(rule.id.clone(), Value::Object(keyed.collect()));
-        } else if let Some(standing) = render::standing(mapping, observed, rule, &rendering.place) {
+        } else if let Some(standing) = render::standing(observed, rule, &rendering.place) {
             objects.insert(rule.id.clone(), Value::clone(&standing.object));
         }
     }

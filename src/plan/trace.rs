@@ -6,8 +6,8 @@ use serde_json::Value;
 
 use super::decision::{Decision, Decisions, Verdict};
 use super::provenance::{File, Written};
-use super::{Observed, Plan, Reason, Reasons, Rest, Study, live, plan, render};
-use crate::mapping::Mapping;
+use super::{Observed, Reason, Reasons, Rest, Study, live, plan, render};
+use crate::mapping::{Mapping, is_within};
 use crate::object::marks;
 
 /// How a source was decided on one target.
@@ -121,14 +121,9 @@ pub struct Decided {
     pub why: String,
 }
 
-impl From<&Reason> for Said {
-    fn from(reason: &Reason) -> Self {
-        Self { reason: reason.cause.as_str().to_owned(), message: reason.detail.clone() }
-    }
-}
-
 fn said(reasons: &Reasons) -> Vec<Said> {
-    reasons.0.iter().map(Said::from).collect()
+    let said = |reason: &Reason| Said { reason: reason.cause.as_str().to_owned(), message: reason.detail.clone() };
+    reasons.0.iter().map(said).collect()
 }
 
 impl Trace {
@@ -155,13 +150,11 @@ impl Trace {
         let decisions = Decisions::default();
         let mut watched = observed.clone();
         watched.study = Study { decisions: Some(decisions.clone()), recorder: None, ..watched.study };
-        let (next, rest) = match plan(mapping, &watched) {
-            Plan::Act(actions) => (actions, None),
-            Plan::Last(action, rest) => (vec![*action], Some(rest)),
-            Plan::Rest(rest) => (Vec::new(), Some(rest)),
-        };
+        let (next, rest) = plan(mapping, &watched).into_steps();
+        let decisions = decisions.take();
         let (verdict, reasons) = match &rest {
-            None => (Conclusion::Acting, decided_reasons(&decisions)),
+            // Those of its objects: the plan has something to do first.
+            None => (Conclusion::Acting, decisions.iter().flat_map(|decision| said(&decision.reasons)).collect()),
             Some(Rest::InSync) => (Conclusion::InSync, Vec::new()),
             Some(Rest::Waiting(reasons)) => (Conclusion::Waiting, said(reasons)),
             Some(Rest::Blocked(reasons)) => (Conclusion::Blocked, said(reasons)),
@@ -176,7 +169,7 @@ impl Trace {
             verdict,
             reasons,
             next: next.iter().map(ToString::to_string).collect(),
-            objects: decisions.take().into_iter().map(|decision| traced(decision, &rows)).collect(),
+            objects: decisions.into_iter().map(|decision| traced(decision, &rows)).collect(),
             past,
             ..Self::unseen(
                 observed.subject.writer.mapping(),
@@ -192,12 +185,6 @@ impl Trace {
     pub fn is_in_sync(&self) -> bool {
         self.verdict == Conclusion::InSync && self.next.is_empty()
     }
-}
-
-/// Those of its objects, where the plan has something to do first.
-fn decided_reasons(decisions: &Decisions) -> Vec<Said> {
-    let all = decisions.all();
-    all.iter().flat_map(|decision| said(&decision.reasons)).collect()
 }
 
 fn rows(mapping: &Mapping, observed: &Observed, file: &File<'_>) -> Vec<Written> {
@@ -236,9 +223,8 @@ fn differs(desired: &Value, found: &Value, rows: &[&Written]) -> Vec<Differs> {
 
 fn differs_at(field: String, desired: &Value, found: &Value, rows: &[&Written]) -> Differs {
     // The field itself, else the leaf that holds it or the first that it holds.
-    let within = |one: &str, other: &str| one.strip_prefix(other).is_some_and(|rest| rest.starts_with('/'));
-    let row = rows.iter().find(|row| row.pointer == field);
-    let row = row.or_else(|| rows.iter().find(|row| within(&field, &row.pointer) || within(&row.pointer, &field)));
+    let is_near = |row: &&&Written| is_within(&field, &row.pointer) || is_within(&row.pointer, &field);
+    let row = rows.iter().find(|row| row.pointer == field).or_else(|| rows.iter().find(is_near));
     // In a list that is merged by key, the item is at another index.
     let is_in_list = field.split('/').any(|segment| segment.parse::<usize>().is_ok());
     Differs {

@@ -98,8 +98,11 @@ pub fn rights<'m>(mappings: impl IntoIterator<Item = &'m Mapping>, setting: &Set
     let mut rights = Rights::default();
     let mappings: Vec<&Mapping> = mappings.into_iter().collect();
     for mapping in &mappings {
-        rights.on_target(mapping, setting);
-        rights.on_source(mapping, setting);
+        targets(mapping, setting.home).into_iter().for_each(|place| rights.at_target(mapping, place, setting));
+        match &mapping.source.clusters {
+            SourceClusters::ApiExport(export) => rights.on_export(mapping, export),
+            SourceClusters::Provider(name) => rights.on_cluster(mapping, name, setting),
+        }
         rights.of_related(mapping, setting);
         if setting.events {
             rights.beside(mapping, &events(), &["create"], "tells why a source is not in sync", setting);
@@ -111,16 +114,10 @@ pub fn rights<'m>(mappings: impl IntoIterator<Item = &'m Mapping>, setting: &Set
 }
 
 impl Rights {
-    fn on_target(&mut self, mapping: &Mapping, setting: &Setting<'_>) {
-        for place in targets(mapping, setting.home) {
-            if let Place::Fleet(provider) = &place {
-                self.at_hub(provider, setting);
-            }
-            self.at_target(mapping, place, setting);
-        }
-    }
-
     fn at_target(&mut self, mapping: &Mapping, place: Place, setting: &Setting<'_>) {
+        if let Place::Fleet(provider) = &place {
+            self.at_hub(provider, setting);
+        }
         self.reach_target(&place, setting);
         let why = format!("mapping {}", mapping.name);
         if mapping.placement.create_namespace && mapping.mode != Mode::Observe {
@@ -130,13 +127,12 @@ impl Rights {
         // Copies beside the sources are looked at with the related objects.
         let is_meant = |object: &&ObjectRule| object.kind.side == Side::Target || object.copy.is_none();
         for object in mapping.objects.iter().filter(is_meant) {
-            let plural = self.resource(&object.kind, setting.schemas);
+            let resource = self.resource(&object.kind, setting.schemas);
             let of_object = format!("{why}: object {}", object.id);
             if object.kind.side == Side::Source {
-                self.beside(mapping, &object.kind.resource(&plural), verbs, &of_object, setting);
+                self.beside(mapping, &object.kind.resource(&resource), verbs, &of_object, setting);
                 continue;
             }
-            let resource = plural;
             self.add(&place, rule(&object.kind.group, &resource, verbs, &of_object));
             if !object.kind.is_built_in() {
                 let what = "a kind whose definition is missing has no objects that a deletion waits for";
@@ -191,13 +187,6 @@ impl Rights {
             place,
             Rule { verbs: texts(&["access"]), ..urls(&["/"], "enters the workspace, where it is one of kcp") },
         );
-    }
-
-    fn on_source(&mut self, mapping: &Mapping, setting: &Setting<'_>) {
-        match &mapping.source.clusters {
-            SourceClusters::ApiExport(export) => self.on_export(mapping, export),
-            SourceClusters::Provider(name) => self.on_cluster(mapping, name, setting),
-        }
     }
 
     fn on_export(&mut self, mapping: &Mapping, export: &ApiExportRef) {
@@ -293,8 +282,7 @@ impl Rights {
                 Direction::ToTarget => (READ, WRITE),
                 Direction::ToSource => (WRITE, READ),
             };
-            let places = if mapping.is_beside() { Vec::new() } else { targets(mapping, setting.home) };
-            for place in places {
+            for place in targets(mapping, setting.home).into_iter().filter(|_| !mapping.is_beside()) {
                 self.add(&place, rule(&resource.group, &resource.plural, target, &why));
             }
             self.beside(mapping, resource, consumer, &why, setting);

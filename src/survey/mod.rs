@@ -17,7 +17,6 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use serde::de::DeserializeOwned;
 use serde_json::Value;
 
 use crate::engine::inventory::{Inventories, Inventory};
@@ -29,9 +28,9 @@ use crate::multicluster::environment::CustomProviders;
 use crate::multicluster::identity::cluster_identity;
 use crate::multicluster::raw::CLUSTER_ANNOTATION;
 use crate::multicluster::{ApiPath, Endpoint, Reply, RequestError};
-use crate::object::ClusterName;
 use crate::object::claims::Claims;
 use crate::object::marks::{self, Writer};
+use crate::object::{ClusterName, is_deleting};
 use crate::provider::kcp::{self, Binding, EndpointSlice};
 use crate::provider::members::Groups;
 
@@ -166,7 +165,9 @@ impl Surveyor {
     /// Addresses of the shards on which an export is bound; none where nobody has bound it.
     pub async fn shards(&self, export: &ApiExportRef) -> Result<Vec<Endpoint>, Unseen> {
         let workspace = self.workspace(export)?;
-        let slices: Vec<EndpointSlice> = read(items(&workspace, &kcp::endpoint_slices(), None).await?);
+        // As the provider reads them: one that does not read says nothing.
+        let slices = items(&workspace, &kcp::endpoint_slices(), None).await?.into_iter();
+        let slices: Vec<EndpointSlice> = slices.filter_map(|slice| serde_json::from_value(slice).ok()).collect();
         let missing = || Unseen::NoSlice { name: export.name.clone(), place: workspace.url().to_owned() };
         let slice = kcp::choose(&slices, export).ok_or_else(missing)?;
         let connection = self.connection(&export.connection)?;
@@ -176,32 +177,22 @@ impl Surveyor {
 
     /// Every workspace or cluster that may have sources of a mapping.
     pub async fn sources(&self, mapping: &Mapping) -> Result<Vec<SourceCluster>, Unseen> {
-        match &mapping.source.clusters {
-            SourceClusters::ApiExport(export) => self.sources_of_export(mapping, export).await,
-            SourceClusters::Provider(provider) => {
-                let mut found: Vec<SourceCluster> = Vec::new();
-                for (name, endpoint, traits) in self.clusters(provider).await? {
-                    let identity = cluster_identity(&endpoint).await?;
-                    if found.iter().any(|other| other.identity == identity) {
-                        continue;
-                    }
-                    let sources = items(&endpoint, &mapping.source.resource, None).await?;
-                    let sources = sources.into_iter().map(Arc::new).collect();
-                    let (own, shard) = (endpoint.clone(), endpoint);
-                    found.push(SourceCluster {
-                        name,
-                        identity,
-                        path: None,
-                        own,
-                        shard,
-                        engaged: true,
-                        traits,
-                        sources,
-                    });
-                }
-                Ok(found)
+        let provider = match &mapping.source.clusters {
+            SourceClusters::ApiExport(export) => return self.sources_of_export(mapping, export).await,
+            SourceClusters::Provider(provider) => provider,
+        };
+        let mut found: Vec<SourceCluster> = Vec::new();
+        for (name, endpoint, traits) in self.clusters(provider).await? {
+            let identity = cluster_identity(&endpoint).await?;
+            if found.iter().any(|other| other.identity == identity) {
+                continue;
             }
+            let sources = items(&endpoint, &mapping.source.resource, None).await?;
+            let sources = sources.into_iter().map(Arc::new).collect();
+            let (own, shard) = (endpoint.clone(), endpoint);
+            found.push(SourceCluster { name, identity, path: None, own, shard, engaged: true, traits, sources });
         }
+        Ok(found)
     }
 
     /// The clusters of a `ClusterProvider`, by the names that the engine gives them.
@@ -259,7 +250,8 @@ impl Surveyor {
                 cluster.engaged |= engaged;
             }
             for source in items(&everywhere, &mapping.source.resource, None).await? {
-                let Some(name) = cluster_of(&source) else { continue };
+                let name = marks::annotation(&source, CLUSTER_ANNOTATION).map(ClusterName::try_from);
+                let Some(Ok(name)) = name else { continue };
                 let cluster = clusters.entry(name.clone()).or_insert_with(|| cluster(name));
                 cluster.sources.push(Arc::new(source));
             }
@@ -368,7 +360,7 @@ async fn bindings(everywhere: &Endpoint, export: &ApiExportRef) -> Option<Vec<Bo
     for resource in kcp::bindings() {
         let Ok(bindings) = items(everywhere, &resource, None).await else { continue };
         let read = |document: Value| {
-            let leaving = !crate::object::metadata(&document, "deletionTimestamp").is_empty();
+            let leaving = is_deleting(&document);
             let binding: Binding = serde_json::from_value(document).ok()?;
             let cluster = ClusterName::try_from(binding.cluster()?).ok()?;
             let engaged = binding.binds(&export.name, None) && (binding.is_bound() || leaving);
@@ -377,15 +369,6 @@ async fn bindings(everywhere: &Endpoint, export: &ApiExportRef) -> Option<Vec<Bo
         return Some(bindings.into_iter().filter_map(read).collect());
     }
     None
-}
-
-/// Documents as the provider reads them; one that does not read says nothing.
-fn read<T: DeserializeOwned>(documents: Vec<Value>) -> Vec<T> {
-    documents.into_iter().filter_map(|document| serde_json::from_value(document).ok()).collect()
-}
-
-fn cluster_of(object: &Value) -> Option<ClusterName> {
-    ClusterName::try_from(crate::object::marks::annotation(object, CLUSTER_ANNOTATION)?).ok()
 }
 
 /// All objects of a resource that carry a label, with their kinds.

@@ -15,8 +15,8 @@ use crate::object::marks::{self, Origin, Owner, Reference};
 use crate::object::{Key, has_finalizer, metadata};
 use crate::plan::targets::TargetContext;
 use crate::plan::{
-    Action, Consumer, Intent, Kinds, MAX_ROUNDS, Observed, Original, Outcome, Phase, Pick, Pin, Plan, Reason, Rest,
-    Source, TargetObject, plan, rehearsal, render,
+    Action, Consumer, Intent, Kinds, MAX_ROUNDS, Observed, Original, Outcome, Phase, Pick, Pin, Reason, Rest, Source,
+    TargetObject, plan, rehearsal, render,
 };
 
 /// What would be done for a source.
@@ -84,7 +84,7 @@ impl Scene<'_> {
         let origin = Origin::new(&mapping.source.resource, &cluster.identity, &key);
         let (source, kinds) = (Ok(Source::Present(source.clone())), Ok(known(mapping, target)));
         let mut observed = Observed::new(surveyor.writer(mapping), key, origin, source, kinds, Timestamp::now());
-        observed.phase = phase(mapping);
+        observed.phase = if mapping.mode == Mode::Suspend { Phase::DeletionsOnly } else { Phase::Active };
         observed.consumer.path.clone_from(&cluster.path);
         observed.consumer.is_selected =
             Consumer::selection(mapping.source.selects(cluster.name.as_str(), &cluster.traits));
@@ -116,16 +116,8 @@ impl Scene<'_> {
     /// The writes, each with what stood there before, and why there are no more.
     async fn follow(&self, observed: &mut Observed) -> Result<Followed, RequestError> {
         let mut writes = Vec::new();
-        let mut rest = None;
         for _ in 0..MAX_ROUNDS {
-            let (actions, last) = match plan(self.mapping, observed) {
-                Plan::Act(actions) => (actions, None),
-                Plan::Last(action, rest) => (vec![*action], Some(rest)),
-                Plan::Rest(found) => {
-                    rest = Some(found);
-                    break;
-                }
-            };
+            let (actions, rest) = plan(self.mapping, observed).into_steps();
             for action in actions {
                 let before = before(&action, observed);
                 let outcome = match rehearsal::imagined(&action, observed) {
@@ -140,12 +132,11 @@ impl Scene<'_> {
                 };
                 observed.absorb(&action, outcome);
             }
-            if last.is_some() {
-                rest = last;
-                break;
+            if rest.is_some() {
+                return Ok((writes, rest));
             }
         }
-        Ok((writes, rest))
+        Ok((writes, None))
     }
 
     /// The uncached reads that the engine would make.
@@ -207,10 +198,6 @@ fn beside(mapping: &Mapping) -> BTreeSet<&Kind> {
 }
 
 type Followed = (Vec<(Action, Option<Arc<Value>>)>, Option<Rest>);
-
-fn phase(mapping: &Mapping) -> Phase {
-    if mapping.mode == Mode::Suspend { Phase::DeletionsOnly } else { Phase::Active }
-}
 
 fn known(mapping: &Mapping, target: &TargetCluster) -> Kinds {
     let served = |served: &Result<_, String>| served.as_ref().map(drop).map_err(Reason::unseen);

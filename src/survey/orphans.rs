@@ -10,8 +10,7 @@ use crate::mapping::{Mapping, placement};
 use crate::multicluster::RequestError;
 use crate::object::marks::{self, Origin, Reference};
 use crate::object::{Key, has_finalizer, metadata};
-use crate::plan::render::{self, Fixed};
-use crate::plan::{Cause, Rest, TargetObject};
+use crate::plan::{Cause, Rest, TargetObject, render};
 
 /// An object that carries a true self mark of the engine and the mapping.
 #[derive(Debug, Clone)]
@@ -117,8 +116,7 @@ pub(super) fn is_placed<'p>(
     namespace: &str,
 ) -> bool {
     let rules: Vec<_> = placements.into_iter().filter_map(|text| placement::rule(text)).map(Arc::new).collect();
-    let source = Fixed { cluster: &origin.cluster, workspace_path, namespace: &origin.namespace, name: &origin.name };
-    render::namespaces_of(mapping, &rules, source).contains(namespace)
+    render::namespaces_of(mapping, &rules, origin, workspace_path).contains(namespace)
 }
 
 /// The plans of all sources.

@@ -125,6 +125,11 @@ fn of_metadata<'a>(object: &'a Value, field: &str) -> Option<&'a Value> {
     object.get("metadata").and_then(|metadata| metadata.get(field))
 }
 
+/// Whether an object has a deletionTimestamp.
+pub fn is_deleting(object: &Value) -> bool {
+    !metadata(object, "deletionTimestamp").is_empty()
+}
+
 /// A tree, or a patch of one, as compact JSON, without the formatter through which `to_string` passes each piece.
 pub fn json_text(tree: &impl Serialize) -> Vec<u8> {
     serde_json::to_vec(tree).expect("the keys of a JSON tree are strings, and a Vec takes what is written")

@@ -95,10 +95,7 @@ fn constant(text: &'static str) -> Text {
 }
 
 fn render(text: &Text, field: &str, scope: &Scope) -> Result<String, Unrendered> {
-    text.render(scope).map_err(|unrendered| match unrendered {
-        Unrendered::Failed(why) => Unrendered::Failed(format!("placement.{field}: {why}")),
-        waiting => waiting,
-    })
+    text.render(scope).map_err(|unrendered| unrendered.within(&format!("placement.{field}")))
 }
 
 fn invalid(field: &str, value: &str, rule: &str) -> Unrendered {

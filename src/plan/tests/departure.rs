@@ -134,12 +134,8 @@ fn a_source_that_leaves_the_filter() {
             "in sync; free, True Synced; delete Database, delete ServiceAccount; "),
         ("what came after it was let go (Orphan)", came_late, &exit("Orphan"),
             "in sync; free, True Synced; give up Database, give up ServiceAccount; ServiceAccount? Database?"),
-        ("its cluster leaves the selection (Retain)", |world| world.seen.consumer.is_selected = Ok(false), &exit("Retain"),
-            "Retained; held, False Retained; update status; ServiceAccount Database"),
         ("its cluster leaves the selection (Delete)", |world| world.seen.consumer.is_selected = Ok(false), &exit("Delete"),
             "in sync; free, False NotSelected; delete Database, delete ServiceAccount, list all, update status, release finalizer; "),
-        ("its cluster leaves the selection (Orphan)", |world| world.seen.consumer.is_selected = Ok(false), &exit("Orphan"),
-            "in sync; free, False NotSelected; give up Database, give up ServiceAccount, list all, update status, release finalizer; ServiceAccount? Database?"),
         ("nobody knows whether its cluster is selected", |world| { world.seen.consumer.is_selected = Consumer::selection(None); world.edit_source(|source| source["spec"]["size"] = json!(7)); }, &exit("Delete"),
             "Waiting; held, False Waiting; update status; ServiceAccount Database"),
     ]);

@@ -220,15 +220,12 @@ impl World {
         mut answer: impl FnMut(&Action) -> Option<Outcome>,
     ) -> Option<Rest> {
         for _ in 0..40 {
-            let (actions, last) = match plan(mapping, &observed) {
-                Plan::Act(actions) => (actions, None),
-                Plan::Last(action, then) => (vec![*action], Some(then)),
-                Plan::Rest(rest) => {
-                    self.rest_on(mapping, observed, &rest);
-                    return Some(rest);
-                }
-            };
-            assert!(!actions.is_empty(), "a plan to act says how");
+            let (actions, last) = plan(mapping, &observed).into_steps();
+            if actions.is_empty() {
+                let rest = last.expect("a plan to act says how");
+                self.rest_on(mapping, observed, &rest);
+                return Some(rest);
+            }
             for action in actions {
                 if action.verb().is_some() {
                     writes = writes.checked_sub(1)?;

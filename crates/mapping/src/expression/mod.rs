@@ -102,6 +102,17 @@ pub enum Unrendered {
     Failed(String),
 }
 
+impl Unrendered {
+    /// A failure with its place. What is waited for names its own.
+    #[must_use]
+    pub fn within(self, place: &str) -> Self {
+        match self {
+            Self::Failed(why) => Self::Failed(format!("{place}: {why}")),
+            waiting => waiting,
+        }
+    }
+}
+
 impl Expression {
     /// Compiles a scalar that is one `${{ }}`. A plain boolean, number or null is a constant expression (`when: true`).
     pub fn compile(node: &Arc<Node>, names: &Names, findings: &mut Vec<Finding>) -> Option<Self> {
