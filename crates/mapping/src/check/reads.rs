@@ -213,7 +213,7 @@ impl<'e, 's> Reads<'e, 's> {
     /// Follows a path into the schema, to the first step that is not there or need not be.
     fn path(&mut self, path: &Path, takes_absent: bool) {
         let mut bound = self.environment.base(&path.base);
-        let base = path.base_text();
+        let base = path.base.to_string();
         let mut takes_absent = takes_absent;
         if bound.is_optional && !takes_absent {
             let read = if matches!(path.base, Base::Object(_) | Base::Related(_)) { path.text() } else { &*base };

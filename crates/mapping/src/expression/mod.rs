@@ -160,13 +160,13 @@ impl Expression {
     pub(crate) fn evaluate_within(&self, scope: &Scope, budget: &mut Budget) -> Outcome {
         let mut evaluation = Evaluation::new(scope, budget);
         let evaluated = evaluation.evaluate(&self.expr);
-        let outcome = match evaluated.and_then(|operand| deliver(operand, scope.is_lenient(), budget)) {
-            Ok(outcome) => outcome,
-            Err(Unrendered::Waiting(what)) => Outcome::Waiting(what),
-            Err(Unrendered::Failed(why)) => Outcome::Failed(why),
-        };
-        if let Some(recorder) = scope.recorder() {
-            recorder.outcome(&self.place, &outcome);
+        let delivered = evaluated.and_then(|operand| deliver(operand, scope.is_lenient(), budget));
+        let outcome = delivered.unwrap_or_else(Outcome::from);
+        if let Outcome::Value(Value::Bool(holds)) = outcome {
+            scope.note(&self.place, Way::of_condition(holds));
+        }
+        if !matches!(outcome, Outcome::Waiting(_)) {
+            scope.note(&self.place, Way::Evaluated);
         }
         outcome
     }
@@ -215,6 +215,15 @@ impl Outcome {
             Self::Absent(path) => Err(Unrendered::absent(&path)),
             Self::Waiting(what) => Err(Unrendered::Waiting(what)),
             Self::Failed(why) => Err(Unrendered::Failed(why)),
+        }
+    }
+}
+
+impl From<Unrendered> for Outcome {
+    fn from(stopped: Unrendered) -> Self {
+        match stopped {
+            Unrendered::Waiting(what) => Self::Waiting(what),
+            Unrendered::Failed(why) => Self::Failed(why),
         }
     }
 }

@@ -300,7 +300,7 @@ impl<'a> Evaluation<'a, '_> {
             }
             Piece::If { test, place, then, otherwise } => {
                 let holds = self.holds(test)?;
-                self.scope.note(place, if holds { Way::True } else { Way::False });
+                self.scope.note(place, Way::of_condition(holds));
                 return self.print(if holds { then } else { otherwise }, printed);
             }
             Piece::For(node) => return self.print_loop(node, printed),
