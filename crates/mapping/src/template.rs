@@ -90,9 +90,9 @@ pub(super) struct Each {
 
 impl Template {
     pub fn compile(node: &Arc<Node>, names: &Names, findings: &mut Vec<Finding>) -> Option<Self> {
-        let mut references = References::default();
-        let root = compile::Compiler::new(names, findings, &mut references).tree(node)?;
-        Some(Self { root, references: Box::new(references) })
+        let (mut references, before) = (References::default(), findings.len());
+        let root = compile::Compiler::new(names, findings, &mut references).tree(node);
+        (findings.len() == before).then(|| Self { root, references: Box::new(references) })
     }
 
     /// An empty map.
