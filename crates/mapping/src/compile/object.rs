@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::ops::Range;
 
-use super::for_each::{Written, told_apart};
+use super::for_each::told_apart;
 use super::{Compiler, names};
 use crate::diagnostic::Finding;
 use crate::document::{DeletePolicy, ObjectSpec};
@@ -70,13 +70,7 @@ impl Compiler {
 
     fn object(&mut self, spec: &Spanned<ObjectSpec>) -> Option<ObjectRule> {
         let shared = spec.shared.is_some();
-        let for_each = self.for_each(&Written {
-            node: &spec.node,
-            list: spec.for_each.as_ref(),
-            item: spec.item.as_ref(),
-            key: spec.key.as_ref(),
-            roots: RootSet::TEMPLATE,
-        });
+        let for_each = self.for_each(&spec.node, (&spec.for_each, &spec.item, &spec.key), RootSet::TEMPLATE);
         if let Some((field, _)) = spec.node.entry("forEach").filter(|_| shared && spec.for_each.is_some()) {
             let finding = Finding::new("SE0114", field.span.clone(), "a shared object is one");
             self.report(finding.help("it stands for all sources of a namespace, so no source has a list of them"));
@@ -218,7 +212,7 @@ impl Compiler {
 
     /// Several objects whose names are the same would be one.
     fn one_name<T>(&mut self, spec: &ObjectSpec, at: Range<usize>) -> Option<T> {
-        let told = told_apart(spec.key.as_ref(), spec.item.as_ref());
+        let told = told_apart(&spec.key, &spec.item);
         let message = format!("every object of `{}` would get one name", spec.id.value);
         let finding = Finding::new("SE0119", at, message);
         self.refused(finding.help(format!(

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use super::for_each::{Written, told_apart};
+use super::for_each::told_apart;
 use super::{Compiler, names};
 use crate::diagnostic::Finding;
 use crate::document::{Direction, Drift, RelatedDataSpec, RelatedPlaceSpec, RelatedSpec, SourceDelete};
@@ -36,13 +36,7 @@ impl Compiler {
         let resource = names::resource(&spec.resource, &mut self.findings);
         self.end_item();
         let when = self.optional(spec.when.as_ref(), RootSet::TEMPLATE, Expression::compile);
-        let for_each = self.for_each(&Written {
-            node: &spec.node,
-            list: spec.for_each.as_ref(),
-            item: spec.item.as_ref(),
-            key: spec.key.as_ref(),
-            roots: RootSet::TEMPLATE,
-        });
+        let for_each = self.for_each(&spec.node, (&spec.for_each, &spec.item, &spec.key), RootSet::TEMPLATE);
         let from = self.from(spec);
         let to = spec.to.as_ref().map(|to| self.place(to)).unwrap_or_default();
         self.check_copy(spec);
@@ -192,7 +186,7 @@ impl Compiler {
     /// Of several, each needs a place of its own.
     fn check_names_differ(&mut self, spec: &RelatedSpec, from: &RelatedPlace, to: &RelatedPlace) {
         let Some(item) = spec.item.as_ref().filter(|_| spec.for_each.is_some()) else { return };
-        let told = told_apart(spec.key.as_ref(), Some(item));
+        let told = told_apart(&spec.key, &spec.item);
         let sides = [("from", Some(&spec.from), from), ("to", spec.to.as_ref(), to)];
         for (side, spec, place) in sides {
             let Some((name, text)) = spec.and_then(|spec| spec.name.as_ref()).zip(place.name.as_ref()) else {

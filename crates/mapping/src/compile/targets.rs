@@ -3,7 +3,6 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 
-use super::for_each::Written;
 use super::{Compiler, Needs, names, source};
 use crate::diagnostic::Finding;
 use crate::document::{
@@ -85,13 +84,7 @@ impl Compiler {
     }
 
     fn several_targets(&mut self, spec: &Spanned<TargetsSpec>) -> Option<Targets> {
-        let each = self.for_each(&Written {
-            node: &spec.node,
-            list: spec.for_each.as_ref(),
-            item: spec.item.as_ref(),
-            key: spec.key.as_ref(),
-            roots: RootSet::TARGET,
-        });
+        let each = self.for_each(&spec.node, (&spec.for_each, &spec.item, &spec.key), RootSet::TARGET);
         let cluster = spec.cluster.as_ref().map(|cluster| self.leaf(cluster, RootSet::TARGET, Text::compile));
         self.end_item();
         let text = spec.cluster.as_ref().and_then(|raw| raw.0.as_str()).unwrap_or_default();
