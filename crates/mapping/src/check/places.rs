@@ -288,7 +288,7 @@ fn reading(mapping: &Mapping, rule: &RelatedRule, candidate: Candidate<'_>) -> S
 }
 
 /// Puts a word at a path, unless something is there.
-fn put<'k>(mut at: &mut Value, keys: impl Iterator<Item = &'k str>) {
+pub(super) fn put<'k>(mut at: &mut Value, keys: impl Iterator<Item = &'k str>) {
     for key in keys {
         let Value::Object(fields) = at else { return };
         at = fields.entry(key).or_insert_with(|| json!({}));
