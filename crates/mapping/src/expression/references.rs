@@ -30,14 +30,6 @@ impl References {
         names.insert(name.to_owned());
     }
 
-    pub(super) fn add_verdict(&mut self, id: &str) {
-        self.verdicts.insert(id.to_owned());
-    }
-
-    pub(super) fn add_local(&mut self, name: &str) {
-        self.locals.insert(name.to_owned());
-    }
-
     pub fn extend(&mut self, other: &Self) {
         self.objects.extend(other.objects.iter().cloned());
         self.verdicts.extend(other.verdicts.iter().cloned());

@@ -27,7 +27,7 @@ impl Compiler<'_> {
         let whole = self.place(self.range(expr));
         match name {
             _ if self.is_local(name) => {
-                self.references.add_local(name);
+                self.references.locals.insert(name.to_owned());
                 self.path(Base::Local(name.to_owned()), steps, whole)
             }
             "omit" | "null" if steps.is_empty() => {
@@ -86,7 +86,7 @@ impl Compiler<'_> {
             self.references.add(root, name);
             let is_verdict = |(step, _): &(Segment, _)| matches!(step, Segment::Key(key) if key == VERDICT);
             if root == Root::Objects && steps[1..].iter().take(2).any(is_verdict) {
-                self.references.add_verdict(name);
+                self.references.verdicts.insert(name.clone());
             }
         }
         match root {
