@@ -3,7 +3,6 @@
 //! The YAML is parsed before anything is rendered, so what a consumer writes becomes a value and never structure.
 
 mod compile;
-mod merge;
 pub mod provenance;
 mod render;
 
