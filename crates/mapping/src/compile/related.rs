@@ -234,8 +234,3 @@ impl Compiler {
         }
     }
 }
-
-/// Whether a related object is several: by `forEach`, or by labels.
-pub(super) fn is_several(spec: &RelatedSpec) -> bool {
-    spec.for_each.is_some() || spec.from.selector.is_some()
-}
