@@ -3,12 +3,9 @@
 use super::{Compiler, Needs, names};
 use crate::ForEach;
 use crate::diagnostic::Finding;
-use crate::expression::{Expression, Root, RootSet};
+use crate::expression::{Expression, RootSet, is_taken};
 use crate::template::{Template, Text};
 use crate::yaml::{Node, NodeValue, Raw, Spanned};
-
-/// Words that mean something in every expression.
-const CONSTANTS: [&str; 5] = ["omit", "null", "true", "false", "none"];
 
 /// What goes with a list.
 const REPEATED: &[Needs] = &[
@@ -67,7 +64,7 @@ impl Compiler {
 
     fn item(&mut self, item: &Spanned<String>) -> String {
         names::check_identifier(item, "the item's name", &mut self.findings);
-        if Root::from_name(item).is_some() || CONSTANTS.contains(&item.as_str()) {
+        if is_taken(item) {
             let message = format!("`{}` has a meaning here already", item.value);
             self.report(Finding::new("SE0111", item.span(), message).help("choose another name"));
         }

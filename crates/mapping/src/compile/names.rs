@@ -1,6 +1,7 @@
 //! Names, ids, resources and paths: what form each must have, and what was probably meant.
 
 use crate::diagnostic::Finding;
+use crate::expression::is_identifier;
 use crate::names::{is_dns_label, is_dns_subdomain};
 use crate::yaml::{Node, Spanned};
 use crate::{Kind, Resource};
@@ -37,9 +38,7 @@ pub(super) fn check_dns_subdomain(name: &Spanned<String>, what: &str, findings: 
 
 /// Ids and variables stand in expressions: `objects.<id>`.
 pub(super) fn check_identifier(name: &Spanned<String>, what: &str, findings: &mut Vec<Finding>) {
-    let starts_well = name.starts_with(|first: char| first.is_ascii_alphabetic());
-    let fits = name.chars().all(|c| c.is_ascii_alphanumeric() || c == '_') && name.len() <= 63;
-    if !starts_well || !fits {
+    if !is_identifier(name) {
         let message =
             format!("{what} stands in expressions: letters, digits and `_`, a letter first, at most 63 characters");
         findings.push(with_fix(Finding::new("SE0110", name.span(), message), &identifier_of(name)));

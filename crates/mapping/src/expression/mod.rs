@@ -39,6 +39,7 @@ use crate::yaml::{Node, NodeValue, Scalar};
 pub(crate) use budget::Budget;
 pub use functions::quantity::number as quantity;
 pub use names::{Names, Root, RootSet, VERDICT};
+pub(crate) use names::{is_identifier, is_taken};
 pub use recorder::{Recorder, Way};
 pub use references::References;
 pub(crate) use registry::{Gives, Role};

@@ -9,7 +9,7 @@ use serde_json::Value;
 
 use super::budget::Budget;
 use super::evaluate::Evaluation;
-use super::names::{Names, Root};
+use super::names::{Names, is_taken};
 use super::parse::Compiler;
 use super::references::References;
 use super::scope::Scope;
@@ -260,7 +260,7 @@ impl Compiler<'_> {
             return Vec::new();
         }
         for name in &names {
-            if Root::from_name(name).is_some() || matches!(*name, "omit" | "null") {
+            if is_taken(name) {
                 let range = self.range_of(name);
                 let finding = self.report("SE0206", range, format!("`{name}` has a meaning already"));
                 finding.help = Some("choose another name".to_owned());

@@ -6,7 +6,7 @@ use serde_json::Value;
 
 use super::{Content, Each, Entry, Text, Tree, When};
 use crate::diagnostic::Finding;
-use crate::expression::{Expression, Names, References, Root};
+use crate::expression::{Expression, Names, References, is_identifier, is_taken};
 use crate::yaml::{Node, NodeValue, closest};
 
 /// Keys that build structure.
@@ -197,14 +197,12 @@ impl<'c> Compiler<'c> {
     /// The name that `$as` gives.
     fn local(&mut self, node: &Node) -> Option<String> {
         let name = node.as_str().unwrap_or_default();
-        let first = name.starts_with(|c: char| c.is_ascii_alphabetic());
-        if !first || !name.chars().all(|c| c.is_ascii_alphanumeric() || c == '_') || name.len() > 63 {
+        if !is_identifier(name) {
             let message = "`$as` is a name: letters, digits and `_`, a letter first";
             let help = "`user`, for example, which `$item` reads as `${{ user.name }}`";
             return self.refuse("SE0110", node, message, help);
         }
-        let taken = Root::from_name(name).is_some() || matches!(name, "omit" | "null" | "true" | "false" | "none");
-        if taken || self.locals.iter().any(|local| local == name) {
+        if is_taken(name) || self.locals.iter().any(|local| local == name) {
             return self.refuse("SE0111", node, &format!("`{name}` has a meaning here already"), "choose another name");
         }
         Some(name.to_owned())
