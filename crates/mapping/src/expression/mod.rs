@@ -107,14 +107,17 @@ impl Expression {
     /// Compiles a scalar that is one `${{ }}`. A plain boolean, number or null is a constant expression (`when: true`).
     pub fn compile(node: &Arc<Node>, names: &Names, findings: &mut Vec<Finding>) -> Option<Self> {
         let constant = match &node.value {
-            NodeValue::String(scalar) => return Self::compile_scalar(node, scalar, names, findings),
-            NodeValue::Null => Value::Null,
-            NodeValue::Bool(value) => Value::Bool(*value),
-            NodeValue::Number(number) => Value::Number(number.clone()),
-            NodeValue::Sequence(_) | NodeValue::Mapping(_) => {
-                findings.push(not_an_expression(node));
-                return None;
-            }
+            NodeValue::String(scalar) => match source::classify(scalar, findings)? {
+                Form::Typed(range) => return Self::compile_typed(scalar, range, names, findings),
+                Form::Literal | Form::Text => None,
+            },
+            NodeValue::Sequence(_) | NodeValue::Mapping(_) => None,
+            NodeValue::Null | NodeValue::Bool(_) | NodeValue::Number(_) => Some(node.to_json()),
+        };
+        let Some(constant) = constant else {
+            let finding = Finding::new("SE0209", node.headline(), "an expression is expected here");
+            findings.push(finding.help("write `${{ … }}` and nothing around it"));
+            return None;
         };
         Some(Self {
             source: constant.to_string(),
@@ -131,16 +134,6 @@ impl Expression {
                 !matches!(source::classify(scalar, &mut Vec::new()), Some(Form::Literal | Form::Text))
             }
             _ => false,
-        }
-    }
-
-    fn compile_scalar(node: &Node, scalar: &Scalar, names: &Names, findings: &mut Vec<Finding>) -> Option<Self> {
-        match source::classify(scalar, findings)? {
-            Form::Typed(range) => Self::compile_typed(scalar, range, names, findings),
-            Form::Literal | Form::Text => {
-                findings.push(not_an_expression(node));
-                None
-            }
         }
     }
 
@@ -235,9 +228,4 @@ fn deliver(operand: Operand<'_>, lenient: bool, budget: &mut Budget) -> Result<O
         Operand::Absent(gap) => Ok(gap.outcome(lenient)),
         Operand::Value(value) => budget.deliver(value).map(Outcome::Value),
     }
-}
-
-fn not_an_expression(node: &Node) -> Finding {
-    Finding::new("SE0209", node.headline(), "an expression is expected here")
-        .help("write `${{ … }}` and nothing around it")
 }
