@@ -158,10 +158,19 @@ impl Text {
 
     /// Its expressions, those of all branches and loops among them.
     pub(crate) fn expressions(&self) -> Vec<&Expr> {
+        self.expressions_with(true)
+    }
+
+    /// The same without conditions, which only decide what is printed.
+    pub(crate) fn printed(&self) -> Vec<&Expr> {
+        self.expressions_with(false)
+    }
+
+    fn expressions_with(&self, conditions: bool) -> Vec<&Expr> {
         match &self.form {
             TextForm::Literal(_) => Vec::new(),
             TextForm::Typed(expression) => vec![expression.expr()],
-            TextForm::Pieces(pieces) => expressions(pieces),
+            TextForm::Pieces(pieces) => expressions(pieces, conditions),
         }
     }
 
@@ -171,14 +180,18 @@ impl Text {
     }
 }
 
-fn expressions(pieces: &[Piece]) -> Vec<&Expr> {
+fn expressions(pieces: &[Piece], conditions: bool) -> Vec<&Expr> {
     let of = |piece| match piece {
         &Piece::Raw(_) => Vec::new(),
         Piece::Print { expr, .. } => vec![expr],
-        Piece::If { test, then, otherwise, .. } => [vec![test], expressions(then), expressions(otherwise)].concat(),
+        Piece::If { test, then, otherwise, .. } => {
+            let test = Some(test).filter(|_| conditions).into_iter().collect();
+            [test, expressions(then, conditions), expressions(otherwise, conditions)].concat()
+        }
         Piece::For(node) => {
-            let around = std::iter::once(&node.items).chain(&node.filter).collect();
-            [around, expressions(&node.body), expressions(&node.otherwise)].concat()
+            let filter = node.filter.as_ref().filter(|_| conditions);
+            let around = std::iter::once(&node.items).chain(filter).collect();
+            [around, expressions(&node.body, conditions), expressions(&node.otherwise, conditions)].concat()
         }
     };
     pieces.iter().flat_map(of).collect()
