@@ -137,9 +137,9 @@ impl Compiler {
     }
 
     fn selection(&mut self, spec: &ClustersSpec) -> ClusterSelection {
-        names::check_dns_label(&spec.provider, "a ClusterProvider's name", &mut self.findings);
-        let ClustersSpec { provider, names, match_labels, match_properties } = spec.clone();
-        self.cluster_selection(&provider.value, &SourceClustersSpec { names, match_labels, match_properties })
+        let provider = names::dns_label(&spec.provider, "a ClusterProvider's name", &mut self.findings);
+        let ClustersSpec { names, match_labels, match_properties, .. } = spec.clone();
+        self.cluster_selection(&provider, &SourceClustersSpec { names, match_labels, match_properties })
     }
 
     /// Clusters of a provider, for a source or as targets; what no cluster can have is a finding.
@@ -187,7 +187,7 @@ impl Compiler {
                 );
             }
         } else {
-            names::check_connection(name, &mut self.findings);
+            names::connection(name, &mut self.findings);
         }
     }
 }
