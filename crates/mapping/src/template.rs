@@ -94,12 +94,6 @@ impl Template {
         (findings.len() == before).then(|| Self { root, references: Box::new(references) })
     }
 
-    /// An empty map.
-    pub fn empty() -> Self {
-        let node = Arc::new(Node { span: 0..0, value: NodeValue::Mapping(Vec::new()) });
-        Self { root: Tree { node, content: Content::Mapping(Vec::new()) }, references: Box::default() }
-    }
-
     /// The whole tree as a value. An absent leaf is a failure, `omit` leaves its key or item out.
     pub fn render(&self, scope: &Scope) -> Result<Value, Unrendered> {
         self.evaluate(scope).value()
@@ -125,6 +119,14 @@ impl Template {
     /// Everything it reads by name.
     pub fn references(&self) -> &References {
         &self.references
+    }
+}
+
+/// An empty map.
+impl Default for Template {
+    fn default() -> Self {
+        let node = Arc::new(Node { span: 0..0, value: NodeValue::Mapping(Vec::new()) });
+        Self { root: Tree { node, content: Content::Mapping(Vec::new()) }, references: Box::default() }
     }
 }
 

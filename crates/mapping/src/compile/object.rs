@@ -96,8 +96,6 @@ impl Compiler {
             shared,
             for_each: for_each.map(Box::new),
             when,
-            depends_on: Vec::new(),
-            depends_on_related: Vec::new(),
             ready,
             failed,
             template: template?,
@@ -110,9 +108,7 @@ impl Compiler {
             orphan_on_delete: spec.delete.policy == DeletePolicy::Orphan,
             propagation: spec.delete.propagation,
             on_identity_change: spec.on_identity_change,
-            copy: None,
-            is_read: false,
-            is_asked: false,
+            ..ObjectRule::default()
         })
     }
 

@@ -5,12 +5,12 @@ use std::collections::BTreeMap;
 use super::for_each::told_apart;
 use super::{Compiler, names};
 use crate::diagnostic::Finding;
-use crate::document::{Direction, Drift, RelatedDataSpec, RelatedPlaceSpec, RelatedSpec, SourceDelete};
+use crate::document::{Direction, RelatedDataSpec, RelatedPlaceSpec, RelatedSpec, SourceDelete};
 use crate::expression::{Expression, RootSet};
 use crate::template::{Template, Text};
 use crate::yaml::{NodeValue, Spanned};
 use crate::{
-    Copied, IdentityChange, ObjectRule, OriginalOwner, Propagation, RELATED, RelatedData, RelatedPlace, RelatedRule,
+    Copied, IdentityChange, ObjectRule, OriginalOwner, RELATED, RelatedData, RelatedPlace, RelatedRule,
     SERVICE_ACCOUNT_TOKEN, Side,
 };
 
@@ -84,25 +84,11 @@ impl Compiler {
                     Direction::ToSource => kind.on(Side::Source),
                 },
                 shared: spec.shared.is_some(),
-                for_each: None,
-                when: None,
-                depends_on: Vec::new(),
-                depends_on_related: Vec::new(),
-                ready: None,
-                failed: None,
-                template: Template::empty(),
-                name: None,
-                ignore: Vec::new(),
-                at_creation: Vec::new(),
-                generate: BTreeMap::new(),
-                drift: Drift::Correct,
                 adopt: spec.adopt,
                 orphan_on_delete: spec.on_source_delete == SourceDelete::Orphan,
-                propagation: Propagation::default(),
                 on_identity_change: IdentityChange::Recreate,
                 copy: Some(Copied { related: position, several: rule.is_several() }),
-                is_read: false,
-                is_asked: false,
+                ..ObjectRule::default()
             });
         }
     }
