@@ -71,11 +71,9 @@ impl Compiler {
         for (position, (spec, rule)) in specs.iter().zip(related).enumerate() {
             let Some(kind) = rule.copied_kind() else { continue };
             if rule.direction == Direction::ToTarget {
-                let dependent = objects.iter().enumerate();
-                let dependent = dependent.filter(|(_, object)| object.depends_on_related.contains(&position));
-                let dependent: Vec<usize> = dependent.map(|(index, _)| index).collect();
                 let copy = objects.len();
-                dependent.into_iter().for_each(|index| objects[index].depends_on.push(copy));
+                let dependent = objects.iter_mut().filter(|object| object.depends_on_related.contains(&position));
+                dependent.for_each(|object| object.depends_on.push(copy));
             }
             objects.push(ObjectRule {
                 id: format!("{RELATED}{}", rule.id),
