@@ -152,7 +152,7 @@ impl<'s> Checker<'s> {
     }
 
     fn unused_vars(&mut self) {
-        let read: BTreeSet<&String> = self.mapping.leaves().flat_map(|leaf| &leaf.references().vars).collect();
+        let read: BTreeSet<String> = self.mapping.leaves().flat_map(|leaf| leaf.references().vars).collect();
         for (name, _) in self.mapping.vars.iter().filter(|(name, _)| !read.contains(name)) {
             if let Some((key, _)) = self.mapping.spec.get("vars").and_then(|vars| vars.entry(name)) {
                 let finding = Finding::new("SE0314", key.headline(), format!("nothing reads `vars.{name}`"));

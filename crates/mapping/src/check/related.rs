@@ -41,7 +41,7 @@ impl<'s> Checker<'s> {
     /// time who owns it.
     fn reading(&mut self, node: &Node, rule: &RelatedRule) {
         let RelatedPlace { namespace, name, selector } = &rule.from;
-        let asks_later = |text: &Text| self.reads_objects(text.references());
+        let asks_later = |text: &Text| self.reads_objects(&text.references());
         if rule.owner == OriginalOwner::Unknown && (selector.is_some() || !namespace.iter().chain(name).any(asks_later))
         {
             let written = node.at(&["from", "name"]).or(node.at(&["from", "selector"])).or(node.get("from"));
@@ -53,7 +53,7 @@ impl<'s> Checker<'s> {
     fn reads_objects(&self, references: &References) -> bool {
         let of_var = |name: &String| {
             let mut vars = self.mapping.vars.iter().filter(|(known, _)| known == name);
-            vars.any(|(_, template)| self.reads_objects(template.references()))
+            vars.any(|(_, template)| self.reads_objects(&template.references()))
         };
         !references.objects.is_empty() || !references.related.is_empty() || references.vars.iter().any(of_var)
     }

@@ -135,9 +135,10 @@ struct Needs {
     wanted: References,
 }
 
-fn read<'m>(leaves: impl Iterator<Item = Leaf<'m>>) -> References {
+/// What leaves read.
+pub(super) fn read<'m>(leaves: impl Iterator<Item = Leaf<'m>>) -> References {
     let mut read = References::default();
-    leaves.for_each(|leaf| read.extend(leaf.references()));
+    leaves.for_each(|leaf| read.extend(&leaf.references()));
     read
 }
 

@@ -314,8 +314,7 @@ impl Compiler {
             text: text.clone(),
             spec: document.spec.node.clone(),
         };
-        let mut read = References::default();
-        mapping.leaves().for_each(|leaf| read.extend(leaf.references()));
+        let read = dependencies::read(mapping.leaves());
         for rule in mapping.objects.iter_mut().filter(|rule| rule.copy.is_none()) {
             rule.is_read = read.objects.contains(&rule.id);
             // Which step follows the key of one of several, only the run tells.
@@ -396,7 +395,7 @@ impl Compiler {
             names::check_identifier(name, "a variable's name", &mut self.findings);
             let template = self.leaf(value, RootSet::TEMPLATE, Template::compile);
             if let Some(template) = &template {
-                let references = self.all_references(template.references());
+                let references = self.all_references(&template.references());
                 self.var_references.insert(name.value.clone(), references);
             }
             compiled.push(template.map(|template| (name.value.clone(), template)));

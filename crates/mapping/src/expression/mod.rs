@@ -62,7 +62,6 @@ pub struct Expression {
     source: String,
     /// Where it stands in the file.
     place: Range<usize>,
-    references: Box<References>,
 }
 
 /// What came of evaluating an expression.
@@ -119,12 +118,7 @@ impl Expression {
             findings.push(finding.help("write `${{ … }}` and nothing around it"));
             return None;
         };
-        Some(Self {
-            source: constant.to_string(),
-            place: node.span.clone(),
-            expr: Expr::Literal(constant),
-            references: Box::default(),
-        })
+        Some(Self { source: constant.to_string(), place: node.span.clone(), expr: Expr::Literal(constant) })
     }
 
     /// Whether a node is one `${{ }}`, or was meant to be.
@@ -143,7 +137,7 @@ impl Expression {
         let expr = compiler.parse()?;
         let start = source.len() - source.trim_start().len();
         let place = compiler.place(start..source.trim_end().len());
-        Some(Self { expr, place, references: Box::new(compiler.references), source: source.trim().to_owned() })
+        Some(Self { expr, place, source: source.trim().to_owned() })
     }
 
     pub fn evaluate(&self, scope: &Scope) -> Outcome {
@@ -195,8 +189,8 @@ impl Expression {
     }
 
     /// Everything it reads by name.
-    pub fn references(&self) -> &References {
-        &self.references
+    pub fn references(&self) -> References {
+        References::of([&self.expr])
     }
 }
 

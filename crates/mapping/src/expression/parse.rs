@@ -6,7 +6,6 @@ use minijinja::machinery::{Span, ast, parse_expr};
 use serde_json::Value;
 
 use super::names::Names;
-use super::references::References;
 use super::registry::Role;
 use super::source::{ESCAPED, EXPRESSION_LENGTH, PLACEHOLDER};
 use super::tree::{Arithmetic, Comparison, Expr, Segment};
@@ -25,8 +24,6 @@ pub(super) struct Compiler<'s> {
     pub findings: &'s mut Vec<Finding>,
     /// How many of them are of other scalars.
     before: usize,
-    /// What is read by name.
-    pub references: References,
     /// Loop variables around the place.
     pub locals: Vec<String>,
     scalar: &'s Scalar,
@@ -50,7 +47,6 @@ impl<'s> Compiler<'s> {
             before: findings.len(),
             names,
             findings,
-            references: References::default(),
             locals: Vec::new(),
             scalar,
             source,

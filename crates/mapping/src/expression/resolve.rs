@@ -4,7 +4,7 @@ use std::ops::Range;
 
 use minijinja::machinery::ast;
 
-use super::names::{Root, VERDICT};
+use super::names::Root;
 use super::parse::{Compiler, REFUSED};
 use super::registry::Role;
 use super::tree::{Base, Expr, Path, Segment};
@@ -26,10 +26,7 @@ impl Compiler<'_> {
         let range = self.range_of(name);
         let whole = self.place(self.range(expr));
         match name {
-            _ if self.is_local(name) => {
-                self.references.locals.insert(name.to_owned());
-                self.path(Base::Local(name.to_owned()), steps, whole)
-            }
+            _ if self.is_local(name) => self.path(Base::Local(name.to_owned()), steps, whole),
             "omit" | "null" if steps.is_empty() => {
                 Some(if name == "omit" { Expr::Omit } else { Expr::Literal(serde_json::Value::Null) })
             }
@@ -81,13 +78,6 @@ impl Compiler<'_> {
             let readable = roots.chain(self.names.locals.iter().map(String::as_str));
             let help = format!("here can be read: {}", quoted(readable));
             return self.refused("SE0306", range, format!("`{}` cannot be read here", root.as_str()), help);
-        }
-        if let Some((Segment::Key(name), _)) = steps.first() {
-            self.references.add(root, name);
-            let is_verdict = |(step, _): &(Segment, _)| matches!(step, Segment::Key(key) if key == VERDICT);
-            if root == Root::Objects && steps[1..].iter().take(2).any(is_verdict) {
-                self.references.verdicts.insert(name.clone());
-            }
         }
         match root {
             Root::Vars => self.declared(root, range, steps, (Base::Var, whole)),

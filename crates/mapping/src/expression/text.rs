@@ -24,7 +24,6 @@ use crate::yaml::{Node, NodeValue, Scalar};
 #[derive(Debug)]
 pub struct Text {
     form: TextForm,
-    references: Box<References>,
 }
 
 #[derive(Debug)]
@@ -74,14 +73,14 @@ impl Text {
             Form::Literal => Some(Self::from_literal(&scalar.text)),
             Form::Typed(range) => {
                 let expression = Expression::compile_typed(scalar, range, names, findings)?;
-                Some(Self { references: expression.references.clone(), form: TextForm::Typed(expression) })
+                Some(Self { form: TextForm::Typed(expression) })
             }
             Form::Text => Self::compile_pieces(scalar, names, findings),
         }
     }
 
     pub(crate) fn from_literal(text: &str) -> Self {
-        Self { form: TextForm::Literal(text.to_owned()), references: Box::default() }
+        Self { form: TextForm::Literal(text.to_owned()) }
     }
 
     pub(super) fn compile_pieces(scalar: &Scalar, names: &Names, findings: &mut Vec<Finding>) -> Option<Self> {
@@ -93,8 +92,7 @@ impl Text {
             Ok(_) => return None,
             Err(error) => return compiler.syntax_error(&error),
         };
-        let is_clean = compiler.is_clean();
-        is_clean.then(|| Self { references: Box::new(compiler.references), form: TextForm::of(pieces) })
+        compiler.is_clean().then(|| Self { form: TextForm::of(pieces) })
     }
 
     /// The text, where it holds no expression.
@@ -175,8 +173,8 @@ impl Text {
     }
 
     /// Everything it reads by name.
-    pub fn references(&self) -> &References {
-        &self.references
+    pub fn references(&self) -> References {
+        References::of(self.expressions())
     }
 }
 

@@ -6,7 +6,7 @@ use serde_json::Value;
 
 use super::{Content, Each, Entry, Text, Tree, When};
 use crate::diagnostic::Finding;
-use crate::expression::{Expression, Names, References, is_identifier, is_taken};
+use crate::expression::{Expression, Names, is_identifier, is_taken};
 use crate::yaml::{Node, NodeValue, closest};
 
 /// Keys that build structure.
@@ -29,12 +29,11 @@ pub(super) struct Compiler<'c> {
     /// `names.locals`, and the names of the lists around the place.
     locals: Vec<String>,
     findings: &'c mut Vec<Finding>,
-    references: &'c mut References,
 }
 
 impl<'c> Compiler<'c> {
-    pub fn new(names: &'c Names<'c>, findings: &'c mut Vec<Finding>, references: &'c mut References) -> Self {
-        Self { names, locals: names.locals.to_vec(), findings, references }
+    pub fn new(names: &'c Names<'c>, findings: &'c mut Vec<Finding>) -> Self {
+        Self { names, locals: names.locals.to_vec(), findings }
     }
 
     /// All parts of a tree are compiled, so that every error is found.
@@ -49,7 +48,7 @@ impl<'c> Compiler<'c> {
                 (structure, Some(when)) => {
                     let is_when = |key: &Node| key.as_str() == Some("$when");
                     let others: Vec<_> = entries.iter().filter(|(key, _)| !is_when(key)).cloned().collect();
-                    let (condition, content) = (self.condition(when), self.map(structure, &others));
+                    let (condition, content) = (self.expression(when), self.map(structure, &others));
                     condition.zip(content).map(|(condition, content)| {
                         let tree = Tree { node: node.clone(), content };
                         Content::When(Box::new(When { condition, tree }))
@@ -78,14 +77,11 @@ impl<'c> Compiler<'c> {
     }
 
     fn leaf(&mut self, node: &Arc<Node>) -> Option<Content> {
-        let names = Names { locals: &self.locals, ..*self.names };
         if Expression::is_typed(node) {
-            let expression = Expression::compile(node, &names, self.findings)?;
-            self.references.extend(expression.references());
-            return Some(Content::Expression(expression));
+            return self.expression(node).map(Content::Expression);
         }
+        let names = Names { locals: &self.locals, ..*self.names };
         let text = Text::compile(node, &names, self.findings)?;
-        self.references.extend(text.references());
         Some(match text.literal() {
             Some(literal) => Content::Literal(Value::from(literal)),
             None => Content::Text(text),
@@ -154,7 +150,7 @@ impl<'c> Compiler<'c> {
         // What reads an unknown name would only repeat that it is unknown.
         let name = name?;
         self.locals.push(name.clone());
-        let when = node.get("$when").and_then(|when| self.condition(when));
+        let when = node.get("$when").and_then(|when| self.expression(when));
         let item = match node.get("$item") {
             Some(item) => Some(self.tree(item)),
             None => self.missing(node, "$item", "what stands in the list for each"),
@@ -178,11 +174,9 @@ impl<'c> Compiler<'c> {
         self.refuse("SE0191", node, &message, "a list, or `${{ … }}` that gives one")
     }
 
-    fn condition(&mut self, node: &Arc<Node>) -> Option<Expression> {
+    fn expression(&mut self, node: &Arc<Node>) -> Option<Expression> {
         let names = Names { locals: &self.locals, ..*self.names };
-        let expression = Expression::compile(node, &names, self.findings)?;
-        self.references.extend(expression.references());
-        Some(expression)
+        Expression::compile(node, &names, self.findings)
     }
 
     /// What `$empty` says of a list without items.
