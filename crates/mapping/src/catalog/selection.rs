@@ -360,7 +360,8 @@ impl<'a> Selection<'a> {
         for name in known.into_iter().filter(|name| !named.contains(name.as_str())) {
             let Some(entry) = self.last_good(name) else { continue };
             // A mapping that was removed, or known from the inventory alone, does not come back because a file breaks.
-            let is_removed = entry.removal_seen || self.was_retained(name);
+            let before = self.before.mappings.get(name);
+            let is_removed = before.is_some_and(|before| before.removal_seen || before.standing == Standing::Retained);
             let entry = match self.broken.is_empty() || is_removed {
                 false => Entry { standing: Standing::KeptOnError, ..entry },
                 true => Entry {
@@ -427,11 +428,6 @@ impl<'a> Selection<'a> {
             let help = "`multi` joins providers of plain clusters; the others of its list are served";
             self.placed.push(Placed { path, finding: Finding::new("SE0120", span, message).help(help), about: None });
         }
-    }
-
-    /// Whether no document held it before: a file that broke since then brings no mapping back.
-    fn was_retained(&self, name: &str) -> bool {
-        self.before.mappings.get(name).is_some_and(|entry| entry.standing == Standing::Retained)
     }
 
     /// A provider that a mapping still runs on stays, even when its document is gone.
