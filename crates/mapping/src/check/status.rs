@@ -249,8 +249,7 @@ impl<'s> Status<'_, 's> {
         if missing.is_empty() {
             return;
         }
-        let fields = missing.join("`, `");
-        let message = format!("{} requires `{fields}` in its status, and nothing writes them", schema.kind);
+        let message = format!("{} requires {} in its status, and nothing writes them", schema.kind, quoted(missing));
         self.findings.push(
             Finding::new("SE0603", at, message)
                 .label("every write of the status would be refused")
