@@ -90,11 +90,11 @@ impl<'a> Selection<'a> {
             if !broken && document.findings.is_empty() {
                 continue;
             }
-            let about = document.claim.name.clone();
+            let about = document.name.clone();
             for finding in &document.findings {
                 self.placed.push(Placed { path, finding: finding.clone(), about: about.clone().filter(|_| broken) });
             }
-            if broken && document.may_be_mapping() {
+            if broken && document.may_be_mapping {
                 self.broken.insert(path);
             }
         }
@@ -454,7 +454,7 @@ impl<'a> Selection<'a> {
             let path = entry.file.as_deref().and_then(|file| self.files.get_key_value(file));
             if let Some((path, _)) = path.filter(|_| entry.standing == Standing::Running) {
                 let span = self.documents().find(|(at, document)| {
-                    *at == path.as_str() && document.claim.name.as_deref() == Some(entry.mapping.name.as_str())
+                    *at == path.as_str() && document.name.as_deref() == Some(entry.mapping.name.as_str())
                 });
                 let span = span.map_or(0..0, |(_, document)| document.name_span.clone());
                 let message =
