@@ -83,7 +83,7 @@ pub(super) fn check_namespace_label<'s>(
         }
         _ => expr,
     };
-    let printed = text.expressions().into_iter().filter(|expr| environment.is_consumers(expr));
+    let printed = text.printed().into_iter().filter(|expr| environment.is_consumers(expr));
     let mut types = printed.flat_map(|expr| environment.infer(bare(expr)));
     if types.any(|one| is_free_at(&one, &[])) {
         findings.push(finding(node, Why::Reserved(NAMESPACE_LABELS), &format!("`placement.namespaceLabels.{key}`")));
