@@ -74,11 +74,9 @@ fn document(file: &[u8], span: Range<usize>, depth: usize) -> Option<Document> {
     let bytes = &file[span.clone()];
     match std::str::from_utf8(bytes) {
         Ok(text) => {
-            let composed = compose(text, span.start, depth);
-            if composed.root.is_none() && composed.findings.is_empty() {
-                return None;
-            }
-            Some(Document { span, text: Arc::from(text), root: composed.root, findings: composed.findings })
+            let (root, findings) = compose(text, span.start, depth);
+            let is_empty = root.is_none() && findings.is_empty();
+            (!is_empty).then(|| Document { span, text: Arc::from(text), root, findings })
         }
         Err(error) => {
             let at = span.start + error.valid_up_to();
