@@ -163,8 +163,6 @@ struct Compiler {
     vars: Vec<String>,
     objects: Vec<String>,
     related: Vec<String>,
-    /// Where each related object says its id.
-    related_at: BTreeMap<String, std::ops::Range<usize>>,
     /// Objects that are several, by `forEach`.
     several: Vec<String>,
     /// What each variable reads, also through the ones before it.
@@ -191,7 +189,6 @@ impl Compiler {
             vars: spec.vars.0.iter().map(|(name, _)| name.value.clone()).collect(),
             objects: spec.objects.iter().map(|object| object.id.value.clone()).collect(),
             related: spec.related.iter().map(|related| related.id.value.clone()).collect(),
-            related_at: spec.related.iter().map(|one| (one.id.value.clone(), one.id.span())).collect(),
             several: several.map(|object| object.id.value.clone()).collect(),
             var_references: BTreeMap::new(),
             locals: Vec::new(),
@@ -274,7 +271,7 @@ impl Compiler {
         let related = self.related(&spec.related);
         self.target_item = item_of(target.as_ref().and_then(|(_, rule)| rule.as_ref()));
         self.end_item();
-        let objects = self.objects(&spec.objects, related.as_deref().unwrap_or_default());
+        let objects = self.objects(spec, related.as_deref().unwrap_or_default());
         self.target_item = None;
         self.end_item();
         let several = target.as_ref().is_some_and(|(_, rule)| rule.as_ref().is_some_and(TargetRule::is_several));

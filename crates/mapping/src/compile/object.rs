@@ -6,7 +6,7 @@ use std::ops::Range;
 use super::for_each::told_apart;
 use super::{Compiler, names};
 use crate::diagnostic::Finding;
-use crate::document::{DeletePolicy, ObjectSpec};
+use crate::document::{DeletePolicy, MappingSpec, ObjectSpec};
 use crate::expression::{Expression, RootSet};
 use crate::names::is_dns_subdomain;
 use crate::pointer::{Pointer, Step};
@@ -31,18 +31,15 @@ const METADATA_OF_OTHERS: [(&str, &str); 9] = [
 const NEVER_IGNORED: [&str; 6] = ["", "/apiVersion", "/kind", "/metadata", "/metadata/name", "/metadata/namespace"];
 
 impl Compiler {
-    pub(super) fn objects(
-        &mut self,
-        specs: &Spanned<Vec<Spanned<ObjectSpec>>>,
-        related: &[RelatedRule],
-    ) -> Option<Vec<ObjectRule>> {
+    pub(super) fn objects(&mut self, spec: &MappingSpec, related: &[RelatedRule]) -> Option<Vec<ObjectRule>> {
+        let specs = &spec.objects;
         if specs.is_empty() && matches!(&specs.node.value, NodeValue::Sequence(items) if items.is_empty()) {
             self.report(Finding::new("SE0103", specs.span(), "a mapping has at least one object"));
         }
         self.check_ids(specs.iter().map(|spec| &spec.id), "an object's id");
         let mut rules: Vec<_> = specs.iter().map(|spec| self.object(spec)).collect();
         self.check_identities(specs, &rules);
-        self.dependencies(specs, &mut rules, related);
+        self.dependencies(spec, &mut rules, related);
         rules.into_iter().collect()
     }
 
