@@ -87,12 +87,9 @@ impl<'a> Selection<'a> {
     fn note_broken_documents(&mut self) {
         for (path, document) in self.documents() {
             let broken = document.compiled.is_none();
-            if !broken && document.findings.is_empty() {
-                continue;
-            }
-            let about = document.name.clone();
+            let about = document.name.clone().filter(|_| broken);
             for finding in &document.findings {
-                self.placed.push(Placed { path, finding: finding.clone(), about: about.clone().filter(|_| broken) });
+                self.placed.push(Placed { path, finding: finding.clone(), about: about.clone() });
             }
             if broken && document.may_be_mapping {
                 self.broken.insert(path);
