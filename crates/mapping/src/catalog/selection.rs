@@ -37,8 +37,6 @@ pub(super) struct Selection<'a> {
     placed: Vec<Placed<'a>>,
     /// Files of which not all could be used. While there is one, nothing is removed: what is missing may be in what is broken.
     broken: BTreeSet<&'a str>,
-    /// Mappings that a finding is about.
-    named: BTreeSet<String>,
     /// Names of the mappings that run and write status, by what they watch.
     by_source: BTreeMap<SourceKey, Vec<String>>,
     pub mappings: BTreeMap<String, Entry>,
@@ -60,7 +58,6 @@ impl<'a> Selection<'a> {
             retained,
             placed: Vec::new(),
             broken: BTreeSet::new(),
-            named: BTreeSet::new(),
             by_source: BTreeMap::new(),
             mappings: BTreeMap::new(),
             providers: BTreeMap::new(),
@@ -464,11 +461,11 @@ impl<'a> Selection<'a> {
     /// Findings become diagnostics, each with a word about what runs instead.
     fn conclude(&mut self) {
         let placed = std::mem::take(&mut self.placed);
-        self.named = placed.iter().filter_map(|placed| placed.about.clone()).collect();
+        let named: BTreeSet<String> = placed.iter().filter_map(|placed| placed.about.clone()).collect();
         for placed in placed {
             let content = self.files.get(placed.path).map_or(&[][..], |file| &file.content);
             let mut diagnostic = Diagnostic::new(placed.finding, placed.path, content);
-            for (name, generation) in self.kept_because_of(placed.path, placed.about.as_deref()) {
+            for (name, generation) in self.kept_because_of(placed.path, placed.about.as_deref(), &named) {
                 diagnostic = diagnostic.note(format!("mapping `{name}` keeps running generation {generation}"));
             }
             self.diagnostics.push(diagnostic);
@@ -477,16 +474,14 @@ impl<'a> Selection<'a> {
     }
 
     /// The mappings that run their last good version because of a finding: the one it is about, else all that no other finding
-    /// tells of.
-    fn kept_because_of(&self, path: &str, about: Option<&str>) -> Vec<(&str, u64)> {
+    /// tells of (`named`).
+    fn kept_because_of(&self, path: &str, about: Option<&str>, named: &BTreeSet<String>) -> Vec<(&str, u64)> {
         let about = about.filter(|name| self.mappings.contains_key(*name));
         let is_elsewhere = |file: &str| file != path && self.broken.contains(file);
         let concerned = |name: &str, entry: &Entry| match about {
             Some(about) => about == name,
             None => {
-                self.broken.contains(path)
-                    && !self.named.contains(name)
-                    && !entry.file.as_deref().is_some_and(is_elsewhere)
+                self.broken.contains(path) && !named.contains(name) && !entry.file.as_deref().is_some_and(is_elsewhere)
             }
         };
         let kept = self.mappings.iter().filter(|(_, entry)| entry.standing == Standing::KeptOnError);
