@@ -70,7 +70,7 @@ impl Text {
             return None;
         };
         match source::classify(scalar, findings)? {
-            Form::Literal => Some(Self::from_literal(&scalar.text)),
+            Form::Literal => Some(Self { form: TextForm::Literal(scalar.text.to_string()) }),
             Form::Typed(range) => {
                 let expression = Expression::compile_typed(scalar, range, names, findings)?;
                 Some(Self { form: TextForm::Typed(expression) })
@@ -79,11 +79,7 @@ impl Text {
         }
     }
 
-    pub(crate) fn from_literal(text: &str) -> Self {
-        Self { form: TextForm::Literal(text.to_owned()) }
-    }
-
-    pub(super) fn compile_pieces(scalar: &Scalar, names: &Names, findings: &mut Vec<Finding>) -> Option<Self> {
+    fn compile_pieces(scalar: &Scalar, names: &Names, findings: &mut Vec<Finding>) -> Option<Self> {
         let prepared = source::prepare(scalar, findings)?;
         let mut compiler = Compiler::new(scalar, &prepared, 0, names, findings);
         compiler.check_tokens(false)?;
