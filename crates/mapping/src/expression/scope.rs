@@ -184,7 +184,8 @@ impl Scope {
     fn missing(&self, missing: RelatedMissing, base: &Base, key: &str) -> Result<Operand<'static>, Unrendered> {
         let related = if matches!(base, Base::Related(_)) { "related " } else { "" };
         let what = format!("{related}object `{}{key}`", base.name());
-        match if self.lenient { RelatedMissing::Skip } else { missing } {
+        let missing = if self.lenient { RelatedMissing::Skip } else { missing };
+        match missing {
             RelatedMissing::Skip => Ok(Operand::Absent(format!("{base}{key}").into())),
             RelatedMissing::Fail => Err(Unrendered::failed(format!("{what} is not there"))),
             RelatedMissing::Wait => Err(Unrendered::Waiting(what)),
