@@ -63,22 +63,20 @@ fn meaning(kind: &ErrorKind) -> (String, Option<&'static str>) {
 }
 
 /// The hint for an expression that YAML takes apart.
-fn expression_trap(kind: &ErrorKind, line: &str, at: usize) -> Option<String> {
+fn expression_trap(kind: &ErrorKind, line: &str, at: usize) -> Option<&'static str> {
     let start = unquoted_expression(line)?;
     let before = &line[..start];
     let flow = matches!(kind, ErrorKind::ExpectedFlowSequenceSeparator | ErrorKind::ExpectedFlowMappingSeparator)
         || before.matches(['[', '{']).count() > before.matches([']', '}']).count();
     let typed = line[start..].starts_with('$');
     if flow {
-        return Some("inside `[…]` and `{…}` an expression needs quotes: `[\"${{ x }}\"]`".into());
+        return Some("inside `[…]` and `{…}` an expression needs quotes: `[\"${{ x }}\"]`");
     }
     if matches!(kind, ErrorKind::MappingValueNotAllowed) && at >= start {
-        return Some(
-            "`: ` ends an unquoted text: put the whole value in quotes, or write `:` without the space".into(),
-        );
+        return Some("`: ` ends an unquoted text: put the whole value in quotes, or write `:` without the space");
     }
     let begins = before.is_empty() || before.ends_with(": ") || before.ends_with("- ");
-    (begins && !typed).then(|| BEGINS_WITH_BRACES.to_owned())
+    (begins && !typed).then_some(BEGINS_WITH_BRACES)
 }
 
 const BEGINS_WITH_BRACES: &str =
