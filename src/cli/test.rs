@@ -127,7 +127,8 @@ fn tests(inputs: &Inputs) -> Vec<(String, MappingTestDocument)> {
     let mut tests = Vec::new();
     for (file, content) in &inputs.readable {
         for document in yaml::parse(content) {
-            let root = document.root.filter(|_| document.claim.kind.as_deref() == Some("MappingTest"));
+            let root =
+                document.root.filter(|root| root.get("kind").and_then(|kind| kind.as_str()) == Some("MappingTest"));
             let mut findings: Vec<Finding> = Vec::new();
             let typed = root.and_then(|root| from_node(&root, &required_fields, &mut findings));
             tests.extend(typed.map(|typed| (file.clone(), typed.value)));

@@ -21,7 +21,7 @@ pub(crate) enum Leaf<'m> {
 
 impl<'m> Leaf<'m> {
     /// Everything it reads by name.
-    pub fn references(self) -> &'m References {
+    pub fn references(self) -> References {
         match self {
             Self::Condition(expression) | Self::Verdict(_, expression) => expression.references(),
             Self::List(each) => each.list.references(),

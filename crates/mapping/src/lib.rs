@@ -212,7 +212,7 @@ pub struct Resource {
 
 /// Group, version and kind of a rendered object, literals of the template, and the side that it is on. Cheap to clone: whatever names an object holds
 /// one.
-#[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct Kind(Arc<GroupVersionKind>);
 
 /// On which side of a mapping an object is.
@@ -226,7 +226,7 @@ pub enum Side {
 }
 
 /// What a [`Kind`] is made of.
-#[derive(Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+#[derive(Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct GroupVersionKind {
     /// Objects of one kind on two sides are two kinds to the engine: other watches, rights and writes.
     pub side: Side,
@@ -252,7 +252,7 @@ pub struct NamespaceFilter {
 }
 
 /// One entry of `spec.objects`.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub struct ObjectRule {
     pub id: String,
     pub kind: Kind,

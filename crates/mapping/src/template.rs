@@ -3,7 +3,6 @@
 //! The YAML is parsed before anything is rendered, so what a consumer writes becomes a value and never structure.
 
 mod compile;
-mod merge;
 pub mod provenance;
 mod render;
 
@@ -22,7 +21,6 @@ pub use super::expression::{Text, Unrendered};
 #[derive(Debug)]
 pub struct Template {
     root: Tree,
-    references: Box<References>,
 }
 
 /// A part of a template, and where it stands in the file.
@@ -51,6 +49,22 @@ impl Tree {
     /// Whether it is nothing but one path.
     pub fn is_path(&self) -> bool {
         matches!(&self.content, Content::Expression(expression) if matches!(expression.expr(), Expr::Path(_)))
+    }
+
+    /// Its expressions, conditions among them.
+    pub fn expressions(&self) -> Vec<&Expr> {
+        match &self.content {
+            Content::Literal(_) => Vec::new(),
+            Content::Expression(expression) => vec![expression.expr()],
+            Content::Text(text) => text.expressions(),
+            Content::Sequence(trees) | Content::Merge(trees) => trees.iter().flat_map(Self::expressions).collect(),
+            Content::Mapping(entries) => entries.iter().flat_map(|entry| entry.tree.expressions()).collect(),
+            Content::Each(each) => {
+                let when = each.when.iter().map(Expression::expr).collect();
+                [each.list.expressions(), when, each.item.expressions()].concat()
+            }
+            Content::When(when) => [vec![when.condition.expr()], when.tree.expressions()].concat(),
+        }
     }
 
     /// What stands under a key of a map.
@@ -90,15 +104,9 @@ pub(super) struct Each {
 
 impl Template {
     pub fn compile(node: &Arc<Node>, names: &Names, findings: &mut Vec<Finding>) -> Option<Self> {
-        let mut references = References::default();
-        let root = compile::Compiler::new(names, findings, &mut references).tree(node)?;
-        Some(Self { root, references: Box::new(references) })
-    }
-
-    /// An empty map.
-    pub fn empty() -> Self {
-        let node = Arc::new(Node { span: 0..0, value: NodeValue::Mapping(Vec::new()) });
-        Self { root: Tree { node, content: Content::Mapping(Vec::new()) }, references: Box::default() }
+        let before = findings.len();
+        let root = compile::Compiler::new(names, findings).tree(node);
+        (findings.len() == before).then_some(Self { root })
     }
 
     /// The whole tree as a value. An absent leaf is a failure, `omit` leaves its key or item out.
@@ -124,8 +132,16 @@ impl Template {
     }
 
     /// Everything it reads by name.
-    pub fn references(&self) -> &References {
-        &self.references
+    pub fn references(&self) -> References {
+        References::of(self.root.expressions())
+    }
+}
+
+/// An empty map.
+impl Default for Template {
+    fn default() -> Self {
+        let node = Arc::new(Node { span: 0..0, value: NodeValue::Mapping(Vec::new()) });
+        Self { root: Tree { node, content: Content::Mapping(Vec::new()) } }
     }
 }
 

@@ -100,14 +100,14 @@ pub(super) fn misfit(mapping: &Mapping, kind: &ProviderKind) -> Option<(String, 
 }
 
 /// What a selection of clusters compares and a provider of these kinds never tells, and what to write instead.
-pub(super) fn untold(selection: &ClusterSelection, kinds: &[ProviderKind]) -> Option<(String, &'static str)> {
+pub(super) fn untold(selection: &ClusterSelection, kinds: &[&ProviderKind]) -> Option<(String, &'static str)> {
     let said = |what: &str| format!("the ClusterProvider `{}` tells no {what} of its clusters", selection.provider);
-    if !selection.properties.is_empty() && !kinds.iter().any(ProviderKind::tells_properties) {
+    if !selection.properties.is_empty() && !kinds.iter().any(|kind| kind.tells_properties()) {
         let help = "`matchProperties` goes with providers that tell properties: `clusterInventory` and `custom`";
         return Some((said("properties"), help));
     }
     let help = "`matchLabels` goes with providers that tell labels: `kubeconfigSecrets`, `clusterApi`, `clusterInventory`, \
                 `namespaces` and `custom`";
-    let is_untold = !selection.labels.is_empty() && !kinds.iter().any(ProviderKind::tells_labels);
+    let is_untold = !selection.labels.is_empty() && !kinds.iter().any(|kind| kind.tells_labels());
     is_untold.then(|| (said("labels"), help))
 }

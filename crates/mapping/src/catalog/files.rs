@@ -7,7 +7,7 @@ use crate::check::check;
 use crate::compile::{Compiled, compile};
 use crate::diagnostic::{Finding, is_error};
 use crate::schema::Schemas;
-use crate::yaml::{self, Claim};
+use crate::yaml;
 
 #[derive(Debug)]
 pub(super) struct File {
@@ -17,9 +17,12 @@ pub(super) struct File {
 
 #[derive(Debug)]
 pub(super) struct Document {
-    pub claim: Claim,
+    /// `metadata.name`, also of a broken document.
+    pub name: Option<String>,
     /// Where the document says its name; else its start.
     pub name_span: Range<usize>,
+    /// Whether it may be a mapping where it is broken: only a clear claim to another kind says no.
+    pub may_be_mapping: bool,
     pub compiled: Option<Compiled>,
     pub findings: Vec<Finding>,
 }
@@ -54,17 +57,15 @@ impl Document {
         if findings.iter().any(|finding| is_error(finding.code)) {
             compiled = None;
         }
-        let name = document.root.as_ref().and_then(|root| root.at(&["metadata", "name"]));
+        let root = document.root.as_ref();
+        let name = root.and_then(|root| root.at(&["metadata", "name"]));
+        let kind = root.and_then(|root| root.get("kind")?.as_str());
         Self {
-            claim: document.claim.clone(),
+            name: name.and_then(|name| name.as_str()).map(str::to_owned),
+            may_be_mapping: !matches!(kind, Some("ClusterProvider" | "MappingTest" | "ApiSchema")),
             name_span: name.map_or(document.span.start..document.span.start, |name| name.span.clone()),
             compiled,
             findings,
         }
-    }
-
-    /// Whether a broken document may be a mapping: only a clear claim to another kind says no.
-    pub(super) fn may_be_mapping(&self) -> bool {
-        !matches!(self.claim.kind.as_deref(), Some("ClusterProvider" | "MappingTest" | "ApiSchema"))
     }
 }

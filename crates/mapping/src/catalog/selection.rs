@@ -37,8 +37,6 @@ pub(super) struct Selection<'a> {
     placed: Vec<Placed<'a>>,
     /// Files of which not all could be used. While there is one, nothing is removed: what is missing may be in what is broken.
     broken: BTreeSet<&'a str>,
-    /// Mappings that a finding is about.
-    named: BTreeSet<String>,
     /// Names of the mappings that run and write status, by what they watch.
     by_source: BTreeMap<SourceKey, Vec<String>>,
     pub mappings: BTreeMap<String, Entry>,
@@ -60,7 +58,6 @@ impl<'a> Selection<'a> {
             retained,
             placed: Vec::new(),
             broken: BTreeSet::new(),
-            named: BTreeSet::new(),
             by_source: BTreeMap::new(),
             mappings: BTreeMap::new(),
             providers: BTreeMap::new(),
@@ -87,14 +84,11 @@ impl<'a> Selection<'a> {
     fn note_broken_documents(&mut self) {
         for (path, document) in self.documents() {
             let broken = document.compiled.is_none();
-            if !broken && document.findings.is_empty() {
-                continue;
-            }
-            let about = document.claim.name.clone();
+            let about = document.name.clone().filter(|_| broken);
             for finding in &document.findings {
-                self.placed.push(Placed { path, finding: finding.clone(), about: about.clone().filter(|_| broken) });
+                self.placed.push(Placed { path, finding: finding.clone(), about: about.clone() });
             }
-            if broken && document.may_be_mapping() {
+            if broken && document.may_be_mapping {
                 self.broken.insert(path);
             }
         }
@@ -277,34 +271,40 @@ impl<'a> Selection<'a> {
     /// Why a good document cannot run beside the others.
     fn objection(&self, candidate: &Candidate<'_>) -> Option<Finding> {
         let span = candidate.name_span.clone();
-        if let SourceClusters::Provider(name) = &candidate.mapping.source.clusters
-            && !self.providers.contains_key(name)
-            && !self.before.providers.contains_key(name)
+        let mapping = &candidate.mapping;
+        if let SourceClusters::Provider(name) = &mapping.source.clusters
+            && self.provider(name).is_none()
         {
             let finding = Finding::new("SE0120", span, format!("no document defines the ClusterProvider `{name}`"));
             return Some(finding.help("add one: `kind: ClusterProvider` with this name"));
         }
-        if let Some(related) = self.reaches_out(&candidate.mapping) {
-            let message =
-                format!("`related` {related} names a namespace, and each namespace is a cluster of its own here");
-            let help = "leave the namespace out: related objects are beside their source, and copies too";
+        let misfit = self.reaches_out(mapping).or_else(|| self.selects_by_what_is_not_told(mapping));
+        if let Some((message, help)) = misfit.or_else(|| self.contradicts_its_provider(mapping)) {
             return Some(Finding::new("SE0114", span, message).help(help));
         }
-        if let Some((message, help)) = self.selects_by_what_is_not_told(&candidate.mapping) {
-            return Some(Finding::new("SE0114", span, message).help(help));
-        }
-        if let Some((message, help)) = self.contradicts_its_provider(&candidate.mapping) {
-            return Some(Finding::new("SE0114", span, message).help(help));
-        }
-        if !conflicts::writes_status(&candidate.mapping) {
+        if !conflicts::writes_status(mapping) {
             return None;
         }
-        let beside = self.by_source.get(&source_key(&candidate.mapping)).into_iter().flatten();
+        let beside = self.by_source.get(&source_key(mapping)).into_iter().flatten();
         beside.filter_map(|name| self.mappings.get(name)).map(|entry| &entry.mapping).find_map(|other| {
-            let common = conflicts::common_status(&candidate.mapping, other)?;
+            let common = conflicts::common_status(mapping, other)?;
             let message = format!("the mapping `{}` writes the {common} of this resource already", other.name);
             Some(Finding::new("SE0701", span.clone(), message).help(conflicts::remedy(&common)))
         })
+    }
+
+    /// A provider that is defined, or was.
+    fn provider(&self, name: &str) -> Option<&ProviderKind> {
+        let entry = self.providers.get(name).or_else(|| self.before.providers.get(name))?;
+        Some(&entry.provider.kind)
+    }
+
+    /// The provider of a mapping's source.
+    fn provider_of(&self, mapping: &Mapping) -> Option<&ProviderKind> {
+        match &mapping.source.clusters {
+            SourceClusters::Provider(name) => self.provider(name),
+            SourceClusters::ApiExport(_) => None,
+        }
     }
 
     /// A selection of clusters that matches none, because their provider tells nothing of what it compares.
@@ -315,43 +315,36 @@ impl<'a> Selection<'a> {
     }
 
     /// The kind of a provider, or those of the providers that it joins; `None`: one of them is not known.
-    fn kinds_of(&self, provider: &str) -> Option<Vec<ProviderKind>> {
-        let known = |name: &str| self.providers.get(name).or_else(|| self.before.providers.get(name));
-        match &known(provider)?.provider.kind {
-            ProviderKind::Multi(parts) => {
-                parts.iter().map(|part| Some(known(&part.name)?.provider.kind.clone())).collect()
-            }
-            kind => Some(vec![kind.clone()]),
+    fn kinds_of(&self, provider: &str) -> Option<Vec<&ProviderKind>> {
+        match self.provider(provider)? {
+            ProviderKind::Multi(parts) => parts.iter().map(|part| self.provider(&part.name)).collect(),
+            kind => Some(vec![kind]),
         }
     }
 
     /// What a mapping asks for that workspaces which kcp holds up do not give, and what to write instead.
     fn contradicts_its_provider(&self, mapping: &Mapping) -> Option<(String, &'static str)> {
-        let of = |mapping: &Mapping| {
-            let SourceClusters::Provider(name) = &mapping.source.clusters else { return None };
-            let known = self.providers.get(name).or_else(|| self.before.providers.get(name))?;
-            Some(known.provider.kind.clone()).filter(|kind| matches!(kind, ProviderKind::WorkspaceTypes { .. }))
-        };
-        let kind = of(mapping)?;
-        let others = self.mappings.values().map(|entry| &*entry.mapping).filter(|other| other.name != mapping.name);
-        let rival =
-            others.into_iter().find(|other| of(other).is_some_and(|other| conflicts::hold_the_same(&kind, &other)));
-        conflicts::misfit(mapping, &kind).or_else(|| {
+        let kind = self.provider_of(mapping).filter(|kind| matches!(kind, ProviderKind::WorkspaceTypes { .. }))?;
+        let mut others = self.mappings.values().map(|entry| &*entry.mapping).filter(|other| other.name != mapping.name);
+        let holds_the_same =
+            |other: &&Mapping| self.provider_of(other).is_some_and(|other| conflicts::hold_the_same(kind, other));
+        conflicts::misfit(mapping, kind).or_else(|| {
+            let rival = others.find(holds_the_same);
             let message = format!("the mapping `{}` serves workspaces of this type already", rival?.name);
             Some((message, "put all objects into one mapping: the first that is done lets the workspace go"))
         })
     }
 
     /// The related object that may be in another namespace than its source, where that is another cluster.
-    fn reaches_out<'m>(&self, mapping: &'m Mapping) -> Option<&'m str> {
-        let SourceClusters::Provider(name) = &mapping.source.clusters else { return None };
-        let known = self.providers.get(name).or_else(|| self.before.providers.get(name))?;
-        let ProviderKind::Namespaces { .. } = known.provider.kind else { return None };
+    fn reaches_out(&self, mapping: &Mapping) -> Option<(String, &'static str)> {
+        let ProviderKind::Namespaces { .. } = self.provider_of(mapping)? else { return None };
         let at_source = |related: &&RelatedRule| match related.direction {
             Direction::ToTarget => related.from.namespace.is_some(),
             Direction::ToSource => related.to.namespace.is_some(),
         };
-        mapping.related.iter().find(at_source).map(|related| related.id.as_str())
+        let id = &mapping.related.iter().find(at_source)?.id;
+        let message = format!("`related` {id} names a namespace, and each namespace is a cluster of its own here");
+        Some((message, "leave the namespace out: related objects are beside their source, and copies too"))
     }
 
     /// Every mapping known that no good document stands for.
@@ -361,7 +354,8 @@ impl<'a> Selection<'a> {
         for name in known.into_iter().filter(|name| !named.contains(name.as_str())) {
             let Some(entry) = self.last_good(name) else { continue };
             // A mapping that was removed, or known from the inventory alone, does not come back because a file breaks.
-            let is_removed = entry.removal_seen || self.was_retained(name);
+            let before = self.before.mappings.get(name);
+            let is_removed = before.is_some_and(|before| before.removal_seen || before.standing == Standing::Retained);
             let entry = match self.broken.is_empty() || is_removed {
                 false => Entry { standing: Standing::KeptOnError, ..entry },
                 true => Entry {
@@ -430,11 +424,6 @@ impl<'a> Selection<'a> {
         }
     }
 
-    /// Whether no document held it before: a file that broke since then brings no mapping back.
-    fn was_retained(&self, name: &str) -> bool {
-        self.before.mappings.get(name).is_some_and(|entry| entry.standing == Standing::Retained)
-    }
-
     /// A provider that a mapping still runs on stays, even when its document is gone.
     fn keep_providers_in_use(&mut self) {
         for entry in self.mappings.values() {
@@ -442,15 +431,15 @@ impl<'a> Selection<'a> {
             if self.providers.contains_key(name) {
                 continue;
             }
-            let before = self.before.providers.get(name).cloned();
             let retained = self.retained_providers(&entry.mapping.name);
-            let before = before.or_else(|| retained.iter().find(|one| one.provider.name == *name).cloned());
-            let Some(before) = before else { continue };
+            let known = |name: &str| {
+                let of_before = self.before.providers.get(name);
+                of_before.or_else(|| retained.iter().find(|one| one.provider.name == *name)).cloned()
+            };
+            let Some(before) = known(name) else { continue };
             if let ProviderKind::Multi(parts) = &before.provider.kind {
                 for part in parts {
-                    let known = self.before.providers.get(&part.name).cloned();
-                    let known = known.or_else(|| retained.iter().find(|one| one.provider.name == part.name).cloned());
-                    if let Some(known) = known {
+                    if let Some(known) = known(&part.name) {
                         self.providers.entry(part.name.clone()).or_insert(known);
                     }
                 }
@@ -459,10 +448,12 @@ impl<'a> Selection<'a> {
             let path = entry.file.as_deref().and_then(|file| self.files.get_key_value(file));
             if let Some((path, _)) = path.filter(|_| entry.standing == Standing::Running) {
                 let span = self.documents().find(|(at, document)| {
-                    *at == path.as_str() && document.claim.name.as_deref() == Some(entry.mapping.name.as_str())
+                    *at == path.as_str() && document.name.as_deref() == Some(entry.mapping.name.as_str())
                 });
                 let span = span.map_or(0..0, |(_, document)| document.name_span.clone());
-                self.placed.push(Placed { path, finding: last_version_stays(name, span), about: None });
+                let message =
+                    format!("no document defines the ClusterProvider `{name}` any more; its last version stays in use");
+                self.placed.push(Placed { path, finding: Finding::new("SE0120", span, message), about: None });
             }
         }
     }
@@ -470,11 +461,11 @@ impl<'a> Selection<'a> {
     /// Findings become diagnostics, each with a word about what runs instead.
     fn conclude(&mut self) {
         let placed = std::mem::take(&mut self.placed);
-        self.named = placed.iter().filter_map(|placed| placed.about.clone()).collect();
+        let named: BTreeSet<String> = placed.iter().filter_map(|placed| placed.about.clone()).collect();
         for placed in placed {
             let content = self.files.get(placed.path).map_or(&[][..], |file| &file.content);
             let mut diagnostic = Diagnostic::new(placed.finding, placed.path, content);
-            for (name, generation) in self.kept_because_of(placed.path, placed.about.as_deref()) {
+            for (name, generation) in self.kept_because_of(placed.path, placed.about.as_deref(), &named) {
                 diagnostic = diagnostic.note(format!("mapping `{name}` keeps running generation {generation}"));
             }
             self.diagnostics.push(diagnostic);
@@ -483,16 +474,14 @@ impl<'a> Selection<'a> {
     }
 
     /// The mappings that run their last good version because of a finding: the one it is about, else all that no other finding
-    /// tells of.
-    fn kept_because_of(&self, path: &str, about: Option<&str>) -> Vec<(&str, u64)> {
+    /// tells of (`named`).
+    fn kept_because_of(&self, path: &str, about: Option<&str>, named: &BTreeSet<String>) -> Vec<(&str, u64)> {
         let about = about.filter(|name| self.mappings.contains_key(*name));
         let is_elsewhere = |file: &str| file != path && self.broken.contains(file);
         let concerned = |name: &str, entry: &Entry| match about {
             Some(about) => about == name,
             None => {
-                self.broken.contains(path)
-                    && !self.named.contains(name)
-                    && !entry.file.as_deref().is_some_and(is_elsewhere)
+                self.broken.contains(path) && !named.contains(name) && !entry.file.as_deref().is_some_and(is_elsewhere)
             }
         };
         let kept = self.mappings.iter().filter(|(_, entry)| entry.standing == Standing::KeptOnError);
@@ -500,10 +489,4 @@ impl<'a> Selection<'a> {
             .map(|(name, entry)| (name.as_str(), entry.generation))
             .collect()
     }
-}
-
-fn last_version_stays(provider: &str, span: Range<usize>) -> Finding {
-    let message =
-        format!("no document defines the ClusterProvider `{provider}` any more; its last version stays in use");
-    Finding::new("SE0120", span, message)
 }

@@ -34,11 +34,15 @@ pub(super) fn check_name(kind: &Kind, node: &Node, path: &[String], types: &[Typ
         let keys = if let Type::Of(shape) = one { keys(shape.view) } else { Vec::new() };
         meaning(fields(&kind.group, &kind.kind), &path, &Value { form: one.form(), keys })
     });
-    match meant {
-        Some(Why::Pods) => findings.push(safety::pods(node, &path)),
-        Some(Why::Reach) => findings.push(safety::reaching(node, &path, "namespace")),
-        Some(why) => findings.push(finding(node, why, &format!("`{path}`"))),
-        None => {}
+    findings.extend(meant.map(|why| named(node, why, &path)));
+}
+
+/// What is found where the name of a field says that it stays with the provider.
+pub(super) fn named(node: &Node, why: Why, path: &str) -> Finding {
+    match why {
+        Why::Pods => safety::pods(node, path),
+        Why::Reach => safety::reaching(node, path, "namespace"),
+        why => finding(node, why, &format!("`{path}`")),
     }
 }
 
@@ -79,7 +83,7 @@ pub(super) fn check_namespace_label<'s>(
         }
         _ => expr,
     };
-    let printed = text.expressions().into_iter().filter(|expr| environment.is_consumers(expr));
+    let printed = text.printed().into_iter().filter(|expr| environment.is_consumers(expr));
     let mut types = printed.flat_map(|expr| environment.infer(bare(expr)));
     if types.any(|one| is_free_at(&one, &[])) {
         findings.push(finding(node, Why::Reserved(NAMESPACE_LABELS), &format!("`placement.namespaceLabels.{key}`")));
@@ -107,7 +111,7 @@ pub(super) fn keys(view: View<'_>) -> Vec<&str> {
     view.item().unwrap_or(view).fields().map(|(name, _)| name).collect()
 }
 
-pub(super) fn finding(node: &Node, why: Why, field: &str) -> Finding {
+fn finding(node: &Node, why: Why, field: &str) -> Finding {
     let (message, help) = match why {
         Why::Command(_) => (
             format!("a consumer's free text ends in a command line: {field}"),

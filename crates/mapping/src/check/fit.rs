@@ -85,49 +85,43 @@ pub(super) enum Mismatch<'s> {
 
 /// Everything of a type that does not fit a place.
 pub(super) fn mismatches<'s>(one: &Type<'s>, view: View<'s>) -> Vec<Mismatch<'s>> {
-    let mut comparison = Comparison { found: Vec::new() };
-    comparison.of(one, view, "", DEPTH);
-    comparison.found
+    let mut found = Vec::new();
+    compare(one, view, "", DEPTH, &mut found);
+    found
 }
 
-struct Comparison<'s> {
-    found: Vec<Mismatch<'s>>,
-}
-
-impl<'s> Comparison<'s> {
-    /// `below`: where the value would stand.
-    fn of(&mut self, one: &Type<'s>, view: View<'s>, below: &str, depth: usize) {
-        let misfit = match one {
-            Type::Literal(value) => literal(value, view),
-            other => {
-                let (is, wanted) = (other.form(), view.form());
-                (!is.meets(wanted)).then_some(Misfit::Form { is, wanted })
-            }
-        };
-        let path = || if let Type::Of(shape) = one { shape.path.clone() } else { String::new() };
-        if let Some(misfit) = misfit {
-            return self.found.push(Mismatch::Misfit { path: path(), below: below.to_owned(), view, misfit });
+/// `below`: where the value would stand.
+fn compare<'s>(one: &Type<'s>, view: View<'s>, below: &str, depth: usize, found: &mut Vec<Mismatch<'s>>) {
+    let misfit = match one {
+        Type::Literal(value) => literal(value, view),
+        other => {
+            let (is, wanted) = (other.form(), view.form());
+            (!is.meets(wanted)).then_some(Misfit::Form { is, wanted })
         }
-        if depth == 0 {
-            return;
-        }
-        if one.form() == Form::List
-            && let Some(view) = view.item()
-        {
-            one.clone().items().iter().for_each(|item| self.of(item, view, &format!("{below}[]"), depth - 1));
-        }
-        for (name, field) in fields(one) {
-            let below = format!("{below}.{name}");
-            match view.field(&name) {
-                Field::Open => {}
-                Field::Known(view) => field.iter().for_each(|one| self.of(one, view, &below, depth - 1)),
-                Field::Unknown => {
-                    let path = match one {
-                        Type::Of(shape) => format!("{}.{name}", shape.path),
-                        _ => String::new(),
-                    };
-                    self.found.push(Mismatch::Pruned { path, below, name, at: view });
-                }
+    };
+    let path = || if let Type::Of(shape) = one { shape.path.clone() } else { String::new() };
+    if let Some(misfit) = misfit {
+        return found.push(Mismatch::Misfit { path: path(), below: below.to_owned(), view, misfit });
+    }
+    if depth == 0 {
+        return;
+    }
+    if one.form() == Form::List
+        && let Some(view) = view.item()
+    {
+        one.clone().items().iter().for_each(|item| compare(item, view, &format!("{below}[]"), depth - 1, found));
+    }
+    for (name, field) in fields(one) {
+        let below = format!("{below}.{name}");
+        match view.field(&name) {
+            Field::Open => {}
+            Field::Known(view) => field.iter().for_each(|one| compare(one, view, &below, depth - 1, found)),
+            Field::Unknown => {
+                let path = match one {
+                    Type::Of(shape) => format!("{}.{name}", shape.path),
+                    _ => String::new(),
+                };
+                found.push(Mismatch::Pruned { path, below, name, at: view });
             }
         }
     }

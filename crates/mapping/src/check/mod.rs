@@ -88,7 +88,7 @@ impl<'s> Checker<'s> {
     }
 
     fn reads(&mut self) -> Reads<'_, 's> {
-        Reads::new(&self.environment, &mut self.findings)
+        Reads::new(&self.environment, self.guarded, &mut self.findings)
     }
 
     /// Without a schema of the source, nothing that is read of it is checked.
@@ -125,11 +125,11 @@ impl<'s> Checker<'s> {
 
     fn filter(&mut self) {
         if let Some(when) = &self.mapping.source.when {
-            self.reads().condition(when, false);
+            Reads::new(&self.environment, false, &mut self.findings).condition(when);
             self.environment = self.environment.where_it(when.expr(), true);
         }
-        let (placement, guarded) = (&self.mapping.placement, self.guarded);
-        [&placement.namespace, &placement.name].into_iter().for_each(|text| self.reads().text(text, guarded));
+        let placement = &self.mapping.placement;
+        [&placement.namespace, &placement.name].into_iter().for_each(|text| self.reads().text(text));
     }
 
     /// After the variables, which the labels may read.
@@ -152,7 +152,7 @@ impl<'s> Checker<'s> {
     }
 
     fn unused_vars(&mut self) {
-        let read: BTreeSet<&String> = self.mapping.leaves().flat_map(|leaf| &leaf.references().vars).collect();
+        let read: BTreeSet<String> = self.mapping.leaves().flat_map(|leaf| leaf.references().vars).collect();
         for (name, _) in self.mapping.vars.iter().filter(|(name, _)| !read.contains(name)) {
             if let Some((key, _)) = self.mapping.spec.get("vars").and_then(|vars| vars.entry(name)) {
                 let finding = Finding::new("SE0314", key.headline(), format!("nothing reads `vars.{name}`"));
@@ -185,18 +185,17 @@ impl<'s> Checker<'s> {
     }
 
     fn parts(&mut self, node: &Arc<Node>, rule: &'s ObjectRule) {
-        let guarded = self.guarded;
         if let Some(when) = &rule.when {
-            self.reads().condition(when, guarded);
+            self.reads().condition(when);
             self.environment = self.environment.where_it(when.expr(), true);
         }
         // Nobody asks for the verdict on an object that is left out.
         let mut environment = self.environment.clone();
         environment.objects.iter_mut().filter(|one| one.id == rule.id).for_each(|one| one.can_be_left_out = false);
         for expression in rule.ready.iter().chain(&rule.failed) {
-            Reads::new(&environment, &mut self.findings).condition(expression, guarded);
+            Reads::new(&environment, self.guarded, &mut self.findings).condition(expression);
         }
-        let guarded = guarded || rule.when.as_ref().is_some_and(|when| guards(when.expr()));
+        let guarded = self.guarded || rule.when.as_ref().is_some_and(|when| guards(when.expr()));
         if let Some(kind) = node.at(&["template", "kind"]) {
             self.known_kind(rule, kind);
             let schema = schema_of(self.schemas, rule);

@@ -42,12 +42,10 @@ pub(super) struct Candidate<'n> {
 pub(super) fn check(mapping: &Mapping, findings: &mut Vec<Finding>) {
     copies(mapping, findings);
     let written = |field| mapping.spec.at(&["placement", field]);
-    let Some(node) = written("namespace").or(written("name")) else {
-        // The default rule is injective; names of objects are looked at below.
-        return names(mapping, findings);
-    };
-    match meeting(mapping, None) {
-        Some(pair) => findings.push(finding(node, &pair)),
+    // The default rule is injective.
+    let node = written("namespace").or(written("name"));
+    match node.and_then(|node| Some(finding(node, &meeting(mapping, None)?))) {
+        Some(found) => findings.push(found),
         None => names(mapping, findings),
     }
 }
@@ -82,22 +80,17 @@ fn copies(mapping: &Mapping, findings: &mut Vec<Finding>) {
         if rule.direction == Direction::ToSource && rule.for_each.is_some() {
             continue;
         }
-        let named = Named::of_copies(rule);
-        let pair = named.map(|named| meeting(mapping, Some(named)));
         let message =
             "two sources that name one object would each copy it to one name: the second would wait in `Conflict`";
         let at = node.at(&["to", "name"]).or(node.get("from")).unwrap_or(node);
         let finding = Finding::new("SE0708", at.headline(), message);
         let finding = finding.help("put `{{ placement.name }}` into `to.name`, or share one copy: `shared: Namespace`");
-        match pair {
-            None => findings.push(finding),
-            Some(Some((first, second, place))) => {
-                findings.push(
-                    finding.label(format!("both can be `{place}`")).note(format!("for example {first} and {second}")),
-                );
-            }
-            Some(None) => {}
-        }
+        findings.extend(match Named::of_copies(rule) {
+            None => Some(finding),
+            named => meeting(mapping, named).map(|(first, second, place)| {
+                finding.label(format!("both can be `{place}`")).note(format!("for example {first} and {second}"))
+            }),
+        });
     }
 }
 
@@ -288,7 +281,7 @@ fn reading(mapping: &Mapping, rule: &RelatedRule, candidate: Candidate<'_>) -> S
 }
 
 /// Puts a word at a path, unless something is there.
-fn put<'k>(mut at: &mut Value, keys: impl Iterator<Item = &'k str>) {
+pub(super) fn put<'k>(mut at: &mut Value, keys: impl Iterator<Item = &'k str>) {
     for key in keys {
         let Value::Object(fields) = at else { return };
         at = fields.entry(key).or_insert_with(|| json!({}));

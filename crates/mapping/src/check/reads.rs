@@ -15,6 +15,8 @@ use crate::yaml::{closest, quoted};
 /// Looks at every read of an expression, and at what operators and filters are given.
 pub(super) struct Reads<'e, 's> {
     pub environment: Cow<'e, Environment<'s>>,
+    /// The place takes what is absent, or a condition around it asks whether it is there.
+    guarded: bool,
     pub findings: &'e mut Vec<Finding>,
 }
 
@@ -30,52 +32,51 @@ struct Taken<'r> {
 }
 
 impl<'e, 's> Reads<'e, 's> {
-    pub fn new(environment: &'e Environment<'s>, findings: &'e mut Vec<Finding>) -> Self {
-        Self { environment: Cow::Borrowed(environment), findings }
+    pub fn new(environment: &'e Environment<'s>, guarded: bool, findings: &'e mut Vec<Finding>) -> Self {
+        Self { environment: Cow::Borrowed(environment), guarded, findings }
     }
 
-    /// `guarded`: the place takes what is absent, or a condition around it asks whether it is there.
-    pub fn expression(&mut self, expr: &'s Expr, guarded: bool) {
-        self.walk(expr, guarded, guarded);
+    pub fn expression(&mut self, expr: &'s Expr) {
+        self.walk(expr, self.guarded);
     }
 
     /// A condition, which must be true or false.
-    pub fn condition(&mut self, condition: &'s Expression, guarded: bool) {
-        self.expression(condition.expr(), guarded);
+    pub fn condition(&mut self, condition: &'s Expression) {
+        self.expression(condition.expr());
         self.operand(condition.expr(), condition.place(), &[Form::Boolean], "a condition is");
     }
 
     /// A list that something is made of item by item.
-    pub fn list(&mut self, list: &'s Expression, guarded: bool) {
-        self.expression(list.expr(), guarded);
+    pub fn list(&mut self, list: &'s Expression) {
+        self.expression(list.expr());
         self.operand(list.expr(), list.place(), &[Form::List], "what items are taken from is");
     }
 
     /// `takes_absent`: where there is no value, something stands in for it. Operators and filters need one all the same.
-    fn walk(&mut self, expr: &'s Expr, guarded: bool, takes_absent: bool) {
+    fn walk(&mut self, expr: &'s Expr, takes_absent: bool) {
         match expr {
             Expr::Path(path) => self.path(path, takes_absent),
             Expr::Member { base, name, written, place } => {
-                self.walk(base, guarded, takes_absent);
+                self.walk(base, takes_absent);
                 let before = written.trim_end_matches(|c| c != '.').trim_end_matches('.');
                 let base_of = base.paths().first().map(|path| &path.base);
                 let taken = Taken { written, before, place, name, base: base_of };
                 self.step(&self.environment.of(base), &taken, takes_absent);
             }
             Expr::Index { base, index, written, place } => {
-                self.walk(base, guarded, takes_absent);
-                self.expression(index, guarded);
+                self.walk(base, takes_absent);
+                self.expression(index);
                 self.operand(index, place, &[Form::Text, Form::Integer], "an index is");
                 if !takes_absent {
                     self.every_key(base, index, written, place);
                 }
             }
             Expr::And(left, right) | Expr::Or(left, right) => {
-                self.expression(left, guarded);
-                self.where_it(left, matches!(expr, Expr::And(..))).expression(right, guarded || guards(left));
+                self.expression(left);
+                self.where_it(left, matches!(expr, Expr::And(..))).expression(right);
             }
             Expr::Compare { first, rest, places } => {
-                expr.operands().into_iter().for_each(|operand| self.expression(operand, guarded));
+                expr.operands().into_iter().for_each(|operand| self.expression(operand));
                 let mut left = &**first;
                 for ((comparison, right), places) in rest.iter().zip(places.windows(2)) {
                     self.comparable(*comparison, left, (right, &places[1]));
@@ -86,46 +87,48 @@ impl<'e, 's> Reads<'e, 's> {
                 }
             }
             Expr::Conditional { test, then, otherwise, .. } => {
-                self.expression(test, guarded);
-                let (guarded, takes_absent) = (guarded || guards(test), takes_absent || guards(test));
-                self.where_it(test, true).walk(then, guarded, takes_absent);
-                self.where_it(test, false).walk(otherwise, guarded, takes_absent);
+                self.expression(test);
+                let takes_absent = takes_absent || guards(test);
+                self.where_it(test, true).walk(then, takes_absent);
+                self.where_it(test, false).walk(otherwise, takes_absent);
             }
             Expr::Default { value, fallback, lax, .. } => {
-                self.walk(value, guarded, true);
-                fallback.iter().for_each(|expr| self.walk(expr, guarded, takes_absent));
-                lax.iter().for_each(|expr| self.expression(expr, guarded));
+                self.walk(value, true);
+                fallback.iter().for_each(|expr| self.walk(expr, takes_absent));
+                lax.iter().for_each(|expr| self.expression(expr));
             }
-            Expr::Call(call) => self.call(call, guarded),
+            Expr::Call(call) => self.call(call),
             Expr::Arithmetic { operator, left, right, places } => {
-                expr.operands().into_iter().for_each(|operand| self.expression(operand, guarded));
+                expr.operands().into_iter().for_each(|operand| self.expression(operand));
                 self.arithmetic(*operator, [left, right], places);
             }
             Expr::Concat { left, right, places } => {
                 for (operand, place) in [left, right].into_iter().zip(places) {
-                    self.expression(operand, guarded);
+                    self.expression(operand);
                     self.operand(operand, place, &PRINTED, "`~` joins");
                 }
             }
             Expr::Negate(operand, place) => {
-                self.expression(operand, guarded);
+                self.expression(operand);
                 self.operand(operand, place, &[Form::Number], "`-` takes");
             }
-            _ => expr.operands().into_iter().for_each(|operand| self.expression(operand, guarded)),
+            _ => expr.operands().into_iter().for_each(|operand| self.expression(operand)),
         }
     }
 
     /// The same where a condition holds, or does not.
     fn where_it(&mut self, test: &'s Expr, holds: bool) -> Reads<'_, 's> {
-        Reads { environment: Cow::Owned(self.environment.where_it(test, holds)), findings: self.findings }
+        let environment = Cow::Owned(self.environment.where_it(test, holds));
+        Reads { environment, guarded: self.guarded || guards(test), findings: self.findings }
     }
 
-    fn call(&mut self, call: &'s Call, guarded: bool) {
+    fn call(&mut self, call: &'s Call) {
+        let guarded = self.guarded;
         let takes_absent = matches!(call.name(), "defined" | "dig" | "required" | "condition" | "default");
         for (index, argument) in call.arguments.iter().enumerate() {
-            argument.iter().for_each(|expr| self.walk(expr, guarded, guarded || takes_absent && index == 0));
+            argument.iter().for_each(|expr| self.walk(expr, guarded || takes_absent && index == 0));
         }
-        call.rest.iter().for_each(|expr| self.expression(expr, guarded));
+        call.rest.iter().for_each(|expr| self.expression(expr));
         for (index, (argument, parameter)) in call.arguments.iter().zip(call.function.parameters).enumerate() {
             let what = match index {
                 0 => format!("`{}` takes", call.name()),
@@ -161,14 +164,14 @@ impl<'e, 's> Reads<'e, 's> {
         }
     }
 
-    pub fn text(&mut self, text: &'s Text, guarded: bool) {
+    pub fn text(&mut self, text: &'s Text) {
         match text.form() {
             TextForm::Literal(_) => {}
             TextForm::Typed(expression) => {
-                self.expression(expression.expr(), guarded);
+                self.expression(expression.expr());
                 self.printed(expression.expr(), expression.place());
             }
-            TextForm::Pieces(pieces) => self.pieces(pieces, guarded),
+            TextForm::Pieces(pieces) => self.pieces(pieces),
         }
     }
 
@@ -176,23 +179,22 @@ impl<'e, 's> Reads<'e, 's> {
         self.operand(expr, place, &PRINTED, "a text can hold");
     }
 
-    fn pieces(&mut self, pieces: &'s [Piece], guarded: bool) {
+    fn pieces(&mut self, pieces: &'s [Piece]) {
         for piece in pieces {
             match piece {
                 Piece::Raw(_) => {}
                 Piece::Print { expr, place } => {
-                    self.expression(expr, guarded);
+                    self.expression(expr);
                     self.printed(expr, place);
                 }
                 Piece::If { test, then, otherwise, .. } => {
-                    self.expression(test, guarded);
-                    let guarded = guarded || guards(test);
-                    self.where_it(test, true).pieces(then, guarded);
-                    self.where_it(test, false).pieces(otherwise, guarded);
+                    self.expression(test);
+                    self.where_it(test, true).pieces(then);
+                    self.where_it(test, false).pieces(otherwise);
                 }
                 Piece::For(node) => {
-                    self.expression(&node.items, guarded);
-                    self.pieces(&node.otherwise, guarded);
+                    self.expression(&node.items);
+                    self.pieces(&node.otherwise);
                     let mut inner = Environment::clone(&self.environment);
                     self.operand(&node.items, &node.place, &[Form::List, Form::Map], "a loop takes");
                     let items = self.environment.of(&node.items).items();
@@ -201,10 +203,9 @@ impl<'e, 's> Reads<'e, 's> {
                         let types = if single { items.types.clone() } else { vec![Type::Any] };
                         (name.clone(), Bound::new(types, items.is_consumers))
                     }));
-                    let guarded = guarded || node.filter.as_ref().is_some_and(guards);
-                    let mut reads = Reads::new(&inner, self.findings);
-                    node.filter.iter().for_each(|filter| reads.expression(filter, true));
-                    reads.pieces(&node.body, guarded);
+                    let guarded = self.guarded || node.filter.as_ref().is_some_and(guards);
+                    node.filter.iter().for_each(|filter| Reads::new(&inner, true, self.findings).expression(filter));
+                    Reads::new(&inner, guarded, self.findings).pieces(&node.body);
                 }
             }
         }
@@ -213,7 +214,7 @@ impl<'e, 's> Reads<'e, 's> {
     /// Follows a path into the schema, to the first step that is not there or need not be.
     fn path(&mut self, path: &Path, takes_absent: bool) {
         let mut bound = self.environment.base(&path.base);
-        let base = path.base_text();
+        let base = path.base.to_string();
         let mut takes_absent = takes_absent;
         if bound.is_optional && !takes_absent {
             let read = if matches!(path.base, Base::Object(_) | Base::Related(_)) { path.text() } else { &*base };

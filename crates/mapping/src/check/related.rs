@@ -5,7 +5,7 @@ use crate::template::{Content, Text};
 use crate::yaml::Node;
 use crate::{ForEach, OriginalOwner, RelatedPlace, RelatedRule};
 
-use super::reads::guards;
+use super::reads::{Reads, guards};
 use super::{Checker, safety};
 
 impl<'s> Checker<'s> {
@@ -17,15 +17,14 @@ impl<'s> Checker<'s> {
     }
 
     fn one_related(&mut self, node: &Node, rule: &'s RelatedRule) {
-        let guarded = self.guarded;
-        rule.when.iter().for_each(|when| self.reads().condition(when, guarded));
-        let guarded = guarded || rule.when.as_ref().is_some_and(|when| guards(when.expr()));
+        rule.when.iter().for_each(|when| self.reads().condition(when));
+        let guarded = self.guarded || rule.when.as_ref().is_some_and(|when| guards(when.expr()));
         if let Some(each) = &rule.for_each {
             self.list(each);
         }
         let texts = [&rule.from.namespace, &rule.from.name, &rule.to.namespace, &rule.to.name];
         for text in texts.into_iter().flatten() {
-            self.reads().text(text, guarded);
+            Reads::new(&self.environment, guarded, &mut self.findings).text(text);
         }
         // What belongs to a copy is only read where there is one.
         let conditional = self.environment.conditional_related.clone();
@@ -41,7 +40,7 @@ impl<'s> Checker<'s> {
     /// time who owns it.
     fn reading(&mut self, node: &Node, rule: &RelatedRule) {
         let RelatedPlace { namespace, name, selector } = &rule.from;
-        let asks_later = |text: &Text| self.reads_objects(text.references());
+        let asks_later = |text: &Text| self.reads_objects(&text.references());
         if rule.owner == OriginalOwner::Unknown && (selector.is_some() || !namespace.iter().chain(name).any(asks_later))
         {
             let written = node.at(&["from", "name"]).or(node.at(&["from", "selector"])).or(node.get("from"));
@@ -53,20 +52,19 @@ impl<'s> Checker<'s> {
     fn reads_objects(&self, references: &References) -> bool {
         let of_var = |name: &String| {
             let mut vars = self.mapping.vars.iter().filter(|(known, _)| known == name);
-            vars.any(|(_, template)| self.reads_objects(template.references()))
+            vars.any(|(_, template)| self.reads_objects(&template.references()))
         };
         !references.objects.is_empty() || !references.related.is_empty() || references.vars.iter().any(of_var)
     }
 
     /// What a list's items are, for all that is made from them.
     pub(super) fn list(&mut self, each: &'s ForEach) {
-        let guarded = self.guarded;
         match &each.list.root().content {
-            Content::Expression(list) => self.reads().list(list, guarded),
-            _ => self.template(each.list.root(), None, guarded),
+            Content::Expression(list) => self.reads().list(list),
+            _ => self.template(each.list.root(), None, self.guarded),
         }
         let items = self.environment.bound(each.list.root()).items();
         self.environment.locals.push((each.item.clone(), items));
-        self.reads().text(&each.key, guarded);
+        self.reads().text(&each.key);
     }
 }

@@ -218,10 +218,8 @@ impl Brought<'_> {
             let to = to.under(name, view_of_target);
             let value = Value { form: view.form(), keys: decided::keys(view) };
             match meaning(fields(&self.kind.group, &self.kind.kind), &to.path.join("."), &value) {
-                Some(Why::Pods) => self.findings.push(pods(self.node, &below.path)),
-                Some(Why::Reach) => self.findings.push(reaching(self.node, &below.path, "namespace")),
-                Some(why) if decided::is_free(view, &[], depth) => {
-                    self.findings.push(decided::finding(self.node, why, &format!("`{}`", below.path)));
+                Some(why) if matches!(why, Why::Pods | Why::Reach) || decided::is_free(view, &[], depth) => {
+                    self.findings.push(decided::named(self.node, why, &below.path));
                 }
                 _ => self.all(&below, &to, depth - 1),
             }

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use serde_json::{Value, json};
 
 use super::fit::{self, Misfit, Mismatch};
+use super::places::put;
 use super::reads::with_suggestion;
 use super::target::{Place, Target};
 use super::types::{Environment, Shape, Type};
@@ -234,38 +235,26 @@ impl<'s> Status<'_, 's> {
         let Some(schema) = self.consumer else { return };
         let mut written = json!({});
         for field in &self.mapping.status.fields {
-            put(&mut written, &field.target);
+            put(&mut written, field.target.iter().map(String::as_str));
         }
-        let (rules, conditions) = (&self.mapping.status, vec!["conditions".to_owned()]);
+        let rules = &self.mapping.status;
         if rules.condition_types().next().is_some() || !rules.engine_conditions.is_empty() {
-            put(&mut written, &conditions);
+            put(&mut written, ["conditions"].into_iter());
         }
         if rules.observed_generation {
-            put(&mut written, &["observedGeneration".to_owned()]);
+            put(&mut written, ["observedGeneration"].into_iter());
         }
         let at = node.and_then(|node| node.entry("fields")).map_or(self.at.clone(), |(key, _)| key.span.clone());
         let missing = schema.required_missing(&written);
         if missing.is_empty() {
             return;
         }
-        let fields = missing.join("`, `");
-        let message = format!("{} requires `{fields}` in its status, and nothing writes them", schema.kind);
+        let message = format!("{} requires {} in its status, and nothing writes them", schema.kind, quoted(missing));
         self.findings.push(
             Finding::new("SE0603", at, message)
                 .label("every write of the status would be refused")
                 .help("write them all, each with a `default`; or take them off `required` in the consumer's schema"),
         );
-    }
-}
-
-/// Marks a path as written.
-fn put(status: &mut Value, path: &[String]) {
-    let Some((first, rest)) = path.split_first() else { return };
-    let Value::Object(fields) = status else { return };
-    if rest.is_empty() {
-        fields.insert(first.clone(), Value::Bool(true));
-    } else {
-        put(fields.entry(first.clone()).or_insert_with(|| json!({})), rest);
     }
 }
 

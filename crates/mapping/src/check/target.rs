@@ -53,7 +53,6 @@ impl<'s> Place<'s> {
 impl<'s> Target<'_, 's> {
     pub fn tree(&mut self, tree: &'s Tree, place: &Place<'s>) {
         let node = &*tree.node;
-        let guarded = self.guarded;
         match &tree.content {
             Content::Literal(value) => {
                 let Some(view) = place.view else { return };
@@ -62,11 +61,11 @@ impl<'s> Target<'_, 's> {
                 }
             }
             Content::Expression(expression) => {
-                self.reads().expression(expression.expr(), guarded);
+                self.reads().expression(expression.expr());
                 self.written(node, expression.expr(), place, &[]);
             }
             Content::Text(text) => {
-                self.reads().text(text, guarded);
+                self.reads().text(text);
                 self.typed(node, &[Type::Simple(Form::Text)], place);
                 let is_consumers = self.environment.prints_consumers(text);
                 // A text that is nothing but what it prints is written as a value is.
@@ -101,7 +100,7 @@ impl<'s> Target<'_, 's> {
             Content::Merge(layers) => {
                 for (index, layer) in layers.iter().enumerate() {
                     if let Content::Expression(expression) = &layer.content {
-                        self.reads().expression(expression.expr(), guarded);
+                        self.reads().expression(expression.expr());
                         self.written(&layer.node, expression.expr(), place, &covered(&layers[index + 1..]));
                     } else {
                         self.layer(layer, place);
@@ -112,14 +111,13 @@ impl<'s> Target<'_, 's> {
     }
 
     fn reads(&mut self) -> Reads<'_, 's> {
-        Reads::new(self.environment, self.findings)
+        Reads::new(self.environment, self.guarded, self.findings)
     }
 
     /// What a map holds, which relies on what its condition asks for.
     fn when(&mut self, when: &'s When, check: impl FnOnce(&mut Target<'_, 's>)) {
-        let guarded = self.guarded;
-        self.reads().condition(&when.condition, guarded);
-        let guarded = guarded || guards(when.condition.expr());
+        self.reads().condition(&when.condition);
+        let guarded = self.guarded || guards(when.condition.expr());
         let environment = self.environment.where_it(when.condition.expr(), true);
         check(&mut Target { environment: &environment, kind: self.kind, guarded, findings: self.findings });
     }
@@ -141,18 +139,17 @@ impl<'s> Target<'_, 's> {
 
     fn each(&mut self, node: &Node, each: &'s Each, place: &Place<'s>) {
         self.expect(node, Form::List, place);
-        let guarded = self.guarded;
         match &each.list.content {
-            Content::Expression(expression) => self.reads().list(expression, guarded),
+            Content::Expression(expression) => self.reads().list(expression),
             _ => self.tree(&each.list, &Place { view: None, path: place.path.clone() }),
         }
         let mut environment = self.environment.clone();
         environment.locals.push((each.name.clone(), environment.bound(&each.list).items()));
         if let Some(when) = &each.when {
-            Reads::new(&environment, self.findings).condition(when, false);
+            Reads::new(&environment, false, self.findings).condition(when);
             environment = environment.where_it(when.expr(), true);
         }
-        let guarded = guarded || each.when.as_ref().is_some_and(|when| guards(when.expr()));
+        let guarded = self.guarded || each.when.as_ref().is_some_and(|when| guards(when.expr()));
         let mut below = Target { environment: &environment, kind: self.kind, guarded, findings: self.findings };
         below.tree(&each.item, &place.item());
     }

@@ -3,9 +3,7 @@
 use serde_json::Value;
 
 use super::reads::guards;
-use crate::expression::{
-    Arithmetic, Base, Call, Comparison, Expr, Gives, Path, Piece, Role, Root, Segment, Text, TextForm, VERDICT,
-};
+use crate::expression::{Arithmetic, Base, Call, Comparison, Expr, Gives, Path, Role, Root, Segment, Text, VERDICT};
 use crate::schema::{Field, Form, Schema, View};
 use crate::template::{Content, Tree};
 
@@ -567,24 +565,7 @@ impl<'s> Environment<'s> {
 
     /// The same of a text.
     pub fn prints_consumers(&self, text: &Text) -> bool {
-        match text.form() {
-            TextForm::Literal(_) => false,
-            TextForm::Typed(expression) => self.is_consumers(expression.expr()),
-            TextForm::Pieces(pieces) => self.pieces_consumers(pieces),
-        }
-    }
-
-    fn pieces_consumers(&self, pieces: &[Piece]) -> bool {
-        pieces.iter().any(|piece| match piece {
-            Piece::Raw(_) => false,
-            Piece::Print { expr, .. } => self.is_consumers(expr),
-            Piece::If { then, otherwise, .. } => self.pieces_consumers(then) || self.pieces_consumers(otherwise),
-            Piece::For(node) => {
-                self.is_consumers(&node.items)
-                    || self.pieces_consumers(&node.body)
-                    || self.pieces_consumers(&node.otherwise)
-            }
-        })
+        text.printed().into_iter().any(|expr| self.is_consumers(expr))
     }
 }
 

@@ -5,7 +5,7 @@ use std::ops::Range;
 
 use super::Compiler;
 use crate::diagnostic::Finding;
-use crate::document::ObjectSpec;
+use crate::document::{MappingSpec, ObjectSpec};
 use crate::expression::{References, VERDICT};
 use crate::leaf::Leaf;
 use crate::yaml::{Spanned, closest};
@@ -24,10 +24,11 @@ impl Compiler {
     /// Fills in the dependencies of every rule, and refuses those that could never be met.
     pub(super) fn dependencies(
         &mut self,
-        specs: &[Spanned<ObjectSpec>],
+        spec: &MappingSpec,
         rules: &mut [Option<ObjectRule>],
         related: &[RelatedRule],
     ) {
+        let specs = &spec.objects;
         let (objects, others) = (self.objects.clone(), self.related.clone());
         let mut nodes = Vec::new();
         for (index, spec) in specs.iter().enumerate() {
@@ -46,10 +47,9 @@ impl Compiler {
             }
             nodes.push(Needs { name: spec.id.value.clone(), at: spec.id.span(), wanted });
         }
-        for rule in related {
-            let at = self.related_at.get(&rule.id).cloned().unwrap_or(0..0);
+        for (spec, rule) in spec.related.iter().zip(related) {
             let wanted = self.related_references(rule);
-            nodes.push(Needs { name: format!("{RELATED}{}", rule.id), at, wanted });
+            nodes.push(Needs { name: format!("{RELATED}{}", rule.id), at: spec.id.span(), wanted });
         }
         for (spec, rule) in specs.iter().zip(&*rules).filter_map(|(spec, rule)| Some((spec, rule.as_ref()?))) {
             let mut wanted = self.all_references(&read(rule.verdicts()));
@@ -135,9 +135,10 @@ struct Needs {
     wanted: References,
 }
 
-fn read<'m>(leaves: impl Iterator<Item = Leaf<'m>>) -> References {
+/// What leaves read.
+pub(super) fn read<'m>(leaves: impl Iterator<Item = Leaf<'m>>) -> References {
     let mut read = References::default();
-    leaves.for_each(|leaf| read.extend(leaf.references()));
+    leaves.for_each(|leaf| read.extend(&leaf.references()));
     read
 }
 

@@ -22,7 +22,7 @@ use super::document::{
     API_VERSION, ApiSchemaDocument, ClusterProviderDocument, LifecycleSpec, MappingDocument, MappingSpec,
     MappingTestDocument, Period, ReconcileSpec, ReleaseSpec, WaveSpec, required_fields,
 };
-use super::expression::{Names, References, Root, RootSet};
+use super::expression::{Names, References, RootSet};
 use super::schema;
 use super::template::Template;
 use super::{
@@ -163,10 +163,8 @@ struct Compiler {
     vars: Vec<String>,
     objects: Vec<String>,
     related: Vec<String>,
-    /// Where each related object says its id.
-    related_at: BTreeMap<String, std::ops::Range<usize>>,
-    /// Which of both are several, by `forEach`.
-    several: Vec<(Root, String)>,
+    /// Objects that are several, by `forEach`.
+    several: Vec<String>,
     /// What each variable reads, also through the ones before it.
     var_references: BTreeMap<String, References>,
     /// Names of the object at hand: its `as`.
@@ -185,13 +183,13 @@ type Needs = (&'static str, &'static str, &'static str);
 
 impl Compiler {
     fn new(spec: &MappingSpec) -> Self {
+        let several = spec.objects.iter().filter(|object| object.for_each.is_some());
         Self {
             findings: Vec::new(),
             vars: spec.vars.0.iter().map(|(name, _)| name.value.clone()).collect(),
             objects: spec.objects.iter().map(|object| object.id.value.clone()).collect(),
             related: spec.related.iter().map(|related| related.id.value.clone()).collect(),
-            related_at: spec.related.iter().map(|one| (one.id.value.clone(), one.id.span())).collect(),
-            several: several(spec),
+            several: several.map(|object| object.id.value.clone()).collect(),
             var_references: BTreeMap::new(),
             locals: Vec::new(),
             target_item: None,
@@ -273,7 +271,7 @@ impl Compiler {
         let related = self.related(&spec.related);
         self.target_item = item_of(target.as_ref().and_then(|(_, rule)| rule.as_ref()));
         self.end_item();
-        let objects = self.objects(&spec.objects, related.as_deref().unwrap_or_default());
+        let objects = self.objects(spec, related.as_deref().unwrap_or_default());
         self.target_item = None;
         self.end_item();
         let several = target.as_ref().is_some_and(|(_, rule)| rule.as_ref().is_some_and(TargetRule::is_several));
@@ -313,8 +311,7 @@ impl Compiler {
             text: text.clone(),
             spec: document.spec.node.clone(),
         };
-        let mut read = References::default();
-        mapping.leaves().for_each(|leaf| read.extend(leaf.references()));
+        let read = dependencies::read(mapping.leaves());
         for rule in mapping.objects.iter_mut().filter(|rule| rule.copy.is_none()) {
             rule.is_read = read.objects.contains(&rule.id);
             // Which step follows the key of one of several, only the run tells.
@@ -380,9 +377,7 @@ impl Compiler {
             let soak = spec.soak.map_or(Duration::ZERO, |period| period.0);
             waves.push(Wave { members, soak, max_failing: spec.max_failing });
         }
-        if let (Some(last), true) =
-            (specs.last(), before < 100 || specs.last().is_some_and(|last| last.percent.is_none()))
-        {
+        if let Some(last) = specs.last().filter(|last| before < 100 || last.percent.is_none()) {
             let finding = Finding::new("SE0123", last.span(), "the last wave leaves sources out");
             self.report(finding.help("add `- {percent: 100}`: a release ends once every source follows it"));
         }
@@ -397,7 +392,7 @@ impl Compiler {
             names::check_identifier(name, "a variable's name", &mut self.findings);
             let template = self.leaf(value, RootSet::TEMPLATE, Template::compile);
             if let Some(template) = &template {
-                let references = self.all_references(template.references());
+                let references = self.all_references(&template.references());
                 self.var_references.insert(name.value.clone(), references);
             }
             compiled.push(template.map(|template| (name.value.clone(), template)));
@@ -445,14 +440,6 @@ fn item_of(rule: Option<&TargetRule>) -> Option<String> {
         Some(TargetChoice::Each { each, .. }) => Some(each.item.clone()),
         _ => None,
     }
-}
-
-/// What stands for several objects.
-fn several(spec: &MappingSpec) -> Vec<(Root, String)> {
-    let objects = spec.objects.iter().filter(|object| object.for_each.is_some());
-    let related = spec.related.iter().filter(|spec| related::is_several(spec));
-    let objects = objects.map(|object| (Root::Objects, object.id.value.clone()));
-    objects.chain(related.map(|related| (Root::Related, related.id.value.clone()))).collect()
 }
 
 #[cfg(test)]

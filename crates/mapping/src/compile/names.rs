@@ -1,6 +1,7 @@
 //! Names, ids, resources and paths: what form each must have, and what was probably meant.
 
 use crate::diagnostic::Finding;
+use crate::expression::is_identifier;
 use crate::names::{is_dns_label, is_dns_subdomain};
 use crate::yaml::{Node, Spanned};
 use crate::{Kind, Resource};
@@ -21,46 +22,48 @@ pub(super) fn check_mapping_name(name: &Spanned<String>, findings: &mut Vec<Find
     findings.push(with_fix(Finding::new("SE0110", name.span(), message), &dns_label_of(name, MAX_MAPPING_NAME)));
 }
 
-pub(super) fn check_dns_label(name: &Spanned<String>, what: &str, findings: &mut Vec<Finding>) {
+pub(super) fn dns_label(name: &Spanned<String>, what: &str, findings: &mut Vec<Finding>) -> String {
     if !is_dns_label(name) {
         let finding = Finding::new("SE0110", name.span(), format!("{what} is made of {DNS_LABEL}"));
         findings.push(with_fix(finding, &dns_label_of(name, 63)));
     }
+    name.value.clone()
 }
 
-pub(super) fn check_dns_subdomain(name: &Spanned<String>, what: &str, findings: &mut Vec<Finding>) {
+pub(super) fn dns_subdomain(name: &Spanned<String>, what: &str, findings: &mut Vec<Finding>) -> String {
     if !is_dns_subdomain(name) {
         let message = format!("{what} is made of lower case letters, digits, `-` and `.`, at most 253 characters");
         findings.push(Finding::new("SE0110", name.span(), message));
     }
+    name.value.clone()
 }
 
 /// Ids and variables stand in expressions: `objects.<id>`.
 pub(super) fn check_identifier(name: &Spanned<String>, what: &str, findings: &mut Vec<Finding>) {
-    let starts_well = name.starts_with(|first: char| first.is_ascii_alphabetic());
-    let fits = name.chars().all(|c| c.is_ascii_alphanumeric() || c == '_') && name.len() <= 63;
-    if !starts_well || !fits {
+    if !is_identifier(name) {
         let message =
             format!("{what} stands in expressions: letters, digits and `_`, a letter first, at most 63 characters");
         findings.push(with_fix(Finding::new("SE0110", name.span(), message), &identifier_of(name)));
     }
 }
 
-pub(super) fn check_connection(name: &Spanned<String>, findings: &mut Vec<Finding>) {
+pub(super) fn connection(name: &Spanned<String>, findings: &mut Vec<Finding>) -> String {
     let fits = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.');
     if name.is_empty() || !name.chars().all(fits) {
         let finding =
             Finding::new("SE0110", name.span(), "a connection's name is made of letters, digits, `-`, `_` and `.`");
         findings.push(finding.help("connections are named on the command line: `--connection NAME=PATH`"));
     }
+    name.value.clone()
 }
 
 /// A kcp workspace path, which becomes part of a URL: `root:orgs:acme`.
-pub(super) fn check_workspace_path(path: &Spanned<String>, findings: &mut Vec<Finding>) {
+pub(super) fn workspace_path(path: &Spanned<String>, findings: &mut Vec<Finding>) -> String {
     if !path.split(':').all(is_dns_label) {
         let finding = Finding::new("SE0110", path.span(), "a workspace path is a list of names with `:` between them");
         findings.push(finding.help("for example `root:orgs:acme`"));
     }
+    path.value.clone()
 }
 
 /// `plural.version.group`; the core group is left out.

@@ -3,10 +3,10 @@
 use std::collections::BTreeMap;
 use std::ops::Range;
 
-use super::for_each::{Written, told_apart};
+use super::for_each::told_apart;
 use super::{Compiler, names};
 use crate::diagnostic::Finding;
-use crate::document::{DeletePolicy, ObjectSpec};
+use crate::document::{DeletePolicy, MappingSpec, ObjectSpec};
 use crate::expression::{Expression, RootSet};
 use crate::names::is_dns_subdomain;
 use crate::pointer::{Pointer, Step};
@@ -31,18 +31,15 @@ const METADATA_OF_OTHERS: [(&str, &str); 9] = [
 const NEVER_IGNORED: [&str; 6] = ["", "/apiVersion", "/kind", "/metadata", "/metadata/name", "/metadata/namespace"];
 
 impl Compiler {
-    pub(super) fn objects(
-        &mut self,
-        specs: &Spanned<Vec<Spanned<ObjectSpec>>>,
-        related: &[RelatedRule],
-    ) -> Option<Vec<ObjectRule>> {
+    pub(super) fn objects(&mut self, spec: &MappingSpec, related: &[RelatedRule]) -> Option<Vec<ObjectRule>> {
+        let specs = &spec.objects;
         if specs.is_empty() && matches!(&specs.node.value, NodeValue::Sequence(items) if items.is_empty()) {
             self.report(Finding::new("SE0103", specs.span(), "a mapping has at least one object"));
         }
         self.check_ids(specs.iter().map(|spec| &spec.id), "an object's id");
         let mut rules: Vec<_> = specs.iter().map(|spec| self.object(spec)).collect();
         self.check_identities(specs, &rules);
-        self.dependencies(specs, &mut rules, related);
+        self.dependencies(spec, &mut rules, related);
         rules.into_iter().collect()
     }
 
@@ -70,13 +67,7 @@ impl Compiler {
 
     fn object(&mut self, spec: &Spanned<ObjectSpec>) -> Option<ObjectRule> {
         let shared = spec.shared.is_some();
-        let for_each = self.for_each(&Written {
-            node: &spec.node,
-            list: spec.for_each.as_ref(),
-            item: spec.item.as_ref(),
-            key: spec.key.as_ref(),
-            roots: RootSet::TEMPLATE,
-        });
+        let for_each = self.for_each(&spec.node, (&spec.for_each, &spec.item, &spec.key), RootSet::TEMPLATE);
         if let Some((field, _)) = spec.node.entry("forEach").filter(|_| shared && spec.for_each.is_some()) {
             let finding = Finding::new("SE0114", field.span.clone(), "a shared object is one");
             self.report(finding.help("it stands for all sources of a namespace, so no source has a list of them"));
@@ -102,8 +93,6 @@ impl Compiler {
             shared,
             for_each: for_each.map(Box::new),
             when,
-            depends_on: Vec::new(),
-            depends_on_related: Vec::new(),
             ready,
             failed,
             template: template?,
@@ -116,9 +105,7 @@ impl Compiler {
             orphan_on_delete: spec.delete.policy == DeletePolicy::Orphan,
             propagation: spec.delete.propagation,
             on_identity_change: spec.on_identity_change,
-            copy: None,
-            is_read: false,
-            is_asked: false,
+            ..ObjectRule::default()
         })
     }
 
@@ -218,7 +205,7 @@ impl Compiler {
 
     /// Several objects whose names are the same would be one.
     fn one_name<T>(&mut self, spec: &ObjectSpec, at: Range<usize>) -> Option<T> {
-        let told = told_apart(spec.key.as_ref(), spec.item.as_ref());
+        let told = told_apart(&spec.key, &spec.item);
         let message = format!("every object of `{}` would get one name", spec.id.value);
         let finding = Finding::new("SE0119", at, message);
         self.refused(finding.help(format!(

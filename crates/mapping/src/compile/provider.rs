@@ -1,6 +1,6 @@
 //! `ClusterProvider`: where clusters come from.
 
-use super::names;
+use super::names::{connection, dns_label, workspace_path};
 use super::source::selector;
 use crate::diagnostic::Finding;
 use crate::document::WorkspaceTypesSpec;
@@ -13,7 +13,7 @@ const PROVIDER: &str = "a ClusterProvider's name";
 const NAMESPACE: &str = "a namespace";
 
 pub(super) fn compile(document: &ClusterProviderDocument, findings: &mut Vec<Finding>) -> ClusterProvider {
-    let name = label(&document.metadata.name, PROVIDER, findings);
+    let name = dns_label(&document.metadata.name, PROVIDER, findings);
     let spec = &document.spec;
     let kind = match &spec.value {
         ClusterProviderSpec::Kubeconfig(spec) => {
@@ -25,12 +25,12 @@ pub(super) fn compile(document: &ClusterProviderDocument, findings: &mut Vec<Fin
         }
         ClusterProviderSpec::KubeconfigSecrets(spec) => ProviderKind::KubeconfigSecrets {
             connection: connection(&spec.connection, findings),
-            namespace: label(&spec.namespace, NAMESPACE, findings),
+            namespace: dns_label(&spec.namespace, NAMESPACE, findings),
             selector: selector(&spec.selector, findings),
             key: spec.key.clone().unwrap_or_else(|| "kubeconfig".to_owned()),
         },
         ClusterProviderSpec::Multi(names) => {
-            let part = |name: &Spanned<String>| Part { name: label(name, PROVIDER, findings), kind: None };
+            let part = |name: &Spanned<String>| Part { name: dns_label(name, PROVIDER, findings), kind: None };
             ProviderKind::Multi(names.iter().map(part).collect())
         }
         ClusterProviderSpec::Kind(KindSpec {}) => ProviderKind::Kind,
@@ -39,7 +39,7 @@ pub(super) fn compile(document: &ClusterProviderDocument, findings: &mut Vec<Fin
         }
         ClusterProviderSpec::ClusterApi(hub) | ClusterProviderSpec::ClusterInventory(hub) => {
             let connection = connection(&hub.connection, findings);
-            let namespace = hub.namespace.as_ref().map(|name| label(name, NAMESPACE, findings));
+            let namespace = hub.namespace.as_ref().map(|name| dns_label(name, NAMESPACE, findings));
             let selector = selector(&hub.selector, findings);
             match &spec.value {
                 ClusterProviderSpec::ClusterApi(_) => ProviderKind::ClusterApi { connection, namespace, selector },
@@ -68,16 +68,6 @@ fn directory(given: &Spanned<String>, findings: &mut Vec<Finding>) {
     }
 }
 
-fn connection(given: &Spanned<String>, findings: &mut Vec<Finding>) -> String {
-    names::check_connection(given, findings);
-    given.value.clone()
-}
-
-fn label(given: &Spanned<String>, what: &str, findings: &mut Vec<Finding>) -> String {
-    names::check_dns_label(given, what, findings);
-    given.value.clone()
-}
-
 fn workspace_types(
     types: &WorkspaceTypesSpec,
     spec: &Spanned<ClusterProviderSpec>,
@@ -98,8 +88,8 @@ fn workspace_types(
 
 /// The last name of the path is the type's own.
 fn workspace_type(path: &Spanned<String>, findings: &mut Vec<Finding>) -> Option<WorkspaceType> {
-    names::check_workspace_path(path, findings);
-    let Some((workspace, name)) = path.value.rsplit_once(':') else {
+    let text = workspace_path(path, findings);
+    let Some((workspace, name)) = text.rsplit_once(':') else {
         let finding = Finding::new("SE0110", path.span(), format!("`{}` names no workspace", path.value));
         findings.push(finding.help("write the workspace of the type, and its name: `root:types:team`"));
         return None;

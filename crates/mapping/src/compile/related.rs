@@ -2,15 +2,15 @@
 
 use std::collections::BTreeMap;
 
-use super::for_each::{Written, told_apart};
+use super::for_each::told_apart;
 use super::{Compiler, names};
 use crate::diagnostic::Finding;
-use crate::document::{Direction, Drift, RelatedDataSpec, RelatedPlaceSpec, RelatedSpec, SourceDelete};
+use crate::document::{Direction, RelatedDataSpec, RelatedPlaceSpec, RelatedSpec, SourceDelete};
 use crate::expression::{Expression, RootSet};
 use crate::template::{Template, Text};
 use crate::yaml::{NodeValue, Spanned};
 use crate::{
-    Copied, IdentityChange, ObjectRule, OriginalOwner, Propagation, RELATED, RelatedData, RelatedPlace, RelatedRule,
+    Copied, IdentityChange, ObjectRule, OriginalOwner, RELATED, RelatedData, RelatedPlace, RelatedRule,
     SERVICE_ACCOUNT_TOKEN, Side,
 };
 
@@ -36,13 +36,7 @@ impl Compiler {
         let resource = names::resource(&spec.resource, &mut self.findings);
         self.end_item();
         let when = self.optional(spec.when.as_ref(), RootSet::TEMPLATE, Expression::compile);
-        let for_each = self.for_each(&Written {
-            node: &spec.node,
-            list: spec.for_each.as_ref(),
-            item: spec.item.as_ref(),
-            key: spec.key.as_ref(),
-            roots: RootSet::TEMPLATE,
-        });
+        let for_each = self.for_each(&spec.node, (&spec.for_each, &spec.item, &spec.key), RootSet::TEMPLATE);
         let from = self.from(spec);
         let to = spec.to.as_ref().map(|to| self.place(to)).unwrap_or_default();
         self.check_copy(spec);
@@ -77,11 +71,9 @@ impl Compiler {
         for (position, (spec, rule)) in specs.iter().zip(related).enumerate() {
             let Some(kind) = rule.copied_kind() else { continue };
             if rule.direction == Direction::ToTarget {
-                let dependent = objects.iter().enumerate();
-                let dependent = dependent.filter(|(_, object)| object.depends_on_related.contains(&position));
-                let dependent: Vec<usize> = dependent.map(|(index, _)| index).collect();
                 let copy = objects.len();
-                dependent.into_iter().for_each(|index| objects[index].depends_on.push(copy));
+                let dependent = objects.iter_mut().filter(|object| object.depends_on_related.contains(&position));
+                dependent.for_each(|object| object.depends_on.push(copy));
             }
             objects.push(ObjectRule {
                 id: format!("{RELATED}{}", rule.id),
@@ -90,25 +82,11 @@ impl Compiler {
                     Direction::ToSource => kind.on(Side::Source),
                 },
                 shared: spec.shared.is_some(),
-                for_each: None,
-                when: None,
-                depends_on: Vec::new(),
-                depends_on_related: Vec::new(),
-                ready: None,
-                failed: None,
-                template: Template::empty(),
-                name: None,
-                ignore: Vec::new(),
-                at_creation: Vec::new(),
-                generate: BTreeMap::new(),
-                drift: Drift::Correct,
                 adopt: spec.adopt,
                 orphan_on_delete: spec.on_source_delete == SourceDelete::Orphan,
-                propagation: Propagation::default(),
                 on_identity_change: IdentityChange::Recreate,
                 copy: Some(Copied { related: position, several: rule.is_several() }),
-                is_read: false,
-                is_asked: false,
+                ..ObjectRule::default()
             });
         }
     }
@@ -192,7 +170,7 @@ impl Compiler {
     /// Of several, each needs a place of its own.
     fn check_names_differ(&mut self, spec: &RelatedSpec, from: &RelatedPlace, to: &RelatedPlace) {
         let Some(item) = spec.item.as_ref().filter(|_| spec.for_each.is_some()) else { return };
-        let told = told_apart(spec.key.as_ref(), Some(item));
+        let told = told_apart(&spec.key, &spec.item);
         let sides = [("from", Some(&spec.from), from), ("to", spec.to.as_ref(), to)];
         for (side, spec, place) in sides {
             let Some((name, text)) = spec.and_then(|spec| spec.name.as_ref()).zip(place.name.as_ref()) else {
@@ -239,9 +217,4 @@ impl Compiler {
             self.report(Finding::new("SE0114", key.span(), message).help("add it to `include`"));
         }
     }
-}
-
-/// Whether a related object is several: by `forEach`, or by labels.
-pub(super) fn is_several(spec: &RelatedSpec) -> bool {
-    spec.for_each.is_some() || spec.from.selector.is_some()
 }

@@ -50,10 +50,10 @@ impl Compiler {
 
     fn source_clusters(&mut self, spec: &SourceSpec) -> Option<SourceClusters> {
         match (&spec.api_export, &spec.provider) {
-            (Some(export), None) => Some(SourceClusters::ApiExport(Self::api_export(export, &mut self.findings))),
+            (Some(export), None) => Some(SourceClusters::ApiExport(self.api_export(export))),
             (None, Some(provider)) => {
-                names::check_dns_label(provider, "a ClusterProvider's name", &mut self.findings);
-                Some(SourceClusters::Provider(provider.value.clone()))
+                let name = names::dns_label(provider, "a ClusterProvider's name", &mut self.findings);
+                Some(SourceClusters::Provider(name))
             }
             (None, None) => {
                 let finding =
@@ -67,23 +67,15 @@ impl Compiler {
         }
     }
 
-    pub(super) fn api_export(spec: &ApiExportSpec, findings: &mut Vec<Finding>) -> ApiExportRef {
-        names::check_dns_subdomain(&spec.name, "an APIExport's name", findings);
-        if let Some(path) = &spec.path {
-            names::check_workspace_path(path, findings);
-        }
-        if let Some(slice) = &spec.endpoint_slice {
-            names::check_dns_subdomain(slice, "an APIExportEndpointSlice's name", findings);
-        }
-        if let Some(connection) = &spec.connection {
-            names::check_connection(connection, findings);
-        }
-        let text = |given: &Option<Spanned<String>>| given.as_ref().map(|text| text.value.clone());
+    fn api_export(&mut self, spec: &ApiExportSpec) -> ApiExportRef {
+        let findings = &mut self.findings;
+        let connection = spec.connection.as_ref().map(|name| names::connection(name, findings));
+        let (export, slice) = ("an APIExport's name", "an APIExportEndpointSlice's name");
         ApiExportRef {
-            connection: text(&spec.connection).unwrap_or_else(|| SOURCE_CONNECTION.into()),
-            path: text(&spec.path),
-            name: spec.name.value.clone(),
-            endpoint_slice: text(&spec.endpoint_slice),
+            connection: connection.unwrap_or_else(|| SOURCE_CONNECTION.into()),
+            path: spec.path.as_ref().map(|path| names::workspace_path(path, findings)),
+            name: names::dns_subdomain(&spec.name, export, findings),
+            endpoint_slice: spec.endpoint_slice.as_ref().map(|name| names::dns_subdomain(name, slice, findings)),
         }
     }
 

@@ -39,7 +39,7 @@ impl Compiler {
     }
 
     fn check_object(&mut self, id: &Spanned<String>) {
-        if self.several.contains(&(Root::Objects, id.value.clone())) {
+        if self.several.contains(&id.value) {
             let finding = Finding::new("SE0308", id.span(), format!("`{}` is several objects", id.value));
             return self.report(finding.help(format!(
                 "read one of them by its key, or all: `value: ${{{{ objects.{}[…].status.phase }}}}`",

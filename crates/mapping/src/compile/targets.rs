@@ -3,7 +3,6 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 
-use super::for_each::Written;
 use super::{Compiler, Needs, names, source};
 use crate::diagnostic::Finding;
 use crate::document::{
@@ -85,13 +84,7 @@ impl Compiler {
     }
 
     fn several_targets(&mut self, spec: &Spanned<TargetsSpec>) -> Option<Targets> {
-        let each = self.for_each(&Written {
-            node: &spec.node,
-            list: spec.for_each.as_ref(),
-            item: spec.item.as_ref(),
-            key: spec.key.as_ref(),
-            roots: RootSet::TARGET,
-        });
+        let each = self.for_each(&spec.node, (&spec.for_each, &spec.item, &spec.key), RootSet::TARGET);
         let cluster = spec.cluster.as_ref().map(|cluster| self.leaf(cluster, RootSet::TARGET, Text::compile));
         self.end_item();
         let text = spec.cluster.as_ref().and_then(|raw| raw.0.as_str()).unwrap_or_default();
@@ -144,9 +137,9 @@ impl Compiler {
     }
 
     fn selection(&mut self, spec: &ClustersSpec) -> ClusterSelection {
-        names::check_dns_label(&spec.provider, "a ClusterProvider's name", &mut self.findings);
-        let ClustersSpec { provider, names, match_labels, match_properties } = spec.clone();
-        self.cluster_selection(&provider.value, &SourceClustersSpec { names, match_labels, match_properties })
+        let provider = names::dns_label(&spec.provider, "a ClusterProvider's name", &mut self.findings);
+        let ClustersSpec { names, match_labels, match_properties, .. } = spec.clone();
+        self.cluster_selection(&provider, &SourceClustersSpec { names, match_labels, match_properties })
     }
 
     /// Clusters of a provider, for a source or as targets; what no cluster can have is a finding.
@@ -194,7 +187,7 @@ impl Compiler {
                 );
             }
         } else {
-            names::check_connection(name, &mut self.findings);
+            names::connection(name, &mut self.findings);
         }
     }
 }

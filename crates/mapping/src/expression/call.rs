@@ -1,13 +1,11 @@
 //! Calls: names looked up, and each argument put into its parameter's place.
 
-use std::ops::Range;
-
 use minijinja::machinery::ast;
 use serde_json::Value;
 
 use super::parse::Compiler;
 use super::pattern::Pattern;
-use super::registry::{Function, Role};
+use super::registry::Role;
 use super::tree::{Call, Expr};
 use crate::yaml::meant;
 
@@ -84,6 +82,7 @@ impl Compiler<'_> {
         subject: Option<&ast::Expr<'_>>,
         given: &[ast::CallArg<'_>],
     ) -> Option<Call> {
+        let found = self.findings.len();
         let subject = subject.map(|subject| self.lower(subject));
         let Some(function) = role.find(name) else {
             self.unknown_function(role, name);
@@ -95,38 +94,40 @@ impl Compiler<'_> {
             }
             return None;
         };
-        let mut slots = Slots::new(function);
+        let arguments = function.parameters.iter().map(|_| None).collect();
+        let place = self.place(self.range_of(name));
+        let mut call = Call { function, arguments, rest: Vec::new(), place };
         if let Some(subject) = subject {
-            slots.position(subject);
+            call.put(subject);
         }
+        let mut all_fit = true;
         for argument in given {
-            self.argument(&mut slots, argument);
+            all_fit &= self.argument(&mut call, argument);
         }
-        if let Some(missing) = slots.missing().filter(|_| !slots.broken) {
+        if let Some(missing) = call.missing().filter(|_| all_fit) {
             let range = self.range_of(name);
             let help = format!("write `{}`", function.usage());
             return self.refused("SE0205", range, format!("`{name}` needs `{missing}`"), help);
         }
-        if self.nested_name_is_unknown(function, &slots, given) {
-            return None;
-        }
-        slots.finish(self.place(self.range_of(name)))
+        self.check_nested_name(&call, given);
+        (self.findings.len() == found).then_some(call)
     }
 
-    fn argument(&mut self, slots: &mut Slots, argument: &ast::CallArg<'_>) {
-        let function = slots.function;
+    /// Whether an argument has a place.
+    fn argument(&mut self, call: &mut Call, argument: &ast::CallArg<'_>) -> bool {
+        let function = call.function;
         let (range, problem) = match argument {
             ast::CallArg::Pos(expr) => {
                 let lowered = self.lower(expr);
-                if slots.position(lowered) {
-                    return;
+                if call.put(lowered) {
+                    return true;
                 }
                 (self.range(expr), format!("`{}` takes fewer arguments", function.name))
             }
             ast::CallArg::Kwarg(name, expr) => {
                 let lowered = self.lower(expr);
-                if slots.keyword(name, lowered) {
-                    return;
+                if call.put_keyword(name, lowered) {
+                    return true;
                 }
                 (self.range_of(name), format!("`{}` takes no argument `{name}`, or has it already", function.name))
             }
@@ -134,16 +135,17 @@ impl Compiler<'_> {
                 (self.range(expr), "arguments must be written one by one".to_owned())
             }
         };
-        slots.broken = true;
         self.report("SE0205", range, problem).help = Some(format!("write `{}`", function.usage()));
+        false
     }
 
     /// `map("upper")` and `select("none")` name a filter or test in a string.
-    fn nested_name_is_unknown(&mut self, function: &Function, slots: &Slots, given: &[ast::CallArg<'_>]) -> bool {
+    fn check_nested_name(&mut self, call: &Call, given: &[ast::CallArg<'_>]) {
+        let Call { function, arguments, .. } = call;
         let named = function.parameters.iter().position(|parameter| matches!(parameter.name, "filter" | "test"));
-        let Some(position) = named else { return false };
+        let Some(position) = named else { return };
         let role = if function.name == "map" { Role::Filter } else { Role::Test };
-        let Some(Some(Some(Expr::Literal(Value::String(name))))) = slots.values.get(position) else { return false };
+        let Some(Some(Expr::Literal(Value::String(name)))) = arguments.get(position) else { return };
         let place = match given.get(position - 1) {
             Some(ast::CallArg::Pos(expr) | ast::CallArg::Kwarg(_, expr)) => self.range(expr),
             _ => self.range_of(function.name),
@@ -152,9 +154,9 @@ impl Compiler<'_> {
             Some(found) if found.name == "regex_replace" => {
                 self.report("SE0212", place, "`regex_replace` has a pattern that is compiled at load").help =
                     Some("in a template, `$each` can call it for each item".to_owned());
-                return true;
+                return;
             }
-            Some(_) => return false,
+            Some(_) => return,
             None => {}
         }
         let help = match replacement(role, name) {
@@ -163,7 +165,6 @@ impl Compiler<'_> {
         };
         let message = format!("there is no {} `{name}`", role.as_str());
         self.report(unknown_code(role), place, message).help = help;
-        true
     }
 
     fn unknown_function(&mut self, role: Role, name: &str) {
@@ -237,56 +238,30 @@ fn unknown_code(role: Role) -> &'static str {
     }
 }
 
-/// The places of a function's arguments while they are filled. An argument that did not compile still takes its place.
-struct Slots {
-    function: &'static Function,
-    values: Vec<Option<Option<Expr>>>,
-    rest: Vec<Option<Expr>>,
-    broken: bool,
-}
-
-impl Slots {
-    fn new(function: &'static Function) -> Self {
-        let values = function.parameters.iter().map(|_| None).collect();
-        Self { function, values, rest: Vec::new(), broken: false }
-    }
-
-    fn position(&mut self, value: Option<Expr>) -> bool {
-        let free = (0..self.values.len())
-            .find(|slot| self.values[*slot].is_none() && !self.function.parameters[*slot].keyword);
-        match free {
-            Some(slot) => self.values[slot] = Some(value),
+impl Call {
+    /// Puts an argument into the first place that is free, and says whether there is one.
+    fn put(&mut self, value: Expr) -> bool {
+        let mut places = self.arguments.iter_mut().zip(self.function.parameters);
+        match places.find(|(place, parameter)| place.is_none() && !parameter.keyword) {
+            Some((place, _)) => *place = Some(value),
             None if self.function.rest => self.rest.push(value),
             None => return false,
         }
         true
     }
 
-    fn keyword(&mut self, name: &str, value: Option<Expr>) -> bool {
-        match self.function.parameters.iter().position(|parameter| parameter.name == name) {
-            Some(slot) if self.values[slot].is_none() => {
-                self.values[slot] = Some(value);
-                true
-            }
-            _ => false,
-        }
+    /// Puts an argument into the place of this name, and says whether that was free.
+    fn put_keyword(&mut self, name: &str, value: Expr) -> bool {
+        let mut places = self.arguments.iter_mut().zip(self.function.parameters);
+        let Some((place, _)) = places.find(|(place, parameter)| parameter.name == name && place.is_none()) else {
+            return false;
+        };
+        *place = Some(value);
+        true
     }
 
     fn missing(&self) -> Option<&'static str> {
-        let mut slots = self.function.parameters.iter().zip(&self.values);
-        slots.find(|(parameter, value)| parameter.required && value.is_none()).map(|(parameter, _)| parameter.name)
-    }
-
-    fn finish(self, place: Range<usize>) -> Option<Call> {
-        if self.broken {
-            return None;
-        }
-        let arguments = self.values.into_iter().map(|value| value.map_or(Some(None), |value| value.map(Some)));
-        Some(Call {
-            function: self.function,
-            arguments: arguments.collect::<Option<_>>()?,
-            rest: self.rest.into_iter().collect::<Option<_>>()?,
-            place,
-        })
+        let mut places = self.arguments.iter().zip(self.function.parameters);
+        places.find(|(place, parameter)| parameter.required && place.is_none()).map(|(_, parameter)| parameter.name)
     }
 }

@@ -39,6 +39,7 @@ use crate::yaml::{Node, NodeValue, Scalar};
 pub(crate) use budget::Budget;
 pub use functions::quantity::number as quantity;
 pub use names::{Names, Root, RootSet, VERDICT};
+pub(crate) use names::{is_identifier, is_taken};
 pub use recorder::{Recorder, Way};
 pub use references::References;
 pub(crate) use registry::{Gives, Role};
@@ -61,7 +62,6 @@ pub struct Expression {
     source: String,
     /// Where it stands in the file.
     place: Range<usize>,
-    references: Box<References>,
 }
 
 /// What came of evaluating an expression.
@@ -117,21 +117,19 @@ impl Expression {
     /// Compiles a scalar that is one `${{ }}`. A plain boolean, number or null is a constant expression (`when: true`).
     pub fn compile(node: &Arc<Node>, names: &Names, findings: &mut Vec<Finding>) -> Option<Self> {
         let constant = match &node.value {
-            NodeValue::String(scalar) => return Self::compile_scalar(node, scalar, names, findings),
-            NodeValue::Null => Value::Null,
-            NodeValue::Bool(value) => Value::Bool(*value),
-            NodeValue::Number(number) => Value::Number(number.clone()),
-            NodeValue::Sequence(_) | NodeValue::Mapping(_) => {
-                findings.push(not_an_expression(node));
-                return None;
-            }
+            NodeValue::String(scalar) => match source::classify(scalar, findings)? {
+                Form::Typed(range) => return Self::compile_typed(scalar, range, names, findings),
+                Form::Literal | Form::Text => None,
+            },
+            NodeValue::Sequence(_) | NodeValue::Mapping(_) => None,
+            NodeValue::Null | NodeValue::Bool(_) | NodeValue::Number(_) => Some(node.to_json()),
         };
-        Some(Self {
-            source: constant.to_string(),
-            place: node.span.clone(),
-            expr: Expr::Literal(constant),
-            references: Box::default(),
-        })
+        let Some(constant) = constant else {
+            let finding = Finding::new("SE0209", node.headline(), "an expression is expected here");
+            findings.push(finding.help("write `${{ … }}` and nothing around it"));
+            return None;
+        };
+        Some(Self { source: constant.to_string(), place: node.span.clone(), expr: Expr::Literal(constant) })
     }
 
     /// Whether a node is one `${{ }}`, or was meant to be.
@@ -144,23 +142,13 @@ impl Expression {
         }
     }
 
-    fn compile_scalar(node: &Node, scalar: &Scalar, names: &Names, findings: &mut Vec<Finding>) -> Option<Self> {
-        match source::classify(scalar, findings)? {
-            Form::Typed(range) => Self::compile_typed(scalar, range, names, findings),
-            Form::Literal | Form::Text => {
-                findings.push(not_an_expression(node));
-                None
-            }
-        }
-    }
-
     fn compile_typed(scalar: &Scalar, range: Range<usize>, names: &Names, findings: &mut Vec<Finding>) -> Option<Self> {
         let source = &scalar.text[range.clone()];
         let mut compiler = Compiler::new(scalar, source, range.start, names, findings);
         let expr = compiler.parse()?;
         let start = source.len() - source.trim_start().len();
         let place = compiler.place(start..source.trim_end().len());
-        Some(Self { expr, place, references: Box::new(compiler.references), source: source.trim().to_owned() })
+        Some(Self { expr, place, source: source.trim().to_owned() })
     }
 
     pub fn evaluate(&self, scope: &Scope) -> Outcome {
@@ -171,13 +159,13 @@ impl Expression {
     pub(crate) fn evaluate_within(&self, scope: &Scope, budget: &mut Budget) -> Outcome {
         let mut evaluation = Evaluation::new(scope, budget);
         let evaluated = evaluation.evaluate(&self.expr);
-        let outcome = match evaluated.and_then(|operand| deliver(operand, scope.is_lenient(), budget)) {
-            Ok(outcome) => outcome,
-            Err(Unrendered::Waiting(what)) => Outcome::Waiting(what),
-            Err(Unrendered::Failed(why)) => Outcome::Failed(why),
-        };
-        if let Some(recorder) = scope.recorder() {
-            recorder.outcome(&self.place, &outcome);
+        let delivered = evaluated.and_then(|operand| deliver(operand, scope.is_lenient(), budget));
+        let outcome = delivered.unwrap_or_else(Outcome::from);
+        if let Outcome::Value(Value::Bool(holds)) = outcome {
+            scope.note(&self.place, Way::of_condition(holds));
+        }
+        if !matches!(outcome, Outcome::Waiting(_)) {
+            scope.note(&self.place, Way::Evaluated);
         }
         outcome
     }
@@ -212,8 +200,8 @@ impl Expression {
     }
 
     /// Everything it reads by name.
-    pub fn references(&self) -> &References {
-        &self.references
+    pub fn references(&self) -> References {
+        References::of([&self.expr])
     }
 }
 
@@ -230,15 +218,19 @@ impl Outcome {
     }
 }
 
+impl From<Unrendered> for Outcome {
+    fn from(stopped: Unrendered) -> Self {
+        match stopped {
+            Unrendered::Waiting(what) => Self::Waiting(what),
+            Unrendered::Failed(why) => Self::Failed(why),
+        }
+    }
+}
+
 fn deliver(operand: Operand<'_>, lenient: bool, budget: &mut Budget) -> Result<Outcome, Unrendered> {
     match operand {
         Operand::Omit => Ok(Outcome::Omit),
         Operand::Absent(gap) => Ok(gap.outcome(lenient)),
         Operand::Value(value) => budget.deliver(value).map(Outcome::Value),
     }
-}
-
-fn not_an_expression(node: &Node) -> Finding {
-    Finding::new("SE0209", node.headline(), "an expression is expected here")
-        .help("write `${{ … }}` and nothing around it")
 }

@@ -28,6 +28,18 @@ crate::words! {
     }
 }
 
+/// Whether a text can be a name that expressions read: of an id, a variable, or the item of a list.
+pub fn is_identifier(text: &str) -> bool {
+    text.starts_with(|first: char| first.is_ascii_alphabetic())
+        && text.chars().all(|c| c.is_ascii_alphanumeric() || c == '_')
+        && text.len() <= 63
+}
+
+/// Whether a word means something in every expression.
+pub fn is_taken(word: &str) -> bool {
+    Root::from_name(word).is_some() || matches!(word, "omit" | "null" | "true" | "false" | "none")
+}
+
 impl Root {
     pub fn from_name(name: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|root| root.as_str() == name)

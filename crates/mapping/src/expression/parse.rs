@@ -6,7 +6,6 @@ use minijinja::machinery::{Span, ast, parse_expr};
 use serde_json::Value;
 
 use super::names::Names;
-use super::references::References;
 use super::registry::Role;
 use super::source::{ESCAPED, EXPRESSION_LENGTH, PLACEHOLDER};
 use super::tree::{Arithmetic, Comparison, Expr, Segment};
@@ -16,12 +15,15 @@ use crate::yaml::Scalar;
 /// Levels an expression may be nested: what walks it is recursive.
 const DEPTH: usize = 64;
 
+/// Stands for a part that cannot be compiled: a finding says why, and the whole is not used.
+pub(super) const REFUSED: Expr = Expr::Omit;
+
 /// Compiles the expressions of one scalar, and collects what is wrong with them.
 pub(super) struct Compiler<'s> {
     pub names: &'s Names<'s>,
     pub findings: &'s mut Vec<Finding>,
-    /// What is read by name.
-    pub references: References,
+    /// How many of them are of other scalars.
+    before: usize,
     /// Loop variables around the place.
     pub locals: Vec<String>,
     scalar: &'s Scalar,
@@ -42,9 +44,9 @@ impl<'s> Compiler<'s> {
         findings: &'s mut Vec<Finding>,
     ) -> Self {
         Self {
+            before: findings.len(),
             names,
             findings,
-            references: References::default(),
             locals: Vec::new(),
             scalar,
             source,
@@ -66,9 +68,17 @@ impl<'s> Compiler<'s> {
         }
         self.check_tokens(true)?;
         match parse_expr(self.source) {
-            Ok(expr) => self.lower(&expr),
+            Ok(expr) => {
+                let lowered = self.lower(&expr);
+                self.is_clean().then_some(lowered)
+            }
             Err(error) => self.syntax_error(&error),
         }
+    }
+
+    /// Whether nothing is wrong so far.
+    pub fn is_clean(&self) -> bool {
+        self.findings.len() == self.before
     }
 
     /// The text that was parsed.
@@ -171,11 +181,12 @@ impl<'s> Compiler<'s> {
         self.source[self.range(expr)].to_owned()
     }
 
-    pub fn lower(&mut self, expr: &ast::Expr<'_>) -> Option<Expr> {
+    /// All parts of an expression are looked at, so that every error is found.
+    pub fn lower(&mut self, expr: &ast::Expr<'_>) -> Expr {
         self.depth += 1;
         let lowered = if self.depth > DEPTH { self.refuse_depth(expr) } else { self.lower_node(expr) };
         self.depth -= 1;
-        lowered
+        lowered.unwrap_or(REFUSED)
     }
 
     fn refuse_depth(&mut self, expr: &ast::Expr<'_>) -> Option<Expr> {
@@ -187,62 +198,48 @@ impl<'s> Compiler<'s> {
         None
     }
 
-    fn boxed(&mut self, expr: &ast::Expr<'_>) -> Option<Box<Expr>> {
-        self.lower(expr).map(Box::new)
-    }
-
-    fn optional(&mut self, expr: Option<&ast::Expr<'_>>) -> Option<Option<Box<Expr>>> {
-        expr.map_or(Some(None), |expr| self.boxed(expr).map(Some))
+    fn boxed(&mut self, expr: &ast::Expr<'_>) -> Box<Expr> {
+        Box::new(self.lower(expr))
     }
 
     fn lower_node(&mut self, expr: &ast::Expr<'_>) -> Option<Expr> {
         if let Some(path) = self.static_path(expr) {
-            return path;
+            return Some(path);
         }
         match expr {
             ast::Expr::Var(node) => self.unknown_name(node.id),
             ast::Expr::Const(node) => self.constant(&node.value, expr),
             ast::Expr::GetAttr(node) => Some(Expr::Member {
-                base: self.boxed(&node.expr)?,
+                base: self.boxed(&node.expr),
                 name: Segment::Key(node.name.to_owned()),
                 written: self.written(expr),
                 place: self.place(self.range_of(node.name)),
             }),
-            ast::Expr::GetItem(node) => {
-                let base = self.boxed(&node.expr);
-                let index = self.boxed(&node.subscript_expr);
-                let place = self.place(self.range(&node.subscript_expr));
-                Some(Expr::Index { base: base?, index: index?, written: self.written(expr), place })
-            }
-            ast::Expr::Slice(node) => self.slice(node),
+            ast::Expr::GetItem(node) => Some(Expr::Index {
+                base: self.boxed(&node.expr),
+                index: self.boxed(&node.subscript_expr),
+                written: self.written(expr),
+                place: self.place(self.range(&node.subscript_expr)),
+            }),
+            ast::Expr::Slice(node) => Some(self.slice(node)),
             ast::Expr::UnaryOp(node) => match node.op {
-                ast::UnaryOpKind::Not => Some(Expr::Not(self.boxed(&node.expr)?)),
-                ast::UnaryOpKind::Neg => {
-                    Some(Expr::Negate(self.boxed(&node.expr)?, self.place(self.range(&node.expr))))
-                }
+                ast::UnaryOpKind::Not => Some(Expr::Not(self.boxed(&node.expr))),
+                ast::UnaryOpKind::Neg => Some(Expr::Negate(self.boxed(&node.expr), self.place(self.range(&node.expr)))),
             },
-            ast::Expr::BinOp(node) => self.binary(node),
+            ast::Expr::BinOp(node) => Some(self.binary(node)),
             ast::Expr::Compare(node) => {
                 let first = self.boxed(&node.expr);
-                let rest: Vec<_> = node.ops.iter().map(|op| Some((comparison(op.op), self.lower(&op.expr)?))).collect();
+                let rest = node.ops.iter().map(|op| (comparison(op.op), self.lower(&op.expr))).collect();
                 let operands = std::iter::once(&node.expr).chain(node.ops.iter().map(|op| &op.expr));
                 let places = operands.map(|operand| self.place(self.range(operand))).collect();
-                Some(Expr::Compare { first: first?, rest: rest.into_iter().collect::<Option<_>>()?, places })
+                Some(Expr::Compare { first, rest, places })
             }
             ast::Expr::IfExpr(node) => self.conditional(node, expr),
-            ast::Expr::List(node) => self.list(&node.items),
-            ast::Expr::Tuple(node) => self.list(&node.items),
+            ast::Expr::List(node) => Some(self.list(&node.items)),
+            ast::Expr::Tuple(node) => Some(self.list(&node.items)),
             ast::Expr::Map(node) => {
-                let entries: Vec<_> = node
-                    .keys
-                    .iter()
-                    .zip(&node.values)
-                    .map(|(key, value)| {
-                        let (key, value) = (self.lower(key), self.lower(value));
-                        Some((key?, value?))
-                    })
-                    .collect();
-                entries.into_iter().collect::<Option<_>>().map(Expr::Map)
+                let entries = node.keys.iter().zip(&node.values);
+                Some(Expr::Map(entries.map(|(key, value)| (self.lower(key), self.lower(value))).collect()))
             }
             ast::Expr::Filter(node) => self.filter(node),
             ast::Expr::Test(node) => {
@@ -253,9 +250,8 @@ impl<'s> Compiler<'s> {
         }
     }
 
-    fn list(&mut self, items: &[ast::Expr<'_>]) -> Option<Expr> {
-        let items: Vec<_> = items.iter().map(|item| self.lower(item)).collect();
-        items.into_iter().collect::<Option<_>>().map(Expr::List)
+    fn list(&mut self, items: &[ast::Expr<'_>]) -> Expr {
+        Expr::List(items.iter().map(|item| self.lower(item)).collect())
     }
 
     fn constant(&mut self, value: &minijinja::Value, expr: &ast::Expr<'_>) -> Option<Expr> {
@@ -269,15 +265,16 @@ impl<'s> Compiler<'s> {
         }
     }
 
-    fn slice(&mut self, node: &ast::Slice<'_>) -> Option<Expr> {
+    fn slice(&mut self, node: &ast::Slice<'_>) -> Expr {
         if let Some(step) = &node.step {
             let range = self.range(step);
             self.report("SE0206", range, "a slice takes no step");
         }
-        let base = self.boxed(&node.expr);
-        let (start, stop) = (self.optional(node.start.as_ref()), self.optional(node.stop.as_ref()));
-        (node.step.is_none()).then_some(())?;
-        Some(Expr::Slice { base: base?, start: start?, stop: stop? })
+        Expr::Slice {
+            base: self.boxed(&node.expr),
+            start: node.start.as_ref().map(|start| self.boxed(start)),
+            stop: node.stop.as_ref().map(|stop| self.boxed(stop)),
+        }
     }
 
     fn conditional(&mut self, node: &ast::IfExpr<'_>, expr: &ast::Expr<'_>) -> Option<Expr> {
@@ -288,14 +285,12 @@ impl<'s> Compiler<'s> {
             return self.refused("SE0206", range, message, format!("write `{written} else omit` to leave the key out"));
         };
         let places = [&node.true_expr, otherwise].map(|branch| self.place(self.range(branch)));
-        let otherwise = self.boxed(otherwise);
-        Some(Expr::Conditional { test: test?, then: then?, otherwise: otherwise?, places })
+        Some(Expr::Conditional { test, then, otherwise: self.boxed(otherwise), places })
     }
 
-    fn binary(&mut self, node: &ast::BinOp<'_>) -> Option<Expr> {
+    fn binary(&mut self, node: &ast::BinOp<'_>) -> Expr {
         use ast::BinOpKind as Kind;
         let (left, right) = (self.boxed(&node.left), self.boxed(&node.right));
-        let (left, right) = (left?, right?);
         let places = [&node.left, &node.right].map(|operand| self.place(self.range(operand)));
         let [one, other] = places.clone();
         let compare = |comparison, left: Box<Expr>, right: Box<Expr>| Expr::Compare {
@@ -304,7 +299,7 @@ impl<'s> Compiler<'s> {
             places: vec![one, other],
         };
         let arithmetic = |operator, left, right| Expr::Arithmetic { operator, left, right, places: places.clone() };
-        Some(match node.op {
+        match node.op {
             Kind::ScAnd => Expr::And(left, right),
             Kind::ScOr => Expr::Or(left, right),
             Kind::Concat => Expr::Concat { left, right, places: places.clone() },
@@ -322,7 +317,7 @@ impl<'s> Compiler<'s> {
             Kind::Gt => compare(Comparison::Greater, left, right),
             Kind::Gte => compare(Comparison::GreaterOrEqual, left, right),
             Kind::In => compare(Comparison::In, left, right),
-        })
+        }
     }
 }
 

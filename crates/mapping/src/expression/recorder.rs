@@ -5,9 +5,6 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use parking_lot::Mutex;
-use serde_json::Value;
-
-use super::Outcome;
 
 /// What can become of a place.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -22,6 +19,12 @@ pub enum Way {
     Item,
 }
 
+impl Way {
+    pub(super) fn of_condition(holds: bool) -> Self {
+        if holds { Self::True } else { Self::False }
+    }
+}
+
 /// Takes down which places of a mapping's file were evaluated. Clones share what they hold. Evaluations that were handed
 /// none cost nothing.
 #[derive(Debug, Clone, Default)]
@@ -34,19 +37,5 @@ impl Recorder {
 
     pub fn has(&self, place: &Range<usize>, way: Way) -> bool {
         self.0.lock().contains(&(place.start, place.end, way))
-    }
-
-    /// Notes what came of an expression.
-    pub(super) fn outcome(&self, place: &Range<usize>, outcome: &Outcome) {
-        match outcome {
-            Outcome::Waiting(_) => return,
-            Outcome::Value(Value::Bool(truth)) => self.condition(place, *truth),
-            _ => {}
-        }
-        self.note(place, Way::Evaluated);
-    }
-
-    pub(super) fn condition(&self, place: &Range<usize>, holds: bool) {
-        self.note(place, if holds { Way::True } else { Way::False });
     }
 }

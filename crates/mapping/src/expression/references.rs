@@ -2,7 +2,8 @@
 
 use std::collections::BTreeSet;
 
-use super::Root;
+use super::VERDICT;
+use super::tree::{Base, Expr, Segment};
 
 /// Names that are read under the roots whose entries a document declares.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -20,22 +21,25 @@ pub struct References {
 }
 
 impl References {
-    pub(super) fn add(&mut self, root: Root, name: &str) {
-        let names = match root {
-            Root::Objects => &mut self.objects,
-            Root::Vars => &mut self.vars,
-            Root::Related => &mut self.related,
-            _ => return,
-        };
-        names.insert(name.to_owned());
-    }
-
-    pub(super) fn add_verdict(&mut self, id: &str) {
-        self.verdicts.insert(id.to_owned());
-    }
-
-    pub(super) fn add_local(&mut self, name: &str) {
-        self.locals.insert(name.to_owned());
+    /// What expressions read.
+    pub(crate) fn of<'e>(expressions: impl IntoIterator<Item = &'e Expr>) -> Self {
+        let mut read = Self::default();
+        for path in expressions.into_iter().flat_map(Expr::paths) {
+            let (names, name) = match &path.base {
+                Base::Object(id) => (&mut read.objects, id),
+                Base::Var(name) => (&mut read.vars, name),
+                Base::Related(id) => (&mut read.related, id),
+                Base::Local(name) => (&mut read.locals, name),
+                Base::Root(_) => continue,
+            };
+            names.insert(name.clone());
+            // Of several objects, a key comes first.
+            let is_verdict = |step: &Segment| matches!(step, Segment::Key(key) if key == VERDICT);
+            if matches!(path.base, Base::Object(_)) && path.segments.iter().take(2).any(is_verdict) {
+                read.verdicts.insert(name.clone());
+            }
+        }
+        read
     }
 
     pub fn extend(&mut self, other: &Self) {

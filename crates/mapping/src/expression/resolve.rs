@@ -4,8 +4,8 @@ use std::ops::Range;
 
 use minijinja::machinery::ast;
 
-use super::names::{Root, VERDICT};
-use super::parse::Compiler;
+use super::names::Root;
+use super::parse::{Compiler, REFUSED};
 use super::registry::Role;
 use super::tree::{Base, Expr, Path, Segment};
 use crate::yaml::{closest, quoted};
@@ -20,21 +20,17 @@ const FEEDBACK: [&[&str]; 3] = [&["status"], &["metadata", "resourceVersion"], &
 const IDENTITY: [&str; 2] = ["namespace", "name"];
 
 impl Compiler<'_> {
-    /// An expression that is a name with keys and indexes known at load. The outer `None`: it is none; the inner:
-    /// it is one, and is wrong.
-    pub fn static_path(&mut self, expr: &ast::Expr<'_>) -> Option<Option<Expr>> {
+    /// An expression that is a name with keys and indexes known at load; `None`: it is none.
+    pub fn static_path(&mut self, expr: &ast::Expr<'_>) -> Option<Expr> {
         let (name, steps) = self.peel(expr)?;
         let range = self.range_of(name);
         let whole = self.place(self.range(expr));
         match name {
-            _ if self.is_local(name) => {
-                self.references.add_local(name);
-                Some(self.path(Base::Local(name.to_owned()), steps, whole))
-            }
+            _ if self.is_local(name) => self.path(Base::Local(name.to_owned()), steps, whole),
             "omit" | "null" if steps.is_empty() => {
-                Some(Some(if name == "omit" { Expr::Omit } else { Expr::Literal(serde_json::Value::Null) }))
+                Some(if name == "omit" { Expr::Omit } else { Expr::Literal(serde_json::Value::Null) })
             }
-            _ => Root::from_name(name).map(|root| self.rooted(root, range, steps, whole)),
+            _ => Root::from_name(name).map(|root| self.rooted(root, range, steps, whole).unwrap_or(REFUSED)),
         }
     }
 
@@ -82,13 +78,6 @@ impl Compiler<'_> {
             let readable = roots.chain(self.names.locals.iter().map(String::as_str));
             let help = format!("here can be read: {}", quoted(readable));
             return self.refused("SE0306", range, format!("`{}` cannot be read here", root.as_str()), help);
-        }
-        if let Some((Segment::Key(name), _)) = steps.first() {
-            self.references.add(root, name);
-            let is_verdict = |(step, _): &(Segment, _)| matches!(step, Segment::Key(key) if key == VERDICT);
-            if root == Root::Objects && steps[1..].iter().take(2).any(is_verdict) {
-                self.references.add_verdict(name);
-            }
         }
         match root {
             Root::Vars => self.declared(root, range, steps, (Base::Var, whole)),

@@ -16,7 +16,8 @@ use crate::RelatedMissing;
 #[derive(Debug, Clone, Default)]
 pub struct Scope {
     roots: [Option<Arc<Value>>; Root::ALL.len()],
-    vars: BTreeMap<String, Variable>,
+    /// What came of each variable: reading it has the same outcome.
+    vars: BTreeMap<String, Arc<Outcome>>,
     objects: BTreeMap<String, ObjectState>,
     related: BTreeMap<String, ObjectState>,
     locals: Vec<(String, Arc<Value>)>,
@@ -44,48 +45,26 @@ pub struct Several {
     pub left_out: BTreeSet<String>,
 }
 
-/// What came of a variable: reading it has the same outcome.
-#[derive(Debug, Clone)]
-enum Variable {
-    Value(Arc<Value>),
-    Omit,
-    Absent(String),
-    Stopped(Unrendered),
-}
-
 impl Scope {
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// Sets what a root reads. `vars`, `objects` and `related` take a map of their entries, each of which is then there.
+    /// Sets the value of a root. Variables, objects and related objects are set one by one.
     ///
     /// Of the source, `status`, `metadata.resourceVersion` and `metadata.managedFields` are not read: what the engine's own
     /// writes change must not feed back into what it writes.
     pub fn set(&mut self, root: Root, value: Arc<Value>) {
-        match (root, &*value) {
-            (Root::Vars, Value::Object(entries)) => {
-                for (name, value) in entries {
-                    self.vars.insert(name.clone(), Variable::Value(Arc::new(value.clone())));
-                }
-            }
-            (Root::Objects, Value::Object(entries)) => self.objects.extend(present(entries)),
-            (Root::Related, Value::Object(entries)) => self.related.extend(present(entries)),
-            (Root::Source, _) => self.roots[root as usize] = Some(without_feedback(value)),
-            _ => self.roots[root as usize] = Some(value),
-        }
+        self.roots[root as usize] = Some(if root == Root::Source { without_feedback(value) } else { value });
     }
 
     /// Sets a variable to what came of it. An expression that reads it waits, fails or finds nothing as it did.
     pub fn set_var(&mut self, name: &str, outcome: Outcome) {
-        let variable = match outcome {
-            Outcome::Value(value) => Variable::Value(Arc::new(value)),
-            Outcome::Omit => Variable::Omit,
-            Outcome::Absent(path) => Variable::Absent(path),
-            Outcome::Waiting(what) => Variable::Stopped(Unrendered::Waiting(what)),
-            Outcome::Failed(why) => Variable::Stopped(Unrendered::Failed(format!("`vars.{name}`: {why}"))),
+        let outcome = match outcome {
+            Outcome::Failed(why) => Outcome::Failed(format!("`vars.{name}`: {why}")),
+            other => other,
         };
-        self.vars.insert(name.to_owned(), variable);
+        self.vars.insert(name.to_owned(), Arc::new(outcome));
     }
 
     pub fn set_object(&mut self, id: &str, state: ObjectState) {
@@ -123,10 +102,6 @@ impl Scope {
         }
     }
 
-    pub(super) fn recorder(&self) -> Option<&Recorder> {
-        self.recorder.as_ref()
-    }
-
     /// Walks a path whose base is not a loop variable.
     pub(super) fn read<'a>(&'a self, path: &'a Path) -> Result<Operand<'a>, Unrendered> {
         match self.base(path)? {
@@ -138,7 +113,7 @@ impl Scope {
     }
 
     fn base<'a>(&'a self, path: &'a Path) -> Result<Operand<'a>, Unrendered> {
-        let unset = || Err(Unrendered::failed(format!("`{}` is not known here", path.base_text())));
+        let unset = || Err(Unrendered::failed(format!("`{}` is not known here", path.base)));
         match &path.base {
             Base::Root(root) => {
                 self.roots[*root as usize].as_ref().map_or_else(unset, |value| Ok(Operand::borrowed(value)))
@@ -147,26 +122,29 @@ impl Scope {
                 Some((_, value)) => Ok(Operand::borrowed(value)),
                 None => unset(),
             },
-            Base::Var(name) => match self.vars.get(name) {
-                Some(variable) => variable.read(),
+            Base::Var(name) => match self.vars.get(name).map(|outcome| &**outcome) {
+                Some(Outcome::Value(value)) => Ok(Operand::borrowed(value)),
+                Some(Outcome::Omit) => Ok(Operand::Omit),
+                Some(Outcome::Absent(path)) => Ok(Operand::Absent(path.as_str().into())),
+                Some(Outcome::Waiting(what)) => Err(Unrendered::Waiting(what.clone())),
+                Some(Outcome::Failed(why)) => Err(Unrendered::Failed(why.clone())),
                 None => unset(),
             },
-            Base::Object(id) => self.object(self.objects.get(id), path, || format!("object `{id}`")),
-            Base::Related(id) => self.object(self.related.get(id), path, || format!("related object `{id}`")),
+            Base::Object(_) | Base::Related(_) => self.object(path),
+        }
+    }
+
+    fn state(&self, base: &Base) -> Option<&ObjectState> {
+        match base {
+            Base::Object(id) => self.objects.get(id),
+            Base::Related(id) => self.related.get(id),
+            _ => None,
         }
     }
 
     /// The several objects that a path starts from, where it starts from such.
     pub(super) fn several(&self, path: &Path) -> Option<&Several> {
-        let state = match &path.base {
-            Base::Object(id) => self.objects.get(id),
-            Base::Related(id) => self.related.get(id),
-            _ => None,
-        };
-        match state {
-            Some(ObjectState::Several(all)) => Some(all),
-            _ => None,
-        }
+        if let Some(ObjectState::Several(all)) = self.state(&path.base) { Some(all) } else { None }
     }
 
     /// One of several objects.
@@ -179,25 +157,15 @@ impl Scope {
         key: &str,
         shown: &str,
     ) -> Result<Operand<'a>, Unrendered> {
-        let related = if matches!(base, Base::Related(_)) { "related " } else { "" };
-        let what = || format!("{related}object `{}[{shown}]`", base.name());
-        match (all.all.get(key), all.missing) {
-            (Some(value), _) => Ok(Operand::borrowed(value)),
-            (None, missing) if self.lenient || missing == RelatedMissing::Skip || all.left_out.contains(key) => {
-                Ok(Operand::Absent(format!("{base}[{shown}]").into()))
-            }
-            (None, RelatedMissing::Fail) => Err(Unrendered::failed(format!("{} is not there", what()))),
-            (None, _) => Err(Unrendered::Waiting(what())),
+        let missing = if all.left_out.contains(key) { RelatedMissing::Skip } else { all.missing };
+        match all.all.get(key) {
+            Some(value) => Ok(Operand::borrowed(value)),
+            None => self.missing(missing, base, &format!("[{shown}]")),
         }
     }
 
-    fn object<'a>(
-        &'a self,
-        state: Option<&'a ObjectState>,
-        path: &'a Path,
-        what: impl Fn() -> String,
-    ) -> Result<Operand<'a>, Unrendered> {
-        match state {
+    fn object<'a>(&'a self, path: &'a Path) -> Result<Operand<'a>, Unrendered> {
+        match self.state(&path.base) {
             Some(ObjectState::Present(value)) => Ok(Operand::borrowed(value)),
             Some(ObjectState::Several(all)) => match path.segments.first() {
                 Some(Segment::Key(key)) => self.one(all, &path.base, key, key),
@@ -207,12 +175,20 @@ impl Scope {
                 }
                 None => Err(Unrendered::failed(format!("`{}` is several objects: read one by its key", path.base))),
             },
-            Some(ObjectState::Missing(RelatedMissing::Skip)) => Ok(Operand::Absent(path.base_text().into())),
-            _ if self.lenient => Ok(Operand::Absent(path.base_text().into())),
-            Some(ObjectState::Missing(RelatedMissing::Fail)) => {
-                Err(Unrendered::failed(format!("{} is not there", what())))
-            }
-            _ => Err(Unrendered::Waiting(what())),
+            Some(ObjectState::Missing(missing)) => self.missing(*missing, &path.base, ""),
+            None => self.missing(RelatedMissing::Wait, &path.base, ""),
+        }
+    }
+
+    /// What reading an object that is missing comes to. `key`: of one of several, as it is shown.
+    fn missing(&self, missing: RelatedMissing, base: &Base, key: &str) -> Result<Operand<'static>, Unrendered> {
+        let related = if matches!(base, Base::Related(_)) { "related " } else { "" };
+        let what = format!("{related}object `{}{key}`", base.name());
+        let missing = if self.lenient { RelatedMissing::Skip } else { missing };
+        match missing {
+            RelatedMissing::Skip => Ok(Operand::Absent(format!("{base}{key}").into())),
+            RelatedMissing::Fail => Err(Unrendered::failed(format!("{what} is not there"))),
+            RelatedMissing::Wait => Err(Unrendered::Waiting(what)),
         }
     }
 }
@@ -230,17 +206,6 @@ fn without_feedback(mut source: Arc<Value>) -> Arc<Value> {
         METADATA.iter().for_each(|field| drop(metadata.remove(*field)));
     }
     source
-}
-
-impl Variable {
-    fn read(&self) -> Result<Operand<'_>, Unrendered> {
-        match self {
-            Self::Value(value) => Ok(Operand::borrowed(value)),
-            Self::Omit => Ok(Operand::Omit),
-            Self::Absent(path) => Ok(Operand::Absent(path.as_str().into())),
-            Self::Stopped(stop) => Err(stop.clone()),
-        }
-    }
 }
 
 /// Follows a path's segments into a value, from the one at `first` on.
@@ -271,8 +236,4 @@ pub(super) fn position(index: i64, length: usize) -> Option<usize> {
     } else {
         length.checked_sub(usize::try_from(index.unsigned_abs()).ok()?)
     }
-}
-
-fn present(entries: &serde_json::Map<String, Value>) -> impl Iterator<Item = (String, ObjectState)> {
-    entries.iter().map(|(id, value)| (id.clone(), ObjectState::Present(Arc::new(value.clone()))))
 }

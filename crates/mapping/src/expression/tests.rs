@@ -141,12 +141,11 @@ fn paths() {
     ]);
 }
 
+/// Odd cases; the plain ones are the examples of docs/functions.md, which a test evaluates.
 #[test]
 fn operators() {
     gives(&[
-        ("1 + 2 * 3", json!(7)),
         ("7 / 2", json!(3.5)),
-        ("7 // 2", json!(3)),
         ("7 % 4", json!(3)),
         ("2 ** 10", json!(1024)),
         ("1.5 + 1.5", json!(3.0)),
@@ -171,19 +170,16 @@ fn operators() {
         ("not source.spec.no and source.spec.yes", json!(true)),
         ("source.spec.none or 'fallback'", json!("fallback")),
         ("source.spec.numbers and 1", json!(1)),
-        ("'many' if source.spec.members > 2 else 'few'", json!("many")),
-        ("source.spec.numbers[1:]", json!([1, 2])),
         ("source.spec.numbers[:-1]", json!([3, 1])),
         ("'grüße'[2:4]", json!("üß")),
         ("source.spec.text[3:1]", json!("")),
     ]);
 }
 
-/// Odd cases; the plain ones are the examples of docs/functions.md, which a test evaluates.
+/// The same of calls.
 #[test]
 fn filters_and_functions() {
     gives(&[
-        ("source.spec.missing | default(3)", json!(3)),
         ("source.spec.missing.deeper | default(3)", json!(3)),
         ("source.spec.missing | default", json!("")),
         ("source.spec.nothing | default(3)", json!(null)),
@@ -212,9 +208,7 @@ fn filters_and_functions() {
         ("[1, 1.0, 2] | unique", json!([1, 2])),
         ("source.spec.users | map(attribute='age', default=0)", json!([0, 0])),
         ("source.spec.words | map('replace', 'a', 'o')", json!(["b", "A", "o"])),
-        ("[1, 2, 3] | select('gt', 1)", json!([2, 3])),
         ("[0, 1, none, ''] | select", json!([1])),
-        ("[1, 2, 3] | reject('ge', 2)", json!([1])),
         ("source.spec.users | selectattr('roles') | map(attribute='name')", json!(["bob"])),
         ("source.spec.users | rejectattr('age', 'defined') | length", json!(2)),
         ("source.spec.users | map(attribute='roles.0', default='-')", json!(["a", "-"])),
@@ -231,7 +225,6 @@ fn filters_and_functions() {
         ("3 | float", json!(3.0)),
         ("2.456 | round(2)", json!(2.46)),
         ("3 | round", json!(3)),
-        ("range(3)", json!([0, 1, 2])),
         ("range(1, 3)", json!([1, 2])),
         ("range(3, 1)", json!([])),
         ("'aMOp' | b64decode", json!("hé")),
@@ -243,10 +236,6 @@ fn filters_and_functions() {
         (
             "observed_generation_current({'metadata': {'generation': 2}, 'status': {'observedGeneration': 2}})",
             json!(true),
-        ),
-        (
-            "observed_generation_current({'metadata': {'generation': 3}, 'status': {'observedGeneration': 2}})",
-            json!(false),
         ),
         ("observed_generation_current({'metadata': {'generation': 3}, 'status': {}}) | default('?')", json!("?")),
         ("source.spec.nothing is defined", json!(true)),

@@ -9,7 +9,7 @@ use serde_json::Value;
 
 use super::budget::Budget;
 use super::evaluate::Evaluation;
-use super::names::{Names, Root};
+use super::names::{Names, is_taken};
 use super::parse::Compiler;
 use super::references::References;
 use super::scope::Scope;
@@ -24,7 +24,6 @@ use crate::yaml::{Node, NodeValue, Scalar};
 #[derive(Debug)]
 pub struct Text {
     form: TextForm,
-    references: Box<References>,
 }
 
 #[derive(Debug)]
@@ -71,29 +70,25 @@ impl Text {
             return None;
         };
         match source::classify(scalar, findings)? {
-            Form::Literal => Some(Self::from_literal(&scalar.text)),
+            Form::Literal => Some(Self { form: TextForm::Literal(scalar.text.to_string()) }),
             Form::Typed(range) => {
                 let expression = Expression::compile_typed(scalar, range, names, findings)?;
-                Some(Self { references: expression.references.clone(), form: TextForm::Typed(expression) })
+                Some(Self { form: TextForm::Typed(expression) })
             }
             Form::Text => Self::compile_pieces(scalar, names, findings),
         }
     }
 
-    pub(crate) fn from_literal(text: &str) -> Self {
-        Self { form: TextForm::Literal(text.to_owned()), references: Box::default() }
-    }
-
-    pub(super) fn compile_pieces(scalar: &Scalar, names: &Names, findings: &mut Vec<Finding>) -> Option<Self> {
+    fn compile_pieces(scalar: &Scalar, names: &Names, findings: &mut Vec<Finding>) -> Option<Self> {
         let prepared = source::prepare(scalar, findings)?;
         let mut compiler = Compiler::new(scalar, &prepared, 0, names, findings);
         compiler.check_tokens(false)?;
         let pieces = match parse(&prepared, "", source::syntax()) {
-            Ok(ast::Stmt::Template(template)) => compiler.pieces(&template.children)?,
+            Ok(ast::Stmt::Template(template)) => compiler.pieces(&template.children),
             Ok(_) => return None,
             Err(error) => return compiler.syntax_error(&error),
         };
-        Some(Self { references: Box::new(compiler.references), form: TextForm::of(pieces) })
+        compiler.is_clean().then(|| Self { form: TextForm::of(pieces) })
     }
 
     /// The text, where it holds no expression.
@@ -157,27 +152,40 @@ impl Text {
 
     /// Its expressions, those of all branches and loops among them.
     pub(crate) fn expressions(&self) -> Vec<&Expr> {
+        self.expressions_with(true)
+    }
+
+    /// The same without conditions, which only decide what is printed.
+    pub(crate) fn printed(&self) -> Vec<&Expr> {
+        self.expressions_with(false)
+    }
+
+    fn expressions_with(&self, conditions: bool) -> Vec<&Expr> {
         match &self.form {
             TextForm::Literal(_) => Vec::new(),
             TextForm::Typed(expression) => vec![expression.expr()],
-            TextForm::Pieces(pieces) => expressions(pieces),
+            TextForm::Pieces(pieces) => expressions(pieces, conditions),
         }
     }
 
     /// Everything it reads by name.
-    pub fn references(&self) -> &References {
-        &self.references
+    pub fn references(&self) -> References {
+        References::of(self.expressions())
     }
 }
 
-fn expressions(pieces: &[Piece]) -> Vec<&Expr> {
+fn expressions(pieces: &[Piece], conditions: bool) -> Vec<&Expr> {
     let of = |piece| match piece {
         &Piece::Raw(_) => Vec::new(),
         Piece::Print { expr, .. } => vec![expr],
-        Piece::If { test, then, otherwise, .. } => [vec![test], expressions(then), expressions(otherwise)].concat(),
+        Piece::If { test, then, otherwise, .. } => {
+            let test = Some(test).filter(|_| conditions).into_iter().collect();
+            [test, expressions(then, conditions), expressions(otherwise, conditions)].concat()
+        }
         Piece::For(node) => {
-            let around = std::iter::once(&node.items).chain(&node.filter).collect();
-            [around, expressions(&node.body), expressions(&node.otherwise)].concat()
+            let filter = node.filter.as_ref().filter(|_| conditions);
+            let around = std::iter::once(&node.items).chain(filter).collect();
+            [around, expressions(&node.body, conditions), expressions(&node.otherwise, conditions)].concat()
         }
     };
     pieces.iter().flat_map(of).collect()
@@ -199,56 +207,47 @@ impl TextForm {
 }
 
 impl Compiler<'_> {
-    fn pieces(&mut self, statements: &[ast::Stmt<'_>]) -> Option<Vec<Piece>> {
-        // All of them are looked at, so that every error is found.
-        let pieces: Vec<_> = statements.iter().map(|statement| self.piece(statement)).collect();
-        pieces.into_iter().collect()
+    fn pieces(&mut self, statements: &[ast::Stmt<'_>]) -> Vec<Piece> {
+        statements.iter().map(|statement| self.piece(statement)).collect()
     }
 
-    fn piece(&mut self, statement: &ast::Stmt<'_>) -> Option<Piece> {
+    fn piece(&mut self, statement: &ast::Stmt<'_>) -> Piece {
         match statement {
-            ast::Stmt::EmitRaw(raw) => Some(Piece::Raw(raw.raw.replace(PLACEHOLDER, &ESCAPED[1..]))),
+            ast::Stmt::EmitRaw(raw) => Piece::Raw(raw.raw.replace(PLACEHOLDER, &ESCAPED[1..])),
             ast::Stmt::EmitExpr(emit) => {
-                let place = self.place(self.range(&emit.expr));
-                self.lower(&emit.expr).map(|expr| Piece::Print { expr, place })
+                Piece::Print { expr: self.lower(&emit.expr), place: self.place(self.range(&emit.expr)) }
             }
-            ast::Stmt::IfCond(branch) => {
-                let (test, place) = (self.lower(&branch.expr), self.place(self.range(&branch.expr)));
-                let (then, otherwise) = (self.pieces(&branch.true_body), self.pieces(&branch.false_body));
-                Some(Piece::If { test: test?, place, then: then?, otherwise: otherwise? })
-            }
+            ast::Stmt::IfCond(branch) => Piece::If {
+                test: self.lower(&branch.expr),
+                place: self.place(self.range(&branch.expr)),
+                then: self.pieces(&branch.true_body),
+                otherwise: self.pieces(&branch.false_body),
+            },
             ast::Stmt::ForLoop(node) => self.for_loop(node),
             // It was reported when its tokens were read.
-            _ => None,
+            _ => Piece::Raw(String::new()),
         }
     }
 
-    fn for_loop(&mut self, node: &ast::ForLoop<'_>) -> Option<Piece> {
+    fn for_loop(&mut self, node: &ast::ForLoop<'_>) -> Piece {
+        let place = self.place(self.range(&node.iter));
         if node.recursive {
             let range = self.range(&node.iter);
             self.report("SE0206", range, "a loop cannot be recursive");
-            return None;
+            return Piece::Raw(String::new());
         }
-        let items = self.lower(&node.iter);
-        let targets = self.loop_targets(&node.target);
+        let (items, targets) = (self.lower(&node.iter), self.loop_targets(&node.target));
         let around = self.locals.len();
-        self.locals.extend(targets.iter().flatten().cloned());
+        self.locals.extend(targets.iter().cloned());
         let filter = node.filter_expr.as_ref().map(|filter| self.lower(filter));
         let body = self.pieces(&node.body);
         self.locals.truncate(around);
         let otherwise = self.pieces(&node.else_body);
-        let filter = filter.map_or(Some(None), |filter| filter.map(Some));
-        Some(Piece::For(Box::new(Loop {
-            targets: targets?,
-            items: items?,
-            place: self.place(self.range(&node.iter)),
-            filter: filter?,
-            body: body?,
-            otherwise: otherwise?,
-        })))
+        Piece::For(Box::new(Loop { targets, items, place, filter, body, otherwise }))
     }
 
-    fn loop_targets(&mut self, target: &ast::Expr<'_>) -> Option<Vec<String>> {
+    /// The names of a loop's variables; none where they are wrong.
+    fn loop_targets(&mut self, target: &ast::Expr<'_>) -> Vec<String> {
         let names: Vec<&str> = match target {
             ast::Expr::Var(name) => vec![name.id],
             ast::Expr::List(list) => list
@@ -265,15 +264,17 @@ impl Compiler<'_> {
         if names.len() != expected || names.len() > 2 {
             let range = self.range(target);
             self.report("SE0206", range, "a loop has one variable, or a key and a value");
-            return None;
+            return Vec::new();
         }
         for name in &names {
-            if Root::from_name(name).is_some() || matches!(*name, "omit" | "null") {
+            if is_taken(name) {
                 let range = self.range_of(name);
-                return self.refused("SE0206", range, format!("`{name}` has a meaning already"), "choose another name");
+                let finding = self.report("SE0206", range, format!("`{name}` has a meaning already"));
+                finding.help = Some("choose another name".to_owned());
+                return Vec::new();
             }
         }
-        Some(names.into_iter().map(str::to_owned).collect())
+        names.into_iter().map(str::to_owned).collect()
     }
 }
 
@@ -300,7 +301,7 @@ impl<'a> Evaluation<'a, '_> {
             }
             Piece::If { test, place, then, otherwise } => {
                 let holds = self.holds(test)?;
-                self.scope.note(place, if holds { Way::True } else { Way::False });
+                self.scope.note(place, Way::of_condition(holds));
                 return self.print(if holds { then } else { otherwise }, printed);
             }
             Piece::For(node) => return self.print_loop(node, printed),

@@ -238,10 +238,6 @@ impl Path {
     pub fn text(&self) -> &str {
         &self.text
     }
-
-    pub fn base_text(&self) -> String {
-        self.base.to_string()
-    }
 }
 
 impl Base {

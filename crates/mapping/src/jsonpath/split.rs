@@ -170,15 +170,9 @@ impl<'t> Splitter<'t> {
                 return Err(error(place..place + 2, "`..` cannot stand in a filter"));
             }
             if *c == '(' {
-                let name: String = selection[..*offset]
-                    .chars()
-                    .rev()
-                    .take_while(|c| c.is_ascii_alphanumeric() || *c == '_')
-                    .collect::<Vec<_>>()
-                    .into_iter()
-                    .rev()
-                    .collect();
-                if !matches!(name.as_str(), "" | "length" | "count" | "value") {
+                let before = selection[..*offset].trim_end_matches(|c: char| c.is_ascii_alphanumeric() || c == '_');
+                let name = &selection[before.len()..*offset];
+                if !matches!(name, "" | "length" | "count" | "value") {
                     return Err(error(place - name.len()..place, format!("there is no function `{name}()` here")));
                 }
             }

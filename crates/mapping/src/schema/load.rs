@@ -44,9 +44,8 @@ impl Schemas {
         let definitions = Arc::new(document["components"]["schemas"].clone());
         for (_, definition) in definitions.as_object().into_iter().flatten() {
             for kind in definition["x-kubernetes-group-version-kind"].as_array().into_iter().flatten() {
-                let text = |field: &str| kind[field].as_str().unwrap_or_default().to_owned();
                 let schema = Schema {
-                    kind: Kind::new(text("group"), text("version"), text("kind")),
+                    kind: kind_of(kind),
                     namespaced: None,
                     status_subresource: None,
                     root: definition.clone(),
@@ -63,9 +62,7 @@ impl Schemas {
     /// A collection's path tells the resource of a kind: `/apis/<group>/<version>/…/<plural>`.
     fn add_path(&mut self, path: &str, operations: &Value) {
         let plural = path.rsplit('/').next().unwrap_or_default();
-        let kind = &operations["get"]["x-kubernetes-group-version-kind"];
-        let text = |field: &str| kind[field].as_str().unwrap_or_default().to_owned();
-        let kind = Kind::new(text("group"), text("version"), text("kind"));
+        let kind = kind_of(&operations["get"]["x-kubernetes-group-version-kind"]);
         let is_list = operations["get"]["x-kubernetes-action"] == "list";
         if let Some(schema) = self.kinds.get(&kind).filter(|_| is_list).cloned() {
             let resource = kind.resource(plural);
@@ -159,6 +156,12 @@ impl Schemas {
             self.insert(schema, Some(&plural), origin);
         }
     }
+}
+
+/// What an OpenAPI document calls a kind.
+fn kind_of(named: &Value) -> Kind {
+    let [group, version, kind] = ["group", "version", "kind"].map(|field| named[field].as_str().unwrap_or_default());
+    Kind::new(group, version, kind)
 }
 
 /// Names of the APIResourceSchemas of an APIExport, in either version of its document: `<prefix>.<plural>.<group>`.

@@ -240,25 +240,23 @@ impl Fields<'_> {
                 "string" => Some(json!(text)),
                 form => serde_json::from_str(text).ok().filter(|value| is_of(value, form)),
             };
-            let said = match &*key {
-                "required" | "immutable" => match (&*key, &*value) {
-                    ("required", "true") => {
-                        field.is_required = true;
-                        continue;
-                    }
-                    ("immutable", "true") => Some((
-                        "x-kubernetes-validations",
-                        json!([{"rule": "self == oldSelf", "message": "it cannot be changed"}]),
-                    )),
-                    (_, "false") => continue,
-                    _ => None,
-                },
-                "default" => typed(&value).map(|value| ("default", value)),
-                "enum" => {
+            let said = match (&*key, &*value) {
+                ("required", "true") => {
+                    field.is_required = true;
+                    continue;
+                }
+                ("immutable", "true") => {
+                    let rule = json!([{"rule": "self == oldSelf", "message": "it cannot be changed"}]);
+                    Some(("x-kubernetes-validations", rule))
+                }
+                ("required" | "immutable", "false") => continue,
+                ("required" | "immutable", _) => None,
+                ("default", _) => typed(&value).map(|value| ("default", value)),
+                ("enum", _) => {
                     let values: Option<Vec<_>> = value.split(',').map(|one| typed(one.trim())).collect();
                     values.map(|values| ("enum", json!(values)))
                 }
-                "description" | "pattern" => Some((&*key, json!(value))),
+                ("description" | "pattern", _) => Some((&*key, json!(value))),
                 _ => serde_json::from_str::<Value>(&value).ok().filter(Value::is_number).map(|value| (&*key, value)),
             };
             match said {

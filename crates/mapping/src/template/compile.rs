@@ -6,7 +6,7 @@ use serde_json::Value;
 
 use super::{Content, Each, Entry, Text, Tree, When};
 use crate::diagnostic::Finding;
-use crate::expression::{Expression, Names, References, Root};
+use crate::expression::{Expression, Names, is_identifier, is_taken};
 use crate::yaml::{Node, NodeValue, closest};
 
 /// Keys that build structure.
@@ -18,6 +18,9 @@ const EACH: [&str; 5] = ["$each", "$as", "$when", "$item", "$empty"];
 /// What `$as` is where it is left out.
 const ITEM: &str = "item";
 
+/// Stands for what cannot be compiled: a finding says why, and the template is not used.
+const REFUSED: Content = Content::Literal(Value::Null);
+
 /// Key and value.
 type Pair = (Arc<Node>, Arc<Node>);
 
@@ -26,63 +29,59 @@ pub(super) struct Compiler<'c> {
     /// `names.locals`, and the names of the lists around the place.
     locals: Vec<String>,
     findings: &'c mut Vec<Finding>,
-    references: &'c mut References,
 }
 
 impl<'c> Compiler<'c> {
-    pub fn new(names: &'c Names<'c>, findings: &'c mut Vec<Finding>, references: &'c mut References) -> Self {
-        Self { names, locals: names.locals.to_vec(), findings, references }
+    pub fn new(names: &'c Names<'c>, findings: &'c mut Vec<Finding>) -> Self {
+        Self { names, locals: names.locals.to_vec(), findings }
     }
 
-    pub fn tree(&mut self, node: &Arc<Node>) -> Option<Tree> {
+    /// All parts of a tree are compiled, so that every error is found.
+    pub fn tree(&mut self, node: &Arc<Node>) -> Tree {
         let content = match &node.value {
-            NodeValue::Null | NodeValue::Bool(_) | NodeValue::Number(_) => Content::Literal(node.to_json()),
-            NodeValue::String(_) => self.leaf(node)?,
-            NodeValue::Sequence(items) => Content::Sequence(self.trees(items)?),
+            NodeValue::Null | NodeValue::Bool(_) | NodeValue::Number(_) => Some(Content::Literal(node.to_json())),
+            NodeValue::String(_) => self.leaf(node),
+            NodeValue::Sequence(items) => Some(Content::Sequence(self.trees(items))),
             NodeValue::Mapping(entries) => match (structure_of(entries), node.get("$when")) {
-                (Some("$each"), _) => self.each(node, entries)?,
-                (structure, None) => self.map(structure, entries)?,
+                (Some("$each"), _) => self.each(node, entries),
+                (structure, None) => self.map(structure, entries),
                 (structure, Some(when)) => {
                     let is_when = |key: &Node| key.as_str() == Some("$when");
                     let others: Vec<_> = entries.iter().filter(|(key, _)| !is_when(key)).cloned().collect();
-                    let (condition, content) = (self.condition(when), self.map(structure, &others));
-                    let tree = Tree { node: node.clone(), content: content? };
-                    Content::When(Box::new(When { condition: condition?, tree }))
+                    let (condition, content) = (self.expression(when), self.map(structure, &others));
+                    condition.zip(content).map(|(condition, content)| {
+                        let tree = Tree { node: node.clone(), content };
+                        Content::When(Box::new(When { condition, tree }))
+                    })
                 }
             },
         };
-        Some(Tree { node: node.clone(), content })
+        Tree { node: node.clone(), content: content.unwrap_or(REFUSED) }
     }
 
     /// A map that holds for itself, or maps laid over each other.
     fn map(&mut self, structure: Option<&str>, entries: &[Pair]) -> Option<Content> {
-        if structure.is_some() { self.merge(entries) } else { self.mapping(entries) }
+        if structure.is_some() { self.merge(entries) } else { Some(self.mapping(entries)) }
     }
 
-    /// All items are compiled, so that every error is found.
-    fn trees(&mut self, items: &[Arc<Node>]) -> Option<Vec<Tree>> {
-        let items: Vec<_> = items.iter().map(|item| self.tree(item)).collect();
-        items.into_iter().collect()
+    fn trees(&mut self, items: &[Arc<Node>]) -> Vec<Tree> {
+        items.iter().map(|item| self.tree(item)).collect()
     }
 
-    fn mapping(&mut self, entries: &[Pair]) -> Option<Content> {
-        let entry = |(key, value): &Pair| {
-            let (name, tree) = (self.key(key), self.tree(value));
-            Some(Entry { name: name?, place: key.span.clone(), tree: tree? })
-        };
-        let entries: Vec<_> = entries.iter().map(entry).collect();
-        entries.into_iter().collect::<Option<_>>().map(Content::Mapping)
+    fn mapping(&mut self, entries: &[Pair]) -> Content {
+        let entries = entries.iter().map(|(key, value)| {
+            let name = self.key(key).unwrap_or_default();
+            Entry { name, place: key.span.clone(), tree: self.tree(value) }
+        });
+        Content::Mapping(entries.collect())
     }
 
     fn leaf(&mut self, node: &Arc<Node>) -> Option<Content> {
-        let names = Names { locals: &self.locals, ..*self.names };
         if Expression::is_typed(node) {
-            let expression = Expression::compile(node, &names, self.findings)?;
-            self.references.extend(expression.references());
-            return Some(Content::Expression(expression));
+            return self.expression(node).map(Content::Expression);
         }
+        let names = Names { locals: &self.locals, ..*self.names };
         let text = Text::compile(node, &names, self.findings)?;
-        self.references.extend(text.references());
         Some(match text.literal() {
             Some(literal) => Content::Literal(Value::from(literal)),
             None => Content::Text(text),
@@ -117,20 +116,19 @@ impl<'c> Compiler<'c> {
     }
 
     fn merge(&mut self, entries: &[Pair]) -> Option<Content> {
-        let alone = self.refuse_neighbours(entries, &["$merge"]);
+        self.refuse_neighbours(entries, &["$merge"]);
         let (_, node) = entries.iter().find(|(key, _)| key.as_str() == Some("$merge"))?;
         let NodeValue::Sequence(items) = &node.value else {
             let message = format!("`$merge` lists the maps it lays over each other; this is {}", node.describe());
             return self.refuse("SE0191", node, &message, "write them with `-` before each");
         };
         let layers = self.trees(items);
-        let maps: Vec<bool> = items.iter().map(|item| self.is_layer(item)).collect();
-        (alone && maps.into_iter().all(|is_map| is_map)).then_some(())?;
-        layers.map(Content::Merge)
+        items.iter().for_each(|item| self.check_layer(item));
+        Some(Content::Merge(layers))
     }
 
-    /// Whether a node may come to a map; says so where it cannot.
-    fn is_layer(&mut self, node: &Node) -> bool {
+    /// A layer comes to a map.
+    fn check_layer(&mut self, node: &Node) {
         let fits = match &node.value {
             NodeValue::Mapping(entries) => !matches!(structure_of(entries), Some(key) if key != "$merge"),
             NodeValue::String(_) => Expression::is_typed(node),
@@ -140,11 +138,10 @@ impl<'c> Compiler<'c> {
             let message = format!("`$merge` takes maps; this is {}", node.describe());
             self.refuse::<()>("SE0191", node, &message, "a map, or `${{ … }}` that gives one");
         }
-        fits
     }
 
     fn each(&mut self, node: &Node, entries: &[Pair]) -> Option<Content> {
-        let alone = self.refuse_neighbours(entries, &EACH);
+        self.refuse_neighbours(entries, &EACH);
         let list = node.get("$each").and_then(|list| self.list(list));
         let name = match node.get("$as") {
             Some(name) => self.local(name),
@@ -153,16 +150,14 @@ impl<'c> Compiler<'c> {
         // What reads an unknown name would only repeat that it is unknown.
         let name = name?;
         self.locals.push(name.clone());
-        let when = node.get("$when").map(|when| self.condition(when));
+        let when = node.get("$when").and_then(|when| self.expression(when));
         let item = match node.get("$item") {
-            Some(item) => self.tree(item),
+            Some(item) => Some(self.tree(item)),
             None => self.missing(node, "$item", "what stands in the list for each"),
         };
         self.locals.pop();
         let omit_empty = node.get("$empty").map_or(Some(false), |empty| self.empty(empty));
-        let when = when.map_or(Some(None), |when| when.map(Some));
-        alone.then_some(())?;
-        Some(Content::Each(Box::new(Each { list: list?, name, when: when?, item: item?, omit_empty: omit_empty? })))
+        Some(Content::Each(Box::new(Each { list: list?, name, when, item: item?, omit_empty: omit_empty? })))
     }
 
     fn list(&mut self, node: &Arc<Node>) -> Option<Tree> {
@@ -173,17 +168,15 @@ impl<'c> Compiler<'c> {
             _ => false,
         };
         if fits {
-            return self.tree(node);
+            return Some(self.tree(node));
         }
         let message = format!("`$each` takes a list; this is {}", node.describe());
         self.refuse("SE0191", node, &message, "a list, or `${{ … }}` that gives one")
     }
 
-    fn condition(&mut self, node: &Arc<Node>) -> Option<Expression> {
+    fn expression(&mut self, node: &Arc<Node>) -> Option<Expression> {
         let names = Names { locals: &self.locals, ..*self.names };
-        let expression = Expression::compile(node, &names, self.findings)?;
-        self.references.extend(expression.references());
-        Some(expression)
+        Expression::compile(node, &names, self.findings)
     }
 
     /// What `$empty` says of a list without items.
@@ -198,14 +191,12 @@ impl<'c> Compiler<'c> {
     /// The name that `$as` gives.
     fn local(&mut self, node: &Node) -> Option<String> {
         let name = node.as_str().unwrap_or_default();
-        let first = name.starts_with(|c: char| c.is_ascii_alphabetic());
-        if !first || !name.chars().all(|c| c.is_ascii_alphanumeric() || c == '_') || name.len() > 63 {
+        if !is_identifier(name) {
             let message = "`$as` is a name: letters, digits and `_`, a letter first";
             let help = "`user`, for example, which `$item` reads as `${{ user.name }}`";
             return self.refuse("SE0110", node, message, help);
         }
-        let taken = Root::from_name(name).is_some() || matches!(name, "omit" | "null" | "true" | "false" | "none");
-        if taken || self.locals.iter().any(|local| local == name) {
+        if is_taken(name) || self.locals.iter().any(|local| local == name) {
             return self.refuse("SE0111", node, &format!("`{name}` has a meaning here already"), "choose another name");
         }
         Some(name.to_owned())
@@ -226,11 +217,9 @@ impl<'c> Compiler<'c> {
         self.refuse("SE0191", at, &format!("`$each` needs `{key}`"), what)
     }
 
-    /// Whether nothing stands beside the keys that build structure.
-    fn refuse_neighbours(&mut self, entries: &[Pair], known: &[&str]) -> bool {
-        let strangers: Vec<_> =
-            entries.iter().filter(|(key, _)| !key.as_str().is_some_and(|key| known.contains(&key))).collect();
-        for (key, _) in &strangers {
+    /// Nothing stands beside the keys that build structure.
+    fn refuse_neighbours(&mut self, entries: &[Pair], known: &[&str]) {
+        for (key, _) in entries.iter().filter(|(key, _)| !key.as_str().is_some_and(|key| known.contains(&key))) {
             let (first, name) = (known[0], key.as_str().unwrap_or_default());
             let help = if first == "$merge" {
                 "put it into a further item of `$merge`".to_owned()
@@ -239,7 +228,6 @@ impl<'c> Compiler<'c> {
             };
             self.refuse::<()>("SE0191", key, &format!("`{name}` cannot stand beside `{first}`"), &help);
         }
-        strangers.is_empty()
     }
 
     fn refuse<T>(&mut self, code: &'static str, node: &Node, message: &str, help: &str) -> Option<T> {

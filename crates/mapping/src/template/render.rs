@@ -4,39 +4,36 @@ use std::sync::Arc;
 
 use serde_json::{Map, Value};
 
-use super::{Content, Each, Entry, Tree, Unrendered, When, merge};
+use super::provenance::{Place, Step};
+use super::{Content, Each, Entry, Tree, Unrendered};
 use crate::expression::{Budget, Expression, Outcome, Scope, Way, kind};
 
 /// Why a tree was not rendered, and where in it.
 pub(super) struct Stopped {
-    path: String,
     why: Unrendered,
+    /// From the innermost step.
+    steps: Vec<Step>,
 }
 
 impl Stopped {
     fn at(why: Unrendered) -> Self {
-        Self { path: String::new(), why }
+        Self { why, steps: Vec::new() }
     }
 
-    fn under_key(mut self, key: &str) -> Self {
-        let step = if key.contains('.') { format!("[{key:?}]") } else { key.to_owned() };
-        let separator = if self.path.is_empty() || self.path.starts_with('[') { "" } else { "." };
-        self.path = format!("{step}{separator}{}", self.path);
+    fn under(mut self, step: Step) -> Self {
+        self.steps.push(step);
         self
     }
 
-    fn under_index(mut self, index: usize) -> Self {
-        let separator = if self.path.is_empty() || self.path.starts_with('[') { "" } else { "." };
-        self.path = format!("[{index}]{separator}{}", self.path);
-        self
-    }
-
-    pub fn outcome(self) -> Outcome {
-        match (self.why, self.path) {
-            (Unrendered::Waiting(what), path) if path.is_empty() => Outcome::Waiting(what),
-            (Unrendered::Waiting(what), path) => Outcome::Waiting(format!("{what} (read at `{path}`)")),
-            (Unrendered::Failed(why), path) if path.is_empty() => Outcome::Failed(why),
-            (Unrendered::Failed(why), path) => Outcome::Failed(format!("{path}: {why}")),
+    pub fn outcome(mut self) -> Outcome {
+        if self.steps.is_empty() {
+            return self.why.into();
+        }
+        self.steps.reverse();
+        let place = Place(self.steps);
+        match self.why {
+            Unrendered::Waiting(what) => Outcome::Waiting(format!("{what} (read at `{place}`)")),
+            Unrendered::Failed(why) => Outcome::Failed(format!("{place}: {why}")),
         }
     }
 }
@@ -57,7 +54,7 @@ impl Tree {
             Content::Mapping(entries) => Self::render_mapping(entries, scope, budget),
             Content::Each(each) => each.render(scope, budget),
             Content::Merge(layers) => Self::render_merge(layers, scope, budget),
-            Content::When(when) if when.holds(scope, budget)? => when.tree.render(scope, budget),
+            Content::When(when) if holds(&when.condition, scope, budget)? => when.tree.render(scope, budget),
             Content::When(_) => Ok(None),
         }
     }
@@ -65,7 +62,7 @@ impl Tree {
     fn render_sequence(items: &[Self], scope: &Scope, budget: &mut Budget) -> Result<Option<Value>, Stopped> {
         let mut list = Vec::with_capacity(items.len());
         for (index, item) in items.iter().enumerate() {
-            list.extend(item.render(scope, budget).map_err(|stopped| stopped.under_index(index))?);
+            list.extend(item.render(scope, budget).map_err(|stopped| stopped.under(Step::Index(index)))?);
         }
         Ok(Some(Value::Array(list)))
     }
@@ -74,7 +71,8 @@ impl Tree {
         let mut map = Map::with_capacity(entries.len());
         for Entry { name, tree, .. } in entries {
             budget.entry(name.len()).map_err(Stopped::at)?;
-            if let Some(value) = tree.render(scope, budget).map_err(|stopped| stopped.under_key(name))? {
+            let under = |stopped: Stopped| stopped.under(Step::Key(name.clone()));
+            if let Some(value) = tree.render(scope, budget).map_err(under)? {
                 map.insert(name.clone(), value);
             }
         }
@@ -86,7 +84,7 @@ impl Tree {
         for layer in layers {
             match layer.render(scope, budget)? {
                 None => {}
-                Some(Value::Object(fields)) => merge::overlay(&mut merged, fields),
+                Some(Value::Object(fields)) => overlay(&mut merged, fields),
                 Some(other) => {
                     let message = format!("`$merge` takes maps, and was given {}", kind(&other));
                     return Err(Stopped::at(Unrendered::Failed(message)));
@@ -97,14 +95,20 @@ impl Tree {
     }
 }
 
-impl When {
-    fn holds(&self, scope: &Scope, budget: &mut Budget) -> Result<bool, Stopped> {
-        holds(&self.condition, scope, budget)
+/// Lays a map over another: maps that stand under one key become one, of anything else the upper one stays. A null
+/// is a value like any other; to leave the lower one standing, `omit` the key.
+fn overlay(lower: &mut Map<String, Value>, upper: Map<String, Value>) {
+    for (key, value) in upper {
+        match (lower.get_mut(&key), value) {
+            (Some(Value::Object(below)), Value::Object(above)) => overlay(below, above),
+            (Some(below), above) => *below = above,
+            (None, above) => drop(lower.insert(key, above)),
+        }
     }
 }
 
 fn holds(when: &Expression, scope: &Scope, budget: &mut Budget) -> Result<bool, Stopped> {
-    when.holds_within(scope, budget).map_err(|why| Stopped::at(why).under_key("$when"))
+    when.holds_within(scope, budget).map_err(|why| Stopped::at(why).under(Step::Key("$when".to_owned())))
 }
 
 impl Each {
@@ -123,7 +127,7 @@ impl Each {
         for (index, item) in items.into_iter().enumerate() {
             budget.entry(0).map_err(Stopped::at)?;
             scope.set_local(&self.name, Arc::new(item));
-            list.extend(self.render_item(&scope, budget).map_err(|stopped| stopped.under_index(index))?);
+            list.extend(self.render_item(&scope, budget).map_err(|stopped| stopped.under(Step::Index(index)))?);
         }
         Ok((!self.omit_empty || !list.is_empty()).then_some(Value::Array(list)))
     }

@@ -13,15 +13,9 @@ use super::{Finding, Node, NodeValue, Scalar, syntax};
 /// How many nodes aliases may add to a document, each counted as often as it is reached.
 const MAX_ALIAS_WEIGHT: usize = 100_000;
 
-/// What became of a document.
-pub(super) struct Composed {
-    pub root: Option<Arc<Node>>,
-    pub findings: Vec<Finding>,
-}
-
-/// Builds the tree of one document, which starts at byte `offset` of its file. Without content there is neither a root
-/// nor a finding.
-pub(super) fn compose(text: &str, offset: usize, max_depth: usize) -> Composed {
+/// Builds the tree of one document, which starts at byte `offset` of its file, and says what is wrong with it. Without
+/// content there is neither a root nor a finding.
+pub(super) fn compose(text: &str, offset: usize, max_depth: usize) -> (Option<Arc<Node>>, Vec<Finding>) {
     let options = granit_parser::options! { emit_comments: false, disallow_directives: true };
     let mut composer = Composer {
         text,
@@ -40,12 +34,11 @@ pub(super) fn compose(text: &str, offset: usize, max_depth: usize) -> Composed {
         };
         if let Err(finding) = outcome {
             composer.break_off(*finding);
-            return Composed { root: None, findings: composer.findings };
+            return (None, composer.findings);
         }
     }
     // An explicit document without content is `null`, and means nothing.
-    let root = composer.root.filter(|root| root.value != NodeValue::Null);
-    Composed { root, findings: composer.findings }
+    (composer.root.filter(|root| root.value != NodeValue::Null), composer.findings)
 }
 
 /// A node and what it costs to walk it.

@@ -13,12 +13,11 @@ use std::fmt::Display;
 use std::ops::Range;
 use std::sync::Arc;
 
-use serde::de::value::StrDeserializer;
 use serde::de::{DeserializeOwned, Deserializer, Visitor};
 use serde::forward_to_deserialize_any;
 
 use self::access::{Chosen, Fields, Items};
-use self::error::Error;
+use self::error::{Cause, Error};
 use super::spanned::{TOKEN, hand_over};
 use super::{Finding, Node, NodeValue};
 
@@ -115,7 +114,7 @@ impl<'a> NodeDeserializer<'a> {
     }
 
     fn mistyped(&self, expected: impl Into<String>) -> Error {
-        Error::mistyped(expected.into()).located(self.node)
+        Error::at(self.node, Cause::Mistyped(expected.into()))
     }
 
     fn any<'de, V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Error> {
@@ -183,13 +182,14 @@ impl<'a> NodeDeserializer<'a> {
             NodeValue::String(_) => (self.node, None),
             NodeValue::Mapping(entries) => match entries.as_slice() {
                 [(key, value)] => (key, Some(value)),
-                _ => return Err(Error::union(variants).located(self.node)),
+                _ => return Err(Error::at(self.node, Cause::Union(variants))),
             },
             _ => return Err(self.mistyped(format!("one of {}", quoted(variants)))),
         };
         let text = name.as_str().unwrap_or_default();
         let Some(variant) = variants.iter().copied().find(|variant| *variant == text) else {
-            return Err(Error::unknown_choice(text, variants, name.span.clone()).located(self.node));
+            let (text, span) = (text.to_owned(), name.span.clone());
+            return Err(Error::at(self.node, Cause::UnknownChoice { text, variants, span }));
         };
         if content.is_some_and(|content| self.context.is_dead(content)) {
             self.context.silence(self.node);
@@ -262,11 +262,6 @@ impl<'de> Deserializer<'de> for NodeDeserializer<'_> {
         bool i8 i16 i32 i64 i128 u8 u16 u32 u64 u128 f32 f64 char str string bytes byte_buf unit unit_struct tuple
         tuple_struct
     }
-}
-
-/// Names the variant to serde.
-fn variant_name(variant: &'static str) -> StrDeserializer<'static, Error> {
-    serde::de::IntoDeserializer::into_deserializer(variant)
 }
 
 /// Fields that have another place now, and what to write.

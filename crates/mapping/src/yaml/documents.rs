@@ -35,15 +35,6 @@ pub struct Document {
     pub root: Option<Arc<Node>>,
     /// What is wrong; a tree can have findings too.
     pub findings: Vec<Finding>,
-    /// What it claims to be.
-    pub claim: Claim,
-}
-
-/// `kind` and `metadata.name`, where the syntax is not broken.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Claim {
-    pub kind: Option<String>,
-    pub name: Option<String>,
 }
 
 /// All documents of a file that hold anything.
@@ -76,7 +67,6 @@ fn too_large(file: &[u8], limit: usize) -> Document {
         findings: vec![
             Finding::new("SE0010", 0..0, message).help("split it: each document can stand in a file of its own"),
         ],
-        claim: Claim::default(),
     }
 }
 
@@ -84,19 +74,16 @@ fn document(file: &[u8], span: Range<usize>, depth: usize) -> Option<Document> {
     let bytes = &file[span.clone()];
     match std::str::from_utf8(bytes) {
         Ok(text) => {
-            let composed = compose(text, span.start, depth);
-            if composed.root.is_none() && composed.findings.is_empty() {
-                return None;
-            }
-            let claim = composed.root.as_deref().map(claim).unwrap_or_default();
-            Some(Document { span, text: Arc::from(text), root: composed.root, findings: composed.findings, claim })
+            let (root, findings) = compose(text, span.start, depth);
+            let is_empty = root.is_none() && findings.is_empty();
+            (!is_empty).then(|| Document { span, text: Arc::from(text), root, findings })
         }
         Err(error) => {
             let at = span.start + error.valid_up_to();
             let text: Arc<str> = String::from_utf8_lossy(bytes).into();
             let finding = Finding::new("SE0007", at..at + error.error_len().unwrap_or(1), "this is not UTF-8")
                 .help("save the file with the encoding UTF-8");
-            Some(Document { span, claim: Claim::default(), text, root: None, findings: vec![finding] })
+            Some(Document { span, text, root: None, findings: vec![finding] })
         }
     }
 }
@@ -127,9 +114,4 @@ fn marker(line: &[u8]) -> Option<usize> {
         Some(b' ' | b'\t') => Some(3),
         Some(_) => None,
     }
-}
-
-fn claim(root: &Node) -> Claim {
-    let text = |node: Option<&Arc<Node>>| node.and_then(|node| node.as_str()).map(str::to_owned);
-    Claim { kind: text(root.get("kind")), name: text(root.at(&["metadata", "name"])) }
 }

@@ -15,7 +15,7 @@ mod syntax;
 mod write;
 
 pub use deserialize::{Typed, closest, from_node, meant, nearest, quoted};
-pub use documents::{Claim, Document, Limits, parse, parse_one, parse_within};
+pub use documents::{Document, Limits, parse, parse_one, parse_within};
 pub use finding::Finding;
 pub use node::{Node, NodeValue, Scalar};
 pub use spanned::{Entries, FromNode, Raw, Spanned, deserialize_node};

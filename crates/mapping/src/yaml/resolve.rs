@@ -28,19 +28,13 @@ pub(super) fn resolve(text: &str) -> Plain {
 
 fn number(text: &str) -> Plain {
     let digits = text.strip_prefix(['-', '+']).unwrap_or(text);
-    if let Some(radix) =
-        digits.strip_prefix("0x").map(|d| (d, 16)).or_else(|| digits.strip_prefix("0o").map(|d| (d, 8)))
-    {
-        let (digits_of_radix, radix) = radix;
+    for (prefix, radix) in [("0x", 16), ("0o", 8)] {
+        let Some(digits) = digits.strip_prefix(prefix) else { continue };
         // Only unsigned ones are numbers in the core schema.
-        if text.starts_with(['-', '+'])
-            || digits_of_radix.is_empty()
-            || !digits_of_radix.chars().all(|c| c.is_digit(radix))
-        {
+        if text.starts_with(['-', '+']) || digits.is_empty() || !digits.chars().all(|c| c.is_digit(radix)) {
             return Plain::Text;
         }
-        return u64::from_str_radix(digits_of_radix, radix)
-            .map_or_else(|_| out_of_range(text), |n| Plain::Number(n.into()));
+        return u64::from_str_radix(digits, radix).map_or_else(|_| out_of_range(text), |n| Plain::Number(n.into()));
     }
     if is_digits(digits) {
         return integer(text, digits);

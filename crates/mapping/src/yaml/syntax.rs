@@ -18,11 +18,8 @@ pub(super) fn explain(error: &ScanError, text: &str, offset: usize) -> Finding {
         return Finding::new("SE0001", offset + start..offset + end.max(start), message).help(help);
     }
     let end = text[at..].chars().next().map_or(at, |character| at + character.len_utf8());
-    let finding = Finding::new("SE0001", offset + at..offset + end, message(error.kind()));
-    match help(error.kind()) {
-        Some(help) => finding.help(help),
-        None => finding,
-    }
+    let (message, help) = meaning(error.kind());
+    Finding { help: help.map(str::to_owned), ..Finding::new("SE0001", offset + at..offset + end, message) }
 }
 
 fn is_tab(kind: &ErrorKind) -> bool {
@@ -44,49 +41,42 @@ fn indenting_tab(text: &str, at: usize) -> Option<usize> {
     }
 }
 
-fn message(kind: &ErrorKind) -> String {
-    match kind {
-        ErrorKind::UnknownAnchor => "no anchor of this name stands above".into(),
-        ErrorKind::DirectiveDisallowed => "YAML directives (`%`) are not allowed".into(),
-        ErrorKind::MappingValueNotAllowed => "a `: ` cannot stand here".into(),
-        ErrorKind::UnclosedQuotedScalar => "this quote is never closed".into(),
-        kind if is_tab(kind) => "a tab cannot indent".into(),
-        ErrorKind::ExpectedBlockMappingKey => "no key of the mapping above: its indentation or form differs".into(),
-        ErrorKind::ExpectedBlockSequenceEntry => "no item of the list above: `- ` is expected here".into(),
-        ErrorKind::UnexpectedCharacter { character } => format!("a value cannot start with `{character}`"),
-        other => format!("YAML syntax: {other}"),
-    }
-}
-
-fn help(kind: &ErrorKind) -> Option<&'static str> {
-    match kind {
+/// What an error means, and what to do about it.
+fn meaning(kind: &ErrorKind) -> (String, Option<&'static str>) {
+    let (message, help) = match kind {
+        ErrorKind::UnknownAnchor => ("no anchor of this name stands above", None),
+        ErrorKind::DirectiveDisallowed => ("YAML directives (`%`) are not allowed", Some("remove the line")),
         ErrorKind::MappingValueNotAllowed => {
-            Some("quote the text that holds it, or check the indentation of this line")
+            let help = "quote the text that holds it, or check the indentation of this line";
+            ("a `: ` cannot stand here", Some(help))
         }
-        kind if is_tab(kind) => Some("indent with spaces"),
-        ErrorKind::UnexpectedCharacter { .. } => Some("quote the value"),
-        ErrorKind::DirectiveDisallowed => Some("remove the line"),
-        _ => None,
-    }
+        ErrorKind::UnclosedQuotedScalar => ("this quote is never closed", None),
+        kind if is_tab(kind) => ("a tab cannot indent", Some("indent with spaces")),
+        ErrorKind::ExpectedBlockMappingKey => ("no key of the mapping above: its indentation or form differs", None),
+        ErrorKind::ExpectedBlockSequenceEntry => ("no item of the list above: `- ` is expected here", None),
+        ErrorKind::UnexpectedCharacter { character } => {
+            return (format!("a value cannot start with `{character}`"), Some("quote the value"));
+        }
+        other => return (format!("YAML syntax: {other}"), None),
+    };
+    (message.to_owned(), help)
 }
 
 /// The hint for an expression that YAML takes apart.
-fn expression_trap(kind: &ErrorKind, line: &str, at: usize) -> Option<String> {
+fn expression_trap(kind: &ErrorKind, line: &str, at: usize) -> Option<&'static str> {
     let start = unquoted_expression(line)?;
     let before = &line[..start];
     let flow = matches!(kind, ErrorKind::ExpectedFlowSequenceSeparator | ErrorKind::ExpectedFlowMappingSeparator)
         || before.matches(['[', '{']).count() > before.matches([']', '}']).count();
     let typed = line[start..].starts_with('$');
     if flow {
-        return Some("inside `[…]` and `{…}` an expression needs quotes: `[\"${{ x }}\"]`".into());
+        return Some("inside `[…]` and `{…}` an expression needs quotes: `[\"${{ x }}\"]`");
     }
     if matches!(kind, ErrorKind::MappingValueNotAllowed) && at >= start {
-        return Some(
-            "`: ` ends an unquoted text: put the whole value in quotes, or write `:` without the space".into(),
-        );
+        return Some("`: ` ends an unquoted text: put the whole value in quotes, or write `:` without the space");
     }
     let begins = before.is_empty() || before.ends_with(": ") || before.ends_with("- ");
-    (begins && !typed).then(|| BEGINS_WITH_BRACES.to_owned())
+    (begins && !typed).then_some(BEGINS_WITH_BRACES)
 }
 
 const BEGINS_WITH_BRACES: &str =

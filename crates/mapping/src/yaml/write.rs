@@ -5,11 +5,7 @@ use serde_json::{Map, Value};
 /// Block style with two spaces a level, ending in a line break. Reads back as the same value, in YAML 1.1 and 1.2.
 pub fn write(value: &Value) -> String {
     let mut text = String::new();
-    match value {
-        Value::Array(items) if !items.is_empty() => sequence(items, 0, &mut text),
-        Value::Object(fields) if !fields.is_empty() => mapping(fields, 0, &mut text),
-        scalar => leaf(scalar, 0, &mut text),
-    }
+    node(value, 0, &mut text);
     text
 }
 
@@ -19,7 +15,15 @@ pub fn write_all<'v>(values: impl IntoIterator<Item = &'v Value>) -> String {
     documents.join("---\n")
 }
 
-/// The first key stands where its parent left off: at a line's start, or after `- `.
+/// Begins where its parent left off: at a line's start, or after `- ` or `: `.
+fn node(value: &Value, depth: usize, text: &mut String) {
+    match value {
+        Value::Object(fields) if !fields.is_empty() => mapping(fields, depth, text),
+        Value::Array(items) if !items.is_empty() => sequence(items, depth, text),
+        scalar => leaf(scalar, depth, text),
+    }
+}
+
 fn mapping(fields: &Map<String, Value>, depth: usize, text: &mut String) {
     for (position, (key, value)) in fields.iter().enumerate() {
         if position > 0 {
@@ -27,22 +31,17 @@ fn mapping(fields: &Map<String, Value>, depth: usize, text: &mut String) {
         }
         text.push_str(&inline_text(key));
         text.push(':');
-        match value {
-            Value::Object(fields) if !fields.is_empty() => {
-                text.push('\n');
-                indent(depth + 1, text);
-                mapping(fields, depth + 1, text);
-            }
-            Value::Array(items) if !items.is_empty() => {
-                text.push('\n');
-                indent(depth, text);
-                sequence(items, depth, text);
-            }
-            scalar => {
-                text.push(' ');
-                leaf(scalar, depth + 1, text);
-            }
+        // Lists stand below their key, not further in.
+        let (is_block, below) = match value {
+            Value::Object(fields) => (!fields.is_empty(), depth + 1),
+            Value::Array(items) if !items.is_empty() => (true, depth),
+            _ => (false, depth + 1),
+        };
+        text.push(if is_block { '\n' } else { ' ' });
+        if is_block {
+            indent(below, text);
         }
+        node(value, below, text);
     }
 }
 
@@ -52,11 +51,7 @@ fn sequence(items: &[Value], depth: usize, text: &mut String) {
             indent(depth, text);
         }
         text.push_str("- ");
-        match item {
-            Value::Object(fields) if !fields.is_empty() => mapping(fields, depth + 1, text),
-            Value::Array(items) if !items.is_empty() => sequence(items, depth + 1, text),
-            scalar => leaf(scalar, depth + 1, text),
-        }
+        node(item, depth + 1, text);
     }
 }
 

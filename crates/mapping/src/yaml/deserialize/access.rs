@@ -2,10 +2,11 @@
 
 use std::sync::Arc;
 
-use serde::de::{DeserializeSeed, EnumAccess, MapAccess, SeqAccess, VariantAccess, Visitor};
+use serde::de::value::StrDeserializer;
+use serde::de::{DeserializeSeed, EnumAccess, IntoDeserializer, MapAccess, SeqAccess, VariantAccess, Visitor};
 
-use super::error::Error;
-use super::{Node, NodeDeserializer, NodeValue, variant_name};
+use super::error::{Cause, Error};
+use super::{Node, NodeDeserializer, NodeValue};
 
 pub(super) struct Items<'a> {
     parent: NodeDeserializer<'a>,
@@ -96,10 +97,10 @@ impl Chosen<'_> {
     fn content(&self) -> Result<NodeDeserializer<'_>, Error> {
         match self.content {
             Some(content) if content.context.is_dead(content.node) => {
-                Err(Error::mistyped("a readable value".into()).located(self.node))
+                Err(Error::at(self.node, Cause::Mistyped("a readable value".into())))
             }
             Some(content) => Ok(content),
-            None => Err(Error::mistyped(format!("`{}` with a value below it", self.variant)).located(self.node)),
+            None => Err(Error::at(self.node, Cause::Mistyped(format!("`{}` with a value below it", self.variant)))),
         }
     }
 }
@@ -109,7 +110,8 @@ impl<'de, 'a> EnumAccess<'de> for Chosen<'a> {
     type Variant = Chosen<'a>;
 
     fn variant_seed<V: DeserializeSeed<'de>>(self, seed: V) -> Result<(V::Value, Self::Variant), Error> {
-        Ok((seed.deserialize(variant_name(self.variant))?, self))
+        let name: StrDeserializer<'_, Error> = self.variant.into_deserializer();
+        Ok((seed.deserialize(name)?, self))
     }
 }
 
@@ -119,7 +121,7 @@ impl<'de> VariantAccess<'de> for Chosen<'_> {
     fn unit_variant(self) -> Result<(), Error> {
         match self.content {
             None => Ok(()),
-            Some(_) => Err(Error::mistyped(format!("the word `{}` alone", self.variant)).located(self.node)),
+            Some(_) => Err(Error::at(self.node, Cause::Mistyped(format!("the word `{}` alone", self.variant)))),
         }
     }
 

@@ -17,7 +17,7 @@ pub(super) struct Error {
 }
 
 #[derive(Debug)]
-enum Cause {
+pub(super) enum Cause {
     /// What was expected instead.
     Mistyped(String),
     Missing(&'static str),
@@ -31,16 +31,8 @@ enum Cause {
 }
 
 impl Error {
-    pub(super) fn mistyped(expected: String) -> Self {
-        Self::because(Cause::Mistyped(expected))
-    }
-
-    pub(super) fn union(variants: &'static [&'static str]) -> Self {
-        Self::because(Cause::Union(variants))
-    }
-
-    pub(super) fn unknown_choice(text: &str, variants: &'static [&'static str], span: Range<usize>) -> Self {
-        Self::because(Cause::UnknownChoice { text: text.to_owned(), variants, span })
+    pub(super) fn at(node: &Arc<Node>, cause: Cause) -> Self {
+        Self { cause, node: Some(node.clone()) }
     }
 
     fn because(cause: Cause) -> Self {
