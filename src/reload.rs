@@ -149,7 +149,7 @@ impl Reloader {
     /// # Errors
     /// When the directory itself cannot be read. A single file or folder that cannot is a [`Problem`] of the snapshot.
     pub fn open(directory: &Path, health: Health) -> Result<(Self, ReloadHandle, mpsc::Receiver<Reload>), OpenError> {
-        let snapshot = scan::read(directory).onto(&Snapshot::default());
+        let snapshot = scan::read(directory, scan::MAX_FILE_BYTES);
         if let Some(root) = snapshot.problems.iter().find(|problem| problem.is_root()) {
             return Err(OpenError { directory: directory.to_owned(), trouble: root.trouble.clone() });
         }
@@ -229,7 +229,8 @@ impl Reloader {
     /// The directory as it stands, what cannot be read held at its current content.
     async fn read(&self) -> Snapshot {
         let (directory, current) = (self.directory.clone(), Arc::clone(&self.current));
-        let reading = tokio::task::spawn_blocking(move || scan::read(&directory).onto(&current));
+        let read = move || scan::read(&directory, scan::MAX_FILE_BYTES).onto(&current);
+        let reading = tokio::task::spawn_blocking(read);
         // The task fails when the runtime shuts down: nothing has changed then.
         reading.await.unwrap_or_else(|_| (*self.current).clone())
     }

@@ -11,8 +11,8 @@ use crate::catalog::{Catalog, Files, Update};
 use crate::mapping::diagnostic::Diagnostic;
 use crate::mapping::document::API_VERSION;
 use crate::mapping::schema::Schemas;
+use crate::reload::Problem;
 use crate::reload::scan::{self, Trouble};
-use crate::reload::{Problem, Snapshot};
 use crate::yaml;
 
 /// The path that stands for standard input.
@@ -76,7 +76,7 @@ impl Inputs {
             io::stdin().read_to_end(&mut content).map_err(|error| refused(path, &error))?;
             self.readable.insert("<stdin>".to_owned(), content);
         } else if path.is_dir() {
-            let read = scan::read_within(path, most).onto(&Snapshot::default());
+            let read = scan::read(path, most);
             let shown = |file: &str| path.join(file).display().to_string();
             self.readable.extend(read.files.iter().map(|(file, content)| (shown(file), content.clone())));
             self.unreadable.extend(read.problems.iter().map(|problem| (shown(&problem.path), why(problem))));
@@ -215,7 +215,7 @@ pub(super) fn folders_of_schemas(given: Option<&Path>, mappings: &[PathBuf]) -> 
 pub(super) fn schemas(given: Option<&Path>, mappings: &[PathBuf]) -> Result<(Schemas, Vec<Diagnostic>), Misconfigured> {
     let (mut schemas, mut diagnostics) = (Schemas::default(), Vec::new());
     for folder in folders_of_schemas(given, mappings) {
-        let read = scan::read_within(&folder, MAX_MATERIAL_BYTES).onto(&Snapshot::default());
+        let read = scan::read(&folder, MAX_MATERIAL_BYTES);
         if let Some(problem) = read.problems.first() {
             return Err(unreadable_schemas(&folder, problem));
         }

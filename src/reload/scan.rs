@@ -62,14 +62,17 @@ pub enum Trouble {
     Unreadable(String),
 }
 
-/// A reading before what could not be read is filled in.
-#[derive(Debug, Default)]
-pub struct Scan {
-    files: Files,
-    problems: Vec<Problem>,
-}
-
 impl Snapshot {
+    /// Fills what could not be read from an earlier snapshot: not seeing a file is no evidence that it is gone.
+    pub fn onto(mut self, earlier: &Self) -> Self {
+        for (path, content) in &earlier.files {
+            if !self.files.contains_key(path) && self.problems.iter().any(|problem| problem.covers(path)) {
+                self.files.insert(path.clone(), content.clone());
+            }
+        }
+        self
+    }
+
     /// Why something cannot be read, by path (`.` for the directory itself). Of these, what was read before is still
     /// among the files.
     pub fn unreadable(&self) -> BTreeMap<String, String> {
@@ -101,39 +104,21 @@ impl fmt::Display for Problem {
     }
 }
 
-impl Scan {
-    /// Fills what could not be read from an earlier snapshot: not seeing a file is no evidence that it is gone.
-    pub fn onto(self, earlier: &Snapshot) -> Snapshot {
-        let Self { mut files, mut problems } = self;
-        problems.sort_by(|one, other| one.path.cmp(&other.path));
-        for (path, content) in &earlier.files {
-            if !files.contains_key(path) && problems.iter().any(|problem| problem.covers(path)) {
-                files.insert(path.clone(), content.clone());
-            }
-        }
-        Snapshot { files, problems }
-    }
-}
-
-/// Reads the directory once. What fails is among the problems of the result.
-pub fn read(directory: &Path) -> Scan {
-    read_within(directory, MAX_FILE_BYTES)
-}
-
-/// The same with another limit for the bytes of a file.
-pub fn read_within(directory: &Path, most: u64) -> Scan {
+/// Reads the directory once, of each file at most so many bytes. What fails is among the problems of the result.
+pub fn read(directory: &Path, most: u64) -> Snapshot {
     let root = fs::canonicalize(directory).unwrap_or_default();
-    let mut walk = Walk { root, most, scan: Scan::default(), entries: 0 };
+    let mut walk = Walk { root, most, found: Snapshot::default(), entries: 0 };
     match fs::metadata(directory) {
         Ok(metadata) if metadata.is_dir() => walk.folder(directory, "", &[Identity::of(&metadata)]),
         Ok(_) => walk.problem("", Trouble::NotADirectory),
         Err(error) => walk.problem("", Trouble::from(error)),
     }
     if walk.entries > MAX_ENTRIES {
-        walk.scan = Scan::default();
+        walk.found = Snapshot::default();
         walk.problem("", Trouble::TooManyEntries);
     }
-    walk.scan
+    walk.found.problems.sort_by(|one, other| one.path.cmp(&other.path));
+    walk.found
 }
 
 impl From<io::Error> for Trouble {
@@ -149,7 +134,7 @@ impl From<io::Error> for Trouble {
 struct Walk {
     /// The directory itself, its links resolved.
     root: PathBuf,
-    scan: Scan,
+    found: Snapshot,
     entries: usize,
     /// Bytes of a file.
     most: u64,
@@ -160,7 +145,7 @@ impl Walk {
     fn folder(&mut self, folder: &Path, relative: &str, above: &[Identity]) {
         let entries = match fs::read_dir(folder) {
             Ok(entries) => entries,
-            Err(error) => return self.failed(folder, relative, error),
+            Err(error) => return self.failed(folder, relative, error.into()),
         };
         for entry in entries {
             self.entries += 1;
@@ -186,7 +171,7 @@ impl Walk {
             Ok(true) => {}
             Ok(false) if may_hold_mappings(path) => return self.problem(&relative, Trouble::LinkOut),
             Ok(false) => return,
-            Err(error) => return self.failed(path, &relative, error),
+            Err(error) => return self.failed(path, &relative, error.into()),
         }
         match fs::metadata(path) {
             Ok(metadata) if metadata.is_dir() => self.subfolder(path, &relative, above, Identity::of(&metadata)),
@@ -194,7 +179,7 @@ impl Walk {
             Ok(_) if name.to_str().is_none() => self.problem(&relative, Trouble::NameNotUtf8),
             Ok(metadata) if metadata.is_file() => self.file(path, &relative),
             Ok(_) => self.problem(&relative, Trouble::Special),
-            Err(error) => self.failed(path, &relative, error),
+            Err(error) => self.failed(path, &relative, error.into()),
         }
     }
 
@@ -206,18 +191,15 @@ impl Walk {
     }
 
     fn file(&mut self, path: &Path, relative: &str) {
-        match read_capped(path, self.most) {
-            Ok(Ok(content)) => {
-                self.scan.files.insert(relative.to_owned(), content);
-            }
-            Ok(Err(trouble)) => self.problem(relative, trouble),
-            Err(error) => self.failed(path, relative, error),
+        match read_file(path, self.most) {
+            Ok(content) => drop(self.found.files.insert(relative.to_owned(), content)),
+            Err(trouble) => self.failed(path, relative, trouble),
         }
     }
 
     /// An entry that went away between listing and reading is gone; a link that leads nowhere is a problem.
-    fn failed(&mut self, path: &Path, relative: &str, error: io::Error) {
-        let trouble = match Trouble::from(error) {
+    fn failed(&mut self, path: &Path, relative: &str, trouble: Trouble) {
+        let trouble = match trouble {
             Trouble::Missing if relative.is_empty() => Trouble::Missing,
             Trouble::Missing if fs::symlink_metadata(path).is_err() => return,
             Trouble::Missing if !may_hold_mappings(path) => return,
@@ -228,7 +210,7 @@ impl Walk {
     }
 
     fn problem(&mut self, path: &str, trouble: Trouble) {
-        self.scan.problems.push(Problem { path: path.to_owned(), trouble });
+        self.found.problems.push(Problem { path: path.to_owned(), trouble });
     }
 }
 
@@ -254,19 +236,13 @@ fn may_hold_mappings(path: &Path) -> bool {
 /// # Errors
 /// When it cannot be read, or is larger.
 pub fn read_file(path: &Path, most: u64) -> Result<Vec<u8>, Trouble> {
-    read_capped(path, most)?
-}
-
-/// The inner error is a file that has grown beyond what is read.
-fn read_capped(path: &Path, most: u64) -> io::Result<Result<Vec<u8>, Trouble>> {
     let file = File::open(path)?;
     let mut content = Vec::new();
     file.take(most + 1).read_to_end(&mut content)?;
     if content.len() as u64 > most {
-        let bytes = fs::metadata(path)?.len();
-        return Ok(Err(Trouble::TooLarge { bytes, most }));
+        return Err(Trouble::TooLarge { bytes: fs::metadata(path)?.len(), most });
     }
-    Ok(Ok(content))
+    Ok(content)
 }
 
 #[cfg(test)]
@@ -289,7 +265,7 @@ mod tests {
     }
 
     fn fresh(path: &Path) -> Snapshot {
-        read(path).onto(&Snapshot::default())
+        read(path, MAX_FILE_BYTES)
     }
 
     fn texts(snapshot: &Snapshot) -> String {
@@ -379,7 +355,7 @@ mod tests {
         fs::remove_dir_all(root.path().join("sub")).expect("removed");
         symlink("sub", root.path().join("sub")).expect("a link");
         fs::remove_file(root.path().join("subway.yaml")).expect("removed");
-        let snapshot = read(root.path()).onto(&earlier);
+        let snapshot = fresh(root.path()).onto(&earlier);
         assert_eq!(paths(&snapshot.files), ["a.yaml", "sub/c.yaml", "sub/d.yaml"]);
         assert_eq!(snapshot.files["a.yaml"], earlier.files["a.yaml"]);
     }
@@ -391,12 +367,12 @@ mod tests {
         let directory = root.path().join("maps");
         let earlier = fresh(&directory);
         fs::rename(&directory, root.path().join("elsewhere")).expect("renamed");
-        let missing = read(&directory).onto(&earlier);
+        let missing = fresh(&directory).onto(&earlier);
         assert_eq!(missing.files, earlier.files);
         assert_eq!(missing.unreadable(), BTreeMap::from([(".".to_owned(), "it does not exist".to_owned())]));
         insta::assert_snapshot!(texts(&missing), @"the mappings directory cannot be read: it does not exist; all mappings run on as they are");
         write(&directory, "now a file");
-        let replaced = read(&directory).onto(&earlier);
+        let replaced = fresh(&directory).onto(&earlier);
         assert_eq!(replaced.files, earlier.files);
         insta::assert_snapshot!(texts(&replaced), @"the mappings directory cannot be read: it is not a directory; all mappings run on as they are");
     }
