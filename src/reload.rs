@@ -97,31 +97,6 @@ impl Reload {
     }
 }
 
-/// What the reloader still has to hear of a reload that was handed on.
-#[derive(Debug)]
-pub struct Pending {
-    reported: oneshot::Receiver<Outcome>,
-    answer: oneshot::Sender<Outcome>,
-}
-
-impl Reload {
-    /// The same content for somebody else to run, whose answer comes by here on its way.
-    pub fn hand_on(self) -> (Reload, Pending) {
-        let (reload, reported) = Reload::new(self.snapshot);
-        (reload, Pending { reported, answer: self.answer })
-    }
-}
-
-impl Pending {
-    /// Waits for the answer and passes it on; `None` where there is none.
-    pub async fn outcome(self) -> Option<Outcome> {
-        let outcome = self.reported.await.ok()?;
-        // Nobody listens when the reloader is shutting down.
-        let _ = self.answer.send(outcome.clone());
-        Some(outcome)
-    }
-}
-
 impl fmt::Display for Outcome {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.text)
@@ -249,8 +224,7 @@ impl Reloader {
     }
 
     async fn pass_on(&mut self) -> Result<(), Closed> {
-        let (answer, outcome) = oneshot::channel();
-        let reload = Reload { snapshot: Arc::clone(&self.current), answer };
+        let (reload, outcome) = Reload::new(Arc::clone(&self.current));
         self.reloads.send(reload).await.map_err(|_| Closed)?;
         self.last = match timeout(ANSWER_TIMEOUT, outcome).await {
             Ok(Ok(outcome)) => outcome,

@@ -146,17 +146,18 @@ async fn hand_on_reloads(
 ) {
     let mut known: BTreeSet<String> = BTreeSet::new();
     while let Some(reload) = reloads.recv().await {
-        let (mut reload, pending) = reload.hand_on();
         // Schemas and objects may lie among the mappings here. What is in a file of ours is for the engine to judge, also where
         // nothing of ours is in it any more: an empty file is no removal.
         let mut ours = (*reload.snapshot).clone();
         ours.files.retain(|path, content| known.contains(path) || inputs::is_ours(content));
         known = ours.files.keys().cloned().collect();
-        reload.snapshot = Arc::new(ours);
-        if engine.send(reload).await.is_err() {
+        let (handed_on, outcome) = Reload::new(Arc::new(ours));
+        if engine.send(handed_on).await.is_err() {
             return;
         }
-        if let Some(outcome) = pending.outcome().await {
+        // Without an answer, the reloader gets none either.
+        if let Ok(outcome) = outcome.await {
+            reload.answer(outcome.clone());
             // The receiver may have stopped.
             let _ = news.send(News::Reload(outcome));
         }
