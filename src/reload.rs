@@ -174,14 +174,11 @@ impl Reloader {
             // Each arm is cancel-safe: channels and timers lose nothing when another arm is taken.
             tokio::select! {
                 () = watch.hint() => settle.hint(Instant::now()),
-                request = self.requests.recv() => match request {
-                    Some(reply) => {
-                        self.waiting.extend(reply);
-                        settle.hint(Instant::now());
-                    }
-                    // No handle is left that could ask: poll and watch go on below.
-                    None => std::future::pending().await,
-                },
+                // Where no handle is left that could ask, poll and watch go on.
+                Some(reply) = self.requests.recv() => {
+                    self.waiting.extend(reply);
+                    settle.hint(Instant::now());
+                }
                 _ = poll.tick() => {
                     watch.renew().await;
                     if self.read().await != *self.current {

@@ -167,6 +167,16 @@ async fn a_request_after_the_end_is_told_so() {
 }
 
 #[tokio::test]
+async fn an_edit_is_passed_on_where_nobody_is_left_to_ask() {
+    let mut bench = Bench::new(&[("a.yaml", "one")]).await;
+    let (_, other, _) = Reloader::open(&bench.path(""), Health::default()).expect("a readable directory");
+    bench.handle = other;
+    fs::write(bench.path("a.yaml"), "two").expect("written");
+    bench.until(|snapshot| content(snapshot, "a.yaml") == Some("two")).await;
+    bench.stop().await;
+}
+
+#[tokio::test]
 async fn a_reload_that_the_engine_drops_is_no_success() {
     let mut bench = Bench::new(&[("a.yaml", "one")]).await;
     fs::write(bench.path("a.yaml"), "two").expect("written");
