@@ -18,7 +18,7 @@ use crate::engine::{self, DEFAULT_TARGET, Settings};
 use crate::health::Level;
 use crate::multicluster::connection::{Connection, ConnectionSource, ConnectionSpec, Process};
 use crate::multicluster::environment::CustomProviders;
-use crate::reload::{Outcome, Reload, ReloadHandle, Reloader};
+use crate::reload::{Outcome, Reload, Reloader};
 use crate::sandbox::{Event, Sandbox};
 use crate::server::{self, Hosts, Instruments, Overview};
 use crate::story::{Member, Player, Side, ToyOperator, Trouble};
@@ -45,8 +45,6 @@ pub(super) struct Parts {
     stopped: CancellationToken,
     /// Address of the engine's status page.
     pub status_page: String,
-    /// Keeps the reloader answering requests.
-    _reload: ReloadHandle,
 }
 
 impl Parts {
@@ -67,7 +65,7 @@ impl Parts {
         let mut tasks = JoinSet::new();
         // kcp and the target cluster have the two ports before it.
         let address = SocketAddr::from((Ipv4Addr::LOCALHOST, port.map_or(0, |port| port.saturating_add(2))));
-        let console = server::console(instruments.clone(), reload.clone(), Hosts::default());
+        let console = server::console(instruments.clone(), reload, Hosts::default());
         let status_page = serve(&mut tasks, address, console, &stopped).await;
         let status_page = status_page.with_context(|| format!("cannot listen on {address} for the status page"))?;
         for operator in &stage.scene.script.operators {
@@ -79,10 +77,7 @@ impl Parts {
         spawn(&mut tasks, hand_on_reloads(reloads, handed_on, news));
         spawn(&mut tasks, reloader.run(drain.clone()));
         spawn(&mut tasks, engine::run(settings(stage)?, engine_reloads, instruments.clone(), drain.clone()));
-        Ok((
-            Self { tasks, instruments, drain, stopped, status_page: format!("http://{status_page}/"), _reload: reload },
-            received,
-        ))
+        Ok((Self { tasks, instruments, drain, stopped, status_page: format!("http://{status_page}/") }, received))
     }
 
     /// What the engine is waiting for; `None` where it is ready.
