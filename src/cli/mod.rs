@@ -74,10 +74,12 @@ pub struct Misconfigured(pub String);
 /// the engine.
 pub fn execute(verb: Verb, custom_providers: CustomProviders) -> Exit {
     limits::raise_open_files();
-    let of_error = match verb {
-        Verb::Run(_) => Exit::of_run,
-        Verb::Sandbox(_) => Exit::of_sandbox,
-        _ => Exit::of_check,
+    // How it ends where something is misconfigured, and at any other error: most verbs could not check then, and to the sandbox
+    // it is a finding what does not sync in time.
+    let (misconfigured, failed) = match verb {
+        Verb::Run(_) => (Exit::Configuration, Exit::Failure),
+        Verb::Sandbox(_) => (Exit::Unchecked, Exit::Failure),
+        _ => (Exit::Unchecked, Exit::Unchecked),
     };
     let result = match verb {
         Verb::Run(arguments) => RunOptions::try_from(arguments)
@@ -109,7 +111,13 @@ pub fn execute(verb: Verb, custom_providers: CustomProviders) -> Exit {
         Err(error) => {
             progress::clear();
             eprintln!("error: {error:#}");
-            of_error(&error)
+            if error.is::<Usage>() {
+                Exit::Usage
+            } else if error.is::<Misconfigured>() {
+                misconfigured
+            } else {
+                failed
+            }
         }
     }
 }
@@ -148,24 +156,6 @@ fn play_sandbox(arguments: SandboxArguments) -> anyhow::Result<Exit> {
     result.map(|()| Exit::Success)
 }
 
-impl Exit {
-    /// The engine ended.
-    fn of_run(error: &anyhow::Error) -> Self {
-        if error.is::<Misconfigured>() { Self::Configuration } else { Self::of_sandbox(error) }
-    }
-
-    /// What does not sync in time is a finding.
-    fn of_sandbox(error: &anyhow::Error) -> Self {
-        let could_check = !error.is::<Misconfigured>() && !is_usage(error);
-        if could_check { Self::Failure } else { Self::of_check(error) }
-    }
-
-    /// A verb that reports findings ended with an error instead.
-    fn of_check(error: &anyhow::Error) -> Self {
-        if is_usage(error) { Self::Usage } else { Self::Unchecked }
-    }
-}
-
 impl From<Exit> for ExitCode {
     fn from(exit: Exit) -> Self {
         Self::from(match exit {
@@ -176,10 +166,6 @@ impl From<Exit> for ExitCode {
             Exit::Configuration => 78,
         })
     }
-}
-
-fn is_usage(error: &anyhow::Error) -> bool {
-    error.is::<Usage>()
 }
 
 impl From<OpenError> for Misconfigured {
