@@ -9,7 +9,8 @@ const CONTAINER_MEMORY: &str = "/sys/fs/cgroup/memory.max";
 /// As the flags say, else as the system's limits have it.
 pub(super) fn budget(max_watches: Option<usize>, max_memory: Option<u64>) -> Budget {
     // Requests, probes and files need some too.
-    let watches = max_watches.or_else(|| Some(usize::try_from(open_files()? / 4 * 3).unwrap_or(usize::MAX)));
+    let of_files = |most: u64| usize::try_from(most / 4 * 3).unwrap_or(usize::MAX);
+    let watches = max_watches.or_else(|| process::most_open_files().map(of_files));
     let memory = max_memory.or_else(|| Some(container_memory()? / 10 * 9));
     Budget::new(watches, memory.map(|most| Memory { most, resident: process::resident_memory }))
 }
@@ -24,14 +25,6 @@ pub(super) fn raise_open_files() {
         // Where the system refuses, the limit stays as it was.
         let _ = setrlimit(Resource::Nofile, Rlimit { current: maximum, maximum });
     }
-}
-
-/// How many files may be open; `None`: there is no limit.
-fn open_files() -> Option<u64> {
-    #[cfg(unix)]
-    return rustix::process::getrlimit(rustix::process::Resource::Nofile).current;
-    #[cfg(not(unix))]
-    None
 }
 
 fn container_memory() -> Option<u64> {

@@ -1,4 +1,4 @@
-//! What the process itself costs, read from `/proc` at every scrape; nothing where there is none.
+//! What the process itself costs, and may cost: asked of the system at every scrape. Where there is no `/proc`, most of it is missing.
 
 use std::fs;
 
@@ -38,14 +38,13 @@ type NamedGauge = (&'static str, &'static str, f64);
 
 fn gauges() -> Vec<NamedGauge> {
     let status = read("/proc/self/status").unwrap_or_default();
-    let limits = read("/proc/self/limits").unwrap_or_default();
     let memory = |key| bytes(&status, key);
     [
         ("process_resident_memory_bytes", "Resident memory", memory(RESIDENT)),
         ("process_resident_memory_peak_bytes", "Largest resident memory so far", memory("VmHWM:")),
         ("process_threads", "Threads", field(&status, "Threads:").and_then(|text| text.parse().ok())),
         ("process_open_fds", "Open file descriptors", open_files()),
-        ("process_max_fds", "Largest number of open file descriptors", most_open_files(&limits)),
+        ("process_max_fds", "Largest number of open file descriptors", most_open_files().map(|most| most as f64)),
     ]
     .into_iter()
     .filter_map(|(name, help, value)| Some((name, help, value?)))
@@ -60,7 +59,8 @@ pub(crate) fn resident_memory() -> Option<u64> {
 const RESIDENT: &str = "VmRSS:";
 
 fn bytes(status: &str, key: &str) -> Option<f64> {
-    kibibytes(status, key).map(|kibibytes| kibibytes * 1024.0)
+    let kibibytes: f64 = field(status, key)?.strip_suffix(" kB")?.trim().parse().ok()?;
+    Some(kibibytes * 1024.0)
 }
 
 fn read(path: &str) -> Option<String> {
@@ -76,10 +76,6 @@ fn cpu_seconds(stat: &str) -> Option<f64> {
     Some((user + system) / TICKS_PER_SECOND)
 }
 
-fn kibibytes(status: &str, key: &str) -> Option<f64> {
-    field(status, key)?.strip_suffix(" kB")?.trim().parse().ok()
-}
-
 fn field<'a>(status: &'a str, key: &str) -> Option<&'a str> {
     status.lines().find_map(|line| line.strip_prefix(key)).map(str::trim)
 }
@@ -89,9 +85,12 @@ fn open_files() -> Option<f64> {
     fs::read_dir("/proc/self/fd").ok().map(|entries| entries.count().saturating_sub(1) as f64)
 }
 
-/// The soft limit, which is the first of two; `None`: there is no limit.
-fn most_open_files(limits: &str) -> Option<f64> {
-    field(limits, "Max open files")?.split_whitespace().next()?.parse().ok()
+/// The soft limit; `None`: there is none.
+pub(crate) fn most_open_files() -> Option<u64> {
+    #[cfg(unix)]
+    return rustix::process::getrlimit(rustix::process::Resource::Nofile).current;
+    #[cfg(not(unix))]
+    None
 }
 
 #[cfg(test)]
@@ -108,19 +107,8 @@ mod tests {
     #[test]
     fn memory_is_read_in_kibibytes() {
         let status = "Name:\tsync-engine\nVmRSS:\t   2048 kB\nThreads:\t9\n";
-        assert_eq!(kibibytes(status, "VmRSS:"), Some(2048.0));
-        assert_eq!(kibibytes(status, "VmHWM:"), None);
+        assert_eq!(bytes(status, "VmRSS:"), Some(2048.0 * 1024.0));
+        assert_eq!(bytes(status, "VmHWM:"), None);
         assert_eq!(field(status, "Threads:"), Some("9"));
-    }
-
-    #[test]
-    fn the_soft_limit_of_open_files_is_read() {
-        let limits = "Limit                     Soft Limit           Hard Limit           Units     \n\
-                      Max open files            1024                 524288               files     \n";
-        assert_eq!(most_open_files(limits), Some(1024.0));
-        assert_eq!(
-            most_open_files("Max open files            unlimited            unlimited            files\n"),
-            None
-        );
     }
 }
