@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 use super::api::{Leader, Sources};
 use crate::health::{self, Standing};
 use crate::reload::Snapshot;
-use crate::table;
+use crate::table::table;
 
 /// Where the engine puts its latest [`Overview`]. Cloning gives another handle to the same place.
 #[derive(Clone, Default)]
@@ -120,12 +120,13 @@ impl StatusPage {
 /// The page as plain text.
 pub(super) fn render(overview: &Overview, standings: &[Standing]) -> String {
     let mut page = format!("sync-engine {} (engine {})\n", env!("CARGO_PKG_VERSION"), overview.engine_id);
-    section(&mut page, "Health", health::report(standings, true));
-    section(&mut page, "Mappings", table(MAPPING_COLUMNS, overview.mappings.iter().map(mapping_row)));
-    section(&mut page, "Providers", table(PROVIDER_COLUMNS, overview.providers.iter().map(provider_row)));
+    section(&mut page, "Health", &health::report(standings, true));
+    section(&mut page, "Mappings", &table(MAPPING_COLUMNS, overview.mappings.iter().map(mapping_row)));
+    section(&mut page, "Providers", &table(PROVIDER_COLUMNS, overview.providers.iter().map(provider_row)));
     let targets = overview.targets.iter().map(|target| [target.name.clone(), target.identity.clone()]);
-    section(&mut page, "Targets", table(["NAME", "IDENTITY"], targets));
-    section(&mut page, "Errors in documents", problems(&overview.problems));
+    section(&mut page, "Targets", &table(["NAME", "IDENTITY"], targets));
+    let problems: String = overview.problems.iter().map(|problem| format!("{problem}\n")).collect();
+    section(&mut page, "Errors in documents", &problems);
     page.push_str("\nSee also /readyz?verbose; POST /-/reload reads the mappings again.\n");
     page
 }
@@ -154,17 +155,9 @@ fn provider_row(provider: &ProviderOverview) -> [String; 4] {
     [provider.name.clone(), provider.clusters.to_string(), provider.standing.clone(), identities.join(", ")]
 }
 
-fn problems(problems: &[String]) -> String {
-    if problems.is_empty() { "none\n".to_owned() } else { problems.join("\n") + "\n" }
-}
-
-fn section(page: &mut String, title: &str, body: String) {
+fn section(page: &mut String, title: &str, body: &str) {
+    let body = if body.is_empty() { "none\n" } else { body };
     let _ = write!(page, "\n{title}\n{}\n{body}", "-".repeat(title.len()));
-}
-
-fn table<const N: usize>(titles: [&str; N], rows: impl Iterator<Item = [String; N]>) -> String {
-    let table = table::table(titles, rows);
-    if table.is_empty() { "none\n".to_owned() } else { table }
 }
 
 #[cfg(test)]
