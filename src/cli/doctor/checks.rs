@@ -53,12 +53,18 @@ crate::mapping::words! {
 }
 
 impl Check {
-    fn ok(check: &'static str, about: impl Into<String>, message: impl Into<String>) -> Self {
-        Self { verdict: Verdict::Ok, check, about: about.into(), message: message.into(), fix: String::new() }
+    fn ok(check: &'static str, about: impl Into<String>, message: impl fmt::Display) -> Self {
+        Self::with(Verdict::Ok, check, about, message, "")
     }
 
-    fn unknown(check: &'static str, about: impl Into<String>, why: &dyn fmt::Display, fix: impl Into<String>) -> Self {
-        Self { verdict: Verdict::Unknown, check, about: about.into(), message: why.to_string(), fix: fix.into() }
+    fn with(
+        verdict: Verdict,
+        check: &'static str,
+        about: impl Into<String>,
+        message: impl fmt::Display,
+        fix: impl Into<String>,
+    ) -> Self {
+        Self { verdict, check, about: about.into(), message: message.to_string(), fix: fix.into() }
     }
 
     pub fn row(&self) -> [String; 4] {
@@ -84,7 +90,8 @@ pub(super) async fn servers(surveyor: &Surveyor) -> Vec<Check> {
     let version = concat!(env!("CARGO_PKG_VERSION"), ", commit ", env!("SYNC_ENGINE_COMMIT"));
     let mut checks = vec![Check::ok("version", "sync-engine", version)];
     let provider = |(name, why): &(String, Unseen)| {
-        Check::unknown("version", format!("ClusterProvider `{name}`"), why, "its clusters were not looked at")
+        let about = format!("ClusterProvider `{name}`");
+        Check::with(Verdict::Unknown, "version", about, why, "its clusters were not looked at")
     };
     checks.extend(unseen.iter().map(provider));
     let told = servers::ask(&endpoints).await;
@@ -119,10 +126,10 @@ fn together(checks: impl Iterator<Item = Check>) -> Vec<Check> {
 
 fn server_version(name: &str, told: &Result<Told, RequestError>) -> Check {
     match told {
-        Ok(told) => Check::ok("version", name, told.version.as_str()),
+        Ok(told) => Check::ok("version", name, &told.version),
         Err(why) => {
             let fix = "look whether `kubectl get --raw /version` answers with the same kubeconfig";
-            Check::unknown("version", name, why, fix)
+            Check::with(Verdict::Unknown, "version", name, why, fix)
         }
     }
 }
@@ -133,13 +140,8 @@ fn clock(name: &str, ahead: SignedDuration) -> Check {
     }
     let direction = if ahead.is_positive() { "ahead of" } else { "behind" };
     let by = age(ahead.abs().as_secs().unsigned_abs());
-    Check {
-        verdict: Verdict::Warning,
-        check: "clock",
-        about: name.to_owned(),
-        message: format!("the server's clock is {by} {direction} this machine's"),
-        fix: "`timedatectl` on both shows which one is wrong".to_owned(),
-    }
+    let message = format!("the server's clock is {by} {direction} this machine's");
+    Check::with(Verdict::Warning, "clock", name, message, "`timedatectl` on both shows which one is wrong")
 }
 
 fn credential(name: &str, connection: &Connection, now: Timestamp) -> Check {
@@ -162,7 +164,7 @@ fn credential(name: &str, connection: &Connection, now: Timestamp) -> Check {
             format!("give another with {}", flag(name))
         }
     };
-    Check { verdict, check: "credential", about: name.to_owned(), message, fix }
+    Check::with(verdict, "credential", name, message, fix)
 }
 
 /// Claims of APIExports that workspaces have not accepted, as far as mappings need them.
@@ -177,7 +179,7 @@ pub(super) async fn claims(surveyor: &Surveyor, claimed: &Claimed) -> Vec<Check>
             Ok(Some(workspaces)) => checks.extend(unaccepted(&about, &workspaces, needed)),
             Ok(None) => {
                 let fix = "`sync-engine rbac --for provider` prints the rights that the engine needs there";
-                checks.push(Check::unknown("claims", about, &"its APIBindings cannot be read", fix));
+                checks.push(Check::with(Verdict::Unknown, "claims", about, "its APIBindings cannot be read", fix));
             }
             // The mapping has a finding that says so.
             Err(_) => {}
@@ -196,20 +198,16 @@ fn unaccepted(
         let verbs: Vec<&str> = verbs.iter().map(String::as_str).collect();
         let lacking = workspaces.iter().filter(|(_, claims)| claims.is_unaccepted(resource, &verbs));
         let lacking: Vec<&str> = lacking.map(|(path, _)| path.as_str()).collect();
-        (!lacking.is_empty()).then(|| Check {
-            verdict: Verdict::Warning,
-            check: "claims",
-            about: about.to_owned(),
-            message: format!(
-                "{} of {} did not accept the claim for {} ({}): {}",
-                lacking.len(),
-                count(workspaces.len(), "workspace"),
-                resource.group_plural(),
-                verbs.join(", "),
-                named(&lacking)
-            ),
-            fix: format!("add to `spec.permissionClaims` of the APIBinding in each: {}", acceptance(resource, &verbs)),
-        })
+        let message = format!(
+            "{} of {} did not accept the claim for {} ({}): {}",
+            lacking.len(),
+            count(workspaces.len(), "workspace"),
+            resource.group_plural(),
+            verbs.join(", "),
+            named(&lacking)
+        );
+        let fix = format!("add to `spec.permissionClaims` of the APIBinding in each: {}", acceptance(resource, &verbs));
+        (!lacking.is_empty()).then(|| Check::with(Verdict::Warning, "claims", about, message, fix))
     });
     let lines: Vec<Check> = lines.collect();
     if !lines.is_empty() {
@@ -232,13 +230,13 @@ pub(super) async fn documents(surveyor: &Surveyor, catalog: &Catalog) -> Vec<Che
     let mut checks = Vec::new();
     let mut recorded: BTreeMap<String, Vec<(String, Inventory)>> = BTreeMap::new();
     let (targets, unseen) = endpoints(surveyor, catalog).await;
-    checks.extend(unseen.into_iter().map(|(name, why)| unread(&name, &why)));
+    checks.extend(unseen.into_iter().map(|(name, why)| unread(&name, why)));
     for (name, stores) in surveyor.stores(&targets).await {
         match stores {
             Ok(stores) => stores.into_iter().for_each(|store| {
                 recorded.entry(store.mapping.clone()).or_default().push((name.to_owned(), store));
             }),
-            Err(why) => checks.push(unread(name, &why)),
+            Err(why) => checks.push(unread(name, why)),
         }
     }
     let is_whole = checks.is_empty();
@@ -278,8 +276,9 @@ async fn endpoints(surveyor: &Surveyor, catalog: &Catalog) -> (BTreeMap<String, 
     (found, unseen)
 }
 
-fn unread(target: &str, why: &dyn fmt::Display) -> Check {
-    Check::unknown("documents", format!("target `{target}`"), why, "what its state stores hold was not looked at")
+fn unread(target: &str, why: impl fmt::Display) -> Check {
+    let about = format!("target `{target}`");
+    Check::with(Verdict::Unknown, "documents", about, why, "what its state stores hold was not looked at")
 }
 
 fn compared(surveyor: &Surveyor, mapping: &Mapping, stores: &[(String, Inventory)]) -> Check {
@@ -297,36 +296,26 @@ fn compared(surveyor: &Surveyor, mapping: &Mapping, stores: &[(String, Inventory
         return Check::ok("documents", about, "no engine has recorded it yet");
     }
     if others.is_empty() {
-        return Check::ok(
-            "documents",
-            about,
-            format!("its state store holds the document of the files ({})", on(stores.iter())),
-        );
+        let message = format!("its state store holds the document of the files ({})", on(stores));
+        return Check::ok("documents", about, message);
     }
-    Check {
-        verdict: Verdict::Warning,
-        check: "documents",
-        about,
-        message: format!("its state store holds another document than the files ({})", on(others.into_iter())),
-        fix: "an engine runs that one: give all replicas the same files; `sync-engine status` tells whether an edit is refused".to_owned(),
-    }
+    let message = format!("its state store holds another document than the files ({})", on(others));
+    let fix = "an engine runs that one: give all replicas the same files; `sync-engine status` tells whether an edit is refused";
+    Check::with(Verdict::Warning, "documents", about, message, fix)
 }
 
 fn without_file(mapping: &str, stores: &[(String, Inventory)]) -> Check {
-    Check {
-        verdict: Verdict::Warning,
-        check: "documents",
-        about: format!("mapping `{mapping}`"),
-        message: format!("an engine ran it, and no file has it ({})", on(stores.iter())),
-        fix: "`sync-engine orphans --retained` lists what is left of it".to_owned(),
-    }
+    let (about, message) =
+        (format!("mapping `{mapping}`"), format!("an engine ran it, and no file has it ({})", on(stores)));
+    let fix = "`sync-engine orphans --retained` lists what is left of it";
+    Check::with(Verdict::Warning, "documents", about, message, fix)
 }
 
 /// `target `east`, recorded at …`
-fn on<'s>(stores: impl Iterator<Item = &'s (String, Inventory)>) -> String {
+fn on<'s>(stores: impl IntoIterator<Item = &'s (String, Inventory)>) -> String {
     let one = |(target, store): &(String, Inventory)| match store.recorded {
         Some(at) => format!("target `{target}`, recorded at {at:.0}"),
         None => format!("target `{target}`"),
     };
-    stores.map(one).collect::<Vec<_>>().join("; ")
+    stores.into_iter().map(one).collect::<Vec<_>>().join("; ")
 }
