@@ -128,23 +128,22 @@ impl<'a> Visit<'a> {
 
     async fn rights(&self, spec: &Node, needed: &Rights, findings: &mut Vec<Finding>) {
         for (place, rules) in &needed.places {
-            let of = |name: &str| Ok(vec![self.surveyor.connection(name)?.endpoint()]);
+            // A place that cannot be reached is said where it is looked at.
+            let of = |name: &str| Vec::from_iter(self.surveyor.connection(name).map(|found| found.endpoint()));
             let (endpoints, side, at) = match place {
                 Place::Target(name) => (of(name), "target", "target"),
                 Place::Source(name) | Place::Hub(name) => (of(name), "source", "source"),
-                Place::Fleet(provider) => (self.endpoints(provider).await, "source", "source"),
+                Place::Fleet(provider) => {
+                    let clusters = self.surveyor.clusters(provider).await.unwrap_or_default();
+                    (clusters.into_iter().map(|(_, endpoint, _)| endpoint).collect(), "source", "source")
+                }
                 Place::Provider { connection, path } => {
-                    let export = ApiExportRef {
-                        connection: connection.clone(),
-                        path: path.clone(),
-                        name: String::new(),
-                        endpoint_slice: None,
-                    };
-                    (self.surveyor.workspace(&export).map(|one| vec![one]), "provider", "source")
+                    let connection = self.surveyor.connection(connection).ok();
+                    let workspace = connection.and_then(|found| found.workspace(path.as_deref()).ok());
+                    (Vec::from_iter(workspace), "provider", "source")
                 }
             };
-            // A place that cannot be reached is said where it is looked at.
-            for endpoint in endpoints.into_iter().flatten() {
+            for endpoint in endpoints {
                 let lacking = self.lacking(&endpoint, rules).await;
                 if lacking.is_empty() {
                     continue;
@@ -156,10 +155,6 @@ impl<'a> Visit<'a> {
                 findings.push(lacking.into_iter().fold(finding, |finding, line| finding.note(line)));
             }
         }
-    }
-
-    async fn endpoints(&self, provider: &str) -> Result<Vec<Endpoint>, Unseen> {
-        Ok(self.surveyor.clusters(provider).await?.into_iter().map(|(_, endpoint, _)| endpoint).collect())
     }
 
     /// A line for each rule of which something is refused.
