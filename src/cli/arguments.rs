@@ -19,7 +19,7 @@ use super::diff::{self, DiffArguments};
 use super::doctor::{self, DoctorArguments};
 use super::explain::ExplainArguments;
 use super::init::{self, InitArguments};
-use super::options::{KubeconfigRef, Listen, NamedDirectory, NamedKubeconfig};
+use super::options::{Listen, kubeconfig, named_directory, named_kubeconfig};
 use super::orphans::{self, OrphansArguments};
 use super::rbac::{self, RbacArguments};
 use super::render::{self, RenderArguments};
@@ -33,6 +33,7 @@ use super::uninstall::{self, UninstallArguments};
 use super::validate::{self, ValidateArguments};
 use crate::mapping::Selector;
 use crate::mapping::expression::quantity;
+use crate::multicluster::connection::ConnectionSource;
 use crate::object;
 use crate::server::HostName;
 use crate::telemetry::{LogFilter, LogFormat};
@@ -283,14 +284,14 @@ pub struct Connections {
     ///
     /// It may point at any workspace: a mapping's `apiExport.path` replaces the `/clusters/…` part of its server address.
     /// Default context: the current one of the file.
-    #[arg(long, value_name = "PATH[#CONTEXT]", env = "SYNC_ENGINE_KCP_KUBECONFIG")]
-    pub kcp_kubeconfig: Option<KubeconfigRef>,
+    #[arg(long, value_name = "PATH[#CONTEXT]", env = "SYNC_ENGINE_KCP_KUBECONFIG", value_parser = kubeconfig)]
+    pub kcp_kubeconfig: Option<ConnectionSource>,
 
     /// Kubeconfig of the connection `target`, the cluster that receives the objects unless a mapping names another.
     ///
     /// `in-cluster` stands for the cluster of the Pod that the command runs in, here and for every other connection.
-    #[arg(long, value_name = "PATH[#CONTEXT]", env = "SYNC_ENGINE_TARGET_KUBECONFIG")]
-    pub target_kubeconfig: Option<KubeconfigRef>,
+    #[arg(long, value_name = "PATH[#CONTEXT]", env = "SYNC_ENGINE_TARGET_KUBECONFIG", value_parser = kubeconfig)]
+    pub target_kubeconfig: Option<ConnectionSource>,
 
     /// Another connection that mappings and providers name. Can be repeated; the environment variable separates several with
     /// commas.
@@ -298,9 +299,10 @@ pub struct Connections {
         long = "connection",
         value_name = "NAME=PATH[#CONTEXT]",
         env = "SYNC_ENGINE_CONNECTION",
-        value_delimiter = ','
+        value_delimiter = ',',
+        value_parser = named_kubeconfig
     )]
-    pub others: Vec<NamedKubeconfig>,
+    pub others: Vec<(String, ConnectionSource)>,
 }
 
 /// What documents may use of this machine. They name no path and no program themselves.
@@ -310,8 +312,15 @@ pub struct MachineArguments {
     /// environment variable separates several with commas.
     ///
     /// A kubeconfig file can run programs as the engine: mount the directory read-only.
-    #[arg(long = "directory", value_name = "NAME=PATH", env = "SYNC_ENGINE_DIRECTORY", value_delimiter = ',', help_heading = ADVANCED)]
-    pub directories: Vec<NamedDirectory>,
+    #[arg(
+        long = "directory",
+        value_name = "NAME=PATH",
+        env = "SYNC_ENGINE_DIRECTORY",
+        value_delimiter = ',',
+        value_parser = named_directory,
+        help_heading = ADVANCED
+    )]
+    pub directories: Vec<(String, PathBuf)>,
 
     /// File that says which program gives the credential for each access provider of a cluster inventory.
     #[arg(long, value_name = "FILE", env = "SYNC_ENGINE_ACCESS_PROVIDERS", help_heading = ADVANCED)]

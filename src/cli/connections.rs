@@ -5,9 +5,8 @@ use std::sync::Arc;
 
 use super::Misconfigured;
 use super::arguments::{ConnectionArguments, Connections, WhichArguments};
-use super::options::KubeconfigRef;
 use crate::catalog::Catalog;
-use crate::multicluster::connection::{Connection, ConnectionSpec, Machine, Process};
+use crate::multicluster::connection::{Connection, ConnectionSource, ConnectionSpec, Machine, Process};
 use crate::survey::Surveyor;
 
 /// Opens every connection of a process.
@@ -15,12 +14,11 @@ use crate::survey::Surveyor;
 /// # Errors
 /// For the first connection whose kubeconfig or context cannot be used.
 pub(super) fn open(
-    given: BTreeMap<String, KubeconfigRef>,
+    given: BTreeMap<String, ConnectionSource>,
     process: &Process,
 ) -> Result<BTreeMap<String, Arc<Connection>>, Misconfigured> {
-    let opened = |(name, reference): (String, KubeconfigRef)| {
-        let connection =
-            Connection::of_process(ConnectionSpec { name: name.clone(), source: reference.into() }, process);
+    let opened = |(name, source): (String, ConnectionSource)| {
+        let connection = Connection::of_process(ConnectionSpec { name: name.clone(), source }, process);
         connection.map(|connection| (name, connection)).map_err(|error| Misconfigured(error.to_string()))
     };
     given.into_iter().map(opened).collect()

@@ -40,7 +40,7 @@ use std::process::ExitCode;
 use anyhow::Context;
 
 pub use arguments::{Arguments, Verb};
-pub use options::{KubeconfigRef, RunOptions};
+pub use options::RunOptions;
 
 use crate::multicluster::environment::CustomProviders;
 use crate::reload::OpenError;

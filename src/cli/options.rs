@@ -2,7 +2,6 @@
 
 use std::collections::BTreeMap;
 use std::collections::hash_map::RandomState;
-use std::fmt;
 use std::hash::{BuildHasher, Hasher};
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -22,7 +21,7 @@ pub struct RunOptions {
     pub mappings: PathBuf,
     pub schemas: Option<PathBuf>,
     /// By the names that mappings and providers use.
-    pub connections: BTreeMap<String, KubeconfigRef>,
+    pub connections: BTreeMap<String, ConnectionSource>,
     pub machine: Machine,
     /// `None`: no listener for the kubelet and Prometheus.
     pub probes: Option<SocketAddr>,
@@ -43,33 +42,8 @@ pub struct RunOptions {
     pub max_memory: Option<u64>,
 }
 
-/// Where the command line says that a cluster is.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum KubeconfigRef {
-    /// `in-cluster`: the cluster of the Pod.
-    InCluster,
-    /// `PATH[#CONTEXT]`. Without a context: the file's `current-context`.
-    File { path: PathBuf, context: Option<String> },
-    /// What kubectl uses: KUBECONFIG, else `~/.kube/config`.
-    Default,
-}
-
 /// The value that stands for the cluster of the Pod.
 const IN_CLUSTER: &str = "in-cluster";
-
-/// `NAME=PATH[#CONTEXT]`.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct NamedKubeconfig {
-    pub name: String,
-    pub kubeconfig: KubeconfigRef,
-}
-
-/// `NAME=PATH`.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct NamedDirectory {
-    pub name: String,
-    pub path: PathBuf,
-}
 
 /// An address, or `off`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -138,25 +112,23 @@ impl Connections {
     ///
     /// # Errors
     /// Where two flags give the same connection.
-    pub fn for_verb(&self, kubeconfig: bool) -> Result<BTreeMap<String, KubeconfigRef>, Usage> {
+    pub fn for_verb(&self, kubeconfig: bool) -> Result<BTreeMap<String, ConnectionSource>, Usage> {
         let mut connections = self.clone().by_name()?;
         if connections.is_empty() && kubeconfig {
-            connections.insert(DEFAULT_TARGET.to_owned(), KubeconfigRef::Default);
+            connections.insert(DEFAULT_TARGET.to_owned(), ConnectionSource::Default);
         }
         Ok(connections)
     }
 
-    fn by_name(self) -> Result<BTreeMap<String, KubeconfigRef>, Usage> {
-        let default = |name: &str, given: Option<KubeconfigRef>| given.map(|given| (name.to_owned(), given));
+    fn by_name(self) -> Result<BTreeMap<String, ConnectionSource>, Usage> {
+        let default = |name: &str, given: Option<ConnectionSource>| given.map(|given| (name.to_owned(), given));
         let defaults = [default("kcp", self.kcp_kubeconfig), default(DEFAULT_TARGET, self.target_kubeconfig)];
-        let others = self.others.into_iter().map(|other| (other.name, other.kubeconfig));
-        let mut connections = BTreeMap::new();
-        for (name, other) in defaults.into_iter().flatten().chain(others) {
-            if let Some(one) = connections.insert(name.clone(), other.clone()) {
-                return Err(Usage(format!("the connection `{name}` is given twice: as {one} and as {other}")));
-            }
-        }
-        Ok(connections)
+        given_once("connection", defaults.into_iter().flatten().chain(self.others), |source| match source {
+            ConnectionSource::Kubeconfig { path, context: Some(context) } => format!("{}#{context}", path.display()),
+            ConnectionSource::Kubeconfig { path, context: None } => path.display().to_string(),
+            // No flag gives another source.
+            _ => IN_CLUSTER.to_owned(),
+        })
     }
 }
 
@@ -164,69 +136,63 @@ impl MachineArguments {
     /// # Errors
     /// Where two flags give the same directory.
     pub fn given(&self) -> Result<Machine, Usage> {
-        let mut directories = BTreeMap::new();
-        for NamedDirectory { name, path } in self.directories.clone() {
-            if let Some(one) = directories.insert(name.clone(), path.clone()) {
-                let (one, other) = (one.display(), path.display());
-                return Err(Usage(format!("the directory `{name}` is given twice: as {one} and as {other}")));
-            }
-        }
+        let directories = given_once("directory", self.directories.clone(), |path| path.display().to_string())?;
         Ok(Machine { directories, access_providers: self.access_providers.clone(), allow_kind: self.allow_kind })
     }
 }
 
-impl From<KubeconfigRef> for ConnectionSource {
-    fn from(reference: KubeconfigRef) -> Self {
-        match reference {
-            KubeconfigRef::InCluster => Self::InCluster,
-            KubeconfigRef::File { path, context } => Self::Kubeconfig { path, context },
-            KubeconfigRef::Default => Self::Default,
+/// What flags give by name.
+fn given_once<T: Clone>(
+    what: &str,
+    given: impl IntoIterator<Item = (String, T)>,
+    shown: impl Fn(&T) -> String,
+) -> Result<BTreeMap<String, T>, Usage> {
+    let mut all = BTreeMap::new();
+    for (name, other) in given {
+        if let Some(one) = all.insert(name.clone(), other.clone()) {
+            let (one, other) = (shown(&one), shown(&other));
+            return Err(Usage(format!("the {what} `{name}` is given twice: as {one} and as {other}")));
         }
     }
+    Ok(all)
 }
 
-impl FromStr for KubeconfigRef {
-    type Err = String;
-
-    /// The context begins behind the last `#`: a context's name is less likely to hold one than a path.
-    fn from_str(text: &str) -> Result<Self, String> {
-        if text == IN_CLUSTER {
-            return Ok(Self::InCluster);
-        }
-        let (path, context) = match text.rsplit_once('#') {
-            Some((_, "")) => {
-                return Err("there is nothing behind the `#`; leave it out for the file's current context".to_owned());
-            }
-            Some((path, context)) => (path, Some(context.to_owned())),
-            None => (text, None),
-        };
-        if path.is_empty() {
-            return Err("there is no path in it; write PATH or PATH#CONTEXT".to_owned());
-        }
-        Ok(Self::File { path: PathBuf::from(path), context })
+/// `PATH[#CONTEXT]`, or `in-cluster` for the cluster of the Pod. The context begins behind the last `#`: a context's name is
+/// less likely to hold one than a path. Without a context: the file's `current-context`.
+pub(super) fn kubeconfig(text: &str) -> Result<ConnectionSource, String> {
+    if text == IN_CLUSTER {
+        return Ok(ConnectionSource::InCluster);
     }
+    let (path, context) = match text.rsplit_once('#') {
+        Some((_, "")) => {
+            return Err("there is nothing behind the `#`; leave it out for the file's current context".to_owned());
+        }
+        Some((path, context)) => (path, Some(context.to_owned())),
+        None => (text, None),
+    };
+    if path.is_empty() {
+        return Err("there is no path in it; write PATH or PATH#CONTEXT".to_owned());
+    }
+    Ok(ConnectionSource::Kubeconfig { path: PathBuf::from(path), context })
 }
 
-impl fmt::Display for KubeconfigRef {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::InCluster => f.write_str(IN_CLUSTER),
-            Self::File { path, context: Some(context) } => write!(f, "{}#{context}", path.display()),
-            Self::File { path, context: None } => write!(f, "{}", path.display()),
-            Self::Default => f.write_str("KUBECONFIG"),
-        }
-    }
+/// `NAME=PATH[#CONTEXT]`
+pub(super) fn named_kubeconfig(text: &str) -> Result<(String, ConnectionSource), String> {
+    let write = "write NAME=PATH or NAME=PATH#CONTEXT, such as edge=/etc/edge.kubeconfig";
+    let (name, path) = text.split_once('=').ok_or_else(|| format!("there is no `=` in it; {write}"))?;
+    check_name(name, "connection")?;
+    Ok((name.to_owned(), kubeconfig(path)?))
 }
 
-impl FromStr for NamedKubeconfig {
-    type Err = String;
-
-    fn from_str(text: &str) -> Result<Self, String> {
-        let write = "write NAME=PATH or NAME=PATH#CONTEXT, such as edge=/etc/edge.kubeconfig";
-        let (name, kubeconfig) = text.split_once('=').ok_or_else(|| format!("there is no `=` in it; {write}"))?;
-        check_name(name, "connection")?;
-        Ok(Self { name: name.to_owned(), kubeconfig: kubeconfig.parse()? })
+/// `NAME=PATH`
+pub(super) fn named_directory(text: &str) -> Result<(String, PathBuf), String> {
+    const WRITE: &str = "write NAME=PATH, such as fleet=/etc/fleet";
+    let (name, path) = text.split_once('=').ok_or(WRITE)?;
+    check_name(name, "directory")?;
+    if path.is_empty() {
+        return Err(WRITE.to_owned());
     }
+    Ok((name.to_owned(), PathBuf::from(path)))
 }
 
 /// Refuses a name that cannot be one of `what`.
@@ -241,20 +207,6 @@ impl Listen {
             Self::Off => None,
             Self::At(address) => Some(address),
         }
-    }
-}
-
-impl FromStr for NamedDirectory {
-    type Err = String;
-
-    fn from_str(text: &str) -> Result<Self, String> {
-        const WRITE: &str = "write NAME=PATH, such as fleet=/etc/fleet";
-        let (name, path) = text.split_once('=').ok_or(WRITE)?;
-        check_name(name, "directory")?;
-        if path.is_empty() {
-            return Err(WRITE.to_owned());
-        }
-        Ok(Self { name: name.to_owned(), path: PathBuf::from(path) })
     }
 }
 
@@ -292,12 +244,12 @@ mod tests {
 
     #[test]
     fn kubeconfig_names_the_target_where_no_connection_is_given() {
-        insta::assert_snapshot!(named("--target-kubeconfig t#c", true), @r#"target=File { path: "t", context: Some("c") } "#);
+        insta::assert_snapshot!(named("--target-kubeconfig t#c", true), @r#"target=Kubeconfig { path: "t", context: Some("c") } "#);
         insta::assert_snapshot!(named("", true), @"target=Default ");
         assert_eq!(named("", false), "");
         // KUBECONFIG may as well be of the kcp, and then no verb may write to it as to a target.
-        insta::assert_snapshot!(named("--kcp-kubeconfig k", true), @r#"kcp=File { path: "k", context: None } "#);
-        insta::assert_snapshot!(named("--connection edge=e#x", true), @r#"edge=File { path: "e", context: Some("x") } "#);
+        insta::assert_snapshot!(named("--kcp-kubeconfig k", true), @r#"kcp=Kubeconfig { path: "k", context: None } "#);
+        insta::assert_snapshot!(named("--connection edge=e#x", true), @r#"edge=Kubeconfig { path: "e", context: Some("x") } "#);
     }
 
     #[test]
