@@ -10,7 +10,7 @@ use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 use tracing::{info, warn};
 
-use super::signals::{Hangups, StopSignals};
+use super::signals::{StopSignals, hangups};
 use super::{Misconfigured, RunOptions, connections, inputs, limits};
 use crate::engine::clock::Clock;
 use crate::engine::{self, Settings};
@@ -35,20 +35,19 @@ pub(super) async fn run(options: RunOptions, custom_providers: CustomProviders) 
     instruments.status.publish(Overview { engine_id: options.engine_id.clone(), ..Overview::default() });
     let (reloader, reload, reloads) =
         Reloader::open(&options.mappings, instruments.health.clone()).map_err(Misconfigured::from)?;
-    let given = options.clone();
     if reloader.snapshot().files.is_empty() {
         let directory = options.mappings.display();
         warn!(%directory, "no *.yaml or *.yml in the mappings directory yet: waiting for the first one");
     }
 
     let mut signals = StopSignals::listen().context("cannot listen for signals")?;
-    let hangups = Hangups::listen().context("cannot listen for signals")?;
+    let hangups = hangups(reload.clone()).context("cannot listen for signals")?;
     let drain = CancellationToken::new();
     // Beside the engine run its servants; they stop after it, and are never left behind.
     let mut servants = JoinSet::new();
     let stopped = CancellationToken::new();
     let probes = server::probes(instruments.clone());
-    let console = server::console(instruments.clone(), reload.clone(), options.console_hosts.into());
+    let console = server::console(instruments.clone(), reload, options.console_hosts.clone().into());
     for (flag, address, router) in [("probes", options.probes, probes), ("console", options.console, console)] {
         let Some(address) = address else { continue };
         let address = serve(&mut servants, address, router, &stopped).await.with_context(|| {
@@ -56,10 +55,10 @@ pub(super) async fn run(options: RunOptions, custom_providers: CustomProviders) 
         })?;
         info!(what = flag, %address, "listening");
     }
-    servants.spawn(flatten(hangups.reload(reload)));
+    servants.spawn(flatten(hangups));
     servants.spawn(follow(reloader, drain.clone(), stopped.clone()));
 
-    tell_start(&given);
+    tell_start(&options);
     let settings = Settings {
         engine: options.engine_id,
         inventory_namespace: options.state_namespace,

@@ -39,20 +39,14 @@ impl StopSignals {
     }
 }
 
-/// SIGHUP.
-pub(super) struct Hangups(Signal);
-
-impl Hangups {
-    pub(super) fn listen() -> io::Result<Self> {
-        Ok(Self(signal(SignalKind::hangup())?))
-    }
-
-    /// Reads the mappings again at each, for as long as the future is driven.
-    pub(super) async fn reload(mut self, reload: ReloadHandle) -> io::Result<()> {
-        while self.0.recv().await.is_some() {
+/// Listens for SIGHUP from here on. The future reads the mappings again at each, for as long as it is driven.
+pub(super) fn hangups(reload: ReloadHandle) -> io::Result<impl Future<Output = io::Result<()>>> {
+    let mut hangups = signal(SignalKind::hangup())?;
+    Ok(async move {
+        while hangups.recv().await.is_some() {
             info!("SIGHUP: reading the mappings again");
             reload.request();
         }
         Ok(())
-    }
+    })
 }
