@@ -134,23 +134,17 @@ fn golden(kit: &Kit, mapping: &Mapping, schemas: &Schemas) -> anyhow::Result<Str
     Ok(render::written(&render::documents(&preview, &scene, false, true)))
 }
 
-fn write(folder: &Path, kit: &Kit) -> anyhow::Result<()> {
+fn write(folder: &Path, kit: &Kit) -> Result<(), Misconfigured> {
     let refused = |why: &dyn std::fmt::Display| Misconfigured(format!("cannot write `{}`: {why}", folder.display()));
     let holds_something = match fs::read_dir(folder) {
         Ok(mut entries) => entries.next().is_some(),
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => false,
-        Err(error) => return Err(refused(&error).into()),
+        Err(error) => return Err(refused(&error)),
     };
     if holds_something {
-        return Err(refused(&"it holds something already; name another folder").into());
+        return Err(refused(&"it holds something already; name another folder"));
     }
-    for (path, content) in &kit.files {
-        let path = folder.join(path);
-        let made = path.parent().map_or(Ok(()), fs::create_dir_all);
-        made.and_then(|()| fs::write(&path, content))
-            .map_err(|error| anyhow!("cannot write `{}`: {error}", path.display()))?;
-    }
-    Ok(())
+    kit.files.iter().try_for_each(|(path, content)| inputs::write(&folder.join(path), content))
 }
 
 fn summary(folder: &Path, kit: &Kit) -> String {

@@ -1,6 +1,7 @@
-//! Files that the command line names: mappings, schemas, objects.
+//! Files that the command line names: mappings, schemas, objects. And those that verbs write.
 
 use std::collections::BTreeMap;
+use std::fs;
 use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -79,7 +80,8 @@ impl Inputs {
             let read = scan::read(path, most);
             let shown = |file: &str| path.join(file).display().to_string();
             self.readable.extend(read.files.iter().map(|(file, content)| (shown(file), content.clone())));
-            self.unreadable.extend(read.problems.iter().map(|problem| (shown(&problem.path), why(problem))));
+            let problems = read.problems.iter();
+            self.unreadable.extend(problems.map(|problem| (shown(&problem.path), problem.trouble.to_string())));
         } else {
             let content = scan::read_file(path, most).map_err(|trouble| refused(path, &trouble))?;
             self.readable.insert(path.display().to_string(), content);
@@ -124,18 +126,6 @@ pub(super) fn sound(paths: &[PathBuf]) -> Result<Catalog, Misconfigured> {
     }
 }
 
-/// The same with the mappings that only state stores know, by name.
-///
-/// # Errors
-/// When a file can no longer be read.
-pub(super) fn with_retained(
-    paths: &[PathBuf],
-    retained: &BTreeMap<String, Arc<str>>,
-) -> Result<Catalog, Misconfigured> {
-    let inputs = mappings(paths)?.only_ours();
-    Ok(inputs.onto(&Catalog::default(), retained).0)
-}
-
 /// What keeps documents from running.
 pub(super) fn errors(update: &Update) -> Option<String> {
     let errors = update.diagnostics.iter().filter(|diagnostic| diagnostic.is_error());
@@ -156,10 +146,6 @@ pub(super) fn is_ours(content: &[u8]) -> bool {
     })
 }
 
-fn why(problem: &Problem) -> String {
-    problem.trouble.to_string()
-}
-
 fn refused(path: &Path, error: &dyn std::fmt::Display) -> Misconfigured {
     Misconfigured(format!("cannot read `{}`: {error}", path.display()))
 }
@@ -172,6 +158,13 @@ pub(super) fn file(path: &Path) -> Result<Vec<u8>, Misconfigured> {
     }
     inputs.add(path, MAX_MATERIAL_BYTES)?;
     Ok(inputs.readable.into_values().next().unwrap_or_default())
+}
+
+/// Writes a file, and the folders that it is in.
+pub(super) fn write(path: &Path, content: impl AsRef<[u8]>) -> Result<(), Misconfigured> {
+    let made = path.parent().map_or(Ok(()), fs::create_dir_all);
+    let written = made.and_then(|()| fs::write(path, content));
+    written.map_err(|error| Misconfigured(format!("cannot write `{}`: {error}", path.display())))
 }
 
 /// The files of mappings at paths. A folder that has a folder `mappings` stands for that folder.

@@ -6,7 +6,7 @@ use clap::builder::{PossibleValuesParser, TypedValueParser};
 use clap::{ArgGroup, Args};
 
 use super::live::{Finding, LiveArguments, Outcome, report, survey, take_away};
-use super::{Exit, ask, inputs, progress};
+use super::{Exit, ask, progress};
 use crate::catalog::{Catalog, Standing};
 use crate::engine::consumer_schema::ConsumerSchemas;
 use crate::engine::inventory::Inventory;
@@ -115,7 +115,8 @@ impl Verb<'_> {
             let of_store = |store: Inventory| (store.mapping.clone(), store.documents());
             documents.extend(stores.into_iter().map(of_store));
         }
-        let all = inputs::with_retained(&self.arguments.live.from.mappings, &documents)?;
+        let inputs = self.arguments.live.from.inputs()?.only_ours();
+        let (all, _) = inputs.onto(&Catalog::default(), &documents);
         for (name, _) in all.mappings().filter(|(_, entry)| entry.standing == Standing::Retained) {
             progress::say(&format!(
                 "mapping `{name}`: its file is gone; its last document is read from the state store"

@@ -1,6 +1,5 @@
 //! `sync-engine schema`: the JSON Schema of the documents, and the schemas that live clusters have.
 
-use std::fs;
 use std::path::{Path, PathBuf};
 
 use clap::{Args, Subcommand};
@@ -116,8 +115,7 @@ fn build(file: &Path) -> anyhow::Result<()> {
     }
     for (name, documents) in texts {
         let path = file.with_file_name(name);
-        fs::write(&path, format!("{header}{}", documents.join("---\n")))
-            .map_err(|error| Misconfigured(format!("cannot write `{}`: {error}", path.display())))?;
+        inputs::write(&path, format!("{header}{}", documents.join("---\n")))?;
         terminal::print(&format!("wrote {}\n", path.display()))?;
     }
     Ok(())
@@ -128,9 +126,7 @@ fn write(folder: &Path, documents: &Documents) -> Result<String, Misconfigured> 
     let mut said = String::new();
     for (name, document) in documents {
         let path = folder.join(name);
-        let made = path.parent().map_or(Ok(()), fs::create_dir_all);
-        made.and_then(|()| fs::write(&path, yaml::write(document)))
-            .map_err(|error| Misconfigured(format!("cannot write `{}`: {error}", path.display())))?;
+        inputs::write(&path, yaml::write(document))?;
         said.push_str(&format!("wrote {}\n", path.display()));
     }
     Ok(said)

@@ -150,7 +150,8 @@ impl Bench<'_> {
             let problems = case::run(self, &entry.mapping, &recorder, folder, case, &mut goldens)?;
             cases.push(Case { name: case.name.clone(), passed: problems.is_empty(), problems });
         }
-        written.extend(write(goldens)?);
+        goldens.iter().try_for_each(|(path, content)| inputs::write(path, content))?;
+        written.extend(goldens.into_keys());
         Ok(Tested { name, file: file.to_owned(), mapping, cases })
     }
 
@@ -174,15 +175,4 @@ impl Bench<'_> {
         };
         self.recorders.iter().filter_map(of).collect()
     }
-}
-
-/// Writes golden files; gives their paths.
-fn write(goldens: BTreeMap<PathBuf, String>) -> Result<Vec<PathBuf>, Misconfigured> {
-    let write = |(path, content): (PathBuf, String)| {
-        let written = path.parent().map_or(Ok(()), std::fs::create_dir_all);
-        let written = written.and_then(|()| std::fs::write(&path, content));
-        written.map_err(|error| Misconfigured(format!("cannot write `{}`: {error}", path.display())))?;
-        Ok(path)
-    };
-    goldens.into_iter().map(write).collect()
 }
