@@ -124,8 +124,8 @@ struct Verb<'a> {
     schemas: ConsumerSchemas,
     /// What the state stores of each mapping say together, and on which connections they are.
     stores: BTreeMap<String, (Inventory, BTreeSet<String>)>,
-    /// The lost target, and whether nothing answers there.
-    lost: Option<(String, bool)>,
+    /// The lost target, and what answers there.
+    lost: Option<(String, Found)>,
     /// What is left, and why; with the mapping, where it is of one.
     left: Vec<(Option<String>, String)>,
 }
@@ -134,7 +134,7 @@ impl Verb<'_> {
     async fn run(mut self) -> anyhow::Result<Exit> {
         let UninstallArguments { delete, release, yes, .. } = *self.arguments;
         let is_of_target = self.arguments.lost_target.is_some() && !delete && !release;
-        let lost = self.look_for_lost().await?;
+        self.look_for_lost().await?;
         let engine = if is_of_target { None } else { self.who_runs().await? };
         if let Some(engine) = engine.as_ref().filter(|_| yes) {
             eprintln!("refused: {engine}: stop the engine first");
@@ -144,19 +144,15 @@ impl Verb<'_> {
         let catalog = self.catalog()?;
         if catalog.mappings().next().is_none() {
             let nothing = self.nothing();
-            match is_of_target {
-                true => {
-                    return Err(
-                        Misconfigured(format!("{nothing}; give the files of the mappings with --mappings")).into()
-                    );
-                }
-                false => eprintln!("{nothing}"),
+            if is_of_target {
+                return Err(Misconfigured(format!("{nothing}; give the files of the mappings with --mappings")).into());
             }
+            eprintln!("{nothing}");
         }
         self.read_fleets(&catalog).await;
         let mut exit = Exit::Success;
-        if let Some((name, found)) = lost {
-            exit = self.abandon(&catalog, &name, &found).await?;
+        if let Some((name, found)) = &self.lost {
+            exit = self.abandon(&catalog, name, found).await?;
             if is_of_target {
                 return Ok(exit);
             }
@@ -202,19 +198,22 @@ impl Verb<'_> {
         Ok(self.surveyor.inventories(self.surveyor.connection(connection)?.endpoint()))
     }
 
-    async fn look_for_lost(&mut self) -> anyhow::Result<Option<(String, Found)>> {
-        let Some(name) = self.arguments.lost_target.clone() else { return Ok(None) };
-        let connection = self.surveyor.connection(&name).map_err(|why| Misconfigured(why.to_string()))?;
-        let found = lost_target::look(&connection.endpoint()).await;
-        if !matches!(found, Found::Unidentified(_)) {
-            self.lost = Some((name.clone(), matches!(found, Found::Nothing(_))));
-        }
-        Ok(Some((name, found)))
+    async fn look_for_lost(&mut self) -> Result<(), Misconfigured> {
+        let Some(name) = &self.arguments.lost_target else { return Ok(()) };
+        let connection = self.surveyor.connection(name).map_err(|why| Misconfigured(why.to_string()))?;
+        self.lost = Some((name.clone(), lost_target::look(&connection.endpoint()).await));
+        Ok(())
     }
 
     /// Whether nothing answers at a connection, and a person says that it is lost.
     fn is_gone(&self, connection: &str) -> bool {
-        self.lost.as_ref().is_some_and(|(lost, is_gone)| lost == connection && *is_gone)
+        matches!(&self.lost, Some((lost, Found::Nothing(_))) if lost == connection)
+    }
+
+    /// Notes what is left of a mapping.
+    fn leave(&mut self, mapping: &str, left: impl IntoIterator<Item = String>) {
+        let of = |why| (Some(mapping.to_owned()), format!("mapping {mapping}: {why}"));
+        self.left.extend(left.into_iter().map(of));
     }
 
     async fn read_stores(&mut self) {
@@ -249,8 +248,7 @@ impl Verb<'_> {
                     Err(why) => unread.push(format!("`{cluster}`: {why}")),
                 }
             }
-            let of = |why| (Some(name.to_owned()), format!("mapping {name}: the targets of {}: {why}", fleet.provider));
-            self.left.extend(unread.into_iter().map(of));
+            self.leave(name, unread.into_iter().map(|why| format!("the targets of {}: {why}", fleet.provider)));
         }
     }
 
@@ -279,13 +277,14 @@ impl Verb<'_> {
         let providers = catalog.providers().map(|provider| (provider.name.clone(), provider.kind.clone()));
         self.surveyor.providers = providers.collect();
         let unusable = self.stores.keys().filter(|name| self.is_meant(name) && catalog.mapping(name).is_none());
-        let unusable = unusable.map(|name| (name, "this version cannot use the document in its state store"));
-        let is_known = |name: &&String| catalog.mapping(name).is_some() || self.stores.contains_key(*name);
-        let unknown = self.arguments.mapping.iter().filter(|name| !is_known(name));
-        let unknown = unknown.map(|name| (name, "no state store of the engine names it"));
-        let left = unusable.chain(unknown).map(|(name, why)| (Some(name.clone()), format!("mapping {name}: {why}")));
-        let left: Vec<_> = left.collect();
-        self.left.extend(left);
+        for name in unusable.cloned().collect::<Vec<_>>() {
+            self.leave(&name, ["this version cannot use the document in its state store".to_owned()]);
+        }
+        for name in &self.arguments.mapping {
+            if catalog.mapping(name).is_none() && !self.stores.contains_key(name) {
+                self.leave(name, ["no state store of the engine names it".to_owned()]);
+            }
+        }
         Ok(catalog)
     }
 
@@ -373,13 +372,13 @@ impl Verb<'_> {
 
     /// Takes away the objects of a mapping, and then what its sources carry. Gives what is left.
     async fn take(&mut self, mapping: &Arc<Mapping>) -> Remains {
-        let (name, writer) = (&mapping.name, self.surveyor.writer(mapping));
+        let writer = self.surveyor.writer(mapping);
         let (remains, failed) = self.take_objects(mapping, &writer).await;
         let mut left: Vec<String> = remains.unseen.clone();
         left.extend(remains.objects.iter().map(|one| format!("{}: {}", title(one), why_left(one, &failed))));
         let (remains, sources) = self.take_sources(mapping, &writer, remains).await;
         left.extend(sources);
-        self.left.extend(left.into_iter().map(|why| (Some(name.clone()), format!("mapping {name}: {why}"))));
+        self.leave(&mapping.name, left);
         remains
     }
 
@@ -480,8 +479,9 @@ impl Verb<'_> {
 
     fn unread_pin(&self, writer: &Writer, remains: &Remains, source: &Value) -> Option<String> {
         let is_read = |connection: &str, identity: &str| {
-            let is_lost = self.lost.as_ref().is_some_and(|(lost, _)| lost == connection);
-            is_lost || remains.targets.values().any(|target| target.identity == *identity)
+            let lost = self.lost.as_ref().filter(|(_, found)| !matches!(found, Found::Unidentified(_)));
+            lost.is_some_and(|(lost, _)| lost == connection)
+                || remains.targets.values().any(|target| target.identity == *identity)
         };
         let (connection, identity) =
             pins(writer, source).into_iter().find(|(connection, identity)| !is_read(connection, identity))?;
