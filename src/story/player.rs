@@ -8,9 +8,11 @@ use serde_json::{Value, json};
 use tokio::sync::mpsc::UnboundedSender;
 use tokio::time::{Instant, sleep_until};
 
+use super::scene::resources;
 use super::schedule::{Schedule, Work};
 use super::toy_operator::{Step, ToyOperator};
-use crate::sandbox::{Answer, ApiRef, Events, Key, Request, Sandbox};
+use crate::object::metadata;
+use crate::sandbox::{Answer, ApiRef, Events, Key, Request, Sandbox, parts};
 
 /// Field manager of all that toy operators write.
 pub(super) const AUTHOR: &str = "toy-operator";
@@ -65,8 +67,7 @@ impl Player {
     }
 
     fn see(&mut self, kind: &str, object: &Value) {
-        let text = |field: &str| object["metadata"][field].as_str().unwrap_or_default();
-        let key = Key::new("", text("namespace"), text("name"));
+        let key = Key::new("", metadata(object, "namespace"), metadata(object, "name"));
         if kind == "DELETED" {
             self.schedule.gone(&key);
             return self.clear(&key);
@@ -149,8 +150,7 @@ impl Player {
     }
 
     fn write_secret(&self, secret: &Value) -> Result<String, Trouble> {
-        let text = |field: &str| secret["metadata"][field].as_str().unwrap_or_default();
-        let (namespace, name) = (text("namespace"), text("name"));
+        let (namespace, name) = (metadata(secret, "namespace"), metadata(secret, "name"));
         let exists = self.cluster.get(SECRETS, namespace, name).is_some();
         let url = |name: &str| format!("{}?fieldManager={AUTHOR}", SECRETS.url(namespace, name));
         self.write(&match exists {
@@ -197,12 +197,9 @@ fn ordered(object: &Value) -> Value {
 
 /// Whether a resource, `plural.version.group`, is served with a status endpoint.
 fn has_status(cluster: &Sandbox, resource: &str) -> bool {
-    let mut parts = resource.splitn(3, '.');
-    let [plural, version, group] = [(); 3].map(|()| parts.next().unwrap_or_default());
-    let path = if group.is_empty() { format!("/api/{version}") } else { format!("/apis/{group}/{version}") };
-    let served = cluster.request(&Request::get(&path)).to_json();
-    let mut names = served["resources"].as_array().into_iter().flatten().map(|one| &one["name"]);
-    names.any(|name| *name == format!("{plural}/status"))
+    let (plural, version, group) = parts(resource);
+    let status = format!("{plural}/status");
+    resources(cluster, group, version).iter().any(|resource| resource["name"] == status)
 }
 
 const SECRETS: ApiRef<'_> = ApiRef { cluster: "", resource: "secrets.v1" };

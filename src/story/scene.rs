@@ -10,6 +10,7 @@ use super::script::{Listing, Order, Place, Published, Script, open_definition};
 use super::toy_cluster::ToyCluster;
 use crate::engine::DEFAULT_TARGET;
 use crate::mapping::Kind;
+use crate::object::metadata;
 use crate::sandbox::{Answer, ApiRef, Claim, Context, Options, Request, Sandbox, kubeconfig};
 
 const DEFINITIONS: ApiRef<'_> = ApiRef { cluster: "", resource: "customresourcedefinitions.v1.apiextensions.k8s.io" };
@@ -207,10 +208,10 @@ impl Shop<'_> {
         for order in &self.orders {
             let mut object = order.object.clone();
             if index > 0 {
-                object["metadata"]["name"] = format!("{}-{}", name_of(&order.object), index + 1).into();
+                object["metadata"]["name"] = format!("{}-{}", metadata(&order.object, "name"), index + 1).into();
             }
             let api = ApiRef { cluster: self.cluster, resource: &order.resource };
-            self.server.create(api, &object).map_err(refused(&format!("an order ({})", name_of(&object))))?;
+            self.server.create(api, &object).map_err(refused(&format!("an order ({})", metadata(&object, "name"))))?;
         }
         Ok(())
     }
@@ -232,7 +233,11 @@ async fn member(name: &str, connection: &str, port: u16, script: &Script) -> Res
     for definition in &script.definitions {
         server.create(DEFINITIONS, definition).map_err(refused("a CustomResourceDefinition"))?;
     }
-    for kind in script.undefined.iter().filter(|kind| !is_served(&server, kind)) {
+    let is_served = |kind: &&Kind| {
+        let resources = resources(&server, &kind.group, &kind.version);
+        resources.iter().any(|resource| resource["kind"] == kind.kind)
+    };
+    for kind in script.undefined.iter().filter(|kind| !is_served(kind)) {
         let what = format!("a definition of {kind}, which no document beside the mappings defines");
         server.create(DEFINITIONS, &open_definition(kind)).map_err(refused(&what))?;
     }
@@ -261,13 +266,11 @@ fn list(clusters: &[Member], listing: &Listing, added: &[ToyCluster]) -> Result<
     Ok(())
 }
 
-fn is_served(cluster: &Sandbox, kind: &Kind) -> bool {
-    let path =
-        if kind.group.is_empty() { format!("/api/{}", kind.version) } else { format!("/apis/{}", kind.api_version()) };
-    let answer = cluster.request(&Request::get(&path));
-    let served = answer.to_json();
-    let kinds = served["resources"].as_array().into_iter().flatten();
-    answer.code == 200 && kinds.into_iter().any(|resource| resource["kind"] == kind.kind)
+/// What the discovery of an API says of its resources; nothing where it is not served.
+pub(super) fn resources(cluster: &Sandbox, group: &str, version: &str) -> Vec<Value> {
+    let path = if group.is_empty() { format!("/api/{version}") } else { format!("/apis/{group}/{version}") };
+    let answer = cluster.request(&Request::get(&path)).to_json();
+    answer["resources"].as_array().cloned().unwrap_or_default()
 }
 
 fn publish(kcp: &Sandbox, export: &Published) -> Result<(), Failed> {
@@ -306,8 +309,4 @@ fn refused(what: &str) -> impl Fn(Answer) -> Failed {
         code: answer.code,
         message: answer.to_json()["message"].as_str().unwrap_or_default().to_owned(),
     }
-}
-
-fn name_of(object: &Value) -> &str {
-    object["metadata"]["name"].as_str().unwrap_or_default()
 }

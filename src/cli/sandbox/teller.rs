@@ -11,7 +11,7 @@ use super::parts::{News, STATE_NAMESPACE};
 use super::screen::{BAD, BY_ENGINE, CONSUMER, FAINT, GOOD, STRONG, Screen};
 use crate::engine::DEFAULT_TARGET;
 use crate::reload::Outcome;
-use crate::sandbox::{Change, ChangeKind, Key, Storage};
+use crate::sandbox::{Change, ChangeKind, Key, Storage, parts};
 use crate::story::{Narrator, Order, Place, Scene, Side};
 
 /// Most orders whose way is told one by one.
@@ -54,10 +54,8 @@ struct Ordered {
 
 impl Ordered {
     fn of(order: &Order) -> Self {
-        // plural.version.group
-        let mut parts = order.resource.splitn(3, '.').map(str::to_owned);
-        let (plural, _, group) = (parts.next(), parts.next(), parts.next());
-        let (group, plural) = (group.unwrap_or_default(), plural.unwrap_or_default());
+        let (plural, _, group) = parts(&order.resource);
+        let [group, plural] = [group, plural].map(str::to_owned);
         Self { group, plural, place: order.place.clone(), has_status: order.has_status }
     }
 
