@@ -69,7 +69,7 @@ fn offered_column(plan: &Plan, column: &Value) -> Option<Value> {
         }
         return Some(column);
     }
-    // Signal chooses among the items of a list is as good as the list.
+    // What chooses among the items of a list is as good as the list.
     let (keys, _) = path.split_once('[').unwrap_or((path, ""));
     let schema = plan.consumer_schema();
     let mut keys = keys.split('.').skip(1);
@@ -304,7 +304,7 @@ fn test(plan: &Plan) -> String {
     let name = &plan.name;
     format!(
         "\
-# Signal the mapping makes of the consumer's object beside this file: `sync-engine test`.
+# What the mapping makes of the consumer's object beside this file: `sync-engine test`.
 # `--update` writes the golden file anew.
 apiVersion: {API_VERSION}
 kind: MappingTest
