@@ -15,7 +15,7 @@ use crate::mapping::diagnostic::{Diagnostic, Finding};
 use crate::mapping::schema::Schemas;
 use crate::object::ClusterName;
 use crate::plan::preview::{Scene, preview};
-use crate::scaffold::{Definition, Kit, Wishes, kit};
+use crate::scaffold::{Definition, GOLDEN, Kit, Wishes, kit};
 use crate::yaml::{self, Limits};
 
 pub(super) const AFTER_HELP: &str = "\
@@ -63,8 +63,6 @@ pub(super) fn init(arguments: &InitArguments) -> anyhow::Result<Exit> {
     terminal::print(&summary(&folder, &kit))?;
     Ok(Exit::Success)
 }
-
-const GOLDEN: &str = "testdata/new.golden.yaml";
 
 fn made(arguments: &InitArguments) -> Result<Kit, Misconfigured> {
     let content = inputs::file(&arguments.filename)?;

@@ -10,7 +10,7 @@ use crate::object::claims::WRITE;
 use crate::yaml;
 
 /// Where the test's golden file goes, relative to the test.
-const GOLDEN: &str = "testdata/new.golden.yaml";
+pub const GOLDEN: &str = "testdata/new.golden.yaml";
 
 /// Id of the object that a consumer's becomes.
 const ID: &str = "main";

@@ -19,6 +19,7 @@ mod tests;
 use serde_json::{Map, Value, json};
 
 pub use definition::{Definition, Unsuitable};
+pub use files::GOLDEN;
 
 use crate::mapping::check::reserved::{self, Field, What};
 use crate::mapping::compile::MAX_MAPPING_NAME;
@@ -138,7 +139,7 @@ impl Plan {
         let mut example = json!({
             "apiVersion": self.definition.api_version(),
             "kind": self.definition.kind,
-            "metadata": {"name": format!("my-{}", self.name), "namespace": "default"},
+            "metadata": {"name": self.example_name(), "namespace": "default"},
         });
         for label in self.labels().filter(|label| label.required) {
             example["metadata"]["labels"][&label.key] = (&*label.sample).into();

@@ -59,9 +59,9 @@ impl Reduction<'_> {
     /// `everywhere`: every object has it, so that the mapping can write what is missing in it.
     fn reduce(&mut self, schema: &mut Value, everywhere: bool) -> Outcome {
         let mut outcome = self.reduce_fields(schema, everywhere);
-        for (key, shown) in [("items", "*"), ("additionalProperties", "*")] {
+        for key in ["items", "additionalProperties"] {
             let Some(below) = schema.get_mut(key).filter(|below| below.is_object()) else { continue };
-            self.path.push(shown.to_owned());
+            self.path.push("*".to_owned());
             // A list of what nobody can fill can only stay empty.
             outcome = outcome.max(self.reduce(below, false));
             self.path.pop();

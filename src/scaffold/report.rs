@@ -154,7 +154,7 @@ fn keys(path: &str) -> Vec<String> {
 fn status_path(path: &str) -> Option<Vec<String>> {
     let path = path.strip_prefix('$').unwrap_or(path).strip_prefix(".status.")?;
     let plain = |key: &str| !key.is_empty() && key.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_');
-    let keys: Vec<String> = path.split('.').map(str::to_owned).collect();
+    let keys = keys(path);
     keys.iter().all(|key| plain(key)).then_some(keys)
 }
 
@@ -199,10 +199,7 @@ impl Report {
     /// A status that says that all is well, as the operator would write it.
     pub fn sample(&self, definition: &Definition, operator: Option<&Operator>) -> Value {
         let schema = &definition.schema["properties"]["status"];
-        let mut status = match sample::sample(schema, "status") {
-            Value::Object(fields) => fields,
-            _ => Map::new(),
-        };
+        let mut status = sampled(schema, "status");
         // Made-up conditions would be some that the operator never reports.
         status.remove("conditions");
         for (path, leaf) in self.fields.iter().filter(|(path, _)| !is_trouble(path)) {
@@ -253,12 +250,17 @@ fn place(
     }
 }
 
-/// A condition with the fields that the operator's conditions have.
-fn condition(item: &Value, given: &Value) -> Value {
-    let mut condition = match sample::sample(item, "condition") {
+/// A map of what its schema requires.
+fn sampled(schema: &Value, name: &str) -> Map<String, Value> {
+    match sample::sample(schema, name) {
         Value::Object(fields) => fields,
         _ => Map::new(),
-    };
+    }
+}
+
+/// A condition with the fields that the operator's conditions have.
+fn condition(item: &Value, given: &Value) -> Value {
+    let mut condition = sampled(item, "condition");
     let time = json!({"lastTransitionTime": "2026-01-01T00:00:00Z"});
     for (name, value) in given.as_object().into_iter().chain(time.as_object()).flatten() {
         if item["properties"].get(name).is_some() {
