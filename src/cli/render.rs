@@ -15,6 +15,7 @@ use crate::catalog::Catalog;
 use crate::mapping::Mapping;
 use crate::mapping::schema::Schemas;
 use crate::object::{ClusterName, marks, metadata};
+use crate::plan::Reason;
 use crate::plan::preview::{Preview, SETTLED, Scene, Unseen, preview};
 use crate::table;
 use crate::yaml;
@@ -213,7 +214,7 @@ impl Rendered {
             if bodies == former {
                 self.failed |= preview.failed();
                 let waits = preview.reasons.0.iter();
-                self.said.extend(waits.map(|why| format!("{title}: {}: {}\n", why.cause.as_str(), why.detail)));
+                self.said.extend(waits.map(|why| format!("{title}: {}\n", said(why))));
                 break;
             }
             let new = made.into_iter().filter(|one| !former.contains(&one.body));
@@ -232,14 +233,14 @@ impl Rendered {
                 return say(&format!("left alone, for the filter of mapping `{}` does not let it in", mapping.name));
             }
             Err(Unseen::Unrendered(reason)) => {
-                say(&format!("{}: {}", reason.cause.as_str(), reason.detail));
+                say(&said(&reason));
                 self.failed = true;
                 return;
             }
             Ok(preview) => preview,
         };
         for reason in &preview.reasons.0 {
-            say(&format!("{}: {}", reason.cause.as_str(), reason.detail));
+            say(&said(reason));
         }
         for stranger in preview.strangers.iter().filter_map(|position| scene.standing.get(*position)) {
             say(&format!("{} stands for no object of mapping `{}`", sources::title(stranger), mapping.name));
@@ -251,6 +252,11 @@ impl Rendered {
         }
         self.failed |= preview.failed();
     }
+}
+
+/// `Conflict: a foreign object has …`
+pub(super) fn said(reason: &Reason) -> String {
+    format!("{}: {}", reason.cause.as_str(), reason.detail)
 }
 
 /// What is rendered, in the mapping's order; the consumer's object with its status last.

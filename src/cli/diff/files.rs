@@ -11,7 +11,8 @@ use super::change::{Change, What};
 use crate::catalog::{Catalog, have_same_effect};
 use crate::cli::arguments::DEFAULT_ENGINE;
 use crate::cli::inputs::{self, Inputs};
-use crate::cli::{Misconfigured, Usage, render, sources};
+use crate::cli::render::{self, said};
+use crate::cli::{Misconfigured, Usage, sources};
 use crate::mapping::schema::Schemas;
 use crate::mapping::{Mapping, MappingRemoved, OnExit};
 use crate::object::{ClusterName, Key, metadata};
@@ -263,8 +264,4 @@ fn key(source: &Value) -> Result<Key, Misconfigured> {
     let cluster = source["metadata"]["annotations"]["kcp.io/cluster"].as_str().unwrap_or("file");
     let cluster = ClusterName::try_from(cluster).map_err(|error| Misconfigured(error.to_string()))?;
     Ok(Key::new(cluster, metadata(source, "namespace"), metadata(source, "name")))
-}
-
-fn said(reason: &Reason) -> String {
-    format!("{}: {}", reason.cause.as_str(), reason.detail)
 }

@@ -113,7 +113,7 @@ impl Known<'_> {
 }
 
 fn because(reason: &Reason) -> Problem {
-    Problem::said(format!("{}: {}", reason.cause.as_str(), reason.detail))
+    Problem::said(render::said(reason))
 }
 
 /// Of a source that is left alone, there is nothing to be expected.
