@@ -162,8 +162,7 @@ fn is_standby(status: &Status) -> bool {
 const CHANGE_COLUMNS: [&str; 4] = ["TIME", "REASON", "MAPPING", "MESSAGE"];
 
 fn change_row(change: &Change) -> [String; 4] {
-    let time = change.time.strftime("%Y-%m-%dT%H:%M:%SZ").to_string();
-    [time, change.reason.clone(), change.mapping.clone(), first_line(&change.message)]
+    [format!("{:.0}", change.time), change.reason.clone(), change.mapping.clone(), first_line(&change.message)]
 }
 
 fn first_line(text: &str) -> String {

@@ -108,24 +108,23 @@ fn asked(arguments: &TraceArguments) -> anyhow::Result<Vec<Trace>> {
 fn keys(arguments: &TraceArguments) -> anyhow::Result<BTreeSet<String>> {
     if let [mapping, workspace, source] = &arguments.source[..] {
         let (namespace, name) = source.split_once('/').unwrap_or(("", source));
-        return Ok(BTreeSet::from([[mapping, workspace, namespace, name]
-            .map(checked)
-            .into_iter()
-            .collect::<Result<Vec<_>, _>>()?
-            .join("/")]));
+        return Ok([path_of([mapping, workspace, namespace, name])?].into());
     }
     let [kind, object] = &arguments.object[..] else { return Ok(BTreeSet::new()) };
     let (namespace, name) = object.split_once('/').ok_or_else(|| Usage(format!("`{object}` is no NAMESPACE/NAME")))?;
-    let parts = [kind, namespace, name].map(checked).into_iter().collect::<Result<Vec<_>, _>>()?;
-    let found: Items<SourceName> = ask_console(arguments.console, &format!("/api/v1/objects/{}", parts.join("/")))?;
+    let path = format!("/api/v1/objects/{}", path_of([kind, namespace, name])?);
+    let found: Items<SourceName> = ask_console(arguments.console, &path)?;
     let key = |one: SourceName| [one.mapping, one.cluster, one.namespace, one.name].join("/");
     Ok(found.items.into_iter().map(key).collect())
 }
 
-/// A part of a path: names of Kubernetes, paths of workspaces.
-fn checked(text: &str) -> Result<&str, Usage> {
+/// A path of names of Kubernetes and paths of workspaces.
+fn path_of<const N: usize>(parts: [&str; N]) -> Result<String, Usage> {
     let is_plain = |letter: char| letter.is_ascii_alphanumeric() || ":.-_".contains(letter);
-    if text.chars().all(is_plain) { Ok(text) } else { Err(Usage(format!("`{text}` is no name"))) }
+    match parts.iter().find(|part| !part.chars().all(is_plain)) {
+        Some(part) => Err(Usage(format!("`{part}` is no name"))),
+        None => Ok(parts.join("/")),
+    }
 }
 
 fn save(path: &Path, found: &[TracedSource]) -> Result<(), Misconfigured> {
@@ -167,7 +166,7 @@ fn for_people(trace: &Trace) -> String {
     let workspace = trace.workspace.as_ref().map_or(cluster.clone(), |path| format!("{path} ({cluster})"));
     let mut lines = vec![
         format!("{title} of {workspace}, mapping {mapping}, target {target}"),
-        format!("observed {}: {}", time(*observed), whole(*verdict)),
+        format!("observed {observed:.0}: {}", whole(*verdict)),
     ];
     lines.extend(trace.reasons.iter().map(|said| format!("  {}", sentence(said))));
     lines.extend(listed("next", &trace.next));
@@ -221,10 +220,7 @@ fn difference(differs: &Differs) -> String {
 
 fn of_past(past: &Past, now: Timestamp) -> Vec<String> {
     let follows = past.follows_candidate_since.map(|since| {
-        format!(
-            "follows the document in the file since {}, which is released in waves and not in force yet",
-            time(since)
-        )
+        format!("follows the document in the file since {since:.0}, which is released in waves and not in force yet")
     });
     let mut lines: Vec<String> = follows.into_iter().collect();
     lines.extend(listed("waits for", &past.waits_for));
@@ -242,11 +238,7 @@ fn of_past(past: &Past, now: Timestamp) -> Vec<String> {
 }
 
 fn decision(Decided { first, last, times, actions, why }: &Decided) -> String {
-    let when = if *times > 1 { format!("{} to {}, {times} times", time(*first), time(*last)) } else { time(*last) };
+    let when = if *times > 1 { format!("{first:.0} to {last:.0}, {times} times") } else { format!("{last:.0}") };
     let did = if actions.is_empty() { String::new() } else { format!(" (wrote: {})", actions.join(", ")) };
     format!("{when}{did} {why}")
-}
-
-fn time(at: Timestamp) -> String {
-    at.strftime("%Y-%m-%dT%H:%M:%SZ").to_string()
 }
