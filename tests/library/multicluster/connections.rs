@@ -14,11 +14,14 @@ fn refusal(folder: &Folder, context: Option<&str>) -> String {
 #[test]
 fn what_the_command_line_got_wrong_is_said_with_the_fix() {
     insta::assert_snapshot!(refusal(&Folder::new(), None), @"connection `kcp`: cannot read the kubeconfig DIR/kubeconfig: there is no such file; give one with `--kcp-kubeconfig PATH[#CONTEXT]`");
-    insta::assert_snapshot!(refusal(&Folder::with("clusters: [a: b"), None), @"connection `kcp`: DIR/kubeconfig is no kubeconfig: line 1 column 11: unclosed bracket '['; give one with `--kcp-kubeconfig PATH[#CONTEXT]`");
+    let secret = "users: [{name: u, user: {token: s3cret}";
+    insta::assert_snapshot!(refusal(&Folder::with(secret), None), @"connection `kcp`: DIR/kubeconfig is no kubeconfig: line 1 column 9: unclosed bracket '{'; give one with `--kcp-kubeconfig PATH[#CONTEXT]`");
     insta::assert_snapshot!(refusal(&Folder::with("just a text"), None), @"connection `kcp`: DIR/kubeconfig is no kubeconfig: line 1 column 1: expected mapping start; give one with `--kcp-kubeconfig PATH[#CONTEXT]`");
     insta::assert_snapshot!(refusal(&Folder::with(""), None), @"connection `kcp`: DIR/kubeconfig holds no context; give one with `--kcp-kubeconfig PATH[#CONTEXT]`");
     let good = Folder::with(&kubeconfig("http://127.0.0.1:1", json!({})));
     insta::assert_snapshot!(refusal(&good, Some("there")), @"connection `kcp`: no context `there` in DIR/kubeconfig; there are: here");
+    let undecided = kubeconfig("http://127.0.0.1:1", json!({})).replace(r#""current-context":"here","#, "");
+    insta::assert_snapshot!(refusal(&Folder::with(&undecided), None), @"connection `kcp`: no current context in DIR/kubeconfig; add `#CONTEXT` to the path, one of: here");
     let bad_server = Folder::with(&kubeconfig("ftp://127.0.0.1", json!({})));
     insta::assert_snapshot!(refusal(&bad_server, None), @"connection `kcp`: `ftp://127.0.0.1/` is no http or https address");
     let bad_certificate = Folder::with(&kubeconfig(
@@ -41,6 +44,9 @@ fn what_the_command_line_got_wrong_is_said_with_the_fix() {
     insta::assert_snapshot!(refusal(&Folder::with(&proxy), None), @"connection `kcp`: context `here` of DIR/kubeconfig cannot be used: `proxy-url`: `https://proxy:3128` is no address of a proxy: expected http://, socks5:// or socks5h://, a host and a port");
     let dangling = r#"{"current-context": "a", "contexts": [{"name": "a", "context": {"cluster": "b"}}]}"#;
     insta::assert_snapshot!(refusal(&Folder::with(dangling), None), @"connection `kcp`: context `a` of DIR/kubeconfig cannot be used: its cluster `b` is not in the file");
+    let ghost = r#"{"current-context": "a", "clusters": [{"name": "b", "cluster": {"server": "http://127.0.0.1:1"}}],
+        "contexts": [{"name": "a", "context": {"cluster": "b", "user": "ghost"}}]}"#;
+    insta::assert_snapshot!(refusal(&Folder::with(ghost), None), @"connection `kcp`: context `a` of DIR/kubeconfig cannot be used: its user `ghost` is not in the file");
 }
 
 #[test]
