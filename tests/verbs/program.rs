@@ -48,6 +48,21 @@ impl Running {
         Self { child, lines: lines(pipe) }
     }
 
+    /// An engine on the mappings and the kubeconfigs of a folder; in flags, `ROOT` stands for it.
+    pub fn engine(root: &Path, flags: &[&str]) -> Self {
+        let own = ["--mappings", "ROOT/maps", "--kcp-kubeconfig", "ROOT/kcp", "--target-kubeconfig", "ROOT/target"];
+        let flags = [&own[..], &["--probes", "off", "--console", "127.0.0.1:0"], flags].concat();
+        let path = root.display().to_string();
+        Self::logging(command(root, &[]).args(flags.iter().map(|flag| flag.replace("ROOT", &path))))
+    }
+
+    /// The address of its console, which it logs at its start.
+    pub fn console(&self) -> String {
+        let line = tokio::task::block_in_place(|| self.line("listening what=\"console\""));
+        let address = line.split("address=").nth(1).and_then(|rest| rest.split_whitespace().next());
+        address.expect("an address").to_owned()
+    }
+
     /// The first line from here on that contains `text`.
     pub fn line(&self, text: &str) -> String {
         loop {

@@ -1,6 +1,5 @@
 //! `sync-engine trace`, asked of a real engine, and decided again without one.
 
-use std::path::Path;
 use std::time::{Duration, Instant};
 
 use insta::assert_snapshot;
@@ -10,8 +9,8 @@ use sync_engine::object::hash::tuple_hash;
 use sync_engine::sandbox::{ApiRef, Claim, Failure, Fault, Options, Sandbox, anything, resource_schema};
 use tempfile::TempDir;
 
-use super::program::{self, Running};
-use super::{ROOT, directory, shown_in};
+use super::program::Running;
+use super::{directory, shown_in};
 
 const MAPPING: &str = "\
 apiVersion: sync-engine.dev/v1alpha1
@@ -95,14 +94,9 @@ impl Scene {
     }
 
     fn engine(&self, flags: &[&str]) -> (Running, String) {
-        let path = |name: &str| self.root.path().join(name).display().to_string();
-        let (maps, kcp, target) = (path("maps"), path("kcp"), path("target"));
-        let own = ["--mappings", &maps, "--kcp-kubeconfig", &kcp, "--target-kubeconfig", &target];
-        let flags = [&own[..], &["--probes", "off", "--console", "127.0.0.1:0"], flags].concat();
-        let engine = Running::logging(&mut program::command(Path::new(ROOT), &flags));
-        let line = tokio::task::block_in_place(|| engine.line("listening what=\"console\""));
-        let address = line.split("address=").nth(1).and_then(|rest| rest.split_whitespace().next());
-        (engine, address.expect("an address").to_owned())
+        let engine = Running::engine(self.root.path(), flags);
+        let console = engine.console();
+        (engine, console)
     }
 
     fn placed(&self) -> String {

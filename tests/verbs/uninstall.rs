@@ -1,6 +1,5 @@
 //! `sync-engine uninstall`, on what a real engine has left.
 
-use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
@@ -12,8 +11,8 @@ use sync_engine::object::metadata;
 use sync_engine::sandbox::{ApiRef, Claim, Failure, Fault, Options, Sandbox, Verb, anything, resource_schema};
 use tempfile::TempDir;
 
-use super::program::{self, Running};
-use super::{ROOT, directory, shown, shown_in};
+use super::program::Running;
+use super::{directory, shown, shown_in};
 
 const MAPPING: &str = "\
 apiVersion: sync-engine.dev/v1alpha1
@@ -96,18 +95,8 @@ impl Left {
     }
 
     fn engine(&self, more: &[&str]) -> Running {
-        let path = |name: &str| self.root.path().join(name).display().to_string();
-        let (maps, kcp, target, edge) = (path("maps"), path("kcp"), path("target"), format!("edge={}", path("edge")));
-        let flags =
-            ["--mappings", &maps, "--kcp-kubeconfig", &kcp, "--target-kubeconfig", &target, "--connection", &edge];
-        let fleet = format!("fleet={}", path("fleet"));
-        let flags = [
-            &flags[..],
-            &["--directory", &fleet, "--probes", "off", "--console", "127.0.0.1:0", "--leader-elect", "lease"],
-            more,
-        ]
-        .concat();
-        Running::logging(&mut program::command(Path::new(ROOT), &flags))
+        let own = ["--connection", "edge=ROOT/edge", "--directory", "fleet=ROOT/fleet", "--leader-elect", "lease"];
+        Running::engine(self.root.path(), &[&own, more].concat())
     }
 
     fn uninstall(&self, flags: &[&str]) -> String {
@@ -276,9 +265,8 @@ async fn an_engine_that_runs_is_not_uninstalled() {
     // A Lease says nothing where an engine runs without one: its console does.
     held(600);
     let engine = left.engine(&[]);
-    let console = tokio::task::block_in_place(|| engine.line("listening what=\"console\""));
-    let console = console.split("address=").nth(1).and_then(|rest| rest.split_whitespace().next()).expect("an address");
-    let said = left.uninstall_at(console, &["--delete", "--yes"]);
+    let console = engine.console();
+    let said = left.uninstall_at(&console, &["--delete", "--yes"]);
     assert!(said.contains(&format!("refused: an engine with the id main answers at {console}")), "{said}");
     drop(engine);
 
