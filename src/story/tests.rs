@@ -5,7 +5,7 @@ use serde_json::json;
 
 use super::schedule::{Schedule, Work};
 use super::*;
-use crate::sandbox::{ApiRef, Context, Key, Options, Request, kubeconfig};
+use crate::sandbox::{ApiRef, Key, Options, Request};
 
 const MONGODB: &str = include_str!("../../examples/mongodb/operator.yaml");
 
@@ -190,21 +190,4 @@ fn what_a_secret_holds_is_not_told() {
     let new = json!({"kind": "Secret", "type": "other", "data": {"a.b": "b3RoZXI=", "new": "c2VjcmV0"}});
     let told = ["data[a.b]: changed", "data.new: changed", "data.gone: removed", "type: Opaque → other"];
     assert_eq!(describe::changes(&old, &new), told);
-}
-
-#[test]
-fn a_kubeconfig_reads_as_kubectl_reads_it() {
-    let context = |name: &str| Context {
-        name: name.to_owned(),
-        server: format!("https://127.0.0.1:1/clusters/{name}"),
-        authority: Some("certificate".to_owned()),
-        token: format!("token-of-{name}"),
-    };
-    let text = kubeconfig(&[context("provider"), context("acme")]);
-    let read = kube::config::Kubeconfig::from_yaml(&text).expect("a kubeconfig");
-    assert_eq!(read.current_context.as_deref(), Some("provider"));
-    let servers: Vec<_> = read.clusters.iter().filter_map(|one| one.cluster.as_ref()?.server.clone()).collect();
-    assert_eq!(servers, ["https://127.0.0.1:1/clusters/provider", "https://127.0.0.1:1/clusters/acme"]);
-    let trusted = read.clusters.iter().filter_map(|one| one.cluster.as_ref()?.certificate_authority_data.clone());
-    assert_eq!(trusted.collect::<Vec<_>>(), ["Y2VydGlmaWNhdGU=", "Y2VydGlmaWNhdGU="]);
 }

@@ -124,6 +124,8 @@ async fn a_visitor_looks_around_edits_a_mapping_and_leaves() {
     let pages: Vec<String> = ["kcp  ", "downstream", "status page"].map(|name| sandbox.line(name)).into();
     sandbox.line("2 of 2 databases are Running");
 
+    let read = Kubeconfig::read_from(&kubeconfig).expect("a kubeconfig");
+    assert_eq!(read.current_context.as_deref(), Some("provider"));
     for consumer in ["acme", "globex"] {
         let found = databases(&kubeconfig, consumer).await;
         let [database] = &found[..] else { panic!("{consumer} has one database: {found:?}") };
