@@ -14,7 +14,7 @@ use sync_engine::sandbox::{
 
 use super::diff::UNREACHABLE;
 use super::live::Live;
-use super::{ROOT, directory, shown, shown_in};
+use super::{ROOT, directory, shown_in};
 
 /// Without what differs from one run to the next.
 fn steady(text: &str) -> String {
@@ -132,15 +132,6 @@ fn what_the_live_export_publishes_takes_no_claim() {
     let said = live.shown(&["doctor", &at("gizmos.yaml"), "--schemas", &at("schemas")]);
     let lacks = "the APIExport `widgets` does not claim get, list, watch, create, patch, delete of `gizmos`";
     assert!(said.contains("SE0805") && said.contains(lacks), "{said}");
-}
-
-#[test]
-fn what_validate_no_longer_does_is_the_doctors() {
-    for flags in [&["--live"][..], &["--kcp-kubeconfig", "kcp", "--live"]] {
-        let said = shown(&[&["validate", "mappings"], flags].concat());
-        assert_eq!(said, "exit 2\nstderr:\nerror: `--live` is gone: write `sync-engine doctor`\n");
-    }
-    assert!(shown(&["validate", "mappings", "--alive"]).contains("unexpected argument '--alive'"));
 }
 
 const THINGS: &str = "\

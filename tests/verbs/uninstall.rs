@@ -12,7 +12,7 @@ use sync_engine::sandbox::{ApiRef, Claim, Failure, Fault, Options, Sandbox, Verb
 use tempfile::TempDir;
 
 use super::program::Running;
-use super::{directory, shown, shown_in};
+use super::{directory, shown_in};
 
 const MAPPING: &str = "\
 apiVersion: sync-engine.dev/v1alpha1
@@ -438,35 +438,4 @@ async fn who_may_read_one_namespace_is_told_of_that_one() {
     let target = ["--target-kubeconfig", "ROOT/target"];
     let said = tokio::task::block_in_place(|| shown_in(&left.root, &[&["approve"], &target[..]].concat()));
     assert!(said.contains("no mapping of engine eu is held"), "{said}");
-}
-
-#[test]
-fn a_removed_verb_or_flag_names_its_successor() {
-    let gone = [
-        "orphans -A",
-        "orphans --all-namespaces",
-        "diff --kubeconfig target",
-        "doctor --context edge",
-        "retarget --state-namespace notes",
-        "approve --home hub",
-    ];
-    let said = gone.map(|line| shown(&line.split(' ').collect::<Vec<_>>()).replace("exit 2\nstderr:\n", ""));
-    assert_snapshot!(said.concat(), @"
-    error: `-A` is gone: leave it out, all namespaces are the default
-    error: `--all-namespaces` is gone: leave it out, all namespaces are the default
-    error: `--kubeconfig` is gone: write `--target-kubeconfig PATH`, or set KUBECONFIG
-    error: `--context` is gone: write `--target-kubeconfig PATH#CONTEXT`
-    error: `--state-namespace` is gone: leave it out, the state stores tell it; SYNC_ENGINE_STATE_NAMESPACE says otherwise
-    error: `--home` is gone: leave it out, the state stores tell it; SYNC_ENGINE_HOME says otherwise
-    ");
-    assert_snapshot!(shown(&["abandon-target", "mappings", "--yes"]), @"
-    exit 2
-    stderr:
-    error: `abandon-target` is gone: write `uninstall --lost-target NAME`
-    ");
-    assert_snapshot!(shown(&["run", "--listen", "127.0.0.1:1"]), @"
-    exit 2
-    stderr:
-    error: `--listen` is gone: write `--probes ADDR` and `--console ADDR`
-    ");
 }
