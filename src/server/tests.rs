@@ -100,22 +100,15 @@ async fn each_listener_has_its_own_paths() {
     }
 }
 
+/// Who is refused, the tests of [`access`] show.
 #[tokio::test]
-async fn what_another_site_sends_changes_nothing() {
+async fn the_console_refuses_by_its_rules_and_marks_each_answer() {
     let shared = shared();
-    for (header, value, code) in [
-        ("host", "evil.example", 421),
-        ("origin", "https://evil.example", 403),
-        ("sec-fetch-site", "cross-site", 403),
-        ("x-other", "without the header of the console", 403),
-    ] {
-        let mut request =
-            Request::post("/-/reload").header("host", "localhost:8080").body(Body::empty()).expect("a request");
-        let name = header.parse::<axum::http::HeaderName>().expect("a name");
-        request.headers_mut().insert(name, value.parse().expect("a value"));
+    for (host, code) in [("evil.example", 421), ("localhost:8080", 403)] {
+        let request = Request::post("/-/reload").header("host", host).body(Body::empty()).expect("a request");
         let console = console(shared.instruments.clone(), shared.reload.clone(), Hosts::default());
         let response = console.oneshot(request).await.expect("an answer");
-        assert_eq!(response.status().as_u16(), code, "{header}: {value}");
+        assert_eq!(response.status().as_u16(), code, "{host}");
         assert_eq!(response.headers()["x-content-type-options"], "nosniff");
         assert!(response.headers()["content-security-policy"].to_str().expect("text").contains("default-src 'none'"));
     }
