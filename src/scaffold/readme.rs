@@ -10,16 +10,8 @@ use super::report::{KnownFrom, Sign, Signal};
 use crate::mapping::check::reserved::{What, Why};
 
 pub(super) fn readme(plan: &Plan) -> String {
-    let mut text = head(plan);
-    text.push_str(&needs(plan));
-    text.push_str(&kept(plan));
-    text.push_str(&offered(plan));
-    text.push_str(&secrets(plan));
-    text.push_str(&given(plan));
-    text.push_str(&ready(plan));
-    text.push_str(&rules(plan));
-    text.push_str(&live(plan));
-    text
+    let parts: [fn(&Plan) -> String; 9] = [head, needs, kept, offered, secrets, given, ready, rules, live];
+    parts.map(|part| part(plan)).concat()
 }
 
 fn head(plan: &Plan) -> String {
