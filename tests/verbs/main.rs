@@ -13,6 +13,7 @@ mod orphans;
 mod program;
 mod provenance;
 mod rbac;
+mod scene;
 mod schemas;
 mod several_targets;
 mod story;

@@ -5,12 +5,10 @@ use std::time::{Duration, Instant};
 use insta::assert_snapshot;
 use regex::Regex;
 use serde_json::{Value, json};
-use sync_engine::object::hash::tuple_hash;
-use sync_engine::sandbox::{ApiRef, Claim, Failure, Fault, Options, Sandbox, anything, resource_schema};
-use tempfile::TempDir;
+use sync_engine::sandbox::{ApiRef, Claim, Failure, Fault};
 
-use super::program::Running;
-use super::{directory, shown_in};
+use super::scene::{CONFIG_MAPS, Scene};
+use super::shown_in;
 
 const MAPPING: &str = "\
 apiVersion: sync-engine.dev/v1alpha1
@@ -33,55 +31,24 @@ spec:
           url: \"db://it:{{ source.spec.password }}@db\"
 ";
 
-const CONFIG_MAPS: ApiRef<'_> = ApiRef { cluster: "", resource: "configmaps.v1" };
-
 /// Longer than anything here takes, on a machine that is busy with something else.
 const PATIENCE: Duration = Duration::from_secs(60);
-
-struct Scene {
-    kcp: Sandbox,
-    target: Sandbox,
-    acme: String,
-    root: TempDir,
-}
 
 impl Scene {
     async fn new() -> Self {
         // The first document of its file is another one.
-        Self::of(&format!("# none\n---\n{MAPPING}")).await
+        Self::traced(&format!("# none\n---\n{MAPPING}")).await
     }
 
-    async fn of(mapping: &str) -> Self {
-        let kcp = Options::kcp().start().await.expect("starts");
-        let target = Options::kubernetes().start().await.expect("starts");
-        let [_, acme] = ["provider", "acme"].map(|name| kcp.create_workspace("root", name).expect("a workspace"));
-        let schema = resource_schema("things.v1.example.com", "Thing", &anything());
-        let claims = [Claim { group: "", resource: "secrets" }];
-        kcp.publish("root:provider", "things", &[schema], &claims).expect("an export");
-        kcp.bind(&acme, "root:provider", "things", &[]).expect("a binding");
-        let root = directory(&[
-            ("maps/a.yaml", mapping),
-            ("kcp", &kcp.kubeconfig(None)),
-            ("target", &target.kubeconfig(None)),
-        ]);
-        let scene = Self { kcp, target, acme, root };
+    async fn traced(mapping: &str) -> Self {
+        let scene = Self::set(mapping, &[Claim { group: "", resource: "secrets" }], &[]).await;
         let namespace = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": scene.placed()}});
         scene.target.create(ApiRef { cluster: "", resource: "namespaces.v1" }, &namespace).expect("a namespace");
         scene
     }
 
-    fn things(&self) -> ApiRef<'_> {
-        ApiRef { cluster: &self.acme, resource: "things.v1.example.com" }
-    }
-
-    fn thing(&self, name: &str) {
-        self.thing_of(name, json!({"password": "hunter22", "size": 3}));
-    }
-
-    fn thing_of(&self, name: &str, spec: Value) {
-        let metadata = json!({"name": name, "namespace": "default", "labels": {"tier": "managed"}});
-        let thing = json!({"apiVersion": "example.com/v1", "kind": "Thing", "metadata": metadata, "spec": spec});
-        self.kcp.create(self.things(), &thing).expect("a source");
+    fn order(&self, name: &str) {
+        self.thing(name, json!({"password": "hunter22", "size": 3}));
     }
 
     /// A ConfigMap of Helm's where the engine would make one.
@@ -91,16 +58,6 @@ impl Scene {
         });
         let object = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": {"size": "theirs"}});
         self.target.create(CONFIG_MAPS, &object).expect("an object");
-    }
-
-    fn engine(&self, flags: &[&str]) -> (Running, String) {
-        let engine = Running::engine(self.root.path(), flags);
-        let console = engine.console();
-        (engine, console)
-    }
-
-    fn placed(&self) -> String {
-        format!("default-{}", tuple_hash([&*self.acme, "default"], 10))
     }
 
     /// What a verb prints, without what differs from run to run. What is remembered depends on how fast the engine is.
@@ -138,8 +95,9 @@ impl Scene {
 async fn a_source_is_traced_by_its_name_by_its_object_and_from_a_file() {
     let scene = Scene::new().await;
     scene.foreign("a");
-    ["a", "b"].iter().for_each(|name| scene.thing(name));
-    let (engine, console) = scene.engine(&[]);
+    ["a", "b"].iter().for_each(|name| scene.order(name));
+    let engine = scene.engine(&[]);
+    let console = engine.console();
     let asked = |what: &[&str]| scene.shown(&[&["trace", "--console", &console], what].concat());
     let by_name = |name| ["trace", "--console", &console, "things", "root:acme", name];
     let conflict = scene.shows(&by_name("default/a"), "Conflict: ");
@@ -190,11 +148,13 @@ async fn a_source_is_traced_by_its_name_by_its_object_and_from_a_file() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_replica_that_stands_by_says_who_leads_and_what_the_state_store_says() {
     let scene = Scene::new().await;
-    scene.thing("a");
-    let (_leader, first) = scene.engine(&["--leader-elect", "lease", "--replica", "one"]);
+    scene.order("a");
+    let leader = scene.engine(&["--leader-elect", "lease", "--replica", "one"]);
+    let first = leader.console();
     let status = |console: &str, part: &str| scene.shows(&["status", "--console", console], part);
     status(&first, "things    1         1         2");
-    let (_standby, second) = scene.engine(&["--leader-elect", "lease", "--replica", "two"]);
+    let standby = scene.engine(&["--leader-elect", "lease", "--replica", "two"]);
+    let second = standby.console();
     assert_snapshot!("standby", status(&second, "standby: in force"));
     let traced = ["trace", "--console", &second, "things", "root:acme", "default/a"];
     assert_snapshot!("standby-trace", scene.shown(&traced));
@@ -236,13 +196,13 @@ spec:
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn each_trouble_is_traced_on_a_running_engine() {
-    let scene = Scene::of(TROUBLES).await;
-    let edge = Options::kubernetes().seed("edge").start().await.expect("starts");
+    let scene = Scene::traced(TROUBLES).await;
     let denied = Failure::status(403, "Forbidden", "configmaps \"refused\" is forbidden: no".to_owned());
     scene.target.faults().inject(move |call| {
         (call.resource == "configmaps" && call.name == "refused").then(|| Fault::Refuse(denied.clone()))
     });
-    let (engine, console) = scene.engine(&[]);
+    let engine = scene.engine(&[]);
+    let console = engine.console();
     let mut told = Vec::new();
     let mut tell = |scene: &Scene, console: &str, name: &str, reason: &str| {
         let source = format!("default/{name}");
@@ -254,10 +214,10 @@ async fn each_trouble_is_traced_on_a_running_engine() {
         scene.shows(&["trace", "--console", console, "things", "root:acme", &source], ": in sync\n");
     };
 
-    scene.thing_of("unrendered", json!({}));
-    scene.thing_of("refused", json!({"size": 1}));
-    scene.thing_of("claims", json!({"size": 1, "secrets": ["login"]}));
-    ["plain", "out", "hangs"].iter().for_each(|name| scene.thing_of(name, json!({"size": 1})));
+    scene.thing("unrendered", json!({}));
+    scene.thing("refused", json!({"size": 1}));
+    scene.thing("claims", json!({"size": 1, "secrets": ["login"]}));
+    ["plain", "out", "hangs"].iter().for_each(|name| scene.thing(name, json!({"size": 1})));
     tell(&scene, &console, "unrendered", "RenderFailed");
     tell(&scene, &console, "refused", "Refused");
     tell(&scene, &console, "claims", "ClaimNotAccepted");
@@ -272,13 +232,13 @@ async fn each_trouble_is_traced_on_a_running_engine() {
 
     // kcp is restored, and the consumer creates what is lost once more.
     let backup = scene.kcp.backup();
-    scene.thing_of("lost", json!({"size": 1}));
+    scene.thing("lost", json!({"size": 1}));
     is_synced(&scene, &console, "lost");
     scene.kcp.restore(&backup);
     tell(&scene, &console, "lost", "Orphaned");
     // The server's next uid is another one.
-    scene.thing_of("between", json!({"size": 1}));
-    scene.thing_of("lost", json!({"size": 1}));
+    scene.thing("between", json!({"size": 1}));
+    scene.thing("lost", json!({"size": 1}));
     tell(&scene, &console, "lost", "Recreated");
 
     for name in ["between", "claims"] {
@@ -307,8 +267,9 @@ async fn each_trouble_is_traced_on_a_running_engine() {
     scene.kcp.merge(scene.things(), "default", "plain", &json!({"spec": {"size": 2}})).expect("an edit");
     tell(&scene, &console, "plain", "Unknown");
     drop(engine);
-    std::fs::write(scene.root.path().join("target"), edge.kubeconfig(None)).expect("a file");
-    let (_engine, console) = scene.engine(&[]);
+    std::fs::write(scene.root.path().join("target"), scene.edge.kubeconfig(None)).expect("a file");
+    let engine = scene.engine(&[]);
+    let console = engine.console();
     tell(&scene, &console, "plain", "TargetChanged");
     assert_snapshot!("troubles", told.join("\n"));
 }

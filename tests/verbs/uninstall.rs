@@ -6,13 +6,11 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use insta::assert_snapshot;
 use k8s_openapi::jiff::{SignedDuration, Timestamp};
 use serde_json::{Value, json};
-use sync_engine::object::hash::tuple_hash;
 use sync_engine::object::metadata;
-use sync_engine::sandbox::{ApiRef, Claim, Failure, Fault, Options, Sandbox, Verb, anything, resource_schema};
-use tempfile::TempDir;
+use sync_engine::sandbox::{ApiRef, Claim, Failure, Fault, Options, Sandbox, Verb};
 
-use super::program::Running;
-use super::{directory, shown_in};
+use super::scene::{CONFIG_MAPS, Scene};
+use super::shown_in;
 
 const MAPPING: &str = "\
 apiVersion: sync-engine.dev/v1alpha1
@@ -37,21 +35,16 @@ spec:
     conditions: [{type: Ready, status: true, reason: Made}]
 ";
 
-const CONFIG_MAPS: ApiRef<'_> = ApiRef { cluster: "", resource: "configmaps.v1" };
 const SECRETS: ApiRef<'_> = ApiRef { cluster: "", resource: "secrets.v1" };
 const NAMESPACES: ApiRef<'_> = ApiRef { cluster: "", resource: "namespaces.v1" };
 const LEASES: ApiRef<'_> = ApiRef { cluster: "", resource: "leases.v1.coordination.k8s.io" };
 
-/// A provider, a consumer and a target. An engine has synced what the consumer has, and was stopped.
-struct Left {
-    kcp: Sandbox,
-    target: Sandbox,
-    edge: Sandbox,
-    acme: String,
-    root: TempDir,
-}
+/// What the engine is told beside its mappings and targets.
+const FLAGS: [&str; 6] =
+    ["--connection", "edge=ROOT/edge", "--directory", "fleet=ROOT/fleet", "--leader-elect", "lease"];
 
-impl Left {
+/// An engine has synced what the consumer has, and was stopped.
+impl Scene {
     async fn behind() -> Self {
         Self::behind_with(MAPPING).await
     }
@@ -62,29 +55,10 @@ impl Left {
 
     /// The engine had these flags as well.
     async fn behind_engine(mapping: &str, flags: &[&str]) -> Self {
-        let kcp = Options::kcp().start().await.expect("starts");
-        let target = Options::kubernetes().start().await.expect("starts");
-        let edge = Options::kubernetes().seed("edge").start().await.expect("starts");
-        let [_, acme] = ["provider", "acme"].map(|name| kcp.create_workspace("root", name).expect("a workspace"));
-        let schema = resource_schema("things.v1.example.com", "Thing", &anything());
         let claims = ["configmaps", "secrets"].map(|resource| Claim { group: "", resource });
-        kcp.publish("root:provider", "things", &[schema], &claims).expect("an export");
-        kcp.bind(&acme, "root:provider", "things", &claims).expect("a binding");
-        let root = directory(&[
-            ("maps/a.yaml", mapping),
-            ("kcp", &kcp.kubeconfig(None)),
-            ("target", &target.kubeconfig(None)),
-            ("edge", &edge.kubeconfig(None)),
-            ("fleet/edge", &edge.kubeconfig(None)),
-        ]);
-        let left = Self { kcp, target, edge, acme, root };
-        for name in ["a", "b"] {
-            let thing = json!({"apiVersion": "example.com/v1", "kind": "Thing", "metadata": {
-                "name": name, "namespace": "default", "labels": {"tier": "managed"},
-            }});
-            left.kcp.create(left.things(), &thing).expect("a source");
-        }
-        let engine = left.engine(flags);
+        let left = Self::set(mapping, &claims, &claims).await;
+        ["a", "b"].iter().for_each(|name| left.thing(name, json!({})));
+        let engine = left.engine(&[&FLAGS, flags].concat());
         tokio::task::block_in_place(|| {
             // The last object of each; what follows in a reconcile is finished.
             (0..2).for_each(|_| drop(engine.line("create verb=\"apply\" kind=\"Secret\"")));
@@ -92,11 +66,6 @@ impl Left {
             assert_eq!(engine.stop("TERM"), Some(0));
         });
         left
-    }
-
-    fn engine(&self, more: &[&str]) -> Running {
-        let own = ["--connection", "edge=ROOT/edge", "--directory", "fleet=ROOT/fleet", "--leader-elect", "lease"];
-        Running::engine(self.root.path(), &[&own, more].concat())
     }
 
     fn uninstall(&self, flags: &[&str]) -> String {
@@ -115,17 +84,8 @@ impl Left {
         said.replace(&placed, "PLACED").replace(&self.acme, "ACME")
     }
 
-    fn things(&self) -> ApiRef<'_> {
-        ApiRef { cluster: &self.acme, resource: "things.v1.example.com" }
-    }
-
     fn source(&self, name: &str) -> Value {
         self.kcp.get(self.things(), "default", name).expect("a source")
-    }
-
-    /// The namespace of the objects.
-    fn placed(&self) -> String {
-        format!("default-{}", tuple_hash([&*self.acme, "default"], 10))
     }
 
     /// Everything on both servers that names the engine, as text.
@@ -148,7 +108,7 @@ impl Left {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn without_yes_nothing_is_written() {
-    let left = Left::behind().await;
+    let left = Scene::behind().await;
     let versions = || (left.kcp.version(), left.target.version());
     let before = versions();
     assert_snapshot!("dry-run-delete", left.uninstall(&["--delete"]));
@@ -162,7 +122,7 @@ async fn without_yes_nothing_is_written() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn delete_leaves_nothing_of_the_engine() {
-    let left = Left::behind().await;
+    let left = Scene::behind().await;
     // What an operator makes of an object carries its labels, and somebody else's carries none.
     let mut copied = left.target.get(CONFIG_MAPS, &left.placed(), "a").expect("an object");
     copied["metadata"] = json!({
@@ -211,7 +171,7 @@ async fn delete_leaves_nothing_of_the_engine() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn release_leaves_the_objects_and_nothing_of_the_engine() {
-    let left = Left::behind().await;
+    let left = Scene::behind().await;
     let placed = left.placed();
     assert_snapshot!("release", left.uninstall(&["--release", "--yes"]));
     for (api, name) in [(CONFIG_MAPS, "a"), (CONFIG_MAPS, "common"), (SECRETS, "a"), (SECRETS, "b")] {
@@ -223,7 +183,7 @@ async fn release_leaves_the_objects_and_nothing_of_the_engine() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn an_object_that_its_rule_orphans_is_released() {
     let orphaned = MAPPING.replace("    - id: login\n", "    - id: login\n      delete: {policy: Orphan}\n");
-    let left = Left::behind_with(&orphaned).await;
+    let left = Scene::behind_with(&orphaned).await;
     let placed = left.placed();
     let said = left.uninstall(&["--delete", "--yes"]);
     assert!(said.contains("delete 3 objects, release 2 objects, release 2 sources"), "{said}");
@@ -238,7 +198,7 @@ async fn objects_beside_their_sources_go_too() {
     let (_, status) = rest.split_once("  status:").expect("a status");
     let beside =
         format!("{head}  status:{status}").replace("  objects:\n", "  target: {cluster: source}\n  objects:\n");
-    let left = Left::behind_with(&beside).await;
+    let left = Scene::behind_with(&beside).await;
     let config_maps = ApiRef { cluster: &left.acme, resource: "configmaps.v1" };
     assert!(left.kcp.get(config_maps, "default", "a").is_some());
     assert_snapshot!("beside", left.uninstall(&["--delete", "--yes"]));
@@ -248,7 +208,7 @@ async fn objects_beside_their_sources_go_too() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn an_engine_that_runs_is_not_uninstalled() {
-    let left = Left::behind().await;
+    let left = Scene::behind().await;
     let lease = left.target.list(LEASES).into_iter().next().expect("a Lease");
     let held = |seconds: i64| {
         let renewed = Timestamp::now() - SignedDuration::from_secs(seconds);
@@ -264,7 +224,7 @@ async fn an_engine_that_runs_is_not_uninstalled() {
 
     // A Lease says nothing where an engine runs without one: its console does.
     held(600);
-    let engine = left.engine(&[]);
+    let engine = left.engine(&FLAGS);
     let console = engine.console();
     let said = left.uninstall_at(&console, &["--delete", "--yes"]);
     assert!(said.contains(&format!("refused: an engine with the id main answers at {console}")), "{said}");
@@ -278,7 +238,7 @@ async fn an_engine_that_runs_is_not_uninstalled() {
 /// A kcp where another export has the name: what the engine served is out of sight, and not gone.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_sources_of_another_export_are_no_sources_of_the_mapping() {
-    let left = Left::behind().await;
+    let left = Scene::behind().await;
     let stores = ("sync-engine", "main.things");
     let store = left.target.get(CONFIG_MAPS, stores.0, stores.1).expect("a state store");
     let source = store["data"]["source"].as_str().expect("a source");
@@ -298,7 +258,7 @@ async fn the_sources_of_another_export_are_no_sources_of_the_mapping() {
 /// The process ends before each write in turn: whatever was done, another run does the rest.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_second_run_finishes_what_an_interrupted_one_began() {
-    let left = Left::behind().await;
+    let left = Scene::behind().await;
     let (kcp, target) = (left.kcp.backup(), left.target.backup());
     let mut interrupted = 0;
     for allowed in 0.. {
@@ -323,7 +283,7 @@ async fn a_second_run_finishes_what_an_interrupted_one_began() {
 }
 
 /// Both servers refuse every write after the first ones, as they would a process that is gone.
-fn refuse_after(left: &Left, allowed: usize) -> Arc<AtomicBool> {
+fn refuse_after(left: &Scene, allowed: usize) -> Arc<AtomicBool> {
     let (writes, refused) = (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicBool::new(false)));
     for server in [&left.kcp, &left.target] {
         let (writes, refused) = (writes.clone(), refused.clone());
@@ -339,7 +299,7 @@ fn refuse_after(left: &Left, allowed: usize) -> Arc<AtomicBool> {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn what_cannot_go_is_listed_with_the_reason() {
-    let left = Left::behind().await;
+    let left = Scene::behind().await;
     let (placed, hold) = (left.placed(), json!({"metadata": {"finalizers": ["example.com/hold"]}}));
     left.target.merge(CONFIG_MAPS, &placed, "a", &hold).expect("a finalizer");
     let said = left.uninstall(&["--delete", "--yes", "--timeout", "0s"]);
@@ -361,11 +321,11 @@ fn of_two_targets() -> String {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_target_that_is_away_keeps_its_sources() {
-    let mut left = Left::behind_with(&of_two_targets()).await;
+    let mut left = Scene::behind_with(&of_two_targets()).await;
     left.edge.disconnect().await;
     assert_snapshot!("away-dry-run", left.uninstall(&["--delete"]));
     assert_snapshot!("away", left.uninstall(&["--delete", "--yes"]));
-    let finalizers = |left: &Left, name: &str| left.source(name)["metadata"]["finalizers"].clone();
+    let finalizers = |left: &Scene, name: &str| left.source(name)["metadata"]["finalizers"].clone();
     assert_eq!((finalizers(&left, "a"), finalizers(&left, "b")), (Value::Null, json!(["sync-engine.dev/main.things"])));
     left.edge.reconnect().await.expect("it is back");
     assert!(left.uninstall(&["--delete", "--yes"]).ends_with("left: nothing\n"));
@@ -379,7 +339,7 @@ async fn the_targets_of_a_fleet_are_found_by_the_files() {
     let provider = "---\napiVersion: sync-engine.dev/v1alpha1\nkind: ClusterProvider\nmetadata: {name: fleet}\n\
         spec: {kubeconfigFiles: {directory: fleet}}\n";
     let fleet = MAPPING.replace("  objects:\n", &format!("{target}  objects:\n"));
-    let left = Left::behind_with(&format!("{fleet}{provider}")).await;
+    let left = Scene::behind_with(&format!("{fleet}{provider}")).await;
     assert!(left.edge.list(SECRETS).len() == 2 && left.target.list(SECRETS).is_empty());
     let by_files = ["--mappings", "ROOT/maps", "--directory", "fleet=ROOT/fleet"];
     let both = left.uninstall(&[&["--delete"], &by_files[..]].concat());
@@ -392,7 +352,7 @@ async fn the_targets_of_a_fleet_are_found_by_the_files() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_lost_target_is_given_up_and_a_reachable_one_is_not() {
-    let mut left = Left::behind_with(&of_two_targets()).await;
+    let mut left = Scene::behind_with(&of_two_targets()).await;
     assert_snapshot!("lost-reachable", left.uninstall(&["--lost-target", "edge", "--yes"]));
     let unknown = left.uninstall(&["--lost-target", "edge", "--engine-id", "other"]);
     assert!(unknown.starts_with("exit 3\n") && unknown.contains("with --mappings"), "{unknown}");
@@ -408,7 +368,7 @@ async fn a_lost_target_is_given_up_and_a_reachable_one_is_not() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn state_stores_tell_which_engine_is_meant() {
     let flags = ["--engine-id", "eu", "--state-namespace", "notes", "--home", "edge"];
-    let left = Left::behind_engine(MAPPING, &flags).await;
+    let left = Scene::behind_engine(MAPPING, &flags).await;
     let planned = left.uninstall(&["--delete"]);
     assert!(planned.starts_with("exit 0\nmapping things: delete 5 objects, release 2 sources (target)\n"), "{planned}");
     let of_another = json!({"apiVersion": "v1", "kind": "ConfigMap", "data": {"mapping": "other"}, "metadata": {
@@ -430,7 +390,7 @@ async fn state_stores_tell_which_engine_is_meant() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn who_may_read_one_namespace_is_told_of_that_one() {
-    let left = Left::behind_engine(MAPPING, &["--engine-id", "eu"]).await;
+    let left = Scene::behind_engine(MAPPING, &["--engine-id", "eu"]).await;
     left.target.faults().inject(|call| {
         let is_whole = call.resource == "configmaps" && call.verb == Verb::List && call.namespace.is_empty();
         is_whole.then(|| Fault::Refuse(Failure::status(403, "Forbidden", "not in all namespaces")))
