@@ -46,7 +46,8 @@ impl Player {
     ) -> Result<Self, Answer> {
         let resource = ApiRef { cluster: "", resource: &operator.resource };
         let events = cluster.events(&Request::get(&format!("{}?watch=true", resource.url("", ""))))?;
-        let release = operator.finalizer.as_ref().map(|finalizer| finalizer.after).unwrap_or_default();
+        let release = operator.finalizer.as_ref().and_then(|finalizer| finalizer.after);
+        let release = release.map_or(Duration::ZERO, |period| period.0);
         let schedule = Schedule::new(operator.steps.iter().map(|step| step.after).collect(), release);
         let (has_status, made) = (has_status(&cluster, &operator.resource), BTreeMap::new());
         Ok(Self { operator, cluster, has_status, events, schedule, began: Instant::now(), made, troubles })
@@ -84,7 +85,7 @@ impl Player {
         while let Some((key, work)) = self.schedule.take(now) {
             match work {
                 Work::Step(step) => self.carry_out(&key, step),
-                Work::Release => self.finalize(&key, |finalizers, own| finalizers.retain(|one| one != own)),
+                Work::Release => self.finalize(&key, |finalizers, own| finalizers.retain(|one| *one != *own)),
             }
         }
     }
@@ -107,13 +108,13 @@ impl Player {
     fn hold(&self, key: &Key, object: &Value) {
         let Some(finalizer) = &self.operator.finalizer else { return };
         let held = object["metadata"]["finalizers"].as_array();
-        if !held.is_some_and(|held| held.contains(&finalizer.name)) {
-            self.finalize(key, |finalizers, own| finalizers.push(own.clone()));
+        if !held.is_some_and(|held| held.iter().any(|one| *one == *finalizer.name)) {
+            self.finalize(key, |finalizers, own| finalizers.push(own.into()));
         }
     }
 
     /// Changes the finalizers of an object as they are now; those of others stay.
-    fn finalize(&self, key: &Key, change: impl Fn(&mut Vec<Value>, &Value)) {
+    fn finalize(&self, key: &Key, change: impl Fn(&mut Vec<Value>, &str)) {
         let Some(finalizer) = &self.operator.finalizer else { return };
         let url = format!("{}?fieldManager={AUTHOR}", self.api().url(&key.namespace, &key.name));
         while let Some(object) = self.cluster.get(self.api(), &key.namespace, &key.name) {

@@ -55,7 +55,7 @@ struct Spec {
     resource: Spanned<String>,
     /// A finalizer that the operator puts on each object. Without it, objects are deleted at once.
     #[serde(default)]
-    finalizer: Option<FinalizerSpec>,
+    finalizer: Option<Finalizer>,
     /// One after the other, for each object; again from the first when anything but its metadata and status changes.
     steps: Vec<StepSpec>,
 }
@@ -63,12 +63,12 @@ struct Spec {
 /// How an operator holds up a deletion.
 #[derive(Debug, Clone, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
-struct FinalizerSpec {
+pub struct Finalizer {
     /// For example `example.com/cleanup`.
-    name: String,
+    pub name: String,
     /// The time between the deletion of an object and the removal of its finalizer. Default: none.
     #[serde(default)]
-    after: Option<Period>,
+    pub after: Option<Period>,
 }
 
 /// Something that an operator does to an object.
@@ -115,15 +115,6 @@ pub struct ToyOperator {
     pub finalizer: Option<Finalizer>,
     /// One after the other, for each object; again from the first when its spec changes.
     pub steps: Vec<Step>,
-}
-
-/// How an operator holds up a deletion.
-#[derive(Debug)]
-pub struct Finalizer {
-    /// As it stands in the object's list.
-    pub name: Value,
-    /// Between the deletion and its removal.
-    pub after: Duration,
 }
 
 /// Something an operator does to an object.
@@ -180,11 +171,12 @@ fn compiled(root: &Arc<Node>, findings: &mut Vec<Finding>) -> Option<ToyOperator
         findings.push(finding.help("the core group is left out: `secrets.v1`"));
     }
     let steps = steps.into_iter().collect::<Option<_>>()?;
-    let finalizer = read
-        .spec
-        .finalizer
-        .map(|spec| Finalizer { name: spec.name.into(), after: spec.after.map_or(Duration::ZERO, |period| period.0) });
-    Some(ToyOperator { name: read.metadata.name.value, resource: resource.value, finalizer, steps })
+    Some(ToyOperator {
+        name: read.metadata.name.value,
+        resource: resource.value,
+        finalizer: read.spec.finalizer,
+        steps,
+    })
 }
 
 fn compiled_step(step: &StepSpec, findings: &mut Vec<Finding>) -> Option<Step> {
