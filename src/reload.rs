@@ -14,6 +14,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
+use futures::future::OptionFuture;
 use tokio::sync::{mpsc, oneshot};
 use tokio::time::{Instant, MissedTickBehavior, interval, sleep_until, timeout};
 use tokio_util::sync::CancellationToken;
@@ -185,7 +186,7 @@ impl Reloader {
                         settle.hint(Instant::now());
                     }
                 }
-                () = at(settle.wake_at()) => {
+                Some(()) = OptionFuture::from(settle.wake_at().map(sleep_until)) => {
                     let reading = self.read().await;
                     if let Some(snapshot) = settle.read(Instant::now(), reading) {
                         watch.renew().await;
@@ -251,13 +252,6 @@ struct Closed;
 
 fn texts(problems: &[Problem]) -> BTreeSet<String> {
     problems.iter().map(Problem::to_string).collect()
-}
-
-async fn at(time: Option<Instant>) {
-    match time {
-        Some(time) => sleep_until(time).await,
-        None => std::future::pending().await,
-    }
 }
 
 /// Says once that a mount will never show a change; nothing else would tell.

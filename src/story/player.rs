@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
+use futures::future::OptionFuture;
 use serde_json::{Value, json};
 use tokio::sync::mpsc::UnboundedSender;
 use tokio::time::{Instant, sleep_until};
@@ -62,7 +63,7 @@ impl Player {
                     Some((kind, object)) => self.see(&kind, &object),
                     None => return,
                 },
-                () = at(next) => self.work(),
+                Some(()) = OptionFuture::from(next.map(sleep_until)) => self.work(),
             }
         }
     }
@@ -205,10 +206,3 @@ fn has_status(cluster: &Sandbox, resource: &str) -> bool {
 
 const SECRETS: ApiRef<'_> = ApiRef { cluster: "", resource: "secrets.v1" };
 const MERGE: &str = "application/merge-patch+json";
-
-async fn at(time: Option<Instant>) {
-    match time {
-        Some(time) => sleep_until(time).await,
-        None => std::future::pending().await,
-    }
-}
