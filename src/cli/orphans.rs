@@ -6,7 +6,7 @@ use clap::builder::{PossibleValuesParser, TypedValueParser};
 use clap::{ArgGroup, Args};
 
 use super::live::{Finding, LiveArguments, Outcome, report, survey, take_away};
-use super::{Exit, ask, progress};
+use super::{Exit, Misconfigured, ask, progress};
 use crate::catalog::{Catalog, Standing};
 use crate::engine::consumer_schema::ConsumerSchemas;
 use crate::engine::inventory::Inventory;
@@ -111,7 +111,8 @@ impl Verb<'_> {
         let endpoint = |name: &str| Ok((name.to_owned(), self.surveyor.connection(name)?.endpoint()));
         let targets = targets.into_iter().map(endpoint).collect::<Result<BTreeMap<_, _>, Unseen>>()?;
         for (target, stores) in self.surveyor.stores(&targets).await {
-            let stores = stores.map_err(|why| unseen_target(target, &why))?;
+            let unread = |why| Misconfigured(format!("target `{target}`: the state stores cannot be read: {why}"));
+            let stores = stores.map_err(unread)?;
             let of_store = |store: Inventory| (store.mapping.clone(), store.documents());
             documents.extend(stores.into_iter().map(of_store));
         }
@@ -211,8 +212,4 @@ fn warn(mapping: &Mapping, whole: &Whole) {
             ));
         }
     }
-}
-
-fn unseen_target(target: &str, why: &dyn std::fmt::Display) -> super::Misconfigured {
-    super::Misconfigured(format!("target `{target}`: the state stores cannot be read: {why}"))
 }

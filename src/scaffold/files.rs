@@ -106,7 +106,7 @@ fn binding(plan: &Plan) -> Value {
 fn mapping(plan: &Plan) -> String {
     let Plan { name, workspace, definition, .. } = plan;
     let (kind, api_version, resource) = (&definition.kind, definition.api_version(), definition.resource());
-    let mut text = format!(
+    let head = format!(
         "\
 # {kind} as a service: an object of it in a consumer's workspace becomes one on the cluster where the operator runs.
 # Written by `sync-engine init`, and yours from here on: README.md says what was left out of the consumers' API and why.
@@ -131,12 +131,8 @@ spec:
         objects = objects(plan),
         depends_on = depends_on(plan),
     );
-    text.push_str(&labels(plan));
-    plan.parts.iter().for_each(|part| text.push_str(&part_of_template(plan, part)));
-    text.push_str(&ready(plan));
-    text.push_str(&sketch(plan));
-    text.push_str(&status(plan));
-    text
+    let parts: String = plan.parts.iter().map(|part| part_of_template(plan, part)).collect();
+    [head, labels(plan), parts, ready(plan), sketch(plan), status(plan)].concat()
 }
 
 /// What the operator needs beside its object.
@@ -214,7 +210,8 @@ fn part_of_template(plan: &Plan, part: &Part) -> String {
 }
 
 fn status(plan: &Plan) -> String {
-    let fields: String = plan.report.fields.iter().map(|(path, _)| line(&path.join("."))).collect();
+    let field = |path: String| format!("      {path}: $.status.{path}\n");
+    let fields: String = plan.report.fields.iter().map(|(path, _)| field(path.join("."))).collect();
     let mut text = format!("\n  status:\n    from: {ID}\n");
     if !fields.is_empty() {
         text.push_str(&format!("    fields:\n{fields}"));
@@ -273,10 +270,6 @@ fn texts_of_condition(name: &str, otherwise: Option<&str>, texts: ConditionTexts
     lines.push(("reason", if texts.reason { said("reason", &reason) } else { reason }));
     lines.extend(texts.message.then(|| ("message", said("message", "\"\""))));
     lines
-}
-
-fn line(path: &str) -> String {
-    format!("      {path}: $.status.{path}\n")
 }
 
 /// How the sandbox plays the operator.

@@ -28,7 +28,7 @@ pub use metrics::Metrics;
 pub use status::{Overview, StatusPage};
 
 use crate::health::{self, Health};
-use crate::reload::{Outcome, ReloadHandle};
+use crate::reload::ReloadHandle;
 
 /// What the engine reports through: cheap handles, shared by whoever has something to say.
 #[derive(Debug, Clone, Default)]
@@ -112,13 +112,10 @@ async fn metrics_text(State(instruments): State<Instruments>, headers: HeaderMap
 
 async fn reload_mappings(State(shared): State<Shared>) -> (StatusCode, String) {
     match shared.reload.reload().await {
-        Some(outcome) => (reload_status(&outcome), format!("{outcome}\n")),
+        Some(outcome) if outcome.accepted => (StatusCode::OK, format!("{outcome}\n")),
+        Some(outcome) => (StatusCode::UNPROCESSABLE_ENTITY, format!("{outcome}\n")),
         None => (StatusCode::SERVICE_UNAVAILABLE, "the engine is shutting down\n".to_owned()),
     }
-}
-
-fn reload_status(outcome: &Outcome) -> StatusCode {
-    if outcome.accepted { StatusCode::OK } else { StatusCode::UNPROCESSABLE_ENTITY }
 }
 
 #[cfg(test)]

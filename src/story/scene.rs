@@ -284,21 +284,19 @@ fn publish(kcp: &Sandbox, export: &Published) -> Result<(), Failed> {
         }
         parent = path;
     }
-    let claims: Vec<Claim<'_>> = claims(export).collect();
-    kcp.publish(&export.path, &export.name, &export.schemas, &claims).map_err(refused("the APIExport"))?;
+    kcp.publish(&export.path, &export.name, &export.schemas, &claims(export)).map_err(refused("the APIExport"))?;
     Ok(())
 }
 
-fn claims(export: &Published) -> impl Iterator<Item = Claim<'_>> {
-    export.claims.iter().map(|(group, resource)| Claim { group, resource })
+fn claims(export: &Published) -> Vec<Claim<'_>> {
+    export.claims.iter().map(|(group, resource)| Claim { group, resource }).collect()
 }
 
 fn consumer(kcp: &Sandbox, index: usize, script: &Script) -> Result<Consumer, Failed> {
     let name = NAMES.get(index).map_or_else(|| format!("consumer-{}", index + 1), |name| (*name).to_owned());
     let cluster = kcp.create_workspace("root", &name).map_err(refused("a consumer's workspace"))?;
     for export in &script.exports {
-        let claims: Vec<Claim<'_>> = claims(export).collect();
-        kcp.bind(&cluster, &export.path, &export.name, &claims).map_err(refused("an APIBinding"))?;
+        kcp.bind(&cluster, &export.path, &export.name, &claims(export)).map_err(refused("an APIBinding"))?;
     }
     Ok(Consumer { name, cluster })
 }
