@@ -61,7 +61,6 @@ use crate::release::waves::Progress;
 use crate::release::{Held, Rehearsal};
 use crate::reload::{Outcome, Reload, Snapshot};
 use crate::server::Instruments;
-use crate::server::metrics::ReloadResult;
 
 pub use serving::compiled;
 
@@ -518,8 +517,7 @@ impl Engine {
             }
         }
         let texts: Vec<String> = update.diagnostics.iter().map(|one| one.render(false)).collect();
-        let result = if errors == 0 { ReloadResult::Success } else { ReloadResult::Partial };
-        self.shared.instruments.metrics.reloaded(result, errors);
+        self.shared.instruments.metrics.reloaded(errors);
         self.say_errors(&wrong);
         self.problems = wrong;
         self.converge();

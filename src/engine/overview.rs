@@ -14,7 +14,7 @@ use crate::multicluster::registry::Cluster;
 use crate::object::Key;
 use crate::plan::{Cause, Phase};
 use crate::server::api;
-use crate::server::metrics::{Counted, Counts, ObjectSide, TABLES};
+use crate::server::metrics::{Counted, Counts, TABLES};
 use crate::server::status::{MappingOverview, Overview, ProviderOverview, ReasonOverview, TargetOverview};
 
 pub fn publish(engine: &Engine) {
@@ -70,8 +70,8 @@ fn count(counts: &mut Counts, overview: &MappingOverview, controller: &Controlle
     ] {
         counts.add(series, &[mapping], value);
     }
-    for (side, objects) in [(ObjectSide::Source, overview.sources), (ObjectSide::Target, overview.objects)] {
-        counts.add(Counted::Objects, &[mapping, ("side", side.as_str())], objects as f64);
+    for (side, objects) in [("source", overview.sources), ("target", overview.objects)] {
+        counts.add(Counted::Objects, &[mapping, ("side", side)], objects as f64);
     }
     for (table, entries) in TABLES.into_iter().zip(controller.tables()) {
         counts.add(Counted::Tables, &[mapping, ("table", table)], entries as f64);

@@ -262,24 +262,6 @@ crate::mapping::words! {
         /// Worth another try: 429, 5xx, no connection, no answer in time.
         Error = "error",
     }
-
-    /// How a reload ended.
-    #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-    pub enum ReloadResult {
-        /// Every document runs as it is written.
-        Success = "success",
-        /// Some documents keep their last good version.
-        Partial = "partial",
-    }
-
-    /// On which side the objects counted by `sync_engine_objects` are.
-    #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-    pub enum ObjectSide {
-        /// Consumer objects that the mapping watches.
-        Source = "source",
-        /// Objects of the mapping on its target.
-        Target = "target",
-    }
 }
 
 /// What tells the series of one metric apart.
@@ -366,11 +348,12 @@ impl Metrics {
         self.counts.0.store(Arc::new(counts));
     }
 
-    /// Counts a reload; so many documents have errors after it.
-    pub fn reloaded(&self, result: ReloadResult, errors: usize) {
-        self.series.reloads.get_or_create(&[("result", result.as_str().to_owned())]).inc();
+    /// Counts a reload; so many documents have errors after it, and keep their last good version.
+    pub fn reloaded(&self, errors: usize) {
+        let result = if errors == 0 { "success" } else { "partial" };
+        self.series.reloads.get_or_create(&[("result", result.to_owned())]).inc();
         self.series.invalid_documents.set(count(errors));
-        if result == ReloadResult::Success {
+        if errors == 0 {
             self.series.reload_last_success.set(epoch_seconds());
         }
     }
@@ -505,7 +488,7 @@ mod tests {
         metrics.set_requests("target", "patch", 0, 1);
         metrics.synced("mongodb", Duration::from_millis(20));
         metrics.set_engine("main");
-        metrics.reloaded(ReloadResult::Partial, 1);
+        metrics.reloaded(1);
         metrics.set_leader(true);
         let health = Health::default();
         health.set("connection target", Condition::waiting("refused"));
@@ -637,9 +620,9 @@ mod tests {
     #[test]
     fn only_a_full_success_moves_the_time_of_the_last_success() {
         let metrics = Metrics::new();
-        metrics.reloaded(ReloadResult::Partial, 1);
+        metrics.reloaded(1);
         assert_eq!(metrics.series.reload_last_success.get(), 0.0);
-        metrics.reloaded(ReloadResult::Success, 0);
+        metrics.reloaded(0);
         assert!(metrics.series.reload_last_success.get() > 1.6e9);
     }
 }

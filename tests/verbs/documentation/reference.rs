@@ -10,7 +10,7 @@ use sync_engine::multicluster::Latency;
 use sync_engine::object::marks::Writer;
 use sync_engine::plan::Cause;
 use sync_engine::server::Metrics;
-use sync_engine::server::metrics::{Counted, Counts, Format, ReconcileResult, ReloadResult, WriteResult};
+use sync_engine::server::metrics::{Counted, Counts, Format, ReconcileResult, WriteResult};
 
 use super::generated::notice;
 use super::read;
@@ -85,7 +85,7 @@ fn every_series() -> Metrics {
     metrics.written_by_timer("m", "Conflict");
     metrics.set_requests("target", "get", 200, 1);
     metrics.set_latencies("target", BTreeMap::from([("get", Latency::default())]));
-    metrics.reloaded(ReloadResult::Success, 0);
+    metrics.reloaded(0);
     let health = Health::default();
     health.set("target t", Condition::waiting("not reached"));
     metrics.set_conditions(&health);
