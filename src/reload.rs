@@ -9,7 +9,6 @@ pub mod scan;
 pub mod settle;
 
 use std::collections::BTreeSet;
-use std::fmt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
@@ -95,12 +94,6 @@ impl Reload {
     pub fn answer(self, outcome: Outcome) {
         // Nobody listens when the reloader is shutting down.
         let _ = self.answer.send(outcome);
-    }
-}
-
-impl fmt::Display for Outcome {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.text)
     }
 }
 

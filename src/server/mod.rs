@@ -28,7 +28,7 @@ pub use metrics::Metrics;
 pub use status::{Overview, StatusPage};
 
 use crate::health::{self, Health};
-use crate::reload::ReloadHandle;
+use crate::reload::{Outcome, ReloadHandle};
 
 /// What the engine reports through: cheap handles, shared by whoever has something to say.
 #[derive(Debug, Clone, Default)]
@@ -112,8 +112,8 @@ async fn metrics_text(State(instruments): State<Instruments>, headers: HeaderMap
 
 async fn reload_mappings(State(shared): State<Shared>) -> (StatusCode, String) {
     match shared.reload.reload().await {
-        Some(outcome) if outcome.accepted => (StatusCode::OK, format!("{outcome}\n")),
-        Some(outcome) => (StatusCode::UNPROCESSABLE_ENTITY, format!("{outcome}\n")),
+        Some(Outcome { accepted: true, text }) => (StatusCode::OK, format!("{text}\n")),
+        Some(Outcome { accepted: false, text }) => (StatusCode::UNPROCESSABLE_ENTITY, format!("{text}\n")),
         None => (StatusCode::SERVICE_UNAVAILABLE, "the engine is shutting down\n".to_owned()),
     }
 }

@@ -13,7 +13,7 @@ use tower::ServiceExt;
 
 use super::*;
 use crate::plan::trace::Trace;
-use crate::reload::{Outcome, Reloader};
+use crate::reload::Reloader;
 use crate::server::api::tests::source;
 use crate::server::status::tests::running;
 

@@ -262,7 +262,7 @@ impl Running {
         let (reload, answer) = Reload::new(Arc::new(snapshot));
         self.reloads.send(reload).await.expect("the engine runs");
         let outcome = answer.await.expect("the engine answers");
-        assert!(outcome.accepted, "{outcome}");
+        assert!(outcome.accepted, "{}", outcome.text);
     }
 }
 

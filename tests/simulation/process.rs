@@ -103,11 +103,11 @@ impl Process {
         shared.spawn(async move {
             let Ok(outcome) = answer.await else { return };
             // Whether a document, or a removal, has to wait, the state store tells.
-            let text = outcome.to_string();
             let waits = ["the document in mapping.yaml", "its removal is held", "its removal waits"];
-            let waits = waits.iter().any(|waits| text.contains(waits));
+            let waits = waits.iter().any(|waits| outcome.text.contains(waits));
             if outcome.accepted != (sound && !waits) {
-                judge.lock().checker.violated("I4", format!("documents are taken for what they are not: {outcome}"));
+                let why = format!("documents are taken for what they are not: {}", outcome.text);
+                judge.lock().checker.violated("I4", why);
             }
         });
     }
