@@ -81,7 +81,7 @@ struct Part {
 pub fn kit(definition: Definition, wishes: &Wishes) -> Result<Kit, Unsuitable> {
     let plan = Plan::new(definition, wishes)?;
     let needs = plan.operator.is_some_and(|operator| !operator.needs.is_empty());
-    let is_sure = plan.report.sign.as_ref().is_some_and(|sign| sign.known_from != report::KnownFrom::Habit);
+    let is_sure = plan.report.sign.as_ref().is_some_and(|sign| !sign.is_guess);
     Ok(Kit { files: files::all(&plan), kept: plan.kept(), lacks: needs || !is_sure, name: plan.name })
 }
 

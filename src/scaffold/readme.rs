@@ -6,7 +6,7 @@ use std::fmt::Write;
 use serde_json::Value;
 
 use super::Plan;
-use super::report::{KnownFrom, Sign, Signal};
+use super::report::{Sign, Signal};
 use crate::mapping::check::reserved::{What, Why};
 
 pub(super) fn readme(plan: &Plan) -> String {
@@ -165,7 +165,7 @@ fn ready(plan: &Plan) -> String {
             "Nothing in the definition tells where the operator says that a `{kind}` is ready, so consumers get no condition `Ready`. Look \
              into the operator's documentation, and add `ready` to the object and a condition to `status.conditions` of the mapping."
         ),
-        Some(Sign { signal: Signal::Condition { name, .. }, known_from: KnownFrom::Habit }) => format!(
+        Some(Sign { signal: Signal::Condition { name, .. }, is_guess: true }) => format!(
             "The definition does not tell which conditions the operator reports. The mapping reads `{name}`, as most operators have it: look \
              into the operator's documentation, and put the right one in its place."
         ),

@@ -27,7 +27,8 @@ pub struct Report {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Sign {
     pub signal: Signal,
-    pub known_from: KnownFrom,
+    /// Whether nobody says that it is one: most operators have it so.
+    pub is_guess: bool,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -41,17 +42,6 @@ pub enum Signal {
     },
     /// A field has this value. Keys with dots.
     Field { name: String, value: String, message: Option<String> },
-}
-
-/// Who says that it is one.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum KnownFrom {
-    /// What is known of the operator.
-    Operator,
-    /// The definition: a column of `kubectl get`, or a list of values.
-    Definition,
-    /// Nobody: most operators have it so.
-    Habit,
 }
 
 /// Fields of a condition beside `type` and `status`.
@@ -74,16 +64,16 @@ pub fn report(definition: &Definition, operator: Option<&Operator>) -> Report {
             fields.push((path, leaf));
         }
     }
-    let sign =
-        known(status, operator).or_else(|| shown(definition)).or_else(|| listed(status)).or_else(|| usual(status));
-    Report { fields, sign }
+    let said = known(status, operator).or_else(|| shown(definition)).or_else(|| listed(status));
+    let usual = || Some(Sign { signal: condition_sign(status, "Ready".to_owned(), None)?, is_guess: true });
+    Report { fields, sign: said.map(|signal| Sign { signal, is_guess: false }).or_else(usual) }
 }
 
 /// As it is known of the operator, if this version of its API has what it takes.
-fn known(status: &Value, operator: Option<&Operator>) -> Option<Sign> {
+fn known(status: &Value, operator: Option<&Operator>) -> Option<Signal> {
     let operator = operator?;
-    let signal = match operator.ready.as_ref()? {
-        Ready::Condition { condition, otherwise } => condition_sign(status, condition.clone(), otherwise.clone())?,
+    match operator.ready.as_ref()? {
+        Ready::Condition { condition, otherwise } => condition_sign(status, condition.clone(), otherwise.clone()),
         Ready::Field { field, message } => {
             let has = |path: &str| leaf(status, &keys(path)).is_some();
             let all = Value::Object(operator.status.clone());
@@ -92,22 +82,20 @@ fn known(status: &Value, operator: Option<&Operator>) -> Option<Sign> {
                 name: field.clone(),
                 value,
                 message: message.clone().filter(|path| has(path)),
-            })?
+            })
         }
-    };
-    Some(Sign { signal, known_from: KnownFrom::Operator })
+    }
 }
 
 /// The condition that a column of `kubectl get` shows.
-fn shown(definition: &Definition) -> Option<Sign> {
+fn shown(definition: &Definition) -> Option<Signal> {
     let columns = definition.columns.iter().filter_map(|column| column["jsonPath"].as_str());
     let types: Vec<_> = columns.filter_map(shown_condition).collect();
     let is_well = |name: &&str| {
         !name.starts_with("Not") && ["Ready", "Available", "Healthy"].iter().any(|end| name.ends_with(end))
     };
     let name = types.iter().find(|name| **name == "Ready").or_else(|| types.iter().find(|name| is_well(name)))?;
-    let signal = condition_sign(&definition.schema["properties"]["status"], (*name).to_owned(), None)?;
-    Some(Sign { signal, known_from: KnownFrom::Definition })
+    condition_sign(&definition.schema["properties"]["status"], (*name).to_owned(), None)
 }
 
 /// The type of the condition that a column shows.
@@ -119,7 +107,7 @@ pub fn shown_condition(path: &str) -> Option<&str> {
 }
 
 /// A field at the top of the status whose schema lists its values, one of which says that all is well.
-fn listed(status: &Value) -> Option<Sign> {
+fn listed(status: &Value) -> Option<Signal> {
     let all = status["properties"].as_object()?;
     let tells =
         |name: &str| ["phase", "state", "status", "health"].iter().any(|end| name.to_lowercase().ends_with(end));
@@ -127,15 +115,8 @@ fn listed(status: &Value) -> Option<Sign> {
         let values = schema["enum"].as_array()?.iter().filter_map(Value::as_str);
         let value = values.into_iter().find(|value| WELL.contains(&&*value.to_ascii_lowercase()))?;
         let message = all.get("message").filter(|schema| schema["type"] == "string").map(|_| "message".to_owned());
-        let signal = Signal::Field { name: name.clone(), value: value.to_owned(), message };
-        Some(Sign { signal, known_from: KnownFrom::Definition })
+        Some(Signal::Field { name: name.clone(), value: value.to_owned(), message })
     })
-}
-
-/// The condition that most operators report.
-fn usual(status: &Value) -> Option<Sign> {
-    let signal = condition_sign(status, "Ready".to_owned(), None)?;
-    Some(Sign { signal, known_from: KnownFrom::Habit })
 }
 
 /// A condition, if the operator's status has any.
