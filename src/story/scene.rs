@@ -81,39 +81,22 @@ pub struct Scene {
     plot: Plot,
 }
 
-/// Why the scene cannot be set.
+/// Why the scene cannot be set, in a sentence.
 #[derive(Debug, thiserror::Error)]
-pub enum Failed {
-    /// A port is not to be had.
-    #[error("cannot open the ports of the sandbox on loopback{}", at(*port))]
-    Port {
-        /// As it was asked for; 0: any.
-        port: u16,
-        /// What the system says.
-        source: io::Error,
-    },
-    /// A server refuses what the scene needs.
-    #[error("the sandbox refuses {what} ({code}): {message}")]
-    Refused {
-        /// What was asked for.
-        what: String,
-        /// HTTP status.
-        code: u16,
-        /// The server's words.
-        message: String,
-    },
-}
+#[error("{0}")]
+pub struct Failed(String);
 
-fn at(port: u16) -> String {
-    if port == 0 { String::new() } else { format!(" from {port} on") }
+/// A port is not to be had; 0: any.
+fn no_port(port: u16) -> impl Fn(io::Error) -> Failed {
+    let at = if port == 0 { String::new() } else { format!(" from {port} on") };
+    move |why| Failed(format!("cannot open the ports of the sandbox on loopback{at}: {why}"))
 }
 
 impl Scene {
     /// Starts the servers, publishes the APIs, and makes consumers' workspaces that bind them.
     pub async fn set(plot: Plot, script: Script) -> Result<Self, Failed> {
-        let no_port = |source| Failed::Port { port: plot.port, source };
         let kcp = Options::kcp().encrypted().seed("kcp").port(plot.port).shards(plot.shards);
-        let kcp = kcp.start().await.map_err(no_port)?;
+        let kcp = kcp.start().await.map_err(no_port(plot.port))?;
         let mut clusters = vec![member(DOWNSTREAM, DEFAULT_TARGET, plot.port(1), &script).await?];
         for (index, ToyCluster { name, .. }) in script.clusters.iter().enumerate() {
             clusters.push(member(name, name, plot.port(index + 3), &script).await?);
@@ -229,7 +212,7 @@ fn ensure_namespace(server: &Sandbox, cluster: &str, name: &str) -> Result<(), F
 /// A cluster that serves every kind of the script.
 async fn member(name: &str, connection: &str, port: u16, script: &Script) -> Result<Member, Failed> {
     let started = Options::kubernetes().encrypted().seed(name).port(port).start().await;
-    let server = started.map_err(|source| Failed::Port { port, source })?;
+    let server = started.map_err(no_port(port))?;
     for definition in &script.definitions {
         server.create(DEFINITIONS, definition).map_err(refused("a CustomResourceDefinition"))?;
     }
@@ -302,9 +285,9 @@ fn consumer(kcp: &Sandbox, index: usize, script: &Script) -> Result<Consumer, Fa
 }
 
 fn refused(what: &str) -> impl Fn(Answer) -> Failed {
-    move |answer| Failed::Refused {
-        what: what.to_owned(),
-        code: answer.code,
-        message: answer.to_json()["message"].as_str().unwrap_or_default().to_owned(),
+    move |answer| {
+        let (code, answer) = (answer.code, answer.to_json());
+        let message = answer["message"].as_str().unwrap_or_default();
+        Failed(format!("the sandbox refuses {what} ({code}): {message}"))
     }
 }
