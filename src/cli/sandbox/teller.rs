@@ -30,7 +30,7 @@ pub(super) struct Teller {
     started: Instant,
     /// How many objects are ordered.
     orders: usize,
-    ordered: Vec<Ordered>,
+    ordered: Vec<Order>,
     /// What is ready, by the cluster beside kcp and the resource.
     ready: BTreeSet<(String, String, Key)>,
     /// Why others are not, as far as their conditions tell.
@@ -41,33 +41,6 @@ pub(super) struct Teller {
     sums_up: bool,
     /// Whether the engine has read its mappings.
     has_mappings: bool,
-}
-
-/// A resource of which something is ordered.
-struct Ordered {
-    group: String,
-    plural: String,
-    place: Place,
-    /// Whether a status comes back.
-    has_status: bool,
-}
-
-impl Ordered {
-    fn of(order: &Order) -> Self {
-        let (plural, _, group) = parts(&order.resource);
-        let [group, plural] = [group, plural].map(str::to_owned);
-        Self { group, plural, place: order.place.clone(), has_status: order.has_status }
-    }
-
-    /// Whether objects of a resource on a side are such orders.
-    fn is_of(&self, side: &Side, storage: &Storage) -> bool {
-        let is_there = match side {
-            Side::Kcp => self.place == Place::Workspaces,
-            Side::Downstream => self.place.has(DEFAULT_TARGET),
-            Side::Beside(cluster) => self.place.has(cluster),
-        };
-        is_there && *storage.group == self.group && *storage.plural == self.plural
-    }
 }
 
 /// Keeps a flood of changes readable.
@@ -84,7 +57,7 @@ impl Teller {
             narrator: Narrator::new(&scene.consumers, STATE_NAMESPACE),
             started,
             orders: scene.orders(),
-            ordered: scene.script.orders.iter().map(Ordered::of).collect(),
+            ordered: scene.script.orders.clone(),
             ready: BTreeSet::new(),
             unready: BTreeMap::new(),
             pace: Pace { second: 0, told: 0, untold: 0 },
@@ -155,11 +128,11 @@ impl Teller {
     }
 
     fn count(&mut self, side: &Side, change: &Change) {
-        let Some(ordered) = self.ordered.iter().find(|ordered| ordered.is_of(side, &change.storage)) else { return };
+        let Some(order) = self.ordered.iter().find(|order| is_of(order, side, &change.storage)) else { return };
         let cluster = if let Side::Beside(cluster) = side { cluster.to_string() } else { String::new() };
-        let key = (cluster, ordered.plural.clone(), change.key.clone());
+        let key = (cluster, plural(order).to_owned(), change.key.clone());
         let object = change.object.object();
-        if change.kind != ChangeKind::Deleted && is_ready(&object, ordered.has_status) {
+        if change.kind != ChangeKind::Deleted && is_ready(&object, order.has_status) {
             self.unready.remove(&key);
             self.ready.insert(key);
             return;
@@ -223,9 +196,9 @@ impl Teller {
 
     /// `1 of 2 databases are Running`.
     pub fn standing(&self) -> String {
-        let databases = self.ordered.iter().all(|ordered| ordered.plural == DATABASES);
+        let databases = self.ordered.iter().all(|order| plural(order) == DATABASES);
         let what = if databases { "databases are Running" } else { "orders are ready" };
-        let in_workspaces = self.ordered.iter().all(|ordered| ordered.place == Place::Workspaces);
+        let in_workspaces = self.ordered.iter().all(|order| order.place == Place::Workspaces);
         let places = if in_workspaces { "in their workspaces" } else { "where they were ordered" };
         format!("{} of {} {what} {places}", self.ready.len(), self.orders)
     }
@@ -257,6 +230,21 @@ impl Teller {
     pub fn close(&mut self) -> io::Result<()> {
         self.screen.sentence(self.started.elapsed(), "sandbox", FAINT, "ends, and leaves nothing behind")
     }
+}
+
+/// Whether objects of a resource on a side are such orders.
+fn is_of(order: &Order, side: &Side, storage: &Storage) -> bool {
+    let is_there = match side {
+        Side::Kcp => order.place == Place::Workspaces,
+        Side::Downstream => order.place.has(DEFAULT_TARGET),
+        Side::Beside(cluster) => order.place.has(cluster),
+    };
+    let (plural, _, group) = parts(&order.resource);
+    is_there && *storage.group == *group && *storage.plural == *plural
+}
+
+fn plural(order: &Order) -> &str {
+    parts(&order.resource).0
 }
 
 /// What the conditions of an object say is wrong with it: the engine's own word first.
