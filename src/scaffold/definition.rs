@@ -12,8 +12,6 @@ pub struct Definition {
     pub kind: String,
     pub plural: String,
     pub singular: String,
-    /// `spec.names`.
-    pub names: Value,
     /// `additionalPrinterColumns` of the version.
     pub columns: Vec<Value>,
     /// The version's structural schema.
@@ -91,7 +89,6 @@ impl Definition {
             plural: given(&names["plural"], "spec.names.plural")?,
             singular: if singular.is_empty() { kind.to_lowercase() } else { singular },
             kind,
-            names: names.clone(),
             columns: chosen["additionalPrinterColumns"].as_array().cloned().unwrap_or_default(),
             schema: schema.clone(),
         })

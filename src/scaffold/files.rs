@@ -48,7 +48,7 @@ fn api(plan: &Plan) -> Built {
         version["additionalPrinterColumns"] = columns.into();
     }
     let body = json!({
-        "group": definition.group, "names": definition.names, "scope": "Namespaced", "versions": [version],
+        "group": definition.group, "names": definition.document["spec"]["names"], "scope": "Namespaced", "versions": [version],
     });
     let claims = copies_secrets(plan).then(claim).into_iter().collect();
     short::documents(&plan.name, &schema_name(plan), body, claims)
