@@ -138,6 +138,11 @@ pub(super) fn listed(paths: &[PathBuf]) -> String {
     paths.iter().map(|path| format!("`{}`", path.display())).collect::<Vec<_>>().join(", ")
 }
 
+/// Whether a file is in a folder of what tests expect: nobody would order its objects.
+pub(super) fn is_expected(file: &str) -> bool {
+    Path::new(file).iter().any(|part| part == "testdata")
+}
+
 /// Whether a file holds a document of sync-engine's, good or bad.
 pub(super) fn is_ours(content: &[u8]) -> bool {
     yaml::parse_within(content, yaml::Limits::SCHEMAS).iter().any(|document| match &document.root {

@@ -23,9 +23,6 @@ use crate::release::{Effect, Loss, Rehearsal};
 /// Files name no targets.
 const TARGET: &str = "target";
 
-/// Folders whose documents are what tests expect.
-const EXPECTED: &str = "testdata";
-
 /// What changes, and what the release of each mapping would come to.
 pub(super) fn changes(arguments: &DiffArguments, old: &Path, new: &Path) -> anyhow::Result<(Vec<Change>, Vec<String>)> {
     if arguments.filename.is_empty() {
@@ -77,8 +74,7 @@ fn given(paths: &[PathBuf]) -> Result<Vec<Value>, Misconfigured> {
             continue;
         }
         let files = Inputs::read(std::slice::from_ref(path))?.readable;
-        let is_expected = |file: &str| Path::new(file).iter().any(|part| part == EXPECTED);
-        for file in files.keys().filter(|file| !is_expected(file)) {
+        for file in files.keys().filter(|file| !inputs::is_expected(file)) {
             all.extend(sources::objects(Path::new(file)).unwrap_or_default());
         }
     }

@@ -15,9 +15,6 @@ use crate::yaml::{self, Limits};
 /// Folders beside one of mappings in which documents are looked for.
 const BESIDE: [&str; 2] = ["schemas", "examples"];
 
-/// Folders whose documents are what tests expect, not what anybody would order.
-const EXPECTED: &str = "testdata";
-
 /// The mapping of the example that comes with the program, and what is beside it.
 pub(super) const MAPPING: &str = include_str!("../../../mappings/mongodb.yaml");
 const EXAMPLE: [(&str, &str); 6] = [
@@ -94,7 +91,7 @@ impl Material {
         let mappings = catalog.mappings().map(|(_, entry)| entry.mapping.clone()).collect();
         let providers = catalog.providers().cloned().collect();
         let mut material = Self { mappings, providers, found: Vec::new(), operators: Vec::new(), clusters: Vec::new() };
-        let given = all.readable.iter().filter(|(path, _)| !Path::new(path).iter().any(|part| part == EXPECTED));
+        let given = all.readable.iter().filter(|(path, _)| !inputs::is_expected(path));
         given.for_each(|(path, content)| material.take(path, content));
         material
     }
