@@ -9,10 +9,10 @@ use serde_json::Value;
 pub(super) struct Problem {
     message: String,
     #[serde(flatten)]
-    about: About,
+    about: Option<About>,
 }
 
-/// What programs get beside the words.
+/// What programs get beside the words, where there is more.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[serde(untagged)]
 enum About {
@@ -20,24 +20,22 @@ enum About {
     Unmet { path: String, expected: Value, actual: Value },
     /// What is rendered is not what the case's golden file, this one, holds.
     Golden { golden: String, difference: String },
-    /// There are only words for it.
-    Nothing {},
 }
 
 impl Problem {
     pub fn said(words: impl Into<String>) -> Self {
-        Self { message: words.into(), about: About::Nothing {} }
+        Self { message: words.into(), about: None }
     }
 
     pub fn unmet(path: String, expected: Value, actual: Value) -> Self {
         let shown = |value: &Value| if value.is_null() { "nothing".to_owned() } else { value.to_string() };
         let message = format!("{path}: expected {}, got {}", shown(&expected), shown(&actual));
-        Self { message, about: About::Unmet { path, expected, actual } }
+        Self { message, about: Some(About::Unmet { path, expected, actual }) }
     }
 
     pub fn golden(name: &str, golden: String, difference: String) -> Self {
         let message = format!("golden {name} differs (- the file, + what is rendered; --update takes the latter)");
-        Self { message, about: About::Golden { golden, difference } }
+        Self { message, about: Some(About::Golden { golden, difference }) }
     }
 }
 
@@ -45,8 +43,8 @@ impl Problem {
 impl fmt::Display for Problem {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match &self.about {
-            About::Golden { difference, .. } => write!(f, "{}:\n{difference}", self.message),
-            About::Unmet { .. } | About::Nothing {} => f.write_str(&self.message),
+            Some(About::Golden { difference, .. }) => write!(f, "{}:\n{difference}", self.message),
+            Some(About::Unmet { .. }) | None => f.write_str(&self.message),
         }
     }
 }
