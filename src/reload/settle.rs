@@ -29,63 +29,46 @@ impl Default for Pace {
 #[derive(Debug)]
 pub struct Settle<R> {
     pace: Pace,
-    state: State<R>,
+    /// `None`: nothing stirs.
+    stirred: Option<Stirred<R>>,
 }
 
+/// Something may have changed.
 #[derive(Debug)]
-enum State<R> {
-    Quiet,
-    /// Something may have changed; nothing was read since.
-    Stirred {
-        since: Instant,
-        last: Instant,
-    },
-    /// Read once, to be confirmed.
-    Held {
-        since: Instant,
-        at: Instant,
-        reading: R,
-    },
+struct Stirred<R> {
+    since: Instant,
+    /// The time of the last hint, or of the reading.
+    at: Instant,
+    /// To be confirmed; `None`: nothing was read since the last hint.
+    reading: Option<R>,
 }
 
 impl<R: PartialEq> Settle<R> {
     pub fn new(pace: Pace) -> Self {
-        Self { pace, state: State::Quiet }
+        Self { pace, stirred: None }
     }
 
     /// Something may have changed.
     pub fn hint(&mut self, now: Instant) {
-        let since = self.since().unwrap_or(now);
-        self.state = State::Stirred { since, last: now };
+        let since = self.stirred.as_ref().map_or(now, |stirred| stirred.since);
+        self.stirred = Some(Stirred { since, at: now, reading: None });
     }
 
     /// When [`Settle::read`] is due; `None` when nothing stirs.
     pub fn wake_at(&self) -> Option<Instant> {
-        let due = match &self.state {
-            State::Quiet => return None,
-            State::Stirred { last, .. } => *last + self.pace.look,
-            State::Held { at, .. } => *at + self.pace.confirm,
-        };
-        self.since().map(|since| due.min(since + self.pace.limit))
+        let Stirred { since, at, reading } = self.stirred.as_ref()?;
+        let pause = if reading.is_some() { self.pace.confirm } else { self.pace.look };
+        Some((*at + pause).min(*since + self.pace.limit))
     }
 
     /// Takes a reading and gives it back once it is believed.
     pub fn read(&mut self, now: Instant, reading: R) -> Option<R> {
-        let since = self.since()?;
-        let agrees = matches!(&self.state, State::Held { reading: held, .. } if *held == reading);
-        if agrees || now >= since + self.pace.limit {
-            self.state = State::Quiet;
+        let Stirred { since, reading: held, .. } = self.stirred.take()?;
+        if held.as_ref() == Some(&reading) || now >= since + self.pace.limit {
             return Some(reading);
         }
-        self.state = State::Held { since, at: now, reading };
+        self.stirred = Some(Stirred { since, at: now, reading: Some(reading) });
         None
-    }
-
-    fn since(&self) -> Option<Instant> {
-        match &self.state {
-            State::Quiet => None,
-            State::Stirred { since, .. } | State::Held { since, .. } => Some(*since),
-        }
     }
 }
 
