@@ -1,6 +1,5 @@
 //! `sync-engine rbac`: the least rights that the engine needs for mappings, without a cluster.
 
-use std::collections::BTreeMap;
 use std::str::FromStr;
 
 use clap::{Args, ValueEnum};
@@ -8,8 +7,7 @@ use serde_json::{Value, json};
 
 use super::arguments::{Format, LeaderElect, LeaderElectArguments, MappingArguments, StateArguments};
 use super::{Exit, inputs, terminal};
-use crate::catalog::Catalog;
-use crate::mapping::{Mapping, ProviderKind};
+use crate::mapping::Mapping;
 use crate::rights::{self, Place, Rights, Rule, Setting, Subject, rights};
 use crate::table;
 use crate::yaml;
@@ -102,7 +100,7 @@ pub(super) fn rbac(arguments: &RbacArguments) -> anyhow::Result<Exit> {
     let setting = Setting {
         schemas: &schemas,
         inventory_namespace: &arguments.state.state_namespace,
-        providers: providers(&catalog),
+        providers: catalog.providers().map(|provider| (provider.name.clone(), provider.kind.clone())).collect(),
         home: &arguments.state.home,
         leases: match arguments.how.leader_elect {
             LeaderElect::None => &[],
@@ -131,10 +129,6 @@ pub(super) fn rbac(arguments: &RbacArguments) -> anyhow::Result<Exit> {
         Format::Values => yaml::write(&values(arguments, rights)),
     })?;
     Ok(Exit::Success)
-}
-
-fn providers(catalog: &Catalog) -> BTreeMap<String, ProviderKind> {
-    catalog.providers().map(|provider| (provider.name.clone(), provider.kind.clone())).collect()
 }
 
 fn side_of(place: &Place) -> Side {

@@ -1,10 +1,12 @@
 //! `sync-engine retarget`: a person says that the move of sources to another target is meant.
 
+use std::collections::BTreeMap;
+
 use clap::Args;
 
 use super::Exit;
 use super::live::{Finding, LiveArguments, Outcome, report, survey};
-use super::pinned::{Pinned, pinned};
+use super::pinned::pinned;
 use crate::engine::target::identity;
 use crate::mapping::Mapping;
 use crate::survey::{Surveyor, Unseen};
@@ -42,17 +44,14 @@ async fn of_mapping(surveyor: &Surveyor, mapping: &Mapping, live: &LiveArguments
     let target = surveyor.target_name(mapping);
     let endpoint = surveyor.connection(target)?.endpoint();
     let identity = identity(&endpoint).await.map_err(Unseen::Connection)?;
-    let found = format!("`{}` leads to {identity} now", target);
+    let found = format!("`{target}` leads to {identity} now");
+    let now = BTreeMap::from([(target.to_owned(), identity.clone())]);
     let mut findings = Vec::new();
     let sources = pinned(surveyor, mapping, &live.scope).await?;
     for one in sources.iter().filter(|one| one.pins.values().all(|pin| *pin != identity)) {
-        let result = if live.yes { pin(one, target, &identity).await } else { Ok(()) };
+        let result = if live.yes { one.write(&one.pinned_to(&now)).await } else { Ok(()) };
         let outcome = Outcome::of(result, live.yes, ("retarget", "retargeted"));
         findings.push(one.finding(outcome, "TargetChanged", &found));
     }
     Ok(findings)
-}
-
-async fn pin(one: &Pinned, connection: &str, identity: &str) -> Result<(), String> {
-    one.write(&one.pinned_to(&[(connection.to_owned(), identity.to_owned())].into())).await
 }

@@ -83,14 +83,9 @@ fn warn_if_other(saved: &Saved) {
 }
 
 fn asked(arguments: &TraceArguments) -> anyhow::Result<Vec<Trace>> {
-    let mut parameters = form_urlencoded::Serializer::new(String::new());
-    if let Some(target) = &arguments.target {
-        parameters.append_pair("target", target);
-    }
-    if arguments.save.is_some() {
-        parameters.append_pair("saved", "true");
-    }
-    let parameters = parameters.finish();
+    let given = [("target", arguments.target.as_deref()), ("saved", arguments.save.as_ref().map(|_| "true"))];
+    let given = given.into_iter().filter_map(|(name, value)| Some((name, value?)));
+    let parameters = form_urlencoded::Serializer::new(String::new()).extend_pairs(given).finish();
     let mut found: Vec<TracedSource> = Vec::new();
     for key in keys(arguments)? {
         let path = format!("/api/v1/sources/{key}?{parameters}");
