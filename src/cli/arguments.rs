@@ -187,19 +187,25 @@ pub struct RunArguments {
     #[arg(long, env = "SYNC_ENGINE_EVENTS")]
     pub events: bool,
 
+    /// Id of the engine, where several work on the same clusters. Objects, finalizers and field managers carry it.
+    ///
+    /// An engine with another id does not own the objects of the first.
+    #[arg(
+        long,
+        value_name = "ID",
+        env = "SYNC_ENGINE_ENGINE_ID",
+        default_value = DEFAULT_ENGINE,
+        value_parser = engine_id,
+        help_heading = ADVANCED
+    )]
+    pub engine_id: String,
+
     #[command(flatten)]
-    pub engine: EngineArguments,
+    pub state: StateArguments,
 
     #[command(flatten)]
     pub election: ElectionArguments,
 
-    #[command(flatten)]
-    pub limits: LimitArguments,
-}
-
-/// What the engine may use of the machine.
-#[derive(Debug, Clone, Args)]
-pub struct LimitArguments {
     /// How many watches may run at once; each holds a connection where the server speaks HTTP/1.1 alone. Default: three quarters
     /// of the limit of open files.
     ///
@@ -369,26 +375,6 @@ pub struct WhichArguments {
     /// otherwise.
     #[arg(long, value_name = "ID", env = "SYNC_ENGINE_ENGINE_ID", value_parser = engine_id, help_heading = ADVANCED)]
     pub engine_id: Option<String>,
-}
-
-/// The engine that runs.
-#[derive(Debug, Clone, Args)]
-pub struct EngineArguments {
-    /// Id of the engine, where several work on the same clusters. Objects, finalizers and field managers carry it.
-    ///
-    /// An engine with another id does not own the objects of the first.
-    #[arg(
-        long,
-        value_name = "ID",
-        env = "SYNC_ENGINE_ENGINE_ID",
-        default_value = DEFAULT_ENGINE,
-        value_parser = engine_id,
-        help_heading = ADVANCED
-    )]
-    pub engine_id: String,
-
-    #[command(flatten)]
-    pub state: StateArguments,
 }
 
 /// Where the engine keeps its state.

@@ -77,11 +77,11 @@ impl TryFrom<RunArguments> for RunOptions {
             console: arguments.console.address(),
             console_hosts: arguments.console_host,
             events: arguments.events,
-            engine_id: arguments.engine.engine_id,
-            state_namespace: arguments.engine.state.state_namespace,
-            home: arguments.engine.state.home,
-            max_watches: arguments.limits.max_watches,
-            max_memory: arguments.limits.max_memory,
+            engine_id: arguments.engine_id,
+            state_namespace: arguments.state.state_namespace,
+            home: arguments.state.home,
+            max_watches: arguments.max_watches,
+            max_memory: arguments.max_memory,
         })
     }
 }

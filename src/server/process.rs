@@ -34,9 +34,8 @@ impl Collector for ProcessCollector {
     }
 }
 
-type NamedGauge = (&'static str, &'static str, f64);
-
-fn gauges() -> Vec<NamedGauge> {
+/// Name, what it tells, and value of each.
+fn gauges() -> Vec<(&'static str, &'static str, f64)> {
     let status = read("/proc/self/status").unwrap_or_default();
     let memory = |key| bytes(&status, key);
     [
