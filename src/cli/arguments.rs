@@ -19,11 +19,12 @@ use super::diff::{self, DiffArguments};
 use super::doctor::{self, DoctorArguments};
 use super::explain::ExplainArguments;
 use super::init::{self, InitArguments};
+use super::live::LiveArguments;
 use super::options::{Listen, kubeconfig, named_directory, named_kubeconfig};
 use super::orphans::{self, OrphansArguments};
 use super::rbac::{self, RbacArguments};
 use super::render::{self, RenderArguments};
-use super::retarget::{self, RetargetArguments};
+use super::retarget;
 use super::sandbox::{self, SandboxArguments};
 use super::schema::SchemaVerb;
 use super::status::{self, StatusArguments};
@@ -138,7 +139,7 @@ pub enum Verb {
     Orphans(OrphansArguments),
     /// Move sources to the target that the connection leads to now.
     #[command(after_help = retarget::AFTER_HELP)]
-    Retarget(RetargetArguments),
+    Retarget(LiveArguments),
     /// Take away what a stopped engine has left, or release the sources of a lost target.
     #[command(after_help = uninstall::AFTER_HELP)]
     Uninstall(UninstallArguments),

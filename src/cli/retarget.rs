@@ -2,8 +2,6 @@
 
 use std::collections::BTreeMap;
 
-use clap::Args;
-
 use super::Exit;
 use super::live::{Finding, LiveArguments, Outcome, report, survey};
 use super::pinned::pinned;
@@ -20,15 +18,7 @@ connection leads to now. It writes to no target: objects on the former target st
 
 Exit codes: 0 listed or done; 1 a source was refused; 2 usage error; 3 a file or a cluster cannot be read, or a mapping is wrong.";
 
-/// Flags of `retarget`.
-#[derive(Debug, Args)]
-pub struct RetargetArguments {
-    #[command(flatten)]
-    pub live: LiveArguments,
-}
-
-pub(super) fn retarget(arguments: &RetargetArguments) -> anyhow::Result<Exit> {
-    let live = &arguments.live;
+pub(super) fn retarget(live: &LiveArguments) -> anyhow::Result<Exit> {
     let (catalog, surveyor) = live.open()?;
     let findings = survey(&catalog, async |mapping| of_mapping(&surveyor, mapping, live).await)?;
     report(&findings, live.output)
