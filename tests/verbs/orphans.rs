@@ -73,35 +73,20 @@ impl Scene {
         made["metadata"]["uid"].as_str().expect("a uid").to_owned()
     }
 
-    /// An object with the marks of an engine that made it for a source; `marked` is what it was called then.
-    fn made(&self, kind: &str, name: &str, marked: &str, id: &str, source: (&str, &str, &str)) {
-        self.made_of(("things", "things.example.com"), kind, name, marked, id, source);
-    }
-
-    /// The same for a mapping and a resource.
-    fn made_of(&self, of: (&str, &str), kind: &str, name: &str, marked: &str, id: &str, source: (&str, &str, &str)) {
-        self.made_at(&self.placed(source.0), of, (kind, name, marked), id, source);
-    }
-
-    /// The same in any namespace.
-    fn made_at(
-        &self,
-        namespace: &str,
-        (mapping, resource): (&str, &str),
-        (kind, name, marked): (&str, &str, &str),
-        id: &str,
-        (cluster, of, uid): (&str, &str, &str),
-    ) {
+    /// An object with the marks of an engine that made it for a source.
+    fn make(&self, made: &Made<'_>) {
+        let Made { mapping, resource, name, source: (cluster, of, uid), .. } = *made;
+        let namespace = self.placed(made.placed);
         let writer = Writer::new("main", mapping);
         let origin =
             Origin { resource: resource.into(), cluster: cluster.into(), namespace: "default".into(), name: of.into() };
         let owner = writer.owner(&origin);
-        let mark = owner.self_mark(id, &reference(kind, namespace, marked));
-        let mut annotations = json!({marks::OBJECT: id, marks::SOURCE_UID: uid, marks::SELF: mark});
+        let mark = owner.self_mark(made.id, &reference(made.kind, &namespace, made.marked));
+        let mut annotations = json!({marks::OBJECT: made.id, marks::SOURCE_UID: uid, marks::SELF: mark});
         for (key, value) in marks::origin_annotations(&origin) {
             annotations[key] = json!(value);
         }
-        self.put(&writer, (kind, namespace, name), &owner, &annotations);
+        self.put(&writer, (made.kind, &namespace, name), &owner, &annotations);
     }
 
     /// The namespace that the mapping gives to the sources of a workspace's namespace `default`.
@@ -110,14 +95,11 @@ impl Scene {
     }
 
     fn made_for_all(&self, namespace: &str, name: &str) {
-        let owner = writer().shared_owner(namespace);
+        let writer = Writer::new("main", "things");
+        let owner = writer.shared_owner(namespace);
         let mark = owner.self_mark("common", &reference("ConfigMap", namespace, name));
-        self.put(
-            &writer(),
-            ("ConfigMap", namespace, name),
-            &owner,
-            &json!({marks::OBJECT: "common", marks::SELF: mark}),
-        );
+        let annotations = json!({marks::OBJECT: "common", marks::SELF: mark});
+        self.put(&writer, ("ConfigMap", namespace, name), &owner, &annotations);
     }
 
     fn put(&self, writer: &Writer, (kind, namespace, name): (&str, &str, &str), owner: &Owner, annotations: &Value) {
@@ -170,8 +152,25 @@ impl Scene {
     }
 }
 
-fn writer() -> Writer {
-    Writer::new("main", "things")
+/// An object as an engine made it.
+struct Made<'a> {
+    mapping: &'a str,
+    resource: &'a str,
+    kind: &'a str,
+    name: &'a str,
+    /// What it was called then.
+    marked: &'a str,
+    id: &'a str,
+    /// Cluster, name and uid.
+    source: (&'a str, &'a str, &'a str),
+    /// The cluster whose sources have the object's namespace.
+    placed: &'a str,
+}
+
+/// The ConfigMap of a thing.
+fn made<'a>(name: &'a str, source: (&'a str, &'a str, &'a str)) -> Made<'a> {
+    let (mapping, resource, kind, id) = ("things", "things.example.com", "ConfigMap", "settings");
+    Made { mapping, resource, kind, name, marked: name, id, source, placed: source.0 }
 }
 
 fn reference(kind: &str, namespace: &str, name: &str) -> Reference {
@@ -187,12 +186,12 @@ async fn what_stands_for_nothing_is_listed_with_what_becomes_of_it() {
     assert_eq!(scene.diff(MAPPING, &[]), "exit 0\n");
     let (acme, globex) = (scene.acme.as_str(), scene.globex.as_str());
     // Its source is gone, and its workspace in order.
-    scene.made("ConfigMap", "gone", "gone", "settings", (acme, "gone", "u"));
+    scene.make(&made("gone", (acme, "gone", "u")));
     // The workspace has left: nobody knows what its source would be.
-    scene.made("ConfigMap", "lost", "lost", "settings", (globex, "lost", "u"));
+    scene.make(&made("lost", (globex, "lost", "u")));
     scene.kcp.unbind(globex, "things").expect("unbound");
     // Of no source of this engine, for its name is another; and of another engine's mapping.
-    scene.made("ConfigMap", "copy", "original", "settings", (acme, "gone", "u"));
+    scene.make(&Made { marked: "original", ..made("copy", (acme, "gone", "u")) });
     // Of a namespace that no source needs.
     scene.made_for_all("empty", "common");
     assert_snapshot!("orphans", scene.diff(MAPPING, &[]));
@@ -208,9 +207,9 @@ async fn what_the_mapping_no_longer_has_stays_with_its_source() {
     let uid = scene.order("here");
     let here = (&*scene.acme, "here", &*uid);
     // What the mapping calls `settings` now.
-    scene.made("ConfigMap", "here", "here", "former", here);
-    scene.made("ConfigMap", "spare", "spare", "spare", here);
-    scene.made("Secret", "here", "here", "login", here);
+    scene.make(&Made { id: "former", ..made("here", here) });
+    scene.make(&Made { id: "spare", ..made("spare", here) });
+    scene.make(&Made { kind: "Secret", id: "login", ..made("here", here) });
     let elsewhere = scene.diff(MAPPING, &[]);
     scene.remember();
     assert_snapshot!("dropped", scene.diff(MAPPING, &[]));
@@ -224,19 +223,12 @@ impl Scene {
         scene.remember();
         let (acme, globex) = (scene.acme.as_str(), scene.globex.as_str());
         let out = scene.order("out");
-        scene.made("ConfigMap", "out", "out", "settings", (acme, "out", &out));
-        scene.made("ConfigMap", "gone", "gone", "settings", (acme, "gone", "u"));
-        scene.made("ConfigMap", "gone-too", "gone-too", "settings", (acme, "gone-too", "u"));
-        scene.made("ConfigMap", "copy", "original", "settings", (acme, "gone", "u"));
-        scene.made_of(
-            ("things", "relics.example.com"),
-            "ConfigMap",
-            "relic",
-            "relic",
-            "settings",
-            (acme, "relic", "u"),
-        );
-        scene.made("ConfigMap", "lost", "lost", "settings", (globex, "lost", "u"));
+        scene.make(&made("out", (acme, "out", &out)));
+        scene.make(&made("gone", (acme, "gone", "u")));
+        scene.make(&made("gone-too", (acme, "gone-too", "u")));
+        scene.make(&Made { marked: "original", ..made("copy", (acme, "gone", "u")) });
+        scene.make(&Made { resource: "relics.example.com", ..made("relic", (acme, "relic", "u")) });
+        scene.make(&made("lost", (globex, "lost", "u")));
         scene.kcp.unbind(globex, "things").expect("unbound");
         scene.made_for_all("empty", "common");
         scene
@@ -309,8 +301,8 @@ async fn an_object_of_a_living_source_is_refused() {
         json!({"apiVersion": "example.com/v1", "kind": "Gadget", "metadata": {"name": "old", "namespace": "default"}});
     scene.kcp.create(gadgets, &gadget).expect("a source");
     let here = scene.order("here");
-    scene.made("ConfigMap", "here", "here", "settings", (&scene.acme, "here", &here));
-    scene.made_of(("things", "gadgets.example.com"), "ConfigMap", "old", "old", "settings", (&scene.acme, "old", "u"));
+    scene.make(&made("here", (&scene.acme, "here", &here)));
+    scene.make(&Made { resource: "gadgets.example.com", ..made("old", (&scene.acme, "old", "u")) });
     let (here, old) = (scene.placed_object("here"), scene.placed_object("old"));
     let named = ["--object", "ConfigMap", &here, "--object", "ConfigMap", &old, "--delete", "--yes"];
     assert_snapshot!(scene.orphans(&named), @r"
@@ -378,7 +370,7 @@ async fn a_mapping_without_a_file_is_read_from_its_state_store() {
         "data": {"mapping": "old", "kinds": "v1 ConfigMap", "document": MAPPING.replace("name: things}", "name: old}")},
     });
     scene.target.create(CONFIG_MAPS, &store).expect("a state store");
-    scene.made_of(("old", "things.example.com"), "ConfigMap", "a", "a", "settings", (&scene.acme, "a", "u"));
+    scene.make(&Made { mapping: "old", ..made("a", (&scene.acme, "a", "u")) });
     assert_eq!(scene.orphans(&[]), "exit 0\n");
     assert_snapshot!(scene.orphans(&["--retained", "-o", "text"]), @r"
     exit 0
@@ -396,14 +388,7 @@ async fn a_mapping_without_a_file_is_read_from_its_state_store() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn planted_objects_are_refused_in_every_namespace_but_their_sources() {
     let scene = Scene::with_orphans().await;
-    let of = ("things", "things.example.com");
-    scene.made_at(
-        &scene.placed(&scene.globex),
-        of,
-        ("ConfigMap", "gone", "gone"),
-        "settings",
-        (&scene.acme, "gone", "u"),
-    );
+    scene.make(&Made { placed: &scene.globex, ..made("gone", (&scene.acme, "gone", "u")) });
     let planted = format!("{}/gone", scene.placed(&scene.globex));
     let listed = scene.orphans(&["--object", "ConfigMap", &planted, "-o", "text"]);
     assert!(listed.contains("OtherNamespace"), "{listed}");
@@ -427,9 +412,7 @@ async fn objects_of_a_plain_cluster_belong_to_its_identity() {
     let placed = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": scene.placed(identity)}});
     scene.target.create(namespaces, &placed).expect("a namespace");
     let resource = Resource { group: String::new(), version: "v1".into(), plural: "serviceaccounts".into() };
-    let of = ("things", &*resource.group_plural());
-    let source = (identity, "gone", "u");
-    scene.made_at(&scene.placed(identity), of, ("ConfigMap", "gone", "gone"), "settings", source);
+    scene.make(&Made { resource: &resource.group_plural(), ..made("gone", (identity, "gone", "u")) });
     let mapping = MAPPING
         .replace("apiExport: {name: things, path: root:provider}", "provider: plain")
         .replace("things.v1.example.com", "serviceaccounts.v1");
