@@ -20,7 +20,7 @@ use super::doctor::{self, DoctorArguments};
 use super::explain::ExplainArguments;
 use super::init::{self, InitArguments};
 use super::live::LiveArguments;
-use super::options::{Listen, kubeconfig, named_directory, named_kubeconfig};
+use super::options::{Listen, kubeconfig, listen, named_directory, named_kubeconfig};
 use super::orphans::{self, OrphansArguments};
 use super::rbac::{self, RbacArguments};
 use super::render::{self, RenderArguments};
@@ -171,12 +171,12 @@ pub struct RunArguments {
 
     /// Address of /healthz, /readyz and /metrics, for the kubelet and Prometheus; `off` for none. Port 0 takes a free port
     /// and logs it.
-    #[arg(long, value_name = "ADDR", env = "SYNC_ENGINE_PROBES", default_value = "127.0.0.1:8081")]
+    #[arg(long, value_name = "ADDR", env = "SYNC_ENGINE_PROBES", default_value = "127.0.0.1:8081", value_parser = listen)]
     pub probes: Listen,
 
     /// Address of the status page and of `POST /-/reload`, for people; `off` for none. It has no password: keep it on loopback,
     /// and reach it with `kubectl port-forward`.
-    #[arg(long, value_name = "ADDR", env = "SYNC_ENGINE_CONSOLE", default_value = "127.0.0.1:8080")]
+    #[arg(long, value_name = "ADDR", env = "SYNC_ENGINE_CONSOLE", default_value = "127.0.0.1:8080", value_parser = listen)]
     pub console: Listen,
 
     /// A host name by which browsers may ask the console, beside those of loopback. Repeatable.

@@ -5,7 +5,6 @@ use std::collections::hash_map::RandomState;
 use std::hash::{BuildHasher, Hasher};
 use std::net::SocketAddr;
 use std::path::PathBuf;
-use std::str::FromStr;
 
 use super::Usage;
 use super::arguments::{Connections, ElectionArguments, LeaderElect, MachineArguments, RunArguments};
@@ -45,12 +44,8 @@ pub struct RunOptions {
 /// The value that stands for the cluster of the Pod.
 const IN_CLUSTER: &str = "in-cluster";
 
-/// An address, or `off`.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Listen {
-    Off,
-    At(SocketAddr),
-}
+/// An address; of `off`, none. Under this name, for clap takes an `Option` for the value of a flag that may be left out.
+pub type Listen = Option<SocketAddr>;
 
 impl TryFrom<RunArguments> for RunOptions {
     type Error = Usage;
@@ -73,8 +68,8 @@ impl TryFrom<RunArguments> for RunOptions {
             election,
             mappings: arguments.mappings.unwrap_or_default(),
             schemas: arguments.schemas,
-            probes: arguments.probes.address(),
-            console: arguments.console.address(),
+            probes: arguments.probes,
+            console: arguments.console,
             console_hosts: arguments.console_host,
             events: arguments.events,
             engine_id: arguments.engine_id,
@@ -201,25 +196,12 @@ fn check_name(name: &str, what: &str) -> Result<(), String> {
     if object::is_dns_label(name) { Ok(()) } else { Err(format!("`{name}` cannot name a {what}: {why}")) }
 }
 
-impl Listen {
-    fn address(self) -> Option<SocketAddr> {
-        match self {
-            Self::Off => None,
-            Self::At(address) => Some(address),
-        }
+pub(super) fn listen(text: &str) -> Result<Listen, String> {
+    if text == "off" {
+        return Ok(None);
     }
-}
-
-impl FromStr for Listen {
-    type Err = String;
-
-    fn from_str(text: &str) -> Result<Self, String> {
-        if text == "off" {
-            return Ok(Self::Off);
-        }
-        let write = "write an address with a port, such as 127.0.0.1:8080, 0.0.0.0:8080 or [::]:8080, or `off`";
-        text.parse().map(Self::At).map_err(|_| write.to_owned())
-    }
+    let write = "write an address with a port, such as 127.0.0.1:8080, 0.0.0.0:8080 or [::]:8080, or `off`";
+    text.parse().map(Some).map_err(|_| write.to_owned())
 }
 
 #[cfg(test)]

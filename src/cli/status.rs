@@ -15,7 +15,7 @@ use tokio::net::TcpStream;
 use tokio::time::timeout;
 
 use super::arguments::Format;
-use super::options::Listen;
+use super::options::{Listen, listen};
 use super::terminal::count;
 use super::{Exit, Misconfigured, ask, terminal};
 use crate::server::api::{Filter, Leader, Page, Source, Status, Wrong};
@@ -37,7 +37,7 @@ Exit codes: 0 everything is in sync; 1 something is not; 2 usage error; 3 no eng
 #[derive(Debug, Clone, Args)]
 pub struct StatusArguments {
     /// Address of the engine's console.
-    #[arg(long, value_name = "ADDR", env = "SYNC_ENGINE_CONSOLE", default_value = "127.0.0.1:8080")]
+    #[arg(long, value_name = "ADDR", env = "SYNC_ENGINE_CONSOLE", default_value = "127.0.0.1:8080", value_parser = listen)]
     pub console: Listen,
 
     /// List what became of documents, approvals and leadership.
@@ -99,7 +99,7 @@ struct Refused(String);
 
 /// Asks the console of a running engine.
 pub(super) fn ask_console<T: DeserializeOwned>(console: Listen, path: &str) -> anyhow::Result<T> {
-    let Listen::At(address) = console else {
+    let Some(address) = console else {
         return Err(Misconfigured("the console is off; name its address with `--console ADDR`".to_owned()).into());
     };
     let answer: anyhow::Result<T> = ask(async { Ok(get(address, path).await) })?;

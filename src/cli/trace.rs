@@ -8,7 +8,7 @@ use k8s_openapi::jiff::Timestamp;
 use serde_json::Value;
 
 use super::arguments::Format;
-use super::options::Listen;
+use super::options::{Listen, listen};
 use super::status::{age, ask_console};
 use super::{Exit, Misconfigured, Usage, inputs, terminal};
 use crate::object::one_line;
@@ -48,7 +48,7 @@ pub struct TraceArguments {
     pub replay: Option<PathBuf>,
 
     /// Address of the engine's console.
-    #[arg(long, value_name = "ADDR", env = "SYNC_ENGINE_CONSOLE", default_value = "127.0.0.1:8080")]
+    #[arg(long, value_name = "ADDR", env = "SYNC_ENGINE_CONSOLE", default_value = "127.0.0.1:8080", value_parser = listen)]
     pub console: Listen,
 
     /// Output format.

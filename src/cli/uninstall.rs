@@ -16,7 +16,7 @@ use tokio::time::{Instant, sleep};
 use super::arguments::{ADVANCED, Connections, Format, MachineArguments, WhichArguments, duration};
 use super::live::{act, report, take_away};
 use super::lost_target::{self, Found};
-use super::options::Listen;
+use super::options::{Listen, listen};
 use super::terminal::{self, count};
 use super::{Exit, Misconfigured, ask, inputs, progress, sources, status};
 use crate::catalog::Catalog;
@@ -83,7 +83,7 @@ pub struct UninstallArguments {
     pub timeout: Duration,
 
     /// Address of the engine's console. An engine that answers there is not uninstalled.
-    #[arg(long, value_name = "ADDR", env = "SYNC_ENGINE_CONSOLE", default_value = "127.0.0.1:8080")]
+    #[arg(long, value_name = "ADDR", env = "SYNC_ENGINE_CONSOLE", default_value = "127.0.0.1:8080", value_parser = listen)]
     pub console: Listen,
 
     #[command(flatten)]
@@ -179,7 +179,7 @@ impl Verb<'_> {
     /// The engine that runs, in words.
     async fn who_runs(&self) -> anyhow::Result<Option<String>> {
         let id = &self.surveyor.engine;
-        if let Listen::At(address) = self.arguments.console
+        if let Some(address) = self.arguments.console
             && status::engine_at(address).await.as_ref() == Some(id)
         {
             return Ok(Some(format!("an engine with the id {id} answers at {address}")));
