@@ -14,7 +14,7 @@ use crate::multicluster::endpoint::DeleteOptions;
 use crate::multicluster::{ApiPath, Body, Endpoint, Reply, RequestError};
 use crate::object::marks::Writer;
 use crate::plan::TargetObject;
-use crate::survey::Surveyor;
+use crate::survey::{Surveyor, TargetCluster};
 use crate::table;
 
 /// Flags of a verb that acts on live clusters.
@@ -66,6 +66,13 @@ pub(super) fn survey<T, E: Display>(
         }
         Ok(all)
     })
+}
+
+/// Says what of a mapping's target cannot be read.
+pub(super) fn say_unread(mapping: &Mapping, target: &TargetCluster) {
+    for why in target.kinds.values().filter_map(|served| served.as_ref().err()).chain(target.inventory.as_ref().err()) {
+        progress::say(&format!("mapping `{}`: target `{}`: {why}", mapping.name, mapping.target));
+    }
 }
 
 /// One object, and what becomes of it.

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 use clap::{ArgGroup, Args};
 
-use super::live::{Finding, LiveArguments, Outcome, report, survey, take_away};
+use super::live::{Finding, LiveArguments, Outcome, report, say_unread, survey, take_away};
 use super::{Exit, Misconfigured, ask, progress};
 use crate::catalog::{Catalog, Standing};
 use crate::engine::consumer_schema::ConsumerSchemas;
@@ -200,10 +200,7 @@ fn warn(mapping: &Mapping, whole: &Whole) {
     if mapping.is_beside() {
         progress::say(&format!("mapping `{}`: objects beside their sources are not listed", mapping.name));
     }
-    let kinds = whole.target.kinds.values().filter_map(|served| served.as_ref().err());
-    for why in kinds.chain(whole.target.inventory.as_ref().err()) {
-        progress::say(&format!("mapping `{}`: target `{}`: {why}", mapping.name, mapping.target));
-    }
+    say_unread(mapping, &whole.target);
     for former in &whole.former {
         if let Err(why) = &former.clusters {
             let (name, resource) = (&mapping.name, &former.resource);

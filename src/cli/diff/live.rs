@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 
 use super::DiffArguments;
 use super::change::{Change, What};
-use crate::cli::live::survey;
+use crate::cli::live::{say_unread, survey};
 use crate::cli::{inputs, progress, render, sources};
 use crate::engine::consumer_schema::ConsumerSchemas;
 use crate::mapping::{Mapping, Mode};
@@ -32,10 +32,7 @@ async fn of_mapping(
     mapping: &Mapping,
 ) -> anyhow::Result<Vec<Change>> {
     let whole = surveyor.whole(schemas, mapping).await?;
-    let target = &whole.target;
-    for why in target.kinds.values().filter_map(|served| served.as_ref().err()).chain(target.inventory.as_ref().err()) {
-        progress::say(&format!("mapping `{}`: target `{}`: {why}", mapping.name, mapping.target));
-    }
+    say_unread(mapping, &whole.target);
     if mapping.mode == Mode::Observe {
         progress::say(&format!("mapping `{}`: its mode is Observe, so the engine writes none of this", mapping.name));
     }
