@@ -632,6 +632,13 @@ fn update_writes_golden_files_that_hold_from_then_on() {
     1 case passed, 0 failed
     ");
     assert!(run(&["test", &root.path().join("maps").display().to_string()]).status.success());
+    // Another case does not take the file from the one for which it holds.
+    let more = format!("{test}    - name: of another size\n      source: other.yaml\n      golden: golden/new.yaml\n");
+    fs::write(root.path().join("maps/a.test.yaml"), more).expect("a test");
+    fs::write(root.path().join("maps/other.yaml"), SOURCE.replace("size: 3", "size: 4")).expect("a source");
+    let said = shown_in(&root, &["test", "ROOT/maps", "--update"]);
+    let clash = "golden golden/new.yaml: another case of the test writes something else to it";
+    assert!(said.contains(clash) && !said.contains("wrote"), "{said}");
 }
 
 #[test]

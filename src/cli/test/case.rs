@@ -254,7 +254,8 @@ fn found(path: &JsonPath, actual: &Value) -> Value {
     }
 }
 
-/// Compares with the case's golden file; with `--update`, notes it for writing instead.
+/// Compares with the case's golden file; with `--update`, notes it for writing instead, also where it stands: another
+/// case may be about to write something else.
 fn golden(
     bench: &Bench,
     folder: &Path,
@@ -264,21 +265,18 @@ fn golden(
 ) -> Result<Option<Problem>, Misconfigured> {
     let Some(name) = &case.golden else { return Ok(None) };
     let path = below(folder, name)?;
-    let standing = if path.exists() { Some(inputs::file(&path)?) } else { None };
-    if standing.as_deref() == Some(rendered.as_bytes()) {
-        return Ok(None);
-    }
     if bench.update {
-        let earlier = goldens.insert(path, rendered.to_owned());
-        let clash = earlier.filter(|earlier| earlier != rendered);
+        let first = goldens.entry(path).or_insert_with(|| rendered.to_owned());
         let problem = || format!("golden {name}: another case of the test writes something else to it");
-        return Ok(clash.map(|_| Problem::said(problem())));
+        return Ok((*first != *rendered).then(|| Problem::said(problem())));
     }
-    Ok(Some(match standing {
-        None => Problem::said(format!("golden {name} does not exist; write it with --update")),
+    let standing = if path.exists() { Some(inputs::file(&path)?) } else { None };
+    Ok(match standing {
+        None => Some(Problem::said(format!("golden {name} does not exist; write it with --update"))),
+        Some(content) if content == rendered.as_bytes() => None,
         Some(content) => {
             let difference = difference(&String::from_utf8_lossy(&content), rendered);
-            Problem::golden(name, path.display().to_string(), difference)
+            Some(Problem::golden(name, path.display().to_string(), difference))
         }
-    }))
+    })
 }
