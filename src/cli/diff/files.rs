@@ -11,7 +11,7 @@ use super::change::{Change, What};
 use crate::catalog::{Catalog, have_same_effect};
 use crate::cli::arguments::DEFAULT_ENGINE;
 use crate::cli::inputs::{self, Inputs};
-use crate::cli::render::{self, said};
+use crate::cli::render::{Document, documents, said};
 use crate::cli::{Misconfigured, Usage, sources};
 use crate::mapping::schema::Schemas;
 use crate::mapping::{Mapping, MappingRemoved, OnExit};
@@ -91,11 +91,9 @@ struct Bench<'a> {
 }
 
 /// What a mapping makes of a source: objects by their titles, the status, or why there is nothing.
-#[derive(Default, PartialEq)]
+#[derive(Default)]
 struct Made {
-    objects: BTreeMap<String, Value>,
-    /// The rules that the objects are rendered from, by the same titles.
-    rules: BTreeMap<String, String>,
+    objects: BTreeMap<String, Document>,
     status: Value,
     why: Vec<String>,
     /// What becomes of objects that are not rendered any more, and why it is not their deletion.
@@ -146,10 +144,12 @@ impl Bench<'_> {
         let objects: BTreeSet<&String> = old.objects.keys().chain(new.objects.keys()).collect();
         for object in objects {
             let (before, after) = (old.objects.get(object), new.objects.get(object));
+            let rule = before.and_then(|before| before.rule.as_ref());
+            let [before, after] = [before, after].map(|one| one.map(|one| &one.body));
             let (what, why) = match (before, after) {
                 (before, after) if before == after => continue,
                 (None, _) => (What::Create, None),
-                (_, None) => new.without(old.rules.get(object)),
+                (_, None) => new.without(rule),
                 _ => (What::Update, None),
             };
             let (before, after) = (before.cloned().unwrap_or_default(), after.cloned().unwrap_or_default());
@@ -201,7 +201,7 @@ impl Bench<'_> {
                 return Ok(Made { rest: Some((What::Keep, why.clone())), why: vec![why], ..Made::default() });
             }
         };
-        let documents = render::documents(&preview, &scene, false, false);
+        let documents = documents(&preview, &scene, false, false);
         // A reason names its object. Of what is rendered, everything else is told.
         let failing = mapping.objects.iter().filter_map(|rule| {
             let prefix = format!("object `{}", rule.id);
@@ -211,22 +211,14 @@ impl Bench<'_> {
             };
             preview.reasons.0.iter().find(of_rule).map(|reason| (rule.id.clone(), said(reason)))
         });
-        let failing = failing.collect();
-        let objects = documents.into_iter();
-        let title = |one: &render::Document| match &one.target {
+        let title = |one: &Document| match &one.target {
             Some(target) => format!("{} on {target}", sources::title(&one.body)),
             None => sources::title(&one.body),
         };
-        let (mut bodies, mut rules) = (BTreeMap::new(), BTreeMap::new());
-        for one in objects {
-            rules.extend(one.rule.clone().map(|rule| (title(&one), rule)));
-            bodies.insert(title(&one), one.body);
-        }
         Ok(Made {
-            objects: bodies,
-            rules,
+            objects: documents.into_iter().map(|one| (title(&one), one)).collect(),
             rest: None,
-            failing,
+            failing: failing.collect(),
             status: preview.status.clone().unwrap_or_default(),
             why: preview.reasons.0.iter().map(said).collect(),
         })
