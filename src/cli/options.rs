@@ -56,7 +56,7 @@ impl TryFrom<RunArguments> for RunOptions {
         let election = arguments.election.terms();
         if let Some(terms) = &election {
             terms.check().map_err(|why| Usage(format!("--leader-elect-…: {why}")))?;
-            let home = &arguments.engine.state.home;
+            let home = &arguments.state.home;
             if !connections.contains_key(home) {
                 let what = format!("--home names the connection `{home}`, which the command line does not give");
                 return Err(Usage(format!("{what}: add `{}`", flag(home))));

@@ -53,7 +53,6 @@ fn a_mapping_is_made_that_nothing_is_wrong_with() {
     insta::assert_snapshot!(file(&kit, "mappings/cache.yaml"));
     insta::assert_snapshot!("operator", file(&kit, "examples/operator.yaml"));
     insta::assert_snapshot!("example", file(&kit, "examples/cache.yaml"));
-    insta::assert_snapshot!("readme", file(&kit, "README.md"));
     let mut schemas = Schemas::default();
     for path in ["schemas/apiresourceschema.yaml", "schemas/crd.yaml"] {
         assert!(schemas.add_file(file(&kit, path).as_bytes()).is_empty(), "{path}");
