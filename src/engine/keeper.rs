@@ -161,6 +161,10 @@ async fn confirm(
         let why = format!("target `{other}` has not told yet whether its state store holds a later document");
         return Err(Doubt { why, is_of_others: true, found: found.map(Box::new) });
     }
+    if found.is_none() && generation.records() && pipeline.is_before_home() {
+        let why = "the mapping's state store in the home cluster is written first: by it, a start knows of the others";
+        return Err(Doubt { is_of_others: true, ..why.to_owned().into() });
+    }
     let checked = match &found {
         Some(found) => check_sources(pipeline, generation, found, &source),
         None => check_first(pipeline, generation),

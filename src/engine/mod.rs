@@ -308,7 +308,10 @@ pub async fn run(
         catching_up_since: Some(Instant::now()),
     };
     engine.run_providers();
-    engine.target(DEFAULT_TARGET);
+    let home = engine.shared.settings.home.clone();
+    for name in BTreeSet::from([DEFAULT_TARGET, &home]) {
+        engine.target(name);
+    }
     engine.report_leadership();
     engine.attend_approvals();
     let election = engine.election();

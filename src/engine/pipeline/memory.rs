@@ -222,6 +222,7 @@ impl Pipeline {
         }
         let was_unconfirmed = state.unconfirmed.is_some();
         let was_told = state.unconfirmed.as_ref().is_some_and(|why| why != NOT_READ);
+        let was_recorded = !state.store.resource_version.is_empty();
         match result {
             Ok(store) => {
                 // A document that is not recorded leaves the one before in the state store, whose place it still takes.
@@ -243,7 +244,12 @@ impl Pipeline {
             Err(why) => state.unconfirmed = Some(why),
         }
         let is_confirmed = state.unconfirmed.is_none();
+        let is_recorded = !state.store.resource_version.is_empty();
         drop(state);
+        if is_recorded && !was_recorded {
+            // Those of other targets may have waited for it.
+            self.controller.pipelines().iter().for_each(|one| one.check_inventory());
+        }
         if was_unconfirmed && is_confirmed {
             self.controller.enqueue_all();
         }

@@ -108,6 +108,14 @@ impl Pipeline {
         Some(untold.generation().target.name.clone())
     }
 
+    /// Whether the home cluster is another target of the mapping, and holds no state store of it yet.
+    pub fn is_before_home(&self) -> bool {
+        let home = &self.shared.settings.home;
+        let pipelines = self.controller.pipelines();
+        let is_home = |one: &&Arc<Pipeline>| !std::ptr::eq(&***one, self) && one.generation().target.name == *home;
+        pipelines.iter().find(is_home).is_some_and(|one| one.state.lock().store.resource_version.is_empty())
+    }
+
     /// Whether nothing of the mapping is left on its target, as far as that can be known: no source in sight names the target,
     /// and no object is there, nor may come late. A cluster that its provider no longer lists is not asked.
     pub fn is_left(&self) -> bool {

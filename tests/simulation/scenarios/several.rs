@@ -212,3 +212,21 @@ fn a_source_follows_the_latest_document_where_a_target_comes_back_with_an_earlie
         holds(&Plan { spread, elects: true, ..world(Kcp, &steps) }, 8);
     }
 }
+
+/// The target that is away is home, by which a start knows of the other.
+#[test]
+fn no_target_is_served_before_home_has_recorded_the_mapping() {
+    let steps = [
+        (9, Action::Away(Side::Target)),
+        (5_000, Action::Create(X)),
+        (5_000, Action::Change(X)),
+        (10_000, Action::Edit(Edit::Remove)),
+        (5_000, Action::Back(Side::Target)),
+        (60_000, Action::Crash(0)),
+        (0, Action::Start(0)),
+        (30_000, Action::Delete(X)),
+    ];
+    for spread in [Spread::Extra, Spread::Both, Spread::Choice] {
+        holds(&several(spread, Kcp, &steps), 8);
+    }
+}
