@@ -35,7 +35,7 @@ pub(super) async fn run(options: RunOptions, custom_providers: CustomProviders) 
     instruments.status.publish(Overview { engine_id: options.engine_id.clone(), ..Overview::default() });
     let (reloader, reload, reloads) =
         Reloader::open(&options.mappings, instruments.health.clone()).map_err(Misconfigured::from)?;
-    if reloader.snapshot().files.is_empty() {
+    if reloader.files().readable.is_empty() {
         let directory = options.mappings.display();
         warn!(%directory, "no *.yaml or *.yml in the mappings directory yet: waiting for the first one");
     }

@@ -59,7 +59,7 @@ use crate::plan::Phase;
 use crate::provider;
 use crate::release::waves::Progress;
 use crate::release::{Held, Rehearsal};
-use crate::reload::{Outcome, Reload, Snapshot};
+use crate::reload::{Outcome, Reload};
 use crate::server::Instruments;
 
 pub use serving::compiled;
@@ -225,7 +225,7 @@ struct Running {
 struct Engine {
     shared: Arc<Shared>,
     catalog: Catalog,
-    snapshot: Arc<Snapshot>,
+    files: Arc<Files>,
     /// Documents known from inventories, by mapping, and when they were recorded: the last ones.
     retained: BTreeMap<String, (Option<Timestamp>, Arc<str>)>,
     /// Targets whose inventories were read.
@@ -283,7 +283,7 @@ pub async fn run(
     let mut engine = Engine {
         shared,
         catalog,
-        snapshot: Arc::default(),
+        files: Arc::default(),
         retained: BTreeMap::new(),
         read: BTreeSet::new(),
         targets: BTreeMap::new(),
@@ -468,7 +468,7 @@ impl Engine {
     }
 
     fn reload(&mut self, reload: Reload) {
-        self.snapshot = reload.snapshot.clone();
+        self.files = reload.files.clone();
         self.answer_reloads(true);
         let outcome = self.update();
         self.unanswered.push((reload, outcome, Instant::now()));
@@ -492,10 +492,8 @@ impl Engine {
 
     /// Compares the documents with what runs, says what changes, and makes it so.
     fn update(&mut self) -> Outcome {
-        let unreadable = self.snapshot.unreadable();
-        let files = Files { readable: &self.snapshot.files, unreadable: &unreadable };
         let retained = self.retained.iter().map(|(name, (_, documents))| (name.clone(), documents.clone()));
-        let (catalog, update) = self.catalog.update(files, &retained.collect());
+        let (catalog, update) = self.catalog.update(&self.files, &retained.collect());
         self.catalog = catalog;
         let wrong = update.diagnostics.iter().filter(|diagnostic| diagnostic.is_error());
         let wrong: Vec<String> = wrong.map(|diagnostic| diagnostic.render(false)).collect();

@@ -55,7 +55,7 @@ pub fn publish(engine: &Engine) {
         providers,
         targets,
         problems: engine.problems.clone(),
-        snapshot: engine.snapshot.clone(),
+        files: engine.files.clone(),
     });
 }
 

@@ -15,10 +15,10 @@ use serde::{Deserialize, Serialize};
 
 use super::Shared;
 use super::status::{MappingOverview, ProviderOverview, TargetOverview};
+use crate::catalog::Files;
 use crate::health::Level;
 use crate::plan::saved::Saved;
 use crate::plan::trace::Trace;
-use crate::reload::Snapshot;
 
 /// Most items in one page.
 const MOST: usize = 1000;
@@ -152,7 +152,7 @@ pub struct Asked {
     pub name: String,
     /// The file of the mapping, among these.
     pub file: String,
-    pub snapshot: Arc<Snapshot>,
+    pub files: Arc<Files>,
     /// Whether what was observed is asked for as well.
     pub is_whole: bool,
 }
@@ -287,8 +287,8 @@ pub(super) async fn source(
         return (StatusCode::CONFLICT, format!("{}; ask the leader\n", leader.words())).into_response();
     }
     let [workspace, namespace, name] = [workspace, namespace, name].map(str::to_owned);
-    let (file, snapshot) = (of.origin.clone(), overview.snapshot.clone());
-    let asked = Asked { workspace, namespace, name, file, snapshot, is_whole };
+    let (file, files) = (of.origin.clone(), overview.files.clone());
+    let asked = Asked { workspace, namespace, name, file, files, is_whole };
     let is_meant = |one: &Arc<dyn Sources>| {
         one.mapping() == mapping && target.as_ref().is_none_or(|target| *target == one.target())
     };

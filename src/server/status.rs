@@ -7,8 +7,8 @@ use arc_swap::ArcSwap;
 use serde::{Deserialize, Serialize};
 
 use super::api::{Leader, Sources};
+use crate::catalog::Files;
 use crate::health::{self, Standing};
-use crate::reload::Snapshot;
 use crate::table::table;
 
 /// Where the engine puts its latest [`Overview`]. Cloning gives another handle to the same place.
@@ -36,7 +36,7 @@ pub struct Overview {
     /// Rendered diagnostics of documents with errors, one text each. An edit that waits is among the conditions.
     pub problems: Vec<String>,
     /// The files of mappings, which no answer shows.
-    pub snapshot: Arc<Snapshot>,
+    pub files: Arc<Files>,
 }
 
 /// One mapping that the engine knows.
@@ -198,7 +198,7 @@ pub mod tests {
                 standing: "ready".to_owned(),
             }],
             targets: vec![TargetOverview { name: "target".to_owned(), identity: "abcd".to_owned() }],
-            snapshot: Arc::default(),
+            files: Arc::default(),
             problems: vec!["error[SE0101]: unknown field `statsu`\n  --> mongodb.yaml:9:3".to_owned()],
         };
         let standings = [Standing {

@@ -73,13 +73,13 @@ struct ProviderEntry {
     file: String,
 }
 
-/// What the files of a directory hold.
-#[derive(Debug, Clone, Copy)]
-pub struct Files<'a> {
-    /// Content by path relative to the directory.
-    pub readable: &'a BTreeMap<String, Vec<u8>>,
-    /// Why a file could not be read, by path.
-    pub unreadable: &'a BTreeMap<String, String>,
+/// Files by path.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Files {
+    /// Their content.
+    pub readable: BTreeMap<String, Vec<u8>>,
+    /// Why a file or folder could not be read. What was read of it before may still be among the readable.
+    pub unreadable: BTreeMap<String, String>,
 }
 
 /// What an update did.
@@ -177,13 +177,13 @@ impl Catalog {
     ///
     /// `retained` are the last good documents by mapping name, as the state stores of the targets keep them: each with the
     /// `ClusterProvider` of its source.
-    pub fn update(&self, files: Files<'_>, retained: &BTreeMap<String, Arc<str>>) -> (Self, Update) {
+    pub fn update(&self, files: &Files, retained: &BTreeMap<String, Arc<str>>) -> (Self, Update) {
         let read: BTreeMap<String, Arc<File>> = files
             .readable
             .iter()
             .map(|(path, content)| (path.clone(), File::read(content, self.files.get(path), self.schemas.as_deref())))
             .collect();
-        let mut selection = Selection::new(self, &read, files.unreadable, retained);
+        let mut selection = Selection::new(self, &read, &files.unreadable, retained);
         selection.select();
         let next = Self {
             mappings: selection.mappings,
@@ -208,6 +208,14 @@ impl Catalog {
             next.mappings.remove(name);
         }
         next
+    }
+}
+
+impl Files {
+    /// Adds other files to these.
+    pub fn extend(&mut self, other: Self) {
+        self.readable.extend(other.readable);
+        self.unreadable.extend(other.unreadable);
     }
 }
 

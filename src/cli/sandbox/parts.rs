@@ -143,9 +143,9 @@ async fn hand_on_reloads(
     while let Some(reload) = reloads.recv().await {
         // Schemas and objects may lie among the mappings here. What is in a file of ours is for the engine to judge, also where
         // nothing of ours is in it any more: an empty file is no removal.
-        let mut ours = (*reload.snapshot).clone();
-        ours.files.retain(|path, content| known.contains(path) || inputs::is_ours(content));
-        known = ours.files.keys().cloned().collect();
+        let mut ours = (*reload.files).clone();
+        ours.readable.retain(|path, content| known.contains(path) || inputs::is_ours(content));
+        known = ours.readable.keys().cloned().collect();
         let (handed_on, outcome) = Reload::new(Arc::new(ours));
         if engine.send(handed_on).await.is_err() {
             return;
