@@ -68,7 +68,7 @@ impl Diagnosis {
     fn of(arguments: &DoctorArguments) -> anyhow::Result<Self> {
         let Checked { files, schemas, mut report } = Checked::of(&arguments.from)?;
         // What the clusters lack is looked for as well where a mapping is refused.
-        let catalog = inputs::catalog(&files).0;
+        let catalog = inputs::catalog(&files);
         let surveyor = arguments.connections.surveyor_of(&arguments.which, &catalog)?;
         let (diagnostics, checks) = ask(async { Ok(look(&surveyor, &catalog, schemas).await) })?;
         report.add(diagnostics);

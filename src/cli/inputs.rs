@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 
 use super::Misconfigured;
 use super::arguments::MappingArguments;
-use crate::catalog::{Catalog, Files, Update};
+use crate::catalog::{Catalog, Files};
 use crate::mapping::diagnostic::Diagnostic;
 use crate::mapping::document::API_VERSION;
 use crate::mapping::schema::Schemas;
@@ -89,8 +89,8 @@ pub(super) fn only_ours(mut files: Files) -> Files {
 }
 
 /// The mappings of the files as an engine that starts now would have them.
-pub(super) fn catalog(files: &Files) -> (Catalog, Update) {
-    Catalog::default().update(files, &BTreeMap::new())
+pub(super) fn catalog(files: &Files) -> Catalog {
+    Catalog::default().update(files, &BTreeMap::new()).0
 }
 
 /// The mappings of paths, where nothing is wrong with any of them; files that hold nothing of ours are passed over.
@@ -98,9 +98,9 @@ pub(super) fn catalog(files: &Files) -> (Catalog, Update) {
 /// # Errors
 /// Everything that is wrong, or that there is no mapping.
 pub(super) fn sound(paths: &[PathBuf]) -> Result<Catalog, Misconfigured> {
-    let (catalog, update) = catalog(&only_ours(mappings(paths)?));
+    let catalog = catalog(&only_ours(mappings(paths)?));
     let shown = listed(paths);
-    match errors(&update) {
+    match errors(&catalog) {
         Some(errors) => Err(Misconfigured(format!("not every mapping in {shown} can be used\n\n{errors}"))),
         None if catalog.mappings().next().is_none() => Err(Misconfigured(format!("there is no mapping in {shown}"))),
         None => Ok(catalog),
@@ -108,8 +108,8 @@ pub(super) fn sound(paths: &[PathBuf]) -> Result<Catalog, Misconfigured> {
 }
 
 /// What keeps documents from running.
-pub(super) fn errors(update: &Update) -> Option<String> {
-    let errors = update.diagnostics.iter().filter(|diagnostic| diagnostic.is_error());
+pub(super) fn errors(catalog: &Catalog) -> Option<String> {
+    let errors = catalog.diagnostics().iter().filter(|diagnostic| diagnostic.is_error());
     let errors: Vec<_> = errors.map(|one| one.render(false)).collect();
     (!errors.is_empty()).then(|| errors.join("\n\n"))
 }

@@ -152,8 +152,8 @@ fn all(arguments: &RenderArguments) -> Result<Rendered, Misconfigured> {
 
 /// The good mappings of a path; where there is none, what is wrong stands in the error.
 fn catalog(files: &Files, paths: &[PathBuf]) -> Result<Catalog, Misconfigured> {
-    let (catalog, update) = inputs::catalog(files);
-    match inputs::errors(&update) {
+    let catalog = inputs::catalog(files);
+    match inputs::errors(&catalog) {
         Some(errors) if catalog.mappings().next().is_none() => {
             Err(Misconfigured(format!("no mapping in {} can be used\n\n{errors}", inputs::listed(paths))))
         }

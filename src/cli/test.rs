@@ -79,10 +79,10 @@ pub(super) fn test(arguments: &TestArguments) -> anyhow::Result<Exit> {
 fn run(arguments: &TestArguments) -> anyhow::Result<(String, Exit)> {
     let files = files(arguments)?;
     let (schemas, _) = arguments.from.schemas()?;
-    let (catalog, update) = inputs::catalog(&files);
+    let catalog = inputs::catalog(&files);
     let tests = tests(&files);
-    if update.diagnostics.iter().any(Diagnostic::is_error) {
-        return Ok((refused(&update.diagnostics, arguments.output), Exit::Unchecked));
+    if catalog.diagnostics().iter().any(Diagnostic::is_error) {
+        return Ok((refused(catalog.diagnostics(), arguments.output), Exit::Unchecked));
     }
     if tests.is_empty() {
         let paths = inputs::listed(&arguments.from.mappings);

@@ -81,8 +81,8 @@ impl Checked {
         let is_typed = !inputs::folders_of_schemas(from.schemas.as_deref(), &from.mappings).is_empty();
         let (schemas, mut diagnostics) = from.schemas()?;
         // As the engine starts: what it would refuse is an error here.
-        let (catalog, update) = Catalog::checking(schemas.clone()).update(&files, &BTreeMap::new());
-        diagnostics.extend(update.diagnostics);
+        let (catalog, _) = Catalog::checking(schemas.clone()).update(&files, &BTreeMap::new());
+        diagnostics.extend_from_slice(catalog.diagnostics());
         diagnostics.extend(catalog.unread(&schemas));
         diagnostics.extend(unasked(&catalog, &schemas));
         let count = files.readable.len() + files.unreadable.len();

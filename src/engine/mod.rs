@@ -495,14 +495,16 @@ impl Engine {
         let retained = self.retained.iter().map(|(name, (_, documents))| (name.clone(), documents.clone()));
         let (catalog, update) = self.catalog.update(&self.files, &retained.collect());
         self.catalog = catalog;
-        let wrong = update.diagnostics.iter().filter(|diagnostic| diagnostic.is_error());
+        let diagnostics = self.catalog.diagnostics();
+        let texts: Vec<String> = diagnostics.iter().map(|diagnostic| diagnostic.render(false)).collect();
+        let wrong = diagnostics.iter().filter(|diagnostic| diagnostic.is_error());
         let wrong: Vec<String> = wrong.map(|diagnostic| diagnostic.render(false)).collect();
         let errors = wrong.len();
         for change in &update.changes {
             info!(%change, "documents changed");
             self.tell_change(change);
         }
-        if update.is_quiet() {
+        if update.changes.is_empty() && update.new_diagnostics.is_empty() {
             info!("documents read again; nothing changed");
         }
         for diagnostic in &update.new_diagnostics {
@@ -514,7 +516,6 @@ impl Engine {
                 Severity::Warning => warn!(diagnostic = diagnostic.render(false), "document questionable"),
             }
         }
-        let texts: Vec<String> = update.diagnostics.iter().map(|one| one.render(false)).collect();
         self.shared.instruments.metrics.reloaded(errors);
         self.say_errors(&wrong);
         self.problems = wrong;

@@ -87,9 +87,7 @@ pub struct Files {
 pub struct Update {
     /// What is different from before; each `Display`s as an acknowledgement line.
     pub changes: Vec<Change>,
-    /// Everything that is wrong now.
-    pub diagnostics: Vec<Diagnostic>,
-    /// Those of `diagnostics` that were not there before.
+    /// What is wrong now and was not before.
     pub new_diagnostics: Vec<Diagnostic>,
 }
 
@@ -196,7 +194,6 @@ impl Catalog {
         let update = Update {
             changes: changes::between(self, &next),
             new_diagnostics: next.diagnostics.iter().filter(|new| !known.contains(new)).cloned().collect(),
-            diagnostics: next.diagnostics.clone(),
         };
         (next, update)
     }
@@ -216,13 +213,6 @@ impl Files {
     pub fn extend(&mut self, other: Self) {
         self.readable.extend(other.readable);
         self.unreadable.extend(other.unreadable);
-    }
-}
-
-impl Update {
-    /// Whether nothing is different from before, in what runs and in what is wrong.
-    pub fn is_quiet(&self) -> bool {
-        self.changes.is_empty() && self.new_diagnostics.is_empty()
     }
 }
 

@@ -88,7 +88,7 @@ impl Material {
 
     /// The mappings of some files, and the documents of all.
     fn of(own: Files, all: &Files) -> Self {
-        let (catalog, _) = inputs::catalog(&inputs::only_ours(own));
+        let catalog = inputs::catalog(&inputs::only_ours(own));
         let mappings = catalog.mappings().map(|(_, entry)| entry.mapping.clone()).collect();
         let providers = catalog.providers().cloned().collect();
         let mut material = Self { mappings, providers, found: Vec::new(), operators: Vec::new(), clusters: Vec::new() };

@@ -55,7 +55,7 @@ impl World {
             notes => format!(" [{notes}]"),
         };
         let changes = update.changes.iter().map(ToString::to_string);
-        let diagnostics = update.diagnostics.iter().map(|diagnostic| format!("{diagnostic}{}", notes(diagnostic)));
+        let diagnostics = self.catalog.diagnostics.iter().map(|one| format!("{one}{}", notes(one)));
         changes.chain(diagnostics).collect::<Vec<_>>().join("\n")
     }
 
