@@ -274,8 +274,7 @@ impl Verb<'_> {
         };
         let documents = self.stores.iter().map(|(name, (store, _))| (name.clone(), store.documents())).collect();
         let (catalog, _) = Catalog::default().update(&files, &documents);
-        let providers = catalog.providers().map(|provider| (provider.name.clone(), provider.kind.clone()));
-        self.surveyor.providers = providers.collect();
+        self.surveyor.providers = catalog.provider_kinds();
         let unusable = self.stores.keys().filter(|name| self.is_meant(name) && catalog.mapping(name).is_none());
         for name in unusable.cloned().collect::<Vec<_>>() {
             self.leave(&name, ["this version cannot use the document in its state store".to_owned()]);

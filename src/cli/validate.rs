@@ -149,7 +149,7 @@ impl Report {
 fn unasked(catalog: &Catalog, schemas: &Schemas) -> Vec<Diagnostic> {
     let setting = Setting {
         schemas,
-        providers: catalog.providers().map(|provider| (provider.name.clone(), provider.kind.clone())).collect(),
+        providers: catalog.provider_kinds(),
         // Claims are for the consumers' workspaces: state stores and Leases are elsewhere.
         inventory_namespace: "",
         home: DEFAULT_TARGET,

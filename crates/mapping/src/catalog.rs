@@ -18,7 +18,7 @@ pub use changes::{differ_in, have_same_effect};
 use crate::compile::Compiled;
 use crate::diagnostic::Diagnostic;
 use crate::schema::Schemas;
-use crate::{ClusterProvider, Mapping};
+use crate::{ClusterProvider, Mapping, ProviderKind};
 
 use self::files::File;
 use self::selection::Selection;
@@ -159,6 +159,11 @@ impl Catalog {
     /// The ClusterProviders by name.
     pub fn providers(&self) -> impl Iterator<Item = &ClusterProvider> {
         self.providers.values().map(|entry| &entry.provider)
+    }
+
+    /// What they are, by name.
+    pub fn provider_kinds(&self) -> BTreeMap<String, ProviderKind> {
+        self.providers().map(|provider| (provider.name.clone(), provider.kind.clone())).collect()
     }
 
     /// Everything that was wrong at the last update.
