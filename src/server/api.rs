@@ -16,7 +16,6 @@ use serde::{Deserialize, Serialize};
 use super::Shared;
 use super::status::{MappingOverview, ProviderOverview, TargetOverview};
 use crate::catalog::Files;
-use crate::health::Level;
 use crate::plan::saved::Saved;
 use crate::plan::trace::Trace;
 
@@ -230,11 +229,7 @@ pub(super) async fn status(State(shared): State<Shared>) -> Response {
     let overview = shared.instruments.status.latest();
     let standings = shared.instruments.health.standings();
     let wrong = standings.into_iter().filter_map(|standing| {
-        let level = match standing.condition.level {
-            Level::Ready => return None,
-            Level::Degraded => "degraded",
-            Level::Waiting => "waiting",
-        };
+        let level = standing.condition.level.wrong()?;
         let (component, message) = (standing.component, standing.condition.message);
         Some(Wrong { component, level: level.to_owned(), message, seconds: standing.lasted.as_secs() })
     });

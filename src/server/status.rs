@@ -12,18 +12,12 @@ use crate::health::{self, Standing};
 use crate::table::table;
 
 /// Where the engine puts its latest [`Overview`]. Cloning gives another handle to the same place.
-#[derive(Clone, Default)]
+#[derive(Debug, Clone, Default)]
 pub struct StatusPage {
     latest: Arc<ArcSwap<Overview>>,
     /// What answers keeps nothing alive: it may have its own handle to this page.
     sources: Arc<ArcSwap<Vec<Weak<dyn Sources>>>>,
     leader: Arc<ArcSwap<Option<Leader>>>,
-}
-
-impl std::fmt::Debug for StatusPage {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("StatusPage").field("latest", &self.latest).finish_non_exhaustive()
-    }
 }
 
 /// The engine at a glance. Names and counts only: a page without a password must not show a consumer's data.
