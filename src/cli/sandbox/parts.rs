@@ -20,7 +20,8 @@ use crate::multicluster::connection::{Connection, ConnectionSource, ConnectionSp
 use crate::multicluster::environment::CustomProviders;
 use crate::reload::{Outcome, Reload, Reloader};
 use crate::sandbox::{Event, Sandbox};
-use crate::server::{self, Hosts, Instruments, Overview};
+use crate::server::api::Status;
+use crate::server::{self, Hosts, Instruments};
 use crate::story::{Member, Player, Side, ToyOperator, Trouble};
 
 /// The engine's id, and the namespace of its state store: the defaults of `run`.
@@ -58,7 +59,7 @@ impl Parts {
             follow(&member.server, side, &news);
         }
         let instruments = Instruments::default();
-        instruments.status.publish(Overview { engine_id: ENGINE.to_owned(), ..Overview::default() });
+        instruments.status.publish(Status { engine: ENGINE.to_owned(), ..Status::default() });
         let (reloader, reload, reloads) =
             Reloader::open(&stage.mappings, instruments.health.clone()).map_err(Misconfigured::from)?;
         let (drain, stopped) = (CancellationToken::new(), CancellationToken::new());
