@@ -9,6 +9,7 @@ use tokio::time::Instant;
 use super::{NOT_READ, Pipeline};
 use crate::multicluster::queue::Priority;
 use crate::object::Key;
+use crate::plan::Reason;
 use crate::plan::objects::Objects;
 use crate::plan::targets::{OtherTarget, Reach, TargetContext};
 
@@ -164,7 +165,7 @@ impl Pipeline {
     }
 
     /// Why a source was not in sync on the target when it was planned last, as others tell it.
-    pub fn unsettled_here(&self, key: &Key) -> Option<(crate::plan::Cause, String)> {
+    pub fn unsettled_here(&self, key: &Key) -> Option<Reason> {
         self.state.lock().unsettled.get(key).and_then(|how| how.of_target.clone())
     }
 }
