@@ -86,11 +86,6 @@ impl Pipeline {
         self.state.lock().targets_left.contains(name)
     }
 
-    /// The state store names these targets.
-    pub fn recorded_targets(&self, names: &BTreeSet<String>) {
-        self.state.lock().targets_left.retain(|name| names.contains(name));
-    }
-
     /// The engine knows what the state store says, or that there is none. Who waits for that looks again.
     pub fn told_store(&self) {
         if !std::mem::replace(&mut self.state.lock().is_told, true) {
