@@ -92,7 +92,7 @@ const DRAIN: Duration = Duration::from_secs(25);
 pub const DEFAULT_TARGET: &str = "target";
 
 /// What the engine is told from outside.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub struct Settings {
     pub engine: String,
     pub inventory_namespace: String,

@@ -21,9 +21,7 @@ use sync_engine::catalog::Files;
 use sync_engine::engine::clock::Clock;
 use sync_engine::engine::{self, Settings};
 use sync_engine::health::Condition;
-use sync_engine::mapping::schema::Schemas;
-use sync_engine::multicluster::connection::{Connection, ConnectionSource, ConnectionSpec, Process};
-use sync_engine::multicluster::environment::CustomProviders;
+use sync_engine::multicluster::connection::{Connection, ConnectionSource, ConnectionSpec};
 use sync_engine::multicluster::in_process::{InProcess, Surroundings};
 use sync_engine::reload::Reload;
 use sync_engine::sandbox::{Flavor, Request, Timestamp, Verb};
@@ -289,12 +287,8 @@ async fn with_edits(net: &Net, connections: BTreeMap<String, Arc<Connection>>, h
         engine: "main".into(),
         inventory_namespace: "sync-engine".into(),
         connections,
-        schemas: Schemas::default(),
         clock: Clock::new(move || jiff::Timestamp::from_second(clock.lock().now()).expect("a moment")),
-        election: None,
-        process: Process::default(),
-        custom_providers: CustomProviders::default(),
-        events: false,
+        ..Settings::default()
     };
     let mut tasks = JoinSet::new();
     let instruments = Instruments::default();

@@ -12,7 +12,6 @@ use sync_engine::engine::clock::Clock;
 use sync_engine::engine::election::Terms;
 use sync_engine::engine::{self, Settings};
 use sync_engine::mapping::Traits;
-use sync_engine::mapping::schema::Schemas;
 use sync_engine::multicluster::budget::Budget;
 use sync_engine::multicluster::connection::{self, Connection, ConnectionSource, ConnectionSpec};
 use sync_engine::multicluster::environment::{CustomProviders, Listed, Members};
@@ -66,12 +65,11 @@ impl Process {
             engine: engine(number).into(),
             inventory_namespace: super::checker::RECORDS.into(),
             connections: connections(shared, number, is_kcp, &common),
-            schemas: Schemas::default(),
             clock: clock(shared.clone(), number),
             process: common,
             election: elects,
             custom_providers: fleet(shared, number),
-            events: false,
+            ..Settings::default()
         };
         let (mut task, instruments) = (JoinSet::new(), Instruments::default());
         task.spawn(engine::run(settings, receiver, instruments.clone(), shutdown.clone()));

@@ -13,11 +13,9 @@ use tokio_util::sync::CancellationToken;
 use super::stage::Stage;
 use crate::cli::run::{failed, serve};
 use crate::cli::{Misconfigured, inputs};
-use crate::engine::clock::Clock;
 use crate::engine::{self, DEFAULT_TARGET, Settings};
 use crate::health::Level;
-use crate::multicluster::connection::{Connection, ConnectionSource, ConnectionSpec, Process};
-use crate::multicluster::environment::CustomProviders;
+use crate::multicluster::connection::{Connection, ConnectionSource, ConnectionSpec};
 use crate::reload::{Outcome, Reload, Reloader};
 use crate::sandbox::{Event, Sandbox};
 use crate::server::api::Status;
@@ -178,11 +176,7 @@ fn settings(stage: &Stage) -> anyhow::Result<Settings> {
         inventory_namespace: STATE_NAMESPACE.to_owned(),
         home: DEFAULT_TARGET.to_owned(),
         connections,
-        process: Process::default(),
         schemas,
-        clock: Clock::default(),
-        election: None,
-        custom_providers: CustomProviders::default(),
-        events: false,
+        ..Settings::default()
     })
 }

@@ -9,16 +9,13 @@ use super::shared_use::Uses;
 use super::wakes::Topic;
 use super::*;
 use crate::engine::Settings;
-use crate::engine::clock::Clock;
 use crate::engine::events::Recorder;
 use crate::engine::inventory::{Former, SourceId};
 use crate::engine::keeper::{check_sources, is_final, wanted};
 use crate::engine::serving::compiled;
-use crate::mapping::schema::Schemas;
 use crate::mapping::{OnExit, Traits};
 use crate::multicluster::Object;
-use crate::multicluster::connection::{Connection, ConnectionSource, ConnectionSpec, Process};
-use crate::multicluster::environment::CustomProviders;
+use crate::multicluster::connection::{Connection, ConnectionSource, ConnectionSpec};
 use crate::multicluster::permit::Lease;
 use crate::multicluster::registry::{ClusterSpec, ProviderName, WatchScope};
 use crate::multicluster::store::{Change, ChangeCause};
@@ -53,13 +50,7 @@ fn pipeline(lease: Lease) -> Arc<Pipeline> {
         engine: "main".into(),
         inventory_namespace: "sync-engine".into(),
         home: "target".into(),
-        connections: BTreeMap::new(),
-        process: Process::default(),
-        schemas: Schemas::default(),
-        clock: Clock::default(),
-        election: None,
-        custom_providers: CustomProviders::default(),
-        events: false,
+        ..Settings::default()
     };
     let mut shared = Shared::new(settings, Instruments::default(), Recorder::default());
     shared.lease = lease;
