@@ -8,7 +8,6 @@ pub mod mount;
 pub mod scan;
 pub mod settle;
 
-use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
@@ -19,8 +18,7 @@ use tokio::time::{Instant, MissedTickBehavior, interval, sleep_until, timeout};
 use tokio_util::sync::CancellationToken;
 use tracing::{info, warn};
 
-pub use scan::{Files, Problem, Snapshot, Trouble};
-
+use crate::catalog::Files;
 use crate::health::{Condition, Health};
 use crate::multicluster::directory::Watch;
 use settle::{Pace, Settle};
@@ -39,7 +37,7 @@ const ANSWER_TIMEOUT: Duration = Duration::from_secs(60);
 /// It wants an answer: [`Reload::answer`] with what became of it is what `POST /-/reload` says.
 #[derive(Debug)]
 pub struct Reload {
-    pub snapshot: Arc<Snapshot>,
+    pub files: Arc<Files>,
     answer: oneshot::Sender<Outcome>,
 }
 
@@ -63,10 +61,10 @@ type Request = Option<oneshot::Sender<Outcome>>;
 
 /// The directory cannot be read at the start.
 #[derive(Debug, thiserror::Error)]
-#[error("cannot read the mappings directory `{}`: {trouble}", directory.display())]
+#[error("cannot read the mappings directory `{}`: {why}", directory.display())]
 pub struct OpenError {
     pub directory: PathBuf,
-    pub trouble: Trouble,
+    pub why: String,
 }
 
 /// Watches one directory. Made by [`Reloader::open`], driven by [`Reloader::run`].
@@ -78,16 +76,16 @@ pub struct Reloader {
     health: Health,
     requests: mpsc::Receiver<Request>,
     reloads: mpsc::Sender<Reload>,
-    current: Arc<Snapshot>,
+    current: Arc<Files>,
     last: Outcome,
     waiting: Vec<oneshot::Sender<Outcome>>,
 }
 
 impl Reload {
     /// A content to run, and where the answer comes.
-    pub fn new(snapshot: Arc<Snapshot>) -> (Self, oneshot::Receiver<Outcome>) {
+    pub fn new(files: Arc<Files>) -> (Self, oneshot::Receiver<Outcome>) {
         let (answer, reported) = oneshot::channel();
-        (Self { snapshot, answer }, reported)
+        (Self { files, answer }, reported)
     }
 
     /// Says what became of it.
@@ -116,11 +114,11 @@ impl Reloader {
     /// Reads the directory for the first time; the first [`Reload`] is sent as soon as [`Reloader::run`] does.
     ///
     /// # Errors
-    /// When the directory itself cannot be read. A single file or folder that cannot is a [`Problem`] of the snapshot.
+    /// When the directory itself cannot be read. A single file or folder that cannot is among the unreadable files.
     pub fn open(directory: &Path, health: Health) -> Result<(Self, ReloadHandle, mpsc::Receiver<Reload>), OpenError> {
-        let snapshot = scan::read(directory, scan::MAX_FILE_BYTES);
-        if let Some(root) = snapshot.problems.iter().find(|problem| problem.is_root()) {
-            return Err(OpenError { directory: directory.to_owned(), trouble: root.trouble.clone() });
+        let files = scan::read(directory, scan::MAX_FILE_BYTES);
+        if let Some(why) = files.unreadable.get(scan::ROOT) {
+            return Err(OpenError { directory: directory.to_owned(), why: why.clone() });
         }
         let (sender, requests) = mpsc::channel(16);
         let (reloads, receiver) = mpsc::channel(1);
@@ -131,7 +129,7 @@ impl Reloader {
             health,
             requests,
             reloads,
-            current: Arc::new(snapshot),
+            current: Arc::new(files),
             last: Outcome { accepted: true, text: "nothing was reloaded yet".to_owned() },
             waiting: Vec::new(),
         };
@@ -139,7 +137,7 @@ impl Reloader {
     }
 
     /// What was read last.
-    pub fn snapshot(&self) -> &Snapshot {
+    pub fn files(&self) -> &Files {
         &self.current
     }
 
@@ -155,7 +153,7 @@ impl Reloader {
 
     async fn follow(&mut self) {
         warn_of_frozen_mounts(&self.directory);
-        self.tell_problems(&Snapshot::default());
+        self.tell_problems(&Files::default());
         if self.pass_on().await.is_err() {
             return;
         }
@@ -181,9 +179,9 @@ impl Reloader {
                 }
                 Some(()) = OptionFuture::from(settle.wake_at().map(sleep_until)) => {
                     let reading = self.read().await;
-                    if let Some(snapshot) = settle.read(Instant::now(), reading) {
+                    if let Some(files) = settle.read(Instant::now(), reading) {
                         watch.renew().await;
-                        if self.take(snapshot).await.is_err() {
+                        if self.take(files).await.is_err() {
                             return;
                         }
                     }
@@ -193,17 +191,21 @@ impl Reloader {
     }
 
     /// The directory as it stands, what cannot be read held at its current content.
-    async fn read(&self) -> Snapshot {
+    async fn read(&self) -> Files {
         let (directory, current) = (self.directory.clone(), Arc::clone(&self.current));
-        let read = move || scan::read(&directory, scan::MAX_FILE_BYTES).onto(&current);
+        let read = move || {
+            let mut files = scan::read(&directory, scan::MAX_FILE_BYTES);
+            scan::fill(&mut files, &current);
+            files
+        };
         let reading = tokio::task::spawn_blocking(read);
         // The task fails when the runtime shuts down: nothing has changed then.
         reading.await.unwrap_or_else(|_| (*self.current).clone())
     }
 
-    async fn take(&mut self, snapshot: Snapshot) -> Result<(), Closed> {
-        if snapshot != *self.current {
-            let earlier = std::mem::replace(&mut self.current, Arc::new(snapshot));
+    async fn take(&mut self, files: Files) -> Result<(), Closed> {
+        if files != *self.current {
+            let earlier = std::mem::replace(&mut self.current, Arc::new(files));
             self.tell_problems(&earlier);
             self.pass_on().await?;
         }
@@ -227,8 +229,8 @@ impl Reloader {
     }
 
     /// Logs what is new about problems, and puts all of them into the health registry.
-    fn tell_problems(&self, earlier: &Snapshot) {
-        let (before, now) = (texts(&earlier.problems), texts(&self.current.problems));
+    fn tell_problems(&self, earlier: &Files) {
+        let (before, now) = (scan::problems(earlier), scan::problems(&self.current));
         for problem in now.difference(&before) {
             warn!(directory = %self.directory.display(), problem, "mappings not readable");
         }
@@ -242,10 +244,6 @@ impl Reloader {
 
 /// Nobody receives reloads any more.
 struct Closed;
-
-fn texts(problems: &[Problem]) -> BTreeSet<String> {
-    problems.iter().map(Problem::to_string).collect()
-}
 
 /// Says once that a mount will never show a change; nothing else would tell.
 fn warn_of_frozen_mounts(directory: &Path) {

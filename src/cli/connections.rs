@@ -59,7 +59,7 @@ impl ConnectionArguments {
     pub(super) fn surveyor(&self, catalog: &Catalog) -> anyhow::Result<Surveyor> {
         Ok(Surveyor {
             machine: self.machine.given()?,
-            providers: catalog.providers().map(|provider| (provider.name.clone(), provider.kind.clone())).collect(),
+            providers: catalog.provider_kinds(),
             target: self.target.clone(),
             ..self.named.surveyor()?
         })

@@ -12,7 +12,7 @@ use self::checks::{Check, Verdict};
 use self::mappings::Visit;
 use super::arguments::{ConnectionArguments, Format, MappingArguments, WhichArguments};
 use super::validate::{Checked, Report};
-use super::{Exit, ask, progress, terminal};
+use super::{Exit, ask, inputs, progress, terminal};
 use crate::catalog::{Catalog, InFile};
 use crate::mapping::diagnostic::{Diagnostic, Severity};
 use crate::mapping::schema::Schemas;
@@ -66,9 +66,9 @@ pub(super) fn doctor(arguments: &DoctorArguments) -> anyhow::Result<Exit> {
 
 impl Diagnosis {
     fn of(arguments: &DoctorArguments) -> anyhow::Result<Self> {
-        let Checked { inputs, schemas, mut report } = Checked::of(&arguments.from)?;
+        let Checked { files, schemas, mut report } = Checked::of(&arguments.from)?;
         // What the clusters lack is looked for as well where a mapping is refused.
-        let catalog = inputs.catalog().0;
+        let catalog = inputs::catalog(&files);
         let surveyor = arguments.connections.surveyor_of(&arguments.which, &catalog)?;
         let (diagnostics, checks) = ask(async { Ok(look(&surveyor, &catalog, schemas).await) })?;
         report.add(diagnostics);

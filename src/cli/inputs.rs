@@ -4,16 +4,14 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::io::{self, Read};
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 
 use super::Misconfigured;
 use super::arguments::MappingArguments;
-use crate::catalog::{Catalog, Files, Update};
+use crate::catalog::{Catalog, Files};
 use crate::mapping::diagnostic::Diagnostic;
 use crate::mapping::document::API_VERSION;
 use crate::mapping::schema::Schemas;
-use crate::reload::Problem;
-use crate::reload::scan::{self, Trouble};
+use crate::reload::scan;
 use crate::yaml;
 
 /// The path that stands for standard input.
@@ -23,7 +21,7 @@ const STDIN: &str = "-";
 const MAPPINGS: &str = "mappings";
 
 impl MappingArguments {
-    pub(super) fn inputs(&self) -> Result<Inputs, Misconfigured> {
+    pub(super) fn inputs(&self) -> Result<Files, Misconfigured> {
         mappings(&self.mappings)
     }
 
@@ -41,75 +39,58 @@ impl MappingArguments {
 /// Bytes of a file of schemas or objects: the definitions of some operators have more than a mapping may have.
 const MAX_MATERIAL_BYTES: u64 = yaml::Limits::SCHEMAS.bytes as u64;
 
-/// Files of mappings, by the path to show.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub(super) struct Inputs {
-    pub readable: BTreeMap<String, Vec<u8>>,
-    pub unreadable: BTreeMap<String, String>,
+/// Reads folders (as the engine does), files, and `-` for standard input. A file's path is the one to show.
+///
+/// # Errors
+/// For a path that does not exist, and when nothing is found at any of them.
+pub(super) fn read(paths: &[PathBuf]) -> Result<Files, Misconfigured> {
+    read_within(paths, scan::MAX_FILE_BYTES)
 }
 
-impl Inputs {
-    /// Reads folders (as the engine does), files, and `-` for standard input.
-    ///
-    /// # Errors
-    /// For a path that does not exist, and when nothing is found at any of them.
-    pub(super) fn read(paths: &[PathBuf]) -> Result<Self, Misconfigured> {
-        Self::read_within(paths, scan::MAX_FILE_BYTES)
-    }
+/// The same of schemas and objects, whose files may be larger.
+pub(super) fn read_material(paths: &[PathBuf]) -> Result<Files, Misconfigured> {
+    read_within(paths, MAX_MATERIAL_BYTES)
+}
 
-    /// The same of schemas and objects, whose files may be larger.
-    pub(super) fn read_material(paths: &[PathBuf]) -> Result<Self, Misconfigured> {
-        Self::read_within(paths, MAX_MATERIAL_BYTES)
+fn read_within(paths: &[PathBuf], most: u64) -> Result<Files, Misconfigured> {
+    let mut files = Files::default();
+    paths.iter().try_for_each(|path| add(&mut files, path, most))?;
+    if files == Files::default() {
+        return Err(Misconfigured(format!("there is no *.yaml or *.yml in {}", listed(paths))));
     }
+    Ok(files)
+}
 
-    fn read_within(paths: &[PathBuf], most: u64) -> Result<Self, Misconfigured> {
-        let mut inputs = Self::default();
-        paths.iter().try_for_each(|path| inputs.add(path, most))?;
-        if inputs.readable.is_empty() && inputs.unreadable.is_empty() {
-            return Err(Misconfigured(format!("there is no *.yaml or *.yml in {}", listed(paths))));
-        }
-        Ok(inputs)
+fn add(files: &mut Files, path: &Path, most: u64) -> Result<(), Misconfigured> {
+    if path.as_os_str() == STDIN {
+        let mut content = Vec::new();
+        io::stdin().read_to_end(&mut content).map_err(|error| refused(path, &error))?;
+        files.readable.insert("<stdin>".to_owned(), content);
+    } else if path.is_dir() {
+        let Files { readable, unreadable } = scan::read(path, most);
+        files.readable.extend(readable.into_iter().map(|(file, content)| (shown(path, &file), content)));
+        files.unreadable.extend(unreadable.into_iter().map(|(file, why)| (shown(path, &file), why)));
+    } else {
+        let content = scan::read_file(path, most).map_err(|trouble| refused(path, &trouble))?;
+        files.readable.insert(path.display().to_string(), content);
     }
+    Ok(())
+}
 
-    fn add(&mut self, path: &Path, most: u64) -> Result<(), Misconfigured> {
-        if path.as_os_str() == STDIN {
-            let mut content = Vec::new();
-            io::stdin().read_to_end(&mut content).map_err(|error| refused(path, &error))?;
-            self.readable.insert("<stdin>".to_owned(), content);
-        } else if path.is_dir() {
-            let read = scan::read(path, most);
-            let shown = |file: &str| path.join(file).display().to_string();
-            self.readable.extend(read.files.iter().map(|(file, content)| (shown(file), content.clone())));
-            let problems = read.problems.iter();
-            self.unreadable.extend(problems.map(|problem| (shown(&problem.path), problem.trouble.to_string())));
-        } else {
-            let content = scan::read_file(path, most).map_err(|trouble| refused(path, &trouble))?;
-            self.readable.insert(path.display().to_string(), content);
-        }
-        Ok(())
-    }
+/// The path of a file in a folder, or of the folder itself.
+fn shown(folder: &Path, file: &str) -> String {
+    folder.join(if file == scan::ROOT { "" } else { file }).display().to_string()
+}
 
-    /// Files of both.
-    pub(super) fn extend(&mut self, other: Self) {
-        self.readable.extend(other.readable);
-        self.unreadable.extend(other.unreadable);
-    }
+/// Without the files that hold nothing of sync-engine's.
+pub(super) fn only_ours(mut files: Files) -> Files {
+    files.readable.retain(|_, content| is_ours(content));
+    files
+}
 
-    /// Without the files that hold nothing of sync-engine's.
-    pub(super) fn only_ours(mut self) -> Self {
-        self.readable.retain(|_, content| is_ours(content));
-        self
-    }
-
-    /// The mappings of the files as an engine that starts now would have them.
-    pub(super) fn catalog(&self) -> (Catalog, Update) {
-        self.onto(&Catalog::default(), &BTreeMap::new())
-    }
-
-    /// The same after a catalog, with the mappings that only state stores know.
-    pub(super) fn onto(&self, catalog: &Catalog, retained: &BTreeMap<String, Arc<str>>) -> (Catalog, Update) {
-        catalog.update(Files { readable: &self.readable, unreadable: &self.unreadable }, retained)
-    }
+/// The mappings of the files as an engine that starts now would have them.
+pub(super) fn catalog(files: &Files) -> Catalog {
+    Catalog::default().update(files, &BTreeMap::new()).0
 }
 
 /// The mappings of paths, where nothing is wrong with any of them; files that hold nothing of ours are passed over.
@@ -117,9 +98,9 @@ impl Inputs {
 /// # Errors
 /// Everything that is wrong, or that there is no mapping.
 pub(super) fn sound(paths: &[PathBuf]) -> Result<Catalog, Misconfigured> {
-    let (catalog, update) = mappings(paths)?.only_ours().catalog();
+    let catalog = catalog(&only_ours(mappings(paths)?));
     let shown = listed(paths);
-    match errors(&update) {
+    match errors(&catalog) {
         Some(errors) => Err(Misconfigured(format!("not every mapping in {shown} can be used\n\n{errors}"))),
         None if catalog.mappings().next().is_none() => Err(Misconfigured(format!("there is no mapping in {shown}"))),
         None => Ok(catalog),
@@ -127,8 +108,8 @@ pub(super) fn sound(paths: &[PathBuf]) -> Result<Catalog, Misconfigured> {
 }
 
 /// What keeps documents from running.
-pub(super) fn errors(update: &Update) -> Option<String> {
-    let errors = update.diagnostics.iter().filter(|diagnostic| diagnostic.is_error());
+pub(super) fn errors(catalog: &Catalog) -> Option<String> {
+    let errors = catalog.diagnostics().iter().filter(|diagnostic| diagnostic.is_error());
     let errors: Vec<_> = errors.map(|one| one.render(false)).collect();
     (!errors.is_empty()).then(|| errors.join("\n\n"))
 }
@@ -157,12 +138,12 @@ fn refused(path: &Path, error: &dyn std::fmt::Display) -> Misconfigured {
 
 /// One file whole, such as an object of a consumer.
 pub(super) fn file(path: &Path) -> Result<Vec<u8>, Misconfigured> {
-    let mut inputs = Inputs::default();
+    let mut files = Files::default();
     if path.is_dir() {
         return Err(refused(path, &"it is a directory"));
     }
-    inputs.add(path, MAX_MATERIAL_BYTES)?;
-    Ok(inputs.readable.into_values().next().unwrap_or_default())
+    add(&mut files, path, MAX_MATERIAL_BYTES)?;
+    Ok(files.readable.into_values().next().unwrap_or_default())
 }
 
 /// Writes a file, and the folders that it is in.
@@ -175,9 +156,9 @@ pub(super) fn write(path: &Path, content: impl AsRef<[u8]>) -> Result<(), Miscon
 /// The files of mappings at paths. A folder that has a folder `mappings` stands for that folder.
 ///
 /// # Errors
-/// As [`Inputs::read`].
-pub(super) fn mappings(paths: &[PathBuf]) -> Result<Inputs, Misconfigured> {
-    Inputs::read(&paths.iter().map(|path| folder_of_mappings(path)).collect::<Vec<_>>())
+/// As [`read`].
+pub(super) fn mappings(paths: &[PathBuf]) -> Result<Files, Misconfigured> {
+    read(&paths.iter().map(|path| folder_of_mappings(path)).collect::<Vec<_>>())
 }
 
 /// The folder `mappings` in a folder that has one; else the path itself.
@@ -214,10 +195,10 @@ pub(super) fn schemas(given: Option<&Path>, mappings: &[PathBuf]) -> Result<(Sch
     let (mut schemas, mut diagnostics) = (Schemas::default(), Vec::new());
     for folder in folders_of_schemas(given, mappings) {
         let read = scan::read(&folder, MAX_MATERIAL_BYTES);
-        if let Some(problem) = read.problems.first() {
-            return Err(unreadable_schemas(&folder, problem));
+        if let Some((file, why)) = read.unreadable.first_key_value() {
+            return Err(unreadable_schemas(&folder, file, why));
         }
-        for (path, content) in &read.files {
+        for (path, content) in &read.readable {
             let findings = schemas.add_file(content);
             let place = |finding| Diagnostic::new(finding, path, content).under(&folder.display().to_string());
             diagnostics.extend(findings.into_iter().map(place));
@@ -226,14 +207,9 @@ pub(super) fn schemas(given: Option<&Path>, mappings: &[PathBuf]) -> Result<(Sch
     Ok((schemas, diagnostics))
 }
 
-fn unreadable_schemas(folder: &Path, problem: &Problem) -> Misconfigured {
-    let path = folder.join(&problem.path);
-    let what = if problem.is_root() { "the folder of schemas" } else { "the schema file" };
-    let hint = if problem.trouble == Trouble::Missing { "; create it, or name another" } else { "" };
-    let shown = path.display().to_string();
-    Misconfigured(format!(
-        "cannot read {what} `{}` (--schemas): {}{hint}",
-        shown.trim_end_matches('/'),
-        problem.trouble
-    ))
+fn unreadable_schemas(folder: &Path, file: &str, why: &str) -> Misconfigured {
+    let what = if file == scan::ROOT { "the folder of schemas" } else { "the schema file" };
+    let hint = if matches!(folder.try_exists(), Ok(false)) { "; create it, or name another" } else { "" };
+    let shown = shown(folder, file);
+    Misconfigured(format!("cannot read {what} `{}` (--schemas): {why}{hint}", shown.trim_end_matches('/')))
 }

@@ -6,7 +6,7 @@ use clap::builder::{PossibleValuesParser, TypedValueParser};
 use clap::{ArgGroup, Args};
 
 use super::live::{Finding, LiveArguments, Outcome, report, say_unread, survey, take_away};
-use super::{Exit, Misconfigured, ask, progress};
+use super::{Exit, Misconfigured, ask, inputs, progress};
 use crate::catalog::{Catalog, Standing};
 use crate::engine::consumer_schema::ConsumerSchemas;
 use crate::engine::inventory::Inventory;
@@ -116,8 +116,8 @@ impl Verb<'_> {
             let of_store = |store: Inventory| (store.mapping.clone(), store.documents());
             documents.extend(stores.into_iter().map(of_store));
         }
-        let inputs = self.arguments.live.from.inputs()?.only_ours();
-        let (all, _) = inputs.onto(&Catalog::default(), &documents);
+        let files = inputs::only_ours(self.arguments.live.from.inputs()?);
+        let (all, _) = Catalog::default().update(&files, &documents);
         for (name, _) in all.mappings().filter(|(_, entry)| entry.standing == Standing::Retained) {
             progress::say(&format!(
                 "mapping `{name}`: its file is gone; its last document is read from the state store"

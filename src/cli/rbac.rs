@@ -100,7 +100,7 @@ pub(super) fn rbac(arguments: &RbacArguments) -> anyhow::Result<Exit> {
     let setting = Setting {
         schemas: &schemas,
         inventory_namespace: &arguments.state.state_namespace,
-        providers: catalog.providers().map(|provider| (provider.name.clone(), provider.kind.clone())).collect(),
+        providers: catalog.provider_kinds(),
         home: &arguments.state.home,
         leases: match arguments.how.leader_elect {
             LeaderElect::None => &[],

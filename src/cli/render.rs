@@ -9,9 +9,9 @@ use clap::Args;
 use serde_json::{Map, Value, json};
 
 use super::arguments::{Format, MappingArguments};
-use super::inputs::{self, Inputs};
+use super::inputs;
 use super::{Exit, Misconfigured, sources, terminal, watching};
-use crate::catalog::Catalog;
+use crate::catalog::{Catalog, Files};
 use crate::mapping::Mapping;
 use crate::mapping::schema::Schemas;
 use crate::object::{ClusterName, marks, metadata};
@@ -124,8 +124,7 @@ pub(super) fn render(arguments: &RenderArguments) -> anyhow::Result<Exit> {
 }
 
 fn all(arguments: &RenderArguments) -> Result<Rendered, Misconfigured> {
-    let inputs = arguments.from.inputs()?;
-    let catalog = catalog(&inputs, &arguments.from.mappings)?;
+    let catalog = catalog(&arguments.from.inputs()?, &arguments.from.mappings)?;
     let (schemas, _) = arguments.from.schemas()?;
     let standing = sources::all(&arguments.observed)?;
     sources::check_observed(&standing, &schemas)?;
@@ -152,9 +151,9 @@ fn all(arguments: &RenderArguments) -> Result<Rendered, Misconfigured> {
 }
 
 /// The good mappings of a path; where there is none, what is wrong stands in the error.
-fn catalog(inputs: &Inputs, paths: &[PathBuf]) -> Result<Catalog, Misconfigured> {
-    let (catalog, update) = inputs.catalog();
-    match inputs::errors(&update) {
+fn catalog(files: &Files, paths: &[PathBuf]) -> Result<Catalog, Misconfigured> {
+    let catalog = inputs::catalog(files);
+    match inputs::errors(&catalog) {
         Some(errors) if catalog.mappings().next().is_none() => {
             Err(Misconfigured(format!("no mapping in {} can be used\n\n{errors}", inputs::listed(paths))))
         }

@@ -17,7 +17,8 @@ use crate::engine::{self, Settings};
 use crate::multicluster::connection::Process;
 use crate::multicluster::environment::CustomProviders;
 use crate::reload::Reloader;
-use crate::server::{self, Instruments, Listener, Overview};
+use crate::server::api::Status;
+use crate::server::{self, Instruments, Listener};
 
 /// Runs until the engine has drained after the first signal.
 ///
@@ -32,10 +33,10 @@ pub(super) async fn run(options: RunOptions, custom_providers: CustomProviders) 
     findings.iter().for_each(|finding| warn!("{}", finding.render(false)));
     let instruments = Instruments::default();
     instruments.metrics.set_engine(&options.engine_id);
-    instruments.status.publish(Overview { engine_id: options.engine_id.clone(), ..Overview::default() });
+    instruments.status.publish(Status { engine: options.engine_id.clone(), ..Status::default() });
     let (reloader, reload, reloads) =
         Reloader::open(&options.mappings, instruments.health.clone()).map_err(Misconfigured::from)?;
-    if reloader.snapshot().files.is_empty() {
+    if reloader.files().readable.is_empty() {
         let directory = options.mappings.display();
         warn!(%directory, "no *.yaml or *.yml in the mappings directory yet: waiting for the first one");
     }

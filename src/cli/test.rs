@@ -12,9 +12,9 @@ use serde_json::json;
 
 use self::results::{Case, Covered, Results, Tested};
 use super::arguments::{Format, MappingArguments};
-use super::inputs::{self, Inputs};
+use super::inputs;
 use super::{Exit, Misconfigured, terminal, watching};
-use crate::catalog::{Catalog, Entry};
+use crate::catalog::{Catalog, Entry, Files};
 use crate::mapping::coverage::Coverage;
 use crate::mapping::diagnostic::{Diagnostic, Finding};
 use crate::mapping::document::{MappingTestDocument, required_fields};
@@ -77,12 +77,12 @@ pub(super) fn test(arguments: &TestArguments) -> anyhow::Result<Exit> {
 
 /// What is said of the tests, and how the program ends for it.
 fn run(arguments: &TestArguments) -> anyhow::Result<(String, Exit)> {
-    let inputs = inputs(arguments)?;
+    let files = files(arguments)?;
     let (schemas, _) = arguments.from.schemas()?;
-    let (catalog, update) = inputs.catalog();
-    let tests = tests(&inputs);
-    if update.diagnostics.iter().any(Diagnostic::is_error) {
-        return Ok((refused(&update.diagnostics, arguments.output), Exit::Unchecked));
+    let catalog = inputs::catalog(&files);
+    let tests = tests(&files);
+    if catalog.diagnostics().iter().any(Diagnostic::is_error) {
+        return Ok((refused(catalog.diagnostics(), arguments.output), Exit::Unchecked));
     }
     if tests.is_empty() {
         let paths = inputs::listed(&arguments.from.mappings);
@@ -95,7 +95,7 @@ fn run(arguments: &TestArguments) -> anyhow::Result<(String, Exit)> {
         results.tests.push(bench.run(file, test, &mut results.written)?);
     }
     let least = arguments.min_coverage.map(usize::from);
-    results.coverage = bench.coverage(&inputs, least.unwrap_or_default());
+    results.coverage = bench.coverage(&files, least.unwrap_or_default());
     let exit = if results.are_good() { Exit::Success } else { Exit::Failure };
     Ok((results.shown(arguments.output, least, terminal::colours()), exit))
 }
@@ -107,13 +107,13 @@ fn refused(diagnostics: &[Diagnostic], format: Format) -> String {
 }
 
 /// The files that hold a document of ours, or cannot be read.
-fn inputs(arguments: &TestArguments) -> Result<Inputs, Misconfigured> {
-    let mut inputs = arguments.from.inputs()?;
+fn files(arguments: &TestArguments) -> Result<Files, Misconfigured> {
+    let mut files = arguments.from.inputs()?;
     for folder in examples(&arguments.from.mappings) {
         // An empty folder is no mistake.
-        inputs.extend(Inputs::read(&[folder]).unwrap_or_default());
+        files.extend(inputs::read(&[folder]).unwrap_or_default());
     }
-    Ok(inputs.only_ours())
+    Ok(inputs::only_ours(files))
 }
 
 /// The folders `examples` of folders that have a folder `mappings`.
@@ -123,9 +123,9 @@ fn examples(paths: &[PathBuf]) -> impl Iterator<Item = PathBuf> {
 }
 
 /// The tests by their files. Those that cannot be read are among the catalog's diagnostics.
-fn tests(inputs: &Inputs) -> Vec<(String, MappingTestDocument)> {
+fn tests(files: &Files) -> Vec<(String, MappingTestDocument)> {
     let mut tests = Vec::new();
-    for (file, content) in &inputs.readable {
+    for (file, content) in &files.readable {
         for document in yaml::parse(content) {
             let root =
                 document.root.filter(|root| root.get("kind").and_then(|kind| kind.as_str()) == Some("MappingTest"));
@@ -167,12 +167,12 @@ impl Bench<'_> {
     }
 
     /// How much of each mapping its cases have reached by now.
-    fn coverage(&self, inputs: &Inputs, least: usize) -> Vec<Covered> {
+    fn coverage(&self, files: &Files, least: usize) -> Vec<Covered> {
         let of = |(name, recorder): (&String, &Recorder)| {
             let entry = self.catalog.mapping(name)?;
             let file = entry.file.as_deref()?;
             let coverage = Coverage::of(&entry.mapping, recorder);
-            Some(Covered::new(name, &coverage, least, file, inputs.readable.get(file)?))
+            Some(Covered::new(name, &coverage, least, file, files.readable.get(file)?))
         };
         self.recorders.iter().filter_map(of).collect()
     }

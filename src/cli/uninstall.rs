@@ -19,7 +19,7 @@ use super::lost_target::{self, Found};
 use super::options::{Listen, listen};
 use super::terminal::{self, count};
 use super::{Exit, Misconfigured, ask, inputs, progress, sources, status};
-use crate::catalog::Catalog;
+use crate::catalog::{Catalog, Files};
 use crate::engine::consumer_schema::ConsumerSchemas;
 use crate::engine::election;
 use crate::engine::inventory::{Inventories, Inventory, namespaces};
@@ -269,13 +269,12 @@ impl Verb<'_> {
     /// The mappings of state stores and of files.
     fn catalog(&mut self) -> anyhow::Result<Catalog> {
         let files = match &*self.arguments.mappings {
-            [] => inputs::Inputs::default(),
-            paths => inputs::mappings(paths)?.only_ours(),
+            [] => Files::default(),
+            paths => inputs::only_ours(inputs::mappings(paths)?),
         };
         let documents = self.stores.iter().map(|(name, (store, _))| (name.clone(), store.documents())).collect();
-        let (catalog, _) = files.onto(&Catalog::default(), &documents);
-        let providers = catalog.providers().map(|provider| (provider.name.clone(), provider.kind.clone()));
-        self.surveyor.providers = providers.collect();
+        let (catalog, _) = Catalog::default().update(&files, &documents);
+        self.surveyor.providers = catalog.provider_kinds();
         let unusable = self.stores.keys().filter(|name| self.is_meant(name) && catalog.mapping(name).is_none());
         for name in unusable.cloned().collect::<Vec<_>>() {
             self.leave(&name, ["this version cannot use the document in its state store".to_owned()]);

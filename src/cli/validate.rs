@@ -7,10 +7,10 @@ use std::collections::BTreeMap;
 use clap::Args;
 
 use super::arguments::{Format, MappingArguments};
-use super::inputs::{self, Inputs};
+use super::inputs;
 use super::terminal::{self, count};
 use super::{Exit, watching};
-use crate::catalog::{Catalog, InFile};
+use crate::catalog::{Catalog, Files, InFile};
 use crate::engine::DEFAULT_TARGET;
 use crate::mapping::SourceClusters;
 use crate::mapping::diagnostic::{Diagnostic, Severity};
@@ -57,7 +57,7 @@ pub(super) struct Report {
 
 /// Mappings as they were read, and what is wrong with them.
 pub(super) struct Checked {
-    pub inputs: Inputs,
+    pub files: Files,
     pub schemas: Schemas,
     pub report: Report,
 }
@@ -77,19 +77,19 @@ impl Checked {
     /// # Errors
     /// A path or the schemas cannot be read.
     pub(super) fn of(from: &MappingArguments) -> anyhow::Result<Self> {
-        let inputs = from.inputs()?;
+        let files = from.inputs()?;
         let is_typed = !inputs::folders_of_schemas(from.schemas.as_deref(), &from.mappings).is_empty();
         let (schemas, mut diagnostics) = from.schemas()?;
         // As the engine starts: what it would refuse is an error here.
-        let (catalog, update) = inputs.onto(&Catalog::checking(schemas.clone()), &BTreeMap::new());
-        diagnostics.extend(update.diagnostics);
+        let (catalog, _) = Catalog::checking(schemas.clone()).update(&files, &BTreeMap::new());
+        diagnostics.extend_from_slice(catalog.diagnostics());
         diagnostics.extend(catalog.unread(&schemas));
         diagnostics.extend(unasked(&catalog, &schemas));
-        let files = inputs.readable.len() + inputs.unreadable.len();
+        let count = files.readable.len() + files.unreadable.len();
         let mappings = catalog.mappings().count();
-        let mut report = Report { diagnostics: Vec::new(), mappings, files, is_typed };
+        let mut report = Report { diagnostics: Vec::new(), mappings, files: count, is_typed };
         report.add(diagnostics);
-        Ok(Self { inputs, schemas, report })
+        Ok(Self { files, schemas, report })
     }
 }
 
@@ -149,7 +149,7 @@ impl Report {
 fn unasked(catalog: &Catalog, schemas: &Schemas) -> Vec<Diagnostic> {
     let setting = Setting {
         schemas,
-        providers: catalog.providers().map(|provider| (provider.name.clone(), provider.kind.clone())).collect(),
+        providers: catalog.provider_kinds(),
         // Claims are for the consumers' workspaces: state stores and Leases are elsewhere.
         inventory_namespace: "",
         home: DEFAULT_TARGET,

@@ -29,7 +29,7 @@ use crate::multicluster::registry::Cluster;
 use crate::multicluster::{ApiPath, Body, Endpoint, Object, PendingWrite, Reply, RequestError};
 use crate::object::marks::{self, Owner, Reference};
 use crate::object::{Key, json_text, metadata};
-use crate::plan::{Action, Failure, FailureKind, Intent, Outcome, SourcePatch, TargetObject};
+use crate::plan::{Action, Cause, Intent, Outcome, Reason, SourcePatch, TargetObject};
 use crate::server::metrics::WriteResult;
 
 /// Where the actions of one reconcile go.
@@ -295,12 +295,12 @@ impl<'a> Executor<'a> {
     }
 
     /// What became of a request about the target.
-    fn failed_on_target(&self, error: &RequestError) -> Failure {
-        let kind = failure_kind(error);
-        if kind != FailureKind::Refused {
+    fn failed_on_target(&self, error: &RequestError) -> Reason {
+        let cause = cause(error);
+        if cause != Cause::Refused {
             self.tally.fail(error);
         }
-        Failure { kind, why: error.to_string() }
+        Reason { cause, detail: error.to_string() }
     }
 
     /// Counts a write and logs it.
@@ -705,17 +705,15 @@ fn random_text(length: u16, connection: &Connection) -> Result<String, RequestEr
 }
 
 /// Who can do something about a request that failed.
-fn failure_kind(error: &RequestError) -> FailureKind {
+fn cause(error: &RequestError) -> Cause {
     match error {
         // No server takes such a name: nothing was sent, and nothing will be until it is another.
-        RequestError::Name(_) => FailureKind::Refused,
+        RequestError::Name(_) => Cause::Refused,
         // A kind that is not served, a namespace that is missing or being terminated: no change of the object helps.
-        error if error.code() == Some(404) || error.is_terminating() => FailureKind::Error,
-        error if error.is_invalid() || error.is_forbidden() => FailureKind::Refused,
-        error if error.code().is_none() || matches!(error.code(), Some(408 | 429 | 503 | 504)) => {
-            FailureKind::Unreachable
-        }
-        _ => FailureKind::Error,
+        error if error.code() == Some(404) || error.is_terminating() => Cause::RequestFailed,
+        error if error.is_invalid() || error.is_forbidden() => Cause::Refused,
+        error if error.code().is_none() || matches!(error.code(), Some(408 | 429 | 503 | 504)) => Cause::Unknown,
+        _ => Cause::RequestFailed,
     }
 }
 
@@ -815,12 +813,12 @@ mod tests {
     fn a_consumer_is_told_of_refusals_that_their_object_can_mend() {
         let status = |code, reason: &str| {
             let causes = vec![StatusCause { reason: reason.to_owned(), ..StatusCause::default() }];
-            failure_kind(&RequestError::Status(Box::new(Status { code, causes, ..Status::default() })))
+            cause(&RequestError::Status(Box::new(Status { code, causes, ..Status::default() })))
         };
-        assert_eq!(status(403, "NamespaceTerminating"), FailureKind::Error);
-        assert_eq!(failure_kind(&RequestError::NotServed { url: "u".into() }), FailureKind::Error);
-        assert_eq!([status(403, ""), status(422, "FieldValueInvalid")], [FailureKind::Refused; 2]);
-        assert_eq!(status(503, ""), FailureKind::Unreachable);
+        assert_eq!(status(403, "NamespaceTerminating"), Cause::RequestFailed);
+        assert_eq!(cause(&RequestError::NotServed { url: "u".into() }), Cause::RequestFailed);
+        assert_eq!([status(403, ""), status(422, "FieldValueInvalid")], [Cause::Refused; 2]);
+        assert_eq!(status(503, ""), Cause::Unknown);
     }
 
     #[test]

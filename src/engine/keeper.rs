@@ -180,7 +180,6 @@ async fn confirm(
             unreadable(generation, &error.to_string())
         })?,
     };
-    pipeline.recorded_targets(&stored.targets);
     match inventories.endpoint.is_permitted() {
         true => Ok(stored),
         false => Err(unreadable(generation, "the target may be another cluster meanwhile").into()),

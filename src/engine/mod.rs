@@ -59,7 +59,7 @@ use crate::plan::Phase;
 use crate::provider;
 use crate::release::waves::Progress;
 use crate::release::{Held, Rehearsal};
-use crate::reload::{Outcome, Reload, Snapshot};
+use crate::reload::{Outcome, Reload};
 use crate::server::Instruments;
 
 pub use serving::compiled;
@@ -92,7 +92,7 @@ const DRAIN: Duration = Duration::from_secs(25);
 pub const DEFAULT_TARGET: &str = "target";
 
 /// What the engine is told from outside.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub struct Settings {
     pub engine: String,
     pub inventory_namespace: String,
@@ -225,7 +225,7 @@ struct Running {
 struct Engine {
     shared: Arc<Shared>,
     catalog: Catalog,
-    snapshot: Arc<Snapshot>,
+    files: Arc<Files>,
     /// Documents known from inventories, by mapping, and when they were recorded: the last ones.
     retained: BTreeMap<String, (Option<Timestamp>, Arc<str>)>,
     /// Targets whose inventories were read.
@@ -283,7 +283,7 @@ pub async fn run(
     let mut engine = Engine {
         shared,
         catalog,
-        snapshot: Arc::default(),
+        files: Arc::default(),
         retained: BTreeMap::new(),
         read: BTreeSet::new(),
         targets: BTreeMap::new(),
@@ -471,7 +471,7 @@ impl Engine {
     }
 
     fn reload(&mut self, reload: Reload) {
-        self.snapshot = reload.snapshot.clone();
+        self.files = reload.files.clone();
         self.answer_reloads(true);
         let outcome = self.update();
         self.unanswered.push((reload, outcome, Instant::now()));
@@ -495,19 +495,19 @@ impl Engine {
 
     /// Compares the documents with what runs, says what changes, and makes it so.
     fn update(&mut self) -> Outcome {
-        let unreadable = self.snapshot.unreadable();
-        let files = Files { readable: &self.snapshot.files, unreadable: &unreadable };
         let retained = self.retained.iter().map(|(name, (_, documents))| (name.clone(), documents.clone()));
-        let (catalog, update) = self.catalog.update(files, &retained.collect());
+        let (catalog, update) = self.catalog.update(&self.files, &retained.collect());
         self.catalog = catalog;
-        let wrong = update.diagnostics.iter().filter(|diagnostic| diagnostic.is_error());
+        let diagnostics = self.catalog.diagnostics();
+        let texts: Vec<String> = diagnostics.iter().map(|diagnostic| diagnostic.render(false)).collect();
+        let wrong = diagnostics.iter().filter(|diagnostic| diagnostic.is_error());
         let wrong: Vec<String> = wrong.map(|diagnostic| diagnostic.render(false)).collect();
         let errors = wrong.len();
         for change in &update.changes {
             info!(%change, "documents changed");
             self.tell_change(change);
         }
-        if update.is_quiet() {
+        if update.changes.is_empty() && update.new_diagnostics.is_empty() {
             info!("documents read again; nothing changed");
         }
         for diagnostic in &update.new_diagnostics {
@@ -519,7 +519,6 @@ impl Engine {
                 Severity::Warning => warn!(diagnostic = diagnostic.render(false), "document questionable"),
             }
         }
-        let texts: Vec<String> = update.diagnostics.iter().map(|one| one.render(false)).collect();
         self.shared.instruments.metrics.reloaded(errors);
         self.say_errors(&wrong);
         self.problems = wrong;

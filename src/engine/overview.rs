@@ -15,7 +15,7 @@ use crate::object::Key;
 use crate::plan::{Cause, Phase};
 use crate::server::api;
 use crate::server::metrics::{Counted, Counts, TABLES};
-use crate::server::status::{MappingOverview, Overview, ProviderOverview, ReasonOverview, TargetOverview};
+use crate::server::status::{MappingOverview, ProviderOverview, ReasonOverview, TargetOverview};
 
 pub fn publish(engine: &Engine) {
     let mappings: Vec<MappingOverview> = engine.entries().map(|(_, entry)| mapping(engine, &entry)).collect();
@@ -49,13 +49,14 @@ pub fn publish(engine: &Engine) {
     metrics.publish(counts);
     let asked = engine.running().map(|pipeline| -> Weak<dyn api::Sources> { Arc::<Pipeline>::downgrade(pipeline) });
     engine.shared.instruments.status.ask(asked.collect());
-    engine.shared.instruments.status.publish(Overview {
-        engine_id: engine.shared.settings.engine.clone(),
+    engine.shared.instruments.status.publish(api::Status {
+        engine: engine.shared.settings.engine.clone(),
         mappings,
         providers,
         targets,
         problems: engine.problems.clone(),
-        snapshot: engine.snapshot.clone(),
+        files: engine.files.clone(),
+        ..api::Status::default()
     });
 }
 

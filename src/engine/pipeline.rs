@@ -30,7 +30,7 @@ use crate::multicluster::registry::{Cluster, ClustersOf};
 use crate::object::marks::Writer;
 use crate::object::{ClusterName, Key};
 use crate::plan::trace::Decided;
-use crate::plan::{Answers, Cause, Phase};
+use crate::plan::{Answers, Cause, Phase, Reason};
 use learned::Learned;
 use losses::Losses;
 use others::TargetSeats;
@@ -143,7 +143,7 @@ pub struct Unsettled {
     pub orphans: bool,
     pub why: String,
     /// Of one of several targets: what the others tell of it.
-    pub of_target: Option<(Cause, String)>,
+    pub of_target: Option<Reason>,
     /// Since when it has not been in sync.
     pub since: Instant,
 }

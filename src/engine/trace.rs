@@ -95,7 +95,7 @@ fn key(pipeline: &Pipeline, asked: &Asked) -> Option<Key> {
 
 /// The line of its file on which a document begins.
 fn line(asked: &Asked, document: &str) -> usize {
-    let content = asked.snapshot.files.get(&asked.file);
+    let content = asked.files.readable.get(&asked.file);
     let content = content.and_then(|content| std::str::from_utf8(content).ok()).unwrap_or_default();
     let before = content.find(document).map_or("", |at| &content[..at]);
     before.matches('\n').count() + 1

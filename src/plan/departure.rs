@@ -12,7 +12,7 @@ use k8s_openapi::jiff::Timestamp;
 use serde_json::{Value, json};
 
 use super::decision::{Evidence, Fit, Found, Stage, VANISHED, Verdict, Wish, decide};
-use super::live::{self, About, Step, say};
+use super::live::{About, Step, say};
 use super::observed::{Missing, ObjectState, Observed, Phase, Prune, TargetObject};
 use super::{
     Action, Cause, Plan, Reason, Reasons, Rest, on_source_recreated, owns_finalizer, render, source, status,
@@ -356,13 +356,10 @@ pub fn being_deleted(
     let overdue = ends.parse::<Timestamp>().map(|ends| observed.now.duration_since(ends));
     let stuck = overdue.is_ok_and(|overdue| overdue >= signed(mapping.lifecycle.stuck_after));
     let failure = observed.answers.failed.get(&object.reference);
-    Some(Step::rest(failure.map_or_else(
-        || Reason {
-            cause: if stuck { Cause::Stuck } else { Cause::Deleting },
-            detail: format!("{} is being deleted since {ends}, finalizers {finalizers}", object.reference),
-        },
-        |failure| live::failed(&object.reference, failure),
-    )))
+    Some(Step::rest(failure.cloned().unwrap_or_else(|| Reason {
+        cause: if stuck { Cause::Stuck } else { Cause::Deleting },
+        detail: format!("{} is being deleted since {ends}, finalizers {finalizers}", object.reference),
+    })))
 }
 
 fn signed(duration: std::time::Duration) -> k8s_openapi::jiff::SignedDuration {
@@ -385,9 +382,9 @@ pub fn held(object: &TargetObject) -> Reason {
 
 /// An action on an object about which no request has failed in this reconcile: the engine repeats none.
 pub fn unless_failed(observed: &Observed, action: Action) -> Step {
-    let failure = action.reference().and_then(|at| Some((at, observed.answers.failed.get(at)?)));
+    let failure = action.reference().and_then(|reference| observed.answers.failed.get(reference));
     match failure {
-        Some((reference, failure)) => Step::rest(live::failed(reference, failure)),
+        Some(failure) => Step::rest(failure.clone()),
         None => Step::act(action),
     }
 }

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use serde_json::{Value, json};
 
 use super::decision::{Decision, Evidence, Fit, Found, Row, Stage, Verdict, Wish, decide};
-use super::observed::{Failure, FailureKind, ObjectState, Observed, Original, Sight, TargetObject};
+use super::observed::{ObjectState, Observed, Original, Sight, TargetObject};
 use super::readiness::Case;
 use super::related::Related;
 use super::render::{self, Desired, Instance, Rendered, Rendering, Wanted};
@@ -205,8 +205,7 @@ impl<'a> Live<'a> {
             Verdict::Wait => match state {
                 Err(reason) => Step::rest(reason),
                 Ok(_) => object.and_then(|object| self.being_deleted(object, rule.propagation)).unwrap_or_else(|| {
-                    let failure = || self.observed.answers.failed.get(&desired.reference);
-                    let reason = unmet.or_else(|| Some(failed(&desired.reference, failure()?)));
+                    let reason = unmet.or_else(|| self.observed.answers.failed.get(&desired.reference).cloned());
                     reason.map_or_else(Step::default, Step::rest)
                 }),
             },
@@ -610,16 +609,6 @@ pub fn conflict(observed: &Observed, rule: &ObjectRule, desired: &Desired) -> Re
     Reason { cause: Cause::Conflict, detail }
 }
 
-/// Why an object rests until the next reconcile.
-pub fn failed(reference: &Reference, failure: &Failure) -> Reason {
-    let cause = match failure.kind {
-        FailureKind::Refused => Cause::Refused,
-        FailureKind::Error => Cause::RequestFailed,
-        FailureKind::Unreachable => Cause::Unknown,
-    };
-    Reason { cause, detail: format!("{reference}: {}", failure.why) }
-}
-
 /// JSON pointers at which an object differs, but for values that the server stored in place of the same value before.
 pub fn differing(desired: &Value, object: &Value) -> Vec<String> {
     let (all, unkept) = (differences(desired, object), unkept(object));
@@ -663,7 +652,7 @@ pub fn say(
     }
     // The status is about all targets.
     let Some(mut all) = targets::overall(mapping, observed, source, &reasons) else { return reasons.rest() };
-    let (known, here) = (all.0.len(), reasons.of_target().map(|(cause, _)| cause));
+    let (known, here) = (all.0.len(), reasons.of_target().map(|reason| reason.cause));
     let written = status::patch(mapping, observed, source, rendering, here, &mut all);
     // What the status of several lacks is for the source's condition, and is no reason to wait for one of them.
     let is_of_one = |reason: &Reason| !mapping.has_several_targets() || reason.cause == Cause::StatusFailed;

@@ -40,8 +40,8 @@ pub use action::{Action, Intent, SourcePatch};
 pub use decision::Evidence;
 pub use departure::{delete, give_up, stays, unmarked};
 pub use observed::{
-    Answers, Consumer, Failure, FailureKind, Kinds, Missing, ObjectState, Observed, Original, Originals, Outcome,
-    Phase, Pick, Pin, Prune, Sight, Source, Study, Target, TargetObject,
+    Answers, Consumer, Kinds, Missing, ObjectState, Observed, Original, Originals, Outcome, Phase, Pick, Pin, Prune,
+    Sight, Source, Study, Target, TargetObject,
 };
 pub use source::{guard, pins, release_finalizer};
 
@@ -176,10 +176,9 @@ impl Reasons {
     }
 
     /// The worst reason that is about the target, and not about the status, which one of several targets tells the others.
-    pub fn of_target(&self) -> Option<(Cause, String)> {
+    pub fn of_target(&self) -> Option<Reason> {
         let of_target = |reason: &&Reason| reason.cause != Cause::StatusFailed;
-        let worst = self.0.iter().filter(of_target).min_by_key(|reason| reason.cause)?;
-        Some((worst.cause, worst.detail.clone()))
+        self.0.iter().filter(of_target).min_by_key(|reason| reason.cause).cloned()
     }
 
     /// How a plan rests for these reasons.

@@ -170,9 +170,9 @@ pub struct Answers {
     pub restored: BTreeSet<Reference>,
     /// Deleted in this reconcile, and held by finalizers.
     pub deleted: BTreeSet<Reference>,
-    /// Requests about an object that failed in this reconcile: the object rests until the next one.
+    /// Why requests about objects failed in this reconcile: an object rests until the next one.
     #[serde(with = "form::pairs")]
-    pub failed: BTreeMap<Reference, Failure>,
+    pub failed: BTreeMap<Reference, Reason>,
     /// Deletions without an answer: they may still take effect.
     pub unanswered: BTreeSet<Reference>,
     /// Related objects that were read past the caches.
@@ -189,23 +189,6 @@ pub struct Answers {
     pub refused_status: BTreeMap<String, (Value, String)>,
     /// Why the consumer's server refused the status, if it named no leaf.
     pub status_failed: Option<String>,
-}
-
-/// Why a request about a target object brought no result.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Failure {
-    pub kind: FailureKind,
-    pub why: String,
-}
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-pub enum FailureKind {
-    /// The server's word on this very request: only a change of it helps.
-    Refused,
-    /// An error that says nothing about the request (5xx).
-    Error,
-    /// No answer, or the server asks for patience.
-    Unreachable,
 }
 
 /// What a mapping may do now.
@@ -366,12 +349,11 @@ pub enum Outcome {
     Seen(Sight<Vec<Arc<Value>>>),
     /// What a sweep found: true self marks, and what is where an object of the source is expected.
     Found(Vec<TargetObject>),
-    Failed(Failure),
+    /// `Refused` is the server's word on this very request: only a change of it helps. `RequestFailed` says nothing about it (5xx).
+    /// `Unknown`: there is no answer, or the server asks for patience.
+    Failed(Reason),
     /// A status that the consumer's server refuses: the leaves that it names, as JSON pointers below `.status`.
-    StatusRefused {
-        leaves: Vec<String>,
-        why: String,
-    },
+    StatusRefused { leaves: Vec<String>, why: String },
 }
 
 impl Answers {
@@ -626,7 +608,7 @@ impl Observed {
 
     /// Whether the target was asked and did not answer.
     pub fn is_target_unreachable(&self) -> bool {
-        let is_unreachable = |failure: &Failure| failure.kind == FailureKind::Unreachable;
+        let is_unreachable = |failure: &Reason| failure.cause == Cause::Unknown;
         self.target.is_lost || self.answers.failed.values().any(is_unreachable)
     }
 
@@ -671,7 +653,7 @@ impl Observed {
             (Action::LookForSource, Outcome::Object(_)) => self.answers.source_exists = Some(true),
             (Action::LookForSource, Outcome::Absent) => self.answers.source_exists = Some(false),
             (Action::LookForSource | Action::Sweep { .. }, Outcome::Failed(failure)) => {
-                self.answers.read_failed = Some(failure.why);
+                self.answers.read_failed = Some(failure.detail);
             }
             (Action::Sweep { owners, .. }, Outcome::Found(found)) => {
                 self.answers.swept.extend(owners.iter().cloned());
@@ -697,7 +679,7 @@ impl Observed {
     fn read(&mut self, original: &Original, outcome: Outcome) {
         let seen = match outcome {
             Outcome::Seen(seen) => seen,
-            Outcome::Failed(failure) => Err(Reason::unseen(failure.why)),
+            Outcome::Failed(failure) => Err(Reason::unseen(failure.detail)),
             _ => Err(Reason::unseen(format!("{original} is not read yet"))),
         };
         if let Originals::Read(read) = &mut self.related {
@@ -709,10 +691,10 @@ impl Observed {
         match (action, outcome) {
             (_, Outcome::Failed(failure)) => {
                 let is_at_target = reference.kind.side == Side::Target;
-                if matches!(action, Action::Delete { .. }) && is_at_target && failure.kind != FailureKind::Refused {
+                if matches!(action, Action::Delete { .. }) && is_at_target && failure.cause != Cause::Refused {
                     self.answers.unanswered.insert(reference.clone());
                 }
-                self.answers.failed.insert(reference.clone(), failure);
+                self.answers.failed.insert(reference.clone(), failure.within(&reference.to_string()));
             }
             (Action::GiveUp { .. }, Outcome::Object(_)) | (_, Outcome::Absent) => self.forget(reference),
             (_, Outcome::Existing(object)) => self.see(reference, object),

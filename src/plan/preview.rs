@@ -138,7 +138,7 @@ fn previewed<'m>(mapping: &'m Mapping, scene: &Scene, recorder: Option<Recorder>
         among.targets = Arc::new(all);
     }
     let mut reasons = targets::overall(mapping, observed, &scene.source, own).unwrap_or_else(|| own.clone());
-    let here = own.of_target().map(|(cause, _)| cause);
+    let here = own.of_target().map(|reason| reason.cause);
     let mut status = status::wanted(mapping, observed, &scene.source, Some(&*rendering), here, &mut reasons);
     if status::is_withheld(observed, status.as_ref(), &mut reasons) {
         status = scene.source.get("status").cloned();

@@ -165,7 +165,7 @@ const LAST_APPLIED: &str = "kubectl.kubernetes.io/last-applied-configuration";
 const FREE: [&str; 2] = ["labels", "annotations"];
 
 /// Beside objects, where servers are quoted.
-const QUOTES: [&str; 4] = ["why", "refused_status", "status_failed", "read_failed"];
+const QUOTES: [&str; 4] = ["detail", "refused_status", "status_failed", "read_failed"];
 
 impl<'m> Masks<'m> {
     fn of(tree: &Value, mask: &'m dyn Fn(&str) -> String) -> Self {

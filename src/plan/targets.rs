@@ -60,7 +60,7 @@ pub struct OtherTarget {
     /// What it has of the source; nothing, where nobody reads it.
     pub objects: Objects,
     /// Why the source is not in sync there, as [`Reasons::of_target`] tells it.
-    pub unsettled: Option<(Cause, String)>,
+    pub unsettled: Option<Reason>,
 }
 
 /// Whether what a target has of a source is known.
@@ -403,7 +403,9 @@ pub fn overall(mapping: &Mapping, observed: &Observed, source: &Arc<Value>, own:
         };
         match other.map(|other| (other.reach, &other.unsettled)) {
             None => tell(Cause::Waiting, "there is no such cluster now"),
-            Some((Reach::Seen, Some((cause, why)))) if has_objects || *cause != Cause::Unknown => tell(*cause, why),
+            Some((Reach::Seen, Some(why))) if has_objects || why.cause != Cause::Unknown => {
+                tell(why.cause, &why.detail)
+            }
             // It may have orphaned objects, also where the source does not name it.
             Some((Reach::Starting, _)) => return None,
             Some((Reach::Lost, _)) if has_objects => tell(Cause::Waiting, "its cluster cannot be reached"),
@@ -452,7 +454,7 @@ fn there(mapping: &Mapping, observed: &Observed, source: &Arc<Value>, name: &str
     let why = match (other.reach, &other.unsettled) {
         (Reach::Lost, _) => Some("Unreachable"),
         (Reach::Starting, _) => Some("Starting"),
-        (Reach::Seen, unsettled) => unsettled.as_ref().map(|(cause, _)| *cause).and_then(trouble),
+        (Reach::Seen, unsettled) => unsettled.as_ref().and_then(|why| trouble(why.cause)),
     };
     match render::render(mapping, &there, source) {
         Ok(rendering) => one(Case { mapping, observed: &there, rendering: &rendering }, name, why),

@@ -3,16 +3,16 @@
 //! `*.yaml` and `*.yml`, in subfolders too; names that begin with a dot are left out, which also keeps a ConfigMap
 //! mount's `..data` and its dated folders from being read beside the links that lead into them.
 
-use std::collections::BTreeMap;
-use std::fmt;
+use std::collections::BTreeSet;
 use std::fs::{self, File};
 use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 
+use crate::catalog::Files;
 use crate::multicluster::directory::Identity;
 
-/// Content by path, relative to the directory and with `/` between its parts.
-pub type Files = BTreeMap<String, Vec<u8>>;
+/// The path of the directory itself, where it cannot be read.
+pub const ROOT: &str = ".";
 
 /// A ConfigMap holds no more than this either.
 pub const MAX_FILE_BYTES: u64 = 1024 * 1024;
@@ -20,25 +20,8 @@ pub const MAX_FILE_BYTES: u64 = 1024 * 1024;
 /// More than this is no directory of mappings but a mistake, such as `/`.
 pub const MAX_ENTRIES: usize = 50_000;
 
-/// What stands in the directory, as far as it is known.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Snapshot {
-    /// Files as read, or at their last content where they cannot be read now.
-    pub files: Files,
-    /// What could not be read, in the order of the paths.
-    pub problems: Vec<Problem>,
-}
-
-/// Something in the directory that cannot be read.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Problem {
-    /// Relative to the directory; empty for the directory itself.
-    pub path: String,
-    pub trouble: Trouble,
-}
-
 /// Why something cannot be read.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[derive(Debug, thiserror::Error)]
 pub enum Trouble {
     #[error("it does not exist")]
     Missing,
@@ -62,63 +45,46 @@ pub enum Trouble {
     Unreadable(String),
 }
 
-impl Snapshot {
-    /// Fills what could not be read from an earlier snapshot: not seeing a file is no evidence that it is gone.
-    pub fn onto(mut self, earlier: &Self) -> Self {
-        for (path, content) in &earlier.files {
-            if !self.files.contains_key(path) && self.problems.iter().any(|problem| problem.covers(path)) {
-                self.files.insert(path.clone(), content.clone());
-            }
-        }
-        self
-    }
-
-    /// Why something cannot be read, by path (`.` for the directory itself). Of these, what was read before is still
-    /// among the files.
-    pub fn unreadable(&self) -> BTreeMap<String, String> {
-        let path = |problem: &Problem| if problem.is_root() { ".".to_owned() } else { problem.path.clone() };
-        self.problems.iter().map(|problem| (path(problem), problem.trouble.to_string())).collect()
-    }
-}
-
-impl Problem {
-    /// Whether the directory itself cannot be read.
-    pub fn is_root(&self) -> bool {
-        self.path.is_empty()
-    }
-
-    /// Whether this leaves the state of `file` unknown.
-    fn covers(&self, file: &str) -> bool {
-        self.is_root() || file.strip_prefix(&self.path).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
-    }
-}
-
-impl fmt::Display for Problem {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let trouble = &self.trouble;
-        if self.is_root() {
-            write!(f, "the mappings directory cannot be read: {trouble}; all mappings run on as they are")
-        } else {
-            write!(f, "`{}` cannot be read: {trouble}; what was read of it before runs on", self.path)
-        }
-    }
-}
-
-/// Reads the directory once, of each file at most so many bytes. What fails is among the problems of the result.
-pub fn read(directory: &Path, most: u64) -> Snapshot {
+/// Reads the directory once, of each file at most so many bytes. Paths are relative to the directory, with `/` between their
+/// parts.
+pub fn read(directory: &Path, most: u64) -> Files {
     let root = fs::canonicalize(directory).unwrap_or_default();
-    let mut walk = Walk { root, most, found: Snapshot::default(), entries: 0 };
+    let mut walk = Walk { root, most, found: Files::default(), entries: 0 };
     match fs::metadata(directory) {
-        Ok(metadata) if metadata.is_dir() => walk.folder(directory, "", &[Identity::of(&metadata)]),
-        Ok(_) => walk.problem("", Trouble::NotADirectory),
-        Err(error) => walk.problem("", Trouble::from(error)),
+        Ok(metadata) if metadata.is_dir() => walk.folder(directory, ROOT, &[Identity::of(&metadata)]),
+        Ok(_) => walk.problem(ROOT, &Trouble::NotADirectory),
+        Err(error) => walk.problem(ROOT, &Trouble::from(error)),
     }
     if walk.entries > MAX_ENTRIES {
-        walk.found = Snapshot::default();
-        walk.problem("", Trouble::TooManyEntries);
+        walk.found = Files::default();
+        walk.problem(ROOT, &Trouble::TooManyEntries);
     }
-    walk.found.problems.sort_by(|one, other| one.path.cmp(&other.path));
     walk.found
+}
+
+/// Fills what could not be read from an earlier reading: not seeing a file is no evidence that it is gone.
+pub fn fill(files: &mut Files, earlier: &Files) {
+    let Files { readable, unreadable } = files;
+    for (path, content) in &earlier.readable {
+        if !readable.contains_key(path) && unreadable.keys().any(|place| covers(place, path)) {
+            readable.insert(path.clone(), content.clone());
+        }
+    }
+}
+
+/// Whether the state of a file is unknown, for this cannot be read.
+fn covers(unreadable: &str, file: &str) -> bool {
+    let is_in_it = |rest: &str| rest.is_empty() || rest.starts_with('/');
+    unreadable == ROOT || file.strip_prefix(unreadable).is_some_and(is_in_it)
+}
+
+/// What cannot be read, in words.
+pub fn problems(files: &Files) -> BTreeSet<String> {
+    let problem = |(path, why): (&String, &String)| match path.as_str() {
+        ROOT => format!("the mappings directory cannot be read: {why}; all mappings run on as they are"),
+        _ => format!("`{path}` cannot be read: {why}; what was read of it before runs on"),
+    };
+    files.unreadable.iter().map(problem).collect()
 }
 
 impl From<io::Error> for Trouble {
@@ -134,7 +100,7 @@ impl From<io::Error> for Trouble {
 struct Walk {
     /// The directory itself, its links resolved.
     root: PathBuf,
-    found: Snapshot,
+    found: Files,
     entries: usize,
     /// Bytes of a file.
     most: u64,
@@ -154,7 +120,7 @@ impl Walk {
             }
             match entry {
                 Ok(entry) => self.entry(&entry.path(), relative, above),
-                Err(error) => self.problem(relative, Trouble::from(error)),
+                Err(error) => self.problem(relative, &Trouble::from(error)),
             }
         }
     }
@@ -165,34 +131,34 @@ impl Walk {
         if text.starts_with('.') {
             return;
         }
-        let relative = if parent.is_empty() { text.clone().into_owned() } else { format!("{parent}/{text}") };
+        let relative = if parent == ROOT { text.clone().into_owned() } else { format!("{parent}/{text}") };
         // Whoever writes here is not to read what only the engine can: the first line of a file shows in a diagnostic.
         match within(&self.root, path) {
             Ok(true) => {}
-            Ok(false) if may_hold_mappings(path) => return self.problem(&relative, Trouble::LinkOut),
+            Ok(false) if may_hold_mappings(path) => return self.problem(&relative, &Trouble::LinkOut),
             Ok(false) => return,
             Err(error) => return self.failed(path, &relative, error.into()),
         }
         match fs::metadata(path) {
             Ok(metadata) if metadata.is_dir() => self.subfolder(path, &relative, above, Identity::of(&metadata)),
             Ok(_) if !is_yaml(path) => {}
-            Ok(_) if name.to_str().is_none() => self.problem(&relative, Trouble::NameNotUtf8),
+            Ok(_) if name.to_str().is_none() => self.problem(&relative, &Trouble::NameNotUtf8),
             Ok(metadata) if metadata.is_file() => self.file(path, &relative),
-            Ok(_) => self.problem(&relative, Trouble::Special),
+            Ok(_) => self.problem(&relative, &Trouble::Special),
             Err(error) => self.failed(path, &relative, error.into()),
         }
     }
 
     fn subfolder(&mut self, path: &Path, relative: &str, above: &[Identity], identity: Identity) {
         if above.contains(&identity) {
-            return self.problem(relative, Trouble::LinkLoop);
+            return self.problem(relative, &Trouble::LinkLoop);
         }
         self.folder(path, relative, &[above, &[identity]].concat());
     }
 
     fn file(&mut self, path: &Path, relative: &str) {
         match read_file(path, self.most) {
-            Ok(content) => drop(self.found.files.insert(relative.to_owned(), content)),
+            Ok(content) => drop(self.found.readable.insert(relative.to_owned(), content)),
             Err(trouble) => self.failed(path, relative, trouble),
         }
     }
@@ -200,17 +166,17 @@ impl Walk {
     /// An entry that went away between listing and reading is gone; a link that leads nowhere is a problem.
     fn failed(&mut self, path: &Path, relative: &str, trouble: Trouble) {
         let trouble = match trouble {
-            Trouble::Missing if relative.is_empty() => Trouble::Missing,
+            Trouble::Missing if relative == ROOT => Trouble::Missing,
             Trouble::Missing if fs::symlink_metadata(path).is_err() => return,
             Trouble::Missing if !may_hold_mappings(path) => return,
             Trouble::Missing => Trouble::DanglingLink,
             other => other,
         };
-        self.problem(relative, trouble);
+        self.problem(relative, &trouble);
     }
 
-    fn problem(&mut self, path: &str, trouble: Trouble) {
-        self.found.problems.push(Problem { path: path.to_owned(), trouble });
+    fn problem(&mut self, path: &str, trouble: &Trouble) {
+        self.found.unreadable.insert(path.to_owned(), trouble.to_string());
     }
 }
 
@@ -261,15 +227,21 @@ mod tests {
     }
 
     fn paths(files: &Files) -> Vec<&str> {
-        files.keys().map(String::as_str).collect()
+        files.readable.keys().map(String::as_str).collect()
     }
 
-    fn fresh(path: &Path) -> Snapshot {
+    fn fresh(path: &Path) -> Files {
         read(path, MAX_FILE_BYTES)
     }
 
-    fn texts(snapshot: &Snapshot) -> String {
-        snapshot.problems.iter().map(Problem::to_string).collect::<Vec<_>>().join("\n")
+    fn filled(path: &Path, earlier: &Files) -> Files {
+        let mut files = fresh(path);
+        fill(&mut files, earlier);
+        files
+    }
+
+    fn texts(files: &Files) -> String {
+        problems(files).into_iter().collect::<Vec<_>>().join("\n")
     }
 
     #[test]
@@ -278,10 +250,10 @@ mod tests {
         for file in ["b.yaml", "a.yml", "sub/deep/c.yaml", "notes.md", ".hidden.yaml", ".git/d.yaml", "sub/.e.yaml"] {
             write(&root.path().join(file), file);
         }
-        let snapshot = fresh(root.path());
-        assert_eq!(paths(&snapshot.files), ["a.yml", "b.yaml", "sub/deep/c.yaml"]);
-        assert_eq!(snapshot.files["sub/deep/c.yaml"], b"sub/deep/c.yaml");
-        assert_eq!(snapshot.problems, []);
+        let files = fresh(root.path());
+        assert_eq!(paths(&files), ["a.yml", "b.yaml", "sub/deep/c.yaml"]);
+        assert_eq!(files.readable["sub/deep/c.yaml"], b"sub/deep/c.yaml");
+        assert_eq!(texts(&files), "");
     }
 
     #[test]
@@ -290,7 +262,8 @@ mod tests {
         write(&root.path().join("..2026_08_01/a.yaml"), "one");
         symlink("..2026_08_01", root.path().join("..data")).expect("a link");
         symlink("..data/a.yaml", root.path().join("a.yaml")).expect("a link");
-        assert_eq!(fresh(root.path()).files, Files::from([("a.yaml".to_owned(), b"one".to_vec())]));
+        let files = fresh(root.path());
+        assert_eq!((paths(&files), &*files.readable["a.yaml"]), (vec!["a.yaml"], &b"one"[..]));
     }
 
     #[test]
@@ -299,9 +272,9 @@ mod tests {
         write(&root.path().join(".versions/1/b.yaml"), "b");
         symlink(root.path().join(".versions/1"), root.path().join("linked")).expect("a link");
         symlink(root.path(), root.path().join("loop")).expect("a link");
-        let snapshot = fresh(root.path());
-        assert_eq!(paths(&snapshot.files), ["linked/b.yaml"]);
-        insta::assert_snapshot!(texts(&snapshot), @"`loop` cannot be read: it is a link to a folder that holds it; what was read of it before runs on");
+        let files = fresh(root.path());
+        assert_eq!(paths(&files), ["linked/b.yaml"]);
+        insta::assert_snapshot!(texts(&files), @"`loop` cannot be read: it is a link to a folder that holds it; what was read of it before runs on");
     }
 
     #[test]
@@ -311,16 +284,16 @@ mod tests {
         symlink(outside.path().join("token.yaml"), root.path().join("a.yaml")).expect("a link");
         symlink(outside.path(), root.path().join("folder")).expect("a link");
         symlink(outside.path().join("token.yaml"), root.path().join("README.md")).expect("a link");
-        let snapshot = fresh(root.path());
-        assert_eq!(snapshot.files, Files::new());
-        insta::assert_snapshot!(texts(&snapshot), @"
+        let files = fresh(root.path());
+        assert_eq!(paths(&files), [""; 0]);
+        insta::assert_snapshot!(texts(&files), @"
         `a.yaml` cannot be read: it is a link out of the directory; what was read of it before runs on
         `folder` cannot be read: it is a link out of the directory; what was read of it before runs on
         ");
         // The directory itself may be a link.
         write(&root.path().join("b.yaml"), "b");
         symlink(root.path(), outside.path().join("mappings")).expect("a link");
-        assert_eq!(paths(&fresh(&outside.path().join("mappings")).files), ["b.yaml"]);
+        assert_eq!(paths(&fresh(&outside.path().join("mappings"))), ["b.yaml"]);
     }
 
     #[test]
@@ -332,9 +305,9 @@ mod tests {
         symlink("nowhere", root.path().join("README.md")).expect("a link");
         symlink("circle.yaml", root.path().join("circle.yaml")).expect("a link");
         std::os::unix::net::UnixListener::bind(root.path().join("socket.yaml")).expect("a socket");
-        let snapshot = fresh(root.path());
-        assert_eq!(paths(&snapshot.files), ["good.yaml"]);
-        insta::assert_snapshot!(texts(&snapshot), @"
+        let files = fresh(root.path());
+        assert_eq!(paths(&files), ["good.yaml"]);
+        insta::assert_snapshot!(texts(&files), @"
         `circle.yaml` cannot be read: Too many levels of symbolic links (os error 40); what was read of it before runs on
         `dead.yaml` cannot be read: it is a link to nothing; what was read of it before runs on
         `large.yaml` cannot be read: it has 1048577 bytes, more than the 1048576 that are read; what was read of it before runs on
@@ -355,9 +328,9 @@ mod tests {
         fs::remove_dir_all(root.path().join("sub")).expect("removed");
         symlink("sub", root.path().join("sub")).expect("a link");
         fs::remove_file(root.path().join("subway.yaml")).expect("removed");
-        let snapshot = fresh(root.path()).onto(&earlier);
-        assert_eq!(paths(&snapshot.files), ["a.yaml", "sub/c.yaml", "sub/d.yaml"]);
-        assert_eq!(snapshot.files["a.yaml"], earlier.files["a.yaml"]);
+        let files = filled(root.path(), &earlier);
+        assert_eq!(paths(&files), ["a.yaml", "sub/c.yaml", "sub/d.yaml"]);
+        assert_eq!(files.readable["a.yaml"], earlier.readable["a.yaml"]);
     }
 
     #[test]
@@ -367,18 +340,18 @@ mod tests {
         let directory = root.path().join("maps");
         let earlier = fresh(&directory);
         fs::rename(&directory, root.path().join("elsewhere")).expect("renamed");
-        let missing = fresh(&directory).onto(&earlier);
-        assert_eq!(missing.files, earlier.files);
-        assert_eq!(missing.unreadable(), BTreeMap::from([(".".to_owned(), "it does not exist".to_owned())]));
+        let missing = filled(&directory, &earlier);
+        assert_eq!(missing.readable, earlier.readable);
+        assert_eq!(missing.unreadable.keys().collect::<Vec<_>>(), ["."]);
         insta::assert_snapshot!(texts(&missing), @"the mappings directory cannot be read: it does not exist; all mappings run on as they are");
         write(&directory, "now a file");
-        let replaced = fresh(&directory).onto(&earlier);
-        assert_eq!(replaced.files, earlier.files);
+        let replaced = filled(&directory, &earlier);
+        assert_eq!(replaced.readable, earlier.readable);
         insta::assert_snapshot!(texts(&replaced), @"the mappings directory cannot be read: it is not a directory; all mappings run on as they are");
     }
 
     #[test]
     fn an_empty_directory_is_read_as_empty() {
-        assert_eq!(fresh(directory().path()), Snapshot::default());
+        assert_eq!(fresh(directory().path()), Files::default());
     }
 }

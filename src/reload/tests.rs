@@ -45,7 +45,7 @@ impl Bench {
         let shutdown = CancellationToken::new();
         let task = tokio::spawn(reloader.run(shutdown.clone()));
         let mut bench = Self { root, health, handle, reloads, shutdown, task };
-        assert_eq!(bench.next("all is well").await.files.len(), files.len());
+        assert_eq!(bench.next("all is well").await.readable.len(), files.len());
         bench
     }
 
@@ -54,19 +54,19 @@ impl Bench {
     }
 
     /// The next reload, answered with a text.
-    async fn next(&mut self, answer: &str) -> Snapshot {
+    async fn next(&mut self, answer: &str) -> Files {
         let reload = timeout(PATIENCE, self.reloads.recv()).await.expect("a reload in time").expect("a reloader");
-        let snapshot = (*reload.snapshot).clone();
+        let files = (*reload.files).clone();
         reload.answer(Outcome { accepted: true, text: answer.to_owned() });
-        snapshot
+        files
     }
 
     /// Reloads until one is as wanted: a change that is made in several steps may be seen between them.
-    async fn until(&mut self, wanted: impl Fn(&Snapshot) -> bool) -> Snapshot {
+    async fn until(&mut self, wanted: impl Fn(&Files) -> bool) -> Files {
         loop {
-            let snapshot = self.next("taken").await;
-            if wanted(&snapshot) {
-                return snapshot;
+            let files = self.next("taken").await;
+            if wanted(&files) {
+                return files;
             }
         }
     }
@@ -77,20 +77,20 @@ impl Bench {
     }
 }
 
-fn content<'a>(snapshot: &'a Snapshot, name: &str) -> Option<&'a str> {
-    snapshot.files.get(name).map(|bytes| std::str::from_utf8(bytes).expect("UTF-8"))
+fn content<'a>(files: &'a Files, name: &str) -> Option<&'a str> {
+    files.readable.get(name).map(|bytes| std::str::from_utf8(bytes).expect("UTF-8"))
 }
 
 #[tokio::test]
 async fn an_edit_an_addition_and_a_removal_are_passed_on() {
     let mut bench = Bench::new(&[("a.yaml", "one")]).await;
     fs::write(bench.path("a.yaml"), "two").expect("written");
-    bench.until(|snapshot| content(snapshot, "a.yaml") == Some("two")).await;
+    bench.until(|files| content(files, "a.yaml") == Some("two")).await;
     fs::create_dir(bench.path("sub")).expect("created");
     fs::write(bench.path("sub/b.yml"), "new").expect("written");
-    bench.until(|snapshot| content(snapshot, "sub/b.yml") == Some("new")).await;
+    bench.until(|files| content(files, "sub/b.yml") == Some("new")).await;
     fs::remove_file(bench.path("a.yaml")).expect("removed");
-    bench.until(|snapshot| content(snapshot, "a.yaml").is_none()).await;
+    bench.until(|files| content(files, "a.yaml").is_none()).await;
     bench.stop().await;
 }
 
@@ -99,7 +99,7 @@ async fn events_alone_are_enough() {
     let mut bench = Bench::polling(&[("a.yaml", "one")], Duration::from_secs(3_600)).await;
     fs::write(bench.path(".a.yaml.swp"), "two").expect("written");
     fs::rename(bench.path(".a.yaml.swp"), bench.path("a.yaml")).expect("an editor's rename over the file");
-    bench.until(|snapshot| content(snapshot, "a.yaml") == Some("two")).await;
+    bench.until(|files| content(files, "a.yaml") == Some("two")).await;
     bench.stop().await;
 }
 
@@ -114,7 +114,7 @@ async fn a_swapped_config_map_is_one_reload() {
     symlink("..one", bench.path("..data")).expect("linked");
     symlink("..data/a.yaml", bench.path("a.yaml")).expect("linked");
     symlink("..data/b.yaml", bench.path("b.yaml")).expect("linked");
-    bench.until(|snapshot| snapshot.files.len() == 2).await;
+    bench.until(|files| files.readable.len() == 2).await;
     symlink("..two", bench.path("..data_tmp")).expect("linked");
     fs::rename(bench.path("..data_tmp"), bench.path("..data")).expect("swapped");
     let swapped = bench.next("taken").await;
@@ -128,7 +128,7 @@ async fn a_directory_that_goes_away_removes_nothing_and_its_successor_is_followe
     fs::rename(bench.path(""), bench.root.path().join("old")).expect("moved");
     let lost = bench.next("taken").await;
     assert_eq!(content(&lost, "a.yaml"), Some("one"));
-    assert!(lost.problems[0].is_root());
+    assert!(lost.unreadable.contains_key(scan::ROOT));
     let standings = bench.health.standings();
     assert!(standings[0].condition.level == Level::Ready, "what ran before runs on");
     assert!(standings[0].condition.message.contains("it does not exist"), "{standings:?}");
@@ -137,9 +137,9 @@ async fn a_directory_that_goes_away_removes_nothing_and_its_successor_is_followe
     fs::write(bench.root.path().join("new/a.yaml"), "two").expect("written");
     fs::rename(bench.root.path().join("new"), bench.path("")).expect("moved");
     let found = bench.next("taken").await;
-    assert_eq!((content(&found, "a.yaml"), found.problems.len()), (Some("two"), 0));
+    assert_eq!((content(&found, "a.yaml"), found.unreadable.len()), (Some("two"), 0));
     fs::write(bench.path("a.yaml"), "three").expect("written");
-    bench.until(|snapshot| content(snapshot, "a.yaml") == Some("three")).await;
+    bench.until(|files| content(files, "a.yaml") == Some("three")).await;
     bench.stop().await;
 }
 
@@ -152,7 +152,7 @@ async fn a_request_is_answered_with_what_became_of_the_last_reload() {
     fs::write(bench.path("a.yaml"), "two").expect("written");
     let handle = bench.handle.clone();
     let request = tokio::spawn(async move { handle.reload().await });
-    bench.until(|snapshot| content(snapshot, "a.yaml") == Some("two")).await;
+    bench.until(|files| content(files, "a.yaml") == Some("two")).await;
     assert_eq!(request.await.expect("no panic").expect("an answer").text, "taken");
     bench.stop().await;
 }
@@ -172,7 +172,7 @@ async fn an_edit_is_passed_on_where_nobody_is_left_to_ask() {
     let (_, other, _) = Reloader::open(&bench.path(""), Health::default()).expect("a readable directory");
     bench.handle = other;
     fs::write(bench.path("a.yaml"), "two").expect("written");
-    bench.until(|snapshot| content(snapshot, "a.yaml") == Some("two")).await;
+    bench.until(|files| content(files, "a.yaml") == Some("two")).await;
     bench.stop().await;
 }
 
@@ -193,7 +193,7 @@ async fn fifty_edits_in_quick_succession_end_in_the_last() {
     for edit in 1..=50 {
         fs::write(bench.path("a.yaml"), edit.to_string()).expect("written");
     }
-    bench.until(|snapshot| content(snapshot, "a.yaml") == Some("50")).await;
+    bench.until(|files| content(files, "a.yaml") == Some("50")).await;
     bench.stop().await;
 }
 

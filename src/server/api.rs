@@ -13,17 +13,18 @@ use axum::response::{IntoResponse, Response};
 use futures::future::{BoxFuture, join_all};
 use serde::{Deserialize, Serialize};
 
-use super::Shared;
 use super::status::{MappingOverview, ProviderOverview, TargetOverview};
-use crate::health::Level;
+use super::{Instruments, Shared};
+use crate::catalog::Files;
 use crate::plan::saved::Saved;
 use crate::plan::trace::Trace;
-use crate::reload::Snapshot;
 
 /// Most items in one page.
 const MOST: usize = 1000;
 
-/// The engine at a glance.
+/// The engine at a glance. Names and counts only: a page without a password must not show a consumer's data.
+///
+/// The engine publishes it from time to time. Its version, who leads and its conditions are added once somebody asks.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Status {
@@ -37,8 +38,11 @@ pub struct Status {
     pub targets: Vec<TargetOverview>,
     /// Those in which something is wrong.
     pub conditions: Vec<Wrong>,
-    /// Rendered diagnostics of documents with errors. An edit that waits is among the conditions.
+    /// Rendered diagnostics of documents with errors, one text each. An edit that waits is among the conditions.
     pub problems: Vec<String>,
+    /// The files of mappings, which no answer shows.
+    #[serde(skip)]
+    pub files: Arc<Files>,
 }
 
 /// Which replica leads.
@@ -152,7 +156,7 @@ pub struct Asked {
     pub name: String,
     /// The file of the mapping, among these.
     pub file: String,
-    pub snapshot: Arc<Snapshot>,
+    pub files: Arc<Files>,
     /// Whether what was observed is asked for as well.
     pub is_whole: bool,
 }
@@ -227,26 +231,17 @@ fn page(mut all: Vec<Source>, filter: &Filter) -> Page<Source> {
 }
 
 pub(super) async fn status(State(shared): State<Shared>) -> Response {
-    let overview = shared.instruments.status.latest();
-    let standings = shared.instruments.health.standings();
-    let wrong = standings.into_iter().filter_map(|standing| {
-        let level = match standing.condition.level {
-            Level::Ready => return None,
-            Level::Degraded => "degraded",
-            Level::Waiting => "waiting",
-        };
+    let Instruments { health, status, .. } = &shared.instruments;
+    let wrong = health.standings().into_iter().filter_map(|standing| {
+        let level = standing.condition.level.wrong()?;
         let (component, message) = (standing.component, standing.condition.message);
         Some(Wrong { component, level: level.to_owned(), message, seconds: standing.lasted.as_secs() })
     });
     json(&Status {
-        engine: overview.engine_id.clone(),
         version: env!("CARGO_PKG_VERSION").to_owned(),
-        leader: shared.instruments.status.leader(),
-        mappings: overview.mappings.clone(),
-        providers: overview.providers.clone(),
-        targets: overview.targets.clone(),
+        leader: status.leader(),
         conditions: wrong.collect(),
-        problems: overview.problems.clone(),
+        ..Status::clone(&status.latest())
     })
 }
 
@@ -278,17 +273,17 @@ pub(super) async fn source(
         }
     }
     let status = &shared.instruments.status;
-    let overview = status.latest();
-    let Some(of) = overview.mappings.iter().find(|one| one.name == mapping) else {
-        let known: Vec<&str> = overview.mappings.iter().map(|one| one.name.as_str()).collect();
+    let latest = status.latest();
+    let Some(of) = latest.mappings.iter().find(|one| one.name == mapping) else {
+        let known: Vec<&str> = latest.mappings.iter().map(|one| one.name.as_str()).collect();
         return not_found(&format!("there is no mapping `{mapping}`; this engine has: {}", known.join(", ")));
     };
     if let Some(leader) = status.leader().filter(Leader::is_standby) {
         return (StatusCode::CONFLICT, format!("{}; ask the leader\n", leader.words())).into_response();
     }
     let [workspace, namespace, name] = [workspace, namespace, name].map(str::to_owned);
-    let (file, snapshot) = (of.origin.clone(), overview.snapshot.clone());
-    let asked = Asked { workspace, namespace, name, file, snapshot, is_whole };
+    let (file, files) = (of.origin.clone(), latest.files.clone());
+    let asked = Asked { workspace, namespace, name, file, files, is_whole };
     let is_meant = |one: &Arc<dyn Sources>| {
         one.mapping() == mapping && target.as_ref().is_none_or(|target| *target == one.target())
     };

@@ -21,7 +21,7 @@ use prometheus_client::metrics::histogram::Histogram;
 use prometheus_client::registry::Registry;
 
 use super::process::ProcessCollector;
-use crate::health::{Health, Level};
+use crate::health::Health;
 use crate::multicluster::Latency;
 
 /// Formats of `/metrics`, as Prometheus' content negotiation names them.
@@ -81,7 +81,7 @@ type FloatGauge = Gauge<f64, AtomicU64>;
 /// Series with their names and what they tell, as the fields of [`Series`].
 macro_rules! series {
     ($($field:ident: $metric:ty = $name:literal, $help:literal;)+) => {
-        #[derive(Clone)]
+        #[derive(Debug, Clone)]
         struct Series {
             $($field: $metric,)+
         }
@@ -204,7 +204,7 @@ impl Collector for Shown {
 }
 
 /// Every series of the engine.
-#[derive(Clone)]
+#[derive(Debug, Clone)]
 pub struct Metrics {
     registry: Arc<Registry>,
     series: Series,
@@ -363,11 +363,7 @@ impl Metrics {
         let mut known = self.conditions.lock();
         let mut now: BTreeMap<Labels<2>, usize> = known.iter().map(|labels| (labels.clone(), 0)).collect();
         for standing in health.standings() {
-            let level = match standing.condition.level {
-                Level::Ready => continue,
-                Level::Degraded => "degraded",
-                Level::Waiting => "waiting",
-            };
+            let Some(level) = standing.condition.level.wrong() else { continue };
             let labels = [("component", standing.kind().to_owned()), ("level", level.to_owned())];
             *now.entry(labels).or_default() += 1;
         }
@@ -403,12 +399,6 @@ impl Metrics {
 impl Default for Metrics {
     fn default() -> Self {
         Self::new()
-    }
-}
-
-impl std::fmt::Debug for Metrics {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str("Metrics")
     }
 }
 

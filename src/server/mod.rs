@@ -25,7 +25,7 @@ use axum::routing::{get, post};
 pub use access::{HostName, Hosts};
 pub use listener::Listener;
 pub use metrics::Metrics;
-pub use status::{Overview, StatusPage};
+pub use status::StatusPage;
 
 use crate::health::{self, Health};
 use crate::reload::{Outcome, ReloadHandle};

@@ -6,37 +6,17 @@ use std::sync::{Arc, Weak};
 use arc_swap::ArcSwap;
 use serde::{Deserialize, Serialize};
 
-use super::api::{Leader, Sources};
+use super::api::{Leader, Sources, Status};
 use crate::health::{self, Standing};
-use crate::reload::Snapshot;
 use crate::table::table;
 
-/// Where the engine puts its latest [`Overview`]. Cloning gives another handle to the same place.
-#[derive(Clone, Default)]
+/// Where the engine puts its latest [`Status`]. Cloning gives another handle to the same place.
+#[derive(Debug, Clone, Default)]
 pub struct StatusPage {
-    latest: Arc<ArcSwap<Overview>>,
+    latest: Arc<ArcSwap<Status>>,
     /// What answers keeps nothing alive: it may have its own handle to this page.
     sources: Arc<ArcSwap<Vec<Weak<dyn Sources>>>>,
     leader: Arc<ArcSwap<Option<Leader>>>,
-}
-
-impl std::fmt::Debug for StatusPage {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("StatusPage").field("latest", &self.latest).finish_non_exhaustive()
-    }
-}
-
-/// The engine at a glance. Names and counts only: a page without a password must not show a consumer's data.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Overview {
-    pub engine_id: String,
-    pub mappings: Vec<MappingOverview>,
-    pub providers: Vec<ProviderOverview>,
-    pub targets: Vec<TargetOverview>,
-    /// Rendered diagnostics of documents with errors, one text each. An edit that waits is among the conditions.
-    pub problems: Vec<String>,
-    /// The files of mappings, which no answer shows.
-    pub snapshot: Arc<Snapshot>,
 }
 
 /// One mapping that the engine knows.
@@ -88,9 +68,9 @@ pub struct ProviderOverview {
 }
 
 impl StatusPage {
-    /// Shows this overview from now on.
-    pub fn publish(&self, overview: Overview) {
-        self.latest.store(Arc::new(overview));
+    /// Shows this status from now on.
+    pub fn publish(&self, status: Status) {
+        self.latest.store(Arc::new(status));
     }
 
     /// Asks them from now on about sources.
@@ -112,20 +92,20 @@ impl StatusPage {
         self.sources.load().iter().filter_map(Weak::upgrade).collect()
     }
 
-    pub fn latest(&self) -> Arc<Overview> {
+    pub fn latest(&self) -> Arc<Status> {
         self.latest.load_full()
     }
 }
 
 /// The page as plain text.
-pub(super) fn render(overview: &Overview, standings: &[Standing]) -> String {
-    let mut page = format!("sync-engine {} (engine {})\n", env!("CARGO_PKG_VERSION"), overview.engine_id);
+pub(super) fn render(status: &Status, standings: &[Standing]) -> String {
+    let mut page = format!("sync-engine {} (engine {})\n", env!("CARGO_PKG_VERSION"), status.engine);
     section(&mut page, "Health", &health::report(standings, true));
-    section(&mut page, "Mappings", &table(MAPPING_COLUMNS, overview.mappings.iter().map(mapping_row)));
-    section(&mut page, "Providers", &table(PROVIDER_COLUMNS, overview.providers.iter().map(provider_row)));
-    let targets = overview.targets.iter().map(|target| [target.name.clone(), target.identity.clone()]);
+    section(&mut page, "Mappings", &table(MAPPING_COLUMNS, status.mappings.iter().map(mapping_row)));
+    section(&mut page, "Providers", &table(PROVIDER_COLUMNS, status.providers.iter().map(provider_row)));
+    let targets = status.targets.iter().map(|target| [target.name.clone(), target.identity.clone()]);
     section(&mut page, "Targets", &table(["NAME", "IDENTITY"], targets));
-    let problems: String = overview.problems.iter().map(|problem| format!("{problem}\n")).collect();
+    let problems: String = status.problems.iter().map(|problem| format!("{problem}\n")).collect();
     section(&mut page, "Errors in documents", &problems);
     page.push_str("\nSee also /readyz?verbose; POST /-/reload reads the mappings again.\n");
     page
@@ -185,8 +165,8 @@ pub mod tests {
 
     #[test]
     fn the_page_names_mappings_providers_and_what_is_wrong() {
-        let overview = Overview {
-            engine_id: "main".to_owned(),
+        let status = Status {
+            engine: "main".to_owned(),
             mappings: vec![MappingOverview {
                 standing: "running the last good version".to_owned(),
                 ..running("mongodb")
@@ -198,15 +178,15 @@ pub mod tests {
                 standing: "ready".to_owned(),
             }],
             targets: vec![TargetOverview { name: "target".to_owned(), identity: "abcd".to_owned() }],
-            snapshot: Arc::default(),
             problems: vec!["error[SE0101]: unknown field `statsu`\n  --> mongodb.yaml:9:3".to_owned()],
+            ..Status::default()
         };
         let standings = [Standing {
             component: "connection target".to_owned(),
             condition: Condition::waiting("connection refused"),
             lasted: Duration::from_secs(5),
         }];
-        insta::assert_snapshot!(render(&overview, &standings).replace(env!("CARGO_PKG_VERSION"), "VERSION"), @"
+        insta::assert_snapshot!(render(&status, &standings).replace(env!("CARGO_PKG_VERSION"), "VERSION"), @"
         sync-engine VERSION (engine main)
 
         Health
@@ -241,7 +221,7 @@ pub mod tests {
     #[test]
     fn an_engine_with_nothing_says_so() {
         let page = StatusPage::default();
-        page.publish(Overview { engine_id: "main".to_owned(), ..Overview::default() });
+        page.publish(Status { engine: "main".to_owned(), ..Status::default() });
         insta::assert_snapshot!(render(&page.latest(), &[]).replace(env!("CARGO_PKG_VERSION"), "VERSION"), @"
         sync-engine VERSION (engine main)
 

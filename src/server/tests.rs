@@ -166,7 +166,7 @@ impl api::Sources for Unsettled {
 #[tokio::test]
 async fn programs_ask_for_the_status_and_for_sources_that_are_not_in_sync() {
     let shared = shared();
-    shared.instruments.status.publish(Overview { engine_id: "main".to_owned(), ..Overview::default() });
+    shared.instruments.status.publish(api::Status { engine: "main".to_owned(), ..api::Status::default() });
     let known: [Arc<dyn api::Sources>; 2] = [Arc::new(Unsettled("one")), Arc::new(Unsettled("two"))];
     shared.instruments.status.ask(known.iter().map(Arc::downgrade).collect());
     shared.instruments.health.set("connection target", Condition::waiting("refused"));
@@ -182,8 +182,8 @@ async fn programs_ask_for_the_status_and_for_sources_that_are_not_in_sync() {
 #[tokio::test]
 async fn programs_ask_how_a_source_is_decided_and_whose_an_object_is() {
     let shared = shared();
-    let overview = Overview { mappings: vec![running("one"), running("two")], ..Overview::default() };
-    shared.instruments.status.publish(overview);
+    let status = api::Status { mappings: vec![running("one"), running("two")], ..api::Status::default() };
+    shared.instruments.status.publish(status);
     let known: [Arc<dyn api::Sources>; 2] = [Arc::new(Unsettled("one")), Arc::new(Unsettled("two"))];
     shared.instruments.status.ask(known.iter().map(Arc::downgrade).collect());
     let found = ask(&shared, "GET", "/api/v1/sources/two/c/n/a").await;

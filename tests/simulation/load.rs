@@ -17,14 +17,13 @@ use hyper::service::service_fn;
 use hyper_util::rt::TokioIo;
 use k8s_openapi::jiff;
 use serde_json::{Value, json};
+use sync_engine::catalog::Files;
 use sync_engine::engine::clock::Clock;
 use sync_engine::engine::{self, Settings};
 use sync_engine::health::Condition;
-use sync_engine::mapping::schema::Schemas;
-use sync_engine::multicluster::connection::{Connection, ConnectionSource, ConnectionSpec, Process};
-use sync_engine::multicluster::environment::CustomProviders;
+use sync_engine::multicluster::connection::{Connection, ConnectionSource, ConnectionSpec};
 use sync_engine::multicluster::in_process::{InProcess, Surroundings};
-use sync_engine::reload::{Reload, Snapshot};
+use sync_engine::reload::Reload;
 use sync_engine::sandbox::{Flavor, Request, Timestamp, Verb};
 use sync_engine::server::Instruments;
 use sync_engine::server::metrics::Format;
@@ -257,9 +256,8 @@ struct Running {
 impl Running {
     async fn put(&self, documents: &[Value]) {
         let text = documents.iter().map(|document| format!("{document}\n")).collect::<Vec<_>>().join("---\n");
-        let files = BTreeMap::from([("mapping.yaml".to_owned(), text.into_bytes())]);
-        let snapshot = Snapshot { files: files.into_iter().collect(), problems: Vec::new() };
-        let (reload, answer) = Reload::new(Arc::new(snapshot));
+        let readable = BTreeMap::from([("mapping.yaml".to_owned(), text.into_bytes())]);
+        let (reload, answer) = Reload::new(Arc::new(Files { readable, ..Files::default() }));
         self.reloads.send(reload).await.expect("the engine runs");
         let outcome = answer.await.expect("the engine answers");
         assert!(outcome.accepted, "{}", outcome.text);
@@ -289,12 +287,8 @@ async fn with_edits(net: &Net, connections: BTreeMap<String, Arc<Connection>>, h
         engine: "main".into(),
         inventory_namespace: "sync-engine".into(),
         connections,
-        schemas: Schemas::default(),
         clock: Clock::new(move || jiff::Timestamp::from_second(clock.lock().now()).expect("a moment")),
-        election: None,
-        process: Process::default(),
-        custom_providers: CustomProviders::default(),
-        events: false,
+        ..Settings::default()
     };
     let mut tasks = JoinSet::new();
     let instruments = Instruments::default();

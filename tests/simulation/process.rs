@@ -7,17 +7,17 @@ use std::time::Duration;
 
 use http::Uri;
 use k8s_openapi::jiff::Timestamp;
+use sync_engine::catalog::Files;
 use sync_engine::engine::clock::Clock;
 use sync_engine::engine::election::Terms;
 use sync_engine::engine::{self, Settings};
 use sync_engine::mapping::Traits;
-use sync_engine::mapping::schema::Schemas;
 use sync_engine::multicluster::budget::Budget;
 use sync_engine::multicluster::connection::{self, Connection, ConnectionSource, ConnectionSpec};
 use sync_engine::multicluster::environment::{CustomProviders, Listed, Members};
 use sync_engine::multicluster::in_process::{InProcess, Surroundings};
 use sync_engine::object::ClusterName;
-use sync_engine::reload::{Reload, Snapshot};
+use sync_engine::reload::Reload;
 use sync_engine::server::Instruments;
 use sync_engine::server::metrics::Format;
 use tokio::io::DuplexStream;
@@ -65,12 +65,11 @@ impl Process {
             engine: engine(number).into(),
             inventory_namespace: super::checker::RECORDS.into(),
             connections: connections(shared, number, is_kcp, &common),
-            schemas: Schemas::default(),
             clock: clock(shared.clone(), number),
             process: common,
             election: elects,
             custom_providers: fleet(shared, number),
-            events: false,
+            ..Settings::default()
         };
         let (mut task, instruments) = (JoinSet::new(), Instruments::default());
         task.spawn(engine::run(settings, receiver, instruments.clone(), shutdown.clone()));
@@ -95,8 +94,8 @@ impl Process {
 
     /// Hands it the mappings directory, whose documents are `sound` or not.
     pub fn reload(&self, shared: &Shared, documents: Option<String>, sound: bool) {
-        let files = documents.map(|text| ("mapping.yaml".to_owned(), text.into_bytes())).into_iter().collect();
-        let (reload, answer) = Reload::new(Arc::new(Snapshot { files, problems: Vec::new() }));
+        let readable = documents.map(|text| ("mapping.yaml".to_owned(), text.into_bytes())).into_iter().collect();
+        let (reload, answer) = Reload::new(Arc::new(Files { readable, ..Files::default() }));
         // A process that is stopping reads no more.
         let _ = self.reloads.try_send(reload);
         let judge = shared.clone();

@@ -18,7 +18,7 @@ pub use changes::{differ_in, have_same_effect};
 use crate::compile::Compiled;
 use crate::diagnostic::Diagnostic;
 use crate::schema::Schemas;
-use crate::{ClusterProvider, Mapping};
+use crate::{ClusterProvider, Mapping, ProviderKind};
 
 use self::files::File;
 use self::selection::Selection;
@@ -73,13 +73,13 @@ struct ProviderEntry {
     file: String,
 }
 
-/// What the files of a directory hold.
-#[derive(Debug, Clone, Copy)]
-pub struct Files<'a> {
-    /// Content by path relative to the directory.
-    pub readable: &'a BTreeMap<String, Vec<u8>>,
-    /// Why a file could not be read, by path.
-    pub unreadable: &'a BTreeMap<String, String>,
+/// Files by path.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Files {
+    /// Their content.
+    pub readable: BTreeMap<String, Vec<u8>>,
+    /// Why a file or folder could not be read. What was read of it before may still be among the readable.
+    pub unreadable: BTreeMap<String, String>,
 }
 
 /// What an update did.
@@ -87,9 +87,7 @@ pub struct Files<'a> {
 pub struct Update {
     /// What is different from before; each `Display`s as an acknowledgement line.
     pub changes: Vec<Change>,
-    /// Everything that is wrong now.
-    pub diagnostics: Vec<Diagnostic>,
-    /// Those of `diagnostics` that were not there before.
+    /// What is wrong now and was not before.
     pub new_diagnostics: Vec<Diagnostic>,
 }
 
@@ -163,6 +161,11 @@ impl Catalog {
         self.providers.values().map(|entry| &entry.provider)
     }
 
+    /// What they are, by name.
+    pub fn provider_kinds(&self) -> BTreeMap<String, ProviderKind> {
+        self.providers().map(|provider| (provider.name.clone(), provider.kind.clone())).collect()
+    }
+
     /// Everything that was wrong at the last update.
     pub fn diagnostics(&self) -> &[Diagnostic] {
         &self.diagnostics
@@ -177,13 +180,13 @@ impl Catalog {
     ///
     /// `retained` are the last good documents by mapping name, as the state stores of the targets keep them: each with the
     /// `ClusterProvider` of its source.
-    pub fn update(&self, files: Files<'_>, retained: &BTreeMap<String, Arc<str>>) -> (Self, Update) {
+    pub fn update(&self, files: &Files, retained: &BTreeMap<String, Arc<str>>) -> (Self, Update) {
         let read: BTreeMap<String, Arc<File>> = files
             .readable
             .iter()
             .map(|(path, content)| (path.clone(), File::read(content, self.files.get(path), self.schemas.as_deref())))
             .collect();
-        let mut selection = Selection::new(self, &read, files.unreadable, retained);
+        let mut selection = Selection::new(self, &read, &files.unreadable, retained);
         selection.select();
         let next = Self {
             mappings: selection.mappings,
@@ -196,7 +199,6 @@ impl Catalog {
         let update = Update {
             changes: changes::between(self, &next),
             new_diagnostics: next.diagnostics.iter().filter(|new| !known.contains(new)).cloned().collect(),
-            diagnostics: next.diagnostics.clone(),
         };
         (next, update)
     }
@@ -211,10 +213,11 @@ impl Catalog {
     }
 }
 
-impl Update {
-    /// Whether nothing is different from before, in what runs and in what is wrong.
-    pub fn is_quiet(&self) -> bool {
-        self.changes.is_empty() && self.new_diagnostics.is_empty()
+impl Files {
+    /// Adds other files to these.
+    pub fn extend(&mut self, other: Self) {
+        self.readable.extend(other.readable);
+        self.unreadable.extend(other.unreadable);
     }
 }
 

@@ -37,6 +37,17 @@ pub enum Level {
     Waiting,
 }
 
+impl Level {
+    /// The word of one at which something is wrong.
+    pub fn wrong(self) -> Option<&'static str> {
+        match self {
+            Self::Ready => None,
+            Self::Degraded => Some("degraded"),
+            Self::Waiting => Some("waiting"),
+        }
+    }
+}
+
 /// A condition together with how long it has stood like this.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Standing {

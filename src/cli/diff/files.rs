@@ -10,7 +10,7 @@ use super::DiffArguments;
 use super::change::{Change, What};
 use crate::catalog::{Catalog, have_same_effect};
 use crate::cli::arguments::DEFAULT_ENGINE;
-use crate::cli::inputs::{self, Inputs};
+use crate::cli::inputs;
 use crate::cli::render::{Document, documents, said};
 use crate::cli::{Misconfigured, Usage, sources};
 use crate::mapping::schema::Schemas;
@@ -73,7 +73,7 @@ fn given(paths: &[PathBuf]) -> Result<Vec<Value>, Misconfigured> {
             all.extend(sources::objects(path)?);
             continue;
         }
-        let files = Inputs::read(std::slice::from_ref(path))?.readable;
+        let files = inputs::read(std::slice::from_ref(path))?.readable;
         for file in files.keys().filter(|file| !inputs::is_expected(file)) {
             all.extend(sources::objects(Path::new(file)).unwrap_or_default());
         }

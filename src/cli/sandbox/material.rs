@@ -5,8 +5,9 @@ use std::sync::Arc;
 
 use serde_json::Value;
 
+use crate::catalog::Files;
 use crate::cli::Misconfigured;
-use crate::cli::inputs::{self, Inputs};
+use crate::cli::inputs;
 use crate::mapping::schema::Schemas;
 use crate::mapping::{ClusterProvider, Mapping};
 use crate::story::{Found, Given, Script, ToyCluster, ToyOperator};
@@ -43,25 +44,25 @@ pub(super) struct Material {
 /// # Errors
 /// For a path of the visitor's that cannot be read.
 pub(super) fn read(mappings: &Path, named: &[PathBuf]) -> Result<Material, Misconfigured> {
-    let own = Inputs::read(&[mappings.to_owned()]).unwrap_or_default();
-    let mut inputs = own.clone();
+    let own = inputs::read(&[mappings.to_owned()]).unwrap_or_default();
+    let mut all = own.clone();
     for folder in BESIDE.iter().filter_map(|name| inputs::beside(mappings, name)).filter(|folder| folder.is_dir()) {
         // Nothing at all in it is no mistake.
-        inputs.extend(Inputs::read_material(&[folder]).unwrap_or_default());
+        all.extend(inputs::read_material(&[folder]).unwrap_or_default());
     }
     for path in named {
-        inputs.extend(Inputs::read_material(std::slice::from_ref(path))?);
+        all.extend(inputs::read_material(std::slice::from_ref(path))?);
     }
-    Ok(Material::of(own, &inputs))
+    Ok(Material::of(own, &all))
 }
 
 /// The example that comes with the program.
 pub(super) fn example() -> Material {
-    let inputs = |files: &[(&str, &str)]| Inputs {
+    let files = |files: &[(&str, &str)]| Files {
         readable: files.iter().map(|(path, text)| ((*path).to_owned(), text.as_bytes().to_vec())).collect(),
-        ..Inputs::default()
+        ..Files::default()
     };
-    Material::of(inputs(&[("mongodb.yaml", MAPPING)]), &inputs(&EXAMPLE))
+    Material::of(files(&[("mongodb.yaml", MAPPING)]), &files(&EXAMPLE))
 }
 
 /// The schemas of that example.
@@ -86,8 +87,8 @@ impl Material {
     }
 
     /// The mappings of some files, and the documents of all.
-    fn of(own: Inputs, all: &Inputs) -> Self {
-        let (catalog, _) = own.only_ours().catalog();
+    fn of(own: Files, all: &Files) -> Self {
+        let catalog = inputs::catalog(&inputs::only_ours(own));
         let mappings = catalog.mappings().map(|(_, entry)| entry.mapping.clone()).collect();
         let providers = catalog.providers().cloned().collect();
         let mut material = Self { mappings, providers, found: Vec::new(), operators: Vec::new(), clusters: Vec::new() };

@@ -13,14 +13,13 @@ use tokio_util::sync::CancellationToken;
 use super::stage::Stage;
 use crate::cli::run::{failed, serve};
 use crate::cli::{Misconfigured, inputs};
-use crate::engine::clock::Clock;
 use crate::engine::{self, DEFAULT_TARGET, Settings};
 use crate::health::Level;
-use crate::multicluster::connection::{Connection, ConnectionSource, ConnectionSpec, Process};
-use crate::multicluster::environment::CustomProviders;
+use crate::multicluster::connection::{Connection, ConnectionSource, ConnectionSpec};
 use crate::reload::{Outcome, Reload, Reloader};
 use crate::sandbox::{Event, Sandbox};
-use crate::server::{self, Hosts, Instruments, Overview};
+use crate::server::api::Status;
+use crate::server::{self, Hosts, Instruments};
 use crate::story::{Member, Player, Side, ToyOperator, Trouble};
 
 /// The engine's id, and the namespace of its state store: the defaults of `run`.
@@ -58,7 +57,7 @@ impl Parts {
             follow(&member.server, side, &news);
         }
         let instruments = Instruments::default();
-        instruments.status.publish(Overview { engine_id: ENGINE.to_owned(), ..Overview::default() });
+        instruments.status.publish(Status { engine: ENGINE.to_owned(), ..Status::default() });
         let (reloader, reload, reloads) =
             Reloader::open(&stage.mappings, instruments.health.clone()).map_err(Misconfigured::from)?;
         let (drain, stopped) = (CancellationToken::new(), CancellationToken::new());
@@ -143,9 +142,9 @@ async fn hand_on_reloads(
     while let Some(reload) = reloads.recv().await {
         // Schemas and objects may lie among the mappings here. What is in a file of ours is for the engine to judge, also where
         // nothing of ours is in it any more: an empty file is no removal.
-        let mut ours = (*reload.snapshot).clone();
-        ours.files.retain(|path, content| known.contains(path) || inputs::is_ours(content));
-        known = ours.files.keys().cloned().collect();
+        let mut ours = (*reload.files).clone();
+        ours.readable.retain(|path, content| known.contains(path) || inputs::is_ours(content));
+        known = ours.readable.keys().cloned().collect();
         let (handed_on, outcome) = Reload::new(Arc::new(ours));
         if engine.send(handed_on).await.is_err() {
             return;
@@ -177,11 +176,7 @@ fn settings(stage: &Stage) -> anyhow::Result<Settings> {
         inventory_namespace: STATE_NAMESPACE.to_owned(),
         home: DEFAULT_TARGET.to_owned(),
         connections,
-        process: Process::default(),
         schemas,
-        clock: Clock::default(),
-        election: None,
-        custom_providers: CustomProviders::default(),
-        events: false,
+        ..Settings::default()
     })
 }

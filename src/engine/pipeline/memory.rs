@@ -275,6 +275,7 @@ impl State {
         // Where it is not written, it names them still.
         if generation.records() {
             self.places_left.retain(|place| store.clusters.contains(place));
+            self.targets_left.retain(|name| store.targets.contains(name));
         }
         self.former_placements =
             store.placements.iter().filter_map(|text| placement::rule(text)).map(Arc::new).collect();

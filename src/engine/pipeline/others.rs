@@ -9,6 +9,7 @@ use tokio::time::Instant;
 use super::{NOT_READ, Pipeline};
 use crate::multicluster::queue::Priority;
 use crate::object::Key;
+use crate::plan::Reason;
 use crate::plan::objects::Objects;
 use crate::plan::targets::{OtherTarget, Reach, TargetContext};
 
@@ -83,11 +84,6 @@ impl Pipeline {
     /// Whether the mapping had this target once, and has it no longer.
     pub fn was_target(&self, name: &str) -> bool {
         self.state.lock().targets_left.contains(name)
-    }
-
-    /// The state store names these targets.
-    pub fn recorded_targets(&self, names: &BTreeSet<String>) {
-        self.state.lock().targets_left.retain(|name| names.contains(name));
     }
 
     /// The engine knows what the state store says, or that there is none. Who waits for that looks again.
@@ -172,7 +168,7 @@ impl Pipeline {
     }
 
     /// Why a source was not in sync on the target when it was planned last, as others tell it.
-    pub fn unsettled_here(&self, key: &Key) -> Option<(crate::plan::Cause, String)> {
+    pub fn unsettled_here(&self, key: &Key) -> Option<Reason> {
         self.state.lock().unsettled.get(key).and_then(|how| how.of_target.clone())
     }
 }

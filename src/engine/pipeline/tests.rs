@@ -9,16 +9,13 @@ use super::shared_use::Uses;
 use super::wakes::Topic;
 use super::*;
 use crate::engine::Settings;
-use crate::engine::clock::Clock;
 use crate::engine::events::Recorder;
 use crate::engine::inventory::{Former, SourceId};
 use crate::engine::keeper::{check_sources, is_final, wanted};
 use crate::engine::serving::compiled;
-use crate::mapping::schema::Schemas;
 use crate::mapping::{OnExit, Traits};
 use crate::multicluster::Object;
-use crate::multicluster::connection::{Connection, ConnectionSource, ConnectionSpec, Process};
-use crate::multicluster::environment::CustomProviders;
+use crate::multicluster::connection::{Connection, ConnectionSource, ConnectionSpec};
 use crate::multicluster::permit::Lease;
 use crate::multicluster::registry::{ClusterSpec, ProviderName, WatchScope};
 use crate::multicluster::store::{Change, ChangeCause};
@@ -53,13 +50,7 @@ fn pipeline(lease: Lease) -> Arc<Pipeline> {
         engine: "main".into(),
         inventory_namespace: "sync-engine".into(),
         home: "target".into(),
-        connections: BTreeMap::new(),
-        process: Process::default(),
-        schemas: Schemas::default(),
-        clock: Clock::default(),
-        election: None,
-        custom_providers: CustomProviders::default(),
-        events: false,
+        ..Settings::default()
     };
     let mut shared = Shared::new(settings, Instruments::default(), Recorder::default());
     shared.lease = lease;
@@ -283,20 +274,22 @@ async fn a_cluster_that_is_here_has_the_state_store_written_that_does_not_name_i
     assert!(!is_due(), "it is named");
 }
 
-/// A document that takes in no source does not write the state store, which names the cluster still.
+/// A document that takes in no source does not write the state store, which names the cluster and the target still.
 #[tokio::test]
-async fn a_cluster_that_has_left_is_known_to_have_until_the_state_store_is_written_without_it() {
+async fn a_cluster_or_a_target_that_has_left_is_known_to_have_until_the_state_store_is_written_without_it() {
     let (pipeline, cluster) = (pipeline(Lease::default()), cluster("c"));
     let place = recorded_as(&cluster);
     let document = pipeline.generation();
     let closing = Generation::new(document.mapping.clone(), Phase::DeletionsOnly, document.target.clone());
     pipeline.forget_cluster(&cluster, true);
+    pipeline.targets_are(&["former".to_owned()].into());
+    pipeline.targets_are(&["target".to_owned()].into());
     pipeline.swap(closing);
     pipeline.confirm(&pipeline.generation(), Ok(in_force(DOCUMENT)));
-    assert!(pipeline.has_left(&place));
+    assert!(pipeline.has_left(&place) && pipeline.was_target("former"));
     pipeline.swap(Generation::new(document.mapping.clone(), Phase::Active, document.target.clone()));
     pipeline.confirm(&pipeline.generation(), Ok(in_force(DOCUMENT)));
-    assert!(!pipeline.has_left(&place));
+    assert!(!pipeline.has_left(&place) && !pipeline.was_target("former"));
 }
 
 /// Of a target that is away, each try to reach it fails in its own way.

@@ -9,7 +9,7 @@ use super::{DATABASES, edited, fresh, mapping, said};
 use crate::mapping::{Kind, Mapping, Resource, Side};
 use crate::object::claims::Claims;
 use crate::object::marks::Reference;
-use crate::plan::{Action, Failure, FailureKind, Outcome, Prune};
+use crate::plan::{Action, Cause, Outcome, Prune, Reason};
 
 /// A password for each user goes to the target, and a connection comes back.
 const RELATED: &str = r#"  related:
@@ -418,8 +418,7 @@ fn what_is_read_back_is_uncertain_while_an_original_is_not_seen() {
     let mut world = of(&["ann"]);
     let observed = world.observe(&related());
     let unlisted = |action: &Action| {
-        let failure = Failure { kind: FailureKind::Unreachable, why: "it is not listed yet".into() };
-        matches!(action, Action::Read(_)).then_some(Outcome::Failed(failure))
+        matches!(action, Action::Read(_)).then(|| Outcome::Failed(Reason::unseen("it is not listed yet")))
     };
     let said = said(&world.settle_from(&related(), observed, usize::MAX, unlisted).expect("no limit of writes"));
     assert!(said.contains("Unknown: related object `connection`") && !said.contains("Waiting:"), "{said}");
@@ -440,7 +439,7 @@ fn a_selected_copy_goes_once_a_read_past_the_caches_says_so() {
     let (observed, before) = (world.observe(&mapping), world.objects.clone());
     let mut is_read_anew = false;
     world.settle_from(&mapping, observed, usize::MAX, |action| {
-        let refused = || Failure { kind: FailureKind::Refused, why: "the claim is not accepted".into() };
+        let refused = || Reason { cause: Cause::Refused, detail: "the claim is not accepted".into() };
         is_read_anew |= matches!(action, Action::ReadAnew(_));
         match action {
             Action::Read(_) => Some(Outcome::Seen(Ok(Vec::new()))),

@@ -10,7 +10,7 @@ use super::{causes, mapping, of, reasons};
 use crate::mapping::Mapping;
 use crate::object::has_finalizer;
 use crate::plan::targets::{OtherTarget, Reach, TargetContext, reports_for_all};
-use crate::plan::{Cause, Prune, Reasons, Rest, pins};
+use crate::plan::{Prune, Reason, Reasons, Rest, pins};
 
 const OBJECTS: &str = r#"
   objects:
@@ -44,7 +44,7 @@ struct Targets {
     worlds: BTreeMap<&'static str, World>,
     reach: BTreeMap<&'static str, Reach>,
     selected: BTreeSet<String>,
-    unsettled: BTreeMap<&'static str, (Cause, String)>,
+    unsettled: BTreeMap<&'static str, Reason>,
 }
 
 impl Targets {

@@ -10,9 +10,10 @@ use super::{
 };
 use crate::mapping::Mapping;
 use crate::object::hash::tuple_hash;
+use crate::object::marks::Reference;
 use crate::plan::saved::{Context, Saved, Unreadable};
 use crate::plan::trace::{Past, Trace};
-use crate::plan::{Failure, FailureKind, Prune, Rest};
+use crate::plan::{Cause, Prune, Reason, Rest};
 
 const VERSION: &str = "1.2.3";
 
@@ -84,10 +85,11 @@ fn each_reason_names_the_row_that_decided_also_from_a_file() {
     }
 
     let mut world = synced();
-    let failure = Failure { kind: FailureKind::Error, why: "500 InternalError".into() };
+    let reference = world.reference("Database");
+    let failure = Reason { cause: Cause::RequestFailed, detail: format!("{reference}: 500 InternalError") };
     drift(&mut world);
     let mut observed = world.observe(&databases);
-    observed.answers.failed.insert(world.reference("Database"), failure);
+    observed.answers.failed.insert(reference, failure);
     world.rested = Some(observed);
     told += &format!("a request that failed: {}", decided(&replayed(&world, &databases)));
     insta::assert_snapshot!(told);
@@ -143,7 +145,11 @@ fn no_value_of_a_secret_is_kept_and_the_decision_is_the_same() {
         if drifts {
             world.edit("Database", |database| database["spec"]["pin"] = json!("0000"));
         }
-        world.rested = Some(world.observe(&login));
+        let mut observed = world.observe(&login);
+        // A server may quote what it refuses.
+        let refused = Reason { cause: Cause::Refused, detail: "`hunter22` is too short".into() };
+        observed.answers.failed.insert(Reference::namespace("another"), refused);
+        world.rested = Some(observed);
         let trace = replayed(&world, &login);
         let file = serde_json::to_string(&saved(&world, &login)).expect("JSON");
         let shown = serde_json::to_string(&trace).expect("JSON");

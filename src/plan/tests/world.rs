@@ -16,8 +16,8 @@ use crate::object::marks::{self, Origin, Owner, Reference, Writer};
 use crate::object::{ClusterName, Key, has_finalizer, metadata};
 use crate::plan::observed::copy_place;
 use crate::plan::{
-    Action, Cause, Evidence, Failure, FailureKind, Intent, Kinds, Missing, Observed, Original, Outcome, Pin, Plan,
-    Reason, Rest, Source, TargetObject, plan, render,
+    Action, Cause, Evidence, Intent, Kinds, Missing, Observed, Original, Outcome, Pin, Plan, Reason, Rest, Source,
+    TargetObject, plan, render,
 };
 
 #[derive(Debug, Clone, Default)]
@@ -333,7 +333,7 @@ impl World {
         let about = action.reference().map_or("source", |reference| &reference.kind.kind).to_owned();
         self.because.extend(action.because().map(|because| (about, because)));
         if self.refuses.iter().any(|start| action.to_string().starts_with(start)) {
-            return Outcome::Failed(Failure { kind: FailureKind::Refused, why: "refused by admission".into() });
+            return Outcome::Failed(Reason { cause: Cause::Refused, detail: "refused by admission".into() });
         }
         match action {
             Action::PatchSource { patch, .. } => self.patch_source(patch),
@@ -403,7 +403,7 @@ impl World {
         let labelled =
             |object: &Value| marks::label(object, marks::OWNER).is_some_and(|label| owners.iter().any(|o| o == label));
         if !self.unserved.is_empty() && self.unserved_for == Unserved::ForNow {
-            return Outcome::Failed(Failure { kind: FailureKind::Refused, why: "not served".into() });
+            return Outcome::Failed(Reason { cause: Cause::Refused, detail: "not served".into() });
         }
         let is_removed = |kind| self.unserved.contains(kind) && self.unserved_for == Unserved::Removed;
         let listed = |reference: &Reference, object: &Value| {

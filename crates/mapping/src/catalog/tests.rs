@@ -20,8 +20,7 @@ fn provider(catalog: &Catalog) -> Option<&ClusterProvider> {
 #[derive(Default)]
 struct World {
     catalog: Catalog,
-    files: BTreeMap<String, Vec<u8>>,
-    unreadable: BTreeMap<String, String>,
+    files: Files,
     retained: BTreeMap<String, Arc<str>>,
 }
 
@@ -38,26 +37,25 @@ impl World {
     }
 
     fn write(&mut self, path: &str, content: &str) -> String {
-        self.files.insert(path.to_owned(), content.as_bytes().to_vec());
+        self.files.readable.insert(path.to_owned(), content.as_bytes().to_vec());
         self.reload()
     }
 
     fn remove(&mut self, path: &str) -> String {
-        self.files.remove(path);
+        self.files.readable.remove(path);
         self.reload()
     }
 
     /// The acknowledgement lines and the diagnostics, a line each.
     fn reload(&mut self) -> String {
-        let files = Files { readable: &self.files, unreadable: &self.unreadable };
-        let (catalog, update) = self.catalog.update(files, &self.retained);
+        let (catalog, update) = self.catalog.update(&self.files, &self.retained);
         self.catalog = catalog;
         let notes = |diagnostic: &Diagnostic| match diagnostic.notes.join("; ") {
             notes if notes.is_empty() => String::new(),
             notes => format!(" [{notes}]"),
         };
         let changes = update.changes.iter().map(ToString::to_string);
-        let diagnostics = update.diagnostics.iter().map(|diagnostic| format!("{diagnostic}{}", notes(diagnostic)));
+        let diagnostics = self.catalog.diagnostics.iter().map(|one| format!("{one}{}", notes(one)));
         changes.chain(diagnostics).collect::<Vec<_>>().join("\n")
     }
 
@@ -191,10 +189,10 @@ fn empty_and_unreadable_files_remove_nothing() {
     mapping mongodb: its document cannot be used or found; generation 1 keeps running
     a.yaml:1:1: warning[SE0012]: the file is empty; the mappings it held keep running (to remove them, delete the file) [mapping `mongodb` keeps running generation 1]
     ");
-    world.files.remove("a.yaml");
-    world.unreadable.insert("a.yaml".into(), "Permission denied".into());
+    world.files.readable.remove("a.yaml");
+    world.files.unreadable.insert("a.yaml".into(), "Permission denied".into());
     insta::assert_snapshot!(world.reload(), @"a.yaml:1:1: error[SE0011]: the file cannot be read: Permission denied [mapping `mongodb` keeps running generation 1]");
-    world.unreadable.clear();
+    world.files.unreadable.clear();
     insta::assert_snapshot!(world.write("a.yaml", "# nothing any more\n"), @"mapping mongodb: removed with generation 1; its objects stay until their sources are deleted, unless its onMappingRemoved says otherwise");
 }
 
@@ -234,7 +232,7 @@ fn a_taken_name_stays_with_the_running_one() {
     insta::assert_snapshot!(world.remove("b.yaml"), @"mapping mongodb: generation 2: status field y added; status field x removed");
 
     let mut start = World::default();
-    start.files.insert("b.yaml".into(), mapping("mongodb", "x: $.x").into_bytes());
+    start.files.readable.insert("b.yaml".into(), mapping("mongodb", "x: $.x").into_bytes());
     insta::assert_snapshot!(start.write("a.yaml", &mapping("mongodb", "y: $.y")), @r"
     mapping mongodb: generation 1: added
     b.yaml:3:18: error[SE0121]: the mapping `mongodb` stands in a.yaml already (give one of the two another name)
@@ -281,7 +279,7 @@ fn one_status_field_has_one_writer() {
     second.yaml:3:18: error[SE0701]: the mapping `first` writes the status field `a.b.c` of this resource already (let one of the two mappings write it) [mapping `second` keeps running generation 1]
     ");
     // A field that moves from one to the other in one reload.
-    world.files.insert("first.yaml".into(), mapping("first", "d: $.x").into_bytes());
+    world.files.readable.insert("first.yaml".into(), mapping("first", "d: $.x").into_bytes());
     insta::assert_snapshot!(world.write("second.yaml", &other("a: $.x", quiet)), @r"
     mapping first: generation 2: status field d added; status field a.b removed
     mapping second: generation 2: status field a added; status field c removed
@@ -400,10 +398,10 @@ fn a_selection_of_clusters_goes_with_what_the_provider_tells() {
         |name: &str, spec: &str| PROVIDER.replace("edge", name).replace("kubeconfig: {connection: target}", spec);
     let shown = |mapping: &str, spec: &str| {
         let mut world = World::default();
-        world.files.insert("p.yaml".into(), part("edge", spec).into_bytes());
+        world.files.readable.insert("p.yaml".into(), part("edge", spec).into_bytes());
         if spec.starts_with("multi") {
-            world.files.insert("one.yaml".into(), PROVIDER.replace("edge", "one").into_bytes());
-            world.files.insert("two.yaml".into(), part("two", inventory).into_bytes());
+            world.files.readable.insert("one.yaml".into(), PROVIDER.replace("edge", "one").into_bytes());
+            world.files.readable.insert("two.yaml".into(), part("two", inventory).into_bytes());
         }
         world.write("m.yaml", mapping)
     };
@@ -439,8 +437,8 @@ fn a_provider_that_joins_others_changes_with_them() {
         .replace("name: edge", "name: joint")
         .replace("kubeconfig: {connection: target}", "multi: [edge, cloud]");
     let all = mapping("m", "x: $.x").replace("apiExport: {name: m}", "provider: joint");
-    world.files.insert("m.yaml".into(), all.clone().into_bytes());
-    world.files.insert("joint.yaml".into(), joint.into_bytes());
+    world.files.readable.insert("m.yaml".into(), all.clone().into_bytes());
+    world.files.readable.insert("joint.yaml".into(), joint.into_bytes());
     insta::assert_snapshot!(world.write("p.yaml", PROVIDER), @r"
     mapping m: generation 1: added
     provider edge: added
@@ -589,7 +587,7 @@ fn what_no_mapping_reads_is_said_once() {
 fn a_thousand_mappings() {
     let mut world = World::default();
     for number in 0..1000 {
-        world.files.insert(format!("m{number}.yaml"), mapping(&format!("m{number}"), "x: $.x").into_bytes());
+        world.files.readable.insert(format!("m{number}.yaml"), mapping(&format!("m{number}"), "x: $.x").into_bytes());
     }
     assert_eq!(world.reload().lines().count(), 1000);
     assert_eq!(world.write("m7.yaml", &mapping("m7", "y: $.y")).lines().count(), 1);
