@@ -8,7 +8,12 @@ use super::{GOOD, broken, directory, run, shown, shown_in};
 fn it_prints_what_to_apply_where() {
     assert_snapshot!("table", shown(&["rbac", "-o", "table"]));
     assert_snapshot!("provider", shown(&["rbac", "--for", "provider", "--subject", "group:engines"]));
-    assert_snapshot!("target", shown(&["rbac", "--for", "target", "--state-namespace", "notes"]));
+    let target = shown(&["rbac", "--for", "target", "--state-namespace", "notes"]);
+    // The rules of the ClusterRole are those that the chart takes.
+    let (roles, others): (Vec<_>, Vec<_>) =
+        target.split("---\n").partition(|one| one.contains("\nkind: ClusterRole\n"));
+    assert!(roles.concat().contains("  - notes\n"), "the namespace of the state store can be read: {roles:?}");
+    assert_snapshot!("target", others.join("---\n"));
     assert_snapshot!("values", shown(&["rbac", "-o", "values"]));
     let output = run(&["rbac", "-o", "json"]);
     let list: serde_json::Value = serde_json::from_slice(&output.stdout).expect("JSON");
@@ -75,8 +80,20 @@ fn what_the_export_publishes_takes_no_claim() {
 fn it_says_what_it_guesses_and_what_it_does_not_understand() {
     let root = directory(&[("maps/a.yaml", GOOD), ("none/a.yaml", "a: 1"), ("bad/a.yaml", &broken())]);
     assert_snapshot!("guessed", shown_in(&root, &["rbac", "ROOT/maps", "--for", "target", "-o", "table"]));
-    assert_snapshot!(shown_in(&root, &["rbac", "ROOT/maps", "--subject", "me"]));
-    assert_snapshot!(shown_in(&root, &["rbac", "ROOT/missing"]));
-    assert_snapshot!(shown_in(&root, &["rbac", "ROOT/none"]));
+    let said = [&["ROOT/maps", "--subject", "me"][..], &["ROOT/missing"], &["ROOT/none"]]
+        .map(|rest| shown_in(&root, &[&["rbac"], rest].concat()));
+    assert_snapshot!(said.concat(), @"
+    exit 2
+    stderr:
+    error: invalid value 'me' for '--subject <SUBJECT>': write user:NAME, group:NAME or serviceaccount:NAMESPACE/NAME
+
+    For more information, try '--help'.
+    exit 3
+    stderr:
+    error: cannot read `ROOT/missing`: it does not exist
+    exit 3
+    stderr:
+    error: there is no mapping in `ROOT/none`
+    ");
     assert_snapshot!("bad", shown_in(&root, &["rbac", "ROOT/bad"]));
 }
