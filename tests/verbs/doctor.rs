@@ -38,23 +38,31 @@ fn what_the_clusters_lack_is_said_with_its_place() {
     let live = Live::mongodb();
     assert_snapshot!("sandbox", steady(&live.shown(&["doctor", "mappings"])));
     let shipped = fs::read_to_string(format!("{ROOT}/mappings/mongodb.yaml")).expect("the shipped mapping");
-    let said = |old: &str, new: &str| {
+    let lacks = [
+        ("  objects:\n", "  target: {cluster: edge}\n\n  objects:\n"),
+        ("{name: mongodb, path", "{name: other, path"),
+        ("path: root:mongodb}", "path: root:mongodb, endpointSlice: other}"),
+        ("mongodbcommunity.v1.", "mongodbcommunity.v2."),
+        (
+            "  related:\n",
+            "  related:\n    - {id: account, direction: ToTarget, resource: serviceaccounts.v1, from: {name: account}}\n",
+        ),
+        ("kind: MongoDBCommunity", "kind: MongoDB"),
+        (
+            "spec: ${{ source.spec }}",
+            "spec:\n          $merge:\n            - ${{ source.spec }}\n            - {members: many}",
+        ),
+    ]
+    .map(|(old, new)| {
         let changed = shipped.replacen(old, new, 1);
         assert_ne!(changed, shipped, "{old}");
         let root = directory(&[("mongodb.yaml", &changed)]);
         let path = root.path().display().to_string();
-        wrong(&live.shown(&["doctor", &path]).replace(&path, "ROOT"))
-    };
-    assert_snapshot!("SE0801", said("  objects:\n", "  target: {cluster: edge}\n\n  objects:\n"));
-    assert_snapshot!("SE0802", said("{name: mongodb, path", "{name: other, path"));
-    assert_snapshot!("SE0803", said("path: root:mongodb}", "path: root:mongodb, endpointSlice: other}"));
-    assert_snapshot!("SE0804", said("mongodbcommunity.v1.", "mongodbcommunity.v2."));
-    let related =
-        "  related:\n    - {id: account, direction: ToTarget, resource: serviceaccounts.v1, from: {name: account}}\n";
-    assert_snapshot!("SE0805", said("  related:\n", related));
-    assert_snapshot!("SE0807", said("kind: MongoDBCommunity", "kind: MongoDB"));
-    let wrong = "spec:\n          $merge:\n            - ${{ source.spec }}\n            - {members: many}";
-    assert_snapshot!("SE0808", said("spec: ${{ source.spec }}", wrong));
+        let said = wrong(&live.shown(&["doctor", &path]).replace(&path, "ROOT"));
+        // What follows is the same for each: the state store holds the document without the change.
+        said.split("\nwarning  documents").next().unwrap_or_default().to_owned()
+    });
+    assert_snapshot!("lacks", lacks.concat());
 }
 
 /// A Gadget beside each Widget.
@@ -216,8 +224,7 @@ async fn nothing_is_wrong_where_everything_is_well() {
     let practice = Practice::new(-5, 30 * DAY).await;
     practice.consumer("acme", &[CLAIM]);
     practice.remember("things", &compiled(THINGS).expect("a mapping").text);
-    assert_snapshot!("well", practice.shown(&[]));
-    assert_snapshot!("well-table", practice.shown(&["-o", "table"]));
+    assert_snapshot!("well", practice.shown(&["-o", "table"]));
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -229,7 +236,18 @@ async fn each_trouble_is_said_with_what_mends_it() {
     practice.remember("gone", "");
     assert_snapshot!("warnings", practice.shown(&[]));
     assert_snapshot!("unread", wrong(&practice.shown(&["--connection", "edge=ROOT/edge"])));
-    assert_snapshot!("json", practice.shown(&["-o", "json"]));
+    let json = practice.shown(&["-o", "json"]);
+    let checks: Vec<Value> = serde_json::from_str(json.trim_start_matches("exit 0\n")).expect("one JSON value");
+    assert_eq!(checks.len(), 9, "{json}");
+    assert_snapshot!(format!("{:#}", checks[3]), @r#"
+    {
+      "about": "connection `target`",
+      "check": "clock",
+      "fix": "`timedatectl` on both shows which one is wrong",
+      "message": "the server's clock is 5m ahead of this machine's",
+      "verdict": "warning"
+    }
+    "#);
     // The document that cannot be used may be the one that is recorded.
     let broken = practice.shown_of(&THINGS.replace("objects:", "object:"), &[]);
     assert!(broken.starts_with("exit 1\n") && !broken.contains("mapping `gone`"), "{broken}");
