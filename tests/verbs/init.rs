@@ -5,7 +5,7 @@ use std::fs;
 use insta::assert_snapshot;
 use tempfile::TempDir;
 
-use super::{run, shown_in};
+use super::{run, said, shown_in};
 
 const OPERATORS: [(&str, &str); 10] = [
     ("postgres", "cluster"),
@@ -97,13 +97,21 @@ fn it_says_what_it_wrote_and_overwrites_nothing() {
 #[test]
 fn it_says_why_nothing_can_be_offered() {
     let root = tempfile::tempdir().expect("a temporary directory");
-    let issuers = "tests/verbs/crds/issuer.yaml";
-    let said = |arguments: &[&str]| shown_in(&root, &[&["init", "ROOT/kit"], arguments].concat());
-    assert_snapshot!(said(&["-f", issuers]));
-    assert_snapshot!(said(&["-f", issuers, "--kind", "Isuer"]));
-    assert_snapshot!(said(&["-f", issuers, "--kind", "ClusterIssuer"]));
-    assert_snapshot!(said(&["-f", issuers, "--kind", "Issuer"]));
-    assert_snapshot!(said(&["-f", "mappings/mongodb.yaml"]));
-    assert_snapshot!(said(&["-f", "ROOT/missing.yaml"]));
+    let lines = [
+        "init ROOT/kit -f tests/verbs/crds/issuer.yaml",
+        "init ROOT/kit -f tests/verbs/crds/issuer.yaml --kind Isuer",
+        "init ROOT/kit -f tests/verbs/crds/issuer.yaml --kind ClusterIssuer",
+        "init ROOT/kit -f tests/verbs/crds/issuer.yaml --kind Issuer",
+        "init ROOT/kit -f mappings/mongodb.yaml",
+        "init ROOT/kit -f ROOT/missing.yaml",
+    ];
+    assert_snapshot!(said(&root, lines).replace("exit 3\nstderr:\n", ""), @"
+    error: `tests/verbs/crds/issuer.yaml`: it defines several kinds: ClusterIssuer, Issuer; choose one with --kind
+    error: `tests/verbs/crds/issuer.yaml`: it defines no kind `Isuer`; it defines ClusterIssuer, Issuer
+    error: `tests/verbs/crds/issuer.yaml`: ClusterIssuer is cluster-scoped: an object of it belongs to no tenant, so none can be made for one; take a kind that lives in a namespace, and let the cluster's owner make this one beforehand
+    error: `tests/verbs/crds/issuer.yaml`: version v1 of Issuer has no schema with fields, so there is nothing to offer
+    error: `mappings/mongodb.yaml`: it holds no CustomResourceDefinition (apiextensions.k8s.io/v1)
+    error: cannot read `ROOT/missing.yaml`: it does not exist
+    ");
     assert!(!root.path().join("kit").exists(), "nothing is written");
 }

@@ -52,6 +52,11 @@ fn shown_in(root: &TempDir, arguments: &[&str]) -> String {
     shown(&arguments.iter().map(String::as_str).collect::<Vec<_>>()).replace(&path, "ROOT")
 }
 
+/// The same of several command lines, one after the other.
+fn said<const N: usize>(root: &TempDir, lines: [&str; N]) -> String {
+    lines.map(|line| shown_in(root, &line.split(' ').collect::<Vec<_>>())).concat()
+}
+
 fn directory(files: &[(&str, &str)]) -> TempDir {
     let root = tempfile::tempdir().expect("a temporary directory");
     for (name, content) in files {
@@ -188,19 +193,10 @@ fn a_connection_that_nobody_named_is_an_error_in_a_pod_too() {
 #[test]
 fn validate_needs_something_to_read() {
     let root = directory(&[("empty/notes.md", "")]);
-    assert_snapshot!(shown_in(&root, &["validate", "ROOT/empty"]), @"
-    exit 3
-    stderr:
+    let lines = ["validate ROOT/empty", "validate ROOT/nothing.yaml", "validate mappings --schemas ROOT/nothing"];
+    assert_snapshot!(said(&root, lines).replace("exit 3\nstderr:\n", ""), @"
     error: there is no *.yaml or *.yml in `ROOT/empty`
-    ");
-    assert_snapshot!(shown_in(&root, &["validate", "ROOT/nothing.yaml"]), @"
-    exit 3
-    stderr:
     error: cannot read `ROOT/nothing.yaml`: it does not exist
-    ");
-    assert_snapshot!(shown_in(&root, &["validate", "mappings", "--schemas", "ROOT/nothing"]), @"
-    exit 3
-    stderr:
     error: cannot read the folder of schemas `ROOT/nothing` (--schemas): it does not exist; create it, or name another
     ");
 }
@@ -249,24 +245,11 @@ fn explain_takes_reasons_and_alerts() {
 
 #[test]
 fn explain_names_the_nearest_words() {
-    assert_snapshot!(shown(&["explain", "se01O1"]), @"
-    exit 2
-    stderr:
+    let lines = ["explain se01O1", "explain Conflicts", "explain SyncEngineEditHold", "explain everything"];
+    assert_snapshot!(said(&directory(&[]), lines).replace("exit 2\nstderr:\n", ""), @"
     error: there is no code, reason or alert `se01O1`; did you mean SE0101, SE0111, SE0121? `sync-engine explain` lists them all
-    ");
-    assert_snapshot!(shown(&["explain", "Conflicts"]), @"
-    exit 2
-    stderr:
     error: there is no code, reason or alert `Conflicts`; did you mean Conflict? `sync-engine explain` lists them all
-    ");
-    assert_snapshot!(shown(&["explain", "SyncEngineEditHold"]), @"
-    exit 2
-    stderr:
     error: there is no code, reason or alert `SyncEngineEditHold`; did you mean SyncEngineEditHeld, SyncEngineDown? `sync-engine explain` lists them all
-    ");
-    assert_snapshot!(shown(&["explain", "everything"]), @"
-    exit 2
-    stderr:
     error: there is no code, reason or alert `everything`; `sync-engine explain` lists them all
     ");
 }
@@ -373,15 +356,32 @@ fn render_says_why_there_is_nothing() {
         ("other.yaml", "{apiVersion: v1, kind: Secret, metadata: {name: b}}"),
         ("nothing.yaml", "{kind: Secret}"),
     ]);
-    let said = |file: &str| shown_in(&root, &["render", "ROOT/maps", "-f", &format!("ROOT/{file}")]);
-    assert_snapshot!("render-filtered", said("filtered.yaml"));
-    assert_snapshot!("render-failing", said("failing.yaml"));
-    assert_snapshot!("render-other", said("other.yaml"));
-    assert_snapshot!("render-nothing", said("nothing.yaml"));
-    let bad = ["render", "ROOT/bad", "-f", "ROOT/failing.yaml"];
-    assert_snapshot!("render-broken-mapping", shown_in(&root, &bad));
-    let unknown = ["render", "ROOT/maps", "-f", "ROOT/failing.yaml", "--mapping", "database"];
-    assert_snapshot!("render-unknown-mapping", shown_in(&root, &unknown));
+    let lines = [
+        "render ROOT/maps -f ROOT/filtered.yaml",
+        "render ROOT/maps -f ROOT/failing.yaml",
+        "render ROOT/maps -f ROOT/other.yaml",
+        "render ROOT/maps -f ROOT/nothing.yaml",
+        "render ROOT/maps -f ROOT/failing.yaml --mapping database",
+    ];
+    assert_snapshot!(said(&root, lines), @"
+    exit 0
+    stderr:
+    Database default/a: left alone, for the filter of mapping `databases` does not let it in
+    exit 1
+    stderr:
+    Database default/a: RenderFailed: object `db`: spec.size: `source.spec.size` is absent: give a value with `default(...)`, leave the key out with `default(omit)`, or test it with `is defined`
+    exit 3
+    stderr:
+    error: no mapping takes Secret b (v1); the mappings take databases.v1.example.dev
+    exit 3
+    stderr:
+    error: `ROOT/nothing.yaml` holds no Kubernetes object: `apiVersion`, `kind` and `metadata.name` are needed
+    exit 3
+    stderr:
+    error: there is no mapping `database`; there is `databases`
+    ");
+    let bad = said(&root, ["render ROOT/bad -f ROOT/failing.yaml"]);
+    assert!(bad.starts_with("exit 3\n") && bad.contains("no mapping in `ROOT/bad` can be used"), "{bad}");
 }
 
 #[test]
@@ -639,17 +639,11 @@ fn update_writes_golden_files_that_hold_from_then_on() {
 #[test]
 fn test_needs_a_test_and_its_mapping() {
     let root = directory(&[("maps/a.yaml", GOOD), ("tests/a.yaml", TEST), ("bad/b.yaml", &broken())]);
-    assert_snapshot!(shown_in(&root, &["test", "ROOT/maps"]), @"
-    exit 3
-    stderr:
+    assert_snapshot!(said(&root, ["test ROOT/maps", "test ROOT/tests"]).replace("exit 3\nstderr:\n", ""), @"
     error: there is no MappingTest in `ROOT/maps`
-    ");
-    assert_snapshot!(shown_in(&root, &["test", "ROOT/tests"]), @"
-    exit 3
-    stderr:
     error: ROOT/tests/a.yaml: the test `sizes` is about mapping `databases`, which is not among the files; name its folder as well
     ");
-    assert_eq!(run(&["test", &root.path().join("bad").display().to_string()]).status.code(), Some(3));
+    assert!(said(&root, ["test ROOT/bad"]).starts_with("exit 3\n"));
 }
 
 /// Written anew by `sync-engine schema export > schemas/sync-engine.dev_v1alpha1.json`.

@@ -2,7 +2,7 @@
 
 use insta::assert_snapshot;
 
-use super::{GOOD, broken, directory, run, shown, shown_in};
+use super::{GOOD, broken, directory, run, said, shown, shown_in};
 
 #[test]
 fn it_prints_what_to_apply_where() {
@@ -80,9 +80,8 @@ fn what_the_export_publishes_takes_no_claim() {
 fn it_says_what_it_guesses_and_what_it_does_not_understand() {
     let root = directory(&[("maps/a.yaml", GOOD), ("none/a.yaml", "a: 1"), ("bad/a.yaml", &broken())]);
     assert_snapshot!("guessed", shown_in(&root, &["rbac", "ROOT/maps", "--for", "target", "-o", "table"]));
-    let said = [&["ROOT/maps", "--subject", "me"][..], &["ROOT/missing"], &["ROOT/none"]]
-        .map(|rest| shown_in(&root, &[&["rbac"], rest].concat()));
-    assert_snapshot!(said.concat(), @"
+    let lines = ["rbac ROOT/maps --subject me", "rbac ROOT/missing", "rbac ROOT/none"];
+    assert_snapshot!(said(&root, lines), @"
     exit 2
     stderr:
     error: invalid value 'me' for '--subject <SUBJECT>': write user:NAME, group:NAME or serviceaccount:NAMESPACE/NAME
