@@ -106,14 +106,31 @@ impl Scene {
     }
 }
 
+/// What the verb says of what it has done to the objects and sources of the mapping.
+fn nothing_left(done: &str) -> String {
+    format!("exit 0\nmapping things: {done}\nleft: nothing\n")
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn without_yes_nothing_is_written() {
     let left = Scene::behind().await;
     let versions = || (left.kcp.version(), left.target.version());
     let before = versions();
-    assert_snapshot!("dry-run-delete", left.uninstall(&["--delete"]));
-    assert_snapshot!("dry-run-release", left.uninstall(&["--release", "things"]));
-    assert_snapshot!("dry-run", left.uninstall(&[]));
+    let planned = [&["--delete"][..], &["--release", "things"], &[]].map(|flags| left.uninstall(flags));
+    assert_snapshot!(planned.concat(), @"
+    exit 0
+    mapping things: delete 5 objects, release 2 sources (target)
+    stderr:
+    nothing was written; add --yes to write
+    exit 0
+    mapping things: release 5 objects, release 2 sources (target)
+    stderr:
+    nothing was written; add --yes to write
+    exit 0
+    mapping things: 5 objects, 2 sources (target)
+    stderr:
+    nothing was written; choose --delete or --release
+    ");
     assert!(left.uninstall(&["--yes"]).starts_with("exit 2\n"), "what is to become of the objects is not said");
     assert!(left.uninstall(&["--delete", "--release"]).starts_with("exit 2\n"));
     assert_eq!(versions(), before);
@@ -151,7 +168,8 @@ async fn delete_leaves_nothing_of_the_engine() {
         json!([{"type": "Synced", "status": "False", "reason": "NotSelected"}, {"type": "Ready", "status": "True"}]);
     left.kcp.merge_status(left.things(), "default", "c", &json!({"conditions": said})).expect("a condition");
 
-    assert_snapshot!("delete", left.uninstall(&["--delete", "--yes"]));
+    let said = left.uninstall(&["--delete", "--yes"]);
+    assert_eq!(said, nothing_left("delete 5 objects, release 3 sources (target)"));
     for kept in [&copied, &foreign] {
         let now = left.target.get(CONFIG_MAPS, metadata(kept, "namespace"), metadata(kept, "name"));
         assert_eq!(now.as_ref(), Some(kept), "it is foreign");
@@ -166,14 +184,20 @@ async fn delete_leaves_nothing_of_the_engine() {
     assert_eq!(left.target.list(CONFIG_MAPS).len(), 2, "{:?}", left.target.list(CONFIG_MAPS));
     left.target.delete(CONFIG_MAPS, metadata(&copied, "namespace"), "copied").expect("deleted");
     assert_eq!(left.of_engine(), Vec::<String>::new());
-    assert_snapshot!("again", left.uninstall(&["--delete", "--yes"]));
+    assert_snapshot!(left.uninstall(&["--delete", "--yes"]), @"
+    exit 0
+    left: nothing
+    stderr:
+    there is no state store of engine main in the namespace sync-engine of the connections edge, kcp, target
+    ");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn release_leaves_the_objects_and_nothing_of_the_engine() {
     let left = Scene::behind().await;
     let placed = left.placed();
-    assert_snapshot!("release", left.uninstall(&["--release", "--yes"]));
+    let said = left.uninstall(&["--release", "--yes"]);
+    assert_eq!(said, nothing_left("release 5 objects, release 2 sources (target)"));
     for (api, name) in [(CONFIG_MAPS, "a"), (CONFIG_MAPS, "common"), (SECRETS, "a"), (SECRETS, "b")] {
         assert!(left.target.get(api, &placed, name).is_some(), "{name}");
     }
@@ -201,7 +225,8 @@ async fn objects_beside_their_sources_go_too() {
     let left = Scene::behind_with(&beside).await;
     let config_maps = ApiRef { cluster: &left.acme, resource: "configmaps.v1" };
     assert!(left.kcp.get(config_maps, "default", "a").is_some());
-    assert_snapshot!("beside", left.uninstall(&["--delete", "--yes"]));
+    let said = left.uninstall(&["--delete", "--yes"]);
+    assert_eq!(said, nothing_left("delete 4 objects, release 2 sources (target)"));
     assert!(left.kcp.get(config_maps, "default", "a").is_none());
     assert_eq!(left.of_engine(), Vec::<String>::new());
 }
@@ -218,8 +243,17 @@ async fn an_engine_that_runs_is_not_uninstalled() {
     };
     held(-600);
     let before = (left.kcp.version(), left.target.version());
-    assert_snapshot!("held", left.uninstall(&["--delete", "--yes"]));
-    assert_snapshot!("held-dry-run", left.uninstall(&["--delete"]));
+    let refused = [&["--delete", "--yes"][..], &["--delete"]].map(|flags| left.uninstall(flags));
+    assert_snapshot!(refused.concat(), @"
+    exit 1
+    stderr:
+    refused: `pod-1` holds the Lease sync-engine/sync-engine-main: stop the engine first
+    exit 1
+    mapping things: delete 5 objects, release 2 sources (target)
+    stderr:
+    nothing was written; add --yes to write
+    refused: `pod-1` holds the Lease sync-engine/sync-engine-main: stop the engine before you add --yes
+    ");
     assert_eq!((left.kcp.version(), left.target.version()), before);
 
     // A Lease says nothing where an engine runs without one: its console does.
@@ -346,18 +380,19 @@ async fn the_targets_of_a_fleet_are_found_by_the_files() {
     assert!(both.contains("delete 5 objects, release 2 sources"), "a connection leads there, too: {both}");
     let connections = ["--kcp-kubeconfig", "ROOT/kcp", "--target-kubeconfig", "ROOT/target", "--console", "off"];
     let flags = [&["uninstall", "--delete", "--yes"], &by_files[..], &connections].concat();
-    assert_snapshot!("fleet", tokio::task::block_in_place(|| shown_in(&left.root, &flags)));
+    let said = tokio::task::block_in_place(|| shown_in(&left.root, &flags));
+    assert_eq!(said, nothing_left("delete 5 objects, release 2 sources (fleet/edge.sandbox)"));
     assert_eq!(left.of_engine(), Vec::<String>::new());
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_lost_target_is_given_up_and_a_reachable_one_is_not() {
     let mut left = Scene::behind_with(&of_two_targets()).await;
-    assert_snapshot!("lost-reachable", left.uninstall(&["--lost-target", "edge", "--yes"]));
+    let reachable = left.uninstall(&["--lost-target", "edge", "--yes"]);
+    assert!(reachable.starts_with("exit 1\n") && reachable.contains("`edge` leads to it"), "{reachable}");
     let unknown = left.uninstall(&["--lost-target", "edge", "--engine-id", "other"]);
     assert!(unknown.starts_with("exit 3\n") && unknown.contains("with --mappings"), "{unknown}");
     left.edge.disconnect().await;
-    assert_snapshot!("lost-dry-run", left.uninstall(&["--lost-target", "edge"]));
     assert_snapshot!("lost", left.uninstall(&["--lost-target", "edge", "--delete", "--yes"]));
     let left_on_edge = left.edge.list(CONFIG_MAPS).len();
     left.edge = Options::kubernetes().start().await.expect("another cluster");
