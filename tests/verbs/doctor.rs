@@ -65,83 +65,6 @@ fn what_the_clusters_lack_is_said_with_its_place() {
     assert_snapshot!("lacks", lacks.concat());
 }
 
-/// A Gadget beside each Widget.
-const GADGETS: &str = "\
-apiVersion: sync-engine.dev/v1alpha1
-kind: Mapping
-metadata: {name: gadgets}
-spec:
-  source: {apiExport: {name: widgets, path: root:widgets}, resource: widgets.v1.example.dev}
-  target: {cluster: workspace}
-  objects:
-    - id: gadget
-      template: {apiVersion: example.dev/v1, kind: Gadget}
-";
-
-/// It makes the sandbox publish Gadgets too.
-const MAPS: &str = "\
-apiVersion: sync-engine.dev/v1alpha1
-kind: Mapping
-metadata: {name: maps}
-spec:
-  source: {apiExport: {name: widgets, path: root:widgets}, resource: gadgets.v1.example.dev}
-  objects:
-    - id: map
-      template: {apiVersion: v1, kind: ConfigMap}
-";
-
-const GIZMOS: &str = "\
-apiVersion: apis.kcp.io/v1alpha2
-kind: APIExport
-metadata: {name: widgets}
-spec:
-  resources:
-    - {group: example.dev, name: gizmos, schema: v1.gizmos.example.dev, storage: {crd: {}}}
-";
-
-fn api(kind: &str, plural: &str) -> String {
-    format!(
-        "\
-apiVersion: apis.kcp.io/v1alpha1
-kind: APIResourceSchema
-metadata: {{name: v1.{plural}.example.dev}}
-spec:
-  group: example.dev
-  names: {{kind: {kind}, listKind: {kind}List, plural: {plural}, singular: {kind}}}
-  scope: Namespaced
-  versions:
-    - name: v1
-      served: true
-      storage: true
-      subresources: {{status: {{}}}}
-      schema: {{type: object, x-kubernetes-preserve-unknown-fields: true}}
-"
-    )
-}
-
-/// The live export is asked, whatever a file says of it.
-#[test]
-fn what_the_live_export_publishes_takes_no_claim() {
-    let widget = "apiVersion: example.dev/v1\nkind: Widget\nmetadata: {name: it, namespace: default}\n";
-    let root = directory(&[
-        ("story/mappings/gadgets.yaml", GADGETS),
-        ("story/mappings/maps.yaml", MAPS),
-        ("story/schemas/widgets.yaml", &api("Widget", "widgets")),
-        ("story/schemas/gadgets.yaml", &api("Gadget", "gadgets")),
-        ("story/examples/widget.yaml", widget),
-        ("gadgets.yaml", GADGETS),
-        ("gizmos.yaml", &GADGETS.replace("kind: Gadget", "kind: Gizmo")),
-        ("schemas/export.yaml", GIZMOS),
-    ]);
-    let at = |path: &str| root.path().join(path).display().to_string();
-    let live = Live::of(&at("story"), "2 of 2 orders are ready");
-    let said = live.shown(&["doctor", &at("gadgets.yaml")]);
-    assert!(said.contains("1 mapping in 1 file, nothing wrong; "), "{said}");
-    let said = live.shown(&["doctor", &at("gizmos.yaml"), "--schemas", &at("schemas")]);
-    let lacks = "the APIExport `widgets` does not claim get, list, watch, create, patch, delete of `gizmos`";
-    assert!(said.contains("SE0805") && said.contains(lacks), "{said}");
-}
-
 const THINGS: &str = "\
 apiVersion: sync-engine.dev/v1alpha1
 kind: Mapping
@@ -170,8 +93,9 @@ impl Practice {
         let kcp = Options::kcp().start().await.expect("starts");
         let target = Options::kubernetes().clock(move || Timestamp(now() + clock)).start().await.expect("starts");
         kcp.create_workspace("root", "provider").expect("a workspace");
-        let schema = resource_schema("things.v1.example.com", "Thing", &json!({"type": "object"}));
-        kcp.publish("root:provider", "things", &[schema], &[CLAIM]).expect("an export");
+        let schemas = [("things.v1.example.com", "Thing"), ("gadgets.v1.example.com", "Gadget")]
+            .map(|(resource, kind)| resource_schema(resource, kind, &json!({"type": "object"})));
+        kcp.publish("root:provider", "things", &schemas, &[CLAIM]).expect("an export");
         let encoded = |part: &Value| BASE64URL_NOPAD.encode(part.to_string().as_bytes());
         let token = format!("{}.{}.c2ln", encoded(&json!({})), encoded(&json!({"exp": now() + ends})));
         target.accept(&token);
@@ -271,6 +195,41 @@ async fn what_may_not_be_read_is_not_called_fine() {
     refuse(&practice.kcp, "apibindings");
     refuse(&practice.target, "configmaps");
     assert_snapshot!("refused", practice.shown(&[]));
+}
+
+/// A Gadget beside each Thing.
+const GADGETS: &str = "\
+apiVersion: sync-engine.dev/v1alpha1
+kind: Mapping
+metadata: {name: gadgets}
+spec:
+  source: {apiExport: {name: things, path: root:provider}, resource: things.v1.example.com}
+  target: {cluster: workspace}
+  objects:
+    - id: gadget
+      template: {apiVersion: example.com/v1, kind: Gadget}
+";
+
+const GIZMOS: &str = "\
+apiVersion: apis.kcp.io/v1alpha2
+kind: APIExport
+metadata: {name: things}
+spec:
+  resources:
+    - {group: example.com, name: gizmos, schema: v1.gizmos.example.com, storage: {crd: {}}}
+";
+
+/// The live export is asked, whatever a file says of it.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_the_live_export_publishes_takes_no_claim() {
+    let practice = Practice::new(0, 30 * DAY).await;
+    let said = practice.shown_of(GADGETS, &[]);
+    assert!(said.contains("1 mapping in 1 file, nothing wrong; "), "{said}");
+    let schemas = directory(&[("export.yaml", GIZMOS)]);
+    let schemas = schemas.path().display().to_string();
+    let said = practice.shown_of(&GADGETS.replace("kind: Gadget", "kind: Gizmo"), &["--schemas", &schemas]);
+    let lacks = "the APIExport `things` does not claim get, list, watch, create, patch, delete of `gizmos`";
+    assert!(said.contains("SE0805") && said.contains(lacks), "{said}");
 }
 
 /// Its sources and its targets are clusters of a directory.
