@@ -142,22 +142,6 @@ async fn a_broken_kubeconfig_leaves_what_works_and_another_cluster_under_the_nam
     assert_eq!(fleet.clusters()[0].identity(), uid_of(&two));
 }
 
-#[tokio::test]
-async fn a_directory_that_cannot_be_read_ends_no_cluster() {
-    let one = cluster("one").await;
-    let mut fleet = Fleet::start(&[("a.yaml", one.kubeconfig(None))]).await;
-    assert_eq!(fleet.next_events(2).await, ["+a.sandbox -", "synced"]);
-    let path = fleet.folder.0.path().to_owned();
-    let aside = path.with_extension("aside");
-    std::fs::rename(&path, &aside).expect("the directory is moved");
-    insta::assert_snapshot!(fleet.complaint().await, @"ClusterProvider fleet: there is no directory DIR");
-    assert_eq!(fleet.clusters().len(), 1);
-    std::fs::rename(&aside, &path).expect("the directory is back");
-    let two = cluster("two").await;
-    fleet.folder.write("b.yaml", &two.kubeconfig(None));
-    assert_eq!(fleet.next().await, "+b.sandbox -");
-}
-
 fn secret(name: &str, key: &str, text: &str) -> Value {
     json!({
         "apiVersion": "v1", "kind": "Secret",
