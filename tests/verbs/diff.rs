@@ -1,11 +1,9 @@
 //! `sync-engine diff`: two directories, and live clusters.
 
-use std::fs;
-
 use insta::assert_snapshot;
 
 use super::live::Live;
-use super::{GOOD, ROOT, SOURCE, broken, directory, run, said, shown_in};
+use super::{GOOD, SOURCE, broken, directory, read, run, said, shown_in};
 
 #[test]
 fn two_directories_are_compared_over_sources() {
@@ -64,7 +62,7 @@ fn what_the_engine_keeps_is_not_said_to_be_deleted() {
 fn a_change_of_mapping_is_compared_with_live_clusters() {
     let live = Live::mongodb();
     assert_eq!(live.shown(&["diff", "mappings"]), "exit 0\n", "the engine has nothing to do");
-    let shipped = fs::read_to_string(format!("{ROOT}/mappings/mongodb.yaml")).expect("the shipped mapping");
+    let shipped = read("mappings/mongodb.yaml");
     let labelled = "kind: MongoDBCommunity\n        metadata: {labels: {offered-by: platform}}\n        spec";
     let edited = shipped.replace("kind: MongoDBCommunity\n        spec", labelled).replacen(
         "kind: ServiceAccount\n",

@@ -1,7 +1,6 @@
 //! `sync-engine doctor`: what clusters lack, and what else is wrong. What takes users and their rights is shown on real
 //! servers, by tests/e2e/scenarios/rights.rs.
 
-use std::fs;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use data_encoding::BASE64URL_NOPAD;
@@ -14,7 +13,7 @@ use sync_engine::sandbox::{
 
 use super::diff::UNREACHABLE;
 use super::live::Live;
-use super::{ROOT, directory, shown_in};
+use super::{directory, read, shown_in};
 
 /// Without what differs from one run to the next.
 fn steady(text: &str) -> String {
@@ -37,7 +36,7 @@ fn wrong(text: &str) -> String {
 fn what_the_clusters_lack_is_said_with_its_place() {
     let live = Live::mongodb();
     assert_snapshot!("sandbox", steady(&live.shown(&["doctor", "mappings"])));
-    let shipped = fs::read_to_string(format!("{ROOT}/mappings/mongodb.yaml")).expect("the shipped mapping");
+    let shipped = read("mappings/mongodb.yaml");
     let lacks = [
         ("  objects:\n", "  target: {cluster: edge}\n\n  objects:\n"),
         ("{name: mongodb, path", "{name: other, path"),

@@ -1,11 +1,9 @@
 //! `sync-engine init`, on definitions in the shape of well-known operators' own: what it writes must run at once.
 
-use std::fs;
-
 use insta::assert_snapshot;
 use tempfile::TempDir;
 
-use super::{run, said, shown_in};
+use super::{read, run, said, shown_in};
 
 const OPERATORS: [(&str, &str); 10] = [
     ("postgres", "cluster"),
@@ -45,10 +43,10 @@ fn what_it_writes_is_good_and_tested() {
         let source = format!("ROOT/kit/examples/{name}.yaml");
         let rendered = shown_in(&root, &["render", "ROOT/kit", "-f", &source, "--no-marks"]);
         assert_snapshot!(format!("render-{operator}"), rendered);
-        let mapping = fs::read_to_string(root.path().join(format!("kit/mappings/{name}.yaml"))).expect("a mapping");
+        let mapping = read(root.path().join(format!("kit/mappings/{name}.yaml")));
         assert_snapshot!(format!("mapping-{operator}"), mapping);
-        let schema = root.path().join("kit/schemas/apiresourceschema.yaml");
-        let schema = sync_engine::yaml::parse_one(&fs::read_to_string(schema).expect("a schema")).expect("a document");
+        let schema = read(root.path().join("kit/schemas/apiresourceschema.yaml"));
+        let schema = sync_engine::yaml::parse_one(&schema).expect("a document");
         let columns = &schema.root.expect("a value").to_json()["spec"]["versions"][0]["additionalPrinterColumns"];
         all_columns.push_str(&format!("# {operator}\n{}", sync_engine::yaml::write(columns)));
     }
@@ -59,11 +57,11 @@ fn what_it_writes_is_good_and_tested() {
 #[test]
 fn ready_is_read_where_the_operator_writes_it() {
     let root = made("elasticsearch");
-    let read = |path: &str| fs::read_to_string(root.path().join("kit").join(path)).expect("a file of the kit");
-    let (mapping, operator) = (read("mappings/elasticsearch.yaml"), read("examples/operator.yaml"));
+    let of_kit = |path: &str| read(root.path().join("kit").join(path));
+    let (mapping, operator) = (of_kit("mappings/elasticsearch.yaml"), of_kit("examples/operator.yaml"));
     assert!(mapping.contains("objects.main.status.phase | default(\"\") == \"Ready\""), "{mapping}");
     assert!(operator.contains("phase: Ready") && !operator.contains("conditions"), "{operator}");
-    let schema = read("schemas/apiresourceschema.yaml");
+    let schema = of_kit("schemas/apiresourceschema.yaml");
     assert!(!mapping.contains("scheduler") && !schema.contains("scheduler"), "{mapping}{schema}");
     assert!(!schema.contains("allowCrossNamespaceImport"), "{schema}");
 }
@@ -88,10 +86,8 @@ fn it_says_what_it_wrote_and_overwrites_nothing() {
     stderr:
     error: cannot write `ROOT/kit`: it holds something already; name another folder
     ");
-    let readme = fs::read_to_string(root.path().join("more/README.md")).expect("a README");
-    assert_snapshot!("readme", readme);
-    let export = fs::read_to_string(root.path().join("more/schemas/apiresourceschema.yaml")).expect("a schema");
-    assert_snapshot!("schema", export);
+    assert_snapshot!("readme", read(root.path().join("more/README.md")));
+    assert_snapshot!("schema", read(root.path().join("more/schemas/apiresourceschema.yaml")));
 }
 
 #[test]

@@ -57,6 +57,12 @@ fn said<const N: usize>(root: &TempDir, lines: [&str; N]) -> String {
     lines.map(|line| shown_in(root, &line.split(' ').collect::<Vec<_>>())).concat()
 }
 
+/// A text file, of the repository where its path is no other.
+fn read(path: impl AsRef<Path>) -> String {
+    let path = Path::new(ROOT).join(path);
+    fs::read_to_string(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()))
+}
+
 fn directory(files: &[(&str, &str)]) -> TempDir {
     let root = tempfile::tempdir().expect("a temporary directory");
     for (name, content) in files {
@@ -119,8 +125,7 @@ fn validate_says_everything_at_once() {
 
 #[test]
 fn validate_finds_schemas_beside_the_mappings() {
-    let schema =
-        fs::read_to_string(Path::new(ROOT).join("tests/ui/checks/schemas/database.yaml")).expect("the fixture");
+    let schema = read("tests/ui/checks/schemas/database.yaml");
     let wrong =
         GOOD.replace("databases.v1.example.dev", "databases.v1.example.com").replace("source.spec.", "source.spec.no_");
     let syntax = "\n---\napiVersion: sync-engine.dev/v1alpha1\nkind: Mapping\nmetadata: {name: syntax\n---\n";
@@ -481,7 +486,6 @@ fn a_source_has_the_defaults_of_its_schema_and_its_limits() {
 /// No consumer can accept what the provider does not ask for.
 #[test]
 fn a_claim_that_the_export_among_the_schemas_lacks_is_reported() {
-    let read = |path: &str| fs::read_to_string(format!("{ROOT}/{path}")).expect("a shipped file");
     let (mapping, export) = (read("mappings/mongodb.yaml"), read("schemas/mongodb/apiexport.yaml"));
     let less = export.replace("[get, list, watch, create, patch, delete]", "[get, list, watch]");
     let none = export.split("  # The Secrets and").next().expect("what stands before the claims");
@@ -597,7 +601,7 @@ fn a_test_reads_and_writes_nothing_outside_of_its_folder() {
             assert!(said.contains("is not below the folder of the test"), "{name}: {said}");
         }
     }
-    assert_eq!(fs::read_to_string(&private).expect("it is there"), SOURCE);
+    assert_eq!(read(&private), SOURCE);
     assert!(!root.path().join("new.yaml").exists());
 }
 
@@ -649,7 +653,7 @@ fn test_needs_a_test_and_its_mapping() {
 /// Written anew by `sync-engine schema export > schemas/sync-engine.dev_v1alpha1.json`.
 #[test]
 fn the_schema_for_editors_is_fresh() {
-    let file = fs::read_to_string(Path::new(ROOT).join("schemas/sync-engine.dev_v1alpha1.json")).expect("the file");
+    let file = read("schemas/sync-engine.dev_v1alpha1.json");
     assert!(
         file == format!("{:#}\n", json_schema()),
         "run: sync-engine schema export > schemas/sync-engine.dev_v1alpha1.json"

@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use sync_engine::sandbox::{ApiRef, Claim, Failure, Fault};
 
 use super::scene::{CONFIG_MAPS, Scene};
-use super::shown_in;
+use super::{read, shown_in};
 
 const MAPPING: &str = "\
 apiVersion: sync-engine.dev/v1alpha1
@@ -126,7 +126,7 @@ async fn a_source_is_traced_by_its_name_by_its_object_and_from_a_file() {
     let placed = scene.placed();
     drop((engine, scene.kcp, scene.target));
     let path = scene.root.path().join("b.json");
-    let kept = std::fs::read_to_string(&path).expect("the saved trace");
+    let kept = read(&path);
     for secret in ["hunter22", "aHVudGVyMjI="] {
         assert!(!kept.contains(secret), "{secret}");
     }
