@@ -20,8 +20,3 @@ fn every_field_says_where_it_came_from() {
     let members = rows.as_array().expect("a list").iter().find(|row| row["field"] == "spec.members");
     assert_eq!(members.expect("the field")["reads"], serde_json::json!(["source.spec.members"]));
 }
-
-#[test]
-fn objects_can_be_listed() {
-    assert_snapshot!("objects", shown(&["render", "-f", "examples/mongodb/mongodb.yaml", "-o", "table"]));
-}
