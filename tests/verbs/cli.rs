@@ -260,11 +260,9 @@ fn a_hangup_is_a_reload_and_no_end() {
 fn a_port_that_is_taken_is_a_failure_that_names_the_way_out() {
     let taken = std::net::TcpListener::bind("127.0.0.1:0").expect("a free port");
     let address = taken.local_addr().expect("an address").to_string();
-    let root = root();
-    let maps = root.path().join("maps").display().to_string();
-    let output = run(&["--mappings", &maps, "--probes", "off", "--console", &address]);
-    assert_eq!(output.status.code(), Some(1));
-    let text = String::from_utf8_lossy(&output.stderr).replace(&address, "ADDRESS");
+    let line = format!("--mappings ROOT/maps --probes off --console {address}");
+    let text = said(&root(), [line.as_str()]).replace(&address, "ADDRESS");
+    assert!(text.starts_with("exit 1\n"), "{text}");
     let error = text.lines().find(|line| line.starts_with("error: ")).unwrap_or_default();
     insta::assert_snapshot!(error, @"error: cannot listen on ADDRESS; give another address with --console, or `--console off` for none: Address already in use (os error 98)");
 }

@@ -43,18 +43,9 @@ const LEASES: ApiRef<'_> = ApiRef { cluster: "", resource: "leases.v1.coordinati
 const FLAGS: [&str; 6] =
     ["--connection", "edge=ROOT/edge", "--directory", "fleet=ROOT/fleet", "--leader-elect", "lease"];
 
-/// An engine has synced what the consumer has, and was stopped.
 impl Scene {
-    async fn behind() -> Self {
-        Self::behind_with(MAPPING).await
-    }
-
-    async fn behind_with(mapping: &str) -> Self {
-        Self::behind_engine(mapping, &[]).await
-    }
-
-    /// The engine had these flags as well.
-    async fn behind_engine(mapping: &str, flags: &[&str]) -> Self {
+    /// An engine with more flags has synced what the consumer has, and was stopped.
+    async fn behind(mapping: &str, flags: &[&str]) -> Self {
         let claims = ["configmaps", "secrets"].map(|resource| Claim { group: "", resource });
         let left = Self::set(mapping, &claims, &claims).await;
         ["a", "b"].iter().for_each(|name| left.thing(name, json!({})));
@@ -113,7 +104,7 @@ fn nothing_left(done: &str) -> String {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn without_yes_nothing_is_written() {
-    let left = Scene::behind().await;
+    let left = Scene::behind(MAPPING, &[]).await;
     let versions = || (left.kcp.version(), left.target.version());
     let before = versions();
     let planned = [&["--delete"][..], &["--release", "things"], &[]].map(|flags| left.uninstall(flags));
@@ -139,7 +130,7 @@ async fn without_yes_nothing_is_written() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn delete_leaves_nothing_of_the_engine() {
-    let left = Scene::behind().await;
+    let left = Scene::behind(MAPPING, &[]).await;
     // What an operator makes of an object carries its labels, and somebody else's carries none.
     let mut copied = left.target.get(CONFIG_MAPS, &left.placed(), "a").expect("an object");
     copied["metadata"] = json!({
@@ -194,7 +185,7 @@ async fn delete_leaves_nothing_of_the_engine() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn release_leaves_the_objects_and_nothing_of_the_engine() {
-    let left = Scene::behind().await;
+    let left = Scene::behind(MAPPING, &[]).await;
     let placed = left.placed();
     let said = left.uninstall(&["--release", "--yes"]);
     assert_eq!(said, nothing_left("release 5 objects, release 2 sources (target)"));
@@ -207,7 +198,7 @@ async fn release_leaves_the_objects_and_nothing_of_the_engine() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn an_object_that_its_rule_orphans_is_released() {
     let orphaned = MAPPING.replace("    - id: login\n", "    - id: login\n      delete: {policy: Orphan}\n");
-    let left = Scene::behind_with(&orphaned).await;
+    let left = Scene::behind(&orphaned, &[]).await;
     let placed = left.placed();
     let said = left.uninstall(&["--delete", "--yes"]);
     assert!(said.contains("delete 3 objects, release 2 objects, release 2 sources"), "{said}");
@@ -222,7 +213,7 @@ async fn objects_beside_their_sources_go_too() {
     let (_, status) = rest.split_once("  status:").expect("a status");
     let beside =
         format!("{head}  status:{status}").replace("  objects:\n", "  target: {cluster: source}\n  objects:\n");
-    let left = Scene::behind_with(&beside).await;
+    let left = Scene::behind(&beside, &[]).await;
     let config_maps = ApiRef { cluster: &left.acme, resource: "configmaps.v1" };
     assert!(left.kcp.get(config_maps, "default", "a").is_some());
     let said = left.uninstall(&["--delete", "--yes"]);
@@ -233,7 +224,7 @@ async fn objects_beside_their_sources_go_too() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn an_engine_that_runs_is_not_uninstalled() {
-    let left = Scene::behind().await;
+    let left = Scene::behind(MAPPING, &[]).await;
     let lease = left.target.list(LEASES).into_iter().next().expect("a Lease");
     let held = |seconds: i64| {
         let renewed = Timestamp::now() - SignedDuration::from_secs(seconds);
@@ -272,7 +263,7 @@ async fn an_engine_that_runs_is_not_uninstalled() {
 /// A kcp where another export has the name: what the engine served is out of sight, and not gone.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_sources_of_another_export_are_no_sources_of_the_mapping() {
-    let left = Scene::behind().await;
+    let left = Scene::behind(MAPPING, &[]).await;
     let stores = ("sync-engine", "main.things");
     let store = left.target.get(CONFIG_MAPS, stores.0, stores.1).expect("a state store");
     let source = store["data"]["source"].as_str().expect("a source");
@@ -292,7 +283,7 @@ async fn the_sources_of_another_export_are_no_sources_of_the_mapping() {
 /// The process ends before each write in turn: whatever was done, another run does the rest.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_second_run_finishes_what_an_interrupted_one_began() {
-    let left = Scene::behind().await;
+    let left = Scene::behind(MAPPING, &[]).await;
     let (kcp, target) = (left.kcp.backup(), left.target.backup());
     let mut interrupted = 0;
     for allowed in 0.. {
@@ -333,7 +324,7 @@ fn refuse_after(left: &Scene, allowed: usize) -> Arc<AtomicBool> {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn what_cannot_go_is_listed_with_the_reason() {
-    let left = Scene::behind().await;
+    let left = Scene::behind(MAPPING, &[]).await;
     let (placed, hold) = (left.placed(), json!({"metadata": {"finalizers": ["example.com/hold"]}}));
     left.target.merge(CONFIG_MAPS, &placed, "a", &hold).expect("a finalizer");
     let said = left.uninstall(&["--delete", "--yes", "--timeout", "0s"]);
@@ -355,7 +346,7 @@ fn of_two_targets() -> String {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_target_that_is_away_keeps_its_sources() {
-    let mut left = Scene::behind_with(&of_two_targets()).await;
+    let mut left = Scene::behind(&of_two_targets(), &[]).await;
     left.edge.disconnect().await;
     assert_snapshot!("away-dry-run", left.uninstall(&["--delete"]));
     assert_snapshot!("away", left.uninstall(&["--delete", "--yes"]));
@@ -373,7 +364,7 @@ async fn the_targets_of_a_fleet_are_found_by_the_files() {
     let provider = "---\napiVersion: sync-engine.dev/v1alpha1\nkind: ClusterProvider\nmetadata: {name: fleet}\n\
         spec: {kubeconfigFiles: {directory: fleet}}\n";
     let fleet = MAPPING.replace("  objects:\n", &format!("{target}  objects:\n"));
-    let left = Scene::behind_with(&format!("{fleet}{provider}")).await;
+    let left = Scene::behind(&format!("{fleet}{provider}"), &[]).await;
     assert!(left.edge.list(SECRETS).len() == 2 && left.target.list(SECRETS).is_empty());
     let by_files = ["--mappings", "ROOT/maps", "--directory", "fleet=ROOT/fleet"];
     let both = left.uninstall(&[&["--delete"], &by_files[..]].concat());
@@ -387,7 +378,7 @@ async fn the_targets_of_a_fleet_are_found_by_the_files() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_lost_target_is_given_up_and_a_reachable_one_is_not() {
-    let mut left = Scene::behind_with(&of_two_targets()).await;
+    let mut left = Scene::behind(&of_two_targets(), &[]).await;
     let reachable = left.uninstall(&["--lost-target", "edge", "--yes"]);
     assert!(reachable.starts_with("exit 1\n") && reachable.contains("`edge` leads to it"), "{reachable}");
     let unknown = left.uninstall(&["--lost-target", "edge", "--engine-id", "other"]);
@@ -403,7 +394,7 @@ async fn a_lost_target_is_given_up_and_a_reachable_one_is_not() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn state_stores_tell_which_engine_is_meant() {
     let flags = ["--engine-id", "eu", "--state-namespace", "notes", "--home", "edge"];
-    let left = Scene::behind_engine(MAPPING, &flags).await;
+    let left = Scene::behind(MAPPING, &flags).await;
     let planned = left.uninstall(&["--delete"]);
     assert!(planned.starts_with("exit 0\nmapping things: delete 5 objects, release 2 sources (target)\n"), "{planned}");
     let of_another = json!({"apiVersion": "v1", "kind": "ConfigMap", "data": {"mapping": "other"}, "metadata": {
@@ -425,7 +416,7 @@ async fn state_stores_tell_which_engine_is_meant() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn who_may_read_one_namespace_is_told_of_that_one() {
-    let left = Scene::behind_engine(MAPPING, &["--engine-id", "eu"]).await;
+    let left = Scene::behind(MAPPING, &["--engine-id", "eu"]).await;
     left.target.faults().inject(|call| {
         let is_whole = call.resource == "configmaps" && call.verb == Verb::List && call.namespace.is_empty();
         is_whole.then(|| Fault::Refuse(Failure::status(403, "Forbidden", "not in all namespaces")))

@@ -29,15 +29,11 @@ struct Scene {
 
 impl Scene {
     async fn new() -> Self {
-        Self::with(Options::kubernetes()).await
+        Self::within(Budget::default()).await
     }
 
-    async fn with(options: Options) -> Self {
-        Self::within(options, Budget::default()).await
-    }
-
-    async fn within(options: Options, budget: Budget) -> Self {
-        let sandbox = options.start().await.expect("a sandbox");
+    async fn within(budget: Budget) -> Self {
+        let sandbox = Options::kubernetes().start().await.expect("a sandbox");
         let folder = Folder::with(&sandbox.kubeconfig(None));
         let process = Process { budget, ..Process::default() };
         let scope = plain_scope(Connection::of_process(folder.spec(None), &process).expect("a connection").endpoint());
@@ -366,7 +362,7 @@ pub fn schema() -> Value {
 
 #[tokio::test]
 async fn a_watch_beyond_the_budget_waits_for_another_to_end() {
-    let scene = Scene::within(Options::kubernetes(), Budget::new(Some(1), None)).await;
+    let scene = Scene::within(Budget::new(Some(1), None)).await;
     let first = scene.synced().await;
     let second = scene.beyond_budget().await;
     assert_eq!((first.state(), scene.sandbox.counters().of(Verb::List, "secrets")), (WatchState::Synced, 0));
@@ -378,7 +374,7 @@ async fn a_watch_beyond_the_budget_waits_for_another_to_end() {
 async fn a_list_that_takes_too_much_memory_is_given_up_and_what_is_known_is_listed_again() {
     static RESIDENT: AtomicU64 = AtomicU64::new(0);
     let memory = Memory { most: 1, resident: || Some(RESIDENT.load(Ordering::SeqCst)) };
-    let mut scene = Scene::within(Options::kubernetes(), Budget::new(None, Some(memory))).await;
+    let mut scene = Scene::within(Budget::new(None, Some(memory))).await;
     let first = scene.synced().await;
     RESIDENT.store(2, Ordering::SeqCst);
     let second = scene.beyond_budget().await;
