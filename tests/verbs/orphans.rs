@@ -253,7 +253,6 @@ impl Scene {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn orphans_are_listed_with_their_reasons() {
     let scene = Scene::with_orphans().await;
-    assert_snapshot!("list-table", scene.orphans(&[]));
     assert_snapshot!("list-text", scene.orphans(&["-o", "text"]));
     // As kubectl selects: by the namespace and the labels of the objects.
     let placed = scene.placed(&scene.acme);
