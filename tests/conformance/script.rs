@@ -83,7 +83,7 @@ pub struct Until {
     pub present: Vec<String>,
 }
 
-fn everywhere() -> Vec<Kind> {
+pub fn everywhere() -> Vec<Kind> {
     vec![Kind::Kubernetes, Kind::Kcp]
 }
 
