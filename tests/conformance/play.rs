@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use serde_json::{Value, json};
+use serde_json::Value;
 use tokio::time::Instant;
 
 use crate::eventually::poll;
@@ -61,12 +61,8 @@ fn presented(step: &Step, mut answer: Value) -> Value {
             *value = "<masked>".into();
         }
     }
-    let mut presented = json!({"send": step.send});
-    let (Some(presented_map), Value::Object(answer)) = (presented.as_object_mut(), answer) else {
-        unreachable!("both are objects");
-    };
-    presented_map.extend(answer);
-    presented
+    answer["send"] = step.send.as_str().into();
+    answer
 }
 
 fn call(step: &Step, variables: &Variables) -> Call {

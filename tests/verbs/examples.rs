@@ -37,12 +37,6 @@ impl Example {
     }
 }
 
-/// The texts in a folder of mappings.
-fn files(mappings: &str) -> Vec<String> {
-    let entries = fs::read_dir(Path::new(ROOT).join(mappings)).expect("the mappings");
-    entries.map(|entry| read(entry.expect("an entry").path())).collect()
-}
-
 /// Those whose sources are on clusters, and in no workspace of a kcp.
 const FLEETS: [&str; 1] = ["fleet"];
 
@@ -127,13 +121,13 @@ fn each_has_schemas_for_all_that_it_reads_and_writes() {
         if !FLEETS.contains(&name.as_str()) {
             definitions += &read(format!("{schemas}/apiresourceschema.yaml"));
         }
-        let kinds: Vec<String> = files(&mappings)
-            .concat()
+        let files = fs::read_dir(Path::new(ROOT).join(mappings)).expect("the mappings");
+        let mappings: String = files.map(|file| read(file.expect("an entry").path())).collect();
+        let kinds: Vec<&str> = mappings
             .lines()
-            .filter_map(|line| line.strip_prefix("        kind: ").map(str::to_owned))
+            .filter_map(|line| line.strip_prefix("        kind: "))
             .filter(|kind| {
-                !["ServiceAccount", "Role", "RoleBinding", "ConfigMap", "Secret", "ResourceQuota"]
-                    .contains(&kind.as_str())
+                !["ServiceAccount", "Role", "RoleBinding", "ConfigMap", "Secret", "ResourceQuota"].contains(kind)
             })
             .collect();
         assert!(!kinds.is_empty(), "{name} writes something");

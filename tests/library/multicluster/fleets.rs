@@ -291,11 +291,6 @@ async fn a_cluster_of_cluster_api_is_used_once_it_is_provisioned_and_until_it_is
     assert_eq!(fleet.next().await, "-default.one Removed");
 }
 
-/// The definition of the cluster inventory's profiles.
-fn profiles() -> Value {
-    definition("clusterprofiles.v1alpha1.multicluster.x-k8s.io", "ClusterProfile", &anything())
-}
-
 /// A plugin that gives the token of the cluster that it is told of.
 const PLUGIN: &str = r#"
 name=$(printf '%s' "$KUBERNETES_EXEC_INFO" | sed 's/.*"clusterName":"\([a-z]*\)".*/\1/')
@@ -317,7 +312,8 @@ fn profile_of(cluster: &Sandbox, name: &str, healthy: &str, provider: &str) -> V
 async fn a_cluster_of_an_inventory_is_used_once_it_is_healthy_and_until_its_profile_is_gone() {
     let (hub, one, two) = (cluster("hub").await, cluster("one").await, cluster("two").await);
     let definitions = ApiRef { cluster: "", resource: "customresourcedefinitions.v1.apiextensions.k8s.io" };
-    hub.create(definitions, &profiles()).expect("the definition");
+    let profiles = definition("clusterprofiles.v1alpha1.multicluster.x-k8s.io", "ClusterProfile", &anything());
+    hub.create(definitions, &profiles).expect("the definition");
     let folder = Folder::new();
     folder.write("one.token", one.token());
     folder.write("two.token", two.token());

@@ -276,14 +276,6 @@ async fn restored(scene: &Scene) -> (Arc<Watch>, Arc<Watch>, Backup) {
     (watch, secrets, backup)
 }
 
-/// Waits until a watch shows the restored state, and follows what comes after.
-async fn until_restored(scene: &Scene, watch: &Watch) {
-    until(watch.store(), "the earlier state", |_| value(watch, "edited").as_deref() == Some("1")).await;
-    assert!(watch.store().get(&key("here", "default", "lost")).is_none());
-    scene.create("new");
-    until(watch.store(), "new", |store| store.get(&key("here", "default", "new")).is_some()).await;
-}
-
 #[tokio::test]
 async fn a_server_that_comes_back_with_an_earlier_state_is_listed() {
     let mut scene = Scene::new().await;
@@ -291,7 +283,10 @@ async fn a_server_that_comes_back_with_an_earlier_state_is_listed() {
     scene.sandbox.disconnect().await;
     scene.sandbox.restore(&backup);
     scene.sandbox.reconnect().await.expect("back");
-    until_restored(&scene, &watch).await;
+    until(watch.store(), "the earlier state", |_| value(&watch, "edited").as_deref() == Some("1")).await;
+    assert!(watch.store().get(&key("here", "default", "lost")).is_none());
+    scene.create("new");
+    until(watch.store(), "new", |store| store.get(&key("here", "default", "new")).is_some()).await;
 }
 
 #[tokio::test]
