@@ -288,9 +288,8 @@ fn render_reads_what_stands() {
         ("source.yaml", SOURCE),
         ("observed.yaml", &format!("{standing}\n---\n{other}\n")),
     ]);
-    let arguments = ["render", "ROOT/maps", "-f", "ROOT/source.yaml", "--no-marks"];
-    let observed = ["--observed", "ROOT/observed.yaml"];
-    assert_snapshot!("render-observed", shown_in(&root, &[&arguments[..], &observed[..]].concat()));
+    let line = "render ROOT/maps -f ROOT/source.yaml --no-marks --observed ROOT/observed.yaml";
+    assert_snapshot!("render-observed", said(&root, [line]));
 }
 
 #[test]
@@ -304,10 +303,8 @@ fn render_reads_what_is_related() {
     let mapping = GOOD.replace("  objects:\n", related);
     let secret =
         "{apiVersion: v1, kind: Secret, metadata: {name: login, namespace: default}, data: {user: YQ==, key: Yg==}}";
-    let files = [("maps/a.yaml", &*mapping), ("source.yaml", SOURCE), ("secret.yaml", secret)];
-    let root = directory(&files);
-    let arguments = ["render", "ROOT/maps", "-f", "ROOT/source.yaml", "--no-marks"];
-    assert_snapshot!(shown_in(&root, &arguments), @r"
+    let root = directory(&[("maps/a.yaml", &mapping), ("source.yaml", SOURCE), ("secret.yaml", secret)]);
+    assert_snapshot!(said(&root, ["render ROOT/maps -f ROOT/source.yaml --no-marks"]), @r"
     exit 0
     apiVersion: example.dev/v1
     kind: Cluster
@@ -320,7 +317,8 @@ fn render_reads_what_is_related() {
     Database default/a: Waiting: related object `login`: secrets default/login does not exist in the consumer's cluster
     Database default/a: Waiting: object `settings`: related object `login` (read at `data.user`)
     ");
-    assert_snapshot!(shown_in(&root, &[&arguments[..], &["--related", "ROOT/secret.yaml"]].concat()), @r#"
+    let given = ["render ROOT/maps -f ROOT/source.yaml --no-marks --related ROOT/secret.yaml"];
+    assert_snapshot!(said(&root, given), @r#"
     exit 0
     apiVersion: v1
     data:
@@ -347,7 +345,7 @@ fn render_reads_what_is_related() {
       namespace: default-dxrcslzy2prezvhl
     type: Opaque
     "#);
-    let missing = shown_in(&root, &[&arguments[..], &["--related", "ROOT/nothing.yaml"]].concat());
+    let missing = said(&root, ["render ROOT/maps -f ROOT/source.yaml --related ROOT/nothing.yaml"]);
     assert!(missing.starts_with("exit 3\n") && missing.contains("cannot read `ROOT/nothing.yaml`"), "{missing}");
 }
 
@@ -472,9 +470,9 @@ fn a_source_has_the_defaults_of_its_schema_and_its_limits() {
     let invalid = SOURCE.replace("size: 3", "size: 6").replace("name: a", "name: A");
     let files = [("maps/a.yaml", GOOD), ("schemas/a.yaml", SIZES), ("short.yaml", head), ("invalid.yaml", &invalid)];
     let root = directory(&files);
-    let rendered = |source| shown_in(&root, &["render", "ROOT/maps", "--schemas", "ROOT/schemas", "-f", source]);
-    assert!(rendered("ROOT/short.yaml").contains("size: 3"), "{}", rendered("ROOT/short.yaml"));
-    assert_snapshot!(rendered("ROOT/invalid.yaml"), @"
+    let short = said(&root, ["render ROOT/maps --schemas ROOT/schemas -f ROOT/short.yaml"]);
+    assert!(short.contains("size: 3"), "{short}");
+    assert_snapshot!(said(&root, ["render ROOT/maps --schemas ROOT/schemas -f ROOT/invalid.yaml"]), @"
     exit 3
     stderr:
     error: an API server would refuse Database default/A:
