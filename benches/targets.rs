@@ -6,6 +6,8 @@
 
 #[path = "engine/process.rs"]
 mod process;
+#[path = "engine/servers.rs"]
+mod servers;
 #[path = "engine/usage.rs"]
 mod usage;
 
@@ -15,11 +17,11 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, anyhow, ensure};
 use serde_json::{Value, json};
-use sync_engine::sandbox::{Answer, ApiRef, Options, Sandbox};
-use sync_engine::yaml;
+use sync_engine::sandbox::{ApiRef, Options, Sandbox};
 use tempfile::TempDir;
 
 use crate::process::Engine;
+use crate::servers::{document, done, name_of_target};
 
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
@@ -61,12 +63,9 @@ spec:
 "#;
 
 fn main() -> Result<()> {
-    // Cargo adds `--bench`.
-    let named: Vec<String> = std::env::args().skip(1).filter(|argument| !argument.starts_with('-')).collect();
-    let sizes = if named.is_empty() { TARGETS.map(str::to_owned).to_vec() } else { named };
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
     let mut least = f64::MAX;
-    for size in sizes {
+    for size in servers::sizes(TARGETS) {
         let targets: usize = size.parse().with_context(|| format!("{size}: a number of targets"))?;
         let (edit, memory) = runtime.block_on(measure(targets))?;
         let each = edit.as_secs_f64() * 1e6 / targets as f64;
@@ -85,21 +84,19 @@ fn main() -> Result<()> {
 async fn measure(targets: usize) -> Result<(Duration, u64)> {
     let folder = TempDir::new()?;
     let upstream = Options::kcp().seed("upstream").start().await?;
-    let cluster = done(upstream.create_workspace("root", "mongodb"))?;
-    ensure!(!cluster.is_empty(), "the provider has no workspace");
-    done(upstream.publish("root:mongodb", "mongodb", &[schema()?], &[]))?;
+    done(upstream.create_workspace("root", "mongodb"))?;
+    let schema = document("schemas/mongodb/apiresourceschema.yaml")?;
+    done(upstream.publish("root:mongodb", "mongodb", &[schema], &[]))?;
     done(upstream.create_workspace("root", "consumer"))?;
     done(upstream.bind(WORKSPACE, "root:mongodb", "mongodb", &[]))?;
     fs::write(folder.path().join("kcp.kubeconfig"), upstream.kubeconfig(Some("root")))?;
     let mut all = Vec::new();
-    // The first one has the name that every mapping's target has: the state store is there.
-    let name = |index: usize| if index == 0 { "target".to_owned() } else { format!("target-{index}") };
     for index in 0..targets {
-        let target = Options::kubernetes().seed(&name(index)).start().await?;
-        fs::write(folder.path().join(format!("{}.kubeconfig", name(index))), target.kubeconfig(None))?;
+        let target = Options::kubernetes().seed(&name_of_target(index)).start().await?;
+        fs::write(folder.path().join(format!("{}.kubeconfig", name_of_target(index))), target.kubeconfig(None))?;
         all.push(target);
     }
-    let names = json!((0..targets).map(name).collect::<Vec<_>>()).to_string();
+    let names = json!((0..targets).map(name_of_target).collect::<Vec<_>>()).to_string();
     let mappings = folder.path().join("mappings");
     fs::create_dir(&mappings)?;
     fs::write(mappings.join("spread.yaml"), MAPPING.replace("NAMES", &names))?;
@@ -151,15 +148,4 @@ fn database(number: usize, members: usize) -> Value {
             "security": {"authentication": {"modes": ["SCRAM"]}},
         },
     })
-}
-
-fn schema() -> Result<Value> {
-    let text = fs::read(Path::new(env!("CARGO_MANIFEST_DIR")).join("schemas/mongodb/apiresourceschema.yaml"))?;
-    let first = yaml::parse(&text).into_iter().find_map(|document| document.root);
-    first.map(|root| root.to_json()).context("no schema")
-}
-
-/// What a server does not refuse.
-fn done<T>(answer: std::result::Result<T, Answer>) -> Result<T> {
-    answer.map_err(|answer| anyhow!("refused with {}: {}", answer.code, answer.to_json()))
 }

@@ -11,6 +11,7 @@
 mod edit;
 mod process;
 mod scene;
+mod servers;
 mod size;
 mod usage;
 
@@ -59,12 +60,9 @@ struct Step {
 }
 
 fn main() -> anyhow::Result<()> {
-    // Cargo adds `--bench`.
-    let named: Vec<String> = std::env::args().skip(1).filter(|argument| !argument.starts_with('-')).collect();
-    let sizes = if named.is_empty() { SIZES.map(str::to_owned).to_vec() } else { named };
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
     let mut runs: Vec<Measured> = Vec::new();
-    for size in sizes {
+    for size in servers::sizes(SIZES) {
         let size =
             size.parse().with_context(|| format!("{size} is no size: OBJECTS[/WORKSPACES[/TARGETS/MAPPINGS]]"))?;
         let run = runtime.block_on(measure(size))?;

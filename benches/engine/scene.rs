@@ -5,15 +5,15 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use anyhow::{Context, Error, Result, anyhow};
+use anyhow::{Error, Result, anyhow};
 use serde::Deserialize;
 use serde_json::{Value, json};
 use sync_engine::engine::approval::{Decision, Record};
-use sync_engine::sandbox::{Answer, ApiRef, Claim, Counters, Events, Options, Request, Sandbox, Verb};
-use sync_engine::yaml;
+use sync_engine::sandbox::{ApiRef, Claim, Counters, Events, Options, Request, Sandbox, Verb};
 use tempfile::TempDir;
 
 use crate::process::Engine;
+use crate::servers::{document, done, name_of_target};
 use crate::size::Size;
 
 /// How long nothing may happen before a run is given up.
@@ -307,26 +307,9 @@ fn name_of_provider(index: usize) -> String {
     if index == 0 { EXPORT.to_owned() } else { format!("{EXPORT}-{index}") }
 }
 
-/// The name of its connection. The first one is the target that mappings have by default.
-fn name_of_target(index: usize) -> String {
-    if index == 0 { "target".to_owned() } else { format!("target-{index}") }
-}
-
 /// A kube-apiserver sends a bookmark to each watch about once a minute.
 /// Many mappings are measured over TLS, as providers have it: over plain HTTP, watches have a connection each.
 fn options(size: Size, server: Options) -> Options {
     let server = server.bookmarks_every(Duration::from_secs(60));
     if size.mappings > 1 { server.encrypted() } else { server }
-}
-
-/// What a server does not refuse.
-fn done<T>(answer: Result<T, Answer>) -> Result<T> {
-    answer.map_err(|answer| anyhow!("refused with {}: {}", answer.code, answer.to_json()))
-}
-
-/// The first document of a file of this repository, as JSON.
-fn document(path: &'static str) -> Result<Value> {
-    let text = fs::read(Path::new(env!("CARGO_MANIFEST_DIR")).join(path))?;
-    let first = yaml::parse(&text).into_iter().find_map(|document| document.root);
-    first.map(|root| root.to_json()).with_context(|| format!("{path} holds no document"))
 }

@@ -260,19 +260,15 @@ impl Scene {
     /// Starts the engine, and waits until it has served a first object.
     async fn start_engine(&self) -> Result<Engine, Failed> {
         let engine = Engine::start(&self.folder, &self.folder.join("mappings"))?;
-        self.create(&self.consumer, &self.api, "first").await;
+        create_object(&self.consumer, &self.api, "first").await;
         self.served("first", 1, Duration::from_secs(90)).await;
         Ok(engine)
-    }
-
-    async fn create(&self, workspace: &Workspace, api: &Api, name: &str) -> Value {
-        create_object(workspace, api, name).await
     }
 
     /// How long a new object of the consumer waits for its status.
     async fn wait_of_another(&self, name: &str) -> Duration {
         let begun = Instant::now();
-        self.create(&self.consumer, &self.api, name).await;
+        create_object(&self.consumer, &self.api, name).await;
         self.served(name, 1, PATIENCE).await;
         begun.elapsed()
     }
@@ -283,7 +279,7 @@ impl Scene {
         self.consumer.accept(&self.api, &["secrets"]).await;
         fs::write(self.folder.join("mappings/widgets.yaml"), mapping(&self.api, &self.provider.path) + RELATED)?;
         self.create_secret("related").await;
-        self.create(&self.consumer, &self.api, "related").await;
+        create_object(&self.consumer, &self.api, "related").await;
         self.copied("related", 1).await;
         for (round, is_related) in [(0, false), (0, true), (1, false), (1, true)] {
             let name = format!("{}-{round}", if is_related { "secret" } else { "plain" });
@@ -331,7 +327,7 @@ impl Scene {
             kill_process(process, Signal::STOP)?;
         }
         for index in 0..objects {
-            self.create(&self.consumer, &self.api, &format!("{name}-{index}")).await;
+            create_object(&self.consumer, &self.api, &format!("{name}-{index}")).await;
         }
         if arrival == Arrival::AllAtOnce {
             kill_process(process, Signal::CONT)?;
@@ -361,7 +357,7 @@ impl Scene {
         let mut held_up = String::new();
         for index in 0..objects {
             let name = format!("{name}-{index}");
-            let object = self.create(&self.bare, &api, &name).await;
+            let object = create_object(&self.bare, &api, &name).await;
             let line = format!("{name} {}\n", object["metadata"]["resourceVersion"].as_str().unwrap_or_default());
             match arrival {
                 Arrival::OneByOne => arriving.write_all(line.as_bytes())?,

@@ -63,14 +63,10 @@ pub async fn compare(kcp: PathBuf, other: &Path, objects: usize) -> Result<(), F
             late[index].iter_mut().zip(waits).for_each(|(all, waits)| all.extend(waits));
         }
     }
-    let middle = |of: &[[f64; FIGURES.len()]], at: usize| {
-        let mut all: Vec<f64> = of.iter().map(|figures| figures[at]).collect();
-        all.sort_by(f64::total_cmp);
-        all[all.len() / 2]
-    };
     println!("medians of {TURNS} turns of {objects} objects");
     for (at, what) in FIGURES.iter().enumerate() {
-        let [this, other] = [middle(&figures[0], at), middle(&figures[1], at)];
+        let of = |build: &[[f64; FIGURES.len()]]| percentile(&build.iter().map(|one| one[at]).collect::<Vec<_>>(), 50);
+        let [this, other] = [of(&figures[0]), of(&figures[1])];
         println!("  {what}: {this:.2}, the other {other:.2}: {:.2}", this / other);
     }
     for (at, what) in LATE.iter().enumerate() {
@@ -111,8 +107,8 @@ impl Build {
     ) -> Result<([f64; FIGURES.len()], [Vec<f64>; LATE.len()]), Failed> {
         let engine = Engine::start_binary(&self.binary, self.folder.path(), &self.folder.path().join("mappings"))?;
         let names: Vec<String> = (0..objects).map(|index| format!("o{turn}-{index}")).collect();
-        self.create(&format!("first-{turn}")).await;
-        self.served(&format!("first-{turn}"), 1).await;
+        create_object(&self.consumer, &self.api, &format!("first-{turn}")).await;
+        are_served(&self.consumer, &self.api, &format!("first-{turn}"), 1, PATIENCE).await;
         let spent = async || Ok::<_, Failed>((engine.usage()?.cpu, kcp.audit().requests(&self.user).len()));
         let each = |from: (Duration, usize), to: (Duration, usize)| {
             let cpu = (to.0 - from.0).as_secs_f64() * 1e3 / objects as f64;
@@ -120,9 +116,9 @@ impl Build {
         };
         let begun = spent().await?;
         for name in &names {
-            self.create(name).await;
+            create_object(&self.consumer, &self.api, name).await;
         }
-        self.served(&format!("o{turn}-"), objects).await;
+        are_served(&self.consumer, &self.api, &format!("o{turn}-"), objects, PATIENCE).await;
         let made = spent().await?;
         let places = self.places().await;
         let mut told = self.everything(&self.target.path).await?;
@@ -153,14 +149,6 @@ impl Build {
         let memory = mebibytes(&engine)?;
         let figures = [new, of_new, edit, of_edit, status, of_status, middle_edit, middle_status, memory];
         Ok((figures, [edits, statuses]))
-    }
-
-    async fn create(&self, name: &str) {
-        create_object(&self.consumer, &self.api, name).await;
-    }
-
-    async fn served(&self, prefix: &str, objects: usize) {
-        are_served(&self.consumer, &self.api, prefix, objects, PATIENCE).await;
     }
 
     /// Where the objects on the target are, with the names of their sources.

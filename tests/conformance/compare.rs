@@ -20,18 +20,16 @@ pub fn compare(ours: &[Value], theirs: &[Value]) -> Vec<Difference> {
     for index in 0..ours.len().max(theirs.len()) {
         let (ours, theirs) = (ours.get(index), theirs.get(index));
         let request = ours.or(theirs).and_then(|answer| answer["send"].as_str()).unwrap_or_default();
-        let mut places = Vec::new();
+        let mut differ = |at: &str, ours: Option<&Value>, theirs: Option<&Value>| {
+            let (at, request) = (at.to_owned(), request.to_owned());
+            found.push(Difference { at, request, ours: ours.cloned(), theirs: theirs.cloned() });
+        };
+        let step = (index + 1).to_string();
         match code(ours) == code(theirs) {
-            true => descend(&format!("{}", index + 1), ours, theirs, &mut places),
+            true => descend(&step, ours, theirs, &mut differ),
             // All else follows from it.
-            false => places.push((format!("{}/code", index + 1), ours.cloned(), theirs.cloned())),
+            false => differ(&format!("{step}/code"), ours, theirs),
         }
-        found.extend(places.into_iter().map(|(at, ours, theirs)| Difference {
-            at,
-            request: request.to_owned(),
-            ours,
-            theirs,
-        }));
     }
     found
 }
@@ -40,25 +38,29 @@ fn code(answer: Option<&Value>) -> Option<&Value> {
     answer.and_then(|answer| answer.get("code"))
 }
 
-type Place = (String, Option<Value>, Option<Value>);
-
-fn descend(at: &str, ours: Option<&Value>, theirs: Option<&Value>, found: &mut Vec<Place>) {
+/// Names each place where the two differ.
+fn descend(
+    at: &str,
+    ours: Option<&Value>,
+    theirs: Option<&Value>,
+    differ: &mut impl FnMut(&str, Option<&Value>, Option<&Value>),
+) {
     match (ours, theirs) {
         (Some(Value::Object(ours)), Some(Value::Object(theirs))) => {
             for (key, value) in ours {
-                descend(&joined(at, key), Some(value), theirs.get(key), found);
+                descend(&joined(at, key), Some(value), theirs.get(key), differ);
             }
             for (key, value) in theirs.iter().filter(|(key, _)| !ours.contains_key(*key)) {
-                descend(&joined(at, key), None, Some(value), found);
+                descend(&joined(at, key), None, Some(value), differ);
             }
         }
         (Some(Value::Array(ours)), Some(Value::Array(theirs))) if ours.len() == theirs.len() => {
             for (index, (ours, theirs)) in ours.iter().zip(theirs).enumerate() {
-                descend(&format!("{at}/{index}"), Some(ours), Some(theirs), found);
+                descend(&format!("{at}/{index}"), Some(ours), Some(theirs), differ);
             }
         }
         (ours, theirs) if ours == theirs => (),
-        (ours, theirs) => found.push((at.to_owned(), ours.cloned(), theirs.cloned())),
+        (ours, theirs) => differ(at, ours, theirs),
     }
 }
 

@@ -15,7 +15,8 @@ use crate::script::{self, Kind};
 #[serde(deny_unknown_fields)]
 pub struct Known {
     pub case: String,
-    pub server: Kind,
+    #[serde(default = "script::everywhere")]
+    pub on: Vec<Kind>,
     /// As differences are printed: the number of the step and a JSON pointer; `*` at the end for all below.
     pub at: Vec<String>,
     /// Why it stays.
@@ -54,7 +55,7 @@ impl KnownDifferences {
         let listed: Vec<&str> = self
             .list
             .iter()
-            .filter(|known| known.case == case && known.server == server)
+            .filter(|known| known.case == case && known.on.contains(&server))
             .flat_map(|known| known.at.iter().map(String::as_str))
             .collect();
         let unknown = differences.iter().filter(|difference| !listed.iter().any(|at| covers(at, &difference.at)));

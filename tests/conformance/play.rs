@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use serde_json::{Value, json};
+use serde_json::Value;
 use tokio::time::Instant;
 
 use crate::eventually::poll;
@@ -61,17 +61,20 @@ fn presented(step: &Step, mut answer: Value) -> Value {
             *value = "<masked>".into();
         }
     }
-    let mut presented = json!({"send": step.send});
-    let (Some(presented_map), Value::Object(answer)) = (presented.as_object_mut(), answer) else {
-        unreachable!("both are objects");
-    };
-    presented_map.extend(answer);
-    presented
+    answer["send"] = step.send.as_str().into();
+    answer
 }
 
 fn call(step: &Step, variables: &Variables) -> Call {
     let line = filled(&step.send, variables);
-    let (method, url) = line.split_once(' ').unwrap_or_else(|| panic!("a method and a URL: {line}"));
+    let (word, url) = line.split_once(' ').unwrap_or_else(|| panic!("a method and a URL: {line}"));
+    let (method, content_type) = match word {
+        "APPLY" => ("PATCH", "application/apply-patch+yaml"),
+        "MERGE" => ("PATCH", "application/merge-patch+json"),
+        "STRATEGIC" => ("PATCH", "application/strategic-merge-patch+json"),
+        "JSON" => ("PATCH", "application/json-patch+json"),
+        method => (method, step.media.as_deref().unwrap_or("application/json")),
+    };
     let url = match method {
         "WATCH" if url.contains('?') => format!("{url}&watch=true"),
         "WATCH" => format!("{url}?watch=true"),
@@ -83,18 +86,7 @@ fn call(step: &Step, variables: &Variables) -> Call {
         (None, None) => Vec::new(),
     };
     let accept = step.accept.as_deref().unwrap_or("application/json").to_owned();
-    Call { method: method.to_owned(), url, content_type: media_type(step.media.as_deref()).to_owned(), accept, body }
-}
-
-fn media_type(name: Option<&str>) -> &str {
-    match name {
-        None => "application/json",
-        Some("merge") => "application/merge-patch+json",
-        Some("strategic") => "application/strategic-merge-patch+json",
-        Some("json") => "application/json-patch+json",
-        Some("apply") => "application/apply-patch+yaml",
-        Some(other) => other,
-    }
+    Call { method: method.to_owned(), url, content_type: content_type.to_owned(), accept, body }
 }
 
 /// Replaces `{name}` where there is such a variable; other braces stay.

@@ -52,6 +52,7 @@ async fn differences(case: &Case, ours: &InMemory, theirs: &Ready) -> Vec<Differ
 
 /// Writes a sequence as a fixed case, and tells where.
 fn keep(steps: &[Step]) -> PathBuf {
+    let printed = |step: &Step| json!({"send": step.send, "body": step.body, "keep": step.keep});
     let lines: Vec<String> = steps.iter().map(|step| format!("  - {}\n", printed(step))).collect();
     let number = (1..).find(|number| !file(*number).exists()).expect("numbers do not end");
     let text = format!("# Found by random sequences.\ncase: found\non: [kubernetes]\nsteps:\n{}", lines.concat());
@@ -61,14 +62,6 @@ fn keep(steps: &[Step]) -> PathBuf {
 
 fn file(number: usize) -> PathBuf {
     script::folder().join(format!("cases/found-{number}.yaml"))
-}
-
-fn printed(step: &Step) -> Value {
-    let mut printed = json!({"send": step.send, "body": step.body, "keep": step.keep});
-    if let Some(media) = &step.media {
-        printed["as"] = media.as_str().into();
-    }
-    printed
 }
 
 /// An object that sequences are about.
@@ -130,21 +123,21 @@ fn step() -> impl Strategy<Value = Step> {
             3 => json_patch(object),
             4 => status(object),
             3 => delete(object),
-            2 => Just(request("GET", object.url(), None, None)),
+            2 => Just(request("GET", object.url(), None)),
         ]
     })
 }
 
 fn create(object: Object) -> BoxedStrategy<Step> {
     let whole = (metadata(), content(object)).prop_map(move |(metadata, content)| object.with(metadata, content));
-    whole.prop_map(move |body| kept(object, request("POST", object.collection().into(), None, Some(body)))).boxed()
+    whole.prop_map(move |body| kept(object, request("POST", object.collection().into(), Some(body)))).boxed()
 }
 
 fn apply(object: Object) -> BoxedStrategy<Step> {
     (manager(), any::<bool>(), metadata(), content(object))
         .prop_map(move |(manager, force, metadata, content)| {
             let url = format!("{}?fieldManager={manager}&force={force}", object.url());
-            kept(object, request("PATCH", url, Some("apply"), Some(object.with(metadata, content))))
+            kept(object, request("APPLY", url, Some(object.with(metadata, content))))
         })
         .boxed()
 }
@@ -153,10 +146,7 @@ fn merge(object: Object) -> BoxedStrategy<Step> {
     (manager(), metadata(), content(object))
         .prop_map(move |(manager, metadata, mut body)| {
             body["metadata"] = metadata;
-            kept(
-                object,
-                request("PATCH", format!("{}?fieldManager={manager}", object.url()), Some("merge"), Some(body)),
-            )
+            kept(object, request("MERGE", format!("{}?fieldManager={manager}", object.url()), Some(body)))
         })
         .boxed()
 }
@@ -166,7 +156,7 @@ fn update(object: Object) -> BoxedStrategy<Step> {
         .prop_map(move |(manager, mut metadata, content)| {
             metadata["resourceVersion"] = format!("{{{}}}", object.version()).into();
             let body = object.with(metadata, content);
-            kept(object, request("PUT", format!("{}?fieldManager={manager}", object.url()), None, Some(body)))
+            kept(object, request("PUT", format!("{}?fieldManager={manager}", object.url()), Some(body)))
         })
         .boxed()
 }
@@ -189,7 +179,7 @@ fn json_patch(object: Object) -> BoxedStrategy<Step> {
                 _ => json!("9"),
             };
             let body = json!([{"op": operation, "path": path, "value": value}]);
-            kept(object, request("PATCH", object.url(), Some("json"), Some(body)))
+            kept(object, request("JSON", object.url(), Some(body)))
         })
         .boxed()
 }
@@ -202,14 +192,14 @@ fn status(object: Object) -> BoxedStrategy<Step> {
         .prop_map(move |(manager, is_apply, phase, conditions)| {
             let url = format!("{}/status?fieldManager={manager}", object.url());
             let content = json!({"status": {"phase": phase, "conditions": conditions}});
-            let (media, body) = if is_apply { ("apply", object.with(json!({}), content)) } else { ("merge", content) };
-            kept(object, request("PATCH", url, Some(media), Some(body)))
+            let (word, body) = if is_apply { ("APPLY", object.with(json!({}), content)) } else { ("MERGE", content) };
+            kept(object, request(word, url, Some(body)))
         })
         .boxed()
 }
 
 fn delete(object: Object) -> BoxedStrategy<Step> {
-    Just(request("DELETE", object.url(), None, Some(json!({"propagationPolicy": "Background"})))).boxed()
+    Just(request("DELETE", object.url(), Some(json!({"propagationPolicy": "Background"})))).boxed()
 }
 
 fn manager() -> impl Strategy<Value = &'static str> {
@@ -278,8 +268,8 @@ fn parts(fields: Vec<(&'static str, Value)>) -> impl Strategy<Value = Map<String
         .prop_map(|fields| fields.into_iter().map(|(name, value)| (name.to_owned(), value)).collect())
 }
 
-fn request(method: &str, url: String, media: Option<&str>, body: Option<Value>) -> Step {
-    Step { media: media.map(str::to_owned), body, ..Step::new(&format!("{method} {url}")) }
+fn request(method: &str, url: String, body: Option<Value>) -> Step {
+    Step { body, ..Step::new(&format!("{method} {url}")) }
 }
 
 /// The object's version is known to later updates.

@@ -47,10 +47,10 @@ pub enum Kind {
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Step {
-    /// Method, or `WATCH`, and URL. A URL below `/clusters` or `/services` is kcp's own; any other is of the cluster, or
-    /// the workspace, that the case runs in.
+    /// Method and URL. `APPLY`, `MERGE`, `STRATEGIC` and `JSON` are the kinds of a PATCH, and `WATCH` is a GET. A URL below
+    /// `/clusters` or `/services` is kcp's own; any other is of the cluster, or the workspace, that the case runs in.
     pub send: String,
-    /// How the body is to be read: a media type, or `merge`, `strategic`, `json` (patch), `apply`.
+    /// The body's media type, where it is neither JSON nor that of a kind of PATCH.
     #[serde(rename = "as")]
     pub media: Option<String>,
     pub accept: Option<String>,
@@ -83,7 +83,7 @@ pub struct Until {
     pub present: Vec<String>,
 }
 
-fn everywhere() -> Vec<Kind> {
+pub fn everywhere() -> Vec<Kind> {
     vec![Kind::Kubernetes, Kind::Kcp]
 }
 

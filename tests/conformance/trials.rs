@@ -51,8 +51,8 @@ impl Suite {
         trials.push(self.trial("kubernetes::random sequences", runtime, |suite, runtime| suite.run_random(runtime)));
         for case in &self.cases {
             for comparison in Comparison::of(case) {
-                let case = case.clone();
-                let name = format!("{}::{}", comparison.name(), case.name);
+                let (of, ..) = comparison.facts();
+                let (case, name) = (case.clone(), format!("{of}::{}", case.name));
                 trials.push(
                     self.trial(&name, runtime, move |suite, runtime| runtime.block_on(suite.run(comparison, &case))),
                 );
@@ -91,7 +91,8 @@ impl Suite {
             Comparison::Recorded => self.with_recording(case).await,
             Comparison::Kcp => self.recording_with_kcp(case).await,
         };
-        self.count(comparison.what());
+        let (_, what, _) = comparison.facts();
+        *self.counts.lock().expect("the counts").entry(what).or_default() += 1;
         match complaints.is_empty() {
             true => Ok(Completion::Completed),
             false => Err(Failed::from(complaints.join("\n"))),
@@ -111,9 +112,10 @@ impl Suite {
 
     /// The outcome of a comparison whose server this machine cannot have.
     fn not_run(&self, comparison: Comparison) -> Option<Result<Completion, Failed>> {
-        let reason = comparison.needs().and_then(|kind| self.stage.missing(kind))?;
+        let (_, _, kind) = comparison.facts();
+        let reason = self.stage.missing(kind?)?;
         // No package registry has a kcp, so nobody can be required to have one.
-        Some(self.stage.machine.not_run(reason, comparison.needs() != Some(Kind::Kcp)))
+        Some(self.stage.machine.not_run(reason, kind != Some(Kind::Kcp)))
     }
 
     async fn with_kubernetes(&self, case: &Case) -> Vec<String> {
@@ -157,10 +159,6 @@ impl Suite {
             false => Err(Failed::from(format!("these cases are listed and do not exist: {gone:?}"))),
         }
     }
-
-    fn count(&self, what: &'static str) {
-        *self.counts.lock().expect("the counts").entry(what).or_default() += 1;
-    }
 }
 
 impl Comparison {
@@ -172,28 +170,12 @@ impl Comparison {
         case.on.iter().flat_map(of_kind).collect()
     }
 
-    fn name(self) -> &'static str {
+    /// Its name, what is compared, and the server without which that cannot be.
+    fn facts(self) -> (&'static str, &'static str, Option<Kind>) {
         match self {
-            Comparison::Kubernetes => "kubernetes",
-            Comparison::Recorded => "recorded",
-            Comparison::Kcp => "kcp",
-        }
-    }
-
-    /// The server without which it cannot be made.
-    fn needs(self) -> Option<Kind> {
-        match self {
-            Comparison::Kubernetes => Some(Kind::Kubernetes),
-            Comparison::Recorded => None,
-            Comparison::Kcp => Some(Kind::Kcp),
-        }
-    }
-
-    fn what(self) -> &'static str {
-        match self {
-            Comparison::Kubernetes => "cases with kube-apiserver",
-            Comparison::Recorded => "cases with the recording of kcp",
-            Comparison::Kcp => "recorded cases with kcp",
+            Comparison::Kubernetes => ("kubernetes", "cases with kube-apiserver", Some(Kind::Kubernetes)),
+            Comparison::Recorded => ("recorded", "cases with the recording of kcp", None),
+            Comparison::Kcp => ("kcp", "recorded cases with kcp", Some(Kind::Kcp)),
         }
     }
 }

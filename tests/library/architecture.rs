@@ -14,14 +14,14 @@ use sync_engine::yaml;
 
 const ROOT: &str = env!("CARGO_MANIFEST_DIR");
 
-/// Modules without async, I/O, clock, randomness or environment.
+/// Modules without async, I/O, clock, randomness or environment. They come first in `src/lib.rs`.
 const PURE: [&str; 6] = ["object", "plan", "release", "scaffold", "rights", "table"];
 
 /// Crates of the workspace that are pure as well.
 const PURE_CRATES: [&str; 1] = ["mapping"];
 
 /// Modules that touch the world.
-const SHELL: [&str; 7] = ["cli", "engine", "reload", "server", "story", "survey", "telemetry"];
+const SHELL: [&str; 7] = ["reload", "server", "engine", "survey", "telemetry", "story", "cli"];
 
 /// Names of `src/lib.rs` for crates, and parts of crates, that touch the world.
 const SHELL_CRATES: [&str; 4] = ["health", "multicluster", "provider", "sandbox"];
@@ -69,13 +69,11 @@ fn pure_modules_name_nothing_of_the_shell() {
     assert!(found.is_empty(), "pure modules must not use these:\n{}", found.join("\n"));
 }
 
-/// What of the shell, or of the world, a line of a pure module names.
+/// What of the shell's crates, or of the world, a line of a pure module names. The shell's modules are below it.
 fn trespass(line: &str) -> Option<&'static str> {
-    let shell = SHELL
-        .iter()
-        .chain(&SHELL_CRATES)
-        .find(|module| line.contains(&format!("crate::{module}")) || line.contains(&format!("super::super::{module}")));
-    shell.copied().or_else(|| impurity(line))
+    let roots = ["crate", "super::super"];
+    let names = |module: &&&str| roots.iter().any(|root| line.contains(&format!("{root}::{module}")));
+    SHELL_CRATES.iter().find(names).copied().or_else(|| impurity(line))
 }
 
 /// What of the world a line names.
@@ -96,7 +94,7 @@ fn mentions(line: &str, name: &str) -> bool {
 
 #[test]
 fn the_check_of_pure_modules_can_fail() {
-    assert_eq!(trespass("use crate::engine::Worker;"), Some("engine"));
+    assert_eq!(trespass("use crate::sandbox::Sandbox;"), Some("sandbox"));
     assert_eq!(trespass("    let now = std::time::Instant::now();"), Some("Instant"));
     assert_eq!(trespass("pub async fn read() {}"), Some("async fn"));
     assert_eq!(trespass("    let value = kube::core::x();"), Some("kube::"));
@@ -106,10 +104,8 @@ fn the_check_of_pure_modules_can_fail() {
 
 #[test]
 fn every_module_is_known_to_be_pure_or_shell() {
-    let declared = modules();
     let known = [&PURE[..], &SHELL[..]].concat();
-    let unknown: Vec<_> = declared.iter().filter(|name| !known.contains(&name.as_str())).collect();
-    assert!(unknown.is_empty(), "say in this file whether these are pure: {unknown:?}");
+    assert_eq!(modules(), known, "say in this file whether each is pure; those that are come first in src/lib.rs");
 }
 
 /// The modules in the reading order of `src/lib.rs`.
@@ -123,7 +119,6 @@ fn modules() -> Vec<String> {
 #[test]
 fn modules_depend_on_those_above_them_alone() {
     let modules = modules();
-    assert!(modules.len() >= PURE.len() + SHELL.len(), "{modules:?}");
     let mut found = Vec::new();
     for (rank, module) in modules.iter().enumerate() {
         let files = files_of(module);
@@ -210,24 +205,10 @@ fn every_file_begins_by_saying_what_it_is_for() {
     assert!(silent.is_empty(), "these files need a `//!` that says what they are for: {silent:?}");
 }
 
+/// What else people look for, the links of the pages lead to, and tests read.
 #[test]
-fn the_repository_holds_what_people_look_for() {
-    for path in [
-        "README.md",
-        "CONTRIBUTING.md",
-        "SECURITY.md",
-        "CHANGELOG.md",
-        "LICENSE",
-        ".ci/run",
-        ".github/workflows/ci.yml",
-        "mappings/mongodb.yaml",
-        "schemas/mongodb/apiresourceschema.yaml",
-        "schemas/mongodb/apiexport.yaml",
-        "schemas/mongodb/crd.yaml",
-        "examples/mongodb/README.md",
-    ] {
-        assert!(Path::new(ROOT).join(path).is_file(), "{path} is missing");
-    }
+fn the_workflow_runs_the_script_of_the_repository() {
+    assert!(Path::new(ROOT).join(".ci/run").is_file(), ".ci/run is missing");
     assert!(read(".github/workflows/ci.yml").contains("run: .ci/run\n"), "the workflow runs the same script");
 }
 

@@ -262,26 +262,16 @@ proptest! {
     }
 }
 
-/// Most of what is tried has to reach the renderer, or nothing is tried.
+/// Most of what is tried has to reach the renderer, and most of that to show objects, or nothing is tried.
 #[test]
-fn many_random_documents_compile() {
-    let mut runner = proptest::test_runner::TestRunner::deterministic();
-    let tried = 200;
-    let good = (0..tried).filter(|_| {
-        let document = document().new_tree(&mut runner).expect("a document").current();
-        compiled(&document.to_string()).is_some()
-    });
-    let good = good.count();
-    assert!(good > tried / 4, "{good} of {tried} compile");
-}
-
-/// Most of what compiles has to show objects, or previews are compared that hold nothing.
-#[test]
-fn many_random_previews_show_objects() {
+fn many_random_documents_compile_and_show_objects() {
+    const TRIED: usize = 200;
     let mut runner = proptest::test_runner::TestRunner::deterministic();
     let mut next = |strategy: &BoxedStrategy<Value>| strategy.new_tree(&mut runner).expect("a value").current();
     let (documents, specs) = (document().boxed(), data().boxed());
-    let mappings: Vec<_> = (0..200).filter_map(|_| compiled(&next(&documents).to_string())).collect();
+    let mappings: Vec<_> = (0..TRIED).filter_map(|_| compiled(&next(&documents).to_string())).collect();
+    let good = mappings.len();
+    assert!(good > TRIED / 4, "{good} of {TRIED} compile");
     let (mut seen, mut filled) = (0, 0);
     for mapping in &mappings {
         let scene = scene(next(&specs), Vec::new());
@@ -289,7 +279,6 @@ fn many_random_previews_show_objects() {
         seen += 1;
         filled += usize::from(preview.objects().next().is_some());
     }
-    let tried = mappings.len();
-    assert!(seen > tried * 9 / 10, "{seen} of {tried} are previewed");
-    assert!(filled > tried / 4, "{filled} of {tried} show objects");
+    assert!(seen > good * 9 / 10, "{seen} of {good} are previewed");
+    assert!(filled > good / 4, "{filled} of {good} show objects");
 }

@@ -6,30 +6,13 @@ use std::path::Path;
 use tempfile::TempDir;
 
 use super::program::{self, Running};
-use super::{ROOT, run, shown};
-
-/// Exit code and standard error, paths of the machine replaced.
-fn refused(arguments: &[&str], root: &Path) -> String {
-    let output = run(arguments);
-    assert!(output.stdout.is_empty(), "errors belong on standard error");
-    let text = String::from_utf8_lossy(&output.stderr).replace(&root.display().to_string(), "ROOT");
-    format!("exit {}\n{text}", output.status.code().expect("an exit code"))
-}
+use super::{ROOT, run, said, shown, shown_in};
 
 /// A directory with an empty `maps/`.
 fn root() -> TempDir {
     let root = tempfile::tempdir().expect("a temporary directory");
     fs::create_dir(root.path().join("maps")).expect("a directory");
     root
-}
-
-/// What a run with these connections says, in a root whose `maps` is there.
-fn with_connections(root: &TempDir, flags: &[&str]) -> String {
-    let maps = root.path().join("maps").display().to_string();
-    let flags: Vec<_> = flags.iter().map(|flag| flag.replace("ROOT", &root.path().display().to_string())).collect();
-    let mut arguments = vec!["--mappings", &maps];
-    arguments.extend(flags.iter().map(String::as_str));
-    refused(&arguments, root.path())
 }
 
 #[test]
@@ -115,87 +98,46 @@ fn help_is_for_strangers() {
 #[test]
 fn what_cannot_be_understood_exits_with_2() {
     let root = root();
-    insta::assert_snapshot!(refused(&[], root.path()), @"
-    exit 2
+    let errors =
+        |said: String| said.replace("exit 2\nstderr:\n", "").replace("\n\nFor more information, try '--help'.", "");
+    insta::assert_snapshot!(errors(shown_in(&root, &[])), @"
     error: the following required arguments were not provided:
       --mappings <DIR>
 
     Usage: sync-engine run --mappings <DIR> [OPTIONS]
            sync-engine <COMMAND>
-
-    For more information, try '--help'.
     ");
-    insta::assert_snapshot!(with_connections(&root, &["--mapings", "here"]), @"
-    exit 2
+    let lines = [
+        "--mappings ROOT/maps --mapings here",
+        "--mappings ROOT/maps --console 8080",
+        "--mappings ROOT/maps --connection /etc/edge",
+        "--mappings ROOT/maps --connection Edge=/etc/edge",
+        "--mappings ROOT/maps --kcp-kubeconfig /etc/kcp#",
+        "--mappings ROOT/maps --engine-id a_very_Long-engine-id",
+        "--mappings ROOT/maps --log-level inof",
+        "--mappings ROOT/maps --leader-elect lease --leader-elect-renew-deadline 20s",
+        "--mappings ROOT/maps --leader-elect lease --home hub",
+        "--mappings ROOT/maps --max-memory much",
+        "--mappings ROOT/maps --leader-elect-retry-period soon",
+        "--mappings ROOT/maps --kcp-kubeconfig ROOT/kcp --connection kcp=ROOT/kcp#two",
+    ];
+    insta::assert_snapshot!(errors(said(&root, lines)), @"
     error: unexpected argument '--mapings' found
 
       tip: a similar argument exists: '--mappings'
 
     Usage: sync-engine run --mappings <DIR> [OPTIONS]
            sync-engine <COMMAND>
-
-    For more information, try '--help'.
-    ");
-    insta::assert_snapshot!(with_connections(&root, &["--console", "8080"]), @"
-    exit 2
     error: invalid value '8080' for '--console <ADDR>': write an address with a port, such as 127.0.0.1:8080, 0.0.0.0:8080 or [::]:8080, or `off`
-
-    For more information, try '--help'.
-    ");
-    insta::assert_snapshot!(with_connections(&root, &["--connection", "/etc/edge"]), @"
-    exit 2
     error: invalid value '/etc/edge' for '--connection <NAME=PATH[#CONTEXT]>': there is no `=` in it; write NAME=PATH or NAME=PATH#CONTEXT, such as edge=/etc/edge.kubeconfig
-
-    For more information, try '--help'.
-    ");
-    insta::assert_snapshot!(with_connections(&root, &["--connection", "Edge=/etc/edge"]), @"
-    exit 2
     error: invalid value 'Edge=/etc/edge' for '--connection <NAME=PATH[#CONTEXT]>': `Edge` cannot name a connection: use at most 63 lower case letters, digits and `-`, no `-` at the ends
-
-    For more information, try '--help'.
-    ");
-    insta::assert_snapshot!(with_connections(&root, &["--kcp-kubeconfig", "/etc/kcp#"]), @"
-    exit 2
     error: invalid value '/etc/kcp#' for '--kcp-kubeconfig <PATH[#CONTEXT]>': there is nothing behind the `#`; leave it out for the file's current context
-
-    For more information, try '--help'.
-    ");
-    insta::assert_snapshot!(with_connections(&root, &["--engine-id", "a_very_Long-engine-id"]), @"
-    exit 2
     error: invalid value 'a_very_Long-engine-id' for '--engine-id <ID>': an engine id has at most 20 lower case letters, digits and `-`, with no `-` at its ends
-
-    For more information, try '--help'.
-    ");
-    insta::assert_snapshot!(with_connections(&root, &["--log-level", "inof"]), @"
-    exit 2
     error: invalid value 'inof' for '--log-level <LEVEL|FILTER>': `inof` is neither a level (off, error, warn, info, debug, trace) nor a filter such as `info,sync_engine::engine=debug`
-
-    For more information, try '--help'.
-    ");
-    insta::assert_snapshot!(
-        with_connections(&root, &["--leader-elect", "lease", "--leader-elect-renew-deadline", "20s"]), @"
-    exit 2
     error: --leader-elect-…: the renew deadline (20 s) must be shorter than the lease duration (15 s)
-    ");
-    insta::assert_snapshot!(with_connections(&root, &["--leader-elect", "lease", "--home", "hub"]), @"
-    exit 2
     error: --home names the connection `hub`, which the command line does not give: add `--connection hub=PATH[#CONTEXT]`
-    ");
-    insta::assert_snapshot!(with_connections(&root, &["--max-memory", "much"]), @"
-    exit 2
     error: invalid value 'much' for '--max-memory <QUANTITY>': write bytes, or a quantity such as 400Mi or 2Gi
-
-    For more information, try '--help'.
-    ");
-    insta::assert_snapshot!(with_connections(&root, &["--leader-elect-retry-period", "soon"]), @"
-    exit 2
     error: invalid value 'soon' for '--leader-elect-retry-period <DURATION>': write a duration such as 15s or 1m30s
-
-    For more information, try '--help'.
-    ");
-    insta::assert_snapshot!(
-        with_connections(&root, &["--kcp-kubeconfig", "ROOT/kcp", "--connection", "kcp=ROOT/kcp#two"]), @"
-    exit 2
     error: the connection `kcp` is given twice: as ROOT/kcp and as ROOT/kcp#two
     ");
 }
@@ -214,8 +156,7 @@ fn a_removed_verb_or_flag_names_its_successor() {
         "retarget --state-namespace notes",
         "approve --home hub",
     ];
-    let said = gone.map(|line| shown(&line.split(' ').collect::<Vec<_>>()).replace("exit 2\nstderr:\n", ""));
-    insta::assert_snapshot!(said.concat(), @"
+    insta::assert_snapshot!(said(&root(), gone).replace("exit 2\nstderr:\n", ""), @"
     error: `abandon-target` is gone: write `uninstall --lost-target NAME`
     error: `--listen` is gone: write `--probes ADDR` and `--console ADDR`
     error: `--live` is gone: write `sync-engine doctor`
@@ -234,32 +175,19 @@ fn a_removed_verb_or_flag_names_its_successor() {
 #[test]
 fn what_is_not_there_exits_with_78() {
     let root = root();
-    let missing = root.path().join("missing").display().to_string();
-    insta::assert_snapshot!(refused(&["--mappings", &missing], root.path()), @"
-    exit 78
+    fs::write(root.path().join("file"), "").expect("a file");
+    let lines = [
+        "--mappings ROOT/missing",
+        "run --mappings ROOT/file",
+        "--mappings ROOT/maps --schemas ROOT/nothing",
+        "--mappings ROOT/maps --kcp-kubeconfig ROOT/nothing",
+        "--mappings ROOT/maps --target-kubeconfig in-cluster",
+    ];
+    insta::assert_snapshot!(said(&root, lines).replace("exit 78\nstderr:\n", ""), @"
     error: cannot read the mappings directory `ROOT/missing`: it does not exist; create it, or name another
-    ");
-    let file = root.path().join("file");
-    fs::write(&file, "").expect("a file");
-    insta::assert_snapshot!(refused(&["run", "--mappings", &file.display().to_string()], root.path()), @"
-    exit 78
     error: cannot read the mappings directory `ROOT/file`: it is not a directory; create it, or name another
-    ");
-    insta::assert_snapshot!(with_connections(&root, &["--schemas", "ROOT/nothing"]), @"
-    exit 78
     error: cannot read the folder of schemas `ROOT/nothing` (--schemas): it does not exist; create it, or name another
-    ");
-    insta::assert_snapshot!(with_connections(&root, &["--kcp-kubeconfig", "ROOT/nothing"]), @"
-    exit 78
     error: connection `kcp`: cannot read the kubeconfig ROOT/nothing: there is no such file; give one with `--kcp-kubeconfig PATH[#CONTEXT]`
-    ");
-}
-
-#[test]
-fn the_cluster_of_the_pod_is_used_where_it_is_named() {
-    let root = root();
-    insta::assert_snapshot!(with_connections(&root, &["--target-kubeconfig", "in-cluster"]), @"
-    exit 78
     error: connection `target`: `in-cluster` needs the service account of a Pod: failed to read an incluster environment variable: environment variable not found
     ");
 }
@@ -276,8 +204,9 @@ fn the_build_can_be_told() {
     assert_eq!(run(&["help", "diff"]).stdout, run(&["diff", "--help"]).stdout);
 }
 
+/// The tests of the page about the command line show that every flag has its variable.
 #[test]
-fn every_flag_has_an_environment_variable() {
+fn flags_are_read_from_the_environment() {
     let root = root();
     let output = program::command(Path::new(ROOT), &[])
         .env("SYNC_ENGINE_MAPPINGS", root.path().join("maps"))
@@ -287,10 +216,6 @@ fn every_flag_has_an_environment_variable() {
     assert_eq!(output.status.code(), Some(78));
     let text = String::from_utf8_lossy(&output.stderr).into_owned();
     assert!(text.contains("connection `a`: cannot read the kubeconfig /nowhere/a"), "{text}");
-
-    let help = String::from_utf8_lossy(&run(&["run", "--help"]).stdout).into_owned();
-    let flags = help.lines().filter(|line| line.trim_start().starts_with("--") && !line.contains("--help")).count();
-    assert_eq!(flags, help.matches("[env: SYNC_ENGINE_").count(), "{help}");
 }
 
 /// An engine on an empty directory, which goes with it.
@@ -335,11 +260,9 @@ fn a_hangup_is_a_reload_and_no_end() {
 fn a_port_that_is_taken_is_a_failure_that_names_the_way_out() {
     let taken = std::net::TcpListener::bind("127.0.0.1:0").expect("a free port");
     let address = taken.local_addr().expect("an address").to_string();
-    let root = root();
-    let maps = root.path().join("maps").display().to_string();
-    let output = run(&["--mappings", &maps, "--probes", "off", "--console", &address]);
-    assert_eq!(output.status.code(), Some(1));
-    let text = String::from_utf8_lossy(&output.stderr).replace(&address, "ADDRESS");
+    let line = format!("--mappings ROOT/maps --probes off --console {address}");
+    let text = said(&root(), [line.as_str()]).replace(&address, "ADDRESS");
+    assert!(text.starts_with("exit 1\n"), "{text}");
     let error = text.lines().find(|line| line.starts_with("error: ")).unwrap_or_default();
     insta::assert_snapshot!(error, @"error: cannot listen on ADDRESS; give another address with --console, or `--console off` for none: Address already in use (os error 98)");
 }

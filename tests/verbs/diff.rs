@@ -1,11 +1,9 @@
 //! `sync-engine diff`: two directories, and live clusters.
 
-use std::fs;
-
 use insta::assert_snapshot;
 
 use super::live::Live;
-use super::{GOOD, ROOT, SOURCE, broken, directory, run, shown_in};
+use super::{GOOD, SOURCE, broken, directory, read, run, said, shown_in};
 
 #[test]
 fn two_directories_are_compared_over_sources() {
@@ -19,16 +17,20 @@ fn two_directories_are_compared_over_sources() {
         ("sources/a.yaml", SOURCE),
         ("sources/testdata/b.yaml", &SOURCE.replace("name: a", "name: b")),
     ]);
-    let diff = |rest: &[&str]| shown_in(&root, &[&["diff"], rest].concat());
-    let sources = ["-f", "ROOT/sources"];
-    assert_eq!(diff(&[&["ROOT/old", "ROOT/old"][..], &sources].concat()), "exit 0\n");
-    assert_snapshot!("text", diff(&[&["ROOT/old", "ROOT/new"][..], &sources].concat()));
-    assert_snapshot!("table", diff(&[&["ROOT/old", "ROOT/gone", "-o", "table"][..], &sources].concat()));
-    assert_snapshot!("yaml", diff(&[&["ROOT/old", "ROOT/new", "-o", "yaml"][..], &sources].concat()));
-    assert_snapshot!("no-sources", diff(&["ROOT/old", "ROOT/new"]));
-    assert_snapshot!("not-taken", diff(&["ROOT/old", "ROOT/new", "-f", "examples/mongodb/mongodb.yaml"]));
-    assert!(diff(&[&["ROOT/old", "ROOT/bad"][..], &sources].concat()).starts_with("exit 3\n"));
-    assert_snapshot!("no-connection", diff(&["ROOT/old"]));
+    assert_eq!(said(&root, ["diff ROOT/old ROOT/old -f ROOT/sources"]), "exit 0\n");
+    assert_snapshot!("text", said(&root, ["diff ROOT/old ROOT/new -f ROOT/sources"]));
+    assert_snapshot!("table", said(&root, ["diff ROOT/old ROOT/gone -f ROOT/sources -o table"]));
+    assert_snapshot!("yaml", said(&root, ["diff ROOT/old ROOT/new -f ROOT/sources -o yaml"]));
+    let refused = ["diff ROOT/old ROOT/new", "diff ROOT/old ROOT/new -f examples/mongodb/mongodb.yaml"];
+    assert_snapshot!(said(&root, refused), @"
+    exit 2
+    stderr:
+    error: give the source objects to compare with: -f FILE or DIR
+    exit 3
+    stderr:
+    error: no mapping takes any of the source objects
+    ");
+    assert!(said(&root, ["diff ROOT/old ROOT/bad -f ROOT/sources"]).starts_with("exit 3\n"));
 }
 
 /// What cannot be rendered any more is not deleted, and neither is what a removed mapping made.
@@ -60,7 +62,7 @@ fn what_the_engine_keeps_is_not_said_to_be_deleted() {
 fn a_change_of_mapping_is_compared_with_live_clusters() {
     let live = Live::mongodb();
     assert_eq!(live.shown(&["diff", "mappings"]), "exit 0\n", "the engine has nothing to do");
-    let shipped = fs::read_to_string(format!("{ROOT}/mappings/mongodb.yaml")).expect("the shipped mapping");
+    let shipped = read("mappings/mongodb.yaml");
     let labelled = "kind: MongoDBCommunity\n        metadata: {labels: {offered-by: platform}}\n        spec";
     let edited = shipped.replace("kind: MongoDBCommunity\n        spec", labelled).replacen(
         "kind: ServiceAccount\n",
@@ -71,7 +73,6 @@ fn a_change_of_mapping_is_compared_with_live_clusters() {
     let root = directory(&[("maps/mongodb.yaml", &edited)]);
     let path = root.path().join("maps").display().to_string();
     assert_snapshot!("live", live.shown(&["diff", &path]));
-    assert_snapshot!("live-table", live.shown(&["diff", &path, "-o", "table"]));
     assert_eq!(live.shown(&["diff", "mappings"]), "exit 0\n", "nothing was written");
     // The release is told as the engine tells it, once servers were asked.
     let dropped = shipped.replace("    - id: db\n", "    - id: db\n      when: ${{ false }}\n");

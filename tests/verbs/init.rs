@@ -1,11 +1,9 @@
 //! `sync-engine init`, on definitions in the shape of well-known operators' own: what it writes must run at once.
 
-use std::fs;
-
 use insta::assert_snapshot;
 use tempfile::TempDir;
 
-use super::{run, shown_in};
+use super::{read, run, said, shown_in};
 
 const OPERATORS: [(&str, &str); 10] = [
     ("postgres", "cluster"),
@@ -45,10 +43,10 @@ fn what_it_writes_is_good_and_tested() {
         let source = format!("ROOT/kit/examples/{name}.yaml");
         let rendered = shown_in(&root, &["render", "ROOT/kit", "-f", &source, "--no-marks"]);
         assert_snapshot!(format!("render-{operator}"), rendered);
-        let mapping = fs::read_to_string(root.path().join(format!("kit/mappings/{name}.yaml"))).expect("a mapping");
+        let mapping = read(root.path().join(format!("kit/mappings/{name}.yaml")));
         assert_snapshot!(format!("mapping-{operator}"), mapping);
-        let schema = root.path().join("kit/schemas/apiresourceschema.yaml");
-        let schema = sync_engine::yaml::parse_one(&fs::read_to_string(schema).expect("a schema")).expect("a document");
+        let schema = read(root.path().join("kit/schemas/apiresourceschema.yaml"));
+        let schema = sync_engine::yaml::parse_one(&schema).expect("a document");
         let columns = &schema.root.expect("a value").to_json()["spec"]["versions"][0]["additionalPrinterColumns"];
         all_columns.push_str(&format!("# {operator}\n{}", sync_engine::yaml::write(columns)));
     }
@@ -59,11 +57,11 @@ fn what_it_writes_is_good_and_tested() {
 #[test]
 fn ready_is_read_where_the_operator_writes_it() {
     let root = made("elasticsearch");
-    let read = |path: &str| fs::read_to_string(root.path().join("kit").join(path)).expect("a file of the kit");
-    let (mapping, operator) = (read("mappings/elasticsearch.yaml"), read("examples/operator.yaml"));
+    let of_kit = |path: &str| read(root.path().join("kit").join(path));
+    let (mapping, operator) = (of_kit("mappings/elasticsearch.yaml"), of_kit("examples/operator.yaml"));
     assert!(mapping.contains("objects.main.status.phase | default(\"\") == \"Ready\""), "{mapping}");
     assert!(operator.contains("phase: Ready") && !operator.contains("conditions"), "{operator}");
-    let schema = read("schemas/apiresourceschema.yaml");
+    let schema = of_kit("schemas/apiresourceschema.yaml");
     assert!(!mapping.contains("scheduler") && !schema.contains("scheduler"), "{mapping}{schema}");
     assert!(!schema.contains("allowCrossNamespaceImport"), "{schema}");
 }
@@ -88,22 +86,28 @@ fn it_says_what_it_wrote_and_overwrites_nothing() {
     stderr:
     error: cannot write `ROOT/kit`: it holds something already; name another folder
     ");
-    let readme = fs::read_to_string(root.path().join("more/README.md")).expect("a README");
-    assert_snapshot!("readme", readme);
-    let export = fs::read_to_string(root.path().join("more/schemas/apiresourceschema.yaml")).expect("a schema");
-    assert_snapshot!("schema", export);
+    assert_snapshot!("readme", read(root.path().join("more/README.md")));
+    assert_snapshot!("schema", read(root.path().join("more/schemas/apiresourceschema.yaml")));
 }
 
 #[test]
 fn it_says_why_nothing_can_be_offered() {
     let root = tempfile::tempdir().expect("a temporary directory");
-    let issuers = "tests/verbs/crds/issuer.yaml";
-    let said = |arguments: &[&str]| shown_in(&root, &[&["init", "ROOT/kit"], arguments].concat());
-    assert_snapshot!(said(&["-f", issuers]));
-    assert_snapshot!(said(&["-f", issuers, "--kind", "Isuer"]));
-    assert_snapshot!(said(&["-f", issuers, "--kind", "ClusterIssuer"]));
-    assert_snapshot!(said(&["-f", issuers, "--kind", "Issuer"]));
-    assert_snapshot!(said(&["-f", "mappings/mongodb.yaml"]));
-    assert_snapshot!(said(&["-f", "ROOT/missing.yaml"]));
+    let lines = [
+        "init ROOT/kit -f tests/verbs/crds/issuer.yaml",
+        "init ROOT/kit -f tests/verbs/crds/issuer.yaml --kind Isuer",
+        "init ROOT/kit -f tests/verbs/crds/issuer.yaml --kind ClusterIssuer",
+        "init ROOT/kit -f tests/verbs/crds/issuer.yaml --kind Issuer",
+        "init ROOT/kit -f mappings/mongodb.yaml",
+        "init ROOT/kit -f ROOT/missing.yaml",
+    ];
+    assert_snapshot!(said(&root, lines).replace("exit 3\nstderr:\n", ""), @"
+    error: `tests/verbs/crds/issuer.yaml`: it defines several kinds: ClusterIssuer, Issuer; choose one with --kind
+    error: `tests/verbs/crds/issuer.yaml`: it defines no kind `Isuer`; it defines ClusterIssuer, Issuer
+    error: `tests/verbs/crds/issuer.yaml`: ClusterIssuer is cluster-scoped: an object of it belongs to no tenant, so none can be made for one; take a kind that lives in a namespace, and let the cluster's owner make this one beforehand
+    error: `tests/verbs/crds/issuer.yaml`: version v1 of Issuer has no schema with fields, so there is nothing to offer
+    error: `mappings/mongodb.yaml`: it holds no CustomResourceDefinition (apiextensions.k8s.io/v1)
+    error: cannot read `ROOT/missing.yaml`: it does not exist
+    ");
     assert!(!root.path().join("kit").exists(), "nothing is written");
 }

@@ -16,16 +16,11 @@ pub struct Live {
 impl Live {
     /// The story that comes with the program, once both databases are Running.
     pub fn mongodb() -> Self {
-        Self::of("mappings", "2 of 2 databases are Running")
-    }
-
-    /// The story of a folder, once the sandbox says a line.
-    pub fn of(folder: &str, line: &str) -> Self {
         let root = tempfile::tempdir().expect("a temporary directory");
         let kubeconfig = root.path().join("kubeconfig").display().to_string();
-        let mut command = program::command(Path::new(ROOT), &["sandbox", folder, "--kubeconfig-out", &kubeconfig]);
+        let mut command = program::command(Path::new(ROOT), &["sandbox", "mappings", "--kubeconfig-out", &kubeconfig]);
         let sandbox = Running::start(command.env("TMPDIR", root.path()));
-        sandbox.line(line);
+        sandbox.line("2 of 2 databases are Running");
         Self { _sandbox: sandbox, root }
     }
 

@@ -52,6 +52,17 @@ fn shown_in(root: &TempDir, arguments: &[&str]) -> String {
     shown(&arguments.iter().map(String::as_str).collect::<Vec<_>>()).replace(&path, "ROOT")
 }
 
+/// The same of several command lines, one after the other.
+fn said<const N: usize>(root: &TempDir, lines: [&str; N]) -> String {
+    lines.map(|line| shown_in(root, &line.split(' ').collect::<Vec<_>>())).concat()
+}
+
+/// A text file, of the repository where its path is no other.
+fn read(path: impl AsRef<Path>) -> String {
+    let path = Path::new(ROOT).join(path);
+    fs::read_to_string(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()))
+}
+
 fn directory(files: &[(&str, &str)]) -> TempDir {
     let root = tempfile::tempdir().expect("a temporary directory");
     for (name, content) in files {
@@ -114,8 +125,7 @@ fn validate_says_everything_at_once() {
 
 #[test]
 fn validate_finds_schemas_beside_the_mappings() {
-    let schema =
-        fs::read_to_string(Path::new(ROOT).join("tests/ui/checks/schemas/database.yaml")).expect("the fixture");
+    let schema = read("tests/ui/checks/schemas/database.yaml");
     let wrong =
         GOOD.replace("databases.v1.example.dev", "databases.v1.example.com").replace("source.spec.", "source.spec.no_");
     let syntax = "\n---\napiVersion: sync-engine.dev/v1alpha1\nkind: Mapping\nmetadata: {name: syntax\n---\n";
@@ -188,19 +198,10 @@ fn a_connection_that_nobody_named_is_an_error_in_a_pod_too() {
 #[test]
 fn validate_needs_something_to_read() {
     let root = directory(&[("empty/notes.md", "")]);
-    assert_snapshot!(shown_in(&root, &["validate", "ROOT/empty"]), @"
-    exit 3
-    stderr:
+    let lines = ["validate ROOT/empty", "validate ROOT/nothing.yaml", "validate mappings --schemas ROOT/nothing"];
+    assert_snapshot!(said(&root, lines).replace("exit 3\nstderr:\n", ""), @"
     error: there is no *.yaml or *.yml in `ROOT/empty`
-    ");
-    assert_snapshot!(shown_in(&root, &["validate", "ROOT/nothing.yaml"]), @"
-    exit 3
-    stderr:
     error: cannot read `ROOT/nothing.yaml`: it does not exist
-    ");
-    assert_snapshot!(shown_in(&root, &["validate", "mappings", "--schemas", "ROOT/nothing"]), @"
-    exit 3
-    stderr:
     error: cannot read the folder of schemas `ROOT/nothing` (--schemas): it does not exist; create it, or name another
     ");
 }
@@ -249,24 +250,11 @@ fn explain_takes_reasons_and_alerts() {
 
 #[test]
 fn explain_names_the_nearest_words() {
-    assert_snapshot!(shown(&["explain", "se01O1"]), @"
-    exit 2
-    stderr:
+    let lines = ["explain se01O1", "explain Conflicts", "explain SyncEngineEditHold", "explain everything"];
+    assert_snapshot!(said(&directory(&[]), lines).replace("exit 2\nstderr:\n", ""), @"
     error: there is no code, reason or alert `se01O1`; did you mean SE0101, SE0111, SE0121? `sync-engine explain` lists them all
-    ");
-    assert_snapshot!(shown(&["explain", "Conflicts"]), @"
-    exit 2
-    stderr:
     error: there is no code, reason or alert `Conflicts`; did you mean Conflict? `sync-engine explain` lists them all
-    ");
-    assert_snapshot!(shown(&["explain", "SyncEngineEditHold"]), @"
-    exit 2
-    stderr:
     error: there is no code, reason or alert `SyncEngineEditHold`; did you mean SyncEngineEditHeld, SyncEngineDown? `sync-engine explain` lists them all
-    ");
-    assert_snapshot!(shown(&["explain", "everything"]), @"
-    exit 2
-    stderr:
     error: there is no code, reason or alert `everything`; `sync-engine explain` lists them all
     ");
 }
@@ -275,7 +263,10 @@ fn explain_names_the_nearest_words() {
 fn render_prints_the_objects_of_the_shipped_mapping() {
     let source = "examples/mongodb/mongodb.yaml";
     let place = ["--workspace-cluster", "abc123", "--workspace-path", "root:orgs:acme"];
-    assert_snapshot!("render-yaml", shown(&[&["render", "-f", source], &place[..]].concat()));
+    let text = shown(&[&["render", "-f", source], &place[..]].concat());
+    // Shared by all sources, and of one source; all of them are in the golden files of the example.
+    let documents: Vec<&str> = text.split("---\n").collect();
+    assert_snapshot!("render-yaml", [documents[0], documents[documents.len() - 1]].join("---\n"));
     let flags = ["--no-marks", "--status", "-o", "json"];
     let output = run(&[&["render", "-f", source], &place[..], &flags[..]].concat());
     let text = String::from_utf8_lossy(&output.stdout);
@@ -297,9 +288,8 @@ fn render_reads_what_stands() {
         ("source.yaml", SOURCE),
         ("observed.yaml", &format!("{standing}\n---\n{other}\n")),
     ]);
-    let arguments = ["render", "ROOT/maps", "-f", "ROOT/source.yaml", "--no-marks"];
-    let observed = ["--observed", "ROOT/observed.yaml"];
-    assert_snapshot!("render-observed", shown_in(&root, &[&arguments[..], &observed[..]].concat()));
+    let line = "render ROOT/maps -f ROOT/source.yaml --no-marks --observed ROOT/observed.yaml";
+    assert_snapshot!("render-observed", said(&root, [line]));
 }
 
 #[test]
@@ -313,10 +303,8 @@ fn render_reads_what_is_related() {
     let mapping = GOOD.replace("  objects:\n", related);
     let secret =
         "{apiVersion: v1, kind: Secret, metadata: {name: login, namespace: default}, data: {user: YQ==, key: Yg==}}";
-    let files = [("maps/a.yaml", &*mapping), ("source.yaml", SOURCE), ("secret.yaml", secret)];
-    let root = directory(&files);
-    let arguments = ["render", "ROOT/maps", "-f", "ROOT/source.yaml", "--no-marks"];
-    assert_snapshot!(shown_in(&root, &arguments), @r"
+    let root = directory(&[("maps/a.yaml", &mapping), ("source.yaml", SOURCE), ("secret.yaml", secret)]);
+    assert_snapshot!(said(&root, ["render ROOT/maps -f ROOT/source.yaml --no-marks"]), @r"
     exit 0
     apiVersion: example.dev/v1
     kind: Cluster
@@ -329,7 +317,8 @@ fn render_reads_what_is_related() {
     Database default/a: Waiting: related object `login`: secrets default/login does not exist in the consumer's cluster
     Database default/a: Waiting: object `settings`: related object `login` (read at `data.user`)
     ");
-    assert_snapshot!(shown_in(&root, &[&arguments[..], &["--related", "ROOT/secret.yaml"]].concat()), @r#"
+    let given = ["render ROOT/maps -f ROOT/source.yaml --no-marks --related ROOT/secret.yaml"];
+    assert_snapshot!(said(&root, given), @r#"
     exit 0
     apiVersion: v1
     data:
@@ -356,7 +345,7 @@ fn render_reads_what_is_related() {
       namespace: default-dxrcslzy2prezvhl
     type: Opaque
     "#);
-    let missing = shown_in(&root, &[&arguments[..], &["--related", "ROOT/nothing.yaml"]].concat());
+    let missing = said(&root, ["render ROOT/maps -f ROOT/source.yaml --related ROOT/nothing.yaml"]);
     assert!(missing.starts_with("exit 3\n") && missing.contains("cannot read `ROOT/nothing.yaml`"), "{missing}");
 }
 
@@ -370,15 +359,32 @@ fn render_says_why_there_is_nothing() {
         ("other.yaml", "{apiVersion: v1, kind: Secret, metadata: {name: b}}"),
         ("nothing.yaml", "{kind: Secret}"),
     ]);
-    let said = |file: &str| shown_in(&root, &["render", "ROOT/maps", "-f", &format!("ROOT/{file}")]);
-    assert_snapshot!("render-filtered", said("filtered.yaml"));
-    assert_snapshot!("render-failing", said("failing.yaml"));
-    assert_snapshot!("render-other", said("other.yaml"));
-    assert_snapshot!("render-nothing", said("nothing.yaml"));
-    let bad = ["render", "ROOT/bad", "-f", "ROOT/failing.yaml"];
-    assert_snapshot!("render-broken-mapping", shown_in(&root, &bad));
-    let unknown = ["render", "ROOT/maps", "-f", "ROOT/failing.yaml", "--mapping", "database"];
-    assert_snapshot!("render-unknown-mapping", shown_in(&root, &unknown));
+    let lines = [
+        "render ROOT/maps -f ROOT/filtered.yaml",
+        "render ROOT/maps -f ROOT/failing.yaml",
+        "render ROOT/maps -f ROOT/other.yaml",
+        "render ROOT/maps -f ROOT/nothing.yaml",
+        "render ROOT/maps -f ROOT/failing.yaml --mapping database",
+    ];
+    assert_snapshot!(said(&root, lines), @"
+    exit 0
+    stderr:
+    Database default/a: left alone, for the filter of mapping `databases` does not let it in
+    exit 1
+    stderr:
+    Database default/a: RenderFailed: object `db`: spec.size: `source.spec.size` is absent: give a value with `default(...)`, leave the key out with `default(omit)`, or test it with `is defined`
+    exit 3
+    stderr:
+    error: no mapping takes Secret b (v1); the mappings take databases.v1.example.dev
+    exit 3
+    stderr:
+    error: `ROOT/nothing.yaml` holds no Kubernetes object: `apiVersion`, `kind` and `metadata.name` are needed
+    exit 3
+    stderr:
+    error: there is no mapping `database`; there is `databases`
+    ");
+    let bad = said(&root, ["render ROOT/bad -f ROOT/failing.yaml"]);
+    assert!(bad.starts_with("exit 3\n") && bad.contains("no mapping in `ROOT/bad` can be used"), "{bad}");
 }
 
 #[test]
@@ -464,9 +470,9 @@ fn a_source_has_the_defaults_of_its_schema_and_its_limits() {
     let invalid = SOURCE.replace("size: 3", "size: 6").replace("name: a", "name: A");
     let files = [("maps/a.yaml", GOOD), ("schemas/a.yaml", SIZES), ("short.yaml", head), ("invalid.yaml", &invalid)];
     let root = directory(&files);
-    let rendered = |source| shown_in(&root, &["render", "ROOT/maps", "--schemas", "ROOT/schemas", "-f", source]);
-    assert!(rendered("ROOT/short.yaml").contains("size: 3"), "{}", rendered("ROOT/short.yaml"));
-    assert_snapshot!(rendered("ROOT/invalid.yaml"), @"
+    let short = said(&root, ["render ROOT/maps --schemas ROOT/schemas -f ROOT/short.yaml"]);
+    assert!(short.contains("size: 3"), "{short}");
+    assert_snapshot!(said(&root, ["render ROOT/maps --schemas ROOT/schemas -f ROOT/invalid.yaml"]), @"
     exit 3
     stderr:
     error: an API server would refuse Database default/A:
@@ -478,7 +484,6 @@ fn a_source_has_the_defaults_of_its_schema_and_its_limits() {
 /// No consumer can accept what the provider does not ask for.
 #[test]
 fn a_claim_that_the_export_among_the_schemas_lacks_is_reported() {
-    let read = |path: &str| fs::read_to_string(format!("{ROOT}/{path}")).expect("a shipped file");
     let (mapping, export) = (read("mappings/mongodb.yaml"), read("schemas/mongodb/apiexport.yaml"));
     let less = export.replace("[get, list, watch, create, patch, delete]", "[get, list, watch]");
     let none = export.split("  # The Secrets and").next().expect("what stands before the claims");
@@ -594,7 +599,7 @@ fn a_test_reads_and_writes_nothing_outside_of_its_folder() {
             assert!(said.contains("is not below the folder of the test"), "{name}: {said}");
         }
     }
-    assert_eq!(fs::read_to_string(&private).expect("it is there"), SOURCE);
+    assert_eq!(read(&private), SOURCE);
     assert!(!root.path().join("new.yaml").exists());
 }
 
@@ -636,23 +641,17 @@ fn update_writes_golden_files_that_hold_from_then_on() {
 #[test]
 fn test_needs_a_test_and_its_mapping() {
     let root = directory(&[("maps/a.yaml", GOOD), ("tests/a.yaml", TEST), ("bad/b.yaml", &broken())]);
-    assert_snapshot!(shown_in(&root, &["test", "ROOT/maps"]), @"
-    exit 3
-    stderr:
+    assert_snapshot!(said(&root, ["test ROOT/maps", "test ROOT/tests"]).replace("exit 3\nstderr:\n", ""), @"
     error: there is no MappingTest in `ROOT/maps`
-    ");
-    assert_snapshot!(shown_in(&root, &["test", "ROOT/tests"]), @"
-    exit 3
-    stderr:
     error: ROOT/tests/a.yaml: the test `sizes` is about mapping `databases`, which is not among the files; name its folder as well
     ");
-    assert_eq!(run(&["test", &root.path().join("bad").display().to_string()]).status.code(), Some(3));
+    assert!(said(&root, ["test ROOT/bad"]).starts_with("exit 3\n"));
 }
 
 /// Written anew by `sync-engine schema export > schemas/sync-engine.dev_v1alpha1.json`.
 #[test]
 fn the_schema_for_editors_is_fresh() {
-    let file = fs::read_to_string(Path::new(ROOT).join("schemas/sync-engine.dev_v1alpha1.json")).expect("the file");
+    let file = read("schemas/sync-engine.dev_v1alpha1.json");
     assert!(
         file == format!("{:#}\n", json_schema()),
         "run: sync-engine schema export > schemas/sync-engine.dev_v1alpha1.json"

@@ -2,14 +2,18 @@
 
 use insta::assert_snapshot;
 
-use super::{GOOD, broken, directory, run, shown, shown_in};
+use super::{GOOD, broken, directory, run, said, shown, shown_in};
 
 #[test]
 fn it_prints_what_to_apply_where() {
     assert_snapshot!("table", shown(&["rbac", "-o", "table"]));
     assert_snapshot!("provider", shown(&["rbac", "--for", "provider", "--subject", "group:engines"]));
-    assert_snapshot!("target", shown(&["rbac", "--for", "target", "--state-namespace", "notes"]));
-    assert_snapshot!("values", shown(&["rbac", "-o", "values"]));
+    let target = shown(&["rbac", "--for", "target", "--state-namespace", "notes"]);
+    // The table has the rules of the ClusterRole, in this order.
+    let (roles, others): (Vec<_>, Vec<_>) =
+        target.split("---\n").partition(|one| one.contains("\nkind: ClusterRole\n"));
+    assert!(roles.concat().contains("  - notes\n"), "the namespace of the state store can be read: {roles:?}");
+    assert_snapshot!("target", others.join("---\n"));
     let output = run(&["rbac", "-o", "json"]);
     let list: serde_json::Value = serde_json::from_slice(&output.stdout).expect("JSON");
     let kinds: Vec<_> = list["items"].as_array().expect("a list").iter().map(|item| item["kind"].clone()).collect();
@@ -74,9 +78,22 @@ fn what_the_export_publishes_takes_no_claim() {
 #[test]
 fn it_says_what_it_guesses_and_what_it_does_not_understand() {
     let root = directory(&[("maps/a.yaml", GOOD), ("none/a.yaml", "a: 1"), ("bad/a.yaml", &broken())]);
-    assert_snapshot!("guessed", shown_in(&root, &["rbac", "ROOT/maps", "--for", "target", "-o", "table"]));
-    assert_snapshot!(shown_in(&root, &["rbac", "ROOT/maps", "--subject", "me"]));
-    assert_snapshot!(shown_in(&root, &["rbac", "ROOT/missing"]));
-    assert_snapshot!(shown_in(&root, &["rbac", "ROOT/none"]));
-    assert_snapshot!("bad", shown_in(&root, &["rbac", "ROOT/bad"]));
+    assert_snapshot!("values", said(&root, ["rbac ROOT/maps -o values"]));
+    let lines = ["rbac ROOT/maps --subject me", "rbac ROOT/missing", "rbac ROOT/none"];
+    assert_snapshot!(said(&root, lines), @"
+    exit 2
+    stderr:
+    error: invalid value 'me' for '--subject <SUBJECT>': write user:NAME, group:NAME or serviceaccount:NAMESPACE/NAME
+
+    For more information, try '--help'.
+    exit 3
+    stderr:
+    error: cannot read `ROOT/missing`: it does not exist
+    exit 3
+    stderr:
+    error: there is no mapping in `ROOT/none`
+    ");
+    let bad = said(&root, ["rbac ROOT/bad"]);
+    assert!(bad.contains("error: not every mapping in `ROOT/bad` can be used\n\nerror[SE0301]"), "{bad}");
+    assert!(bad.starts_with("exit 3\n") && bad.contains("error[SE0101]"), "{bad}");
 }

@@ -6,7 +6,7 @@ use std::path::Path;
 use insta::assert_snapshot;
 
 use super::live::Live;
-use super::{ROOT, shown_in};
+use super::{read, shown_in};
 
 #[test]
 fn what_is_pulled_is_what_mappings_are_checked_against() {
@@ -26,7 +26,7 @@ fn what_is_pulled_is_what_mappings_are_checked_against() {
 fn what_is_not_to_be_had_is_said() {
     let live = Live::mongodb();
     let root = tempfile::tempdir().expect("a temporary directory");
-    let shipped = std::fs::read_to_string("mappings/mongodb.yaml").expect("the shipped mapping");
+    let shipped = read("mappings/mongodb.yaml");
     let path = root.path().join("mongodb.yaml");
     let pull = |text: String| {
         std::fs::write(&path, text).expect("a file");
@@ -52,7 +52,7 @@ fn what_is_not_to_be_had_is_said() {
 #[test]
 fn an_api_moves_to_a_new_version() {
     let root = tempfile::tempdir().expect("a temporary directory");
-    let example = Path::new(ROOT).join("examples/minio");
+    let example = Path::new("examples/minio");
     let copied = [
         "mappings/minio.yaml",
         "schemas/apischema.yaml",
@@ -61,7 +61,7 @@ fn an_api_moves_to_a_new_version() {
         "examples/operator.yaml",
     ];
     for file in copied {
-        let text = fs::read_to_string(example.join(file)).expect("a shipped file");
+        let text = read(example.join(file));
         let new = "objectstores.v1.minio.example.com";
         let versions = format!("  resource: {new}\n  versions: {{v1alpha1: {{deprecated: use v1}}}}\n  kind:");
         let text = text.replace("  resource: objectstores.v1alpha1.minio.example.com\n  kind:", &versions);
@@ -73,7 +73,7 @@ fn an_api_moves_to_a_new_version() {
     }
     let built = shown_in(&root, &["schema", "build", "ROOT/kit/schemas/apischema.yaml"]);
     assert!(built.starts_with("exit 0\n"), "{built}");
-    let schema = fs::read_to_string(root.path().join("kit/schemas/apiresourceschema.yaml")).expect("a schema");
+    let schema = read(root.path().join("kit/schemas/apiresourceschema.yaml"));
     let schema = sync_engine::yaml::parse_one(&schema).expect("a document").root.expect("a value").to_json();
     let spec = &schema["spec"];
     assert_eq!(spec["conversion"]["strategy"], "None");

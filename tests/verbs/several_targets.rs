@@ -4,7 +4,7 @@ use std::fs;
 
 use insta::assert_snapshot;
 
-use super::{directory, shown_in};
+use super::{directory, read, said, shown_in};
 
 const MAPPING: &str = r#"apiVersion: sync-engine.dev/v1alpha1
 kind: Mapping
@@ -67,9 +67,9 @@ fn each_target_is_shown_and_tested() {
     let files = [("maps/a.yaml", MAPPING), ("maps/a.test.yaml", TEST), ("maps/source.yaml", SOURCE)];
     let root = directory(&files);
     assert_snapshot!("update", shown_in(&root, &["test", "ROOT/maps", "--update"]));
-    assert_snapshot!("golden", fs::read_to_string(root.path().join("maps/all.yaml")).expect("a golden file"));
-    let render = ["render", "ROOT/maps", "-f", "ROOT/maps/source.yaml", "--no-marks"];
-    assert_snapshot!("render-table", shown_in(&root, &[&render[..], &["-o", "table"]].concat()));
+    assert_snapshot!("golden", read(root.path().join("maps/all.yaml")));
+    let render = "render ROOT/maps -f ROOT/maps/source.yaml --no-marks -o table";
+    assert_snapshot!("render-table", said(&root, [render]));
 
     fs::write(root.path().join("maps/a.test.yaml"), TEST.replace("db.spec.size: 2", "db.spec.size: 3"))
         .expect("written");

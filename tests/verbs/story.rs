@@ -15,6 +15,7 @@ use serde_json::{Value, json};
 use tempfile::TempDir;
 
 use crate::program::{self, Running, text};
+use crate::{ROOT, read};
 
 /// A place without mappings, whose `tmp` is the program's folder for temporary files.
 struct Place(TempDir);
@@ -43,6 +44,12 @@ impl Place {
 
     fn run(&self, arguments: &[&str]) -> Output {
         self.command(arguments).output().expect("the binary starts")
+    }
+
+    /// Exit code and standard error.
+    fn said(&self, arguments: &[&str]) -> String {
+        let output = self.run(arguments);
+        format!("exit {:?}\n{}", output.status.code(), String::from_utf8_lossy(&output.stderr).trim())
     }
 
     /// What is left in it, `tmp` and what is in that included.
@@ -263,14 +270,15 @@ fn an_empty_sandbox_waits_for_its_visitor() {
 fn what_is_not_synced_in_time_is_a_failure_that_says_so() {
     let place = Place::new();
     fs::create_dir(place.path("mappings")).expect("a directory");
-    let output = place.run(&["--exit-when-synced", "--deadline", "1"]);
-    assert_eq!(output.status.code(), Some(1));
-    let error = String::from_utf8_lossy(&output.stderr);
-    insta::assert_snapshot!(error.trim(), @"error: not synced after 1 s: 0 of 2 databases are Running in their workspaces");
+    insta::assert_snapshot!(place.said(&["--exit-when-synced", "--deadline", "1"]), @"
+    exit Some(1)
+    error: not synced after 1 s: 0 of 2 databases are Running in their workspaces
+    ");
     assert_eq!(place.remains(), ["mappings", "tmp"]);
 }
 
 const REDIS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/examples/redis");
+const FLEET: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/examples/fleet");
 
 /// A copy of an example that a visitor may break.
 fn redis(place: &Place) -> PathBuf {
@@ -292,11 +300,14 @@ fn redis(place: &Place) -> PathBuf {
 fn an_edit_is_judged_as_everywhere_else() {
     let place = Place::new();
     let mapping = redis(&place);
-    let good = fs::read_to_string(&mapping).expect("the mapping");
+    let good = read(&mapping);
     let bad = good.replacen("source.spec.memory", "source.spec.memorie", 1);
     assert_ne!(bad, good);
     let mut sandbox = place.start(&["redis"]);
     sandbox.line("orders are ready in their workspaces");
+    // What it suggests to get is served on that side.
+    sandbox.line("kubectl --context acme get caches");
+    sandbox.line("kubectl --context downstream get redisreplications -A");
     sandbox.line("Ctrl-C");
     fs::write(&mapping, bad).expect("an edit");
     sandbox.line("keeps what ran");
@@ -310,23 +321,20 @@ fn an_edit_is_judged_as_everywhere_else() {
 fn why_objects_are_not_ready_is_the_reason_of_the_failure() {
     let place = Place::new();
     let mapping = redis(&place);
-    let text = fs::read_to_string(&mapping).expect("the mapping");
+    let text = read(&mapping);
     let failing = "        metadata: {annotations: {never: \"{{ source.spec.memory | fromjson }}\"}}\n        spec:\n";
     let failing = text.replacen("        spec:\n", failing, 1);
     assert_ne!(failing, text);
     fs::write(&mapping, failing).expect("an edit");
-    let output = place.run(&["redis", "--exit-when-synced", "--deadline", "3"]);
-    let error = String::from_utf8_lossy(&output.stderr);
-    assert_eq!(output.status.code(), Some(1), "{error}");
-    assert!(error.contains("Synced is False (RenderFailed)"), "{error}");
+    let said = place.said(&["redis", "--exit-when-synced", "--deadline", "3"]);
+    assert!(said.starts_with("exit Some(1)\n") && said.contains("Synced is False (RenderFailed)"), "{said}");
 }
 
 /// Clusters of another example are not started, and whoever has no schemas is told what is played instead.
 #[test]
 fn what_is_played_is_the_visitors_story_or_it_is_said() {
     let place = Place::new();
-    let root = env!("CARGO_MANIFEST_DIR");
-    let output = place.run(&[root, "--exit-when-synced"]);
+    let output = place.run(&[ROOT, "--exit-when-synced"]);
     let told = String::from_utf8_lossy(&output.stdout).into_owned();
     assert!(told.contains("a kcp, a cluster, an operator") && !told.contains("is a cluster of its own"), "{told}");
     let mapping = redis(&place);
@@ -342,19 +350,15 @@ fn what_is_played_is_the_visitors_story_or_it_is_said() {
 fn what_is_wrong_with_the_command_line_exits_with_3() {
     let place = Place::new();
     fs::write(place.path("mine"), "apiVersion: v1").expect("a file");
-    let refused = |arguments: &[&str]| {
-        let output = place.run(arguments);
-        format!("exit {:?}\n{}", output.status.code(), String::from_utf8_lossy(&output.stderr).trim())
-    };
-    insta::assert_snapshot!(refused(&["--kubeconfig-out", "mine"]), @"
+    insta::assert_snapshot!(place.said(&["--kubeconfig-out", "mine"]), @"
     exit Some(3)
     error: cannot write `mine` (--kubeconfig-out): it is there already, and none of ours; name another, or move it away
     ");
-    insta::assert_snapshot!(refused(&["missing"]), @"
+    insta::assert_snapshot!(place.said(&["missing"]), @"
     exit Some(3)
     error: cannot read the mappings directory `missing`: it does not exist; create it, or name another
     ");
-    insta::assert_snapshot!(refused(&["--operator", "mine"]), @"
+    insta::assert_snapshot!(place.said(&["--operator", "mine"]), @"
     exit Some(3)
     error: mine cannot be played:
     error[SE0104]: `v1` is not `sandbox.sync-engine.dev/v1alpha1`, the only choice
@@ -364,25 +368,11 @@ fn what_is_wrong_with_the_command_line_exits_with_3() {
       |             ^^
     ");
     std::os::unix::fs::symlink(place.path("nowhere"), place.path("link")).expect("a link");
-    let linked = refused(&["--kubeconfig-out", "link"]);
+    let linked = place.said(&["--kubeconfig-out", "link"]);
     assert!(linked.starts_with("exit Some(3)\nerror: cannot write `link`"), "{linked}");
     assert!(!place.path("nowhere").exists(), "a link leads to somebody else's file");
-    assert_eq!(fs::read_to_string(place.path("mine")).expect("still there"), "apiVersion: v1");
+    assert_eq!(read(place.path("mine")), "apiVersion: v1");
     assert_eq!(place.remains(), ["link", "mine", "tmp"]);
-}
-
-#[test]
-fn what_it_suggests_to_get_is_served_on_that_side() {
-    let place = Place::new();
-    let redis = Path::new(env!("CARGO_MANIFEST_DIR")).join("examples/redis").display().to_string();
-    let mut sandbox = place.start(&[&redis]);
-    sandbox.line("kubectl --context acme get caches");
-    sandbox.line("kubectl --context downstream get redisreplications -A");
-    assert_eq!(sandbox.stop("TERM"), Some(0));
-}
-
-fn fleet() -> String {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("examples/fleet").display().to_string()
 }
 
 /// The objects of a resource of the example in a context of a kubeconfig.
@@ -396,7 +386,7 @@ fn logistics(client: Client, kind: &str, plural: &str) -> Api<DynamicObject> {
 async fn a_fleet_of_clusters_is_looked_around_in() {
     let place = Place::new();
     let kubeconfig = place.path("kubeconfig");
-    let mut sandbox = place.start(&[&fleet(), "--kubeconfig-out", "kubeconfig"]);
+    let mut sandbox = place.start(&[FLEET, "--kubeconfig-out", "kubeconfig"]);
     sandbox.line("6 of 6 orders are ready where they were ordered");
     sandbox.line("kubectl --context downstream get restocks");
 
@@ -425,7 +415,7 @@ async fn a_fleet_of_clusters_is_looked_around_in() {
         assert_eq!(settings["currency"], "CHF", "{shop}");
     }
 
-    let page = fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("docs/patterns.md")).expect("the page");
+    let page = read("docs/patterns.md");
     let commands: Vec<&str> = page.lines().filter(|line| line.starts_with("kubectl ")).collect();
     assert!(commands.len() >= 9, "{commands:?}");
     for command in commands {
@@ -466,8 +456,7 @@ fn what_is_wrong_with_a_fleet_is_said() {
         let text =
             format!("apiVersion: sandbox.sync-engine.dev/v1alpha1\nkind: ToyCluster\nmetadata: {{name: {name}}}\n");
         fs::write(place.path("cluster.yaml"), text).expect("a file");
-        let output = place.run(&[&fleet(), "-f", "cluster.yaml", "--exit-when-synced"]);
-        format!("exit {:?}\n{}", output.status.code(), String::from_utf8_lossy(&output.stderr).trim())
+        place.said(&[FLEET, "-f", "cluster.yaml", "--exit-when-synced"])
     };
     insta::assert_snapshot!(said("north"), @"
     exit Some(3)
@@ -487,13 +476,12 @@ fn what_is_wrong_with_a_fleet_is_said() {
 
     // Its clusters are those of a machine that the sandbox does not have.
     fs::create_dir(place.path("mappings")).expect("a directory");
-    let read = |path: &str| fs::read_to_string(Path::new(&fleet()).join(path)).expect("a file of the example");
-    let mapping = read("mappings/uniform.yaml");
-    fs::write(place.path("mappings/uniform.yaml"), mapping.replace("shops", "edge")).expect("a file");
-    fs::write(place.path("mappings/cross-cluster.yaml"), read("mappings/cross-cluster.yaml")).expect("a file");
-    fs::write(place.path("mappings/providers.yaml"), read("mappings/providers.yaml")).expect("a file");
-    let fleet = fleet();
-    let [schemas, orders] = ["schemas", "examples"].map(|folder| format!("{fleet}/{folder}"));
+    for name in ["uniform", "cross-cluster", "providers"] {
+        let text = read(format!("{FLEET}/mappings/{name}.yaml"));
+        let text = if name == "uniform" { text.replace("shops", "edge") } else { text };
+        fs::write(place.path(&format!("mappings/{name}.yaml")), text).expect("a file");
+    }
+    let [schemas, orders] = ["schemas", "examples"].map(|folder| format!("{FLEET}/{folder}"));
     let output = place.run(&["-f", &schemas, "-f", &orders, "--exit-when-synced"]);
     let told = text(&output);
     assert_eq!(output.status.code(), Some(0), "{told}");
@@ -505,23 +493,19 @@ fn what_is_wrong_with_a_fleet_is_said() {
 #[test]
 fn a_name_used_twice_and_an_operator_of_nothing_are_errors() {
     let place = Place::new();
-    let redis = Path::new(env!("CARGO_MANIFEST_DIR")).join("examples/redis");
-    let read = |path: &str| fs::read_to_string(redis.join(path)).expect("a file of the example");
-    let refused = |name: &str, text: String| {
+    let said = |name: &str, text: String| {
         fs::write(place.path(name), text).expect("a file");
-        let output = place.run(&[&redis.display().to_string(), "-f", name, "--exit-when-synced"]);
-        let error = String::from_utf8_lossy(&output.stderr).trim().replace(&redis.display().to_string(), "REDIS");
-        format!("exit {:?}\n{error}", output.status.code())
+        place.said(&[REDIS, "-f", name, "--exit-when-synced"])
     };
-    let order = read("examples/cache.yaml");
-    assert_eq!(refused("same.yaml", order.clone()), "exit Some(0)\n", "the same object twice is one");
-    insta::assert_snapshot!(refused("other.yaml", order.replace("spec:", "spec: # another\n  plan: other")), @"
+    let order = read(format!("{REDIS}/examples/cache.yaml"));
+    assert_eq!(said("same.yaml", order.clone()), "exit Some(0)\n", "the same object twice is one");
+    insta::assert_snapshot!(said("other.yaml", order.replace("spec:", "spec: # another\n  plan: other")), @"
     exit Some(3)
     error: two different documents are Cache default/sessions; rename one
     ");
-    let operator = read("examples/operator.yaml");
+    let operator = read(format!("{REDIS}/examples/operator.yaml"));
     let resource = operator.lines().find_map(|line| line.trim().strip_prefix("resource: ")).expect("its resource");
-    insta::assert_snapshot!(refused("operator.yaml", operator.replace(resource, "nothings.v1.example.com")), @"
+    insta::assert_snapshot!(said("operator.yaml", operator.replace(resource, "nothings.v1.example.com")), @"
     exit Some(3)
     error: ToyOperator `redis-operator`: no CustomResourceDefinition beside the mappings defines `nothings.v1.example.com`
     ");

@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use sync_engine::sandbox::{ApiRef, Claim, Failure, Fault};
 
 use super::scene::{CONFIG_MAPS, Scene};
-use super::shown_in;
+use super::{read, shown_in};
 
 const MAPPING: &str = "\
 apiVersion: sync-engine.dev/v1alpha1
@@ -51,15 +51,6 @@ impl Scene {
         self.thing(name, json!({"password": "hunter22", "size": 3}));
     }
 
-    /// A ConfigMap of Helm's where the engine would make one.
-    fn foreign(&self, name: &str) {
-        let metadata = json!({
-            "name": name, "namespace": self.placed(), "labels": {"app.kubernetes.io/managed-by": "Helm"},
-        });
-        let object = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": {"size": "theirs"}});
-        self.target.create(CONFIG_MAPS, &object).expect("an object");
-    }
-
     /// What a verb prints, without what differs from run to run. What is remembered depends on how fast the engine is.
     fn shown(&self, arguments: &[&str]) -> String {
         let said = tokio::task::block_in_place(|| shown_in(&self.root, arguments));
@@ -94,7 +85,11 @@ impl Scene {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_source_is_traced_by_its_name_by_its_object_and_from_a_file() {
     let scene = Scene::new().await;
-    scene.foreign("a");
+    // Helm's, where the engine would make one.
+    let metadata =
+        json!({"name": "a", "namespace": scene.placed(), "labels": {"app.kubernetes.io/managed-by": "Helm"}});
+    let foreign = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": {"size": "theirs"}});
+    scene.target.create(CONFIG_MAPS, &foreign).expect("an object");
     ["a", "b"].iter().for_each(|name| scene.order(name));
     let engine = scene.engine(&[]);
     let console = engine.console();
@@ -126,7 +121,7 @@ async fn a_source_is_traced_by_its_name_by_its_object_and_from_a_file() {
     let placed = scene.placed();
     drop((engine, scene.kcp, scene.target));
     let path = scene.root.path().join("b.json");
-    let kept = std::fs::read_to_string(&path).expect("the saved trace");
+    let kept = read(&path);
     for secret in ["hunter22", "aHVudGVyMjI="] {
         assert!(!kept.contains(secret), "{secret}");
     }

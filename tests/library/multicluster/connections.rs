@@ -1,6 +1,6 @@
 //! Connections: credentials that change, and ones that are broken.
 
-use serde_json::json;
+use serde_json::{Value, json};
 use sync_engine::multicluster::connection::{Connection, Reloaded};
 
 use crate::multicluster::scene::{Folder, kubeconfig};
@@ -13,40 +13,41 @@ fn refusal(folder: &Folder, context: Option<&str>) -> String {
 
 #[test]
 fn what_the_command_line_got_wrong_is_said_with_the_fix() {
-    insta::assert_snapshot!(refusal(&Folder::new(), None), @"connection `kcp`: cannot read the kubeconfig DIR/kubeconfig: there is no such file; give one with `--kcp-kubeconfig PATH[#CONTEXT]`");
-    let secret = "users: [{name: u, user: {token: s3cret}";
-    insta::assert_snapshot!(refusal(&Folder::with(secret), None), @"connection `kcp`: DIR/kubeconfig is no kubeconfig: line 1 column 9: unclosed bracket '{'; give one with `--kcp-kubeconfig PATH[#CONTEXT]`");
-    insta::assert_snapshot!(refusal(&Folder::with("just a text"), None), @"connection `kcp`: DIR/kubeconfig is no kubeconfig: line 1 column 1: expected mapping start; give one with `--kcp-kubeconfig PATH[#CONTEXT]`");
-    insta::assert_snapshot!(refusal(&Folder::with(""), None), @"connection `kcp`: DIR/kubeconfig holds no context; give one with `--kcp-kubeconfig PATH[#CONTEXT]`");
-    let good = Folder::with(&kubeconfig("http://127.0.0.1:1", json!({})));
-    insta::assert_snapshot!(refusal(&good, Some("there")), @"connection `kcp`: no context `there` in DIR/kubeconfig; there are: here");
-    let undecided = kubeconfig("http://127.0.0.1:1", json!({})).replace(r#""current-context":"here","#, "");
-    insta::assert_snapshot!(refusal(&Folder::with(&undecided), None), @"connection `kcp`: no current context in DIR/kubeconfig; add `#CONTEXT` to the path, one of: here");
-    let bad_server = Folder::with(&kubeconfig("ftp://127.0.0.1", json!({})));
-    insta::assert_snapshot!(refusal(&bad_server, None), @"connection `kcp`: `ftp://127.0.0.1/` is no http or https address");
-    let bad_certificate = Folder::with(&kubeconfig(
-        "https://127.0.0.1:1",
-        json!({"client-certificate-data": "AAAA", "client-key-data": "AAAA"}),
-    ));
-    insta::assert_snapshot!(refusal(&bad_certificate, None), @"connection `kcp`: the credential of DIR/kubeconfig, context here cannot be used: rustls tls error: identity PEM is missing a private key: the key must be PKCS8 or RSA/PKCS1");
-    let no_certificate = Folder::with(&kubeconfig(
-        "https://127.0.0.1:1",
-        json!({"client-certificate": "nowhere.crt", "client-key": "nowhere.key"}),
-    ));
-    insta::assert_snapshot!(refusal(&no_certificate, None), @r#"connection `kcp`: the credential of DIR/kubeconfig, context here cannot be used: failed to load client certificate: failed to read file '"DIR/nowhere.crt"': No such file or directory (os error 2)"#);
-    let interactive = Folder::with(&kubeconfig(
-        "https://127.0.0.1:1",
-        json!({"exec": {"command": "login", "interactiveMode": "Always"}}),
-    ));
-    insta::assert_snapshot!(refusal(&interactive, None), @"connection `kcp`: the credential of DIR/kubeconfig, context here cannot be used: its exec plugin wants a terminal (`interactiveMode: Always`), and the engine has none");
-    let proxy = kubeconfig("https://127.0.0.1:1", json!({}));
-    let proxy = proxy.replace(r#""server":"#, r#""proxy-url": "https://me:secret@proxy:3128", "server":"#);
-    insta::assert_snapshot!(refusal(&Folder::with(&proxy), None), @"connection `kcp`: context `here` of DIR/kubeconfig cannot be used: `proxy-url`: `https://proxy:3128` is no address of a proxy: expected http://, socks5:// or socks5h://, a host and a port");
-    let dangling = r#"{"current-context": "a", "contexts": [{"name": "a", "context": {"cluster": "b"}}]}"#;
-    insta::assert_snapshot!(refusal(&Folder::with(dangling), None), @"connection `kcp`: context `a` of DIR/kubeconfig cannot be used: its cluster `b` is not in the file");
-    let ghost = r#"{"current-context": "a", "clusters": [{"name": "b", "cluster": {"server": "http://127.0.0.1:1"}}],
-        "contexts": [{"name": "a", "context": {"cluster": "b", "user": "ghost"}}]}"#;
-    insta::assert_snapshot!(refusal(&Folder::with(ghost), None), @"connection `kcp`: context `a` of DIR/kubeconfig cannot be used: its user `ghost` is not in the file");
+    let good = kubeconfig("http://127.0.0.1:1", json!({}));
+    let user = |user: Value| kubeconfig("https://127.0.0.1:1", user);
+    let proxy = r#""proxy-url": "https://me:secret@proxy:3128", "server":"#;
+    let files = [
+        "users: [{name: u, user: {token: s3cret}".to_owned(),
+        "just a text".to_owned(),
+        String::new(),
+        good.replace(r#""current-context":"here","#, ""),
+        kubeconfig("ftp://127.0.0.1", json!({})),
+        user(json!({"client-certificate-data": "AAAA", "client-key-data": "AAAA"})),
+        user(json!({"client-certificate": "nowhere.crt", "client-key": "nowhere.key"})),
+        user(json!({"exec": {"command": "login", "interactiveMode": "Always"}})),
+        user(json!({})).replace(r#""server":"#, proxy),
+        r#"{"current-context": "a", "contexts": [{"name": "a", "context": {"cluster": "b"}}]}"#.to_owned(),
+        r#"{"current-context": "a", "clusters": [{"name": "b", "cluster": {"server": "http://127.0.0.1:1"}}],
+            "contexts": [{"name": "a", "context": {"cluster": "b", "user": "ghost"}}]}"#
+            .to_owned(),
+    ];
+    let named = [refusal(&Folder::new(), None), refusal(&Folder::with(&good), Some("there"))];
+    let read = files.iter().map(|file| refusal(&Folder::with(file), None));
+    insta::assert_snapshot!(named.into_iter().chain(read).collect::<Vec<_>>().join("\n"), @r#"
+    connection `kcp`: cannot read the kubeconfig DIR/kubeconfig: there is no such file; give one with `--kcp-kubeconfig PATH[#CONTEXT]`
+    connection `kcp`: no context `there` in DIR/kubeconfig; there are: here
+    connection `kcp`: DIR/kubeconfig is no kubeconfig: line 1 column 9: unclosed bracket '{'; give one with `--kcp-kubeconfig PATH[#CONTEXT]`
+    connection `kcp`: DIR/kubeconfig is no kubeconfig: line 1 column 1: expected mapping start; give one with `--kcp-kubeconfig PATH[#CONTEXT]`
+    connection `kcp`: DIR/kubeconfig holds no context; give one with `--kcp-kubeconfig PATH[#CONTEXT]`
+    connection `kcp`: no current context in DIR/kubeconfig; add `#CONTEXT` to the path, one of: here
+    connection `kcp`: `ftp://127.0.0.1/` is no http or https address
+    connection `kcp`: the credential of DIR/kubeconfig, context here cannot be used: rustls tls error: identity PEM is missing a private key: the key must be PKCS8 or RSA/PKCS1
+    connection `kcp`: the credential of DIR/kubeconfig, context here cannot be used: failed to load client certificate: failed to read file '"DIR/nowhere.crt"': No such file or directory (os error 2)
+    connection `kcp`: the credential of DIR/kubeconfig, context here cannot be used: its exec plugin wants a terminal (`interactiveMode: Always`), and the engine has none
+    connection `kcp`: context `here` of DIR/kubeconfig cannot be used: `proxy-url`: `https://proxy:3128` is no address of a proxy: expected http://, socks5:// or socks5h://, a host and a port
+    connection `kcp`: context `a` of DIR/kubeconfig cannot be used: its cluster `b` is not in the file
+    connection `kcp`: context `a` of DIR/kubeconfig cannot be used: its user `ghost` is not in the file
+    "#);
 }
 
 #[test]

@@ -142,22 +142,6 @@ async fn a_broken_kubeconfig_leaves_what_works_and_another_cluster_under_the_nam
     assert_eq!(fleet.clusters()[0].identity(), uid_of(&two));
 }
 
-#[tokio::test]
-async fn a_directory_that_cannot_be_read_ends_no_cluster() {
-    let one = cluster("one").await;
-    let mut fleet = Fleet::start(&[("a.yaml", one.kubeconfig(None))]).await;
-    assert_eq!(fleet.next_events(2).await, ["+a.sandbox -", "synced"]);
-    let path = fleet.folder.0.path().to_owned();
-    let aside = path.with_extension("aside");
-    std::fs::rename(&path, &aside).expect("the directory is moved");
-    insta::assert_snapshot!(fleet.complaint().await, @"ClusterProvider fleet: there is no directory DIR");
-    assert_eq!(fleet.clusters().len(), 1);
-    std::fs::rename(&aside, &path).expect("the directory is back");
-    let two = cluster("two").await;
-    fleet.folder.write("b.yaml", &two.kubeconfig(None));
-    assert_eq!(fleet.next().await, "+b.sandbox -");
-}
-
 fn secret(name: &str, key: &str, text: &str) -> Value {
     json!({
         "apiVersion": "v1", "kind": "Secret",
@@ -307,11 +291,6 @@ async fn a_cluster_of_cluster_api_is_used_once_it_is_provisioned_and_until_it_is
     assert_eq!(fleet.next().await, "-default.one Removed");
 }
 
-/// The definition of the cluster inventory's profiles.
-fn profiles() -> Value {
-    definition("clusterprofiles.v1alpha1.multicluster.x-k8s.io", "ClusterProfile", &anything())
-}
-
 /// A plugin that gives the token of the cluster that it is told of.
 const PLUGIN: &str = r#"
 name=$(printf '%s' "$KUBERNETES_EXEC_INFO" | sed 's/.*"clusterName":"\([a-z]*\)".*/\1/')
@@ -333,7 +312,8 @@ fn profile_of(cluster: &Sandbox, name: &str, healthy: &str, provider: &str) -> V
 async fn a_cluster_of_an_inventory_is_used_once_it_is_healthy_and_until_its_profile_is_gone() {
     let (hub, one, two) = (cluster("hub").await, cluster("one").await, cluster("two").await);
     let definitions = ApiRef { cluster: "", resource: "customresourcedefinitions.v1.apiextensions.k8s.io" };
-    hub.create(definitions, &profiles()).expect("the definition");
+    let profiles = definition("clusterprofiles.v1alpha1.multicluster.x-k8s.io", "ClusterProfile", &anything());
+    hub.create(definitions, &profiles).expect("the definition");
     let folder = Folder::new();
     folder.write("one.token", one.token());
     folder.write("two.token", two.token());

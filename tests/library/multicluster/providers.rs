@@ -326,9 +326,7 @@ async fn a_connection_that_moves_replaces_its_clusters_and_a_broken_one_is_said(
     insta::assert_snapshot!(complaint, @"configuration of connection target: connection `kcp`: DIR/kubeconfig is no kubeconfig: line 1 column 11: unclosed bracket '['; give one with `--kcp-kubeconfig PATH[#CONTEXT]`");
     folder.write("kubeconfig", &new.kubeconfig(None));
     scene.manager.reload_connections().await;
-    for expected in ["-edge Replaced", "+edge -"] {
-        assert_eq!(scene.next().await, expected);
-    }
+    assert_eq!([scene.next().await, scene.next().await], ["-edge Replaced", "+edge -"]);
     assert_eq!(scene.manager.clusters(&edge)[0].spec.endpoint.url(), new.url());
     assert!(scene.health.is_ready());
 }
@@ -387,9 +385,7 @@ async fn a_cluster_that_is_rebuilt_behind_its_address_is_another() {
     scene.sandbox.restore(&rebuilt);
     scene.sandbox.reconnect().await.expect("back");
     // The watch has to start over, which casts doubt on the cluster.
-    for expected in ["-target Replaced", "+target -"] {
-        assert_eq!(scene.next().await, expected);
-    }
+    assert_eq!([scene.next().await, scene.next().await], ["-target Replaced", "+target -"]);
     let after = scene.manager.clusters(&target).remove(0);
     assert_eq!((after.spec.endpoint.url(), after.identity()), (before.spec.endpoint.url(), &*uid_of(&scene.sandbox)));
     let other = watches.acquire(&after.spec.scope, &resource("configmaps.v1"), &Selectors::default());

@@ -9,7 +9,6 @@ use hyper::body::Bytes;
 use hyper::{Method, Response};
 use serde_json::{Value, json};
 use sync_engine::multicluster::endpoint::DeleteOptions;
-use sync_engine::multicluster::identity::cluster_identity;
 use sync_engine::multicluster::permit::Lease;
 use sync_engine::multicluster::{ApiPath, Body, Endpoint, RequestError};
 use sync_engine::sandbox::{ApiRef, Failure, Fault, Options, Sandbox};
@@ -129,19 +128,6 @@ async fn errors_of_addresses_in_words() {
     let error = endpoint.get(&config_map("a")).await.unwrap_err().to_string();
     let folder = error.split("token file ").nth(1).and_then(|rest| rest.split("/nowhere").next()).unwrap().to_owned();
     insta::assert_snapshot!(error.replace(&folder, "DIR"), @"no credential for http://127.0.0.1:1/api/v1/namespaces/default/configmaps/a: cannot read the token file DIR/nowhere: No such file or directory (os error 2)");
-}
-
-#[tokio::test]
-async fn the_identity_of_a_cluster_is_a_namespaces_uid() {
-    let (sandbox, endpoint) = sandbox().await;
-    let namespaces = ApiRef { cluster: "", resource: "namespaces.v1" };
-    let uid =
-        |name: &str| sandbox.get(namespaces, "", name).map(|it| it["metadata"]["uid"].as_str().unwrap().to_owned());
-    let first = uid("kube-system").or_else(|| uid("default")).unwrap();
-    assert_eq!(cluster_identity(&endpoint).await.unwrap(), first);
-    let metadata = json!({"name": "kube-system"});
-    let _ = sandbox.create(namespaces, &json!({"apiVersion": "v1", "kind": "Namespace", "metadata": metadata}));
-    assert_eq!(cluster_identity(&endpoint).await.unwrap(), uid("kube-system").unwrap());
 }
 
 #[tokio::test]

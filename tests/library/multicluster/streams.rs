@@ -11,7 +11,7 @@ use hyper::service::service_fn;
 use hyper_util::client::legacy::Client as Requests;
 use hyper_util::rt::{TokioExecutor, TokioIo};
 use rcgen::{CertifiedKey, generate_simple_self_signed};
-use serde_json::json;
+use serde_json::{Value, json};
 use sync_engine::health::Health;
 use sync_engine::multicluster::watch::{Selectors, Watch, WatchState, Watches};
 use sync_engine::sandbox::{ApiRef, Options, Sandbox};
@@ -25,7 +25,7 @@ use tokio_rustls::rustls::crypto::ring;
 use tokio_rustls::rustls::pki_types::PrivatePkcs8KeyDer;
 use tokio_rustls::server::TlsStream;
 
-use crate::multicluster::scene::{connection, listen, plain_scope, resource, until, until_state};
+use crate::multicluster::scene::{connection, kubeconfig, listen, plain_scope, resource, until, until_state};
 
 /// How a relay speaks with the engine.
 #[derive(Clone)]
@@ -125,14 +125,9 @@ fn encrypted(sandbox: &Sandbox, protocols: &[&[u8]]) -> (TlsAcceptor, String) {
     let mut config = config.with_single_cert(vec![cert.der().clone()], key.into()).unwrap();
     config.alpn_protocols = protocols.iter().map(|name| name.to_vec()).collect();
     let authority = BASE64.encode(cert.pem().as_bytes());
-    let kubeconfig = json!({
-        "apiVersion": "v1", "kind": "Config", "current-context": "here",
-        "clusters": [{"name": "here", "cluster": {
-            "server": format!("https://127.0.0.1:{}", port(sandbox)), "certificate-authority-data": authority,
-        }}],
-        "users": [{"name": "me", "user": {"token": sandbox.token()}}],
-        "contexts": [{"name": "here", "context": {"cluster": "here", "user": "me"}}],
-    });
+    let server = format!("https://127.0.0.1:{}", port(sandbox));
+    let mut kubeconfig: Value = serde_json::from_str(&kubeconfig(&server, json!({"token": sandbox.token()}))).unwrap();
+    kubeconfig["clusters"][0]["cluster"]["certificate-authority-data"] = authority.into();
     (TlsAcceptor::from(Arc::new(config)), kubeconfig.to_string())
 }
 

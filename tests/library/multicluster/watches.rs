@@ -29,15 +29,11 @@ struct Scene {
 
 impl Scene {
     async fn new() -> Self {
-        Self::with(Options::kubernetes()).await
+        Self::within(Budget::default()).await
     }
 
-    async fn with(options: Options) -> Self {
-        Self::within(options, Budget::default()).await
-    }
-
-    async fn within(options: Options, budget: Budget) -> Self {
-        let sandbox = options.start().await.expect("a sandbox");
+    async fn within(budget: Budget) -> Self {
+        let sandbox = Options::kubernetes().start().await.expect("a sandbox");
         let folder = Folder::with(&sandbox.kubeconfig(None));
         let process = Process { budget, ..Process::default() };
         let scope = plain_scope(Connection::of_process(folder.spec(None), &process).expect("a connection").endpoint());
@@ -280,14 +276,6 @@ async fn restored(scene: &Scene) -> (Arc<Watch>, Arc<Watch>, Backup) {
     (watch, secrets, backup)
 }
 
-/// Waits until a watch shows the restored state, and follows what comes after.
-async fn until_restored(scene: &Scene, watch: &Watch) {
-    until(watch.store(), "the earlier state", |_| value(watch, "edited").as_deref() == Some("1")).await;
-    assert!(watch.store().get(&key("here", "default", "lost")).is_none());
-    scene.create("new");
-    until(watch.store(), "new", |store| store.get(&key("here", "default", "new")).is_some()).await;
-}
-
 #[tokio::test]
 async fn a_server_that_comes_back_with_an_earlier_state_is_listed() {
     let mut scene = Scene::new().await;
@@ -295,7 +283,10 @@ async fn a_server_that_comes_back_with_an_earlier_state_is_listed() {
     scene.sandbox.disconnect().await;
     scene.sandbox.restore(&backup);
     scene.sandbox.reconnect().await.expect("back");
-    until_restored(&scene, &watch).await;
+    until(watch.store(), "the earlier state", |_| value(&watch, "edited").as_deref() == Some("1")).await;
+    assert!(watch.store().get(&key("here", "default", "lost")).is_none());
+    scene.create("new");
+    until(watch.store(), "new", |store| store.get(&key("here", "default", "new")).is_some()).await;
 }
 
 #[tokio::test]
@@ -366,7 +357,7 @@ pub fn schema() -> Value {
 
 #[tokio::test]
 async fn a_watch_beyond_the_budget_waits_for_another_to_end() {
-    let scene = Scene::within(Options::kubernetes(), Budget::new(Some(1), None)).await;
+    let scene = Scene::within(Budget::new(Some(1), None)).await;
     let first = scene.synced().await;
     let second = scene.beyond_budget().await;
     assert_eq!((first.state(), scene.sandbox.counters().of(Verb::List, "secrets")), (WatchState::Synced, 0));
@@ -378,7 +369,7 @@ async fn a_watch_beyond_the_budget_waits_for_another_to_end() {
 async fn a_list_that_takes_too_much_memory_is_given_up_and_what_is_known_is_listed_again() {
     static RESIDENT: AtomicU64 = AtomicU64::new(0);
     let memory = Memory { most: 1, resident: || Some(RESIDENT.load(Ordering::SeqCst)) };
-    let mut scene = Scene::within(Options::kubernetes(), Budget::new(None, Some(memory))).await;
+    let mut scene = Scene::within(Budget::new(None, Some(memory))).await;
     let first = scene.synced().await;
     RESIDENT.store(2, Ordering::SeqCst);
     let second = scene.beyond_budget().await;

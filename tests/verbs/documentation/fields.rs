@@ -39,14 +39,8 @@ struct Writer {
 }
 
 pub fn page() -> String {
-    let schema = json_schema();
     let page = notice("the JSON Schema of crates/mapping/src/document") + INTRODUCTION;
-    let definitions = schema["definitions"].clone();
-    let mut writer = Writer { definitions, page, titles: BTreeMap::new(), waiting: Vec::new() };
-    for kind in ["Mapping", "ClusterProvider", "MappingTest", "ApiSchema"] {
-        writer.kind(kind);
-    }
-    writer.page
+    written(page, &json_schema(), &["Mapping", "ClusterProvider", "MappingTest", "ApiSchema"])
 }
 
 const TOY_OPERATORS: &str = "
@@ -61,9 +55,14 @@ resource, and when. The engine ignores such documents. This one stands in for an
 pub fn toy_operators() -> String {
     let example = read("examples/bucket/examples/operator.yaml");
     let page = notice("src/story/toy_operator.rs") + TOY_OPERATORS + &format!("```yaml\n{example}```\n");
-    let definitions = toy_operator::json_schema()["definitions"].clone();
+    written(page, &toy_operator::json_schema(), &["ToyOperator"])
+}
+
+/// The page with the documents of these kinds behind what it begins with.
+fn written(page: String, schema: &Value, kinds: &[&str]) -> String {
+    let definitions = schema["definitions"].clone();
     let mut writer = Writer { definitions, page, titles: BTreeMap::new(), waiting: Vec::new() };
-    writer.kind("ToyOperator");
+    kinds.iter().for_each(|kind| writer.kind(kind));
     writer.page
 }
 
@@ -249,11 +248,7 @@ fn text(value: &Value) -> String {
 }
 
 /// How GitHub names a heading.
-fn anchor(title: &str) -> String {
-    let kept = title
-        .to_lowercase()
-        .chars()
-        .filter(|c| c.is_alphanumeric() || matches!(c, ' ' | '-' | '_'))
-        .collect::<String>();
-    kept.replace(' ', "-")
+pub fn anchor(title: &str) -> String {
+    let kept = |c: &char| c.is_alphanumeric() || matches!(c, ' ' | '-' | '_');
+    title.to_lowercase().chars().filter(kept).collect::<String>().replace(' ', "-")
 }

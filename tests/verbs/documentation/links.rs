@@ -3,6 +3,7 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
+use super::fields::anchor;
 use super::{read, root};
 
 #[test]
@@ -67,6 +68,5 @@ fn links(text: &str) -> Vec<&str> {
 fn anchors(page: &Path) -> Vec<String> {
     let text = fs::read_to_string(page).unwrap_or_default();
     let titles = text.lines().filter(|line| line.starts_with('#')).map(|line| line.trim_start_matches('#').trim());
-    let kept = |c: &char| c.is_alphanumeric() || matches!(c, ' ' | '-' | '_');
-    titles.map(|title| title.to_lowercase().chars().filter(kept).collect::<String>().replace(' ', "-")).collect()
+    titles.map(anchor).collect()
 }

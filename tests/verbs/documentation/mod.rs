@@ -16,15 +16,10 @@ mod steps;
 mod troubles;
 mod tutorial;
 
-use std::fs;
 use std::path::Path;
 
-/// A text file of the repository.
-fn read(path: impl AsRef<Path>) -> String {
-    let path = root().join(path);
-    fs::read_to_string(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()))
-}
+use super::{ROOT, read};
 
 fn root() -> &'static Path {
-    Path::new(env!("CARGO_MANIFEST_DIR"))
+    Path::new(ROOT)
 }

@@ -1,6 +1,6 @@
 //! The tables of series, reasons, labels, annotations and limits, made from the code.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::fmt::Write;
 use std::time::Duration;
 
@@ -55,8 +55,8 @@ pub fn page() -> String {
 /// A row for each series, from the text that `/metrics` answers with.
 fn series() -> Vec<String> {
     let text = every_series().encode(Format::OpenMetrics).expect("a text");
-    let unset: Vec<String> =
-        registered().into_iter().filter(|name| !text.contains(&format!("# TYPE {name} "))).collect();
+    let is_unset = |name: &&str| !text.contains(&format!("# TYPE sync_engine_{name} "));
+    let unset: Vec<&str> = Metrics::names().filter(is_unset).collect();
     assert!(unset.is_empty(), "give {unset:?} a value in `every_series`");
     let mut rows = Vec::new();
     for help in text.lines().filter_map(|line| line.strip_prefix("# HELP ")) {
@@ -112,11 +112,6 @@ fn every_series() -> Metrics {
     }
     metrics.publish(counts);
     metrics
-}
-
-/// Names of the series that the registry holds.
-fn registered() -> BTreeSet<String> {
-    Metrics::names().map(|name| format!("sync_engine_{name}")).collect()
 }
 
 fn reason(cause: Cause) -> String {
