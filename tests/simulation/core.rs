@@ -20,7 +20,7 @@ use super::replicas::Leaders;
 use super::server::{Outcome, Server, Side};
 
 /// The moment at which every world begins.
-const BEGINNING: i64 = 1_785_585_600;
+pub const BEGINNING: i64 = 1_785_585_600;
 
 /// A handle to a world's core; cheap to clone.
 #[derive(Clone)]

@@ -10,11 +10,8 @@ use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 
 use http::Uri;
-use http_body_util::combinators::UnsyncBoxBody;
-use http_body_util::{BodyExt, Full, StreamBody};
+use http_body_util::{BodyExt, StreamBody};
 use hyper::body::{Bytes, Frame, Incoming};
-use hyper::service::service_fn;
-use hyper_util::rt::TokioIo;
 use k8s_openapi::jiff;
 use serde_json::{Value, json};
 use sync_engine::engine::clock::Clock;
@@ -25,7 +22,7 @@ use sync_engine::multicluster::connection::{Connection, ConnectionSource, Connec
 use sync_engine::multicluster::environment::CustomProviders;
 use sync_engine::multicluster::in_process::{InProcess, Surroundings};
 use sync_engine::reload::{Reload, Snapshot};
-use sync_engine::sandbox::{Flavor, Request, Timestamp, Verb};
+use sync_engine::sandbox::{Answer, Flavor, Request, Timestamp, Verb};
 use sync_engine::server::Instruments;
 use sync_engine::server::metrics::Format;
 use tokio::io::DuplexStream;
@@ -34,10 +31,10 @@ use tokio::task::{JoinSet, yield_now};
 use tokio::time::{Instant, sleep, timeout};
 use tokio_util::sync::CancellationToken;
 
-use super::network::{self, Cut};
+use super::core::BEGINNING;
+use super::network::{self, Content, Cut};
 use super::server::{Ahead, GROUP, Outcome, Server, Side, binding, binding_url, definitions, export, merge, workspace};
 
-const BEGINNING: i64 = 1_785_585_600;
 const USUAL: Duration = Duration::from_millis(4);
 
 /// `large` where `SYNC_ENGINE_LOAD=large` asks for the load that takes minutes (beside the gate), else `small`.
@@ -179,25 +176,16 @@ impl Surroundings for Way {
     }
 
     fn dial(&self, to: &Uri) -> io::Result<DuplexStream> {
-        let (ours, theirs) = tokio::io::duplex(256 << 10);
         let (net, host) = (self.net.clone(), to.host().unwrap_or_default().to_owned());
-        tokio::spawn(async move {
-            let service = service_fn(|request| exchange(net.clone(), host.clone(), request));
-            let connection = hyper::server::conn::http1::Builder::new()
-                .auto_date_header(false)
-                .serve_connection(TokioIo::new(theirs), service);
-            // How a connection ends is the client's matter.
-            let _ = connection.await;
-        });
-        Ok(ours)
+        let (client, served) = network::pipe(move |request| exchange(net.clone(), host.clone(), request));
+        tokio::spawn(served);
+        Ok(client)
     }
 
     fn entropy(&self) -> u64 {
         7
     }
 }
-
-type Content = UnsyncBoxBody<Bytes, Infallible>;
 
 async fn exchange(net: Net, host: String, request: hyper::Request<Incoming>) -> Result<hyper::Response<Content>, Cut> {
     let request = network::read(request).await?;
@@ -223,9 +211,8 @@ async fn exchange(net: Net, host: String, request: hyper::Request<Incoming>) -> 
     }
     Ok(match outcome {
         Outcome::Answer(answer) => {
-            let mut response = hyper::Response::new(Full::new(deepened(answer.body, deepens)).boxed_unsync());
-            *response.status_mut() = http::StatusCode::from_u16(answer.code).expect("a status code");
-            response
+            let body = deepened(answer.body, deepens);
+            network::whole(Answer { body, ..answer })
         }
         Outcome::Stream { lines, .. } => {
             let net = net.clone();
@@ -266,9 +253,8 @@ struct Running {
 impl Running {
     async fn put(&self, documents: &[Value]) {
         let text = documents.iter().map(|document| format!("{document}\n")).collect::<Vec<_>>().join("---\n");
-        let files = BTreeMap::from([("mapping.yaml".to_owned(), text.into_bytes())]);
-        let snapshot = Snapshot { files: files.into_iter().collect(), problems: Vec::new() };
-        let (reload, answer) = Reload::new(Arc::new(snapshot));
+        let files = [("mapping.yaml".to_owned(), text.into_bytes())].into_iter().collect();
+        let (reload, answer) = Reload::new(Arc::new(Snapshot { files, problems: Vec::new() }));
         self.reloads.send(reload).await.expect("the engine runs");
         let outcome = answer.await.expect("the engine answers");
         assert!(outcome.accepted, "{}", outcome.text);

@@ -15,7 +15,7 @@ use hyper::service::service_fn;
 use hyper_util::rt::TokioIo;
 use serde_json::Value;
 use sync_engine::multicluster::in_process::{InProcess, Surroundings};
-use sync_engine::sandbox::{Failure, Query, Request, User, Verb};
+use sync_engine::sandbox::{Answer, Failure, Query, Request, User, Verb};
 use tokio::io::DuplexStream;
 use tokio::sync::mpsc::UnboundedReceiver;
 use tokio::sync::oneshot;
@@ -61,26 +61,38 @@ impl Surroundings for Link {
         if !self.shared.lock().server(side).up {
             return Err(io::ErrorKind::ConnectionRefused.into());
         }
-        let (ours, theirs) = tokio::io::duplex(256 << 10);
         let shard = usize::from(to.host().is_some_and(|host| host.ends_with(SHARD)));
         let link = Self { side, ..self.clone() };
-        *self.shared.lock().connections.entry(self.process).or_default() += 1;
+        let (shared, process) = (self.shared.clone(), self.process);
+        let (client, served) = pipe(move |request| exchange(link.clone(), shard, request));
+        *self.shared.lock().connections.entry(process).or_default() += 1;
         self.shared.spawn(async move {
-            let (shared, process) = (link.shared.clone(), link.process);
-            let service = service_fn(|request| exchange(link.clone(), shard, request));
-            let connection = hyper::server::conn::http1::Builder::new()
-                .auto_date_header(false)
-                .serve_connection(TokioIo::new(theirs), service);
-            // How a connection ends is the client's matter.
-            let _ = connection.await;
+            served.await;
             shared.lock().connections.entry(process).and_modify(|open| *open -= 1);
         });
-        Ok(ours)
+        Ok(client)
     }
 
     fn entropy(&self) -> u64 {
         self.shared.lock().entropy.next()
     }
+}
+
+/// A connection in memory: its end at the client, and what has to run for it.
+pub fn pipe<F, A>(exchange: F) -> (DuplexStream, impl Future<Output = ()>)
+where
+    F: Fn(hyper::Request<Incoming>) -> A,
+    A: Future<Output = Result<hyper::Response<Content>, Cut>>,
+{
+    let (client, server) = tokio::io::duplex(256 << 10);
+    let connection = hyper::server::conn::http1::Builder::new()
+        .auto_date_header(false)
+        .serve_connection(TokioIo::new(server), service_fn(exchange));
+    let served = async move {
+        // How a connection ends is the client's matter.
+        let _ = connection.await;
+    };
+    (client, served)
 }
 
 /// What happens to a request.
@@ -126,7 +138,7 @@ enum Error {
 #[error("the connection broke")]
 pub struct Cut;
 
-type Content = UnsyncBoxBody<Bytes, Infallible>;
+pub type Content = UnsyncBoxBody<Bytes, Infallible>;
 
 async fn exchange(
     link: Link,
@@ -374,17 +386,20 @@ fn target_of(request: &Request) -> String {
     format!("{} {selector}", request.path)
 }
 
+/// An answer that is no watch.
+pub fn whole(answer: Answer) -> hyper::Response<Content> {
+    let mut response = hyper::Response::new(Full::new(answer.body).boxed_unsync());
+    *response.status_mut() = http::StatusCode::from_u16(answer.code).expect("a status code");
+    response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static(answer.content_type));
+    if let Some(seconds) = answer.retry_after {
+        response.headers_mut().insert(RETRY_AFTER, seconds.into());
+    }
+    response
+}
+
 fn respond(link: Link, asked: &str, outcome: Outcome) -> hyper::Response<Content> {
     match outcome {
-        Outcome::Answer(answer) => {
-            let mut response = hyper::Response::new(Full::new(answer.body).boxed_unsync());
-            *response.status_mut() = http::StatusCode::from_u16(answer.code).expect("a status code");
-            response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static(answer.content_type));
-            if let Some(seconds) = answer.retry_after {
-                response.headers_mut().insert(RETRY_AFTER, seconds.into());
-            }
-            response
-        }
+        Outcome::Answer(answer) => whole(answer),
         Outcome::Stream { lines, seconds } => {
             let until = Instant::now() + Duration::from_secs(seconds.unwrap_or(3600));
             let open = Open::new(link, asked);
