@@ -454,7 +454,7 @@ pub enum Forever {
 }
 
 /// Everything that is decided before a world begins. Steps can be left out of it, to find the ones that matter.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(bound(deserialize = "'de: 'static"))]
 pub struct Plan {
     pub seed: u64,

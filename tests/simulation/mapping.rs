@@ -26,9 +26,10 @@ pub struct Rule {
 }
 
 /// On which targets the objects of a source are.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Spread {
     /// On the one that every mapping has.
+    #[default]
     One,
     /// On that one, and on the second one if the source has `spec.extra`.
     Extra,

@@ -39,23 +39,7 @@ use Sources::{Kcp, Plain};
 /// A scenario: what happens, each so many milliseconds after the one before.
 fn world(sources: Sources, steps: &[(u64, Action)]) -> Plan {
     let steps = steps.iter().map(|&(after_ms, action)| Step { after_ms, action }).collect();
-    Plan {
-        seed: 0,
-        luck: 0,
-        is_kcp: sources == Kcp,
-        has_related: false,
-        more: None,
-        is_beside: false,
-        in_waves: false,
-        has_forms: false,
-        spread: Spread::One,
-        has_operators: false,
-        has_fleet: false,
-        elects: false,
-        max_watches: None,
-        steps,
-        forever: None,
-    }
+    Plan { is_kcp: sources == Kcp, steps, ..Plan::default() }
 }
 
 /// The seed that somebody wants to look at.
