@@ -244,7 +244,7 @@ pub fn plan_of(seed: u64, worlds: Worlds) -> Plan {
 }
 
 /// Whether a kind of action is one of a tenant of kcp.
-fn is_about_workspaces(action: &str) -> bool {
+pub fn is_about_workspaces(action: &str) -> bool {
     ["Bind", "Unbind", "CreateWorkspace", "DeleteWorkspace", "Claim", "Unclaim"].contains(&action)
 }
 
