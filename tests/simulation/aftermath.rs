@@ -9,7 +9,7 @@ use std::time::Duration;
 use tokio::time::sleep;
 
 use super::checker::{AFTERMATH, RECORDS};
-use super::mapping::{GUEST, MAPPINGS, Mapping, guest};
+use super::mapping::{GUEST, MAPPINGS, Mapping, Spread, guest};
 use super::server::Side;
 use super::world::{File, World, side_of};
 
@@ -51,7 +51,7 @@ pub async fn check(world: &mut World) {
         // Until its watches time out, or its longest backoff is over, it may know less than one that has just started.
         sleep(AFTERMATH).await;
     }
-    let forgets = world.seed.is_multiple_of(WAITING);
+    let forgets = world.plan.seed.is_multiple_of(WAITING);
     if forgets {
         sleep(LINGER).await;
     }
@@ -86,7 +86,7 @@ pub async fn check(world: &mut World) {
         other.for_each(|(key, object)| world.note(format_args!("{key} was {:?} and is {object}", former.get(key))));
         violated(world, "I5", format!("{written} writes of a process that starts in a world that is in order"));
     }
-    let targets = 1 + i64::from(world.shared.lock().has_second);
+    let targets = 1 + i64::from(world.plan.spread != Spread::One);
     for text in excess(&before, &after, targets) {
         violated(world, "I7", text);
     }
@@ -126,7 +126,7 @@ fn has_left_unrecorded(world: &World) -> bool {
     let is_there = |name: &str| name == world.mapping.name || (name == GUEST && world.has_guest());
     let has_left = |name: &&&str| world.file == File::Missing || !is_there(name);
     MAPPINGS.iter().chain([&GUEST]).filter(has_left).any(|name| {
-        let last = if *name == GUEST { Some(guest(world.is_beside)) } else { core.checker.last_of(name).cloned() };
+        let last = if *name == GUEST { Some(guest(world.plan.is_beside)) } else { core.checker.last_of(name).cloned() };
         if last.as_ref().is_some_and(|last| last.max_lost == 0 && last.on_mapping_removed == "Delete") {
             return true;
         }
@@ -135,7 +135,7 @@ fn has_left_unrecorded(world: &World) -> bool {
             last.as_ref().is_some_and(|last| last.max_lost > 0 && !last.in_waves && last.resource == written.resource)
         };
         let written = core.checker.last_written(name).filter(unheld).or(last.as_ref()).cloned();
-        let [last, written] = [last, written].map(|one| one.map(|one| one.document(world.is_kcp, false)));
+        let [last, written] = [last, written].map(|one| one.map(|one| one.document(world.plan.is_kcp, false)));
         let records = core.get(Side::Target, &format!("/api/v1/namespaces/{RECORDS}/configmaps/main.{name}"));
         let recorded = records.map(|records| records["data"]["document"].as_str().unwrap_or_default().to_owned());
         let recorded = recorded.map(|recorded| serde_json::from_str(&recorded).ok());

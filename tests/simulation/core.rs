@@ -12,7 +12,7 @@ use sync_engine::sandbox::{Flavor, Request, Timestamp};
 use tokio::sync::Notify;
 use tokio::time::Instant;
 
-use super::action::{Forever, Roster};
+use super::action::{Plan, Roster};
 use super::checker::Checker;
 use super::dice::Dice;
 use super::network::Link;
@@ -38,12 +38,7 @@ pub struct Core {
     second: Server,
     pub checker: Checker,
     pub leaders: Leaders,
-    /// Whether objects are beside their sources.
-    pub is_beside: bool,
-    /// Whether engines know a second target.
-    pub has_second: bool,
-    /// Whether replicas agree by a Lease on who writes.
-    pub elects: bool,
+    pub plan: Plan,
     /// How many watches an engine may run that starts now.
     pub max_watches: Option<usize>,
     pub trace: Vec<String>,
@@ -72,8 +67,6 @@ pub struct Core {
     pub mutates: bool,
     /// How the fleet lists the plain cluster.
     pub roster: Roster,
-    /// What is broken for ever.
-    pub forever: Option<Forever>,
     /// Watches that are open, by process.
     pub watches: BTreeMap<(u32, String), usize>,
     /// Connections that are open, by process.
@@ -123,18 +116,18 @@ pub struct Weather {
 }
 
 impl Shared {
-    pub fn new(flavor: Flavor, seed: u64, shards: usize) -> Self {
+    pub fn new(plan: &Plan) -> Self {
         let now = Timestamp(BEGINNING);
+        let flavor = if plan.is_kcp { Flavor::Kcp } else { Flavor::Kubernetes };
+        let seed = plan.seed ^ plan.luck.rotate_left(40);
         let core = Core {
-            source: Server::new(Side::Source, flavor, now, seed, shards),
+            source: Server::new(Side::Source, flavor, now, seed, plan.shards()),
             target: Server::new(Side::Target, Flavor::Kubernetes, now, seed, 1),
             second: Server::new(Side::Second, Flavor::Kubernetes, now, seed, 1),
             checker: Checker::default(),
             leaders: Leaders::default(),
-            elects: false,
-            max_watches: None,
-            is_beside: false,
-            has_second: false,
+            plan: plan.clone(),
+            max_watches: plan.max_watches,
             trace: Vec::new(),
             aloud: false,
             dice: Dice::new(seed),
@@ -148,7 +141,6 @@ impl Shared {
             resumed: Arc::default(),
             requests: 0,
             roster: Roster::Listed,
-            forever: None,
             watches: BTreeMap::new(),
             connections: BTreeMap::new(),
             held: Vec::new(),

@@ -58,7 +58,7 @@ pub fn differences(world: &World) -> Vec<String> {
         let is_blocked = world.marked.contains(&text(source, "uid"));
         let is_guests = world.has_guest()
             && world.file == File::Whole
-            && key.resource == guest(world.is_beside).resource
+            && key.resource == guest(world.plan.is_beside).resource
             && !is_blocked;
         if is_guests && source["metadata"]["deletionTimestamp"].is_null() {
             found.extend(view.of_guest(key, source));
@@ -72,11 +72,11 @@ pub fn differences(world: &World) -> Vec<String> {
         let outlives = |made: &&Made| {
             let cluster = &made.owner.cluster;
             let is_claimed = made.side.is_target() || (world.is_claimed(cluster) && !made.is_left);
-            let is_there = world.is_kcp || world.identity(cluster) == *cluster;
+            let is_there = world.plan.is_kcp || world.identity(cluster) == *cluster;
             let is_reached = is_there && world.is_served(cluster) && is_claimed && !view.is_cut_off(cluster);
             // What came late for a source of the same name before it is up to `onSourceRecreated`.
             let follows = |key: &SourceKey| {
-                let here = !world.is_kcp || made.owner.cluster == key.cluster;
+                let here = !world.plan.is_kcp || made.owner.cluster == key.cluster;
                 here && made.owner.name == key.name && view.is_same_resource(made, key)
             };
             let is_followed = sources.keys().any(follows);
@@ -208,7 +208,7 @@ impl View<'_> {
 
     /// What is wrong with the object of the mapping beside, which takes every source and reports nothing.
     fn of_guest(&self, key: &SourceKey, source: &Value) -> Option<String> {
-        let guest = guest(self.world.is_beside);
+        let guest = guest(self.world.plan.is_beside);
         let (side, namespace) = match guest.is_beside {
             true => (Side::Source, key.namespace.clone()),
             false => (Side::Target, placement(&self.world.identity(&key.cluster), &key.namespace)),
@@ -253,7 +253,7 @@ impl View<'_> {
 
     /// Where the objects of a source are: where some of them are already, or where today's rule puts them.
     fn namespace(&self, side: Side, key: &SourceKey) -> String {
-        if self.world.is_beside {
+        if self.world.plan.is_beside {
             return key.namespace.clone();
         }
         let today = self.mapping.namespace;
@@ -301,18 +301,18 @@ impl View<'_> {
 
     /// Whether the workspace answers nothing for ever.
     fn is_cut_off(&self, cluster: &str) -> bool {
-        matches!(self.world.forever(), Some(Forever::Workspace(tenant)) if self.world.cluster(tenant) == cluster)
+        matches!(self.world.plan.forever, Some(Forever::Workspace(tenant)) if self.world.cluster(tenant) == cluster)
     }
 
     /// Whether a target is away for ever.
     fn is_away(&self, side: Side) -> bool {
         let is_up = || self.world.shared.lock().server(side).up;
-        side == Side::Second && self.world.forever() == Some(Forever::Second) && !is_up()
+        side == Side::Second && self.world.plan.forever == Some(Forever::Second) && !is_up()
     }
 
     /// Whether nothing can be written there for ever.
     fn is_broken(&self, kind: &str, name: &str) -> bool {
-        match self.world.forever() {
+        match self.world.plan.forever {
             Some(Forever::Refusal(refused)) => refused == name,
             Some(Forever::NoWidgets) => kind == "Widget",
             _ => false,
@@ -322,7 +322,7 @@ impl View<'_> {
     /// Whether an object of a source that is being deleted can never be deleted, or never be looked for.
     fn is_held_for_ever(&self, source: &Value) -> bool {
         let is_on_second = || targets_of(source).iter().any(|name| name == Side::Second.name());
-        self.world.forever() == Some(Forever::NoWidgets)
+        self.world.plan.forever == Some(Forever::NoWidgets)
             || self.is_away(Side::Second) && (is_on_second() || self.world.started_without_document)
             || self.made_of(source).any(|made| self.is_broken("", &made.name))
     }
@@ -401,7 +401,7 @@ impl View<'_> {
         let mapping = mapping.name;
         self.made.values().filter(move |made| {
             // A plain cluster is known by its identity.
-            let here = !self.world.is_kcp || made.owner.cluster == key.cluster;
+            let here = !self.world.plan.is_kcp || made.owner.cluster == key.cluster;
             here && (&made.owner.namespace, &made.owner.name) == (&key.namespace, &key.name)
                 && made.owner.mapping == mapping
                 && made.owner.engine == "main"
@@ -607,7 +607,8 @@ impl View<'_> {
 
     /// The object of a name, where those of a source are.
     fn at(&self, side: Side, key: &SourceKey, kind: &str, namespace: &str, name: &str) -> Option<&Value> {
-        let cluster = if self.world.is_beside && self.world.is_kcp { key.cluster.clone() } else { String::new() };
+        let cluster =
+            if self.world.plan.is_beside && self.world.plan.is_kcp { key.cluster.clone() } else { String::new() };
         self.target.get(&(side, cluster, kind.to_owned(), namespace.to_owned(), name.to_owned()))
     }
 
@@ -654,7 +655,7 @@ impl View<'_> {
                 && made.owner.mapping == mapping.name
                 && made.owner.cluster == self.world.identity(&key.cluster)
                 && self.is_same_resource(made, key);
-            return match mapping.on_source_recreated(self.world.is_kcp) {
+            return match mapping.on_source_recreated(self.world.plan.is_kcp) {
                 "Block" => Found::HeldUp,
                 _ if !same => Found::HeldUp,
                 policy => Found::Wrong(format!("belongs to the source of this name before it: {policy}")),
@@ -696,10 +697,10 @@ impl View<'_> {
         let World { mapping, draft, file, .. } = self.world;
         let runs = *file == File::Whole && [mapping, draft].iter().all(|one| one.mode == "Enforce");
         // What differs in something that none of its objects has is the same document.
-        let text = |one: &Mapping| one.document(self.world.is_kcp, false);
+        let text = |one: &Mapping| one.document(self.world.plan.is_kcp, false);
         let is_other = mapping.name == draft.name && text(mapping) != text(draft);
         if mapping.resource == draft.resource {
-            let is_seen = !self.world.source_rebuilt && self.world.forever().is_none();
+            let is_seen = !self.world.source_rebuilt && self.world.plan.forever.is_none();
             // While most sources of a wave tell nothing, so does its gate.
             let is_in_order = |(key, source): (&SourceKey, &Value)| {
                 key.resource != mapping.resource || synced(source) == Some("True")
@@ -714,7 +715,7 @@ impl View<'_> {
             key.resource == mapping.resource && source["metadata"]["finalizers"].to_string().contains(&finalizer)
         };
         let is_left = |made: &Made| made.owner.mapping == mapping.name && made.owner.engine == "main" && made.remains();
-        let is_seen = !self.world.source_rebuilt && self.world.forever().is_none();
+        let is_seen = !self.world.source_rebuilt && self.world.plan.forever.is_none();
         let is_needed = !is_seen || sources.iter().any(is_held) || self.made.values().any(is_left);
         let text = || format!("the document of {} waits, and nothing of {} is left", draft.resource, mapping.resource);
         (waits && runs && !is_needed).then(text)

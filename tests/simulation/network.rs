@@ -200,7 +200,7 @@ fn send(link: &Link, request: &Request, token: Option<HeaderValue>) -> (Sent, Fa
         fate.error = Some(Error::Forbidden);
     }
     let is_write = !matches!(call.verb, Verb::Get | Verb::List | Verb::Watch);
-    if core.elects && is_write {
+    if core.plan.elects && is_write {
         replicas::judge(core, link.process, call.resource == LEASES);
     }
     if let Some(until) = fate.trouble() {
@@ -320,7 +320,7 @@ fn carry_out(
 
 /// Whether it is for a workspace that answers no request any more.
 fn is_cut_off(core: &mut Core, request: &Request) -> bool {
-    let Some(Forever::Workspace(tenant)) = core.forever else { return false };
+    let Some(Forever::Workspace(tenant)) = core.plan.forever else { return false };
     let url = format!("/clusters/root/apis/tenancy.kcp.io/v1alpha1/workspaces/{tenant}");
     let workspace = core.get(Side::Source, &url).unwrap_or_default();
     let cluster = workspace["spec"]["cluster"].as_str().unwrap_or_default();
@@ -330,12 +330,12 @@ fn is_cut_off(core: &mut Core, request: &Request) -> bool {
 /// What admission says where the objects are.
 fn denial(core: &Core, side: Side, request: &Request) -> Option<Failure> {
     let call = request.call();
-    let is_denied = match core.is_beside {
+    let is_denied = match core.plan.is_beside {
         true => side == Side::Source && KINDS.iter().any(|(_, plural)| *plural == call.resource),
         false => side.is_target() && call.namespace != RECORDS && call.name != RECORDS,
     };
     let reads = matches!(call.verb, Verb::Get | Verb::List | Verb::Watch);
-    let for_ever = matches!(core.forever, Some(Forever::Refusal(name)) if call.name == name && !reads);
+    let for_ever = matches!(core.plan.forever, Some(Forever::Refusal(name)) if call.name == name && !reads);
     let said = call.verb.to_string();
     let denied = for_ever || core.denied == Some(&*said);
     let verb = Some(said).filter(|_| is_denied && denied)?;

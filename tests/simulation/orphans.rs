@@ -48,7 +48,7 @@ fn expected(world: &World) -> BTreeSet<(String, String)> {
         let is_orphaned = |source| runs_live_rows(world, &core.checker, made) && of(source);
         // What beside its source cannot be seen is not counted.
         // Nor is what came late into the cluster that took the place of its source's.
-        let is_at_home = world.is_kcp || made.owner.cluster == plain;
+        let is_at_home = world.plan.is_kcp || made.owner.cluster == plain;
         let is_seen = made.side.is_target() || claimed.contains(&made.owner.cluster) && is_at_home;
         made.owner.engine == "main" && !made.is_shared && made.remains() && is_seen && source.is_none_or(is_orphaned)
     });
@@ -80,7 +80,7 @@ fn runs_live_rows(world: &World, checker: &Checker, made: &Made) -> bool {
 /// The identity of each cluster, by its name.
 fn identities(world: &World) -> BTreeMap<String, String> {
     let sources = world.sources();
-    let identity = |cluster: &str| match world.is_kcp {
+    let identity = |cluster: &str| match world.plan.is_kcp {
         true => cluster.to_owned(),
         false => {
             let kube_system = Request::get("/api/v1/namespaces/kube-system");

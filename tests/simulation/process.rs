@@ -25,8 +25,9 @@ use tokio::sync::mpsc;
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
-use super::action::Roster;
+use super::action::{Plan, Roster};
 use super::core::Shared;
+use super::mapping::Spread;
 use super::network::Link;
 use super::server::Side;
 
@@ -52,23 +53,23 @@ pub struct Process {
 }
 
 impl Process {
-    pub fn start(shared: &Shared, number: u32, is_kcp: bool, elects: bool) -> Self {
+    pub fn start(shared: &Shared, plan: &Plan, number: u32) -> Self {
         let (reloads, receiver) = mpsc::channel(16);
         let shutdown = CancellationToken::new();
         let max_watches = shared.lock().max_watches;
-        let elects = elects.then(|| terms(number));
-        let replica = elects.as_ref().map(|terms| terms.replica.as_str().into());
+        let election = plan.elects.then(|| terms(number));
+        let replica = election.as_ref().map(|terms| terms.replica.as_str().into());
         let common =
             connection::Process { replica, budget: Budget::new(max_watches, None), ..connection::Process::default() };
         let settings = Settings {
             home: "target".to_owned(),
             engine: engine(number).into(),
             inventory_namespace: super::checker::RECORDS.into(),
-            connections: connections(shared, number, is_kcp, &common),
+            connections: connections(shared, plan, number, &common),
             schemas: Schemas::default(),
             clock: clock(shared.clone(), number),
             process: common,
-            election: elects,
+            election,
             custom_providers: fleet(shared, number),
             events: false,
         };
@@ -153,12 +154,12 @@ pub fn replica(process: u32) -> String {
 
 fn connections(
     shared: &Shared,
+    plan: &Plan,
     process: u32,
-    is_kcp: bool,
     common: &connection::Process,
 ) -> BTreeMap<String, Arc<Connection>> {
-    let source = if is_kcp { ("kcp", Side::Source, "/clusters/root") } else { ("source", Side::Source, "") };
-    let second = shared.lock().has_second.then_some(("second", Side::Second, ""));
+    let source = if plan.is_kcp { ("kcp", Side::Source, "/clusters/root") } else { ("source", Side::Source, "") };
+    let second = (plan.spread != Spread::One).then_some(("second", Side::Second, ""));
     [source, ("target", Side::Target, "")]
         .into_iter()
         .chain(second)

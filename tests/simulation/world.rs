@@ -12,7 +12,7 @@ use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use serde_json::Value;
-use sync_engine::sandbox::{Flavor, Request};
+use sync_engine::sandbox::Request;
 use tokio::time::sleep;
 use tracing_subscriber::fmt::MakeWriter;
 
@@ -121,16 +121,13 @@ fn run_here(plan: &Plan, how: How) -> Run {
     });
     runtime.block_on(async {
         let mut world = World::new(plan);
-        world.shared.lock().aloud = how.is_aloud;
-        world.shared.lock().checker.is_strict = how.is_strict;
-        world.shared.lock().checker.log = (!how.is_aloud).then(|| log.clone());
-        world.shared.lock().forever = plan.forever;
-        world.shared.lock().elects = plan.elects;
-        world.shared.lock().max_watches = plan.max_watches;
-        world.shared.lock().is_beside = plan.is_beside;
-        world.shared.lock().has_second = plan.spread != Spread::One;
-        world.shared.lock().checker.is_doubled = plan.spread != Spread::One;
-        world.live(plan).await;
+        world.core(|core| {
+            core.aloud = how.is_aloud;
+            core.checker.is_strict = how.is_strict;
+            core.checker.log = (!how.is_aloud).then(|| log.clone());
+            core.checker.is_doubled = plan.spread != Spread::One;
+        });
+        world.live().await;
         let view = std::mem::take(&mut world.view);
         let log = log.text();
         world.core(|core| core.checker.check_report("a log line", &log));
@@ -186,19 +183,15 @@ impl MakeWriter<'_> for Log {
 
 pub struct World {
     pub shared: Shared,
-    pub seed: u64,
-    pub is_kcp: bool,
-    pub shards: usize,
+    pub plan: Plan,
     /// The document in force.
     pub mapping: Mapping,
     /// The document that the author wrote last.
     pub draft: Mapping,
     /// How often a second mapping on the resource came or went: it is there where the number is odd.
     guests: u32,
-    /// Whether the provider of the plain cluster is a fleet.
+    /// Whether the provider of the plain cluster is a fleet now.
     is_fleet: bool,
-    /// Whether it was one in the beginning.
-    has_fleet: bool,
     pub file: File,
     /// Whether the target was put back: what the engine knew of it may be lost.
     pub target_restored: bool,
@@ -224,7 +217,6 @@ pub struct World {
     pub started_without_document: bool,
     /// Which versions of the kind Widget the target has.
     pub versions: Versions,
-    has_forms: bool,
     /// Sources that carried marks of a mapping before it came.
     pub marked: BTreeSet<String>,
     /// The mappings whose records a target's backup holds.
@@ -236,11 +228,6 @@ pub struct World {
     /// The numbers of the plan's steps that changed nothing.
     idle: BTreeSet<usize>,
     pub processes: BTreeMap<u32, Process>,
-    /// Whether there may be related objects.
-    has_related: bool,
-    /// Whether objects are beside their sources.
-    pub is_beside: bool,
-    has_operators: bool,
     /// Connections that operators wrote for a tenant's sources of a name, and how often.
     connections: BTreeMap<(&'static str, &'static str), u32>,
     /// Counts what consumers write, so that no two tokens are alike.
@@ -270,7 +257,6 @@ pub enum File {
 
 impl World {
     fn new(plan: &Plan) -> Self {
-        let flavor = if plan.is_kcp { Flavor::Kcp } else { Flavor::Kubernetes };
         let mut related = if plan.has_related { RELATED.to_vec() } else { Vec::new() };
         related.extend(plan.more.map(|_| MORE));
         let more = plan.more.unwrap_or(More::Shared);
@@ -281,18 +267,13 @@ impl World {
             ..first(RESOURCES[0].0)
         };
         let mapping = Mapping { related, more, owner_reference: plan.seed.is_multiple_of(3), ..first };
-        // With two shards each tenant is on its own: the endpoint comes and goes with its binding.
-        let shards = if plan.is_kcp && plan.seed % 2 == 1 { 2 } else { 1 };
         let mut world = Self {
-            shared: Shared::new(flavor, plan.seed ^ plan.luck.rotate_left(40), shards),
-            seed: plan.seed,
-            is_kcp: plan.is_kcp,
-            shards,
+            shared: Shared::new(plan),
+            plan: plan.clone(),
             draft: mapping.clone(),
             mapping,
             guests: 0,
             is_fleet: plan.has_fleet,
-            has_fleet: plan.has_fleet,
             file: File::Whole,
             target_restored: false,
             source_restored: false,
@@ -306,14 +287,10 @@ impl World {
             other_served: false,
             started_without_document: false,
             versions: Versions::Both,
-            has_forms: plan.has_forms,
             marked: BTreeSet::new(),
             backed_up: BTreeMap::new(),
             processes: BTreeMap::new(),
             written: BTreeMap::new(),
-            has_related: plan.has_related,
-            is_beside: plan.is_beside,
-            has_operators: plan.has_operators,
             connections: BTreeMap::new(),
             writes: 0,
             view: BTreeMap::new(),
@@ -323,7 +300,7 @@ impl World {
         for target in [Side::Target, Side::Second] {
             world.shared.lock().act(target, &widgets());
         }
-        if world.has_forms {
+        if world.plan.has_forms {
             world.set_versions(Versions::Both);
             world.mapping.rules.extend([WIDGET, QUOTA, MADE]);
         }
@@ -336,12 +313,12 @@ impl World {
     /// What the source server has before any consumer comes.
     fn furnish(&self) {
         let core = &mut *self.shared.lock();
-        let requests = match self.is_kcp {
+        let requests = match self.plan.is_kcp {
             true => {
-                let workspaces = TENANTS.map(|tenant| [workspace(tenant), binding(tenant, self.is_beside)]);
-                export(self.is_beside).into_iter().chain(workspaces.into_iter().flatten()).collect()
+                let workspaces = TENANTS.map(|tenant| [workspace(tenant), binding(tenant, self.plan.is_beside)]);
+                export(self.plan.is_beside).into_iter().chain(workspaces.into_iter().flatten()).collect()
             }
-            false => definitions(self.is_beside),
+            false => definitions(self.plan.is_beside),
         };
         for request in requests {
             let (code, body) = core.act(Side::Source, &request);
@@ -350,7 +327,7 @@ impl World {
         }
     }
 
-    async fn live(&mut self, plan: &Plan) {
+    async fn live(&mut self) {
         let shared = self.shared.clone();
         self.shared.spawn(async move {
             loop {
@@ -363,7 +340,7 @@ impl World {
             self.shared.spawn(run_controllers(self.shared.clone(), side));
         }
         self.start(0);
-        for (number, step) in plan.steps.iter().enumerate() {
+        for (number, step) in self.plan.steps.clone().into_iter().enumerate() {
             sleep(Duration::from_millis(step.after_ms)).await;
             let before = self.circumstances();
             self.act(step.action).await;
@@ -383,8 +360,8 @@ impl World {
         // A process that starts beside a leader does nothing that could be compared.
         // Nor one that cannot see what is away.
         // One that starts knows no more which marks were there before their mapping.
-        let is_blocked = (self.has_guest() || self.has_fleet) && !self.marked.is_empty();
-        if !self.is_over() && !plan.elects && plan.forever != Some(Forever::Second) && !is_blocked {
+        let is_blocked = (self.has_guest() || self.plan.has_fleet) && !self.marked.is_empty();
+        if !self.is_over() && !self.plan.elects && self.plan.forever != Some(Forever::Second) && !is_blocked {
             super::aftermath::check(self).await;
         }
         self.end().await;
@@ -426,7 +403,7 @@ impl World {
             Action::Resume(OTHER),
         ];
         let mut ends = ends.to_vec();
-        if self.core(|core| core.elects) {
+        if self.plan.elects {
             ends.extend([Action::Resume(THIRD), Action::Unbar(0), Action::Unbar(1), Action::Unbar(THIRD)]);
         }
         // A document that is refused leaves the one before it in force.
@@ -444,7 +421,7 @@ impl World {
         if self.file == File::Broken {
             self.act(Action::Edit(Edit::Break)).await;
         }
-        if self.has_fleet && !self.is_fleet {
+        if self.plan.has_fleet && !self.is_fleet {
             // What became of sources of another resource is asked of the fleet that they were in.
             self.act(Action::Edit(Edit::Fleet)).await;
         }
@@ -453,7 +430,7 @@ impl World {
             for side in Side::ALL {
                 self.act(Action::Cut(side)).await;
             }
-            if self.forever() == Some(Forever::Second) && self.processes.contains_key(&0) {
+            if self.plan.forever == Some(Forever::Second) && self.processes.contains_key(&0) {
                 // What one of them saw on the target before that went away, the other one never sees.
                 self.act(Action::Crash(1)).await;
             }
@@ -550,7 +527,7 @@ impl World {
         if self.processes.is_empty() {
             self.publish();
         }
-        let process = Process::start(&self.shared, number, self.is_kcp, self.core(|core| core.elects));
+        let process = Process::start(&self.shared, &self.plan, number);
         process.reload(&self.shared, self.documents(number), self.file != File::Broken);
         self.started_without_document = self.file == File::Missing;
         self.processes.insert(number, process);
@@ -561,15 +538,16 @@ impl World {
     /// Two processes of one engine run without an election, or no longer do.
     pub(super) fn note_rivals(&self) {
         let are_rivals = [0, 1].iter().all(|number| self.processes.contains_key(number));
-        self.core(|core| core.checker.has_rivals = are_rivals && !core.elects);
+        self.core(|core| core.checker.has_rivals = are_rivals && !self.plan.elects);
     }
 
     fn documents(&self, process: u32) -> Option<String> {
         match self.file {
             File::Whole => {
                 let is_other = process == OTHER;
-                let guest = (self.has_guest() && !is_other).then(|| guest(self.is_beside).document(self.is_kcp, false));
-                let documents = [self.draft.document(self.is_kcp, is_other)].into_iter().chain(guest);
+                let guest = (self.has_guest() && !is_other)
+                    .then(|| guest(self.plan.is_beside).document(self.plan.is_kcp, false));
+                let documents = [self.draft.document(self.plan.is_kcp, is_other)].into_iter().chain(guest);
                 Some(file(&documents.collect::<Vec<_>>(), self.is_fleet))
             }
             File::Missing => None,
@@ -585,10 +563,6 @@ impl World {
     /// Whether a source may have objects on a target that it does not name.
     pub fn has_forgotten_targets(&self) -> bool {
         self.source_restored || self.target_restored || self.pins_lost
-    }
-
-    pub fn forever(&self) -> Option<Forever> {
-        self.core(|core| core.forever)
     }
 
     fn core<T>(&self, act: impl FnOnce(&mut Core) -> T) -> T {

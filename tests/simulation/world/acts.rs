@@ -38,7 +38,7 @@ impl World {
             Action::Back(Side::Second) => Some(Forever::Second),
             _ => None,
         };
-        if for_ever.is_some() && self.forever() == for_ever {
+        if for_ever.is_some() && self.plan.forever == for_ever {
             return;
         }
         match action {
@@ -58,9 +58,9 @@ impl World {
             Action::Plant(source) => self.plant(source),
             Action::Secret(source, secrecy) => self.deal_with_secret(source, secrecy),
             Action::Wire(source, wiring) => self.wire(source, wiring),
-            Action::Claim(tenant) => self.source_server(&accept(tenant, true, self.is_beside)),
-            Action::Unclaim(tenant) => self.source_server(&accept(tenant, false, self.is_beside)),
-            Action::Bind(tenant) => self.source_server(&binding(tenant, self.is_beside)),
+            Action::Claim(tenant) => self.source_server(&accept(tenant, true, self.plan.is_beside)),
+            Action::Unclaim(tenant) => self.source_server(&accept(tenant, false, self.plan.is_beside)),
+            Action::Bind(tenant) => self.source_server(&binding(tenant, self.plan.is_beside)),
             Action::Unbind(tenant) => {
                 let url = binding_url(tenant);
                 self.source_server(&Request::delete(&url));
@@ -68,7 +68,7 @@ impl World {
             Action::CreateWorkspace(tenant) => {
                 self.source_server(&workspace(tenant));
                 self.core(|core| core.settle(Side::Source));
-                self.source_server(&binding(tenant, self.is_beside));
+                self.source_server(&binding(tenant, self.plan.is_beside));
             }
             Action::DeleteWorkspace(tenant) => {
                 let url = format!("/clusters/root/apis/tenancy.kcp.io/v1alpha1/workspaces/{tenant}");
@@ -84,7 +84,7 @@ impl World {
             Action::Widgets => {
                 self.core(|core| core.settle(Side::Target));
                 self.target_server(&widgets());
-                if self.has_forms {
+                if self.plan.has_forms {
                     self.set_versions(self.versions);
                 }
             }
@@ -111,7 +111,9 @@ impl World {
             }),
             Action::Edit(edit) => self.edit(edit),
             Action::Approve => self.approve(),
-            Action::Schema => self.source_servers(new_schema(self.is_kcp, !self.has_edition(), self.is_beside)),
+            Action::Schema => {
+                self.source_servers(new_schema(self.plan.is_kcp, !self.has_edition(), self.plan.is_beside))
+            }
             Action::BackUp(side) => self.back_up(side),
             Action::Restore(side, ahead) => self.restore(side, ahead),
             Action::Rebuild(side, ahead) => self.rebuild(side, ahead),
@@ -171,7 +173,7 @@ impl World {
                 }
             }
         }
-        if self.is_kcp {
+        if self.plan.is_kcp {
             self.note_claims();
         }
     }
@@ -336,7 +338,7 @@ impl World {
             }
             Side::Target | Side::Second => {
                 self.target_restored = true;
-                if self.has_forms {
+                if self.plan.has_forms {
                     self.set_versions(self.versions);
                 }
                 let objects = self.objects_at(side);

@@ -34,7 +34,7 @@ pub fn text(object: &Value, field: &str) -> String {
 impl World {
     /// Every source there is of either resource.
     pub fn sources(&self) -> BTreeMap<SourceKey, Value> {
-        let tenants = if self.is_kcp { &TENANTS[..] } else { &TENANTS[..1] };
+        let tenants = if self.plan.is_kcp { &TENANTS[..] } else { &TENANTS[..1] };
         let mut sources = BTreeMap::new();
         for tenant in tenants {
             let cluster = self.cluster(tenant);
@@ -51,7 +51,7 @@ impl World {
 
     /// Every object of the kinds that mappings make, where they make them: on the target, or beside the sources.
     pub fn target_objects(&self) -> Vec<Value> {
-        if self.is_beside {
+        if self.plan.is_beside {
             return self.beside();
         }
         [Side::Target, Side::Second].into_iter().flat_map(|target| self.objects_at(target)).collect()
@@ -82,7 +82,7 @@ impl World {
 
     /// Every object of these kinds beside the sources.
     pub fn beside(&self) -> Vec<Value> {
-        let tenants = if self.is_kcp { &TENANTS[..] } else { &TENANTS[..1] };
+        let tenants = if self.plan.is_kcp { &TENANTS[..] } else { &TENANTS[..1] };
         let of = |tenant: &str, kind: &str| {
             let list = format!("{}{}", self.prefix(tenant), url(kind, "", ""));
             let list = self.core(|core| core.get(Side::Source, &list)).unwrap_or_default();
@@ -96,7 +96,7 @@ impl World {
 
     /// The Secrets beside the sources, by cluster and name.
     pub fn secrets(&self) -> BTreeMap<(String, String), Value> {
-        let tenants = if self.is_kcp { &TENANTS[..] } else { &TENANTS[..1] };
+        let tenants = if self.plan.is_kcp { &TENANTS[..] } else { &TENANTS[..1] };
         let of_tenant = |tenant: &&str| {
             let cluster = self.cluster(tenant);
             let list = self.core(|core| core.get(Side::Source, &self.secret_url(tenant, ""))).unwrap_or_default();
@@ -111,12 +111,12 @@ impl World {
             let binding = self.core(|core| core.get(Side::Source, &binding_url(tenant)));
             self.cluster(tenant) == cluster && binding.is_some_and(|binding| accepts(&binding))
         };
-        !self.is_kcp || TENANTS.iter().any(accepts)
+        !self.plan.is_kcp || TENANTS.iter().any(accepts)
     }
 
     /// The cluster that a tenant's objects are in, as the engine names it.
     pub fn cluster(&self, tenant: &str) -> String {
-        if !self.is_kcp {
+        if !self.plan.is_kcp {
             return "plain".into();
         }
         let url = format!("/clusters/root/apis/tenancy.kcp.io/v1alpha1/workspaces/{tenant}");
@@ -130,12 +130,12 @@ impl World {
             let url = binding_url(tenant);
             self.cluster(tenant) == cluster && self.core(|core| core.get(Side::Source, &url)).is_some()
         };
-        !self.is_kcp || TENANTS.iter().any(is_bound)
+        !self.plan.is_kcp || TENANTS.iter().any(is_bound)
     }
 
     /// The identity of a cluster of sources, as ownership annotations tell it. A plain cluster that is rebuilt is another one.
     pub fn identity(&self, cluster: &str) -> String {
-        if self.is_kcp {
+        if self.plan.is_kcp {
             return cluster.to_owned();
         }
         let system = self.core(|core| core.get(Side::Source, "/api/v1/namespaces/kube-system"));
@@ -144,12 +144,12 @@ impl World {
 
     /// Whether the API of the sources has the field `status.edition` now.
     pub fn has_edition(&self) -> bool {
-        self.core(|core| core.get(Side::Source, api_url(self.is_kcp))).is_some_and(|api| has_edition(&api))
+        self.core(|core| core.get(Side::Source, api_url(self.plan.is_kcp))).is_some_and(|api| has_edition(&api))
     }
 
     /// Where today's rule puts the objects of a source.
     pub(super) fn namespace(&self, source: SourceRef) -> String {
-        if self.is_beside {
+        if self.plan.is_beside {
             return "default".to_owned();
         }
         format!("{}{}", placement(&self.identity(&self.cluster(source.tenant)), "default"), self.mapping.namespace)
@@ -158,14 +158,14 @@ impl World {
     /// The server and the URL of an object that a mapping makes.
     pub(super) fn object_url(&self, tenant: &str, kind: &str, namespace: &str, name: &str) -> (Side, String) {
         let place = url(kind, namespace, name);
-        match self.is_beside {
+        match self.plan.is_beside {
             true => (Side::Source, format!("{}{place}", self.prefix(tenant))),
             false => (Side::Target, place),
         }
     }
 
     fn prefix(&self, tenant: &str) -> String {
-        if self.is_kcp { format!("/clusters/root:{tenant}") } else { String::new() }
+        if self.plan.is_kcp { format!("/clusters/root:{tenant}") } else { String::new() }
     }
 
     pub(super) fn secret_url(&self, tenant: &str, name: &str) -> String {

@@ -48,13 +48,15 @@ impl World {
         if cluster.is_empty() {
             return;
         }
-        if self.has_related && !written.is_multiple_of(FORGOTTEN) && self.secret(source.tenant, SECRETS[0]).is_none() {
+        if self.plan.has_related
+            && !written.is_multiple_of(FORGOTTEN)
+            && self.secret(source.tenant, SECRETS[0]).is_none()
+        {
             self.put(source.tenant, SECRETS[0], TYPES[0]);
         }
         let url = self.url(source.tenant, source.resource, "");
-        let is_kcp = self.is_kcp;
         self.core(|core| {
-            if is_kcp {
+            if self.plan.is_kcp {
                 core.checker.tokens.insert(token, cluster.clone());
                 core.checker.tenants.insert(cluster, source.tenant);
             }
@@ -283,9 +285,9 @@ impl World {
     /// Operators write how to connect to what is new.
     pub(super) fn connect_new(&mut self) {
         let resource = self.mapping.resource;
-        let tenants = if self.is_kcp { &TENANTS[..] } else { &TENANTS[..1] };
+        let tenants = if self.plan.is_kcp { &TENANTS[..] } else { &TENANTS[..1] };
         let all = tenants.iter().flat_map(|tenant| NAMES.map(|name| SourceRef { tenant, resource, name }));
-        for source in all.filter(|_| self.has_operators).collect::<Vec<_>>() {
+        for source in all.filter(|_| self.plan.has_operators).collect::<Vec<_>>() {
             let is_new = !self.connections.contains_key(&(source.tenant, source.name));
             if is_new && self.target_object(source).is_some() {
                 self.connect(source, TYPES[0]);
@@ -318,7 +320,7 @@ impl World {
     /// A value that no Secret had before, as Secrets have it.
     fn next_value(&mut self, tenant: &'static str) -> String {
         let written = self.next_written(tenant);
-        data_encoding::BASE64.encode(marks::value(self.seed, tenant, written).as_bytes())
+        data_encoding::BASE64.encode(marks::value(self.plan.seed, tenant, written).as_bytes())
     }
 
     /// The same of a connection. Who else writes meanwhile changes nothing about it.
@@ -326,7 +328,7 @@ impl World {
         let written = self.connections.entry((source.tenant, source.name)).or_default();
         *written += 1;
         let tenant = format!("{}-{}", source.tenant, source.name);
-        data_encoding::BASE64.encode(marks::value(self.seed, &tenant, *written).as_bytes())
+        data_encoding::BASE64.encode(marks::value(self.plan.seed, &tenant, *written).as_bytes())
     }
 
     /// Takes people's finalizers off.
