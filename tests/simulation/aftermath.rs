@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use tokio::time::sleep;
 
-use super::checker::{AFTERMATH, RECORDS};
+use super::checker::{AFTERMATH, state_store};
 use super::mapping::{GUEST, MAPPINGS, Mapping, Spread, guest};
 use super::server::Side;
 use super::world::{File, World, side_of};
@@ -107,8 +107,8 @@ fn contents(world: &World) -> BTreeMap<String, String> {
         .map(|object| (format!("{} {}", side_of(&object).name(), object["metadata"]["name"]), object.to_string()));
     let secrets = world.secrets().into_iter().map(|(key, secret)| (format!("{key:?}"), secret.to_string()));
     let records = |target: Side, name: String| {
-        let path = format!("/api/v1/namespaces/{RECORDS}/configmaps/main.{name}");
-        let data = world.shared.lock().get(target, &path)?["data"].to_string();
+        let path = state_store(&name);
+        let data = world.get(target, &path)?["data"].to_string();
         Some((format!("{} {path}", target.name()), data))
     };
     let both = |name: &&'static str| [(*name).to_owned(), format!("{name}.held")];
@@ -136,7 +136,7 @@ fn has_left_unrecorded(world: &World) -> bool {
         };
         let written = core.checker.last_written(name).filter(unheld).or(last.as_ref()).cloned();
         let [last, written] = [last, written].map(|one| one.map(|one| one.document(world.plan.is_kcp, false)));
-        let records = core.get(Side::Target, &format!("/api/v1/namespaces/{RECORDS}/configmaps/main.{name}"));
+        let records = core.get(Side::Target, &state_store(name));
         let recorded = records.map(|records| records["data"]["document"].as_str().unwrap_or_default().to_owned());
         let recorded = recorded.map(|recorded| serde_json::from_str(&recorded).ok());
         recorded.is_some_and(|recorded| recorded != last || recorded != written)

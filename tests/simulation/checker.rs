@@ -44,6 +44,11 @@ pub const BUSY: Duration = Duration::from_secs(1);
 /// Namespace of the engine's own records.
 pub const RECORDS: &str = "sync-engine";
 
+/// Where the state store of a mapping is, or another record of it.
+pub fn state_store(name: &str) -> String {
+    format!("/api/v1/namespaces/{RECORDS}/configmaps/main.{name}")
+}
+
 /// What leader election writes as long as an engine runs.
 pub const LEASES: &str = "leases";
 

@@ -259,8 +259,7 @@ impl Core {
     pub fn act(&mut self, side: Side, request: &Request) -> (u16, Value) {
         let now = self.now();
         let (outcome, events) = self.server(side).handle(request, now);
-        let age = self.age();
-        self.checker.happened(age, side, None, &events);
+        self.checker.happened(self.age(), side, None, &events);
         match outcome {
             Outcome::Answer(answer) => (answer.code, answer.to_json()),
             Outcome::Stream { .. } => (200, Value::Null),
@@ -271,8 +270,7 @@ impl Core {
     pub fn step(&mut self, side: Side) {
         let now = self.now();
         let events = self.server(side).step(now);
-        let age = self.age();
-        self.checker.happened(age, side, None, &events);
+        self.checker.happened(self.age(), side, None, &events);
     }
 
     /// All of them work until there is none left.

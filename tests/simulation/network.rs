@@ -27,7 +27,7 @@ use super::core::{Core, Held, Sent, Shared, Weather};
 use super::dice::Dice;
 use super::mapping::KINDS;
 use super::replicas;
-use super::server::{Outcome, SHARD, Side};
+use super::server::{Outcome, SHARD, Side, workspace_url};
 
 /// As long as a request may be under way.
 const LONGEST: u64 = 60_000;
@@ -321,8 +321,7 @@ fn carry_out(
 /// Whether it is for a workspace that answers no request any more.
 fn is_cut_off(core: &mut Core, request: &Request) -> bool {
     let Some(Forever::Workspace(tenant)) = core.plan.forever else { return false };
-    let url = format!("/clusters/root/apis/tenancy.kcp.io/v1alpha1/workspaces/{tenant}");
-    let workspace = core.get(Side::Source, &url).unwrap_or_default();
+    let workspace = core.get(Side::Source, &workspace_url(tenant)).unwrap_or_default();
     let cluster = workspace["spec"]["cluster"].as_str().unwrap_or_default();
     !cluster.is_empty() && request.path.contains(&format!("/clusters/{cluster}/"))
 }

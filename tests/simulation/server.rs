@@ -527,7 +527,12 @@ fn exported(prefix: &str, is_beside: bool) -> Vec<Value> {
     RESOURCES.iter().map(|(plural, _)| resource(prefix, plural)).chain(own).collect()
 }
 
-/// Makes a workspace below `root`.
+/// Where a workspace below `root` is.
+pub fn workspace_url(name: &str) -> String {
+    format!("/clusters/root/apis/tenancy.kcp.io/v1alpha1/workspaces/{name}")
+}
+
+/// Makes a workspace there.
 pub fn workspace(name: &str) -> Request {
     let workspace = json!({"apiVersion": "tenancy.kcp.io/v1alpha1", "kind": "Workspace", "metadata": {"name": name}});
     Request::post("/clusters/root/apis/tenancy.kcp.io/v1alpha1/workspaces", &workspace)

@@ -569,6 +569,11 @@ impl World {
         act(&mut self.shared.lock())
     }
 
+    /// A read that nobody notices.
+    pub fn get(&self, side: Side, url: &str) -> Option<Value> {
+        self.core(|core| core.get(side, url))
+    }
+
     fn source_server(&self, request: &Request) {
         self.core(|core| core.act(Side::Source, request));
     }
