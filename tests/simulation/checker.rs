@@ -20,7 +20,7 @@ use sync_engine::sandbox::{ChangeKind, Event, Request, Verb};
 use self::patience::Lane;
 use self::refusals::{Refused, refused_key};
 use self::waves::Candidate;
-use super::mapping::{KINDS, MADE, Mapping, READS, Spread, TRANSFORMED, placement};
+use super::mapping::{MADE, Mapping, READS, Spread, TRANSFORMED, is_made, placement};
 use super::marks;
 use super::records::{History, Made, Source, finalizer};
 use super::server::{GROUP, Side};
@@ -166,23 +166,17 @@ type SecretKey = (Side, String, String, String);
 
 impl Mapping {
     /// Whether a source was out of the filter a moment ago.
-    fn lately_left(&self, source: &Source, at: Duration, grace: impl Fn(Duration) -> Duration) -> bool {
-        (self.selects && source.lately_unmanaged(at, &grace)) || (self.when && source.lately_plain(at, &grace))
+    fn lately_left(&self, source: &Source, lately: impl Fn(Duration) -> bool) -> bool {
+        (self.selects && source.lately_unmanaged(&lately)) || (self.when && source.lately_plain(&lately))
     }
 
     /// Whether the mapping gave a source no object on a target a moment ago.
-    fn lately_elsewhere(
-        &self,
-        side: Side,
-        source: &Source,
-        at: Duration,
-        grace: impl Fn(Duration) -> Duration,
-    ) -> bool {
+    fn lately_elsewhere(&self, side: Side, source: &Source, lately: impl Fn(Duration) -> bool) -> bool {
         let was_given = |extra: bool| self.spread.targets(extra).contains(&side);
         let may_leave =
             self.spread != Spread::One && (self.spread != Spread::Choice || self.on_target_change == "Recreate");
         let lately_not =
-            !was_given(false) && source.lately_plain(at, &grace) || !was_given(true) && source.lately_extra(at, &grace);
+            !was_given(false) && source.lately_plain(&lately) || !was_given(true) && source.lately_extra(&lately);
         side.is_target() && may_leave && lately_not
     }
 }
@@ -251,6 +245,11 @@ impl Checker {
         hidden + if self.troubled_until >= since { GRACE } else { CALM_GRACE }
     }
 
+    /// Whether what changed then may be acted on still as it was before.
+    fn lately(&self, at: Duration) -> impl Fn(Duration) -> bool + Copy {
+        move |since| since.saturating_add(self.grace(since)) >= at
+    }
+
     pub fn violated(&mut self, invariant: &'static str, text: impl Into<String>) {
         self.violations.push(Violation { invariant, text: text.into() });
     }
@@ -317,7 +316,7 @@ impl Checker {
         }
         let is_judged = match side {
             Side::Target | Side::Second => call.namespace != RECORDS,
-            Side::Source => KINDS.iter().any(|(_, plural)| *plural == call.resource),
+            Side::Source => is_made(&call.resource),
         };
         if !is_judged {
             return;
@@ -341,21 +340,18 @@ impl Checker {
                 format!("{what}, and what that owns with the policy {policy}, which no mapping asks for"),
             );
         }
-        match self.made.get(uid) {
-            None => self.violated("I1", format!("{what}, which no engine made")),
-            Some(made) if !self.evidence(at, made).is_empty() => {
-                let (made, evidence) = (&made.clone(), self.evidence(at, made));
-                self.check_evidence(made, &evidence, &what);
-                if let Some(reader) = self.standing_reader(at, made) {
-                    self.violated("I6b", format!("{what} while {reader} names it"));
-                } else if let Some(dependent) = self.standing_dependent(at, made) {
-                    self.violated("I6b", format!("{what} before {dependent}, which depends on it"));
-                }
-            }
-            Some(made) => {
-                let text = format!("{what} of {}, and nobody asked for it", made.owner);
-                self.violated("I1", text);
-            }
+        let Some(made) = self.made.get(uid).cloned() else {
+            return self.violated("I1", format!("{what}, which no engine made"));
+        };
+        let evidence = self.evidence(at, &made);
+        if evidence.is_empty() {
+            return self.violated("I1", format!("{what} of {}, and nobody asked for it", made.owner));
+        }
+        self.check_evidence(&made, &evidence, &what);
+        if let Some(reader) = self.standing_reader(at, &made) {
+            self.violated("I6b", format!("{what} while {reader} names it"));
+        } else if let Some(dependent) = self.standing_dependent(at, &made) {
+            self.violated("I6b", format!("{what} before {dependent}, which depends on it"));
         }
     }
 
@@ -403,9 +399,9 @@ impl Checker {
 
     /// Mappings in force a moment ago.
     fn recent(&self, at: Duration) -> impl Iterator<Item = Option<&Mapping>> {
-        let ended = |since: Duration| since + self.grace(since);
-        let next = self.editions.iter().skip(1).map(move |(since, _)| ended(*since)).chain([Duration::MAX]);
-        self.editions.iter().zip(next).filter(move |(_, until)| *until >= at).map(|((_, edition), _)| edition.as_ref())
+        let (lately, ended) = (self.lately(at), self.editions.iter().skip(1).map(|(since, _)| *since));
+        let editions = self.editions.iter().zip(ended.chain([Duration::MAX]));
+        editions.filter(move |(_, ended)| lately(*ended)).map(|((_, edition), _)| edition.as_ref())
     }
 
     /// Documents that were in force a moment ago for the engine that made an object. One with another id records its own, and may
@@ -454,7 +450,7 @@ impl Checker {
     }
 
     fn source_changed(&mut self, at: Duration, event: &Event, process: Option<u32>) {
-        if KINDS.iter().any(|(_, plural)| *plural == &*event.storage.plural) {
+        if is_made(&event.storage.plural) {
             return self.object_changed(at, Side::Source, event, process);
         }
         if &*event.storage.group != GROUP {
@@ -536,30 +532,26 @@ impl Checker {
     /// Something changed that engines may make.
     fn object_changed(&mut self, at: Duration, side: Side, event: &Event, process: Option<u32>) {
         let plural = &*event.storage.plural;
-        if plural != "namespaces" && !KINDS.iter().any(|(_, known)| *known == plural) {
+        if plural != "namespaces" && !is_made(plural) {
             return;
         }
         let place = format!("{plural} {}/{}", event.key.namespace, event.key.name);
         let uid = &*event.object.uid;
         if let Some(made) = self.made.get_mut(uid) {
             made.note_deletion(at, &event.object.object());
-        }
-        let Some(process) = process else {
-            let Some(made) = self.made.get_mut(uid) else { return };
             if event.kind == ChangeKind::Deleted {
                 made.goes(at);
             }
-            return made.reread(&event.object.object());
-        };
+            if process.is_none() {
+                made.reread(&event.object.object());
+            }
+        }
+        let Some(process) = process else { return };
         match (plural, event.kind) {
             ("namespaces", ChangeKind::Added) => self.namespaces += 1,
             ("namespaces", _) => self.violated("I2", format!("engine {process} writes to the existing {place}")),
             (_, ChangeKind::Added) => self.created(at, side, event, process, &place),
-            (_, ChangeKind::Deleted) => {
-                if let Some(made) = self.made.get_mut(uid) {
-                    made.goes(at);
-                }
-            }
+            (_, ChangeKind::Deleted) => {}
             (_, ChangeKind::Modified) => self.changed(at, side, event, process, &place),
         }
     }

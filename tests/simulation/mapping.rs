@@ -551,9 +551,19 @@ pub fn api_version(kind: &str) -> String {
     if kind == "Widget" { format!("{GROUP}/v1") } else { "v1".to_owned() }
 }
 
+/// The plural of one of these kinds.
+pub fn plural(kind: &str) -> &'static str {
+    KINDS.iter().find(|(known, _)| *known == kind).map_or("", |(_, plural)| plural)
+}
+
+/// Whether objects are made of the kind with this plural.
+pub fn is_made(plural: &str) -> bool {
+    KINDS.iter().any(|(_, known)| *known == plural)
+}
+
 /// Where a kind's objects are on the target.
 pub fn url(kind: &str, namespace: &str, name: &str) -> String {
-    let plural = KINDS.iter().find(|(known, _)| *known == kind).map_or("", |(_, plural)| plural);
+    let plural = plural(kind);
     let prefix = if kind == "Widget" { format!("/apis/{GROUP}/v1") } else { "/api/v1".to_owned() };
     let namespace = if namespace.is_empty() { String::new() } else { format!("/namespaces/{namespace}") };
     let name = if name.is_empty() { String::new() } else { format!("/{name}") };

@@ -25,7 +25,7 @@ use super::action::Forever;
 use super::checker::{BUSY, LEASES, RECORDS};
 use super::core::{Core, Held, Sent, Shared, Weather};
 use super::dice::Dice;
-use super::mapping::KINDS;
+use super::mapping::is_made;
 use super::replicas;
 use super::server::{Outcome, SHARD, Side, workspace_url};
 
@@ -330,7 +330,7 @@ fn is_cut_off(core: &mut Core, request: &Request) -> bool {
 fn denial(core: &Core, side: Side, request: &Request) -> Option<Failure> {
     let call = request.call();
     let is_denied = match core.plan.is_beside {
-        true => side == Side::Source && KINDS.iter().any(|(_, plural)| *plural == call.resource),
+        true => side == Side::Source && is_made(&call.resource),
         false => side.is_target() && call.namespace != RECORDS && call.name != RECORDS,
     };
     let reads = matches!(call.verb, Verb::Get | Verb::List | Verb::Watch);

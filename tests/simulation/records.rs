@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use serde_json::Value;
 
-use super::mapping::{KINDS, MORE, READS, Rule, Wanted};
+use super::mapping::{MORE, READS, Rule, Wanted, plural};
 use super::server::Side;
 
 /// Labels and annotations that the engine promises to write on what it makes.
@@ -208,16 +208,14 @@ impl Made {
 
     /// Whether it has the kind and the name that a rule gives.
     pub fn is_named_by(&self, rule: &Rule) -> bool {
-        let plural = KINDS.iter().find(|(kind, _)| *kind == rule.kind).map_or("", |(_, plural)| plural);
         let has_own_name = ![rule.id, self.rule_id()].contains(&MORE.id);
-        has_own_name && plural == self.plural && self.name == format!("{}{}", self.owner.name, rule.suffix)
+        has_own_name && plural(rule.kind) == self.plural && self.name == format!("{}{}", self.owner.name, rule.suffix)
     }
 
     /// Whether it is where an object should be.
     pub fn is_at(&self, wanted: &Wanted) -> bool {
-        let plural = KINDS.iter().find(|(kind, _)| *kind == wanted.kind).map_or("", |(_, plural)| plural);
         let is_there = wanted.side == self.side && wanted.namespace == self.namespace;
-        is_there && (plural, &wanted.name) == (self.plural.as_str(), &self.name)
+        is_there && (plural(wanted.kind), &wanted.name) == (self.plural.as_str(), &self.name)
     }
 
     pub fn place(&self) -> String {
@@ -283,9 +281,9 @@ impl<T: PartialEq> History<T> {
     }
 
     /// What it is, and what it was until a moment ago.
-    pub fn lately(&self, at: Duration, grace: impl Fn(Duration) -> Duration) -> impl Iterator<Item = &T> {
-        let next = self.0.iter().skip(1).map(move |(since, _)| *since + grace(*since)).chain([Duration::MAX]);
-        self.0.iter().zip(next).filter(move |(_, until)| *until >= at).map(|((_, was), _)| was)
+    pub fn lately(&self, lately: impl Fn(Duration) -> bool) -> impl Iterator<Item = &T> {
+        let ended = self.0.iter().skip(1).map(|(since, _)| *since).chain([Duration::MAX]);
+        self.0.iter().zip(ended).filter(move |(_, ended)| lately(*ended)).map(|((_, was), _)| was)
     }
 }
 
@@ -303,12 +301,9 @@ impl Lately {
         }
     }
 
-    fn was_false(self, at: Duration, grace: impl Fn(Duration) -> Duration) -> bool {
-        !self.is || self.since + grace(self.since) >= at
-    }
-
-    fn was_true(self, at: Duration, grace: impl Fn(Duration) -> Duration) -> bool {
-        self.is || self.since + grace(self.since) >= at
+    /// Whether it is so, or was until a moment ago.
+    fn was(self, what: bool, lately: impl Fn(Duration) -> bool) -> bool {
+        self.is == what || lately(self.since)
     }
 }
 
@@ -411,16 +406,16 @@ impl Source {
         self.gone = true;
     }
 
-    pub fn lately_plain(&self, at: Duration, grace: impl Fn(Duration) -> Duration) -> bool {
-        self.extra.was_false(at, grace)
+    pub fn lately_plain(&self, lately: impl Fn(Duration) -> bool) -> bool {
+        self.extra.was(false, lately)
     }
 
-    pub fn lately_extra(&self, at: Duration, grace: impl Fn(Duration) -> Duration) -> bool {
-        self.extra.was_true(at, grace)
+    pub fn lately_extra(&self, lately: impl Fn(Duration) -> bool) -> bool {
+        self.extra.was(true, lately)
     }
 
-    pub fn lately_unmanaged(&self, at: Duration, grace: impl Fn(Duration) -> Duration) -> bool {
-        self.managed.was_false(at, grace)
+    pub fn lately_unmanaged(&self, lately: impl Fn(Duration) -> bool) -> bool {
+        self.managed.was(false, lately)
     }
 }
 
