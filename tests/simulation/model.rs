@@ -9,7 +9,7 @@ use super::mapping::{
     CA, CONN, CONNECTION, COPY, FIELD, GUEST, ITEMS, MADE, MORE, Mapping, More, NAMESPACES, PASSWORD, READS, Rule,
     Spread, TRANSFORMED, Wanted, base64, contents, guest, placement,
 };
-use super::records::{Made, finalizer, targets_of};
+use super::records::{Made, finalizer, is_sent_to};
 use super::server::Side;
 use super::world::{File, SourceKey, World, side_of, text};
 
@@ -115,6 +115,18 @@ enum Found {
     Wrong(String),
 }
 
+impl Found {
+    /// The same of a copy, which has the type of its original.
+    fn with_type(self, copy: Option<&Value>, original: &Value) -> Self {
+        match self {
+            Self::InOrder if copy.is_some_and(|copy| copy["type"] != original["type"]) => {
+                Self::Wrong("is of another type".into())
+            }
+            found => found,
+        }
+    }
+}
+
 impl View<'_> {
     /// What is wrong with the objects of one source.
     fn of_source(&self, key: &SourceKey, source: &Value) -> Vec<String> {
@@ -128,7 +140,7 @@ impl View<'_> {
         let on_side = |side: &Side| mapping.objects(*side, &self.namespace(*side, key), source);
         let wanted: Vec<Wanted> = mapping.sides(source).iter().flat_map(on_side).collect();
         // What it may have on a target that it has left is told as long as that cannot be reached.
-        let is_lost = |side: &Side| self.is_away(*side) && targets_of(source).iter().any(|name| name == side.name());
+        let is_lost = |side: &Side| self.is_away(*side) && is_sent_to(source, *side);
         let (mut found, mut held_up, mut unclear) = (Vec::new(), [Side::Second].iter().any(is_lost), false);
         let of_rule = |rule| match rule {
             &MORE => self.of_more(key, source),
@@ -234,18 +246,15 @@ impl View<'_> {
     fn has_stayed(&self, key: &SourceKey, source: &Value) -> bool {
         let mapping = self.mapping;
         let given = mapping.sides(source);
-        let named = targets_of(source);
-        let is_there = |side: &Side| {
-            named.iter().any(|name| name == side.name()) || self.owned(mapping, key).any(|made| made.side == *side)
-        };
+        let is_there =
+            |side: &Side| is_sent_to(source, *side) || self.owned(mapping, key).any(|made| made.side == *side);
         let is_former = |side: &Side| !given.contains(side) && is_there(side);
         // Nor does it leave a target of which nobody can tell whether anything is left there.
         let may_stay = |side: &Side| {
             mapping.spread == Spread::Choice && (mapping.on_target_change == "Block" || self.is_away(*side))
         };
         let has_forgotten = self.world.has_forgotten_targets();
-        let is_forgotten =
-            |side: &Side| has_forgotten && is_former(side) && !named.iter().any(|name| name == side.name());
+        let is_forgotten = |side: &Side| has_forgotten && is_former(side) && !is_sent_to(source, *side);
         let has_several = mapping.spread != Spread::One;
         let stays = |side: &Side| may_stay(side) && is_former(side) || has_several && is_forgotten(side);
         [Side::Target, Side::Second].iter().any(stays)
@@ -256,12 +265,11 @@ impl View<'_> {
         if self.world.plan.is_beside {
             return key.namespace.clone();
         }
-        let today = self.mapping.namespace;
-        let places = NAMESPACES
-            .map(|suffix| format!("{}{suffix}", placement(&self.world.identity(&key.cluster), &key.namespace)));
+        let default = placement(&self.world.identity(&key.cluster), &key.namespace);
+        let place = |suffix: &str| format!("{default}{suffix}");
         let used =
             |place: &String| self.owned(self.mapping, key).any(|made| made.side == side && made.namespace == *place);
-        let current = format!("{}{today}", placement(&self.world.identity(&key.cluster), &key.namespace));
+        let (current, places) = (place(self.mapping.namespace), NAMESPACES.map(place));
         let former = places.into_iter().find(|place| *place != current && used(place) && !used(&current));
         former.unwrap_or(current)
     }
@@ -321,9 +329,8 @@ impl View<'_> {
 
     /// Whether an object of a source that is being deleted can never be deleted, or never be looked for.
     fn is_held_for_ever(&self, source: &Value) -> bool {
-        let is_on_second = || targets_of(source).iter().any(|name| name == Side::Second.name());
         self.world.plan.forever == Some(Forever::NoWidgets)
-            || self.is_away(Side::Second) && (is_on_second() || self.world.started_without_document)
+            || self.is_away(Side::Second) && (is_sent_to(source, Side::Second) || self.world.started_without_document)
             || self.made_of(source).any(|made| self.is_broken("", &made.name))
     }
 
@@ -337,9 +344,8 @@ impl View<'_> {
         if lets_go {
             return Vec::new();
         }
-        let mut found: Vec<String> = self.of_status_of_unselected(key, source).into_iter().collect();
-        found.extend(self.of_objects_of_unselected(key, source));
-        found
+        let status = self.of_status_of_unselected(key, source);
+        status.into_iter().chain(self.of_objects_of_unselected(key, source)).collect()
     }
 
     /// A source that was selected says that it is so no more.
@@ -445,12 +451,7 @@ impl View<'_> {
                 let data = serde_json::from_value(original["data"].clone()).unwrap_or_default();
                 let copy = if is_password { on_target(&name) } else { beside(&name) };
                 let wanted = Wanted { side: Side::Target, id: rule.id, kind: rule.kind, namespace, name, data };
-                match self.of_found(self.mapping, key, source, &wanted, copy) {
-                    Found::InOrder if copy.is_some_and(|copy| copy["type"] != original["type"]) => {
-                        Found::Wrong("is of another type".into())
-                    }
-                    found => found,
-                }
+                self.of_found(self.mapping, key, source, &wanted, copy).with_type(copy, original)
             }
         }
     }
@@ -517,12 +518,7 @@ impl View<'_> {
                 self.of_found(self.mapping, key, source, &wanted, copy)
             }
         };
-        match found {
-            Found::InOrder if copy.is_some_and(|copy| copy["type"] != original["type"]) => {
-                Found::Wrong("is of another type".into())
-            }
-            found => found,
-        }
+        found.with_type(copy, original)
     }
 
     /// How the copy is that sources of a namespace share.
@@ -699,26 +695,27 @@ impl View<'_> {
         // What differs in something that none of its objects has is the same document.
         let text = |one: &Mapping| one.document(self.world.plan.is_kcp, false);
         let is_other = mapping.name == draft.name && text(mapping) != text(draft);
+        let is_seen = !self.world.source_rebuilt && self.world.plan.forever.is_none();
+        if !is_other || !runs || !is_seen {
+            return None;
+        }
         if mapping.resource == draft.resource {
-            let is_seen = !self.world.source_rebuilt && self.world.plan.forever.is_none();
             // While most sources of a wave tell nothing, so does its gate.
             let is_in_order = |(key, source): (&SourceKey, &Value)| {
                 key.resource != mapping.resource || synced(source) == Some("True")
             };
             let is_told = !mapping.in_waves || sources.iter().all(is_in_order);
-            let waits = is_other && runs && is_seen && is_told && mapping.max_lost > 0;
+            let waits = is_told && mapping.max_lost > 0;
             return waits.then(|| format!("the document waits, and no limit holds it: {draft:?}"));
         }
-        let waits = is_other;
         let finalizer = finalizer("main", mapping.name);
         let is_held = |(key, source): (&SourceKey, &Value)| {
             key.resource == mapping.resource && source["metadata"]["finalizers"].to_string().contains(&finalizer)
         };
         let is_left = |made: &Made| made.owner.mapping == mapping.name && made.owner.engine == "main" && made.remains();
-        let is_seen = !self.world.source_rebuilt && self.world.plan.forever.is_none();
-        let is_needed = !is_seen || sources.iter().any(is_held) || self.made.values().any(is_left);
+        let is_needed = sources.iter().any(is_held) || self.made.values().any(is_left);
         let text = || format!("the document of {} waits, and nothing of {} is left", draft.resource, mapping.resource);
-        (waits && runs && !is_needed).then(text)
+        (!is_needed).then(text)
     }
 
     fn is_same_resource(&self, made: &Made, key: &SourceKey) -> bool {
@@ -731,7 +728,7 @@ impl View<'_> {
 const WORSE_THAN_A_CLAIM: [&str; 6] =
     ["TargetChanged", "Conflict", "RenderFailed", "IdentityChanged", "Recreated", "Refused"];
 
-pub fn synced(source: &Value) -> Option<&str> {
+fn synced(source: &Value) -> Option<&str> {
     condition(source)?["status"].as_str()
 }
 

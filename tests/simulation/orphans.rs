@@ -3,12 +3,10 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::Value;
-use sync_engine::sandbox::Request;
 
 use super::checker::Checker;
 use super::mapping::{Mapping, Spread};
-use super::records::{Made, targets_of};
-use super::server::Side;
+use super::records::{Made, is_sent_to};
 use super::world::{SourceKey, World, text};
 
 /// Mappings whose published count is not what the records say.
@@ -27,7 +25,9 @@ pub fn miscounts(world: &World, published: &BTreeMap<String, i64>) -> Vec<String
 
 /// Sources with orphaned objects, each with its mapping. Two resources may have sources of one name.
 fn expected(world: &World) -> BTreeSet<(String, String)> {
-    let (sources, identities) = (world.sources(), identities(world));
+    let sources = world.sources();
+    let identity = |key: &SourceKey| (key.cluster.clone(), world.identity(&key.cluster));
+    let identities: BTreeMap<String, String> = sources.keys().map(identity).collect();
     let made_for: BTreeSet<String> =
         world.shared.lock().checker.made.values().map(|made| made.owner.cluster.clone()).collect();
     let claimed: BTreeSet<String> = made_for.into_iter().filter(|cluster| world.is_claimed(cluster)).collect();
@@ -61,8 +61,8 @@ fn is_orphaned(world: &World, mapping: &Mapping, made: &Made, source: &Value) ->
     let is_held = finalizers.contains(&format!(".{}\"", made.owner.mapping));
     let is_its_own = text(source, "uid") == made.source_uid;
     // A source may name fewer targets than have objects of it.
-    let is_named = || targets_of(source).iter().any(|name| name == made.side.name());
-    let is_forgotten = || mapping.spread != Spread::One && !mapping.sides(source).contains(&made.side) && !is_named();
+    let is_given = || mapping.sides(source).contains(&made.side) || is_sent_to(source, made.side);
+    let is_forgotten = || mapping.spread != Spread::One && !is_given();
     match mapping.selects(source) {
         true => world.has_forgotten_targets() && is_its_own && is_forgotten(),
         false => is_held != is_its_own,
@@ -75,17 +75,4 @@ fn runs_live_rows(world: &World, checker: &Checker, made: &Made) -> bool {
         true => world.mapping.mode != "Suspend",
         false => checker.last_of(&made.owner.mapping).is_some_and(|last| last.on_mapping_removed != "Retain"),
     }
-}
-
-/// The identity of each cluster, by its name.
-fn identities(world: &World) -> BTreeMap<String, String> {
-    let sources = world.sources();
-    let identity = |cluster: &str| match world.plan.is_kcp {
-        true => cluster.to_owned(),
-        false => {
-            let kube_system = Request::get("/api/v1/namespaces/kube-system");
-            text(&world.shared.lock().act(Side::Source, &kube_system).1, "uid")
-        }
-    };
-    sources.keys().map(|key| (key.cluster.clone(), identity(&key.cluster))).collect()
 }

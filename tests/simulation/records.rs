@@ -420,11 +420,16 @@ impl Source {
 }
 
 /// The names of the targets that an engine wrote on a source.
-pub fn targets_of(source: &Value) -> Vec<String> {
+fn targets_of(source: &Value) -> Vec<String> {
     let annotations = source["metadata"]["annotations"].as_object().into_iter().flatten();
     let of_engine = annotations.filter(|(key, _)| key.starts_with(TARGETS)).filter_map(|(_, value)| value.as_str());
     let names = of_engine.flat_map(|value| value.split(',')).filter_map(|pair| pair.split('=').next());
     names.map(str::to_owned).collect()
+}
+
+/// Whether an engine wrote on a source that it is on a target.
+pub fn is_sent_to(source: &Value, target: Side) -> bool {
+    targets_of(source).iter().any(|name| name == target.name())
 }
 
 /// The finalizer by which an engine holds the sources of a mapping.
