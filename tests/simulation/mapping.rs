@@ -121,9 +121,6 @@ pub const CONNECTION: Rule = Rule { id: "related.connection", kind: "Secret", su
 /// What follows the placement's name in the name of that Secret.
 pub const CONN: &str = "-conn";
 
-/// The rules of copies that an author adds and removes.
-pub const RELATED: [Rule; 2] = [PASSWORD, CONNECTION];
-
 /// Copies of Secrets that the source does not name alone.
 pub const MORE: Rule = Rule { id: "related.more", kind: "Secret", suffix: "", conditional: false };
 
@@ -144,9 +141,6 @@ pub const COPY: &str = "copy";
 pub const ITEMS: [&str; 2] = ["s1", "s2"];
 /// What precedes a value that is transformed.
 pub const TRANSFORMED: &str = "of ";
-
-/// The rules that an author adds and removes.
-pub const OPTIONAL: [Rule; 4] = [CA, EXTRA, WIDGET, QUOTA];
 
 /// What `release.maxLost.objects` is where nothing is held.
 pub const OPEN: u32 = 1000;
@@ -380,13 +374,13 @@ impl Mapping {
         format!("{FIELD}{}", self.edition)
     }
 
-    /// A rule of `related`, as the language has it.
     fn say_adopts(&self, rule: &mut Value) {
         if self.adopts {
             rule["adopt"] = "IfUnowned".into();
         }
     }
 
+    /// A rule of `related`, as the language has it.
     fn related(&self, rule: &Rule) -> Value {
         let to = |name: &str| json!({"name": format!("{name}{}", rule.suffix)});
         let mut related = match *rule {
@@ -442,25 +436,13 @@ impl Mapping {
         self.rules.iter().chain(&self.related)
     }
 
-    /// Whether the mapping makes the object of this id for a source.
-    pub fn wants(&self, id: &str, source: &Value) -> bool {
-        let wanted = |rule: &Rule| !rule.conditional || source["spec"]["extra"] == true;
-        self.rules.iter().any(|rule| rule.id == id && wanted(rule))
-    }
-
     /// What becomes of it by an edit.
-    pub fn edit(&mut self, edit: Edit, optional: &[Rule]) {
+    pub fn edit(&mut self, edit: Edit) {
         match edit {
             Edit::Resource(resource) => self.resource = resource,
             Edit::Edition => self.edition += 1,
-            Edit::Toggle(id) => match self.rules.iter().position(|present| present.id == id) {
-                Some(index) => drop(self.rules.remove(index)),
-                None => self.rules.extend(optional.iter().find(|rule| rule.id == id)),
-            },
-            Edit::Related(id) => match self.related.iter().position(|present| present.id == id) {
-                Some(index) => drop(self.related.remove(index)),
-                None => self.related.extend(RELATED.iter().chain([&MORE]).find(|rule| rule.id == id)),
-            },
+            Edit::Toggle(id) => toggle(&mut self.rules, id, &[CA, EXTRA, WIDGET, QUOTA]),
+            Edit::Related(id) => toggle(&mut self.related, id, &[PASSWORD, CONNECTION, MORE]),
             Edit::Selector => self.selects = !self.selects,
             Edit::When => self.when = !self.when,
             Edit::Namespace(suffix) => self.namespace = suffix,
@@ -510,9 +492,9 @@ impl Mapping {
 
     /// What a source should have in a namespace of a target.
     pub fn objects(&self, side: Side, namespace: &str, source: &Value) -> Vec<Wanted> {
-        let text = |field: &str| source["metadata"][field].as_str().unwrap_or_default().to_owned();
+        let of_source = source["metadata"]["name"].as_str().unwrap_or_default();
         let token = source["spec"]["token"].as_str().unwrap_or_default();
-        let wanted = self.rules.iter().filter(|rule| self.wants(rule.id, source));
+        let wanted = self.rules.iter().filter(|rule| !rule.conditional || source["spec"]["extra"] == true);
         wanted
             .map(|rule| {
                 let data = match rule.kind {
@@ -527,13 +509,20 @@ impl Mapping {
                 let edition = || ("edition".to_owned(), base64(&self.edition.to_string()));
                 let of_made = (rule.id == MADE.id).then(edition);
                 let own = (self.is_beside && rule.kind != "Secret").then(|| (self.field(), "only here".to_owned()));
-                let copy =
-                    self.names_copy(rule).then(|| (READS.to_owned(), format!("{}{}", text("name"), PASSWORD.suffix)));
+                let copy = self.names_copy(rule).then(|| (READS.to_owned(), format!("{of_source}{}", PASSWORD.suffix)));
                 let data = data.into_iter().chain(of_made).chain(own).chain(copy).collect();
-                let name = format!("{}{}", text("name"), rule.suffix);
+                let name = format!("{of_source}{}", rule.suffix);
                 Wanted { side, id: rule.id, kind: rule.kind, namespace: namespace.to_owned(), name, data }
             })
             .collect()
+    }
+}
+
+/// Removes the rule of an id, or adds the one that there is of it.
+fn toggle(rules: &mut Vec<Rule>, id: &str, all: &[Rule]) {
+    match rules.iter().position(|rule| rule.id == id) {
+        Some(index) => drop(rules.remove(index)),
+        None => rules.extend(all.iter().find(|rule| rule.id == id)),
     }
 }
 

@@ -19,7 +19,7 @@ use tracing_subscriber::fmt::MakeWriter;
 use super::action::{Action, Edit, Forever, Plan, Roster, TENANTS, Versions};
 use super::checker::Violation;
 use super::core::{Core, Shared, Weather};
-use super::mapping::{MADE, MORE, Mapping, More, QUOTA, RELATED, Spread, WIDGET, file, first, guest};
+use super::mapping::{CONNECTION, MADE, MORE, Mapping, More, PASSWORD, QUOTA, Spread, WIDGET, file, first, guest};
 use super::process::{OTHER, Process, THIRD};
 use super::server::{RESOURCES, Side, binding, definitions, export, widgets, workspace};
 
@@ -257,7 +257,7 @@ pub enum File {
 
 impl World {
     fn new(plan: &Plan) -> Self {
-        let mut related = if plan.has_related { RELATED.to_vec() } else { Vec::new() };
+        let mut related = if plan.has_related { vec![PASSWORD, CONNECTION] } else { Vec::new() };
         related.extend(plan.more.map(|_| MORE));
         let more = plan.more.unwrap_or(More::Shared);
         let first = Mapping {

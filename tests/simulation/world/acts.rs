@@ -7,7 +7,7 @@ use sync_engine::sandbox::{Admission, Request};
 
 use super::super::action::{Action, Edit, Forever, Meddling, Roster, TENANTS, Versions};
 use super::super::checker::{AFTERMATH, Approved, RECORDS, state_store};
-use super::super::mapping::{GUEST, OPTIONAL, Spread};
+use super::super::mapping::{GUEST, Spread};
 use super::super::matrix::is_fault;
 use super::super::replicas;
 use super::super::server::{
@@ -223,7 +223,7 @@ impl World {
         self.note_abandoned();
         self.guests += u32::from(edit == Edit::Guest);
         self.is_fleet ^= edit == Edit::Fleet;
-        self.draft.edit(edit, &OPTIONAL);
+        self.draft.edit(edit);
         self.core(|core| core.checker.write(self.draft.clone()));
         self.mapping = self.core(|core| core.checker.in_force(&self.draft));
         // What no process reads governs nothing.
