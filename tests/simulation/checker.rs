@@ -702,8 +702,6 @@ impl Checker {
         for (uid, of_target) in std::mem::take(&mut self.just_released) {
             // What arrived a moment before it was sent may have been under way while the engine looked: it has to go later.
             let race = if self.troubled_until >= at { RACE } else { CALM_RACE };
-            let is_out_of_reach =
-                |made: &Made| made.side == Side::Source && self.lately_unclaimed(at, &made.owner.cluster);
             let source = self.sources.get(&uid);
             let lets_go = |Made { owner, .. }: &Made| {
                 source.is_some_and(|source| source.lets_go_of(&owner.engine, &owner.mapping))
@@ -717,10 +715,10 @@ impl Checker {
                     && made.remains()
                     && made.since + race < sent
                     && !lets_go(made)
-                    && !is_out_of_reach(made)
+                    && !self.is_out_of_reach(at, made)
             };
             let left: Vec<String> = self.made.values().filter(remains).map(Made::place).collect();
-            let is_left = |(_, made): &(&String, &Made)| made.source_uid == uid && is_out_of_reach(made);
+            let is_left = |(_, made): &(&String, &Made)| made.source_uid == uid && self.is_out_of_reach(at, made);
             let beside: Vec<String> = self.made.iter().filter(is_left).map(|(uid, _)| uid.clone()).collect();
             if !left.is_empty() {
                 let text = format!("a source or a target is released while these remain: {}", left.join(", "));

@@ -385,35 +385,34 @@ fn secrets(dice: &mut Dice, is_kcp: bool) -> Action {
 }
 
 fn author(dice: &mut Dice, is_plain: bool) -> Action {
-    let policy = |dice: &mut Dice, all: &[&'static str]| dice.pick(all);
     let drawn = if is_plain { dice.below(28) } else { dice.below(29) };
     Action::Edit(match drawn {
         0..=2 => Edit::Resource(dice.pick(&RESOURCES).0),
         3..=5 => Edit::Toggle(dice.pick(&["ca", "extra", "widget"])),
         6 => Edit::Edition,
         7..=8 => Edit::Selector,
-        9 => Edit::OnExit(policy(dice, &["Retain", "Delete", "Orphan"])),
-        10 => Edit::OnSourceDelete(policy(dice, &["Delete", "Orphan"])),
-        11 => Edit::OnMappingRemoved(policy(dice, &["Retain", "Delete", "Orphan"])),
+        9 => Edit::OnExit(dice.pick(&["Retain", "Delete", "Orphan"])),
+        10 => Edit::OnSourceDelete(dice.pick(&["Delete", "Orphan"])),
+        11 => Edit::OnMappingRemoved(dice.pick(&["Retain", "Delete", "Orphan"])),
         12 => match dice.below(3) {
-            0 => Edit::Name(policy(dice, &["", "-2"])),
-            1 => Edit::Kind(policy(dice, &["ConfigMap", "Secret"])),
-            _ => Edit::Id(policy(dice, &["main", "first"])),
+            0 => Edit::Name(dice.pick(&["", "-2"])),
+            1 => Edit::Kind(dice.pick(&["ConfigMap", "Secret"])),
+            _ => Edit::Id(dice.pick(&["main", "first"])),
         },
-        13 => Edit::Rename(policy(dice, &MAPPINGS)),
+        13 => Edit::Rename(dice.pick(&MAPPINGS)),
         14 => Edit::Remove,
         15 => Edit::When,
         16 => Edit::Namespace(dice.pick(&NAMESPACES)),
-        17 => Edit::OnIdentityChange(policy(dice, &["Block", "Orphan", "Recreate"])),
-        18 => Edit::OnSourceVanished(policy(dice, &["Retain", "Delete"])),
-        19 => Edit::OnSourceRecreated(policy(dice, &["Adopt", "Block", "Replace"])),
-        20 => Edit::Drift(policy(dice, &["Correct", "Report", "Ignore"])),
-        21 => Edit::DeletePolicy(policy(dice, &["Delete", "Orphan"])),
+        17 => Edit::OnIdentityChange(dice.pick(&["Block", "Orphan", "Recreate"])),
+        18 => Edit::OnSourceVanished(dice.pick(&["Retain", "Delete"])),
+        19 => Edit::OnSourceRecreated(dice.pick(&["Adopt", "Block", "Replace"])),
+        20 => Edit::Drift(dice.pick(&["Correct", "Report", "Ignore"])),
+        21 => Edit::DeletePolicy(dice.pick(&["Delete", "Orphan"])),
         22 => Edit::MaxLost(dice.pick(&[0, OPEN])),
         23 if dice.percent(50) => Edit::NoStatus("size"),
         23 => Edit::Status(dice.pick(&["edition", "size"])),
         24..=25 => Edit::Guest,
-        26 => Edit::Mode(policy(dice, &["Enforce", "Enforce", "Observe", "Suspend"])),
+        26 => Edit::Mode(dice.pick(&["Enforce", "Enforce", "Observe", "Suspend"])),
         27 if !is_plain => Edit::Related(dice.pick(&[PASSWORD.id, CONNECTION.id])),
         _ => Edit::Break,
     })

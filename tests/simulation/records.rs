@@ -324,8 +324,7 @@ impl Source {
         let held = finalizers.filter_map(Value::as_str).filter(|one| one.starts_with(FINALIZER));
         let held: BTreeSet<String> = held.map(str::to_owned).collect();
         self.was_held.extend(held.iter().cloned());
-        self.sent_to = targets_of(object).into_iter().collect();
-        self.was_sent_to.extend(self.sent_to.iter().cloned());
+        self.was_sent_to.extend(targets_of(object));
         if !by_engine {
             self.let_go.extend(self.held.difference(&held).cloned());
         }
@@ -335,10 +334,7 @@ impl Source {
         if self.vanished {
             self.vanished_at.get_or_insert(at);
         }
-        self.extra.set(at, object["spec"]["extra"] == true);
-        self.managed.set(at, object["metadata"]["labels"]["tier"] == "managed");
-        self.secrets.note(at, secret_of(object));
-        self.note_generation(object);
+        self.reread(at, object);
         if gone || !object["metadata"]["deletionTimestamp"].is_null() {
             self.asked = Some(Duration::MAX);
         }
@@ -349,17 +345,18 @@ impl Source {
         (self.gone, self.vanished) = (false, false);
         let generation = generation_of(object);
         self.sizes.retain(|(known, _)| *known < generation);
-        self.note_generation(object);
-        self.sent_to = targets_of(object).into_iter().collect();
-        self.extra.set(at, object["spec"]["extra"] == true);
-        self.managed.set(at, object["metadata"]["labels"]["tier"] == "managed");
-        self.secrets.note(at, secret_of(object));
+        self.reread(at, object);
         if object["metadata"]["deletionTimestamp"].is_null() {
             self.asked = self.asked.map(|until| until.min(at + grace));
         }
     }
 
-    fn note_generation(&mut self, object: &Value) {
+    /// Notes what it says now.
+    fn reread(&mut self, at: Duration, object: &Value) {
+        self.sent_to = targets_of(object);
+        self.extra.set(at, object["spec"]["extra"] == true);
+        self.managed.set(at, object["metadata"]["labels"]["tier"] == "managed");
+        self.secrets.note(at, object["spec"]["secret"].as_str().unwrap_or_default().to_owned());
         let generation = generation_of(object);
         if self.sizes.last().is_none_or(|(known, _)| *known < generation) {
             self.sizes.push((generation, object["spec"]["size"].to_string()));
@@ -420,7 +417,7 @@ impl Source {
 }
 
 /// The names of the targets that an engine wrote on a source.
-fn targets_of(source: &Value) -> Vec<String> {
+fn targets_of(source: &Value) -> BTreeSet<String> {
     let annotations = source["metadata"]["annotations"].as_object().into_iter().flatten();
     let of_engine = annotations.filter(|(key, _)| key.starts_with(TARGETS)).filter_map(|(_, value)| value.as_str());
     let names = of_engine.flat_map(|value| value.split(',')).filter_map(|pair| pair.split('=').next());
@@ -429,7 +426,7 @@ fn targets_of(source: &Value) -> Vec<String> {
 
 /// Whether an engine wrote on a source that it is on a target.
 pub fn is_sent_to(source: &Value, target: Side) -> bool {
-    targets_of(source).iter().any(|name| name == target.name())
+    targets_of(source).contains(target.name())
 }
 
 /// The finalizer by which an engine holds the sources of a mapping.
@@ -453,8 +450,4 @@ fn of_others(object: &Value) -> BTreeSet<String> {
     let parts =
         [("data", &object["data"]), ("the label", &metadata["labels"]), ("the annotation", &metadata["annotations"])];
     parts.into_iter().flat_map(|(part, all)| keys(part, all)).chain(finalizers).collect()
-}
-
-fn secret_of(source: &Value) -> String {
-    source["spec"]["secret"].as_str().unwrap_or_default().to_owned()
 }

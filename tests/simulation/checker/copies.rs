@@ -94,10 +94,11 @@ impl Checker {
         self.claims.entry(cluster).or_default().note(at, accepted);
     }
 
-    /// Whether the engine may have been kept from the Secrets of a cluster a moment ago.
-    pub(super) fn lately_unclaimed(&self, at: Duration, cluster: &str) -> bool {
+    /// Whether an object is beside its source, and the engine may have been kept from it a moment ago.
+    pub(super) fn is_out_of_reach(&self, at: Duration, made: &Made) -> bool {
         let lately = |since: Duration| since.saturating_add(GRACE) >= at;
-        self.claims.get(cluster).is_some_and(|claims| claims.lately(lately).any(|accepted| !accepted))
+        let claims = self.claims.get(&made.owner.cluster).filter(|_| made.side == Side::Source);
+        claims.is_some_and(|claims| claims.lately(lately).any(|accepted| !accepted))
     }
 
     /// Whether a cluster ever took the permission claim for Secrets back.

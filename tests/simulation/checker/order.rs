@@ -4,7 +4,6 @@ use std::time::Duration;
 
 use super::super::mapping::{CA, Mapping, PASSWORD, Spread};
 use super::super::records::Made;
-use super::super::server::Side;
 use super::{AFTERMATH, Checker, GRACE};
 
 impl Checker {
@@ -79,14 +78,12 @@ impl Checker {
             self.followed(at, made).all(|edition| self.governing(edition, made).is_some_and(needs))
         };
         let lately = self.lately(at);
-        let is_out_of_reach =
-            |other: &Made| other.side == Side::Source && self.lately_unclaimed(at, &other.owner.cluster);
         let stands = |other: &&Made| {
             other.remains()
                 && other.side == made.side
                 && (&other.source_uid, &other.owner) == (&made.source_uid, &made.owner)
                 && !lately(other.since)
-                && !is_out_of_reach(other)
+                && !self.is_out_of_reach(at, other)
         };
         self.made.values().filter(stands).find(|other| depends(other)).map(Made::place)
     }
