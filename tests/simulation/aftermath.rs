@@ -63,7 +63,7 @@ pub async fn check(world: &mut World) {
     before.tables.iter_mut().for_each(|(table, has)| *has = (*has).min(again.tables[table]));
     before.tasks.iter_mut().zip(again.tasks).for_each(|(had, has)| *had = (*had).min(has));
     for text in super::orphans::miscounts(world, &before.orphans) {
-        violated(world, "I7", text);
+        world.violated("I7", text);
     }
     // What a process saw being stripped or deleted is known until its source is in sync, and to no other process. A mapping
     // that is suspended or only observes brings no source in sync, and none with orphaned objects is.
@@ -84,11 +84,11 @@ pub async fn check(world: &mut World) {
         let now = contents(world);
         let other = now.iter().filter(|(key, object)| former.get(*key) != Some(object));
         other.for_each(|(key, object)| world.note(format_args!("{key} was {:?} and is {object}", former.get(key))));
-        violated(world, "I5", format!("{written} writes of a process that starts in a world that is in order"));
+        world.violated("I5", format!("{written} writes of a process that starts in a world that is in order"));
     }
     let targets = 1 + i64::from(world.plan.spread != Spread::One);
     for text in excess(&before, &after, targets) {
-        violated(world, "I7", text);
+        world.violated("I7", text);
     }
 }
 
@@ -141,10 +141,6 @@ fn has_left_unrecorded(world: &World) -> bool {
         let recorded = recorded.map(|recorded| serde_json::from_str(&recorded).ok());
         recorded.is_some_and(|recorded| recorded != last || recorded != written)
     })
-}
-
-fn violated(world: &World, invariant: &'static str, text: String) {
-    world.shared.lock().checker.violated(invariant, text);
 }
 
 fn holdings(world: &World, number: u32) -> Holdings {

@@ -22,7 +22,7 @@ use sync_engine::multicluster::connection::{Connection, ConnectionSource, Connec
 use sync_engine::multicluster::environment::CustomProviders;
 use sync_engine::multicluster::in_process::{InProcess, Surroundings};
 use sync_engine::reload::{Reload, Snapshot};
-use sync_engine::sandbox::{Answer, Flavor, Request, Timestamp, Verb};
+use sync_engine::sandbox::{Answer, Call, Flavor, Request, Timestamp, Verb};
 use sync_engine::server::Instruments;
 use sync_engine::server::metrics::Format;
 use tokio::io::DuplexStream;
@@ -34,6 +34,7 @@ use tokio_util::sync::CancellationToken;
 use super::core::BEGINNING;
 use super::network::{self, Content, Cut};
 use super::server::{Ahead, GROUP, Outcome, Server, Side, binding, binding_url, definitions, export, merge, workspace};
+use super::world::in_virtual_time;
 
 const USUAL: Duration = Duration::from_millis(4);
 
@@ -198,11 +199,9 @@ async fn exchange(net: Net, host: String, request: hyper::Request<Incoming>) -> 
         let inner = &mut *net.lock();
         let (outcome, is_write) = inner.handle(&host, &request);
         if is_write {
-            let (at, call) = (inner.age(), request.call());
-            let (cluster, resource, name) =
-                (call.cluster.to_string(), call.resource.to_string(), call.name.to_string());
-            let path = request.path.clone();
-            inner.writes.push(Written { at, host: host.clone(), verb: call.verb, cluster, resource, name, path });
+            let Call { verb, cluster, resource, name, .. } = request.call();
+            let (at, path) = (inner.age(), request.path.clone());
+            inner.writes.push(Written { at, host: host.clone(), verb, cluster, resource, name, path });
         }
         (outcome, inner.deepens, if host == "source" { inner.listing } else { Duration::ZERO })
     };
@@ -291,11 +290,6 @@ async fn with_edits(net: &Net, connections: &Connections, happens: impl AsyncFnO
     tasks.spawn(engine::run(settings, receiver, instruments.clone(), CancellationToken::new()));
     happens(&Running { reloads, instruments }).await;
     tasks.shutdown().await;
-}
-
-fn in_virtual_time<T>(world: impl Future<Output = T>) -> T {
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_time().start_paused(true).build();
-    runtime.expect("a runtime").block_on(world)
 }
 
 type Connections = BTreeMap<String, Arc<Connection>>;

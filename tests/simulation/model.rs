@@ -13,15 +13,6 @@ use super::records::{Made, finalizer, is_sent_to};
 use super::server::Side;
 use super::world::{File, SourceKey, World, side_of, text};
 
-/// Compares the world with the model.
-pub fn check(world: &World) {
-    let found: Vec<String> = differences(world);
-    let core = &mut *world.shared.lock();
-    for text in found {
-        core.checker.violated("I4", text);
-    }
-}
-
 /// What is not as it should be.
 pub fn differences(world: &World) -> Vec<String> {
     let sources = world.sources();

@@ -39,6 +39,7 @@ const PATIENCE: Duration = Duration::from_secs(120);
 const WATCH: Duration = Duration::from_secs(5);
 
 /// What a run came to.
+#[derive(Default)]
 pub struct Run {
     pub trace: Vec<String>,
     pub violations: Vec<Violation>,
@@ -109,9 +110,13 @@ fn processor_time(thread: &Path) -> Option<Duration> {
     Some(Duration::from_nanos(told.split_whitespace().next()?.parse().ok()?))
 }
 
-fn run_here(plan: &Plan, how: How) -> Run {
+/// Runs something on this thread, in time that goes on by itself where all wait.
+pub fn in_virtual_time<T>(world: impl Future<Output = T>) -> T {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_time().start_paused(true).build();
-    let runtime = runtime.expect("a runtime");
+    runtime.expect("a runtime").block_on(world)
+}
+
+fn run_here(plan: &Plan, how: How) -> Run {
     let log = Log::default();
     // Who watches one world reads the log between the lines of the trace.
     let _logged = (!how.is_aloud).then(|| {
@@ -119,7 +124,7 @@ fn run_here(plan: &Plan, how: How) -> Run {
         let subscriber = tracing_subscriber::fmt().with_env_filter(filter).without_time().with_ansi(false);
         tracing::subscriber::set_default(subscriber.with_writer(log.clone()).finish())
     });
-    runtime.block_on(async {
+    in_virtual_time(async {
         let mut world = World::new(plan);
         world.core(|core| {
             core.aloud = how.is_aloud;
@@ -128,18 +133,13 @@ fn run_here(plan: &Plan, how: How) -> Run {
             core.checker.is_doubled = plan.spread != Spread::One;
         });
         world.live().await;
-        let view = std::mem::take(&mut world.view);
         let log = log.text();
-        world.core(|core| core.checker.check_report("a log line", &log));
-        let mut core = world.shared.lock();
-        Run {
-            trace: std::mem::take(&mut core.trace),
-            violations: std::mem::take(&mut core.checker.violations),
-            faults: core.checker.faults,
-            writes: world.writes,
-            view,
-            idle: std::mem::take(&mut world.idle),
-        }
+        let run = std::mem::take(&mut world.run);
+        world.core(|core| {
+            core.checker.check_report("a log line", &log);
+            let (trace, violations) = (std::mem::take(&mut core.trace), std::mem::take(&mut core.checker.violations));
+            Run { trace, violations, faults: core.checker.faults, ..run }
+        })
     })
 }
 
@@ -221,12 +221,8 @@ pub struct World {
     pub marked: BTreeSet<String>,
     /// The mappings whose records a target's backup holds.
     backed_up: BTreeMap<Side, (&'static str, u32)>,
-    /// The writes of the process that sent most of them, when the world came to rest.
-    writes: u64,
-    /// What the first tenant saw then.
-    view: BTreeMap<String, Value>,
-    /// The numbers of the plan's steps that changed nothing.
-    idle: BTreeSet<usize>,
+    /// What is known so far of what it comes to.
+    run: Run,
     pub processes: BTreeMap<u32, Process>,
     /// Connections that operators wrote for a tenant's sources of a name, and how often.
     connections: BTreeMap<(&'static str, &'static str), u32>,
@@ -292,9 +288,7 @@ impl World {
             processes: BTreeMap::new(),
             written: BTreeMap::new(),
             connections: BTreeMap::new(),
-            writes: 0,
-            view: BTreeMap::new(),
-            idle: BTreeSet::new(),
+            run: Run::default(),
         };
         world.furnish();
         for target in [Side::Target, Side::Second] {
@@ -345,7 +339,7 @@ impl World {
             let before = self.circumstances();
             self.act(step.action).await;
             if !step.action.is_of_connections_or_clocks() && self.circumstances() == before {
-                self.idle.insert(number);
+                self.run.idle.insert(number);
             }
             if self.is_over() {
                 return;
@@ -353,8 +347,8 @@ impl World {
         }
         self.end_faults().await;
         self.come_to_rest().await;
-        self.writes = self.core(|core| core.checker.carried_out.values().copied().max().unwrap_or_default());
-        self.view = super::twins::view(self, TENANTS[0]);
+        self.run.writes = self.core(|core| core.checker.carried_out.values().copied().max().unwrap_or_default());
+        self.run.view = super::twins::view(self, TENANTS[0]);
         let reports: Vec<_> = self.processes.values().flat_map(Process::reports).collect();
         self.core(|core| reports.iter().for_each(|(what, text)| core.checker.check_report(what, text)));
         // A process that starts beside a leader does nothing that could be compared.
@@ -469,7 +463,7 @@ impl World {
             }
             let late = self.core(|core| core.age()) >= since + RECOVERY;
             if late {
-                super::model::check(self);
+                super::model::differences(self).into_iter().for_each(|text| self.violated("I4", text));
             }
             let before = self.core(|core| core.checker.writes);
             self.core(|core| core.checker.asked.clear());
@@ -480,7 +474,7 @@ impl World {
             }
             if late {
                 if writes > 0 {
-                    self.core(|core| core.checker.violated("I5", format!("{writes} writes in a quiet world")));
+                    self.violated("I5", format!("{writes} writes in a quiet world"));
                 }
                 return;
             }
@@ -514,13 +508,16 @@ impl World {
         let alive = tokio::runtime::Handle::current().metrics().num_alive_tasks();
         let ours = self.shared.tasks();
         if alive > ours {
-            let text = format!("{} tasks of dead engines live on", alive - ours);
-            self.shared.lock().checker.violated("I7", text);
+            self.violated("I7", format!("{} tasks of dead engines live on", alive - ours));
         }
     }
 
     pub fn note(&self, what: impl std::fmt::Display) {
         self.shared.lock().note(format_args!("** {what}"));
+    }
+
+    pub fn violated(&self, invariant: &'static str, text: String) {
+        self.core(|core| core.checker.violated(invariant, text));
     }
 
     pub fn start(&mut self, number: u32) {
