@@ -3,7 +3,6 @@
 
 use std::convert::Infallible;
 use std::io;
-use std::sync::Arc;
 use std::time::Duration;
 
 use http::{HeaderValue, Uri};
@@ -14,7 +13,7 @@ use hyper::header::{AUTHORIZATION, CONTENT_TYPE, RETRY_AFTER};
 use hyper::service::service_fn;
 use hyper_util::rt::TokioIo;
 use serde_json::Value;
-use sync_engine::multicluster::in_process::{InProcess, Surroundings};
+use sync_engine::multicluster::in_process::Surroundings;
 use sync_engine::sandbox::{Answer, Failure, Query, Request, User, Verb};
 use tokio::io::DuplexStream;
 use tokio::sync::mpsc::UnboundedReceiver;
@@ -41,12 +40,6 @@ pub struct Link {
     pub process: u32,
     pub side: Side,
     pub path: &'static str,
-}
-
-impl Link {
-    pub fn surroundings(self) -> InProcess {
-        InProcess(Arc::new(self))
-    }
 }
 
 impl Surroundings for Link {

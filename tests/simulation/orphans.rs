@@ -12,15 +12,13 @@ use super::world::{SourceKey, World, text};
 /// Mappings whose published count is not what the records say.
 pub fn miscounts(world: &World, published: &BTreeMap<String, i64>) -> Vec<String> {
     let expected = expected(world);
-    let mut found = Vec::new();
-    for (label, counted) in published {
+    let miscount = |(label, counted): (&String, &i64)| {
         let mapping = label.trim_start_matches("mapping=\"").trim_end_matches('"');
         let of: Vec<&String> = expected.iter().filter(|(name, _)| name == mapping).map(|(_, owner)| owner).collect();
-        if of.len() as i64 != *counted {
-            found.push(format!("{counted} sources of {mapping} are counted as orphaned, but there are {of:?}"));
-        }
-    }
-    found
+        let text = || format!("{counted} sources of {mapping} are counted as orphaned, but there are {of:?}");
+        (of.len() as i64 != *counted).then(text)
+    };
+    published.iter().filter_map(miscount).collect()
 }
 
 /// Sources with orphaned objects, each with its mapping. Two resources may have sources of one name.

@@ -61,13 +61,14 @@ impl Process {
         let replica = election.as_ref().map(|terms| terms.replica.as_str().into());
         let common =
             connection::Process { replica, budget: Budget::new(max_watches, None), ..connection::Process::default() };
+        let clock = shared.clone();
         let settings = Settings {
             home: "target".to_owned(),
             engine: engine(number).into(),
             inventory_namespace: super::checker::RECORDS.into(),
             connections: connections(shared, plan, number, &common),
             schemas: Schemas::default(),
-            clock: clock(shared.clone(), number),
+            clock: Clock::new(move || Timestamp::from_second(clock.lock().clock(number).0).expect("a moment")),
             process: common,
             election,
             custom_providers: fleet(shared, number),
@@ -165,7 +166,7 @@ fn connections(
         .chain(second)
         .map(|(name, side, path)| {
             let link = Link { shared: shared.clone(), process, side, path };
-            let source = ConnectionSource::InProcess(link.surroundings());
+            let source = ConnectionSource::InProcess(InProcess(Arc::new(link)));
             let spec = ConnectionSpec { name: name.into(), source };
             let connection = Connection::of_process(spec, common).expect("a connection");
             (name.to_owned(), connection)
@@ -231,8 +232,4 @@ impl Surroundings for Member {
     fn entropy(&self) -> u64 {
         self.0.entropy()
     }
-}
-
-fn clock(shared: Shared, process: u32) -> Clock {
-    Clock::new(move || Timestamp::from_second(shared.lock().clock(process).0).expect("a moment"))
 }
