@@ -105,15 +105,10 @@ fn the_objects_of_an_id_that_was_removed_go() {
 }
 
 #[test]
-fn a_source_whose_object_has_too_long_a_name_says_so() {
+fn a_source_whose_object_has_too_long_a_name_says_so_and_can_be_deleted() {
     let long = SourceRef { name: RARE_NAMES[1], ..X };
-    holds(&world(Plain, &[(0, Action::Create(long))]), 1);
-}
-
-#[test]
-fn a_source_whose_object_has_too_long_a_name_can_be_deleted() {
-    let long = SourceRef { name: RARE_NAMES[1], ..X };
-    holds(&world(Plain, &[(0, Action::Create(long)), (5_000, Action::Delete(long))]), 1);
+    let steps = [(0, Action::Create(long)), (5_000, Action::Delete(long))];
+    (1..=steps.len()).for_each(|until| holds(&world(Plain, &steps[..until]), 1));
 }
 
 #[test]
