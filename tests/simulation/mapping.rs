@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use sync_engine::object::hash::tuple_hash;
 
 use super::action::{Edit, VERSIONS};
-use super::server::{GROUP, Side};
+use super::server::{GROUP, RESOURCES, Side};
 
 /// Only of sources that say so.
 const EXTRA_ALONE: &str = "${{ source.spec.extra | default(false) }}";
@@ -158,10 +158,10 @@ pub const GUEST: &str = "g";
 pub const NAMESPACES: [&str; 2] = ["", "-2"];
 
 /// What every world begins with.
-pub fn first(resource: &'static str) -> Mapping {
+pub fn first() -> Mapping {
     Mapping {
-        name: "m",
-        resource,
+        name: MAPPINGS[0],
+        resource: RESOURCES[0].0,
         is_beside: false,
         in_waves: false,
         spread: Spread::One,
@@ -193,8 +193,7 @@ pub fn first(resource: &'static str) -> Mapping {
 /// A mapping that never changes and writes no status: one object of each source.
 pub fn guest(is_beside: bool) -> Mapping {
     let rule = Rule { id: "guest", suffix: "-g", ..MAIN };
-    let first = first(super::server::RESOURCES[0].0);
-    Mapping { name: GUEST, rules: vec![rule], status: BTreeSet::new(), is_beside, ..first }
+    Mapping { name: GUEST, rules: vec![rule], status: BTreeSet::new(), is_beside, ..first() }
 }
 
 /// What the author writes into one file.

@@ -9,7 +9,7 @@ use super::mapping::{
     CA, CONN, CONNECTION, COPY, FIELD, GUEST, ITEMS, MADE, MORE, Mapping, More, NAMESPACES, PASSWORD, READS, Rule,
     Spread, TRANSFORMED, Wanted, base64, contents, guest, placement,
 };
-use super::records::{Made, finalizer, is_sent_to};
+use super::records::{Made, Source, finalizer, is_sent_to};
 use super::server::Side;
 use super::world::{File, SourceKey, World, side_of, text};
 
@@ -326,13 +326,8 @@ impl View<'_> {
     }
 
     fn of_unselected(&self, key: &SourceKey, source: &Value) -> Vec<String> {
-        let lets_go = {
-            let core = self.world.shared.lock();
-            let known = core.checker.sources.get(&text(source, "uid"));
-            known.is_some_and(|known| known.lets_go_of("main", self.mapping.name))
-        };
         // What it has is orphaned, and nothing of it is told any more.
-        if lets_go {
+        if self.is_known(&text(source, "uid"), |known| known.lets_go_of("main", self.mapping.name)) {
             return Vec::new();
         }
         let status = self.of_status_of_unselected(key, source);
@@ -342,13 +337,10 @@ impl View<'_> {
     /// A source that was selected says that it is so no more.
     fn of_status_of_unselected(&self, key: &SourceKey, source: &Value) -> Option<String> {
         let mapping = self.mapping;
-        let was_held = {
-            let core = self.world.shared.lock();
-            // What another mapping said of it, it said to the end.
-            let is_of_another = core.checker.ever(|other| other.name != mapping.name);
-            let known = core.checker.sources.get(&text(source, "uid"));
-            known.is_some_and(|known| known.was_held.contains(&finalizer("main", mapping.name))) && !is_of_another
-        };
+        let finalizer = finalizer("main", mapping.name);
+        // What another mapping said of it, it said to the end.
+        let was_held = self.is_known(&text(source, "uid"), |known| known.was_held.contains(&finalizer))
+            && !self.world.shared.lock().checker.ever(|other| other.name != mapping.name);
         // What is beside a source that is let go while the claim is taken back belongs to the consumer.
         let may_be_forgotten = |made: &Made| {
             let was_unclaimed = || self.world.shared.lock().checker.was_unclaimed(&made.owner.cluster);
@@ -710,8 +702,12 @@ impl View<'_> {
     }
 
     fn is_same_resource(&self, made: &Made, key: &SourceKey) -> bool {
-        let core = self.world.shared.lock();
-        core.checker.sources.get(&made.source_uid).is_some_and(|source| source.resource == key.resource)
+        self.is_known(&made.source_uid, |source| source.resource == key.resource)
+    }
+
+    /// Whether it holds of the source with this uid, by the records.
+    fn is_known(&self, uid: &str, holds: impl FnOnce(&Source) -> bool) -> bool {
+        self.world.shared.lock().checker.sources.get(uid).is_some_and(holds)
     }
 }
 

@@ -21,7 +21,7 @@ use super::checker::Violation;
 use super::core::{Core, Shared, Weather};
 use super::mapping::{CONNECTION, MADE, MORE, Mapping, More, PASSWORD, QUOTA, Spread, WIDGET, file, first, guest};
 use super::process::{OTHER, Process, THIRD};
-use super::server::{RESOURCES, Side, binding, definitions, export, widgets, workspace};
+use super::server::{Side, binding, definitions, export, widgets, workspace};
 
 pub use contents::{SourceKey, side_of, text};
 
@@ -253,16 +253,17 @@ pub enum File {
 
 impl World {
     fn new(plan: &Plan) -> Self {
-        let mut related = if plan.has_related { vec![PASSWORD, CONNECTION] } else { Vec::new() };
-        related.extend(plan.more.map(|_| MORE));
-        let more = plan.more.unwrap_or(More::Shared);
-        let first = Mapping {
+        let mut mapping = Mapping {
             is_beside: plan.is_beside,
             in_waves: plan.in_waves,
             spread: plan.spread,
-            ..first(RESOURCES[0].0)
+            more: plan.more.unwrap_or(More::Shared),
+            owner_reference: plan.seed.is_multiple_of(3),
+            ..first()
         };
-        let mapping = Mapping { related, more, owner_reference: plan.seed.is_multiple_of(3), ..first };
+        mapping.related.extend([PASSWORD, CONNECTION].into_iter().filter(|_| plan.has_related));
+        mapping.related.extend(plan.more.map(|_| MORE));
+        mapping.rules.extend([WIDGET, QUOTA, MADE].into_iter().filter(|_| plan.has_forms));
         let mut world = Self {
             shared: Shared::new(plan),
             plan: plan.clone(),
@@ -296,9 +297,7 @@ impl World {
         }
         if world.plan.has_forms {
             world.set_versions(Versions::Both);
-            world.mapping.rules.extend([WIDGET, QUOTA, MADE]);
         }
-        world.draft = world.mapping.clone();
         world.shared.lock().checker.write(world.draft.clone());
         world.shared.lock().checker.edit(Duration::ZERO, Some(world.mapping.clone()));
         world
