@@ -23,7 +23,7 @@ use self::waves::Candidate;
 use super::mapping::{MADE, Mapping, READS, Spread, TRANSFORMED, is_made, placement};
 use super::marks;
 use super::records::{History, Made, Source, finalizer};
-use super::server::{GROUP, Side};
+use super::server::{GROUP, Side, is_read};
 use super::world::Log;
 
 /// How long an engine may act on what it saw before the world changed behind its back: as long as the network holds
@@ -311,7 +311,7 @@ impl Checker {
     pub fn sent(&mut self, at: Duration, process: u32, side: Side, request: &Request) {
         let call = request.call();
         self.check_request(process, request);
-        if !matches!(call.verb, Verb::Get | Verb::List | Verb::Watch) {
+        if !is_read(call.verb) {
             self.check_pause(at, process, side, request);
         }
         let is_judged = match side {
@@ -737,7 +737,7 @@ impl Checker {
             // It is connected anew, starts over, or has its state store again: what was refused may be tried again.
             self.changed = at;
         }
-        if matches!(call.verb, Verb::Get | Verb::List | Verb::Watch) || call.resource == LEASES {
+        if is_read(call.verb) || call.resource == LEASES {
             return;
         }
         self.count_pace(at, process, side, request);

@@ -26,7 +26,7 @@ use super::core::{Core, Held, Sent, Shared, Weather};
 use super::dice::Dice;
 use super::mapping::is_made;
 use super::replicas;
-use super::server::{Outcome, SHARD, Side, workspace_url};
+use super::server::{Outcome, SHARD, Side, is_read, workspace_url};
 
 /// As long as a request may be under way.
 const LONGEST: u64 = 60_000;
@@ -192,7 +192,7 @@ fn send(link: &Link, request: &Request, token: Option<HeaderValue>) -> (Sent, Fa
     if core.barred.contains(&link.process) && call.resource == LEASES {
         fate.error = Some(Error::Forbidden);
     }
-    let is_write = !matches!(call.verb, Verb::Get | Verb::List | Verb::Watch);
+    let is_write = !is_read(call.verb);
     if core.plan.elects && is_write {
         replicas::judge(core, link.process, call.resource == LEASES);
     }
@@ -212,7 +212,7 @@ fn send(link: &Link, request: &Request, token: Option<HeaderValue>) -> (Sent, Fa
 
 fn fate(core: &mut Core, request: &Request) -> Fate {
     let verb = request.call().verb;
-    let reads = matches!(verb, Verb::Get | Verb::List | Verb::Watch);
+    let reads = is_read(verb);
     let dice = &mut core.dice;
     let mut fate =
         Fate { there: Some(dice.between(1, 4)), back: Some(dice.between(1, 4)), cut: None, error: None, lurks: false };
@@ -326,8 +326,8 @@ fn denial(core: &Core, side: Side, request: &Request) -> Option<Failure> {
         true => side == Side::Source && is_made(&call.resource),
         false => side.is_target() && call.namespace != RECORDS && call.name != RECORDS,
     };
-    let reads = matches!(call.verb, Verb::Get | Verb::List | Verb::Watch);
-    let for_ever = matches!(core.plan.forever, Some(Forever::Refusal(name)) if call.name == name && !reads);
+    let for_ever =
+        matches!(core.plan.forever, Some(Forever::Refusal(name)) if call.name == name && !is_read(call.verb));
     let said = call.verb.to_string();
     let denied = for_ever || core.denied == Some(&*said);
     let verb = Some(said).filter(|_| is_denied && denied)?;

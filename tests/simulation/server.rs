@@ -11,7 +11,7 @@ use hyper::body::Bytes;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use sync_engine::sandbox::{
-    Answer, Controllers, Event, Failure, Flavor, Interest, Reply, Request, Settings, State, Timestamp,
+    Answer, Controllers, Event, Failure, Flavor, Interest, Reply, Request, Settings, State, Timestamp, Verb,
 };
 use tokio::sync::Notify;
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
@@ -364,6 +364,11 @@ fn settings(side: Side, flavor: Flavor, epoch: u32, shards: usize) -> Settings {
         (0..shards).map(|shard| if shard == 0 { side.url().to_owned() } else { format!("{}{SHARD}", side.url()) });
     let (seed, urls, controllers) = (seed(side, epoch), urls.collect(), Controllers::Stepwise);
     Settings { flavor, seed, urls, controllers, ..Settings::default() }
+}
+
+/// Whether such a request changes nothing.
+pub fn is_read(verb: Verb) -> bool {
+    matches!(verb, Verb::Get | Verb::List | Verb::Watch)
 }
 
 /// Changes these fields of an object.
