@@ -24,7 +24,7 @@ use super::mapping::{MADE, Mapping, READS, Spread, TRANSFORMED, is_made, placeme
 use super::marks;
 use super::records::{History, Made, Source, finalizer};
 use super::server::{GROUP, Side, is_read};
-use super::world::Log;
+use super::world::{Log, text};
 
 /// How long an engine may act on what it saw before the world changed behind its back: as long as the network holds
 /// requests, or as long as a reconcile takes where it holds none.
@@ -260,8 +260,8 @@ impl Checker {
         let grace = self.grace(at);
         for object in alive {
             // A source that lives again has its objects again.
-            self.released.remove(&uid(object));
-            if let Some(source) = self.sources.get_mut(&uid(object)) {
+            self.released.remove(&text(object, "uid"));
+            if let Some(source) = self.sources.get_mut(&text(object, "uid")) {
                 source.is_restored(at, object, grace);
             }
         }
@@ -276,19 +276,18 @@ impl Checker {
         self.passwords.retain(|_, (known, _)| *known != side);
         for object in objects {
             if let Some(password) = password(object) {
-                self.passwords.insert(uid(object), (side, password));
+                self.passwords.insert(text(object, "uid"), (side, password));
             }
-            if let Some(made) = self.made.get_mut(&uid(object)) {
-                made.since = if before.contains(&uid(object)) { made.since } else { at };
+            if let Some(made) = self.made.get_mut(&text(object, "uid")) {
+                made.since = if before.contains(&text(object, "uid")) { made.since } else { at };
                 made.gone = false;
                 // Since when it is being deleted is what the backup says.
                 made.note_deletion(Duration::ZERO, object);
                 made.reread(object);
             }
             if let Some(kind) = object["type"].as_str() {
-                let text = |field: &str| object["metadata"][field].as_str().unwrap_or_default().to_owned();
                 let cluster = object["metadata"]["annotations"]["kcp.io/cluster"].as_str().unwrap_or_default();
-                let key = (side, cluster.to_owned(), text("namespace"), text("name"));
+                let key = (side, cluster.to_owned(), text(object, "namespace"), text(object, "name"));
                 types.insert(key, (kind.to_owned(), copies::is_selected(object)));
             }
         }
@@ -756,10 +755,6 @@ impl Checker {
             _ => *self.carried_out.entry(process).or_default() += 1,
         }
     }
-}
-
-fn uid(object: &Value) -> String {
-    object["metadata"]["uid"].as_str().unwrap_or_default().to_owned()
 }
 
 /// The password of a Secret for which an engine makes one.

@@ -38,8 +38,7 @@ impl World {
         for tenant in self.tenants() {
             let cluster = self.cluster(tenant);
             for (resource, _) in RESOURCES {
-                let url = self.url(tenant, resource, "");
-                let list = self.get(Side::Source, &url).unwrap_or_default();
+                let list = self.get(Side::Source, &self.sources_url(tenant, resource)).unwrap_or_default();
                 for ((namespace, name), source) in items(&list) {
                     sources.insert(SourceKey { cluster: cluster.clone(), resource, namespace, name }, source);
                 }
@@ -169,9 +168,11 @@ impl World {
         self.prefix(tenant) + &url("Secret", "default", name)
     }
 
-    pub(super) fn url(&self, tenant: &str, resource: &str, name: &str) -> String {
-        let cluster = self.prefix(tenant);
-        let url = format!("{cluster}/apis/{GROUP}/v1/namespaces/default/{resource}");
-        if name.is_empty() { url } else { format!("{url}/{name}") }
+    pub(super) fn sources_url(&self, tenant: &str, resource: &str) -> String {
+        format!("{}/apis/{GROUP}/v1/namespaces/default/{resource}", self.prefix(tenant))
+    }
+
+    pub(super) fn source_url(&self, source: SourceRef) -> String {
+        format!("{}/{}", self.sources_url(source.tenant, source.resource), source.name)
     }
 }

@@ -52,7 +52,7 @@ impl World {
         {
             self.put(source.tenant, SECRETS[0], TYPES[0]);
         }
-        let url = self.url(source.tenant, source.resource, "");
+        let url = self.sources_url(source.tenant, source.resource);
         self.core(|core| {
             if self.plan.is_kcp {
                 core.checker.tokens.insert(token, cluster.clone());
@@ -65,22 +65,19 @@ impl World {
     pub(super) fn change(&mut self, source: SourceRef) {
         let written = self.next_written(source.tenant);
         let patch = json!({"spec": {"size": written, "extra": written.is_multiple_of(2)}});
-        let url = self.url(source.tenant, source.resource, source.name);
-        self.source_server(&merge(&url, &patch));
+        self.source_server(&merge(&self.source_url(source), &patch));
     }
 
     pub(super) fn delete(&mut self, source: SourceRef) {
-        self.source_server(&Request::delete(&self.url(source.tenant, source.resource, source.name)));
+        self.source_server(&Request::delete(&self.source_url(source)));
     }
 
     pub(super) fn strip(&self, source: SourceRef) {
-        let url = self.url(source.tenant, source.resource, source.name);
-        let patch = json!({"metadata": {"finalizers": null}});
-        self.source_server(&merge(&url, &patch));
+        self.source_server(&merge(&self.source_url(source), &json!({"metadata": {"finalizers": null}})));
     }
 
     pub(super) fn label(&self, source: SourceRef) {
-        let url = self.url(source.tenant, source.resource, source.name);
+        let url = self.source_url(source);
         let Some(object) = self.get(Side::Source, &url) else { return };
         let managed = object["metadata"]["labels"]["tier"] == "managed";
         let tier = if managed { Value::Null } else { "managed".into() };
@@ -93,13 +90,12 @@ impl World {
         let metadata = &object["metadata"];
         self.pins_lost |= metadata["annotations"].is_null();
         let patch = json!({"metadata": {"labels": metadata["labels"], "annotations": metadata["annotations"]}});
-        let url = self.url(source.tenant, source.resource, source.name);
-        self.source_server(&merge(&url, &patch));
+        self.source_server(&merge(&self.source_url(source), &patch));
     }
 
     /// What a mapping that has not come yet would write.
     pub(super) fn mark(&mut self, source: SourceRef) {
-        let url = self.url(source.tenant, source.resource, source.name);
+        let url = self.source_url(source);
         let Some(object) = self.get(Side::Source, &url).filter(|_| self.guests == 0) else { return };
         let finalizer = finalizer("main", GUEST);
         let mut finalizers = object["metadata"]["finalizers"].as_array().cloned().unwrap_or_default();
@@ -114,7 +110,7 @@ impl World {
 
     /// Larger than what the engine keeps whole.
     pub(super) fn fill(&self, source: SourceRef) {
-        let url = self.url(source.tenant, source.resource, source.name);
+        let url = self.source_url(source);
         let Some(object) = self.get(Side::Source, &url) else { return };
         let ballast = if object["spec"]["ballast"].is_null() { "x".repeat(300 << 10).into() } else { Value::Null };
         self.source_server(&merge(&url, &json!({"spec": {"ballast": ballast}})));
@@ -210,7 +206,7 @@ impl World {
 
     pub(super) fn deal_with_secret(&mut self, source: SourceRef, secrecy: Secrecy) {
         let tenant = source.tenant;
-        let place = self.url(tenant, source.resource, source.name);
+        let place = self.source_url(source);
         let object = self.get(Side::Source, &place).unwrap_or_default();
         let name = object["spec"]["secret"].as_str().unwrap_or(SECRETS[0]);
         let copy = format!("{}{}", source.name, CONNECTION.suffix);
