@@ -33,9 +33,8 @@ struct Inner {
 }
 
 pub struct Core {
-    source: Server,
-    target: Server,
-    second: Server,
+    /// In the order of [`Side::ALL`].
+    servers: [Server; 3],
     pub checker: Checker,
     pub leaders: Leaders,
     pub plan: Plan,
@@ -121,9 +120,10 @@ impl Shared {
         let flavor = if plan.is_kcp { Flavor::Kcp } else { Flavor::Kubernetes };
         let seed = plan.seed ^ plan.luck.rotate_left(40);
         let core = Core {
-            source: Server::new(Side::Source, flavor, now, seed, plan.shards()),
-            target: Server::new(Side::Target, Flavor::Kubernetes, now, seed, 1),
-            second: Server::new(Side::Second, Flavor::Kubernetes, now, seed, 1),
+            servers: Side::ALL.map(|side| match side {
+                Side::Source => Server::new(side, flavor, now, seed, plan.shards()),
+                Side::Target | Side::Second => Server::new(side, Flavor::Kubernetes, now, seed, 1),
+            }),
             checker: Checker::default(),
             leaders: Leaders::default(),
             plan: plan.clone(),
@@ -208,11 +208,7 @@ impl Core {
     }
 
     pub fn server(&mut self, side: Side) -> &mut Server {
-        match side {
-            Side::Source => &mut self.source,
-            Side::Target => &mut self.target,
-            Side::Second => &mut self.second,
-        }
+        &mut self.servers[side as usize]
     }
 
     /// A process goes on, or is gone.
@@ -231,7 +227,7 @@ impl Core {
 
     pub fn set_weather(&mut self, weather: Weather) {
         self.weather = weather;
-        Side::ALL.into_iter().for_each(|side| self.server(side).weather = weather);
+        self.servers.iter_mut().for_each(|server| server.weather = weather);
     }
 
     pub fn note(&mut self, what: impl std::fmt::Display) {
