@@ -420,15 +420,10 @@ impl View<'_> {
         };
         let is_claimed = self.world.is_claimed(&key.cluster);
         match original {
+            None if rule.id != CONNECTION.id => Found::HeldUp,
             // Nothing says that a claim is lacking for a copy that is not due.
-            None if rule.id == CONNECTION.id => {
-                if is_claimed {
-                    Found::InOrder
-                } else {
-                    Found::Unclear
-                }
-            }
-            None => Found::HeldUp,
+            None if is_claimed => Found::InOrder,
+            None => Found::Unclear,
             Some(_) if !is_claimed => Found::HeldUp,
             Some(original) => {
                 let data = serde_json::from_value(original["data"].clone()).unwrap_or_default();

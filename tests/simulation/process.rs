@@ -38,7 +38,6 @@ pub const OTHER: u32 = 2;
 pub const THIRD: u32 = 3;
 
 pub const LEASE_DURATION: Duration = Duration::from_secs(15);
-pub const RENEW_DEADLINE: Duration = Duration::from_secs(10);
 
 /// The id of a process.
 fn engine(process: u32) -> &'static str {
@@ -143,7 +142,7 @@ fn terms(process: u32) -> Terms {
     Terms {
         replica: replica(process),
         lease_duration: LEASE_DURATION,
-        renew_deadline: RENEW_DEADLINE,
+        renew_deadline: Duration::from_secs(10),
         retry_period: Duration::from_secs(2),
     }
 }
