@@ -454,7 +454,7 @@ pub enum Forever {
 }
 
 /// Everything that is decided before a world begins. Steps can be left out of it, to find the ones that matter.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(bound(deserialize = "'de: 'static"))]
 pub struct Plan {
     pub seed: u64,
@@ -489,6 +489,11 @@ pub struct Plan {
 }
 
 impl Plan {
+    /// With two shards each tenant is on its own: the endpoint comes and goes with its binding.
+    pub fn shards(&self) -> usize {
+        if self.is_kcp && self.seed % 2 == 1 { 2 } else { 1 }
+    }
+
     /// The same with these steps alone, each at its moment.
     pub fn keeping(&self, keeps: impl Fn(Action) -> bool) -> Self {
         let (mut steps, mut pause) = (Vec::new(), 0);

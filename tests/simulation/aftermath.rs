@@ -8,8 +8,8 @@ use std::time::Duration;
 
 use tokio::time::sleep;
 
-use super::checker::{AFTERMATH, RECORDS};
-use super::mapping::{GUEST, MAPPINGS, Mapping, guest};
+use super::checker::{AFTERMATH, state_store};
+use super::mapping::{GUEST, MAPPINGS, Mapping, Spread, guest};
 use super::server::Side;
 use super::world::{File, World, side_of};
 
@@ -51,7 +51,7 @@ pub async fn check(world: &mut World) {
         // Until its watches time out, or its longest backoff is over, it may know less than one that has just started.
         sleep(AFTERMATH).await;
     }
-    let forgets = world.seed.is_multiple_of(WAITING);
+    let forgets = world.plan.seed.is_multiple_of(WAITING);
     if forgets {
         sleep(LINGER).await;
     }
@@ -63,7 +63,7 @@ pub async fn check(world: &mut World) {
     before.tables.iter_mut().for_each(|(table, has)| *has = (*has).min(again.tables[table]));
     before.tasks.iter_mut().zip(again.tasks).for_each(|(had, has)| *had = (*had).min(has));
     for text in super::orphans::miscounts(world, &before.orphans) {
-        violated(world, "I7", text);
+        world.violated("I7", text);
     }
     // What a process saw being stripped or deleted is known until its source is in sync, and to no other process. A mapping
     // that is suspended or only observes brings no source in sync, and none with orphaned objects is.
@@ -84,11 +84,11 @@ pub async fn check(world: &mut World) {
         let now = contents(world);
         let other = now.iter().filter(|(key, object)| former.get(*key) != Some(object));
         other.for_each(|(key, object)| world.note(format_args!("{key} was {:?} and is {object}", former.get(key))));
-        violated(world, "I5", format!("{written} writes of a process that starts in a world that is in order"));
+        world.violated("I5", format!("{written} writes of a process that starts in a world that is in order"));
     }
-    let targets = 1 + i64::from(world.shared.lock().has_second);
+    let targets = 1 + i64::from(world.plan.spread != Spread::One);
     for text in excess(&before, &after, targets) {
-        violated(world, "I7", text);
+        world.violated("I7", text);
     }
 }
 
@@ -107,8 +107,8 @@ fn contents(world: &World) -> BTreeMap<String, String> {
         .map(|object| (format!("{} {}", side_of(&object).name(), object["metadata"]["name"]), object.to_string()));
     let secrets = world.secrets().into_iter().map(|(key, secret)| (format!("{key:?}"), secret.to_string()));
     let records = |target: Side, name: String| {
-        let path = format!("/api/v1/namespaces/{RECORDS}/configmaps/main.{name}");
-        let data = world.shared.lock().get(target, &path)?["data"].to_string();
+        let path = state_store(&name);
+        let data = world.get(target, &path)?["data"].to_string();
         Some((format!("{} {path}", target.name()), data))
     };
     let both = |name: &&'static str| [(*name).to_owned(), format!("{name}.held")];
@@ -126,7 +126,7 @@ fn has_left_unrecorded(world: &World) -> bool {
     let is_there = |name: &str| name == world.mapping.name || (name == GUEST && world.has_guest());
     let has_left = |name: &&&str| world.file == File::Missing || !is_there(name);
     MAPPINGS.iter().chain([&GUEST]).filter(has_left).any(|name| {
-        let last = if *name == GUEST { Some(guest(world.is_beside)) } else { core.checker.last_of(name).cloned() };
+        let last = if *name == GUEST { Some(guest(world.plan.is_beside)) } else { core.checker.last_of(name).cloned() };
         if last.as_ref().is_some_and(|last| last.max_lost == 0 && last.on_mapping_removed == "Delete") {
             return true;
         }
@@ -135,16 +135,12 @@ fn has_left_unrecorded(world: &World) -> bool {
             last.as_ref().is_some_and(|last| last.max_lost > 0 && !last.in_waves && last.resource == written.resource)
         };
         let written = core.checker.last_written(name).filter(unheld).or(last.as_ref()).cloned();
-        let [last, written] = [last, written].map(|one| one.map(|one| one.document(world.is_kcp, false)));
-        let records = core.get(Side::Target, &format!("/api/v1/namespaces/{RECORDS}/configmaps/main.{name}"));
+        let [last, written] = [last, written].map(|one| one.map(|one| one.document(world.plan.is_kcp, false)));
+        let records = core.get(Side::Target, &state_store(name));
         let recorded = records.map(|records| records["data"]["document"].as_str().unwrap_or_default().to_owned());
         let recorded = recorded.map(|recorded| serde_json::from_str(&recorded).ok());
         recorded.is_some_and(|recorded| recorded != last || recorded != written)
     })
-}
-
-fn violated(world: &World, invariant: &'static str, text: String) {
-    world.shared.lock().checker.violated(invariant, text);
 }
 
 fn holdings(world: &World, number: u32) -> Holdings {

@@ -20,11 +20,11 @@ use sync_engine::sandbox::{ChangeKind, Event, Request, Verb};
 use self::patience::Lane;
 use self::refusals::{Refused, refused_key};
 use self::waves::Candidate;
-use super::mapping::{KINDS, MADE, Mapping, READS, Spread, TRANSFORMED, placement};
+use super::mapping::{MADE, Mapping, READS, Spread, TRANSFORMED, is_made, placement};
 use super::marks;
 use super::records::{History, Made, Source, finalizer};
-use super::server::{GROUP, Side};
-use super::world::Log;
+use super::server::{GROUP, Side, is_read};
+use super::world::{Log, text};
 
 /// How long an engine may act on what it saw before the world changed behind its back: as long as the network holds
 /// requests, or as long as a reconcile takes where it holds none.
@@ -43,6 +43,11 @@ pub const BUSY: Duration = Duration::from_secs(1);
 
 /// Namespace of the engine's own records.
 pub const RECORDS: &str = "sync-engine";
+
+/// Where the state store of a mapping is, or another record of it.
+pub fn state_store(name: &str) -> String {
+    format!("/api/v1/namespaces/{RECORDS}/configmaps/main.{name}")
+}
 
 /// What leader election writes as long as an engine runs.
 pub const LEASES: &str = "leases";
@@ -161,23 +166,17 @@ type SecretKey = (Side, String, String, String);
 
 impl Mapping {
     /// Whether a source was out of the filter a moment ago.
-    fn lately_left(&self, source: &Source, at: Duration, grace: impl Fn(Duration) -> Duration) -> bool {
-        (self.selects && source.lately_unmanaged(at, &grace)) || (self.when && source.lately_plain(at, &grace))
+    fn lately_left(&self, source: &Source, lately: impl Fn(Duration) -> bool) -> bool {
+        (self.selects && source.lately_unmanaged(&lately)) || (self.when && source.lately_plain(&lately))
     }
 
     /// Whether the mapping gave a source no object on a target a moment ago.
-    fn lately_elsewhere(
-        &self,
-        side: Side,
-        source: &Source,
-        at: Duration,
-        grace: impl Fn(Duration) -> Duration,
-    ) -> bool {
+    fn lately_elsewhere(&self, side: Side, source: &Source, lately: impl Fn(Duration) -> bool) -> bool {
         let was_given = |extra: bool| self.spread.targets(extra).contains(&side);
         let may_leave =
             self.spread != Spread::One && (self.spread != Spread::Choice || self.on_target_change == "Recreate");
         let lately_not =
-            !was_given(false) && source.lately_plain(at, &grace) || !was_given(true) && source.lately_extra(at, &grace);
+            !was_given(false) && source.lately_plain(&lately) || !was_given(true) && source.lately_extra(&lately);
         side.is_target() && may_leave && lately_not
     }
 }
@@ -246,6 +245,11 @@ impl Checker {
         hidden + if self.troubled_until >= since { GRACE } else { CALM_GRACE }
     }
 
+    /// Whether what changed then may be acted on still as it was before.
+    fn lately(&self, at: Duration) -> impl Fn(Duration) -> bool + Copy {
+        move |since| since.saturating_add(self.grace(since)) >= at
+    }
+
     pub fn violated(&mut self, invariant: &'static str, text: impl Into<String>) {
         self.violations.push(Violation { invariant, text: text.into() });
     }
@@ -256,8 +260,8 @@ impl Checker {
         let grace = self.grace(at);
         for object in alive {
             // A source that lives again has its objects again.
-            self.released.remove(&uid(object));
-            if let Some(source) = self.sources.get_mut(&uid(object)) {
+            self.released.remove(&text(object, "uid"));
+            if let Some(source) = self.sources.get_mut(&text(object, "uid")) {
                 source.is_restored(at, object, grace);
             }
         }
@@ -272,19 +276,18 @@ impl Checker {
         self.passwords.retain(|_, (known, _)| *known != side);
         for object in objects {
             if let Some(password) = password(object) {
-                self.passwords.insert(uid(object), (side, password));
+                self.passwords.insert(text(object, "uid"), (side, password));
             }
-            if let Some(made) = self.made.get_mut(&uid(object)) {
-                made.since = if before.contains(&uid(object)) { made.since } else { at };
+            if let Some(made) = self.made.get_mut(&text(object, "uid")) {
+                made.since = if before.contains(&text(object, "uid")) { made.since } else { at };
                 made.gone = false;
                 // Since when it is being deleted is what the backup says.
                 made.note_deletion(Duration::ZERO, object);
                 made.reread(object);
             }
             if let Some(kind) = object["type"].as_str() {
-                let text = |field: &str| object["metadata"][field].as_str().unwrap_or_default().to_owned();
                 let cluster = object["metadata"]["annotations"]["kcp.io/cluster"].as_str().unwrap_or_default();
-                let key = (side, cluster.to_owned(), text("namespace"), text("name"));
+                let key = (side, cluster.to_owned(), text(object, "namespace"), text(object, "name"));
                 types.insert(key, (kind.to_owned(), copies::is_selected(object)));
             }
         }
@@ -307,12 +310,12 @@ impl Checker {
     pub fn sent(&mut self, at: Duration, process: u32, side: Side, request: &Request) {
         let call = request.call();
         self.check_request(process, request);
-        if !matches!(call.verb, Verb::Get | Verb::List | Verb::Watch) {
+        if !is_read(call.verb) {
             self.check_pause(at, process, side, request);
         }
         let is_judged = match side {
             Side::Target | Side::Second => call.namespace != RECORDS,
-            Side::Source => KINDS.iter().any(|(_, plural)| *plural == call.resource),
+            Side::Source => is_made(&call.resource),
         };
         if !is_judged {
             return;
@@ -336,21 +339,18 @@ impl Checker {
                 format!("{what}, and what that owns with the policy {policy}, which no mapping asks for"),
             );
         }
-        match self.made.get(uid) {
-            None => self.violated("I1", format!("{what}, which no engine made")),
-            Some(made) if !self.evidence(at, made).is_empty() => {
-                let (made, evidence) = (&made.clone(), self.evidence(at, made));
-                self.check_evidence(made, &evidence, &what);
-                if let Some(reader) = self.standing_reader(at, made) {
-                    self.violated("I6b", format!("{what} while {reader} names it"));
-                } else if let Some(dependent) = self.standing_dependent(at, made) {
-                    self.violated("I6b", format!("{what} before {dependent}, which depends on it"));
-                }
-            }
-            Some(made) => {
-                let text = format!("{what} of {}, and nobody asked for it", made.owner);
-                self.violated("I1", text);
-            }
+        let Some(made) = self.made.get(uid).cloned() else {
+            return self.violated("I1", format!("{what}, which no engine made"));
+        };
+        let evidence = self.evidence(at, &made);
+        if evidence.is_empty() {
+            return self.violated("I1", format!("{what} of {}, and nobody asked for it", made.owner));
+        }
+        self.check_evidence(&made, &evidence, &what);
+        if let Some(reader) = self.standing_reader(at, &made) {
+            self.violated("I6b", format!("{what} while {reader} names it"));
+        } else if let Some(dependent) = self.standing_dependent(at, &made) {
+            self.violated("I6b", format!("{what} before {dependent}, which depends on it"));
         }
     }
 
@@ -398,9 +398,9 @@ impl Checker {
 
     /// Mappings in force a moment ago.
     fn recent(&self, at: Duration) -> impl Iterator<Item = Option<&Mapping>> {
-        let ended = |since: Duration| since + self.grace(since);
-        let next = self.editions.iter().skip(1).map(move |(since, _)| ended(*since)).chain([Duration::MAX]);
-        self.editions.iter().zip(next).filter(move |(_, until)| *until >= at).map(|((_, edition), _)| edition.as_ref())
+        let (lately, ended) = (self.lately(at), self.editions.iter().skip(1).map(|(since, _)| *since));
+        let editions = self.editions.iter().zip(ended.chain([Duration::MAX]));
+        editions.filter(move |(_, ended)| lately(*ended)).map(|((_, edition), _)| edition.as_ref())
     }
 
     /// Documents that were in force a moment ago for the engine that made an object. One with another id records its own, and may
@@ -449,7 +449,7 @@ impl Checker {
     }
 
     fn source_changed(&mut self, at: Duration, event: &Event, process: Option<u32>) {
-        if KINDS.iter().any(|(_, plural)| *plural == &*event.storage.plural) {
+        if is_made(&event.storage.plural) {
             return self.object_changed(at, Side::Source, event, process);
         }
         if &*event.storage.group != GROUP {
@@ -531,30 +531,26 @@ impl Checker {
     /// Something changed that engines may make.
     fn object_changed(&mut self, at: Duration, side: Side, event: &Event, process: Option<u32>) {
         let plural = &*event.storage.plural;
-        if plural != "namespaces" && !KINDS.iter().any(|(_, known)| *known == plural) {
+        if plural != "namespaces" && !is_made(plural) {
             return;
         }
         let place = format!("{plural} {}/{}", event.key.namespace, event.key.name);
         let uid = &*event.object.uid;
         if let Some(made) = self.made.get_mut(uid) {
             made.note_deletion(at, &event.object.object());
-        }
-        let Some(process) = process else {
-            let Some(made) = self.made.get_mut(uid) else { return };
             if event.kind == ChangeKind::Deleted {
                 made.goes(at);
             }
-            return made.reread(&event.object.object());
-        };
+            if process.is_none() {
+                made.reread(&event.object.object());
+            }
+        }
+        let Some(process) = process else { return };
         match (plural, event.kind) {
             ("namespaces", ChangeKind::Added) => self.namespaces += 1,
             ("namespaces", _) => self.violated("I2", format!("engine {process} writes to the existing {place}")),
             (_, ChangeKind::Added) => self.created(at, side, event, process, &place),
-            (_, ChangeKind::Deleted) => {
-                if let Some(made) = self.made.get_mut(uid) {
-                    made.goes(at);
-                }
-            }
+            (_, ChangeKind::Deleted) => {}
             (_, ChangeKind::Modified) => self.changed(at, side, event, process, &place),
         }
     }
@@ -705,8 +701,6 @@ impl Checker {
         for (uid, of_target) in std::mem::take(&mut self.just_released) {
             // What arrived a moment before it was sent may have been under way while the engine looked: it has to go later.
             let race = if self.troubled_until >= at { RACE } else { CALM_RACE };
-            let is_out_of_reach =
-                |made: &Made| made.side == Side::Source && self.lately_unclaimed(at, &made.owner.cluster);
             let source = self.sources.get(&uid);
             let lets_go = |Made { owner, .. }: &Made| {
                 source.is_some_and(|source| source.lets_go_of(&owner.engine, &owner.mapping))
@@ -720,10 +714,10 @@ impl Checker {
                     && made.remains()
                     && made.since + race < sent
                     && !lets_go(made)
-                    && !is_out_of_reach(made)
+                    && !self.is_out_of_reach(at, made)
             };
             let left: Vec<String> = self.made.values().filter(remains).map(Made::place).collect();
-            let is_left = |(_, made): &(&String, &Made)| made.source_uid == uid && is_out_of_reach(made);
+            let is_left = |(_, made): &(&String, &Made)| made.source_uid == uid && self.is_out_of_reach(at, made);
             let beside: Vec<String> = self.made.iter().filter(is_left).map(|(uid, _)| uid.clone()).collect();
             if !left.is_empty() {
                 let text = format!("a source or a target is released while these remain: {}", left.join(", "));
@@ -742,7 +736,7 @@ impl Checker {
             // It is connected anew, starts over, or has its state store again: what was refused may be tried again.
             self.changed = at;
         }
-        if matches!(call.verb, Verb::Get | Verb::List | Verb::Watch) || call.resource == LEASES {
+        if is_read(call.verb) || call.resource == LEASES {
             return;
         }
         self.count_pace(at, process, side, request);
@@ -761,10 +755,6 @@ impl Checker {
             _ => *self.carried_out.entry(process).or_default() += 1,
         }
     }
-}
-
-fn uid(object: &Value) -> String {
-    object["metadata"]["uid"].as_str().unwrap_or_default().to_owned()
 }
 
 /// The password of a Secret for which an engine makes one.

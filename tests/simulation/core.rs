@@ -12,7 +12,7 @@ use sync_engine::sandbox::{Flavor, Request, Timestamp};
 use tokio::sync::Notify;
 use tokio::time::Instant;
 
-use super::action::{Forever, Roster};
+use super::action::{Plan, Roster};
 use super::checker::Checker;
 use super::dice::Dice;
 use super::network::Link;
@@ -20,7 +20,7 @@ use super::replicas::Leaders;
 use super::server::{Outcome, Server, Side};
 
 /// The moment at which every world begins.
-const BEGINNING: i64 = 1_785_585_600;
+pub const BEGINNING: i64 = 1_785_585_600;
 
 /// A handle to a world's core; cheap to clone.
 #[derive(Clone)]
@@ -33,17 +33,11 @@ struct Inner {
 }
 
 pub struct Core {
-    source: Server,
-    target: Server,
-    second: Server,
+    /// In the order of [`Side::ALL`].
+    servers: [Server; 3],
     pub checker: Checker,
     pub leaders: Leaders,
-    /// Whether objects are beside their sources.
-    pub is_beside: bool,
-    /// Whether engines know a second target.
-    pub has_second: bool,
-    /// Whether replicas agree by a Lease on who writes.
-    pub elects: bool,
+    pub plan: Plan,
     /// How many watches an engine may run that starts now.
     pub max_watches: Option<usize>,
     pub trace: Vec<String>,
@@ -72,8 +66,6 @@ pub struct Core {
     pub mutates: bool,
     /// How the fleet lists the plain cluster.
     pub roster: Roster,
-    /// What is broken for ever.
-    pub forever: Option<Forever>,
     /// Watches that are open, by process.
     pub watches: BTreeMap<(u32, String), usize>,
     /// Connections that are open, by process.
@@ -123,18 +115,19 @@ pub struct Weather {
 }
 
 impl Shared {
-    pub fn new(flavor: Flavor, seed: u64, shards: usize) -> Self {
+    pub fn new(plan: &Plan) -> Self {
         let now = Timestamp(BEGINNING);
+        let flavor = if plan.is_kcp { Flavor::Kcp } else { Flavor::Kubernetes };
+        let seed = plan.seed ^ plan.luck.rotate_left(40);
         let core = Core {
-            source: Server::new(Side::Source, flavor, now, seed, shards),
-            target: Server::new(Side::Target, Flavor::Kubernetes, now, seed, 1),
-            second: Server::new(Side::Second, Flavor::Kubernetes, now, seed, 1),
+            servers: Side::ALL.map(|side| match side {
+                Side::Source => Server::new(side, flavor, now, seed, plan.shards()),
+                Side::Target | Side::Second => Server::new(side, Flavor::Kubernetes, now, seed, 1),
+            }),
             checker: Checker::default(),
             leaders: Leaders::default(),
-            elects: false,
-            max_watches: None,
-            is_beside: false,
-            has_second: false,
+            plan: plan.clone(),
+            max_watches: plan.max_watches,
             trace: Vec::new(),
             aloud: false,
             dice: Dice::new(seed),
@@ -148,7 +141,6 @@ impl Shared {
             resumed: Arc::default(),
             requests: 0,
             roster: Roster::Listed,
-            forever: None,
             watches: BTreeMap::new(),
             connections: BTreeMap::new(),
             held: Vec::new(),
@@ -216,11 +208,7 @@ impl Core {
     }
 
     pub fn server(&mut self, side: Side) -> &mut Server {
-        match side {
-            Side::Source => &mut self.source,
-            Side::Target => &mut self.target,
-            Side::Second => &mut self.second,
-        }
+        &mut self.servers[side as usize]
     }
 
     /// A process goes on, or is gone.
@@ -239,7 +227,7 @@ impl Core {
 
     pub fn set_weather(&mut self, weather: Weather) {
         self.weather = weather;
-        Side::ALL.into_iter().for_each(|side| self.server(side).weather = weather);
+        self.servers.iter_mut().for_each(|server| server.weather = weather);
     }
 
     pub fn note(&mut self, what: impl std::fmt::Display) {
@@ -267,8 +255,7 @@ impl Core {
     pub fn act(&mut self, side: Side, request: &Request) -> (u16, Value) {
         let now = self.now();
         let (outcome, events) = self.server(side).handle(request, now);
-        let age = self.age();
-        self.checker.happened(age, side, None, &events);
+        self.checker.happened(self.age(), side, None, &events);
         match outcome {
             Outcome::Answer(answer) => (answer.code, answer.to_json()),
             Outcome::Stream { .. } => (200, Value::Null),
@@ -279,8 +266,7 @@ impl Core {
     pub fn step(&mut self, side: Side) {
         let now = self.now();
         let events = self.server(side).step(now);
-        let age = self.age();
-        self.checker.happened(age, side, None, &events);
+        self.checker.happened(self.age(), side, None, &events);
     }
 
     /// All of them work until there is none left.

@@ -10,11 +10,8 @@ use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 
 use http::Uri;
-use http_body_util::combinators::UnsyncBoxBody;
-use http_body_util::{BodyExt, Full, StreamBody};
+use http_body_util::{BodyExt, StreamBody};
 use hyper::body::{Bytes, Frame, Incoming};
-use hyper::service::service_fn;
-use hyper_util::rt::TokioIo;
 use k8s_openapi::jiff;
 use serde_json::{Value, json};
 use sync_engine::catalog::Files;
@@ -24,7 +21,7 @@ use sync_engine::health::Condition;
 use sync_engine::multicluster::connection::{Connection, ConnectionSource, ConnectionSpec};
 use sync_engine::multicluster::in_process::{InProcess, Surroundings};
 use sync_engine::reload::Reload;
-use sync_engine::sandbox::{Flavor, Request, Timestamp, Verb};
+use sync_engine::sandbox::{Answer, Call, Flavor, Request, Timestamp, Verb};
 use sync_engine::server::Instruments;
 use sync_engine::server::metrics::Format;
 use tokio::io::DuplexStream;
@@ -33,10 +30,11 @@ use tokio::task::{JoinSet, yield_now};
 use tokio::time::{Instant, sleep, timeout};
 use tokio_util::sync::CancellationToken;
 
-use super::network::{self, Cut};
-use super::server::{Ahead, GROUP, Outcome, Server, Side, binding, binding_url, definitions, export, workspace};
+use super::core::BEGINNING;
+use super::network::{self, Content, Cut};
+use super::server::{Ahead, GROUP, Outcome, Server, Side, binding, binding_url, definitions, export, merge, workspace};
+use super::world::in_virtual_time;
 
-const BEGINNING: i64 = 1_785_585_600;
 const USUAL: Duration = Duration::from_millis(4);
 
 /// `large` where `SYNC_ENGINE_LOAD=large` asks for the load that takes minutes (beside the gate), else `small`.
@@ -128,6 +126,11 @@ impl Net {
             sleep(Duration::from_millis(100)).await;
         }
     }
+
+    /// Waits until the engine has made an object of each name.
+    async fn until_made(&self, what: &str, names: &[impl AsRef<str>]) {
+        self.until(what, |inner| names.iter().all(|name| inner.applied(name.as_ref()).next().is_some())).await;
+    }
 }
 
 impl Inner {
@@ -149,10 +152,14 @@ impl Inner {
         (outcome, !events.is_empty())
     }
 
+    /// The applies of the objects of a name.
+    fn applied(&self, name: &str) -> impl Iterator<Item = &Written> {
+        self.writes.iter().filter(move |one| one.verb == Verb::Apply && one.name == name)
+    }
+
     /// Where the engine made an object of this name.
     fn made(&self, name: &str) -> BTreeSet<&str> {
-        let is_it = |one: &&Written| one.verb == Verb::Apply && one.name == name;
-        self.writes.iter().filter(is_it).map(|one| one.host.as_str()).collect()
+        self.applied(name).map(|one| one.host.as_str()).collect()
     }
 }
 
@@ -169,25 +176,16 @@ impl Surroundings for Way {
     }
 
     fn dial(&self, to: &Uri) -> io::Result<DuplexStream> {
-        let (ours, theirs) = tokio::io::duplex(256 << 10);
         let (net, host) = (self.net.clone(), to.host().unwrap_or_default().to_owned());
-        tokio::spawn(async move {
-            let service = service_fn(|request| exchange(net.clone(), host.clone(), request));
-            let connection = hyper::server::conn::http1::Builder::new()
-                .auto_date_header(false)
-                .serve_connection(TokioIo::new(theirs), service);
-            // How a connection ends is the client's matter.
-            let _ = connection.await;
-        });
-        Ok(ours)
+        let (client, served) = network::pipe(move |request| exchange(net.clone(), host.clone(), request));
+        tokio::spawn(served);
+        Ok(client)
     }
 
     fn entropy(&self) -> u64 {
         7
     }
 }
-
-type Content = UnsyncBoxBody<Bytes, Infallible>;
 
 async fn exchange(net: Net, host: String, request: hyper::Request<Incoming>) -> Result<hyper::Response<Content>, Cut> {
     let request = network::read(request).await?;
@@ -200,11 +198,9 @@ async fn exchange(net: Net, host: String, request: hyper::Request<Incoming>) -> 
         let inner = &mut *net.lock();
         let (outcome, is_write) = inner.handle(&host, &request);
         if is_write {
-            let (at, call) = (inner.age(), request.call());
-            let (cluster, resource, name) =
-                (call.cluster.to_string(), call.resource.to_string(), call.name.to_string());
-            let path = request.path.clone();
-            inner.writes.push(Written { at, host: host.clone(), verb: call.verb, cluster, resource, name, path });
+            let Call { verb, cluster, resource, name, .. } = request.call();
+            let (at, path) = (inner.age(), request.path.clone());
+            inner.writes.push(Written { at, host: host.clone(), verb, cluster, resource, name, path });
         }
         (outcome, inner.deepens, if host == "source" { inner.listing } else { Duration::ZERO })
     };
@@ -213,9 +209,8 @@ async fn exchange(net: Net, host: String, request: hyper::Request<Incoming>) -> 
     }
     Ok(match outcome {
         Outcome::Answer(answer) => {
-            let mut response = hyper::Response::new(Full::new(deepened(answer.body, deepens)).boxed_unsync());
-            *response.status_mut() = http::StatusCode::from_u16(answer.code).expect("a status code");
-            response
+            let body = deepened(answer.body, deepens);
+            network::whole(Answer { body, ..answer })
         }
         Outcome::Stream { lines, .. } => {
             let net = net.clone();
@@ -256,7 +251,7 @@ struct Running {
 impl Running {
     async fn put(&self, documents: &[Value]) {
         let text = documents.iter().map(|document| format!("{document}\n")).collect::<Vec<_>>().join("---\n");
-        let readable = BTreeMap::from([("mapping.yaml".to_owned(), text.into_bytes())]);
+        let readable = [("mapping.yaml".to_owned(), text.into_bytes())].into_iter().collect();
         let (reload, answer) = Reload::new(Arc::new(Files { readable, ..Files::default() }));
         self.reloads.send(reload).await.expect("the engine runs");
         let outcome = answer.await.expect("the engine answers");
@@ -265,12 +260,7 @@ impl Running {
 }
 
 /// Runs the engine with these documents beside what happens.
-async fn with_engine(
-    net: &Net,
-    connections: BTreeMap<String, Arc<Connection>>,
-    documents: &[Value],
-    happens: impl Future<Output = ()>,
-) {
+async fn with_engine(net: &Net, connections: &Connections, documents: &[Value], happens: impl Future<Output = ()>) {
     let edited = async |engine: &Running| {
         engine.put(documents).await;
         happens.await;
@@ -279,14 +269,14 @@ async fn with_engine(
 }
 
 /// Runs the engine while somebody edits its documents.
-async fn with_edits(net: &Net, connections: BTreeMap<String, Arc<Connection>>, happens: impl AsyncFnOnce(&Running)) {
+async fn with_edits(net: &Net, connections: &Connections, happens: impl AsyncFnOnce(&Running)) {
     let (reloads, receiver) = mpsc::channel(16);
     let clock = net.clone();
     let settings = Settings {
         home: "t1".to_owned(),
         engine: "main".into(),
         inventory_namespace: "sync-engine".into(),
-        connections,
+        connections: connections.clone(),
         clock: Clock::new(move || jiff::Timestamp::from_second(clock.lock().now()).expect("a moment")),
         ..Settings::default()
     };
@@ -297,9 +287,56 @@ async fn with_edits(net: &Net, connections: BTreeMap<String, Arc<Connection>>, h
     tasks.shutdown().await;
 }
 
-fn in_virtual_time<T>(world: impl Future<Output = T>) -> T {
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_time().start_paused(true).build();
-    runtime.expect("a runtime").block_on(world)
+type Connections = BTreeMap<String, Arc<Connection>>;
+
+/// A kcp whose tenants bind the export, and a target.
+fn kcp(tenants: &[impl AsRef<str>]) -> (Net, Connections) {
+    let net = Net::new(Flavor::Kcp);
+    let bound = tenants.iter().map(AsRef::as_ref).flat_map(|tenant| [workspace(tenant), binding(tenant, false)]);
+    export(false).into_iter().chain(bound).for_each(|request| net.act(&request));
+    net.add("t1", Side::Target, Flavor::Kubernetes, 1, USUAL);
+    let connections = [net.connection("kcp", "source", "/clusters/root"), net.connection("t1", "t1", "")];
+    (net, connections.into())
+}
+
+/// A plain cluster with the API, and these targets.
+fn plain(targets: &[impl AsRef<str>], latency_of_first: Duration) -> (Net, Connections) {
+    let net = Net::new(Flavor::Kubernetes);
+    definitions(false).iter().for_each(|request| net.act(request));
+    let mut connections = Connections::from([net.connection("source", "source", "")]);
+    for (name, number) in targets.iter().map(AsRef::as_ref).zip(1..) {
+        let latency = if number == 1 { latency_of_first } else { USUAL };
+        net.add(name, Side::Target, Flavor::Kubernetes, number, latency);
+        connections.extend([net.connection(name, name, "")]);
+    }
+    (net, connections)
+}
+
+/// The provider of the plain cluster.
+fn provider() -> Value {
+    json!({
+        "apiVersion": "sync-engine.dev/v1alpha1", "kind": "ClusterProvider", "metadata": {"name": "plain"},
+        "spec": {"kubeconfig": {"connection": "source"}},
+    })
+}
+
+/// What a mapping says of sources in the plain cluster.
+fn of_provider() -> Value {
+    json!({"provider": "plain", "resource": format!("things.v1.{GROUP}")})
+}
+
+/// What it says of those of the tenants of kcp.
+fn of_export() -> Value {
+    json!({"apiExport": {"name": "things", "path": "root"}, "resource": format!("things.v1.{GROUP}")})
+}
+
+/// Where the sources of the plain cluster are.
+fn things() -> String {
+    format!("/apis/{GROUP}/v1/namespaces/default/things")
+}
+
+fn things_of(tenant: &str) -> String {
+    format!("/clusters/root:{tenant}{}", things())
 }
 
 /// A mapping that makes a ConfigMap of each source.
@@ -328,30 +365,19 @@ const FIRST_ROUND: Duration = Duration::from_secs(200);
 /// The 99th percentile of the time from a change of a source to the write of its object, over all targets but the first.
 fn percentile_of_others(latency_of_first: Duration) -> Duration {
     in_virtual_time(async {
-        let net = Net::new(Flavor::Kubernetes);
-        definitions(false).iter().for_each(|request| net.act(request));
         let targets = load(10, 50);
         let names: Vec<String> = (1..=targets).map(|number| format!("t{number}")).collect();
-        let mut connections = BTreeMap::from([net.connection("source", "source", "")]);
-        let provider = json!({
-            "apiVersion": "sync-engine.dev/v1alpha1", "kind": "ClusterProvider", "metadata": {"name": "plain"},
-            "spec": {"kubeconfig": {"connection": "source"}},
-        });
-        let mut documents = vec![provider];
-        let things = format!("/apis/{GROUP}/v1/namespaces/default/things");
-        for (name, number) in names.iter().zip(1..) {
-            let latency = if number == 1 { latency_of_first } else { USUAL };
-            net.add(name, Side::Target, Flavor::Kubernetes, number, latency);
-            connections.extend([net.connection(name, name, "")]);
-            let selector = json!({"matchLabels": {"target": name}});
-            let source = json!({"provider": "plain", "resource": format!("things.v1.{GROUP}"), "selector": selector});
+        let (net, connections) = plain(&names, latency_of_first);
+        let mut documents = vec![provider()];
+        for name in &names {
+            let mut source = of_provider();
+            source["selector"] = json!({"matchLabels": {"target": name}});
             documents.push(mapping(&format!("of-{name}"), name, source));
-            net.act(&Request::post(&things, &thing(name, 0)));
+            net.act(&Request::post(&things(), &thing(name, 0)));
         }
         let mut took = Vec::new();
-        with_engine(&net, connections, &documents, async {
-            net.until("every target has its object", |inner| names.iter().all(|name| !inner.made(name).is_empty()))
-                .await;
+        with_engine(&net, &connections, &documents, async {
+            net.until_made("every target has its object", &names).await;
             let until_then = FIRST_ROUND - net.lock().age();
             sleep(until_then).await;
             for round in 1..=ROUNDS {
@@ -359,7 +385,7 @@ fn percentile_of_others(latency_of_first: Duration) -> Duration {
                 net.lock().writes.clear();
                 for name in &names {
                     let patch = json!({"spec": {"size": round}});
-                    net.act(&Request::patch(&format!("{things}/{name}"), "application/merge-patch+json", &patch));
+                    net.act(&merge(&format!("{}/{name}", things()), &patch));
                 }
                 sleep(Duration::from_secs(10)).await;
                 let inner = net.lock();
@@ -386,30 +412,17 @@ fn one_slow_target_of_many_slows_no_other() {
 fn spread_beside(latency_of_first: Duration) -> Duration {
     const SOURCES: u32 = 40;
     in_virtual_time(async {
-        let net = Net::new(Flavor::Kubernetes);
-        definitions(false).iter().for_each(|request| net.act(request));
-        let names: Vec<String> = (1..=4).map(|number| format!("t{number}")).collect();
-        let mut connections = BTreeMap::from([net.connection("source", "source", "")]);
-        for (name, number) in names.iter().zip(1..) {
-            let latency = if number == 1 { latency_of_first } else { USUAL };
-            net.add(name, Side::Target, Flavor::Kubernetes, number, latency);
-            connections.extend([net.connection(name, name, "")]);
-        }
-        let provider = json!({
-            "apiVersion": "sync-engine.dev/v1alpha1", "kind": "ClusterProvider", "metadata": {"name": "plain"},
-            "spec": {"kubeconfig": {"connection": "source"}},
-        });
-        let source = json!({"provider": "plain", "resource": format!("things.v1.{GROUP}")});
-        let mut document = mapping("spread", "", source);
+        let names = ["t1", "t2", "t3", "t4"];
+        let (net, connections) = plain(&names, latency_of_first);
+        let mut document = mapping("spread", "", of_provider());
         document["spec"].as_object_mut().expect("a mapping").remove("target");
         document["spec"]["targets"] = json!({
             "forEach": format!("${{{{ {} }}}}", json!(names)), "as": "place", "key": "${{ place }}", "cluster": "{{ place }}",
             "allowed": names,
         });
-        let things = format!("/apis/{GROUP}/v1/namespaces/default/things");
-        (0..SOURCES).for_each(|number| net.act(&Request::post(&things, &thing(&format!("s{number}"), 0))));
+        (0..SOURCES).for_each(|number| net.act(&Request::post(&things(), &thing(&format!("s{number}"), 0))));
         let mut took = Duration::ZERO;
-        with_engine(&net, connections, &[provider, document], async {
+        with_engine(&net, &connections, &[provider(), document], async {
             let is_there = |inner: &Inner| (0..SOURCES).all(|number| inner.made(&format!("s{number}")).len() == 4);
             net.until("every target has its objects", is_there).await;
             let until_then = FIRST_ROUND - net.lock().age();
@@ -418,7 +431,7 @@ fn spread_beside(latency_of_first: Duration) -> Duration {
             net.lock().writes.clear();
             for number in 0..SOURCES {
                 let patch = json!({"spec": {"size": 1}});
-                net.act(&Request::patch(&format!("{things}/s{number}"), "application/merge-patch+json", &patch));
+                net.act(&merge(&format!("{}/s{number}", things()), &patch));
             }
             let is_other = |one: &&Written| one.verb == Verb::Apply && one.host != "t1" && one.host != "source";
             let are_written = |inner: &Inner| inner.writes.iter().filter(is_other).count() as u32 >= 3 * SOURCES;
@@ -441,30 +454,21 @@ fn a_slow_target_of_several_keeps_the_others_of_its_mapping_waiting_for_a_moment
 /// each tenant once; one reconcile at a time shows the rounds in the order of the requests.
 fn begun_before_another_tenant() -> usize {
     in_virtual_time(async {
-        let net = Net::new(Flavor::Kcp);
-        let tenants = ["a", "b"].map(|tenant| [workspace(tenant), binding(tenant, false)]);
-        export(false).iter().chain(tenants.iter().flatten()).for_each(|request| net.act(request));
-        net.add("t1", Side::Target, Flavor::Kubernetes, 1, USUAL);
-        let connections =
-            BTreeMap::from([net.connection("kcp", "source", "/clusters/root"), net.connection("t1", "t1", "")]);
-        let source = json!({"apiExport": {"name": "things", "path": "root"}, "resource": format!("things.v1.{GROUP}")});
-        let mut document = mapping("m", "t1", source);
+        let (net, connections) = kcp(&["a", "b"]);
+        let mut document = mapping("m", "t1", of_export());
         document["spec"]["reconcile"] = json!({"concurrency": 1});
-        let things = |tenant: &str| format!("/clusters/root:{tenant}/apis/{GROUP}/v1/namespaces/default/things");
         let mut begun = 0;
-        with_engine(&net, connections, &[document], async {
+        with_engine(&net, &connections, &[document], async {
             for tenant in ["a", "b"] {
-                net.act(&Request::post(&things(tenant), &thing(&format!("first-of-{tenant}"), 0)));
+                net.act(&Request::post(&things_of(tenant), &thing(&format!("first-of-{tenant}"), 0)));
             }
-            let first =
-                |inner: &Inner| ["a", "b"].iter().all(|tenant| !inner.made(&format!("first-of-{tenant}")).is_empty());
-            net.until("both tenants are served", first).await;
+            net.until_made("both tenants are served", &["first-of-a", "first-of-b"]).await;
             sleep(Duration::from_secs(5)).await;
             (0..load(1_000, 10_000))
-                .for_each(|number| net.act(&Request::post(&things("a"), &thing(&format!("n{number}"), 1))));
+                .for_each(|number| net.act(&Request::post(&things_of("a"), &thing(&format!("n{number}"), 1))));
             sleep(Duration::from_millis(500)).await;
             net.lock().writes.clear();
-            net.act(&Request::post(&things("b"), &thing("single", 1)));
+            net.act(&Request::post(&things_of("b"), &thing("single", 1)));
             let is_begun = |one: &Written| one.resource == "things" && one.verb == Verb::Patch;
             let single = move |one: &Written| is_begun(one) && one.name == "single";
             net.until("the single change is begun", |inner| inner.writes.iter().any(single)).await;
@@ -492,28 +496,21 @@ const REPORT: Duration = Duration::from_millis(300);
 /// written.
 fn status_writes(sources: u32) -> (f64, Duration) {
     in_virtual_time(async {
-        let net = Net::new(Flavor::Kcp);
         let tenants = ["a", "b"];
-        let requests = tenants.map(|tenant| [workspace(tenant), binding(tenant, false)]);
-        export(false).iter().chain(requests.iter().flatten()).for_each(|request| net.act(request));
-        net.add("t1", Side::Target, Flavor::Kubernetes, 1, USUAL);
-        let connections =
-            BTreeMap::from([net.connection("kcp", "source", "/clusters/root"), net.connection("t1", "t1", "")]);
-        let source = json!({"apiExport": {"name": "things", "path": "root"}, "resource": format!("things.v1.{GROUP}")});
-        let mut document = mapping("m", "t1", source);
+        let (net, connections) = kcp(&tenants);
+        let mut document = mapping("m", "t1", of_export());
         document["spec"]["objects"][0]["template"]["data"] = json!({"of": "{{ source.metadata.name }}"});
         document["spec"]["status"] = json!({
             "fields": {"size": {"path": "$.data.size", "default": "unknown"}},
             "observedGeneration": "Off", "engineConditions": [],
         });
         let mut found = (0.0, Duration::ZERO);
-        with_engine(&net, connections, &[document], async {
+        with_engine(&net, &connections, &[document], async {
             sleep(FIRST_ROUND).await;
             let begin = net.lock().age();
             net.lock().writes.clear();
             for (number, tenant) in (0..sources).flat_map(|number| tenants.map(|tenant| (number, tenant))) {
-                let things = format!("/clusters/root:{tenant}/apis/{GROUP}/v1/namespaces/default/things");
-                net.act(&Request::post(&things, &thing(&format!("n{number}"), 0)));
+                net.act(&Request::post(&things_of(tenant), &thing(&format!("n{number}"), 0)));
             }
             let is_made = |one: &&Written| one.host == "t1" && one.verb == Verb::Apply && one.resource == "configmaps";
             let mut reported = 0;
@@ -525,7 +522,7 @@ fn status_writes(sources: u32) -> (f64, Duration) {
                 let paths: Vec<String> = made.map(|one| one.path.clone()).collect();
                 for path in &paths[reported..] {
                     let report = json!({"data": {"size": "large"}});
-                    inner.handle("t1", &Request::patch(path, "application/merge-patch+json", &report));
+                    inner.handle("t1", &merge(path, &report));
                 }
                 reported = paths.len();
             }
@@ -557,27 +554,15 @@ const SLUGGISH: Duration = Duration::from_millis(1200);
 /// other request of that server takes `usual`.
 fn longest_beside_slow_tenants(number: u32, usual: Duration) -> Duration {
     in_virtual_time(async {
-        let net = Net::new(Flavor::Kcp);
         let slow: Vec<String> = (0..number).map(|number| format!("slow{number}")).collect();
         let tenants: Vec<&str> = slow.iter().map(String::as_str).chain(["quiet"]).collect();
-        export(false).iter().for_each(|request| net.act(request));
-        for tenant in &tenants {
-            [workspace(tenant), binding(tenant, false)].iter().for_each(|request| net.act(request));
-        }
-        net.add("t1", Side::Target, Flavor::Kubernetes, 1, USUAL);
-        let connections =
-            BTreeMap::from([net.connection("kcp", "source", "/clusters/root"), net.connection("t1", "t1", "")]);
-        let source = json!({"apiExport": {"name": "things", "path": "root"}, "resource": format!("things.v1.{GROUP}")});
-        let create = |tenant: &str, name: &str| {
-            let things = format!("/clusters/root:{tenant}/apis/{GROUP}/v1/namespaces/default/things");
-            net.act(&Request::post(&things, &thing(name, 1)));
-        };
+        let (net, connections) = kcp(&tenants);
+        let create = |tenant: &str, name: &str| net.act(&Request::post(&things_of(tenant), &thing(name, 1)));
         let mut longest = Duration::ZERO;
-        with_engine(&net, connections, &[mapping("m", "t1", source)], async {
-            tenants.iter().for_each(|tenant| create(tenant, &format!("first-of-{tenant}")));
-            let is_served =
-                |inner: &Inner| tenants.iter().all(|tenant| !inner.made(&format!("first-of-{tenant}")).is_empty());
-            net.until("every tenant is served", is_served).await;
+        with_engine(&net, &connections, &[mapping("m", "t1", of_export())], async {
+            let first: Vec<String> = tenants.iter().map(|tenant| format!("first-of-{tenant}")).collect();
+            tenants.iter().zip(&first).for_each(|(tenant, name)| create(tenant, name));
+            net.until_made("every tenant is served", &first).await;
             sleep(Duration::from_secs(5)).await;
             let of_slow = |one: &&Written| one.host == "source" && one.name.starts_with("first-of-slow");
             let clusters = |inner: &Inner| inner.writes.iter().filter(of_slow).map(|one| one.cluster.clone()).collect();
@@ -592,9 +577,8 @@ fn longest_beside_slow_tenants(number: u32, usual: Duration) -> Duration {
             for number in 0..20 {
                 let (name, begin) = (format!("quiet-{number}"), net.lock().age());
                 create("quiet", &name);
-                net.until("the quiet tenant is served", |inner| !inner.made(&name).is_empty()).await;
-                let is_made = |one: &&Written| one.verb == Verb::Apply && one.name == name;
-                let made = net.lock().writes.iter().find(is_made).map(|one| one.at);
+                net.until_made("the quiet tenant is served", &[&name]).await;
+                let made = net.lock().applied(&name).next().map(|one| one.at);
                 longest = longest.max(made.map_or(Duration::MAX, |at| at - begin));
                 sleep(Duration::from_millis(3_700)).await;
             }
@@ -620,24 +604,16 @@ fn tenants_with_slow_admission_delay_another_by_two_seconds_at_most() {
 #[test]
 fn a_tenant_whose_objects_take_long_to_list_delays_no_other_after_a_restart() {
     in_virtual_time(async {
-        let net = Net::new(Flavor::Kcp);
         let objects = load(200, 2_000);
         let quiet: Vec<String> = (0..8).map(|number| format!("quiet-{number}")).collect();
-        export(false).iter().for_each(|request| net.act(request));
-        for tenant in quiet.iter().map(String::as_str).chain(["greedy"]) {
-            [workspace(tenant), binding(tenant, false)].iter().for_each(|request| net.act(request));
-        }
-        net.add("t1", Side::Target, Flavor::Kubernetes, 1, USUAL);
-        let connections =
-            BTreeMap::from([net.connection("kcp", "source", "/clusters/root"), net.connection("t1", "t1", "")]);
-        let source = json!({"apiExport": {"name": "things", "path": "root"}, "resource": format!("things.v1.{GROUP}")});
-        let documents = [mapping("m", "t1", source)];
-        let things = |tenant: &str| format!("/clusters/root:{tenant}/apis/{GROUP}/v1/namespaces/default/things");
-        let create = |tenant: &str, name: &str| net.act(&Request::post(&things(tenant), &thing(name, 1)));
-        with_engine(&net, connections.clone(), &documents, async {
+        let tenants: Vec<&str> = quiet.iter().map(String::as_str).chain(["greedy"]).collect();
+        let (net, connections) = kcp(&tenants);
+        let documents = [mapping("m", "t1", of_export())];
+        let create = |tenant: &str, name: &str| net.act(&Request::post(&things_of(tenant), &thing(name, 1)));
+        with_engine(&net, &connections, &documents, async {
             let names: Vec<String> = (0..objects).map(|number| format!("large-{number}")).collect();
             names.iter().for_each(|name| create("greedy", name));
-            net.until("all are served", |inner| names.iter().all(|name| !inner.made(name).is_empty())).await;
+            net.until_made("all are served", &names).await;
             sleep(Duration::from_secs(10)).await;
         })
         .await;
@@ -647,28 +623,22 @@ fn a_tenant_whose_objects_take_long_to_list_delays_no_other_after_a_restart() {
             (0..3).for_each(|number| create(tenant, &format!("{tenant}-before-{number}")));
         }
         let begin = net.lock().age();
-        with_engine(&net, connections, &documents, async {
+        with_engine(&net, &connections, &documents, async {
             sleep(Duration::from_millis(500)).await;
             quiet.iter().for_each(|tenant| create(tenant, &format!("{tenant}-new")));
-            let is_made = |inner: &Inner, tenant: &String| {
-                let before = (0..3).map(|number| format!("{tenant}-before-{number}"));
-                before.chain([format!("{tenant}-new")]).all(|name| !inner.made(&name).is_empty())
-            };
-            net.until("the quiet tenants are served", |inner| quiet.iter().all(|tenant| is_made(inner, tenant))).await;
+            let all = ["before-0", "before-1", "before-2", "new"];
+            let all = quiet.iter().flat_map(|tenant| all.map(|name| format!("{tenant}-{name}")));
+            let all: Vec<String> = all.collect();
+            net.until_made("the quiet tenants are served", &all).await;
             let took = net.lock().age() - begin;
             assert!(took <= Duration::from_secs(3) && took < listing * objects / 2, "{took:?}");
             // What is deleted before its page comes stays deleted.
             for tenant in &quiet {
-                net.act(&Request::delete(&format!("{}/{tenant}-before-0", things(tenant))));
+                net.act(&Request::delete(&format!("{}/{tenant}-before-0", things_of(tenant))));
             }
             sleep(listing * objects * 2).await;
             let inner = net.lock();
-            for tenant in &quiet {
-                for name in ["before-0", "before-1", "before-2", "new"].map(|name| format!("{tenant}-{name}")) {
-                    let is_it = |one: &&Written| one.verb == Verb::Apply && one.name == name;
-                    assert_eq!(inner.writes.iter().filter(is_it).count(), 1, "{name}");
-                }
-            }
+            all.iter().for_each(|name| assert_eq!(inner.applied(name).count(), 1, "{name}"));
             let is_of_target = |one: &&Written| one.host == "t1" && one.verb == Verb::Delete;
             let deleted: BTreeSet<String> =
                 inner.writes.iter().filter(is_of_target).map(|one| one.name.clone()).collect();
@@ -685,28 +655,19 @@ fn a_tenant_whose_objects_take_long_to_list_delays_no_other_after_a_restart() {
 fn the_last_of_several_sources_takes_the_shared_object_along() {
     for (gap, deep_goes) in [(0, false), (7, true), (90, false), (240, true)] {
         in_virtual_time(async {
-            let net = Net::new(Flavor::Kcp);
-            let tenants = ["a", "b"].map(|tenant| [workspace(tenant), binding(tenant, false)]);
-            export(false).iter().chain(tenants.iter().flatten()).for_each(|request| net.act(request));
-            net.add("t1", Side::Target, Flavor::Kubernetes, 1, USUAL);
-            let connections =
-                BTreeMap::from([net.connection("kcp", "source", "/clusters/root"), net.connection("t1", "t1", "")]);
-            let source =
-                json!({"apiExport": {"name": "things", "path": "root"}, "resource": format!("things.v1.{GROUP}")});
-            let mut sharing = mapping("m", "t1", source);
+            let (net, connections) = kcp(&["a", "b"]);
+            let mut sharing = mapping("m", "t1", of_export());
             let account = json!({"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": "shared"}});
             let shared = json!({"id": "account", "shared": "Namespace", "template": account});
             sharing["spec"]["objects"].as_array_mut().expect("objects").push(shared);
-            let things = |tenant: &str| format!("/clusters/root:{tenant}/apis/{GROUP}/v1/namespaces/default/things");
-            let names: Vec<String> = (0..5).map(|number| format!("x{number}")).collect();
-            let all = ["a", "b"].map(|tenant| names.iter().map(move |name| (tenant, name.clone())));
-            let all: Vec<(&str, String)> = all.into_iter().flatten().collect();
+            let of = |tenant| (0..5).map(move |number| (tenant, format!("x{number}")));
+            let all: Vec<(&str, String)> = of("a").chain(of("b")).collect();
             for (tenant, name) in &all {
-                net.act(&Request::post(&things(tenant), &thing(name, 1)));
+                net.act(&Request::post(&things_of(tenant), &thing(name, 1)));
             }
             net.lock().deepens = true;
-            net.act(&Request::post(&things("a"), &thing("deep", DEEP)));
-            with_engine(&net, connections, &[sharing], async {
+            net.act(&Request::post(&things_of("a"), &thing("deep", DEEP)));
+            with_engine(&net, &connections, &[sharing], async {
                 let served = |inner: &Inner| {
                     let is_main = |one: &&Written| one.verb == Verb::Apply && one.resource == "configmaps";
                     inner.writes.iter().filter(|one| one.host == "t1").filter(is_main).count() >= all.len()
@@ -714,10 +675,10 @@ fn the_last_of_several_sources_takes_the_shared_object_along() {
                 net.until("every source is served", served).await;
                 sleep(Duration::from_secs(10)).await;
                 if deep_goes {
-                    net.act(&Request::delete(&format!("{}/deep", things("a"))));
+                    net.act(&Request::delete(&format!("{}/deep", things_of("a"))));
                 }
                 for (tenant, name) in &all {
-                    net.act(&Request::delete(&format!("{}/{name}", things(tenant))));
+                    net.act(&Request::delete(&format!("{}/{name}", things_of(tenant))));
                     sleep(Duration::from_millis(gap)).await;
                 }
                 sleep(Duration::from_secs(5)).await;
@@ -735,33 +696,24 @@ fn the_last_of_several_sources_takes_the_shared_object_along() {
 fn a_large_source_is_served_and_followed() {
     const BEFORE: usize = 14;
     in_virtual_time(async {
-        let net = Net::new(Flavor::Kcp);
-        let tenant = [workspace("a"), binding("a", false)];
-        export(false).iter().chain(&tenant).for_each(|request| net.act(request));
-        net.add("t1", Side::Target, Flavor::Kubernetes, 1, USUAL);
-        let connections =
-            BTreeMap::from([net.connection("kcp", "source", "/clusters/root"), net.connection("t1", "t1", "")]);
-        let source = json!({"apiExport": {"name": "things", "path": "root"}, "resource": format!("things.v1.{GROUP}")});
-        let mut copies = mapping("m", "t1", source);
+        let (net, connections) = kcp(&["a"]);
+        let mut copies = mapping("m", "t1", of_export());
         copies["spec"]["objects"][0]["template"]["data"]["token"] = json!("{{ source.spec.token }}");
-        let things = format!("/clusters/root:a/apis/{GROUP}/v1/namespaces/default/things");
+        let things = things_of("a");
         let with_token = |name: &str, size: u32, length: usize| {
             let mut thing = thing(name, size);
             thing["spec"]["token"] = "x".repeat(length).into();
             thing
         };
         let large = |name: &str, size: u32| with_token(name, size, 400_000);
-        let made = |inner: &Inner, name: &str| {
-            let is_made = |one: &&Written| one.host == "t1" && one.verb == Verb::Apply && one.name == name;
-            inner.writes.iter().filter(is_made).count()
-        };
+        let made = |inner: &Inner, name: &str| inner.applied(name).count();
         // More than a page: after the restart only their metadata is listed, and that of the small one among them.
         for number in 0..BEFORE {
             net.act(&Request::post(&things, &large(&format!("before-{number}"), 1)));
         }
         net.act(&Request::post(&things, &with_token("before-small", 1, 10)));
         for round in 1..=2 {
-            with_engine(&net, connections.clone(), std::slice::from_ref(&copies), async {
+            with_engine(&net, &connections, std::slice::from_ref(&copies), async {
                 net.act(&Request::post(&things, &large(&format!("x{round}"), 1)));
                 let all = |inner: &Inner| {
                     made(inner, &format!("x{round}")) == 1
@@ -773,7 +725,7 @@ fn a_large_source_is_served_and_followed() {
                 let writes = net.lock().writes.len();
                 let size = json!({"spec": {"size": round + 1}});
                 let path = format!("{things}/x{round}");
-                net.act(&Request::patch(&path, "application/merge-patch+json", &size));
+                net.act(&merge(&path, &size));
                 net.until("its change is followed", |inner| made(inner, &format!("x{round}")) == 2).await;
                 sleep(Duration::from_secs(300)).await;
                 let inner = net.lock();
@@ -790,20 +742,13 @@ fn a_large_source_is_served_and_followed() {
 #[test]
 fn a_forged_finalizer_of_a_future_mapping_blocks_its_own_source_alone() {
     in_virtual_time(async {
-        let net = Net::new(Flavor::Kcp);
-        let tenants = ["a", "b"].map(|tenant| [workspace(tenant), binding(tenant, false)]);
-        export(false).iter().chain(tenants.iter().flatten()).for_each(|request| net.act(request));
-        net.add("t1", Side::Target, Flavor::Kubernetes, 1, USUAL);
-        let things = |tenant: &str| format!("/clusters/root:{tenant}/apis/{GROUP}/v1/namespaces/default/things");
-        let connections =
-            BTreeMap::from([net.connection("kcp", "source", "/clusters/root"), net.connection("t1", "t1", "")]);
-        let source = json!({"apiExport": {"name": "things", "path": "root"}, "resource": format!("things.v1.{GROUP}")});
+        let (net, connections) = kcp(&["a", "b"]);
         // What a mapping writes shows how the identity of the target is written.
         let mut pin = Value::Null;
-        with_engine(&net, connections.clone(), &[mapping("before", "t1", source.clone())], async {
-            let first = format!("{}/first", things("a"));
-            net.act(&Request::post(&things("a"), &thing("first", 1)));
-            net.until("the first one is served", |inner| !inner.made("first").is_empty()).await;
+        with_engine(&net, &connections, &[mapping("before", "t1", of_export())], async {
+            let first = format!("{}/first", things_of("a"));
+            net.act(&Request::post(&things_of("a"), &thing("first", 1)));
+            net.until_made("the first one is served", &["first"]).await;
             let Outcome::Answer(answer) = net.lock().handle("source", &Request::get(&first)).0 else {
                 panic!("no answer")
             };
@@ -816,17 +761,16 @@ fn a_forged_finalizer_of_a_future_mapping_blocks_its_own_source_alone() {
         let mut forged = thing("forged", 1);
         forged["metadata"]["finalizers"] = json!(["sync-engine.dev/main.m"]);
         forged["metadata"]["annotations"] = json!({"target.sync-engine.dev/main.m": pin});
-        net.act(&Request::post(&things("a"), &forged));
-        net.act(&Request::post(&things("a"), &thing("beside", 1)));
-        net.act(&Request::post(&things("b"), &thing("other", 1)));
-        with_engine(&net, connections, &[mapping("m", "t1", source)], async {
-            let others = |inner: &Inner| ["beside", "other"].iter().all(|name| !inner.made(name).is_empty());
-            net.until("every other source is served", others).await;
+        net.act(&Request::post(&things_of("a"), &forged));
+        net.act(&Request::post(&things_of("a"), &thing("beside", 1)));
+        net.act(&Request::post(&things_of("b"), &thing("other", 1)));
+        with_engine(&net, &connections, &[mapping("m", "t1", of_export())], async {
+            net.until_made("every other source is served", &["beside", "other"]).await;
             sleep(Duration::from_secs(60)).await;
             assert!(net.lock().made("forged").is_empty(), "the forged one is reported, and nothing is written for it");
             let let_go = json!({"metadata": {"finalizers": null, "annotations": null}});
-            net.act(&Request::patch(&format!("{}/forged", things("a")), "application/merge-patch+json", &let_go));
-            net.until("it is served once it is let go", |inner| !inner.made("forged").is_empty()).await;
+            net.act(&merge(&format!("{}/forged", things_of("a")), &let_go));
+            net.until_made("it is served once it is let go", &["forged"]).await;
         })
         .await;
     });
@@ -836,27 +780,15 @@ fn a_forged_finalizer_of_a_future_mapping_blocks_its_own_source_alone() {
 #[test]
 fn a_target_that_no_document_names_goes_once_nothing_is_left_there() {
     in_virtual_time(async {
-        let net = Net::new(Flavor::Kubernetes);
-        definitions(false).iter().for_each(|request| net.act(request));
-        let mut connections = BTreeMap::from([net.connection("source", "source", "")]);
-        for (name, number) in [("t1", 1), ("t2", 2)] {
-            net.add(name, Side::Target, Flavor::Kubernetes, number, USUAL);
-            connections.extend([net.connection(name, name, "")]);
-        }
-        let provider = json!({
-            "apiVersion": "sync-engine.dev/v1alpha1", "kind": "ClusterProvider", "metadata": {"name": "plain"},
-            "spec": {"kubeconfig": {"connection": "source"}},
-        });
-        let document = |allowed: &[&str]| {
-            let source = json!({"provider": "plain", "resource": format!("things.v1.{GROUP}")});
-            let mut document = mapping("m", "{{ source.metadata.labels.target }}", source);
+        let (net, connections) = plain(&["t1", "t2"], USUAL);
+        let documents = |allowed: &[&str]| {
+            let mut document = mapping("m", "{{ source.metadata.labels.target }}", of_provider());
             document["spec"]["target"]["allowed"] = json!(allowed);
             document["spec"]["target"]["onTargetChange"] = json!("Recreate");
             document["spec"]["release"] = json!({"maxFailing": "100%"});
-            document
+            [provider(), document]
         };
-        let things = format!("/apis/{GROUP}/v1/namespaces/default/things");
-        ["t1", "t2"].iter().for_each(|name| net.act(&Request::post(&things, &thing(name, 0))));
+        ["t1", "t2"].iter().for_each(|name| net.act(&Request::post(&things(), &thing(name, 0))));
         // The state store on the first target.
         let names = |inner: &mut Inner, target: &str| {
             let stores = Request::get("/api/v1/namespaces/sync-engine/configmaps");
@@ -865,18 +797,18 @@ fn a_target_that_no_document_names_goes_once_nothing_is_left_there() {
             answer.to_json()["items"].as_array().is_some_and(|stores| stores.iter().any(targets))
         };
         let settle = Duration::from_secs(60);
-        with_edits(&net, connections, async |engine: &Running| {
-            engine.put(&[provider.clone(), document(&["t1", "t2"])]).await;
+        with_edits(&net, &connections, async |engine: &Running| {
+            engine.put(&documents(&["t1", "t2"])).await;
             net.until("both are served", |inner| ["t1", "t2"].iter().all(|name| inner.made(name).contains(name))).await;
-            engine.put(&[provider.clone(), document(&["t1"])]).await;
+            engine.put(&documents(&["t1"])).await;
             sleep(settle).await;
             assert!(names(&mut net.lock(), "t2"), "what it has is still to be deleted with its source");
-            net.act(&Request::delete(&format!("{things}/t2")));
+            net.act(&Request::delete(&format!("{}/t2", things())));
             sleep(settle).await;
             assert!(!names(&mut net.lock(), "t2"), "nothing is left there");
             assert!(names(&mut net.lock(), "t1"));
-            engine.put(&[provider.clone(), document(&["t1", "t2"])]).await;
-            net.act(&Request::post(&things, &thing("t2", 1)));
+            engine.put(&documents(&["t1", "t2"])).await;
+            net.act(&Request::post(&things(), &thing("t2", 1)));
             sleep(settle).await;
             let later = net.lock().writes.iter().filter(|one| one.host == "t2" && one.verb == Verb::Apply).count();
             assert!(later >= 2, "it is a target again");
@@ -913,20 +845,12 @@ impl io::Write for &Gone {
 #[test]
 fn many_workspaces_that_go_at_once_leave_turns_to_leases_and_probes() {
     in_virtual_time(async {
-        let net = Net::new(Flavor::Kcp);
         let tenants: Vec<String> = (0..load(100, 10_000)).map(|number| format!("tenant{number}")).collect();
-        export(false).iter().for_each(|request| net.act(request));
-        for tenant in &tenants {
-            [workspace(tenant), binding(tenant, false)].iter().for_each(|request| net.act(request));
-        }
-        net.add("t1", Side::Target, Flavor::Kubernetes, 1, USUAL);
-        let connections =
-            BTreeMap::from([net.connection("kcp", "source", "/clusters/root"), net.connection("t1", "t1", "")]);
-        let source = json!({"apiExport": {"name": "things", "path": "root"}, "resource": format!("things.v1.{GROUP}")});
+        let (net, connections) = kcp(&tenants);
         let gone = Arc::new(Gone::default());
         let log = tracing_subscriber::fmt().with_env_filter("sync_engine::engine::clusters=debug").with_ansi(false);
         let _guard = tracing::subscriber::set_default(log.with_writer(gone.clone()).finish());
-        with_engine(&net, connections, &[mapping("m", "t1", source)], async {
+        with_engine(&net, &connections, &[mapping("m", "t1", of_export())], async {
             sleep(Duration::from_secs(30)).await;
             tenants.iter().for_each(|tenant| net.act(&Request::delete(&binding_url(tenant))));
             timeout(Duration::from_secs(600), gone.first.notified()).await.expect("the log tells of the first one");
@@ -947,19 +871,10 @@ fn many_workspaces_that_go_at_once_leave_turns_to_leases_and_probes() {
 #[test]
 fn a_server_that_hangs_is_asked_after_a_minute_and_reported() {
     in_virtual_time(async {
-        let net = Net::new(Flavor::Kubernetes);
-        definitions(false).iter().for_each(|request| net.act(request));
-        net.add("t1", Side::Target, Flavor::Kubernetes, 1, USUAL);
-        let connections = BTreeMap::from([net.connection("source", "source", ""), net.connection("t1", "t1", "")]);
-        let provider = json!({
-            "apiVersion": "sync-engine.dev/v1alpha1", "kind": "ClusterProvider", "metadata": {"name": "plain"},
-            "spec": {"kubeconfig": {"connection": "source"}},
-        });
-        let source = json!({"provider": "plain", "resource": format!("things.v1.{GROUP}")});
-        let things = format!("/apis/{GROUP}/v1/namespaces/default/things");
-        net.act(&Request::post(&things, &thing("x", 0)));
-        let documents = [provider, mapping("m", "t1", source)];
-        with_edits(&net, connections, async |engine: &Running| {
+        let (net, connections) = plain(&["t1"], USUAL);
+        net.act(&Request::post(&things(), &thing("x", 0)));
+        let documents = [provider(), mapping("m", "t1", of_provider())];
+        with_edits(&net, &connections, async |engine: &Running| {
             let silent = || {
                 let standings = engine.instruments.health.standings();
                 let silent = standings.into_iter().filter(|standing| standing.condition.message.contains("no answer"));
@@ -972,7 +887,7 @@ fn a_server_that_hangs_is_asked_after_a_minute_and_reported() {
                 net.lock().now() as f64 - seconds.expect("a number")
             };
             engine.put(&documents).await;
-            net.until("it is served", |inner| !inner.made("x").is_empty()).await;
+            net.until_made("it is served", &["x"]).await;
             // A target is asked which cluster it is every five minutes, whatever it does.
             sleep(Duration::from_secs(400)).await;
             assert_eq!((silent(), engine.instruments.health.is_ready()), (vec![], true));

@@ -29,12 +29,9 @@ mod shrink;
 mod twins;
 mod world;
 
-use std::collections::BTreeSet;
-use std::env;
-
 use self::action::Plan;
 use self::matrix::Matrix;
-use self::world::run;
+use self::world::{Run, run};
 
 /// How many seeds run where nobody says which.
 const SEEDS: u64 = 100;
@@ -44,17 +41,14 @@ const MANY: usize = 1_000;
 
 #[test]
 fn seeds() {
-    if let Ok(seed) = env::var("SYNC_ENGINE_SEED") {
-        speak_up();
-        let plan = plan::plan(seed.parse().expect("SYNC_ENGINE_SEED is a number"));
-        let mut run = world::run_aloud(&plan);
+    if let Some(seed) = seeds::one() {
+        let plan = plan::plan(seed);
+        let run = tell(&plan);
         if let Some(violation) = modes::writes_too_much(&plan, &run) {
             println!("The same world without faults:");
             world::run_aloud(&modes::calm(&plan));
-            run.violations.push(violation);
+            panic!("VIOLATION {violation}");
         }
-        run.violations.iter().for_each(|violation| println!("VIOLATION {violation}"));
-        assert!(run.violations.is_empty());
         return;
     }
     let range = seeds::seeds("SYNC_ENGINE_SEEDS", 0..SEEDS);
@@ -67,11 +61,7 @@ fn seeds() {
         run.violations.into_iter().next().or(too_much)
     });
     let failed: Vec<_> = worlds.into_iter().filter_map(|(seed, violation)| Some((seed, violation?))).collect();
-    let mut known = BTreeSet::new();
-    for (seed, violation) in &failed {
-        println!("seed {seed}: {violation}");
-        shrink::explain(plan::plan(*seed), violation, &mut known);
-    }
+    shrink::explain(failed.iter().map(|(seed, violation)| (plan::plan(*seed), violation)));
     println!("{matrix}");
     let seeds = range.count();
     assert_eq!(failed.len(), 0, "of {seeds} seeds");
@@ -80,11 +70,12 @@ fn seeds() {
 }
 
 /// Who did what in a world.
-fn tell(plan: &Plan) {
+fn tell(plan: &Plan) -> Run {
     speak_up();
     let run = world::run_aloud(plan);
     run.violations.iter().for_each(|violation| println!("VIOLATION {violation}"));
     assert!(run.violations.is_empty());
+    run
 }
 
 /// What the engine says stands in the trace with what it does: `RUST_LOG=sync_engine=debug`.

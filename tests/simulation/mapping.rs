@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use sync_engine::object::hash::tuple_hash;
 
 use super::action::{Edit, VERSIONS};
-use super::server::{GROUP, Side};
+use super::server::{GROUP, RESOURCES, Side};
 
 /// Only of sources that say so.
 const EXTRA_ALONE: &str = "${{ source.spec.extra | default(false) }}";
@@ -26,9 +26,10 @@ pub struct Rule {
 }
 
 /// On which targets the objects of a source are.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Spread {
     /// On the one that every mapping has.
+    #[default]
     One,
     /// On that one, and on the second one if the source has `spec.extra`.
     Extra,
@@ -120,9 +121,6 @@ pub const CONNECTION: Rule = Rule { id: "related.connection", kind: "Secret", su
 /// What follows the placement's name in the name of that Secret.
 pub const CONN: &str = "-conn";
 
-/// The rules of copies that an author adds and removes.
-pub const RELATED: [Rule; 2] = [PASSWORD, CONNECTION];
-
 /// Copies of Secrets that the source does not name alone.
 pub const MORE: Rule = Rule { id: "related.more", kind: "Secret", suffix: "", conditional: false };
 
@@ -144,9 +142,6 @@ pub const ITEMS: [&str; 2] = ["s1", "s2"];
 /// What precedes a value that is transformed.
 pub const TRANSFORMED: &str = "of ";
 
-/// The rules that an author adds and removes.
-pub const OPTIONAL: [Rule; 4] = [CA, EXTRA, WIDGET, QUOTA];
-
 /// What `release.maxLost.objects` is where nothing is held.
 pub const OPEN: u32 = 1000;
 
@@ -163,10 +158,10 @@ pub const GUEST: &str = "g";
 pub const NAMESPACES: [&str; 2] = ["", "-2"];
 
 /// What every world begins with.
-pub fn first(resource: &'static str) -> Mapping {
+pub fn first() -> Mapping {
     Mapping {
-        name: "m",
-        resource,
+        name: MAPPINGS[0],
+        resource: RESOURCES[0].0,
         is_beside: false,
         in_waves: false,
         spread: Spread::One,
@@ -198,8 +193,7 @@ pub fn first(resource: &'static str) -> Mapping {
 /// A mapping that never changes and writes no status: one object of each source.
 pub fn guest(is_beside: bool) -> Mapping {
     let rule = Rule { id: "guest", suffix: "-g", ..MAIN };
-    let first = first(super::server::RESOURCES[0].0);
-    Mapping { name: GUEST, rules: vec![rule], status: BTreeSet::new(), is_beside, ..first }
+    Mapping { name: GUEST, rules: vec![rule], status: BTreeSet::new(), is_beside, ..first() }
 }
 
 /// What the author writes into one file.
@@ -379,13 +373,13 @@ impl Mapping {
         format!("{FIELD}{}", self.edition)
     }
 
-    /// A rule of `related`, as the language has it.
     fn say_adopts(&self, rule: &mut Value) {
         if self.adopts {
             rule["adopt"] = "IfUnowned".into();
         }
     }
 
+    /// A rule of `related`, as the language has it.
     fn related(&self, rule: &Rule) -> Value {
         let to = |name: &str| json!({"name": format!("{name}{}", rule.suffix)});
         let mut related = match *rule {
@@ -441,25 +435,13 @@ impl Mapping {
         self.rules.iter().chain(&self.related)
     }
 
-    /// Whether the mapping makes the object of this id for a source.
-    pub fn wants(&self, id: &str, source: &Value) -> bool {
-        let wanted = |rule: &Rule| !rule.conditional || source["spec"]["extra"] == true;
-        self.rules.iter().any(|rule| rule.id == id && wanted(rule))
-    }
-
     /// What becomes of it by an edit.
-    pub fn edit(&mut self, edit: Edit, optional: &[Rule]) {
+    pub fn edit(&mut self, edit: Edit) {
         match edit {
             Edit::Resource(resource) => self.resource = resource,
             Edit::Edition => self.edition += 1,
-            Edit::Toggle(id) => match self.rules.iter().position(|present| present.id == id) {
-                Some(index) => drop(self.rules.remove(index)),
-                None => self.rules.extend(optional.iter().find(|rule| rule.id == id)),
-            },
-            Edit::Related(id) => match self.related.iter().position(|present| present.id == id) {
-                Some(index) => drop(self.related.remove(index)),
-                None => self.related.extend(RELATED.iter().chain([&MORE]).find(|rule| rule.id == id)),
-            },
+            Edit::Toggle(id) => toggle(&mut self.rules, id, &[CA, EXTRA, WIDGET, QUOTA]),
+            Edit::Related(id) => toggle(&mut self.related, id, &[PASSWORD, CONNECTION, MORE]),
             Edit::Selector => self.selects = !self.selects,
             Edit::When => self.when = !self.when,
             Edit::Namespace(suffix) => self.namespace = suffix,
@@ -509,9 +491,9 @@ impl Mapping {
 
     /// What a source should have in a namespace of a target.
     pub fn objects(&self, side: Side, namespace: &str, source: &Value) -> Vec<Wanted> {
-        let text = |field: &str| source["metadata"][field].as_str().unwrap_or_default().to_owned();
+        let of_source = source["metadata"]["name"].as_str().unwrap_or_default();
         let token = source["spec"]["token"].as_str().unwrap_or_default();
-        let wanted = self.rules.iter().filter(|rule| self.wants(rule.id, source));
+        let wanted = self.rules.iter().filter(|rule| !rule.conditional || source["spec"]["extra"] == true);
         wanted
             .map(|rule| {
                 let data = match rule.kind {
@@ -526,13 +508,20 @@ impl Mapping {
                 let edition = || ("edition".to_owned(), base64(&self.edition.to_string()));
                 let of_made = (rule.id == MADE.id).then(edition);
                 let own = (self.is_beside && rule.kind != "Secret").then(|| (self.field(), "only here".to_owned()));
-                let copy =
-                    self.names_copy(rule).then(|| (READS.to_owned(), format!("{}{}", text("name"), PASSWORD.suffix)));
+                let copy = self.names_copy(rule).then(|| (READS.to_owned(), format!("{of_source}{}", PASSWORD.suffix)));
                 let data = data.into_iter().chain(of_made).chain(own).chain(copy).collect();
-                let name = format!("{}{}", text("name"), rule.suffix);
+                let name = format!("{of_source}{}", rule.suffix);
                 Wanted { side, id: rule.id, kind: rule.kind, namespace: namespace.to_owned(), name, data }
             })
             .collect()
+    }
+}
+
+/// Removes the rule of an id, or adds the one that there is of it.
+fn toggle(rules: &mut Vec<Rule>, id: &str, all: &[Rule]) {
+    match rules.iter().position(|rule| rule.id == id) {
+        Some(index) => drop(rules.remove(index)),
+        None => rules.extend(all.iter().find(|rule| rule.id == id)),
     }
 }
 
@@ -550,9 +539,19 @@ pub fn api_version(kind: &str) -> String {
     if kind == "Widget" { format!("{GROUP}/v1") } else { "v1".to_owned() }
 }
 
+/// The plural of one of these kinds.
+pub fn plural(kind: &str) -> &'static str {
+    KINDS.iter().find(|(known, _)| *known == kind).map_or("", |(_, plural)| plural)
+}
+
+/// Whether objects are made of the kind with this plural.
+pub fn is_made(plural: &str) -> bool {
+    KINDS.iter().any(|(_, known)| *known == plural)
+}
+
 /// Where a kind's objects are on the target.
 pub fn url(kind: &str, namespace: &str, name: &str) -> String {
-    let plural = KINDS.iter().find(|(known, _)| *known == kind).map_or("", |(_, plural)| plural);
+    let plural = plural(kind);
     let prefix = if kind == "Widget" { format!("/apis/{GROUP}/v1") } else { "/api/v1".to_owned() };
     let namespace = if namespace.is_empty() { String::new() } else { format!("/namespaces/{namespace}") };
     let name = if name.is_empty() { String::new() } else { format!("/{name}") };

@@ -9,18 +9,9 @@ use super::mapping::{
     CA, CONN, CONNECTION, COPY, FIELD, GUEST, ITEMS, MADE, MORE, Mapping, More, NAMESPACES, PASSWORD, READS, Rule,
     Spread, TRANSFORMED, Wanted, base64, contents, guest, placement,
 };
-use super::records::{Made, finalizer, targets_of};
+use super::records::{Made, Source, finalizer, is_sent_to};
 use super::server::Side;
 use super::world::{File, SourceKey, World, side_of, text};
-
-/// Compares the world with the model.
-pub fn check(world: &World) {
-    let found: Vec<String> = differences(world);
-    let core = &mut *world.shared.lock();
-    for text in found {
-        core.checker.violated("I4", text);
-    }
-}
 
 /// What is not as it should be.
 pub fn differences(world: &World) -> Vec<String> {
@@ -58,7 +49,7 @@ pub fn differences(world: &World) -> Vec<String> {
         let is_blocked = world.marked.contains(&text(source, "uid"));
         let is_guests = world.has_guest()
             && world.file == File::Whole
-            && key.resource == guest(world.is_beside).resource
+            && key.resource == guest(world.plan.is_beside).resource
             && !is_blocked;
         if is_guests && source["metadata"]["deletionTimestamp"].is_null() {
             found.extend(view.of_guest(key, source));
@@ -72,11 +63,11 @@ pub fn differences(world: &World) -> Vec<String> {
         let outlives = |made: &&Made| {
             let cluster = &made.owner.cluster;
             let is_claimed = made.side.is_target() || (world.is_claimed(cluster) && !made.is_left);
-            let is_there = world.is_kcp || world.identity(cluster) == *cluster;
+            let is_there = world.plan.is_kcp || world.identity(cluster) == *cluster;
             let is_reached = is_there && world.is_served(cluster) && is_claimed && !view.is_cut_off(cluster);
             // What came late for a source of the same name before it is up to `onSourceRecreated`.
             let follows = |key: &SourceKey| {
-                let here = !world.is_kcp || made.owner.cluster == key.cluster;
+                let here = !world.plan.is_kcp || made.owner.cluster == key.cluster;
                 here && made.owner.name == key.name && view.is_same_resource(made, key)
             };
             let is_followed = sources.keys().any(follows);
@@ -115,6 +106,18 @@ enum Found {
     Wrong(String),
 }
 
+impl Found {
+    /// The same of a copy, which has the type of its original.
+    fn with_type(self, copy: Option<&Value>, original: &Value) -> Self {
+        match self {
+            Self::InOrder if copy.is_some_and(|copy| copy["type"] != original["type"]) => {
+                Self::Wrong("is of another type".into())
+            }
+            found => found,
+        }
+    }
+}
+
 impl View<'_> {
     /// What is wrong with the objects of one source.
     fn of_source(&self, key: &SourceKey, source: &Value) -> Vec<String> {
@@ -128,7 +131,7 @@ impl View<'_> {
         let on_side = |side: &Side| mapping.objects(*side, &self.namespace(*side, key), source);
         let wanted: Vec<Wanted> = mapping.sides(source).iter().flat_map(on_side).collect();
         // What it may have on a target that it has left is told as long as that cannot be reached.
-        let is_lost = |side: &Side| self.is_away(*side) && targets_of(source).iter().any(|name| name == side.name());
+        let is_lost = |side: &Side| self.is_away(*side) && is_sent_to(source, *side);
         let (mut found, mut held_up, mut unclear) = (Vec::new(), [Side::Second].iter().any(is_lost), false);
         let of_rule = |rule| match rule {
             &MORE => self.of_more(key, source),
@@ -208,7 +211,7 @@ impl View<'_> {
 
     /// What is wrong with the object of the mapping beside, which takes every source and reports nothing.
     fn of_guest(&self, key: &SourceKey, source: &Value) -> Option<String> {
-        let guest = guest(self.world.is_beside);
+        let guest = guest(self.world.plan.is_beside);
         let (side, namespace) = match guest.is_beside {
             true => (Side::Source, key.namespace.clone()),
             false => (Side::Target, placement(&self.world.identity(&key.cluster), &key.namespace)),
@@ -234,18 +237,15 @@ impl View<'_> {
     fn has_stayed(&self, key: &SourceKey, source: &Value) -> bool {
         let mapping = self.mapping;
         let given = mapping.sides(source);
-        let named = targets_of(source);
-        let is_there = |side: &Side| {
-            named.iter().any(|name| name == side.name()) || self.owned(mapping, key).any(|made| made.side == *side)
-        };
+        let is_there =
+            |side: &Side| is_sent_to(source, *side) || self.owned(mapping, key).any(|made| made.side == *side);
         let is_former = |side: &Side| !given.contains(side) && is_there(side);
         // Nor does it leave a target of which nobody can tell whether anything is left there.
         let may_stay = |side: &Side| {
             mapping.spread == Spread::Choice && (mapping.on_target_change == "Block" || self.is_away(*side))
         };
         let has_forgotten = self.world.has_forgotten_targets();
-        let is_forgotten =
-            |side: &Side| has_forgotten && is_former(side) && !named.iter().any(|name| name == side.name());
+        let is_forgotten = |side: &Side| has_forgotten && is_former(side) && !is_sent_to(source, *side);
         let has_several = mapping.spread != Spread::One;
         let stays = |side: &Side| may_stay(side) && is_former(side) || has_several && is_forgotten(side);
         [Side::Target, Side::Second].iter().any(stays)
@@ -253,15 +253,14 @@ impl View<'_> {
 
     /// Where the objects of a source are: where some of them are already, or where today's rule puts them.
     fn namespace(&self, side: Side, key: &SourceKey) -> String {
-        if self.world.is_beside {
+        if self.world.plan.is_beside {
             return key.namespace.clone();
         }
-        let today = self.mapping.namespace;
-        let places = NAMESPACES
-            .map(|suffix| format!("{}{suffix}", placement(&self.world.identity(&key.cluster), &key.namespace)));
+        let default = placement(&self.world.identity(&key.cluster), &key.namespace);
+        let place = |suffix: &str| format!("{default}{suffix}");
         let used =
             |place: &String| self.owned(self.mapping, key).any(|made| made.side == side && made.namespace == *place);
-        let current = format!("{}{today}", placement(&self.world.identity(&key.cluster), &key.namespace));
+        let (current, places) = (place(self.mapping.namespace), NAMESPACES.map(place));
         let former = places.into_iter().find(|place| *place != current && used(place) && !used(&current));
         former.unwrap_or(current)
     }
@@ -301,18 +300,18 @@ impl View<'_> {
 
     /// Whether the workspace answers nothing for ever.
     fn is_cut_off(&self, cluster: &str) -> bool {
-        matches!(self.world.forever(), Some(Forever::Workspace(tenant)) if self.world.cluster(tenant) == cluster)
+        matches!(self.world.plan.forever, Some(Forever::Workspace(tenant)) if self.world.cluster(tenant) == cluster)
     }
 
     /// Whether a target is away for ever.
     fn is_away(&self, side: Side) -> bool {
         let is_up = || self.world.shared.lock().server(side).up;
-        side == Side::Second && self.world.forever() == Some(Forever::Second) && !is_up()
+        side == Side::Second && self.world.plan.forever == Some(Forever::Second) && !is_up()
     }
 
     /// Whether nothing can be written there for ever.
     fn is_broken(&self, kind: &str, name: &str) -> bool {
-        match self.world.forever() {
+        match self.world.plan.forever {
             Some(Forever::Refusal(refused)) => refused == name,
             Some(Forever::NoWidgets) => kind == "Widget",
             _ => false,
@@ -321,37 +320,27 @@ impl View<'_> {
 
     /// Whether an object of a source that is being deleted can never be deleted, or never be looked for.
     fn is_held_for_ever(&self, source: &Value) -> bool {
-        let is_on_second = || targets_of(source).iter().any(|name| name == Side::Second.name());
-        self.world.forever() == Some(Forever::NoWidgets)
-            || self.is_away(Side::Second) && (is_on_second() || self.world.started_without_document)
+        self.world.plan.forever == Some(Forever::NoWidgets)
+            || self.is_away(Side::Second) && (is_sent_to(source, Side::Second) || self.world.started_without_document)
             || self.made_of(source).any(|made| self.is_broken("", &made.name))
     }
 
     fn of_unselected(&self, key: &SourceKey, source: &Value) -> Vec<String> {
-        let lets_go = {
-            let core = self.world.shared.lock();
-            let known = core.checker.sources.get(&text(source, "uid"));
-            known.is_some_and(|known| known.lets_go_of("main", self.mapping.name))
-        };
         // What it has is orphaned, and nothing of it is told any more.
-        if lets_go {
+        if self.is_known(&text(source, "uid"), |known| known.lets_go_of("main", self.mapping.name)) {
             return Vec::new();
         }
-        let mut found: Vec<String> = self.of_status_of_unselected(key, source).into_iter().collect();
-        found.extend(self.of_objects_of_unselected(key, source));
-        found
+        let status = self.of_status_of_unselected(key, source);
+        status.into_iter().chain(self.of_objects_of_unselected(key, source)).collect()
     }
 
     /// A source that was selected says that it is so no more.
     fn of_status_of_unselected(&self, key: &SourceKey, source: &Value) -> Option<String> {
         let mapping = self.mapping;
-        let was_held = {
-            let core = self.world.shared.lock();
-            // What another mapping said of it, it said to the end.
-            let is_of_another = core.checker.ever(|other| other.name != mapping.name);
-            let known = core.checker.sources.get(&text(source, "uid"));
-            known.is_some_and(|known| known.was_held.contains(&finalizer("main", mapping.name))) && !is_of_another
-        };
+        let finalizer = finalizer("main", mapping.name);
+        // What another mapping said of it, it said to the end.
+        let was_held = self.is_known(&text(source, "uid"), |known| known.was_held.contains(&finalizer))
+            && !self.world.shared.lock().checker.ever(|other| other.name != mapping.name);
         // What is beside a source that is let go while the claim is taken back belongs to the consumer.
         let may_be_forgotten = |made: &Made| {
             let was_unclaimed = || self.world.shared.lock().checker.was_unclaimed(&made.owner.cluster);
@@ -401,7 +390,7 @@ impl View<'_> {
         let mapping = mapping.name;
         self.made.values().filter(move |made| {
             // A plain cluster is known by its identity.
-            let here = !self.world.is_kcp || made.owner.cluster == key.cluster;
+            let here = !self.world.plan.is_kcp || made.owner.cluster == key.cluster;
             here && (&made.owner.namespace, &made.owner.name) == (&key.namespace, &key.name)
                 && made.owner.mapping == mapping
                 && made.owner.engine == "main"
@@ -431,26 +420,16 @@ impl View<'_> {
         };
         let is_claimed = self.world.is_claimed(&key.cluster);
         match original {
+            None if rule.id != CONNECTION.id => Found::HeldUp,
             // Nothing says that a claim is lacking for a copy that is not due.
-            None if rule.id == CONNECTION.id => {
-                if is_claimed {
-                    Found::InOrder
-                } else {
-                    Found::Unclear
-                }
-            }
-            None => Found::HeldUp,
+            None if is_claimed => Found::InOrder,
+            None => Found::Unclear,
             Some(_) if !is_claimed => Found::HeldUp,
             Some(original) => {
                 let data = serde_json::from_value(original["data"].clone()).unwrap_or_default();
                 let copy = if is_password { on_target(&name) } else { beside(&name) };
                 let wanted = Wanted { side: Side::Target, id: rule.id, kind: rule.kind, namespace, name, data };
-                match self.of_found(self.mapping, key, source, &wanted, copy) {
-                    Found::InOrder if copy.is_some_and(|copy| copy["type"] != original["type"]) => {
-                        Found::Wrong("is of another type".into())
-                    }
-                    found => found,
-                }
+                self.of_found(self.mapping, key, source, &wanted, copy).with_type(copy, original)
             }
         }
     }
@@ -517,12 +496,7 @@ impl View<'_> {
                 self.of_found(self.mapping, key, source, &wanted, copy)
             }
         };
-        match found {
-            Found::InOrder if copy.is_some_and(|copy| copy["type"] != original["type"]) => {
-                Found::Wrong("is of another type".into())
-            }
-            found => found,
-        }
+        found.with_type(copy, original)
     }
 
     /// How the copy is that sources of a namespace share.
@@ -607,7 +581,8 @@ impl View<'_> {
 
     /// The object of a name, where those of a source are.
     fn at(&self, side: Side, key: &SourceKey, kind: &str, namespace: &str, name: &str) -> Option<&Value> {
-        let cluster = if self.world.is_beside && self.world.is_kcp { key.cluster.clone() } else { String::new() };
+        let cluster =
+            if self.world.plan.is_beside && self.world.plan.is_kcp { key.cluster.clone() } else { String::new() };
         self.target.get(&(side, cluster, kind.to_owned(), namespace.to_owned(), name.to_owned()))
     }
 
@@ -654,7 +629,7 @@ impl View<'_> {
                 && made.owner.mapping == mapping.name
                 && made.owner.cluster == self.world.identity(&key.cluster)
                 && self.is_same_resource(made, key);
-            return match mapping.on_source_recreated(self.world.is_kcp) {
+            return match mapping.on_source_recreated(self.world.plan.is_kcp) {
                 "Block" => Found::HeldUp,
                 _ if !same => Found::HeldUp,
                 policy => Found::Wrong(format!("belongs to the source of this name before it: {policy}")),
@@ -696,33 +671,38 @@ impl View<'_> {
         let World { mapping, draft, file, .. } = self.world;
         let runs = *file == File::Whole && [mapping, draft].iter().all(|one| one.mode == "Enforce");
         // What differs in something that none of its objects has is the same document.
-        let text = |one: &Mapping| one.document(self.world.is_kcp, false);
+        let text = |one: &Mapping| one.document(self.world.plan.is_kcp, false);
         let is_other = mapping.name == draft.name && text(mapping) != text(draft);
+        let is_seen = !self.world.source_rebuilt && self.world.plan.forever.is_none();
+        if !is_other || !runs || !is_seen {
+            return None;
+        }
         if mapping.resource == draft.resource {
-            let is_seen = !self.world.source_rebuilt && self.world.forever().is_none();
             // While most sources of a wave tell nothing, so does its gate.
             let is_in_order = |(key, source): (&SourceKey, &Value)| {
                 key.resource != mapping.resource || synced(source) == Some("True")
             };
             let is_told = !mapping.in_waves || sources.iter().all(is_in_order);
-            let waits = is_other && runs && is_seen && is_told && mapping.max_lost > 0;
+            let waits = is_told && mapping.max_lost > 0;
             return waits.then(|| format!("the document waits, and no limit holds it: {draft:?}"));
         }
-        let waits = is_other;
         let finalizer = finalizer("main", mapping.name);
         let is_held = |(key, source): (&SourceKey, &Value)| {
             key.resource == mapping.resource && source["metadata"]["finalizers"].to_string().contains(&finalizer)
         };
         let is_left = |made: &Made| made.owner.mapping == mapping.name && made.owner.engine == "main" && made.remains();
-        let is_seen = !self.world.source_rebuilt && self.world.forever().is_none();
-        let is_needed = !is_seen || sources.iter().any(is_held) || self.made.values().any(is_left);
+        let is_needed = sources.iter().any(is_held) || self.made.values().any(is_left);
         let text = || format!("the document of {} waits, and nothing of {} is left", draft.resource, mapping.resource);
-        (waits && runs && !is_needed).then(text)
+        (!is_needed).then(text)
     }
 
     fn is_same_resource(&self, made: &Made, key: &SourceKey) -> bool {
-        let core = self.world.shared.lock();
-        core.checker.sources.get(&made.source_uid).is_some_and(|source| source.resource == key.resource)
+        self.is_known(&made.source_uid, |source| source.resource == key.resource)
+    }
+
+    /// Whether it holds of the source with this uid, by the records.
+    fn is_known(&self, uid: &str, holds: impl FnOnce(&Source) -> bool) -> bool {
+        self.world.shared.lock().checker.sources.get(uid).is_some_and(holds)
     }
 }
 
@@ -730,7 +710,7 @@ impl View<'_> {
 const WORSE_THAN_A_CLAIM: [&str; 6] =
     ["TargetChanged", "Conflict", "RenderFailed", "IdentityChanged", "Recreated", "Refused"];
 
-pub fn synced(source: &Value) -> Option<&str> {
+fn synced(source: &Value) -> Option<&str> {
     condition(source)?["status"].as_str()
 }
 

@@ -3,7 +3,6 @@
 
 use std::convert::Infallible;
 use std::io;
-use std::sync::Arc;
 use std::time::Duration;
 
 use http::{HeaderValue, Uri};
@@ -14,8 +13,8 @@ use hyper::header::{AUTHORIZATION, CONTENT_TYPE, RETRY_AFTER};
 use hyper::service::service_fn;
 use hyper_util::rt::TokioIo;
 use serde_json::Value;
-use sync_engine::multicluster::in_process::{InProcess, Surroundings};
-use sync_engine::sandbox::{Failure, Query, Request, User, Verb};
+use sync_engine::multicluster::in_process::Surroundings;
+use sync_engine::sandbox::{Answer, Failure, Query, Request, User, Verb};
 use tokio::io::DuplexStream;
 use tokio::sync::mpsc::UnboundedReceiver;
 use tokio::sync::oneshot;
@@ -25,9 +24,9 @@ use super::action::Forever;
 use super::checker::{BUSY, LEASES, RECORDS};
 use super::core::{Core, Held, Sent, Shared, Weather};
 use super::dice::Dice;
-use super::mapping::KINDS;
+use super::mapping::is_made;
 use super::replicas;
-use super::server::{Outcome, SHARD, Side};
+use super::server::{Outcome, SHARD, Side, is_read, workspace_url};
 
 /// As long as a request may be under way.
 const LONGEST: u64 = 60_000;
@@ -43,12 +42,6 @@ pub struct Link {
     pub path: &'static str,
 }
 
-impl Link {
-    pub fn surroundings(self) -> InProcess {
-        InProcess(Arc::new(self))
-    }
-}
-
 impl Surroundings for Link {
     fn kubeconfig(&self) -> (Uri, String) {
         let kubeconfig = self.shared.lock().server(self.side).kubeconfig;
@@ -61,26 +54,38 @@ impl Surroundings for Link {
         if !self.shared.lock().server(side).up {
             return Err(io::ErrorKind::ConnectionRefused.into());
         }
-        let (ours, theirs) = tokio::io::duplex(256 << 10);
         let shard = usize::from(to.host().is_some_and(|host| host.ends_with(SHARD)));
         let link = Self { side, ..self.clone() };
-        *self.shared.lock().connections.entry(self.process).or_default() += 1;
+        let (shared, process) = (self.shared.clone(), self.process);
+        let (client, served) = pipe(move |request| exchange(link.clone(), shard, request));
+        *self.shared.lock().connections.entry(process).or_default() += 1;
         self.shared.spawn(async move {
-            let (shared, process) = (link.shared.clone(), link.process);
-            let service = service_fn(|request| exchange(link.clone(), shard, request));
-            let connection = hyper::server::conn::http1::Builder::new()
-                .auto_date_header(false)
-                .serve_connection(TokioIo::new(theirs), service);
-            // How a connection ends is the client's matter.
-            let _ = connection.await;
+            served.await;
             shared.lock().connections.entry(process).and_modify(|open| *open -= 1);
         });
-        Ok(ours)
+        Ok(client)
     }
 
     fn entropy(&self) -> u64 {
         self.shared.lock().entropy.next()
     }
+}
+
+/// A connection in memory: its end at the client, and what has to run for it.
+pub fn pipe<F, A>(exchange: F) -> (DuplexStream, impl Future<Output = ()>)
+where
+    F: Fn(hyper::Request<Incoming>) -> A,
+    A: Future<Output = Result<hyper::Response<Content>, Cut>>,
+{
+    let (client, server) = tokio::io::duplex(256 << 10);
+    let connection = hyper::server::conn::http1::Builder::new()
+        .auto_date_header(false)
+        .serve_connection(TokioIo::new(server), service_fn(exchange));
+    let served = async move {
+        // How a connection ends is the client's matter.
+        let _ = connection.await;
+    };
+    (client, served)
 }
 
 /// What happens to a request.
@@ -126,7 +131,7 @@ enum Error {
 #[error("the connection broke")]
 pub struct Cut;
 
-type Content = UnsyncBoxBody<Bytes, Infallible>;
+pub type Content = UnsyncBoxBody<Bytes, Infallible>;
 
 async fn exchange(
     link: Link,
@@ -187,8 +192,8 @@ fn send(link: &Link, request: &Request, token: Option<HeaderValue>) -> (Sent, Fa
     if core.barred.contains(&link.process) && call.resource == LEASES {
         fate.error = Some(Error::Forbidden);
     }
-    let is_write = !matches!(call.verb, Verb::Get | Verb::List | Verb::Watch);
-    if core.elects && is_write {
+    let is_write = !is_read(call.verb);
+    if core.plan.elects && is_write {
         replicas::judge(core, link.process, call.resource == LEASES);
     }
     if let Some(until) = fate.trouble() {
@@ -207,7 +212,7 @@ fn send(link: &Link, request: &Request, token: Option<HeaderValue>) -> (Sent, Fa
 
 fn fate(core: &mut Core, request: &Request) -> Fate {
     let verb = request.call().verb;
-    let reads = matches!(verb, Verb::Get | Verb::List | Verb::Watch);
+    let reads = is_read(verb);
     let dice = &mut core.dice;
     let mut fate =
         Fate { there: Some(dice.between(1, 4)), back: Some(dice.between(1, 4)), cut: None, error: None, lurks: false };
@@ -308,9 +313,8 @@ fn carry_out(
 
 /// Whether it is for a workspace that answers no request any more.
 fn is_cut_off(core: &mut Core, request: &Request) -> bool {
-    let Some(Forever::Workspace(tenant)) = core.forever else { return false };
-    let url = format!("/clusters/root/apis/tenancy.kcp.io/v1alpha1/workspaces/{tenant}");
-    let workspace = core.get(Side::Source, &url).unwrap_or_default();
+    let Some(Forever::Workspace(tenant)) = core.plan.forever else { return false };
+    let workspace = core.get(Side::Source, &workspace_url(tenant)).unwrap_or_default();
     let cluster = workspace["spec"]["cluster"].as_str().unwrap_or_default();
     !cluster.is_empty() && request.path.contains(&format!("/clusters/{cluster}/"))
 }
@@ -318,12 +322,12 @@ fn is_cut_off(core: &mut Core, request: &Request) -> bool {
 /// What admission says where the objects are.
 fn denial(core: &Core, side: Side, request: &Request) -> Option<Failure> {
     let call = request.call();
-    let is_denied = match core.is_beside {
-        true => side == Side::Source && KINDS.iter().any(|(_, plural)| *plural == call.resource),
+    let is_denied = match core.plan.is_beside {
+        true => side == Side::Source && is_made(&call.resource),
         false => side.is_target() && call.namespace != RECORDS && call.name != RECORDS,
     };
-    let reads = matches!(call.verb, Verb::Get | Verb::List | Verb::Watch);
-    let for_ever = matches!(core.forever, Some(Forever::Refusal(name)) if call.name == name && !reads);
+    let for_ever =
+        matches!(core.plan.forever, Some(Forever::Refusal(name)) if call.name == name && !is_read(call.verb));
     let said = call.verb.to_string();
     let denied = for_ever || core.denied == Some(&*said);
     let verb = Some(said).filter(|_| is_denied && denied)?;
@@ -374,17 +378,20 @@ fn target_of(request: &Request) -> String {
     format!("{} {selector}", request.path)
 }
 
+/// An answer that is no watch.
+pub fn whole(answer: Answer) -> hyper::Response<Content> {
+    let mut response = hyper::Response::new(Full::new(answer.body).boxed_unsync());
+    *response.status_mut() = http::StatusCode::from_u16(answer.code).expect("a status code");
+    response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static(answer.content_type));
+    if let Some(seconds) = answer.retry_after {
+        response.headers_mut().insert(RETRY_AFTER, seconds.into());
+    }
+    response
+}
+
 fn respond(link: Link, asked: &str, outcome: Outcome) -> hyper::Response<Content> {
     match outcome {
-        Outcome::Answer(answer) => {
-            let mut response = hyper::Response::new(Full::new(answer.body).boxed_unsync());
-            *response.status_mut() = http::StatusCode::from_u16(answer.code).expect("a status code");
-            response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static(answer.content_type));
-            if let Some(seconds) = answer.retry_after {
-                response.headers_mut().insert(RETRY_AFTER, seconds.into());
-            }
-            response
-        }
+        Outcome::Answer(answer) => whole(answer),
         Outcome::Stream { lines, seconds } => {
             let until = Instant::now() + Duration::from_secs(seconds.unwrap_or(3600));
             let open = Open::new(link, asked);

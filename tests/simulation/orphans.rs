@@ -3,31 +3,29 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::Value;
-use sync_engine::sandbox::Request;
 
 use super::checker::Checker;
 use super::mapping::{Mapping, Spread};
-use super::records::{Made, targets_of};
-use super::server::Side;
+use super::records::{Made, is_sent_to};
 use super::world::{SourceKey, World, text};
 
 /// Mappings whose published count is not what the records say.
 pub fn miscounts(world: &World, published: &BTreeMap<String, i64>) -> Vec<String> {
     let expected = expected(world);
-    let mut found = Vec::new();
-    for (label, counted) in published {
+    let miscount = |(label, counted): (&String, &i64)| {
         let mapping = label.trim_start_matches("mapping=\"").trim_end_matches('"');
         let of: Vec<&String> = expected.iter().filter(|(name, _)| name == mapping).map(|(_, owner)| owner).collect();
-        if of.len() as i64 != *counted {
-            found.push(format!("{counted} sources of {mapping} are counted as orphaned, but there are {of:?}"));
-        }
-    }
-    found
+        let text = || format!("{counted} sources of {mapping} are counted as orphaned, but there are {of:?}");
+        (of.len() as i64 != *counted).then(text)
+    };
+    published.iter().filter_map(miscount).collect()
 }
 
 /// Sources with orphaned objects, each with its mapping. Two resources may have sources of one name.
 fn expected(world: &World) -> BTreeSet<(String, String)> {
-    let (sources, identities) = (world.sources(), identities(world));
+    let sources = world.sources();
+    let identity = |key: &SourceKey| (key.cluster.clone(), world.identity(&key.cluster));
+    let identities: BTreeMap<String, String> = sources.keys().map(identity).collect();
     let made_for: BTreeSet<String> =
         world.shared.lock().checker.made.values().map(|made| made.owner.cluster.clone()).collect();
     let claimed: BTreeSet<String> = made_for.into_iter().filter(|cluster| world.is_claimed(cluster)).collect();
@@ -48,7 +46,7 @@ fn expected(world: &World) -> BTreeSet<(String, String)> {
         let is_orphaned = |source| runs_live_rows(world, &core.checker, made) && of(source);
         // What beside its source cannot be seen is not counted.
         // Nor is what came late into the cluster that took the place of its source's.
-        let is_at_home = world.is_kcp || made.owner.cluster == plain;
+        let is_at_home = world.plan.is_kcp || made.owner.cluster == plain;
         let is_seen = made.side.is_target() || claimed.contains(&made.owner.cluster) && is_at_home;
         made.owner.engine == "main" && !made.is_shared && made.remains() && is_seen && source.is_none_or(is_orphaned)
     });
@@ -61,8 +59,8 @@ fn is_orphaned(world: &World, mapping: &Mapping, made: &Made, source: &Value) ->
     let is_held = finalizers.contains(&format!(".{}\"", made.owner.mapping));
     let is_its_own = text(source, "uid") == made.source_uid;
     // A source may name fewer targets than have objects of it.
-    let is_named = || targets_of(source).iter().any(|name| name == made.side.name());
-    let is_forgotten = || mapping.spread != Spread::One && !mapping.sides(source).contains(&made.side) && !is_named();
+    let is_given = || mapping.sides(source).contains(&made.side) || is_sent_to(source, made.side);
+    let is_forgotten = || mapping.spread != Spread::One && !is_given();
     match mapping.selects(source) {
         true => world.has_forgotten_targets() && is_its_own && is_forgotten(),
         false => is_held != is_its_own,
@@ -75,17 +73,4 @@ fn runs_live_rows(world: &World, checker: &Checker, made: &Made) -> bool {
         true => world.mapping.mode != "Suspend",
         false => checker.last_of(&made.owner.mapping).is_some_and(|last| last.on_mapping_removed != "Retain"),
     }
-}
-
-/// The identity of each cluster, by its name.
-fn identities(world: &World) -> BTreeMap<String, String> {
-    let sources = world.sources();
-    let identity = |cluster: &str| match world.is_kcp {
-        true => cluster.to_owned(),
-        false => {
-            let kube_system = Request::get("/api/v1/namespaces/kube-system");
-            text(&world.shared.lock().act(Side::Source, &kube_system).1, "uid")
-        }
-    };
-    sources.keys().map(|key| (key.cluster.clone(), identity(&key.cluster))).collect()
 }

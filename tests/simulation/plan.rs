@@ -14,37 +14,22 @@ use super::server::{Ahead, RESOURCES, Side};
 /// Set: the worlds have no related objects. They are those of the seeds before there were any.
 const PLAIN: &str = "SYNC_ENGINE_PLAIN";
 
-/// Set: two replicas run from the beginning, and elect a leader.
-const REPLICAS: &str = "SYNC_ENGINE_REPLICAS";
-
-/// Set: the sources are in one plain cluster, which is one of a fleet.
-const FLEETS: &str = "SYNC_ENGINE_FLEETS";
-
-/// Set: the mapping also copies Secrets for all sources of a namespace, by a label, or of a list.
-const COPIES: &str = "SYNC_ENGINE_COPIES";
-
-/// Set: objects are beside their sources.
-const BESIDE: &str = "SYNC_ENGINE_BESIDE";
-
-/// Set: the objects of a source are on one of two targets, or on both.
-const SEVERAL: &str = "SYNC_ENGINE_SEVERAL";
-
-/// Set: until the faults end, engines may run too few watches.
-const LIMITED: &str = "SYNC_ENGINE_LIMITED";
-
-/// Set: objects are of a kind with two versions, and of one whose values have several forms.
-const FORMS: &str = "SYNC_ENGINE_FORMS";
+/// Kinds of worlds: where the variable is set, the world of each seed is turned into one.
+const KINDS: [(&str, fn(Plan) -> Plan); 7] = [
+    ("SYNC_ENGINE_FLEETS", of_fleets),
+    ("SYNC_ENGINE_COPIES", of_copies),
+    ("SYNC_ENGINE_BESIDE", of_beside),
+    ("SYNC_ENGINE_SEVERAL", of_several),
+    ("SYNC_ENGINE_FORMS", of_forms),
+    ("SYNC_ENGINE_LIMITED", of_limited),
+    ("SYNC_ENGINE_REPLICAS", of_replicas),
+];
 
 /// What the world of a seed does.
 pub fn plan(seed: u64) -> Plan {
     let plan = plan_of(seed, if is_plain() { Worlds::Plain } else { Worlds::All });
-    let plan = if std::env::var_os(FLEETS).is_some() { of_fleets(plan) } else { plan };
-    let plan = if std::env::var_os(COPIES).is_some() { of_copies(plan) } else { plan };
-    let plan = if std::env::var_os(BESIDE).is_some() { of_beside(plan) } else { plan };
-    let plan = if std::env::var_os(SEVERAL).is_some() { of_several(plan) } else { plan };
-    let plan = if std::env::var_os(FORMS).is_some() { of_forms(plan) } else { plan };
-    let plan = if std::env::var_os(LIMITED).is_some() { of_limited(plan) } else { plan };
-    if std::env::var_os(REPLICAS).is_some() { of_replicas(plan) } else { plan }
+    let kinds = KINDS.into_iter().filter(|(variable, _)| std::env::var_os(variable).is_some());
+    kinds.fold(plan, |plan, (_, turned)| turned(plan))
 }
 
 /// The same with two or three replicas from the beginning. The Lease is lost, and replicas stop for a while to see it.
@@ -92,13 +77,25 @@ pub fn of_fleets(plan: Plan) -> Plan {
 pub fn of_copies(plan: Plan) -> Plan {
     let mut dice = Dice::new(plan.seed.rotate_left(16));
     let more = dice.pick(&[More::Shared, More::Shared, More::Selected, More::Each]);
-    let mut plan = Plan { has_related: true, has_operators: true, more: Some(more), ..plan };
-    for _ in 0..dice.between(3, 12) {
+    let plan = Plan { has_related: true, has_operators: true, more: Some(more), ..plan };
+    let is_kcp = plan.is_kcp;
+    strewn(plan, dice, (3, 12), |dice| copying(dice, is_kcp))
+}
+
+/// The same with so many more steps, anywhere after the first one.
+fn strewn(mut plan: Plan, mut dice: Dice, (least, most): (u64, u64), action: impl Fn(&mut Dice) -> Action) -> Plan {
+    for _ in 0..dice.between(least, most) {
         let at = dice.below(plan.steps.len() as u64) as usize + 1;
-        let action = copying(&mut dice, plan.is_kcp);
+        let action = action(&mut dice);
         plan.steps.insert(at, Step { after_ms: pause(&mut dice), action });
     }
     plan
+}
+
+/// The same without related objects, and without what happens to Secrets.
+fn without_secrets(plan: Plan) -> Plan {
+    Plan { has_related: false, more: None, has_operators: false, ..plan }
+        .keeping(|action| !matches!(action, Action::Edit(Edit::Related(_)) | Action::Secret(..) | Action::Wire(..)))
 }
 
 fn copying(dice: &mut Dice, is_kcp: bool) -> Action {
@@ -113,21 +110,11 @@ fn copying(dice: &mut Dice, is_kcp: bool) -> Action {
 
 /// The same with objects beside their sources, which consumers edit, delete and forge.
 pub fn of_beside(plan: Plan) -> Plan {
-    let mut dice = Dice::new(plan.seed.rotate_left(48));
-    let plan = Plan { has_related: false, more: None, has_operators: false, is_beside: true, ..plan };
-    // No rule says the namespace, and no Secret is copied.
-    let is_meant = |action: Action| {
-        let is_elsewhere =
-            matches!(action, Action::DeleteNamespace(_) | Action::Edit(Edit::Namespace(_) | Edit::Related(_)));
-        !is_elsewhere && !matches!(action, Action::Secret(..) | Action::Wire(..))
-    };
-    let mut plan = plan.keeping(is_meant);
-    for _ in 0..dice.between(4, 14) {
-        let at = dice.below(plan.steps.len() as u64) as usize + 1;
-        let action = besides(&mut dice, plan.is_kcp);
-        plan.steps.insert(at, Step { after_ms: pause(&mut dice), action });
-    }
-    plan
+    let (dice, is_kcp) = (Dice::new(plan.seed.rotate_left(48)), plan.is_kcp);
+    // No rule says the namespace.
+    let plan = without_secrets(Plan { is_beside: true, ..plan })
+        .keeping(|action| !matches!(action, Action::DeleteNamespace(_) | Action::Edit(Edit::Namespace(_))));
+    strewn(plan, dice, (4, 14), |dice| besides(dice, is_kcp))
 }
 
 fn besides(dice: &mut Dice, is_kcp: bool) -> Action {
@@ -152,33 +139,18 @@ fn besides(dice: &mut Dice, is_kcp: bool) -> Action {
 pub fn of_several(plan: Plan) -> Plan {
     let mut dice = Dice::new(plan.seed.rotate_left(24));
     let spread = dice.pick(&[Spread::Extra, Spread::Extra, Spread::Both, Spread::Choice]);
-    let plan = Plan { has_related: false, more: None, has_operators: false, spread, ..plan };
-    let mut plan = plan
-        .keeping(|action| !matches!(action, Action::Edit(Edit::Related(_)) | Action::Secret(..) | Action::Wire(..)));
-    for _ in 0..dice.between(4, 14) {
-        let at = dice.below(plan.steps.len() as u64) as usize + 1;
-        let action = of_second(&mut dice, spread, plan.is_kcp);
-        plan.steps.insert(at, Step { after_ms: pause(&mut dice), action });
-    }
-    plan
+    let is_kcp = plan.is_kcp;
+    strewn(without_secrets(Plan { spread, ..plan }), dice, (4, 14), |dice| of_second(dice, spread, is_kcp))
 }
 
 /// The same with a kind whose versions come and go, values that a server stores in another form, large sources, and marks of
 /// a mapping that is yet to come.
 pub fn of_forms(plan: Plan) -> Plan {
-    let mut dice = Dice::new(plan.seed.rotate_left(56));
-    let plan = Plan { has_related: false, more: None, has_operators: false, has_forms: true, ..plan };
-    let mut plan = plan.keeping(|action| {
-        let is_of_secrets = matches!(action, Action::Secret(..) | Action::Wire(..) | Action::Edit(Edit::Related(_)));
-        // A kind of two versions is served in one of them, or in both.
-        !is_of_secrets && !matches!(action, Action::Unserve | Action::Serve)
-    });
-    for _ in 0..dice.between(4, 14) {
-        let at = dice.below(plan.steps.len() as u64) as usize + 1;
-        let action = of_form(&mut dice, plan.is_kcp);
-        plan.steps.insert(at, Step { after_ms: pause(&mut dice), action });
-    }
-    plan
+    let (dice, is_kcp) = (Dice::new(plan.seed.rotate_left(56)), plan.is_kcp);
+    // A kind of two versions is served in one of them, or in both.
+    let plan = without_secrets(Plan { has_forms: true, ..plan })
+        .keeping(|action| !matches!(action, Action::Unserve | Action::Serve));
+    strewn(plan, dice, (4, 14), |dice| of_form(dice, is_kcp))
 }
 
 fn of_form(dice: &mut Dice, is_kcp: bool) -> Action {
@@ -268,27 +240,11 @@ pub fn plan_of(seed: u64, worlds: Worlds) -> Plan {
         let pair = [Step { after_ms: pause(&mut dice), action: fault }, Step { after_ms: dice.below(3_000), action }];
         steps.splice(at..at, pair);
     }
-    Plan {
-        seed,
-        luck: 0,
-        is_kcp,
-        has_related,
-        more: None,
-        is_beside: false,
-        in_waves: false,
-        has_forms: false,
-        spread: Spread::One,
-        has_operators: has_related,
-        has_fleet: false,
-        elects: false,
-        max_watches: None,
-        steps,
-        forever: None,
-    }
+    Plan { seed, is_kcp, has_related, has_operators: has_related, steps, ..Plan::default() }
 }
 
 /// Whether a kind of action is one of a tenant of kcp.
-fn is_about_workspaces(action: &str) -> bool {
+pub fn is_about_workspaces(action: &str) -> bool {
     ["Bind", "Unbind", "CreateWorkspace", "DeleteWorkspace", "Claim", "Unclaim"].contains(&action)
 }
 
@@ -429,35 +385,34 @@ fn secrets(dice: &mut Dice, is_kcp: bool) -> Action {
 }
 
 fn author(dice: &mut Dice, is_plain: bool) -> Action {
-    let policy = |dice: &mut Dice, all: &[&'static str]| dice.pick(all);
     let drawn = if is_plain { dice.below(28) } else { dice.below(29) };
     Action::Edit(match drawn {
         0..=2 => Edit::Resource(dice.pick(&RESOURCES).0),
         3..=5 => Edit::Toggle(dice.pick(&["ca", "extra", "widget"])),
         6 => Edit::Edition,
         7..=8 => Edit::Selector,
-        9 => Edit::OnExit(policy(dice, &["Retain", "Delete", "Orphan"])),
-        10 => Edit::OnSourceDelete(policy(dice, &["Delete", "Orphan"])),
-        11 => Edit::OnMappingRemoved(policy(dice, &["Retain", "Delete", "Orphan"])),
+        9 => Edit::OnExit(dice.pick(&["Retain", "Delete", "Orphan"])),
+        10 => Edit::OnSourceDelete(dice.pick(&["Delete", "Orphan"])),
+        11 => Edit::OnMappingRemoved(dice.pick(&["Retain", "Delete", "Orphan"])),
         12 => match dice.below(3) {
-            0 => Edit::Name(policy(dice, &["", "-2"])),
-            1 => Edit::Kind(policy(dice, &["ConfigMap", "Secret"])),
-            _ => Edit::Id(policy(dice, &["main", "first"])),
+            0 => Edit::Name(dice.pick(&["", "-2"])),
+            1 => Edit::Kind(dice.pick(&["ConfigMap", "Secret"])),
+            _ => Edit::Id(dice.pick(&["main", "first"])),
         },
-        13 => Edit::Rename(policy(dice, &MAPPINGS)),
+        13 => Edit::Rename(dice.pick(&MAPPINGS)),
         14 => Edit::Remove,
         15 => Edit::When,
         16 => Edit::Namespace(dice.pick(&NAMESPACES)),
-        17 => Edit::OnIdentityChange(policy(dice, &["Block", "Orphan", "Recreate"])),
-        18 => Edit::OnSourceVanished(policy(dice, &["Retain", "Delete"])),
-        19 => Edit::OnSourceRecreated(policy(dice, &["Adopt", "Block", "Replace"])),
-        20 => Edit::Drift(policy(dice, &["Correct", "Report", "Ignore"])),
-        21 => Edit::DeletePolicy(policy(dice, &["Delete", "Orphan"])),
+        17 => Edit::OnIdentityChange(dice.pick(&["Block", "Orphan", "Recreate"])),
+        18 => Edit::OnSourceVanished(dice.pick(&["Retain", "Delete"])),
+        19 => Edit::OnSourceRecreated(dice.pick(&["Adopt", "Block", "Replace"])),
+        20 => Edit::Drift(dice.pick(&["Correct", "Report", "Ignore"])),
+        21 => Edit::DeletePolicy(dice.pick(&["Delete", "Orphan"])),
         22 => Edit::MaxLost(dice.pick(&[0, OPEN])),
         23 if dice.percent(50) => Edit::NoStatus("size"),
         23 => Edit::Status(dice.pick(&["edition", "size"])),
         24..=25 => Edit::Guest,
-        26 => Edit::Mode(policy(dice, &["Enforce", "Enforce", "Observe", "Suspend"])),
+        26 => Edit::Mode(dice.pick(&["Enforce", "Enforce", "Observe", "Suspend"])),
         27 if !is_plain => Edit::Related(dice.pick(&[PASSWORD.id, CONNECTION.id])),
         _ => Edit::Break,
     })

@@ -25,8 +25,9 @@ use tokio::sync::mpsc;
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
-use super::action::Roster;
+use super::action::{Plan, Roster};
 use super::core::Shared;
+use super::mapping::Spread;
 use super::network::Link;
 use super::server::Side;
 
@@ -37,7 +38,6 @@ pub const OTHER: u32 = 2;
 pub const THIRD: u32 = 3;
 
 pub const LEASE_DURATION: Duration = Duration::from_secs(15);
-pub const RENEW_DEADLINE: Duration = Duration::from_secs(10);
 
 /// The id of a process.
 fn engine(process: u32) -> &'static str {
@@ -52,22 +52,23 @@ pub struct Process {
 }
 
 impl Process {
-    pub fn start(shared: &Shared, number: u32, is_kcp: bool, elects: bool) -> Self {
+    pub fn start(shared: &Shared, plan: &Plan, number: u32) -> Self {
         let (reloads, receiver) = mpsc::channel(16);
         let shutdown = CancellationToken::new();
         let max_watches = shared.lock().max_watches;
-        let elects = elects.then(|| terms(number));
-        let replica = elects.as_ref().map(|terms| terms.replica.as_str().into());
+        let election = plan.elects.then(|| terms(number));
+        let replica = election.as_ref().map(|terms| terms.replica.as_str().into());
         let common =
             connection::Process { replica, budget: Budget::new(max_watches, None), ..connection::Process::default() };
+        let clock = shared.clone();
         let settings = Settings {
             home: "target".to_owned(),
             engine: engine(number).into(),
             inventory_namespace: super::checker::RECORDS.into(),
-            connections: connections(shared, number, is_kcp, &common),
-            clock: clock(shared.clone(), number),
+            connections: connections(shared, plan, number, &common),
+            clock: Clock::new(move || Timestamp::from_second(clock.lock().clock(number).0).expect("a moment")),
             process: common,
-            election: elects,
+            election,
             custom_providers: fleet(shared, number),
             ..Settings::default()
         };
@@ -140,7 +141,7 @@ fn terms(process: u32) -> Terms {
     Terms {
         replica: replica(process),
         lease_duration: LEASE_DURATION,
-        renew_deadline: RENEW_DEADLINE,
+        renew_deadline: Duration::from_secs(10),
         retry_period: Duration::from_secs(2),
     }
 }
@@ -152,18 +153,18 @@ pub fn replica(process: u32) -> String {
 
 fn connections(
     shared: &Shared,
+    plan: &Plan,
     process: u32,
-    is_kcp: bool,
     common: &connection::Process,
 ) -> BTreeMap<String, Arc<Connection>> {
-    let source = if is_kcp { ("kcp", Side::Source, "/clusters/root") } else { ("source", Side::Source, "") };
-    let second = shared.lock().has_second.then_some(("second", Side::Second, ""));
+    let source = if plan.is_kcp { ("kcp", Side::Source, "/clusters/root") } else { ("source", Side::Source, "") };
+    let second = (plan.spread != Spread::One).then_some(("second", Side::Second, ""));
     [source, ("target", Side::Target, "")]
         .into_iter()
         .chain(second)
         .map(|(name, side, path)| {
             let link = Link { shared: shared.clone(), process, side, path };
-            let source = ConnectionSource::InProcess(link.surroundings());
+            let source = ConnectionSource::InProcess(InProcess(Arc::new(link)));
             let spec = ConnectionSpec { name: name.into(), source };
             let connection = Connection::of_process(spec, common).expect("a connection");
             (name.to_owned(), connection)
@@ -229,8 +230,4 @@ impl Surroundings for Member {
     fn entropy(&self) -> u64 {
         self.0.entropy()
     }
-}
-
-fn clock(shared: Shared, process: u32) -> Clock {
-    Clock::new(move || Timestamp::from_second(shared.lock().clock(process).0).expect("a moment"))
 }

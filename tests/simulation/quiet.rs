@@ -27,7 +27,7 @@ const WORSE: [&str; 5] = ["TargetChanged", "RenderFailed", "IdentityChanged", "R
 
 /// Judges what was asked for since the world was quiet, and what timers found until now.
 pub fn check(world: &World) {
-    let (is_held_up, is_unbound, forever) = (is_held_up(world), is_unbound(world), world.forever());
+    let (is_held_up, is_unbound, forever) = (is_held_up(world), is_unbound(world), world.plan.forever);
     let core = &mut *world.shared.lock();
     let asked = std::mem::take(&mut core.checker.asked);
     // What watches missed is read again when they time out.
@@ -43,7 +43,8 @@ pub fn check(world: &World) {
         let askers = if request.ends_with("/x-ca") { 2 } else { 1 } * world.processes.len();
         // Originals and copies are watched apart, and a mapping that has left its name watches them too.
         let watches = if request.ends_with("/secrets") { WATCHES_OF_SECRETS } else { 1 };
-        let most = if is_awaited { REPEATED * askers } else { CAUGHT_UP * world.shards * usize::from(catches_up) };
+        let most =
+            if is_awaited { REPEATED * askers } else { CAUGHT_UP * world.plan.shards() * usize::from(catches_up) };
         let is_of_releases = request.ends_with(&format!("/namespaces/{RECORDS}/configmaps"));
         let looks = if is_of_releases { LOOKED_AGAIN * world.processes.len() } else { 0 };
         let most = (most * watches).max(looks);
@@ -86,13 +87,13 @@ pub fn is_held_up(world: &World) -> bool {
         let mut synced = conditions.filter(|one| one["type"].as_str().is_some_and(|name| name.ends_with("Synced")));
         synced.all(|synced| synced["status"] == "True")
     };
-    world.file != File::Whole || world.forever().is_some() || !world.sources().values().all(is_in_order)
+    world.file != File::Whole || world.plan.forever.is_some() || !world.sources().values().all(is_in_order)
 }
 
 /// Whether a shard has no workspace that binds the export: it serves no resource of it there that could be watched.
 fn is_unbound(world: &World) -> bool {
     let is_served = TENANTS.map(|tenant| world.is_served(&world.cluster(tenant)));
-    let tenants_of_shards = if world.shards == 1 { vec![&is_served[..]] } else { is_served.chunks(1).collect() };
+    let tenants_of_shards = if world.plan.shards() == 1 { vec![&is_served[..]] } else { is_served.chunks(1).collect() };
     tenants_of_shards.into_iter().any(|tenants| !tenants.contains(&true))
 }
 

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use serde_json::Value;
 
-use super::mapping::{KINDS, MORE, READS, Rule, Wanted};
+use super::mapping::{MORE, READS, Rule, Wanted, plural};
 use super::server::Side;
 
 /// Labels and annotations that the engine promises to write on what it makes.
@@ -208,16 +208,14 @@ impl Made {
 
     /// Whether it has the kind and the name that a rule gives.
     pub fn is_named_by(&self, rule: &Rule) -> bool {
-        let plural = KINDS.iter().find(|(kind, _)| *kind == rule.kind).map_or("", |(_, plural)| plural);
         let has_own_name = ![rule.id, self.rule_id()].contains(&MORE.id);
-        has_own_name && plural == self.plural && self.name == format!("{}{}", self.owner.name, rule.suffix)
+        has_own_name && plural(rule.kind) == self.plural && self.name == format!("{}{}", self.owner.name, rule.suffix)
     }
 
     /// Whether it is where an object should be.
     pub fn is_at(&self, wanted: &Wanted) -> bool {
-        let plural = KINDS.iter().find(|(kind, _)| *kind == wanted.kind).map_or("", |(_, plural)| plural);
         let is_there = wanted.side == self.side && wanted.namespace == self.namespace;
-        is_there && (plural, &wanted.name) == (self.plural.as_str(), &self.name)
+        is_there && (plural(wanted.kind), &wanted.name) == (self.plural.as_str(), &self.name)
     }
 
     pub fn place(&self) -> String {
@@ -283,9 +281,9 @@ impl<T: PartialEq> History<T> {
     }
 
     /// What it is, and what it was until a moment ago.
-    pub fn lately(&self, at: Duration, grace: impl Fn(Duration) -> Duration) -> impl Iterator<Item = &T> {
-        let next = self.0.iter().skip(1).map(move |(since, _)| *since + grace(*since)).chain([Duration::MAX]);
-        self.0.iter().zip(next).filter(move |(_, until)| *until >= at).map(|((_, was), _)| was)
+    pub fn lately(&self, lately: impl Fn(Duration) -> bool) -> impl Iterator<Item = &T> {
+        let ended = self.0.iter().skip(1).map(|(since, _)| *since).chain([Duration::MAX]);
+        self.0.iter().zip(ended).filter(move |(_, ended)| lately(*ended)).map(|((_, was), _)| was)
     }
 }
 
@@ -303,12 +301,9 @@ impl Lately {
         }
     }
 
-    fn was_false(self, at: Duration, grace: impl Fn(Duration) -> Duration) -> bool {
-        !self.is || self.since + grace(self.since) >= at
-    }
-
-    fn was_true(self, at: Duration, grace: impl Fn(Duration) -> Duration) -> bool {
-        self.is || self.since + grace(self.since) >= at
+    /// Whether it is so, or was until a moment ago.
+    fn was(self, what: bool, lately: impl Fn(Duration) -> bool) -> bool {
+        self.is == what || lately(self.since)
     }
 }
 
@@ -329,8 +324,7 @@ impl Source {
         let held = finalizers.filter_map(Value::as_str).filter(|one| one.starts_with(FINALIZER));
         let held: BTreeSet<String> = held.map(str::to_owned).collect();
         self.was_held.extend(held.iter().cloned());
-        self.sent_to = targets_of(object).into_iter().collect();
-        self.was_sent_to.extend(self.sent_to.iter().cloned());
+        self.was_sent_to.extend(targets_of(object));
         if !by_engine {
             self.let_go.extend(self.held.difference(&held).cloned());
         }
@@ -340,10 +334,7 @@ impl Source {
         if self.vanished {
             self.vanished_at.get_or_insert(at);
         }
-        self.extra.set(at, object["spec"]["extra"] == true);
-        self.managed.set(at, object["metadata"]["labels"]["tier"] == "managed");
-        self.secrets.note(at, secret_of(object));
-        self.note_generation(object);
+        self.reread(at, object);
         if gone || !object["metadata"]["deletionTimestamp"].is_null() {
             self.asked = Some(Duration::MAX);
         }
@@ -354,17 +345,18 @@ impl Source {
         (self.gone, self.vanished) = (false, false);
         let generation = generation_of(object);
         self.sizes.retain(|(known, _)| *known < generation);
-        self.note_generation(object);
-        self.sent_to = targets_of(object).into_iter().collect();
-        self.extra.set(at, object["spec"]["extra"] == true);
-        self.managed.set(at, object["metadata"]["labels"]["tier"] == "managed");
-        self.secrets.note(at, secret_of(object));
+        self.reread(at, object);
         if object["metadata"]["deletionTimestamp"].is_null() {
             self.asked = self.asked.map(|until| until.min(at + grace));
         }
     }
 
-    fn note_generation(&mut self, object: &Value) {
+    /// Notes what it says now.
+    fn reread(&mut self, at: Duration, object: &Value) {
+        self.sent_to = targets_of(object);
+        self.extra.set(at, object["spec"]["extra"] == true);
+        self.managed.set(at, object["metadata"]["labels"]["tier"] == "managed");
+        self.secrets.note(at, object["spec"]["secret"].as_str().unwrap_or_default().to_owned());
         let generation = generation_of(object);
         if self.sizes.last().is_none_or(|(known, _)| *known < generation) {
             self.sizes.push((generation, object["spec"]["size"].to_string()));
@@ -411,25 +403,30 @@ impl Source {
         self.gone = true;
     }
 
-    pub fn lately_plain(&self, at: Duration, grace: impl Fn(Duration) -> Duration) -> bool {
-        self.extra.was_false(at, grace)
+    pub fn lately_plain(&self, lately: impl Fn(Duration) -> bool) -> bool {
+        self.extra.was(false, lately)
     }
 
-    pub fn lately_extra(&self, at: Duration, grace: impl Fn(Duration) -> Duration) -> bool {
-        self.extra.was_true(at, grace)
+    pub fn lately_extra(&self, lately: impl Fn(Duration) -> bool) -> bool {
+        self.extra.was(true, lately)
     }
 
-    pub fn lately_unmanaged(&self, at: Duration, grace: impl Fn(Duration) -> Duration) -> bool {
-        self.managed.was_false(at, grace)
+    pub fn lately_unmanaged(&self, lately: impl Fn(Duration) -> bool) -> bool {
+        self.managed.was(false, lately)
     }
 }
 
 /// The names of the targets that an engine wrote on a source.
-pub fn targets_of(source: &Value) -> Vec<String> {
+fn targets_of(source: &Value) -> BTreeSet<String> {
     let annotations = source["metadata"]["annotations"].as_object().into_iter().flatten();
     let of_engine = annotations.filter(|(key, _)| key.starts_with(TARGETS)).filter_map(|(_, value)| value.as_str());
     let names = of_engine.flat_map(|value| value.split(',')).filter_map(|pair| pair.split('=').next());
     names.map(str::to_owned).collect()
+}
+
+/// Whether an engine wrote on a source that it is on a target.
+pub fn is_sent_to(source: &Value, target: Side) -> bool {
+    targets_of(source).contains(target.name())
 }
 
 /// The finalizer by which an engine holds the sources of a mapping.
@@ -453,8 +450,4 @@ fn of_others(object: &Value) -> BTreeSet<String> {
     let parts =
         [("data", &object["data"]), ("the label", &metadata["labels"]), ("the annotation", &metadata["annotations"])];
     parts.into_iter().flat_map(|(part, all)| keys(part, all)).chain(finalizers).collect()
-}
-
-fn secret_of(source: &Value) -> String {
-    source["spec"]["secret"].as_str().unwrap_or_default().to_owned()
 }

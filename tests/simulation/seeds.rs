@@ -6,17 +6,17 @@ use std::ops::Range;
 use std::sync::Mutex;
 use std::thread;
 
-/// The seeds that an environment variable names as `FROM..TO`, or the default.
-pub fn seeds(variable: &str, default: Range<u64>) -> Range<u64> {
-    given(variable).unwrap_or(default)
+/// The seed that somebody wants to look at.
+pub fn one() -> Option<u64> {
+    Some(env::var("SYNC_ENGINE_SEED").ok()?.parse().expect("SYNC_ENGINE_SEED is a number"))
 }
 
-/// The seeds that an environment variable names, if somebody set it.
-pub fn given(variable: &str) -> Option<Range<u64>> {
-    let text = env::var(variable).ok()?;
+/// The seeds that an environment variable names as `FROM..TO`, or the default.
+pub fn seeds(variable: &str, default: Range<u64>) -> Range<u64> {
+    let Ok(text) = env::var(variable) else { return default };
     let number = |text: &str| text.parse().unwrap_or_else(|_| panic!("{variable} is FROM..TO, not {text}"));
     let (from, to) = text.split_once("..").unwrap_or_else(|| panic!("{variable} is FROM..TO"));
-    Some(number(from)..number(to))
+    number(from)..number(to)
 }
 
 /// Does something for each seed, on all processors. The results come in the order of the seeds.

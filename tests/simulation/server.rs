@@ -11,7 +11,7 @@ use hyper::body::Bytes;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use sync_engine::sandbox::{
-    Answer, Controllers, Event, Failure, Flavor, Interest, Reply, Request, Settings, State, Timestamp,
+    Answer, Controllers, Event, Failure, Flavor, Interest, Reply, Request, Settings, State, Timestamp, Verb,
 };
 use tokio::sync::Notify;
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
@@ -366,6 +366,16 @@ fn settings(side: Side, flavor: Flavor, epoch: u32, shards: usize) -> Settings {
     Settings { flavor, seed, urls, controllers, ..Settings::default() }
 }
 
+/// Whether such a request changes nothing.
+pub fn is_read(verb: Verb) -> bool {
+    matches!(verb, Verb::Get | Verb::List | Verb::Watch)
+}
+
+/// Changes these fields of an object.
+pub fn merge(url: &str, fields: &Value) -> Request {
+    Request::patch(url, "application/merge-patch+json", fields)
+}
+
 /// What the host of the second shard ends with.
 pub const SHARD: &str = "-shard";
 
@@ -417,15 +427,11 @@ pub fn new_schema(is_kcp: bool, has_edition: bool, is_beside: bool) -> Vec<Reque
         let mut requests: Vec<Request> =
             RESOURCES.iter().map(|api| resource_schema(api, version, schema(has_edition))).collect();
         let patch = json!({"spec": {"resources": exported(version, is_beside)}});
-        requests.push(Request::patch(api_url(true), "application/merge-patch+json", &patch));
+        requests.push(merge(api_url(true), &patch));
         return requests;
     }
     let versions = json!({"spec": {"versions": [version_of(json!({"openAPIV3Schema": schema(has_edition)}))]}});
-    let patch = |(plural, _): &(&str, &str)| {
-        let url = format!("{DEFINITIONS}/{plural}.{GROUP}");
-        Request::patch(&url, "application/merge-patch+json", &versions)
-    };
-    RESOURCES.iter().map(patch).collect()
+    RESOURCES.iter().map(|(plural, _)| merge(&format!("{DEFINITIONS}/{plural}.{GROUP}"), &versions)).collect()
 }
 
 fn version_of(schema: Value) -> Value {
@@ -434,28 +440,21 @@ fn version_of(schema: Value) -> Value {
 
 /// Requests that define the APIs in a plain cluster.
 pub fn definitions(is_beside: bool) -> Vec<Request> {
-    let definition = |(plural, kind): &(&str, &str)| {
-        json!({
-            "apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
-            "metadata": {"name": format!("{plural}.{GROUP}")},
-            "spec": {
-                "group": GROUP, "scope": "Namespaced", "names": {"plural": plural, "kind": kind},
-                "versions": [version_of(json!({"openAPIV3Schema": schema(false)}))],
-            },
-        })
-    };
-    let apis = RESOURCES.iter().map(|resource| Request::post(DEFINITIONS, &definition(resource)));
-    apis.chain(is_beside.then(widgets)).collect()
+    RESOURCES.iter().map(|api| definition(api, schema(false))).chain(is_beside.then(widgets)).collect()
 }
 
 /// Defines the kind of objects that are not built in.
 pub fn widgets() -> Request {
+    definition(&WIDGETS, widget())
+}
+
+fn definition((plural, kind): &(&str, &str), schema: Value) -> Request {
     let definition = json!({
         "apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
-        "metadata": {"name": format!("widgets.{GROUP}")},
+        "metadata": {"name": format!("{plural}.{GROUP}")},
         "spec": {
-            "group": GROUP, "scope": "Namespaced", "names": {"plural": "widgets", "kind": "Widget"},
-            "versions": [version_of(json!({"openAPIV3Schema": widget()}))],
+            "group": GROUP, "scope": "Namespaced", "names": {"plural": plural, "kind": kind},
+            "versions": [version_of(json!({"openAPIV3Schema": schema}))],
         },
     });
     Request::post(DEFINITIONS, &definition)
@@ -478,8 +477,7 @@ pub fn widget_versions(versions: Versions) -> Request {
     };
     let all = VERSIONS.map(|name| (name, versions.serves(name)));
     let all = all.into_iter().filter(|(name, _)| versions != Versions::Gone || *name != VERSIONS[0]).map(definition);
-    let url = format!("{DEFINITIONS}/widgets.{GROUP}");
-    Request::patch(&url, "application/merge-patch+json", &json!({"spec": {"versions": all.collect::<Vec<_>>()}}))
+    merge(&format!("{DEFINITIONS}/widgets.{GROUP}"), &json!({"spec": {"versions": all.collect::<Vec<_>>()}}))
 }
 
 /// Whether its API is served, which says nothing of its objects.
@@ -534,7 +532,12 @@ fn exported(prefix: &str, is_beside: bool) -> Vec<Value> {
     RESOURCES.iter().map(|(plural, _)| resource(prefix, plural)).chain(own).collect()
 }
 
-/// Makes a workspace below `root`.
+/// Where a workspace below `root` is.
+pub fn workspace_url(name: &str) -> String {
+    format!("/clusters/root/apis/tenancy.kcp.io/v1alpha1/workspaces/{name}")
+}
+
+/// Makes a workspace there.
 pub fn workspace(name: &str) -> Request {
     let workspace = json!({"apiVersion": "tenancy.kcp.io/v1alpha1", "kind": "Workspace", "metadata": {"name": name}});
     Request::post("/clusters/root/apis/tenancy.kcp.io/v1alpha1/workspaces", &workspace)
@@ -558,8 +561,7 @@ pub fn binding_url(workspace: &str) -> String {
 
 /// Accepts the claims in a workspace, or takes that back.
 pub fn accept(workspace: &str, accepts: bool, is_beside: bool) -> Request {
-    let patch = json!({"spec": {"permissionClaims": claims(accepts, is_beside)}});
-    Request::patch(&binding_url(workspace), "application/merge-patch+json", &patch)
+    merge(&binding_url(workspace), &json!({"spec": {"permissionClaims": claims(accepts, is_beside)}}))
 }
 
 /// Whether a binding accepts them.

@@ -10,7 +10,7 @@ use super::speak_up;
 use super::world::{run, run_aloud};
 
 /// The smallest plan found that violates the same, and what it comes to.
-pub fn shrink(plan: Plan, violation: Violation) -> (Plan, Violation) {
+fn shrink(plan: Plan, violation: Violation) -> (Plan, Violation) {
     let mut best = (plan, violation);
     loop {
         let smaller = candidates(&best.0).find_map(|plan| fails_alike(&plan, &best.1).map(|found| (plan, found)));
@@ -21,24 +21,28 @@ pub fn shrink(plan: Plan, violation: Violation) -> (Plan, Violation) {
     }
 }
 
-/// Where `SYNC_ENGINE_SHRINK` is set, prints what matters of a failing plan, unless another failed alike. `aloud`: with its
-/// trace. `keep`: it becomes an open defect.
-pub fn explain(plan: Plan, violation: &Violation, known: &mut BTreeSet<String>) {
-    let Ok(how) = env::var("SYNC_ENGINE_SHRINK") else { return };
-    let (plan, violation) = shrink(plan, violation.clone());
-    let signature = signature(&plan, &violation);
-    if !known.insert(signature.clone()) {
-        return;
-    }
-    println!("  NEW {signature}\n  {violation} (kcp: {})", plan.is_kcp);
-    plan.steps.iter().for_each(|step| println!("    {:>7} ms later {}", step.after_ms, step.action));
-    match &*how {
-        "aloud" => {
-            speak_up();
-            run_aloud(&plan);
+/// Prints which plans fail. Where `SYNC_ENGINE_SHRINK` is set, also what matters of each, unless another failed alike. `aloud`:
+/// with its trace. `keep`: it becomes an open defect.
+pub fn explain<'v>(failed: impl Iterator<Item = (Plan, &'v Violation)>) {
+    let mut known = BTreeSet::new();
+    for (plan, violation) in failed {
+        println!("seed {}: {violation}", plan.seed);
+        let Ok(how) = env::var("SYNC_ENGINE_SHRINK") else { continue };
+        let (plan, violation) = shrink(plan, violation.clone());
+        let signature = signature(&plan, &violation);
+        if !known.insert(signature.clone()) {
+            continue;
         }
-        "keep" => println!("  {}", keep(&plan, &violation).display()),
-        _ => {}
+        println!("  NEW {signature}\n  {violation} (kcp: {})", plan.is_kcp);
+        plan.steps.iter().for_each(|step| println!("    {:>7} ms later {}", step.after_ms, step.action));
+        match &*how {
+            "aloud" => {
+                speak_up();
+                run_aloud(&plan);
+            }
+            "keep" => println!("  {}", keep(&plan, &violation).display()),
+            _ => {}
+        }
     }
 }
 

@@ -36,8 +36,8 @@ pub fn view(world: &World, tenant: &str) -> BTreeMap<String, Value> {
         return BTreeMap::new();
     }
     let namespace = placement(&world.identity(&cluster), "default");
-    let is_its = |object: &Value| match world.is_beside {
-        true => !world.is_kcp || object["metadata"]["annotations"]["kcp.io/cluster"] == *cluster,
+    let is_its = |object: &Value| match world.plan.is_beside {
+        true => !world.plan.is_kcp || object["metadata"]["annotations"]["kcp.io/cluster"] == *cluster,
         false => text(object, "namespace") == namespace,
     };
     let objects = world.target_objects().into_iter().filter(is_its);

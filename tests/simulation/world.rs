@@ -12,16 +12,16 @@ use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use serde_json::Value;
-use sync_engine::sandbox::{Flavor, Request};
+use sync_engine::sandbox::Request;
 use tokio::time::sleep;
 use tracing_subscriber::fmt::MakeWriter;
 
 use super::action::{Action, Edit, Forever, Plan, Roster, TENANTS, Versions};
 use super::checker::Violation;
 use super::core::{Core, Shared, Weather};
-use super::mapping::{MADE, MORE, Mapping, More, QUOTA, RELATED, Spread, WIDGET, file, first, guest};
+use super::mapping::{CONNECTION, MADE, MORE, Mapping, More, PASSWORD, QUOTA, Spread, WIDGET, file, first, guest};
 use super::process::{OTHER, Process, THIRD};
-use super::server::{RESOURCES, Side, binding, definitions, export, widgets, workspace};
+use super::server::{Side, binding, definitions, export, widgets, workspace};
 
 pub use contents::{SourceKey, side_of, text};
 
@@ -39,6 +39,7 @@ const PATIENCE: Duration = Duration::from_secs(120);
 const WATCH: Duration = Duration::from_secs(5);
 
 /// What a run came to.
+#[derive(Default)]
 pub struct Run {
     pub trace: Vec<String>,
     pub violations: Vec<Violation>,
@@ -109,9 +110,13 @@ fn processor_time(thread: &Path) -> Option<Duration> {
     Some(Duration::from_nanos(told.split_whitespace().next()?.parse().ok()?))
 }
 
-fn run_here(plan: &Plan, how: How) -> Run {
+/// Runs something on this thread, in time that goes on by itself where all wait.
+pub fn in_virtual_time<T>(world: impl Future<Output = T>) -> T {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_time().start_paused(true).build();
-    let runtime = runtime.expect("a runtime");
+    runtime.expect("a runtime").block_on(world)
+}
+
+fn run_here(plan: &Plan, how: How) -> Run {
     let log = Log::default();
     // Who watches one world reads the log between the lines of the trace.
     let _logged = (!how.is_aloud).then(|| {
@@ -119,30 +124,22 @@ fn run_here(plan: &Plan, how: How) -> Run {
         let subscriber = tracing_subscriber::fmt().with_env_filter(filter).without_time().with_ansi(false);
         tracing::subscriber::set_default(subscriber.with_writer(log.clone()).finish())
     });
-    runtime.block_on(async {
+    in_virtual_time(async {
         let mut world = World::new(plan);
-        world.shared.lock().aloud = how.is_aloud;
-        world.shared.lock().checker.is_strict = how.is_strict;
-        world.shared.lock().checker.log = (!how.is_aloud).then(|| log.clone());
-        world.shared.lock().forever = plan.forever;
-        world.shared.lock().elects = plan.elects;
-        world.shared.lock().max_watches = plan.max_watches;
-        world.shared.lock().is_beside = plan.is_beside;
-        world.shared.lock().has_second = plan.spread != Spread::One;
-        world.shared.lock().checker.is_doubled = plan.spread != Spread::One;
-        world.live(plan).await;
-        let view = std::mem::take(&mut world.view);
+        world.core(|core| {
+            core.aloud = how.is_aloud;
+            core.checker.is_strict = how.is_strict;
+            core.checker.log = (!how.is_aloud).then(|| log.clone());
+            core.checker.is_doubled = plan.spread != Spread::One;
+        });
+        world.live().await;
         let log = log.text();
-        world.core(|core| core.checker.check_report("a log line", &log));
-        let mut core = world.shared.lock();
-        Run {
-            trace: std::mem::take(&mut core.trace),
-            violations: std::mem::take(&mut core.checker.violations),
-            faults: core.checker.faults,
-            writes: world.writes,
-            view,
-            idle: std::mem::take(&mut world.idle),
-        }
+        let run = std::mem::take(&mut world.run);
+        world.core(|core| {
+            core.checker.check_report("a log line", &log);
+            let (trace, violations) = (std::mem::take(&mut core.trace), std::mem::take(&mut core.checker.violations));
+            Run { trace, violations, faults: core.checker.faults, ..run }
+        })
     })
 }
 
@@ -186,19 +183,15 @@ impl MakeWriter<'_> for Log {
 
 pub struct World {
     pub shared: Shared,
-    pub seed: u64,
-    pub is_kcp: bool,
-    pub shards: usize,
+    pub plan: Plan,
     /// The document in force.
     pub mapping: Mapping,
     /// The document that the author wrote last.
     pub draft: Mapping,
     /// How often a second mapping on the resource came or went: it is there where the number is odd.
     guests: u32,
-    /// Whether the provider of the plain cluster is a fleet.
+    /// Whether the provider of the plain cluster is a fleet now.
     is_fleet: bool,
-    /// Whether it was one in the beginning.
-    has_fleet: bool,
     pub file: File,
     /// Whether the target was put back: what the engine knew of it may be lost.
     pub target_restored: bool,
@@ -224,23 +217,13 @@ pub struct World {
     pub started_without_document: bool,
     /// Which versions of the kind Widget the target has.
     pub versions: Versions,
-    has_forms: bool,
     /// Sources that carried marks of a mapping before it came.
     pub marked: BTreeSet<String>,
     /// The mappings whose records a target's backup holds.
     backed_up: BTreeMap<Side, (&'static str, u32)>,
-    /// The writes of the process that sent most of them, when the world came to rest.
-    writes: u64,
-    /// What the first tenant saw then.
-    view: BTreeMap<String, Value>,
-    /// The numbers of the plan's steps that changed nothing.
-    idle: BTreeSet<usize>,
+    /// What is known so far of what it comes to.
+    run: Run,
     pub processes: BTreeMap<u32, Process>,
-    /// Whether there may be related objects.
-    has_related: bool,
-    /// Whether objects are beside their sources.
-    pub is_beside: bool,
-    has_operators: bool,
     /// Connections that operators wrote for a tenant's sources of a name, and how often.
     connections: BTreeMap<(&'static str, &'static str), u32>,
     /// Counts what consumers write, so that no two tokens are alike.
@@ -270,29 +253,24 @@ pub enum File {
 
 impl World {
     fn new(plan: &Plan) -> Self {
-        let flavor = if plan.is_kcp { Flavor::Kcp } else { Flavor::Kubernetes };
-        let mut related = if plan.has_related { RELATED.to_vec() } else { Vec::new() };
-        related.extend(plan.more.map(|_| MORE));
-        let more = plan.more.unwrap_or(More::Shared);
-        let first = Mapping {
+        let mut mapping = Mapping {
             is_beside: plan.is_beside,
             in_waves: plan.in_waves,
             spread: plan.spread,
-            ..first(RESOURCES[0].0)
+            more: plan.more.unwrap_or(More::Shared),
+            owner_reference: plan.seed.is_multiple_of(3),
+            ..first()
         };
-        let mapping = Mapping { related, more, owner_reference: plan.seed.is_multiple_of(3), ..first };
-        // With two shards each tenant is on its own: the endpoint comes and goes with its binding.
-        let shards = if plan.is_kcp && plan.seed % 2 == 1 { 2 } else { 1 };
+        mapping.related.extend([PASSWORD, CONNECTION].into_iter().filter(|_| plan.has_related));
+        mapping.related.extend(plan.more.map(|_| MORE));
+        mapping.rules.extend([WIDGET, QUOTA, MADE].into_iter().filter(|_| plan.has_forms));
         let mut world = Self {
-            shared: Shared::new(flavor, plan.seed ^ plan.luck.rotate_left(40), shards),
-            seed: plan.seed,
-            is_kcp: plan.is_kcp,
-            shards,
+            shared: Shared::new(plan),
+            plan: plan.clone(),
             draft: mapping.clone(),
             mapping,
             guests: 0,
             is_fleet: plan.has_fleet,
-            has_fleet: plan.has_fleet,
             file: File::Whole,
             target_restored: false,
             source_restored: false,
@@ -306,28 +284,20 @@ impl World {
             other_served: false,
             started_without_document: false,
             versions: Versions::Both,
-            has_forms: plan.has_forms,
             marked: BTreeSet::new(),
             backed_up: BTreeMap::new(),
             processes: BTreeMap::new(),
             written: BTreeMap::new(),
-            has_related: plan.has_related,
-            is_beside: plan.is_beside,
-            has_operators: plan.has_operators,
             connections: BTreeMap::new(),
-            writes: 0,
-            view: BTreeMap::new(),
-            idle: BTreeSet::new(),
+            run: Run::default(),
         };
         world.furnish();
         for target in [Side::Target, Side::Second] {
             world.shared.lock().act(target, &widgets());
         }
-        if world.has_forms {
+        if world.plan.has_forms {
             world.set_versions(Versions::Both);
-            world.mapping.rules.extend([WIDGET, QUOTA, MADE]);
         }
-        world.draft = world.mapping.clone();
         world.shared.lock().checker.write(world.draft.clone());
         world.shared.lock().checker.edit(Duration::ZERO, Some(world.mapping.clone()));
         world
@@ -336,12 +306,12 @@ impl World {
     /// What the source server has before any consumer comes.
     fn furnish(&self) {
         let core = &mut *self.shared.lock();
-        let requests = match self.is_kcp {
+        let requests = match self.plan.is_kcp {
             true => {
-                let workspaces = TENANTS.map(|tenant| [workspace(tenant), binding(tenant, self.is_beside)]);
-                export(self.is_beside).into_iter().chain(workspaces.into_iter().flatten()).collect()
+                let workspaces = TENANTS.map(|tenant| [workspace(tenant), binding(tenant, self.plan.is_beside)]);
+                export(self.plan.is_beside).into_iter().chain(workspaces.into_iter().flatten()).collect()
             }
-            false => definitions(self.is_beside),
+            false => definitions(self.plan.is_beside),
         };
         for request in requests {
             let (code, body) = core.act(Side::Source, &request);
@@ -350,7 +320,7 @@ impl World {
         }
     }
 
-    async fn live(&mut self, plan: &Plan) {
+    async fn live(&mut self) {
         let shared = self.shared.clone();
         self.shared.spawn(async move {
             loop {
@@ -363,12 +333,12 @@ impl World {
             self.shared.spawn(run_controllers(self.shared.clone(), side));
         }
         self.start(0);
-        for (number, step) in plan.steps.iter().enumerate() {
+        for (number, step) in self.plan.steps.clone().into_iter().enumerate() {
             sleep(Duration::from_millis(step.after_ms)).await;
             let before = self.circumstances();
             self.act(step.action).await;
             if !step.action.is_of_connections_or_clocks() && self.circumstances() == before {
-                self.idle.insert(number);
+                self.run.idle.insert(number);
             }
             if self.is_over() {
                 return;
@@ -376,15 +346,15 @@ impl World {
         }
         self.end_faults().await;
         self.come_to_rest().await;
-        self.writes = self.core(|core| core.checker.carried_out.values().copied().max().unwrap_or_default());
-        self.view = super::twins::view(self, TENANTS[0]);
+        self.run.writes = self.core(|core| core.checker.carried_out.values().copied().max().unwrap_or_default());
+        self.run.view = super::twins::view(self, TENANTS[0]);
         let reports: Vec<_> = self.processes.values().flat_map(Process::reports).collect();
         self.core(|core| reports.iter().for_each(|(what, text)| core.checker.check_report(what, text)));
         // A process that starts beside a leader does nothing that could be compared.
         // Nor one that cannot see what is away.
         // One that starts knows no more which marks were there before their mapping.
-        let is_blocked = (self.has_guest() || self.has_fleet) && !self.marked.is_empty();
-        if !self.is_over() && !plan.elects && plan.forever != Some(Forever::Second) && !is_blocked {
+        let is_blocked = (self.has_guest() || self.plan.has_fleet) && !self.marked.is_empty();
+        if !self.is_over() && !self.plan.elects && self.plan.forever != Some(Forever::Second) && !is_blocked {
             super::aftermath::check(self).await;
         }
         self.end().await;
@@ -426,7 +396,7 @@ impl World {
             Action::Resume(OTHER),
         ];
         let mut ends = ends.to_vec();
-        if self.core(|core| core.elects) {
+        if self.plan.elects {
             ends.extend([Action::Resume(THIRD), Action::Unbar(0), Action::Unbar(1), Action::Unbar(THIRD)]);
         }
         // A document that is refused leaves the one before it in force.
@@ -444,7 +414,7 @@ impl World {
         if self.file == File::Broken {
             self.act(Action::Edit(Edit::Break)).await;
         }
-        if self.has_fleet && !self.is_fleet {
+        if self.plan.has_fleet && !self.is_fleet {
             // What became of sources of another resource is asked of the fleet that they were in.
             self.act(Action::Edit(Edit::Fleet)).await;
         }
@@ -453,7 +423,7 @@ impl World {
             for side in Side::ALL {
                 self.act(Action::Cut(side)).await;
             }
-            if self.forever() == Some(Forever::Second) && self.processes.contains_key(&0) {
+            if self.plan.forever == Some(Forever::Second) && self.processes.contains_key(&0) {
                 // What one of them saw on the target before that went away, the other one never sees.
                 self.act(Action::Crash(1)).await;
             }
@@ -492,7 +462,7 @@ impl World {
             }
             let late = self.core(|core| core.age()) >= since + RECOVERY;
             if late {
-                super::model::check(self);
+                super::model::differences(self).into_iter().for_each(|text| self.violated("I4", text));
             }
             let before = self.core(|core| core.checker.writes);
             self.core(|core| core.checker.asked.clear());
@@ -503,7 +473,7 @@ impl World {
             }
             if late {
                 if writes > 0 {
-                    self.core(|core| core.checker.violated("I5", format!("{writes} writes in a quiet world")));
+                    self.violated("I5", format!("{writes} writes in a quiet world"));
                 }
                 return;
             }
@@ -537,8 +507,7 @@ impl World {
         let alive = tokio::runtime::Handle::current().metrics().num_alive_tasks();
         let ours = self.shared.tasks();
         if alive > ours {
-            let text = format!("{} tasks of dead engines live on", alive - ours);
-            self.shared.lock().checker.violated("I7", text);
+            self.violated("I7", format!("{} tasks of dead engines live on", alive - ours));
         }
     }
 
@@ -546,11 +515,15 @@ impl World {
         self.shared.lock().note(format_args!("** {what}"));
     }
 
+    pub fn violated(&self, invariant: &'static str, text: String) {
+        self.core(|core| core.checker.violated(invariant, text));
+    }
+
     pub fn start(&mut self, number: u32) {
         if self.processes.is_empty() {
             self.publish();
         }
-        let process = Process::start(&self.shared, number, self.is_kcp, self.core(|core| core.elects));
+        let process = Process::start(&self.shared, &self.plan, number);
         process.reload(&self.shared, self.documents(number), self.file != File::Broken);
         self.started_without_document = self.file == File::Missing;
         self.processes.insert(number, process);
@@ -561,15 +534,16 @@ impl World {
     /// Two processes of one engine run without an election, or no longer do.
     pub(super) fn note_rivals(&self) {
         let are_rivals = [0, 1].iter().all(|number| self.processes.contains_key(number));
-        self.core(|core| core.checker.has_rivals = are_rivals && !core.elects);
+        self.core(|core| core.checker.has_rivals = are_rivals && !self.plan.elects);
     }
 
     fn documents(&self, process: u32) -> Option<String> {
         match self.file {
             File::Whole => {
                 let is_other = process == OTHER;
-                let guest = (self.has_guest() && !is_other).then(|| guest(self.is_beside).document(self.is_kcp, false));
-                let documents = [self.draft.document(self.is_kcp, is_other)].into_iter().chain(guest);
+                let guest = (self.has_guest() && !is_other)
+                    .then(|| guest(self.plan.is_beside).document(self.plan.is_kcp, false));
+                let documents = [self.draft.document(self.plan.is_kcp, is_other)].into_iter().chain(guest);
                 Some(file(&documents.collect::<Vec<_>>(), self.is_fleet))
             }
             File::Missing => None,
@@ -587,12 +561,13 @@ impl World {
         self.source_restored || self.target_restored || self.pins_lost
     }
 
-    pub fn forever(&self) -> Option<Forever> {
-        self.core(|core| core.forever)
-    }
-
     fn core<T>(&self, act: impl FnOnce(&mut Core) -> T) -> T {
         act(&mut self.shared.lock())
+    }
+
+    /// A read that nobody notices.
+    pub fn get(&self, side: Side, url: &str) -> Option<Value> {
+        self.core(|core| core.get(side, url))
     }
 
     fn source_server(&self, request: &Request) {

@@ -15,7 +15,7 @@ impl Checker {
     /// Whether some source needs a shared copy, without any doubt: it lives, it names the original, it has objects beside the
     /// copy, and no document says otherwise.
     pub(super) fn is_used(&self, at: Duration, made: &Made) -> bool {
-        let grace = |since| self.grace(since);
+        let lately = self.lately(at);
         let is_beside = |other: &Made| {
             !other.is_shared
                 && other.side == made.side
@@ -31,14 +31,14 @@ impl Checker {
                 one.name == made.owner.mapping
                     && one.shares()
                     && one.resource == source.resource
-                    && !one.lately_left(source, at, grace)
+                    && !one.lately_left(source, lately)
             }
             None => false,
         };
         users.into_iter().filter_map(|uid| self.sources.get(uid)).any(|source| {
             source.is_alive()
                 && !source.was_asked(at)
-                && source.secrets.lately(at, grace).all(|name| *name == made.name)
+                && source.secrets.lately(lately).all(|name| *name == made.name)
                 && self.recent(at).all(|edition| is_said(source, edition))
                 // A source that lost its finalizer counts no more.
                 && source.is_held()
@@ -48,23 +48,23 @@ impl Checker {
     /// Whether a copy of several has left its list: its original is selected no more, or its item is gone.
     pub(super) fn has_left_list(&self, at: Duration, made: &Made, mapping: &Mapping, source: Option<&Source>) -> bool {
         let Some(key) = made.key().filter(|_| made.rule_id() == MORE.id) else { return false };
-        let grace = |since| self.grace(since);
+        let lately = self.lately(at);
         match mapping.more {
             More::Shared => true,
-            More::Each => key != ITEMS[0] && source.is_none_or(|source| source.lately_plain(at, grace)),
+            More::Each => key != ITEMS[0] && source.is_none_or(|source| source.lately_plain(lately)),
             More::Selected => {
                 let is_it = |(side, cluster, _, name): &SecretKey| {
                     *side == Side::Source && source.is_none_or(|source| source.place[0] == *cluster) && name == key
                 };
                 let mut histories = self.selected.iter().filter(|(key, _)| is_it(key)).map(|(_, history)| history);
-                histories.all(|history| history.lately(at, grace).any(|selected| !selected))
+                histories.all(|history| history.lately(lately).any(|selected| !selected))
             }
         }
     }
 
     /// Whether a copy may follow its original by deletion and creation alone: it has another type, or is immutable.
     pub(super) fn may_be_recreated(&self, at: Duration, made: &Made) -> bool {
-        let grace = |since| self.grace(since);
+        let lately = self.lately(at);
         // A source that was created anew takes over the copies of the one before it.
         let is_its = |(uid, source): &(&String, &Source)| {
             made.is_shared
@@ -74,7 +74,7 @@ impl Checker {
         let sources: Vec<&Source> = self.sources.iter().filter(is_its).map(|(_, source)| source).collect();
         let is_original = |(side, cluster, _, name): &SecretKey| match made.id == PASSWORD.id {
             true => {
-                let is_named = |source: &Source| source.secrets.lately(at, grace).any(|one| one == name);
+                let is_named = |source: &Source| source.secrets.lately(lately).any(|one| one == name);
                 let is_here = |source: &&Source| source.place[0] == *cluster && is_named(source);
                 *side == Side::Source && sources.iter().any(is_here)
             }
@@ -85,7 +85,7 @@ impl Checker {
             false => *side == Side::Target && *name == format!("{}{CONN}", made.owner.name),
         };
         let originals = self.secrets.iter().filter(|(key, _)| is_original(key));
-        let mut types = originals.flat_map(|(_, types)| types.lately(at, grace)).flatten();
+        let mut types = originals.flat_map(|(_, types)| types.lately(lately)).flatten();
         made.is_immutable || types.any(|kind| *kind != made.secret_type)
     }
 
@@ -94,9 +94,11 @@ impl Checker {
         self.claims.entry(cluster).or_default().note(at, accepted);
     }
 
-    /// Whether the engine may have been kept from the Secrets of a cluster a moment ago.
-    pub(super) fn lately_unclaimed(&self, at: Duration, cluster: &str) -> bool {
-        self.claims.get(cluster).is_some_and(|claims| claims.lately(at, |_| GRACE).any(|accepted| !accepted))
+    /// Whether an object is beside its source, and the engine may have been kept from it a moment ago.
+    pub(super) fn is_out_of_reach(&self, at: Duration, made: &Made) -> bool {
+        let lately = |since: Duration| since.saturating_add(GRACE) >= at;
+        let claims = self.claims.get(&made.owner.cluster).filter(|_| made.side == Side::Source);
+        claims.is_some_and(|claims| claims.lately(lately).any(|accepted| !accepted))
     }
 
     /// Whether a cluster ever took the permission claim for Secrets back.
@@ -114,8 +116,8 @@ impl Checker {
         let gives = |mapping: &Mapping| made.namespace.ends_with(other) == (mapping.namespace == other);
         let of_file = self.of_file(made).filter(|mapping| mapping.name == made.owner.mapping);
         let mut documents = self.last_of(&made.owner.mapping).into_iter().chain(of_file);
-        let is_settled = |other: &Made| other.since + self.grace(other.since) < at;
-        let stays = beside().any(|other| !other.is_copy() && other.namespace == made.namespace && is_settled(other));
+        let lately = self.lately(at);
+        let stays = beside().any(|other| !other.is_copy() && other.namespace == made.namespace && !lately(other.since));
         beside().any(|other| other.namespace != made.namespace) || !stays && documents.any(|mapping| !gives(mapping))
     }
 

@@ -44,7 +44,7 @@ impl Checker {
         made: &Made,
         source: Option<&Source>,
     ) -> Vec<Evidence> {
-        let grace = |since| self.grace(since);
+        let lately = self.lately(at);
         match edition.filter(|one| one.name == made.owner.mapping) {
             None => {
                 let last = self.last_of(&made.owner.mapping);
@@ -53,16 +53,16 @@ impl Checker {
             }
             Some(mapping) => {
                 let rule = mapping.all_rules().find(|rule| made.is_by(rule));
-                let out = self.is_relabelled || source.is_none_or(|source| mapping.lately_left(source, at, grace));
-                let off = |rule: &Rule| rule.conditional && source.is_none_or(|source| source.lately_plain(at, grace));
+                let out = self.is_relabelled || source.is_none_or(|source| mapping.lately_left(source, lately));
+                let off = |rule: &Rule| rule.conditional && source.is_none_or(|source| source.lately_plain(lately));
                 let is_changed = mapping.rules.iter().any(|rule| rule.id == made.id && !made.is_named_by(rule));
                 let follows = |other: &Source| source.is_none_or(|source| other.follows(made, &source.resource));
                 let recreated = || self.sources.iter().any(|(uid, other)| *uid != made.source_uid && follows(other));
                 let has_vanished = |source: &Source| {
                     source.vanished && source.vanished_at.is_some_and(|since| since + mapping.stuck_after() <= at)
                 };
-                let is_elsewhere = source.is_none_or(|source| mapping.lately_elsewhere(made.side, source, at, grace));
-                let is_there = |one: &Mapping| !source.is_none_or(|it| one.lately_elsewhere(made.side, it, at, grace));
+                let is_elsewhere = source.is_none_or(|source| mapping.lately_elsewhere(made.side, source, lately));
+                let is_there = |one: &Mapping| !source.is_none_or(|it| one.lately_elsewhere(made.side, it, lately));
                 let is_move_held = || self.is_loss_held(mapping, made, is_there);
                 let vanished = mapping.on_source_vanished == "Delete" && source.is_some_and(has_vanished);
                 let moved = is_changed && mapping.on_identity_change == "Recreate" && !self.is_held(at, made);
@@ -148,7 +148,7 @@ impl Checker {
     /// Whether some policy lets the engine take its labels and annotations off an object.
     pub(super) fn may_orphan(&self, at: Duration, made: &Made) -> bool {
         let source = self.sources.get(&made.source_uid);
-        let grace = |since| self.grace(since);
+        let lately = self.lately(at);
         let asked = made.is_shared || source.is_some_and(|source| source.was_asked(at));
         // What has no rule any more goes by the most careful rule of its kind.
         let has_policy = |one: &Mapping| !one.related.iter().any(|rule| made.is_by(rule));
@@ -160,7 +160,7 @@ impl Checker {
         let by_edition = |edition: Option<&Mapping>| match edition.filter(|one| one.name == made.owner.mapping) {
             None => self.last_of(&made.owner.mapping).is_some_and(|last| last.on_mapping_removed == "Orphan"),
             Some(mapping) => {
-                let out = self.is_relabelled || source.is_none_or(|source| mapping.lately_left(source, at, grace));
+                let out = self.is_relabelled || source.is_none_or(|source| mapping.lately_left(source, lately));
                 let is_changed = mapping.rules.iter().any(|rule| rule.id == made.id && !made.is_named_by(rule));
                 (out && mapping.on_exit == "Orphan")
                     || (is_changed && mapping.on_identity_change == "Orphan")

@@ -4,7 +4,6 @@ use std::time::Duration;
 
 use super::super::mapping::{CA, Mapping, PASSWORD, Spread};
 use super::super::records::Made;
-use super::super::server::Side;
 use super::{AFTERMATH, Checker, GRACE};
 
 impl Checker {
@@ -43,11 +42,9 @@ impl Checker {
             edition.is_some_and(|one| !one.copies(PASSWORD.id) && one.rules.contains(&CA))
         };
         let source = self.sources.get(&made.source_uid)?;
-        let grace = |since| self.grace(since);
+        let lately = self.lately(at);
         let leaves = |edition: Option<&Mapping>| {
-            edition.is_none_or(|one| {
-                one.lately_left(source, at, grace) || one.lately_elsewhere(made.side, source, at, grace)
-            })
+            edition.is_none_or(|one| one.lately_left(source, lately) || one.lately_elsewhere(made.side, source, lately))
         };
         let goes = made.id != PASSWORD.id || source.was_asked(at) || self.followed(at, made).any(leaves);
         let mut candidates = self.reaching(at, made).map(|one| Some(&one.mapping));
@@ -56,8 +53,7 @@ impl Checker {
         }
         let reads = |other: &&Made| {
             let is_its = (&other.source_uid, &other.owner, other.side) == (&made.source_uid, &made.owner, made.side);
-            let is_settled = other.written + self.grace(other.written) < at;
-            is_its && other.id == CA.id && other.reads && other.remains() && !other.edited && is_settled
+            is_its && other.id == CA.id && other.reads && other.remains() && !other.edited && !lately(other.written)
         };
         self.made.values().find(reads).map(Made::place)
     }
@@ -81,14 +77,13 @@ impl Checker {
             };
             self.followed(at, made).all(|edition| self.governing(edition, made).is_some_and(needs))
         };
-        let is_out_of_reach =
-            |other: &Made| other.side == Side::Source && self.lately_unclaimed(at, &other.owner.cluster);
+        let lately = self.lately(at);
         let stands = |other: &&Made| {
             other.remains()
                 && other.side == made.side
                 && (&other.source_uid, &other.owner) == (&made.source_uid, &made.owner)
-                && other.since + self.grace(other.since) < at
-                && !is_out_of_reach(other)
+                && !lately(other.since)
+                && !self.is_out_of_reach(at, other)
         };
         self.made.values().filter(stands).find(|other| depends(other)).map(Made::place)
     }

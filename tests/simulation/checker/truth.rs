@@ -9,7 +9,7 @@ use super::Checker;
 impl Checker {
     /// Why the objects of a source are not those of a generation that its status says is observed.
     pub(super) fn untrue(&self, at: Duration, uid: &str, generation: i64) -> Option<String> {
-        let source = self.sources.get(uid)?;
+        let (source, lately) = (self.sources.get(uid)?, self.lately(at));
         let is_its = |one: &&Mapping| one.resource == source.resource && one.mode == "Enforce";
         let editions: Option<Vec<&Mapping>> = self.recent(at).map(|edition| edition.filter(is_its)).collect();
         let mut editions = editions?;
@@ -23,8 +23,7 @@ impl Checker {
         let of_source =
             |made: &&Made| made.owner.engine == "main" && made.owner.mapping == last.name && made.source_uid == uid;
         for rule in last.rules.iter().filter(|rule| has_rule(rule)) {
-            let of_rule =
-                |made: &&Made| made.is_by(rule) && (!made.gone || made.gone_at + self.grace(made.gone_at) >= at);
+            let of_rule = |made: &&Made| made.is_by(rule) && (!made.gone || lately(made.gone_at));
             let all: Vec<&Made> = self.made.values().filter(of_source).filter(of_rule).collect();
             if all.is_empty() && !rule.conditional && last.spread == Spread::One {
                 let is_of_earlier = |made: &&Made| {
@@ -42,8 +41,7 @@ impl Checker {
                 editions.iter().all(|one| one.spread == Spread::One || is_known(one))
             };
             // What somebody else changed, or what came late, is not the engine's word.
-            let is_its_word =
-                |made: &&&Made| made.remains() && !made.edited && made.written + self.grace(made.written) < at;
+            let is_its_word = |made: &&&Made| made.remains() && !made.edited && !lately(made.written);
             for made in all.iter().filter(is_given).filter(is_its_word) {
                 let has = made.size.as_ref().and_then(|size| source.generation_with(size));
                 if let Some(has) = has.filter(|has| *has < generation) {

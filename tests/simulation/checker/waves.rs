@@ -92,11 +92,10 @@ impl Checker {
 
     /// Candidates that reached a source a moment ago.
     pub(super) fn reaching(&self, at: Duration, made: &Made) -> impl Iterator<Item = &Candidate> {
-        let percent = place(&made.hash);
+        let (percent, lately) = (place(&made.hash), self.lately(at));
         let reaches = move |one: &&Candidate| {
-            let is_recent = one.until == Duration::MAX || one.until + self.grace(one.until) >= at;
             let is_its = (&*made.owner.engine, &*made.owner.mapping) == ("main", one.mapping.name);
-            is_recent && is_its && percent < f64::from(one.reach)
+            lately(one.until) && is_its && percent < f64::from(one.reach)
         };
         self.candidates.iter().filter(reaches)
     }
@@ -108,8 +107,8 @@ impl Checker {
 
     /// Candidates that any source may have followed a moment ago.
     pub(super) fn candidates(&self, at: Duration, name: &str) -> impl Iterator<Item = &Mapping> {
-        let is_recent = move |one: &&Candidate| one.until == Duration::MAX || one.until + self.grace(one.until) >= at;
-        self.candidates.iter().filter(is_recent).map(|one| &one.mapping).filter(move |one| one.name == name)
+        let lately = self.lately(at);
+        self.candidates.iter().filter(move |one| lately(one.until) && one.mapping.name == name).map(|one| &one.mapping)
     }
 
     /// Why the mapping says that an object goes: the document in force has to say so, and a candidate that the source follows
@@ -121,12 +120,11 @@ impl Checker {
         if evidence.is_empty() {
             return evidence;
         }
-        let mut keeps = false;
+        let (mut keeps, lately) = (false, self.lately(at));
         for candidate in self.reaching(at, made) {
             let its = self.given_up_by(Some(&candidate.mapping), at, made, source);
             let is_followed = candidate.until == Duration::MAX && !candidate.is_released;
-            let is_settled = candidate.since + self.grace(candidate.since) < at;
-            keeps |= is_followed && is_settled && its.is_empty();
+            keeps |= is_followed && !lately(candidate.since) && its.is_empty();
             evidence.extend(its);
         }
         if keeps { BTreeSet::new() } else { evidence }

@@ -12,17 +12,16 @@ fn objects_are_stored_in_other_forms_and_versions() {
 }
 
 /// Whether an engine carried this out.
-fn has(plan: &Plan, what: &str) -> bool {
-    run(plan).trace.iter().any(|line| line.contains("engine 0") && line.contains(what))
+fn has(run: &Run, what: &str) -> bool {
+    run.trace.iter().any(|line| line.contains("engine 0") && line.contains(what))
 }
 
 #[test]
 fn a_value_that_the_server_stores_in_another_form_is_corrected_when_people_change_it() {
     for pause in [0, 5_000] {
         let steps = [(0, Action::Create(X)), (5_000, Action::Meddle(X, Meddling::Resize)), (pause, Action::Change(X))];
-        let plan = forms(Kcp, &steps[..if pause == 0 { 2 } else { 3 }]);
-        assert!(has(&plan, "patch resourcequotas") || has(&plan, "apply resourcequotas"), "there is a quota");
-        holds(&plan, 4);
+        let run = &held(&forms(Kcp, &steps[..if pause == 0 { 2 } else { 3 }]), 4)[0];
+        assert!(has(run, "patch resourcequotas") || has(run, "apply resourcequotas"), "there is a quota");
     }
 }
 
@@ -47,9 +46,8 @@ fn a_password_that_was_made_stays() {
         (5_000, Action::Allow),
     ];
     for sources in [Kcp, Plain] {
-        let plan = forms(sources, &steps);
-        assert!(has(&plan, "apply secrets"), "there is a password");
-        holds(&plan, 16);
+        let runs = held(&forms(sources, &steps), 16);
+        assert!(has(&runs[0], "apply secrets"), "there is a password");
     }
 }
 
@@ -80,13 +78,9 @@ fn an_object_follows_its_template_after_its_former_version_is_gone() {
         (5_000, Action::Change(X)),
         (0, Action::Start(0)),
     ];
-    let plan = forms(Kcp, &steps);
-    assert!(
-        has(&plan, "widgets")
-            && run(&plan).trace.iter().any(|line| line.contains("widgets") && line.ends_with(": 500")),
-        "an apply meets the former version"
-    );
-    holds(&plan, 4);
+    let run = &held(&forms(Kcp, &steps), 4)[0];
+    let is_refused = run.trace.iter().any(|line| line.contains("widgets") && line.ends_with(": 500"));
+    assert!(has(run, "widgets") && is_refused, "an apply meets the former version");
 }
 
 #[test]
@@ -99,10 +93,9 @@ fn marks_of_a_mapping_that_is_yet_to_come_hold_up_nobody_else() {
         (20_000, Action::Delete(X_CA)),
         (5_000, Action::Create(X_CA)),
     ];
-    let plan = forms(Kcp, &steps);
-    let guest = |name: &str| has(&plan, &format!("/{name}-g "));
+    let run = &held(&forms(Kcp, &steps), 4)[0];
+    let guest = |name: &str| has(run, &format!("/{name}-g "));
     assert!(!guest("x") && guest("x-ca"), "the marked one is blocked");
-    holds(&plan, 4);
 }
 
 /// What a process remembers of an object that went is of the version in which it was watched.

@@ -13,7 +13,6 @@ mod replicas;
 mod several;
 
 use std::collections::BTreeSet;
-use std::env;
 use std::ops::Range;
 
 use super::action::{Action, Edit, Meddling, Plan, RARE_NAMES, Secrecy, SourceRef, Step, VERSIONS, Versions, Wiring};
@@ -39,57 +38,47 @@ use Sources::{Kcp, Plain};
 /// A scenario: what happens, each so many milliseconds after the one before.
 fn world(sources: Sources, steps: &[(u64, Action)]) -> Plan {
     let steps = steps.iter().map(|&(after_ms, action)| Step { after_ms, action }).collect();
-    Plan {
-        seed: 0,
-        luck: 0,
-        is_kcp: sources == Kcp,
-        has_related: false,
-        more: None,
-        is_beside: false,
-        in_waves: false,
-        has_forms: false,
-        spread: Spread::One,
-        has_operators: false,
-        has_fleet: false,
-        elects: false,
-        max_watches: None,
-        steps,
-        forever: None,
-    }
-}
-
-/// The seed that somebody wants to look at.
-fn one_seed() -> Option<u64> {
-    Some(env::var("SYNC_ENGINE_SEED").ok()?.parse().expect("SYNC_ENGINE_SEED is a number"))
+    Plan { is_kcp: sources == Kcp, steps, ..Plan::default() }
 }
 
 /// Worlds of many seeds, each turned into one of a kind. The variable names other seeds.
 #[track_caller]
 pub fn every_seed_holds(variable: &str, range: Range<u64>, turn: fn(Plan) -> Plan) {
-    if let Some(seed) = one_seed() {
-        return tell(&turn(plan::plan(seed)));
+    if let Some(seed) = seeds::one() {
+        tell(&turn(plan::plan(seed)));
+        return;
     }
     let found = seeds::each(seeds::seeds(variable, range), |seed| run(&turn(plan::plan(seed))).violations);
     let found: Vec<_> = found.into_iter().filter(|(_, violations)| !violations.is_empty()).collect();
-    let mut known = BTreeSet::new();
-    for (seed, violations) in &found {
-        println!("seed {seed}: {}", violations[0]);
-        shrink::explain(turn(plan::plan(*seed)), &violations[0], &mut known);
-    }
+    shrink::explain(found.iter().map(|(seed, violations)| (turn(plan::plan(*seed)), &violations[0])));
     assert!(found.is_empty(), "{found:#?}");
 }
 
 /// The scenario holds, whatever the network does.
 #[track_caller]
 fn holds(plan: &Plan, seeds: u64) {
-    hold(std::slice::from_ref(plan), seeds);
+    held(plan, seeds);
+}
+
+/// The same. What came of it, seed by seed, is the caller's to look at.
+#[track_caller]
+fn held(plan: &Plan, seeds: u64) -> Vec<Run> {
+    hold(std::slice::from_ref(plan), seeds)
+}
+
+/// The scenario holds with sources in kcp, and in a plain cluster.
+#[track_caller]
+fn holds_in_both(steps: &[(u64, Action)], seeds: u64) {
+    for sources in [Kcp, Plain] {
+        holds(&world(sources, steps), seeds);
+    }
 }
 
 /// Scenarios that differ in their moments hold, and each step came about at one of them.
 #[track_caller]
-fn hold(plans: &[Plan], seeds: u64) {
-    if let Some(seed) = one_seed() {
-        return tell(&Plan { seed, ..plans[0].clone() });
+fn hold(plans: &[Plan], seeds: u64) -> Vec<Run> {
+    if let Some(seed) = seeds::one() {
+        return vec![tell(&Plan { seed, ..plans[0].clone() })];
     }
     let plans = plans.iter().flat_map(|plan| (0..seeds).map(|seed| Plan { seed, ..plan.clone() }));
     let runs: Vec<(u64, Run)> = plans.map(|plan| (plan.seed, run(&plan))).collect();
@@ -98,4 +87,5 @@ fn hold(plans: &[Plan], seeds: u64) {
     assert!(found.is_empty(), "{found:#?}");
     let idle = runs.iter().map(|(_, run)| run.idle.clone()).reduce(|all, one| &all & &one);
     assert!(idle.iter().all(BTreeSet::is_empty), "steps that change nothing, by their numbers: {idle:?}");
+    runs.into_iter().map(|(_, run)| run).collect()
 }

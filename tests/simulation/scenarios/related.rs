@@ -149,10 +149,9 @@ fn a_copy_goes_after_what_names_it_was_written_without_it() {
         (30_000, Action::Allow),
     ];
     for sources in [Kcp, Plain] {
-        let plan = related(sources, &steps);
+        let runs = held(&related(sources, &steps), 4);
         let is_deleted = |line: &String| line.contains("delete secrets") && line.contains("/x-password ");
-        assert!(run(&plan).trace.iter().any(is_deleted), "the copy goes");
-        holds(&plan, 4);
+        assert!(runs[0].trace.iter().any(is_deleted), "the copy goes");
     }
 }
 
@@ -179,8 +178,7 @@ fn a_copy_follows_its_original_within_a_second() {
         (60_000, Action::Wire(X, Wiring::Connect)),
         (60_000, Action::Wire(X, Wiring::Connect)),
     ];
-    let plan = related(Kcp, &steps);
-    let trace = run(&plan).trace;
+    let trace = &held(&related(Kcp, &steps), 4)[0].trace;
     let seconds = |line: &str| line.split_whitespace().next().and_then(|time| time.parse::<f64>().ok());
     let until = |step: &str, copy: &str| {
         let at = trace.iter().rposition(|line| line.contains(step)).expect("the step");
@@ -189,7 +187,6 @@ fn a_copy_follows_its_original_within_a_second() {
     };
     assert!(until("of tenant a: Put", "apply secrets") < 1.0, "{trace:#?}");
     assert!(until("are dealt with: Connect", "patch secrets") < 1.0, "{trace:#?}");
-    holds(&plan, 4);
 }
 
 /// Nothing says any more that an object whose rule is gone refers to a copy.

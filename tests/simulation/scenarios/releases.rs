@@ -17,7 +17,7 @@ fn an_approval_is_of_the_edit_that_was_shown() {
             (0, Action::Edit(Edit::Toggle("widget"))),
             (pause, Action::Approve),
         ];
-        [world(Kcp, &steps), world(Plain, &steps)].iter().for_each(|plan| holds(plan, 4));
+        holds_in_both(&steps, 4);
     }
 }
 
@@ -116,10 +116,8 @@ fn a_removal_is_not_held_for_what_happens_without_it() {
 /// It is not recorded: the state store goes on to name the sources before it.
 #[test]
 fn a_document_that_observes_comes_to_rest_with_other_sources() {
-    for sources in [Kcp, Plain] {
-        let steps = [(30_000, Action::Edit(Edit::Mode("Observe"))), (30_000, Action::Edit(Edit::Resource("gadgets")))];
-        holds(&world(sources, &steps), 2);
-    }
+    let steps = [(30_000, Action::Edit(Edit::Mode("Observe"))), (30_000, Action::Edit(Edit::Resource("gadgets")))];
+    holds_in_both(&steps, 2);
 }
 
 /// A process that starts knows what is held once it has planned its sources: until then, the record stays as a person has read it.

@@ -6,13 +6,13 @@ use sync_engine::object::marks::HELD;
 use sync_engine::sandbox::{Admission, Request};
 
 use super::super::action::{Action, Edit, Forever, Meddling, Roster, TENANTS, Versions};
-use super::super::checker::{AFTERMATH, Approved, RECORDS};
-use super::super::mapping::{GUEST, OPTIONAL, Spread};
+use super::super::checker::{AFTERMATH, Approved, RECORDS, state_store};
+use super::super::mapping::{GUEST, Spread};
 use super::super::matrix::is_fault;
 use super::super::replicas;
 use super::super::server::{
     Ahead, Side, accept, binding, binding_url, new_schema, no_widgets, serve_widgets, widget_versions, widgets,
-    workspace,
+    workspace, workspace_url,
 };
 use super::{File, World, text};
 
@@ -38,7 +38,7 @@ impl World {
             Action::Back(Side::Second) => Some(Forever::Second),
             _ => None,
         };
-        if for_ever.is_some() && self.forever() == for_ever {
+        if for_ever.is_some() && self.plan.forever == for_ever {
             return;
         }
         match action {
@@ -58,22 +58,16 @@ impl World {
             Action::Plant(source) => self.plant(source),
             Action::Secret(source, secrecy) => self.deal_with_secret(source, secrecy),
             Action::Wire(source, wiring) => self.wire(source, wiring),
-            Action::Claim(tenant) => self.source_server(&accept(tenant, true, self.is_beside)),
-            Action::Unclaim(tenant) => self.source_server(&accept(tenant, false, self.is_beside)),
-            Action::Bind(tenant) => self.source_server(&binding(tenant, self.is_beside)),
-            Action::Unbind(tenant) => {
-                let url = binding_url(tenant);
-                self.source_server(&Request::delete(&url));
-            }
+            Action::Claim(tenant) => self.source_server(&accept(tenant, true, self.plan.is_beside)),
+            Action::Unclaim(tenant) => self.source_server(&accept(tenant, false, self.plan.is_beside)),
+            Action::Bind(tenant) => self.source_server(&binding(tenant, self.plan.is_beside)),
+            Action::Unbind(tenant) => self.source_server(&Request::delete(&binding_url(tenant))),
             Action::CreateWorkspace(tenant) => {
                 self.source_server(&workspace(tenant));
                 self.core(|core| core.settle(Side::Source));
-                self.source_server(&binding(tenant, self.is_beside));
+                self.source_server(&binding(tenant, self.plan.is_beside));
             }
-            Action::DeleteWorkspace(tenant) => {
-                let url = format!("/clusters/root/apis/tenancy.kcp.io/v1alpha1/workspaces/{tenant}");
-                self.source_server(&Request::delete(&url));
-            }
+            Action::DeleteWorkspace(tenant) => self.source_server(&Request::delete(&workspace_url(tenant))),
             Action::Meddle(source, meddling) => self.meddle(source, meddling),
             Action::DeleteNamespace(source) => {
                 let namespace = self.namespace(source);
@@ -84,7 +78,7 @@ impl World {
             Action::Widgets => {
                 self.core(|core| core.settle(Side::Target));
                 self.target_server(&widgets());
-                if self.has_forms {
+                if self.plan.has_forms {
                     self.set_versions(self.versions);
                 }
             }
@@ -111,7 +105,10 @@ impl World {
             }),
             Action::Edit(edit) => self.edit(edit),
             Action::Approve => self.approve(),
-            Action::Schema => self.source_servers(new_schema(self.is_kcp, !self.has_edition(), self.is_beside)),
+            Action::Schema => {
+                let requests = new_schema(self.plan.is_kcp, !self.has_edition(), self.plan.is_beside);
+                requests.iter().for_each(|request| self.source_server(request));
+            }
             Action::BackUp(side) => self.back_up(side),
             Action::Restore(side, ahead) => self.restore(side, ahead),
             Action::Rebuild(side, ahead) => self.rebuild(side, ahead),
@@ -152,26 +149,20 @@ impl World {
             Action::Token(side) => self.core(|core| core.server(side).kubeconfig.token += 1),
             Action::Start(number) if !self.processes.contains_key(&number) => self.start(number),
             Action::Start(_) => {}
-            Action::Crash(number) => {
+            Action::Crash(number) | Action::Stop(number) => {
                 self.forgot = true;
                 self.core(|core| core.resume(number));
                 if let Some(process) = self.processes.remove(&number) {
-                    process.kill().await;
-                    self.note_rivals();
-                    self.check_tasks();
-                }
-            }
-            Action::Stop(number) => {
-                self.forgot = true;
-                self.core(|core| core.resume(number));
-                if let Some(process) = self.processes.remove(&number) {
-                    process.stop().await;
+                    match action {
+                        Action::Stop(_) => process.stop().await,
+                        _ => process.kill().await,
+                    }
                     self.note_rivals();
                     self.check_tasks();
                 }
             }
         }
-        if self.is_kcp {
+        if self.plan.is_kcp {
             self.note_claims();
         }
     }
@@ -232,7 +223,7 @@ impl World {
         self.note_abandoned();
         self.guests += u32::from(edit == Edit::Guest);
         self.is_fleet ^= edit == Edit::Fleet;
-        self.draft.edit(edit, &OPTIONAL);
+        self.draft.edit(edit);
         self.core(|core| core.checker.write(self.draft.clone()));
         self.mapping = self.core(|core| core.checker.in_force(&self.draft));
         // What no process reads governs nothing.
@@ -272,10 +263,7 @@ impl World {
             File::Missing => None,
             File::Broken => return,
         };
-        self.core(|core| {
-            let age = core.age();
-            core.checker.edit(age, edition);
-        });
+        self.core(|core| core.checker.edit(core.age(), edition));
     }
 
     fn approve(&self) {
@@ -298,15 +286,10 @@ impl World {
         });
     }
 
-    fn source_servers(&self, requests: Vec<Request>) {
-        requests.iter().for_each(|request| self.source_server(request));
-    }
-
     fn back_up(&mut self, side: Side) {
         if side.is_target() {
             // Not before the engine has its records there: without them it waits for a person.
-            let records = |name: &&str| format!("/api/v1/namespaces/{RECORDS}/configmaps/main.{name}");
-            let has_records = |name: &&str| self.core(|core| core.get(side, &records(name))).is_some();
+            let has_records = |name: &&str| self.get(side, &state_store(name)).is_some();
             let has_guest = self.has_guest() && side == Side::Target;
             let names = [Some(self.mapping.name), has_guest.then_some(GUEST)];
             if !names.iter().flatten().all(has_records) {
@@ -329,21 +312,17 @@ impl World {
                 self.source_restored = true;
                 let (sources, beside) = (self.sources(), self.beside());
                 self.core(|core| {
-                    let age = core.age();
-                    core.checker.sources_restored(age, sources.values());
-                    core.checker.objects_restored(age, Side::Source, beside.iter());
+                    core.checker.sources_restored(core.age(), sources.values());
+                    core.checker.objects_restored(core.age(), Side::Source, beside.iter());
                 });
             }
             Side::Target | Side::Second => {
                 self.target_restored = true;
-                if self.has_forms {
+                if self.plan.has_forms {
                     self.set_versions(self.versions);
                 }
                 let objects = self.objects_at(side);
-                self.core(|core| {
-                    let age = core.age();
-                    core.checker.objects_restored(age, side, objects.iter());
-                });
+                self.core(|core| core.checker.objects_restored(core.age(), side, objects.iter()));
                 // Of several targets, the document counts that was recorded last.
                 if self.mapping.spread == Spread::One {
                     self.restore_record();
@@ -356,7 +335,7 @@ impl World {
     fn restore_record(&mut self) {
         let name = self.mapping.name;
         self.core(|core| {
-            let record = core.get(Side::Target, &format!("/api/v1/namespaces/{RECORDS}/configmaps/main.{name}"));
+            let record = core.get(Side::Target, &state_store(name));
             record.into_iter().for_each(|record| core.checker.record_restored(name, &record));
         });
         self.follow_record();
@@ -369,8 +348,7 @@ impl World {
         });
         if side == Side::Source {
             self.core(|core| {
-                let age = core.age();
-                core.checker.objects_restored(age, Side::Source, std::iter::empty());
+                core.checker.objects_restored(core.age(), Side::Source, std::iter::empty());
                 core.checker.forgets_sources();
             });
             self.furnish();

@@ -7,7 +7,7 @@ use serde_json::Value;
 use super::super::action::{SourceRef, TENANTS, VERSIONS};
 use super::super::checker::RECORDS;
 use super::super::mapping::{KINDS, WIDGET, placement, url};
-use super::super::server::{GROUP, RESOURCES, Side, accepts, api_url, binding_url, has_edition, items};
+use super::super::server::{GROUP, RESOURCES, Side, accepts, api_url, binding_url, has_edition, items, workspace_url};
 use super::World;
 
 /// A source, as servers speak of it.
@@ -34,13 +34,11 @@ pub fn text(object: &Value, field: &str) -> String {
 impl World {
     /// Every source there is of either resource.
     pub fn sources(&self) -> BTreeMap<SourceKey, Value> {
-        let tenants = if self.is_kcp { &TENANTS[..] } else { &TENANTS[..1] };
         let mut sources = BTreeMap::new();
-        for tenant in tenants {
+        for tenant in self.tenants() {
             let cluster = self.cluster(tenant);
             for (resource, _) in RESOURCES {
-                let url = self.url(tenant, resource, "");
-                let list = self.core(|core| core.get(Side::Source, &url)).unwrap_or_default();
+                let list = self.get(Side::Source, &self.sources_url(tenant, resource)).unwrap_or_default();
                 for ((namespace, name), source) in items(&list) {
                     sources.insert(SourceKey { cluster: cluster.clone(), resource, namespace, name }, source);
                 }
@@ -51,7 +49,7 @@ impl World {
 
     /// Every object of the kinds that mappings make, where they make them: on the target, or beside the sources.
     pub fn target_objects(&self) -> Vec<Value> {
-        if self.is_beside {
+        if self.plan.is_beside {
             return self.beside();
         }
         [Side::Target, Side::Second].into_iter().flat_map(|target| self.objects_at(target)).collect()
@@ -59,19 +57,23 @@ impl World {
 
     /// Those of them on one target.
     pub fn objects_at(&self, target: Side) -> Vec<Value> {
-        let of_kind = |kind: &str| {
+        let all = KINDS.iter().flat_map(|(kind, _)| {
             let place = url(kind, "", "");
-            let place = if kind == WIDGET.kind { self.of_widgets(&place) } else { place };
-            let list = self.core(|core| core.get(target, &place)).unwrap_or_default();
-            let mut objects: Vec<Value> = items(&list).into_values().collect();
-            for object in &mut objects {
-                object["kind"] = kind.into();
-                object[AT] = target.name().into();
-            }
-            objects
-        };
-        let all = KINDS.iter().flat_map(|(kind, _)| of_kind(kind));
+            let place = if *kind == WIDGET.kind { self.of_widgets(&place) } else { place };
+            self.objects(target, &place, kind)
+        });
         all.filter(|object| text(object, "namespace") != RECORDS).collect()
+    }
+
+    /// The objects of a kind in a list.
+    fn objects(&self, side: Side, url: &str, kind: &str) -> Vec<Value> {
+        let list = self.get(side, url).unwrap_or_default();
+        let mut objects: Vec<Value> = items(&list).into_values().collect();
+        for object in &mut objects {
+            object["kind"] = kind.into();
+            object[AT] = side.name().into();
+        }
+        objects
     }
 
     /// The URL of Widgets in a version that is served.
@@ -82,74 +84,63 @@ impl World {
 
     /// Every object of these kinds beside the sources.
     pub fn beside(&self) -> Vec<Value> {
-        let tenants = if self.is_kcp { &TENANTS[..] } else { &TENANTS[..1] };
-        let of = |tenant: &str, kind: &str| {
-            let list = format!("{}{}", self.prefix(tenant), url(kind, "", ""));
-            let list = self.core(|core| core.get(Side::Source, &list)).unwrap_or_default();
-            let mut objects: Vec<Value> = items(&list).into_values().collect();
-            objects.iter_mut().for_each(|object| object["kind"] = kind.into());
-            objects
-        };
-        let of_tenant = |tenant: &&str| KINDS.iter().flat_map(|(kind, _)| of(tenant, kind)).collect::<Vec<_>>();
-        tenants.iter().flat_map(of_tenant).collect()
+        let kinds = |tenant: &str| KINDS.map(|(kind, _)| (self.prefix(tenant) + &url(kind, "", ""), kind));
+        let lists = self.tenants().iter().flat_map(|tenant| kinds(tenant));
+        lists.flat_map(|(list, kind)| self.objects(Side::Source, &list, kind)).collect()
     }
 
     /// The Secrets beside the sources, by cluster and name.
     pub fn secrets(&self) -> BTreeMap<(String, String), Value> {
-        let tenants = if self.is_kcp { &TENANTS[..] } else { &TENANTS[..1] };
         let of_tenant = |tenant: &&str| {
             let cluster = self.cluster(tenant);
-            let list = self.core(|core| core.get(Side::Source, &self.secret_url(tenant, ""))).unwrap_or_default();
+            let list = self.get(Side::Source, &self.secret_url(tenant, "")).unwrap_or_default();
             items(&list).into_iter().map(move |((_, name), secret)| ((cluster.clone(), name), secret))
         };
-        tenants.iter().flat_map(of_tenant).collect()
+        self.tenants().iter().flat_map(of_tenant).collect()
     }
 
     /// Whether the engine may use the Secrets of a cluster.
     pub fn is_claimed(&self, cluster: &str) -> bool {
         let accepts = |tenant: &&str| {
-            let binding = self.core(|core| core.get(Side::Source, &binding_url(tenant)));
+            let binding = self.get(Side::Source, &binding_url(tenant));
             self.cluster(tenant) == cluster && binding.is_some_and(|binding| accepts(&binding))
         };
-        !self.is_kcp || TENANTS.iter().any(accepts)
+        !self.plan.is_kcp || TENANTS.iter().any(accepts)
     }
 
     /// The cluster that a tenant's objects are in, as the engine names it.
     pub fn cluster(&self, tenant: &str) -> String {
-        if !self.is_kcp {
+        if !self.plan.is_kcp {
             return "plain".into();
         }
-        let url = format!("/clusters/root/apis/tenancy.kcp.io/v1alpha1/workspaces/{tenant}");
-        let workspace = self.core(|core| core.get(Side::Source, &url)).unwrap_or_default();
+        let workspace = self.get(Side::Source, &workspace_url(tenant)).unwrap_or_default();
         workspace["spec"]["cluster"].as_str().unwrap_or_default().to_owned()
     }
 
     /// Whether a cluster is one that engines serve: its workspace is there, and bound.
     pub fn is_served(&self, cluster: &str) -> bool {
-        let is_bound = |tenant: &&str| {
-            let url = binding_url(tenant);
-            self.cluster(tenant) == cluster && self.core(|core| core.get(Side::Source, &url)).is_some()
-        };
-        !self.is_kcp || TENANTS.iter().any(is_bound)
+        let is_bound =
+            |tenant: &&str| self.cluster(tenant) == cluster && self.get(Side::Source, &binding_url(tenant)).is_some();
+        !self.plan.is_kcp || TENANTS.iter().any(is_bound)
     }
 
     /// The identity of a cluster of sources, as ownership annotations tell it. A plain cluster that is rebuilt is another one.
     pub fn identity(&self, cluster: &str) -> String {
-        if self.is_kcp {
+        if self.plan.is_kcp {
             return cluster.to_owned();
         }
-        let system = self.core(|core| core.get(Side::Source, "/api/v1/namespaces/kube-system"));
+        let system = self.get(Side::Source, "/api/v1/namespaces/kube-system");
         system.map(|namespace| text(&namespace, "uid")).unwrap_or_default()
     }
 
     /// Whether the API of the sources has the field `status.edition` now.
     pub fn has_edition(&self) -> bool {
-        self.core(|core| core.get(Side::Source, api_url(self.is_kcp))).is_some_and(|api| has_edition(&api))
+        self.get(Side::Source, api_url(self.plan.is_kcp)).is_some_and(|api| has_edition(&api))
     }
 
     /// Where today's rule puts the objects of a source.
     pub(super) fn namespace(&self, source: SourceRef) -> String {
-        if self.is_beside {
+        if self.plan.is_beside {
             return "default".to_owned();
         }
         format!("{}{}", placement(&self.identity(&self.cluster(source.tenant)), "default"), self.mapping.namespace)
@@ -158,25 +149,30 @@ impl World {
     /// The server and the URL of an object that a mapping makes.
     pub(super) fn object_url(&self, tenant: &str, kind: &str, namespace: &str, name: &str) -> (Side, String) {
         let place = url(kind, namespace, name);
-        match self.is_beside {
+        match self.plan.is_beside {
             true => (Side::Source, format!("{}{place}", self.prefix(tenant))),
             false => (Side::Target, place),
         }
     }
 
+    /// The tenants there are.
+    pub(super) fn tenants(&self) -> &'static [&'static str] {
+        if self.plan.is_kcp { &TENANTS } else { &TENANTS[..1] }
+    }
+
     fn prefix(&self, tenant: &str) -> String {
-        if self.is_kcp { format!("/clusters/root:{tenant}") } else { String::new() }
+        if self.plan.is_kcp { format!("/clusters/root:{tenant}") } else { String::new() }
     }
 
     pub(super) fn secret_url(&self, tenant: &str, name: &str) -> String {
-        let cluster = self.prefix(tenant);
-        let url = format!("{cluster}/api/v1/namespaces/default/secrets");
-        if name.is_empty() { url } else { format!("{url}/{name}") }
+        self.prefix(tenant) + &url("Secret", "default", name)
     }
 
-    pub(super) fn url(&self, tenant: &str, resource: &str, name: &str) -> String {
-        let cluster = self.prefix(tenant);
-        let url = format!("{cluster}/apis/{GROUP}/v1/namespaces/default/{resource}");
-        if name.is_empty() { url } else { format!("{url}/{name}") }
+    pub(super) fn sources_url(&self, tenant: &str, resource: &str) -> String {
+        format!("{}/apis/{GROUP}/v1/namespaces/default/{resource}", self.prefix(tenant))
+    }
+
+    pub(super) fn source_url(&self, source: SourceRef) -> String {
+        format!("{}/{}", self.sources_url(source.tenant, source.resource), source.name)
     }
 }

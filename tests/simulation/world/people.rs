@@ -3,16 +3,14 @@
 use serde_json::{Value, json};
 use sync_engine::sandbox::Request;
 
-use super::super::action::{LONGEST, Meddling, NAMES, Secrecy, SourceRef, TENANTS, Wiring};
+use super::super::action::{LONGEST, Meddling, NAMES, Secrecy, SourceRef, Wiring};
 use super::super::mapping::{
-    CA, CONN, CONNECTION, COPY, GUEST, MADE, More, PASSWORD, QUOTA, READS, WIDGET, api_version, base64, url,
+    CA, CONN, CONNECTION, COPY, GUEST, MADE, More, PASSWORD, QUOTA, READS, Rule, WIDGET, api_version, base64, url,
 };
 use super::super::marks;
 use super::super::records::{TARGETS, finalizer};
-use super::super::server::{GROUP, RESOURCES, Side};
+use super::super::server::{GROUP, RESOURCES, Side, merge};
 use super::{World, side_of, text};
-
-const MERGE: &str = "application/merge-patch+json";
 
 /// Names of Secrets that sources refer to.
 const SECRETS: [&str; 2] = ["s1", "s2"];
@@ -48,13 +46,15 @@ impl World {
         if cluster.is_empty() {
             return;
         }
-        if self.has_related && !written.is_multiple_of(FORGOTTEN) && self.secret(source.tenant, SECRETS[0]).is_none() {
+        if self.plan.has_related
+            && !written.is_multiple_of(FORGOTTEN)
+            && self.secret(source.tenant, SECRETS[0]).is_none()
+        {
             self.put(source.tenant, SECRETS[0], TYPES[0]);
         }
-        let url = self.url(source.tenant, source.resource, "");
-        let is_kcp = self.is_kcp;
+        let url = self.sources_url(source.tenant, source.resource);
         self.core(|core| {
-            if is_kcp {
+            if self.plan.is_kcp {
                 core.checker.tokens.insert(token, cluster.clone());
                 core.checker.tenants.insert(cluster, source.tenant);
             }
@@ -65,27 +65,23 @@ impl World {
     pub(super) fn change(&mut self, source: SourceRef) {
         let written = self.next_written(source.tenant);
         let patch = json!({"spec": {"size": written, "extra": written.is_multiple_of(2)}});
-        let url = self.url(source.tenant, source.resource, source.name);
-        self.core(|core| core.act(Side::Source, &Request::patch(&url, MERGE, &patch)));
+        self.source_server(&merge(&self.source_url(source), &patch));
     }
 
     pub(super) fn delete(&mut self, source: SourceRef) {
-        let url = self.url(source.tenant, source.resource, source.name);
-        self.core(|core| core.act(Side::Source, &Request::delete(&url)));
+        self.source_server(&Request::delete(&self.source_url(source)));
     }
 
     pub(super) fn strip(&self, source: SourceRef) {
-        let url = self.url(source.tenant, source.resource, source.name);
-        let patch = json!({"metadata": {"finalizers": null}});
-        self.source_server(&Request::patch(&url, MERGE, &patch));
+        self.source_server(&merge(&self.source_url(source), &json!({"metadata": {"finalizers": null}})));
     }
 
     pub(super) fn label(&self, source: SourceRef) {
-        let url = self.url(source.tenant, source.resource, source.name);
-        let Some(object) = self.core(|core| core.get(Side::Source, &url)) else { return };
+        let url = self.source_url(source);
+        let Some(object) = self.get(Side::Source, &url) else { return };
         let managed = object["metadata"]["labels"]["tier"] == "managed";
         let tier = if managed { Value::Null } else { "managed".into() };
-        self.source_server(&Request::patch(&url, MERGE, &json!({"metadata": {"labels": {"tier": tier}}})));
+        self.source_server(&merge(&url, &json!({"metadata": {"labels": {"tier": tier}}})));
     }
 
     /// Nothing, for the annotations of an object that was stripped: then the source loses its own.
@@ -94,14 +90,13 @@ impl World {
         let metadata = &object["metadata"];
         self.pins_lost |= metadata["annotations"].is_null();
         let patch = json!({"metadata": {"labels": metadata["labels"], "annotations": metadata["annotations"]}});
-        let url = self.url(source.tenant, source.resource, source.name);
-        self.source_server(&Request::patch(&url, MERGE, &patch));
+        self.source_server(&merge(&self.source_url(source), &patch));
     }
 
     /// What a mapping that has not come yet would write.
     pub(super) fn mark(&mut self, source: SourceRef) {
-        let url = self.url(source.tenant, source.resource, source.name);
-        let Some(object) = self.core(|core| core.get(Side::Source, &url)).filter(|_| self.guests == 0) else { return };
+        let url = self.source_url(source);
+        let Some(object) = self.get(Side::Source, &url).filter(|_| self.guests == 0) else { return };
         let finalizer = finalizer("main", GUEST);
         let mut finalizers = object["metadata"]["finalizers"].as_array().cloned().unwrap_or_default();
         finalizers.retain(|one| *one != *finalizer);
@@ -109,16 +104,16 @@ impl World {
         let annotations = object["metadata"]["annotations"].as_object().into_iter().flatten();
         let pin = annotations.filter(|(key, _)| key.starts_with(TARGETS)).map(|(_, value)| value.clone()).next();
         let mark = json!({"finalizers": finalizers, "annotations": {format!("{TARGETS}main.{GUEST}"): pin}});
-        self.source_server(&Request::patch(&url, MERGE, &json!({"metadata": mark})));
+        self.source_server(&merge(&url, &json!({"metadata": mark})));
         self.marked.insert(text(&object, "uid"));
     }
 
     /// Larger than what the engine keeps whole.
     pub(super) fn fill(&self, source: SourceRef) {
-        let url = self.url(source.tenant, source.resource, source.name);
-        let Some(object) = self.core(|core| core.get(Side::Source, &url)) else { return };
+        let url = self.source_url(source);
+        let Some(object) = self.get(Side::Source, &url) else { return };
         let ballast = if object["spec"]["ballast"].is_null() { "x".repeat(300 << 10).into() } else { Value::Null };
-        self.source_server(&Request::patch(&url, MERGE, &json!({"spec": {"ballast": ballast}})));
+        self.source_server(&merge(&url, &json!({"spec": {"ballast": ballast}})));
     }
 
     pub(super) fn plant(&self, source: SourceRef) {
@@ -142,8 +137,13 @@ impl World {
         let (side, place) = self.object_url(source.tenant, "ConfigMap", &namespace, source.name);
         let (_, all) = self.object_url(source.tenant, "ConfigMap", &namespace, "");
         let act = |request: &Request| drop(self.core(|core| core.act(side, request)));
-        let present = self.core(|core| core.get(side, &place));
-        let patch = |body: Value| act(&Request::patch(&format!("{place}?fieldManager=people"), MERGE, &body));
+        let present = self.get(side, &place);
+        let edit = |place: &str, body: Value| act(&merge(&format!("{place}?fieldManager=people"), &body));
+        let patch = |body: Value| edit(&place, body);
+        let of_rule = |rule: &Rule| {
+            let name = format!("{}{}", source.name, rule.suffix);
+            self.object_url(source.tenant, rule.kind, &namespace, &name).1
+        };
         match (meddling, present) {
             (Meddling::Edit, Some(_)) => patch(json!({
                 "metadata": {"labels": {"example.dev/people": "x"}, "annotations": {"example.dev/people": "x"}},
@@ -155,9 +155,7 @@ impl World {
                 let hold = json!({"metadata": {"finalizers": ["example.dev/hold"]}});
                 patch(hold.clone());
                 // What depends on it is held too: it has to wait for that.
-                let dependent = format!("{}{}", source.name, CA.suffix);
-                let (_, place) = self.object_url(source.tenant, CA.kind, &namespace, &dependent);
-                act(&Request::patch(&format!("{place}?fieldManager=people"), MERGE, &hold));
+                edit(&of_rule(&CA), hold);
             }
             (Meddling::Copy, Some(mut object)) => {
                 let metadata = object["metadata"].as_object_mut().expect("metadata");
@@ -166,24 +164,17 @@ impl World {
                 act(&Request::post(&all, &object));
             }
             (Meddling::Resize, _) => {
-                let (_, place) =
-                    self.object_url(source.tenant, QUOTA.kind, &namespace, &format!("{}{}", source.name, QUOTA.suffix));
-                let Some(quota) = self.core(|core| core.get(side, &place)) else { return };
+                let place = of_rule(&QUOTA);
+                let Some(quota) = self.get(side, &place) else { return };
                 let memory = if quota["spec"]["hard"]["memory"] == "7Gi" { "7168Mi" } else { "7Gi" };
-                act(&Request::patch(
-                    &format!("{place}?fieldManager=people"),
-                    MERGE,
-                    &json!({"spec": {"hard": {"memory": memory}}}),
-                ));
+                edit(&place, json!({"spec": {"hard": {"memory": memory}}}));
             }
             (Meddling::Rotate, _) => {
-                let (_, place) =
-                    self.object_url(source.tenant, MADE.kind, &namespace, &format!("{}{}", source.name, MADE.suffix));
-                let Some(secret) = self.core(|core| core.get(side, &place)) else { return };
+                let place = of_rule(&MADE);
+                let Some(secret) = self.get(side, &place) else { return };
                 let rotated = Value::from(base64("rotated by people"));
                 let password = if secret["data"][READS] == rotated { Value::Null } else { rotated };
-                let patch = json!({"data": {READS: password}});
-                act(&Request::patch(&format!("{place}?fieldManager=people"), MERGE, &patch));
+                edit(&place, json!({"data": {READS: password}}));
             }
             (Meddling::Fields, Some(object)) => {
                 // Another way each time.
@@ -194,9 +185,7 @@ impl World {
                 }));
             }
             (Meddling::Disguise, Some(_)) => {
-                let (_, other) =
-                    self.object_url(source.tenant, "ConfigMap", &namespace, &format!("{}-ca", source.name));
-                let Some(other) = self.core(|core| core.get(side, &other)) else { return };
+                let Some(other) = self.get(side, &of_rule(&CA)) else { return };
                 let (labels, mut annotations) =
                     (&other["metadata"]["labels"], other["metadata"]["annotations"].clone());
                 // It would say that the source is placed under another name.
@@ -217,8 +206,8 @@ impl World {
 
     pub(super) fn deal_with_secret(&mut self, source: SourceRef, secrecy: Secrecy) {
         let tenant = source.tenant;
-        let place = self.url(tenant, source.resource, source.name);
-        let object = self.core(|core| core.get(Side::Source, &place)).unwrap_or_default();
+        let place = self.source_url(source);
+        let object = self.get(Side::Source, &place).unwrap_or_default();
         let name = object["spec"]["secret"].as_str().unwrap_or(SECRETS[0]);
         let copy = format!("{}{}", source.name, CONNECTION.suffix);
         let at = |name: &str| self.secret_url(tenant, name);
@@ -226,7 +215,7 @@ impl World {
             (Secrecy::Put, None, _) => self.put(tenant, name, TYPES[0]),
             (Secrecy::Put, Some(_), _) => {
                 let (at, value) = (at(name), self.next_value(tenant));
-                self.source_server(&Request::patch(&at, MERGE, &json!({"data": {"password": value}})));
+                self.source_server(&merge(&at, &json!({"data": {"password": value}})));
             }
             (Secrecy::Delete, ..) => self.source_server(&Request::delete(&at(name))),
             (Secrecy::Retype, Some(secret), _) => {
@@ -236,15 +225,13 @@ impl World {
             (Secrecy::Select, Some(secret), _) => {
                 let label = if secret["metadata"]["labels"][COPY] == "yes" { Value::Null } else { "yes".into() };
                 let patch = json!({"metadata": {"labels": {COPY: label}}});
-                self.source_server(&Request::patch(&at(name), MERGE, &patch));
+                self.source_server(&merge(&at(name), &patch));
             }
             (Secrecy::Rename, ..) => {
                 let patch = json!({"spec": {"secret": other(&name.into(), SECRETS)}});
-                self.source_server(&Request::patch(&place, MERGE, &patch));
+                self.source_server(&merge(&place, &patch));
             }
-            (Secrecy::EditCopy, _, Some(secret)) => {
-                self.source_server(&Request::patch(&at(&copy), MERGE, &edited(&secret)))
-            }
+            (Secrecy::EditCopy, _, Some(secret)) => self.source_server(&merge(&at(&copy), &edited(&secret))),
             (Secrecy::DeleteCopy, _, Some(_)) => self.source_server(&Request::delete(&at(&copy))),
             (Secrecy::Squat, _, None) => self.put(tenant, &copy, TYPES[0]),
             _ => {}
@@ -255,12 +242,12 @@ impl World {
         let namespace = self.namespace(source);
         let original = url("Secret", &namespace, &format!("{}{CONN}", source.name));
         let copy = url("Secret", &namespace, &format!("{}{}", source.name, PASSWORD.suffix));
-        let get = |place: &str| self.core(|core| core.get(Side::Target, place));
+        let get = |place: &str| self.get(Side::Target, place);
         match (wiring, get(&original), get(&copy)) {
             (Wiring::Connect, None, _) => self.connect(source, TYPES[0]),
             (Wiring::Connect, Some(_), _) => {
                 let value = self.next_connection(source);
-                self.target_server(&Request::patch(&original, MERGE, &json!({"data": {"uri": value}})));
+                self.target_server(&merge(&original, &json!({"data": {"uri": value}})));
             }
             (Wiring::Disconnect, ..) => self.target_server(&Request::delete(&original)),
             (Wiring::Retype, Some(secret), _) => {
@@ -268,7 +255,7 @@ impl World {
                 self.connect(source, other(&secret["type"], TYPES));
             }
             (Wiring::EditCopy, _, Some(secret)) => {
-                self.target_server(&Request::patch(&copy, MERGE, &edited(&secret)));
+                self.target_server(&merge(&copy, &edited(&secret)));
             }
             (Wiring::DeleteCopy, _, Some(_)) => self.target_server(&Request::delete(&copy)),
             (Wiring::Squat, _, None) => {
@@ -283,9 +270,8 @@ impl World {
     /// Operators write how to connect to what is new.
     pub(super) fn connect_new(&mut self) {
         let resource = self.mapping.resource;
-        let tenants = if self.is_kcp { &TENANTS[..] } else { &TENANTS[..1] };
-        let all = tenants.iter().flat_map(|tenant| NAMES.map(|name| SourceRef { tenant, resource, name }));
-        for source in all.filter(|_| self.has_operators).collect::<Vec<_>>() {
+        let all = self.tenants().iter().flat_map(|tenant| NAMES.map(|name| SourceRef { tenant, resource, name }));
+        for source in all.filter(|_| self.plan.has_operators).collect::<Vec<_>>() {
             let is_new = !self.connections.contains_key(&(source.tenant, source.name));
             if is_new && self.target_object(source).is_some() {
                 self.connect(source, TYPES[0]);
@@ -312,13 +298,13 @@ impl World {
     }
 
     fn secret(&self, tenant: &str, name: &str) -> Option<Value> {
-        self.core(|core| core.get(Side::Source, &self.secret_url(tenant, name)))
+        self.get(Side::Source, &self.secret_url(tenant, name))
     }
 
     /// A value that no Secret had before, as Secrets have it.
     fn next_value(&mut self, tenant: &'static str) -> String {
         let written = self.next_written(tenant);
-        data_encoding::BASE64.encode(marks::value(self.seed, tenant, written).as_bytes())
+        base64(&marks::value(self.plan.seed, tenant, written))
     }
 
     /// The same of a connection. Who else writes meanwhile changes nothing about it.
@@ -326,7 +312,7 @@ impl World {
         let written = self.connections.entry((source.tenant, source.name)).or_default();
         *written += 1;
         let tenant = format!("{}-{}", source.tenant, source.name);
-        data_encoding::BASE64.encode(marks::value(self.seed, &tenant, *written).as_bytes())
+        base64(&marks::value(self.plan.seed, &tenant, *written))
     }
 
     /// Takes people's finalizers off.
@@ -338,8 +324,7 @@ impl World {
                 let cluster = cluster.map(|cluster| format!("/clusters/{cluster}")).unwrap_or_default();
                 let place = url(kind, &text(&object, "namespace"), &text(&object, "name"));
                 let place = if kind == WIDGET.kind { self.of_widgets(&place) } else { place };
-                let request =
-                    Request::patch(&format!("{cluster}{place}"), MERGE, &json!({"metadata": {"finalizers": null}}));
+                let request = merge(&format!("{cluster}{place}"), &json!({"metadata": {"finalizers": null}}));
                 self.core(|core| core.act(side_of(&object), &request));
             }
         }
@@ -347,7 +332,7 @@ impl World {
 
     fn target_object(&self, source: SourceRef) -> Option<Value> {
         let (side, place) = self.object_url(source.tenant, "ConfigMap", &self.namespace(source), source.name);
-        self.core(|core| core.get(side, &place))
+        self.get(side, &place)
     }
 
     /// Counts what a tenant writes.
