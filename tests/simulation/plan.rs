@@ -14,8 +14,10 @@ use super::server::{Ahead, RESOURCES, Side};
 /// Set: the worlds have no related objects. They are those of the seeds before there were any.
 const PLAIN: &str = "SYNC_ENGINE_PLAIN";
 
+type Turn = fn(Plan) -> Plan;
+
 /// Kinds of worlds: where the variable is set, the world of each seed is turned into one.
-const KINDS: [(&str, fn(Plan) -> Plan); 7] = [
+const KINDS: [(&str, Turn); 7] = [
     ("SYNC_ENGINE_FLEETS", of_fleets),
     ("SYNC_ENGINE_COPIES", of_copies),
     ("SYNC_ENGINE_BESIDE", of_beside),
