@@ -9,7 +9,6 @@ mod deletion;
 mod examples;
 mod fleets;
 mod forms;
-mod harness;
 mod informers;
 mod installation;
 mod isolation;
@@ -66,7 +65,6 @@ pub fn cases() -> Vec<Case> {
     let on_real_servers = [
         targets::cases(),
         selection::cases(),
-        harness::cases(),
         kubectl::cases(),
         chart::cases(),
         informers::cases(),

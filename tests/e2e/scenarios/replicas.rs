@@ -213,8 +213,7 @@ async fn a_policy_refuses_what_an_earlier_leader_sends_late(stage: &Stage) {
     assert_eq!(copy["metadata"]["annotations"][EPOCH], "1");
 
     // What the first leader might have sent before it was killed.
-    let user = std::fs::read_to_string(world.target_kubeconfig()).expect("the kubeconfig");
-    let engine = Rest::of_kubeconfig(&user).await;
+    let engine = world.as_engine().await;
     let late = |epoch: &str| json!({"metadata": {"annotations": {EPOCH: epoch}}, "spec": {"size": 9}});
     eventually("the policy is in force", async || {
         let path = format!("{}?dryRun=All", world.target.path(&copy));
