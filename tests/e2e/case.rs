@@ -80,7 +80,7 @@ impl Case {
         self
     }
 
-    /// It needs nothing that only real servers have, and runs on the in-memory ones as well.
+    /// It needs nothing that only real servers have: where one of its own is missing, it runs on those in memory.
     pub fn in_memory(mut self) -> Self {
         self.in_memory = true;
         self
@@ -123,8 +123,12 @@ impl Case {
     /// The trials of this case, `<source>::<theme>::<name>`.
     pub fn trials(self, fleet: &Arc<Fleet>, runtime: &Arc<Runtime>) -> Vec<Trial> {
         let Self { name, real, in_memory, alone, program, body } = self;
-        let sources = real.sources(fleet).into_iter().chain(in_memory.then_some(On::Sandbox));
+        let mut sources = real.sources(fleet);
+        if in_memory && (sources.is_empty() || sources.iter().any(|&on| fleet.missing(on).is_some())) {
+            sources.push(On::Sandbox);
+        }
         sources
+            .into_iter()
             .map(|on| {
                 let (fleet, runtime, body) = (fleet.clone(), runtime.clone(), body.clone());
                 let name = format!("{}::{name}", on.name());
