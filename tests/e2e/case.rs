@@ -132,8 +132,6 @@ impl Case {
             .map(|on| {
                 let (fleet, runtime, body) = (fleet.clone(), runtime.clone(), body.clone());
                 let name = format!("{}::{name}", on.name());
-                // In memory it has servers of its own.
-                let alone = alone && on != On::Sandbox;
                 Trial::ignorable_test(name.clone(), move || {
                     if let Some(reason) = program.and_then(|find| find().err()) {
                         return fleet.machine.not_run(reason, false);

@@ -62,30 +62,13 @@ impl Memory {
         Rest::of_kubeconfig(&self.kcp_kubeconfig).await.below("/clusters/root")
     }
 
-    /// Cuts every connection to kcp, and takes no new one.
-    pub async fn kill_source(&self) {
-        self.kcp.lock().await.disconnect().await;
-    }
-
-    pub async fn resume_source(&self) {
-        self.kcp.lock().await.reconnect().await.expect("kcp's address is free");
-    }
-
-    /// The same with the target.
+    /// Cuts every connection to the target, and takes no new one.
     pub async fn kill_target(&self) {
         self.target.lock().await.disconnect().await;
     }
 
     pub async fn resume_target(&self) {
         self.target.lock().await.reconnect().await.expect("the target's address is free");
-    }
-
-    pub async fn backup_of_source(&self) -> Backup {
-        self.kcp.lock().await.backup()
-    }
-
-    pub async fn restore_source(&self, backup: &Backup) {
-        self.kcp.lock().await.restore(backup);
     }
 
     /// Puts another state in the place of the target's.

@@ -63,12 +63,20 @@ pub struct World<'s> {
 impl Stage {
     /// Widgets published, bound by two tenants, served by the target, and `WIDGETS` in the mappings directory.
     pub async fn widgets(&self) -> World<'_> {
-        let world = self.world(true).await;
+        let world = self.unmapped(true).await;
         world.mappings.write("widgets.yaml", WIDGETS);
         world
     }
 
-    /// The same with an engine that is ready.
+    /// The same with a target that nobody else uses, and that can be killed.
+    pub async fn widgets_on_own_target(&self) -> (ApiServer, World<'_>) {
+        let server = self.fleet.own_cluster(&self.id).await;
+        let world = self.world_on(&server, true).await;
+        world.mappings.write("widgets.yaml", WIDGETS);
+        (server, world)
+    }
+
+    /// `WIDGETS` with an engine that is ready.
     pub async fn running(&self) -> (World<'_>, Engine) {
         self.running_with(WIDGETS).await
     }
@@ -81,12 +89,8 @@ impl Stage {
         (world, engine)
     }
 
-    /// The same before the target serves the API, and without a mapping.
+    /// The same without a mapping; `installed`: whether the target serves the API.
     pub async fn unmapped(&self, installed: bool) -> World<'_> {
-        self.world(installed).await
-    }
-
-    async fn world(&self, installed: bool) -> World<'_> {
         if self.on == On::Sandbox {
             return self.world_in_memory(installed).await;
         }
@@ -106,8 +110,7 @@ impl Stage {
         World { memory: Some(memory), ..self.world_of(at, api, source, installed).await }
     }
 
-    /// A world whose target is a cluster of the case's own.
-    pub async fn world_on(&self, target: &ApiServer, installed: bool) -> World<'_> {
+    async fn world_on(&self, target: &ApiServer, installed: bool) -> World<'_> {
         let api = Api::widgets(format!("{}.example.com", self.id));
         let source = self.source(&api).await;
         let at = TargetServer {

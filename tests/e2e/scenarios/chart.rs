@@ -12,7 +12,7 @@ use crate::credentials::{ADMIN, NOBODY, token};
 use crate::engine::Launch;
 use crate::kube::ApiServer;
 use crate::kubectl::{Kubectl, repository};
-use crate::world::{WIDGETS, World};
+use crate::world::World;
 
 pub fn cases() -> Vec<Case> {
     vec![
@@ -48,9 +48,7 @@ async fn a_server_takes_what_the_chart_renders(stage: &Stage) {
 }
 
 async fn the_process_of_the_chart_has_what_it_needs_and_hands_over(stage: &Stage) {
-    let server = stage.fleet.own_cluster(&stage.id).await;
-    let world = stage.world_on(&server, true).await;
-    world.mappings.write("widgets.yaml", WIDGETS);
+    let (server, world) = stage.widgets_on_own_target().await;
     let kubectl = admin(stage, &server);
     kubectl.run(&["create", "namespace", RELEASE]);
     let all = documents(&repository().join("deploy/chart/tests/rendered/install.yaml"));

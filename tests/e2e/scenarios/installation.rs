@@ -14,7 +14,7 @@ use crate::engine::{Engine, Launch};
 use crate::eventually::eventually;
 use crate::kubectl::{Kubectl, repository};
 use crate::servers;
-use crate::world::{WIDGETS, World};
+use crate::world::World;
 
 pub fn cases() -> Vec<Case> {
     vec![case!(installed_failed_over_upgraded_and_removed_by_the_commands_of_the_docs).on_kcp().with(servers::helm)]
@@ -35,10 +35,8 @@ const OF_A_RUN: [&str; 5] = ["document", "kinds", "mapping", "recorded", "source
 const IN_POD: &str = "kubectl -n sync-engine exec deploy/sync-engine -- /sync-engine ";
 
 async fn installed_failed_over_upgraded_and_removed_by_the_commands_of_the_docs(stage: &Stage) {
-    let server = stage.fleet.own_cluster(&stage.id).await;
+    let (server, world) = stage.widgets_on_own_target().await;
     let _controllers = stage.fleet.controllers(&server);
-    let world = stage.world_on(&server, true).await;
-    world.mappings.write("widgets.yaml", WIDGETS);
     let admin = stage.keep("target.kubeconfig", &server.kubeconfig(ADMIN));
     stage.keep("kcp.kubeconfig", &fs::read_to_string(world.source_kubeconfig()).expect("the kubeconfig"));
     symlink(repository().join("deploy"), stage.folder.join("deploy")).expect("the clone");

@@ -60,7 +60,6 @@ pub fn cases() -> Vec<Case> {
         refusals::cases(),
         related::cases(),
         beside::cases(),
-        outages::cases(),
     ];
     let on_real_servers = [
         targets::cases(),
@@ -85,6 +84,7 @@ pub fn cases() -> Vec<Case> {
         tutorial::cases(),
         uninstall::cases(),
         rights::cases(),
+        outages::cases(),
     ];
     let anywhere = anywhere.into_iter().flatten().map(Case::in_memory);
     let mut cases: Vec<Case> = anywhere.chain(on_real_servers.into_iter().flatten()).collect();

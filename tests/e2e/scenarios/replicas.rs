@@ -186,9 +186,7 @@ async fn a_standby_with_other_mappings_says_so(stage: &Stage) {
 
 async fn a_policy_refuses_what_an_earlier_leader_sends_late(stage: &Stage) {
     // While the Lease is missing, the policy holds up whatever it selects: the other cases have another cluster.
-    let server = stage.fleet.own_cluster(&stage.id).await;
-    let world = stage.world_on(&server, true).await;
-    world.mappings.write("widgets.yaml", WIDGETS);
+    let (server, world) = stage.widgets_on_own_target().await;
     let file = stage.keep("policy.yaml", &policy(stage)).display().to_string();
     let kubeconfig = stage.keep("admin.kubeconfig", &server.kubeconfig(ADMIN));
     Kubectl::new(stage.fleet.kubectl(), kubeconfig).run(&["apply", "--validate=strict", "-f", &file]);

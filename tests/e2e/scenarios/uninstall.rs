@@ -11,9 +11,7 @@ pub fn cases() -> Vec<Case> {
 
 async fn an_uninstalled_engine_leaves_nothing_on_either_cluster(stage: &Stage) {
     // Of its own: labels of namespaces go by the id of the engine, which other cases have too.
-    let server = stage.fleet.own_cluster(&stage.id).await;
-    let world = stage.world_on(&server, true).await;
-    world.mappings.write("widgets.yaml", crate::world::WIDGETS);
+    let (_server, world) = stage.widgets_on_own_target().await;
     let mut engine = world.launch().flag("--leader-elect", "lease").ready().await;
     world.alpha.create_synced("it", json!({"size": 1})).await;
     let made = world.target.copy(&world.alpha, "it").await;
