@@ -85,6 +85,7 @@ pub fn cases() -> Vec<Case> {
         uninstall::cases(),
         rights::cases(),
         outages::cases(),
+        retention::with_another_target(),
     ];
     let anywhere = anywhere.into_iter().flatten().map(Case::in_memory);
     let mut cases: Vec<Case> = anywhere.chain(on_real_servers.into_iter().flatten()).collect();

@@ -4,12 +4,11 @@ use std::fs;
 use std::time::Duration;
 
 use serde_json::{Value, json};
-use sync_engine::sandbox::{Options, Sandbox};
+use sync_engine::sandbox::Options;
 
 use super::troubles;
 use crate::case::{Case, Stage, case};
 use crate::eventually::{eventually, throughout};
-use crate::fleet::On;
 use crate::kube::ApiServer;
 use crate::rest::Rest;
 use crate::target::{name, namespace, uid};
@@ -17,8 +16,6 @@ use crate::world::{WIDGETS, World};
 
 pub fn cases() -> Vec<Case> {
     vec![
-        case!(another_target_is_not_written_to),
-        case!(a_target_kubeconfig_that_leads_elsewhere_is_followed_and_the_sources_stay_where_they_are),
         case!(a_target_that_is_empty_behind_its_address_gets_nothing_of_what_the_former_has).in_memory_alone(),
         case!(an_api_that_is_not_served_for_a_while_loses_nothing).on_both(),
         case!(an_api_removed_downstream_releases_no_source),
@@ -29,6 +26,13 @@ pub fn cases() -> Vec<Case> {
         case!(a_changed_placement_moves_nothing),
         case!(a_source_that_leaves_the_selector_is_retained),
         case!(an_emptied_directory_deletes_nothing),
+    ]
+}
+
+pub fn with_another_target() -> Vec<Case> {
+    vec![
+        case!(another_target_is_not_written_to),
+        case!(a_target_kubeconfig_that_leads_elsewhere_is_followed_and_the_sources_stay_where_they_are),
     ]
 }
 
@@ -44,32 +48,8 @@ async fn stays(world: &World<'_>, object: &Value) {
 }
 
 /// A cluster beside the case's target.
-enum Other {
-    Real(Box<ApiServer>),
-    Memory(Sandbox),
-}
-
-impl Other {
-    async fn start(stage: &Stage) -> Self {
-        match stage.on {
-            On::Sandbox => Self::Memory(Options::kubernetes().seed("other").start().await.expect("a sandbox")),
-            _ => Self::Real(Box::new(stage.fleet.own_cluster(&format!("{}-other", stage.id)).await)),
-        }
-    }
-
-    fn kubeconfig(&self, user: &str) -> String {
-        match self {
-            Self::Real(server) => server.kubeconfig(user),
-            Self::Memory(sandbox) => sandbox.kubeconfig(None),
-        }
-    }
-
-    async fn admin(&self) -> Rest {
-        match self {
-            Self::Real(server) => server.admin().await,
-            Self::Memory(sandbox) => Rest::of_kubeconfig(&sandbox.kubeconfig(None)).await,
-        }
-    }
+async fn another_target(stage: &Stage) -> ApiServer {
+    stage.fleet.own_cluster(&format!("{}-other", stage.id)).await
 }
 
 async fn another_target_is_not_written_to(stage: &Stage) {
@@ -78,7 +58,7 @@ async fn another_target_is_not_written_to(stage: &Stage) {
     world.alpha.synced("it", "True", "Synced").await;
     assert!(engine.terminate().await.success());
 
-    let other = Other::start(stage).await;
+    let other = another_target(stage).await;
     let kubeconfig = other.kubeconfig(&stage.user);
     let other_admin = other.admin().await;
     world.api.install(&other_admin).await;
@@ -111,7 +91,7 @@ async fn a_target_kubeconfig_that_leads_elsewhere_is_followed_and_the_sources_st
     let copy = world.made("it", json!({"size": 1})).await;
     world.alpha.synced("it", "True", "Synced").await;
 
-    let other = Other::start(stage).await;
+    let other = another_target(stage).await;
     let other_admin = other.admin().await;
     world.api.install(&other_admin).await;
     world.launch_at(&other.kubeconfig(&stage.user));
