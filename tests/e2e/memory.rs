@@ -101,11 +101,6 @@ impl Memory {
         self.target.lock().await.faults().inject(move |call| matches(call).then_some(Fault::Delay(by)));
     }
 
-    /// Every request of this kind for this object of the target is refused, as admission would.
-    pub async fn refuse(&self, verb: Verb, resource: &str, name: &str) {
-        self.fail(verb, resource, name, Failure::status(422, "Invalid", "denied by a policy")).await;
-    }
-
     /// Every request of this kind for this object of the target is answered with this failure.
     pub async fn fail(&self, verb: Verb, resource: &str, name: &str, failure: Failure) {
         let (resource, name) = (resource.to_owned(), name.to_owned());
@@ -114,7 +109,7 @@ impl Memory {
         self.target.lock().await.faults().inject(move |call| matches(call).then(&refusal));
     }
 
-    pub async fn refuse_no_more(&self) {
+    pub async fn fail_no_more(&self) {
         self.target.lock().await.faults().clear();
     }
 

@@ -57,7 +57,6 @@ pub fn cases() -> Vec<Case> {
         retention::cases(),
         served_sources::cases(),
         orphans::cases(),
-        refusals::cases(),
         related::cases(),
         beside::cases(),
     ];
@@ -85,6 +84,7 @@ pub fn cases() -> Vec<Case> {
         uninstall::cases(),
         rights::cases(),
         outages::cases(),
+        refusals::cases(),
         retention::with_another_target(),
     ];
     let anywhere = anywhere.into_iter().flatten().map(Case::in_memory);
