@@ -52,11 +52,6 @@ impl Memory {
         self.kcp.lock().await.kubeconfig(Some("root"))
     }
 
-    /// A workspace as a cluster of its own.
-    pub async fn kubeconfig_of(&self, workspace: &str) -> String {
-        self.kcp.lock().await.kubeconfig(Some(workspace))
-    }
-
     /// The workspace `root` as its administrator sees it.
     pub async fn root(&self) -> Rest {
         Rest::of_kubeconfig(&self.kcp_kubeconfig).await.below("/clusters/root")

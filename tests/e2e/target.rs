@@ -1,5 +1,6 @@
 //! The downstream cluster as its administrator sees it: which objects the engine made there, and for whom.
 
+use std::collections::BTreeSet;
 use std::time::Duration;
 
 use serde_json::{Value, json};
@@ -32,6 +33,11 @@ impl Target {
     /// Every object of a collection that carries the mapping's label.
     pub async fn labelled(&self, collection: &str) -> Vec<Value> {
         self.rest.list(&format!("{collection}?labelSelector=sync-engine.dev/mapping={}", self.mapping)).await
+    }
+
+    /// Those objects by what does not change while they live.
+    pub async fn uids(&self) -> BTreeSet<String> {
+        self.copies().await.iter().map(uid).collect()
     }
 
     /// The objects of the API made for one consumer object, as their annotations say.

@@ -1,9 +1,8 @@
 //! Servers that are gone for a while: the engine stays up, says so, and recovers.
 
-use std::collections::BTreeSet;
 use std::time::Duration;
 
-use serde_json::{Value, json};
+use serde_json::json;
 
 use super::troubles;
 use crate::case::{Case, Stage, case};
@@ -87,7 +86,7 @@ async fn a_kcp_that_is_put_back_to_an_earlier_state_is_followed_at_once_and_lose
         world.target.copy(&world.alpha, &format!("lost-{n}")).await;
     }
     world.settled().await;
-    let before = uids(&world.target.copies().await);
+    let before = world.target.uids().await;
     assert_eq!(before.len(), 21);
 
     kcp.kill();
@@ -98,12 +97,8 @@ async fn a_kcp_that_is_put_back_to_an_earlier_state_is_followed_at_once_and_lose
 
     // The sources that were created after the copy never asked for a deletion.
     engine.counts_orphans(20).await;
-    let after = uids(&world.target.copies().await);
+    let after = world.target.uids().await;
     assert!(after.is_superset(&before), "objects of sources that a restore lost are kept: {before:?} {after:?}");
-}
-
-fn uids(objects: &[Value]) -> BTreeSet<String> {
-    objects.iter().map(uid).collect()
 }
 
 async fn a_killed_source_comes_back(stage: &Stage) {
