@@ -47,7 +47,7 @@ impl Launch {
     }
 
     /// The flags that verbs have, too.
-    fn of_verbs(&self) -> Vec<String> {
+    pub fn of_verbs(&self) -> Vec<String> {
         let flags = ["--kcp-kubeconfig", "--target-kubeconfig", "--connection", "--engine-id"];
         let pairs = self.arguments.windows(2).filter(|pair| flags.contains(&pair[0].as_str()));
         pairs.flatten().cloned().collect()

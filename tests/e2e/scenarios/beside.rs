@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use crate::case::{Case, Stage, case};
 use crate::credentials::ADMIN;
 use crate::eventually::{eventually, throughout};
-use crate::kubectl::{Kubectl, repository};
+use crate::kubectl::repository;
 use crate::rest::Patch;
 use crate::tenant::{Tenant, condition};
 use crate::world::World;
@@ -229,8 +229,7 @@ async fn a_consumers_account_becomes_a_workspace_of_kcp(stage: &Stage) {
     let identity = kcp.root().await.get("/apis/apis.kcp.io/v1alpha2/apiexports/tenancy.kcp.io").await;
     let identity = identity.expect("kcp's own export")["status"]["identityHash"].clone();
     let provider = world.provider.as_ref().expect("the provider's workspace");
-    let kubeconfig = stage.keep("provider.kubeconfig", &kcp.kubeconfig(&provider.path, ADMIN));
-    let kubectl = Kubectl::new(stage.fleet.kubectl(), kubeconfig);
+    let kubectl = stage.kubectl("provider", &kcp.kubeconfig(&provider.path, ADMIN));
     kubectl.run(&["apply", "-f", &file("schemas/apiresourceschema.yaml"), "-f", &file("schemas/apiexport.yaml")]);
     let export = provider.rest.get("/apis/apis.kcp.io/v1alpha2/apiexports/account").await.expect("the export");
     let mut claim = export["spec"]["permissionClaims"][0].clone();

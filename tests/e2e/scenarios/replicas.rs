@@ -6,7 +6,6 @@ use crate::case::{Case, Stage, case};
 use crate::credentials::ADMIN;
 use crate::engine::{Engine, Launch};
 use crate::eventually::eventually;
-use crate::kubectl::Kubectl;
 use crate::rest::{Patch, Rest};
 use crate::target::namespace;
 use crate::world::{WIDGETS, World};
@@ -188,8 +187,7 @@ async fn a_policy_refuses_what_an_earlier_leader_sends_late(stage: &Stage) {
     // While the Lease is missing, the policy holds up whatever it selects: the other cases have another cluster.
     let (server, world) = stage.widgets_on_own_target().await;
     let file = stage.keep("policy.yaml", &policy(stage)).display().to_string();
-    let kubeconfig = stage.keep("admin.kubeconfig", &server.kubeconfig(ADMIN));
-    Kubectl::new(stage.fleet.kubectl(), kubeconfig).run(&["apply", "--validate=strict", "-f", &file]);
+    stage.kubectl("admin", &server.kubeconfig(ADMIN)).run(&["apply", "--validate=strict", "-f", &file]);
     let config_map = |labels: Value| json!({"metadata": {"name": "of-others", "labels": labels}});
     let config_maps = "/api/v1/namespaces/default/configmaps";
     eventually("the policy refuses what looks like the engine's while there is no Lease", async || {
