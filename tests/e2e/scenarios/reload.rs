@@ -133,7 +133,7 @@ async fn an_edit_that_would_break_sources_is_held_without_a_write(stage: &Stage)
     engine.says_of(|| world.mappings.write("widgets.yaml", &failing_for_one()), &HELD).await;
     let answer = engine.reload().await;
     assert!(!answer.is_success() && HELD.iter().all(|held| format!("{answer:?}").contains(held)), "{answer:?}");
-    eventually("a person is shown what is held", async || engine.held(&world.name)).await;
+    engine.held(&world.name).await;
     world.no_write(Duration::from_secs(2)).await;
     // One mapping's edit takes no replica out of service.
     engine.becomes_degraded("document of mapping", "is held").await;
@@ -212,7 +212,7 @@ async fn a_wave_that_fails_goes_back_before_others_notice(stage: &Stage) {
     world.settled().await;
     assert_eq!(world.target.copy(&world.alpha, "other").await, before, "it never followed the edit");
     // The same text is not tried again, also not by another process.
-    engine.waits_for_a_person(&world.name).await;
+    engine.held(&world.name).await;
     assert!(engine.terminate().await.success());
     let mut engine = world.launch().start();
     engine.says(&["is held", "it went back, for wave 1 failed"]).await;
