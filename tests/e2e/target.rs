@@ -114,6 +114,12 @@ impl Target {
         throughout(Duration::from_secs(3), what, async || self.look(object, &meets).await).await;
     }
 
+    /// Watches for three seconds that an object stays the one it is.
+    pub async fn stays(&self, object: &Value) {
+        let is_same = |now: &Value| uid(now) == uid(object) && now["metadata"]["deletionTimestamp"].is_null();
+        self.keeps(object, "the object downstream stays", is_same).await;
+    }
+
     async fn look(&self, object: &Value, meets: impl Fn(&Value) -> bool) -> Result<(), String> {
         let now = self.again(object).await;
         meets(&now).then_some(()).ok_or_else(|| now.to_string())

@@ -182,9 +182,12 @@ impl Workspace {
         root.delete(&self.object()).await;
     }
 
-    /// Whether its object still stands in `root`.
-    pub async fn stands(&self, root: &Rest) -> bool {
-        root.get(&self.object()).await.is_some()
+    /// Waits until its object is gone from `root`.
+    pub async fn gone(&self, root: &Rest) {
+        eventually(&format!("{} is gone", self.path), async || {
+            root.get(&self.object()).await.map_or(Ok(()), |left| Err(left["status"].to_string()))
+        })
+        .await;
     }
 
     fn object(&self) -> String {
@@ -314,7 +317,15 @@ impl Workspace {
         self.rest.delete(&format!("{BINDINGS}/{name}")).await;
     }
 
-    pub async fn binding(&self, name: &str) -> Option<Value> {
+    /// Waits until the binding is gone.
+    pub async fn unbound(&self, name: &str) {
+        eventually(&format!("{name} is not bound in {}", self.path), async || {
+            self.binding(name).await.map_or(Ok(()), |left| Err(left["status"]["conditions"].to_string()))
+        })
+        .await;
+    }
+
+    async fn binding(&self, name: &str) -> Option<Value> {
         self.rest.get(&format!("{BINDINGS}/{name}")).await
     }
 }

@@ -3,7 +3,7 @@
 use std::fs;
 use std::time::Duration;
 
-use serde_json::{Value, json};
+use serde_json::json;
 use sync_engine::sandbox::Options;
 
 use super::troubles;
@@ -12,7 +12,7 @@ use crate::eventually::{eventually, throughout};
 use crate::kube::ApiServer;
 use crate::rest::Rest;
 use crate::target::{name, namespace, uid};
-use crate::world::{WIDGETS, World};
+use crate::world::WIDGETS;
 
 pub fn cases() -> Vec<Case> {
     vec![
@@ -34,17 +34,6 @@ pub fn with_another_target() -> Vec<Case> {
         case!(another_target_is_not_written_to),
         case!(a_target_kubeconfig_that_leads_elsewhere_is_followed_and_the_sources_stay_where_they_are),
     ]
-}
-
-/// Watches for three seconds that an object downstream stays the one it is.
-async fn stays(world: &World<'_>, object: &Value) {
-    throughout(Duration::from_secs(3), "the object downstream stays", async || {
-        let path = world.target.path(object);
-        let now = world.target.rest.get(&path).await.ok_or("it is gone")?;
-        let same = uid(&now) == uid(object) && now["metadata"]["deletionTimestamp"].is_null();
-        same.then_some(()).ok_or_else(|| now["metadata"].to_string())
-    })
-    .await;
 }
 
 /// A cluster beside the case's target.
@@ -76,7 +65,7 @@ async fn another_target_is_not_written_to(stage: &Stage) {
     })
     .await;
     wrong.kill();
-    stays(&world, &copy).await;
+    world.target.stays(&copy).await;
 
     let _engine = world.engine().await;
     world.alpha.gone("it").await;
@@ -104,7 +93,7 @@ async fn a_target_kubeconfig_that_leads_elsewhere_is_followed_and_the_sources_st
     })
     .await;
     assert_eq!(world.target.find(&world.beta, "new").await, None, "the former cluster gets nothing any more");
-    stays(&world, &copy).await;
+    world.target.stays(&copy).await;
 
     world.launch_at(&right);
     let now = world.target.follows(&world.alpha, "it", json!({"size": 2})).await;
@@ -194,13 +183,13 @@ async fn a_removed_mapping_file_deletes_nothing(stage: &Stage) {
 
     engine.says_of(|| world.mappings.remove("widgets.yaml"), &[&world.name]).await;
     world.alpha.patch("it", json!({"spec": {"size": 2}})).await;
-    stays(&world, &copy).await;
+    world.target.stays(&copy).await;
     assert_eq!(world.target.again(&copy).await["spec"], json!({"size": 1}), "a retained mapping updates nothing");
 
     // Deletions still work, also for an engine that knows the mapping from its inventory only.
     engine.kill();
     let _engine = world.engine().await;
-    stays(&world, &copy).await;
+    world.target.stays(&copy).await;
     world.alpha.remove("it").await;
     assert_eq!(world.target.find(&world.alpha, "it").await, None);
 }
@@ -211,7 +200,7 @@ async fn an_emptied_directory_deletes_nothing(stage: &Stage) {
     engine.kill();
     let empty = world.second_mappings("empty");
     let _engine = world.launch().flag("--mappings", empty.folder().display()).ready().await;
-    stays(&world, &copy).await;
+    world.target.stays(&copy).await;
     assert_eq!(world.alpha.holds("it").await.len(), 1);
 }
 
@@ -343,7 +332,7 @@ async fn a_source_that_leaves_the_selector_is_retained(stage: &Stage) {
     world.alpha.patch("it", json!({"metadata": {"labels": {"tier": "managed"}}})).await;
     let copy = world.target.copy(&world.alpha, "it").await;
     world.alpha.patch("it", json!({"metadata": {"labels": {"tier": null}}})).await;
-    stays(&world, &copy).await;
+    world.target.stays(&copy).await;
     assert_eq!(world.alpha.holds("it").await.len(), 1);
 
     world.alpha.remove("it").await;

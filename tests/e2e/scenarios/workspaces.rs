@@ -41,14 +41,6 @@ async fn a_workspace_that_binds_later_is_served(stage: &Stage) {
     tenant.status("it", json!({"phase": "Running"})).await;
 }
 
-async fn unbound(world: &World<'_>, workspace: &Workspace) {
-    eventually("the binding is gone", async || {
-        let binding = workspace.binding(&world.api.plural).await;
-        binding.map_or(Ok(()), |binding| Err(binding["status"]["conditions"].to_string()))
-    })
-    .await;
-}
-
 /// Nothing of alpha is left, and beta is served as before.
 async fn only_alpha_left(world: &World<'_>) {
     eventually("alpha's object downstream is gone", async || {
@@ -70,7 +62,7 @@ async fn unbinding_with_live_objects_ends(stage: &Stage) {
     let (world, mut engine) = stage.running().await;
     both_synced(&world).await;
     world.workspaces[0].unbind(&world.api.plural).await;
-    unbound(&world, &world.workspaces[0]).await;
+    world.workspaces[0].unbound(&world.api.plural).await;
     only_alpha_left(&world).await;
     engine.is_running().expect("the engine runs on");
 }
@@ -80,11 +72,7 @@ async fn deleting_a_workspace_with_live_objects_ends(stage: &Stage) {
     both_synced(&world).await;
     let root = world.root().await;
     world.workspaces[0].delete(&root).await;
-    eventually("the workspace is gone", async || {
-        let left = world.workspaces[0].stands(&root).await;
-        (!left).then_some(()).ok_or_else(|| "it stands".to_owned())
-    })
-    .await;
+    world.workspaces[0].gone(&root).await;
     only_alpha_left(&world).await;
     engine.is_running().expect("the engine runs on");
 }
@@ -95,7 +83,7 @@ async fn leaving_while_the_engine_is_down_ends(stage: &Stage) {
     engine.kill();
     world.workspaces[0].unbind(&world.api.plural).await;
     let _engine = world.engine().await;
-    unbound(&world, &world.workspaces[0]).await;
+    world.workspaces[0].unbound(&world.api.plural).await;
     only_alpha_left(&world).await;
 }
 
@@ -103,7 +91,7 @@ async fn a_workspace_that_binds_again_is_served_again(stage: &Stage) {
     let (world, _engine) = stage.running().await;
     both_synced(&world).await;
     world.workspaces[0].unbind(&world.api.plural).await;
-    unbound(&world, &world.workspaces[0]).await;
+    world.workspaces[0].unbound(&world.api.plural).await;
     world.workspaces[0].bind(&provider(&world).path, &world.api).await;
     world.alpha.create("it", json!({"size": 5})).await;
     world.target.has_spec(&world.alpha, "it", json!({"size": 5})).await;
