@@ -11,12 +11,10 @@ use crate::world::{WIDGETS, World};
 
 pub fn cases() -> Vec<Case> {
     let cases = [
-        case!(a_workspace_that_binds_later_is_served),
-        case!(unbinding_with_live_objects_ends),
+        case!(unbinding_with_live_objects_ends_and_who_binds_again_is_served_again),
         case!(deleting_a_workspace_with_live_objects_ends),
         case!(leaving_while_the_engine_is_down_ends),
-        case!(a_workspace_that_binds_again_is_served_again),
-        case!(an_export_without_bindings_is_ready),
+        case!(an_export_without_bindings_is_ready_and_who_binds_later_is_served),
         case!(the_path_of_the_workspace_is_known),
         case!(a_mapping_that_moves_to_another_export_waits_and_orphans_nothing),
     ];
@@ -29,16 +27,6 @@ fn provider<'w>(world: &'w World<'_>) -> &'w Workspace {
 
 fn tenant_in(workspace: &Workspace, api: &Api) -> Tenant {
     Tenant::new(workspace.rest.clone(), "default".to_owned(), Some(workspace.cluster.clone()), api.clone())
-}
-
-async fn a_workspace_that_binds_later_is_served(stage: &Stage) {
-    let (world, _engine) = stage.running().await;
-    let late = world.new_workspace(&format!("{}-late", stage.id)).await;
-    late.bind(&provider(&world).path, &world.api).await;
-    let tenant = tenant_in(&late, &world.api);
-    tenant.create("it", json!({"size": 1})).await;
-    world.target.operate(&tenant, "it", json!({"phase": "Running"})).await;
-    tenant.status("it", json!({"phase": "Running"})).await;
 }
 
 /// Nothing of alpha is left, and beta is served as before.
@@ -58,12 +46,16 @@ async fn both_synced(world: &World<'_>) {
     }
 }
 
-async fn unbinding_with_live_objects_ends(stage: &Stage) {
+async fn unbinding_with_live_objects_ends_and_who_binds_again_is_served_again(stage: &Stage) {
     let (world, mut engine) = stage.running().await;
     both_synced(&world).await;
     world.workspaces[0].unbind(&world.api.plural).await;
     world.workspaces[0].unbound(&world.api.plural).await;
     only_alpha_left(&world).await;
+
+    world.workspaces[0].bind(&provider(&world).path, &world.api).await;
+    world.alpha.create("it", json!({"size": 5})).await;
+    world.target.has_spec(&world.alpha, "it", json!({"size": 5})).await;
     engine.is_running().expect("the engine runs on");
 }
 
@@ -87,17 +79,7 @@ async fn leaving_while_the_engine_is_down_ends(stage: &Stage) {
     only_alpha_left(&world).await;
 }
 
-async fn a_workspace_that_binds_again_is_served_again(stage: &Stage) {
-    let (world, _engine) = stage.running().await;
-    both_synced(&world).await;
-    world.workspaces[0].unbind(&world.api.plural).await;
-    world.workspaces[0].unbound(&world.api.plural).await;
-    world.workspaces[0].bind(&provider(&world).path, &world.api).await;
-    world.alpha.create("it", json!({"size": 5})).await;
-    world.target.has_spec(&world.alpha, "it", json!({"size": 5})).await;
-}
-
-async fn an_export_without_bindings_is_ready(stage: &Stage) {
+async fn an_export_without_bindings_is_ready_and_who_binds_later_is_served(stage: &Stage) {
     let world = stage.widgets().await;
     let api = Api::widgets(format!("lonely-{}.example.com", stage.id));
     api.install(&world.target.rest).await;
