@@ -13,12 +13,10 @@ use crate::world::{WIDGETS, World};
 pub fn cases() -> Vec<Case> {
     vec![
         case!(downstream_goes_first).on_both(),
-        case!(a_deletion_while_the_engine_is_down_is_carried_out),
         case!(a_name_used_again_at_once_gets_a_new_object).on_both(),
         case!(a_source_replaced_behind_the_engine_adopts_the_object).on_both(),
         case!(a_deletion_needs_no_rendering),
         case!(an_orphaned_object_stays),
-        case!(an_object_that_is_not_wanted_any_more_goes),
         case!(a_source_that_leaves_takes_its_object_along_where_the_mapping_says_so),
         case!(a_removed_mapping_takes_its_objects_along_where_it_says_so),
         case!(a_removed_mapping_leaves_where_the_definition_of_its_kind_is_gone),
@@ -42,20 +40,6 @@ async fn downstream_goes_first(stage: &Stage) {
     assert_eq!(world.alpha.holds("it").await, [format!("sync-engine.dev/main.{}", world.name)]);
 
     world.target.edit(&copy, json!({"metadata": {"finalizers": null}})).await;
-    world.alpha.gone("it").await;
-    assert_eq!(world.target.find(&world.alpha, "it").await, None);
-}
-
-async fn a_deletion_while_the_engine_is_down_is_carried_out(stage: &Stage) {
-    let (world, mut engine) = stage.running().await;
-    world.made("it", json!({"size": 1})).await;
-    assert!(engine.terminate().await.success());
-
-    world.alpha.delete("it").await;
-    assert!(world.alpha.object("it").await["metadata"]["deletionTimestamp"].is_string());
-    assert!(world.target.find(&world.alpha, "it").await.is_some());
-
-    let _engine = world.engine().await;
     world.alpha.gone("it").await;
     assert_eq!(world.target.find(&world.alpha, "it").await, None);
 }
@@ -138,22 +122,6 @@ async fn an_orphaned_object_stays(stage: &Stage) {
     let left = world.target.again(&copy).await;
     assert!(left["metadata"]["deletionTimestamp"].is_null(), "{left}");
     assert!(left["metadata"]["labels"]["sync-engine.dev/owner"].is_null(), "an orphan carries no marks: {left}");
-}
-
-const OPTIONAL: &str = r#"<mapping>
-  objects:
-    - id: widget
-      when: ${{ source.spec.size | default(0) > 0 }}
-      template: {apiVersion: <group>/v1, kind: Widget, spec: "${{ source.spec }}"}
-"#;
-
-async fn an_object_that_is_not_wanted_any_more_goes(stage: &Stage) {
-    let (world, _engine) = stage.running_with(OPTIONAL).await;
-    world.made("it", json!({"size": 1})).await;
-    world.alpha.patch("it", json!({"spec": {"size": 0}})).await;
-    world.target.gone(&world.alpha, "it").await;
-    world.alpha.object("it").await;
-    world.target.follows(&world.alpha, "it", json!({"size": 2})).await;
 }
 
 async fn a_source_that_leaves_takes_its_object_along_where_the_mapping_says_so(stage: &Stage) {

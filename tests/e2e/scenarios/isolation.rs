@@ -12,7 +12,6 @@ use crate::world::WIDGETS;
 pub fn cases() -> Vec<Case> {
     vec![
         case!(two_tenants_with_one_name_keep_apart).on_both(),
-        case!(a_tenants_object_is_gone_alone),
         case!(two_connections_to_one_cluster_both_work_and_are_reported),
     ]
 }
@@ -39,18 +38,10 @@ async fn two_tenants_with_one_name_keep_apart(stage: &Stage) {
     world.target.report(&theirs, json!({"phase": "Failed", "version": "of beta"})).await;
     world.beta.status("my-database", json!({"phase": "Failed", "version": "of beta"})).await;
     world.alpha.status("my-database", json!({"phase": "Running", "version": "of alpha"})).await;
-}
-
-async fn a_tenants_object_is_gone_alone(stage: &Stage) {
-    let (world, _engine) = stage.running().await;
-    world.alpha.create("my-database", json!({"size": 1})).await;
-    let theirs = world.target.made(&world.beta, "my-database", json!({"size": 2})).await;
-    world.target.copy(&world.alpha, "my-database").await;
 
     world.alpha.remove("my-database").await;
     assert_eq!(world.target.find(&world.alpha, "my-database").await, None);
-    let left = world.target.again(&theirs).await;
-    assert!(left["metadata"]["deletionTimestamp"].is_null(), "{left}");
+    world.target.stays(&theirs).await;
 }
 
 async fn two_connections_to_one_cluster_both_work_and_are_reported(stage: &Stage) {

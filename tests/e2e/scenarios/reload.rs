@@ -29,7 +29,6 @@ pub fn cases() -> Vec<Case> {
         case!(a_wave_whose_objects_never_get_ready_goes_back),
         case!(what_an_edit_takes_away_goes_at_the_end_and_another_edit_takes_its_place),
         case!(an_edit_that_a_person_rejects_stays_out),
-        case!(a_mapping_added_while_running_is_served),
     ]
 }
 
@@ -399,12 +398,4 @@ async fn a_name_taken_twice_keeps_the_first(stage: &Stage) {
         .says_of(|| world.mappings.write("a-newcomer.yaml", &labelled("second")), &["a-newcomer.yaml:", &world.name])
         .await;
     world.target.keeps(&copy, "the running one stays", |now| now["metadata"]["labels"]["edit"] == "first").await;
-}
-
-async fn a_mapping_added_while_running_is_served(stage: &Stage) {
-    let world = stage.unmapped(true).await;
-    let _engine = world.launch().ready().await;
-    world.alpha.create("it", json!({"size": 1})).await;
-    world.mappings.write("widgets.yaml", WIDGETS);
-    world.target.has_spec(&world.alpha, "it", json!({"size": 1})).await;
 }

@@ -18,14 +18,12 @@ pub fn cases() -> Vec<Case> {
     vec![
         case!(a_target_that_is_empty_behind_its_address_gets_nothing_of_what_the_former_has).in_memory_alone(),
         case!(an_api_that_is_not_served_for_a_while_loses_nothing).on_both(),
-        case!(an_api_removed_downstream_releases_no_source),
-        case!(a_deletion_ends_where_the_definition_of_its_kind_is_gone),
+        case!(where_the_definition_of_its_kind_is_gone_a_deletion_ends_and_a_source_is_held),
         case!(a_removed_mapping_file_deletes_nothing),
         case!(a_dropped_object_id_is_held_until_a_person_approves),
         case!(what_a_source_loses_after_a_release_waits_for_a_person_beyond_the_limits),
         case!(a_changed_placement_moves_nothing),
         case!(a_source_that_leaves_the_selector_is_retained),
-        case!(an_emptied_directory_deletes_nothing),
     ]
 }
 
@@ -143,37 +141,28 @@ async fn an_api_that_is_not_served_for_a_while_loses_nothing(stage: &Stage) {
     assert_eq!(world.target.rest.get(&world.target.path(&leaving)).await, None);
 }
 
-async fn an_api_removed_downstream_releases_no_source(stage: &Stage) {
+async fn where_the_definition_of_its_kind_is_gone_a_deletion_ends_and_a_source_is_held(stage: &Stage) {
     let (world, mut engine) = stage.running().await;
-    world.made("it", json!({"size": 1})).await;
-
-    world.api.uninstall(&world.target.rest).await;
-    engine.says(&[&world.api.group]).await;
-    throughout(Duration::from_secs(3), "the source stays, and held", async || {
-        engine.is_running()?;
-        let held = world.alpha.holds("it").await;
-        (held.len() == 1).then_some(()).ok_or_else(|| format!("{held:?}"))
-    })
-    .await;
-
-    world.api.install(&world.target.rest).await;
-    world.target.has_spec(&world.alpha, "it", json!({"size": 1})).await;
-}
-
-async fn a_deletion_ends_where_the_definition_of_its_kind_is_gone(stage: &Stage) {
-    let (world, mut engine) = stage.running().await;
-    for name in ["now", "later"] {
+    for name in ["now", "later", "kept"] {
         world.alpha.create_synced(name, json!({"size": 1})).await;
     }
     world.settled().await;
     world.api.uninstall(&world.target.rest).await;
     world.alpha.remove("now").await;
-    assert_eq!(world.alpha.holds("later").await.len(), 1, "a live source waits");
+    engine.says(&[&world.api.group]).await;
+    throughout(Duration::from_secs(3), "a live source waits, and is held", async || {
+        engine.is_running()?;
+        let held = world.alpha.holds("kept").await;
+        (held.len() == 1).then_some(()).ok_or_else(|| format!("{held:?}"))
+    })
+    .await;
 
     // Also for an engine that has never seen the kind.
     engine.kill();
     let _engine = world.launch().start();
     world.alpha.remove("later").await;
+    world.api.install(&world.target.rest).await;
+    world.target.has_spec(&world.alpha, "kept", json!({"size": 1})).await;
 }
 
 async fn a_removed_mapping_file_deletes_nothing(stage: &Stage) {
@@ -186,22 +175,13 @@ async fn a_removed_mapping_file_deletes_nothing(stage: &Stage) {
     world.target.stays(&copy).await;
     assert_eq!(world.target.again(&copy).await["spec"], json!({"size": 1}), "a retained mapping updates nothing");
 
-    // Deletions still work, also for an engine that knows the mapping from its inventory only.
+    // Deletions still work, also for an engine that starts with an empty directory and knows the mapping from its inventory.
     engine.kill();
     let _engine = world.engine().await;
     world.target.stays(&copy).await;
+    assert_eq!(world.alpha.holds("it").await.len(), 1);
     world.alpha.remove("it").await;
     assert_eq!(world.target.find(&world.alpha, "it").await, None);
-}
-
-async fn an_emptied_directory_deletes_nothing(stage: &Stage) {
-    let (world, mut engine) = stage.running().await;
-    let copy = world.made("it", json!({"size": 1})).await;
-    engine.kill();
-    let empty = world.second_mappings("empty");
-    let _engine = world.launch().flag("--mappings", empty.folder().display()).ready().await;
-    world.target.stays(&copy).await;
-    assert_eq!(world.alpha.holds("it").await.len(), 1);
 }
 
 /// `WIDGETS` with a second object.
