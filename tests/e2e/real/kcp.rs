@@ -184,10 +184,7 @@ impl Workspace {
 
     /// Waits until its object is gone from `root`.
     pub async fn gone(&self, root: &Rest) {
-        eventually(&format!("{} is gone", self.path), async || {
-            root.get(&self.object()).await.map_or(Ok(()), |left| Err(left["status"].to_string()))
-        })
-        .await;
+        root.disappears(&self.object()).await;
     }
 
     fn object(&self) -> String {
@@ -319,10 +316,7 @@ impl Workspace {
 
     /// Waits until the binding is gone.
     pub async fn unbound(&self, name: &str) {
-        eventually(&format!("{name} is not bound in {}", self.path), async || {
-            self.binding(name).await.map_or(Ok(()), |left| Err(left["status"]["conditions"].to_string()))
-        })
-        .await;
+        self.rest.disappears(&format!("{BINDINGS}/{name}")).await;
     }
 
     async fn binding(&self, name: &str) -> Option<Value> {

@@ -61,10 +61,7 @@ async fn holds(tenant: &Tenant, source: &str, data: Value) -> Value {
 }
 
 async fn is_gone(tenant: &Tenant, source: &str) {
-    eventually(&format!("the object of {source} is deleted"), async || {
-        tenant.rest.get(&path(tenant, source)).await.map_or(Ok(()), |found| Err(found.to_string()))
-    })
-    .await;
+    tenant.rest.disappears(&path(tenant, source)).await;
 }
 
 async fn an_object_beside_its_source_follows_it_and_goes_with_it(stage: &Stage) {
@@ -151,10 +148,7 @@ async fn a_changed_document_that_takes_many_objects_beside_their_sources_is_held
     assert_eq!(alpha.rest.get(&extra("b")).await.expect("it is held")["data"], json!({"of": "extra"}));
     engine.approve(&world.name).await;
     for name in ["a", "b"] {
-        eventually(&format!("{name} has one object less"), async || {
-            alpha.rest.get(&extra(name)).await.map_or(Ok(()), |found| Err(found.to_string()))
-        })
-        .await;
+        alpha.rest.disappears(&extra(name)).await;
         alpha.synced(name, "True", "Synced").await;
         holds(alpha, name, json!({"size": "1"})).await;
     }
@@ -270,10 +264,7 @@ async fn a_consumers_account_becomes_a_workspace_of_kcp(stage: &Stage) {
 
     // The finalizer stays until kcp has taken the whole workspace away.
     consumer.rest.delete(&path).await;
-    eventually("the account is gone", async || {
-        consumer.rest.get(&path).await.map_or(Ok(()), |found| Err(found.to_string()))
-    })
-    .await;
+    consumer.rest.disappears(&path).await;
     assert_eq!(consumer.rest.get(workspaces).await, None, "its workspace went first");
     engine.terminate().await;
 }

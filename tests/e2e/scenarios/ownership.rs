@@ -9,7 +9,7 @@ use sync_engine::object::marks::{Owner, Reference};
 use super::troubles;
 use crate::case::{Case, Stage, case};
 use crate::engine::{Engine, printed};
-use crate::eventually::{eventually, throughout};
+use crate::eventually::{becomes, eventually, throughout};
 use crate::rest::Patch;
 use crate::target::{name, namespace, uid};
 use crate::world::{WIDGETS, World};
@@ -254,11 +254,7 @@ async fn two_engines_leave_each_other_alone(stage: &Stage) {
     world.target.report(&mine, json!({"phase": "Running"})).await;
     others.report(&theirs, json!({"phase": "Other"})).await;
     world.alpha.status("it", json!({"phase": "Running"})).await;
-    eventually("both engines hold the object", async || {
-        let held = world.alpha.holds("it").await;
-        (held.len() == 2).then_some(()).ok_or_else(|| format!("{held:?}"))
-    })
-    .await;
+    becomes("both engines hold the object", 2, async || world.alpha.holds("it").await.len()).await;
 
     // One engine alone can not finish a deletion, and deletes what is its own only.
     first.kill();

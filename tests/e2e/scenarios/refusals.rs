@@ -7,7 +7,7 @@ use sync_engine::sandbox::{Failure, Verb};
 
 use super::troubles;
 use crate::case::{Case, Stage, case};
-use crate::eventually::{eventually, throughout};
+use crate::eventually::{becomes, eventually, throughout};
 use crate::target::namespace;
 use crate::tenant::condition;
 use crate::world::{WIDGETS, World};
@@ -65,11 +65,7 @@ impl Refused {
                 422
             }
         };
-        eventually("it is in force", async || {
-            let status = self.rehearse(world).await;
-            (status == answer).then_some(()).ok_or_else(|| format!("it answers {status}"))
-        })
-        .await;
+        becomes("the answer to what is refused", answer, async || self.rehearse(world).await).await;
     }
 
     /// What the target answers to such a request in a dry run.

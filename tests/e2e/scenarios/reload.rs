@@ -7,7 +7,7 @@ use tokio::time::interval;
 
 use crate::case::{Case, Stage, case};
 use crate::engine::Engine;
-use crate::eventually::{eventually, throughout};
+use crate::eventually::{becomes, throughout};
 use crate::target::uid;
 use crate::world::{WIDGETS, World};
 
@@ -251,11 +251,7 @@ async fn a_release_goes_on_where_it_was_after_a_restart_and_ends_with_the_former
     let maps = async || world.target.labelled("/api/v1/configmaps").await.len();
     assert_eq!(maps().await, 1, "it is kept");
     engine.approve(&world.name).await;
-    eventually("it goes", async || match maps().await {
-        0 => Ok(()),
-        number => Err(format!("{number} are there")),
-    })
-    .await;
+    becomes("it goes", 0, maps).await;
     world.alpha.synced("canary", "True", "Synced").await;
     engine.becomes_ready().await;
 }
@@ -300,11 +296,7 @@ async fn what_an_edit_takes_away_goes_at_the_end_and_another_edit_takes_its_plac
     world.target.has(&world.alpha, "canary", json!({"metadata": {"labels": {"edit": "newer"}}})).await;
     assert_eq!(maps().await, 1, "nor by that one, before its end");
     engine.says(&["is in force now"]).await;
-    eventually("it goes at the end", async || match maps().await {
-        0 => Ok(()),
-        number => Err(format!("{number} are there")),
-    })
-    .await;
+    becomes("it goes at the end", 0, maps).await;
 }
 
 async fn an_edit_that_a_person_rejects_stays_out(stage: &Stage) {

@@ -8,7 +8,7 @@ use sync_engine::sandbox::Options;
 
 use super::troubles;
 use crate::case::{Case, Stage, case};
-use crate::eventually::{eventually, throughout};
+use crate::eventually::{becomes, eventually, throughout};
 use crate::kube::ApiServer;
 use crate::rest::Rest;
 use crate::target::{name, namespace, uid};
@@ -85,11 +85,8 @@ async fn a_target_kubeconfig_that_leads_elsewhere_is_followed_and_the_sources_st
     world.alpha.synced("it", "False", "TargetChanged").await;
     // Who has nothing elsewhere is served where the kubeconfig leads to.
     world.beta.create("new", json!({"size": 1})).await;
-    eventually("the new address is in use", async || {
-        let made = other_admin.list(&world.api.everywhere()).await;
-        (made.len() == 1).then_some(()).ok_or_else(|| format!("{made:?}"))
-    })
-    .await;
+    let made = async || other_admin.list(&world.api.everywhere()).await.len();
+    becomes("the new address is in use", 1, made).await;
     assert_eq!(world.target.find(&world.beta, "new").await, None, "the former cluster gets nothing any more");
     world.target.stays(&copy).await;
 
@@ -198,11 +195,7 @@ async fn a_dropped_object_id_is_held_until_a_person_approves(stage: &Stage) {
     let copy = world.made("it", json!({"size": 1})).await;
     let config_maps = format!("/api/v1/namespaces/{}/configmaps", namespace(&copy));
     let settings = async || world.target.labelled(&config_maps).await;
-    eventually("the settings are made", async || match settings().await.len() {
-        1 => Ok(()),
-        other => Err(format!("{other} of them")),
-    })
-    .await;
+    becomes("the settings are made", 1, async || settings().await.len()).await;
 
     let held = ["is held", "1 of 2 objects would be lost", "is deleted"];
     engine.says_of(|| world.mappings.write("widgets.yaml", WIDGETS), &held).await;
@@ -222,11 +215,7 @@ async fn a_dropped_object_id_is_held_until_a_person_approves(stage: &Stage) {
     troubles::is_held(stage, &engine, &world.name).await;
 
     engine.approve(&world.name).await;
-    eventually("the dropped object is deleted", async || match settings().await.len() {
-        0 => Ok(()),
-        other => Err(format!("{other} of them")),
-    })
-    .await;
+    becomes("the dropped object is deleted", 0, async || settings().await.len()).await;
     world.alpha.synced("it", "True", "Synced").await;
     assert!(world.target.find(&world.alpha, "it").await.is_some(), "its neighbour stays");
 }
@@ -245,16 +234,8 @@ async fn what_a_source_loses_after_a_release_waits_for_a_person_beyond_the_limit
     let (world, mut engine) = stage.running_with(&with_settings).await;
     let copy = world.made("it", json!({"size": 1})).await;
     let config_maps = format!("/api/v1/namespaces/{}/configmaps", namespace(&copy));
-    let number = async |number: usize| {
-        eventually("the ConfigMaps are as they should", async || {
-            match world.target.labelled(&config_maps).await.len() {
-                found if found == number => Ok(()),
-                other => Err(format!("{other} of them")),
-            }
-        })
-        .await;
-    };
-    number(2).await;
+    let config_maps = async || world.target.labelled(&config_maps).await.len();
+    becomes("the ConfigMaps are made", 2, config_maps).await;
     world.alpha.patch("it", json!({"spec": {"size": 0}})).await;
     world.alpha.synced("it", "False", "RenderFailed").await;
     let released = ["the document in the file is in force now", "0 lost"];
@@ -270,9 +251,9 @@ async fn what_a_source_loses_after_a_release_waits_for_a_person_beyond_the_limit
     world.alpha.synced("it", "False", "Held").await;
     troubles::shown(stage, &engine, "Held").await;
     assert_eq!(engine.metric("sync_engine_sources_not_synced").await, 1.0);
-    assert_eq!(world.target.labelled(&config_maps).await.len(), 2, "it is kept");
+    assert_eq!(config_maps().await, 2, "it is kept");
     engine.approve(&world.name).await;
-    number(1).await;
+    becomes("it is deleted", 1, config_maps).await;
     world.alpha.synced("it", "True", "Synced").await;
 }
 

@@ -5,7 +5,7 @@ use serde_json::json;
 use super::fleets::{cluster, secret};
 use super::troubles;
 use crate::case::{Case, Stage, case};
-use crate::eventually::eventually;
+use crate::eventually::becomes;
 use crate::kube::ApiServer;
 use crate::rest::Patch;
 use crate::tenant::Tenant;
@@ -65,11 +65,11 @@ impl<'w> Fleet<'w> {
 
     /// Waits until the target has objects of exactly these sizes.
     async fn has(&self, expected: &[i64]) {
-        eventually(&format!("the target has {expected:?}"), async || {
+        becomes(&format!("the target has {expected:?}"), expected, async || {
             let copies = self.world.target.copies().await;
             let mut sizes: Vec<i64> = copies.iter().filter_map(|copy| copy["spec"]["size"].as_i64()).collect();
             sizes.sort_unstable();
-            if sizes == expected { Ok(()) } else { Err(format!("{sizes:?}")) }
+            sizes
         })
         .await;
     }

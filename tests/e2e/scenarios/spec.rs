@@ -156,9 +156,7 @@ async fn a_mapping_builds_lists_optional_maps_and_quantities(stage: &Stage) {
     // It is the only object, so the edit is held until a person approves it.
     engine.says_of(|| world.mappings.write("widgets.yaml", &STRUCTURE.replace("<suffix>", "-db")), &["is held"]).await;
     engine.approve(&world.name).await;
-    let gone =
-        || async { world.target.rest.get(&world.target.path(&copy)).await.map_or(Ok(()), |it| Err(it.to_string())) };
-    eventually("the object of the former name is deleted", gone).await;
+    world.target.rest.disappears(&world.target.path(&copy)).await;
     let copies = eventually("one of the new name is made", async || {
         let copies = world.target.copies().await;
         if copies.len() == 1 { Ok(copies) } else { Err(format!("{copies:?}")) }

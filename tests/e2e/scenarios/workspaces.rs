@@ -4,7 +4,7 @@ use serde_json::json;
 
 use crate::api::Api;
 use crate::case::{Case, Stage, case};
-use crate::eventually::eventually;
+use crate::eventually::becomes;
 use crate::kcp::Workspace;
 use crate::tenant::Tenant;
 use crate::world::{WIDGETS, World};
@@ -31,11 +31,7 @@ fn tenant_in(workspace: &Workspace, api: &Api) -> Tenant {
 
 /// Nothing of alpha is left, and beta is served as before.
 async fn only_alpha_left(world: &World<'_>) {
-    eventually("alpha's object downstream is gone", async || {
-        let copies = world.target.copies().await;
-        (copies.len() == 1).then_some(()).ok_or_else(|| format!("{} objects", copies.len()))
-    })
-    .await;
+    becomes("alpha's object downstream is gone", 1, async || world.target.copies().await.len()).await;
     world.target.follows(&world.beta, "it", json!({"size": 3})).await;
 }
 
