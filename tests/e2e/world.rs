@@ -170,30 +170,26 @@ impl Stage {
     }
 
     async fn memory_source(&self, memory: &Memory, api: &Api) -> Source {
-        let [provider, alpha, beta] = ["provider", "alpha", "beta"].map(|name| format!("{}-{name}", self.id));
-        let workspaces = tokio::join!(memory.workspace(&provider), memory.workspace(&alpha), memory.workspace(&beta));
         let (kubeconfig, audit) = (memory.source_kubeconfig().await, memory.source_audit.clone());
-        self.source_of_workspaces(api, workspaces.into(), &kubeconfig, audit).await
+        self.source_of_workspaces(api, &kubeconfig, audit, async |name| memory.workspace(name).await).await
     }
 
     async fn kcp_source(&self, api: &Api) -> Source {
         let kcp = self.kcp().await;
-        let names = ["provider", "alpha", "beta"].map(|name| format!("{}-{name}", self.id));
-        let [provider, alpha, beta] = &names;
-        let (provider, alpha, beta) = tokio::join!(kcp.workspace(provider), kcp.workspace(alpha), kcp.workspace(beta));
         let kubeconfig = kcp.kubeconfig("root", &self.user);
-        self.source_of_workspaces(api, [provider, alpha, beta], &kubeconfig, kcp.audit()).await
+        self.source_of_workspaces(api, &kubeconfig, kcp.audit(), async |name| kcp.workspace(name).await).await
     }
 
-    /// Publishes the API in the first workspace, and binds it in the others.
+    /// Makes a workspace that publishes the API, and two that bind it.
     async fn source_of_workspaces(
         &self,
         api: &Api,
-        workspaces: [Workspace; 3],
         kubeconfig: &str,
         audit: AuditLog,
+        make: impl AsyncFn(&str) -> Workspace,
     ) -> Source {
-        let [provider, alpha, beta] = workspaces;
+        let names = ["provider", "alpha", "beta"].map(|name| format!("{}-{name}", self.id));
+        let (provider, alpha, beta) = tokio::join!(make(&names[0]), make(&names[1]), make(&names[2]));
         provider.publish(api, &self.user).await;
         tokio::join!(alpha.bind(&provider.path, api), beta.bind(&provider.path, api));
         let tenant = |workspace: &Workspace| {
@@ -399,7 +395,7 @@ impl World<'_> {
     /// What the engines of this case have asked of both servers so far, oldest first.
     pub fn requests(&self) -> Vec<Request> {
         let mut requests: Vec<_> = self.source_requests().into_iter().chain(self.target_requests()).collect();
-        requests.sort_by(|one, other| one.received().cmp(other.received()));
+        requests.sort_by(|one, other| one.received.cmp(&other.received));
         requests
     }
 

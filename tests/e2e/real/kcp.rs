@@ -261,19 +261,23 @@ impl Workspace {
 
     /// The least rights of an engine in the workspace of the export `export`.
     pub async fn allow(&self, engine: &str, export: &str) {
-        let name = format!("sync-engine-{engine}-{export}");
+        let rules = json!([
+            {"apiGroups": ["apis.kcp.io"], "resources": ["apiexports", "apiexportendpointslices"], "verbs": ["get", "list", "watch"]},
+            {"apiGroups": ["apis.kcp.io"], "resources": ["apiexports/content"], "resourceNames": [export], "verbs": ["*"]},
+            {"nonResourceURLs": ["/"], "verbs": ["access"]},
+        ]);
+        self.grant(engine, &format!("sync-engine-{engine}-{export}"), &rules).await;
+    }
+
+    /// Lets a user do what the rules say, by a ClusterRole of this name.
+    pub async fn grant(&self, user: &str, name: &str, rules: &Value) {
         let role = json!({
-            "apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRole", "metadata": {"name": name},
-            "rules": [
-                {"apiGroups": ["apis.kcp.io"], "resources": ["apiexports", "apiexportendpointslices"], "verbs": ["get", "list", "watch"]},
-                {"apiGroups": ["apis.kcp.io"], "resources": ["apiexports/content"], "resourceNames": [export], "verbs": ["*"]},
-                {"nonResourceURLs": ["/"], "verbs": ["access"]},
-            ],
+            "apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRole", "metadata": {"name": name}, "rules": rules,
         });
         let binding = json!({
             "apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRoleBinding", "metadata": {"name": name},
             "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": name},
-            "subjects": [{"apiGroup": "rbac.authorization.k8s.io", "kind": "User", "name": engine}],
+            "subjects": [{"apiGroup": "rbac.authorization.k8s.io", "kind": "User", "name": user}],
         });
         self.rest.create("/apis/rbac.authorization.k8s.io/v1/clusterroles", &role).await;
         self.rest.create("/apis/rbac.authorization.k8s.io/v1/clusterrolebindings", &binding).await;
