@@ -192,13 +192,9 @@ impl Stage {
         let (provider, alpha, beta) = tokio::join!(make(&names[0]), make(&names[1]), make(&names[2]));
         provider.publish(api, &self.user).await;
         tokio::join!(alpha.bind(&provider.path, api), beta.bind(&provider.path, api));
-        let tenant = |workspace: &Workspace| {
-            let cluster = Some(workspace.cluster.clone());
-            Tenant::new(workspace.rest.clone(), "default".to_owned(), cluster, api.clone())
-        };
         Source {
             reference: format!("apiExport: {{name: {}, path: \"{}\"}}", api.plural, provider.path),
-            tenants: [tenant(&alpha), tenant(&beta)],
+            tenants: [&alpha, &beta].map(|workspace| Tenant::in_workspace(workspace, api)),
             kubeconfig: self.keep("source.kubeconfig", kubeconfig),
             audit,
             provider: Some(provider),
@@ -210,7 +206,7 @@ impl Stage {
         let server = &self.fleet.kubernetes().await.source;
         let admin = server.admin().await;
         api.install(&admin).await;
-        let cluster = Tenant::new(admin, "default".to_owned(), None, api.clone());
+        let cluster = Tenant::in_cluster(admin, api);
         let (alpha, beta) = (format!("{}-alpha", self.id), format!("{}-beta", self.id));
         Source {
             reference: format!("provider: {name}-source"),

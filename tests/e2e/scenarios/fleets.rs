@@ -99,8 +99,7 @@ pub(super) async fn cluster(world: &World<'_>, name: &str) -> (ApiServer, Tenant
     let server = world.stage.fleet.own_cluster(&format!("{}-{name}", world.stage.id)).await;
     let admin = server.admin().await;
     world.api.install(&admin).await;
-    let tenant = Tenant::new(admin, "default".to_owned(), None, world.api.clone());
-    let tenant = tenant.with_namespace(&world.alpha.namespace).await;
+    let tenant = Tenant::in_cluster(admin, &world.api).with_namespace(&world.alpha.namespace).await;
     (server, tenant)
 }
 

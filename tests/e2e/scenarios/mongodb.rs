@@ -164,7 +164,7 @@ async fn in_workspaces(stage: &Stage, prefix: &str, user: &str) -> Story {
         consumer.run(&["apply", "-f", &binding.display().to_string()]);
         workspace.wait_for_binding("mongodb", &Api::mongodb()).await;
         consumer.apply(&CONSUMER_FILES);
-        tenants.push(Tenant::new(workspace.rest, "default".to_owned(), Some(workspace.cluster), Api::mongodb()));
+        tenants.push(Tenant::in_workspace(&workspace, &Api::mongodb()));
     }
     let [acme, globex] = <[Tenant; 2]>::try_from(tenants).unwrap_or_else(|_| unreachable!("two names above"));
     let source = stage.keep("source.kubeconfig", &kcp.kubeconfig("root", user));
@@ -194,7 +194,7 @@ async fn in_namespaces(stage: &Stage, user: &str) -> Story {
     consumer.run(&["wait", "--for=condition=Established", "crd", "--all", "--timeout=60s"]);
     consumer.apply(&CONSUMER_FILES);
 
-    let acme = Tenant::new(admin, "default".to_owned(), None, Api::mongodb());
+    let acme = Tenant::in_cluster(admin, &Api::mongodb());
     let globex = acme.with_namespace("globex").await;
     let ordered = acme.object(DATABASE).await;
     let password = json!({"password": "Y2hhbmdlLW1l"});

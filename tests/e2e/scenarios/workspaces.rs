@@ -25,10 +25,6 @@ fn provider<'w>(world: &'w World<'_>) -> &'w Workspace {
     world.provider.as_ref().expect("a case on kcp has a provider workspace")
 }
 
-fn tenant_in(workspace: &Workspace, api: &Api) -> Tenant {
-    Tenant::new(workspace.rest.clone(), "default".to_owned(), Some(workspace.cluster.clone()), api.clone())
-}
-
 /// Nothing of alpha is left, and beta is served as before.
 async fn only_alpha_left(world: &World<'_>) {
     becomes("alpha's object downstream is gone", 1, async || world.target.copies().await.len()).await;
@@ -89,7 +85,7 @@ async fn an_export_without_bindings_is_ready_and_who_binds_later_is_served(stage
 
     let first = world.new_workspace(&format!("{}-first", stage.id)).await;
     first.bind(&lonely.path, &api).await;
-    let tenant = tenant_in(&first, &api);
+    let tenant = Tenant::in_workspace(&first, &api);
     tenant.create("it", json!({"size": 1})).await;
     let target = crate::target::Target { api: api.clone(), ..world.target.clone() };
     target.has_spec(&tenant, "it", json!({"size": 1})).await;
@@ -118,7 +114,7 @@ async fn a_mapping_that_moves_to_another_export_waits_and_orphans_nothing(stage:
     provider.publish(&world.api, &stage.user).await;
     let workspace = world.new_workspace(&format!("{}-late", stage.id)).await;
     workspace.bind(&provider.path, &world.api).await;
-    let late = tenant_in(&workspace, &world.api);
+    let late = Tenant::in_workspace(&workspace, &world.api);
     let moved = WIDGETS.replace("<source>", &world.source_at(&provider, &world.api.plural));
     engine.says_of(|| world.mappings.write("widgets.yaml", &moved), &["another identity hash"]).await;
     late.create("it", json!({"size": 1})).await;
