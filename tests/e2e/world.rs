@@ -170,7 +170,7 @@ impl Stage {
     }
 
     async fn memory_source(&self, memory: &Memory, api: &Api) -> Source {
-        let (kubeconfig, audit) = (memory.source_kubeconfig().await, memory.source_audit.clone());
+        let (kubeconfig, audit) = (memory.source_kubeconfig(), memory.source_audit.clone());
         self.source_of_workspaces(api, &kubeconfig, audit, async |name| memory.workspace(name).await).await
     }
 

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use serde_json::json;
+use sync_engine::sandbox::{Fault, Verb};
 
 use crate::case::{Case, Stage, case};
 use crate::eventually::becomes;
@@ -97,7 +98,8 @@ async fn a_slow_object_delays_no_other_of_its_source(stage: &Stage) {
         .replace("{{ objects.widget.status.phase", "{{ source.spec.note");
     world.mappings.write("widgets.yaml", &independent);
     let _engine = world.engine().await;
-    world.memory().delay_applies_of("configmaps", "it-a", Duration::from_secs(20)).await;
+    let late = Fault::Delay(Duration::from_secs(20));
+    world.memory().fault(Verb::Apply, "configmaps", "it-a", late).await;
     world.alpha.create("it", json!({"size": 1, "tags": ["a", "b", "c"]})).await;
     // One after the other, they would come after it.
     tags(&world, &["b", "c"]).await;

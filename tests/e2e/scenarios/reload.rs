@@ -82,7 +82,7 @@ async fn an_edit_in_the_middle_of_a_reconcile_is_not_forgotten(stage: &Stage) {
     world.settled().await;
 
     let lines = engine.lines_logged();
-    let applies = world.memory().delay_next_apply(Duration::from_secs(3)).await;
+    let applies = world.memory().delay_next_apply("", Duration::from_secs(3)).await;
     world.alpha.patch("it", json!({"spec": {"size": 2}})).await;
     applies.await;
     world.mappings.write("widgets.yaml", &labelled("edited"));
