@@ -166,25 +166,14 @@ fn run(
     }
     let stage = Stage::new(name, fleet, on);
     let outcome = runtime.block_on(async {
-        let _turn = Turn::take(&stage.fleet, alone).await;
+        let turn = &stage.fleet.turn;
+        let _guards = match alone {
+            true => (Some(turn.write().await), None),
+            false => (None, Some(turn.read().await)),
+        };
         AssertUnwindSafe(body(&stage)).catch_unwind().await
     });
     outcome.map(|()| Completion::Completed).map_err(|panic| stage.failure(&*panic))
-}
-
-/// Holds the servers: shared, or for one case alone.
-enum Turn<'f> {
-    Shared { _guard: tokio::sync::RwLockReadGuard<'f, ()> },
-    Alone { _guard: tokio::sync::RwLockWriteGuard<'f, ()> },
-}
-
-impl<'f> Turn<'f> {
-    async fn take(fleet: &'f Fleet, alone: bool) -> Self {
-        match alone {
-            true => Self::Alone { _guard: fleet.turn.write().await },
-            false => Self::Shared { _guard: fleet.turn.read().await },
-        }
-    }
 }
 
 impl Stage {
