@@ -17,7 +17,7 @@ const ENGINE: &str = "sync-engine/";
 pub struct Memory {
     kcp: Sandbox,
     target: Mutex<Sandbox>,
-    target_kubeconfig: String,
+    pub target_kubeconfig: String,
     pub source_audit: AuditLog,
     pub target_audit: AuditLog,
 }
@@ -40,10 +40,6 @@ impl Memory {
     /// The target as its administrator sees it.
     pub async fn target(&self) -> Rest {
         Rest::of_kubeconfig(&self.target_kubeconfig).await
-    }
-
-    pub fn target_kubeconfig(&self) -> &str {
-        &self.target_kubeconfig
     }
 
     pub fn source_kubeconfig(&self) -> String {

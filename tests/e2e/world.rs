@@ -55,8 +55,8 @@ pub struct World<'s> {
     pub workspaces: Vec<Workspace>,
     /// The servers, where they are the case's own.
     memory: Option<Memory>,
-    source_kubeconfig: PathBuf,
-    target_kubeconfig: PathBuf,
+    pub source_kubeconfig: PathBuf,
+    pub target_kubeconfig: PathBuf,
     audits: [AuditLog; 2],
 }
 
@@ -102,7 +102,7 @@ impl Stage {
         let memory = Memory::start(&self.user).await;
         let at = TargetServer {
             admin: memory.target().await,
-            kubeconfig: memory.target_kubeconfig().to_owned(),
+            kubeconfig: memory.target_kubeconfig.clone(),
             audit: memory.target_audit.clone(),
         };
         let api = Api::widgets(format!("{}.example.com", self.id));
@@ -279,14 +279,6 @@ impl World<'_> {
         let target = through(&self.target_kubeconfig, "target");
         let launch = self.launch().flag("--target-kubeconfig", target.display());
         self.at_source(launch, &through(&self.source_kubeconfig, "source"))
-    }
-
-    pub fn source_kubeconfig(&self) -> &Path {
-        &self.source_kubeconfig
-    }
-
-    pub fn target_kubeconfig(&self) -> &Path {
-        &self.target_kubeconfig
     }
 
     /// Another mappings directory, without a mapping yet.

@@ -115,8 +115,8 @@ pub fn process(world: &World<'_>, rendered: &[Value], target: &Path) -> Launch {
     let here = |value: &str| {
         value
             .replace("in-cluster", &target.display().to_string())
-            .replace("/connections/source/kubeconfig", &world.source_kubeconfig().display().to_string())
-            .replace("/connections/kcp/kubeconfig", &world.source_kubeconfig().display().to_string())
+            .replace("/connections/source/kubeconfig", &world.source_kubeconfig.display().to_string())
+            .replace("/connections/kcp/kubeconfig", &world.source_kubeconfig.display().to_string())
             .replace("/mappings", &world.mappings.folder().display().to_string())
             .replace("/schemas", &schemas.display().to_string())
     };

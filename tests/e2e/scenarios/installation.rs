@@ -39,7 +39,7 @@ async fn installed_failed_over_upgraded_and_removed_by_the_commands_of_the_docs(
     let (server, world) = stage.widgets_on_own_target().await;
     let _controllers = stage.fleet.controllers(&server);
     let admin = stage.keep("target.kubeconfig", &server.kubeconfig(ADMIN));
-    stage.keep("kcp.kubeconfig", &fs::read_to_string(world.source_kubeconfig()).expect("the kubeconfig"));
+    stage.keep("kcp.kubeconfig", &fs::read_to_string(&world.source_kubeconfig).expect("the kubeconfig"));
     symlink(repository().join("deploy"), stage.folder.join("deploy")).expect("the clone");
     let kubectl = stage.kubectl("admin", &server.kubeconfig(ADMIN));
     let place = Place { world: &world, kubectl: &kubectl, admin };

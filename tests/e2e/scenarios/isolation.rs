@@ -57,7 +57,7 @@ async fn two_connections_to_one_cluster_both_work_and_are_reported(stage: &Stage
     let (mapping, _) = settings.split_once("  status:\n").expect("a status");
     let alone = "  status: {observedGeneration: Off, engineConditions: []}\n";
     world.mappings.write("second.yaml", &format!("{mapping}{alone}"));
-    let second = format!("second={}", world.target_kubeconfig().display());
+    let second = format!("second={}", world.target_kubeconfig.display());
     let mut engine = world.launch().and_flag("--connection", second).ready().await;
     engine.says(&["`second` and `target`", "lead to one cluster"]).await;
 

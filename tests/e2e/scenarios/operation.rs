@@ -85,8 +85,8 @@ async fn a_variable_stands_for_each_flag(stage: &Stage) {
     let notes = format!("notes-of-{}", stage.id);
     let launch = Launch::bare(&stage.folder)
         .environment("SYNC_ENGINE_MAPPINGS", world.mappings.folder().display())
-        .environment("SYNC_ENGINE_TARGET_KUBECONFIG", world.target_kubeconfig().display())
-        .environment("SYNC_ENGINE_CONNECTION", format!("source={}", world.source_kubeconfig().display()))
+        .environment("SYNC_ENGINE_TARGET_KUBECONFIG", world.target_kubeconfig.display())
+        .environment("SYNC_ENGINE_CONNECTION", format!("source={}", world.source_kubeconfig.display()))
         .environment("SYNC_ENGINE_ENGINE_ID", "elsewhere")
         .environment("SYNC_ENGINE_STATE_NAMESPACE", &notes);
     let _engine = launch.ready().await;

@@ -72,7 +72,7 @@ async fn another_target_is_not_written_to(stage: &Stage) {
 
 async fn a_target_kubeconfig_that_leads_elsewhere_is_followed_and_the_sources_stay_where_they_are(stage: &Stage) {
     let world = stage.widgets().await;
-    let right = fs::read_to_string(world.target_kubeconfig()).expect("the kubeconfig");
+    let right = fs::read_to_string(&world.target_kubeconfig).expect("the kubeconfig");
     let launch = world.launch_at(&right);
     let engine = launch.ready().await;
     let copy = world.made("it", json!({"size": 1})).await;

@@ -236,7 +236,7 @@ async fn a_target_that_a_changed_document_no_longer_names_still_gives_back_what_
 async fn two_targets_that_are_one_cluster_are_left_alone(stage: &Stage) {
     let two = Two::of(stage, ONE).await;
     let (alpha, east) = (&two.world.alpha, &two.world.target);
-    let same = two.world.target_kubeconfig().display().to_string();
+    let same = two.world.target_kubeconfig.display().to_string();
     let mut engine = two.world.launch().and_flag("--connection", format!("west={same}")).start();
     alpha.create("it", json!({"version": "west"})).await;
     engine.becomes_unready("mapping", "are one cluster").await;
