@@ -2,13 +2,13 @@
 
 use std::time::Duration;
 
-use serde_json::{Value, json};
+use serde_json::json;
 
 use super::troubles;
 use crate::case::{Case, Stage, case};
 use crate::eventually::{eventually, throughout};
 use crate::target::uid;
-use crate::world::{WIDGETS, World};
+use crate::world::WIDGETS;
 
 pub fn cases() -> Vec<Case> {
     vec![
@@ -49,7 +49,13 @@ async fn a_name_used_again_at_once_gets_a_new_object(stage: &Stage) {
     let first = world.made("it", json!({"size": 1})).await;
     world.alpha.remove("it").await;
     let source = world.alpha.create("it", json!({"size": 2})).await;
-    is_replaced(&world, &first, &source, json!({"size": 2})).await;
+    eventually("another object stands downstream", async || {
+        let copy = world.target.find(&world.alpha, "it").await.ok_or("there is none")?;
+        let source_uid = &copy["metadata"]["annotations"]["sync-engine.dev/source-uid"];
+        let replaced = uid(&copy) != uid(&first) && *source_uid == uid(&source) && copy["spec"] == json!({"size": 2});
+        replaced.then_some(()).ok_or_else(|| copy.to_string())
+    })
+    .await;
 }
 
 async fn a_source_replaced_behind_the_engine_adopts_the_object(stage: &Stage) {
@@ -73,17 +79,6 @@ async fn a_source_replaced_behind_the_engine_adopts_the_object(stage: &Stage) {
     })
     .await;
     world.alpha.synced("it", "True", "Adopted").await;
-}
-
-/// Waits until another object than `first` stands downstream for this very `source`.
-async fn is_replaced(world: &World<'_>, first: &Value, source: &Value, spec: Value) {
-    eventually("another object stands downstream", async || {
-        let copy = world.target.find(&world.alpha, "it").await.ok_or("there is none")?;
-        let source_uid = &copy["metadata"]["annotations"]["sync-engine.dev/source-uid"];
-        let replaced = uid(&copy) != uid(first) && *source_uid == uid(source) && copy["spec"] == spec;
-        replaced.then_some(()).ok_or_else(|| copy.to_string())
-    })
-    .await;
 }
 
 /// Rendering fails for an object whose spec says so.

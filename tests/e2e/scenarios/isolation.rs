@@ -4,10 +4,10 @@ use std::time::Duration;
 
 use serde_json::json;
 
+use super::ownership::SETTINGS;
 use crate::case::{Case, Stage, case};
 use crate::eventually::{eventually, throughout};
 use crate::target::{name, namespace};
-use crate::world::WIDGETS;
 
 pub fn cases() -> Vec<Case> {
     vec![
@@ -46,17 +46,8 @@ async fn two_tenants_with_one_name_keep_apart(stage: &Stage) {
 
 async fn two_connections_to_one_cluster_both_work_and_are_reported(stage: &Stage) {
     let world = stage.widgets().await;
-    let settings = WIDGETS
-        .replace("metadata: {name: <name>}", "metadata: {name: <name>-second}")
-        .replace("  objects:", "  target: {cluster: second}\n  objects:")
-        .replace(
-            "        apiVersion: <group>/v1\n        kind: Widget",
-            "        apiVersion: v1\n        kind: ConfigMap",
-        )
-        .replace("        spec: ${{ source.spec }}", "        data: {size: \"{{ source.spec.size }}\"}");
-    let (mapping, _) = settings.split_once("  status:\n").expect("a status");
-    let alone = "  status: {observedGeneration: Off, engineConditions: []}\n";
-    world.mappings.write("second.yaml", &format!("{mapping}{alone}"));
+    let settings = SETTINGS.replace("  objects:", "  target: {cluster: second}\n  objects:");
+    world.mappings.write("settings.yaml", &settings);
     let second = format!("second={}", world.target_kubeconfig.display());
     let mut engine = world.launch().and_flag("--connection", second).ready().await;
     engine.says(&["`second` and `target`", "lead to one cluster"]).await;

@@ -284,7 +284,7 @@ async fn an_engine_at_anothers_place_says_conflict(stage: &Stage) {
 }
 
 /// A second mapping on the same resource: another kind of object, and no word upstream.
-const SETTINGS: &str = r#"
+pub(super) const SETTINGS: &str = r#"
 apiVersion: sync-engine.dev/v1alpha1
 kind: Mapping
 metadata: {name: <name>-settings}

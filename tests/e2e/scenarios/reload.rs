@@ -16,11 +16,10 @@ pub fn cases() -> Vec<Case> {
         case!(an_edit_changes_existing_objects_without_new_lists),
         case!(an_edit_in_the_middle_of_a_reconcile_is_not_forgotten).in_memory_alone(),
         case!(a_broken_edit_changes_nothing_and_its_fix_clears_it),
-        case!(a_broken_file_leaves_its_neighbours_alone),
         case!(fifty_quick_edits_end_in_the_last_good_one),
         case!(a_mounted_config_map_is_followed),
         case!(the_last_good_text_survives_a_restart),
-        case!(a_name_taken_twice_keeps_the_first),
+        case!(a_broken_file_and_a_name_taken_twice_leave_the_first_alone),
         case!(an_edit_that_would_break_sources_is_held_without_a_write),
         case!(an_edit_that_is_held_stays_so_across_a_restart_until_a_person_approves_it),
         case!(an_edit_reaches_the_sources_in_waves),
@@ -316,15 +315,6 @@ async fn an_edit_that_a_person_rejects_stays_out(stage: &Stage) {
     world.target.has(&world.alpha, "one", json!({"metadata": {"labels": {"edit": "2"}}})).await;
 }
 
-async fn a_broken_file_leaves_its_neighbours_alone(stage: &Stage) {
-    let world = stage.widgets().await;
-    world.mappings.write("broken.yaml", "apiVersion: sync-engine.dev/v1alpha1\nkind: [\n");
-    let mut engine = world.engine().await;
-    engine.says(&["broken.yaml:"]).await;
-    world.alpha.create("it", json!({"size": 1})).await;
-    world.target.has_spec(&world.alpha, "it", json!({"size": 1})).await;
-}
-
 async fn fifty_quick_edits_end_in_the_last_good_one(stage: &Stage) {
     let (world, _engine) = stage.running().await;
     let copy = world.made("it", json!({"size": 1})).await;
@@ -382,8 +372,12 @@ async fn the_last_good_text_survives_a_restart(stage: &Stage) {
     world.alpha.remove("it").await;
 }
 
-async fn a_name_taken_twice_keeps_the_first(stage: &Stage) {
-    let (world, mut engine) = stage.running_with(&labelled("first")).await;
+async fn a_broken_file_and_a_name_taken_twice_leave_the_first_alone(stage: &Stage) {
+    let world = stage.widgets().await;
+    world.mappings.write("broken.yaml", "apiVersion: sync-engine.dev/v1alpha1\nkind: [\n");
+    world.mappings.write("widgets.yaml", &labelled("first"));
+    let mut engine = world.engine().await;
+    engine.says(&["broken.yaml:"]).await;
     world.alpha.create("it", json!({"size": 1})).await;
     let copy = has_label(&world, "first").await;
     engine
