@@ -181,11 +181,7 @@ async fn without_its_claim_nothing_is_made_beside_a_source(stage: &Stage) {
 }
 
 /// A Gadget for each Widget.
-const GADGETS: &str = "apiVersion: sync-engine.dev/v1alpha1
-kind: Mapping
-metadata: {name: <name>}
-spec:
-  source: <source>
+const GADGETS: &str = "<mapping>
   target: {cluster: source}
   objects:
     - id: gadget

@@ -37,9 +37,16 @@ fn labelled(value: &str) -> String {
     WIDGETS.replace("        kind: Widget\n", &with_label)
 }
 
-async fn has_label(world: &World<'_>, value: &str) -> Value {
-    let label = json!({"metadata": {"labels": {"edit": value}}});
-    world.target.has(&world.alpha, "it", label).await
+/// Waits until the object of a source has that label.
+async fn has_label(world: &World<'_>, name: &str, value: &str) -> Value {
+    world.target.has(&world.alpha, name, json!({"metadata": {"labels": {"edit": value}}})).await
+}
+
+/// Waits until it has none.
+async fn has_no_label(world: &World<'_>, name: &str) {
+    let copy = world.target.copy(&world.alpha, name).await;
+    let is_without = |now: &Value| now["metadata"]["labels"]["edit"].is_null();
+    world.target.becomes(&copy, "the label is given up", is_without).await;
 }
 
 async fn an_edit_changes_existing_objects_without_new_lists(stage: &Stage) {
@@ -51,13 +58,12 @@ async fn an_edit_changes_existing_objects_without_new_lists(stage: &Stage) {
     let (before, lines) = (lists().len(), engine.lines_logged());
 
     world.mappings.write("widgets.yaml", &labelled("first"));
-    let now = has_label(&world, "first").await;
+    let now = has_label(&world, "it", "first").await;
     assert_eq!(uid(&now), uid(&copy), "the object is changed, not replaced");
     engine.says_after(lines, &[&world.name]).await;
 
     world.mappings.write("widgets.yaml", WIDGETS);
-    world.target.copy(&world.alpha, "it").await;
-    world.target.becomes(&copy, "the label is given up", |now| now["metadata"]["labels"]["edit"].is_null()).await;
+    has_no_label(&world, "it").await;
     let new: Vec<_> = lists().into_iter().skip(before).collect();
     assert!(new.is_empty(), "an edit lists again what it does not change: {new:?}");
 }
@@ -88,7 +94,7 @@ async fn an_edit_in_the_middle_of_a_reconcile_is_not_forgotten(stage: &Stage) {
     engine.says_after(lines, &["generation 2"]).await;
     let copy = world.target.copy(&world.alpha, "it").await;
     assert_eq!(copy["spec"]["size"], 1, "the former generation is still at work");
-    has_label(&world, "edited").await;
+    has_label(&world, "it", "edited").await;
 }
 
 async fn a_broken_edit_changes_nothing_and_its_fix_clears_it(stage: &Stage) {
@@ -111,7 +117,7 @@ async fn a_broken_edit_changes_nothing_and_its_fix_clears_it(stage: &Stage) {
     assert!(now["metadata"]["labels"]["edit"].is_null(), "{now}");
 
     world.mappings.write("widgets.yaml", &labelled("mended"));
-    has_label(&world, "mended").await;
+    has_label(&world, "it", "mended").await;
     let answer = engine.reload().await;
     assert!(answer.is_success(), "{answer:?}");
 }
@@ -142,7 +148,7 @@ async fn an_edit_that_would_break_sources_is_held_without_a_write(stage: &Stage)
     world.alpha.patch("one", json!({"spec": {"size": 4}})).await;
     engine.says(&["0 newly failing, 2 updated", "rehearsed on 2 of 2 sources"]).await;
     for (name, value) in [("one", "2"), ("two", "3")] {
-        world.target.has(&world.alpha, name, json!({"metadata": {"labels": {"edit": value}}})).await;
+        has_label(&world, name, value).await;
     }
     engine.becomes_ready().await;
 }
@@ -159,7 +165,7 @@ async fn an_edit_that_is_held_stays_so_across_a_restart_until_a_person_approves_
     world.target.has_spec(&world.alpha, "new", json!({"size": 5})).await;
     engine.approve(&world.name).await;
     world.alpha.synced("one", "False", "RenderFailed").await;
-    world.target.has(&world.alpha, "new", json!({"metadata": {"labels": {"edit": "1"}}})).await;
+    has_label(&world, "new", "1").await;
 }
 
 /// The sources with a label follow an edit first.
@@ -191,10 +197,10 @@ async fn an_edit_reaches_the_sources_in_waves(stage: &Stage) {
     let (world, mut engine) = canary_and_other(stage, "8s").await;
     let edit = || world.mappings.write("widgets.yaml", &in_waves(&labelled("new"), "8s"));
     engine.says_of(edit, &["a wave begins", "1 of 2"]).await;
-    world.target.has(&world.alpha, "canary", json!({"metadata": {"labels": {"edit": "new"}}})).await;
+    has_label(&world, "canary", "new").await;
     assert_eq!(label_of(&world, "other").await, None, "before the soak of the first wave is over");
     engine.says(&["a wave begins", "2 of 2"]).await;
-    world.target.has(&world.alpha, "other", json!({"metadata": {"labels": {"edit": "new"}}})).await;
+    has_label(&world, "other", "new").await;
     engine.says(&["is in force now"]).await;
     engine.becomes_ready().await;
 }
@@ -230,7 +236,7 @@ async fn a_release_goes_on_where_it_was_after_a_restart_and_ends_with_the_former
     engine.says_of(|| world.mappings.write("widgets.yaml", &strict(WIDGETS)), &["generation 3"]).await;
     let edit = || world.mappings.write("widgets.yaml", &strict(&new));
     engine.says_of(edit, &["a wave begins", "1 of 2"]).await;
-    world.target.has(&world.alpha, "canary", json!({"metadata": {"labels": {"edit": "new"}}})).await;
+    has_label(&world, "canary", "new").await;
     world.settled().await;
     assert!(engine.terminate().await.success());
 
@@ -243,8 +249,7 @@ async fn a_release_goes_on_where_it_was_after_a_restart_and_ends_with_the_former
     assert_eq!(label_of(&world, "other").await, None);
 
     world.mappings.write("widgets.yaml", &strict(WIDGETS));
-    let copy = world.target.copy(&world.alpha, "canary").await;
-    world.target.becomes(&copy, "it goes back", |now| now["metadata"]["labels"]["edit"].is_null()).await;
+    has_no_label(&world, "canary").await;
     // What only the candidate made is beyond the limits of the former text.
     world.alpha.synced("canary", "False", "Held").await;
     let maps = async || world.target.labelled("/api/v1/configmaps").await.len();
@@ -261,10 +266,9 @@ async fn a_wave_whose_objects_never_get_ready_goes_back(stage: &Stage) {
     let never = "    - id: widget\n      ready: ${{ objects.widget.status.phase | default(\"\") == \"Never\" }}\n";
     let edit = labelled("new").replace("    - id: widget\n", never);
     engine.says_of(|| world.mappings.write("widgets.yaml", &in_waves(&edit, "1s")), &["a wave begins", "1 of 2"]).await;
-    world.target.has(&world.alpha, "canary", json!({"metadata": {"labels": {"edit": "new"}}})).await;
+    has_label(&world, "canary", "new").await;
     engine.says(&["it went back, for wave 1 failed", "1 are not yet", "not become fewer for 8 s"]).await;
-    let copy = world.target.copy(&world.alpha, "canary").await;
-    world.target.becomes(&copy, "it goes back", |now| now["metadata"]["labels"]["edit"].is_null()).await;
+    has_no_label(&world, "canary").await;
     assert_eq!(label_of(&world, "other").await, None);
 }
 
@@ -283,7 +287,7 @@ async fn what_an_edit_takes_away_goes_at_the_end_and_another_edit_takes_its_plac
     // The first wave follows a text without it.
     let edit = || world.mappings.write("widgets.yaml", &in_waves(&labelled("new"), "15s"));
     engine.says_of(edit, &["a wave begins", "1 of 2"]).await;
-    world.target.has(&world.alpha, "canary", json!({"metadata": {"labels": {"edit": "new"}}})).await;
+    has_label(&world, "canary", "new").await;
     throughout(Duration::from_secs(3), "it is not taken away before the end", async || match maps().await {
         1 => Ok(()),
         number => Err(format!("{number} are there")),
@@ -292,7 +296,7 @@ async fn what_an_edit_takes_away_goes_at_the_end_and_another_edit_takes_its_plac
     world.alpha.synced("canary", "True", "Synced").await;
     // Another edit goes on with the same wave.
     world.mappings.write("widgets.yaml", &in_waves(&labelled("newer"), "15s"));
-    world.target.has(&world.alpha, "canary", json!({"metadata": {"labels": {"edit": "newer"}}})).await;
+    has_label(&world, "canary", "newer").await;
     assert_eq!(maps().await, 1, "nor by that one, before its end");
     engine.says(&["is in force now"]).await;
     becomes("it goes at the end", 0, maps).await;
@@ -312,7 +316,7 @@ async fn an_edit_that_a_person_rejects_stays_out(stage: &Stage) {
     let mut engine = world.launch().start();
     engine.says(&["is held", "a person rejected it"]).await;
     engine.approve(&world.name).await;
-    world.target.has(&world.alpha, "one", json!({"metadata": {"labels": {"edit": "2"}}})).await;
+    has_label(&world, "one", "2").await;
 }
 
 async fn fifty_quick_edits_end_in_the_last_good_one(stage: &Stage) {
@@ -334,7 +338,7 @@ async fn fifty_quick_edits_end_in_the_last_good_one(stage: &Stage) {
     }
     world.mappings.overwrite("widgets.yaml", &labelled("edit-51").replace("template", "tempalte"));
     world.mappings.write("widgets.yaml", &labelled("last"));
-    has_label(&world, "last").await;
+    has_label(&world, "it", "last").await;
     world
         .target
         .keeps(&copy, "the last good text stands, and the object never went", |now| {
@@ -349,16 +353,16 @@ async fn a_mounted_config_map_is_followed(stage: &Stage) {
     mounted.publish(1, &[("widgets.yaml", &labelled("one"))]);
     let _engine = world.launch().flag("--mappings", mounted.folder().display()).ready().await;
     world.alpha.create("it", json!({"size": 1})).await;
-    let copy = has_label(&world, "one").await;
+    let copy = has_label(&world, "it", "one").await;
     mounted.publish(2, &[("widgets.yaml", &labelled("two"))]);
-    let now = has_label(&world, "two").await;
+    let now = has_label(&world, "it", "two").await;
     assert_eq!(uid(&now), uid(&copy));
 }
 
 async fn the_last_good_text_survives_a_restart(stage: &Stage) {
     let (world, mut engine) = stage.running_with(&labelled("good")).await;
     world.alpha.create("it", json!({"size": 1})).await;
-    let copy = has_label(&world, "good").await;
+    let copy = has_label(&world, "it", "good").await;
     world.alpha.synced("it", "True", "Synced").await;
     world.settled().await;
     engine.kill();
@@ -379,7 +383,7 @@ async fn a_broken_file_and_a_name_taken_twice_leave_the_first_alone(stage: &Stag
     let mut engine = world.engine().await;
     engine.says(&["broken.yaml:"]).await;
     world.alpha.create("it", json!({"size": 1})).await;
-    let copy = has_label(&world, "first").await;
+    let copy = has_label(&world, "it", "first").await;
     engine
         .says_of(|| world.mappings.write("a-newcomer.yaml", &labelled("second")), &["a-newcomer.yaml:", &world.name])
         .await;

@@ -182,7 +182,7 @@ async fn a_removed_mapping_file_deletes_nothing(stage: &Stage) {
 }
 
 /// `WIDGETS` with a second object.
-pub fn with_settings() -> String {
+fn with_settings() -> String {
     let settings = r#"  objects:
     - id: settings
       template: {apiVersion: v1, kind: ConfigMap, data: {size: "{{ source.spec.size }}"}}
