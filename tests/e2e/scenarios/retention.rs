@@ -11,7 +11,7 @@ use crate::case::{Case, Stage, case};
 use crate::eventually::{becomes, eventually, throughout};
 use crate::kube::ApiServer;
 use crate::rest::Rest;
-use crate::target::{name, namespace, uid};
+use crate::target::{name, uid};
 use crate::world::WIDGETS;
 
 pub fn cases() -> Vec<Case> {
@@ -192,9 +192,8 @@ fn with_settings() -> String {
 
 async fn a_dropped_object_id_is_held_until_a_person_approves(stage: &Stage) {
     let (world, mut engine) = stage.running_with(&with_settings()).await;
-    let copy = world.made("it", json!({"size": 1})).await;
-    let config_maps = format!("/api/v1/namespaces/{}/configmaps", namespace(&copy));
-    let settings = async || world.target.labelled(&config_maps).await;
+    world.made("it", json!({"size": 1})).await;
+    let settings = async || world.target.labelled("/api/v1/configmaps").await;
     becomes("the settings are made", 1, async || settings().await.len()).await;
 
     let held = ["is held", "1 of 2 objects would be lost", "is deleted"];
@@ -232,9 +231,8 @@ async fn what_a_source_loses_after_a_release_waits_for_a_person_beyond_the_limit
 "#;
     let with_settings = kept.replace("  objects:\n", &format!("  objects:\n{settings}"));
     let (world, mut engine) = stage.running_with(&with_settings).await;
-    let copy = world.made("it", json!({"size": 1})).await;
-    let config_maps = format!("/api/v1/namespaces/{}/configmaps", namespace(&copy));
-    let config_maps = async || world.target.labelled(&config_maps).await.len();
+    world.made("it", json!({"size": 1})).await;
+    let config_maps = async || world.target.labelled("/api/v1/configmaps").await.len();
     becomes("the ConfigMaps are made", 2, config_maps).await;
     world.alpha.patch("it", json!({"spec": {"size": 0}})).await;
     world.alpha.synced("it", "False", "RenderFailed").await;
