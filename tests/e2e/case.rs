@@ -80,7 +80,7 @@ impl Case {
         self
     }
 
-    /// It needs nothing that only real servers have, and runs on the in-memory ones as well.
+    /// It needs nothing that only real servers have: where one of its own is missing, it runs on those in memory.
     pub fn in_memory(mut self) -> Self {
         self.in_memory = true;
         self
@@ -123,13 +123,15 @@ impl Case {
     /// The trials of this case, `<source>::<theme>::<name>`.
     pub fn trials(self, fleet: &Arc<Fleet>, runtime: &Arc<Runtime>) -> Vec<Trial> {
         let Self { name, real, in_memory, alone, program, body } = self;
-        let sources = real.sources(fleet).into_iter().chain(in_memory.then_some(On::Sandbox));
+        let mut sources = real.sources(fleet);
+        if in_memory && (sources.is_empty() || sources.iter().any(|&on| fleet.missing(on).is_some())) {
+            sources.push(On::Sandbox);
+        }
         sources
+            .into_iter()
             .map(|on| {
                 let (fleet, runtime, body) = (fleet.clone(), runtime.clone(), body.clone());
                 let name = format!("{}::{name}", on.name());
-                // In memory it has servers of its own.
-                let alone = alone && on != On::Sandbox;
                 Trial::ignorable_test(name.clone(), move || {
                     if let Some(reason) = program.and_then(|find| find().err()) {
                         return fleet.machine.not_run(reason, false);
@@ -164,25 +166,14 @@ fn run(
     }
     let stage = Stage::new(name, fleet, on);
     let outcome = runtime.block_on(async {
-        let _turn = Turn::take(&stage.fleet, alone).await;
+        let turn = &stage.fleet.turn;
+        let _guards = match alone {
+            true => (Some(turn.write().await), None),
+            false => (None, Some(turn.read().await)),
+        };
         AssertUnwindSafe(body(&stage)).catch_unwind().await
     });
     outcome.map(|()| Completion::Completed).map_err(|panic| stage.failure(&*panic))
-}
-
-/// Holds the servers: shared, or for one case alone.
-enum Turn<'f> {
-    Shared { _guard: tokio::sync::RwLockReadGuard<'f, ()> },
-    Alone { _guard: tokio::sync::RwLockWriteGuard<'f, ()> },
-}
-
-impl<'f> Turn<'f> {
-    async fn take(fleet: &'f Fleet, alone: bool) -> Self {
-        match alone {
-            true => Self::Alone { _guard: fleet.turn.write().await },
-            false => Self::Shared { _guard: fleet.turn.read().await },
-        }
-    }
 }
 
 impl Stage {

@@ -2,7 +2,7 @@
 
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::process::{Command, ExitStatus, Output};
+use std::process::{Command, ExitStatus};
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use http::Method;
@@ -47,7 +47,7 @@ impl Launch {
     }
 
     /// The flags that verbs have, too.
-    fn of_verbs(&self) -> Vec<String> {
+    pub fn of_verbs(&self) -> Vec<String> {
         let flags = ["--kcp-kubeconfig", "--target-kubeconfig", "--connection", "--engine-id"];
         let pairs = self.arguments.windows(2).filter(|pair| flags.contains(&pair[0].as_str()));
         pairs.flatten().cloned().collect()
@@ -58,6 +58,7 @@ impl Launch {
         static STARTED: AtomicUsize = AtomicUsize::new(0);
         let log = self.folder.join(format!("engine-{:03}.log", STARTED.fetch_add(1, Ordering::Relaxed)));
         let [probes, console] = [free_port(), free_port()];
+        let address = format!("127.0.0.1:{console}");
         let mut command = Command::new(env!("CARGO_BIN_EXE_sync-engine"));
         command
             .current_dir(&self.folder)
@@ -66,10 +67,10 @@ impl Launch {
             .envs(self.environment.iter().cloned())
             .args(&self.arguments)
             .args(["--log-format", "json", "--probes", &format!("127.0.0.1:{probes}")])
-            .args(["--console", &format!("127.0.0.1:{console}")]);
+            .args(["--console", &address]);
         Engine {
             connections: self.of_verbs(),
-            port: console,
+            address,
             environment: self.environment.clone(),
             process: Process::spawn("sync-engine", &mut command, &log),
             probes: Rest::plain(probes),
@@ -87,9 +88,15 @@ impl Launch {
 
 /// What a verb prints that asks no cluster.
 pub fn printed(arguments: &[&str]) -> String {
-    let output = Command::new(env!("CARGO_BIN_EXE_sync-engine")).env_clear().args(arguments).output();
-    let output = output.expect("the program");
-    [output.stdout, output.stderr].map(|text| String::from_utf8_lossy(&text).into_owned()).concat()
+    let (_, said, why) = ran(Command::new(env!("CARGO_BIN_EXE_sync-engine")).env_clear().args(arguments));
+    said + &why
+}
+
+/// How a verb ends, and what it prints.
+fn ran(verb: &mut Command) -> (ExitStatus, String, String) {
+    let output = verb.output().expect("the program");
+    let [said, why] = [output.stdout, output.stderr].map(|text| String::from_utf8_lossy(&text).into_owned());
+    (output.status, said, why)
 }
 
 /// A running engine; killed when dropped.
@@ -98,7 +105,7 @@ pub struct Engine {
     /// The flags and the environment by which verbs reach the same clusters.
     connections: Vec<String>,
     /// Of the console.
-    port: u16,
+    address: String,
     environment: Vec<(String, String)>,
     /// For the kubelet and Prometheus.
     probes: Rest,
@@ -168,7 +175,7 @@ impl Engine {
 
     /// What a verb prints that asks the console alone.
     pub fn told(&self, arguments: &[&str]) -> String {
-        printed(&[arguments, &["--console", &format!("127.0.0.1:{}", self.port)]].concat())
+        printed(&[arguments, &["--console", &self.address]].concat())
     }
 
     /// What `sync-engine status` prints, of which a running engine is all that it needs.
@@ -178,43 +185,29 @@ impl Engine {
 
     /// What a verb prints that is given the engine's clusters, and the address of its console.
     pub fn verb(&self, arguments: &[&str]) -> String {
-        let (_, out, error) = self.said(arguments);
-        out + &error
+        let (_, said, why) = self.run_verb(&[arguments, &["--console", &self.address]].concat());
+        said + &why
     }
 
     /// The same of a verb that has to succeed.
     pub fn verb_succeeds(&self, arguments: &[&str]) -> Result<String, String> {
-        let (status, out, error) = self.said(arguments);
-        if status.success() { Ok(out) } else { Err(out + &error) }
+        let (status, said, why) = self.run_verb(&[arguments, &["--console", &self.address]].concat());
+        if status.success() { Ok(said) } else { Err(said + &why) }
     }
 
-    fn said(&self, arguments: &[&str]) -> (ExitStatus, String, String) {
-        let output = self.run_verb(&[arguments, &["--console", &format!("127.0.0.1:{}", self.port)]].concat());
-        let [out, error] = [output.stdout, output.stderr].map(|text| String::from_utf8_lossy(&text).into_owned());
-        (output.status, out, error)
-    }
-
-    fn run_verb(&self, arguments: &[&str]) -> Output {
+    fn run_verb(&self, arguments: &[&str]) -> (ExitStatus, String, String) {
         let mut command = Command::new(env!("CARGO_BIN_EXE_sync-engine"));
-        command.env_clear().envs(self.environment.iter().cloned()).args(arguments).args(&self.connections);
-        command.output().expect("the program")
+        ran(command.env_clear().envs(self.environment.iter().cloned()).args(arguments).args(&self.connections))
     }
 
-    /// What is held of a mapping, as a person is shown it.
-    pub fn held(&self, mapping: &str) -> Result<String, String> {
-        let output = self.run_verb(&["approve", mapping]);
-        let (said, why) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
-        if output.status.success() { Ok(said.into_owned()) } else { Err(why.into_owned()) }
+    /// What is held of a mapping, once something is, as a person is shown it. It is recorded at home: another process finds it.
+    pub async fn held(&self, mapping: &str) -> String {
+        self.decide(&["approve", mapping]).await
     }
 
-    /// Approves what is held of a mapping, once something is, as a person does it.
+    /// Approves it, as a person does.
     pub async fn approve(&self, mapping: &str) {
         self.decide(&["approve", mapping, "--yes"]).await;
-    }
-
-    /// What waits for a person is recorded at home, so that another process finds it.
-    pub async fn waits_for_a_person(&self, mapping: &str) {
-        self.decide(&["approve", mapping]).await;
     }
 
     /// Rejects it.
@@ -222,12 +215,12 @@ impl Engine {
         self.decide(&["approve", mapping, "--reject", "--yes"]).await;
     }
 
-    async fn decide(&self, arguments: &[&str]) {
+    async fn decide(&self, arguments: &[&str]) -> String {
         eventually("something waits for a person", async || {
-            let output = self.run_verb(arguments);
-            output.status.success().then_some(()).ok_or_else(|| String::from_utf8_lossy(&output.stderr).into_owned())
+            let (status, said, why) = self.run_verb(arguments);
+            if status.success() { Ok(said) } else { Err(why) }
         })
-        .await;
+        .await
     }
 
     /// The sum of a metric's samples, over all label sets.

@@ -3,17 +3,23 @@
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
+use crate::case::Stage;
+
 /// kubectl with one kubeconfig.
+#[derive(Clone)]
 pub struct Kubectl {
     binary: PathBuf,
     kubeconfig: PathBuf,
 }
 
-impl Kubectl {
-    pub fn new(binary: PathBuf, kubeconfig: PathBuf) -> Self {
-        Self { binary, kubeconfig }
+impl Stage {
+    /// kubectl with this kubeconfig, which is kept under a name.
+    pub fn kubectl(&self, name: &str, kubeconfig: &str) -> Kubectl {
+        Kubectl { binary: self.fleet.kubectl(), kubeconfig: self.keep(&format!("{name}.kubectl"), kubeconfig) }
     }
+}
 
+impl Kubectl {
     /// Runs a command that has to succeed; its output.
     pub fn run(&self, arguments: &[&str]) -> String {
         let output = self.output(arguments);

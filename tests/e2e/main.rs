@@ -1,5 +1,6 @@
 //! The main job, by the real binary: consumers' objects in kcp workspaces, or on a plain cluster, synced to another
-//! cluster. On real servers, and for the themes that need nothing else on the in-memory ones of the sandbox.
+//! cluster. On real servers; where one is missing, the themes that need nothing else run on the in-memory ones of the
+//! sandbox.
 //!
 //! `cargo test --test e2e` runs all; `cargo test --test e2e -- kcp::deletion` those whose name contains the words.
 //! A machine without Go, or without a `kcp` binary, lists the cases that need it as not run, with the reason;

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use sync_engine::sandbox::{Backup, Call, Exchange, Failure, Fault, Options, Sandbox, Verb};
+use sync_engine::sandbox::{Backup, Call, Exchange, Fault, Options, Sandbox, Verb};
 use tokio::sync::{Mutex, oneshot};
 
 use crate::audit::{AuditLog, Request};
@@ -15,10 +15,9 @@ const ENGINE: &str = "sync-engine/";
 
 /// A kcp and a target.
 pub struct Memory {
-    kcp: Mutex<Sandbox>,
+    kcp: Sandbox,
     target: Mutex<Sandbox>,
-    kcp_kubeconfig: String,
-    target_kubeconfig: String,
+    pub target_kubeconfig: String,
     pub source_audit: AuditLog,
     pub target_audit: AuditLog,
 }
@@ -32,9 +31,8 @@ impl Memory {
         Self {
             source_audit: audited(&kcp, user, began),
             target_audit: audited(&target, user, began),
-            kcp_kubeconfig: kcp.kubeconfig(None),
             target_kubeconfig: target.kubeconfig(None),
-            kcp: Mutex::new(kcp),
+            kcp,
             target: Mutex::new(target),
         }
     }
@@ -44,34 +42,16 @@ impl Memory {
         Rest::of_kubeconfig(&self.target_kubeconfig).await
     }
 
-    pub fn target_kubeconfig(&self) -> &str {
-        &self.target_kubeconfig
-    }
-
-    pub async fn source_kubeconfig(&self) -> String {
-        self.kcp.lock().await.kubeconfig(Some("root"))
-    }
-
-    /// A workspace as a cluster of its own.
-    pub async fn kubeconfig_of(&self, workspace: &str) -> String {
-        self.kcp.lock().await.kubeconfig(Some(workspace))
+    pub fn source_kubeconfig(&self) -> String {
+        self.kcp.kubeconfig(Some("root"))
     }
 
     /// The workspace `root` as its administrator sees it.
     pub async fn root(&self) -> Rest {
-        Rest::of_kubeconfig(&self.kcp_kubeconfig).await.below("/clusters/root")
+        Rest::of_kubeconfig(&self.kcp.kubeconfig(None)).await.below("/clusters/root")
     }
 
-    /// Cuts every connection to kcp, and takes no new one.
-    pub async fn kill_source(&self) {
-        self.kcp.lock().await.disconnect().await;
-    }
-
-    pub async fn resume_source(&self) {
-        self.kcp.lock().await.reconnect().await.expect("kcp's address is free");
-    }
-
-    /// The same with the target.
+    /// Cuts every connection to the target, and takes no new one.
     pub async fn kill_target(&self) {
         self.target.lock().await.disconnect().await;
     }
@@ -80,26 +60,13 @@ impl Memory {
         self.target.lock().await.reconnect().await.expect("the target's address is free");
     }
 
-    pub async fn backup_of_source(&self) -> Backup {
-        self.kcp.lock().await.backup()
-    }
-
-    pub async fn restore_source(&self, backup: &Backup) {
-        self.kcp.lock().await.restore(backup);
-    }
-
     /// Puts another state in the place of the target's.
     pub async fn restore_target(&self, backup: &Backup) {
         self.target.lock().await.restore(backup);
     }
 
-    /// The next object that is applied on the target takes so long. Resolves once that has begun.
-    pub async fn delay_next_apply(&self, by: Duration) -> impl Future<Output = ()> + use<> {
-        self.delay_next_apply_in("", by).await
-    }
-
     /// The next object that is applied in a namespace of the target (empty: in any) takes so long. Resolves once that has begun.
-    pub async fn delay_next_apply_in(&self, namespace: &str, by: Duration) -> impl Future<Output = ()> + use<> {
+    pub async fn delay_next_apply(&self, namespace: &str, by: Duration) -> impl Future<Output = ()> + use<> {
         let namespace = namespace.to_owned();
         let matches = move |call: &Call| namespace.is_empty() || call.namespace == namespace;
         let (begins, begun) = oneshot::channel();
@@ -111,35 +78,23 @@ impl Memory {
         async move { begun.await.expect("the server runs") }
     }
 
-    /// Each apply of this object of the target takes so long.
-    pub async fn delay_applies_of(&self, resource: &str, name: &str, by: Duration) {
-        let (resource, name) = (resource.to_owned(), name.to_owned());
-        let matches = move |call: &Call| call.verb == Verb::Apply && call.resource == resource && call.name == name;
-        self.target.lock().await.faults().inject(move |call| matches(call).then_some(Fault::Delay(by)));
-    }
-
-    /// Every request of this kind for this object of the target is refused, as admission would.
-    pub async fn refuse(&self, verb: Verb, resource: &str, name: &str) {
-        self.fail(verb, resource, name, Failure::status(422, "Invalid", "denied by a policy")).await;
-    }
-
-    /// Every request of this kind for this object of the target is answered with this failure.
-    pub async fn fail(&self, verb: Verb, resource: &str, name: &str, failure: Failure) {
+    /// Every request of this kind for this object of the target goes wrong.
+    pub async fn fault(&self, verb: Verb, resource: &str, name: &str, fault: Fault) {
         let (resource, name) = (resource.to_owned(), name.to_owned());
         let matches = move |call: &Call| call.verb == verb && call.resource == resource && call.name == name;
-        let refusal = move || Fault::Refuse(failure.clone());
-        self.target.lock().await.faults().inject(move |call| matches(call).then(&refusal));
+        self.target.lock().await.faults().inject(move |call| matches(call).then(|| fault.clone()));
     }
 
-    pub async fn refuse_no_more(&self) {
+    /// From now on, no request goes wrong.
+    pub async fn no_fault(&self) {
         self.target.lock().await.faults().clear();
     }
 
     /// Makes the workspace `root:<name>`.
     pub async fn workspace(&self, name: &str) -> Workspace {
-        let cluster = self.kcp.lock().await.create_workspace("root", name).expect("a workspace");
+        let cluster = self.kcp.create_workspace("root", name).expect("a workspace");
         let path = format!("root:{name}");
-        let rest = Rest::of_kubeconfig(&self.kcp_kubeconfig).await.below(&format!("/clusters/{path}"));
+        let rest = Rest::of_kubeconfig(&self.kcp.kubeconfig(None)).await.below(&format!("/clusters/{path}"));
         Workspace { rest, path, cluster }
     }
 }

@@ -1,5 +1,6 @@
 //! The downstream cluster as its administrator sees it: which objects the engine made there, and for whom.
 
+use std::collections::BTreeSet;
 use std::time::Duration;
 
 use serde_json::{Value, json};
@@ -32,6 +33,11 @@ impl Target {
     /// Every object of a collection that carries the mapping's label.
     pub async fn labelled(&self, collection: &str) -> Vec<Value> {
         self.rest.list(&format!("{collection}?labelSelector=sync-engine.dev/mapping={}", self.mapping)).await
+    }
+
+    /// Those objects by what does not change while they live.
+    pub async fn uids(&self) -> BTreeSet<String> {
+        self.copies().await.iter().map(uid).collect()
     }
 
     /// The objects of the API made for one consumer object, as their annotations say.
@@ -106,6 +112,12 @@ impl Target {
     /// Watches for three seconds that an object meets what is asked of it.
     pub async fn keeps(&self, object: &Value, what: &str, meets: impl Fn(&Value) -> bool) {
         throughout(Duration::from_secs(3), what, async || self.look(object, &meets).await).await;
+    }
+
+    /// Watches for three seconds that an object stays the one it is.
+    pub async fn stays(&self, object: &Value) {
+        let is_same = |now: &Value| uid(now) == uid(object) && now["metadata"]["deletionTimestamp"].is_null();
+        self.keeps(object, "the object downstream stays", is_same).await;
     }
 
     async fn look(&self, object: &Value, meets: impl Fn(&Value) -> bool) -> Result<(), String> {

@@ -4,6 +4,7 @@ use serde_json::{Value, json};
 
 use crate::api::Api;
 use crate::eventually::eventually;
+use crate::kcp::Workspace;
 use crate::rest::{Patch, Rest};
 
 /// One consumer's place.
@@ -17,8 +18,14 @@ pub struct Tenant {
 }
 
 impl Tenant {
-    pub fn new(rest: Rest, namespace: String, cluster: Option<String>, api: Api) -> Self {
-        Self { rest, namespace, cluster, api }
+    /// In the namespace `default` of a workspace.
+    pub fn in_workspace(workspace: &Workspace, api: &Api) -> Self {
+        Self { cluster: Some(workspace.cluster.clone()), ..Self::in_cluster(workspace.rest.clone(), api) }
+    }
+
+    /// In the namespace `default` of a plain cluster.
+    pub fn in_cluster(rest: Rest, api: &Api) -> Self {
+        Self { rest, namespace: "default".to_owned(), cluster: None, api: api.clone() }
     }
 
     /// The same place, for the objects of another API.

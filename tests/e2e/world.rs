@@ -55,20 +55,28 @@ pub struct World<'s> {
     pub workspaces: Vec<Workspace>,
     /// The servers, where they are the case's own.
     memory: Option<Memory>,
-    source_kubeconfig: PathBuf,
-    target_kubeconfig: PathBuf,
+    pub source_kubeconfig: PathBuf,
+    pub target_kubeconfig: PathBuf,
     audits: [AuditLog; 2],
 }
 
 impl Stage {
     /// Widgets published, bound by two tenants, served by the target, and `WIDGETS` in the mappings directory.
     pub async fn widgets(&self) -> World<'_> {
-        let world = self.world(true).await;
+        let world = self.unmapped(true).await;
         world.mappings.write("widgets.yaml", WIDGETS);
         world
     }
 
-    /// The same with an engine that is ready.
+    /// The same with a target that nobody else uses, and that can be killed.
+    pub async fn widgets_on_own_target(&self) -> (ApiServer, World<'_>) {
+        let server = self.fleet.own_cluster(&self.id).await;
+        let world = self.world_on(&server, true).await;
+        world.mappings.write("widgets.yaml", WIDGETS);
+        (server, world)
+    }
+
+    /// `WIDGETS` with an engine that is ready.
     pub async fn running(&self) -> (World<'_>, Engine) {
         self.running_with(WIDGETS).await
     }
@@ -81,12 +89,8 @@ impl Stage {
         (world, engine)
     }
 
-    /// The same before the target serves the API, and without a mapping.
+    /// The same without a mapping; `installed`: whether the target serves the API.
     pub async fn unmapped(&self, installed: bool) -> World<'_> {
-        self.world(installed).await
-    }
-
-    async fn world(&self, installed: bool) -> World<'_> {
         if self.on == On::Sandbox {
             return self.world_in_memory(installed).await;
         }
@@ -98,7 +102,7 @@ impl Stage {
         let memory = Memory::start(&self.user).await;
         let at = TargetServer {
             admin: memory.target().await,
-            kubeconfig: memory.target_kubeconfig().to_owned(),
+            kubeconfig: memory.target_kubeconfig.clone(),
             audit: memory.target_audit.clone(),
         };
         let api = Api::widgets(format!("{}.example.com", self.id));
@@ -106,8 +110,7 @@ impl Stage {
         World { memory: Some(memory), ..self.world_of(at, api, source, installed).await }
     }
 
-    /// A world whose target is a cluster of the case's own.
-    pub async fn world_on(&self, target: &ApiServer, installed: bool) -> World<'_> {
+    async fn world_on(&self, target: &ApiServer, installed: bool) -> World<'_> {
         let api = Api::widgets(format!("{}.example.com", self.id));
         let source = self.source(&api).await;
         let at = TargetServer {
@@ -167,39 +170,31 @@ impl Stage {
     }
 
     async fn memory_source(&self, memory: &Memory, api: &Api) -> Source {
-        let [provider, alpha, beta] = ["provider", "alpha", "beta"].map(|name| format!("{}-{name}", self.id));
-        let workspaces = tokio::join!(memory.workspace(&provider), memory.workspace(&alpha), memory.workspace(&beta));
-        let (kubeconfig, audit) = (memory.source_kubeconfig().await, memory.source_audit.clone());
-        self.source_of_workspaces(api, workspaces.into(), &kubeconfig, audit).await
+        let (kubeconfig, audit) = (memory.source_kubeconfig(), memory.source_audit.clone());
+        self.source_of_workspaces(api, &kubeconfig, audit, async |name| memory.workspace(name).await).await
     }
 
     async fn kcp_source(&self, api: &Api) -> Source {
         let kcp = self.kcp().await;
-        let names = ["provider", "alpha", "beta"].map(|name| format!("{}-{name}", self.id));
-        let [provider, alpha, beta] = &names;
-        let (provider, alpha, beta) = tokio::join!(kcp.workspace(provider), kcp.workspace(alpha), kcp.workspace(beta));
         let kubeconfig = kcp.kubeconfig("root", &self.user);
-        self.source_of_workspaces(api, [provider, alpha, beta], &kubeconfig, kcp.audit()).await
+        self.source_of_workspaces(api, &kubeconfig, kcp.audit(), async |name| kcp.workspace(name).await).await
     }
 
-    /// Publishes the API in the first workspace, and binds it in the others.
+    /// Makes a workspace that publishes the API, and two that bind it.
     async fn source_of_workspaces(
         &self,
         api: &Api,
-        workspaces: [Workspace; 3],
         kubeconfig: &str,
         audit: AuditLog,
+        make: impl AsyncFn(&str) -> Workspace,
     ) -> Source {
-        let [provider, alpha, beta] = workspaces;
+        let names = ["provider", "alpha", "beta"].map(|name| format!("{}-{name}", self.id));
+        let (provider, alpha, beta) = tokio::join!(make(&names[0]), make(&names[1]), make(&names[2]));
         provider.publish(api, &self.user).await;
         tokio::join!(alpha.bind(&provider.path, api), beta.bind(&provider.path, api));
-        let tenant = |workspace: &Workspace| {
-            let cluster = Some(workspace.cluster.clone());
-            Tenant::new(workspace.rest.clone(), "default".to_owned(), cluster, api.clone())
-        };
         Source {
             reference: format!("apiExport: {{name: {}, path: \"{}\"}}", api.plural, provider.path),
-            tenants: [tenant(&alpha), tenant(&beta)],
+            tenants: [&alpha, &beta].map(|workspace| Tenant::in_workspace(workspace, api)),
             kubeconfig: self.keep("source.kubeconfig", kubeconfig),
             audit,
             provider: Some(provider),
@@ -211,7 +206,7 @@ impl Stage {
         let server = &self.fleet.kubernetes().await.source;
         let admin = server.admin().await;
         api.install(&admin).await;
-        let cluster = Tenant::new(admin, "default".to_owned(), None, api.clone());
+        let cluster = Tenant::in_cluster(admin, api);
         let (alpha, beta) = (format!("{}-alpha", self.id), format!("{}-beta", self.id));
         Source {
             reference: format!("provider: {name}-source"),
@@ -284,14 +279,6 @@ impl World<'_> {
         let target = through(&self.target_kubeconfig, "target");
         let launch = self.launch().flag("--target-kubeconfig", target.display());
         self.at_source(launch, &through(&self.source_kubeconfig, "source"))
-    }
-
-    pub fn source_kubeconfig(&self) -> &Path {
-        &self.source_kubeconfig
-    }
-
-    pub fn target_kubeconfig(&self) -> &Path {
-        &self.target_kubeconfig
     }
 
     /// Another mappings directory, without a mapping yet.
@@ -396,7 +383,7 @@ impl World<'_> {
     /// What the engines of this case have asked of both servers so far, oldest first.
     pub fn requests(&self) -> Vec<Request> {
         let mut requests: Vec<_> = self.source_requests().into_iter().chain(self.target_requests()).collect();
-        requests.sort_by(|one, other| one.received().cmp(other.received()));
+        requests.sort_by(|one, other| one.received.cmp(&other.received));
         requests
     }
 

@@ -170,11 +170,7 @@ impl Api {
     pub async fn uninstall(&self, cluster: &Rest) {
         let path = format!("{DEFINITIONS}/{}", self.definition_name());
         cluster.delete(&path).await;
-        eventually(&format!("{} is gone", self.definition_name()), async || {
-            let definition = cluster.get(&path).await;
-            definition.map_or(Ok(()), |definition| Err(definition["status"]["conditions"].to_string()))
-        })
-        .await;
+        cluster.disappears(&path).await;
     }
 }
 

@@ -106,10 +106,6 @@ impl Request {
         self.verb == "list"
     }
 
-    pub fn received(&self) -> &str {
-        &self.received
-    }
-
     /// A GET of one object.
     pub fn is_read(&self) -> bool {
         self.verb == "get"

@@ -1,5 +1,6 @@
 //! Waiting for the world: every expectation about a server or the engine has a deadline and says what it last saw.
 
+use std::fmt::Debug;
 use std::future::Future;
 use std::panic::Location;
 use std::time::Duration;
@@ -15,6 +16,19 @@ const POLL: Duration = Duration::from_millis(100);
 #[track_caller]
 pub fn eventually<T>(what: &str, look: impl AsyncFnMut() -> Result<T, String>) -> impl Future<Output = T> {
     within(DEADLINE, what, look)
+}
+
+/// Waits until what `look` finds is what is expected.
+#[track_caller]
+pub fn becomes<T: Debug + PartialEq<E>, E>(
+    what: &str,
+    expected: E,
+    mut look: impl AsyncFnMut() -> T,
+) -> impl Future<Output = ()> {
+    eventually(what, async move || {
+        let found = look().await;
+        if found == expected { Ok(()) } else { Err(format!("{found:?}")) }
+    })
 }
 
 /// `eventually` with a deadline of its own.

@@ -182,9 +182,9 @@ impl Workspace {
         root.delete(&self.object()).await;
     }
 
-    /// Whether its object still stands in `root`.
-    pub async fn stands(&self, root: &Rest) -> bool {
-        root.get(&self.object()).await.is_some()
+    /// Waits until its object is gone from `root`.
+    pub async fn gone(&self, root: &Rest) {
+        root.disappears(&self.object()).await;
     }
 
     fn object(&self) -> String {
@@ -261,19 +261,23 @@ impl Workspace {
 
     /// The least rights of an engine in the workspace of the export `export`.
     pub async fn allow(&self, engine: &str, export: &str) {
-        let name = format!("sync-engine-{engine}-{export}");
+        let rules = json!([
+            {"apiGroups": ["apis.kcp.io"], "resources": ["apiexports", "apiexportendpointslices"], "verbs": ["get", "list", "watch"]},
+            {"apiGroups": ["apis.kcp.io"], "resources": ["apiexports/content"], "resourceNames": [export], "verbs": ["*"]},
+            {"nonResourceURLs": ["/"], "verbs": ["access"]},
+        ]);
+        self.grant(engine, &format!("sync-engine-{engine}-{export}"), &rules).await;
+    }
+
+    /// Lets a user do what the rules say, by a ClusterRole of this name.
+    pub async fn grant(&self, user: &str, name: &str, rules: &Value) {
         let role = json!({
-            "apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRole", "metadata": {"name": name},
-            "rules": [
-                {"apiGroups": ["apis.kcp.io"], "resources": ["apiexports", "apiexportendpointslices"], "verbs": ["get", "list", "watch"]},
-                {"apiGroups": ["apis.kcp.io"], "resources": ["apiexports/content"], "resourceNames": [export], "verbs": ["*"]},
-                {"nonResourceURLs": ["/"], "verbs": ["access"]},
-            ],
+            "apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRole", "metadata": {"name": name}, "rules": rules,
         });
         let binding = json!({
             "apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRoleBinding", "metadata": {"name": name},
             "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": name},
-            "subjects": [{"apiGroup": "rbac.authorization.k8s.io", "kind": "User", "name": engine}],
+            "subjects": [{"apiGroup": "rbac.authorization.k8s.io", "kind": "User", "name": user}],
         });
         self.rest.create("/apis/rbac.authorization.k8s.io/v1/clusterroles", &role).await;
         self.rest.create("/apis/rbac.authorization.k8s.io/v1/clusterrolebindings", &binding).await;
@@ -314,7 +318,12 @@ impl Workspace {
         self.rest.delete(&format!("{BINDINGS}/{name}")).await;
     }
 
-    pub async fn binding(&self, name: &str) -> Option<Value> {
+    /// Waits until the binding is gone.
+    pub async fn unbound(&self, name: &str) {
+        self.rest.disappears(&format!("{BINDINGS}/{name}")).await;
+    }
+
+    async fn binding(&self, name: &str) -> Option<Value> {
         self.rest.get(&format!("{BINDINGS}/{name}")).await
     }
 }

@@ -124,6 +124,12 @@ impl Rest {
         eventually(&format!("{path} is there"), look).await
     }
 
+    /// Waits until something is gone.
+    pub async fn disappears(&self, path: &str) {
+        let look = async || self.get(path).await.map_or(Ok(()), |left| Err(left.to_string()));
+        eventually(&format!("{path} is gone"), look).await;
+    }
+
     /// The items of a collection.
     pub async fn list(&self, path: &str) -> Vec<Value> {
         let list = self.get(path).await.unwrap_or_else(|| panic!("GET {path}: not served"));

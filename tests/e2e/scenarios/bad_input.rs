@@ -10,13 +10,12 @@ use crate::case::{Case, Stage, case};
 use crate::engine::Engine;
 use crate::eventually::{eventually, throughout};
 use crate::fleet::On;
-use crate::world::{WIDGETS, World};
+use crate::world::WIDGETS;
 
 pub fn cases() -> Vec<Case> {
     vec![
         case!(an_empty_directory_is_served).on_kube(),
-        case!(a_file_that_is_not_yaml_is_reported).on_kube(),
-        case!(every_unknown_field_is_reported_at_once).on_kube(),
+        case!(all_that_is_wrong_in_files_is_reported_at_once).on_kube(),
         case!(a_connection_nobody_named_is_reported).on_kube(),
         case!(a_mapping_that_is_removed_before_it_ran_is_forgotten).in_memory_alone(),
         case!(a_directory_that_becomes_unreadable_changes_nothing).on_kube(),
@@ -71,31 +70,19 @@ async fn an_empty_directory_is_served(stage: &Stage) {
     world.no_write(Duration::from_secs(2)).await;
 }
 
-/// What the engine says about one broken file, while it stays up.
-async fn reported(world: &World<'_>, text: &str, words: &[&str]) -> String {
-    world.mappings.write("widgets.yaml", text);
-    let mut engine = world.launch().start();
-    let line = engine.says(words).await;
-    throughout(Duration::from_secs(1), "the engine stays up", async || engine.is_running()).await;
-    line
-}
-
-async fn a_file_that_is_not_yaml_is_reported(stage: &Stage) {
-    let world = stage.widgets().await;
-    let text = "apiVersion: sync-engine.dev/v1alpha1\nkind: {Mapping\n";
-    let line = reported(&world, text, &["widgets.yaml:"]).await;
-    tells(stage, "no YAML", &line);
-}
-
-async fn every_unknown_field_is_reported_at_once(stage: &Stage) {
-    let world = stage.widgets().await;
+async fn all_that_is_wrong_in_files_is_reported_at_once(stage: &Stage) {
+    let world = stage.unmapped(true).await;
+    world.mappings.write("broken.yaml", "apiVersion: sync-engine.dev/v1alpha1\nkind: {Mapping\n");
     let text = WIDGETS.replace("  status:\n", "  stattus:\n").replace("template:", "tempalte:");
     world.mappings.write("widgets.yaml", &text);
     let mut engine = world.launch().start();
+    let line = engine.says(&["broken.yaml:"]).await;
+    tells(stage, "no YAML", &line);
     for wrong in ["stattus", "tempalte"] {
         let line = engine.says(&[wrong, "widgets.yaml:"]).await;
         tells(stage, &format!("an unknown field {wrong}"), &line);
     }
+    throughout(Duration::from_secs(1), "the engine stays up", async || engine.is_running()).await;
 }
 
 async fn a_connection_nobody_named_is_reported(stage: &Stage) {

@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use crate::case::{Case, Stage, case};
 use crate::credentials::ADMIN;
 use crate::eventually::{eventually, throughout};
-use crate::kubectl::{Kubectl, repository};
+use crate::kubectl::repository;
 use crate::rest::Patch;
 use crate::tenant::{Tenant, condition};
 use crate::world::World;
@@ -61,10 +61,7 @@ async fn holds(tenant: &Tenant, source: &str, data: Value) -> Value {
 }
 
 async fn is_gone(tenant: &Tenant, source: &str) {
-    eventually(&format!("the object of {source} is deleted"), async || {
-        tenant.rest.get(&path(tenant, source)).await.map_or(Ok(()), |found| Err(found.to_string()))
-    })
-    .await;
+    tenant.rest.disappears(&path(tenant, source)).await;
 }
 
 async fn an_object_beside_its_source_follows_it_and_goes_with_it(stage: &Stage) {
@@ -151,10 +148,7 @@ async fn a_changed_document_that_takes_many_objects_beside_their_sources_is_held
     assert_eq!(alpha.rest.get(&extra("b")).await.expect("it is held")["data"], json!({"of": "extra"}));
     engine.approve(&world.name).await;
     for name in ["a", "b"] {
-        eventually(&format!("{name} has one object less"), async || {
-            alpha.rest.get(&extra(name)).await.map_or(Ok(()), |found| Err(found.to_string()))
-        })
-        .await;
+        alpha.rest.disappears(&extra(name)).await;
         alpha.synced(name, "True", "Synced").await;
         holds(alpha, name, json!({"size": "1"})).await;
     }
@@ -187,11 +181,7 @@ async fn without_its_claim_nothing_is_made_beside_a_source(stage: &Stage) {
 }
 
 /// A Gadget for each Widget.
-const GADGETS: &str = "apiVersion: sync-engine.dev/v1alpha1
-kind: Mapping
-metadata: {name: <name>}
-spec:
-  source: <source>
+const GADGETS: &str = "<mapping>
   target: {cluster: source}
   objects:
     - id: gadget
@@ -229,8 +219,7 @@ async fn a_consumers_account_becomes_a_workspace_of_kcp(stage: &Stage) {
     let identity = kcp.root().await.get("/apis/apis.kcp.io/v1alpha2/apiexports/tenancy.kcp.io").await;
     let identity = identity.expect("kcp's own export")["status"]["identityHash"].clone();
     let provider = world.provider.as_ref().expect("the provider's workspace");
-    let kubeconfig = stage.keep("provider.kubeconfig", &kcp.kubeconfig(&provider.path, ADMIN));
-    let kubectl = Kubectl::new(stage.fleet.kubectl(), kubeconfig);
+    let kubectl = stage.kubectl("provider", &kcp.kubeconfig(&provider.path, ADMIN));
     kubectl.run(&["apply", "-f", &file("schemas/apiresourceschema.yaml"), "-f", &file("schemas/apiexport.yaml")]);
     let export = provider.rest.get("/apis/apis.kcp.io/v1alpha2/apiexports/account").await.expect("the export");
     let mut claim = export["spec"]["permissionClaims"][0].clone();
@@ -271,10 +260,7 @@ async fn a_consumers_account_becomes_a_workspace_of_kcp(stage: &Stage) {
 
     // The finalizer stays until kcp has taken the whole workspace away.
     consumer.rest.delete(&path).await;
-    eventually("the account is gone", async || {
-        consumer.rest.get(&path).await.map_or(Ok(()), |found| Err(found.to_string()))
-    })
-    .await;
+    consumer.rest.disappears(&path).await;
     assert_eq!(consumer.rest.get(workspaces).await, None, "its workspace went first");
     engine.terminate().await;
 }

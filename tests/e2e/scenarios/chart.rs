@@ -10,9 +10,8 @@ use sync_engine::yaml;
 use crate::case::{Case, Stage, case};
 use crate::credentials::{ADMIN, NOBODY, token};
 use crate::engine::Launch;
-use crate::kube::ApiServer;
-use crate::kubectl::{Kubectl, repository};
-use crate::world::{WIDGETS, World};
+use crate::kubectl::repository;
+use crate::world::World;
 
 pub fn cases() -> Vec<Case> {
     vec![
@@ -29,7 +28,7 @@ const FOREIGN: &str = "monitoring.coreos.com/";
 
 async fn a_server_takes_what_the_chart_renders(stage: &Stage) {
     let server = stage.fleet.own_cluster(&stage.id).await;
-    let kubectl = admin(stage, &server);
+    let kubectl = stage.kubectl("admin", &server.kubeconfig(ADMIN));
     for namespace in [RELEASE, "sync-state"] {
         kubectl.run(&["create", "namespace", namespace]);
     }
@@ -48,10 +47,8 @@ async fn a_server_takes_what_the_chart_renders(stage: &Stage) {
 }
 
 async fn the_process_of_the_chart_has_what_it_needs_and_hands_over(stage: &Stage) {
-    let server = stage.fleet.own_cluster(&stage.id).await;
-    let world = stage.world_on(&server, true).await;
-    world.mappings.write("widgets.yaml", WIDGETS);
-    let kubectl = admin(stage, &server);
+    let (server, world) = stage.widgets_on_own_target().await;
+    let kubectl = stage.kubectl("admin", &server.kubeconfig(ADMIN));
     kubectl.run(&["create", "namespace", RELEASE]);
     let all = documents(&repository().join("deploy/chart/tests/rendered/install.yaml"));
     let with_rules = all.iter().cloned().map(|document| with_rules(document, &rules(&world))).collect::<Vec<_>>();
@@ -69,11 +66,8 @@ async fn the_process_of_the_chart_has_what_it_needs_and_hands_over(stage: &Stage
     second.becomes_ready().await;
     assert!(first.terminate().await.success());
     world.target.made(&world.beta, "it", json!({"size": 2})).await;
-    for name in ["it"] {
-        world.alpha.delete(name).await;
-        world.alpha.gone(name).await;
-        world.beta.delete(name).await;
-        world.beta.gone(name).await;
+    for tenant in [&world.alpha, &world.beta] {
+        tenant.remove("it").await;
     }
     let refused: Vec<String> = second.log().into_iter().filter(|line| line.contains("forbidden")).collect();
     assert!(refused.is_empty(), "the engine was refused something: {refused:#?}");
@@ -82,10 +76,6 @@ async fn the_process_of_the_chart_has_what_it_needs_and_hands_over(stage: &Stage
     kubectl.run(&["delete", "-f", &list.display().to_string()]);
     let left = kubectl.run(&["get", "clusterroles,clusterrolebindings", "-o", "name"]);
     assert!(!left.lines().any(|line| line.ends_with("/sync-engine-sync-engine")), "{left}");
-}
-
-fn admin(stage: &Stage, server: &ApiServer) -> Kubectl {
-    Kubectl::new(stage.fleet.kubectl(), stage.keep("admin.kubeconfig", &server.kubeconfig(ADMIN)))
 }
 
 fn documents(file: &Path) -> Vec<Value> {
@@ -125,8 +115,8 @@ pub fn process(world: &World<'_>, rendered: &[Value], target: &Path) -> Launch {
     let here = |value: &str| {
         value
             .replace("in-cluster", &target.display().to_string())
-            .replace("/connections/source/kubeconfig", &world.source_kubeconfig().display().to_string())
-            .replace("/connections/kcp/kubeconfig", &world.source_kubeconfig().display().to_string())
+            .replace("/connections/source/kubeconfig", &world.source_kubeconfig.display().to_string())
+            .replace("/connections/kcp/kubeconfig", &world.source_kubeconfig.display().to_string())
             .replace("/mappings", &world.mappings.folder().display().to_string())
             .replace("/schemas", &schemas.display().to_string())
     };

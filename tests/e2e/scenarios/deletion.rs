@@ -2,23 +2,21 @@
 
 use std::time::Duration;
 
-use serde_json::{Value, json};
+use serde_json::json;
 
 use super::troubles;
 use crate::case::{Case, Stage, case};
 use crate::eventually::{eventually, throughout};
 use crate::target::uid;
-use crate::world::{WIDGETS, World};
+use crate::world::WIDGETS;
 
 pub fn cases() -> Vec<Case> {
     vec![
         case!(downstream_goes_first).on_both(),
-        case!(a_deletion_while_the_engine_is_down_is_carried_out),
         case!(a_name_used_again_at_once_gets_a_new_object).on_both(),
         case!(a_source_replaced_behind_the_engine_adopts_the_object).on_both(),
         case!(a_deletion_needs_no_rendering),
         case!(an_orphaned_object_stays),
-        case!(an_object_that_is_not_wanted_any_more_goes),
         case!(a_source_that_leaves_takes_its_object_along_where_the_mapping_says_so),
         case!(a_removed_mapping_takes_its_objects_along_where_it_says_so),
         case!(a_removed_mapping_leaves_where_the_definition_of_its_kind_is_gone),
@@ -46,26 +44,18 @@ async fn downstream_goes_first(stage: &Stage) {
     assert_eq!(world.target.find(&world.alpha, "it").await, None);
 }
 
-async fn a_deletion_while_the_engine_is_down_is_carried_out(stage: &Stage) {
-    let (world, mut engine) = stage.running().await;
-    world.made("it", json!({"size": 1})).await;
-    assert!(engine.terminate().await.success());
-
-    world.alpha.delete("it").await;
-    assert!(world.alpha.object("it").await["metadata"]["deletionTimestamp"].is_string());
-    assert!(world.target.find(&world.alpha, "it").await.is_some());
-
-    let _engine = world.engine().await;
-    world.alpha.gone("it").await;
-    assert_eq!(world.target.find(&world.alpha, "it").await, None);
-}
-
 async fn a_name_used_again_at_once_gets_a_new_object(stage: &Stage) {
     let (world, _engine) = stage.running().await;
     let first = world.made("it", json!({"size": 1})).await;
     world.alpha.remove("it").await;
     let source = world.alpha.create("it", json!({"size": 2})).await;
-    is_replaced(&world, &first, &source, json!({"size": 2})).await;
+    eventually("another object stands downstream", async || {
+        let copy = world.target.find(&world.alpha, "it").await.ok_or("there is none")?;
+        let source_uid = &copy["metadata"]["annotations"]["sync-engine.dev/source-uid"];
+        let replaced = uid(&copy) != uid(&first) && *source_uid == uid(&source) && copy["spec"] == json!({"size": 2});
+        replaced.then_some(()).ok_or_else(|| copy.to_string())
+    })
+    .await;
 }
 
 async fn a_source_replaced_behind_the_engine_adopts_the_object(stage: &Stage) {
@@ -89,17 +79,6 @@ async fn a_source_replaced_behind_the_engine_adopts_the_object(stage: &Stage) {
     })
     .await;
     world.alpha.synced("it", "True", "Adopted").await;
-}
-
-/// Waits until another object than `first` stands downstream for this very `source`.
-async fn is_replaced(world: &World<'_>, first: &Value, source: &Value, spec: Value) {
-    eventually("another object stands downstream", async || {
-        let copy = world.target.find(&world.alpha, "it").await.ok_or("there is none")?;
-        let source_uid = &copy["metadata"]["annotations"]["sync-engine.dev/source-uid"];
-        let replaced = uid(&copy) != uid(first) && *source_uid == uid(source) && copy["spec"] == spec;
-        replaced.then_some(()).ok_or_else(|| copy.to_string())
-    })
-    .await;
 }
 
 /// Rendering fails for an object whose spec says so.
@@ -140,22 +119,6 @@ async fn an_orphaned_object_stays(stage: &Stage) {
     assert!(left["metadata"]["labels"]["sync-engine.dev/owner"].is_null(), "an orphan carries no marks: {left}");
 }
 
-const OPTIONAL: &str = r#"<mapping>
-  objects:
-    - id: widget
-      when: ${{ source.spec.size | default(0) > 0 }}
-      template: {apiVersion: <group>/v1, kind: Widget, spec: "${{ source.spec }}"}
-"#;
-
-async fn an_object_that_is_not_wanted_any_more_goes(stage: &Stage) {
-    let (world, _engine) = stage.running_with(OPTIONAL).await;
-    world.made("it", json!({"size": 1})).await;
-    world.alpha.patch("it", json!({"spec": {"size": 0}})).await;
-    world.target.gone(&world.alpha, "it").await;
-    world.alpha.object("it").await;
-    world.target.follows(&world.alpha, "it", json!({"size": 2})).await;
-}
-
 async fn a_source_that_leaves_takes_its_object_along_where_the_mapping_says_so(stage: &Stage) {
     let world = stage.widgets().await;
     let source = world.mappings.fill("<source>");
@@ -193,12 +156,7 @@ async fn a_removed_mapping_takes_its_objects_along_where_it_says_so(stage: &Stag
     // Until a person approves it, the mapping is retained: what consumers ask for goes.
     world.alpha.delete("other").await;
     world.target.gone(&world.alpha, "other").await;
-    throughout(Duration::from_secs(3), "the object downstream stays", async || {
-        let now = world.target.copy(&world.alpha, "it").await;
-        let same = uid(&now) == uid(&copy) && now["metadata"]["deletionTimestamp"].is_null();
-        same.then_some(()).ok_or_else(|| now.to_string())
-    })
-    .await;
+    world.target.stays(&copy).await;
 
     // Once the document is back, nothing is held; and its next removal has to be approved anew.
     world.mappings.write("widgets.yaml", &text);

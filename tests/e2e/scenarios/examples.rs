@@ -6,7 +6,7 @@ use std::process::Command;
 
 use crate::case::{Case, Stage, case};
 use crate::credentials::ADMIN;
-use crate::kubectl::{Kubectl, repository};
+use crate::kubectl::repository;
 
 pub fn cases() -> Vec<Case> {
     vec![case!(kcp_and_kubernetes_take_every_example).on_kcp()]
@@ -17,12 +17,9 @@ async fn kcp_and_kubernetes_take_every_example(stage: &Stage) {
     let provider = kcp.workspace(&format!("{}-provider", stage.id)).await;
     let consumer = kcp.workspace(&format!("{}-consumer", stage.id)).await;
     let target = stage.fleet.own_cluster(&stage.id).await;
-    let kubectl = |name: &str, kubeconfig: &str| {
-        Kubectl::new(stage.fleet.kubectl(), stage.keep(&format!("{name}.kubeconfig"), kubeconfig))
-    };
-    let as_provider = kubectl("provider", &kcp.kubeconfig(&provider.path, ADMIN));
-    let as_consumer = kubectl("consumer", &kcp.kubeconfig(&consumer.path, ADMIN));
-    let on_target = kubectl("target", &target.kubeconfig(ADMIN));
+    let as_provider = stage.kubectl("provider", &kcp.kubeconfig(&provider.path, ADMIN));
+    let as_consumer = stage.kubectl("consumer", &kcp.kubeconfig(&consumer.path, ADMIN));
+    let on_target = stage.kubectl("target", &target.kubeconfig(ADMIN));
     for folder in folders() {
         let name = folder.file_name().expect("a name").to_string_lossy().into_owned();
         let file = |path: &str| folder.join(path).display().to_string();

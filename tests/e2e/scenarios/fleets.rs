@@ -92,22 +92,20 @@ impl<'w> Fleet<'w> {
     fn file(&self, name: &str) -> PathBuf {
         self.folder.join(format!("{name}.yaml"))
     }
+}
 
-    /// One cluster more, with the API and a namespace of the same name as the first's.
-    async fn cluster(&self, name: &str) -> (ApiServer, Tenant) {
-        let stage = self.world.stage;
-        let server = stage.fleet.own_cluster(&format!("{}-{name}", stage.id)).await;
-        let admin = server.admin().await;
-        self.world.api.install(&admin).await;
-        let tenant = Tenant::new(admin, "default".to_owned(), None, self.world.api.clone());
-        let tenant = tenant.with_namespace(&self.world.alpha.namespace).await;
-        (server, tenant)
-    }
+/// One cluster more, with the API and a namespace of the same name as the first's.
+pub(super) async fn cluster(world: &World<'_>, name: &str) -> (ApiServer, Tenant) {
+    let server = world.stage.fleet.own_cluster(&format!("{}-{name}", world.stage.id)).await;
+    let admin = server.admin().await;
+    world.api.install(&admin).await;
+    let tenant = Tenant::in_cluster(admin, &world.api).with_namespace(&world.alpha.namespace).await;
+    (server, tenant)
 }
 
 async fn sources_of_every_cluster_are_synced_and_a_cluster_out_of_sight_keeps_its_objects(stage: &Stage) {
     let fleet = Fleet::of(stage).await;
-    let (server, second) = fleet.cluster("b").await;
+    let (server, second) = cluster(&fleet.world, "b").await;
     let first = &fleet.world.alpha;
     // One that forbids everything is listed before the engine starts, and delays no other.
     fleet.list("closed", &server.kubeconfig(NOBODY));
@@ -175,13 +173,13 @@ async fn a_single_cluster_that_becomes_one_of_a_fleet_keeps_its_sources(stage: &
 
 async fn a_cluster_that_is_rebuilt_under_its_old_name_deletes_nothing(stage: &Stage) {
     let fleet = Fleet::of(stage).await;
-    let (server, former) = fleet.cluster("b").await;
+    let (server, former) = cluster(&fleet.world, "b").await;
     fleet.list("b", &server.kubeconfig(&stage.user));
     let mut engine = fleet.launch().ready().await;
     former.create_synced("same", json!({"size": 1})).await;
     let made = fleet.world.target.copies().await;
 
-    let (rebuilt, tenant) = fleet.cluster("c").await;
+    let (rebuilt, tenant) = cluster(&fleet.world, "c").await;
     fleet.list("b", &rebuilt.kubeconfig(&stage.user));
     engine.says(&["b.it", "cluster disengaged"]).await;
     engine.counts_orphans(1).await;
@@ -227,16 +225,17 @@ async fn a_rotated_credential_keeps_the_caches_and_a_broken_one_is_reported(stag
 }
 
 /// A kubeconfig that names no file.
-pub(super) fn contained(kubeconfig: &str) -> String {
+fn contained(kubeconfig: &str) -> String {
     let (before, rest) = kubeconfig.split_once("certificate-authority: \"").expect("a kubeconfig of the tests");
     let (path, after) = rest.split_once('"').expect("a kubeconfig of the tests");
     let authority = BASE64.encode(&fs::read(path).expect("the certificate"));
     format!("{before}certificate-authority-data: \"{authority}\"{after}")
 }
 
-fn secret(kubeconfig: &str) -> Value {
+/// By which a hub lists a cluster.
+pub(super) fn secret(name: &str, tier: &str, kubeconfig: &str) -> Value {
     json!({
-        "apiVersion": "v1", "kind": "Secret", "metadata": {"name": "a", "labels": {"fleet": "edge"}},
+        "apiVersion": "v1", "kind": "Secret", "metadata": {"name": name, "labels": {"fleet": "edge", "tier": tier}},
         "data": {"kubeconfig": BASE64.encode(contained(kubeconfig).as_bytes())},
     })
 }
@@ -254,13 +253,13 @@ async fn secrets_of_a_hub_list_clusters(stage: &Stage) {
     let secrets = format!("/api/v1/namespaces/{namespace}/secrets");
     first.create("a", json!({"size": 1})).await;
     let mut engine = fleet.launch().ready().await;
-    hub.create(&secrets, &secret(&source.kubeconfig(&stage.user))).await;
+    hub.create(&secrets, &secret("a", "gold", &source.kubeconfig(&stage.user))).await;
     first.synced("a", "True", "Synced").await;
 
     let path = format!("{secrets}/a");
-    hub.patch(Patch::Merge, &path, &secret(&source.kubeconfig(NOBODY))).await;
+    hub.patch(Patch::Merge, &path, &secret("a", "gold", &source.kubeconfig(NOBODY))).await;
     engine.becomes_degraded("ClusterProvider", "forbidden").await;
-    hub.patch(Patch::Merge, &path, &secret(&source.kubeconfig(&stage.user))).await;
+    hub.patch(Patch::Merge, &path, &secret("a", "gold", &source.kubeconfig(&stage.user))).await;
     fleet.world.target.follows(first, "a", json!({"size": 2})).await;
     hub.delete(&path).await;
     engine.says(&["cluster disengaged", "Removed"]).await;

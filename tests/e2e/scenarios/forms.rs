@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use crate::case::{Case, Stage, case};
-use crate::eventually::eventually;
+use crate::eventually::{becomes, eventually};
 use crate::rest::{Patch, Rest};
 use crate::target::{name, namespace, uid};
 use crate::world::{WIDGETS, World};
@@ -234,11 +234,7 @@ async fn a_copy_goes_after_what_names_it_was_written_without_it(stage: &Stage) {
     assert_eq!(copies().await, 2, "the ConfigMap still names it");
     alpha.patch("it", json!({"spec": {"free": null}})).await;
     alpha.synced("it", "True", "Synced").await;
-    eventually("the copy is gone", async || {
-        let left = copies().await;
-        if left == 1 { Ok(()) } else { Err(format!("{left} are left")) }
-    })
-    .await;
+    becomes("the copy is gone", 1, copies).await;
 }
 
 const LARGE: &str = r#"<mapping>

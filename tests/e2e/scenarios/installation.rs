@@ -8,13 +8,14 @@ use std::process::Command;
 use serde_json::{Value, json};
 
 use super::chart::process;
+use super::uninstall::nothing_is_left;
 use crate::case::{Case, Stage, case};
 use crate::credentials::{ADMIN, NOBODY, token};
 use crate::engine::{Engine, Launch};
 use crate::eventually::eventually;
 use crate::kubectl::{Kubectl, repository};
 use crate::servers;
-use crate::world::{WIDGETS, World};
+use crate::world::World;
 
 pub fn cases() -> Vec<Case> {
     vec![case!(installed_failed_over_upgraded_and_removed_by_the_commands_of_the_docs).on_kcp().with(servers::helm)]
@@ -35,14 +36,12 @@ const OF_A_RUN: [&str; 5] = ["document", "kinds", "mapping", "recorded", "source
 const IN_POD: &str = "kubectl -n sync-engine exec deploy/sync-engine -- /sync-engine ";
 
 async fn installed_failed_over_upgraded_and_removed_by_the_commands_of_the_docs(stage: &Stage) {
-    let server = stage.fleet.own_cluster(&stage.id).await;
+    let (server, world) = stage.widgets_on_own_target().await;
     let _controllers = stage.fleet.controllers(&server);
-    let world = stage.world_on(&server, true).await;
-    world.mappings.write("widgets.yaml", WIDGETS);
     let admin = stage.keep("target.kubeconfig", &server.kubeconfig(ADMIN));
-    stage.keep("kcp.kubeconfig", &fs::read_to_string(world.source_kubeconfig()).expect("the kubeconfig"));
+    stage.keep("kcp.kubeconfig", &fs::read_to_string(&world.source_kubeconfig).expect("the kubeconfig"));
     symlink(repository().join("deploy"), stage.folder.join("deploy")).expect("the clone");
-    let kubectl = Kubectl::new(stage.fleet.kubectl(), admin.clone());
+    let kubectl = stage.kubectl("admin", &server.kubeconfig(ADMIN));
     let place = Place { world: &world, kubectl: &kubectl, admin };
 
     let install = commands(INSTALL, "## In a cluster");
@@ -99,7 +98,7 @@ async fn installed_failed_over_upgraded_and_removed_by_the_commands_of_the_docs(
     assert!(upgraded.terminate().await.success());
     let said: String = rest.iter().map(|line| place.run(line)).collect();
     assert!(said.contains("left: nothing"), "{said}");
-    place.nothing_is_left().await;
+    nothing_is_left(&world).await;
 }
 
 /// Where the commands are typed.
@@ -157,36 +156,6 @@ impl Place<'_> {
         replaced["metadata"]["managedFields"] = Value::Null;
         let file = self.world.stage.keep("former.json", &replaced.to_string());
         self.run(&format!("kubectl replace -f {}", file.display()));
-    }
-
-    /// Of the engine and of the chart, on either side.
-    async fn nothing_is_left(&self) {
-        let world = self.world;
-        let mut all = vec![world.alpha.object("it").await, world.beta.object("it").await];
-        let kinds = [
-            "/api/v1/configmaps",
-            "/api/v1/secrets",
-            "/api/v1/serviceaccounts",
-            "/api/v1/services",
-            "/api/v1/namespaces",
-            "/apis/apps/v1/deployments",
-            "/apis/policy/v1/poddisruptionbudgets",
-            "/apis/networking.k8s.io/v1/networkpolicies",
-            "/apis/coordination.k8s.io/v1/leases",
-            "/apis/rbac.authorization.k8s.io/v1/roles",
-            "/apis/rbac.authorization.k8s.io/v1/rolebindings",
-            "/apis/rbac.authorization.k8s.io/v1/clusterroles",
-            "/apis/rbac.authorization.k8s.io/v1/clusterrolebindings",
-        ];
-        for collection in kinds.into_iter().chain([&*world.api.everywhere()]) {
-            all.extend(world.target.rest.list(collection).await);
-        }
-        // Who wrote a field once is history.
-        for object in &mut all {
-            object["metadata"]["managedFields"] = Value::Null;
-        }
-        let left: Vec<String> = all.iter().map(Value::to_string).filter(|text| text.contains("sync-engine")).collect();
-        assert_eq!(left, Vec::<String>::new());
     }
 }
 

@@ -4,15 +4,14 @@ use std::time::Duration;
 
 use serde_json::json;
 
+use super::ownership::SETTINGS;
 use crate::case::{Case, Stage, case};
 use crate::eventually::{eventually, throughout};
 use crate::target::{name, namespace};
-use crate::world::WIDGETS;
 
 pub fn cases() -> Vec<Case> {
     vec![
         case!(two_tenants_with_one_name_keep_apart).on_both(),
-        case!(a_tenants_object_is_gone_alone),
         case!(two_connections_to_one_cluster_both_work_and_are_reported),
     ]
 }
@@ -39,34 +38,17 @@ async fn two_tenants_with_one_name_keep_apart(stage: &Stage) {
     world.target.report(&theirs, json!({"phase": "Failed", "version": "of beta"})).await;
     world.beta.status("my-database", json!({"phase": "Failed", "version": "of beta"})).await;
     world.alpha.status("my-database", json!({"phase": "Running", "version": "of alpha"})).await;
-}
-
-async fn a_tenants_object_is_gone_alone(stage: &Stage) {
-    let (world, _engine) = stage.running().await;
-    world.alpha.create("my-database", json!({"size": 1})).await;
-    let theirs = world.target.made(&world.beta, "my-database", json!({"size": 2})).await;
-    world.target.copy(&world.alpha, "my-database").await;
 
     world.alpha.remove("my-database").await;
     assert_eq!(world.target.find(&world.alpha, "my-database").await, None);
-    let left = world.target.again(&theirs).await;
-    assert!(left["metadata"]["deletionTimestamp"].is_null(), "{left}");
+    world.target.stays(&theirs).await;
 }
 
 async fn two_connections_to_one_cluster_both_work_and_are_reported(stage: &Stage) {
     let world = stage.widgets().await;
-    let settings = WIDGETS
-        .replace("metadata: {name: <name>}", "metadata: {name: <name>-second}")
-        .replace("  objects:", "  target: {cluster: second}\n  objects:")
-        .replace(
-            "        apiVersion: <group>/v1\n        kind: Widget",
-            "        apiVersion: v1\n        kind: ConfigMap",
-        )
-        .replace("        spec: ${{ source.spec }}", "        data: {size: \"{{ source.spec.size }}\"}");
-    let (mapping, _) = settings.split_once("  status:\n").expect("a status");
-    let alone = "  status: {observedGeneration: Off, engineConditions: []}\n";
-    world.mappings.write("second.yaml", &format!("{mapping}{alone}"));
-    let second = format!("second={}", world.target_kubeconfig().display());
+    let settings = SETTINGS.replace("  objects:", "  target: {cluster: second}\n  objects:");
+    world.mappings.write("settings.yaml", &settings);
+    let second = format!("second={}", world.target_kubeconfig.display());
     let mut engine = world.launch().and_flag("--connection", second).ready().await;
     engine.says(&["`second` and `target`", "lead to one cluster"]).await;
 

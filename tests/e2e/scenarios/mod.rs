@@ -9,7 +9,6 @@ mod deletion;
 mod examples;
 mod fleets;
 mod forms;
-mod harness;
 mod informers;
 mod installation;
 mod isolation;
@@ -58,15 +57,12 @@ pub fn cases() -> Vec<Case> {
         retention::cases(),
         served_sources::cases(),
         orphans::cases(),
-        refusals::cases(),
         related::cases(),
         beside::cases(),
-        outages::cases(),
     ];
     let on_real_servers = [
         targets::cases(),
         selection::cases(),
-        harness::cases(),
         kubectl::cases(),
         chart::cases(),
         informers::cases(),
@@ -87,6 +83,9 @@ pub fn cases() -> Vec<Case> {
         tutorial::cases(),
         uninstall::cases(),
         rights::cases(),
+        outages::cases(),
+        refusals::cases(),
+        retention::with_another_target(),
     ];
     let anywhere = anywhere.into_iter().flatten().map(Case::in_memory);
     let mut cases: Vec<Case> = anywhere.chain(on_real_servers.into_iter().flatten()).collect();

@@ -1,14 +1,13 @@
 //! The main job with the files that the repository ships: MongoDB across consumers, as the README tells it.
 
 use std::fs;
-use std::path::PathBuf;
 
 use serde_json::{Value, json};
 
 use crate::api::Api;
 use crate::case::{Case, Stage, case};
-use crate::credentials::ADMIN;
-use crate::engine::Launch;
+use crate::credentials::{ADMIN, NOBODY};
+use crate::engine::{Engine, Launch};
 use crate::eventually::eventually;
 use crate::fleet::On;
 use crate::kube::ApiServer;
@@ -26,41 +25,52 @@ pub const DATABASE: &str = "my-database";
 /// The Secret that the operator writes for the only user.
 pub const CONNECTION: &str = "my-database-admin-app";
 
-/// Two consumers who have ordered a database each, and where the engine is told to put them.
+/// Two consumers who have ordered a database each, and the engine that serves them.
 pub struct Story {
     pub acme: Tenant,
     pub globex: Tenant,
     /// kubectl in acme's place.
     pub as_acme: Kubectl,
+    /// kubectl where the provider publishes the API: in its workspace, or on the consumers' plain cluster.
+    pub as_provider: Kubectl,
+    /// The shipped mapping, for these consumers.
+    pub mappings: Mappings,
+    /// Without a target.
     pub launch: Launch,
     /// The consumers' cluster, where it is a plain one.
     _source: Option<ApiServer>,
 }
 
 impl Story {
-    /// `prefix`: of the workspaces' names, which are the shipped ones without it.
-    pub async fn begin(stage: &Stage, prefix: &str) -> Self {
+    /// `prefix`: of the workspaces' names, which are the shipped ones without it; `user`: whom the engine acts as there.
+    pub async fn begin(stage: &Stage, prefix: &str, user: &str) -> Self {
         match stage.on {
-            On::Kcp => in_workspaces(stage, prefix).await,
-            On::Kube => in_namespaces(stage).await,
+            On::Kcp => in_workspaces(stage, prefix, user).await,
+            On::Kube => in_namespaces(stage, user).await,
             On::Sandbox => unreachable!("on real servers alone"),
         }
+    }
+
+    /// Starts the engine with this target, and waits until it is ready.
+    pub async fn engine(&self, stage: &Stage, target: &ApiServer) -> Engine {
+        let target = stage.keep("target.kubeconfig", &target.kubeconfig(&stage.user));
+        let launch = self.launch.clone().flag("--schemas", repository().join("schemas").display());
+        launch.flag("--target-kubeconfig", target.display()).ready().await
     }
 }
 
 /// A cluster of the case's own that knows MongoDBCommunity: the mapping's name is the shipped one for both kinds of source.
 pub async fn own_target(stage: &Stage) -> (ApiServer, Target) {
     let server = stage.fleet.own_cluster(&stage.id).await;
-    kubectl(stage, "target", &server.kubeconfig(ADMIN)).apply(&["schemas/mongodb/crd.yaml"]);
+    stage.kubectl("target", &server.kubeconfig(ADMIN)).apply(&["schemas/mongodb/crd.yaml"]);
     let target = Target { rest: server.admin().await, api: Api::mongodb(), mapping: "main.mongodb".to_owned() };
     (server, target)
 }
 
 async fn databases_of_two_consumers_run_apart(stage: &Stage) {
     let (server, target) = own_target(stage).await;
-    let story = Story::begin(stage, "").await;
-    let launch = story.launch.clone().flag("--target-kubeconfig", target_kubeconfig(stage, &server).display());
-    let _engine = launch.ready().await;
+    let story = Story::begin(stage, "", &stage.user).await;
+    let _engine = story.engine(stage, &server).await;
 
     let databases = [target.copy(&story.acme, DATABASE).await, target.copy(&story.globex, DATABASE).await];
     assert_ne!(namespace(&databases[0]), namespace(&databases[1]));
@@ -108,14 +118,14 @@ pub async fn connection(tenant: &Tenant) -> Value {
 }
 
 /// The status that the operator reports; it requires all of these fields.
-fn running(version: &str) -> Value {
+pub fn running(version: &str) -> Value {
     json!({
         "phase": "Running", "version": version, "mongoUri": "mongodb://example",
         "currentMongoDBMembers": 3, "currentStatefulSetReplicas": 3,
     })
 }
 
-pub async fn is_ready(tenant: &Tenant) {
+async fn is_ready(tenant: &Tenant) {
     eventually("the database is Ready", async || {
         let object = tenant.object(DATABASE).await;
         let ready = condition(&object, "Ready").is_some_and(|condition| condition["status"] == "True");
@@ -124,7 +134,7 @@ pub async fn is_ready(tenant: &Tenant) {
     .await;
 }
 
-async fn operator_finds_its_rights(target: &Target, place: &str) {
+pub async fn operator_finds_its_rights(target: &Target, place: &str) {
     let rights = format!("/apis/rbac.authorization.k8s.io/v1/namespaces/{place}");
     let paths = [
         format!("/api/v1/namespaces/{place}/serviceaccounts/mongodb-database"),
@@ -136,42 +146,35 @@ async fn operator_finds_its_rights(target: &Target, place: &str) {
     }
 }
 
-fn kubectl(stage: &Stage, name: &str, kubeconfig: &str) -> Kubectl {
-    Kubectl::new(stage.fleet.kubectl(), stage.keep(&format!("{name}.kubectl"), kubeconfig))
-}
-
-pub fn target_kubeconfig(stage: &Stage, server: &ApiServer) -> PathBuf {
-    stage.keep("target.kubeconfig", &server.kubeconfig(&stage.user))
-}
-
 const CONSUMER_FILES: [&str; 2] = ["examples/mongodb/secret.yaml", "examples/mongodb/mongodb.yaml"];
 
-async fn in_workspaces(stage: &Stage, prefix: &str) -> Story {
+async fn in_workspaces(stage: &Stage, prefix: &str, user: &str) -> Story {
     let kcp = stage.kcp().await;
     let provider = kcp.workspace(&format!("{prefix}mongodb")).await;
-    let as_provider = kubectl(stage, "provider", &kcp.kubeconfig(&provider.path, ADMIN));
+    let as_provider = stage.kubectl("provider", &kcp.kubeconfig(&provider.path, ADMIN));
     as_provider.apply(&["schemas/mongodb/apiresourceschema.yaml", "schemas/mongodb/apiexport.yaml"]);
-    provider.allow(&stage.user, "mongodb").await;
+    if user != NOBODY {
+        provider.allow(user, "mongodb").await;
+    }
     let binding = stage.keep("apibinding.yaml", &shipped("examples/mongodb/apibinding.yaml", &provider.path));
     let mut tenants = Vec::new();
     for name in ["acme", "globex"] {
         let workspace = kcp.workspace(&format!("{prefix}{name}")).await;
-        let consumer = kubectl(stage, name, &kcp.kubeconfig(&workspace.path, ADMIN));
+        let consumer = stage.kubectl(name, &kcp.kubeconfig(&workspace.path, ADMIN));
         consumer.run(&["apply", "-f", &binding.display().to_string()]);
         workspace.wait_for_binding("mongodb", &Api::mongodb()).await;
         consumer.apply(&CONSUMER_FILES);
-        tenants.push(Tenant::new(workspace.rest, "default".to_owned(), Some(workspace.cluster), Api::mongodb()));
+        tenants.push(Tenant::in_workspace(&workspace, &Api::mongodb()));
     }
     let [acme, globex] = <[Tenant; 2]>::try_from(tenants).unwrap_or_else(|_| unreachable!("two names above"));
-    let source = stage.keep("source.kubeconfig", &kcp.kubeconfig("root", &stage.user));
+    let source = stage.keep("source.kubeconfig", &kcp.kubeconfig("root", user));
     let mappings = Mappings::new(stage.folder.join("mappings"), Vec::new());
     mappings.write("mongodb.yaml", &shipped("mappings/mongodb.yaml", &provider.path));
     let launch = Launch::bare(&stage.folder)
         .flag("--mappings", mappings.folder().display())
-        .flag("--schemas", repository().join("schemas").display())
         .flag("--kcp-kubeconfig", source.display());
-    let as_acme = kubectl(stage, "acme", &kcp.kubeconfig(&format!("root:{prefix}acme"), ADMIN));
-    Story { acme, globex, as_acme, launch, _source: None }
+    let as_acme = stage.kubectl("acme", &kcp.kubeconfig(&format!("root:{prefix}acme"), ADMIN));
+    Story { acme, globex, as_acme, as_provider, mappings, launch, _source: None }
 }
 
 /// A file of the repository, for the provider's workspace at `path`.
@@ -182,16 +185,16 @@ fn shipped(file: &str, path: &str) -> String {
 }
 
 /// The shipped mapping with the one line changed that says where the consumers are.
-async fn in_namespaces(stage: &Stage) -> Story {
+async fn in_namespaces(stage: &Stage, user: &str) -> Story {
     let server = stage.fleet.own_cluster(&format!("{}-source", stage.id)).await;
     let admin = server.admin().await;
-    let consumer = kubectl(stage, "source", &server.kubeconfig(ADMIN));
+    let consumer = stage.kubectl("source", &server.kubeconfig(ADMIN));
     let definition = stage.keep("consumer-crd.json", &consumer_definition().to_string());
     consumer.run(&["apply", "-f", &definition.display().to_string()]);
     consumer.run(&["wait", "--for=condition=Established", "crd", "--all", "--timeout=60s"]);
     consumer.apply(&CONSUMER_FILES);
 
-    let acme = Tenant::new(admin, "default".to_owned(), None, Api::mongodb());
+    let acme = Tenant::in_cluster(admin, &Api::mongodb());
     let globex = acme.with_namespace("globex").await;
     let ordered = acme.object(DATABASE).await;
     let password = json!({"password": "Y2hhbmdlLW1l"});
@@ -203,16 +206,15 @@ async fn in_namespaces(stage: &Stage) -> Story {
     let mappings = Mappings::new(stage.folder.join("mappings"), vec![("<name>", "mongodb".to_owned())]);
     mappings.write("mongodb.yaml", &mapping.replace(EXPORT, "provider: mongodb-source"));
     mappings.write("provider.yaml", include_str!("../fixtures/provider.yaml"));
-    let source = stage.keep("source.kubeconfig", &server.kubeconfig(&stage.user));
+    let source = stage.keep("source.kubeconfig", &server.kubeconfig(user));
     let launch = Launch::bare(&stage.folder)
         .flag("--mappings", mappings.folder().display())
-        .flag("--schemas", repository().join("schemas").display())
         .flag("--connection", format!("source={}", source.display()));
-    Story { acme, globex, as_acme: consumer, launch, _source: Some(server) }
+    Story { acme, globex, as_acme: consumer.clone(), as_provider: consumer, mappings, launch, _source: Some(server) }
 }
 
 /// The consumers' schema as a plain cluster takes it.
-pub fn consumer_definition() -> Value {
+fn consumer_definition() -> Value {
     let text = fs::read_to_string(repository().join("schemas/mongodb/apiresourceschema.yaml")).expect("the schema");
     let document: Value = serde_saphyr::from_str(&text).expect("YAML");
     let mut spec = document["spec"].clone();

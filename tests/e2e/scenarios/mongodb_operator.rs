@@ -5,7 +5,7 @@ use std::process::Command;
 use data_encoding::BASE64;
 use serde_json::{Value, json};
 
-use super::mongodb::{CONNECTION, DATABASE, Story, connection, own_target, secret, secrets, target_kubeconfig};
+use super::mongodb::{CONNECTION, DATABASE, Story, connection, own_target, secret, secrets};
 use crate::case::{Case, Stage, case};
 use crate::credentials::ADMIN;
 use crate::eventually::eventually;
@@ -31,11 +31,10 @@ async fn consumers_connect_with_the_passwords_that_they_chose(stage: &Stage) {
     let (server, target) = own_target(stage).await;
     let _controllers = stage.fleet.controllers(&server);
     let _operator = operator(stage, &server);
-    let story = Story::begin(stage, &format!("{}-", stage.id)).await;
+    let story = Story::begin(stage, &format!("{}-", stage.id), &stage.user).await;
     let (acme, globex) = (&story.acme, &story.globex);
     choose(globex, "of-globex").await;
-    let launch = story.launch.clone().flag("--target-kubeconfig", target_kubeconfig(stage, &server).display());
-    let _engine = launch.ready().await;
+    let _engine = story.engine(stage, &server).await;
 
     for (tenant, password) in [(acme, "change-me"), (globex, "of-globex")] {
         runs(&target, tenant, DATABASE).await;
@@ -62,10 +61,9 @@ async fn all_that_a_spec_names_comes_along(stage: &Stage) {
     let (server, target) = own_target(stage).await;
     let _controllers = stage.fleet.controllers(&server);
     let _operator = operator(stage, &server);
-    let story = Story::begin(stage, "").await;
+    let story = Story::begin(stage, "", &stage.user).await;
     let tenant = &story.acme;
-    let launch = story.launch.clone().flag("--target-kubeconfig", target_kubeconfig(stage, &server).display());
-    let _engine = launch.ready().await;
+    let _engine = story.engine(stage, &server).await;
     tenant.create("secured", secured(json!([user("App")]))).await;
     let waiting = tenant.synced("secured", "False", "Waiting").await;
     assert!(waiting["message"].as_str().is_some_and(|message| message.contains("default/passwords")), "{waiting}");

@@ -3,9 +3,11 @@
 use std::time::Duration;
 
 use serde_json::json;
+use sync_engine::sandbox::{Fault, Verb};
 
 use crate::case::{Case, Stage, case};
-use crate::eventually::eventually;
+use crate::eventually::becomes;
+use crate::rest::Patch;
 use crate::target;
 use crate::world::World;
 
@@ -41,11 +43,11 @@ const TAGGED: &str = r#"<mapping>
 
 /// Waits until the ConfigMaps downstream are of these tags.
 async fn tags(world: &World<'_>, expected: &[&str]) {
-    eventually(&format!("the tags {expected:?}"), async || {
+    becomes(&format!("the tags {expected:?}"), expected, async || {
         let maps = world.target.labelled("/api/v1/configmaps").await;
-        let mut tags: Vec<_> = maps.iter().filter_map(|map| map["data"]["tag"].as_str()).collect();
+        let mut tags: Vec<_> = maps.iter().filter_map(|map| map["data"]["tag"].as_str()).map(str::to_owned).collect();
         tags.sort_unstable();
-        (tags == expected).then_some(()).ok_or_else(|| format!("{tags:?}"))
+        tags
     })
     .await;
 }
@@ -63,15 +65,12 @@ async fn an_object_waits_for_what_it_depends_on(stage: &Stage) {
     let map = world.target.labelled("/api/v1/configmaps").await.remove(0);
     let path = format!("/api/v1/namespaces/{}/configmaps/{}", target::namespace(&map), target::name(&map));
     let held = json!({"metadata": {"finalizers": ["example.com/hold"]}});
-    world.target.rest.patch(crate::rest::Patch::Merge, &path, &held).await;
+    world.target.rest.patch(Patch::Merge, &path, &held).await;
     world.alpha.delete("it").await;
-    eventually("one ConfigMap is left, and held", async || {
-        let left = world.target.labelled("/api/v1/configmaps").await;
-        (left.len() == 1).then_some(()).ok_or_else(|| format!("{} are left", left.len()))
-    })
-    .await;
+    let left = async || world.target.labelled("/api/v1/configmaps").await.len();
+    becomes("one ConfigMap is left, and held", 1, left).await;
     assert!(world.target.find(&world.alpha, "it").await.is_some(), "the widget stays as long as they do");
-    world.target.rest.patch(crate::rest::Patch::Merge, &path, &json!({"metadata": {"finalizers": null}})).await;
+    world.target.rest.patch(Patch::Merge, &path, &json!({"metadata": {"finalizers": null}})).await;
     world.target.gone(&world.alpha, "it").await;
 }
 
@@ -99,7 +98,8 @@ async fn a_slow_object_delays_no_other_of_its_source(stage: &Stage) {
         .replace("{{ objects.widget.status.phase", "{{ source.spec.note");
     world.mappings.write("widgets.yaml", &independent);
     let _engine = world.engine().await;
-    world.memory().delay_applies_of("configmaps", "it-a", Duration::from_secs(20)).await;
+    let late = Fault::Delay(Duration::from_secs(20));
+    world.memory().fault(Verb::Apply, "configmaps", "it-a", late).await;
     world.alpha.create("it", json!({"size": 1, "tags": ["a", "b", "c"]})).await;
     // One after the other, they would come after it.
     tags(&world, &["b", "c"]).await;

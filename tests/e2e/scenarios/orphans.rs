@@ -5,7 +5,6 @@ use serde_json::{Value, json};
 use super::troubles;
 use crate::case::{Case, Stage, case};
 use crate::engine::Engine;
-use crate::eventually::eventually;
 use crate::target::uid;
 use crate::world::World;
 
@@ -68,11 +67,7 @@ async fn objects_of_a_workspace_that_was_unbound_are_kept_and_counted(stage: &St
     let objects = stripped(&world).await;
     let alpha = &world.workspaces[0];
     alpha.unbind(&world.api.plural).await;
-    eventually("the binding is gone", async || {
-        let binding = alpha.binding(&world.api.plural).await;
-        binding.map_or(Ok(()), |binding| Err(binding["status"]["conditions"].to_string()))
-    })
-    .await;
+    alpha.unbound(&world.api.plural).await;
     alpha_is_orphaned(&world, &objects, "its workspace is not bound").await;
 }
 
@@ -82,10 +77,6 @@ async fn objects_of_a_workspace_that_is_gone_are_kept_and_counted(stage: &Stage)
     let root = world.root().await;
     let alpha = &world.workspaces[0];
     alpha.delete(&root).await;
-    eventually("the workspace is gone", async || {
-        let left = alpha.stands(&root).await;
-        (!left).then_some(()).ok_or_else(|| "it still exists".to_owned())
-    })
-    .await;
+    alpha.gone(&root).await;
     alpha_is_orphaned(&world, &objects, "its workspace is not bound").await;
 }

@@ -1,17 +1,15 @@
 //! Servers that are gone for a while: the engine stays up, says so, and recovers.
 
-use std::collections::BTreeSet;
 use std::time::Duration;
 
-use serde_json::{Value, json};
+use serde_json::json;
 
 use super::troubles;
 use crate::case::{Case, Stage, case};
 use crate::eventually::throughout;
 use crate::fleet::On;
-use crate::kube::ApiServer;
 use crate::target::uid;
-use crate::world::{WIDGETS, World};
+use crate::world::WIDGETS;
 
 pub fn cases() -> Vec<Case> {
     vec![
@@ -23,49 +21,12 @@ pub fn cases() -> Vec<Case> {
     ]
 }
 
-/// A world whose target nobody else uses, and can be killed.
-struct Own<'s> {
-    world: World<'s>,
-    /// Where it is a real one.
-    server: Option<ApiServer>,
-}
-
-impl<'s> Own<'s> {
-    async fn world(stage: &'s Stage) -> Self {
-        let server = match stage.on {
-            On::Sandbox => None,
-            _ => Some(stage.fleet.own_cluster(&stage.id).await),
-        };
-        let world = match &server {
-            Some(server) => stage.world_on(server, true).await,
-            None => stage.unmapped(true).await,
-        };
-        world.mappings.write("widgets.yaml", WIDGETS);
-        Self { world, server }
-    }
-
-    async fn kill(&self) {
-        match &self.server {
-            Some(server) => server.kill(),
-            None => self.world.memory().kill_target().await,
-        }
-    }
-
-    async fn resume(&self) {
-        match &self.server {
-            Some(server) => server.resume().await,
-            None => self.world.memory().resume_target().await,
-        }
-    }
-}
-
 async fn a_killed_target_comes_back(stage: &Stage) {
-    let own = Own::world(stage).await;
-    let world = &own.world;
+    let (server, world) = stage.widgets_on_own_target().await;
     let mut engine = world.engine().await;
     let copy = world.made("it", json!({"size": 1})).await;
 
-    own.kill().await;
+    server.kill();
     world.alpha.patch("it", json!({"spec": {"size": 2}})).await;
     world.alpha.create("new", json!({"size": 1})).await;
     engine.becomes_unready("watch of widgets", "cannot reach").await;
@@ -76,7 +37,7 @@ async fn a_killed_target_comes_back(stage: &Stage) {
     })
     .await;
 
-    own.resume().await;
+    server.resume().await;
     let now = world.target.has_spec(&world.alpha, "it", json!({"size": 2})).await;
     assert_eq!(uid(&now), uid(&copy));
     world.target.operate(&world.alpha, "new", json!({"phase": "Running"})).await;
@@ -85,16 +46,15 @@ async fn a_killed_target_comes_back(stage: &Stage) {
 }
 
 async fn a_target_that_comes_up_later_is_served(stage: &Stage) {
-    let own = Own::world(stage).await;
-    let world = &own.world;
-    own.kill().await;
+    let (server, world) = stage.widgets_on_own_target().await;
+    server.kill();
     world.alpha.create("it", json!({"size": 1})).await;
     let mut engine = world.launch().start();
     engine.becomes_unready("target target", "cannot reach").await;
     world.alpha.synced("it", "Unknown", "TargetUnreachable").await;
     troubles::shown(stage, &engine, "Unknown").await;
     assert!(world.alpha.holds("it").await.is_empty(), "no promise is made for a target that nobody has seen");
-    own.resume().await;
+    server.resume().await;
     world.target.has_spec(&world.alpha, "it", json!({"size": 1})).await;
     engine.becomes_ready().await;
 }
@@ -115,7 +75,10 @@ async fn a_target_api_that_comes_later_is_served(stage: &Stage) {
 async fn a_kcp_that_is_put_back_to_an_earlier_state_is_followed_at_once_and_loses_no_object(stage: &Stage) {
     let (world, engine) = stage.running().await;
     world.made("kept", json!({"size": 1})).await;
-    let backup = Backup::take(&world).await;
+    let kcp = stage.kcp().await;
+    kcp.kill();
+    kcp.backup();
+    kcp.resume().await;
     for n in 0..20 {
         world.alpha.create(&format!("lost-{n}"), json!({"size": 1})).await;
     }
@@ -123,56 +86,19 @@ async fn a_kcp_that_is_put_back_to_an_earlier_state_is_followed_at_once_and_lose
         world.target.copy(&world.alpha, &format!("lost-{n}")).await;
     }
     world.settled().await;
-    let before = uids(&world.target.copies().await);
+    let before = world.target.uids().await;
     assert_eq!(before.len(), 21);
 
-    backup.put_back(&world).await;
+    kcp.kill();
+    kcp.restore();
+    kcp.resume().await;
     world.made("new", json!({"size": 1})).await;
     world.target.follows(&world.alpha, "kept", json!({"size": 2})).await;
 
     // The sources that were created after the copy never asked for a deletion.
     engine.counts_orphans(20).await;
-    let after = uids(&world.target.copies().await);
+    let after = world.target.uids().await;
     assert!(after.is_superset(&before), "objects of sources that a restore lost are kept: {before:?} {after:?}");
-}
-
-fn uids(objects: &[Value]) -> BTreeSet<String> {
-    objects.iter().map(uid).collect()
-}
-
-/// An earlier state of kcp.
-enum Backup {
-    Real,
-    Memory(Box<sync_engine::sandbox::Backup>),
-}
-
-impl Backup {
-    async fn take(world: &World<'_>) -> Self {
-        if world.stage.on == On::Sandbox {
-            return Self::Memory(Box::new(world.memory().backup_of_source().await));
-        }
-        let kcp = world.stage.kcp().await;
-        kcp.kill();
-        kcp.backup();
-        kcp.resume().await;
-        Self::Real
-    }
-
-    async fn put_back(self, world: &World<'_>) {
-        match self {
-            Self::Memory(backup) => {
-                world.memory().kill_source().await;
-                world.memory().restore_source(&backup).await;
-                world.memory().resume_source().await;
-            }
-            Self::Real => {
-                let kcp = world.stage.kcp().await;
-                kcp.kill();
-                kcp.restore();
-                kcp.resume().await;
-            }
-        }
-    }
 }
 
 async fn a_killed_source_comes_back(stage: &Stage) {
@@ -180,8 +106,7 @@ async fn a_killed_source_comes_back(stage: &Stage) {
     let copy = world.made("it", json!({"size": 1})).await;
     match stage.on {
         On::Kcp => stage.kcp().await.kill(),
-        On::Kube => stage.fleet.kubernetes().await.source.kill(),
-        On::Sandbox => world.memory().kill_source().await,
+        _ => stage.fleet.kubernetes().await.source.kill(),
     }
     engine.becomes_unready("watch of widgets", "cannot reach").await;
     world.target.report(&copy, json!({"phase": "Running"})).await;
@@ -195,8 +120,7 @@ async fn a_killed_source_comes_back(stage: &Stage) {
 
     match stage.on {
         On::Kcp => stage.kcp().await.resume().await,
-        On::Kube => stage.fleet.kubernetes().await.source.resume().await,
-        On::Sandbox => world.memory().resume_source().await,
+        _ => stage.fleet.kubernetes().await.source.resume().await,
     }
     world.alpha.status("it", json!({"phase": "Running"})).await;
     let now = world.target.follows(&world.alpha, "it", json!({"size": 2})).await;

@@ -3,12 +3,11 @@
 use std::time::Duration;
 
 use serde_json::{Value, json};
-use sync_engine::sandbox::{Failure, Verb};
+use sync_engine::sandbox::{Failure, Fault, Verb};
 
 use super::troubles;
 use crate::case::{Case, Stage, case};
-use crate::eventually::{eventually, throughout};
-use crate::fleet::On;
+use crate::eventually::{becomes, eventually, throughout};
 use crate::target::namespace;
 use crate::tenant::condition;
 use crate::world::{WIDGETS, World};
@@ -21,14 +20,13 @@ pub fn cases() -> Vec<Case> {
         // Who may bind roles, as the engines of the other servers may, is not asked whether the Role exists.
         case!(a_binding_whose_role_is_refused_does_not_keep_the_others_nor_the_status_back).in_memory_alone(),
         // On kcp, nothing tells when a binding enforces the export's new schema.
-        case!(a_status_value_that_the_consumers_api_refuses_keeps_no_other_back).on_kube().in_memory(),
+        case!(a_status_value_that_the_consumers_api_refuses_keeps_no_other_back).on_kube(),
         case!(a_missing_namespace_is_reported),
     ]
 }
 
 const POLICIES: &str = "/apis/admissionregistration.k8s.io/v1/validatingadmissionpolicies";
 const POLICY_BINDINGS: &str = "/apis/admissionregistration.k8s.io/v1/validatingadmissionpolicybindings";
-
 const WEBHOOKS: &str = "/apis/admissionregistration.k8s.io/v1/validatingwebhookconfigurations";
 
 /// What the target refuses of the widget `NAME`.
@@ -51,70 +49,23 @@ impl Refused {
         }
     }
 
-    fn verb(self) -> Verb {
-        match self {
-            Self::Creation | Self::CreationByWebhook => Verb::Apply,
-            Self::Deletion => Verb::Delete,
-        }
-    }
-
     /// Has the target refuse it from now on.
     async fn refuse(self, world: &World<'_>) {
-        match (self, world.stage.on) {
-            (Self::CreationByWebhook, On::Sandbox) => {
-                let failure = Failure::status(500, "InternalError", "failed calling webhook");
-                return world.memory().fail(self.verb(), &world.api.plural, NAME, failure).await;
+        let rule = json!({
+            "apiGroups": [world.api.group], "apiVersions": ["*"], "resources": [world.api.plural],
+            "operations": [self.operation()],
+        });
+        let answer = match self {
+            Self::CreationByWebhook => {
+                break_webhook(world, rule).await;
+                500
             }
-            (_, On::Sandbox) => return world.memory().refuse(self.verb(), &world.api.plural, NAME).await,
-            (Self::CreationByWebhook, _) => return self.break_webhook(world).await,
-            _ => {}
-        }
-        let name = &world.name;
-        let policy = json!({
-            "apiVersion": "admissionregistration.k8s.io/v1", "kind": "ValidatingAdmissionPolicy",
-            "metadata": {"name": name},
-            "spec": {
-                "matchConstraints": {"resourceRules": [{
-                    "apiGroups": [world.api.group], "apiVersions": ["*"], "resources": [world.api.plural],
-                    "operations": [self.operation()],
-                }]},
-                "validations": [{"expression": format!("request.name != '{NAME}'"), "message": "denied by a policy"}],
-            },
-        });
-        let binding = json!({
-            "apiVersion": "admissionregistration.k8s.io/v1", "kind": "ValidatingAdmissionPolicyBinding",
-            "metadata": {"name": name}, "spec": {"policyName": name, "validationActions": ["Deny"]},
-        });
-        world.target.rest.create(POLICIES, &policy).await;
-        world.target.rest.create(POLICY_BINDINGS, &binding).await;
-        eventually("the policy is in force", async || {
-            let answer = self.rehearse(world).await;
-            (answer == 422).then_some(()).ok_or_else(|| format!("it answers {answer}"))
-        })
-        .await;
-    }
-
-    /// A webhook at an address where nobody listens.
-    async fn break_webhook(self, world: &World<'_>) {
-        let webhook = json!({
-            "apiVersion": "admissionregistration.k8s.io/v1", "kind": "ValidatingWebhookConfiguration",
-            "metadata": {"name": world.name},
-            "webhooks": [{
-                "name": "broken.example.com", "admissionReviewVersions": ["v1"], "sideEffects": "None",
-                "failurePolicy": "Fail", "timeoutSeconds": 1, "clientConfig": {"url": "https://127.0.0.1:1/"},
-                "matchConditions": [{"name": "held", "expression": format!("request.name == '{NAME}'")}],
-                "rules": [{
-                    "apiGroups": [world.api.group], "apiVersions": ["*"], "resources": [world.api.plural],
-                    "operations": [self.operation()],
-                }],
-            }],
-        });
-        world.target.rest.create(WEBHOOKS, &webhook).await;
-        eventually("the webhook is in force", async || {
-            let answer = self.rehearse(world).await;
-            (answer == 500).then_some(()).ok_or_else(|| format!("it answers {answer}"))
-        })
-        .await;
+            Self::Creation | Self::Deletion => {
+                deny(world, rule).await;
+                422
+            }
+        };
+        becomes("the answer to what is refused", answer, async || self.rehearse(world).await).await;
     }
 
     /// What the target answers to such a request in a dry run.
@@ -133,12 +84,46 @@ impl Refused {
     }
 
     async fn refuse_no_more(self, world: &World<'_>) {
-        match (self, world.stage.on) {
-            (_, On::Sandbox) => world.memory().refuse_no_more().await,
-            (Self::CreationByWebhook, _) => world.target.rest.delete(&format!("{WEBHOOKS}/{}", world.name)).await,
-            _ => world.target.rest.delete(&format!("{POLICY_BINDINGS}/{}", world.name)).await,
-        }
+        let configurations = match self {
+            Self::CreationByWebhook => WEBHOOKS,
+            Self::Creation | Self::Deletion => POLICY_BINDINGS,
+        };
+        world.target.rest.delete(&format!("{configurations}/{}", world.name)).await;
     }
+}
+
+/// A policy that refuses what `rule` matches of the widget `NAME`.
+async fn deny(world: &World<'_>, rule: Value) {
+    let name = &world.name;
+    let policy = json!({
+        "apiVersion": "admissionregistration.k8s.io/v1", "kind": "ValidatingAdmissionPolicy",
+        "metadata": {"name": name},
+        "spec": {
+            "matchConstraints": {"resourceRules": [rule]},
+            "validations": [{"expression": format!("request.name != '{NAME}'"), "message": "denied by a policy"}],
+        },
+    });
+    let binding = json!({
+        "apiVersion": "admissionregistration.k8s.io/v1", "kind": "ValidatingAdmissionPolicyBinding",
+        "metadata": {"name": name}, "spec": {"policyName": name, "validationActions": ["Deny"]},
+    });
+    world.target.rest.create(POLICIES, &policy).await;
+    world.target.rest.create(POLICY_BINDINGS, &binding).await;
+}
+
+/// A webhook at an address where nobody listens.
+async fn break_webhook(world: &World<'_>, rule: Value) {
+    let webhook = json!({
+        "apiVersion": "admissionregistration.k8s.io/v1", "kind": "ValidatingWebhookConfiguration",
+        "metadata": {"name": world.name},
+        "webhooks": [{
+            "name": "broken.example.com", "admissionReviewVersions": ["v1"], "sideEffects": "None",
+            "failurePolicy": "Fail", "timeoutSeconds": 1, "clientConfig": {"url": "https://127.0.0.1:1/"},
+            "matchConditions": [{"name": "held", "expression": format!("request.name == '{NAME}'")}],
+            "rules": [rule],
+        }],
+    });
+    world.target.rest.create(WEBHOOKS, &webhook).await;
 }
 
 fn deletions(world: &World<'_>) -> usize {
@@ -244,9 +229,9 @@ async fn a_binding_whose_role_is_refused_does_not_keep_the_others_nor_the_status
     world.mappings.write("widgets.yaml", WITH_ROLE);
     let memory = world.memory();
     let forbidden = Failure::status(403, "Forbidden", "user may not create roles");
-    memory.fail(Verb::Apply, "roles", "reader", forbidden).await;
+    memory.fault(Verb::Apply, "roles", "reader", Fault::Refuse(forbidden)).await;
     let missing = Failure::status(404, "NotFound", "roles.rbac.authorization.k8s.io \"reader\" not found");
-    memory.fail(Verb::Apply, "rolebindings", "reader", missing).await;
+    memory.fault(Verb::Apply, "rolebindings", "reader", Fault::Refuse(missing)).await;
     let mut engine = world.engine().await;
     world.alpha.create(NAME, json!({"size": 1})).await;
     world.alpha.synced(NAME, "False", "Refused").await;
@@ -255,7 +240,7 @@ async fn a_binding_whose_role_is_refused_does_not_keep_the_others_nor_the_status
     engine.says(&["roles.rbac.authorization.k8s.io", "not found"]).await;
     engine.becomes_degraded(&format!("mapping {}: sources", world.name), "user may not create roles").await;
 
-    memory.refuse_no_more().await;
+    memory.no_fault().await;
     world.alpha.synced(NAME, "True", "Synced").await;
     engine.becomes_ready().await;
 }
@@ -280,7 +265,7 @@ async fn a_status_value_that_the_consumers_api_refuses_keeps_no_other_back(stage
 async fn a_missing_namespace_is_reported(stage: &Stage) {
     let (world, mut engine) = stage.running().await;
     let place = namespace(&world.made("scout", json!({})).await);
-    // In memory and on a plain cluster, the places of the tenants differ in their hash alone: beta's is found by its refusal.
+    // On a plain cluster, the places of the tenants differ in their hash alone: beta's is found by its refusal.
     world
         .mappings
         .write("widgets.yaml", &WIDGETS.replace("  objects:", "  placement: {createNamespace: false}\n  objects:"));

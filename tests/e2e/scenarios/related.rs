@@ -9,7 +9,7 @@ use super::troubles;
 use crate::audit::Request;
 use crate::case::{Case, Stage, case};
 use crate::engine::Engine;
-use crate::eventually::{eventually, throughout};
+use crate::eventually::{becomes, eventually, throughout};
 use crate::rest::{Patch, Rest};
 use crate::target::namespace;
 use crate::tenant::Tenant;
@@ -52,10 +52,7 @@ async fn holds(rest: &Rest, namespace: &str, name: &str, data: &[(&str, &str)]) 
 }
 
 async fn is_gone(rest: &Rest, namespace: &str, name: &str) {
-    eventually(&format!("{namespace}/{name} is deleted"), async || {
-        rest.get(&format!("{}/{name}", secrets(namespace))).await.map_or(Ok(()), |found| Err(found.to_string()))
-    })
-    .await;
+    rest.disappears(&format!("{}/{name}", secrets(namespace))).await;
 }
 
 async fn put(tenant: &Tenant, name: &str, data: &[(&str, &str)]) {
@@ -310,11 +307,12 @@ async fn what_labels_select_is_copied_and_other_resources_are_read(stage: &Stage
     alpha.status("it", json!({"message": "none "})).await;
     let place = namespace(&target.copy(alpha, "it").await);
     let copied = async |expected: &[&str]| {
-        eventually(&format!("copied are {expected:?}"), async || {
+        becomes(&format!("copied are {expected:?}"), expected, async || {
             let all = target.labelled(&maps(&place)).await;
-            let mut names: Vec<_> = all.iter().filter_map(|one| one["data"]["of"].as_str()).collect();
+            let mut names: Vec<_> =
+                all.iter().filter_map(|one| one["data"]["of"].as_str()).map(str::to_owned).collect();
             names.sort_unstable();
-            if names == expected { Ok(()) } else { Err(format!("{names:?}")) }
+            names
         })
         .await;
     };

@@ -7,7 +7,7 @@ use tokio::time::interval;
 
 use crate::case::{Case, Stage, case};
 use crate::engine::Engine;
-use crate::eventually::{eventually, throughout};
+use crate::eventually::{becomes, throughout};
 use crate::target::uid;
 use crate::world::{WIDGETS, World};
 
@@ -16,11 +16,10 @@ pub fn cases() -> Vec<Case> {
         case!(an_edit_changes_existing_objects_without_new_lists),
         case!(an_edit_in_the_middle_of_a_reconcile_is_not_forgotten).in_memory_alone(),
         case!(a_broken_edit_changes_nothing_and_its_fix_clears_it),
-        case!(a_broken_file_leaves_its_neighbours_alone),
         case!(fifty_quick_edits_end_in_the_last_good_one),
         case!(a_mounted_config_map_is_followed),
         case!(the_last_good_text_survives_a_restart),
-        case!(a_name_taken_twice_keeps_the_first),
+        case!(a_broken_file_and_a_name_taken_twice_leave_the_first_alone),
         case!(an_edit_that_would_break_sources_is_held_without_a_write),
         case!(an_edit_that_is_held_stays_so_across_a_restart_until_a_person_approves_it),
         case!(an_edit_reaches_the_sources_in_waves),
@@ -29,7 +28,6 @@ pub fn cases() -> Vec<Case> {
         case!(a_wave_whose_objects_never_get_ready_goes_back),
         case!(what_an_edit_takes_away_goes_at_the_end_and_another_edit_takes_its_place),
         case!(an_edit_that_a_person_rejects_stays_out),
-        case!(a_mapping_added_while_running_is_served),
     ]
 }
 
@@ -39,9 +37,16 @@ fn labelled(value: &str) -> String {
     WIDGETS.replace("        kind: Widget\n", &with_label)
 }
 
-async fn has_label(world: &World<'_>, value: &str) -> Value {
-    let label = json!({"metadata": {"labels": {"edit": value}}});
-    world.target.has(&world.alpha, "it", label).await
+/// Waits until the object of a source has that label.
+async fn has_label(world: &World<'_>, name: &str, value: &str) -> Value {
+    world.target.has(&world.alpha, name, json!({"metadata": {"labels": {"edit": value}}})).await
+}
+
+/// Waits until it has none.
+async fn has_no_label(world: &World<'_>, name: &str) {
+    let copy = world.target.copy(&world.alpha, name).await;
+    let is_without = |now: &Value| now["metadata"]["labels"]["edit"].is_null();
+    world.target.becomes(&copy, "the label is given up", is_without).await;
 }
 
 async fn an_edit_changes_existing_objects_without_new_lists(stage: &Stage) {
@@ -53,13 +58,12 @@ async fn an_edit_changes_existing_objects_without_new_lists(stage: &Stage) {
     let (before, lines) = (lists().len(), engine.lines_logged());
 
     world.mappings.write("widgets.yaml", &labelled("first"));
-    let now = has_label(&world, "first").await;
+    let now = has_label(&world, "it", "first").await;
     assert_eq!(uid(&now), uid(&copy), "the object is changed, not replaced");
     engine.says_after(lines, &[&world.name]).await;
 
     world.mappings.write("widgets.yaml", WIDGETS);
-    world.target.copy(&world.alpha, "it").await;
-    world.target.becomes(&copy, "the label is given up", |now| now["metadata"]["labels"]["edit"].is_null()).await;
+    has_no_label(&world, "it").await;
     let new: Vec<_> = lists().into_iter().skip(before).collect();
     assert!(new.is_empty(), "an edit lists again what it does not change: {new:?}");
 }
@@ -83,14 +87,14 @@ async fn an_edit_in_the_middle_of_a_reconcile_is_not_forgotten(stage: &Stage) {
     world.settled().await;
 
     let lines = engine.lines_logged();
-    let applies = world.memory().delay_next_apply(Duration::from_secs(3)).await;
+    let applies = world.memory().delay_next_apply("", Duration::from_secs(3)).await;
     world.alpha.patch("it", json!({"spec": {"size": 2}})).await;
     applies.await;
     world.mappings.write("widgets.yaml", &labelled("edited"));
     engine.says_after(lines, &["generation 2"]).await;
     let copy = world.target.copy(&world.alpha, "it").await;
     assert_eq!(copy["spec"]["size"], 1, "the former generation is still at work");
-    has_label(&world, "edited").await;
+    has_label(&world, "it", "edited").await;
 }
 
 async fn a_broken_edit_changes_nothing_and_its_fix_clears_it(stage: &Stage) {
@@ -113,7 +117,7 @@ async fn a_broken_edit_changes_nothing_and_its_fix_clears_it(stage: &Stage) {
     assert!(now["metadata"]["labels"]["edit"].is_null(), "{now}");
 
     world.mappings.write("widgets.yaml", &labelled("mended"));
-    has_label(&world, "mended").await;
+    has_label(&world, "it", "mended").await;
     let answer = engine.reload().await;
     assert!(answer.is_success(), "{answer:?}");
 }
@@ -133,7 +137,7 @@ async fn an_edit_that_would_break_sources_is_held_without_a_write(stage: &Stage)
     engine.says_of(|| world.mappings.write("widgets.yaml", &failing_for_one()), &HELD).await;
     let answer = engine.reload().await;
     assert!(!answer.is_success() && HELD.iter().all(|held| format!("{answer:?}").contains(held)), "{answer:?}");
-    eventually("a person is shown what is held", async || engine.held(&world.name)).await;
+    engine.held(&world.name).await;
     world.no_write(Duration::from_secs(2)).await;
     // One mapping's edit takes no replica out of service.
     engine.becomes_degraded("document of mapping", "is held").await;
@@ -144,7 +148,7 @@ async fn an_edit_that_would_break_sources_is_held_without_a_write(stage: &Stage)
     world.alpha.patch("one", json!({"spec": {"size": 4}})).await;
     engine.says(&["0 newly failing, 2 updated", "rehearsed on 2 of 2 sources"]).await;
     for (name, value) in [("one", "2"), ("two", "3")] {
-        world.target.has(&world.alpha, name, json!({"metadata": {"labels": {"edit": value}}})).await;
+        has_label(&world, name, value).await;
     }
     engine.becomes_ready().await;
 }
@@ -161,7 +165,7 @@ async fn an_edit_that_is_held_stays_so_across_a_restart_until_a_person_approves_
     world.target.has_spec(&world.alpha, "new", json!({"size": 5})).await;
     engine.approve(&world.name).await;
     world.alpha.synced("one", "False", "RenderFailed").await;
-    world.target.has(&world.alpha, "new", json!({"metadata": {"labels": {"edit": "1"}}})).await;
+    has_label(&world, "new", "1").await;
 }
 
 /// The sources with a label follow an edit first.
@@ -193,10 +197,10 @@ async fn an_edit_reaches_the_sources_in_waves(stage: &Stage) {
     let (world, mut engine) = canary_and_other(stage, "8s").await;
     let edit = || world.mappings.write("widgets.yaml", &in_waves(&labelled("new"), "8s"));
     engine.says_of(edit, &["a wave begins", "1 of 2"]).await;
-    world.target.has(&world.alpha, "canary", json!({"metadata": {"labels": {"edit": "new"}}})).await;
+    has_label(&world, "canary", "new").await;
     assert_eq!(label_of(&world, "other").await, None, "before the soak of the first wave is over");
     engine.says(&["a wave begins", "2 of 2"]).await;
-    world.target.has(&world.alpha, "other", json!({"metadata": {"labels": {"edit": "new"}}})).await;
+    has_label(&world, "other", "new").await;
     engine.says(&["is in force now"]).await;
     engine.becomes_ready().await;
 }
@@ -212,7 +216,7 @@ async fn a_wave_that_fails_goes_back_before_others_notice(stage: &Stage) {
     world.settled().await;
     assert_eq!(world.target.copy(&world.alpha, "other").await, before, "it never followed the edit");
     // The same text is not tried again, also not by another process.
-    engine.waits_for_a_person(&world.name).await;
+    engine.held(&world.name).await;
     assert!(engine.terminate().await.success());
     let mut engine = world.launch().start();
     engine.says(&["is held", "it went back, for wave 1 failed"]).await;
@@ -232,7 +236,7 @@ async fn a_release_goes_on_where_it_was_after_a_restart_and_ends_with_the_former
     engine.says_of(|| world.mappings.write("widgets.yaml", &strict(WIDGETS)), &["generation 3"]).await;
     let edit = || world.mappings.write("widgets.yaml", &strict(&new));
     engine.says_of(edit, &["a wave begins", "1 of 2"]).await;
-    world.target.has(&world.alpha, "canary", json!({"metadata": {"labels": {"edit": "new"}}})).await;
+    has_label(&world, "canary", "new").await;
     world.settled().await;
     assert!(engine.terminate().await.success());
 
@@ -245,18 +249,13 @@ async fn a_release_goes_on_where_it_was_after_a_restart_and_ends_with_the_former
     assert_eq!(label_of(&world, "other").await, None);
 
     world.mappings.write("widgets.yaml", &strict(WIDGETS));
-    let copy = world.target.copy(&world.alpha, "canary").await;
-    world.target.becomes(&copy, "it goes back", |now| now["metadata"]["labels"]["edit"].is_null()).await;
+    has_no_label(&world, "canary").await;
     // What only the candidate made is beyond the limits of the former text.
     world.alpha.synced("canary", "False", "Held").await;
     let maps = async || world.target.labelled("/api/v1/configmaps").await.len();
     assert_eq!(maps().await, 1, "it is kept");
     engine.approve(&world.name).await;
-    eventually("it goes", async || match maps().await {
-        0 => Ok(()),
-        number => Err(format!("{number} are there")),
-    })
-    .await;
+    becomes("it goes", 0, maps).await;
     world.alpha.synced("canary", "True", "Synced").await;
     engine.becomes_ready().await;
 }
@@ -267,10 +266,9 @@ async fn a_wave_whose_objects_never_get_ready_goes_back(stage: &Stage) {
     let never = "    - id: widget\n      ready: ${{ objects.widget.status.phase | default(\"\") == \"Never\" }}\n";
     let edit = labelled("new").replace("    - id: widget\n", never);
     engine.says_of(|| world.mappings.write("widgets.yaml", &in_waves(&edit, "1s")), &["a wave begins", "1 of 2"]).await;
-    world.target.has(&world.alpha, "canary", json!({"metadata": {"labels": {"edit": "new"}}})).await;
+    has_label(&world, "canary", "new").await;
     engine.says(&["it went back, for wave 1 failed", "1 are not yet", "not become fewer for 8 s"]).await;
-    let copy = world.target.copy(&world.alpha, "canary").await;
-    world.target.becomes(&copy, "it goes back", |now| now["metadata"]["labels"]["edit"].is_null()).await;
+    has_no_label(&world, "canary").await;
     assert_eq!(label_of(&world, "other").await, None);
 }
 
@@ -289,7 +287,7 @@ async fn what_an_edit_takes_away_goes_at_the_end_and_another_edit_takes_its_plac
     // The first wave follows a text without it.
     let edit = || world.mappings.write("widgets.yaml", &in_waves(&labelled("new"), "15s"));
     engine.says_of(edit, &["a wave begins", "1 of 2"]).await;
-    world.target.has(&world.alpha, "canary", json!({"metadata": {"labels": {"edit": "new"}}})).await;
+    has_label(&world, "canary", "new").await;
     throughout(Duration::from_secs(3), "it is not taken away before the end", async || match maps().await {
         1 => Ok(()),
         number => Err(format!("{number} are there")),
@@ -298,14 +296,10 @@ async fn what_an_edit_takes_away_goes_at_the_end_and_another_edit_takes_its_plac
     world.alpha.synced("canary", "True", "Synced").await;
     // Another edit goes on with the same wave.
     world.mappings.write("widgets.yaml", &in_waves(&labelled("newer"), "15s"));
-    world.target.has(&world.alpha, "canary", json!({"metadata": {"labels": {"edit": "newer"}}})).await;
+    has_label(&world, "canary", "newer").await;
     assert_eq!(maps().await, 1, "nor by that one, before its end");
     engine.says(&["is in force now"]).await;
-    eventually("it goes at the end", async || match maps().await {
-        0 => Ok(()),
-        number => Err(format!("{number} are there")),
-    })
-    .await;
+    becomes("it goes at the end", 0, maps).await;
 }
 
 async fn an_edit_that_a_person_rejects_stays_out(stage: &Stage) {
@@ -322,16 +316,7 @@ async fn an_edit_that_a_person_rejects_stays_out(stage: &Stage) {
     let mut engine = world.launch().start();
     engine.says(&["is held", "a person rejected it"]).await;
     engine.approve(&world.name).await;
-    world.target.has(&world.alpha, "one", json!({"metadata": {"labels": {"edit": "2"}}})).await;
-}
-
-async fn a_broken_file_leaves_its_neighbours_alone(stage: &Stage) {
-    let world = stage.widgets().await;
-    world.mappings.write("broken.yaml", "apiVersion: sync-engine.dev/v1alpha1\nkind: [\n");
-    let mut engine = world.engine().await;
-    engine.says(&["broken.yaml:"]).await;
-    world.alpha.create("it", json!({"size": 1})).await;
-    world.target.has_spec(&world.alpha, "it", json!({"size": 1})).await;
+    has_label(&world, "one", "2").await;
 }
 
 async fn fifty_quick_edits_end_in_the_last_good_one(stage: &Stage) {
@@ -353,7 +338,7 @@ async fn fifty_quick_edits_end_in_the_last_good_one(stage: &Stage) {
     }
     world.mappings.overwrite("widgets.yaml", &labelled("edit-51").replace("template", "tempalte"));
     world.mappings.write("widgets.yaml", &labelled("last"));
-    has_label(&world, "last").await;
+    has_label(&world, "it", "last").await;
     world
         .target
         .keeps(&copy, "the last good text stands, and the object never went", |now| {
@@ -368,16 +353,16 @@ async fn a_mounted_config_map_is_followed(stage: &Stage) {
     mounted.publish(1, &[("widgets.yaml", &labelled("one"))]);
     let _engine = world.launch().flag("--mappings", mounted.folder().display()).ready().await;
     world.alpha.create("it", json!({"size": 1})).await;
-    let copy = has_label(&world, "one").await;
+    let copy = has_label(&world, "it", "one").await;
     mounted.publish(2, &[("widgets.yaml", &labelled("two"))]);
-    let now = has_label(&world, "two").await;
+    let now = has_label(&world, "it", "two").await;
     assert_eq!(uid(&now), uid(&copy));
 }
 
 async fn the_last_good_text_survives_a_restart(stage: &Stage) {
     let (world, mut engine) = stage.running_with(&labelled("good")).await;
     world.alpha.create("it", json!({"size": 1})).await;
-    let copy = has_label(&world, "good").await;
+    let copy = has_label(&world, "it", "good").await;
     world.alpha.synced("it", "True", "Synced").await;
     world.settled().await;
     engine.kill();
@@ -391,20 +376,16 @@ async fn the_last_good_text_survives_a_restart(stage: &Stage) {
     world.alpha.remove("it").await;
 }
 
-async fn a_name_taken_twice_keeps_the_first(stage: &Stage) {
-    let (world, mut engine) = stage.running_with(&labelled("first")).await;
+async fn a_broken_file_and_a_name_taken_twice_leave_the_first_alone(stage: &Stage) {
+    let world = stage.widgets().await;
+    world.mappings.write("broken.yaml", "apiVersion: sync-engine.dev/v1alpha1\nkind: [\n");
+    world.mappings.write("widgets.yaml", &labelled("first"));
+    let mut engine = world.engine().await;
+    engine.says(&["broken.yaml:"]).await;
     world.alpha.create("it", json!({"size": 1})).await;
-    let copy = has_label(&world, "first").await;
+    let copy = has_label(&world, "it", "first").await;
     engine
         .says_of(|| world.mappings.write("a-newcomer.yaml", &labelled("second")), &["a-newcomer.yaml:", &world.name])
         .await;
     world.target.keeps(&copy, "the running one stays", |now| now["metadata"]["labels"]["edit"] == "first").await;
-}
-
-async fn a_mapping_added_while_running_is_served(stage: &Stage) {
-    let world = stage.unmapped(true).await;
-    let _engine = world.launch().ready().await;
-    world.alpha.create("it", json!({"size": 1})).await;
-    world.mappings.write("widgets.yaml", WIDGETS);
-    world.target.has_spec(&world.alpha, "it", json!({"size": 1})).await;
 }

@@ -6,7 +6,6 @@ use crate::case::{Case, Stage, case};
 use crate::credentials::ADMIN;
 use crate::engine::{Engine, Launch};
 use crate::eventually::eventually;
-use crate::kubectl::Kubectl;
 use crate::rest::{Patch, Rest};
 use crate::target::namespace;
 use crate::world::{WIDGETS, World};
@@ -186,12 +185,9 @@ async fn a_standby_with_other_mappings_says_so(stage: &Stage) {
 
 async fn a_policy_refuses_what_an_earlier_leader_sends_late(stage: &Stage) {
     // While the Lease is missing, the policy holds up whatever it selects: the other cases have another cluster.
-    let server = stage.fleet.own_cluster(&stage.id).await;
-    let world = stage.world_on(&server, true).await;
-    world.mappings.write("widgets.yaml", WIDGETS);
+    let (server, world) = stage.widgets_on_own_target().await;
     let file = stage.keep("policy.yaml", &policy(stage)).display().to_string();
-    let kubeconfig = stage.keep("admin.kubeconfig", &server.kubeconfig(ADMIN));
-    Kubectl::new(stage.fleet.kubectl(), kubeconfig).run(&["apply", "--validate=strict", "-f", &file]);
+    stage.kubectl("admin", &server.kubeconfig(ADMIN)).run(&["apply", "--validate=strict", "-f", &file]);
     let config_map = |labels: Value| json!({"metadata": {"name": "of-others", "labels": labels}});
     let config_maps = "/api/v1/namespaces/default/configmaps";
     eventually("the policy refuses what looks like the engine's while there is no Lease", async || {
@@ -213,8 +209,7 @@ async fn a_policy_refuses_what_an_earlier_leader_sends_late(stage: &Stage) {
     assert_eq!(copy["metadata"]["annotations"][EPOCH], "1");
 
     // What the first leader might have sent before it was killed.
-    let user = std::fs::read_to_string(world.target_kubeconfig()).expect("the kubeconfig");
-    let engine = Rest::of_kubeconfig(&user).await;
+    let engine = world.as_engine().await;
     let late = |epoch: &str| json!({"metadata": {"annotations": {EPOCH: epoch}}, "spec": {"size": 9}});
     eventually("the policy is in force", async || {
         let path = format!("{}?dryRun=All", world.target.path(&copy));

@@ -3,73 +3,40 @@
 use std::fs;
 use std::time::Duration;
 
-use serde_json::{Value, json};
-use sync_engine::sandbox::{Options, Sandbox};
+use serde_json::json;
+use sync_engine::sandbox::Options;
 
 use super::troubles;
 use crate::case::{Case, Stage, case};
-use crate::eventually::{eventually, throughout};
-use crate::fleet::On;
+use crate::eventually::{becomes, eventually, throughout};
 use crate::kube::ApiServer;
 use crate::rest::Rest;
-use crate::target::{name, namespace, uid};
-use crate::world::{WIDGETS, World};
+use crate::target::{name, uid};
+use crate::world::WIDGETS;
 
 pub fn cases() -> Vec<Case> {
     vec![
-        case!(another_target_is_not_written_to),
-        case!(a_target_kubeconfig_that_leads_elsewhere_is_followed_and_the_sources_stay_where_they_are),
         case!(a_target_that_is_empty_behind_its_address_gets_nothing_of_what_the_former_has).in_memory_alone(),
         case!(an_api_that_is_not_served_for_a_while_loses_nothing).on_both(),
-        case!(an_api_removed_downstream_releases_no_source),
-        case!(a_deletion_ends_where_the_definition_of_its_kind_is_gone),
+        case!(where_the_definition_of_its_kind_is_gone_a_deletion_ends_and_a_source_is_held),
         case!(a_removed_mapping_file_deletes_nothing),
         case!(a_dropped_object_id_is_held_until_a_person_approves),
         case!(what_a_source_loses_after_a_release_waits_for_a_person_beyond_the_limits),
         case!(a_changed_placement_moves_nothing),
         case!(a_source_that_leaves_the_selector_is_retained),
-        case!(an_emptied_directory_deletes_nothing),
     ]
 }
 
-/// Watches for three seconds that an object downstream stays the one it is.
-async fn stays(world: &World<'_>, object: &Value) {
-    throughout(Duration::from_secs(3), "the object downstream stays", async || {
-        let path = world.target.path(object);
-        let now = world.target.rest.get(&path).await.ok_or("it is gone")?;
-        let same = uid(&now) == uid(object) && now["metadata"]["deletionTimestamp"].is_null();
-        same.then_some(()).ok_or_else(|| now["metadata"].to_string())
-    })
-    .await;
+pub fn with_another_target() -> Vec<Case> {
+    vec![
+        case!(another_target_is_not_written_to),
+        case!(a_target_kubeconfig_that_leads_elsewhere_is_followed_and_the_sources_stay_where_they_are),
+    ]
 }
 
 /// A cluster beside the case's target.
-enum Other {
-    Real(Box<ApiServer>),
-    Memory(Sandbox),
-}
-
-impl Other {
-    async fn start(stage: &Stage) -> Self {
-        match stage.on {
-            On::Sandbox => Self::Memory(Options::kubernetes().seed("other").start().await.expect("a sandbox")),
-            _ => Self::Real(Box::new(stage.fleet.own_cluster(&format!("{}-other", stage.id)).await)),
-        }
-    }
-
-    fn kubeconfig(&self, user: &str) -> String {
-        match self {
-            Self::Real(server) => server.kubeconfig(user),
-            Self::Memory(sandbox) => sandbox.kubeconfig(None),
-        }
-    }
-
-    async fn admin(&self) -> Rest {
-        match self {
-            Self::Real(server) => server.admin().await,
-            Self::Memory(sandbox) => Rest::of_kubeconfig(&sandbox.kubeconfig(None)).await,
-        }
-    }
+async fn another_target(stage: &Stage) -> ApiServer {
+    stage.fleet.own_cluster(&format!("{}-other", stage.id)).await
 }
 
 async fn another_target_is_not_written_to(stage: &Stage) {
@@ -78,7 +45,7 @@ async fn another_target_is_not_written_to(stage: &Stage) {
     world.alpha.synced("it", "True", "Synced").await;
     assert!(engine.terminate().await.success());
 
-    let other = Other::start(stage).await;
+    let other = another_target(stage).await;
     let kubeconfig = other.kubeconfig(&stage.user);
     let other_admin = other.admin().await;
     world.api.install(&other_admin).await;
@@ -96,7 +63,7 @@ async fn another_target_is_not_written_to(stage: &Stage) {
     })
     .await;
     wrong.kill();
-    stays(&world, &copy).await;
+    world.target.stays(&copy).await;
 
     let _engine = world.engine().await;
     world.alpha.gone("it").await;
@@ -105,26 +72,23 @@ async fn another_target_is_not_written_to(stage: &Stage) {
 
 async fn a_target_kubeconfig_that_leads_elsewhere_is_followed_and_the_sources_stay_where_they_are(stage: &Stage) {
     let world = stage.widgets().await;
-    let right = fs::read_to_string(world.target_kubeconfig()).expect("the kubeconfig");
+    let right = fs::read_to_string(&world.target_kubeconfig).expect("the kubeconfig");
     let launch = world.launch_at(&right);
     let engine = launch.ready().await;
     let copy = world.made("it", json!({"size": 1})).await;
     world.alpha.synced("it", "True", "Synced").await;
 
-    let other = Other::start(stage).await;
+    let other = another_target(stage).await;
     let other_admin = other.admin().await;
     world.api.install(&other_admin).await;
     world.launch_at(&other.kubeconfig(&stage.user));
     world.alpha.synced("it", "False", "TargetChanged").await;
     // Who has nothing elsewhere is served where the kubeconfig leads to.
     world.beta.create("new", json!({"size": 1})).await;
-    eventually("the new address is in use", async || {
-        let made = other_admin.list(&world.api.everywhere()).await;
-        (made.len() == 1).then_some(()).ok_or_else(|| format!("{made:?}"))
-    })
-    .await;
+    let made = async || other_admin.list(&world.api.everywhere()).await.len();
+    becomes("the new address is in use", 1, made).await;
     assert_eq!(world.target.find(&world.beta, "new").await, None, "the former cluster gets nothing any more");
-    stays(&world, &copy).await;
+    world.target.stays(&copy).await;
 
     world.launch_at(&right);
     let now = world.target.follows(&world.alpha, "it", json!({"size": 2})).await;
@@ -174,37 +138,28 @@ async fn an_api_that_is_not_served_for_a_while_loses_nothing(stage: &Stage) {
     assert_eq!(world.target.rest.get(&world.target.path(&leaving)).await, None);
 }
 
-async fn an_api_removed_downstream_releases_no_source(stage: &Stage) {
+async fn where_the_definition_of_its_kind_is_gone_a_deletion_ends_and_a_source_is_held(stage: &Stage) {
     let (world, mut engine) = stage.running().await;
-    world.made("it", json!({"size": 1})).await;
-
-    world.api.uninstall(&world.target.rest).await;
-    engine.says(&[&world.api.group]).await;
-    throughout(Duration::from_secs(3), "the source stays, and held", async || {
-        engine.is_running()?;
-        let held = world.alpha.holds("it").await;
-        (held.len() == 1).then_some(()).ok_or_else(|| format!("{held:?}"))
-    })
-    .await;
-
-    world.api.install(&world.target.rest).await;
-    world.target.has_spec(&world.alpha, "it", json!({"size": 1})).await;
-}
-
-async fn a_deletion_ends_where_the_definition_of_its_kind_is_gone(stage: &Stage) {
-    let (world, mut engine) = stage.running().await;
-    for name in ["now", "later"] {
+    for name in ["now", "later", "kept"] {
         world.alpha.create_synced(name, json!({"size": 1})).await;
     }
     world.settled().await;
     world.api.uninstall(&world.target.rest).await;
     world.alpha.remove("now").await;
-    assert_eq!(world.alpha.holds("later").await.len(), 1, "a live source waits");
+    engine.says(&[&world.api.group]).await;
+    throughout(Duration::from_secs(3), "a live source waits, and is held", async || {
+        engine.is_running()?;
+        let held = world.alpha.holds("kept").await;
+        (held.len() == 1).then_some(()).ok_or_else(|| format!("{held:?}"))
+    })
+    .await;
 
     // Also for an engine that has never seen the kind.
     engine.kill();
     let _engine = world.launch().start();
     world.alpha.remove("later").await;
+    world.api.install(&world.target.rest).await;
+    world.target.has_spec(&world.alpha, "kept", json!({"size": 1})).await;
 }
 
 async fn a_removed_mapping_file_deletes_nothing(stage: &Stage) {
@@ -214,29 +169,20 @@ async fn a_removed_mapping_file_deletes_nothing(stage: &Stage) {
 
     engine.says_of(|| world.mappings.remove("widgets.yaml"), &[&world.name]).await;
     world.alpha.patch("it", json!({"spec": {"size": 2}})).await;
-    stays(&world, &copy).await;
+    world.target.stays(&copy).await;
     assert_eq!(world.target.again(&copy).await["spec"], json!({"size": 1}), "a retained mapping updates nothing");
 
-    // Deletions still work, also for an engine that knows the mapping from its inventory only.
+    // Deletions still work, also for an engine that starts with an empty directory and knows the mapping from its inventory.
     engine.kill();
     let _engine = world.engine().await;
-    stays(&world, &copy).await;
+    world.target.stays(&copy).await;
+    assert_eq!(world.alpha.holds("it").await.len(), 1);
     world.alpha.remove("it").await;
     assert_eq!(world.target.find(&world.alpha, "it").await, None);
 }
 
-async fn an_emptied_directory_deletes_nothing(stage: &Stage) {
-    let (world, mut engine) = stage.running().await;
-    let copy = world.made("it", json!({"size": 1})).await;
-    engine.kill();
-    let empty = world.second_mappings("empty");
-    let _engine = world.launch().flag("--mappings", empty.folder().display()).ready().await;
-    stays(&world, &copy).await;
-    assert_eq!(world.alpha.holds("it").await.len(), 1);
-}
-
 /// `WIDGETS` with a second object.
-pub fn with_settings() -> String {
+fn with_settings() -> String {
     let settings = r#"  objects:
     - id: settings
       template: {apiVersion: v1, kind: ConfigMap, data: {size: "{{ source.spec.size }}"}}
@@ -246,14 +192,9 @@ pub fn with_settings() -> String {
 
 async fn a_dropped_object_id_is_held_until_a_person_approves(stage: &Stage) {
     let (world, mut engine) = stage.running_with(&with_settings()).await;
-    let copy = world.made("it", json!({"size": 1})).await;
-    let config_maps = format!("/api/v1/namespaces/{}/configmaps", namespace(&copy));
-    let settings = async || world.target.labelled(&config_maps).await;
-    eventually("the settings are made", async || match settings().await.len() {
-        1 => Ok(()),
-        other => Err(format!("{other} of them")),
-    })
-    .await;
+    world.made("it", json!({"size": 1})).await;
+    let settings = async || world.target.labelled("/api/v1/configmaps").await;
+    becomes("the settings are made", 1, async || settings().await.len()).await;
 
     let held = ["is held", "1 of 2 objects would be lost", "is deleted"];
     engine.says_of(|| world.mappings.write("widgets.yaml", WIDGETS), &held).await;
@@ -273,11 +214,7 @@ async fn a_dropped_object_id_is_held_until_a_person_approves(stage: &Stage) {
     troubles::is_held(stage, &engine, &world.name).await;
 
     engine.approve(&world.name).await;
-    eventually("the dropped object is deleted", async || match settings().await.len() {
-        0 => Ok(()),
-        other => Err(format!("{other} of them")),
-    })
-    .await;
+    becomes("the dropped object is deleted", 0, async || settings().await.len()).await;
     world.alpha.synced("it", "True", "Synced").await;
     assert!(world.target.find(&world.alpha, "it").await.is_some(), "its neighbour stays");
 }
@@ -294,18 +231,9 @@ async fn what_a_source_loses_after_a_release_waits_for_a_person_beyond_the_limit
 "#;
     let with_settings = kept.replace("  objects:\n", &format!("  objects:\n{settings}"));
     let (world, mut engine) = stage.running_with(&with_settings).await;
-    let copy = world.made("it", json!({"size": 1})).await;
-    let config_maps = format!("/api/v1/namespaces/{}/configmaps", namespace(&copy));
-    let number = async |number: usize| {
-        eventually("the ConfigMaps are as they should", async || {
-            match world.target.labelled(&config_maps).await.len() {
-                found if found == number => Ok(()),
-                other => Err(format!("{other} of them")),
-            }
-        })
-        .await;
-    };
-    number(2).await;
+    world.made("it", json!({"size": 1})).await;
+    let config_maps = async || world.target.labelled("/api/v1/configmaps").await.len();
+    becomes("the ConfigMaps are made", 2, config_maps).await;
     world.alpha.patch("it", json!({"spec": {"size": 0}})).await;
     world.alpha.synced("it", "False", "RenderFailed").await;
     let released = ["the document in the file is in force now", "0 lost"];
@@ -321,9 +249,9 @@ async fn what_a_source_loses_after_a_release_waits_for_a_person_beyond_the_limit
     world.alpha.synced("it", "False", "Held").await;
     troubles::shown(stage, &engine, "Held").await;
     assert_eq!(engine.metric("sync_engine_sources_not_synced").await, 1.0);
-    assert_eq!(world.target.labelled(&config_maps).await.len(), 2, "it is kept");
+    assert_eq!(config_maps().await, 2, "it is kept");
     engine.approve(&world.name).await;
-    number(1).await;
+    becomes("it is deleted", 1, config_maps).await;
     world.alpha.synced("it", "True", "Synced").await;
 }
 
@@ -363,7 +291,7 @@ async fn a_source_that_leaves_the_selector_is_retained(stage: &Stage) {
     world.alpha.patch("it", json!({"metadata": {"labels": {"tier": "managed"}}})).await;
     let copy = world.target.copy(&world.alpha, "it").await;
     world.alpha.patch("it", json!({"metadata": {"labels": {"tier": null}}})).await;
-    stays(&world, &copy).await;
+    world.target.stays(&copy).await;
     assert_eq!(world.alpha.holds("it").await.len(), 1);
 
     world.alpha.remove("it").await;

@@ -1,20 +1,18 @@
 //! Source clusters that a mapping selects, of those that its provider lists.
 
-use data_encoding::BASE64;
-use serde_json::{Value, json};
+use serde_json::json;
 
-use super::fleets::contained;
+use super::fleets::{cluster, secret};
 use super::troubles;
 use crate::case::{Case, Stage, case};
-use crate::eventually::eventually;
-use crate::fleet::On;
+use crate::eventually::becomes;
 use crate::kube::ApiServer;
 use crate::rest::Patch;
 use crate::tenant::Tenant;
 use crate::world::{WIDGETS, World};
 
 pub fn cases() -> Vec<Case> {
-    vec![case!(a_relabelled_cluster_keeps_its_objects_and_gets_its_deletions).on_kube().in_memory()]
+    vec![case!(a_relabelled_cluster_keeps_its_objects_and_gets_its_deletions).on_kube()]
 }
 
 const PROVIDER: &str = r#"apiVersion: sync-engine.dev/v1alpha1
@@ -30,7 +28,7 @@ struct Fleet<'w> {
     a: Tenant,
     b: Tenant,
     secrets: String,
-    _server: Option<ApiServer>,
+    _server: ApiServer,
 }
 
 impl<'w> Fleet<'w> {
@@ -40,31 +38,13 @@ impl<'w> Fleet<'w> {
         world.target.make_namespace(&hub).await;
         let secrets = format!("/api/v1/namespaces/{hub}/secrets");
         world.mappings.write("provider.yaml", &PROVIDER.replace("<hub>", &hub));
-        let (kubeconfigs, b, server) = match stage.on {
-            On::Sandbox => {
-                let [a, b] = [&world.workspaces[0], &world.workspaces[1]].map(|one| one.cluster.clone());
-                let kubeconfigs = [world.memory().kubeconfig_of(&a).await, world.memory().kubeconfig_of(&b).await];
-                (kubeconfigs, world.beta.clone(), None)
-            }
-            _ => {
-                let server = stage.fleet.own_cluster(&format!("{}-b", stage.id)).await;
-                let admin = server.admin().await;
-                world.api.install(&admin).await;
-                let b = Tenant::new(admin, "default".to_owned(), None, world.api.clone());
-                let b = b.with_namespace(&world.alpha.namespace).await;
-                let source = stage.fleet.kubernetes().await.source.kubeconfig(&stage.user);
-                ([source, server.kubeconfig(&stage.user)].map(|one| contained(&one)), b, Some(server))
-            }
-        };
+        let (server, b) = cluster(&world, "b").await;
+        let source = &stage.fleet.kubernetes().await.source;
+        for (name, tier, server) in [("a", "gold", source), ("b", "silver", &server)] {
+            world.target.rest.create(&secrets, &secret(name, tier, &server.kubeconfig(&stage.user))).await;
+        }
         let fleet = Self { a: world.alpha.clone(), b, secrets, _server: server, world };
         fleet.serve("Retain");
-        for (name, kubeconfig) in ["a", "b"].into_iter().zip(&kubeconfigs) {
-            let data = json!({"kubeconfig": BASE64.encode(kubeconfig.as_bytes())});
-            let metadata =
-                json!({"name": name, "labels": {"fleet": "edge", "tier": if name == "a" { "gold" } else { "silver" }}});
-            let secret = json!({"apiVersion": "v1", "kind": "Secret", "metadata": metadata, "data": data});
-            fleet.world.target.rest.create(&fleet.secrets, &secret).await;
-        }
         fleet
     }
 
@@ -85,21 +65,13 @@ impl<'w> Fleet<'w> {
 
     /// Waits until the target has objects of exactly these sizes.
     async fn has(&self, expected: &[i64]) {
-        eventually(&format!("the target has {expected:?}"), async || {
+        becomes(&format!("the target has {expected:?}"), expected, async || {
             let copies = self.world.target.copies().await;
             let mut sizes: Vec<i64> = copies.iter().filter_map(|copy| copy["spec"]["size"].as_i64()).collect();
             sizes.sort_unstable();
-            if sizes == expected { Ok(()) } else { Err(format!("{sizes:?}")) }
+            sizes
         })
         .await;
-    }
-
-    /// The objects of the target, by what does not change while they live.
-    async fn uids(&self) -> Vec<Value> {
-        let mut uids: Vec<Value> =
-            self.world.target.copies().await.iter().map(|copy| copy["metadata"]["uid"].clone()).collect();
-        uids.sort_by_key(ToString::to_string);
-        uids
     }
 }
 
@@ -120,7 +92,7 @@ async fn a_relabelled_cluster_keeps_its_objects_and_gets_its_deletions(stage: &S
     fleet.becomes("b", "gold").await;
     b.synced("it", "True", "Synced").await;
     fleet.has(&[1, 2]).await;
-    let made = fleet.uids().await;
+    let made = fleet.world.target.uids().await;
     fleet.becomes("b", "silver").await;
     b.synced("it", "False", "Retained").await;
     troubles::shown(stage, &engine, "Retained").await;
@@ -150,8 +122,8 @@ async fn a_relabelled_cluster_keeps_its_objects_and_gets_its_deletions(stage: &S
     a.synced("it", "True", "Synced").await;
     b.synced("other", "True", "Synced").await;
     fleet.has(&[5, 6]).await;
-    let kept = fleet.uids().await;
-    assert_eq!(kept.iter().filter(|uid| made.contains(uid)).count(), 1, "{made:?} {kept:?}");
+    let kept = fleet.world.target.uids().await;
+    assert_eq!(kept.intersection(&made).count(), 1, "{made:?} {kept:?}");
 
     // Only who asks for it has the objects deleted.
     fleet.serve("Delete");

@@ -4,6 +4,7 @@ use serde_json::{Value, json};
 
 use crate::api::Api;
 use crate::case::{Case, Stage, case};
+use crate::engine::Engine;
 use crate::target::uid;
 use crate::tenant::Tenant;
 use crate::world::{WIDGETS, World};
@@ -45,13 +46,11 @@ impl<'s> Scene<'s> {
         self.world.mappings.write("widgets.yaml", &self.of_gadgets());
     }
 
-    fn refusal(&self) -> Vec<String> {
+    async fn is_refused(&self, engine: &mut Engine) {
         let [gadgets, widgets] = [&self.gadgets, &self.world.api].map(|api| format!("{}.{}", api.plural, api.group));
-        vec![
-            "the document in widgets.yaml is refused".to_owned(),
-            format!("it would serve {gadgets} instead of {widgets}"),
-            "2 sources of 1 cluster carry its finalizer".to_owned(),
-        ]
+        let serves = format!("it would serve {gadgets} instead of {widgets}");
+        let finalizers = "2 sources of 1 cluster carry its finalizer";
+        engine.says(&["the document in widgets.yaml is refused", &serves, finalizers]).await;
     }
 
     fn gadget(&self) -> Tenant {
@@ -77,8 +76,8 @@ impl<'s> Scene<'s> {
 async fn a_document_of_another_resource_waits_until_the_sources_are_gone(stage: &Stage) {
     let (world, mut engine) = stage.running().await;
     let scene = Scene::in_sync(world).await;
-    let refusal = scene.refusal();
-    engine.says_of(|| scene.edit(), &refusal.iter().map(String::as_str).collect::<Vec<_>>()).await;
+    scene.edit();
+    scene.is_refused(&mut engine).await;
     scene.goes_on().await;
     engine.becomes_ready().await;
 }
@@ -89,8 +88,7 @@ async fn a_document_of_another_resource_waits_across_a_restart(stage: &Stage) {
     assert!(engine.terminate().await.success());
     scene.edit();
     let mut engine = scene.world.launch().start();
-    let refusal = scene.refusal();
-    engine.says(&refusal.iter().map(String::as_str).collect::<Vec<_>>()).await;
+    scene.is_refused(&mut engine).await;
     engine.becomes_degraded("document of mapping", "is refused").await;
     scene.goes_on().await;
     engine.becomes_ready().await;
@@ -100,8 +98,8 @@ async fn a_document_of_another_resource_waits_across_a_restart(stage: &Stage) {
 async fn another_resource_is_served_by_a_mapping_of_another_name(stage: &Stage) {
     let (world, mut engine) = stage.running().await;
     let scene = Scene::in_sync(world).await;
-    let refusal = scene.refusal();
-    engine.says_of(|| scene.edit(), &refusal.iter().map(String::as_str).collect::<Vec<_>>()).await;
+    scene.edit();
+    scene.is_refused(&mut engine).await;
     let name = &scene.world.name;
     let other = scene.of_gadgets().replace("<name>", &format!("{name}-gadgets"));
     scene.world.mappings.write("widgets.yaml", WIDGETS);

@@ -5,14 +5,13 @@ use std::time::Duration;
 use serde_json::{Value, json};
 
 use crate::case::{Case, Stage, case};
-use crate::eventually::{eventually, throughout};
+use crate::eventually::eventually;
+use crate::target::uid;
 
 pub fn cases() -> Vec<Case> {
     vec![
         case!(a_change_and_a_removal_arrive),
-        case!(a_hand_edit_of_an_owned_field_is_put_right),
-        case!(an_edit_of_another_field_stays),
-        case!(an_object_deleted_by_hand_is_made_again),
+        case!(what_people_do_to_an_object_is_put_right_and_their_own_fields_stay),
         case!(values_arrive_as_the_server_stored_them),
         case!(what_the_mapping_leaves_to_others_is_left).on_kube(),
         case!(a_mapping_builds_lists_optional_maps_and_quantities),
@@ -33,7 +32,7 @@ async fn a_change_and_a_removal_arrive(stage: &Stage) {
     world.target.has_spec(&world.alpha, "it", json!({"size": 2, "labels": {"b": "2"}})).await;
 }
 
-async fn a_hand_edit_of_an_owned_field_is_put_right(stage: &Stage) {
+async fn what_people_do_to_an_object_is_put_right_and_their_own_fields_stay(stage: &Stage) {
     let (world, _engine) = stage.running().await;
     let copy = world.made("it", json!({"size": 1, "version": "6"})).await;
 
@@ -46,11 +45,7 @@ async fn a_hand_edit_of_an_owned_field_is_put_right(stage: &Stage) {
     let owner = copy["metadata"]["labels"][mark].clone();
     world.target.edit(&copy, json!({"metadata": {"labels": {mark: null}}})).await;
     world.target.has(&world.alpha, "it", json!({"metadata": {"labels": {mark: owner}}})).await;
-}
 
-async fn an_edit_of_another_field_stays(stage: &Stage) {
-    let (world, _engine) = stage.running().await;
-    let copy = world.made("it", json!({"size": 1})).await;
     let edit = json!({"metadata": {"labels": {"team": "blue"}}, "spec": {"note": "by hand"}});
     world.target.edit(&copy, edit).await;
 
@@ -59,15 +54,11 @@ async fn an_edit_of_another_field_stays(stage: &Stage) {
     let both = json!({"metadata": {"labels": {"team": "blue"}}, "spec": {"size": 2, "note": "by hand"}});
     world.target.has(&world.alpha, "it", both.clone()).await;
     world.target.keeps(&copy, "the edit stays", |copy| crate::tenant::contains(copy, &both)).await;
-}
 
-async fn an_object_deleted_by_hand_is_made_again(stage: &Stage) {
-    let (world, _engine) = stage.running().await;
-    let copy = world.made("it", json!({"size": 1})).await;
     world.target.delete(&copy).await;
     eventually("another object stands in its place", async || {
         let now = world.target.find(&world.alpha, "it").await.ok_or("there is none")?;
-        let made_again = now["metadata"]["uid"] != copy["metadata"]["uid"] && now["spec"] == json!({"size": 1});
+        let made_again = uid(&now) != uid(&copy) && now["spec"] == json!({"size": 2, "version": "6"});
         made_again.then_some(()).ok_or_else(|| now.to_string())
     })
     .await;
@@ -132,12 +123,8 @@ async fn what_the_mapping_leaves_to_others_is_left(stage: &Stage) {
     let copy = world.made("it", json!({"size": 1, "version": "6", "note": "a"})).await;
     world.target.edit(&copy, json!({"spec": {"size": 7, "version": "by hand"}})).await;
     engine.says(&["/spec/version"]).await;
-    throughout(Duration::from_secs(2), "what differs is reported, not put right", async || {
-        let spec = world.target.again(&copy).await["spec"].clone();
-        let left = spec["size"] == 7 && spec["version"] == "by hand";
-        left.then_some(()).ok_or_else(|| spec.to_string())
-    })
-    .await;
+    let is_left = |now: &Value| now["spec"]["size"] == 7 && now["spec"]["version"] == "by hand";
+    world.target.keeps(&copy, "what differs is reported, not put right", is_left).await;
 }
 
 /// The structure of templates, a variable that reads an object, what is set at creation alone, and another name.
@@ -160,9 +147,7 @@ async fn a_mapping_builds_lists_optional_maps_and_quantities(stage: &Stage) {
     // It is the only object, so the edit is held until a person approves it.
     engine.says_of(|| world.mappings.write("widgets.yaml", &STRUCTURE.replace("<suffix>", "-db")), &["is held"]).await;
     engine.approve(&world.name).await;
-    let gone =
-        || async { world.target.rest.get(&world.target.path(&copy)).await.map_or(Ok(()), |it| Err(it.to_string())) };
-    eventually("the object of the former name is deleted", gone).await;
+    world.target.rest.disappears(&world.target.path(&copy)).await;
     let copies = eventually("one of the new name is made", async || {
         let copies = world.target.copies().await;
         if copies.len() == 1 { Ok(copies) } else { Err(format!("{copies:?}")) }

@@ -2,16 +2,15 @@
 
 use std::time::Duration;
 
-use data_encoding::BASE64;
-use serde_json::{Value, json};
+use serde_json::json;
 
+use super::fleets::secret;
 use crate::case::{Case, Stage, case};
 use crate::engine::Launch;
 use crate::eventually::{eventually, throughout};
 use crate::kube::ApiServer;
 use crate::rest::Patch;
 use crate::target::Target;
-use crate::tenant::Tenant;
 use crate::world::World;
 
 pub fn cases() -> Vec<Case> {
@@ -85,16 +84,6 @@ impl<'w> Two<'w> {
     }
 }
 
-fn path(target: &Target, object: &Value) -> String {
-    format!("{}/status", target.path(object))
-}
-
-async fn report(target: &Target, tenant: &Tenant, name: &str, phase: &str) {
-    let object = target.copy(tenant, name).await;
-    let status = json!({"status": {"phase": phase}});
-    target.rest.patch(Patch::Merge, &path(target, &object), &status).await;
-}
-
 async fn each_item_of_a_list_is_a_target_and_one_that_is_down_delays_no_other(stage: &Stage) {
     let two = Two::of(stage, EACH).await;
     let (alpha, east, west) = (&two.world.alpha, &two.world.target, &two.west);
@@ -102,9 +91,9 @@ async fn each_item_of_a_list_is_a_target_and_one_that_is_down_delays_no_other(st
     alpha.create("it", json!({"size": 1, "tags": ["target", "west"]})).await;
     east.has_spec(alpha, "it", json!({"size": 1, "note": "target"})).await;
     west.has_spec(alpha, "it", json!({"size": 1, "note": "west"})).await;
-    report(east, alpha, "it", "Running").await;
+    east.operate(alpha, "it", json!({"phase": "Running"})).await;
     alpha.status("it", json!({"phase": "None", "ready": 1, "endpoints": ["target Ready", "west NotReady"]})).await;
-    report(west, alpha, "it", "Running").await;
+    west.operate(alpha, "it", json!({"phase": "Running"})).await;
     alpha.status("it", json!({"phase": "Running", "ready": 2, "endpoints": ["target Ready", "west Ready"]})).await;
     alpha.synced("it", "True", "Synced").await;
 
@@ -247,7 +236,7 @@ async fn a_target_that_a_changed_document_no_longer_names_still_gives_back_what_
 async fn two_targets_that_are_one_cluster_are_left_alone(stage: &Stage) {
     let two = Two::of(stage, ONE).await;
     let (alpha, east) = (&two.world.alpha, &two.world.target);
-    let same = two.world.target_kubeconfig().display().to_string();
+    let same = two.world.target_kubeconfig.display().to_string();
     let mut engine = two.world.launch().and_flag("--connection", format!("west={same}")).start();
     alpha.create("it", json!({"version": "west"})).await;
     engine.becomes_unready("mapping", "are one cluster").await;
@@ -275,12 +264,6 @@ spec:
   kubeconfigSecrets: {connection: target, namespace: <namespace>, selector: {matchLabels: {fleet: edge}}}
 "#;
 
-fn secret(name: &str, tier: &str, kubeconfig: &str) -> Value {
-    let labels = json!({"fleet": "edge", "tier": tier});
-    let data = json!({"kubeconfig": BASE64.encode(super::fleets::contained(kubeconfig).as_bytes())});
-    json!({"apiVersion": "v1", "kind": "Secret", "metadata": {"name": name, "labels": labels}, "data": data})
-}
-
 async fn every_cluster_that_a_provider_lists_under_a_label_is_a_target(stage: &Stage) {
     let namespace = format!("fleet-{}", stage.id);
     let two = Two::of(stage, &FLEET.replace("<namespace>", &namespace)).await;
@@ -294,14 +277,14 @@ async fn every_cluster_that_a_provider_lists_under_a_label_is_a_target(stage: &S
     let mut engine = two.launch().ready().await;
     alpha.create("it", json!({"size": 1})).await;
     west.has_spec(alpha, "it", json!({"size": 1, "note": "west"})).await;
-    report(west, alpha, "it", "Running").await;
+    west.operate(alpha, "it", json!({"phase": "Running"})).await;
     alpha.status("it", json!({"ready": 1})).await;
     assert!(hub.copies().await.is_empty(), "another tier");
 
     // A cluster that joins the selection is a target at once; one that leaves it keeps what it has.
     hub.rest.patch(Patch::Merge, &format!("{secrets}/east"), &secret("east", "gold", east)).await;
     hub.has_spec(alpha, "it", json!({"size": 1, "note": "east"})).await;
-    report(hub, alpha, "it", "Running").await;
+    hub.operate(alpha, "it", json!({"phase": "Running"})).await;
     alpha.status("it", json!({"ready": 2})).await;
     hub.rest.patch(Patch::Merge, &format!("{secrets}/west"), &secret("west", "silver", &kubeconfig)).await;
     alpha.status("it", json!({"ready": 1})).await;

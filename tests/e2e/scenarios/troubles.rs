@@ -39,7 +39,7 @@ pub async fn shown(stage: &Stage, engine: &Engine, reason: &str) {
 
 /// Waits until `approve` shows what is held of a mapping.
 pub async fn is_held(stage: &Stage, engine: &Engine, mapping: &str) {
-    let shown = eventually("approve shows what is held", async || engine.held(mapping)).await;
+    let shown = engine.held(mapping).await;
     if stage.on != On::Sandbox {
         is(stage, "an-edit-that-is-held", &shown);
     }

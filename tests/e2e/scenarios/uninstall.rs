@@ -4,6 +4,7 @@ use serde_json::{Value, json};
 
 use crate::case::{Case, Stage, case};
 use crate::target::namespace;
+use crate::world::World;
 
 pub fn cases() -> Vec<Case> {
     vec![case!(an_uninstalled_engine_leaves_nothing_on_either_cluster).on_both()]
@@ -11,9 +12,7 @@ pub fn cases() -> Vec<Case> {
 
 async fn an_uninstalled_engine_leaves_nothing_on_either_cluster(stage: &Stage) {
     // Of its own: labels of namespaces go by the id of the engine, which other cases have too.
-    let server = stage.fleet.own_cluster(&stage.id).await;
-    let world = stage.world_on(&server, true).await;
-    world.mappings.write("widgets.yaml", crate::world::WIDGETS);
+    let (_server, world) = stage.widgets_on_own_target().await;
     let mut engine = world.launch().flag("--leader-elect", "lease").ready().await;
     world.alpha.create_synced("it", json!({"size": 1})).await;
     let made = world.target.copy(&world.alpha, "it").await;
@@ -29,12 +28,41 @@ async fn an_uninstalled_engine_leaves_nothing_on_either_cluster(stage: &Stage) {
     assert_eq!(world.target.again(&made).await, made);
     assert_eq!(engine.verb(&["uninstall", "--delete", "--yes"]), format!("{plan}left: nothing\n"));
 
-    let mut all = vec![world.alpha.object("it").await];
-    let kinds = ["/api/v1/configmaps", "/api/v1/namespaces", "/apis/coordination.k8s.io/v1/leases"];
-    for collection in kinds.into_iter().chain([&*world.api.everywhere()]) {
+    let namespace = format!("/api/v1/namespaces/{}", namespace(&made));
+    assert!(world.target.rest.get(&namespace).await.is_some(), "a namespace is never deleted");
+    nothing_is_left(&world).await;
+    let status = world.alpha.object("it").await["status"].clone();
+    assert_eq!(status["conditions"], json!([]), "{status}");
+    let again = engine.verb(&["uninstall", "--delete", "--yes"]);
+    assert!(again.starts_with("left: nothing\nthere is no state store of engine main"), "{again}");
+}
+
+/// Kinds of the engine and of the chart.
+const KINDS: [&str; 13] = [
+    "/api/v1/configmaps",
+    "/api/v1/secrets",
+    "/api/v1/serviceaccounts",
+    "/api/v1/services",
+    "/api/v1/namespaces",
+    "/apis/apps/v1/deployments",
+    "/apis/policy/v1/poddisruptionbudgets",
+    "/apis/networking.k8s.io/v1/networkpolicies",
+    "/apis/coordination.k8s.io/v1/leases",
+    "/apis/rbac.authorization.k8s.io/v1/roles",
+    "/apis/rbac.authorization.k8s.io/v1/rolebindings",
+    "/apis/rbac.authorization.k8s.io/v1/clusterroles",
+    "/apis/rbac.authorization.k8s.io/v1/clusterrolebindings",
+];
+
+/// Of the engine or of its chart, on the target and on the sources `it`.
+pub async fn nothing_is_left(world: &World<'_>) {
+    let mut all = Vec::new();
+    for tenant in [&world.alpha, &world.beta] {
+        all.extend(tenant.get("it").await);
+    }
+    for collection in KINDS.into_iter().chain([&*world.api.everywhere()]) {
         all.extend(world.target.rest.list(collection).await);
     }
-    assert!(all.iter().any(|one| one["metadata"]["name"] == json!(namespace(&made))), "a namespace is never deleted");
     let of_engine = all.into_iter().filter_map(|mut object| {
         // Who wrote a field once is history.
         object["metadata"]["managedFields"] = Value::Null;
@@ -42,8 +70,4 @@ async fn an_uninstalled_engine_leaves_nothing_on_either_cluster(stage: &Stage) {
         text.contains("sync-engine").then_some(text)
     });
     assert_eq!(of_engine.collect::<Vec<_>>(), Vec::<String>::new());
-    let status = world.alpha.object("it").await["status"].clone();
-    assert_eq!(status["conditions"], json!([]), "{status}");
-    let again = engine.verb(&["uninstall", "--delete", "--yes"]);
-    assert!(again.starts_with("left: nothing\nthere is no state store of engine main"), "{again}");
 }

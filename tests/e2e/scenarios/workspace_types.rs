@@ -58,22 +58,12 @@ impl<'w> Types<'w> {
     /// What `sync-engine rbac` prints for the workspace of the type.
     async fn allow(&self, verbs: &[&str]) {
         let user = &self.world.stage.user;
-        let name = format!("types-{user}");
         let verbs = [&["list", "watch"], verbs].concat();
-        let role = json!({
-            "apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRole", "metadata": {"name": name},
-            "rules": [
-                {"apiGroups": ["tenancy.kcp.io"], "resources": ["workspacetypes"], "resourceNames": ["team"], "verbs": verbs},
-                {"nonResourceURLs": ["/"], "verbs": ["access"]},
-            ],
-        });
-        let binding = json!({
-            "apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRoleBinding", "metadata": {"name": name},
-            "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": name},
-            "subjects": [{"apiGroup": "rbac.authorization.k8s.io", "kind": "User", "name": user}],
-        });
-        self.home.rest.create("/apis/rbac.authorization.k8s.io/v1/clusterroles", &role).await;
-        self.home.rest.create("/apis/rbac.authorization.k8s.io/v1/clusterrolebindings", &binding).await;
+        let rules = json!([
+            {"apiGroups": ["tenancy.kcp.io"], "resources": ["workspacetypes"], "resourceNames": ["team"], "verbs": verbs},
+            {"nonResourceURLs": ["/"], "verbs": ["access"]},
+        ]);
+        self.home.grant(user, &format!("types-{user}"), &rules).await;
     }
 
     /// Orders a workspace of the type; gives it once it is being initialized.

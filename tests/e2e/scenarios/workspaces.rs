@@ -4,19 +4,17 @@ use serde_json::json;
 
 use crate::api::Api;
 use crate::case::{Case, Stage, case};
-use crate::eventually::eventually;
+use crate::eventually::becomes;
 use crate::kcp::Workspace;
 use crate::tenant::Tenant;
 use crate::world::{WIDGETS, World};
 
 pub fn cases() -> Vec<Case> {
     let cases = [
-        case!(a_workspace_that_binds_later_is_served),
-        case!(unbinding_with_live_objects_ends),
+        case!(unbinding_with_live_objects_ends_and_who_binds_again_is_served_again),
         case!(deleting_a_workspace_with_live_objects_ends),
         case!(leaving_while_the_engine_is_down_ends),
-        case!(a_workspace_that_binds_again_is_served_again),
-        case!(an_export_without_bindings_is_ready),
+        case!(an_export_without_bindings_is_ready_and_who_binds_later_is_served),
         case!(the_path_of_the_workspace_is_known),
         case!(a_mapping_that_moves_to_another_export_waits_and_orphans_nothing),
     ];
@@ -27,35 +25,9 @@ fn provider<'w>(world: &'w World<'_>) -> &'w Workspace {
     world.provider.as_ref().expect("a case on kcp has a provider workspace")
 }
 
-fn tenant_in(workspace: &Workspace, api: &Api) -> Tenant {
-    Tenant::new(workspace.rest.clone(), "default".to_owned(), Some(workspace.cluster.clone()), api.clone())
-}
-
-async fn a_workspace_that_binds_later_is_served(stage: &Stage) {
-    let (world, _engine) = stage.running().await;
-    let late = world.new_workspace(&format!("{}-late", stage.id)).await;
-    late.bind(&provider(&world).path, &world.api).await;
-    let tenant = tenant_in(&late, &world.api);
-    tenant.create("it", json!({"size": 1})).await;
-    world.target.operate(&tenant, "it", json!({"phase": "Running"})).await;
-    tenant.status("it", json!({"phase": "Running"})).await;
-}
-
-async fn unbound(world: &World<'_>, workspace: &Workspace) {
-    eventually("the binding is gone", async || {
-        let binding = workspace.binding(&world.api.plural).await;
-        binding.map_or(Ok(()), |binding| Err(binding["status"]["conditions"].to_string()))
-    })
-    .await;
-}
-
 /// Nothing of alpha is left, and beta is served as before.
 async fn only_alpha_left(world: &World<'_>) {
-    eventually("alpha's object downstream is gone", async || {
-        let copies = world.target.copies().await;
-        (copies.len() == 1).then_some(()).ok_or_else(|| format!("{} objects", copies.len()))
-    })
-    .await;
+    becomes("alpha's object downstream is gone", 1, async || world.target.copies().await.len()).await;
     world.target.follows(&world.beta, "it", json!({"size": 3})).await;
 }
 
@@ -66,12 +38,16 @@ async fn both_synced(world: &World<'_>) {
     }
 }
 
-async fn unbinding_with_live_objects_ends(stage: &Stage) {
+async fn unbinding_with_live_objects_ends_and_who_binds_again_is_served_again(stage: &Stage) {
     let (world, mut engine) = stage.running().await;
     both_synced(&world).await;
     world.workspaces[0].unbind(&world.api.plural).await;
-    unbound(&world, &world.workspaces[0]).await;
+    world.workspaces[0].unbound(&world.api.plural).await;
     only_alpha_left(&world).await;
+
+    world.workspaces[0].bind(&provider(&world).path, &world.api).await;
+    world.alpha.create("it", json!({"size": 5})).await;
+    world.target.has_spec(&world.alpha, "it", json!({"size": 5})).await;
     engine.is_running().expect("the engine runs on");
 }
 
@@ -80,11 +56,7 @@ async fn deleting_a_workspace_with_live_objects_ends(stage: &Stage) {
     both_synced(&world).await;
     let root = world.root().await;
     world.workspaces[0].delete(&root).await;
-    eventually("the workspace is gone", async || {
-        let left = world.workspaces[0].stands(&root).await;
-        (!left).then_some(()).ok_or_else(|| "it stands".to_owned())
-    })
-    .await;
+    world.workspaces[0].gone(&root).await;
     only_alpha_left(&world).await;
     engine.is_running().expect("the engine runs on");
 }
@@ -95,21 +67,11 @@ async fn leaving_while_the_engine_is_down_ends(stage: &Stage) {
     engine.kill();
     world.workspaces[0].unbind(&world.api.plural).await;
     let _engine = world.engine().await;
-    unbound(&world, &world.workspaces[0]).await;
+    world.workspaces[0].unbound(&world.api.plural).await;
     only_alpha_left(&world).await;
 }
 
-async fn a_workspace_that_binds_again_is_served_again(stage: &Stage) {
-    let (world, _engine) = stage.running().await;
-    both_synced(&world).await;
-    world.workspaces[0].unbind(&world.api.plural).await;
-    unbound(&world, &world.workspaces[0]).await;
-    world.workspaces[0].bind(&provider(&world).path, &world.api).await;
-    world.alpha.create("it", json!({"size": 5})).await;
-    world.target.has_spec(&world.alpha, "it", json!({"size": 5})).await;
-}
-
-async fn an_export_without_bindings_is_ready(stage: &Stage) {
+async fn an_export_without_bindings_is_ready_and_who_binds_later_is_served(stage: &Stage) {
     let world = stage.widgets().await;
     let api = Api::widgets(format!("lonely-{}.example.com", stage.id));
     api.install(&world.target.rest).await;
@@ -123,7 +85,7 @@ async fn an_export_without_bindings_is_ready(stage: &Stage) {
 
     let first = world.new_workspace(&format!("{}-first", stage.id)).await;
     first.bind(&lonely.path, &api).await;
-    let tenant = tenant_in(&first, &api);
+    let tenant = Tenant::in_workspace(&first, &api);
     tenant.create("it", json!({"size": 1})).await;
     let target = crate::target::Target { api: api.clone(), ..world.target.clone() };
     target.has_spec(&tenant, "it", json!({"size": 1})).await;
@@ -152,7 +114,7 @@ async fn a_mapping_that_moves_to_another_export_waits_and_orphans_nothing(stage:
     provider.publish(&world.api, &stage.user).await;
     let workspace = world.new_workspace(&format!("{}-late", stage.id)).await;
     workspace.bind(&provider.path, &world.api).await;
-    let late = tenant_in(&workspace, &world.api);
+    let late = Tenant::in_workspace(&workspace, &world.api);
     let moved = WIDGETS.replace("<source>", &world.source_at(&provider, &world.api.plural));
     engine.says_of(|| world.mappings.write("widgets.yaml", &moved), &["another identity hash"]).await;
     late.create("it", json!({"size": 1})).await;
