@@ -8,6 +8,7 @@ use clap::{ArgGroup, Args};
 use super::live::{Finding, LiveArguments, Outcome, report, say_unread, survey, take_away};
 use super::{Exit, Misconfigured, ask, inputs, progress};
 use crate::catalog::{Catalog, Standing};
+use crate::engine::DEFAULT_TARGET;
 use crate::engine::consumer_schema::ConsumerSchemas;
 use crate::engine::inventory::Inventory;
 use crate::mapping::Mapping;
@@ -106,7 +107,7 @@ impl Verb<'_> {
     async fn retained(&self, catalog: &Catalog) -> anyhow::Result<Catalog> {
         let of = catalog.mappings().map(|(_, entry)| self.surveyor.target_name(&entry.mapping));
         let mut targets: BTreeSet<&str> = of.collect();
-        targets.insert("target");
+        targets.extend([DEFAULT_TARGET, &self.surveyor.home]);
         let mut documents = BTreeMap::new();
         let endpoint = |name: &str| Ok((name.to_owned(), self.surveyor.connection(name)?.endpoint()));
         let targets = targets.into_iter().map(endpoint).collect::<Result<BTreeMap<_, _>, Unseen>>()?;

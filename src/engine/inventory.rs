@@ -135,8 +135,13 @@ pub fn name(engine: &str, mapping: &str) -> String {
     format!("{engine}.{mapping}")
 }
 
+/// The name of the ConfigMap at home that names a mapping's targets.
+fn name_of_list(engine: &str, mapping: &str) -> String {
+    format!("{engine}.{mapping}.targets")
+}
+
 impl Inventories {
-    /// Every mapping this engine ever wrote for there. No namespace is no inventory.
+    /// Every mapping this engine ever wrote for there, and at home those with targets elsewhere. No namespace is no inventory.
     ///
     /// # Errors
     /// The request's.
@@ -148,7 +153,19 @@ impl Inventories {
     /// # Errors
     /// The request's; an inventory that is not there is `None`.
     pub async fn get(&self, mapping: &str) -> Result<Option<Inventory>, RequestError> {
-        match self.config_map(&self.name(mapping)).await? {
+        self.get_named(&self.name(mapping)).await
+    }
+
+    /// What home says of a mapping: its document and its targets, without kinds.
+    ///
+    /// # Errors
+    /// The request's.
+    pub async fn list_of_targets(&self, mapping: &str) -> Result<Option<Inventory>, RequestError> {
+        self.get_named(&name_of_list(&self.engine, mapping)).await
+    }
+
+    async fn get_named(&self, name: &str) -> Result<Option<Inventory>, RequestError> {
+        match self.config_map(name).await? {
             Some(found) => self.read(&found),
             None => Ok(None),
         }
@@ -204,11 +221,22 @@ impl Inventories {
     /// # Errors
     /// The request's: a conflict where somebody else wrote it since it was read.
     pub async fn put(&self, inventory: &Inventory) -> Result<Inventory, RequestError> {
+        self.put_named(&self.name(&inventory.mapping), inventory).await
+    }
+
+    /// The same for what home says of a mapping.
+    ///
+    /// # Errors
+    /// The request's: a conflict where somebody else wrote it since it was read.
+    pub async fn put_list_of_targets(&self, list: &Inventory) -> Result<Inventory, RequestError> {
+        self.put_named(&name_of_list(&self.engine, &list.mapping), list).await
+    }
+
+    async fn put_named(&self, name: &str, inventory: &Inventory) -> Result<Inventory, RequestError> {
         self.ensure_namespace().await?;
         let writer = Writer::new(&self.engine, &inventory.mapping);
-        let name = self.name(&inventory.mapping);
-        let body = body(&self.engine, &self.namespace, inventory).to_string();
-        let stored = self.apply_config_map(&name, writer.field_manager(), Bytes::from(body)).await?;
+        let body = body(&self.engine, &self.namespace, name, inventory).to_string();
+        let stored = self.apply_config_map(name, writer.field_manager(), Bytes::from(body)).await?;
         Ok(self.read(&stored)?.unwrap_or_default())
     }
 
@@ -228,23 +256,34 @@ impl Inventories {
     /// # Errors
     /// The request's; one that is gone already is fine.
     pub async fn remove(&self, mapping: &str) -> Result<(), RequestError> {
-        let name = self.name(mapping);
-        let path = ApiPath::object(&config_maps(), &self.namespace, &name)?;
+        self.remove_named(&self.name(mapping)).await
+    }
+
+    /// The same for what home says of a mapping.
+    ///
+    /// # Errors
+    /// The request's; one that is gone already is fine.
+    pub async fn remove_list_of_targets(&self, mapping: &str) -> Result<(), RequestError> {
+        self.remove_named(&name_of_list(&self.engine, mapping)).await
+    }
+
+    async fn remove_named(&self, name: &str) -> Result<(), RequestError> {
+        let path = ApiPath::object(&config_maps(), &self.namespace, name)?;
         let options = Body::json(r#"{"apiVersion":"v1","kind":"DeleteOptions"}"#);
         match self.endpoint.request(http::Method::DELETE, &path, Some(options), DEFAULT_DEADLINE).await {
             Ok(_) => Ok(()),
-            Err(error) if error.is_not_found_of(&name) => Ok(()),
+            Err(error) if error.is_not_found_of(name) => Ok(()),
             Err(error) => Err(error),
         }
     }
 
-    /// Deletes what is there of a mapping that leaves nothing behind, each ConfigMap as it is now: the state store last, because
-    /// it says where to look.
+    /// Deletes what is there of a mapping that leaves nothing behind, each ConfigMap as it is now: last what says where to look.
     ///
     /// # Errors
     /// The request's.
     pub async fn forget(&self, mapping: &str) -> Result<(), RequestError> {
-        for name in approval::names(&self.engine, mapping).into_iter().chain([self.name(mapping)]) {
+        let stores = [self.name(mapping), name_of_list(&self.engine, mapping)];
+        for name in approval::names(&self.engine, mapping).into_iter().chain(stores) {
             if let Some(found) = self.config_map(&name).await? {
                 self.delete_config_map(&name, metadata(&found, "uid"), metadata(&found, "resourceVersion")).await?;
             }
@@ -282,7 +321,7 @@ impl Inventories {
 }
 
 /// The ConfigMap of an engine's state store.
-fn body(engine: &str, namespace: &str, inventory: &Inventory) -> Value {
+fn body(engine: &str, namespace: &str, name: &str, inventory: &Inventory) -> Value {
     let plural = |kind: &Kind| inventory.plurals.get(kind).map(|plural| format!(" {plural}")).unwrap_or_default();
     let beside = |kind: &Kind| if kind.side == Side::Source { BESIDE } else { "" };
     let kinds = inventory.kinds.iter();
@@ -292,7 +331,7 @@ fn body(engine: &str, namespace: &str, inventory: &Inventory) -> Value {
         "apiVersion": "v1",
         "kind": "ConfigMap",
         "metadata": {
-            "name": name(engine, &inventory.mapping),
+            "name": name,
             "namespace": namespace,
             "labels": {ENGINE: engine, marks::MANAGED_BY: marks::MANAGER},
             // Where nothing was read, only a create: no object has the version 1.
@@ -386,7 +425,8 @@ mod tests {
         let former = include_str!("../../tests/e2e/fixtures/former-state-store.json");
         let former: Value = serde_json::from_str(former).expect("JSON");
         assert_eq!(former["data"]["format"], FORMAT);
-        let written = body("main", "sync-engine", &read(&former).expect("a state store"));
+        let inventory = read(&former).expect("a state store");
+        let written = body("main", "sync-engine", &name("main", &inventory.mapping), &inventory);
         assert_eq!(written["metadata"]["name"], former["metadata"]["name"]);
         // By this, earlier versions knew what they had counted.
         let mut kept = former["data"].clone();
@@ -409,7 +449,7 @@ mod tests {
     fn it_is_written_over_the_version_that_was_read_alone() {
         let version = |read: &str| {
             let store = Inventory { resource_version: read.into(), ..Inventory::default() };
-            body("main", "sync-engine", &store)["metadata"]["resourceVersion"].clone()
+            body("main", "sync-engine", "main.a", &store)["metadata"]["resourceVersion"].clone()
         };
         assert_eq!(version("7"), "7");
         assert_eq!(version(""), "1", "where nothing was read, only a create: no object has the version 1");

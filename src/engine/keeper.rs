@@ -21,8 +21,10 @@ use super::{DEFAULT_TARGET, Event, Shared};
 use crate::health::{Condition, Level};
 use crate::mapping::{Kind, Mapping, Side, SourceClusters};
 use crate::multicluster::backoff::{Backoff, Jitter};
+use crate::multicluster::connection::Connection;
 use crate::multicluster::permit::Permit;
 use crate::multicluster::watch::WatchState;
+use crate::multicluster::{Endpoint, RequestError};
 use crate::object::hold::HoldStage;
 use crate::plan::Phase;
 use agreement::{provider, stand_by};
@@ -41,7 +43,7 @@ pub async fn keep(pipeline: Arc<Pipeline>, slot: Slot, events: mpsc::Sender<Even
     let mut failures = 0;
     let mut jitter = Jitter::of(&pipeline.name());
     let mut unused = BTreeMap::new();
-    let mut unanswered = None;
+    let (mut unanswered, mut is_home_told) = (None, false);
     let lease = &pipeline.shared.lease;
     loop {
         // Before anything is read: in another term, it counts no more.
@@ -52,7 +54,7 @@ pub async fn keep(pipeline: Arc<Pipeline>, slot: Slot, events: mpsc::Sender<Even
             stand_by(&pipeline, &generation).await;
             continue;
         };
-        let mut result = confirm(&pipeline, &generation, &unused, &permit, &mut unanswered).await;
+        let mut result = confirm(&pipeline, &generation, &unused, &permit, &mut unanswered, &mut is_home_told).await;
         if !Arc::ptr_eq(&generation, &pipeline.generation()) {
             // It says nothing of the document that runs now.
             continue;
@@ -68,7 +70,7 @@ pub async fn keep(pipeline: Arc<Pipeline>, slot: Slot, events: mpsc::Sender<Even
         let confirmed = result.as_ref().ok().cloned();
         say(&pipeline, &generation, result);
         let pause = match confirmed {
-            Some(inventory) if is_final(&pipeline, &inventory) && !may_come(unanswered) => {
+            Some(inventory) if is_final(&pipeline, &inventory) && is_home_told && !may_come(unanswered) => {
                 match generation.mapping.is_beside() {
                     true => LOOK,
                     false => Duration::MAX,
@@ -142,13 +144,14 @@ fn say(pipeline: &Pipeline, generation: &Arc<Generation>, result: Result<Invento
     pipeline.confirm(generation, result);
 }
 
-/// Reads the state store, and writes what is new. `unanswered`: when a write last failed.
+/// Reads the state store, and writes what is new. `unanswered`: when a write last failed. `is_home_told`: whether home knows of it.
 async fn confirm(
     pipeline: &Pipeline,
     generation: &Arc<Generation>,
     unused: &BTreeMap<Kind, Instant>,
     permit: &Permit,
     unanswered: &mut Option<Instant>,
+    is_home_told: &mut bool,
 ) -> Result<Inventory, Doubt> {
     let inventories = pipeline.shared.inventories(generation.target.endpoint().permitted(permit.clone()));
     let source = generation.target.identity().and_then(|_| source_id(pipeline, generation))?;
@@ -161,10 +164,6 @@ async fn confirm(
         let why = format!("target `{other}` has not told yet whether its state store holds a later document");
         return Err(Doubt { why, is_of_others: true, found: found.map(Box::new) });
     }
-    if found.is_none() && generation.records() && pipeline.is_before_home() {
-        let why = "the mapping's state store in the home cluster is written first: by it, a start knows of the others";
-        return Err(Doubt { is_of_others: true, ..why.to_owned().into() });
-    }
     let checked = match &found {
         Some(found) => check_sources(pipeline, generation, found, &source),
         None => check_first(pipeline, generation),
@@ -173,6 +172,16 @@ async fn confirm(
         return Err(Doubt { found: found.map(Box::new), ..why.into() });
     }
     let wanted = wanted(pipeline, generation, found.as_ref(), source, unused);
+    let told = match generation.records() {
+        true => tell_home(pipeline, generation, &wanted, permit).await,
+        false => Ok(()),
+    };
+    *is_home_told = told.is_ok();
+    // Home that goes away holds up nothing that it knows of.
+    if let (None, Err(error)) = (&found, told) {
+        let why = format!("home has to name the target first: by that, a start knows of it: {error}");
+        return Err(Doubt { is_of_others: true, ..why.into() });
+    }
     let stored = match found.as_ref() == Some(&wanted) || !generation.records() {
         true => wanted,
         false => inventories.put(&wanted).await.map_err(|error| {
@@ -183,6 +192,51 @@ async fn confirm(
     match inventories.endpoint.is_permitted() {
         true => Ok(stored),
         false => Err(unreadable(generation, "the target may be another cluster meanwhile").into()),
+    }
+}
+
+/// Where home names the targets of a mapping, so that a start knows of their state stores. It needs not where the state store is
+/// on a target that each start reads.
+fn home_of_list<'p>(pipeline: &'p Pipeline, generation: &Generation) -> Option<&'p Arc<Connection>> {
+    let settings = &pipeline.shared.settings;
+    let is_read = [DEFAULT_TARGET, &settings.home].contains(&generation.target.name.as_str());
+    settings.home_connection().filter(|_| generation.mapping.target_rule.is_some() || !is_read)
+}
+
+/// Writes at home what the state store on a target is to say of the document and of the targets.
+async fn tell_home(
+    pipeline: &Pipeline,
+    generation: &Generation,
+    store: &Inventory,
+    permit: &Permit,
+) -> Result<(), RequestError> {
+    let Some(home) = home_of_list(pipeline, generation) else { return Ok(()) };
+    let inventories = pipeline.shared.inventories(home.endpoint().permitted(permit.clone()));
+    let mut told = pipeline.controller.told_home.lock().await;
+    let term = pipeline.shared.lease.number();
+    let known = match told.take() {
+        Some((of, list)) if of == term => Some(list),
+        _ => inventories.list_of_targets(&store.mapping).await?,
+    };
+    let list = list_of_targets(store, known.as_ref());
+    let stored = if known.as_ref() == Some(&list) { list } else { inventories.put_list_of_targets(&list).await? };
+    *told = Some((term, stored));
+    Ok(())
+}
+
+/// What home is to say of a mapping with this state store.
+fn list_of_targets(store: &Inventory, known: Option<&Inventory>) -> Inventory {
+    let same = known.filter(|known| known.documents() == store.documents());
+    Inventory {
+        mapping: store.mapping.clone(),
+        document: store.document.clone(),
+        provider: store.provider.clone(),
+        recorded: same.map_or(store.recorded, |known| known.recorded),
+        source: store.source.clone(),
+        targets: store.targets.clone(),
+        home: store.home.clone(),
+        resource_version: known.map(|known| known.resource_version.clone()).unwrap_or_default(),
+        ..Inventory::default()
     }
 }
 
@@ -415,12 +469,23 @@ async fn is_gone(pipeline: &Pipeline, kind: &Kind) -> bool {
     is_removed(&pipeline.generation().target.endpoint(), kind, &plural).await.unwrap_or(false)
 }
 
+/// Removes the state store, and what home says of the mapping with that on the last target.
 async fn remove(pipeline: &Pipeline, permit: &Permit) -> bool {
-    if pipeline.is_unrecorded() {
-        return true;
+    let (generation, mapping) = (pipeline.generation(), pipeline.writer.mapping());
+    let at = |endpoint: Endpoint| pipeline.shared.inventories(endpoint.permitted(permit.clone()));
+    if !pipeline.is_unrecorded() && at(generation.target.endpoint()).remove(mapping).await.is_err() {
+        return false;
     }
-    let endpoint = pipeline.generation().target.endpoint().permitted(permit.clone());
-    pipeline.shared.inventories(endpoint).remove(pipeline.writer.mapping()).await.is_ok()
+    pipeline.take_leave(&generation);
+    let is_last = pipeline.controller.pipelines().iter().all(|one| one.has_taken_leave());
+    match home_of_list(pipeline, &generation).filter(|_| is_last) {
+        Some(home) => {
+            // None of them writes it any more.
+            *pipeline.controller.told_home.lock().await = None;
+            at(home.endpoint()).remove_list_of_targets(mapping).await.is_ok()
+        }
+        None => true,
+    }
 }
 
 /// Reads, once, which mappings a former engine of this id had on a target.

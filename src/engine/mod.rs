@@ -218,8 +218,6 @@ struct Serving {
 struct Running {
     pipeline: Arc<Pipeline>,
     tasks: JoinSet<()>,
-    /// Whether the mapping was removed and has taken everything away here.
-    has_left: bool,
 }
 
 struct Engine {
@@ -616,13 +614,10 @@ impl Engine {
         let mode = self.catalog.mapping(&entry.mapping.name).map_or(entry.mapping.mode, |in_file| in_file.mapping.mode);
         let phase = self.limit(&entry.mapping.name, self.phase(entry, mode));
         let generation = Generation { mode, ..Generation::new(entry.mapping.clone(), phase, target) };
-        match self.pipelines.get_mut(slot) {
+        match self.pipelines.get(slot) {
             None => self.start(slot, generation),
             Some(running) if running.pipeline.runs(&generation) => return false,
-            Some(running) => {
-                running.has_left = false;
-                running.pipeline.swap(generation);
-            }
+            Some(running) => running.pipeline.swap(generation),
         }
         true
     }
@@ -672,7 +667,7 @@ impl Engine {
         controller.add(&slot.target, &pipeline);
         let mut tasks = JoinSet::new();
         tasks.spawn(keeper::keep(pipeline.clone(), slot.clone(), self.events.clone()));
-        self.pipelines.insert(slot.clone(), Running { pipeline, tasks, has_left: false });
+        self.pipelines.insert(slot.clone(), Running { pipeline, tasks });
         self.open_losses(slot);
     }
 
@@ -778,9 +773,8 @@ impl Engine {
         if self.catalog.mapping(mapping).is_none_or(|entry| entry.standing != Standing::Retained) {
             return;
         }
-        let Some(running) = self.pipelines.get_mut(slot) else { return };
-        running.has_left = true;
-        if self.slots_of(mapping).any(|(_, running)| !running.has_left) {
+        let is_over = self.pipelines_of(mapping).all(|pipeline| pipeline.has_taken_leave());
+        if !self.pipelines.contains_key(slot) || !is_over {
             return;
         }
         self.former_targets.remove(mapping);

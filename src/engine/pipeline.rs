@@ -108,6 +108,8 @@ struct State {
     unconfirmed: Option<String>,
     /// Whether the engine knows what it says, in this term.
     is_told: bool,
+    /// Whether the mapping was removed and has taken everything away here.
+    has_taken_leave: bool,
     /// In which term of the [`Lease`](crate::multicluster::permit::Lease) it was looked at.
     term: u64,
     /// Sources that carry the engine's finalizer and this target's identity from before there was a state store: somebody forged
@@ -204,6 +206,7 @@ impl Pipeline {
             state.promotion = Promotion::default();
         }
         state.is_told &= !another_target;
+        state.has_taken_leave = false;
         self.generation.store(Arc::new(generation));
         drop(state);
         let current = self.generation();

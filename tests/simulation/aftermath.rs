@@ -86,6 +86,9 @@ pub async fn check(world: &mut World) {
         other.for_each(|(key, object)| world.note(format_args!("{key} was {:?} and is {object}", former.get(key))));
         world.violated("I5", format!("{written} writes of a process that starts in a world that is in order"));
     }
+    for name in MAPPINGS.iter().chain([&GUEST]).filter(|name| names_no_store(world, name)) {
+        world.violated("I7", format!("home names targets of the mapping {name}, of which none holds a state store"));
+    }
     let targets = 1 + i64::from(world.plan.spread != Spread::One);
     for text in excess(&before, &after, targets) {
         world.violated("I7", text);
@@ -97,6 +100,16 @@ fn writes(world: &World) -> u64 {
     let is_held_up = super::quiet::is_held_up(world);
     let checker = &world.shared.lock().checker;
     checker.writes - if is_held_up { checker.namespaces } else { 0 }
+}
+
+/// The ConfigMap at home that names the targets of a mapping.
+fn list_of_targets(name: &str) -> String {
+    format!("{name}.targets")
+}
+
+fn names_no_store(world: &World, name: &str) -> bool {
+    let has = |side: Side, name: &str| world.get(side, &state_store(name)).is_some();
+    has(Side::Target, &list_of_targets(name)) && [Side::Target, Side::Second].iter().all(|side| !has(*side, name))
 }
 
 /// What a process that starts may write, in text: what consumers read, what is on the target, and the records.
@@ -111,8 +124,8 @@ fn contents(world: &World) -> BTreeMap<String, String> {
         let data = world.get(target, &path)?["data"].to_string();
         Some((format!("{} {path}", target.name()), data))
     };
-    let both = |name: &&'static str| [(*name).to_owned(), format!("{name}.held")];
-    let names = || MAPPINGS.iter().chain([&GUEST]).flat_map(both);
+    let all = |name: &&'static str| [(*name).to_owned(), format!("{name}.held"), list_of_targets(name)];
+    let names = || MAPPINGS.iter().chain([&GUEST]).flat_map(all);
     let records = [Side::Target, Side::Second]
         .into_iter()
         .flat_map(|target| names().filter_map(move |name| records(target, name)));

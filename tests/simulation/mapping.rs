@@ -37,6 +37,8 @@ pub enum Spread {
     Both,
     /// On the one that every mapping has; the list names no other.
     First,
+    /// On the second one; the list names no other.
+    Second,
     /// On the second one if the source has `spec.extra`, else on the other one. A source stays where it is, or moves.
     Choice,
 }
@@ -45,6 +47,7 @@ impl Spread {
     pub fn targets(self, extra: bool) -> &'static [Side] {
         match self {
             Self::Choice if extra => &[Side::Second],
+            Self::Second => &[Side::Second],
             Self::Extra if extra => &[Side::Target, Side::Second],
             Self::Both => &[Side::Target, Side::Second],
             _ => &[Side::Target],
@@ -57,6 +60,7 @@ const CHOSEN: &str = "${{ 'second' if source.spec.extra | default(false) else 't
 const LISTED: &str = "${{ ['target', 'second'] if source.spec.extra | default(false) else ['target'] }}";
 const BOTH: &str = "${{ ['target', 'second'] }}";
 const FIRST: &str = "${{ ['target'] }}";
+const SECOND: &str = "${{ ['second'] }}";
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Mapping {
@@ -274,10 +278,11 @@ impl Mapping {
                     "cluster": CHOSEN, "allowed": TARGETS, "onTargetChange": self.on_target_change,
                 })
             }
-            Spread::Extra | Spread::Both | Spread::First => {
+            Spread::Extra | Spread::Both | Spread::First | Spread::Second => {
                 let (list, allowed) = match self.spread {
                     Spread::Both => (BOTH, &TARGETS[..]),
                     Spread::First => (FIRST, &TARGETS[..1]),
+                    Spread::Second => (SECOND, &TARGETS[1..]),
                     _ => (LISTED, &TARGETS[..]),
                 };
                 document["spec"]["targets"] = json!({

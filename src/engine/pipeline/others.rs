@@ -6,7 +6,7 @@ use std::sync::Arc;
 use hashbrown::HashSet;
 use tokio::time::Instant;
 
-use super::{NOT_READ, Pipeline};
+use super::{Generation, NOT_READ, Pipeline};
 use crate::multicluster::queue::Priority;
 use crate::object::Key;
 use crate::plan::Reason;
@@ -104,12 +104,15 @@ impl Pipeline {
         Some(untold.generation().target.name.clone())
     }
 
-    /// Whether the home cluster is another target of the mapping, and holds no state store of it yet.
-    pub fn is_before_home(&self) -> bool {
-        let home = &self.shared.settings.home;
-        let pipelines = self.controller.pipelines();
-        let is_home = |one: &&Arc<Pipeline>| !std::ptr::eq(&***one, self) && one.generation().target.name == *home;
-        pipelines.iter().find(is_home).is_some_and(|one| one.state.lock().store.resource_version.is_empty())
+    /// The mapping was removed, and has taken everything away here, if this generation still runs.
+    pub fn take_leave(&self, generation: &Arc<Generation>) {
+        let mut state = self.state.lock();
+        state.has_taken_leave = Arc::ptr_eq(generation, &self.generation());
+    }
+
+    /// Whether the mapping was removed and has taken everything away here.
+    pub fn has_taken_leave(&self) -> bool {
+        self.state.lock().has_taken_leave
     }
 
     /// Whether nothing of the mapping is left on its target, as far as that can be known: no source in sight names the target,

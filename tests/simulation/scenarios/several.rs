@@ -213,6 +213,24 @@ fn a_source_follows_the_latest_document_where_a_target_comes_back_with_an_earlie
     }
 }
 
+/// None of its targets is home, or another one that each start reads.
+#[test]
+fn a_removed_mapping_is_known_after_a_restart_wherever_its_targets_are() {
+    let steps = [
+        (0, Action::Create(X)),
+        (5_000, Action::Change(X)),
+        (10_000, Action::Edit(Edit::Remove)),
+        (60_000, Action::Crash(0)),
+        (0, Action::Start(0)),
+        (30_000, Action::Delete(X)),
+    ];
+    let leaves = [&[(0, Action::Edit(Edit::OnMappingRemoved("Delete")))], &steps[..]].concat();
+    for sources in [Kcp, Plain] {
+        holds(&several(Spread::Second, sources, &steps), 8);
+        (5..=leaves.len()).for_each(|until| holds(&several(Spread::Second, sources, &leaves[..until]), 2));
+    }
+}
+
 /// The target that is away is home, by which a start knows of the other.
 #[test]
 fn no_target_is_served_before_home_has_recorded_the_mapping() {
