@@ -96,12 +96,19 @@ impl Place {
 /// An object that consumers create.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Order {
-    /// `plural.version.group`
-    pub resource: String,
+    /// In the version that it is written in.
+    pub resource: Resource,
     pub place: Place,
     pub object: Value,
     /// Whether something is reported back.
     pub has_status: bool,
+}
+
+impl Order {
+    /// Whether it is of a resource, in whichever version.
+    pub fn is_of(&self, plural: &str, group: &str) -> bool {
+        self.resource.plural == plural && self.resource.group == group
+    }
 }
 
 impl Script {
@@ -139,8 +146,9 @@ impl Script {
 
     /// Connections of the clusters that an operator works on. Where its resource is ordered, the orders are not its own.
     pub fn works_on(&self, operator: &ToyOperator) -> impl Iterator<Item = &str> {
-        let is_ordered = |connection: &str| {
-            self.orders.iter().any(|order| order.resource == operator.resource && order.place.has(connection))
+        let (plural, _, group) = parts(&operator.resource);
+        let is_ordered = move |connection: &str| {
+            self.orders.iter().any(|order| order.is_of(plural, group) && order.place.has(connection))
         };
         self.connections().filter(move |connection| !is_ordered(connection))
     }
@@ -242,8 +250,7 @@ impl Script {
             self.leave_out(mapping, &format!("no {what} of {resource} is there"));
             return Ok(false);
         };
-        let kind = schema.document["spec"]["names"]["kind"].as_str().unwrap_or_default();
-        let kind = Kind::new(&resource.group, &resource.version, kind);
+        let kind = Kind::new(&resource.group, &resource.version, text(&schema.document["spec"]["names"]["kind"]));
         match export {
             Some(export) => self.publish(export, &schema.document, found),
             None => self.define(&kind, found),
@@ -251,17 +258,23 @@ impl Script {
         for kind in mapping.objects.iter().map(|rule| &rule.kind) {
             self.define(kind, found);
         }
-        let ordered: Vec<&Found> = found.iter().filter(|found| is_of(&found.document, &kind)).collect();
-        if ordered.is_empty() {
+        let served = versions(&schema.document).filter(|version| version["served"] != false);
+        let kinds = served.map(|version| Kind::new(&resource.group, text(&version["name"]), &kind.kind));
+        let kinds: Vec<Kind> = kinds.collect();
+        let is_namespaced = schema.document["spec"]["scope"] != "Cluster";
+        let has_status = reports(mapping, &schema.document);
+        let mut folders: BTreeSet<&Path> = BTreeSet::new();
+        for Found { folder, document } in found {
+            let Some(kind) = kinds.iter().find(|kind| is_of(document, kind)) else { continue };
+            let object = if is_namespaced { in_namespace(document) } else { document.clone() };
+            let resource = kind.resource(&resource.plural);
+            self.order(Order { resource, place: place.clone(), object, has_status })?;
+            folders.insert(folder);
+        }
+        if folders.is_empty() {
             self.left_out.push(format!("no {} is there to be ordered", kind.kind));
         }
-        for given in ordered {
-            let is_namespaced = schema.document["spec"]["scope"] != "Cluster";
-            let object = if is_namespaced { in_namespace(&given.document) } else { given.document.clone() };
-            let has_status = reports(mapping, &schema.document);
-            self.order(Order { resource: resource.to_string(), place: place.clone(), object, has_status })?;
-        }
-        self.accompany(found, &kind);
+        self.accompany(found, &folders);
         Ok(true)
     }
 
@@ -315,10 +328,8 @@ impl Script {
         }
     }
 
-    /// What lies beside an order, and is of a kind that every workspace has.
-    fn accompany(&mut self, found: &[Found], ordered: &Kind) {
-        let orders = found.iter().filter(|found| is_of(&found.document, ordered));
-        let folders: BTreeSet<&Path> = orders.map(|found| found.folder.as_path()).collect();
+    /// What lies beside the orders of some folders, and is of a kind that every workspace has.
+    fn accompany(&mut self, found: &[Found], folders: &BTreeSet<&Path>) {
         for beside in found.iter().filter(|found| folders.contains(found.folder.as_path())) {
             let everywhere = ["Secret", "ConfigMap"].iter().any(|kind| beside.document["kind"] == *kind);
             let companion = in_namespace(&beside.document);
@@ -332,8 +343,7 @@ impl Script {
 /// Whether a mapping writes a status; the engine's own conditions only where the schema has room for them.
 fn reports(mapping: &Mapping, schema: &Value) -> bool {
     let version = mapping.source.resource.version.as_str();
-    let mut versions = schema["spec"]["versions"].as_array().into_iter().flatten();
-    let schema = versions.find(|known| known["name"] == version).map(|version| &version["schema"]);
+    let schema = versions(schema).find(|known| known["name"] == version).map(|version| &version["schema"]);
     // A CustomResourceDefinition has it a level deeper than an APIResourceSchema.
     let schema = schema.map(|schema| schema.get("openAPIV3Schema").unwrap_or(schema));
     let has_conditions =
@@ -346,7 +356,9 @@ fn reports(mapping: &Mapping, schema: &Value) -> bool {
 fn is_same(one: &Order, other: &Order) -> bool {
     let named = |order: &Order| ["namespace", "name"].map(|field| order.object["metadata"][field].clone());
     let in_workspaces = |order: &Order| order.place == Place::Workspaces;
-    one.resource == other.resource && named(one) == named(other) && in_workspaces(one) == in_workspaces(other)
+    one.is_of(&other.resource.plural, &other.resource.group)
+        && named(one) == named(other)
+        && in_workspaces(one) == in_workspaces(other)
 }
 
 /// A document without a namespace stands in `default`, as for kubectl.
@@ -358,9 +370,14 @@ fn in_namespace(object: &Value) -> Value {
     object
 }
 
+/// The versions of an APIResourceSchema or a CustomResourceDefinition.
+fn versions(schema: &Value) -> impl Iterator<Item = &Value> {
+    schema["spec"]["versions"].as_array().into_iter().flatten()
+}
+
 /// Whether a document of a kind defines something in a version.
 fn has_version(document: &Value, kind: &str, group: &str, version: &str) -> bool {
-    let mut versions = document["spec"]["versions"].as_array().into_iter().flatten();
+    let mut versions = versions(document);
     document["kind"] == kind && document["spec"]["group"] == group && versions.any(|known| known["name"] == version)
 }
 
