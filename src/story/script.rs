@@ -11,7 +11,7 @@ use super::toy_cluster::ToyCluster;
 use super::toy_operator::ToyOperator;
 use crate::engine::DEFAULT_TARGET;
 use crate::mapping::{ApiExportRef, ClusterProvider, Kind, Mapping, ProviderKind, Resource, SourceClusters};
-use crate::sandbox::setup::{anything, definition, parts};
+use crate::sandbox::setup::{anything, definition};
 
 const DEFINITION: &str = "CustomResourceDefinition";
 
@@ -132,9 +132,9 @@ impl Script {
         let served: Vec<Value> =
             script.undefined.iter().map(open_definition).chain(script.definitions.clone()).collect();
         for operator in given.operators {
-            if served.iter().any(|definition| defines_resource(definition, &operator.resource)) {
+            if served.iter().any(|definition| serves(definition, DEFINITION, &operator.resource)) {
                 script.operators.push(operator);
-            } else if !given.found.iter().any(|found| defines_resource(&found.document, &operator.resource)) {
+            } else if !given.found.iter().any(|found| serves(&found.document, DEFINITION, &operator.resource)) {
                 let ToyOperator { name, resource, .. } = &*operator;
                 return Err(format!(
                     "ToyOperator `{name}`: no CustomResourceDefinition beside the mappings defines `{resource}`"
@@ -146,7 +146,7 @@ impl Script {
 
     /// Connections of the clusters that an operator works on. Where its resource is ordered, the orders are not its own.
     pub fn works_on(&self, operator: &ToyOperator) -> impl Iterator<Item = &str> {
-        let (plural, _, group) = parts(&operator.resource);
+        let Resource { plural, group, .. } = &operator.resource;
         let is_ordered = move |connection: &str| {
             self.orders.iter().any(|order| order.is_of(plural, group) && order.place.has(connection))
         };
@@ -242,11 +242,8 @@ impl Script {
             }
         };
         let resource = &mapping.source.resource;
-        let (what, is_schema): (_, fn(&Value, &Resource) -> bool) = match export {
-            Some(_) => ("APIResourceSchema", is_schema_of),
-            None => (DEFINITION, |document, resource| defines_resource(document, &resource.to_string())),
-        };
-        let Some(schema) = found.iter().find(|found| is_schema(&found.document, resource)) else {
+        let what = if export.is_some() { "APIResourceSchema" } else { DEFINITION };
+        let Some(schema) = found.iter().find(|found| serves(&found.document, what, resource)) else {
             self.leave_out(mapping, &format!("no {what} of {resource} is there"));
             return Ok(false);
         };
@@ -381,9 +378,9 @@ fn has_version(document: &Value, kind: &str, group: &str, version: &str) -> bool
     document["kind"] == kind && document["spec"]["group"] == group && versions.any(|known| known["name"] == version)
 }
 
-fn is_schema_of(document: &Value, resource: &Resource) -> bool {
-    has_version(document, "APIResourceSchema", &resource.group, &resource.version)
-        && document["spec"]["names"]["plural"] == resource.plural
+/// Whether a document of a kind defines a resource.
+fn serves(document: &Value, kind: &str, Resource { group, version, plural }: &Resource) -> bool {
+    has_version(document, kind, group, version) && document["spec"]["names"]["plural"] == *plural
 }
 
 fn defines(document: &Value, kind: &Kind) -> bool {
@@ -392,12 +389,6 @@ fn defines(document: &Value, kind: &Kind) -> bool {
 
 fn is_of(document: &Value, kind: &Kind) -> bool {
     document["kind"] == kind.kind && document["apiVersion"] == kind.api_version() && document["metadata"].is_object()
-}
-
-/// Whether a CustomResourceDefinition serves `plural.version.group`.
-fn defines_resource(document: &Value, resource: &str) -> bool {
-    let (plural, version, group) = parts(resource);
-    has_version(document, DEFINITION, group, version) && document["spec"]["names"]["plural"] == plural
 }
 
 fn text(value: &Value) -> &str {
