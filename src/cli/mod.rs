@@ -40,10 +40,10 @@ use std::process::ExitCode;
 use anyhow::Context;
 
 pub use arguments::{Arguments, Verb};
-pub use options::RunOptions;
 
 use crate::multicluster::environment::CustomProviders;
 use crate::reload::OpenError;
+use arguments::RunArguments;
 use sandbox::SandboxArguments;
 
 /// How the program ends.
@@ -82,9 +82,7 @@ pub fn execute(verb: Verb, custom_providers: CustomProviders) -> Exit {
         _ => (Exit::Unchecked, Exit::Unchecked),
     };
     let result = match verb {
-        Verb::Run(arguments) => RunOptions::try_from(arguments)
-            .map_err(Into::into)
-            .and_then(|options| run_engine(options, custom_providers)),
+        Verb::Run(arguments) => run_engine(arguments, custom_providers),
         Verb::Sandbox(arguments) => play_sandbox(arguments),
         Verb::Init(arguments) => init::init(&arguments),
         Verb::Diff(arguments) => diff::diff(&arguments),
@@ -126,10 +124,10 @@ fn is_broken_pipe(error: &anyhow::Error) -> bool {
     error.downcast_ref::<io::Error>().is_some_and(|error| error.kind() == io::ErrorKind::BrokenPipe)
 }
 
-fn run_engine(options: RunOptions, custom_providers: CustomProviders) -> anyhow::Result<Exit> {
+fn run_engine(arguments: RunArguments, custom_providers: CustomProviders) -> anyhow::Result<Exit> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
     let runtime = runtime.context("cannot start the runtime that the engine runs on")?;
-    let result = runtime.block_on(run::run(options, custom_providers));
+    let result = runtime.block_on(run::run(arguments, custom_providers));
     // What is still under way was told to stop and did not: a second signal, or a lost file system.
     runtime.shutdown_background();
     result.map(|()| Exit::Success)

@@ -7,39 +7,11 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 
 use super::Usage;
-use super::arguments::{Connections, ElectionArguments, LeaderElect, MachineArguments, RunArguments};
+use super::arguments::{Connections, ElectionArguments, LeaderElect, MachineArguments};
 use crate::engine::DEFAULT_TARGET;
 use crate::engine::election::Terms;
 use crate::multicluster::connection::{ConnectionSource, Machine, flag};
 use crate::object;
-use crate::server::HostName;
-
-/// Everything the engine is told from outside.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct RunOptions {
-    pub mappings: PathBuf,
-    pub schemas: Option<PathBuf>,
-    /// By the names that mappings and providers use.
-    pub connections: BTreeMap<String, ConnectionSource>,
-    pub machine: Machine,
-    /// `None`: no listener for the kubelet and Prometheus.
-    pub probes: Option<SocketAddr>,
-    /// `None`: no listener for people.
-    pub console: Option<SocketAddr>,
-    /// Names by which browsers may ask the console, beside those of loopback.
-    pub console_hosts: Vec<HostName>,
-    pub events: bool,
-    pub engine_id: String,
-    pub state_namespace: String,
-    /// The connection of the home cluster.
-    pub home: String,
-    /// `None`: there is one replica.
-    pub election: Option<Terms>,
-    /// `None`: as the limit of open files has it.
-    pub max_watches: Option<usize>,
-    /// In bytes; `None`: as the limit of the container has it.
-    pub max_memory: Option<u64>,
-}
 
 /// The value that stands for the cluster of the Pod.
 const IN_CLUSTER: &str = "in-cluster";
@@ -47,49 +19,31 @@ const IN_CLUSTER: &str = "in-cluster";
 /// An address; of `off`, none. Under this name, for clap takes an `Option` for the value of a flag that may be left out.
 pub type Listen = Option<SocketAddr>;
 
-impl TryFrom<RunArguments> for RunOptions {
-    type Error = Usage;
-
-    fn try_from(arguments: RunArguments) -> Result<Self, Usage> {
-        let machine = arguments.machine.given()?;
-        let connections = arguments.connections.by_name()?;
-        let election = arguments.election.terms();
-        if let Some(terms) = &election {
-            terms.check().map_err(|why| Usage(format!("--leader-elect-…: {why}")))?;
-            let home = &arguments.state.home;
-            if !connections.contains_key(home) {
-                let what = format!("--home names the connection `{home}`, which the command line does not give");
-                return Err(Usage(format!("{what}: add `{}`", flag(home))));
-            }
-        }
-        Ok(Self {
-            connections,
-            machine,
-            election,
-            mappings: arguments.mappings.unwrap_or_default(),
-            schemas: arguments.schemas,
-            probes: arguments.probes,
-            console: arguments.console,
-            console_hosts: arguments.console_host,
-            events: arguments.events,
-            engine_id: arguments.engine_id,
-            state_namespace: arguments.state.state_namespace,
-            home: arguments.state.home,
-            max_watches: arguments.max_watches,
-            max_memory: arguments.max_memory,
-        })
-    }
-}
-
 impl ElectionArguments {
-    fn terms(self) -> Option<Terms> {
-        let is_elected = self.how.leader_elect == LeaderElect::Lease;
-        is_elected.then(|| Terms {
+    /// How replicas agree at the home cluster; `None`: there is one replica.
+    ///
+    /// # Errors
+    /// Where the times do not fit together, or no connection is the home cluster's.
+    pub(super) fn terms(
+        self,
+        home: &str,
+        connections: &BTreeMap<String, ConnectionSource>,
+    ) -> Result<Option<Terms>, Usage> {
+        if self.how.leader_elect != LeaderElect::Lease {
+            return Ok(None);
+        }
+        let terms = Terms {
             replica: self.replica.unwrap_or_else(some_replica),
             lease_duration: self.leader_elect_lease_duration,
             renew_deadline: self.leader_elect_renew_deadline,
             retry_period: self.leader_elect_retry_period,
-        })
+        };
+        terms.check().map_err(|why| Usage(format!("--leader-elect-…: {why}")))?;
+        if !connections.contains_key(home) {
+            let what = format!("--home names the connection `{home}`, which the command line does not give");
+            return Err(Usage(format!("{what}: add `{}`", flag(home))));
+        }
+        Ok(Some(terms))
     }
 }
 
@@ -115,7 +69,9 @@ impl Connections {
         Ok(connections)
     }
 
-    fn by_name(self) -> Result<BTreeMap<String, ConnectionSource>, Usage> {
+    /// # Errors
+    /// Where two flags give the same connection.
+    pub(super) fn by_name(self) -> Result<BTreeMap<String, ConnectionSource>, Usage> {
         let default = |name: &str, given: Option<ConnectionSource>| given.map(|given| (name.to_owned(), given));
         let defaults = [default("kcp", self.kcp_kubeconfig), default(DEFAULT_TARGET, self.target_kubeconfig)];
         given_once("connection", defaults.into_iter().flatten().chain(self.others), |source| match source {

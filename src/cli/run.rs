@@ -10,8 +10,9 @@ use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 use tracing::{info, warn};
 
+use super::arguments::RunArguments;
 use super::signals::{StopSignals, hangups};
-use super::{Misconfigured, RunOptions, connections, inputs, limits};
+use super::{Misconfigured, connections, inputs, limits};
 use crate::engine::clock::Clock;
 use crate::engine::{self, Settings};
 use crate::multicluster::connection::Process;
@@ -23,21 +24,26 @@ use crate::server::{self, Instruments, Listener};
 /// Runs until the engine has drained after the first signal.
 ///
 /// # Errors
-/// [`Misconfigured`] when something that the command line names is wrong; anything else is a failure.
-pub(super) async fn run(options: RunOptions, custom_providers: CustomProviders) -> anyhow::Result<()> {
-    let replica = options.election.as_ref().map(|terms| terms.replica.as_str().into());
-    let budget = limits::budget(options.max_watches, options.max_memory);
-    let process = Process { replica, budget, machine: Arc::new(options.machine.clone()) };
-    let connections = connections::open(options.connections.clone(), &process)?;
-    let (schemas, findings) = inputs::schemas(options.schemas.as_deref(), std::slice::from_ref(&options.mappings))?;
+/// [`Usage`](super::Usage) when the arguments do not fit together, [`Misconfigured`] when something that the command line names
+/// is wrong; anything else is a failure.
+pub(super) async fn run(arguments: RunArguments, custom_providers: CustomProviders) -> anyhow::Result<()> {
+    let machine = arguments.machine.given()?;
+    let connections = arguments.connections.by_name()?;
+    let election = arguments.election.terms(&arguments.state.home, &connections)?;
+    let replica = election.as_ref().map(|terms| terms.replica.as_str().into());
+    let budget = limits::budget(arguments.max_watches, arguments.max_memory);
+    let process = Process { replica, budget, machine: Arc::new(machine) };
+    let connections = connections::open(connections, &process)?;
+    let mappings = arguments.mappings.unwrap_or_default();
+    let (schemas, findings) = inputs::schemas(arguments.schemas.as_deref(), std::slice::from_ref(&mappings))?;
     findings.iter().for_each(|finding| warn!("{}", finding.render(false)));
     let instruments = Instruments::default();
-    instruments.metrics.set_engine(&options.engine_id);
-    instruments.status.publish(Status { engine: options.engine_id.clone(), ..Status::default() });
+    instruments.metrics.set_engine(&arguments.engine_id);
+    instruments.status.publish(Status { engine: arguments.engine_id.clone(), ..Status::default() });
     let (reloader, reload, reloads) =
-        Reloader::open(&options.mappings, instruments.health.clone()).map_err(Misconfigured::from)?;
+        Reloader::open(&mappings, instruments.health.clone()).map_err(Misconfigured::from)?;
     if reloader.files().readable.is_empty() {
-        let directory = options.mappings.display();
+        let directory = mappings.display();
         warn!(%directory, "no *.yaml or *.yml in the mappings directory yet: waiting for the first one");
     }
 
@@ -48,8 +54,8 @@ pub(super) async fn run(options: RunOptions, custom_providers: CustomProviders) 
     let mut servants = JoinSet::new();
     let stopped = CancellationToken::new();
     let probes = server::probes(instruments.clone());
-    let console = server::console(instruments.clone(), reload, options.console_hosts.clone().into());
-    for (flag, address, router) in [("probes", options.probes, probes), ("console", options.console, console)] {
+    let console = server::console(instruments.clone(), reload, arguments.console_host.into());
+    for (flag, address, router) in [("probes", arguments.probes, probes), ("console", arguments.console, console)] {
         let Some(address) = address else { continue };
         let address = serve(&mut servants, address, router, &stopped).await.with_context(|| {
             format!("cannot listen on {address}; give another address with --{flag}, or `--{flag} off` for none")
@@ -59,19 +65,34 @@ pub(super) async fn run(options: RunOptions, custom_providers: CustomProviders) 
     servants.spawn(flatten(hangups));
     servants.spawn(follow(reloader, drain.clone(), stopped.clone()));
 
-    tell_start(&options);
     let settings = Settings {
-        engine: options.engine_id,
-        inventory_namespace: options.state_namespace,
-        home: options.home,
+        engine: arguments.engine_id,
+        inventory_namespace: arguments.state.state_namespace,
+        home: arguments.state.home,
         connections,
         process,
         schemas,
         clock: Clock::default(),
-        election: options.election,
+        election,
         custom_providers,
-        events: options.events,
+        events: arguments.events,
     };
+    // The first line of a log: who runs, as what, and within which limits.
+    let election = settings.election.as_ref();
+    let connections: Vec<&str> = settings.connections.keys().map(String::as_str).collect();
+    info!(
+        version = env!("CARGO_PKG_VERSION"),
+        commit = env!("SYNC_ENGINE_COMMIT"),
+        engine = settings.engine,
+        replica = election.map(|terms| terms.replica.as_str()),
+        election = if election.is_some() { "lease" } else { "none" },
+        mappings = %mappings.display(),
+        connections = connections.join(" "),
+        home = settings.home,
+        max_watches = arguments.max_watches,
+        max_memory = arguments.max_memory,
+        "running",
+    );
     tokio::select! {
         () = engine::run(settings, reloads, instruments, drain.clone()) => {}
         result = failed(&mut servants) => result?,
@@ -80,25 +101,6 @@ pub(super) async fn run(options: RunOptions, custom_providers: CustomProviders) 
     stopped.cancel();
     info!("stopped");
     Ok(())
-}
-
-/// The first line of a log: who runs, as what, and within which limits.
-fn tell_start(options: &RunOptions) {
-    let connections: Vec<&str> = options.connections.keys().map(String::as_str).collect();
-    let election = options.election.as_ref();
-    info!(
-        version = env!("CARGO_PKG_VERSION"),
-        commit = env!("SYNC_ENGINE_COMMIT"),
-        engine = options.engine_id,
-        replica = election.map(|terms| terms.replica.as_str()),
-        election = if election.is_some() { "lease" } else { "none" },
-        mappings = %options.mappings.display(),
-        connections = connections.join(" "),
-        home = options.home,
-        max_watches = options.max_watches,
-        max_memory = options.max_memory,
-        "running",
-    );
 }
 
 /// Starts to answer at an address until `stopped`; gives the address that was bound.

@@ -90,10 +90,13 @@ fn run(arguments: &TestArguments) -> anyhow::Result<(String, Exit)> {
     }
     let recorders = tests.iter().map(|(_, test)| (test.spec.mapping.value.clone(), Recorder::default())).collect();
     let bench = Bench { catalog: &catalog, schemas: &schemas, update: arguments.update, recorders };
-    let mut results = Results::default();
+    let (mut results, mut goldens) = (Results::default(), BTreeMap::new());
     for (file, test) in &tests {
-        results.tests.push(bench.run(file, test, &mut results.written)?);
+        results.tests.push(bench.run(file, test, &mut goldens)?);
     }
+    goldens.retain(|path, content| std::fs::read(path).ok().as_deref() != Some(content.as_bytes()));
+    goldens.iter().try_for_each(|(path, content)| inputs::write(path, content))?;
+    results.written = goldens.into_keys().collect();
     let least = arguments.min_coverage.map(usize::from);
     results.coverage = bench.coverage(&files, least.unwrap_or_default());
     let exit = if results.are_good() { Exit::Success } else { Exit::Failure };
@@ -138,21 +141,25 @@ fn tests(files: &Files) -> Vec<(String, MappingTestDocument)> {
 }
 
 impl Bench<'_> {
+    /// Golden files to write are added to `goldens`.
+    ///
     /// # Errors
-    /// When a file that a case names cannot be read or written, or its mapping is not there.
-    fn run(&self, file: &str, test: &MappingTestDocument, written: &mut Vec<PathBuf>) -> Result<Tested, Misconfigured> {
+    /// When a file that a case names cannot be used, or its mapping is not there.
+    fn run(
+        &self,
+        file: &str,
+        test: &MappingTestDocument,
+        goldens: &mut BTreeMap<PathBuf, String>,
+    ) -> Result<Tested, Misconfigured> {
         let (name, mapping) = (test.metadata.name.value.clone(), test.spec.mapping.value.clone());
         let entry = self.entry(file, test)?;
         let recorder = self.recorders.get(&mapping).cloned().unwrap_or_default();
         let folder = Path::new(file).parent().unwrap_or(Path::new(""));
-        let (mut goldens, mut cases) = (BTreeMap::new(), Vec::new());
+        let mut cases = Vec::new();
         for case in &test.spec.cases {
-            let problems = case::run(self, &entry.mapping, &recorder, folder, case, &mut goldens)?;
+            let problems = case::run(self, &entry.mapping, &recorder, folder, case, goldens)?;
             cases.push(Case { name: case.name.clone(), passed: problems.is_empty(), problems });
         }
-        goldens.retain(|path, content| std::fs::read(path).ok().as_deref() != Some(content.as_bytes()));
-        goldens.iter().try_for_each(|(path, content)| inputs::write(path, content))?;
-        written.extend(goldens.into_keys());
         Ok(Tested { name, file: file.to_owned(), mapping, cases })
     }
 

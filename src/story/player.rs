@@ -12,8 +12,9 @@ use tokio::time::{Instant, sleep_until};
 use super::scene::resources;
 use super::schedule::{Schedule, Work};
 use super::toy_operator::{Step, ToyOperator};
+use crate::mapping::Resource;
 use crate::object::metadata;
-use crate::sandbox::{Answer, ApiRef, Events, Key, Request, Sandbox, parts};
+use crate::sandbox::{Answer, ApiRef, Events, Key, Request, Sandbox};
 
 /// Field manager of all that toy operators write.
 pub(super) const AUTHOR: &str = "toy-operator";
@@ -25,6 +26,8 @@ pub type Trouble = String;
 pub struct Player {
     operator: Arc<ToyOperator>,
     cluster: Arc<Sandbox>,
+    /// The operator's, as [`ApiRef`] has it.
+    resource: String,
     /// Whether the status has an endpoint of its own.
     has_status: bool,
     events: Events,
@@ -45,13 +48,14 @@ impl Player {
         cluster: Arc<Sandbox>,
         troubles: UnboundedSender<Trouble>,
     ) -> Result<Self, Answer> {
-        let resource = ApiRef { cluster: "", resource: &operator.resource };
-        let events = cluster.events(&Request::get(&format!("{}?watch=true", resource.url("", ""))))?;
+        let resource = operator.resource.to_string();
+        let api = ApiRef { cluster: "", resource: &resource };
+        let events = cluster.events(&Request::get(&format!("{}?watch=true", api.url("", ""))))?;
         let release = operator.finalizer.as_ref().and_then(|finalizer| finalizer.after);
         let release = release.map_or(Duration::ZERO, |period| period.0);
         let schedule = Schedule::new(operator.steps.iter().map(|step| step.after).collect(), release);
         let (has_status, made) = (has_status(&cluster, &operator.resource), BTreeMap::new());
-        Ok(Self { operator, cluster, has_status, events, schedule, began: Instant::now(), made, troubles })
+        Ok(Self { operator, cluster, resource, has_status, events, schedule, began: Instant::now(), made, troubles })
     }
 
     /// Works until the cluster is gone. Can be dropped at any time.
@@ -92,7 +96,7 @@ impl Player {
     }
 
     fn api(&self) -> ApiRef<'_> {
-        ApiRef { cluster: "", resource: &self.operator.resource }
+        ApiRef { cluster: "", resource: &self.resource }
     }
 
     fn carry_out(&mut self, key: &Key, step: usize) {
@@ -197,9 +201,8 @@ fn ordered(object: &Value) -> Value {
     ordered
 }
 
-/// Whether a resource, `plural.version.group`, is served with a status endpoint.
-fn has_status(cluster: &Sandbox, resource: &str) -> bool {
-    let (plural, version, group) = parts(resource);
+/// Whether a resource is served with a status endpoint.
+fn has_status(cluster: &Sandbox, Resource { group, version, plural }: &Resource) -> bool {
     let status = format!("{plural}/status");
     resources(cluster, group, version).iter().any(|resource| resource["name"] == status)
 }

@@ -193,7 +193,7 @@ impl Shop<'_> {
             if index > 0 {
                 object["metadata"]["name"] = format!("{}-{}", metadata(&order.object, "name"), index + 1).into();
             }
-            let api = ApiRef { cluster: self.cluster, resource: &order.resource };
+            let api = ApiRef { cluster: self.cluster, resource: &order.resource.to_string() };
             self.server.create(api, &object).map_err(refused(&format!("an order ({})", metadata(&object, "name"))))?;
         }
         Ok(())

@@ -11,7 +11,7 @@ use super::toy_cluster::ToyCluster;
 use super::toy_operator::ToyOperator;
 use crate::engine::DEFAULT_TARGET;
 use crate::mapping::{ApiExportRef, ClusterProvider, Kind, Mapping, ProviderKind, Resource, SourceClusters};
-use crate::sandbox::setup::{anything, definition, parts};
+use crate::sandbox::setup::{anything, definition};
 
 const DEFINITION: &str = "CustomResourceDefinition";
 
@@ -96,12 +96,19 @@ impl Place {
 /// An object that consumers create.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Order {
-    /// `plural.version.group`
-    pub resource: String,
+    /// In the version that it is written in.
+    pub resource: Resource,
     pub place: Place,
     pub object: Value,
     /// Whether something is reported back.
     pub has_status: bool,
+}
+
+impl Order {
+    /// Whether it is of a resource, in whichever version.
+    pub fn is_of(&self, plural: &str, group: &str) -> bool {
+        self.resource.plural == plural && self.resource.group == group
+    }
 }
 
 impl Script {
@@ -125,9 +132,9 @@ impl Script {
         let served: Vec<Value> =
             script.undefined.iter().map(open_definition).chain(script.definitions.clone()).collect();
         for operator in given.operators {
-            if served.iter().any(|definition| defines_resource(definition, &operator.resource)) {
+            if served.iter().any(|definition| serves(definition, DEFINITION, &operator.resource)) {
                 script.operators.push(operator);
-            } else if !given.found.iter().any(|found| defines_resource(&found.document, &operator.resource)) {
+            } else if !given.found.iter().any(|found| serves(&found.document, DEFINITION, &operator.resource)) {
                 let ToyOperator { name, resource, .. } = &*operator;
                 return Err(format!(
                     "ToyOperator `{name}`: no CustomResourceDefinition beside the mappings defines `{resource}`"
@@ -139,8 +146,9 @@ impl Script {
 
     /// Connections of the clusters that an operator works on. Where its resource is ordered, the orders are not its own.
     pub fn works_on(&self, operator: &ToyOperator) -> impl Iterator<Item = &str> {
-        let is_ordered = |connection: &str| {
-            self.orders.iter().any(|order| order.resource == operator.resource && order.place.has(connection))
+        let Resource { plural, group, .. } = &operator.resource;
+        let is_ordered = move |connection: &str| {
+            self.orders.iter().any(|order| order.is_of(plural, group) && order.place.has(connection))
         };
         self.connections().filter(move |connection| !is_ordered(connection))
     }
@@ -234,16 +242,12 @@ impl Script {
             }
         };
         let resource = &mapping.source.resource;
-        let (what, is_schema): (_, fn(&Value, &Resource) -> bool) = match export {
-            Some(_) => ("APIResourceSchema", is_schema_of),
-            None => (DEFINITION, |document, resource| defines_resource(document, &resource.to_string())),
-        };
-        let Some(schema) = found.iter().find(|found| is_schema(&found.document, resource)) else {
+        let what = if export.is_some() { "APIResourceSchema" } else { DEFINITION };
+        let Some(schema) = found.iter().find(|found| serves(&found.document, what, resource)) else {
             self.leave_out(mapping, &format!("no {what} of {resource} is there"));
             return Ok(false);
         };
-        let kind = schema.document["spec"]["names"]["kind"].as_str().unwrap_or_default();
-        let kind = Kind::new(&resource.group, &resource.version, kind);
+        let kind = Kind::new(&resource.group, &resource.version, text(&schema.document["spec"]["names"]["kind"]));
         match export {
             Some(export) => self.publish(export, &schema.document, found),
             None => self.define(&kind, found),
@@ -251,17 +255,23 @@ impl Script {
         for kind in mapping.objects.iter().map(|rule| &rule.kind) {
             self.define(kind, found);
         }
-        let ordered: Vec<&Found> = found.iter().filter(|found| is_of(&found.document, &kind)).collect();
-        if ordered.is_empty() {
+        let served = versions(&schema.document).filter(|version| version["served"] != false);
+        let kinds = served.map(|version| Kind::new(&resource.group, text(&version["name"]), &kind.kind));
+        let kinds: Vec<Kind> = kinds.collect();
+        let is_namespaced = schema.document["spec"]["scope"] != "Cluster";
+        let has_status = reports(mapping, &schema.document);
+        let mut folders: BTreeSet<&Path> = BTreeSet::new();
+        for Found { folder, document } in found {
+            let Some(kind) = kinds.iter().find(|kind| is_of(document, kind)) else { continue };
+            let object = if is_namespaced { in_namespace(document) } else { document.clone() };
+            let resource = kind.resource(&resource.plural);
+            self.order(Order { resource, place: place.clone(), object, has_status })?;
+            folders.insert(folder);
+        }
+        if folders.is_empty() {
             self.left_out.push(format!("no {} is there to be ordered", kind.kind));
         }
-        for given in ordered {
-            let is_namespaced = schema.document["spec"]["scope"] != "Cluster";
-            let object = if is_namespaced { in_namespace(&given.document) } else { given.document.clone() };
-            let has_status = reports(mapping, &schema.document);
-            self.order(Order { resource: resource.to_string(), place: place.clone(), object, has_status })?;
-        }
-        self.accompany(found, &kind);
+        self.accompany(found, &folders);
         Ok(true)
     }
 
@@ -315,10 +325,8 @@ impl Script {
         }
     }
 
-    /// What lies beside an order, and is of a kind that every workspace has.
-    fn accompany(&mut self, found: &[Found], ordered: &Kind) {
-        let orders = found.iter().filter(|found| is_of(&found.document, ordered));
-        let folders: BTreeSet<&Path> = orders.map(|found| found.folder.as_path()).collect();
+    /// What lies beside the orders of some folders, and is of a kind that every workspace has.
+    fn accompany(&mut self, found: &[Found], folders: &BTreeSet<&Path>) {
         for beside in found.iter().filter(|found| folders.contains(found.folder.as_path())) {
             let everywhere = ["Secret", "ConfigMap"].iter().any(|kind| beside.document["kind"] == *kind);
             let companion = in_namespace(&beside.document);
@@ -332,8 +340,7 @@ impl Script {
 /// Whether a mapping writes a status; the engine's own conditions only where the schema has room for them.
 fn reports(mapping: &Mapping, schema: &Value) -> bool {
     let version = mapping.source.resource.version.as_str();
-    let mut versions = schema["spec"]["versions"].as_array().into_iter().flatten();
-    let schema = versions.find(|known| known["name"] == version).map(|version| &version["schema"]);
+    let schema = versions(schema).find(|known| known["name"] == version).map(|version| &version["schema"]);
     // A CustomResourceDefinition has it a level deeper than an APIResourceSchema.
     let schema = schema.map(|schema| schema.get("openAPIV3Schema").unwrap_or(schema));
     let has_conditions =
@@ -346,7 +353,9 @@ fn reports(mapping: &Mapping, schema: &Value) -> bool {
 fn is_same(one: &Order, other: &Order) -> bool {
     let named = |order: &Order| ["namespace", "name"].map(|field| order.object["metadata"][field].clone());
     let in_workspaces = |order: &Order| order.place == Place::Workspaces;
-    one.resource == other.resource && named(one) == named(other) && in_workspaces(one) == in_workspaces(other)
+    one.is_of(&other.resource.plural, &other.resource.group)
+        && named(one) == named(other)
+        && in_workspaces(one) == in_workspaces(other)
 }
 
 /// A document without a namespace stands in `default`, as for kubectl.
@@ -358,15 +367,20 @@ fn in_namespace(object: &Value) -> Value {
     object
 }
 
+/// The versions of an APIResourceSchema or a CustomResourceDefinition.
+fn versions(schema: &Value) -> impl Iterator<Item = &Value> {
+    schema["spec"]["versions"].as_array().into_iter().flatten()
+}
+
 /// Whether a document of a kind defines something in a version.
 fn has_version(document: &Value, kind: &str, group: &str, version: &str) -> bool {
-    let mut versions = document["spec"]["versions"].as_array().into_iter().flatten();
+    let mut versions = versions(document);
     document["kind"] == kind && document["spec"]["group"] == group && versions.any(|known| known["name"] == version)
 }
 
-fn is_schema_of(document: &Value, resource: &Resource) -> bool {
-    has_version(document, "APIResourceSchema", &resource.group, &resource.version)
-        && document["spec"]["names"]["plural"] == resource.plural
+/// Whether a document of a kind defines a resource.
+fn serves(document: &Value, kind: &str, Resource { group, version, plural }: &Resource) -> bool {
+    has_version(document, kind, group, version) && document["spec"]["names"]["plural"] == *plural
 }
 
 fn defines(document: &Value, kind: &Kind) -> bool {
@@ -375,12 +389,6 @@ fn defines(document: &Value, kind: &Kind) -> bool {
 
 fn is_of(document: &Value, kind: &Kind) -> bool {
     document["kind"] == kind.kind && document["apiVersion"] == kind.api_version() && document["metadata"].is_object()
-}
-
-/// Whether a CustomResourceDefinition serves `plural.version.group`.
-fn defines_resource(document: &Value, resource: &str) -> bool {
-    let (plural, version, group) = parts(resource);
-    has_version(document, DEFINITION, group, version) && document["spec"]["names"]["plural"] == plural
 }
 
 fn text(value: &Value) -> &str {

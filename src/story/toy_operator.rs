@@ -8,6 +8,8 @@ use schemars::generate::SchemaSettings;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
+use crate::mapping::Resource;
+use crate::mapping::compile::parse_resource;
 use crate::mapping::diagnostic::{Diagnostic, Finding};
 use crate::mapping::document::{Metadata, Period};
 use crate::mapping::expression::{Names, RootSet, Scope, Text, Unrendered};
@@ -110,8 +112,8 @@ pub fn json_schema() -> Value {
 pub struct ToyOperator {
     /// `metadata.name`.
     pub name: String,
-    /// What it looks after: `plural.version.group`.
-    pub resource: String,
+    /// What it looks after.
+    pub resource: Resource,
     pub finalizer: Option<Finalizer>,
     /// One after the other, for each object; again from the first when its spec changes.
     pub steps: Vec<Step>,
@@ -165,18 +167,13 @@ pub(super) fn whole<T>(
 fn compiled(root: &Arc<Node>, findings: &mut Vec<Finding>) -> Option<ToyOperator> {
     let read = yaml::from_node::<Document>(root, &|_| Vec::new(), findings)?.value;
     let steps: Vec<_> = read.spec.steps.iter().map(|step| compiled_step(step, findings)).collect();
-    let resource = read.spec.resource;
-    if resource.value.splitn(3, '.').count() < 2 {
-        let finding = Finding::new("SE0104", resource.span(), "a resource is `plural.version.group`");
+    let resource = parse_resource(&read.spec.resource);
+    if resource.is_none() {
+        let finding = Finding::new("SE0104", read.spec.resource.span(), "a resource is `plural.version.group`");
         findings.push(finding.help("the core group is left out: `secrets.v1`"));
     }
     let steps = steps.into_iter().collect::<Option<_>>()?;
-    Some(ToyOperator {
-        name: read.metadata.name.value,
-        resource: resource.value,
-        finalizer: read.spec.finalizer,
-        steps,
-    })
+    Some(ToyOperator { name: read.metadata.name.value, resource: resource?, finalizer: read.spec.finalizer, steps })
 }
 
 fn compiled_step(step: &StepSpec, findings: &mut Vec<Finding>) -> Option<Step> {

@@ -629,13 +629,18 @@ fn update_writes_golden_files_that_hold_from_then_on() {
     1 case passed, 0 failed
     ");
     assert!(run(&["test", &root.path().join("maps").display().to_string()]).status.success());
-    // Another case does not take the file from the one for which it holds.
+    // Another case does not take the file from the one for which it holds, neither in the same test nor in another.
     let more = format!("{test}    - name: of another size\n      source: other.yaml\n      golden: golden/new.yaml\n");
-    fs::write(root.path().join("maps/a.test.yaml"), more).expect("a test");
+    let another = test.replace("sizes", "others").replace("source.yaml", "other.yaml").replace("size: 3", "size: 4");
     fs::write(root.path().join("maps/other.yaml"), SOURCE.replace("size: 3", "size: 4")).expect("a source");
-    let said = shown_in(&root, &["test", "ROOT/maps", "--update"]);
-    let clash = "golden golden/new.yaml: another case of the test writes something else to it";
-    assert!(said.contains(clash) && !said.contains("wrote"), "{said}");
+    for tests in [vec![("a", &more)], vec![("a", &test), ("b", &another)]] {
+        for (name, test) in tests {
+            fs::write(root.path().join(format!("maps/{name}.test.yaml")), test).expect("a test");
+        }
+        let said = shown_in(&root, &["test", "ROOT/maps", "--update"]);
+        let clash = "golden golden/new.yaml: another case writes something else to it";
+        assert!(said.contains(clash) && !said.contains("wrote"), "{said}");
+    }
 }
 
 #[test]

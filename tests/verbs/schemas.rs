@@ -87,6 +87,10 @@ fn an_api_moves_to_a_new_version() {
     assert_eq!(spec["versions"][0]["schema"], spec["versions"][1]["schema"]);
 
     assert_eq!(shown_in(&root, &["validate", "ROOT/kit"]), "exit 0\n1 mapping in 1 file, nothing wrong\n");
+    // A consumer that has not moved yet.
+    let old = read(example.join("examples/store.yaml")).replace("pictures", "drawings");
+    assert!(old.contains("minio.example.com/v1alpha1"), "{old}");
+    fs::write(root.path().join("kit/examples/old.yaml"), old).expect("a file");
     let story = shown_in(&root, &["sandbox", "ROOT/kit", "--exit-when-synced"]);
-    assert!(story.contains("2 of 2 orders are ready in their workspaces"), "{story}");
+    assert!(story.contains("4 of 4 orders are ready in their workspaces"), "{story}");
 }

@@ -8,12 +8,11 @@ use serde_json::{Value, json};
 
 use super::object;
 use super::status::Failure;
+use super::validation::ANNOTATIONS;
 
 const ANNOTATION: &str = "kubectl.kubernetes.io/last-applied-configuration";
 /// The one manager that it is kept for.
 const KUBECTL: &str = "kubectl";
-/// Bytes that all annotations together may have.
-const LIMIT: usize = 256 * 1024;
 
 /// Brings the annotation of an object up to the configuration that was applied, where it has one.
 pub(super) fn follow(object: &mut Value, config: &Value, manager: &str) {
@@ -27,7 +26,7 @@ pub(super) fn follow(object: &mut Value, config: &Value, manager: &str) {
         object::set(&mut config, "annotations", None);
     }
     let text = format!("{config}\n");
-    if text.len() <= LIMIT {
+    if text.len() <= ANNOTATIONS {
         object::set_entry(object, "annotations", ANNOTATION, Some(&text));
     }
 }

@@ -12,7 +12,7 @@ use super::status::{Cause, Failure};
 const LEVELS: usize = 100;
 
 /// Bytes of all annotations of an object, their keys included.
-const ANNOTATIONS: usize = 256 << 10;
+pub(super) const ANNOTATIONS: usize = 256 << 10;
 
 /// An object can be read again once it is stored.
 pub(super) fn check_depth(object: &Value) -> Result<(), Failure> {

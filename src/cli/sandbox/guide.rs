@@ -59,7 +59,7 @@ pub(super) fn suggestions(stage: &Stage, ordered: bool) -> String {
 
 /// What to do with an object that a consumer has created. `definitions`: of the kinds on the target cluster.
 fn visits(consumer: &str, order: &Order, definitions: &[Value]) -> Vec<String> {
-    let plural = order.resource.split('.').next().unwrap_or_default();
+    let plural = &order.resource.plural;
     let change = match order.object["spec"]["members"].is_number() {
         true => format!("patch {} --type merge -p '{{\"spec\":{{\"members\":5}}}}'", named(order)),
         false => format!("edit {}", named(order)),
@@ -83,7 +83,7 @@ fn visits(consumer: &str, order: &Order, definitions: &[Value]) -> Vec<String> {
 
 /// `mongodbcommunity my-database`
 fn named(order: &Order) -> String {
-    let plural = order.resource.split('.').next().unwrap_or_default();
+    let plural = &order.resource.plural;
     let name = order.object["metadata"]["name"].as_str().unwrap_or_default();
     format!("{plural} {name}{}", namespace(order))
 }

@@ -11,7 +11,7 @@ use super::parts::{News, STATE_NAMESPACE};
 use super::screen::{BAD, BY_ENGINE, CONSUMER, FAINT, GOOD, STRONG, Screen};
 use crate::engine::DEFAULT_TARGET;
 use crate::reload::Outcome;
-use crate::sandbox::{Change, ChangeKind, Key, Storage, parts};
+use crate::sandbox::{Change, ChangeKind, Key, Storage};
 use crate::story::{Narrator, Order, Place, Scene, Side};
 
 /// Most orders whose way is told one by one.
@@ -130,7 +130,7 @@ impl Teller {
     fn count(&mut self, side: &Side, change: &Change) {
         let Some(order) = self.ordered.iter().find(|order| is_of(order, side, &change.storage)) else { return };
         let cluster = if let Side::Beside(cluster) = side { cluster.to_string() } else { String::new() };
-        let key = (cluster, plural(order).to_owned(), change.key.clone());
+        let key = (cluster, order.resource.plural.clone(), change.key.clone());
         let object = change.object.object();
         if change.kind != ChangeKind::Deleted && is_ready(&object, order.has_status) {
             self.unready.remove(&key);
@@ -196,7 +196,7 @@ impl Teller {
 
     /// `1 of 2 databases are Running`.
     pub fn standing(&self) -> String {
-        let databases = self.ordered.iter().all(|order| plural(order) == DATABASES);
+        let databases = self.ordered.iter().all(|order| order.resource.plural == DATABASES);
         let what = if databases { "databases are Running" } else { "orders are ready" };
         let in_workspaces = self.ordered.iter().all(|order| order.place == Place::Workspaces);
         let places = if in_workspaces { "in their workspaces" } else { "where they were ordered" };
@@ -239,12 +239,7 @@ fn is_of(order: &Order, side: &Side, storage: &Storage) -> bool {
         Side::Downstream => order.place.has(DEFAULT_TARGET),
         Side::Beside(cluster) => order.place.has(cluster),
     };
-    let (plural, _, group) = parts(&order.resource);
-    is_there && *storage.group == *group && *storage.plural == *plural
-}
-
-fn plural(order: &Order) -> &str {
-    parts(&order.resource).0
+    is_there && order.is_of(&storage.plural, &storage.group)
 }
 
 /// What the conditions of an object say is wrong with it: the engine's own word first.

@@ -255,7 +255,7 @@ fn found(path: &JsonPath, actual: &Value) -> Value {
 }
 
 /// Compares with the case's golden file; with `--update`, notes it for writing instead, also where it stands: another
-/// case may be about to write something else.
+/// case, of this test or another, may be about to write something else.
 fn golden(
     bench: &Bench,
     folder: &Path,
@@ -267,7 +267,7 @@ fn golden(
     let path = below(folder, name)?;
     if bench.update {
         let first = goldens.entry(path).or_insert_with(|| rendered.to_owned());
-        let problem = || format!("golden {name}: another case of the test writes something else to it");
+        let problem = || format!("golden {name}: another case writes something else to it");
         return Ok((*first != *rendered).then(|| Problem::said(problem())));
     }
     let standing = if path.exists() { Some(inputs::file(&path)?) } else { None };

@@ -15,6 +15,7 @@ use hyper::{Request, Response};
 use hyper_util::rt::TokioIo;
 use serde_json::{Value, json};
 use sync_engine::mapping::Resource;
+use sync_engine::mapping::compile::parse_resource;
 use sync_engine::multicluster::connection::{Connection, ConnectionSource, ConnectionSpec};
 use sync_engine::multicluster::registry::{ClustersOf, WatchScope};
 use sync_engine::multicluster::watch::{Watch, WatchState};
@@ -116,9 +117,7 @@ where
 }
 
 pub fn resource(text: &str) -> Resource {
-    let mut parts = text.splitn(3, '.').map(str::to_owned);
-    let (plural, version) = (parts.next().unwrap_or_default(), parts.next().unwrap_or_default());
-    Resource { group: parts.next().unwrap_or_default(), version, plural }
+    parse_resource(text).expect("a resource")
 }
 
 pub fn cluster(name: &str) -> ClusterName {
