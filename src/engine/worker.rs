@@ -34,7 +34,7 @@ use crate::object::{Key, metadata};
 use crate::plan::observed::all_copies;
 use crate::plan::{
     Action, Answers, Cause, Completion, Evidence, MAX_ROUNDS, Missing, Observed, Outcome, Phase, Plan, Prune, Reason,
-    Reasons, Rest, Source, SourcePatch, completion, owns_finalizer, plan_noting, render, status,
+    Reasons, Source, SourcePatch, completion, owns_finalizer, plan_noting, render, status,
 };
 use crate::release::{Followed, lost_by_all};
 use crate::server::metrics::ReconcileResult;
@@ -404,7 +404,7 @@ async fn converge(
             Plan::Rest(_) if lock.is_none() && is_missing_user(observed) => (Vec::new(), None),
             Plan::Rest(rest) => match may_lose(executor, &rest, progress.is_compared).await {
                 Loses::All => {
-                    if rest == Rest::InSync && is_missing_user(observed) {
+                    if rest.is_in_sync() && is_missing_user(observed) {
                         pipeline.uses_nothing(executor.key);
                     }
                     return rest.into();
@@ -506,8 +506,7 @@ enum Loses {
     Waits,
 }
 
-async fn may_lose(executor: &Executor<'_>, rest: &Rest, is_compared: bool) -> Loses {
-    let (Rest::Waiting(reasons) | Rest::Blocked(reasons)) = rest else { return Loses::All };
+async fn may_lose(executor: &Executor<'_>, reasons: &Reasons, is_compared: bool) -> Loses {
     let Executor { pipeline, generation, key, .. } = executor;
     let held = count_held(&reasons.0.iter().map(|reason| reason.cause).collect::<Vec<_>>());
     if held == 0 {
@@ -528,17 +527,17 @@ fn adds_finalizer(action: &Action) -> bool {
 
 /// Whether the first status of a source may wait: while more sources wait than are served at once, and nothing is wrong that
 /// the consumer should know of. What the target reports meanwhile is then part of the same write. It waits only once.
-fn may_wait(executor: &Executor<'_>, then: &Rest) -> bool {
-    let is_well = !matches!(then, Rest::Blocked(_)) && executor.tally.retry().is_none();
+fn may_wait(executor: &Executor<'_>, then: &Reasons) -> bool {
+    let is_well = !then.is_blocked() && executor.tally.retry().is_none();
     is_well && executor.pipeline.controller.queue.is_busy()
 }
 
-impl From<Rest> for Ended {
-    fn from(rest: Rest) -> Self {
-        match rest {
-            Rest::InSync => Self::InSync,
-            Rest::Waiting(reasons) => Self::Waiting(reasons),
-            Rest::Blocked(reasons) => Self::Blocked(reasons),
+impl From<Reasons> for Ended {
+    fn from(reasons: Reasons) -> Self {
+        match reasons.is_blocked() {
+            _ if reasons.is_in_sync() => Self::InSync,
+            true => Self::Blocked(reasons),
+            false => Self::Waiting(reasons),
         }
     }
 }

@@ -62,35 +62,30 @@ pub const MAX_ROUNDS: usize = 24;
 pub enum Plan {
     /// Carry these out in their order, then plan again.
     Act(Vec<Action>),
-    /// Carry this out; then the plan rests like that, and needs not be made again.
-    Last(Box<Action>, Rest),
-    /// There is nothing to do.
-    Rest(Rest),
+    /// Carry this out; then the plan rests for these reasons, and needs not be made again.
+    Last(Box<Action>, Reasons),
+    /// There is nothing to do, for these reasons.
+    Rest(Reasons),
 }
 
 impl Plan {
-    /// What to carry out, and how the plan rests then; `None`: it is made again.
-    pub fn into_steps(self) -> (Vec<Action>, Option<Rest>) {
+    /// Everything is as it should be.
+    fn in_sync() -> Self {
+        Self::Rest(Reasons::default())
+    }
+
+    /// What to carry out, and why the plan rests then; `None`: it is made again.
+    pub fn into_steps(self) -> (Vec<Action>, Option<Reasons>) {
         match self {
             Self::Act(actions) => (actions, None),
-            Self::Last(action, rest) => (vec![*action], Some(rest)),
-            Self::Rest(rest) => (Vec::new(), Some(rest)),
+            Self::Last(action, reasons) => (vec![*action], Some(reasons)),
+            Self::Rest(reasons) => (Vec::new(), Some(reasons)),
         }
     }
 }
 
-/// Why there is nothing to do.
-#[derive(Debug, Clone, PartialEq)]
-pub enum Rest {
-    /// Everything is as it should be.
-    InSync,
-    /// Nothing to do until something else moves: an event will tell.
-    Waiting(Reasons),
-    /// Somebody has to mend something: look again on a timer.
-    Blocked(Reasons),
-}
-
-/// Why a plan rests, each reason with the word by which conditions and metrics know it.
+/// Why there is nothing to do, each reason with the word by which conditions and metrics know it. Without any, everything is as
+/// it should be.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Reasons(pub Vec<Reason>);
 
@@ -181,17 +176,14 @@ impl Reasons {
         self.0.iter().filter(of_target).min_by_key(|reason| reason.cause).cloned()
     }
 
-    /// How a plan rests for these reasons.
-    fn verdict(self) -> Rest {
-        match self.cause() {
-            None => Rest::InSync,
-            Some(_) if self.0.iter().all(|reason| reason.cause.is_wait()) => Rest::Waiting(self),
-            Some(_) => Rest::Blocked(self),
-        }
+    /// Whether everything is as it should be.
+    pub fn is_in_sync(&self) -> bool {
+        self.0.is_empty()
     }
 
-    fn rest(self) -> Plan {
-        Plan::Rest(self.verdict())
+    /// Whether somebody has to mend something: look again on a timer. What else is waited for, an event will tell.
+    pub fn is_blocked(&self) -> bool {
+        !self.0.iter().all(|reason| reason.cause.is_wait())
     }
 }
 
@@ -223,19 +215,19 @@ pub fn plan(mapping: &Mapping, observed: &Observed) -> Plan {
 pub fn plan_noting(mapping: &Mapping, observed: &Observed, places: &mut Option<BTreeSet<String>>) -> Plan {
     let source = match &observed.source {
         Ok(source) => source,
-        Err(reason) => return Reasons(vec![reason.clone().within("source")]).rest(),
+        Err(reason) => return Plan::Rest(Reasons(vec![reason.clone().within("source")])),
     };
     match source {
         // A workspace that is no longer held up is out of sight, or about to be: that asks for nothing.
-        source if !is_held(observed, source) => Plan::Rest(Rest::InSync),
+        source if !is_held(observed, source) => Plan::in_sync(),
         Source::Missing(missing) => departure::gone(mapping, observed, missing),
         Source::Present(source) if is_deleting(source) => {
             departure::depart(mapping, observed, source, Stage::Deleting(mapping.lifecycle.on_source_delete))
         }
         Source::Present(source) => match observed.phase {
-            Phase::DeletionsOnly => Plan::Rest(Rest::InSync),
+            Phase::DeletionsOnly => Plan::in_sync(),
             // Nobody would bootstrap the workspace: it is not let go as if somebody had.
-            Phase::Leaving(_) if observed.subject.hold.is_some() => Plan::Rest(Rest::InSync),
+            Phase::Leaving(_) if observed.subject.hold.is_some() => Plan::in_sync(),
             Phase::Leaving(policy) => {
                 departure::depart(mapping, observed, source, Stage::Out(policy, Evidence::MappingRemoved))
             }
@@ -278,7 +270,7 @@ fn active(mapping: &Mapping, observed: &Observed, source: &Arc<Value>, places: &
         Ok(true) => passing(mapping, observed, source, places),
         Ok(false) => departure::depart(mapping, observed, source, Stage::Out(mapping.source.on_exit, Evidence::Exit)),
         Err(reason) if owns_finalizer(observed, source) => live::undecided(mapping, observed, source, reason),
-        Err(reason) => Reasons(vec![reason]).rest(),
+        Err(reason) => Plan::Rest(Reasons(vec![reason])),
     }
 }
 

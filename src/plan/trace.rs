@@ -6,7 +6,7 @@ use serde_json::Value;
 
 use super::decision::{Decision, Decisions, Verdict};
 use super::provenance::{File, Written};
-use super::{Observed, Reason, Reasons, Rest, Study, live, plan, render};
+use super::{Observed, Reason, Reasons, Study, live, plan, render};
 use crate::mapping::{Mapping, is_within};
 use crate::object::marks;
 
@@ -155,9 +155,9 @@ impl Trace {
         let (verdict, reasons) = match &rest {
             // Those of its objects: the plan has something to do first.
             None => (Conclusion::Acting, decisions.iter().flat_map(|decision| said(&decision.reasons)).collect()),
-            Some(Rest::InSync) => (Conclusion::InSync, Vec::new()),
-            Some(Rest::Waiting(reasons)) => (Conclusion::Waiting, said(reasons)),
-            Some(Rest::Blocked(reasons)) => (Conclusion::Blocked, said(reasons)),
+            Some(reasons) if reasons.is_in_sync() => (Conclusion::InSync, Vec::new()),
+            Some(reasons) if reasons.is_blocked() => (Conclusion::Blocked, said(reasons)),
+            Some(reasons) => (Conclusion::Waiting, said(reasons)),
         };
         let rows = file.map(|file| rows(mapping, observed, file)).unwrap_or_default();
         let target = observed.among.as_ref().map(|among| among.name.clone());

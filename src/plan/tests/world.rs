@@ -16,7 +16,7 @@ use crate::object::marks::{self, Origin, Owner, Reference, Writer};
 use crate::object::{ClusterName, Key, has_finalizer, metadata};
 use crate::plan::observed::copy_place;
 use crate::plan::{
-    Action, Cause, Evidence, Intent, Kinds, Missing, Observed, Original, Outcome, Pin, Plan, Reason, Rest, Source,
+    Action, Cause, Evidence, Intent, Kinds, Missing, Observed, Original, Outcome, Pin, Plan, Reason, Reasons, Source,
     TargetObject, plan, render,
 };
 
@@ -206,7 +206,7 @@ impl World {
     }
 
     /// Plans and acts until the plan rests; stops after `writes` writes, as a crash would.
-    pub fn settle_within(&mut self, mapping: &Mapping, writes: usize) -> Option<Rest> {
+    pub fn settle_within(&mut self, mapping: &Mapping, writes: usize) -> Option<Reasons> {
         let observed = self.observe(mapping);
         self.settle_from(mapping, observed, writes, |_| None)
     }
@@ -218,7 +218,7 @@ impl World {
         mut observed: Observed,
         mut writes: usize,
         mut answer: impl FnMut(&Action) -> Option<Outcome>,
-    ) -> Option<Rest> {
+    ) -> Option<Reasons> {
         for _ in 0..40 {
             let (actions, last) = plan(mapping, &observed).into_steps();
             if actions.is_empty() {
@@ -244,19 +244,19 @@ impl World {
     }
 
     /// What is kept in a file is all that a decision follows from.
-    fn rest_on(&mut self, mapping: &Mapping, observed: Observed, rest: &Rest) {
+    fn rest_on(&mut self, mapping: &Mapping, observed: Observed, rest: &Reasons) {
         let kept = serde_json::to_string(&observed).expect("it can be kept");
         let read: Observed = serde_json::from_str(&kept).expect("it can be read");
         assert_eq!(plan(mapping, &read), Plan::Rest(rest.clone()), "another machine decides the same");
         self.rested = Some(observed);
     }
 
-    pub fn settle(&mut self, mapping: &Mapping) -> Rest {
+    pub fn settle(&mut self, mapping: &Mapping) -> Reasons {
         self.settle_within(mapping, usize::MAX).expect("no limit of writes")
     }
 
     pub fn sync(&mut self, mapping: &Mapping) {
-        assert_eq!(self.settle(mapping), Rest::InSync, "{:?}", self.log);
+        assert_eq!(self.settle(mapping), Reasons::default(), "{:?}", self.log);
     }
 
     pub fn in_sync(self, mapping: &Mapping) -> Self {
