@@ -328,7 +328,7 @@ pub fn stays(mapping: &Mapping, object: &TargetObject) -> bool {
 }
 
 fn kinds(observed: &Observed) -> impl Iterator<Item = &Kind> {
-    observed.target.kinds.iter().flat_map(|kinds| kinds.watched.keys())
+    observed.target.kinds.iter().flat_map(|kinds| kinds.0.keys())
 }
 
 /// Row "being deleted": wait for it, and report it after `stuckAfter` and the object's own grace period. An object that waits

@@ -115,20 +115,15 @@ pub struct Target {
     pub reporting: Arc<BTreeSet<Kind>>,
 }
 
-/// The kinds of the mapping and of its state store.
+/// The kinds of the mapping and of its state store. One that the target does not serve is waited for ([`Cause::Waiting`]): where
+/// its CustomResourceDefinition is gone, so are its objects.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
-pub struct Kinds {
-    #[serde(with = "form::shared_pairs")]
-    pub watched: Arc<BTreeMap<Kind, Sight<()>>>,
-    /// Those of them that the target does not serve: where their CustomResourceDefinition is gone, so are their objects.
-    pub unserved: Arc<BTreeSet<Kind>>,
-}
+pub struct Kinds(#[serde(with = "form::pairs")] pub BTreeMap<Kind, Sight<()>>);
 
 impl Kinds {
     /// All of them in sight.
     pub fn in_sight<'k>(kinds: impl IntoIterator<Item = &'k Kind>) -> Self {
-        let watched = kinds.into_iter().map(|kind| (kind.clone(), Ok(())));
-        Self { watched: Arc::new(watched.collect()), unserved: Arc::default() }
+        Self(kinds.into_iter().map(|kind| (kind.clone(), Ok(()))).collect())
     }
 }
 
@@ -593,11 +588,7 @@ impl Observed {
             return Err(Reason { cause: Cause::ClaimNotAccepted, detail });
         }
         let unwatched = || Err(Reason::unseen(format!("{kind} is not watched yet")));
-        let sight = kinds.watched.get(kind).cloned().unwrap_or_else(unwatched);
-        match kinds.unserved.contains(kind) {
-            true => sight.map_err(|why| Reason { cause: Cause::Waiting, ..why }),
-            false => sight,
-        }
+        kinds.0.get(kind).cloned().unwrap_or_else(unwatched)
     }
 
     /// What the source's workspace has not accepted, where objects of a kind are kept beside the source.
@@ -614,14 +605,14 @@ impl Observed {
 
     /// Whether what the target has of the source is in sight, so that a plan tells every deletion that it asks for.
     pub fn is_in_sight(&self) -> bool {
-        let Ok(Kinds { watched, unserved }) = &self.target.kinds else { return false };
-        let is_target = |kind: &Kind| kind.side == Side::Target;
-        watched.iter().all(|(kind, state)| !is_target(kind) || state.is_ok() || unserved.contains(kind))
+        let Ok(kinds) = &self.target.kinds else { return false };
+        kinds.0.iter().all(|(kind, state)| kind.side == Side::Source || state.is_ok() || self.is_unserved(kind))
     }
 
     /// Whether the target does not serve a kind (any more).
     pub fn is_unserved(&self, kind: &Kind) -> bool {
-        self.target.kinds.as_ref().is_ok_and(|kinds| kinds.unserved.contains(kind))
+        let state = self.target.kinds.as_ref().ok().and_then(|kinds| kinds.0.get(kind));
+        matches!(state, Some(Err(reason)) if reason.cause == Cause::Waiting)
     }
 
     /// Whether a stripped object was restored or released, or another one is in its place.

@@ -203,7 +203,7 @@ fn known(mapping: &Mapping, target: &TargetCluster) -> Kinds {
     let served = |served: &Result<_, String>| served.as_ref().map(drop).map_err(Reason::unseen);
     let kinds = target.kinds.iter().map(|(kind, found)| (kind.clone(), served(found)));
     let kinds = kinds.chain(beside(mapping).into_iter().map(|kind| (kind.clone(), Ok(()))));
-    Kinds { watched: Arc::new(kinds.collect()), unserved: Arc::default() }
+    Kinds(kinds.collect())
 }
 
 /// What stands on a target.

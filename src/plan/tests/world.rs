@@ -172,8 +172,9 @@ impl World {
         // The state store knows the kinds that a former document had.
         let kinds = mapping.objects.iter().map(|rule| &rule.kind).chain(self.objects.keys().map(|one| &one.kind));
         let kinds = kinds.map(|kind| {
-            let unseen = self.unseen_kinds.get(kind);
-            (kind.clone(), unseen.map_or(Ok(()), |why| Err(Reason::unseen(why))))
+            let cause = if self.unserved.contains(kind) { Cause::Waiting } else { Cause::Unknown };
+            let unseen = self.unseen_kinds.get(kind).map(|why| Reason { cause, detail: why.clone() });
+            (kind.clone(), unseen.map_or(Ok(()), Err))
         });
         let missing = || Source::Missing(self.missing.clone());
         let connection = self.seen.among.as_ref().map_or("target", |among| &among.name).to_owned();
@@ -181,7 +182,7 @@ impl World {
         observed.source = Ok(self.source.clone().map_or_else(missing, |source| Source::Present(Arc::new(source))));
         observed.target.kinds = match &self.target_unknown {
             Some(why) => Err(Reason::unseen(why)),
-            None => Ok(Kinds { watched: Arc::new(kinds.collect()), unserved: Arc::new(self.unserved.clone()) }),
+            None => Ok(Kinds(kinds.collect())),
         };
         observed.target.pin = Some(Pin { connection, identity: self.identity.clone() });
         observed.objects.in_use = self.in_use();
