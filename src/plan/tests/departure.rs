@@ -17,7 +17,7 @@ fn lose_finalizer(world: &mut World) {
 
 fn unserve(world: &mut World, why: Unserved) {
     world.unsee(&database());
-    world.unserved.insert(database());
+    world.unseen.values_mut().for_each(|reason| reason.cause = Cause::Waiting);
     world.unserved_for = why;
 }
 
