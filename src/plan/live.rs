@@ -673,7 +673,7 @@ impl Step {
     /// Takes down what was decided about one object, where somebody asks for it.
     pub fn noted(self, observed: &Observed, id: &str, row: Option<Row>, about: About<'_>) -> Self {
         if let Some(decisions) = &observed.study.decisions {
-            decisions.note(Decision {
+            decisions.lock().push(Decision {
                 id: id.to_owned(),
                 reference: about.reference.cloned(),
                 row,

@@ -40,7 +40,7 @@ pub use decision::Evidence;
 pub use departure::{delete, give_up, stays, unmarked};
 pub use observed::{
     Answers, Consumer, Kinds, Missing, ObjectState, Observed, Original, Originals, Outcome, Phase, Pick, Pin, Prune,
-    Sight, Source, Study, Target, TargetObject,
+    Sight, Source, Target, TargetObject,
 };
 pub use source::{guard, pins, release_finalizer};
 

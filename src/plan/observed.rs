@@ -5,11 +5,12 @@ use std::fmt;
 use std::sync::Arc;
 
 use k8s_openapi::jiff::Timestamp;
+use parking_lot::Mutex;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
 use super::action::Action;
-use super::decision::Decisions;
+use super::decision::Decision;
 use super::objects::Objects;
 use super::targets::{Evaluated, TargetContext};
 use super::{Cause, Reason};
@@ -147,7 +148,7 @@ pub struct Study {
     /// Takes down what is evaluated.
     pub recorder: Option<Recorder>,
     /// Takes down what is decided.
-    pub decisions: Option<Decisions>,
+    pub decisions: Option<Arc<Mutex<Vec<Decision>>>>,
     /// Which targets the mapping gives, once that was evaluated.
     pub evaluated_targets: Evaluated,
 }
