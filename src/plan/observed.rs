@@ -358,25 +358,14 @@ impl Answers {
     pub fn without_bodies(mut self) -> Self {
         for object in self.foreign.values_mut() {
             let text = |field: &str| object.get(field).cloned().unwrap_or_default();
-            let mut head = json!({"apiVersion": text("apiVersion"), "kind": text("kind"), "metadata": {}});
-            for field in [
-                "namespace",
-                "name",
-                "uid",
-                "resourceVersion",
-                "labels",
-                "annotations",
-                "creationTimestamp",
-                "deletionTimestamp",
-                "ownerReferences",
-            ] {
-                if let Some(value) = object.get("metadata").and_then(|metadata| metadata.get(field)) {
-                    head["metadata"][field] = value.clone();
-                }
+            let mut metadata = text("metadata");
+            if let Some(metadata) = metadata.as_object_mut() {
+                metadata.remove("managedFields");
             }
-            if let Some(annotations) = head["metadata"]["annotations"].as_object_mut() {
+            if let Some(annotations) = metadata.get_mut("annotations").and_then(Value::as_object_mut) {
                 annotations.retain(|key, _| marks::is_ours_to_write(key));
             }
+            let head = json!({"apiVersion": text("apiVersion"), "kind": text("kind"), "metadata": metadata});
             *object = Arc::new(head);
         }
         self
