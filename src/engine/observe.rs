@@ -23,7 +23,7 @@ use crate::object::{Key, metadata};
 use crate::plan::observed::all_copies;
 use crate::plan::targets::{self, OtherTarget, double};
 use crate::plan::{
-    Answers, Consumer, Kinds, Observed, Phase, Pin, Reason, Sight, Source, Target, TargetObject, render,
+    Answers, Cause, Consumer, Kinds, Observed, Phase, Pin, Reason, Sight, Source, Target, TargetObject, render,
 };
 
 /// An object of which a cache has an outline.
@@ -293,7 +293,7 @@ fn kinds(executor: &Executor<'_>, facts: &mut Facts<'_>) -> Sight<Kinds> {
     if let Some(why) = identity.err().or(unconfirmed) {
         return Err(Reason::unseen(why));
     }
-    let (mut unserved, mut starting) = (BTreeSet::new(), None);
+    let mut starting = None;
     let kinds = pipeline.kinds_of(&generation.mapping).into_iter().map(|kind| {
         if kind.side == Side::Source {
             let topic = Topic::Synced(Collection::Kind(kind.clone()));
@@ -305,22 +305,20 @@ fn kinds(executor: &Executor<'_>, facts: &mut Facts<'_>) -> Sight<Kinds> {
             }
             return (kind, state.map_err(Reason::unseen));
         }
-        if is_unserved(pipeline, generation, &kind) {
-            unserved.insert(kind.clone());
-        }
+        let cause = if is_unserved(pipeline, generation, &kind) { Cause::Waiting } else { Cause::Unknown };
         let topics = [Topic::Served(at.clone(), kind.clone()), Topic::Synced(Collection::Kind(kind.clone()))];
         let state = facts.read(topics, || kind_state(pipeline, generation, &kind), Result::is_err);
         if is_starting(pipeline, generation, &kind) {
             starting = starting.take().or(state.clone().err());
         }
-        (kind, state.map_err(Reason::unseen))
+        (kind, state.map_err(|detail| Reason { cause, detail }))
     });
-    let watched = Arc::new(kinds.collect());
+    let kinds = kinds.collect();
     // An object of a kind that is not listed yet may be in use under another kind, or tell where the source is placed.
     if let Some(why) = starting {
         return Err(Reason::unseen(why));
     }
-    Ok(Kinds { watched, unserved: Arc::new(unserved) })
+    Ok(Kinds(kinds))
 }
 
 /// Why a kind that only a candidate needs is not in sight, and whether time alone mends that.

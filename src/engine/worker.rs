@@ -34,7 +34,7 @@ use crate::object::{Key, metadata};
 use crate::plan::observed::all_copies;
 use crate::plan::{
     Action, Answers, Cause, Completion, Evidence, MAX_ROUNDS, Missing, Observed, Outcome, Phase, Plan, Prune, Reason,
-    Reasons, Rest, Source, SourcePatch, completion, owns_finalizer, plan_noting, render, status,
+    Reasons, Source, SourcePatch, completion, owns_finalizer, plan, render, status,
 };
 use crate::release::{Followed, lost_by_all};
 use crate::server::metrics::ReconcileResult;
@@ -394,17 +394,15 @@ async fn converge(
     for _ in 0..MAX_ROUNDS {
         latest.catch_up(observed);
         see_newcomers(pipeline, observed);
-        let mut places = None;
-        let planned = plan_noting(&generation.mapping, observed, &mut places);
-        note_places(pipeline, generation, observed, places, &mut progress.noted);
-        let (actions, then) = match planned {
+        note_places(pipeline, generation, observed, &mut progress.noted);
+        let (actions, then) = match plan(&generation.mapping, observed) {
             Plan::Act(actions) => (actions, None),
             Plan::Last(_, then) if latest.is_new() && may_wait(executor, &then) => return Ended::Deferred,
             Plan::Last(action, then) => (vec![*action], Some(then)),
             Plan::Rest(_) if lock.is_none() && is_missing_user(observed) => (Vec::new(), None),
             Plan::Rest(rest) => match may_lose(executor, &rest, progress.is_compared).await {
                 Loses::All => {
-                    if rest == Rest::InSync && is_missing_user(observed) {
+                    if rest.is_in_sync() && is_missing_user(observed) {
                         pipeline.uses_nothing(executor.key);
                     }
                     return rest.into();
@@ -466,7 +464,7 @@ async fn converge(
             Some(then) if !refused_status => return then.into(),
             _ if executor.tally.overtaken() => {
                 // Who waits for its turn sees that a source was let go.
-                note_places(pipeline, generation, observed, None, &mut progress.noted);
+                note_places(pipeline, generation, observed, &mut progress.noted);
                 // What came in between is in the caches, and may change the plan.
                 return Ended::Waiting(Reasons::default());
             }
@@ -506,8 +504,7 @@ enum Loses {
     Waits,
 }
 
-async fn may_lose(executor: &Executor<'_>, rest: &Rest, is_compared: bool) -> Loses {
-    let (Rest::Waiting(reasons) | Rest::Blocked(reasons)) = rest else { return Loses::All };
+async fn may_lose(executor: &Executor<'_>, reasons: &Reasons, is_compared: bool) -> Loses {
     let Executor { pipeline, generation, key, .. } = executor;
     let held = count_held(&reasons.0.iter().map(|reason| reason.cause).collect::<Vec<_>>());
     if held == 0 {
@@ -528,17 +525,17 @@ fn adds_finalizer(action: &Action) -> bool {
 
 /// Whether the first status of a source may wait: while more sources wait than are served at once, and nothing is wrong that
 /// the consumer should know of. What the target reports meanwhile is then part of the same write. It waits only once.
-fn may_wait(executor: &Executor<'_>, then: &Rest) -> bool {
-    let is_well = !matches!(then, Rest::Blocked(_)) && executor.tally.retry().is_none();
+fn may_wait(executor: &Executor<'_>, then: &Reasons) -> bool {
+    let is_well = !then.is_blocked() && executor.tally.retry().is_none();
     is_well && executor.pipeline.controller.queue.is_busy()
 }
 
-impl From<Rest> for Ended {
-    fn from(rest: Rest) -> Self {
-        match rest {
-            Rest::InSync => Self::InSync,
-            Rest::Waiting(reasons) => Self::Waiting(reasons),
-            Rest::Blocked(reasons) => Self::Blocked(reasons),
+impl From<Reasons> for Ended {
+    fn from(reasons: Reasons) -> Self {
+        match reasons.is_blocked() {
+            _ if reasons.is_in_sync() => Self::InSync,
+            true => Self::Blocked(reasons),
+            false => Self::Waiting(reasons),
         }
     }
 }
@@ -638,15 +635,8 @@ fn note_release(executor: &Executor<'_>, observed: &Observed, action: &Action) {
     }
 }
 
-/// Keeps the index of who shares what, before anything is written. `rendered`: what the plan knows of that; `noted` is what this
-/// reconcile noted last.
-fn note_places(
-    pipeline: &Pipeline,
-    generation: &Generation,
-    observed: &Observed,
-    rendered: Option<BTreeSet<String>>,
-    noted: &mut Option<Uses>,
-) {
+/// Keeps the index of who shares what, before anything is written. `noted` is what this reconcile noted last.
+fn note_places(pipeline: &Pipeline, generation: &Generation, observed: &Observed, noted: &mut Option<Uses>) {
     if !generation.mapping.has_shared() {
         return;
     }
@@ -654,9 +644,11 @@ fn note_places(
     let around_its_objects = || observed.objects.own().flat_map(|one| all_in(&one.reference.namespace)).collect();
     let (way, places) = match &observed.source {
         Ok(Source::Present(source)) => {
-            let places = || rendered.unwrap_or_else(|| places(generation, observed, source));
             let leaves = !metadata(source, "deletionTimestamp").is_empty();
-            (if leaves { Use::Leaves } else { Use::Needs }, Some(source).filter(holds).map(|_| places()))
+            (
+                if leaves { Use::Leaves } else { Use::Needs },
+                Some(source).filter(holds).map(|source| places(generation, observed, source)),
+            )
         }
         // A source that cannot be seen may be placed anywhere. What is no tree has its metadata, and tells its namespace.
         Err(_) => match unreadable(pipeline, &observed.subject.key) {

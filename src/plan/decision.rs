@@ -3,7 +3,6 @@
 use std::fmt;
 use std::sync::Arc;
 
-use parking_lot::Mutex;
 use serde_json::Value;
 
 use super::Reasons;
@@ -236,20 +235,6 @@ pub struct Decision {
     /// What is done about it.
     pub actions: Vec<String>,
     pub reasons: Reasons,
-}
-
-/// What was decided while one plan was made. Clones take down the same.
-#[derive(Debug, Clone, Default)]
-pub struct Decisions(Arc<Mutex<Vec<Decision>>>);
-
-impl Decisions {
-    pub fn note(&self, decision: Decision) {
-        self.0.lock().push(decision);
-    }
-
-    pub fn take(&self) -> Vec<Decision> {
-        std::mem::take(&mut *self.0.lock())
-    }
 }
 
 #[cfg(test)]

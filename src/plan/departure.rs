@@ -15,8 +15,8 @@ use super::decision::{Evidence, Fit, Found, Stage, VANISHED, Verdict, Wish, deci
 use super::live::{About, Step, say};
 use super::observed::{Missing, ObjectState, Observed, Phase, Prune, TargetObject};
 use super::{
-    Action, Cause, Plan, Reason, Reasons, Rest, on_source_recreated, owns_finalizer, render, source, status,
-    target_changed, targets,
+    Action, Cause, Plan, Reason, Reasons, on_source_recreated, owns_finalizer, render, source, status, target_changed,
+    targets,
 };
 use crate::mapping::{Kind, Mapping, ObjectRule, OnExit, Propagation, Side, SourceDelete, SourceVanished};
 use crate::object::marks::{self, Reference};
@@ -43,14 +43,14 @@ fn leave(mapping: &Mapping, observed: &Observed, source: &Arc<Value>, stage: Sta
         // It is about other targets.
         return match targets::pinned_to_none(observed, source) {
             Some(reason) => say(mapping, observed, source, None, Reasons(vec![reason])),
-            None => Plan::Rest(Rest::InSync),
+            None => Plan::in_sync(),
         };
     }
     if finalizer && let Some(reason) = target_changed(observed, source) {
         return say(mapping, observed, source, None, Reasons(vec![reason]));
     }
     if let Err(reason) = &observed.target.kinds {
-        return Reasons(vec![reason.clone()]).rest();
+        return Plan::Rest(Reasons(vec![reason.clone()]));
     }
     let stage = if finalizer { stage } else { late(observed, stage) };
     let leaving = Leaving { mapping, observed, stage, finalizer, moves };
@@ -59,7 +59,7 @@ fn leave(mapping: &Mapping, observed: &Observed, source: &Arc<Value>, stage: Sta
         (false, _) => Plan::Act(actions),
         (true, true) => leaving.report(source, reasons),
         (true, false) if finalizer => leaving.release(source, reasons),
-        (true, false) => reasons.rest(),
+        (true, false) => Plan::Rest(reasons),
     }
 }
 
@@ -76,19 +76,20 @@ fn late(observed: &Observed, stage: Stage) -> Stage {
 pub fn gone(mapping: &Mapping, observed: &Observed, missing: &Missing) -> Plan {
     let is_all_gone = !observed.objects.has_own() && !missing.shares;
     if observed.among.is_some() && is_all_gone {
-        return Plan::Rest(Rest::InSync);
+        return Plan::in_sync();
     }
     if let Err(reason) = &observed.target.kinds {
-        return Reasons(vec![reason.clone()]).rest();
+        return Plan::Rest(Reasons(vec![reason.clone()]));
     }
     let answers = &observed.answers;
     let was_deleted = |object: &TargetObject| missing.deleted.as_deref() == Some(object.source_uid());
     let departed = !observed.objects.has_own() || observed.objects.own().any(was_deleted);
     let stage = match answers.source_exists {
-        _ if is_all_gone => return Plan::Rest(Rest::InSync),
+        _ if is_all_gone => return Plan::in_sync(),
         _ if departed => Stage::Departed(mapping.lifecycle.on_source_delete, Evidence::SourceDeleted),
         Some(true) => {
-            return Reasons::one(Cause::Waiting, "the source exists, though its watch does not show it").rest();
+            let why = "the source exists, though its watch does not show it";
+            return Plan::Rest(Reasons::one(Cause::Waiting, why));
         }
         None if answers.read_failed.is_none() => return Plan::Act(vec![Action::LookForSource]),
         Some(false) if missing.long && mapping.lifecycle.on_source_vanished == SourceVanished::Delete => {
@@ -97,7 +98,7 @@ pub fn gone(mapping: &Mapping, observed: &Observed, missing: &Missing) -> Plan {
         _ => Stage::Gone,
     };
     let step = Leaving { mapping, observed, stage, finalizer: false, moves: false }.objects();
-    if step.actions.is_empty() { step.reasons.rest() } else { Plan::Act(step.actions) }
+    if step.actions.is_empty() { Plan::Rest(step.reasons) } else { Plan::Act(step.actions) }
 }
 
 /// A source that leaves, or has left.
@@ -248,7 +249,7 @@ impl Leaving<'_> {
     fn report(&self, source: &Arc<Value>, reasons: Reasons) -> Plan {
         if matches!(self.stage, Stage::Departed(..)) {
             // What comes late is no news to the consumer.
-            return reasons.rest();
+            return Plan::Rest(reasons);
         }
         if self.moves && !self.mapping.has_several_targets() {
             // The target that it moves to says nothing before it has the source.
@@ -256,7 +257,7 @@ impl Leaving<'_> {
         }
         let only_waits = reasons.0.iter().all(|reason| reason.cause.is_wait() && reason.cause != Cause::Deleting);
         if only_waits && !matches!(self.stage, Stage::Out(OnExit::Retain, _)) {
-            return reasons.rest();
+            return Plan::Rest(reasons);
         }
         let rendering = render::render(self.mapping, self.observed, source).ok();
         say(self.mapping, self.observed, source, rendering.as_ref(), reasons)
@@ -269,7 +270,7 @@ impl Leaving<'_> {
         if let Some(why) = &answers.read_failed {
             let mut reasons = reasons;
             reasons.push(Cause::RequestFailed, format!("before the finalizer is released: {why}"));
-            return reasons.rest();
+            return Plan::Rest(reasons);
         }
         let is_looked_at = owners.iter().all(|owner| answers.swept.contains(owner));
         if !is_looked_at {
@@ -291,7 +292,8 @@ impl Leaving<'_> {
             Stage::Out(_, because) | Stage::Departed(_, because) => because,
             Stage::In | Stage::Deleting(_) | Stage::Gone => Evidence::SourceDeleted,
         };
-        source::release(self.observed, source, because).map_or_else(|| reasons.rest(), |action| Plan::Act(vec![action]))
+        let released = source::release(self.observed, source, because);
+        released.map_or_else(|| Plan::Rest(reasons), |action| Plan::Act(vec![action]))
     }
 
     /// The source's own, and that of the shared objects which leave with it.
@@ -326,7 +328,7 @@ pub fn stays(mapping: &Mapping, object: &TargetObject) -> bool {
 }
 
 fn kinds(observed: &Observed) -> impl Iterator<Item = &Kind> {
-    observed.target.kinds.iter().flat_map(|kinds| kinds.watched.keys())
+    observed.target.kinds.iter().flat_map(|kinds| kinds.0.keys())
 }
 
 /// Row "being deleted": wait for it, and report it after `stuckAfter` and the object's own grace period. An object that waits

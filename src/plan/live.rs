@@ -11,8 +11,8 @@ use super::readiness::Case;
 use super::related::Related;
 use super::render::{self, Desired, Instance, Rendered, Rendering, Wanted};
 use super::{
-    Action, Cause, Intent, Plan, Reason, Reasons, Rest, departure, each, merge_patch, on_source_recreated,
-    owns_finalizer, related, source, status, target_changed, targets,
+    Action, Cause, Intent, Plan, Reason, Reasons, departure, each, merge_patch, on_source_recreated, owns_finalizer,
+    related, source, status, target_changed, targets,
 };
 use crate::mapping::template::Unrendered;
 use crate::mapping::{Adopt, Drift, Mapping, ObjectRule, Propagation, RELATED, Side, SourceRecreated};
@@ -28,24 +28,18 @@ pub struct Step {
 }
 
 /// Plans for a source that passes the filter.
-pub fn live(
-    mapping: &Mapping,
-    observed: &Observed,
-    source: &Arc<Value>,
-    places: &mut Option<BTreeSet<String>>,
-) -> Plan {
+pub fn live(mapping: &Mapping, observed: &Observed, source: &Arc<Value>) -> Plan {
     if let Some(reason) = target_changed(observed, source) {
         return say(mapping, observed, source, None, Reasons(vec![reason]));
     }
     if let Err(reason) = &observed.target.kinds {
         let reasons = Reasons(vec![reason.clone()]);
         let is_told = observed.target.is_lost && !mapping.has_several_targets();
-        return if is_told { say(mapping, observed, source, None, reasons) } else { reasons.rest() };
+        return if is_told { say(mapping, observed, source, None, reasons) } else { Plan::Rest(reasons) };
     }
     match render::begin(mapping, observed, source) {
         Err(unrendered) => say(mapping, observed, source, None, Reasons(vec![unrendered.into()])),
         Ok(begun) => {
-            *places = mapping.has_shared().then(|| render::shared_places(mapping, &begun));
             let unread = related::unread(&begun.related);
             if !unread.is_empty() {
                 return Plan::Act(unread.into_iter().map(Action::Read).collect());
@@ -92,13 +86,10 @@ fn bootstrapped(live: &Live<'_>, source: &Arc<Value>, mut reasons: Reasons) -> P
     if reasons.0.is_empty() {
         reasons.0.extend(live.case().unready_objects());
     }
-    match reasons.verdict() {
-        Rest::InSync => {
-            // A workspace that is let go is not deleted: nothing of it is.
-            source::release(live.observed, source, Evidence::Unwanted)
-                .map_or(Plan::Rest(Rest::InSync), |action| Plan::Act(vec![action]))
-        }
-        rest => Plan::Rest(rest),
+    // A workspace that is let go is not deleted: nothing of it is.
+    match source::release(live.observed, source, Evidence::Unwanted).filter(|_| reasons.is_in_sync()) {
+        Some(action) => Plan::Act(vec![action]),
+        None => Plan::Rest(reasons),
     }
 }
 
@@ -648,18 +639,18 @@ pub fn say(
     mut reasons: Reasons,
 ) -> Plan {
     if observed.subject.hold.is_some() || observed.limits.tells_nothing {
-        return reasons.rest();
+        return Plan::Rest(reasons);
     }
     // The status is about all targets.
-    let Some(mut all) = targets::overall(mapping, observed, source, &reasons) else { return reasons.rest() };
+    let Some(mut all) = targets::overall(mapping, observed, source, &reasons) else { return Plan::Rest(reasons) };
     let (known, here) = (all.0.len(), reasons.of_target().map(|reason| reason.cause));
     let written = status::patch(mapping, observed, source, rendering, here, &mut all);
     // What the status of several lacks is for the source's condition, and is no reason to wait for one of them.
     let is_of_one = |reason: &Reason| !mapping.has_several_targets() || reason.cause == Cause::StatusFailed;
     reasons.0.extend(all.0.drain(known..).filter(is_of_one));
     match written {
-        Some(action) => Plan::Last(Box::new(action), reasons.verdict()),
-        None => reasons.rest(),
+        Some(action) => Plan::Last(Box::new(action), reasons),
+        None => Plan::Rest(reasons),
     }
 }
 
@@ -682,7 +673,7 @@ impl Step {
     /// Takes down what was decided about one object, where somebody asks for it.
     pub fn noted(self, observed: &Observed, id: &str, row: Option<Row>, about: About<'_>) -> Self {
         if let Some(decisions) = &observed.study.decisions {
-            decisions.note(Decision {
+            decisions.lock().push(Decision {
                 id: id.to_owned(),
                 reference: about.reference.cloned(),
                 row,

@@ -29,7 +29,6 @@ pub mod targets;
 mod tests;
 pub mod trace;
 
-use std::collections::BTreeSet;
 use std::fmt;
 use std::sync::Arc;
 
@@ -41,7 +40,7 @@ pub use decision::Evidence;
 pub use departure::{delete, give_up, stays, unmarked};
 pub use observed::{
     Answers, Consumer, Kinds, Missing, ObjectState, Observed, Original, Originals, Outcome, Phase, Pick, Pin, Prune,
-    Sight, Source, Study, Target, TargetObject,
+    Sight, Source, Target, TargetObject,
 };
 pub use source::{guard, pins, release_finalizer};
 
@@ -62,35 +61,30 @@ pub const MAX_ROUNDS: usize = 24;
 pub enum Plan {
     /// Carry these out in their order, then plan again.
     Act(Vec<Action>),
-    /// Carry this out; then the plan rests like that, and needs not be made again.
-    Last(Box<Action>, Rest),
-    /// There is nothing to do.
-    Rest(Rest),
+    /// Carry this out; then the plan rests for these reasons, and needs not be made again.
+    Last(Box<Action>, Reasons),
+    /// There is nothing to do, for these reasons.
+    Rest(Reasons),
 }
 
 impl Plan {
-    /// What to carry out, and how the plan rests then; `None`: it is made again.
-    pub fn into_steps(self) -> (Vec<Action>, Option<Rest>) {
+    /// Everything is as it should be.
+    fn in_sync() -> Self {
+        Self::Rest(Reasons::default())
+    }
+
+    /// What to carry out, and why the plan rests then; `None`: it is made again.
+    pub fn into_steps(self) -> (Vec<Action>, Option<Reasons>) {
         match self {
             Self::Act(actions) => (actions, None),
-            Self::Last(action, rest) => (vec![*action], Some(rest)),
-            Self::Rest(rest) => (Vec::new(), Some(rest)),
+            Self::Last(action, reasons) => (vec![*action], Some(reasons)),
+            Self::Rest(reasons) => (Vec::new(), Some(reasons)),
         }
     }
 }
 
-/// Why there is nothing to do.
-#[derive(Debug, Clone, PartialEq)]
-pub enum Rest {
-    /// Everything is as it should be.
-    InSync,
-    /// Nothing to do until something else moves: an event will tell.
-    Waiting(Reasons),
-    /// Somebody has to mend something: look again on a timer.
-    Blocked(Reasons),
-}
-
-/// Why a plan rests, each reason with the word by which conditions and metrics know it.
+/// Why there is nothing to do, each reason with the word by which conditions and metrics know it. Without any, everything is as
+/// it should be.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Reasons(pub Vec<Reason>);
 
@@ -181,17 +175,14 @@ impl Reasons {
         self.0.iter().filter(of_target).min_by_key(|reason| reason.cause).cloned()
     }
 
-    /// How a plan rests for these reasons.
-    fn verdict(self) -> Rest {
-        match self.cause() {
-            None => Rest::InSync,
-            Some(_) if self.0.iter().all(|reason| reason.cause.is_wait()) => Rest::Waiting(self),
-            Some(_) => Rest::Blocked(self),
-        }
+    /// Whether everything is as it should be.
+    pub fn is_in_sync(&self) -> bool {
+        self.0.is_empty()
     }
 
-    fn rest(self) -> Plan {
-        Plan::Rest(self.verdict())
+    /// Whether somebody has to mend something: look again on a timer. What else is waited for, an event will tell.
+    pub fn is_blocked(&self) -> bool {
+        !self.0.iter().all(|reason| reason.cause.is_wait())
     }
 }
 
@@ -216,30 +207,25 @@ impl From<Unrendered> for Reason {
 
 /// Decides for one source.
 pub fn plan(mapping: &Mapping, observed: &Observed) -> Plan {
-    plan_noting(mapping, observed, &mut None)
-}
-
-/// The same. `places`: where what the source shares with others is, if the plan got as far as to render that.
-pub fn plan_noting(mapping: &Mapping, observed: &Observed, places: &mut Option<BTreeSet<String>>) -> Plan {
     let source = match &observed.source {
         Ok(source) => source,
-        Err(reason) => return Reasons(vec![reason.clone().within("source")]).rest(),
+        Err(reason) => return Plan::Rest(Reasons(vec![reason.clone().within("source")])),
     };
     match source {
         // A workspace that is no longer held up is out of sight, or about to be: that asks for nothing.
-        source if !is_held(observed, source) => Plan::Rest(Rest::InSync),
+        source if !is_held(observed, source) => Plan::in_sync(),
         Source::Missing(missing) => departure::gone(mapping, observed, missing),
         Source::Present(source) if is_deleting(source) => {
             departure::depart(mapping, observed, source, Stage::Deleting(mapping.lifecycle.on_source_delete))
         }
         Source::Present(source) => match observed.phase {
-            Phase::DeletionsOnly => Plan::Rest(Rest::InSync),
+            Phase::DeletionsOnly => Plan::in_sync(),
             // Nobody would bootstrap the workspace: it is not let go as if somebody had.
-            Phase::Leaving(_) if observed.subject.hold.is_some() => Plan::Rest(Rest::InSync),
+            Phase::Leaving(_) if observed.subject.hold.is_some() => Plan::in_sync(),
             Phase::Leaving(policy) => {
                 departure::depart(mapping, observed, source, Stage::Out(policy, Evidence::MappingRemoved))
             }
-            Phase::Active => active(mapping, observed, source, places),
+            Phase::Active => active(mapping, observed, source),
         },
     }
 }
@@ -273,19 +259,19 @@ pub fn completion(mapping: &Mapping, observed: &Observed) -> Completion {
     }
 }
 
-fn active(mapping: &Mapping, observed: &Observed, source: &Arc<Value>, places: &mut Option<BTreeSet<String>>) -> Plan {
+fn active(mapping: &Mapping, observed: &Observed, source: &Arc<Value>) -> Plan {
     match is_in(mapping, observed, source) {
-        Ok(true) => passing(mapping, observed, source, places),
+        Ok(true) => passing(mapping, observed, source),
         Ok(false) => departure::depart(mapping, observed, source, Stage::Out(mapping.source.on_exit, Evidence::Exit)),
         Err(reason) if owns_finalizer(observed, source) => live::undecided(mapping, observed, source, reason),
-        Err(reason) => Reasons(vec![reason]).rest(),
+        Err(reason) => Plan::Rest(Reasons(vec![reason])),
     }
 }
 
 /// A source that passes the filter: its objects may go to this target, or to others.
-fn passing(mapping: &Mapping, observed: &Observed, source: &Arc<Value>, places: &mut Option<BTreeSet<String>>) -> Plan {
+fn passing(mapping: &Mapping, observed: &Observed, source: &Arc<Value>) -> Plan {
     match targets::share(mapping, observed, source) {
-        Ok(Share::Wanted) => live::live(mapping, observed, source, places),
+        Ok(Share::Wanted) => live::live(mapping, observed, source),
         Ok(Share::Leaving) => departure::move_away(mapping, observed, source),
         Ok(Share::Released) => Plan::Act(vec![source::add_finalizer(observed, source, Vec::new())]),
         Ok(Share::Elsewhere) => {

@@ -5,11 +5,12 @@ use std::fmt;
 use std::sync::Arc;
 
 use k8s_openapi::jiff::Timestamp;
+use parking_lot::Mutex;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
 use super::action::Action;
-use super::decision::Decisions;
+use super::decision::Decision;
 use super::objects::Objects;
 use super::targets::{Evaluated, TargetContext};
 use super::{Cause, Reason};
@@ -115,20 +116,15 @@ pub struct Target {
     pub reporting: Arc<BTreeSet<Kind>>,
 }
 
-/// The kinds of the mapping and of its state store.
+/// The kinds of the mapping and of its state store. One that the target does not serve is waited for ([`Cause::Waiting`]): where
+/// its CustomResourceDefinition is gone, so are its objects.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
-pub struct Kinds {
-    #[serde(with = "form::shared_pairs")]
-    pub watched: Arc<BTreeMap<Kind, Sight<()>>>,
-    /// Those of them that the target does not serve: where their CustomResourceDefinition is gone, so are their objects.
-    pub unserved: Arc<BTreeSet<Kind>>,
-}
+pub struct Kinds(#[serde(with = "form::pairs")] pub BTreeMap<Kind, Sight<()>>);
 
 impl Kinds {
     /// All of them in sight.
     pub fn in_sight<'k>(kinds: impl IntoIterator<Item = &'k Kind>) -> Self {
-        let watched = kinds.into_iter().map(|kind| (kind.clone(), Ok(())));
-        Self { watched: Arc::new(watched.collect()), unserved: Arc::default() }
+        Self(kinds.into_iter().map(|kind| (kind.clone(), Ok(()))).collect())
     }
 }
 
@@ -152,7 +148,7 @@ pub struct Study {
     /// Takes down what is evaluated.
     pub recorder: Option<Recorder>,
     /// Takes down what is decided.
-    pub decisions: Option<Decisions>,
+    pub decisions: Option<Arc<Mutex<Vec<Decision>>>>,
     /// Which targets the mapping gives, once that was evaluated.
     pub evaluated_targets: Evaluated,
 }
@@ -362,25 +358,14 @@ impl Answers {
     pub fn without_bodies(mut self) -> Self {
         for object in self.foreign.values_mut() {
             let text = |field: &str| object.get(field).cloned().unwrap_or_default();
-            let mut head = json!({"apiVersion": text("apiVersion"), "kind": text("kind"), "metadata": {}});
-            for field in [
-                "namespace",
-                "name",
-                "uid",
-                "resourceVersion",
-                "labels",
-                "annotations",
-                "creationTimestamp",
-                "deletionTimestamp",
-                "ownerReferences",
-            ] {
-                if let Some(value) = object.get("metadata").and_then(|metadata| metadata.get(field)) {
-                    head["metadata"][field] = value.clone();
-                }
+            let mut metadata = text("metadata");
+            if let Some(metadata) = metadata.as_object_mut() {
+                metadata.remove("managedFields");
             }
-            if let Some(annotations) = head["metadata"]["annotations"].as_object_mut() {
+            if let Some(annotations) = metadata.get_mut("annotations").and_then(Value::as_object_mut) {
                 annotations.retain(|key, _| marks::is_ours_to_write(key));
             }
+            let head = json!({"apiVersion": text("apiVersion"), "kind": text("kind"), "metadata": metadata});
             *object = Arc::new(head);
         }
         self
@@ -593,11 +578,7 @@ impl Observed {
             return Err(Reason { cause: Cause::ClaimNotAccepted, detail });
         }
         let unwatched = || Err(Reason::unseen(format!("{kind} is not watched yet")));
-        let sight = kinds.watched.get(kind).cloned().unwrap_or_else(unwatched);
-        match kinds.unserved.contains(kind) {
-            true => sight.map_err(|why| Reason { cause: Cause::Waiting, ..why }),
-            false => sight,
-        }
+        kinds.0.get(kind).cloned().unwrap_or_else(unwatched)
     }
 
     /// What the source's workspace has not accepted, where objects of a kind are kept beside the source.
@@ -614,14 +595,14 @@ impl Observed {
 
     /// Whether what the target has of the source is in sight, so that a plan tells every deletion that it asks for.
     pub fn is_in_sight(&self) -> bool {
-        let Ok(Kinds { watched, unserved }) = &self.target.kinds else { return false };
-        let is_target = |kind: &Kind| kind.side == Side::Target;
-        watched.iter().all(|(kind, state)| !is_target(kind) || state.is_ok() || unserved.contains(kind))
+        let Ok(kinds) = &self.target.kinds else { return false };
+        kinds.0.iter().all(|(kind, state)| kind.side == Side::Source || state.is_ok() || self.is_unserved(kind))
     }
 
     /// Whether the target does not serve a kind (any more).
     pub fn is_unserved(&self, kind: &Kind) -> bool {
-        self.target.kinds.as_ref().is_ok_and(|kinds| kinds.unserved.contains(kind))
+        let state = self.target.kinds.as_ref().ok().and_then(|kinds| kinds.0.get(kind));
+        matches!(state, Some(Err(reason)) if reason.cause == Cause::Waiting)
     }
 
     /// Whether a stripped object was restored or released, or another one is in its place.

@@ -1,6 +1,7 @@
 //! Where the values of what is rendered come from: the line of the mapping that wrote each, and what it reads.
 
-use serde_json::{Value, json};
+use serde::Serialize;
+use serde_json::Value;
 
 use super::render::{Desired, Rendering};
 use crate::mapping::expression::Scope;
@@ -9,26 +10,18 @@ use crate::mapping::{Mapping, ObjectRule};
 use crate::object::compare::escape_pointer;
 
 /// One field.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Serialize)]
 pub struct Written {
     pub object: String,
     pub field: String,
     /// The same as a JSON pointer.
+    #[serde(skip)]
     pub pointer: String,
     pub value: Value,
     /// `mappings/mongodb.yaml:57`
     pub place: String,
     pub expression: Option<String>,
     pub reads: Vec<String>,
-}
-
-impl Written {
-    pub fn to_json(&self) -> Value {
-        json!({
-            "object": self.object, "field": self.field, "value": self.value, "place": self.place,
-            "expression": self.expression, "reads": self.reads,
-        })
-    }
 }
 
 /// A file that a mapping stands in, or a part of it.

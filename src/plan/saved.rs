@@ -23,23 +23,21 @@ use crate::yaml;
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Saved {
-    /// Of the engine that decided.
-    pub version: String,
-    /// The file of the mapping, and the line in it on which the document begins.
-    pub file: String,
-    pub line: usize,
+    #[serde(flatten)]
+    pub context: Context,
     /// The document.
     pub mapping: String,
     /// Whether the decision is the same without the values of Secrets.
     pub is_same_without_secrets: bool,
-    pub past: Past,
     pub observed: Observed,
 }
 
 /// Where a mapping stands, and who decided.
-#[derive(Debug, Clone, Default)]
+#[derive(Debug, Clone, Default, Serialize, Deserialize)]
 pub struct Context {
+    /// Of the engine that decided.
     pub version: String,
+    /// The file of the mapping, and the line in it on which the document begins.
     pub file: String,
     pub line: usize,
     pub past: Past,
@@ -84,14 +82,10 @@ impl Saved {
             let rows: Vec<_> = objects.into_iter().map(|one| (one.id, one.object, one.row, one.verdict)).collect();
             (verdict, reasons, rows)
         };
-        let Context { version, file, line, past } = context;
         Ok(Self {
-            version,
-            file,
-            line,
+            context,
             mapping: mapping.text.to_string(),
             is_same_without_secrets: decided(observed) == decided(&redacted),
-            past,
             observed: redacted,
         })
     }
@@ -118,8 +112,9 @@ impl Saved {
         let document = yaml::parse_one(&self.mapping).ok_or(Unreadable::Mapping)?;
         let Some(Compiled::Mapping(mapping)) = compile(&document).compiled else { return Err(Unreadable::Mapping) };
         let content = self.mapping.as_bytes();
-        let file = File { path: &self.file, first_line: self.line, content };
-        Ok(Trace::of(&mapping, &self.observed, Some(&file), self.past.clone()))
+        let Context { file, line, past, .. } = &self.context;
+        let file = File { path: file, first_line: *line, content };
+        Ok(Trace::of(&mapping, &self.observed, Some(&file), past.clone()))
     }
 }
 

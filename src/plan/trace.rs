@@ -1,12 +1,14 @@
 //! Why a source is as it is: the row of the decision table for each of its objects, what would differ, and what it waits for.
 
+use std::sync::Arc;
+
 use k8s_openapi::jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use super::decision::{Decision, Decisions, Verdict};
+use super::decision::{Decision, Verdict};
 use super::provenance::{File, Written};
-use super::{Observed, Reason, Reasons, Rest, Study, live, plan, render};
+use super::{Observed, Reason, Reasons, live, plan, render};
 use crate::mapping::{Mapping, is_within};
 use crate::object::marks;
 
@@ -147,17 +149,17 @@ impl Trace {
 
     /// Decides once, and takes down why. `file` is what the mapping was read from.
     pub fn of(mapping: &Mapping, observed: &Observed, file: Option<&File<'_>>, past: Past) -> Self {
-        let decisions = Decisions::default();
         let mut watched = observed.clone();
-        watched.study = Study { decisions: Some(decisions.clone()), recorder: None, ..watched.study };
+        let decisions = watched.study.decisions.insert(Arc::default()).clone();
+        watched.study.recorder = None;
         let (next, rest) = plan(mapping, &watched).into_steps();
-        let decisions = decisions.take();
+        let decisions = std::mem::take(&mut *decisions.lock());
         let (verdict, reasons) = match &rest {
             // Those of its objects: the plan has something to do first.
             None => (Conclusion::Acting, decisions.iter().flat_map(|decision| said(&decision.reasons)).collect()),
-            Some(Rest::InSync) => (Conclusion::InSync, Vec::new()),
-            Some(Rest::Waiting(reasons)) => (Conclusion::Waiting, said(reasons)),
-            Some(Rest::Blocked(reasons)) => (Conclusion::Blocked, said(reasons)),
+            Some(reasons) if reasons.is_in_sync() => (Conclusion::InSync, Vec::new()),
+            Some(reasons) if reasons.is_blocked() => (Conclusion::Blocked, said(reasons)),
+            Some(reasons) => (Conclusion::Waiting, said(reasons)),
         };
         let rows = file.map(|file| rows(mapping, observed, file)).unwrap_or_default();
         let target = observed.among.as_ref().map(|among| among.name.clone());

@@ -114,10 +114,6 @@ fn few(mut former: Vec<String>) -> Vec<String> {
 mod tests {
     use super::*;
 
-    fn share(allowed: usize, given: usize, spent: usize, asked: &[usize]) -> Share {
-        Ledger { allowed, ..Ledger::default() }.share(given, spent, asked)
-    }
-
     #[test]
     fn what_was_counted_leaves_less_of_the_limits() {
         for (allowed, lost, left) in [(10, 0, 10), (10, 4, 6), (110, 100, 10), (0, 3, 0)] {
@@ -128,26 +124,22 @@ mod tests {
     }
 
     #[test]
-    fn it_is_recorded_before_anybody_has_it() {
-        let asked = [4, 4, 4];
-        let first = share(10, 0, 0, &asked);
-        assert_eq!(first, Share { granted: vec![], given: 8, is_exceeded: true }, "two of three fit");
-        let then = share(10, 8, 0, &asked);
-        assert_eq!(then, Share { granted: vec![0, 1], given: 8, is_exceeded: true });
-        assert_eq!(share(10, 8, 8, &[2]), Share { granted: vec![], given: 10, is_exceeded: false });
-    }
-
-    #[test]
-    fn who_asks_for_too_much_holds_up_nobody() {
-        assert_eq!(share(10, 3, 0, &[20, 3]), Share { granted: vec![1], given: 3, is_exceeded: true });
-    }
-
-    #[test]
-    fn a_process_that_starts_takes_all_that_was_given_for_spent() {
-        assert_eq!(share(10, 8, 8, &[4]), Share { granted: vec![], given: 8, is_exceeded: true });
-        let mut approved = Ledger { allowed: 10, ..Ledger::default() };
-        approved.approve(8, 4);
-        assert_eq!(approved.share(8, 8, &[4]), Share { granted: vec![], given: 12, is_exceeded: false });
+    fn what_is_asked_for_is_recorded_before_anybody_has_it() {
+        // What is recorded as given and spent, and asked for; who has it, what is recorded, and whether it is too much.
+        let rows = [
+            ("two of three fit", 0, 0, &[4, 4, 4][..], vec![], 8, true),
+            ("they have it once it is recorded", 8, 0, &[4, 4, 4], vec![0, 1], 8, true),
+            ("as much is left as one asks for", 8, 8, &[2], vec![], 10, false),
+            ("who asks for too much holds up nobody", 3, 0, &[20, 3], vec![1], 3, true),
+            ("a process that starts takes all that was given for spent", 8, 8, &[4], vec![], 8, true),
+        ];
+        let mut ledger = Ledger { allowed: 10, ..Ledger::default() };
+        for (case, given, spent, asked, granted, recorded, is_exceeded) in rows {
+            let share = Share { granted, given: recorded, is_exceeded };
+            assert_eq!(ledger.share(given, spent, asked), share, "{case}");
+        }
+        ledger.approve(8, 4);
+        assert_eq!(ledger.share(8, 8, &[4]), Share { granted: vec![], given: 12, is_exceeded: false });
     }
 
     #[test]

@@ -14,7 +14,7 @@ use serde::{Deserialize, Serialize};
 use crate::mapping::Release;
 use crate::object::Key;
 use crate::object::marks::Reference;
-use crate::plan::{Action, Cause, Evidence, Intent, Reason, Rest};
+use crate::plan::{Action, Cause, Evidence, Intent, Reason, Reasons};
 
 pub mod ledger;
 #[cfg(test)]
@@ -63,7 +63,7 @@ impl fmt::Display for Loss {
 pub struct Followed {
     pub writes: Vec<Action>,
     /// `None`: it did not come to an end.
-    pub rest: Option<Rest>,
+    pub rest: Option<Reasons>,
 }
 
 impl Followed {
@@ -139,7 +139,7 @@ impl Effect {
             is_updated: followed.writes.iter().any(updates),
             is_taken_in: now == Now::NotServed && created > 0,
             lost: &followed.losses() - &lost_by_all(before, Followed::losses),
-            is_open: followed.rest != Some(Rest::InSync),
+            is_open: followed.rest.as_ref().is_none_or(|reasons| !reasons.is_in_sync()),
             ..Self::default()
         };
         let failed_before = !before.is_empty() && before.iter().all(Followed::fails);
@@ -178,10 +178,8 @@ fn trouble(followed: &Followed) -> Option<Trouble> {
     if followed.writes.iter().any(|action| action.because() == Some(Evidence::Exit)) {
         return Some(Trouble::Failing("it leaves the mapping's filter".to_owned()));
     }
-    let reasons = match &followed.rest {
-        None => return Some(Trouble::NotTold("its plan does not come to rest".to_owned())),
-        Some(Rest::InSync) => return None,
-        Some(Rest::Waiting(reasons) | Rest::Blocked(reasons)) => &reasons.0,
+    let Some(Reasons(reasons)) = &followed.rest else {
+        return Some(Trouble::NotTold("its plan does not come to rest".to_owned()));
     };
     let worst = reasons.iter().min_by_key(|reason: &&Reason| reason.cause)?;
     let why = format!("{}: {}", worst.cause.as_str(), worst.detail);

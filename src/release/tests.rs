@@ -7,7 +7,7 @@ use serde_json::json;
 use super::*;
 use crate::mapping::{Amount, Kind, MaxLost, Propagation};
 use crate::object::ClusterName;
-use crate::plan::{Reasons, SourcePatch};
+use crate::plan::SourcePatch;
 
 fn key(name: &str) -> Key {
     Key::new(ClusterName::try_from("c").unwrap(), "ns", name)
@@ -31,11 +31,13 @@ fn delete(name: &str, because: Evidence) -> Action {
     }
 }
 
-fn rests(cause: Cause) -> Option<Rest> {
-    Some(Rest::Blocked(Reasons::one(cause, "why")))
+const IN_SYNC: Option<Reasons> = Some(Reasons(Vec::new()));
+
+fn rests(cause: Cause) -> Option<Reasons> {
+    Some(Reasons::one(cause, "why"))
 }
 
-fn effect(now: Now, writes: Vec<Action>, rest: Option<Rest>) -> Effect {
+fn effect(now: Now, writes: Vec<Action>, rest: Option<Reasons>) -> Effect {
     Effect::of(now, &Followed { writes, rest }, &[])
 }
 
@@ -46,7 +48,7 @@ fn what_cannot_be_in_sync_fails_and_what_nobody_knows_is_not_told() {
     let update = || vec![apply(Intent::Update { uid: "u".into() })];
     // What is written, how it ends, whether it fails, whether it is not told.
     let rows = [
-        ("in sync", update(), Some(Rest::InSync), false, false),
+        ("in sync", update(), IN_SYNC, false, false),
         ("cannot be rendered", vec![], rests(Cause::RenderFailed), true, false),
         ("would have another name", vec![], rests(Cause::IdentityChanged), true, false),
         ("is on another target", vec![], rests(Cause::TargetChanged), true, false),
@@ -57,8 +59,8 @@ fn what_cannot_be_in_sync_fails_and_what_nobody_knows_is_not_told() {
         ("a target is out of sight", vec![], rests(Cause::Unknown), false, true),
         ("does not come to rest", update(), None, false, true),
         ("leaves the filter, and keeps its objects", vec![], rests(Cause::Retained), true, false),
-        ("leaves the filter", vec![delete("a", Evidence::Exit)], Some(Rest::InSync), true, false),
-        ("loses an object", vec![delete("a", Evidence::RuleGone)], Some(Rest::InSync), false, false),
+        ("leaves the filter", vec![delete("a", Evidence::Exit)], IN_SYNC, true, false),
+        ("loses an object", vec![delete("a", Evidence::RuleGone)], IN_SYNC, false, false),
     ];
     for (case, writes, rest, fails, is_not_told) in rows {
         let found = effect(Now::InSync, writes.clone(), rest.clone());
@@ -84,7 +86,7 @@ fn a_candidate_is_not_to_blame_for_what_the_documents_before_come_to_as_well() {
         ("nothing is known of them", vec![], true, 2),
         ("all do the same", vec![plan(&["a", "b"], waits()), plan(&["b", "a"], rests(Cause::Conflict))], false, 0),
         ("one loses less", vec![plan(&["a"], waits()), plan(&["a", "b"], waits())], false, 1),
-        ("one keeps it in sync", vec![plan(&["a"], waits()), plan(&["b"], Some(Rest::InSync))], true, 2),
+        ("one keeps it in sync", vec![plan(&["a"], waits()), plan(&["b"], IN_SYNC)], true, 2),
         ("one does not see its target", vec![plan(&[], rests(Cause::Unknown))], true, 2),
     ];
     for (case, before, fails, lost) in rows {
@@ -118,7 +120,7 @@ fn rehearsal(failing: usize, well: usize) -> Rehearsal {
     let mut all = Rehearsal { seen: 1, ..Rehearsal::default() };
     let failed = || effect(Now::InSync, vec![], rests(Cause::RenderFailed));
     (0..failing).for_each(|number| all.add("east", key(&format!("bad-{number}")), failed()));
-    let updated = || effect(Now::InSync, vec![apply(Intent::Update { uid: "u".into() })], Some(Rest::InSync));
+    let updated = || effect(Now::InSync, vec![apply(Intent::Update { uid: "u".into() })], IN_SYNC);
     (0..well).for_each(|number| all.add("east", key(&format!("good-{number}")), updated()));
     all
 }
@@ -128,7 +130,7 @@ fn losing(target: &str, lost: usize, objects: usize) -> Rehearsal {
     let mut all = Rehearsal { objects, ..rehearsal(0, 1) };
     for number in 0..lost {
         let writes = vec![delete(&format!("a-{number}"), Evidence::RuleGone)];
-        all.add(target, key(&format!("source-{number}")), effect(Now::InSync, writes, Some(Rest::InSync)));
+        all.add(target, key(&format!("source-{number}")), effect(Now::InSync, writes, IN_SYNC));
     }
     all
 }
@@ -178,9 +180,7 @@ fn too_little_in_sight_holds_a_candidate() {
     assert_eq!(excess(&lost(Now::NotServed, 2)), None, "nobody has taken them in");
     // What is on another target says nothing of what is on the lost one.
     let mut several = lost(Now::InSync, 2);
-    (0..2).for_each(|at| {
-        several.add("west", key(&format!("lost-{at}")), effect(Now::NotServed, vec![], Some(Rest::InSync)))
-    });
+    (0..2).for_each(|at| several.add("west", key(&format!("lost-{at}")), effect(Now::NotServed, vec![], IN_SYNC)));
     assert!(excess(&several).is_some());
 }
 
@@ -219,7 +219,7 @@ fn the_acknowledgement_counts_each_source_once() {
     let lost = effect(Now::InSync, vec![delete("a", Evidence::RuleGone)], rests(Cause::Unknown));
     all.add("west", key("good-0"), lost);
     let created = vec![apply(Intent::Create), apply(Intent::Create)];
-    all.add("east", key("new"), effect(Now::NotServed, created, Some(Rest::InSync)));
+    all.add("east", key("new"), effect(Now::NotServed, created, IN_SYNC));
     all.unseen.insert("shard".into());
     let expected = "1 newly failing, 2 updated, 1 newly taken in, 2 objects created, 1 lost; rehearsed on 3 of 4 sources, 1 \
                     cluster is out of sight; servers were not asked";

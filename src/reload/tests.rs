@@ -188,16 +188,6 @@ async fn a_reload_that_the_engine_drops_is_no_success() {
 }
 
 #[tokio::test]
-async fn fifty_edits_in_quick_succession_end_in_the_last() {
-    let mut bench = Bench::new(&[("a.yaml", "0")]).await;
-    for edit in 1..=50 {
-        fs::write(bench.path("a.yaml"), edit.to_string()).expect("written");
-    }
-    bench.until(|files| content(files, "a.yaml") == Some("50")).await;
-    bench.stop().await;
-}
-
-#[tokio::test]
 async fn an_unchanged_directory_is_quiet() {
     let mut bench = Bench::new(&[("a.yaml", "one")]).await;
     fs::write(bench.path("a.yaml"), "one").expect("written with the same content");

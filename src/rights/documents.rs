@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use serde_json::{Map, Value, json};
 
-use super::{Claim, Rule};
+use super::Rule;
 use crate::mapping::ApiExportRef;
 
 const RBAC: &str = "rbac.authorization.k8s.io";
@@ -68,7 +68,7 @@ fn policy_rule(rule: &Rule) -> Value {
 }
 
 /// The part of an APIExport that asks its consumers for something.
-pub fn claims(export: &ApiExportRef, claims: &[Claim]) -> Value {
+pub fn claims(export: &ApiExportRef, claims: &[Rule]) -> Value {
     let claims: Vec<Value> = claims
         .iter()
         .map(|claim| json!({"group": claim.group, "resource": claim.resource, "verbs": claim.verbs}))

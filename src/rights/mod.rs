@@ -53,21 +53,12 @@ pub struct Rule {
     pub why: String,
 }
 
-/// What an APIExport must ask its consumers for, because it does not publish it itself.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Claim {
-    pub group: String,
-    pub resource: String,
-    pub verbs: Vec<String>,
-    pub why: String,
-}
-
 /// Everything that is needed.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Rights {
     pub places: BTreeMap<Place, Vec<Rule>>,
-    /// By APIExport.
-    pub claims: BTreeMap<ApiExportRef, Vec<Claim>>,
+    /// What an APIExport must ask its consumers for, because it does not publish it itself.
+    pub claims: BTreeMap<ApiExportRef, Vec<Rule>>,
     /// Kinds whose resource was guessed from their name, for no schema tells it.
     pub guessed: BTreeSet<(Kind, String)>,
 }
@@ -293,7 +284,8 @@ impl Rights {
     fn beside(&mut self, mapping: &Mapping, resource: &Resource, verbs: &[&str], why: &str, setting: &Setting<'_>) {
         match &mapping.source.clusters {
             SourceClusters::ApiExport(export) => {
-                self.claim(export, resource, verbs, why);
+                let claims = self.claims.entry(export.clone()).or_default();
+                widen(claims, rule(&resource.group, &resource.plural, verbs, why));
                 let place = Place::Provider { connection: export.connection.clone(), path: export.path.clone() };
                 let content = rule(APIS, "apiexports/content", verbs, why);
                 self.add(&place, Rule { names: vec![export.name.clone()], ..content });
@@ -305,26 +297,9 @@ impl Rights {
         }
     }
 
-    fn claim(&mut self, export: &ApiExportRef, resource: &Resource, verbs: &[&str], why: &str) {
-        let claims = self.claims.entry(export.clone()).or_default();
-        let known = claims.iter_mut().find(|one| one.group == resource.group && one.resource == resource.plural);
-        match known {
-            Some(claim) => {
-                join(&mut claim.verbs, &texts(verbs));
-                claim.why.push_str(&format!("; {why}"));
-            }
-            None => claims.push(Claim {
-                group: resource.group.clone(),
-                resource: resource.plural.clone(),
-                verbs: texts(verbs),
-                why: why.to_owned(),
-            }),
-        }
-    }
-
     /// A binding brings what its export publishes, and lets the engine use it: only resources of others are claimed.
     fn drop_published(&mut self, mappings: &[&Mapping], schemas: &Schemas) {
-        let is_source = |export: &ApiExportRef, claim: &Claim| {
+        let is_source = |export: &ApiExportRef, claim: &Rule| {
             mappings.iter().any(|mapping| {
                 let resource = &mapping.source.resource;
                 matches!(&mapping.source.clusters, SourceClusters::ApiExport(own) if own == export)
@@ -332,7 +307,7 @@ impl Rights {
             })
         };
         for (export, claims) in &mut self.claims {
-            let is_published = |claim: &Claim| {
+            let is_published = |claim: &Rule| {
                 is_source(export, claim) || schemas.publishes(&export.name, &claim.group, &claim.resource)
             };
             claims.retain(|claim| !is_published(claim));
@@ -352,22 +327,25 @@ impl Rights {
         plural
     }
 
-    /// Adds a rule; one about the same things is widened.
     fn add(&mut self, place: &Place, new: Rule) {
-        let rules = self.places.entry(place.clone()).or_default();
-        let same = |old: &&mut Rule| {
-            (&old.namespace, &old.group, &old.resource, &old.names, &old.urls)
-                == (&new.namespace, &new.group, &new.resource, &new.names, &new.urls)
-        };
-        match rules.iter_mut().find(same) {
-            Some(old) => {
-                join(&mut old.verbs, &new.verbs);
-                if !old.why.contains(&new.why) {
-                    old.why.push_str(&format!("; {}", new.why));
-                }
+        widen(self.places.entry(place.clone()).or_default(), new);
+    }
+}
+
+/// Adds a rule; one about the same things is widened.
+fn widen(rules: &mut Vec<Rule>, new: Rule) {
+    let same = |old: &&mut Rule| {
+        (&old.namespace, &old.group, &old.resource, &old.names, &old.urls)
+            == (&new.namespace, &new.group, &new.resource, &new.names, &new.urls)
+    };
+    match rules.iter_mut().find(same) {
+        Some(old) => {
+            join(&mut old.verbs, &new.verbs);
+            if !old.why.contains(&new.why) {
+                old.why.push_str(&format!("; {}", new.why));
             }
-            None => rules.push(new),
         }
+        None => rules.push(new),
     }
 }
 
@@ -395,7 +373,7 @@ fn source_of(provider: &str, setting: &Setting<'_>) -> Place {
     }
 }
 
-fn rule(group: &str, resource: &str, verbs: &[&str], why: &str) -> Rule {
+pub(crate) fn rule(group: &str, resource: &str, verbs: &[&str], why: &str) -> Rule {
     Rule {
         namespace: None,
         group: group.to_owned(),

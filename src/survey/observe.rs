@@ -15,8 +15,8 @@ use crate::object::marks::{self, Origin, Owner, Reference};
 use crate::object::{Key, has_finalizer, metadata};
 use crate::plan::targets::TargetContext;
 use crate::plan::{
-    Action, Consumer, Intent, Kinds, MAX_ROUNDS, Observed, Original, Outcome, Phase, Pick, Pin, Reason, Rest, Source,
-    TargetObject, plan, rehearsal, render,
+    Action, Consumer, Intent, Kinds, MAX_ROUNDS, Observed, Original, Outcome, Phase, Pick, Pin, Reason, Reasons,
+    Source, TargetObject, plan, rehearsal, render,
 };
 
 /// What would be done for a source.
@@ -30,7 +30,7 @@ pub struct Rehearsed {
     pub place: String,
     /// Where its objects would stand; `None`: it would have none.
     pub namespace: Option<String>,
-    pub rest: Option<Rest>,
+    pub rest: Option<Reasons>,
 }
 
 impl Rehearsed {
@@ -197,13 +197,13 @@ fn beside(mapping: &Mapping) -> BTreeSet<&Kind> {
     mapping.objects.iter().map(|rule| &rule.kind).filter(|kind| kind.side == Side::Source).collect()
 }
 
-type Followed = (Vec<(Action, Option<Arc<Value>>)>, Option<Rest>);
+type Followed = (Vec<(Action, Option<Arc<Value>>)>, Option<Reasons>);
 
 fn known(mapping: &Mapping, target: &TargetCluster) -> Kinds {
     let served = |served: &Result<_, String>| served.as_ref().map(drop).map_err(Reason::unseen);
     let kinds = target.kinds.iter().map(|(kind, found)| (kind.clone(), served(found)));
     let kinds = kinds.chain(beside(mapping).into_iter().map(|kind| (kind.clone(), Ok(()))));
-    Kinds { watched: Arc::new(kinds.collect()), unserved: Arc::default() }
+    Kinds(kinds.collect())
 }
 
 /// What stands on a target.

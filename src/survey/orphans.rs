@@ -10,7 +10,7 @@ use crate::mapping::{Mapping, placement};
 use crate::multicluster::RequestError;
 use crate::object::marks::{self, Origin, Reference};
 use crate::object::{Key, has_finalizer, metadata};
-use crate::plan::{Cause, Rest, TargetObject, render};
+use crate::plan::{Cause, TargetObject, render};
 
 /// An object that carries a true self mark of the engine and the mapping.
 #[derive(Debug, Clone)]
@@ -167,8 +167,7 @@ fn of_living_source(
         return Some((OrphanReason::Dropped, format!("{}; it goes with its source", no_such(object))));
     }
     let (source, after) = &rehearsed.source;
-    let Some(Rest::Waiting(reasons) | Rest::Blocked(reasons)) = &rehearsed.rest else { return None };
-    let is_orphaned = reasons.0.iter().any(|reason| reason.cause == Cause::Orphaned);
+    let is_orphaned = rehearsed.rest.as_ref()?.0.iter().any(|reason| reason.cause == Cause::Orphaned);
     let is_earlier = object.source_uid() != metadata(source, "uid");
     let is_released = !has_finalizer(after, surveyor.writer(mapping).finalizer());
     let why = match is_earlier {

@@ -22,22 +22,3 @@ pub mod pairs {
         Ok(Vec::<(K, V)>::deserialize(from)?.into_iter().collect())
     }
 }
-
-/// The same of a map that is shared.
-pub mod shared_pairs {
-    use std::collections::BTreeMap;
-    use std::sync::Arc;
-
-    use serde::{Deserialize, Deserializer};
-
-    pub use super::pairs::serialize;
-
-    pub fn deserialize<'d, K, V, D>(from: D) -> Result<Arc<BTreeMap<K, V>>, D::Error>
-    where
-        K: Deserialize<'d> + Ord,
-        V: Deserialize<'d>,
-        D: Deserializer<'d>,
-    {
-        super::pairs::deserialize(from).map(Arc::new)
-    }
-}

@@ -12,7 +12,7 @@ use crate::cli::{inputs, progress, render, sources};
 use crate::engine::consumer_schema::ConsumerSchemas;
 use crate::mapping::{Mapping, Mode};
 use crate::object::has_finalizer;
-use crate::plan::{Action, Cause, Intent, Reason, Rest, SourcePatch};
+use crate::plan::{Action, Cause, Intent, Reason, SourcePatch};
 use crate::release::{Effect, Now, Rehearsal};
 use crate::survey::orphans::{Orphan, orphans};
 use crate::survey::{Rehearsed, Surveyor, Whole};
@@ -93,11 +93,8 @@ fn title(rehearsed: &Rehearsed) -> String {
 
 /// Why the plan rests, where it is not in sync.
 fn of_rest(mapping: &Mapping, title: &str, rehearsed: &Rehearsed) -> Vec<Change> {
-    let (what, reasons) = match &rehearsed.rest {
-        Some(Rest::Waiting(reasons)) => (What::Waiting, reasons),
-        Some(Rest::Blocked(reasons)) => (What::Blocked, reasons),
-        Some(Rest::InSync) | None => return Vec::new(),
-    };
+    let Some(reasons) = &rehearsed.rest else { return Vec::new() };
+    let what = if reasons.is_blocked() { What::Blocked } else { What::Waiting };
     let makes = rehearsed.writes.iter().any(|(action, _)| matches!(action, Action::Apply { .. }));
     let one = |reason: &Reason| {
         let change = Change::new(what, (&mapping.name, title, title), (Value::Null, Value::Null));

@@ -18,7 +18,7 @@ pub(super) fn rows(catalog: &Catalog, mapping: &Mapping, preview: &Preview) -> V
 }
 
 pub(super) fn shown(format: Format, rows: &[Written]) -> String {
-    format.shown(|| by_object(rows), || by_object(rows), &rows.iter().map(Written::to_json).collect::<Vec<_>>())
+    format.shown(|| by_object(rows), || by_object(rows), &rows)
 }
 
 /// A table an object.

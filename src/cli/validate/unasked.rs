@@ -6,12 +6,12 @@ use serde_json::Value;
 
 use crate::mapping::ApiExportRef;
 use crate::mapping::diagnostic::Finding;
-use crate::rights::{Claim, Rights};
+use crate::rights::{Rights, Rule};
 use crate::yaml::Node;
 
 /// What a mapping needs in the consumers' workspaces and its APIExport does not ask for.
 pub(in crate::cli) fn unasked(spec: &Node, export: &ApiExportRef, needed: &Rights, document: &Value) -> Vec<Finding> {
-    let finding = |claim: &Claim| {
+    let finding = |claim: &Rule| {
         let lacking = unclaimed(claim, document);
         let verbs = lacking.join(", ");
         let message = format!("the APIExport `{}` does not claim {verbs} of `{}`", export.name, claim.resource);
@@ -28,7 +28,7 @@ pub(in crate::cli) fn place_of(node: &Node, key: &str) -> Range<usize> {
 }
 
 /// Verbs of a claim that an APIExport does not ask for.
-fn unclaimed(claim: &Claim, export: &Value) -> Vec<String> {
+fn unclaimed(claim: &Rule, export: &Value) -> Vec<String> {
     let mut claims = export["spec"]["permissionClaims"].as_array().into_iter().flatten();
     // The core group can be left out.
     let group = |one: &Value| one["group"].as_str().unwrap_or_default().to_owned();
@@ -44,11 +44,11 @@ mod tests {
     use serde_json::json;
 
     use super::*;
+    use crate::rights::rule;
 
     #[test]
     fn a_claim_is_met_by_its_verbs_or_by_all() {
-        let verbs = ["get", "list"].map(str::to_owned).to_vec();
-        let claim = Claim { group: String::new(), resource: "secrets".into(), verbs, why: String::new() };
+        let claim = rule("", "secrets", &["get", "list"], "");
         let of = |claims: Value| unclaimed(&claim, &json!({"spec": {"permissionClaims": claims}}));
         assert_eq!(of(json!(null)), ["get", "list"]);
         assert_eq!(of(json!([{"group": "x", "resource": "secrets", "verbs": ["*"]}])), ["get", "list"]);

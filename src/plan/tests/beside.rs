@@ -9,7 +9,7 @@ use super::world::{foreign, part, steps};
 use super::{LISTS, causes, fresh, lists_beside, mapping, of};
 use crate::mapping::{Mapping, Side};
 use crate::object::marks;
-use crate::plan::{Action, Intent, Plan, plan};
+use crate::plan::{Action, Intent};
 
 const SETTINGS: &str = r#"  target: {cluster: workspace}
   objects:
@@ -69,19 +69,6 @@ fn thousands_of_fields_fit_the_annotation_and_go_when_they_are_no_longer_rendere
     assert_eq!((fields.len(), &fields["byOthers"]), (1_001, &json!(1)));
 }
 
-/// Whoever undoes each correction is written against no faster than the pace of corrections.
-#[test]
-fn a_correction_is_the_same_whatever_version_it_is_written_onto() {
-    let mut world = of(json!({"size": 1})).in_sync(&settings());
-    let mut correction = || {
-        world.edit("Settings", |object| object["spec"]["size"] = json!(2));
-        let Plan::Act(actions) = plan(&settings(), &world.observe(&settings())) else { panic!("nothing is corrected") };
-        world.sync(&settings());
-        (actions[0].name(), actions[0].content())
-    };
-    assert_eq!(correction(), correction());
-}
-
 #[test]
 fn a_status_is_the_same_whenever_its_conditions_changed() {
     let status = |at: &str, size: u32| {
@@ -93,6 +80,7 @@ fn a_status_is_the_same_whenever_its_conditions_changed() {
     assert_ne!(status("2026-01-01T00:00:00Z", 1), status("2026-01-01T00:00:00Z", 2));
 }
 
+/// Whatever version it is written onto: whoever undoes each correction is written against no faster than the pace of corrections.
 #[test]
 fn what_is_written_is_told_by_its_place_and_its_content() {
     let reference = marks::Reference::namespace("ns");

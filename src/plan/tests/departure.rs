@@ -5,7 +5,7 @@ use serde_json::json;
 use super::world::{Row, Unserved, World, check, check_by, foreign};
 use super::{
     CHAIN, DATABASES, LISTS, causes, changed, database, db, deleted_at, exit, fresh, hold, leave_filter, mapping,
-    of_another_kind, reasons, recreate, spec, synced,
+    of_another_kind, recreate, spec, synced,
 };
 use crate::mapping::OnExit;
 use crate::plan::{Cause, Consumer, Phase, Prune};
@@ -17,7 +17,7 @@ fn lose_finalizer(world: &mut World) {
 
 fn unserve(world: &mut World, why: Unserved) {
     world.unsee(&database());
-    world.unserved.insert(database());
+    world.unseen.values_mut().for_each(|reason| reason.cause = Cause::Waiting);
     world.unserved_for = why;
 }
 
@@ -222,7 +222,7 @@ fn what_a_removed_mapping_takes_along_is_held_and_all_of_it_counts() {
     let all = world.objects.len();
     (world.seen.phase, world.seen.limits.prune) = (Phase::Leaving(OnExit::Delete), Prune::none());
     let rest = world.settle(&mapping(CHAIN));
-    let held = reasons(&rest).iter().filter(|reason| reason.cause == Cause::Held).count();
+    let held = rest.0.iter().filter(|reason| reason.cause == Cause::Held).count();
     let what = "all but the shared one, also what goes after another";
     assert_eq!((held, world.objects.len()), (all - 1, all), "{what}: {rest:?}");
     world.delete_source();

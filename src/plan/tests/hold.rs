@@ -7,7 +7,7 @@ use super::world::{World, steps};
 use super::{causes, mapping, source};
 use crate::mapping::{Mapping, OnExit};
 use crate::object::hold::{Hold, HoldStage};
-use crate::plan::{Missing, Phase, Plan, Rest, Source, plan};
+use crate::plan::{Missing, Phase, Plan, Source, plan};
 
 /// The second object waits for the first.
 const TEAMS: &str = r#"
@@ -132,7 +132,7 @@ fn a_workspace_that_is_no_longer_held_up_asks_for_nothing() {
     {
         let mut observed = world.observe(&teams());
         observed.source = Ok(Source::Missing(missing));
-        assert_eq!(plan(&teams(), &observed), Plan::Rest(Rest::InSync));
+        assert_eq!(plan(&teams(), &observed), Plan::in_sync());
     }
     world.edit_source(|source| source["status"]["initializers"] = json!([]));
     world.sync(&teams());

@@ -23,7 +23,7 @@ use world::World;
 
 use crate::mapping::compile::Compiled;
 use crate::mapping::{Kind, Mapping};
-use crate::plan::{Cause, Reason, Rest};
+use crate::plan::{Cause, Reasons};
 use crate::yaml::Finding;
 
 /// How mappings on databases begin.
@@ -209,24 +209,17 @@ fn drift(world: &mut World) {
     world.edit("Database", |object| object["spec"]["members"] = json!(5));
 }
 
-fn reasons(rest: &Rest) -> &[Reason] {
-    match rest {
-        Rest::Waiting(reasons) | Rest::Blocked(reasons) => &reasons.0,
-        Rest::InSync => &[],
-    }
-}
-
 /// All causes, the worst first.
-fn causes(rest: &Rest) -> String {
-    let all: BTreeSet<Cause> = reasons(rest).iter().map(|reason| reason.cause).collect();
+fn causes(rest: &Reasons) -> String {
+    let all: BTreeSet<Cause> = rest.0.iter().map(|reason| reason.cause).collect();
     let all: Vec<&str> = all.into_iter().map(Cause::as_str).collect();
     if all.is_empty() { "in sync".into() } else { all.join(", ") }
 }
 
-fn said(rest: &Rest) -> String {
-    match rest {
-        Rest::InSync => "in sync".into(),
-        Rest::Waiting(reasons) => format!("waiting: {reasons}"),
-        Rest::Blocked(reasons) => format!("blocked: {reasons}"),
+fn said(rest: &Reasons) -> String {
+    match rest.is_blocked() {
+        _ if rest.is_in_sync() => "in sync".into(),
+        true => format!("blocked: {rest}"),
+        false => format!("waiting: {rest}"),
     }
 }

@@ -11,15 +11,6 @@ use crate::object::marks::{self, Owner, OwnershipRecord, Reference};
 use crate::plan::departure::give_up;
 use crate::plan::{Evidence, Plan, TargetObject, plan};
 
-#[test]
-fn ours_without_its_label_is_found_by_the_create_and_labelled_again() {
-    let mut world = synced();
-    world.edit("Database", |object| drop(object["metadata"].as_object_mut().unwrap().remove("labels")));
-    world.sync(&mapping(DATABASES));
-    assert!(marks::label(world.object("Database"), marks::OWNER).is_some());
-    assert_eq!(marks::annotation(world.object("Database"), marks::UNKEPT), None, "the server keeps labels");
-}
-
 /// What the process knew of the object while it was owned.
 fn known(world: &World) -> (Reference, OwnershipRecord) {
     let reference = world.reference("Database");
@@ -55,8 +46,12 @@ fn release(world: &mut World) {
 #[test]
 #[rustfmt::skip]
 fn an_object_that_was_stripped_or_released() {
-    let plain = mapping(DATABASES);
+    let (plain, reports) = (mapping(DATABASES), db("drift: Report"));
     check(synced, &[
+        ("without its labels: the create finds it", |world| world.edit("Database", |object| drop(object["metadata"].as_object_mut().unwrap().remove("labels"))), &plain,
+            "in sync; held, True Synced; create Database, update Database; ServiceAccount Database"),
+        ("with another manager's label, whatever drift says", |world| world.edit("Database", |object| object["metadata"]["labels"][marks::MANAGED_BY] = json!("people")), &reports,
+            "in sync; held, True Synced; update Database; ServiceAccount Database"),
         ("stripped, and seen as owned before", strip_seen, &plain,
             "in sync; held, True Synced; create Database, update Database; ServiceAccount Database"),
         ("stripped, and not seen before", strip, &plain,
@@ -100,14 +95,6 @@ fn a_stripped_object_that_waits_for_a_finalizer_gets_its_labels_back() {
     assert_eq!(marks::annotation(object, marks::EPOCH), None, "a policy would refuse an earlier epoch");
     let restored = world.log.iter().filter(|line| line.starts_with("restore")).count();
     assert_eq!(restored, 1, "{:?}", world.log);
-}
-
-#[test]
-fn ownership_labels_and_annotations_are_restored_whatever_drift_says() {
-    let mut world = synced();
-    world.edit("Database", |object| object["metadata"]["labels"][marks::MANAGED_BY] = json!("people"));
-    world.sync(&db("drift: Report"));
-    assert_eq!(marks::label(world.object("Database"), marks::MANAGED_BY), Some(marks::MANAGER));
 }
 
 #[test]

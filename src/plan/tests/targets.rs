@@ -6,11 +6,11 @@ use std::sync::Arc;
 use serde_json::{Value, json};
 
 use super::world::{World, check_by, steps};
-use super::{causes, mapping, of, reasons};
+use super::{causes, mapping, of};
 use crate::mapping::Mapping;
 use crate::object::has_finalizer;
 use crate::plan::targets::{OtherTarget, Reach, TargetContext, reports_for_all};
-use crate::plan::{Prune, Reason, Reasons, Rest, pins};
+use crate::plan::{Prune, Reason, Reasons, pins};
 
 const OBJECTS: &str = r#"
   objects:
@@ -61,7 +61,7 @@ impl Targets {
     }
 
     /// One target plans and acts until its plan rests, or it has written so often.
-    fn settle_within(&mut self, mapping: &Mapping, name: &'static str, writes: usize) -> Option<Rest> {
+    fn settle_within(&mut self, mapping: &Mapping, name: &'static str, writes: usize) -> Option<Reasons> {
         let others = self.worlds.iter().filter(|(other, _)| **other != name).map(|(other, world)| {
             let seen = world.observe(mapping);
             let other_target = OtherTarget {
@@ -86,7 +86,7 @@ impl Targets {
         let rest = world.settle_within(mapping, writes);
         self.source.clone_from(&world.source);
         self.unsettled.remove(name);
-        let unsettled = rest.as_ref().and_then(|rest| Reasons(reasons(rest).to_vec()).of_target());
+        let unsettled = rest.as_ref().and_then(Reasons::of_target);
         self.unsettled.extend(unsettled.map(|why| (name, why)));
         rest
     }

@@ -13,7 +13,7 @@ use crate::object::hash::tuple_hash;
 use crate::object::marks::Reference;
 use crate::plan::saved::{Context, Saved, Unreadable};
 use crate::plan::trace::{Past, Trace};
-use crate::plan::{Cause, Prune, Reason, Rest};
+use crate::plan::{Cause, Prune, Reason};
 
 const VERSION: &str = "1.2.3";
 
@@ -135,7 +135,7 @@ const PASSWORD: &str = r#"  objects:
 fn no_value_of_a_secret_is_kept_and_the_decision_is_the_same() {
     let login = mapping(PASSWORD);
     let mut world = of(json!({"password": "hunter22", "pin": "1234"}));
-    assert_eq!(world.settle(&login), Rest::InSync);
+    world.sync(&login);
     // As a server stores it.
     world.edit("Secret", |secret| {
         secret["metadata"]["annotations"]["kubectl.kubernetes.io/last-applied-configuration"] = json!("pin 1234");

@@ -16,7 +16,7 @@ use crate::object::marks::{self, Origin, Owner, Reference, Writer};
 use crate::object::{ClusterName, Key, has_finalizer, metadata};
 use crate::plan::observed::copy_place;
 use crate::plan::{
-    Action, Cause, Evidence, Intent, Kinds, Missing, Observed, Original, Outcome, Pin, Plan, Reason, Rest, Source,
+    Action, Cause, Evidence, Intent, Kinds, Missing, Observed, Original, Outcome, Pin, Plan, Reason, Reasons, Source,
     TargetObject, plan, render,
 };
 
@@ -27,12 +27,11 @@ pub struct World {
     /// What an engine knows beside source and objects: its phase, the selection, claims, namespaces and the like.
     pub seen: Observed,
     pub identity: String,
-    pub unseen_kinds: BTreeMap<Kind, String>,
+    /// Kinds that are out of sight, and why.
+    pub unseen: BTreeMap<Kind, Reason>,
     /// Related objects of both sides, by the side they are on.
     pub originals: Vec<(Side, Value)>,
-    /// Kinds that are not served.
-    pub unserved: BTreeSet<Kind>,
-    /// What the server says of those when it is asked.
+    /// What the server says of kinds that are not served when it is asked.
     pub unserved_for: Unserved,
     pub target_unknown: Option<String>,
     /// Namespace rules of former documents.
@@ -47,12 +46,8 @@ pub struct World {
     pub refused_status: Vec<Value>,
     /// Whether other sources need the shared objects.
     pub shared_in_use: Option<bool>,
-    /// JSON pointers that the target drops from what is applied.
-    pub drops: Vec<String>,
-    /// Values that the target stores in place of others.
-    pub stores: Vec<(String, Value, Value)>,
-    /// A field in which the target stores another value at each write.
-    pub counts: Option<String>,
+    /// What the target makes of an object that is applied, with the version that it gets.
+    pub alters: Option<fn(&mut Value, &str)>,
     /// What the servers were asked to do, in their order.
     pub log: Vec<String>,
     /// Why anything was deleted, given up or released, with the kind of the object; of the source, `source`.
@@ -171,17 +166,14 @@ impl World {
     pub fn observe(&self, mapping: &Mapping) -> Observed {
         // The state store knows the kinds that a former document had.
         let kinds = mapping.objects.iter().map(|rule| &rule.kind).chain(self.objects.keys().map(|one| &one.kind));
-        let kinds = kinds.map(|kind| {
-            let unseen = self.unseen_kinds.get(kind);
-            (kind.clone(), unseen.map_or(Ok(()), |why| Err(Reason::unseen(why))))
-        });
+        let kinds = kinds.map(|kind| (kind.clone(), self.unseen.get(kind).cloned().map_or(Ok(()), Err)));
         let missing = || Source::Missing(self.missing.clone());
         let connection = self.seen.among.as_ref().map_or("target", |among| &among.name).to_owned();
         let mut observed = self.seen.clone();
         observed.source = Ok(self.source.clone().map_or_else(missing, |source| Source::Present(Arc::new(source))));
         observed.target.kinds = match &self.target_unknown {
             Some(why) => Err(Reason::unseen(why)),
-            None => Ok(Kinds { watched: Arc::new(kinds.collect()), unserved: Arc::new(self.unserved.clone()) }),
+            None => Ok(Kinds(kinds.collect())),
         };
         observed.target.pin = Some(Pin { connection, identity: self.identity.clone() });
         observed.objects.in_use = self.in_use();
@@ -206,7 +198,7 @@ impl World {
     }
 
     /// Plans and acts until the plan rests; stops after `writes` writes, as a crash would.
-    pub fn settle_within(&mut self, mapping: &Mapping, writes: usize) -> Option<Rest> {
+    pub fn settle_within(&mut self, mapping: &Mapping, writes: usize) -> Option<Reasons> {
         let observed = self.observe(mapping);
         self.settle_from(mapping, observed, writes, |_| None)
     }
@@ -218,7 +210,7 @@ impl World {
         mut observed: Observed,
         mut writes: usize,
         mut answer: impl FnMut(&Action) -> Option<Outcome>,
-    ) -> Option<Rest> {
+    ) -> Option<Reasons> {
         for _ in 0..40 {
             let (actions, last) = plan(mapping, &observed).into_steps();
             if actions.is_empty() {
@@ -244,19 +236,19 @@ impl World {
     }
 
     /// What is kept in a file is all that a decision follows from.
-    fn rest_on(&mut self, mapping: &Mapping, observed: Observed, rest: &Rest) {
+    fn rest_on(&mut self, mapping: &Mapping, observed: Observed, rest: &Reasons) {
         let kept = serde_json::to_string(&observed).expect("it can be kept");
         let read: Observed = serde_json::from_str(&kept).expect("it can be read");
         assert_eq!(plan(mapping, &read), Plan::Rest(rest.clone()), "another machine decides the same");
         self.rested = Some(observed);
     }
 
-    pub fn settle(&mut self, mapping: &Mapping) -> Rest {
+    pub fn settle(&mut self, mapping: &Mapping) -> Reasons {
         self.settle_within(mapping, usize::MAX).expect("no limit of writes")
     }
 
     pub fn sync(&mut self, mapping: &Mapping) {
-        assert_eq!(self.settle(mapping), Rest::InSync, "{:?}", self.log);
+        assert_eq!(self.settle(mapping), Reasons::default(), "{:?}", self.log);
     }
 
     pub fn in_sync(self, mapping: &Mapping) -> Self {
@@ -402,10 +394,11 @@ impl World {
         };
         let labelled =
             |object: &Value| marks::label(object, marks::OWNER).is_some_and(|label| owners.iter().any(|o| o == label));
-        if !self.unserved.is_empty() && self.unserved_for == Unserved::ForNow {
+        let is_unserved = |kind: &Kind| self.unseen.get(kind).is_some_and(|why| why.cause == Cause::Waiting);
+        if self.unserved_for == Unserved::ForNow && self.unseen.keys().any(is_unserved) {
             return Outcome::Failed(Reason { cause: Cause::Refused, detail: "not served".into() });
         }
-        let is_removed = |kind| self.unserved.contains(kind) && self.unserved_for == Unserved::Removed;
+        let is_removed = |kind: &Kind| self.unserved_for == Unserved::Removed && is_unserved(kind);
         let listed = |reference: &Reference, object: &Value| {
             ours(reference, object) && labelled(object) && namespaces.contains(&reference.namespace)
         };
@@ -452,15 +445,8 @@ impl World {
             drop_given_up(&mut object, applied, body);
         }
         json_patch::merge(&mut object, body);
-        self.drops.iter().for_each(|pointer| crate::object::compare::remove_pointer(&mut object, pointer));
-        let given = |pointer: &str| body.pointer(pointer).cloned();
-        for (pointer, _, stored) in
-            self.stores.iter().filter(|(pointer, value, _)| given(pointer).as_ref() == Some(value))
-        {
-            crate::object::compare::put_pointer(&mut object, pointer, stored.clone());
-        }
-        if let Some(pointer) = &self.counts {
-            crate::object::compare::put_pointer(&mut object, pointer, json!(version));
+        if let Some(alter) = self.alters {
+            alter(&mut object, &version);
         }
         object["metadata"]["resourceVersion"] = json!(version);
         self.applied.insert(reference.clone(), body.clone());
@@ -502,7 +488,7 @@ impl World {
 
     /// The list of a kind is not complete.
     pub fn unsee(&mut self, kind: &Kind) {
-        self.unseen_kinds.insert(kind.clone(), format!("{} is not served", kind.kind));
+        self.unseen.insert(kind.clone(), Reason::unseen(format!("{} is not served", kind.kind)));
     }
 
     pub fn has(&self, kind: &str) -> bool {
