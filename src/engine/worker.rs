@@ -34,7 +34,7 @@ use crate::object::{Key, metadata};
 use crate::plan::observed::all_copies;
 use crate::plan::{
     Action, Answers, Cause, Completion, Evidence, MAX_ROUNDS, Missing, Observed, Outcome, Phase, Plan, Prune, Reason,
-    Reasons, Source, SourcePatch, completion, owns_finalizer, plan, render, status,
+    Reasons, Source, SourcePatch, completion, owns_finalizer, plan_noting, render, status,
 };
 use crate::release::{Followed, lost_by_all};
 use crate::server::metrics::ReconcileResult;
@@ -394,8 +394,10 @@ async fn converge(
     for _ in 0..MAX_ROUNDS {
         latest.catch_up(observed);
         see_newcomers(pipeline, observed);
-        note_places(pipeline, generation, observed, &mut progress.noted);
-        let (actions, then) = match plan(&generation.mapping, observed) {
+        let mut places = None;
+        let planned = plan_noting(&generation.mapping, observed, &mut places);
+        note_places(pipeline, generation, observed, places, &mut progress.noted);
+        let (actions, then) = match planned {
             Plan::Act(actions) => (actions, None),
             Plan::Last(_, then) if latest.is_new() && may_wait(executor, &then) => return Ended::Deferred,
             Plan::Last(action, then) => (vec![*action], Some(then)),
@@ -464,7 +466,7 @@ async fn converge(
             Some(then) if !refused_status => return then.into(),
             _ if executor.tally.overtaken() => {
                 // Who waits for its turn sees that a source was let go.
-                note_places(pipeline, generation, observed, &mut progress.noted);
+                note_places(pipeline, generation, observed, None, &mut progress.noted);
                 // What came in between is in the caches, and may change the plan.
                 return Ended::Waiting(Reasons::default());
             }
@@ -635,8 +637,15 @@ fn note_release(executor: &Executor<'_>, observed: &Observed, action: &Action) {
     }
 }
 
-/// Keeps the index of who shares what, before anything is written. `noted` is what this reconcile noted last.
-fn note_places(pipeline: &Pipeline, generation: &Generation, observed: &Observed, noted: &mut Option<Uses>) {
+/// Keeps the index of who shares what, before anything is written. `rendered`: what the plan knows of that; `noted` is what this
+/// reconcile noted last.
+fn note_places(
+    pipeline: &Pipeline,
+    generation: &Generation,
+    observed: &Observed,
+    rendered: Option<BTreeSet<String>>,
+    noted: &mut Option<Uses>,
+) {
     if !generation.mapping.has_shared() {
         return;
     }
@@ -644,11 +653,9 @@ fn note_places(pipeline: &Pipeline, generation: &Generation, observed: &Observed
     let around_its_objects = || observed.objects.own().flat_map(|one| all_in(&one.reference.namespace)).collect();
     let (way, places) = match &observed.source {
         Ok(Source::Present(source)) => {
+            let places = || rendered.unwrap_or_else(|| places(generation, observed, source));
             let leaves = !metadata(source, "deletionTimestamp").is_empty();
-            (
-                if leaves { Use::Leaves } else { Use::Needs },
-                Some(source).filter(holds).map(|source| places(generation, observed, source)),
-            )
+            (if leaves { Use::Leaves } else { Use::Needs }, Some(source).filter(holds).map(|_| places()))
         }
         // A source that cannot be seen may be placed anywhere. What is no tree has its metadata, and tells its namespace.
         Err(_) => match unreadable(pipeline, &observed.subject.key) {

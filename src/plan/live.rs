@@ -28,7 +28,12 @@ pub struct Step {
 }
 
 /// Plans for a source that passes the filter.
-pub fn live(mapping: &Mapping, observed: &Observed, source: &Arc<Value>) -> Plan {
+pub fn live(
+    mapping: &Mapping,
+    observed: &Observed,
+    source: &Arc<Value>,
+    places: &mut Option<BTreeSet<String>>,
+) -> Plan {
     if let Some(reason) = target_changed(observed, source) {
         return say(mapping, observed, source, None, Reasons(vec![reason]));
     }
@@ -40,6 +45,7 @@ pub fn live(mapping: &Mapping, observed: &Observed, source: &Arc<Value>) -> Plan
     match render::begin(mapping, observed, source) {
         Err(unrendered) => say(mapping, observed, source, None, Reasons(vec![unrendered.into()])),
         Ok(begun) => {
+            *places = mapping.has_shared().then(|| render::shared_places(mapping, &begun));
             let unread = related::unread(&begun.related);
             if !unread.is_empty() {
                 return Plan::Act(unread.into_iter().map(Action::Read).collect());

@@ -29,6 +29,7 @@ pub mod targets;
 mod tests;
 pub mod trace;
 
+use std::collections::BTreeSet;
 use std::fmt;
 use std::sync::Arc;
 
@@ -207,6 +208,11 @@ impl From<Unrendered> for Reason {
 
 /// Decides for one source.
 pub fn plan(mapping: &Mapping, observed: &Observed) -> Plan {
+    plan_noting(mapping, observed, &mut None)
+}
+
+/// The same. `places`: where what the source shares with others is, if the plan got as far as to render that.
+pub fn plan_noting(mapping: &Mapping, observed: &Observed, places: &mut Option<BTreeSet<String>>) -> Plan {
     let source = match &observed.source {
         Ok(source) => source,
         Err(reason) => return Plan::Rest(Reasons(vec![reason.clone().within("source")])),
@@ -225,7 +231,7 @@ pub fn plan(mapping: &Mapping, observed: &Observed) -> Plan {
             Phase::Leaving(policy) => {
                 departure::depart(mapping, observed, source, Stage::Out(policy, Evidence::MappingRemoved))
             }
-            Phase::Active => active(mapping, observed, source),
+            Phase::Active => active(mapping, observed, source, places),
         },
     }
 }
@@ -259,9 +265,9 @@ pub fn completion(mapping: &Mapping, observed: &Observed) -> Completion {
     }
 }
 
-fn active(mapping: &Mapping, observed: &Observed, source: &Arc<Value>) -> Plan {
+fn active(mapping: &Mapping, observed: &Observed, source: &Arc<Value>, places: &mut Option<BTreeSet<String>>) -> Plan {
     match is_in(mapping, observed, source) {
-        Ok(true) => passing(mapping, observed, source),
+        Ok(true) => passing(mapping, observed, source, places),
         Ok(false) => departure::depart(mapping, observed, source, Stage::Out(mapping.source.on_exit, Evidence::Exit)),
         Err(reason) if owns_finalizer(observed, source) => live::undecided(mapping, observed, source, reason),
         Err(reason) => Plan::Rest(Reasons(vec![reason])),
@@ -269,9 +275,9 @@ fn active(mapping: &Mapping, observed: &Observed, source: &Arc<Value>) -> Plan {
 }
 
 /// A source that passes the filter: its objects may go to this target, or to others.
-fn passing(mapping: &Mapping, observed: &Observed, source: &Arc<Value>) -> Plan {
+fn passing(mapping: &Mapping, observed: &Observed, source: &Arc<Value>, places: &mut Option<BTreeSet<String>>) -> Plan {
     match targets::share(mapping, observed, source) {
-        Ok(Share::Wanted) => live::live(mapping, observed, source),
+        Ok(Share::Wanted) => live::live(mapping, observed, source, places),
         Ok(Share::Leaving) => departure::move_away(mapping, observed, source),
         Ok(Share::Released) => Plan::Act(vec![source::add_finalizer(observed, source, Vec::new())]),
         Ok(Share::Elsewhere) => {
