@@ -13,7 +13,6 @@ pub mod consumer_schema;
 mod controller;
 pub mod election;
 pub mod events;
-mod facts;
 pub mod inventory;
 mod keeper;
 mod ledger;

@@ -16,11 +16,10 @@ use super::apply::{ApplyError, Executor};
 use super::bodies::observe_whole;
 use super::controller::{Controller, Feed};
 use super::events::Event;
-use super::facts::Facts;
 use super::observe::{see_newcomers, with_targets};
 use super::originals;
 use super::pipeline::shared_use::{Use, Uses};
-use super::pipeline::wakes::Topic;
+use super::pipeline::wakes::{Facts, Topic, open_in_words};
 use super::pipeline::{Generation, Pipeline, Unsettled};
 use super::rehearse::follow_each;
 use crate::mapping::{Mode, ProviderKind};
@@ -94,7 +93,7 @@ pub async fn reconcile(controller: Arc<Controller>, taken: InFlight) {
         (one, generation)
     };
     let targets: Vec<Assigned> = controller.pipelines().into_iter().map(pinned).collect();
-    let mut facts = Facts::new(controller.interests.reader(&key));
+    let mut facts = controller.interests.reader(&key);
     let runs = run(&controller, &targets, &key, &mut facts, taken.is_by_timer()).await;
     let cost = runs.iter().fold(Cost::default(), |sum, run| sum.and(&run.cost));
     let (metrics, mapping) = (&controller.shared.instruments.metrics, controller.writer.mapping());
@@ -127,16 +126,18 @@ pub async fn reconcile(controller: Arc<Controller>, taken: InFlight) {
         waits.extend(causes.into_iter().chain(is_awaited.then_some(Cause::Unknown)));
     }
     for (pipeline, done, answers, waits_for_nothing) in undecided {
-        let waits_for = if waits_for_nothing { Vec::new() } else { facts.waits_for() };
+        let waits_for = if waits_for_nothing { Vec::new() } else { open_in_words(&facts) };
         pipeline.remember(&key, done, answers, waits_for);
     }
-    waits.sort_unstable();
-    waits.dedup();
-    let finish = facts.finish(&waits, timer);
+    // What is out of sight, and is no fact that was read, no event tells of.
+    if waits.contains(&Cause::Unknown) && facts.open().next().is_none() {
+        timer = timer.sooner(Requeue::Retry);
+    }
+    facts.finish(!waits.is_empty());
     for (pipeline, generation, held, is_at_its_end) in planned {
         pipeline.planned(&key, generation, held, is_at_its_end);
     }
-    taken.finish(finish, cost);
+    taken.finish(timer, cost);
     if let Some(priority) = again {
         controller.queue.add(key, priority);
     }

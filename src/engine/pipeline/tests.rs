@@ -297,7 +297,7 @@ async fn a_cluster_or_a_target_that_has_left_is_known_to_have_until_the_state_st
 async fn who_waits_for_the_state_store_is_woken_by_the_first_reason_and_by_none_that_follows_it() {
     let pipeline = pipeline(Lease::default());
     let topic = Topic::Store(pipeline.generation().target.cluster.clone());
-    let _token = pipeline.controller.interests.reader(&key("a")).topic(topic);
+    pipeline.controller.interests.reader(&key("a")).read([topic], || (), |()| true);
     let woken = || {
         let all = pipeline.controller.queue.depth().ready;
         pipeline.controller.queue.remove_cluster(&key("a").cluster);

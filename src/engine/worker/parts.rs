@@ -10,10 +10,10 @@ use parking_lot::Mutex;
 use super::{Ended, converge, refresh_if_stale, unproven};
 use crate::engine::apply::{ApplyError, Executor};
 use crate::engine::bodies::observe_whole;
-use crate::engine::facts::Facts;
 use crate::engine::observe::with_targets;
 use crate::engine::pipeline::TargetSeat;
 use crate::engine::pipeline::shared_use::Uses;
+use crate::engine::pipeline::wakes::Facts;
 use crate::mapping::Mapping;
 use crate::object::marks::Reference;
 use crate::object::{has_finalizer, metadata};
@@ -24,7 +24,7 @@ use crate::plan::{Cause, Observed, Reasons, Sight, Source, pins};
 pub async fn reconcile<'a, 'f>(executors: Vec<Executor<'a>>, facts: &Facts<'f>) -> Vec<Part<'a, 'f>> {
     let latest = Latest::default();
     // What is large is read from its server: a slow one keeps no other waiting.
-    let looks = executors.into_iter().map(|executor| Part::observe(executor, facts.part(), &latest));
+    let looks = executors.into_iter().map(|executor| Part::observe(executor, facts.sibling(), &latest));
     let mut parts = join_all(looks).await;
     settle(&mut parts, &latest).await;
     parts
