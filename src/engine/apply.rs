@@ -28,7 +28,7 @@ use crate::multicluster::raw::Parsed;
 use crate::multicluster::registry::Cluster;
 use crate::multicluster::{ApiPath, Body, Endpoint, Object, PendingWrite, Reply, RequestError};
 use crate::object::marks::{self, Owner, Reference};
-use crate::object::{Key, json_text, metadata};
+use crate::object::{ClusterName, Key, json_text, metadata};
 use crate::plan::{Action, Cause, Intent, Outcome, Reason, SourcePatch, TargetObject};
 use crate::server::metrics::WriteResult;
 
@@ -360,10 +360,17 @@ impl<'a> Executor<'a> {
         }
     }
 
-    fn at(&self, side: Side) -> &Endpoint {
+    pub fn at(&self, side: Side) -> &Endpoint {
         match side {
             Side::Target => &self.at_target,
             Side::Source => &self.at_source,
+        }
+    }
+
+    pub fn cluster_at(&self, side: Side) -> &ClusterName {
+        match side {
+            Side::Target => &self.generation.target.cluster,
+            Side::Source => &self.cluster.spec.name,
         }
     }
 
@@ -549,11 +556,7 @@ impl<'a> Executor<'a> {
     async fn apply(&self, reference: &Reference, body: &Value, intent: &Intent) -> Result<Outcome, RequestError> {
         let force = *intent != Intent::Create;
         let side = reference.kind.side;
-        let cluster = match side {
-            Side::Target => &self.generation.target.cluster,
-            Side::Source => &self.cluster.spec.name,
-        };
-        let key = Key::new(cluster.clone(), reference.namespace.as_str(), reference.name.as_str());
+        let key = Key::new(self.cluster_at(side).clone(), reference.namespace.as_str(), reference.name.as_str());
         let feed = self.feed_of(&reference.kind);
         let pending = feed.as_ref().map(|feed| feed.subscription.expect(&key));
         self.tally.sent(1);
