@@ -153,7 +153,7 @@ async fn look(executor: &Executor<'_>, feed: &Feed, key: &Key, original: &Origin
         Ok(reply) => {
             let completed = Parsed::from_json(&reply.body).and_then(|answer| pending.complete(&answer));
             let (object, overtaken) = completed.map_err(|error| Reason::unseen(error.to_string()))?;
-            executor.tally.overtake(overtaken);
+            executor.tally.so_far().overtaken |= overtaken;
             feed.subscription.looked(key, list);
             Ok(vec![value(&object)?])
         }

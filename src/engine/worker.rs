@@ -12,7 +12,7 @@ use tokio::time::Instant;
 use tracing::{Span, debug, info, warn};
 
 use self::parts::{Latest, Part, Progress};
-use super::apply::{ApplyError, Executor};
+use super::apply::{ApplyError, Executor, Sum};
 use super::bodies::observe_whole;
 use super::controller::{Controller, Feed};
 use super::events::Event;
@@ -67,13 +67,9 @@ enum Ended {
 #[derive(Default)]
 struct Run {
     ended: Ended,
-    cost: Cost,
-    /// An event came in between: reconcile again.
-    overtaken: bool,
+    sum: Sum,
     /// How many losses are held; `None`: it was not planned with everything in sight.
     held: Option<usize>,
-    /// What was written, for people.
-    done: Vec<String>,
     /// What servers answered; `None`: nothing was planned.
     answers: Option<Answers>,
     /// Whether the target is not in sight yet: what is said of all targets waits for it.
@@ -95,16 +91,16 @@ pub async fn reconcile(controller: Arc<Controller>, taken: InFlight) {
     let targets: Vec<Assigned> = controller.pipelines().into_iter().map(pinned).collect();
     let mut facts = controller.interests.reader(&key);
     let runs = run(&controller, &targets, &key, &mut facts, taken.is_by_timer()).await;
-    let cost = runs.iter().fold(Cost::default(), |sum, run| sum.and(&run.cost));
+    let cost = runs.iter().fold(Cost::default(), |cost, run| cost.and(&run.sum.cost));
     let (metrics, mapping) = (&controller.shared.instruments.metrics, controller.writer.mapping());
-    let result = runs.iter().map(|run| result(&run.ended, run.cost.requests > 0)).max();
+    let result = runs.iter().map(|run| result(&run.ended, run.sum.cost.requests > 0)).max();
     metrics.reconciled(mapping, result.unwrap_or(ReconcileResult::InSync), started.elapsed());
     let is_done = |run: &Run| matches!(run.ended, Ended::InSync | Ended::Dropped);
     if let Some(took) = controller.synced_after(&key, cost.requests > 0, runs.iter().all(is_done)) {
         metrics.synced(mapping, took);
     }
     let is_deferred = runs.iter().any(|run| matches!(run.ended, Ended::Deferred));
-    let again = match runs.iter().any(|run| run.overtaken) {
+    let again = match runs.iter().any(|run| run.sum.overtaken) {
         true => Some(Priority::Live),
         false => is_deferred.then_some(Priority::Initial),
     };
@@ -112,7 +108,7 @@ pub async fn reconcile(controller: Arc<Controller>, taken: InFlight) {
     let (mut timer, mut planned, mut undecided) = (Requeue::Done, Vec::new(), Vec::new());
     for ((pipeline, generation), run) in targets.iter().zip(runs) {
         let is_done = is_done(&run);
-        let Run { ended, held, done, answers, is_awaited, .. } = run;
+        let Run { ended, sum, held, answers, is_awaited, .. } = run;
         let causes = causes(&ended);
         // Nothing is left of one that is dropped. What one has that is missing is an orphan, and seen to as that.
         let is_at_its_end = is_done || causes.contains(&Cause::Orphaned);
@@ -120,7 +116,7 @@ pub async fn reconcile(controller: Arc<Controller>, taken: InFlight) {
         let is_decided = !is_done && (!causes.is_empty() || matches!(ended, Ended::Failed(_) | Ended::Stale(_)));
         timer = timer.sooner(finish(pipeline, generation, &key, ended));
         if is_decided {
-            undecided.push((pipeline, done, answers, causes.is_empty()));
+            undecided.push((pipeline, sum.done, answers, causes.is_empty()));
         }
         planned.extend(held.map(|held| (pipeline, generation, held, is_at_its_end)));
         waits.extend(causes.into_iter().chain(is_awaited.then_some(Cause::Unknown)));
@@ -219,17 +215,14 @@ async fn run<'t>(
 /// What became of a source on one target, and what was read for it.
 fn ended<'f>(part: Part<'_, 'f>) -> (Run, Facts<'f>) {
     let Part { executor, facts, observed, unanswered, ended, .. } = part;
-    let ended = ended.unwrap_or_default();
-    let (cost, overtaken, done) = (executor.tally.cost(), executor.tally.overtaken(), executor.tally.done());
-    let Some(observed) = observed else {
-        return (Run { ended, cost, overtaken, done, ..Run::default() }, facts);
-    };
+    let (ended, sum) = (ended.unwrap_or_default(), executor.tally.so_far().clone());
+    let Some(observed) = observed else { return (Run { ended, sum, ..Run::default() }, facts) };
     let ended = note(&executor, &observed, &unanswered, ended);
     let held = held(&ended, &observed);
     let is_awaited = observed.among.is_some() && observed.target.kinds.is_err();
     let is_missing = matches!(observed.source, Ok(Source::Missing(_)));
     let answers = Some(observed.answers);
-    (Run { ended, cost, overtaken, held, done, answers, is_awaited, is_missing }, facts)
+    (Run { ended, sum, held, answers, is_awaited, is_missing }, facts)
 }
 
 /// Remembers what a reconcile has learned of a source on one target, and says how it ended.
@@ -244,7 +237,8 @@ fn note(executor: &Executor<'_>, observed: &Observed, unanswered: &BTreeSet<Refe
     let stripped = observed.objects.stripped.iter();
     learned.restored(stripped.filter(|(reference, _)| is_settled || observed.is_no_longer_stripped(reference)));
     drop(learned);
-    let ended = match (ended, executor.tally.retry()) {
+    let retry = executor.tally.so_far().retry;
+    let ended = match (ended, retry) {
         (Ended::Waiting(reasons) | Ended::Blocked(reasons), Some(after)) => Ended::Retry(reasons, after),
         (Ended::Failed(error @ ApplyError::Stale { .. }), _) if !answers.failed.is_empty() => Ended::Stale(error),
         (ended, _) => ended,
@@ -465,7 +459,7 @@ async fn converge(
         };
         match then {
             Some(then) if !refused_status => return then.into(),
-            _ if executor.tally.overtaken() => {
+            _ if executor.tally.so_far().overtaken => {
                 // Who waits for its turn sees that a source was let go.
                 note_places(pipeline, generation, observed, None, &mut progress.noted);
                 // What came in between is in the caches, and may change the plan.
@@ -530,7 +524,7 @@ fn adds_finalizer(action: &Action) -> bool {
 /// Whether the first status of a source may wait: while more sources wait than are served at once, and nothing is wrong that
 /// the consumer should know of. What the target reports meanwhile is then part of the same write. It waits only once.
 fn may_wait(executor: &Executor<'_>, then: &Rest) -> bool {
-    let is_well = !matches!(then, Rest::Blocked(_)) && executor.tally.retry().is_none();
+    let is_well = !matches!(then, Rest::Blocked(_)) && executor.tally.so_far().retry.is_none();
     is_well && executor.pipeline.controller.queue.is_busy()
 }
 

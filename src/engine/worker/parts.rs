@@ -224,7 +224,7 @@ impl<'a, 'f> Part<'a, 'f> {
             None => true,
             // What came in between is in the caches: it is reconciled again.
             Some(Ended::Failed(_) | Ended::Deferred | Ended::Left | Ended::Observed(..)) => false,
-            Some(_) if self.executor.tally.overtaken() => false,
+            Some(_) if self.executor.tally.so_far().overtaken => false,
             Some(_) => self.pinned != pinned(observed),
         }
     }
