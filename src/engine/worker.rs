@@ -38,9 +38,6 @@ use crate::plan::{
 use crate::release::{Followed, lost_by_all};
 use crate::server::metrics::ReconcileResult;
 
-/// How long a plan that was computed from an outdated version waits for its cache, before the object is read anew.
-const STALE_WAIT: Duration = Duration::from_secs(5);
-
 /// How a reconcile ended.
 #[derive(Debug, Default)]
 enum Ended {
@@ -52,8 +49,6 @@ enum Ended {
     /// `mode: Observe`: what would have been done, and whether it is about objects without a source.
     Observed(Vec<Action>, bool),
     Failed(ApplyError),
-    /// The source moved on, and a request about the target had failed: its backoff goes on.
-    Stale(ApplyError),
     /// Its objects are written, and its first status waits behind what others have to do.
     Deferred,
     /// As many sources as may be are worked on at this target of several: it waits for its turn.
@@ -113,7 +108,7 @@ pub async fn reconcile(controller: Arc<Controller>, taken: InFlight) {
         // Nothing is left of one that is dropped. What one has that is missing is an orphan, and seen to as that.
         let is_at_its_end = is_done || causes.contains(&Cause::Orphaned);
         // An event came in between, or its status waits: nothing was decided.
-        let is_decided = !is_done && (!causes.is_empty() || matches!(ended, Ended::Failed(_) | Ended::Stale(_)));
+        let is_decided = !is_done && (!causes.is_empty() || matches!(ended, Ended::Failed(_)));
         timer = timer.sooner(finish(pipeline, generation, &key, ended));
         if is_decided {
             undecided.push((pipeline, sum.done, answers, causes.is_empty()));
@@ -240,7 +235,6 @@ fn note(executor: &Executor<'_>, observed: &Observed, unanswered: &BTreeSet<Refe
     let retry = executor.tally.so_far().retry;
     let ended = match (ended, retry) {
         (Ended::Waiting(reasons) | Ended::Blocked(reasons), Some(after)) => Ended::Retry(reasons, after),
-        (Ended::Failed(error @ ApplyError::Stale { .. }), _) if !answers.failed.is_empty() => Ended::Stale(error),
         (ended, _) => ended,
     };
     if matches!(ended, Ended::InSync) && is_missing {
@@ -248,7 +242,7 @@ fn note(executor: &Executor<'_>, observed: &Observed, unanswered: &BTreeSet<Refe
     }
     if !std::ptr::eq(*generation, &*pipeline.generation()) {
         let completion = match ended {
-            Ended::Deferred | Ended::Left | Ended::Failed(_) | Ended::Stale(_) => Completion::Incomplete,
+            Ended::Deferred | Ended::Left | Ended::Failed(_) => Completion::Incomplete,
             _ => completion(&generation.mapping, observed),
         };
         pipeline.note_completion(key, generation, completion);
@@ -346,18 +340,6 @@ fn is_missing_user(observed: &Observed) -> bool {
     matches!(&observed.source, Ok(Source::Missing(missing)) if missing.shares)
 }
 
-/// A version that was answered by a conflict, and is still all that the cache shows, is read anew: `true`.
-async fn refresh_if_stale(executor: &Executor<'_>, observed: &mut Observed) -> Result<bool, ApplyError> {
-    let pipeline = executor.pipeline;
-    let Some(source) = observed.present() else { return Ok(false) };
-    if !pipeline.learned.lock().is_stale(&observed.subject.key, metadata(source, "resourceVersion")) {
-        return Ok(false);
-    }
-    read_anew(executor, observed).await?;
-    pipeline.learned.lock().refreshed(&observed.subject.key);
-    Ok(true)
-}
-
 /// Reads the source past the cache.
 async fn read_anew(executor: &Executor<'_>, observed: &mut Observed) -> Result<(), ApplyError> {
     let outcome = executor.refresh_source().await;
@@ -428,12 +410,12 @@ async fn converge(
             progress.is_compared = false;
             continue;
         }
-        if !progress.is_confirmed && loses_by_failed_watch(executor, observed, &actions) {
+        if !progress.is_read_anew && loses_by_failed_watch(executor, observed, &actions) {
             if let Err(error) = read_anew(executor, observed).await {
                 return Ended::Failed(error);
             }
             latest.is_now(observed);
-            progress.is_confirmed = true;
+            progress.is_read_anew = true;
             continue;
         }
         let turn = match actions.iter().any(writes_source) {
@@ -448,17 +430,22 @@ async fn converge(
             latest.takes_in();
         }
         actions.iter().for_each(|action| note_release(executor, observed, action));
-        let acted = act(executor, observed, actions, facts).await;
+        let mut acted = act(executor, observed, actions, facts).await;
+        if matches!(acted, Err(ApplyError::Stale { .. })) && !progress.is_read_anew {
+            // It changed in the meantime: the plan is made anew from what it is now, once.
+            acted = read_anew(executor, observed).await.map(|()| true);
+            progress.is_read_anew = true;
+        }
         if turn.is_some() {
             latest.is_now(observed);
         }
         drop(turn);
-        let refused_status = match acted {
-            Ok(refused_status) => refused_status,
+        let is_outdated = match acted {
+            Ok(is_outdated) => is_outdated,
             Err(error) => return Ended::Failed(error),
         };
         match then {
-            Some(then) if !refused_status => return then.into(),
+            Some(then) if !is_outdated => return then.into(),
             _ if executor.tally.so_far().overtaken => {
                 // Who waits for its turn sees that a source was let go.
                 note_places(pipeline, generation, observed, None, &mut progress.noted);
@@ -538,8 +525,8 @@ impl From<Rest> for Ended {
     }
 }
 
-/// Carries out one plan. An action that fails does not keep the others of its plan from being tried. `true`: the status was
-/// refused, and has to be computed again without what was refused.
+/// Carries out one plan. An action that fails does not keep the others of its plan from being tried. `true`: it is outdated, for
+/// the status was refused, and has to be computed again without what was refused.
 async fn act(
     executor: &Executor<'_>,
     observed: &mut Observed,
@@ -742,10 +729,6 @@ fn finish(pipeline: &Pipeline, generation: &Generation, key: &Key, ended: Ended)
             Requeue::Done
         }
         Ended::Failed(error) => failed(pipeline, key, error),
-        Ended::Stale(error) => {
-            failed(pipeline, key, error);
-            Requeue::RetryAfter(STALE_WAIT)
-        }
     }
 }
 
@@ -772,12 +755,7 @@ fn warn_once(pipeline: &Pipeline, key: &Key, orphans: bool, why: String) {
 
 fn failed(pipeline: &Pipeline, key: &Key, error: ApplyError) -> Requeue {
     match &error {
-        ApplyError::Stale { .. } => {
-            debug!(%error, "not in sync");
-            note_stale(pipeline, key);
-            Requeue::After(STALE_WAIT)
-        }
-        ApplyError::NotOwned { .. } => {
+        ApplyError::Stale { .. } | ApplyError::NotOwned { .. } => {
             debug!(%error, "not in sync");
             pipeline.request_failed(key);
             Requeue::Retry
@@ -789,21 +767,12 @@ fn failed(pipeline: &Pipeline, key: &Key, error: ApplyError) -> Requeue {
     }
 }
 
-/// Remembers the version that a conflict spoke of; the event that brings a newer one wakes the source by itself.
-fn note_stale(pipeline: &Pipeline, key: &Key) {
-    for feed in pipeline.controller.source_feeds() {
-        if let Some(object) = feed.watch.store().get(key) {
-            pipeline.learned.lock().conflicted(key, object.resource_version());
-        }
-    }
-}
-
 fn result(ended: &Ended, wrote: bool) -> ReconcileResult {
     match ended {
         Ended::InSync | Ended::Dropped | Ended::Observed(..) if !wrote => ReconcileResult::InSync,
         Ended::InSync | Ended::Dropped | Ended::Observed(..) | Ended::Deferred => ReconcileResult::Written,
         Ended::Waiting(_) | Ended::Left => ReconcileResult::Waiting,
         Ended::Blocked(_) => ReconcileResult::Blocked,
-        Ended::Failed(_) | Ended::Stale(_) | Ended::Retry(..) => ReconcileResult::Error,
+        Ended::Failed(_) | Ended::Retry(..) => ReconcileResult::Error,
     }
 }
