@@ -366,7 +366,7 @@ impl Engine {
         let mut ticks = interval(TICK);
         ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
         loop {
-            // Each arm is cancel-safe: receiving from a channel, a request or a ring that stays, a tick, a value that counts as
+            // Each arm is cancel-safe: receiving from a channel, a ring that stays, a tick, a value that counts as
             // unseen until it is taken, and a token that stays cancelled.
             let event = tokio::select! {
                 biased;
