@@ -1,14 +1,13 @@
 //! The only writer: carries out one action, and returns what the server answered. It decides nothing.
 
 use std::borrow::Cow;
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
 use data_encoding::BASE64;
 use json_patch::Patch;
-use parking_lot::Mutex;
+use parking_lot::{Mutex, MutexGuard};
 use serde_json::{Value, json};
 use tracing::{debug, info, warn};
 
@@ -28,7 +27,7 @@ use crate::multicluster::raw::Parsed;
 use crate::multicluster::registry::Cluster;
 use crate::multicluster::{ApiPath, Body, Endpoint, Object, PendingWrite, Reply, RequestError};
 use crate::object::marks::{self, Owner, Reference};
-use crate::object::{Key, json_text, metadata};
+use crate::object::{ClusterName, Key, json_text, metadata};
 use crate::plan::{Action, Cause, Intent, Outcome, Reason, SourcePatch, TargetObject};
 use crate::server::metrics::WriteResult;
 
@@ -120,13 +119,18 @@ fn texts<'v>(value: &'v Value, found: &mut Vec<Cow<'v, str>>) {
 
 /// What the requests of a reconcile came to. Several are under way at once.
 #[derive(Debug, Default)]
-pub struct Tally {
-    cost: AtomicU32,
-    overtaken: AtomicBool,
-    retry: Mutex<Option<Duration>>,
-    writes: Mutex<BTreeMap<u64, u64>>,
-    /// What was written, for people.
-    done: Mutex<Vec<String>>,
+pub struct Tally(Mutex<Sum>);
+
+#[derive(Debug, Clone, Default)]
+pub struct Sum {
+    /// With what was written, and where: the same again is a correction.
+    pub cost: Cost,
+    /// An event beyond the engine's own writes came in while a request was under way: the source is reconciled again.
+    pub overtaken: bool,
+    /// A request about an object failed in a way that time may mend: it is tried again, and not before this time.
+    pub retry: Option<Duration>,
+    /// The first writes, for people.
+    pub done: Vec<String>,
 }
 
 /// Bytes of a body that count as one request more. kcp takes as long for them.
@@ -136,54 +140,25 @@ const TURN: usize = 128 << 10;
 const TOLD: usize = 16;
 
 impl Tally {
-    fn did(&self, action: &Action) {
-        let mut done = self.done.lock();
-        if done.len() < TOLD {
-            done.push(format!("{action:#}"));
-        }
-    }
-
-    /// The first writes.
-    pub fn done(&self) -> Vec<String> {
-        self.done.lock().clone()
+    pub fn so_far(&self) -> MutexGuard<'_, Sum> {
+        self.0.lock()
     }
 
     pub fn sent(&self, requests: u32) {
-        self.cost.fetch_add(requests, Ordering::Relaxed);
+        let mut sum = self.so_far();
+        sum.cost.requests = sum.cost.requests.saturating_add(requests);
     }
 
-    /// What is written, and where: the same again is a correction.
-    fn writes(&self, action: &Action) {
-        if let Some((place, content)) = action.content() {
-            self.writes.lock().insert(place, content);
-        }
-    }
-
-    /// What the requests so far took.
-    pub fn cost(&self) -> Cost {
-        let writes = self.writes.lock().clone();
-        Cost { requests: self.cost.load(Ordering::Relaxed), writes }
-    }
-
-    /// Whether an event beyond the engine's own writes came in while a request was under way.
-    pub fn overtake(&self, overtaken: bool) {
-        self.overtaken.fetch_or(overtaken, Ordering::Relaxed);
-    }
-
-    /// Whether to reconcile again, for that reason.
-    pub fn overtaken(&self) -> bool {
-        self.overtaken.load(Ordering::Relaxed)
-    }
-
-    /// A request about an object failed in a way that time may mend.
     pub fn fail(&self, error: &RequestError) {
-        let mut retry = self.retry.lock();
-        *retry = Some(retry.unwrap_or_default().max(error.retry_after().unwrap_or_default()));
+        let mut sum = self.so_far();
+        sum.retry = Some(sum.retry.unwrap_or_default().max(error.retry_after().unwrap_or_default()));
     }
 
-    /// Whether to try again for that reason, and not before which time.
-    pub fn retry(&self) -> Option<Duration> {
-        *self.retry.lock()
+    fn did(&self, action: &Action) {
+        let mut sum = self.so_far();
+        if sum.done.len() < TOLD {
+            sum.done.push(format!("{action:#}"));
+        }
     }
 }
 
@@ -230,7 +205,7 @@ impl<'a> Executor<'a> {
     pub async fn execute(&self, action: &Action) -> Result<Outcome, ApplyError> {
         debug!(action = format!("{action:#}"), "acting");
         let started = Instant::now();
-        self.tally.writes(action);
+        self.tally.so_far().cost.writes.extend(action.content());
         let action = match self.with_made_text(action) {
             Ok(made) => made,
             Err(error) => return Ok(Outcome::Failed(self.failed_on_target(&error))),
@@ -360,10 +335,17 @@ impl<'a> Executor<'a> {
         }
     }
 
-    fn at(&self, side: Side) -> &Endpoint {
+    pub fn at(&self, side: Side) -> &Endpoint {
         match side {
             Side::Target => &self.at_target,
             Side::Source => &self.at_source,
+        }
+    }
+
+    pub fn cluster_at(&self, side: Side) -> &ClusterName {
+        match side {
+            Side::Target => &self.generation.target.cluster,
+            Side::Source => &self.cluster.spec.name,
         }
     }
 
@@ -417,7 +399,7 @@ impl<'a> Executor<'a> {
     fn completed(&self, at: &Endpoint, pending: PendingWrite, reply: &Reply) -> Result<Arc<Object>, RequestError> {
         let completed = Parsed::from_json(&reply.body).and_then(|answer| pending.complete(&answer));
         let (object, overtaken) = completed.map_err(|error| unreadable(at, &error))?;
-        self.tally.overtake(overtaken);
+        self.tally.so_far().overtaken |= overtaken;
         Ok(object)
     }
 
@@ -549,11 +531,7 @@ impl<'a> Executor<'a> {
     async fn apply(&self, reference: &Reference, body: &Value, intent: &Intent) -> Result<Outcome, RequestError> {
         let force = *intent != Intent::Create;
         let side = reference.kind.side;
-        let cluster = match side {
-            Side::Target => &self.generation.target.cluster,
-            Side::Source => &self.cluster.spec.name,
-        };
-        let key = Key::new(cluster.clone(), reference.namespace.as_str(), reference.name.as_str());
+        let key = Key::new(self.cluster_at(side).clone(), reference.namespace.as_str(), reference.name.as_str());
         let feed = self.feed_of(&reference.kind);
         let pending = feed.as_ref().map(|feed| feed.subscription.expect(&key));
         self.tally.sent(1);

@@ -3,13 +3,11 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use parking_lot::Mutex;
-use tokio::sync::Notify;
 use tracing::debug;
 
 use super::controller::Controller;
 use super::target::Target;
-use super::{Engine, Pipeline, Shared, keeper};
+use super::{Engine, Pipeline, keeper};
 use crate::mapping::SourceClusters;
 use crate::multicluster::manager::ClusterEvent;
 use crate::multicluster::registry::{Cluster, ProviderName};
@@ -113,7 +111,8 @@ impl Engine {
             target.engage(&cluster);
         }
         self.targets.insert(name.to_owned(), target.clone());
-        self.tasks.spawn(discover(target.clone(), self.shared.clone()));
+        let (discovered, shared, events) = (target.clone(), self.shared.clone(), self.events.clone());
+        self.tasks.spawn(async move { discovered.discover(&shared.instruments.health, &events).await });
         self.read_retained(&target);
         Some(target)
     }
@@ -129,52 +128,5 @@ impl Engine {
             pipeline.check_inventory();
             pipeline.target_told();
         }
-    }
-}
-
-async fn discover(target: Arc<Target>, shared: Arc<Shared>) {
-    let changed = || shared.discovered.put(&target.name);
-    target.discover(&shared.instruments.health, changed).await;
-}
-
-/// Targets about which something was found out, each once however often that happens: however many there are, none is lost.
-#[derive(Debug, Default)]
-pub struct Discovered {
-    names: Mutex<BTreeSet<String>>,
-    changed: Notify,
-}
-
-impl Discovered {
-    fn put(&self, name: &str) {
-        self.names.lock().insert(name.to_owned());
-        self.changed.notify_one();
-    }
-
-    /// The next one. Cancel-safe.
-    pub async fn next(&self) -> String {
-        loop {
-            let name = self.names.lock().pop_first();
-            match name {
-                Some(name) => return name,
-                None => self.changed.notified().await,
-            }
-        }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[tokio::test]
-    async fn news_of_many_targets_waits_for_the_event_loop() {
-        let discovered = Discovered::default();
-        let names: BTreeSet<String> = (0..200).map(|number| format!("fleet/{number}")).collect();
-        names.iter().chain(&names).for_each(|name| discovered.put(name));
-        let mut heard = BTreeSet::new();
-        for _ in &names {
-            heard.insert(discovered.next().await);
-        }
-        assert_eq!(heard, names);
     }
 }

@@ -13,7 +13,6 @@ pub mod consumer_schema;
 mod controller;
 pub mod election;
 pub mod events;
-mod facts;
 pub mod inventory;
 mod keeper;
 mod ledger;
@@ -66,7 +65,6 @@ pub use serving::compiled;
 
 use approval::{AllHeld, Attendant, Decision, Releases};
 use clock::Clock;
-use clusters::Discovered;
 use consumer_schema::ConsumerSchemas;
 use controller::Controller;
 use election::{Election, Terms};
@@ -134,8 +132,6 @@ pub struct Shared {
     pub turns: Turns,
     /// Rings when a source asks for losses that nobody counted, or a state store names another release.
     pub counted: Notify,
-    /// Targets that were identified, or serve a kind that they did not.
-    pub discovered: Discovered,
     pub recorder: Recorder,
 }
 
@@ -157,7 +153,6 @@ impl Shared {
             lease: settings.election.as_ref().map_or_else(Lease::default, |_| Lease::of_replica()),
             turns: Turns::default(),
             counted: Notify::new(),
-            discovered: Discovered::default(),
             recorder,
             settings,
         }
@@ -369,7 +364,7 @@ impl Engine {
         let mut ticks = interval(TICK);
         ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
         loop {
-            // Each arm is cancel-safe: receiving from a channel, a request or a ring that stays, a tick, a value that counts as
+            // Each arm is cancel-safe: receiving from a channel, a ring that stays, a tick, a value that counts as
             // unseen until it is taken, and a token that stays cancelled.
             let event = tokio::select! {
                 biased;
@@ -378,7 +373,6 @@ impl Engine {
                 _ = ticks.tick() => Event::Tick,
                 Some(reload) = reloads.recv() => Event::Reload(reload),
                 Some(event) = received.recv() => event,
-                name = shared.discovered.next() => Event::Target(name),
                 () = shared.counted.notified() => Event::Counted,
                 () = leadership.advanced() => Event::Leadership,
                 // Last: thousands of workspaces may come or go at once.

@@ -10,8 +10,7 @@ use tracing::warn;
 use super::apply::Executor;
 use super::consumer_schema::PublishedSchema;
 use super::controller::Feed;
-use super::facts::Facts;
-use super::pipeline::wakes::{Collection, Topic, target_reference};
+use super::pipeline::wakes::{Collection, Facts, Interest, Topic, target_reference};
 use super::pipeline::{Generation, Pipeline};
 use crate::mapping::{Kind, Side};
 use crate::multicluster::Object;
@@ -59,7 +58,8 @@ impl Outlines {
 /// with.
 pub fn observe(executor: &Executor<'_>, facts: &mut Facts<'_>) -> (Observed, Vec<Outline>) {
     let &Executor { pipeline, generation, cluster, key, .. } = executor;
-    facts.again();
+    // Related objects are read once.
+    facts.again(|interest| matches!(interest, Interest::Topic(Topic::Synced(Collection::Related(_)))));
     let outlines = Outlines::default();
     let schema = schema(executor, facts);
     // Of a LogicalCluster nothing is written that a schema could drop.

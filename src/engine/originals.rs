@@ -7,30 +7,16 @@ use serde_json::Value;
 
 use super::apply::Executor;
 use super::controller::Feed;
-use super::facts::Facts;
-use super::pipeline::wakes::{Collection, Interest, Related, Topic, selection};
+use super::pipeline::wakes::{Collection, Facts, Interest, Related, Topic, selection};
 use crate::mapping::Side;
 use crate::multicluster::raw::Parsed;
 use crate::multicluster::registry::WatchScope;
 use crate::multicluster::store::Cached;
 use crate::multicluster::watch::WatchState;
-use crate::multicluster::{ApiPath, Endpoint, Object, RequestError};
+use crate::multicluster::{ApiPath, Object, RequestError};
+use crate::object::Key;
 use crate::object::claims::READ;
-use crate::object::{ClusterName, Key};
 use crate::plan::{Action, Cause, Original, Outcome, Pick, Reason, Sight};
-
-/// Where one side of a mapping is read.
-struct Place {
-    scope: WatchScope,
-    endpoint: Endpoint,
-    cluster: ClusterName,
-}
-
-impl Place {
-    fn key(&self, original: &Original, name: &str) -> Key {
-        Key::new(self.cluster.clone(), original.namespace.as_str(), name)
-    }
-}
 
 /// What an action reads of related objects, with what of it is secret noted. `None`: it reads none.
 pub async fn answer(executor: &Executor<'_>, facts: &mut Facts<'_>, action: &Action) -> Option<Outcome> {
@@ -62,12 +48,14 @@ pub async fn read(
     original: &Original,
     anew: bool,
 ) -> Sight<Vec<Arc<Value>>> {
-    let Some(place) = place(executor, original.side) else { return Err(unread(original)) };
+    let Some(scope) = scope(executor, original.side) else { return Err(unread(original)) };
+    let cluster = executor.cluster_at(original.side);
+    let key = |name: &str| Key::new(cluster.clone(), original.namespace.as_str(), name);
     let labels = match &original.pick {
         Pick::Name(_) => String::new(),
         Pick::Labels(labels) => labels.clone(),
     };
-    let (at, resource) = (place.scope.endpoint.place(), original.resource.clone());
+    let (at, resource) = (scope.endpoint.place(), original.resource.clone());
     let of = Arc::new(Related { at, resource, labels: labels.clone() });
     let collection = Collection::Related(of.clone());
     let claims = executor.cluster.spec.claims.as_ref().filter(|_| original.side == Side::Source);
@@ -76,37 +64,37 @@ pub async fn read(
         return Err(Reason { cause: Cause::ClaimNotAccepted, detail: why });
     }
     // The interest before the feed: a feed that nobody reads is ended.
-    let open = || executor.pipeline.controller.related_feed(&place.scope, &of);
+    let open = || executor.pipeline.controller.related_feed(&scope, &of);
     let feed = match &original.pick {
-        Pick::Name(name) => facts.object(&collection, &place.key(original, name), open),
-        Pick::Labels(_) => facts.selection(&collection, &selection(&place.cluster, &original.namespace), open),
+        Pick::Name(name) => facts.object(&collection, &key(name), open),
+        Pick::Labels(_) => facts.selection(&collection, &selection(cluster, &original.namespace), open),
     };
     // The state before the objects: a list that ends in between is no evidence.
     let synced = Topic::Synced(collection);
     let state = facts.read([synced], || feed.watch.state(), |state| *state != WatchState::Synced);
     match &original.pick {
         Pick::Name(name) => {
-            let key = place.key(original, name);
+            let key = key(name);
             let known = feed.subscription.ask(&key);
             is_visible(original, state)?;
             match known {
                 Cached::Answer(object) if !anew && object.as_ref().is_none_or(|object| object.is_whole()) => {
                     object.iter().map(|object| value(object)).collect()
                 }
-                _ => look(executor, &feed, &place, &key, original).await,
+                _ => look(executor, &feed, &key, original).await,
             }
         }
         Pick::Labels(_) => {
             is_visible(original, state)?;
             if anew {
-                return select(executor, &place, original, labels).await;
+                return select(executor, original, labels).await;
             }
-            let all = feed.watch.store().of_cluster(&place.cluster);
+            let all = feed.watch.store().of_cluster(cluster);
             let there = || all.iter().filter(|(key, _)| *key.namespace == original.namespace);
             if !there().all(|(_, object)| object.is_whole()) {
                 let bytes = there().map(|(_, object)| object.length()).sum();
                 executor.read.make_room(executor.at_source.connection().budget().bodies(), bytes).await;
-                return select(executor, &place, original, labels).await;
+                return select(executor, original, labels).await;
             }
             there().map(|(_, object)| value(object)).collect()
         }
@@ -118,18 +106,11 @@ pub fn unread(original: &Original) -> Reason {
     Reason::unseen(format!("{original} is not read yet"))
 }
 
-fn place(executor: &Executor<'_>, side: Side) -> Option<Place> {
+/// Where a side is watched; `None` before it was reached.
+fn scope(executor: &Executor<'_>, side: Side) -> Option<WatchScope> {
     match side {
-        Side::Source => Some(Place {
-            scope: executor.cluster.spec.scope.clone(),
-            endpoint: executor.at_source.clone(),
-            cluster: executor.cluster.spec.name.clone(),
-        }),
-        Side::Target => Some(Place {
-            scope: executor.generation.target.scope()?,
-            endpoint: executor.at_target.clone(),
-            cluster: executor.generation.target.cluster.clone(),
-        }),
+        Side::Source => Some(executor.cluster.spec.scope.clone()),
+        Side::Target => executor.generation.target.scope(),
     }
 }
 
@@ -149,23 +130,17 @@ fn value(object: &Object) -> Sight<Arc<Value>> {
 }
 
 /// One uncached list of a selection: whose objects the engine may not see any more, it is refused.
-async fn select(executor: &Executor<'_>, place: &Place, original: &Original, labels: String) -> Sight<Vec<Arc<Value>>> {
+async fn select(executor: &Executor<'_>, original: &Original, labels: String) -> Sight<Vec<Arc<Value>>> {
     let path = ApiPath::collection(&original.resource, &original.namespace);
     let path = path.map_err(|error| Reason::unseen(error.to_string()))?.query("labelSelector", &labels);
     executor.tally.sent(1);
-    let reply = place.endpoint.get(&path).await.map_err(|error| failed(executor, &error))?;
+    let reply = executor.at(original.side).get(&path).await.map_err(|error| failed(executor, &error))?;
     let list: Value = serde_json::from_slice(&reply.body).map_err(|error| Reason::unseen(error.to_string()))?;
     Ok(list["items"].as_array().into_iter().flatten().map(|item| Arc::new(item.clone())).collect())
 }
 
 /// One uncached read of an object that the watch passed by.
-async fn look(
-    executor: &Executor<'_>,
-    feed: &Feed,
-    place: &Place,
-    key: &Key,
-    original: &Original,
-) -> Sight<Vec<Arc<Value>>> {
+async fn look(executor: &Executor<'_>, feed: &Feed, key: &Key, original: &Original) -> Sight<Vec<Arc<Value>>> {
     let path = ApiPath::object(&original.resource, &key.namespace, &key.name);
     let path = path.map_err(|error| Reason::unseen(error.to_string()))?;
     if let Some(outline) = feed.watch.store().get(key) {
@@ -174,11 +149,11 @@ async fn look(
     let list = feed.subscription.list();
     let pending = feed.subscription.expect(key);
     executor.tally.sent(1);
-    match place.endpoint.get(&path).await {
+    match executor.at(original.side).get(&path).await {
         Ok(reply) => {
             let completed = Parsed::from_json(&reply.body).and_then(|answer| pending.complete(&answer));
             let (object, overtaken) = completed.map_err(|error| Reason::unseen(error.to_string()))?;
-            executor.tally.overtake(overtaken);
+            executor.tally.so_far().overtaken |= overtaken;
             feed.subscription.looked(key, list);
             Ok(vec![value(&object)?])
         }

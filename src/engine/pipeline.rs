@@ -205,7 +205,6 @@ impl Pipeline {
         if edited {
             state.promotion = Promotion::default();
         }
-        state.is_told &= !another_target;
         state.has_taken_leave = false;
         self.generation.store(Arc::new(generation));
         drop(state);
@@ -222,8 +221,7 @@ impl Pipeline {
             *self.shared_use.lock() = SharedUse::default();
         }
         if another_target {
-            self.forget_kinds();
-            self.learned.lock().forget_target();
+            self.target_replaced();
         }
         if edited {
             self.shared_use.lock().doubt();
@@ -231,12 +229,6 @@ impl Pipeline {
         }
         self.check_inventory();
         self.controller.swap(&current.mapping);
-    }
-
-    fn forget_kinds(&self) {
-        let former = std::mem::take(&mut *self.feeds.lock());
-        // The end of a subscription must not meet the lock.
-        drop(former);
     }
 
     /// Has the inventory looked at again: its mapping, its source or its target is another.
@@ -263,7 +255,9 @@ impl Pipeline {
 
     /// The target is another cluster: nothing that was found out there holds here.
     pub fn target_replaced(&self) {
-        self.forget_kinds();
+        let former = std::mem::take(&mut *self.feeds.lock());
+        // The end of a subscription must not meet the lock.
+        drop(former);
         self.learned.lock().forget_target();
         let mut state = self.state.lock();
         (state.unconfirmed, state.is_told) = (Some(NOT_READ.into()), false);
@@ -341,13 +335,17 @@ impl Pipeline {
         self.state.lock().store.clusters.difference(&here).next().cloned()
     }
 
-    /// Whether a source carries the finalizer, or has objects. `None`: not everything is in sight.
-    pub fn serves_any(&self) -> Option<bool> {
-        let is_seen = self.unconfirmed().is_none()
+    /// Whether all sources and objects are in sight that the state store tells of.
+    pub fn sees_everything(&self) -> bool {
+        self.unconfirmed().is_none()
             && self.lost_cluster().is_none()
             && self.controller.are_sources_listed()
-            && self.follows_every_kind();
-        is_seen.then(|| !self.controller.holds_no_source() || self.has_any_object())
+            && self.follows_every_kind()
+    }
+
+    /// Whether a source carries the finalizer, or has objects. `None`: not everything is in sight.
+    pub fn serves_any(&self) -> Option<bool> {
+        self.sees_everything().then(|| !self.controller.holds_no_source() || self.has_any_object())
     }
 
     /// Whether a document that takes in no source has looked at each, and nothing of it is under way.

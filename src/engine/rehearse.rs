@@ -10,7 +10,6 @@ use tokio::time::{Instant, sleep};
 use super::apply::Executor;
 use super::bodies::observe_whole;
 use super::controller::Feed;
-use super::facts::Facts;
 use super::observe::{kind_trouble, with_cached_targets};
 use super::originals;
 use super::pipeline::wakes::Interests;
@@ -199,7 +198,7 @@ async fn follow(executor: &Executor<'_>, selected: Option<&Arc<BTreeSet<String>>
     let &Executor { pipeline, generation, key, .. } = executor;
     // Nobody is to be woken for what is read here.
     let interests = Interests::default();
-    let mut facts = Facts::new(interests.reader(key));
+    let mut facts = interests.reader(key);
     let mut observed = observe_whole(executor, &mut facts).await.ok()?;
     with_cached_targets(pipeline, generation, &mut observed);
     (observed.limits.prune, observed.limits.is_promoted) = (Prune::Allowed, false);

@@ -7,10 +7,11 @@ use std::time::Duration;
 
 use parking_lot::Mutex;
 use serde::Deserialize;
-use tokio::sync::Notify;
+use tokio::sync::{Notify, mpsc};
 use tokio_util::sync::CancellationToken;
 use tracing::{info, warn};
 
+use super::Event;
 use crate::health::Health;
 use crate::mapping::{Kind, Resource};
 use crate::multicluster::connection::Connection;
@@ -236,9 +237,9 @@ impl Target {
         self.retired.cancel();
     }
 
-    /// Finds out what the target serves, and reports its state, until it is [retired](Self::retire). `changed` is called after
-    /// each piece of news.
-    pub async fn discover(&self, health: &Health, changed: impl Fn()) {
+    /// Finds out what the target serves, reports its state, and tells of each piece of news, until it is
+    /// [retired](Self::retire).
+    pub(super) async fn discover(&self, health: &Health, events: &mpsc::Sender<Event>) {
         let mut outcomes = self.connection.identity().outcomes();
         let mut doubts = self.connection.identity().doubts();
         let mut delay = RETRY_MIN;
@@ -258,7 +259,7 @@ impl Target {
             if before != now {
                 before = now;
                 delay = RETRY_MIN;
-                changed();
+                let _ = events.send(Event::Target(self.name.clone())).await;
             }
             tokio::select! {
                 biased;

@@ -10,7 +10,6 @@ use tokio::time::{Instant, timeout};
 
 use super::apply::Executor;
 use super::bodies::observe_whole;
-use super::facts::Facts;
 use super::observe::with_cached_targets;
 use super::originals;
 use super::pipeline::wakes::Interests;
@@ -144,7 +143,7 @@ async fn look(pipeline: &Arc<Pipeline>, key: &Key, answers: Answers) -> Result<O
         return Err("another replica leads: ask that one".to_owned());
     }
     let interests = Interests::default();
-    let mut facts = Facts::new(interests.reader(key));
+    let mut facts = interests.reader(key);
     let executor = Executor::looking(pipeline, &generation, &cluster, &feed, key);
     let mut observed = observe_whole(&executor, &mut facts).await.map_err(|error| error.to_string())?;
     with_cached_targets(pipeline, &generation, &mut observed);

@@ -12,15 +12,14 @@ use tokio::time::Instant;
 use tracing::{Span, debug, info, warn};
 
 use self::parts::{Latest, Part, Progress};
-use super::apply::{ApplyError, Executor};
+use super::apply::{ApplyError, Executor, Sum};
 use super::bodies::observe_whole;
 use super::controller::{Controller, Feed};
 use super::events::Event;
-use super::facts::Facts;
 use super::observe::{see_newcomers, with_targets};
 use super::originals;
 use super::pipeline::shared_use::{Use, Uses};
-use super::pipeline::wakes::Topic;
+use super::pipeline::wakes::{Facts, Topic, open_in_words};
 use super::pipeline::{Generation, Pipeline, Unsettled};
 use super::rehearse::follow_each;
 use crate::mapping::{Mode, ProviderKind};
@@ -39,9 +38,6 @@ use crate::plan::{
 use crate::release::{Followed, lost_by_all};
 use crate::server::metrics::ReconcileResult;
 
-/// How long a plan that was computed from an outdated version waits for its cache, before the object is read anew.
-const STALE_WAIT: Duration = Duration::from_secs(5);
-
 /// How a reconcile ended.
 #[derive(Debug, Default)]
 enum Ended {
@@ -53,8 +49,6 @@ enum Ended {
     /// `mode: Observe`: what would have been done, and whether it is about objects without a source.
     Observed(Vec<Action>, bool),
     Failed(ApplyError),
-    /// The source moved on, and a request about the target had failed: its backoff goes on.
-    Stale(ApplyError),
     /// Its objects are written, and its first status waits behind what others have to do.
     Deferred,
     /// As many sources as may be are worked on at this target of several: it waits for its turn.
@@ -68,13 +62,9 @@ enum Ended {
 #[derive(Default)]
 struct Run {
     ended: Ended,
-    cost: Cost,
-    /// An event came in between: reconcile again.
-    overtaken: bool,
+    sum: Sum,
     /// How many losses are held; `None`: it was not planned with everything in sight.
     held: Option<usize>,
-    /// What was written, for people.
-    done: Vec<String>,
     /// What servers answered; `None`: nothing was planned.
     answers: Option<Answers>,
     /// Whether the target is not in sight yet: what is said of all targets waits for it.
@@ -94,18 +84,18 @@ pub async fn reconcile(controller: Arc<Controller>, taken: InFlight) {
         (one, generation)
     };
     let targets: Vec<Assigned> = controller.pipelines().into_iter().map(pinned).collect();
-    let mut facts = Facts::new(controller.interests.reader(&key));
+    let mut facts = controller.interests.reader(&key);
     let runs = run(&controller, &targets, &key, &mut facts, taken.is_by_timer()).await;
-    let cost = runs.iter().fold(Cost::default(), |sum, run| sum.and(&run.cost));
+    let cost = runs.iter().fold(Cost::default(), |cost, run| cost.and(&run.sum.cost));
     let (metrics, mapping) = (&controller.shared.instruments.metrics, controller.writer.mapping());
-    let result = runs.iter().map(|run| result(&run.ended, run.cost.requests > 0)).max();
+    let result = runs.iter().map(|run| result(&run.ended, run.sum.cost.requests > 0)).max();
     metrics.reconciled(mapping, result.unwrap_or(ReconcileResult::InSync), started.elapsed());
     let is_done = |run: &Run| matches!(run.ended, Ended::InSync | Ended::Dropped);
     if let Some(took) = controller.synced_after(&key, cost.requests > 0, runs.iter().all(is_done)) {
         metrics.synced(mapping, took);
     }
     let is_deferred = runs.iter().any(|run| matches!(run.ended, Ended::Deferred));
-    let again = match runs.iter().any(|run| run.overtaken) {
+    let again = match runs.iter().any(|run| run.sum.overtaken) {
         true => Some(Priority::Live),
         false => is_deferred.then_some(Priority::Initial),
     };
@@ -113,30 +103,32 @@ pub async fn reconcile(controller: Arc<Controller>, taken: InFlight) {
     let (mut timer, mut planned, mut undecided) = (Requeue::Done, Vec::new(), Vec::new());
     for ((pipeline, generation), run) in targets.iter().zip(runs) {
         let is_done = is_done(&run);
-        let Run { ended, held, done, answers, is_awaited, .. } = run;
+        let Run { ended, sum, held, answers, is_awaited, .. } = run;
         let causes = causes(&ended);
         // Nothing is left of one that is dropped. What one has that is missing is an orphan, and seen to as that.
         let is_at_its_end = is_done || causes.contains(&Cause::Orphaned);
         // An event came in between, or its status waits: nothing was decided.
-        let is_decided = !is_done && (!causes.is_empty() || matches!(ended, Ended::Failed(_) | Ended::Stale(_)));
+        let is_decided = !is_done && (!causes.is_empty() || matches!(ended, Ended::Failed(_)));
         timer = timer.sooner(finish(pipeline, generation, &key, ended));
         if is_decided {
-            undecided.push((pipeline, done, answers, causes.is_empty()));
+            undecided.push((pipeline, sum.done, answers, causes.is_empty()));
         }
         planned.extend(held.map(|held| (pipeline, generation, held, is_at_its_end)));
         waits.extend(causes.into_iter().chain(is_awaited.then_some(Cause::Unknown)));
     }
     for (pipeline, done, answers, waits_for_nothing) in undecided {
-        let waits_for = if waits_for_nothing { Vec::new() } else { facts.waits_for() };
+        let waits_for = if waits_for_nothing { Vec::new() } else { open_in_words(&facts) };
         pipeline.remember(&key, done, answers, waits_for);
     }
-    waits.sort_unstable();
-    waits.dedup();
-    let finish = facts.finish(&waits, timer);
+    // What is out of sight, and is no fact that was read, no event tells of.
+    if waits.contains(&Cause::Unknown) && facts.open().next().is_none() {
+        timer = timer.sooner(Requeue::Retry);
+    }
+    facts.finish(!waits.is_empty());
     for (pipeline, generation, held, is_at_its_end) in planned {
         pipeline.planned(&key, generation, held, is_at_its_end);
     }
-    taken.finish(finish, cost);
+    taken.finish(timer, cost);
     if let Some(priority) = again {
         controller.queue.add(key, priority);
     }
@@ -218,17 +210,14 @@ async fn run<'t>(
 /// What became of a source on one target, and what was read for it.
 fn ended<'f>(part: Part<'_, 'f>) -> (Run, Facts<'f>) {
     let Part { executor, facts, observed, unanswered, ended, .. } = part;
-    let ended = ended.unwrap_or_default();
-    let (cost, overtaken, done) = (executor.tally.cost(), executor.tally.overtaken(), executor.tally.done());
-    let Some(observed) = observed else {
-        return (Run { ended, cost, overtaken, done, ..Run::default() }, facts);
-    };
+    let (ended, sum) = (ended.unwrap_or_default(), executor.tally.so_far().clone());
+    let Some(observed) = observed else { return (Run { ended, sum, ..Run::default() }, facts) };
     let ended = note(&executor, &observed, &unanswered, ended);
     let held = held(&ended, &observed);
     let is_awaited = observed.among.is_some() && observed.target.kinds.is_err();
     let is_missing = matches!(observed.source, Ok(Source::Missing(_)));
     let answers = Some(observed.answers);
-    (Run { ended, cost, overtaken, held, done, answers, is_awaited, is_missing }, facts)
+    (Run { ended, sum, held, answers, is_awaited, is_missing }, facts)
 }
 
 /// Remembers what a reconcile has learned of a source on one target, and says how it ended.
@@ -243,9 +232,9 @@ fn note(executor: &Executor<'_>, observed: &Observed, unanswered: &BTreeSet<Refe
     let stripped = observed.objects.stripped.iter();
     learned.restored(stripped.filter(|(reference, _)| is_settled || observed.is_no_longer_stripped(reference)));
     drop(learned);
-    let ended = match (ended, executor.tally.retry()) {
+    let retry = executor.tally.so_far().retry;
+    let ended = match (ended, retry) {
         (Ended::Waiting(reasons) | Ended::Blocked(reasons), Some(after)) => Ended::Retry(reasons, after),
-        (Ended::Failed(error @ ApplyError::Stale { .. }), _) if !answers.failed.is_empty() => Ended::Stale(error),
         (ended, _) => ended,
     };
     if matches!(ended, Ended::InSync) && is_missing {
@@ -253,7 +242,7 @@ fn note(executor: &Executor<'_>, observed: &Observed, unanswered: &BTreeSet<Refe
     }
     if !std::ptr::eq(*generation, &*pipeline.generation()) {
         let completion = match ended {
-            Ended::Deferred | Ended::Left | Ended::Failed(_) | Ended::Stale(_) => Completion::Incomplete,
+            Ended::Deferred | Ended::Left | Ended::Failed(_) => Completion::Incomplete,
             _ => completion(&generation.mapping, observed),
         };
         pipeline.note_completion(key, generation, completion);
@@ -351,18 +340,6 @@ fn is_missing_user(observed: &Observed) -> bool {
     matches!(&observed.source, Ok(Source::Missing(missing)) if missing.shares)
 }
 
-/// A version that was answered by a conflict, and is still all that the cache shows, is read anew: `true`.
-async fn refresh_if_stale(executor: &Executor<'_>, observed: &mut Observed) -> Result<bool, ApplyError> {
-    let pipeline = executor.pipeline;
-    let Some(source) = observed.present() else { return Ok(false) };
-    if !pipeline.learned.lock().is_stale(&observed.subject.key, metadata(source, "resourceVersion")) {
-        return Ok(false);
-    }
-    read_anew(executor, observed).await?;
-    pipeline.learned.lock().refreshed(&observed.subject.key);
-    Ok(true)
-}
-
 /// Reads the source past the cache.
 async fn read_anew(executor: &Executor<'_>, observed: &mut Observed) -> Result<(), ApplyError> {
     let outcome = executor.refresh_source().await;
@@ -433,12 +410,12 @@ async fn converge(
             progress.is_compared = false;
             continue;
         }
-        if !progress.is_confirmed && loses_by_failed_watch(executor, observed, &actions) {
+        if !progress.is_read_anew && loses_by_failed_watch(executor, observed, &actions) {
             if let Err(error) = read_anew(executor, observed).await {
                 return Ended::Failed(error);
             }
             latest.is_now(observed);
-            progress.is_confirmed = true;
+            progress.is_read_anew = true;
             continue;
         }
         let turn = match actions.iter().any(writes_source) {
@@ -453,18 +430,23 @@ async fn converge(
             latest.takes_in();
         }
         actions.iter().for_each(|action| note_release(executor, observed, action));
-        let acted = act(executor, observed, actions, facts).await;
+        let mut acted = act(executor, observed, actions, facts).await;
+        if matches!(acted, Err(ApplyError::Stale { .. })) && !progress.is_read_anew {
+            // It changed in the meantime: the plan is made anew from what it is now, once.
+            acted = read_anew(executor, observed).await.map(|()| true);
+            progress.is_read_anew = true;
+        }
         if turn.is_some() {
             latest.is_now(observed);
         }
         drop(turn);
-        let refused_status = match acted {
-            Ok(refused_status) => refused_status,
+        let is_outdated = match acted {
+            Ok(is_outdated) => is_outdated,
             Err(error) => return Ended::Failed(error),
         };
         match then {
-            Some(then) if !refused_status => return then.into(),
-            _ if executor.tally.overtaken() => {
+            Some(then) if !is_outdated => return then.into(),
+            _ if executor.tally.so_far().overtaken => {
                 // Who waits for its turn sees that a source was let go.
                 note_places(pipeline, generation, observed, None, &mut progress.noted);
                 // What came in between is in the caches, and may change the plan.
@@ -528,7 +510,7 @@ fn adds_finalizer(action: &Action) -> bool {
 /// Whether the first status of a source may wait: while more sources wait than are served at once, and nothing is wrong that
 /// the consumer should know of. What the target reports meanwhile is then part of the same write. It waits only once.
 fn may_wait(executor: &Executor<'_>, then: &Reasons) -> bool {
-    let is_well = !then.is_blocked() && executor.tally.retry().is_none();
+    let is_well = !then.is_blocked() && executor.tally.so_far().retry.is_none();
     is_well && executor.pipeline.controller.queue.is_busy()
 }
 
@@ -542,8 +524,8 @@ impl From<Reasons> for Ended {
     }
 }
 
-/// Carries out one plan. An action that fails does not keep the others of its plan from being tried. `true`: the status was
-/// refused, and has to be computed again without what was refused.
+/// Carries out one plan. An action that fails does not keep the others of its plan from being tried. `true`: it is outdated, for
+/// the status was refused, and has to be computed again without what was refused.
 async fn act(
     executor: &Executor<'_>,
     observed: &mut Observed,
@@ -746,10 +728,6 @@ fn finish(pipeline: &Pipeline, generation: &Generation, key: &Key, ended: Ended)
             Requeue::Done
         }
         Ended::Failed(error) => failed(pipeline, key, error),
-        Ended::Stale(error) => {
-            failed(pipeline, key, error);
-            Requeue::RetryAfter(STALE_WAIT)
-        }
     }
 }
 
@@ -776,12 +754,7 @@ fn warn_once(pipeline: &Pipeline, key: &Key, orphans: bool, why: String) {
 
 fn failed(pipeline: &Pipeline, key: &Key, error: ApplyError) -> Requeue {
     match &error {
-        ApplyError::Stale { .. } => {
-            debug!(%error, "not in sync");
-            note_stale(pipeline, key);
-            Requeue::After(STALE_WAIT)
-        }
-        ApplyError::NotOwned { .. } => {
+        ApplyError::Stale { .. } | ApplyError::NotOwned { .. } => {
             debug!(%error, "not in sync");
             pipeline.request_failed(key);
             Requeue::Retry
@@ -793,21 +766,12 @@ fn failed(pipeline: &Pipeline, key: &Key, error: ApplyError) -> Requeue {
     }
 }
 
-/// Remembers the version that a conflict spoke of; the event that brings a newer one wakes the source by itself.
-fn note_stale(pipeline: &Pipeline, key: &Key) {
-    for feed in pipeline.controller.source_feeds() {
-        if let Some(object) = feed.watch.store().get(key) {
-            pipeline.learned.lock().conflicted(key, object.resource_version());
-        }
-    }
-}
-
 fn result(ended: &Ended, wrote: bool) -> ReconcileResult {
     match ended {
         Ended::InSync | Ended::Dropped | Ended::Observed(..) if !wrote => ReconcileResult::InSync,
         Ended::InSync | Ended::Dropped | Ended::Observed(..) | Ended::Deferred => ReconcileResult::Written,
         Ended::Waiting(_) | Ended::Left => ReconcileResult::Waiting,
         Ended::Blocked(_) => ReconcileResult::Blocked,
-        Ended::Failed(_) | Ended::Stale(_) | Ended::Retry(..) => ReconcileResult::Error,
+        Ended::Failed(_) | Ended::Retry(..) => ReconcileResult::Error,
     }
 }

@@ -20,7 +20,7 @@ const WATCHES_OF_SECRETS: usize = 4;
 const LOOKED_AGAIN: usize = 2;
 
 /// Waits that no event can end, by the reason in the condition `Synced`.
-const TIMED: [&str; 4] = ["Conflict", "Refused", "RequestFailed", "Overtaken"];
+const TIMED: [&str; 3] = ["Conflict", "Refused", "RequestFailed"];
 
 /// Reasons that the engine names before `Refused` and `Conflict`, where a source has both.
 const WORSE: [&str; 5] = ["TargetChanged", "RenderFailed", "IdentityChanged", "Recreated", "Orphaned"];

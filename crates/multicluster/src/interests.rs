@@ -23,7 +23,7 @@ use std::time::{Duration, Instant};
 use hashbrown::HashMap;
 use parking_lot::Mutex;
 
-use super::queue::{Priority, Requeue};
+use super::queue::Priority;
 use sync_engine_mapping::object::Key;
 
 pub use topic::Topic;
@@ -45,13 +45,6 @@ pub enum Interest<C> {
     Topic(Topic<C>),
 }
 
-impl<C> Token<C> {
-    /// What was read.
-    pub fn interest(&self) -> &Interest<C> {
-        &self.0
-    }
-}
-
 impl<C> Interest<C> {
     fn collection(&self) -> Option<&C> {
         match self {
@@ -60,15 +53,6 @@ impl<C> Interest<C> {
         }
     }
 }
-
-/// Proof that a reconcile has read the fact that it waits for. Only a [`Reader`] makes it:
-///
-/// ```compile_fail
-/// use sync_engine_multicluster::interests::{Interest, Token, Topic};
-/// let token = Token::<u8>(Interest::Topic(Topic::Approval).into());
-/// ```
-#[derive(Debug, Clone)]
-pub struct Token<C>(Arc<Interest<C>>);
 
 /// The index of one queue: `R` is what the queue holds.
 ///
@@ -114,7 +98,7 @@ impl<R: Clone + Ord + Hash, C: Clone + Ord + Hash> Interests<R, C> {
     /// Begins a run of a request, which nobody else runs at the same time.
     pub fn reader(&self, request: &R) -> Reader<'_, R, C> {
         let run = self.index.lock().begin(request);
-        Reader { interests: self, request: request.clone(), run, reads: Vec::new() }
+        Reader { interests: self, request: request.clone(), run, reads: Vec::new(), open: Vec::new() }
     }
 
     /// Something has changed: who has to run again. A request in flight is among them.
@@ -180,30 +164,53 @@ pub struct Reader<'i, R, C> {
     request: R,
     run: u64,
     reads: Vec<Arc<Interest<C>>>,
+    /// Facts among them that were not in order: a request that waits, waits for them.
+    open: Vec<Arc<Interest<C>>>,
 }
 
 impl<R: Clone + Ord + Hash, C: Clone + Ord + Hash> Reader<'_, R, C> {
     /// Reads one object.
-    pub fn get<V>(&mut self, collection: &C, key: &Key, read: impl FnOnce() -> V) -> V {
+    pub fn object<V>(&mut self, collection: &C, key: &Key, read: impl FnOnce() -> V) -> V {
         self.register(Interest::Object(collection.clone(), key.clone()));
         read()
     }
 
     /// Reads the objects that a label selects.
-    pub fn list<V>(&mut self, collection: &C, value: &str, read: impl FnOnce() -> V) -> V {
+    pub fn selection<V>(&mut self, collection: &C, value: &str, read: impl FnOnce() -> V) -> V {
         self.register(Interest::Selection(collection.clone(), value.into()));
         read()
     }
 
-    /// A fact, which is read after this.
-    pub fn topic(&mut self, topic: Topic<C>) -> Token<C> {
-        Token(self.register(Interest::Topic(topic)))
+    /// Reads something that changes with these topics. `is_open`: the request may have to wait for it.
+    pub fn read<V>(
+        &mut self,
+        topics: impl IntoIterator<Item = Topic<C>>,
+        read: impl FnOnce() -> V,
+        is_open: impl FnOnce(&V) -> bool,
+    ) -> V {
+        let topics: Vec<_> = topics.into_iter().map(|topic| self.register(Interest::Topic(topic))).collect();
+        let value = read();
+        if is_open(&value) {
+            self.open.extend(topics);
+        }
+        value
+    }
+
+    /// What is open.
+    pub fn open(&self) -> impl Iterator<Item = &Interest<C>> {
+        self.open.iter().map(|interest| &**interest)
+    }
+
+    /// Everything is read once more, but for this.
+    pub fn again(&mut self, but_for: impl Fn(&Interest<C>) -> bool) {
+        self.open.retain(|interest| but_for(interest));
     }
 
     /// Another reader of the same run, for what reads at the same time.
     #[must_use]
     pub fn sibling(&self) -> Self {
-        Self { interests: self.interests, request: self.request.clone(), run: self.run, reads: Vec::new() }
+        let (reads, open) = (Vec::new(), Vec::new());
+        Self { interests: self.interests, request: self.request.clone(), run: self.run, reads, open }
     }
 
     /// What a sibling has read was read in this run.
@@ -211,19 +218,16 @@ impl<R: Clone + Ord + Hash, C: Clone + Ord + Hash> Reader<'_, R, C> {
         let is_new = |read: &Arc<Interest<C>>| !self.reads.iter().any(|known| Arc::ptr_eq(known, read));
         let new: Vec<_> = sibling.reads.into_iter().filter(is_new).collect();
         self.reads.extend(new);
+        self.open.extend(sibling.open);
     }
 
-    /// Ends the run, with what it waits for: drops what it did not read again. When the request runs next if nothing changes
-    /// before: by `timer`, or soon if it waits for what another run has read, whose edge says nothing of this request.
-    pub fn finish(self, waits: &[Token<C>], timer: Requeue) -> Requeue {
+    /// Ends the run: drops what it did not read again. `waits`: the request waits for what is open.
+    pub fn finish(self, waits: bool) {
         let has = |all: &[Arc<Interest<C>>], one: &Arc<Interest<C>>| all.iter().any(|read| Arc::ptr_eq(read, one));
-        let awaited: Vec<_> = waits.iter().map(|token| token.0.clone()).collect();
         let kept = |read: &Arc<Interest<C>>| {
-            has(&self.reads, read) && (!matches!(**read, Interest::Topic(_)) || has(&awaited, read))
+            has(&self.reads, read) && (!matches!(**read, Interest::Topic(_)) || (waits && has(&self.open, read)))
         };
         self.interests.index.lock().finish(&self.request, self.run, kept);
-        let are_read = awaited.iter().all(|interest| has(&self.reads, interest));
-        if are_read { timer } else { timer.sooner(Requeue::Retry) }
     }
 
     fn register(&mut self, interest: Interest<C>) -> Arc<Interest<C>> {

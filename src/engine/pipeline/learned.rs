@@ -25,8 +25,6 @@ pub const LATE_REQUEST: Duration = Duration::from_secs(120);
 pub struct Learned {
     /// Status fields that clusters do not keep.
     pub dropped: DroppedFields,
-    /// By source: the version that was answered by a conflict, to be read anew if the cache does not move on.
-    conflicts: HashMap<Key, String>,
     /// By source: status leaves that its server refused.
     refused_status: HashMap<Key, RefusedStatus>,
     /// Sources that were seen being deleted, or were released, and under which uid.
@@ -54,29 +52,6 @@ fn place(cluster: &ClusterName, reference: &Reference) -> Place {
 type RefusedStatus = (Arc<Mapping>, BTreeMap<String, (Value, String)>);
 
 impl Learned {
-    /// Remembers that a version was answered by a conflict.
-    pub fn conflicted(&mut self, key: &Key, version: &str) {
-        self.conflicts.insert(key.clone(), version.to_owned());
-    }
-
-    /// Whether the cache still shows the version that a write was refused for.
-    pub fn is_stale(&mut self, key: &Key, version: &str) -> bool {
-        let stale = self.conflicts.get(key).is_some_and(|conflicted| conflicted == version);
-        if !stale {
-            self.conflicts.remove(key);
-        }
-        stale
-    }
-
-    /// Whether the last write of a source was answered by a conflict.
-    pub fn is_overtaken(&self, key: &Key) -> bool {
-        self.conflicts.contains_key(key)
-    }
-
-    pub fn refreshed(&mut self, key: &Key) {
-        self.conflicts.remove(key);
-    }
-
     /// The status leaves of a source that its server refused, as this mapping wrote them.
     pub fn refused_status(&self, key: &Key, mapping: &Arc<Mapping>) -> BTreeMap<String, (Value, String)> {
         let of = self.refused_status.get(key).filter(|(by, _)| Arc::ptr_eq(by, mapping));
@@ -97,8 +72,7 @@ impl Learned {
             .into_iter()
             .for_each(|known| known.retain(|_, (_, at)| now.duration_since(*at) < LATE_CREATE));
         self.unanswered.retain(|_, since| now.duration_since(*since) < LATE_REQUEST);
-        self.conflicts.len()
-            + self.refused_status.len()
+        self.refused_status.len()
             + self.deleted.len()
             + self.let_go.len()
             + self.missing.len()
@@ -160,7 +134,6 @@ impl Learned {
     pub fn forget(&mut self, key: &Key) {
         self.missing.remove(key);
         self.refused_status.remove(key);
-        self.conflicts.remove(key);
     }
 
     /// A cluster is no longer engaged. What was seen of its deletions counts if it comes back.
@@ -173,7 +146,6 @@ impl Learned {
         self.dropped.forget(cluster);
         self.missing.retain(|key, _| key.cluster != *cluster);
         self.refused_status.retain(|key, _| key.cluster != *cluster);
-        self.conflicts.retain(|key, _| key.cluster != *cluster);
     }
 
     /// Deletions without an answer that may still take effect, on the target and in a cluster of sources.
@@ -349,12 +321,10 @@ mod tests {
     fn a_cluster_that_goes_takes_along_what_was_learned_of_it() {
         let (mut learned, start) = (Learned::default(), Instant::now());
         for cluster in ["gone", "stays"] {
-            learned.conflicted(&key(cluster), "1");
             assert!(!learned.missing(&key(cluster), LATE_CREATE, start).long);
             learned.dropped.note(&key(cluster).cluster, &Arc::from("1"), &["/x"]);
         }
         learned.forget_cluster(&key("gone").cluster, "gone");
-        assert!(!learned.is_stale(&key("gone"), "1") && learned.is_stale(&key("stays"), "1"));
         assert_eq!(learned.missing.len(), 1);
         assert!(learned.dropped.of(&key("gone").cluster, "1").is_empty());
         assert!(!learned.dropped.of(&key("stays").cluster, "1").is_empty());

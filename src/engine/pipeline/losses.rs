@@ -178,14 +178,10 @@ impl Pipeline {
 
     /// Whether every source has followed the document in force to its end, and all that have objects are in sight.
     pub fn is_at_its_end(&self) -> bool {
-        self.unconfirmed().is_none()
+        self.sees_everything()
             && self.state.lock().losses.open.is_empty()
             && self.orphans().is_empty()
             && !self.controller.serves_somebody()
-            && self.are_clusters_known()
-            && self.lost_cluster().is_none()
-            && self.controller.are_sources_listed()
-            && self.follows_every_kind()
             && self.is_planned()
     }
 }

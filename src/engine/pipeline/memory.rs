@@ -95,18 +95,11 @@ impl Pipeline {
         state.unsettled.iter().filter(|(_, how)| how.orphans).map(|(key, _)| key.clone()).collect()
     }
 
-    /// What a source waits for, in a word: the worst reason of its last plan, or that its last write came too late.
+    /// What a source waits for, in a word: the worst reason of its last plan, or that a request failed.
     pub fn waits_for(&self, key: &Key) -> &'static str {
-        const OVERTAKEN: &str = "Overtaken";
-        if self.learned.lock().is_overtaken(key) {
-            return OVERTAKEN;
-        }
         let state = self.state.lock();
-        let failed = Cause::RequestFailed.as_str();
-        if state.retried.contains(key) {
-            return failed;
-        }
-        state.unsettled.get(key).map_or(OVERTAKEN, |how| how.cause.map_or(failed, Cause::as_str))
+        let how = state.unsettled.get(key).filter(|_| !state.retried.contains(key));
+        how.and_then(|how| how.cause).unwrap_or(Cause::RequestFailed).as_str()
     }
 
     /// How many entries each table has, in the order of [`TABLES`], but for those that the targets have in common.

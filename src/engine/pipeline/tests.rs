@@ -1,7 +1,7 @@
-use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use futures::FutureExt;
+use tokio::sync::mpsc;
 use tokio::task::JoinSet;
 
 use super::promotion::Candidate;
@@ -297,7 +297,7 @@ async fn a_cluster_or_a_target_that_has_left_is_known_to_have_until_the_state_st
 async fn who_waits_for_the_state_store_is_woken_by_the_first_reason_and_by_none_that_follows_it() {
     let pipeline = pipeline(Lease::default());
     let topic = Topic::Store(pipeline.generation().target.cluster.clone());
-    let _token = pipeline.controller.interests.reader(&key("a")).topic(topic);
+    pipeline.controller.interests.reader(&key("a")).read([topic], || (), |()| true);
     let woken = || {
         let all = pipeline.controller.queue.depth().ready;
         pipeline.controller.queue.remove_cluster(&key("a").cluster);
@@ -319,21 +319,16 @@ async fn who_waits_for_the_state_store_is_woken_by_the_first_reason_and_by_none_
 async fn a_target_that_cannot_be_reached_is_news_once() {
     let connection = connection();
     let target = Arc::new(Target::new("target", connection.clone(), Arc::default()).expect("a target"));
-    let (news, health) = (Arc::new(AtomicUsize::new(0)), Instruments::default().health.clone());
+    let (events, mut news) = mpsc::channel(8);
+    let (found, health) = (target.clone(), Instruments::default().health.clone());
     let mut tasks = JoinSet::new();
-    let (told, found) = (news.clone(), target.clone());
-    tasks.spawn(async move {
-        let tell = || {
-            told.fetch_add(1, Ordering::Relaxed);
-        };
-        found.discover(&health, tell).await
-    });
+    tasks.spawn(async move { found.discover(&health, &events).await });
     tokio::task::yield_now().await;
-    let answered = async |identity: Result<String, String>| {
+    let mut answered = async |identity: Result<String, String>| {
         connection.identity().doubt();
         connection.identity().confirm(connection.identity().doubts().catch_up(), identity);
         tokio::task::yield_now().await;
-        news.swap(0, Ordering::Relaxed)
+        std::iter::from_fn(|| news.try_recv().ok()).count()
     };
     assert_eq!(answered(Err("refused".into())).await, 1 + 1, "that it is looked up, and that it is lost");
     assert_eq!(answered(Err("no answer".into())).await, 0);

@@ -45,12 +45,17 @@ pub fn selection(cluster: &ClusterName, namespace: &str) -> String {
 pub type Interests = interests::Interests<Key, Collection>;
 pub type Interest = interests::Interest<Collection>;
 pub type Topic = interests::Topic<Collection>;
-pub type Token = interests::Token<Collection>;
-pub type Reader<'i> = interests::Reader<'i, Key, Collection>;
+/// What a reconcile reads beside its own objects, and which of that it waits for.
+pub type Facts<'i> = interests::Reader<'i, Key, Collection>;
 
 /// What a source waits for, for people.
-pub fn in_words(token: &Token) -> Option<String> {
-    let Interest::Topic(topic) = token.interest() else { return None };
+pub fn open_in_words(facts: &Facts<'_>) -> Vec<String> {
+    let words: BTreeSet<String> = facts.open().filter_map(in_words).collect();
+    words.into_iter().chain(["a change of the source, or of its objects".to_owned()]).collect()
+}
+
+fn in_words(interest: &Interest) -> Option<String> {
+    let Interest::Topic(topic) = interest else { return None };
     Some(match topic {
         Topic::Served(cluster, kind) => format!("{} to be served by {cluster}", kind.kind),
         Topic::Synced(Collection::Sources(at)) => format!("the sources at {at} to be listed"),

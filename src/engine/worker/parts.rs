@@ -7,13 +7,13 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use futures::future::join_all;
 use parking_lot::Mutex;
 
-use super::{Ended, converge, refresh_if_stale, unproven};
-use crate::engine::apply::{ApplyError, Executor};
+use super::{Ended, converge, unproven};
+use crate::engine::apply::Executor;
 use crate::engine::bodies::observe_whole;
-use crate::engine::facts::Facts;
 use crate::engine::observe::with_targets;
 use crate::engine::pipeline::TargetSeat;
 use crate::engine::pipeline::shared_use::Uses;
+use crate::engine::pipeline::wakes::Facts;
 use crate::mapping::Mapping;
 use crate::object::marks::Reference;
 use crate::object::{has_finalizer, metadata};
@@ -24,7 +24,7 @@ use crate::plan::{Cause, Observed, Reasons, Sight, Source, pins};
 pub async fn reconcile<'a, 'f>(executors: Vec<Executor<'a>>, facts: &Facts<'f>) -> Vec<Part<'a, 'f>> {
     let latest = Latest::default();
     // What is large is read from its server: a slow one keeps no other waiting.
-    let looks = executors.into_iter().map(|executor| Part::observe(executor, facts.part(), &latest));
+    let looks = executors.into_iter().map(|executor| Part::observe(executor, facts.sibling()));
     let mut parts = join_all(looks).await;
     settle(&mut parts, &latest).await;
     parts
@@ -165,12 +165,12 @@ pub struct Progress {
     pub noted: Option<Uses>,
     /// Whether what would be lost was compared with the documents before.
     pub is_compared: bool,
-    /// Whether the source was read past a watch that has failed.
-    pub is_confirmed: bool,
+    /// Whether the source was read past its cache: after a conflict, or because its watch has failed.
+    pub is_read_anew: bool,
 }
 
 impl<'a, 'f> Part<'a, 'f> {
-    async fn observe(executor: Executor<'a>, mut facts: Facts<'f>, latest: &Latest) -> Self {
+    async fn observe(executor: Executor<'a>, mut facts: Facts<'f>) -> Self {
         let Executor { pipeline, key, feed, .. } = &executor;
         let mut ended = None;
         if pipeline.is_unproven(key) {
@@ -182,8 +182,11 @@ impl<'a, 'f> Part<'a, 'f> {
         }
         let mut observed = None;
         if ended.is_none() {
-            match look(&executor, &mut facts, latest).await {
-                Ok(seen) => observed = Some(seen),
+            match observe_whole(&executor, &mut facts).await {
+                Ok(seen) => {
+                    seen.objects.iter().for_each(|one| executor.secrets.note(&one.object));
+                    observed = Some(seen);
+                }
                 Err(error) => ended = Some(Ended::Failed(error)),
             }
         }
@@ -224,7 +227,7 @@ impl<'a, 'f> Part<'a, 'f> {
             None => true,
             // What came in between is in the caches: it is reconciled again.
             Some(Ended::Failed(_) | Ended::Deferred | Ended::Left | Ended::Observed(..)) => false,
-            Some(_) if self.executor.tally.overtaken() => false,
+            Some(_) if self.executor.tally.so_far().overtaken => false,
             Some(_) => self.pinned != pinned(observed),
         }
     }
@@ -260,16 +263,6 @@ fn pinned(observed: &Observed) -> Pinned {
     Some((has_finalizer(source, observed.subject.writer.finalizer()), pins(&observed.subject.writer, source)))
 }
 
-/// What is known of a source on one target before anything is done about it.
-async fn look(executor: &Executor<'_>, facts: &mut Facts<'_>, latest: &Latest) -> Result<Observed, ApplyError> {
-    let mut observed = observe_whole(executor, facts).await?;
-    observed.objects.iter().for_each(|one| executor.secrets.note(&one.object));
-    if refresh_if_stale(executor, &mut observed).await? {
-        latest.is_now(&observed);
-    }
-    Ok(observed)
-}
-
 #[cfg(test)]
 mod tests {
     use super::waited_for;
@@ -279,7 +272,6 @@ mod tests {
         for (waits, told) in [
             (&["Unknown", "RequestFailed"][..], Some("RequestFailed")),
             (&["Conflict", "Unknown"], Some("Conflict")),
-            (&["Unknown", "Overtaken"], Some("Overtaken")),
             (&["Unknown"], Some("Unknown")),
             (&[], None),
         ] {

@@ -2,7 +2,7 @@ use proptest::prelude::*;
 
 use super::*;
 use crate::backoff::Backoff;
-use crate::queue::{Next, Queue};
+use crate::queue::{Next, Queue, Requeue};
 
 type Index = Interests<Key, char>;
 
@@ -17,8 +17,8 @@ fn object(name: &str) -> Interest<char> {
 /// Runs a request that reads these objects.
 fn run(index: &Index, request: &str, reads: &[&str]) {
     let mut reader = index.reader(&key(request));
-    reads.iter().for_each(|name| reader.get(&'s', &key(name), || ()));
-    assert_eq!(reader.finish(&[], Requeue::Done), Requeue::Done);
+    reads.iter().for_each(|name| reader.object(&'s', &key(name), || ()));
+    reader.finish(false);
 }
 
 fn woken(index: &Index, interest: &Interest<char>) -> Vec<String> {
@@ -40,9 +40,9 @@ fn a_change_wakes_its_readers_and_nobody_else() {
 fn objects_selections_and_topics_are_interests_of_their_own() {
     let index = Index::default();
     let mut reader = index.reader(&key("a"));
-    let token = reader.topic(Topic::Approval);
-    reader.list(&'s', "owner", || ());
-    assert_eq!(reader.finish(&[token], Requeue::Done), Requeue::Done);
+    reader.read([Topic::Approval], || (), |()| true);
+    reader.selection(&'s', "owner", || ());
+    reader.finish(true);
     assert_eq!(woken(&index, &Interest::Topic(Topic::Approval)), ["a"]);
     assert_eq!(woken(&index, &Interest::Selection('s', "owner".into())), ["a"]);
     assert_eq!(woken(&index, &object("owner")), [""; 0]);
@@ -53,7 +53,7 @@ fn objects_selections_and_topics_are_interests_of_their_own() {
 fn an_interest_is_registered_before_the_read() {
     let index = Index::default();
     let mut reader = index.reader(&key("a"));
-    let seen = reader.get(&'s', &key("x"), || woken(&index, &object("x")));
+    let seen = reader.object(&'s', &key("x"), || woken(&index, &object("x")));
     assert_eq!(seen, ["a"]);
 }
 
@@ -62,11 +62,11 @@ fn what_siblings_read_is_of_one_run() {
     let index = Index::default();
     let mut reader = index.reader(&key("a"));
     let mut sibling = reader.sibling();
-    reader.get(&'s', &key("x"), || ());
-    sibling.get(&'s', &key("x"), || ());
-    let token = sibling.topic(Topic::Approval);
+    reader.object(&'s', &key("x"), || ());
+    sibling.object(&'s', &key("x"), || ());
+    sibling.read([Topic::Approval], || (), |()| true);
     reader.join(sibling);
-    assert_eq!(reader.finish(&[token], Requeue::Done), Requeue::Done);
+    reader.finish(true);
     assert_eq!(index.size(), (1, 2));
     assert_eq!(woken(&index, &Interest::Topic(Topic::Approval)), ["a"]);
 }
@@ -75,16 +75,14 @@ fn what_siblings_read_is_of_one_run() {
 fn a_fact_wakes_who_reads_it_now_or_waits_for_it() {
     let index = Index::default();
     let topic = Interest::Topic(Topic::Approval);
-    let mut reader = index.reader(&key("a"));
-    let token = reader.topic(Topic::Approval);
-    assert_eq!(woken(&index, &topic), ["a"], "the run is not over");
-    reader.finish(&[token], Requeue::Done);
+    for (is_open, waits) in [(false, true), (true, false), (true, true)] {
+        let mut reader = index.reader(&key("a"));
+        reader.read([Topic::Approval], || (), |()| is_open);
+        assert_eq!(woken(&index, &topic), ["a"], "the run is not over");
+        reader.finish(waits);
+        assert_eq!(index.size() == (1, 1), is_open && waits);
+    }
     assert_eq!(woken(&index, &topic), ["a"]);
-    let mut reader = index.reader(&key("a"));
-    reader.topic(Topic::Approval);
-    reader.finish(&[], Requeue::Done);
-    assert_eq!(woken(&index, &topic), [""; 0]);
-    assert_eq!(index.size(), (0, 0));
 }
 
 #[test]
@@ -92,9 +90,9 @@ fn what_is_not_read_again_is_dropped_when_the_run_finishes() {
     let index = Index::default();
     run(&index, "a", &["x", "y"]);
     let mut reader = index.reader(&key("a"));
-    reader.get(&'s', &key("y"), || ());
+    reader.object(&'s', &key("y"), || ());
     assert_eq!(woken(&index, &object("x")), ["a"], "the run is not over");
-    reader.finish(&[], Requeue::Done);
+    reader.finish(false);
     assert_eq!(woken(&index, &object("x")), [""; 0]);
     assert_eq!(woken(&index, &object("y")), ["a"]);
 }
@@ -113,7 +111,7 @@ fn a_run_that_breaks_off_keeps_what_it_read_and_what_it_had() {
     let index = Index::default();
     run(&index, "a", &["x"]);
     let mut reader = index.reader(&key("a"));
-    reader.get(&'s', &key("y"), || ());
+    reader.object(&'s', &key("y"), || ());
     drop(reader);
     assert_eq!(woken(&index, &object("x")), ["a"]);
     assert_eq!(woken(&index, &object("y")), ["a"]);
@@ -124,11 +122,11 @@ fn a_forgotten_request_leaves_nothing_behind() {
     let index = Index::default();
     run(&index, "a", &["x"]);
     let mut reader = index.reader(&key("b"));
-    reader.get(&'s', &key("x"), || ());
+    reader.object(&'s', &key("x"), || ());
     index.forget(&key("a"));
     index.forget(&key("b"));
-    reader.get(&'s', &key("y"), || ());
-    reader.finish(&[], Requeue::Done);
+    reader.object(&'s', &key("y"), || ());
+    reader.finish(false);
     assert_eq!(index.size(), (0, 0));
     assert_eq!(woken(&index, &object("x")), [""; 0]);
 }
@@ -160,28 +158,6 @@ fn a_watch_stays_for_a_minute_after_its_last_reader() {
     run(&index, "a", &[]);
     assert_eq!(at(301), ['s']);
     assert_eq!(at(361), [' '; 0]);
-}
-
-#[test]
-fn the_timer_says_when_a_request_runs_next() {
-    let (index, soon, late) = (Index::default(), Duration::from_secs(1), Duration::from_secs(9));
-    let ended = |timers: &[Requeue]| {
-        let mut reader = index.reader(&key("a"));
-        let token = reader.topic(Topic::Approval);
-        reader.finish(&[token], timers.iter().copied().fold(Requeue::Done, Requeue::sooner))
-    };
-    assert_eq!(ended(&[]), Requeue::Done);
-    assert_eq!(ended(&[Requeue::After(late), Requeue::After(soon)]), Requeue::After(soon));
-    assert_eq!(ended(&[Requeue::After(soon), Requeue::Retry]), Requeue::Retry);
-    assert_eq!(ended(&[Requeue::RetryAfter(soon), Requeue::Retry]), Requeue::RetryAfter(soon));
-    assert_eq!(ended(&[Requeue::RetryAfter(soon), Requeue::RetryAfter(late)]), Requeue::RetryAfter(late));
-}
-
-#[test]
-fn a_wait_for_what_another_run_has_read_is_tried_again() {
-    let index = Index::default();
-    let token = index.reader(&key("a")).topic(Topic::Approval);
-    assert_eq!(index.reader(&key("b")).finish(&[token], Requeue::Done), Requeue::Retry);
 }
 
 const VALUES: usize = 4;
@@ -280,7 +256,7 @@ impl<'i> World<'i> {
     fn read(&mut self, run: usize, value: usize, changes: bool) {
         let (index, values, mut woken) = (self.index, &mut self.values, Vec::new());
         let Running { reader, read, .. } = &mut self.running[run];
-        let seen = reader.get(&'s', &key(&value.to_string()), || {
+        let seen = reader.object(&'s', &key(&value.to_string()), || {
             let before = values[value];
             if changes {
                 values[value] += 1;
@@ -294,9 +270,9 @@ impl<'i> World<'i> {
 
     fn finish(&mut self, run: usize) {
         let Running { request, reader, read } = self.running.remove(run);
-        let outcome = reader.finish(&[], Requeue::Done);
+        reader.finish(false);
         self.read.insert(request.clone(), read);
-        self.queue.finish(request, outcome, 1, self.now);
+        self.queue.finish(request, Requeue::Done, 1, self.now);
     }
 
     fn break_off(&mut self, run: usize) {

@@ -174,6 +174,20 @@ fn a_servers_word_is_kept() {
 }
 
 #[test]
+fn of_two_timers_the_sooner_one_counts_and_a_failure_more_than_a_look_at_a_set_time() {
+    let (soon, late) = (secs(1), secs(9));
+    for (one, other, timer) in [
+        (Requeue::Done, Requeue::Done, Requeue::Done),
+        (Requeue::After(late), Requeue::After(soon), Requeue::After(soon)),
+        (Requeue::After(soon), Requeue::Retry, Requeue::Retry),
+        (Requeue::RetryAfter(soon), Requeue::Retry, Requeue::RetryAfter(soon)),
+        (Requeue::RetryAfter(soon), Requeue::RetryAfter(late), Requeue::RetryAfter(late)),
+    ] {
+        assert_eq!((one.sooner(other), other.sooner(one)), (timer, timer), "{one:?} {other:?}");
+    }
+}
+
+#[test]
 fn later_looks_coalesce_to_the_earliest() {
     let (mut queue, now) = queue();
     queue.add_after(key("c", "a"), secs(9), now);
