@@ -18,13 +18,12 @@ use crate::watch::{Selectors, WatchState};
 use sync_engine_mapping::object::ClusterName;
 use sync_engine_mapping::{ApiExportRef, Resource, Traits};
 
-/// What is followed at home.
-const SLICES: usize = 0;
-const EXPORTS: usize = 1;
-
 /// The consumers of an APIExport.
 pub(super) struct Consumers {
     export: ApiExportRef,
+    /// The endpoint slices and the exports of its workspace.
+    slices: Collection,
+    exports: Collection,
     /// The workspace of the export: its address, and what people call it.
     url: String,
     home: String,
@@ -40,28 +39,29 @@ pub(super) fn workspaces(
     let workspace = connection.workspace(export.path.as_deref()).map_err(|error| error.to_string())?;
     // All of them: so the exports of a workspace share both watches.
     let follow = |versions: &[Resource]| discovery.follow(home(&workspace), versions, Selectors::default());
-    let homes = vec![follow(&[kcp::endpoint_slices()]), follow(&kcp::exports())];
+    let (slices, exports) = (follow(&[kcp::endpoint_slices()]), follow(&kcp::exports()));
     let url = workspace.url().to_owned();
     let home = match &export.path {
         Some(path) => format!("workspace {path}"),
         None => format!("the workspace at {url}"),
     };
-    Ok(Workspaces::new(Consumers { export, url, home }, connection, condition, discovery, homes))
+    let consumers = Consumers { export, slices, exports, url, home };
+    Ok(Workspaces::new(consumers, connection, condition, discovery))
 }
 
 impl Consumers {
-    fn slice(&self, homes: &[Collection]) -> Option<EndpointSlice> {
+    fn slice(&self) -> Option<EndpointSlice> {
         let chosen = |slices: &[EndpointSlice]| kcp::choose(slices, &self.export).cloned();
         let name = self.export.endpoint_slice.as_ref().unwrap_or(&self.export.name);
         // All are read only where none has the name: there may be a thousand.
-        let named: Option<EndpointSlice> = homes[SLICES].get(name).as_deref().and_then(parsed);
-        let all = || homes[SLICES].all().filter_map(|slice| parsed(&slice)).collect::<Vec<_>>();
+        let named: Option<EndpointSlice> = self.slices.get(name).as_deref().and_then(parsed);
+        let all = || self.slices.all().filter_map(|slice| parsed(&slice)).collect::<Vec<_>>();
         chosen(named.as_slice()).or_else(|| chosen(&all()))
     }
 
     /// Logical cluster of the export.
-    fn export_cluster(&self, homes: &[Collection]) -> Option<String> {
-        let export = homes[EXPORTS].get(&self.export.name)?.value().ok()?;
+    fn export_cluster(&self) -> Option<String> {
+        let export = self.exports.get(&self.export.name)?.value().ok()?;
         kcp::annotation(&export, CLUSTER_ANNOTATION).map(str::to_owned)
     }
 }
@@ -69,33 +69,31 @@ impl Consumers {
 impl Find for Consumers {
     type Of = ();
 
+    fn homes(&mut self) -> Vec<&mut Collection> {
+        vec![&mut self.slices, &mut self.exports]
+    }
+
     fn stand_ins(&self) -> Vec<Resource> {
         kcp::bindings().into()
     }
 
-    fn addresses(&self, homes: &[Collection]) -> BTreeMap<String, ()> {
-        let slice = self.slice(homes).unwrap_or_default();
+    fn addresses(&self) -> BTreeMap<String, ()> {
+        let slice = self.slice().unwrap_or_default();
         slice.urls().into_iter().map(|url| (url.trim_end_matches('/').to_owned(), ())).collect()
     }
 
-    fn is_complete(&self, homes: &[Collection]) -> bool {
-        homes[SLICES].is_synced() && self.slice(homes).is_some()
+    fn is_complete(&self) -> bool {
+        self.slices.is_synced() && self.slice().is_some()
     }
 
     /// The hash tells whether two exports share their storage: the same API may move to another export.
-    fn identity(&self, homes: &[Collection]) -> Option<String> {
-        let export = homes[EXPORTS].get(&self.export.name)?;
+    fn identity(&self) -> Option<String> {
+        let export = self.exports.get(&self.export.name)?;
         Some(export.value().ok()?["status"]["identityHash"].as_str()?.to_owned())
     }
 
-    fn describe(
-        &self,
-        homes: &[Collection],
-        shard: &Shard<()>,
-        cluster: &ClusterName,
-        is_described: bool,
-    ) -> Option<ClusterSpec> {
-        let export_cluster = self.export_cluster(homes);
+    fn describe(&self, shard: &Shard<()>, cluster: &ClusterName, is_described: bool) -> Option<ClusterSpec> {
+        let export_cluster = self.export_cluster();
         let binding = shard.stand_ins.of_cluster(cluster).into_iter().find_map(|object| {
             let binding: Binding = parsed(&object)?;
             let is_seen = is_described || binding.is_bound() || object.deleting();
@@ -113,21 +111,21 @@ impl Find for Consumers {
         })
     }
 
-    fn trouble(&self, homes: &[Collection]) -> Option<String> {
-        let Self { export: ApiExportRef { name, endpoint_slice, .. }, url, home } = self;
+    fn trouble(&self) -> Option<String> {
+        let Self { export: ApiExportRef { name, endpoint_slice, .. }, slices, exports, url, home } = self;
         let rights = || format!("get, list and watch apiexports and apiexportendpointslices in {home}");
-        if let Some(refused) = refusal(homes[SLICES].state(), rights) {
+        if let Some(refused) = refusal(slices.state(), rights) {
             return Some(refused);
         }
-        if *homes[SLICES].state() == WatchState::NotServed {
+        if *slices.state() == WatchState::NotServed {
             return Some(format!(
                 "{url} serves no APIExportEndpointSlices: check that the kubeconfig leads to a kcp workspace, and `apiExport.path`"
             ));
         }
-        if homes[EXPORTS].is_synced() && homes[EXPORTS].get(name).is_none() {
+        if exports.is_synced() && exports.get(name).is_none() {
             return Some(format!("there is no APIExport `{name}` in {home}: create it, or correct `source.apiExport`"));
         }
-        if self.slice(homes).is_none() {
+        if self.slice().is_none() {
             return Some(match endpoint_slice {
                 Some(slice) => {
                     format!("there is no APIExportEndpointSlice `{slice}` in {home}: correct `apiExport.endpointSlice`")
@@ -137,7 +135,7 @@ impl Find for Consumers {
                 ),
             });
         }
-        refusal(homes[EXPORTS].state(), rights)
+        refusal(exports.state(), rights)
     }
 
     fn needed(&self, (): &()) -> String {

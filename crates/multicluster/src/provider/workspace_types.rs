@@ -19,9 +19,16 @@ use sync_engine_mapping::object::ClusterName;
 use sync_engine_mapping::object::hold::{Hold, HoldStage};
 use sync_engine_mapping::{Resource, Traits, WorkspaceType};
 
-/// Workspaces that are held up. What is followed at home are the types, in this order.
+/// Workspaces that are held up.
 pub(super) struct HeldUp {
-    types: Vec<(HoldStage, WorkspaceType)>,
+    types: Vec<HoldingType>,
+}
+
+/// A type whose workspaces are held up, followed in its workspace.
+struct HoldingType {
+    stage: HoldStage,
+    name: WorkspaceType,
+    home: Collection,
 }
 
 /// The workspaces of these types.
@@ -31,14 +38,15 @@ pub(super) fn workspaces(
     condition: Reporter,
     discovery: Discovery,
 ) -> Result<Workspaces<HeldUp>, String> {
-    let follow = |(_, of): &(HoldStage, WorkspaceType)| {
-        let workspace = connection.workspace(Some(&of.workspace)).map_err(|error| error.to_string())?;
-        let by_name = Selectors { field: format!("metadata.name={}", of.name), ..Selectors::default() };
+    let follow = |(stage, name): (HoldStage, WorkspaceType)| {
+        let workspace = connection.workspace(Some(&name.workspace)).map_err(|error| error.to_string())?;
+        let by_name = Selectors { field: format!("metadata.name={}", name.name), ..Selectors::default() };
         let workspace_types = Resource::new("tenancy.kcp.io", "v1alpha1", "workspacetypes");
-        Ok(discovery.follow(home(&workspace), &[workspace_types], by_name))
+        let home = discovery.follow(home(&workspace), &[workspace_types], by_name);
+        Ok(HoldingType { stage, name, home })
     };
-    let homes = types.iter().map(follow).collect::<Result<_, String>>()?;
-    Ok(Workspaces::new(HeldUp { types }, connection, condition, discovery, homes))
+    let types = types.into_iter().map(follow).collect::<Result<_, String>>()?;
+    Ok(Workspaces::new(HeldUp { types }, connection, condition, discovery))
 }
 
 /// The addresses of a stage in a WorkspaceType, each with what the workspaces there are held up by. kcp says both in the path:
@@ -56,19 +64,14 @@ fn addresses(of: &Value, stage: HoldStage) -> Vec<(String, Hold)> {
     of["status"]["virtualWorkspaces"].as_array().into_iter().flatten().filter_map(address).collect()
 }
 
-impl HeldUp {
-    /// The addresses of each type.
-    fn listed(&self, homes: &[Collection]) -> Vec<Vec<(String, Hold)>> {
-        let types = self.types.iter().zip(homes);
-        let listed = types.map(|((stage, of), home)| {
-            let document = home.get(&of.name).and_then(|object| object.value().ok());
-            document.map(|document| addresses(&document, *stage)).unwrap_or_default()
-        });
-        listed.collect()
+impl HoldingType {
+    fn addresses(&self) -> Vec<(String, Hold)> {
+        let document = self.home.get(&self.name.name).and_then(|object| object.value().ok());
+        document.map(|document| addresses(&document, self.stage)).unwrap_or_default()
     }
 
-    fn trouble_of(&self, of: usize, homes: &[Collection]) -> Option<String> {
-        let ((stage, kind), home) = (&self.types[of], &homes[of]);
+    fn trouble(&self) -> Option<String> {
+        let Self { stage, name: kind, home } = self;
         let WorkspaceType { workspace, name } = kind;
         let rights = || format!("list and watch workspacetypes in workspace {workspace}");
         if let Some(refused) = refusal(home.state(), rights) {
@@ -83,8 +86,7 @@ impl HeldUp {
                 "there is no WorkspaceType `{name}` in workspace {workspace}: create it, or correct its path"
             ));
         }
-        let entry = stage.entry();
-        let is_listed = !self.listed(homes)[of].is_empty();
+        let (entry, is_listed) = (stage.entry(), !self.addresses().is_empty());
         (!is_listed).then(|| format!("the WorkspaceType `{kind}` has no {entry}: set `spec.{entry}: true` in it"))
     }
 }
@@ -93,29 +95,32 @@ impl Find for HeldUp {
     /// Which of the types, and what the workspaces are held up by.
     type Of = (usize, Hold);
 
+    fn homes(&mut self) -> Vec<&mut Collection> {
+        self.types.iter_mut().map(|of| &mut of.home).collect()
+    }
+
     fn stand_ins(&self) -> Vec<Resource> {
         vec![Resource::new("core.kcp.io", "v1alpha1", "logicalclusters")]
     }
 
-    fn addresses(&self, homes: &[Collection]) -> BTreeMap<String, (usize, Hold)> {
-        let listed = self.listed(homes).into_iter().enumerate();
+    fn addresses(&self) -> BTreeMap<String, (usize, Hold)> {
+        let listed = self.types.iter().map(HoldingType::addresses).enumerate();
         listed.flat_map(|(of, all)| all.into_iter().map(move |(url, hold)| (url, (of, hold)))).collect()
     }
 
-    fn is_complete(&self, homes: &[Collection]) -> bool {
-        homes.iter().all(Collection::is_synced) && self.listed(homes).iter().all(|addresses| !addresses.is_empty())
+    fn is_complete(&self) -> bool {
+        self.types.iter().all(|of| of.home.is_synced() && !of.addresses().is_empty())
     }
 
     /// What they are held up by.
-    fn identity(&self, homes: &[Collection]) -> Option<String> {
-        let holds = self.addresses(homes).into_values().map(|(_, hold)| hold.name);
+    fn identity(&self) -> Option<String> {
+        let holds = self.addresses().into_values().map(|(_, hold)| hold.name);
         let names: BTreeSet<_> = holds.collect();
-        self.is_complete(homes).then(|| names.into_iter().collect::<Vec<_>>().join(","))
+        self.is_complete().then(|| names.into_iter().collect::<Vec<_>>().join(","))
     }
 
     fn describe(
         &self,
-        _homes: &[Collection],
         shard: &Shard<(usize, Hold)>,
         cluster: &ClusterName,
         _is_described: bool,
@@ -142,12 +147,12 @@ impl Find for HeldUp {
         usize::from(hold.stage == HoldStage::Initializing)
     }
 
-    fn trouble(&self, homes: &[Collection]) -> Option<String> {
-        (0..self.types.len()).find_map(|of| self.trouble_of(of, homes))
+    fn trouble(&self) -> Option<String> {
+        self.types.iter().find_map(HoldingType::trouble)
     }
 
     fn needed(&self, (of, _): &(usize, Hold)) -> String {
-        let (stage, WorkspaceType { workspace, name }) = &self.types[*of];
+        let HoldingType { stage, name: WorkspaceType { workspace, name }, .. } = &self.types[*of];
         let verb = stage.verb();
         format!("have the verb `{verb}` on workspacetypes `{name}` in workspace {workspace}")
     }

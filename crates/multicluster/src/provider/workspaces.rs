@@ -20,26 +20,23 @@ pub(super) trait Find: Send + Sync + 'static {
     /// What an address is listed for.
     type Of: PartialEq + Send + Sync;
 
+    /// What lists addresses.
+    fn homes(&mut self) -> Vec<&mut Collection>;
+
     /// The objects that stand for workspaces, newest version first.
     fn stand_ins(&self) -> Vec<Resource>;
 
     /// The addresses that are listed now. None is normal.
-    fn addresses(&self, homes: &[Collection]) -> BTreeMap<String, Self::Of>;
+    fn addresses(&self) -> BTreeMap<String, Self::Of>;
 
     /// Whether it is known which addresses are listed.
-    fn is_complete(&self, homes: &[Collection]) -> bool;
+    fn is_complete(&self) -> bool;
 
     /// What the sources are known by, once that is known.
-    fn identity(&self, homes: &[Collection]) -> Option<String>;
+    fn identity(&self) -> Option<String>;
 
     /// A workspace, as its objects at an address describe it. `is_described`: it was described from there before.
-    fn describe(
-        &self,
-        homes: &[Collection],
-        shard: &Shard<Self::Of>,
-        cluster: &ClusterName,
-        is_described: bool,
-    ) -> Option<ClusterSpec>;
+    fn describe(&self, shard: &Shard<Self::Of>, cluster: &ClusterName, is_described: bool) -> Option<ClusterSpec>;
 
     /// Of several addresses that show a workspace, one of the lowest rank counts.
     fn rank(&self, _of: &Self::Of) -> usize {
@@ -47,7 +44,7 @@ pub(super) trait Find: Send + Sync + 'static {
     }
 
     /// What is wrong at home.
-    fn trouble(&self, homes: &[Collection]) -> Option<String>;
+    fn trouble(&self) -> Option<String>;
 
     /// What the engine's user has to be allowed at an address.
     fn needed(&self, of: &Self::Of) -> String;
@@ -68,8 +65,6 @@ pub(super) struct Workspaces<F: Find> {
     connection: Arc<Connection>,
     condition: Reporter,
     discovery: Discovery,
-    /// What lists addresses.
-    homes: Vec<Collection>,
     shards: BTreeMap<String, Shard<F::Of>>,
     /// Each with the address that it was described from.
     described: BTreeMap<ClusterName, (String, ClusterSpec)>,
@@ -80,19 +75,12 @@ pub(super) struct Workspaces<F: Find> {
 }
 
 impl<F: Find> Workspaces<F> {
-    pub(super) fn new(
-        find: F,
-        connection: Arc<Connection>,
-        condition: Reporter,
-        discovery: Discovery,
-        homes: Vec<Collection>,
-    ) -> Self {
+    pub(super) fn new(find: F, connection: Arc<Connection>, condition: Reporter, discovery: Discovery) -> Self {
         Self {
             find,
             connection,
             condition,
             discovery,
-            homes,
             shards: BTreeMap::new(),
             described: BTreeMap::new(),
             identity: None,
@@ -103,11 +91,11 @@ impl<F: Find> Workspaces<F> {
 
     /// What follows from the caches as they are.
     fn look(&mut self) -> Vec<ProviderEvent> {
-        self.homes.iter_mut().for_each(Collection::look);
+        self.find.homes().into_iter().for_each(Collection::look);
         let lost = self.follow_addresses();
         self.shards.values_mut().for_each(|shard| shard.stand_ins.look());
         let mut events = Vec::new();
-        let identity = self.find.identity(&self.homes);
+        let identity = self.find.identity();
         if identity.is_some() && identity != self.identity {
             self.identity = identity;
             events.extend(self.identity.clone().map(ProviderEvent::Identity));
@@ -127,7 +115,7 @@ impl<F: Find> Workspaces<F> {
 
     /// Follows exactly the addresses that are listed, and returns those that no longer are.
     fn follow_addresses(&mut self) -> BTreeSet<String> {
-        let listed = self.find.addresses(&self.homes);
+        let listed = self.find.addresses();
         let lost = self.shards.extract_if(.., |url, shard| listed.get(url) != Some(&shard.of));
         let lost = lost.map(|(url, _)| url).collect();
         self.unusable.clear();
@@ -151,7 +139,7 @@ impl<F: Find> Workspaces<F> {
         let former = self.described.get(cluster);
         let at = |(url, shard): (&String, &Shard<F::Of>)| {
             let is_described = former.is_some_and(|(known, _)| known == url);
-            let spec = self.find.describe(&self.homes, shard, cluster, is_described)?;
+            let spec = self.find.describe(shard, cluster, is_described)?;
             Some(((self.find.rank(&shard.of), !is_described), (url.clone(), spec)))
         };
         let found = self.shards.iter().filter_map(at).min_by_key(|(rank, _)| *rank).map(|(_, found)| found);
@@ -169,17 +157,17 @@ impl<F: Find> Workspaces<F> {
         // A shard of which no workspace uses the API does not serve it.
         let is_known =
             |shard: &Shard<F::Of>| matches!(shard.stand_ins.state(), WatchState::Synced | WatchState::NotServed);
-        self.find.is_complete(&self.homes) && self.shards.values().all(is_known)
+        self.find.is_complete() && self.shards.values().all(is_known)
     }
 
     /// What is to be said: the first thing that is wrong. `None` while nothing is known yet.
-    fn condition(&self) -> Option<Result<(), String>> {
-        if self.homes.iter().any(|home| *home.state() == WatchState::Starting) {
+    fn condition(&mut self) -> Option<Result<(), String>> {
+        if self.find.homes().iter().any(|home| *home.state() == WatchState::Starting) {
             return None;
         }
         let unusable = || Some(format!("`{}` is listed and is no http or https address", self.unusable.first()?));
         let refused = |shard: &Shard<F::Of>| refusal(shard.stand_ins.state(), || self.find.needed(&shard.of));
-        let trouble = self.find.trouble(&self.homes).or_else(unusable);
+        let trouble = self.find.trouble().or_else(unusable);
         let trouble = trouble.or_else(|| self.shards.values().find_map(refused));
         Some(trouble.map_or(Ok(()), Err))
     }
@@ -195,7 +183,7 @@ impl<F: Find> Workspaces<F> {
                 self.condition.report(condition);
             }
             let shards = self.shards.values_mut().map(|shard| &mut shard.stand_ins);
-            self.discovery.changed(self.homes.iter_mut().chain(shards)).await;
+            self.discovery.changed(self.find.homes().into_iter().chain(shards)).await;
         }
     }
 }
