@@ -55,7 +55,6 @@ use crate::multicluster::registry::ProviderName;
 use crate::multicluster::watch::Watches;
 use crate::object::marks::Writer;
 use crate::plan::Phase;
-use crate::provider;
 use crate::release::waves::Progress;
 use crate::release::{Held, Rehearsal};
 use crate::reload::{Outcome, Reload};
@@ -145,7 +144,7 @@ impl Shared {
             watches: Arc::default(),
         };
         Self {
-            manager: provider::manager(environment),
+            manager: Manager::new(environment),
             watches: Watches::new(instruments.health.clone()),
             instruments,
             schemas: ConsumerSchemas::new(settings.schemas.clone()),

@@ -8,12 +8,11 @@ use std::sync::Arc;
 
 use futures::future::BoxFuture;
 use serde_json::Value;
-use tokio::sync::mpsc;
 
 use super::connection::{
     Connection, ConnectionError, ConnectionSource, ConnectionSpec, Process, Reloaded, flag, listed,
 };
-use super::registry::{ProviderEvent, ProviderName};
+use super::registry::ProviderName;
 use super::watch::Watches;
 use crate::health::{Condition, Health, Level};
 use sync_engine_mapping::object::ClusterName;
@@ -96,10 +95,6 @@ impl fmt::Debug for CustomProviders {
         f.debug_set().entries(self.0.keys()).finish()
     }
 }
-
-/// Runs the provider of a name; the document is the `ClusterProvider` that the name refers to.
-pub type Describe =
-    fn(Environment, ProviderName, Option<ClusterProvider>, mpsc::Sender<ProviderEvent>) -> BoxFuture<'static, ()>;
 
 /// What providers are made from.
 #[derive(Debug, Clone, Default)]

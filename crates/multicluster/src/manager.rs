@@ -13,8 +13,9 @@ use tokio::sync::{Notify, mpsc};
 use tokio::task::JoinHandle;
 
 use super::connection::{Connection, ConnectionError, Reloaded};
-use super::environment::{Describe, Environment, condition_name, finds_by};
+use super::environment::{Environment, condition_name, finds_by};
 use super::mailbox::Mailbox;
+use super::provider;
 use super::registry::{Cluster, NamesProvider, ProviderEvent, ProviderName, Reason, Registry};
 use super::silence::look_for_silence;
 use crate::health::{Health, Level};
@@ -34,7 +35,6 @@ pub struct Manager(Arc<Shared>);
 
 struct Shared {
     environment: Environment,
-    describe: Describe,
     state: Mutex<State>,
 }
 
@@ -66,9 +66,8 @@ struct Subscriber {
 }
 
 impl Manager {
-    /// A manager whose providers are run by `describe`; [`crate::provider::manager`] makes the one that knows them all.
-    pub fn new(environment: Environment, describe: Describe) -> Self {
-        Self(Arc::new(Shared { environment, describe, state: Mutex::default() }))
+    pub fn new(environment: Environment) -> Self {
+        Self(Arc::new(Shared { environment, state: Mutex::default() }))
     }
 
     /// The `ClusterProvider` documents in force. Providers in use whose document changed are replaced.
@@ -231,7 +230,7 @@ async fn reload_connections(shared: Weak<Shared>) {
 async fn serve(shared: Arc<Shared>, name: ProviderName, number: u64, document: Option<ClusterProvider>) {
     loop {
         let (send, receive) = mpsc::channel(EVENTS_WAITING);
-        let described = (shared.describe)(shared.environment.clone(), name.clone(), document.clone(), send);
+        let described = provider::run(shared.environment.clone(), name.clone(), document.clone(), send);
         let both = async { tokio::join!(described, shared.listen(&name, number, receive)) };
         if AssertUnwindSafe(both).catch_unwind().await.is_err() {
             let message = "it broke down, which is a bug; it begins anew".to_owned();
@@ -364,15 +363,18 @@ impl ClusterEvents {
 
 #[cfg(test)]
 mod tests {
-    use futures::future::pending;
     use sync_engine_mapping::ProviderKind;
 
     use super::*;
 
     #[tokio::test]
     async fn a_provider_that_was_replaced_is_heard_no_more() {
-        let manager = Manager::new(Environment::default(), |_, _, _, _| pending().boxed());
-        let fleet = || ClusterProvider { name: "fleet".into(), kind: ProviderKind::None };
+        let manager = Manager::new(Environment::default());
+        // Without their connection, providers tell nothing by themselves.
+        let fleet = |connection: &str| {
+            let kind = ProviderKind::Kubeconfig { connection: connection.to_owned() };
+            vec![ClusterProvider { name: "fleet".to_owned(), kind }]
+        };
         let name = ProviderName::Source(SourceClusters::Provider("fleet".into()));
         let number = || manager.0.state.lock().running[&name].number;
         // It tells something in the moment in which it is stopped.
@@ -383,11 +385,11 @@ mod tests {
             manager.0.listen(&name, number, receive).await;
             manager.identity(&name)
         };
-        manager.configure(vec![fleet()]);
+        manager.configure(fleet("first"));
         manager.run([name.clone()]);
         let first = number();
         assert_eq!(tell(first, "first").await.as_deref(), Some("first"));
-        manager.configure(vec![ClusterProvider { kind: ProviderKind::Kind, ..fleet() }]);
+        manager.configure(fleet("second"));
         assert_eq!(tell(first, "late").await, None, "another document: nothing is known of it yet");
         assert_eq!(tell(number(), "second").await.as_deref(), Some("second"));
         assert_eq!(tell(first, "later").await.as_deref(), Some("second"));

@@ -45,7 +45,7 @@ pub fn manager_on(connections: &[(&str, Arc<Connection>)], machine: Machine) -> 
     let process = Process { machine: Arc::new(machine), ..Process::default() };
     let environment = Environment { connections: connections.into(), process, custom, ..Environment::default() };
     let health = environment.health.clone();
-    (sync_engine::provider::manager(environment), health)
+    (Manager::new(environment), health)
 }
 
 impl Scene {

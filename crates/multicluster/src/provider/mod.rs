@@ -26,20 +26,14 @@ use self::kubeconfig::KubeconfigProvider;
 use self::members::Groups;
 use self::namespaces::NamespacesProvider;
 use crate::environment::Environment;
-use crate::manager::Manager;
 use crate::registry::{ProviderEvent, ProviderName};
 use sync_engine_mapping::object::ClusterName;
 use sync_engine_mapping::object::hold::HoldStage;
 use sync_engine_mapping::{ClusterProvider, ProviderKind, SourceClusters};
 
-/// A manager that knows every kind of provider.
-pub fn manager(environment: Environment) -> Manager {
-    Manager::new(environment, run)
-}
-
-/// Runs the provider of this name. One that cannot be made says why in its condition, and describes nothing: only another
-/// document or command line changes that.
-fn run(
+/// Runs the provider of this name; the document is the `ClusterProvider` that it refers to. One that cannot be made says why in
+/// its condition, and describes nothing: only another document or command line changes that.
+pub(super) fn run(
     environment: Environment,
     name: ProviderName,
     document: Option<ClusterProvider>,
