@@ -4,6 +4,9 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use http_body_util::{BodyExt, Full};
+use hyper::body::{Bytes, Incoming};
+use hyper::{Request, Response};
 use serde_json::json;
 use sync_engine::multicluster::{ApiPath, Endpoint, RequestError};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
@@ -11,7 +14,7 @@ use tokio::net::TcpStream;
 use tokio::sync::{Notify, mpsc};
 use tokio::task::JoinSet;
 
-use crate::multicluster::scene::{PATIENCE, connection, kubeconfig, listen, resource};
+use crate::multicluster::scene::{PATIENCE, connection, converse, kubeconfig, listen, resource};
 
 /// A server that answers every request with the same bytes, written in pieces.
 struct Server {
@@ -196,7 +199,7 @@ impl Switch {
             async move {
                 tokio::select! {
                     () = scissors.notified() => {}
-                    () = be(cluster, stream, ears) => {}
+                    () = converse(stream, |request| be(cluster, request, &ears)) => {}
                 }
             }
         })
@@ -222,24 +225,15 @@ impl Switch {
 }
 
 /// Answers as a cluster whose `kube-system` has its name for a uid.
-async fn be(cluster: &'static str, mut stream: TcpStream, heard: Arc<Mutex<Vec<(&'static str, String)>>>) {
-    let mut read = Vec::new();
-    while let Ok(1..) = stream.read_buf(&mut read).await {
-        let text = String::from_utf8_lossy(&read).into_owned();
-        let Some((head, body)) = text.split_once("\r\n\r\n") else { continue };
-        let is_write = head.starts_with("POST");
-        if is_write && body.len() < 2 {
-            continue;
-        }
-        read.clear();
-        let line = head.split(['?', '\r']).next().unwrap_or_default().replace(" HTTP/1.1", "");
-        heard.lock().unwrap().push((cluster, line));
-        let body = json!({"metadata": {"uid": cluster}}).to_string();
-        let answer = format!("HTTP/1.1 200 OK\r\ncontent-length: {}\r\n\r\n{body}", body.len());
-        if stream.write_all(answer.as_bytes()).await.is_err() {
-            return;
-        }
-    }
+async fn be(
+    cluster: &'static str,
+    request: Request<Incoming>,
+    heard: &Mutex<Vec<(&'static str, String)>>,
+) -> Response<Full<Bytes>> {
+    heard.lock().unwrap().push((cluster, format!("{} {}", request.method(), request.uri().path())));
+    // To its end, so that the connection is free for the next one.
+    request.into_body().collect().await.expect("the request is read");
+    Response::new(Full::from(json!({"metadata": {"uid": cluster}}).to_string()))
 }
 
 const LOOK: &str = "GET /api/v1/namespaces/kube-system";

@@ -105,15 +105,17 @@ pub async fn serve<F>(answer: impl Fn(Request<Incoming>) -> F + Clone + Send + '
 where
     F: Future<Output = Response<Full<Bytes>>> + Send + 'static,
 {
-    let (address, tasks) = listen(move |stream| {
-        let answer = answer.clone();
-        async move {
-            let service = service_fn(move |request| answer(request).map(Ok::<_, Infallible>));
-            let _ = http1::Builder::new().serve_connection(TokioIo::new(stream), service).await;
-        }
-    })
-    .await;
+    let (address, tasks) = listen(move |stream| converse(stream, answer.clone())).await;
     Server { url: format!("http://{address}"), _tasks: tasks }
+}
+
+/// Answers the requests of one connection, until the client goes.
+pub async fn converse<F>(stream: TcpStream, answer: impl Fn(Request<Incoming>) -> F)
+where
+    F: Future<Output = Response<Full<Bytes>>>,
+{
+    let service = service_fn(move |request| answer(request).map(Ok::<_, Infallible>));
+    let _ = http1::Builder::new().serve_connection(TokioIo::new(stream), service).await;
 }
 
 pub fn resource(text: &str) -> Resource {

@@ -27,17 +27,6 @@ use tokio_rustls::server::TlsStream;
 
 use crate::multicluster::scene::{connection, kubeconfig, listen, plain_scope, resource, until, until_state};
 
-/// How a relay speaks with the engine.
-#[derive(Clone)]
-enum Speaks {
-    /// As the server does.
-    Same,
-    /// TLS with HTTP/1.1 alone, and to the server without.
-    Http1(TlsAcceptor),
-    /// TLS with HTTP/2, and so many answers at a time.
-    Http2(TlsAcceptor, u32),
-}
-
 /// What is between an engine and a server: it counts connections, and cuts them.
 struct Relay {
     port: u16,
@@ -47,23 +36,23 @@ struct Relay {
 }
 
 impl Relay {
-    async fn start(to: u16, speaks: Speaks) -> Self {
+    /// `tls`: it speaks TLS with the engine and not with the server, and gives so many answers at a time over HTTP/2. Else it
+    /// speaks as the server does.
+    async fn start(to: u16, tls: Option<(TlsAcceptor, u32)>) -> Self {
         let (connections, cut) = (Arc::<AtomicUsize>::default(), Arc::<Notify>::default());
         let (counter, cuts) = (connections.clone(), cut.clone());
         let (address, tasks) = listen(move |mut client| {
             counter.fetch_add(1, Ordering::SeqCst);
-            let (speaks, cut) = (speaks.clone(), cuts.clone());
+            let (tls, cut) = (tls.clone(), cuts.clone());
             async move {
-                let server = async || TcpStream::connect(("127.0.0.1", to)).await.unwrap();
                 // How a connection ends is the matter of its sides.
                 let relayed = async {
-                    match speaks {
-                        Speaks::Same => drop(copy_bidirectional(&mut client, &mut server().await).await),
-                        Speaks::Http1(tls) => {
-                            let mut client = tls.accept(client).await.unwrap();
-                            drop(copy_bidirectional(&mut client, &mut server().await).await);
+                    match tls {
+                        Some((tls, most)) => answer(tls.accept(client).await.unwrap(), to, most).await,
+                        None => {
+                            let mut server = TcpStream::connect(("127.0.0.1", to)).await.unwrap();
+                            drop(copy_bidirectional(&mut client, &mut server).await);
                         }
-                        Speaks::Http2(tls, most) => answer(tls.accept(client).await.unwrap(), to, most).await,
                     }
                 };
                 tokio::select! {
@@ -105,7 +94,7 @@ fn create(sandbox: &Sandbox, name: &str) {
 #[tokio::test]
 async fn ninety_watches_share_a_connection_and_come_back_together() {
     let sandbox = Options::kubernetes().encrypted().start().await.expect("a sandbox");
-    let relay = Relay::start(port(&sandbox), Speaks::Same).await;
+    let relay = Relay::start(port(&sandbox), None).await;
     let watches = relay.watches(&sandbox.kubeconfig(None), port(&sandbox), 100).await;
     create(&sandbox, "first");
     until(watches[7].store(), "an object", |store| store.len() == 1).await;
@@ -154,7 +143,7 @@ async fn answer(client: TlsStream<TcpStream>, to: u16, most: u32) {
 async fn a_server_that_speaks_no_http2_is_watched_all_the_same() {
     let sandbox = Options::kubernetes().start().await.expect("a sandbox");
     let (tls, kubeconfig) = encrypted(&sandbox, &[]);
-    let relay = Relay::start(port(&sandbox), Speaks::Http1(tls)).await;
+    let relay = Relay::start(port(&sandbox), Some((tls, 1))).await;
     let watches = relay.watches(&kubeconfig, port(&sandbox), 8).await;
     create(&sandbox, "first");
     until(watches[7].store(), "an object", |store| store.len() == 1).await;
@@ -166,7 +155,7 @@ async fn a_server_that_speaks_no_http2_is_watched_all_the_same() {
 async fn a_server_is_asked_for_no_more_streams_than_it_allows() {
     let sandbox = Options::kubernetes().start().await.expect("a sandbox");
     let (tls, kubeconfig) = encrypted(&sandbox, &[b"h2", b"http/1.1"]);
-    let relay = Relay::start(port(&sandbox), Speaks::Http2(tls, 10)).await;
+    let relay = Relay::start(port(&sandbox), Some((tls, 10))).await;
     let watches = relay.watches(&kubeconfig, port(&sandbox), 25).await;
     assert_eq!(relay.connections.load(Ordering::SeqCst), 4, "one for lists, three for the watches");
     create(&sandbox, "first");
