@@ -135,11 +135,11 @@ enum Again {
     At(Instant),
 }
 
-/// The ready requests of one cluster, by ticket, with the instant since when they wait.
+/// The requests of one cluster.
 #[derive(Debug, Default)]
 struct ClusterQueue {
-    live: BTreeMap<u64, (Key, Instant)>,
-    initial: BTreeMap<u64, (Key, Instant)>,
+    /// By priority and ticket, with the instant since when they wait.
+    ready: BTreeMap<(Priority, u64), (Key, Instant)>,
     /// Turns to sit out.
     debt: u32,
     in_turns: bool,
@@ -360,7 +360,7 @@ impl Queue {
         self.last_ticket += 1;
         let ticket = self.last_ticket;
         let lane = self.lanes.entry(key.cluster.clone()).or_default();
-        lane.of(priority).insert(ticket, (key.clone(), since));
+        lane.ready.insert((priority, ticket), (key.clone(), since));
         if !lane.in_turns {
             lane.in_turns = true;
             self.turns.push_back(key.cluster.clone());
@@ -375,7 +375,7 @@ impl Queue {
     }
 
     fn take_ready(&mut self, key: &Key, priority: Priority, ticket: u64) -> Option<Instant> {
-        let (_, since) = self.lanes.get_mut(&key.cluster)?.of(priority).remove(&ticket)?;
+        let (_, since) = self.lanes.get_mut(&key.cluster)?.ready.remove(&(priority, ticket))?;
         self.ready -= 1;
         Some(since)
     }
@@ -395,7 +395,7 @@ impl Queue {
     /// A cluster's turn: pays off one unit of debt, or hands out its next request.
     fn serve(&mut self, cluster: ClusterName, now: Instant) -> Option<Key> {
         let lane = self.lanes.get_mut(&cluster)?;
-        if lane.is_empty() {
+        if lane.ready.is_empty() {
             lane.in_turns = false;
             self.drop_idle_lane(&cluster);
             return None;
@@ -408,7 +408,7 @@ impl Queue {
         }
         let key = lane.pop(now)?;
         lane.in_flight += 1;
-        lane.in_turns = !lane.is_empty();
+        lane.in_turns = !lane.ready.is_empty();
         if lane.in_turns {
             self.turns.push_back(cluster.clone());
         }
@@ -422,7 +422,7 @@ impl Queue {
     }
 
     fn drop_idle_lane(&mut self, cluster: &ClusterName) {
-        if self.lanes.get(cluster).is_some_and(|lane| lane.is_empty() && lane.in_flight == 0 && !lane.in_turns) {
+        if self.lanes.get(cluster).is_some_and(|lane| lane.ready.is_empty() && lane.in_flight == 0 && !lane.in_turns) {
             self.lanes.remove(cluster);
         }
     }
@@ -432,27 +432,21 @@ impl Queue {
 const MOST_DEBT: u32 = 16;
 
 impl ClusterQueue {
-    fn of(&mut self, priority: Priority) -> &mut BTreeMap<u64, (Key, Instant)> {
-        match priority {
-            Priority::Live => &mut self.live,
-            Priority::Initial => &mut self.initial,
-        }
-    }
-
-    fn is_empty(&self) -> bool {
-        self.live.is_empty() && self.initial.is_empty()
-    }
-
     /// Live before initial, until the initial one has waited long enough.
     fn pop(&mut self, now: Instant) -> Option<Key> {
-        let aged = self.initial.first_key_value().is_some_and(|(_, (_, since))| *since + INITIAL_WAIT <= now);
-        let lane = if aged || self.live.is_empty() { &mut self.initial } else { &mut self.live };
-        lane.pop_first().map(|(_, (key, _))| key)
+        let aged = self.first_from(Priority::Initial).filter(|(_, since)| *since + INITIAL_WAIT <= now);
+        let (next, _) = aged.or(self.first_from(Priority::Live))?;
+        self.ready.remove(&next).map(|(key, _)| key)
     }
 
     fn oldest(&self) -> Option<Instant> {
-        let first = |lane: &BTreeMap<u64, (Key, Instant)>| lane.first_key_value().map(|(_, (_, since))| *since);
-        first(&self.live).into_iter().chain(first(&self.initial)).min()
+        let first = [Priority::Live, Priority::Initial].into_iter().filter_map(|priority| self.first_from(priority));
+        first.map(|(_, since)| since).min()
+    }
+
+    /// The first request of a priority, or of a lower one where it has none, and since when it waits.
+    fn first_from(&self, priority: Priority) -> Option<((Priority, u64), Instant)> {
+        self.ready.range((priority, 0)..).next().map(|(at, (_, since))| (*at, *since))
     }
 }
 
