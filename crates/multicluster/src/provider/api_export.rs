@@ -7,14 +7,14 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use super::discovery::{Collection, Discovery, home, parsed, refusal};
+use super::discovery::{Collection, home, parsed, refusal};
 use super::kcp::{self, Binding, EndpointSlice};
 use super::workspaces::{Find, Shard, Workspaces};
 use crate::connection::Connection;
 use crate::environment::Reporter;
 use crate::raw::CLUSTER_ANNOTATION;
 use crate::registry::ClusterSpec;
-use crate::watch::{Selectors, WatchState};
+use crate::watch::{Selectors, WatchState, Watches};
 use sync_engine_mapping::object::ClusterName;
 use sync_engine_mapping::{ApiExportRef, Resource, Traits};
 
@@ -34,11 +34,11 @@ pub(super) fn workspaces(
     connection: Arc<Connection>,
     export: ApiExportRef,
     condition: Reporter,
-    discovery: Discovery,
+    watches: &Arc<Watches>,
 ) -> Result<Workspaces<Consumers>, String> {
     let workspace = connection.workspace(export.path.as_deref()).map_err(|error| error.to_string())?;
     // All of them: so the exports of a workspace share both watches.
-    let follow = |versions: &[Resource]| discovery.follow(home(&workspace), versions, Selectors::default());
+    let follow = |versions: &[Resource]| Collection::follow(watches, home(&workspace), versions, Selectors::default());
     let (slices, exports) = (follow(&[kcp::endpoint_slices()]), follow(&kcp::exports()));
     let url = workspace.url().to_owned();
     let home = match &export.path {
@@ -46,7 +46,7 @@ pub(super) fn workspaces(
         None => format!("the workspace at {url}"),
     };
     let consumers = Consumers { export, slices, exports, url, home };
-    Ok(Workspaces::new(consumers, connection, condition, discovery))
+    Ok(Workspaces::new(consumers, connection, condition, watches))
 }
 
 impl Consumers {

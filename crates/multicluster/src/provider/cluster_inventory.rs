@@ -2,17 +2,18 @@
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::Duration;
 
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
-use super::discovery::{Collection, Discovery, home};
+use super::discovery::{Collection, home, settled};
 use super::hub::{self, HeldKubeconfigs, Member, member_of};
 use crate::Endpoint;
 use crate::connection::{Held, listed};
 use crate::environment::{Listed, Members};
-use crate::watch::Selectors;
+use crate::watch::{Selectors, Watches};
 use sync_engine_mapping::object::metadata;
 use sync_engine_mapping::{Resource, Selector, Traits};
 
@@ -30,7 +31,6 @@ const MORE_ARGUMENTS: &str = "clusterprofiles.multicluster.x-k8s.io/exec/additio
 
 /// Every `ClusterProfile` of a hub that was healthy once.
 pub struct ClusterInventory {
-    discovery: Discovery,
     profiles: Collection,
     access_providers: PathBuf,
     held: HeldKubeconfigs,
@@ -42,13 +42,13 @@ impl ClusterInventory {
         namespace: &str,
         selector: &Selector,
         access_providers: &Path,
-        discovery: Discovery,
+        watches: &Arc<Watches>,
     ) -> Self {
         let profiles = Resource::new("multicluster.x-k8s.io", "v1alpha1", "clusterprofiles");
         let selectors =
             Selectors { label: selector.to_string(), namespace: namespace.to_owned(), ..Selectors::default() };
-        let profiles = discovery.follow(home(hub), &[profiles], selectors);
-        Self { discovery, profiles, access_providers: access_providers.into(), held: HeldKubeconfigs::default() }
+        let profiles = Collection::follow(watches, home(hub), &[profiles], selectors);
+        Self { profiles, access_providers: access_providers.into(), held: HeldKubeconfigs::default() }
     }
 }
 
@@ -66,7 +66,7 @@ impl Members for ClusterInventory {
     }
 
     async fn changed(&mut self) {
-        self.discovery.settled([&mut self.profiles], LOOK_AGAIN).await;
+        settled([&mut self.profiles], LOOK_AGAIN).await;
     }
 }
 

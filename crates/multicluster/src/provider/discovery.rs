@@ -8,10 +8,9 @@ use futures::future::select_all;
 use parking_lot::Mutex;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
-use tokio::sync::Notify;
 use tokio::time::{sleep, timeout};
 
-use crate::permit::Follower;
+use crate::permit::{Epoch, Follower};
 use crate::registry::{ClustersOf, WatchScope};
 use crate::watch::{Selectors, Watch, WatchState, Watches};
 use crate::{Endpoint, Object, Subscription};
@@ -24,55 +23,10 @@ const SETTLE: Duration = Duration::from_millis(250);
 /// What the one cluster behind the address of a hub or of a workspace is called in the keys of objects.
 const HOME: &str = "home";
 
-/// What one provider watches: it waits for a change of any of its collections.
-pub(super) struct Discovery {
-    /// Those of all providers.
-    watches: Arc<Watches>,
-    wake: Arc<Notify>,
-}
-
-impl Discovery {
-    pub(super) fn new(watches: &Arc<Watches>) -> Self {
-        Self { watches: watches.clone(), wake: Arc::default() }
-    }
-
-    /// Follows a collection; its versions are given newest first. Must be called within a Tokio runtime.
-    pub(super) fn follow(&self, scope: WatchScope, versions: &[Resource], selectors: Selectors) -> Collection {
-        let (watches, wake) = (self.watches.clone(), self.wake.clone());
-        let (versions, touched) = (versions.to_vec(), Arc::default());
-        let mut collection =
-            Collection { watches, wake, scope, versions, selectors, followed: Vec::new(), known: 0, touched };
-        collection.follow_next();
-        collection
-    }
-
-    /// Waits until an object or the state of a watch changes.
-    pub(super) async fn changed<'c>(&self, collections: impl IntoIterator<Item = &'c mut Collection>) {
-        let followed = collections.into_iter().flat_map(|collection| &mut collection.followed);
-        let states = followed.map(|one| Box::pin(one.changes.advanced()));
-        tokio::select! {
-            biased;
-            // Cancel-safe: what rings meanwhile is kept for the next wait, and so is a state.
-            () = self.wake.notified() => {}
-            _ = select_all(states) => {}
-        }
-    }
-
-    /// Waits for changes of a hub to come to rest, at most as long as this: what its objects refer to may be another without one.
-    pub(super) async fn settled<'c>(
-        &self,
-        collections: impl IntoIterator<Item = &'c mut Collection>,
-        at_most: Duration,
-    ) {
-        let _ = timeout(at_most, self.changed(collections)).await;
-        sleep(SETTLE).await;
-    }
-}
-
 /// A collection, followed in the newest version that is served. What it tells is as of the last [`look`](Self::look).
 pub(super) struct Collection {
+    /// Those of all providers.
     watches: Arc<Watches>,
-    wake: Arc<Notify>,
     scope: WatchScope,
     versions: Vec<Resource>,
     selectors: Selectors,
@@ -81,6 +35,9 @@ pub(super) struct Collection {
     /// Which of them was synced last.
     known: usize,
     touched: Arc<Mutex<BTreeSet<ClusterName>>>,
+    /// Advances with each change of an object.
+    changed: Epoch,
+    seen: Follower,
 }
 
 struct Followed {
@@ -91,8 +48,24 @@ struct Followed {
 }
 
 impl Collection {
+    /// Follows a collection; its versions are given newest first. Must be called within a Tokio runtime.
+    pub(super) fn follow(
+        watches: &Arc<Watches>,
+        scope: WatchScope,
+        versions: &[Resource],
+        selectors: Selectors,
+    ) -> Self {
+        let (watches, versions, touched, changed) =
+            (watches.clone(), versions.to_vec(), Arc::default(), Epoch::default());
+        let (followed, seen) = (Vec::new(), changed.follow());
+        let mut collection = Self { watches, scope, versions, selectors, followed, known: 0, touched, changed, seen };
+        collection.follow_next();
+        collection
+    }
+
     /// Takes the states of the watches. What changes after that ends the next wait.
     pub(super) fn look(&mut self) {
+        self.seen.catch_up();
         for one in &mut self.followed {
             one.changes.catch_up();
             one.state = one.watch.state();
@@ -114,10 +87,10 @@ impl Collection {
     fn follow_next(&mut self) {
         let Some(resource) = self.versions.get(self.followed.len()) else { return };
         let watch = self.watches.acquire(&self.scope, resource, &self.selectors);
-        let (touched, wake) = (self.touched.clone(), self.wake.clone());
+        let (touched, changed) = (self.touched.clone(), self.changed.clone());
         let subscription = watch.store().subscribe(move |change| {
             touch(&touched, [change.key.clone()]);
-            wake.notify_one();
+            changed.advance();
         });
         // Another provider may have opened it before.
         touch(&self.touched, watch.store().keys());
@@ -189,13 +162,32 @@ impl Collection {
                     return Err(format!("{reason}{advice}"));
                 }
                 WatchState::NotServed => return Err(format!("the hub serves no {what}")),
-                WatchState::Starting => {
-                    let states = self.followed.iter_mut().map(|one| Box::pin(one.changes.advanced()));
-                    select_all(states).await;
-                }
+                WatchState::Starting => self.changed().await,
             }
         }
     }
+
+    /// Waits until an object or the state of a watch is not as it was seen.
+    async fn changed(&mut self) {
+        let states = self.followed.iter_mut().map(|one| Box::pin(one.changes.advanced()));
+        tokio::select! {
+            biased;
+            // Cancel-safe: what is not seen yet ends the next wait.
+            () = self.seen.advanced() => {}
+            _ = select_all(states) => {}
+        }
+    }
+}
+
+/// Waits until one of these has changed.
+pub(super) async fn changed<'c>(collections: impl IntoIterator<Item = &'c mut Collection>) {
+    select_all(collections.into_iter().map(|one| Box::pin(one.changed()))).await;
+}
+
+/// Waits for changes of a hub to come to rest, at most as long as this: what its objects refer to may be another without one.
+pub(super) async fn settled<'c>(collections: impl IntoIterator<Item = &'c mut Collection>, at_most: Duration) {
+    let _ = timeout(at_most, changed(collections)).await;
+    sleep(SETTLE).await;
 }
 
 /// Notes the clusters of these objects.

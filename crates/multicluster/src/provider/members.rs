@@ -7,7 +7,6 @@ use std::time::Duration;
 use tokio::time::sleep;
 
 use super::cluster_inventory::ClusterInventory;
-use super::discovery::Discovery;
 use super::files::KubeconfigFiles;
 use super::kind::Kind;
 use super::secrets::{ClusterApi, KubeconfigSecrets};
@@ -108,24 +107,24 @@ fn members_of(
         ProviderKind::KubeconfigFiles { directory, glob } => {
             Box::new(KubeconfigFiles::new(machine.directory(directory)?, glob.as_deref()))
         }
-        ProviderKind::KubeconfigSecrets { connection: hub, namespace, selector, key } => Box::new(
-            KubeconfigSecrets::new(&connection(hub)?.endpoint(), namespace, selector, key, Discovery::new(watches)),
-        ),
+        ProviderKind::KubeconfigSecrets { connection: hub, namespace, selector, key } => {
+            Box::new(KubeconfigSecrets::new(&connection(hub)?.endpoint(), namespace, selector, key, watches))
+        }
         ProviderKind::Kind if !machine.allow_kind => {
             return Err(format!("ClusterProvider `{provider}` runs the program `kind`: add `--allow-kind`"));
         }
         ProviderKind::Kind => Box::new(Kind::default()),
         ProviderKind::ClusterApi { connection: hub, namespace, selector } => {
             let namespace = namespace.as_deref().unwrap_or_default();
-            Box::new(ClusterApi::new(&connection(hub)?.endpoint(), namespace, selector, Discovery::new(watches)))
+            Box::new(ClusterApi::new(&connection(hub)?.endpoint(), namespace, selector, watches))
         }
         ProviderKind::ClusterInventory { connection: hub, namespace, selector } => {
             let namespace = namespace.as_deref().unwrap_or_default();
             let access_providers = machine.access_providers.as_deref().ok_or_else(|| {
                 format!("ClusterProvider `{provider}` needs to know which programs give credentials: add `--access-providers FILE`")
             })?;
-            let (hub, discovery) = (connection(hub)?.endpoint(), Discovery::new(watches));
-            Box::new(ClusterInventory::new(&hub, namespace, selector, access_providers, discovery))
+            let hub = connection(hub)?.endpoint();
+            Box::new(ClusterInventory::new(&hub, namespace, selector, access_providers, watches))
         }
         ProviderKind::Custom { name, parameters } => custom.make(name, parameters)?,
         ProviderKind::None => Box::new(One { listed: Listed::default() }),

@@ -20,7 +20,6 @@ mod workspaces;
 use futures::future::{BoxFuture, pending};
 use tokio::sync::mpsc;
 
-use self::discovery::Discovery;
 use self::fleet::Fleet;
 use self::kubeconfig::KubeconfigProvider;
 use self::members::Groups;
@@ -51,7 +50,8 @@ fn start(
     document: Option<ClusterProvider>,
     events: mpsc::Sender<ProviderEvent>,
 ) -> Result<BoxFuture<'static, ()>, String> {
-    let (condition, discovery) = (environment.reporter(name), Discovery::new(&environment.watches));
+    let Environment { custom, process, watches, .. } = environment;
+    let condition = environment.reporter(name);
     let connection = |name: &str| environment.connection(name);
     let cluster_of = |to: &str, name: &str| {
         let (connection, name) = (connection(to)?, ClusterName::try_from(name).map_err(|error| error.to_string())?);
@@ -64,7 +64,7 @@ fn start(
     let ClusterProvider { name, kind } = match (clusters, document) {
         (SourceClusters::ApiExport(export), _) => {
             let (connection, export) = (connection(&export.connection)?, export.clone());
-            return Ok(Box::pin(api_export::workspaces(connection, export, condition, discovery)?.run(events)));
+            return Ok(Box::pin(api_export::workspaces(connection, export, condition, watches)?.run(events)));
         }
         (SourceClusters::Provider(name), None) => {
             return Err(format!(
@@ -77,15 +77,14 @@ fn start(
         ProviderKind::Kubeconfig { connection: to } => Box::pin(cluster_of(&to, &name)?.run(Some(condition), events)),
         ProviderKind::Namespaces { connection: to, selector } => {
             let whole = cluster_of(&to, &name)?;
-            Box::pin(NamespacesProvider::new(whole, &selector, condition, discovery).run(events))
+            Box::pin(NamespacesProvider::new(whole, &selector, condition, watches).run(events))
         }
         ProviderKind::WorkspaceTypes { connection: to, initializing, terminating } => {
             let types = [(HoldStage::Initializing, initializing), (HoldStage::Terminating, terminating)];
             let types = types.into_iter().filter_map(|(stage, of)| Some((stage, of?))).collect();
-            Box::pin(workspace_types::workspaces(connection(&to)?, types, condition, discovery)?.run(events))
+            Box::pin(workspace_types::workspaces(connection(&to)?, types, condition, watches)?.run(events))
         }
         kind => {
-            let Environment { custom, process, watches, .. } = environment;
             let groups = Groups::of(&name, &kind, connection, custom, &process.machine, watches)?;
             Box::pin(Fleet { name, groups, environment: environment.clone(), condition }.run(events))
         }

@@ -1,18 +1,19 @@
 //! Each namespace of a cluster as a cluster of its own, for tests.
 
 use std::collections::BTreeSet;
+use std::sync::Arc;
 use std::time::Duration;
 
 use futures::future::pending;
 use serde_json::Value;
 use tokio::sync::{mpsc, watch};
 
-use super::discovery::{Collection, Discovery, home};
+use super::discovery::{Collection, home, settled};
 use super::hub;
 use super::kubeconfig::KubeconfigProvider;
 use crate::environment::Reporter;
 use crate::registry::{ClusterSpec, ClustersOf, ProviderEvent, Reason, WatchScope};
-use crate::watch::Selectors;
+use crate::watch::{Selectors, Watches};
 use sync_engine_mapping::object::{ClusterName, metadata};
 use sync_engine_mapping::{Resource, Selector};
 
@@ -25,7 +26,7 @@ pub struct NamespacesProvider {
     whole: KubeconfigProvider,
     selectors: Selectors,
     condition: Reporter,
-    discovery: Discovery,
+    watches: Arc<Watches>,
 }
 
 /// The cluster that has the namespaces, or why it is not known; `None` before the first answer.
@@ -36,10 +37,10 @@ impl NamespacesProvider {
         whole: KubeconfigProvider,
         selector: &Selector,
         condition: Reporter,
-        discovery: Discovery,
+        watches: &Arc<Watches>,
     ) -> Self {
         let selectors = Selectors { label: selector.to_string(), ..Selectors::default() };
-        Self { whole, selectors, condition, discovery }
+        Self { whole, selectors, condition, watches: watches.clone() }
     }
 
     async fn describe(&self, mut whole: watch::Receiver<Found>, events: mpsc::Sender<ProviderEvent>) {
@@ -99,7 +100,7 @@ impl NamespacesProvider {
                     biased;
                     // Cancel-safe: the value stays marked until it is read.
                     _ = whole.changed() => whole.mark_changed(),
-                    () = self.discovery.settled([namespaces], LOOK_AGAIN) => {}
+                    () = settled([namespaces], LOOK_AGAIN) => {}
                 }
             }
         }
@@ -107,7 +108,7 @@ impl NamespacesProvider {
 
     fn namespaces(&self, cluster: &ClusterSpec) -> Collection {
         let namespaces = Resource::new("", "v1", "namespaces");
-        self.discovery.follow(home(&cluster.endpoint), &[namespaces], self.selectors.clone())
+        Collection::follow(&self.watches, home(&cluster.endpoint), &[namespaces], self.selectors.clone())
     }
 
     pub(super) async fn run(self, events: mpsc::Sender<ProviderEvent>) {

@@ -1,15 +1,16 @@
 //! Kubeconfigs in Secrets of a hub: of the Secrets that a selector finds, or of the Clusters of Cluster API.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 use std::time::Duration;
 
 use serde_json::Value;
 
-use super::discovery::{Collection, Discovery, home};
+use super::discovery::{Collection, home, settled};
 use super::hub::{self, HeldKubeconfigs, Member, member_of, of_secret};
 use crate::Endpoint;
 use crate::environment::{Listed, Members};
-use crate::watch::Selectors;
+use crate::watch::{Selectors, Watches};
 use sync_engine_mapping::object::{ClusterName, metadata};
 use sync_engine_mapping::{Resource, Selector};
 
@@ -24,7 +25,6 @@ const ENDING_OF_CLUSTER_API: &str = "-kubeconfig";
 
 /// Each Secret of one namespace that a selector finds and that has a kubeconfig.
 pub struct KubeconfigSecrets {
-    discovery: Discovery,
     secrets: Collection,
     key: String,
     held: HeldKubeconfigs,
@@ -32,18 +32,17 @@ pub struct KubeconfigSecrets {
 
 /// Every `Cluster` of Cluster API that was provisioned.
 pub struct ClusterApi {
-    discovery: Discovery,
     clusters: Collection,
     secrets: Collection,
     held: HeldKubeconfigs,
 }
 
 impl KubeconfigSecrets {
-    pub fn new(hub: &Endpoint, namespace: &str, selector: &Selector, key: &str, discovery: Discovery) -> Self {
+    pub fn new(hub: &Endpoint, namespace: &str, selector: &Selector, key: &str, watches: &Arc<Watches>) -> Self {
         let selectors =
             Selectors { label: selector.to_string(), namespace: namespace.to_owned(), ..Selectors::default() };
-        let secrets = secrets(hub, selectors, &discovery);
-        Self { discovery, secrets, key: key.to_owned(), held: HeldKubeconfigs::default() }
+        let secrets = secrets(hub, selectors, watches);
+        Self { secrets, key: key.to_owned(), held: HeldKubeconfigs::default() }
     }
 }
 
@@ -63,21 +62,21 @@ impl Members for KubeconfigSecrets {
     }
 
     async fn changed(&mut self) {
-        self.discovery.settled([&mut self.secrets], LOOK_AGAIN).await;
+        settled([&mut self.secrets], LOOK_AGAIN).await;
     }
 }
 
 impl ClusterApi {
-    pub fn new(hub: &Endpoint, namespace: &str, selector: &Selector, discovery: Discovery) -> Self {
+    pub fn new(hub: &Endpoint, namespace: &str, selector: &Selector, watches: &Arc<Watches>) -> Self {
         // Cluster API 1.11 brought the newest version, and older ones serve only the second.
         let versions = ["v1beta2", "v1beta1"].map(|version| Resource::new("cluster.x-k8s.io", version, "clusters"));
         let selectors =
             Selectors { label: selector.to_string(), namespace: namespace.to_owned(), ..Selectors::default() };
         let (label, ending) = (OF_CLUSTER_API.to_owned(), ENDING_OF_CLUSTER_API.to_owned());
         let of_secrets = Selectors { label, ending, ..selectors.clone() };
-        let secrets = secrets(hub, of_secrets, &discovery);
-        let clusters = discovery.follow(home(hub), &versions, selectors);
-        Self { discovery, clusters, secrets, held: HeldKubeconfigs::default() }
+        let secrets = secrets(hub, of_secrets, watches);
+        let clusters = Collection::follow(watches, home(hub), &versions, selectors);
+        Self { clusters, secrets, held: HeldKubeconfigs::default() }
     }
 }
 
@@ -106,12 +105,12 @@ impl Members for ClusterApi {
     }
 
     async fn changed(&mut self) {
-        self.discovery.settled([&mut self.clusters, &mut self.secrets], LOOK_AGAIN).await;
+        settled([&mut self.clusters, &mut self.secrets], LOOK_AGAIN).await;
     }
 }
 
-fn secrets(hub: &Endpoint, selectors: Selectors, discovery: &Discovery) -> Collection {
-    discovery.follow(home(hub), &[Resource::new("", "v1", "secrets")], selectors)
+fn secrets(hub: &Endpoint, selectors: Selectors, watches: &Arc<Watches>) -> Collection {
+    Collection::follow(watches, home(hub), &[Resource::new("", "v1", "secrets")], selectors)
 }
 
 /// Whether its API server was reachable once. One that is being deleted has sources whose finalizers the engine holds.

@@ -9,12 +9,12 @@ use std::sync::Arc;
 
 use serde_json::Value;
 
-use super::discovery::{Collection, Discovery, home, refusal};
+use super::discovery::{Collection, home, refusal};
 use super::workspaces::{Find, Shard, Workspaces};
 use crate::connection::Connection;
 use crate::environment::Reporter;
 use crate::registry::{ClusterSpec, ClustersOf, Holding, WatchScope};
-use crate::watch::{Selectors, WatchState};
+use crate::watch::{Selectors, WatchState, Watches};
 use sync_engine_mapping::object::ClusterName;
 use sync_engine_mapping::object::hold::{Hold, HoldStage};
 use sync_engine_mapping::{Resource, Traits, WorkspaceType};
@@ -36,17 +36,17 @@ pub(super) fn workspaces(
     connection: Arc<Connection>,
     types: Vec<(HoldStage, WorkspaceType)>,
     condition: Reporter,
-    discovery: Discovery,
+    watches: &Arc<Watches>,
 ) -> Result<Workspaces<HeldUp>, String> {
     let follow = |(stage, name): (HoldStage, WorkspaceType)| {
         let workspace = connection.workspace(Some(&name.workspace)).map_err(|error| error.to_string())?;
         let by_name = Selectors { field: format!("metadata.name={}", name.name), ..Selectors::default() };
         let workspace_types = Resource::new("tenancy.kcp.io", "v1alpha1", "workspacetypes");
-        let home = discovery.follow(home(&workspace), &[workspace_types], by_name);
+        let home = Collection::follow(watches, home(&workspace), &[workspace_types], by_name);
         Ok(HoldingType { stage, name, home })
     };
     let types = types.into_iter().map(follow).collect::<Result<_, String>>()?;
-    Ok(Workspaces::new(HeldUp { types }, connection, condition, discovery))
+    Ok(Workspaces::new(HeldUp { types }, connection, condition, watches))
 }
 
 /// The addresses of a stage in a WorkspaceType, each with what the workspaces there are held up by. kcp says both in the path:

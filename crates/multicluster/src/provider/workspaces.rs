@@ -6,12 +6,12 @@ use std::sync::Arc;
 
 use tokio::sync::mpsc;
 
-use super::discovery::{Collection, Discovery, refusal};
+use super::discovery::{Collection, changed, refusal};
 use crate::Endpoint;
 use crate::connection::Connection;
 use crate::environment::Reporter;
 use crate::registry::{ClusterSpec, ClustersOf, ProviderEvent, Reason, WatchScope};
-use crate::watch::{Selectors, WatchState};
+use crate::watch::{Selectors, WatchState, Watches};
 use sync_engine_mapping::Resource;
 use sync_engine_mapping::object::ClusterName;
 
@@ -64,7 +64,7 @@ pub(super) struct Workspaces<F: Find> {
     find: F,
     connection: Arc<Connection>,
     condition: Reporter,
-    discovery: Discovery,
+    watches: Arc<Watches>,
     shards: BTreeMap<String, Shard<F::Of>>,
     /// Each with the address that it was described from.
     described: BTreeMap<ClusterName, (String, ClusterSpec)>,
@@ -75,12 +75,12 @@ pub(super) struct Workspaces<F: Find> {
 }
 
 impl<F: Find> Workspaces<F> {
-    pub(super) fn new(find: F, connection: Arc<Connection>, condition: Reporter, discovery: Discovery) -> Self {
+    pub(super) fn new(find: F, connection: Arc<Connection>, condition: Reporter, watches: &Arc<Watches>) -> Self {
         Self {
             find,
             connection,
             condition,
-            discovery,
+            watches: watches.clone(),
             shards: BTreeMap::new(),
             described: BTreeMap::new(),
             identity: None,
@@ -128,7 +128,8 @@ impl<F: Find> Workspaces<F> {
                 continue;
             };
             let scope = WatchScope { endpoint: endpoint.at("clusters/*"), clusters: ClustersOf::Annotated };
-            let stand_ins = self.discovery.follow(scope.clone(), &self.find.stand_ins(), Selectors::default());
+            let versions = self.find.stand_ins();
+            let stand_ins = Collection::follow(&self.watches, scope.clone(), &versions, Selectors::default());
             self.shards.insert(url, Shard { of, endpoint, scope, stand_ins });
         }
         lost
@@ -183,7 +184,7 @@ impl<F: Find> Workspaces<F> {
                 self.condition.report(condition);
             }
             let shards = self.shards.values_mut().map(|shard| &mut shard.stand_ins);
-            self.discovery.changed(self.find.homes().into_iter().chain(shards)).await;
+            changed(self.find.homes().into_iter().chain(shards)).await;
         }
     }
 }
