@@ -160,8 +160,8 @@ impl Shell {
     fn prepare(&self, stage: &Stage) {
         for line in [
             "kubectl apply -f definition.yaml",
-            "kubectl wait --for=condition=Established crd/gadgets.{group}",
-            "timeout 60 bash served.sh",
+            "kubectl wait --for=condition=Established crd/gadgets.{group} --timeout=90s",
+            "timeout 90 bash served.sh",
             "kubectl create ns {ns}",
         ] {
             let said = self.run(&stage.named(line));

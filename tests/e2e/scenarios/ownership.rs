@@ -216,7 +216,7 @@ async fn the_last_source_of_a_namespace_ends_while_an_edit_is_carried_out(stage:
     let elsewhere = namespace(&world.target.copy(&world.beta, "other").await);
     world.settled().await;
 
-    let carried_out = world.memory().delay_next_apply(&elsewhere, Duration::from_secs(3)).await;
+    let carried_out = world.memory().delay_next_apply(&elsewhere).await;
     let edited = WITH_SERVICE_ACCOUNT.replace("kind: Widget,", "kind: Widget, metadata: {labels: {edited: 'yes'}},");
     world.mappings.write("widgets.yaml", &edited);
     carried_out.await;
