@@ -6,7 +6,7 @@ use std::process::Command;
 use std::sync::Mutex;
 
 use crate::audit::{AuditLog, write_policy};
-use crate::credentials::{ADMIN, SigningKey, kubeconfig, watched, write_tokens};
+use crate::credentials::{ADMIN, kubeconfig, watched, write_signing_key, write_tokens};
 use crate::eventually::eventually;
 use crate::process::{Process, free_port};
 use crate::rest::Rest;
@@ -55,7 +55,7 @@ impl ApiServer {
         fs::create_dir_all(&folder).expect("the server's folder");
         write_tokens(&folder.join("tokens.csv"), "system:masters", "system:masters");
         write_policy(&folder, &watched());
-        SigningKey::write(&folder);
+        write_signing_key(&folder);
         let server = Self {
             name: name.to_owned(),
             binary: binaries.named("kube-apiserver"),
