@@ -176,7 +176,7 @@ impl Stage {
 
     async fn kcp_source(&self, api: &Api) -> Source {
         let kcp = self.kcp().await;
-        let kubeconfig = kcp.kubeconfig("root", &self.user);
+        let kubeconfig = kcp.workspace_kubeconfig("root", &self.user);
         self.source_of_workspaces(api, &kubeconfig, kcp.audit(), async |name| kcp.workspace(name).await).await
     }
 
@@ -351,7 +351,7 @@ impl World<'_> {
     /// The launch whose engine may do nothing at the source.
     pub async fn launch_powerless_at_the_source(&self) -> Launch {
         let text = match self.stage.on {
-            On::Kcp => self.stage.kcp().await.kubeconfig("root", credentials::NOBODY),
+            On::Kcp => self.stage.kcp().await.workspace_kubeconfig("root", credentials::NOBODY),
             On::Kube => self.stage.fleet.kubernetes().await.source.kubeconfig(credentials::NOBODY),
             On::Sandbox => panic!("in-memory servers know no users"),
         };

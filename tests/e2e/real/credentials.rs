@@ -29,8 +29,8 @@ pub fn token(user: &str) -> String {
     format!("{user}-token")
 }
 
-/// Writes a token file for `--token-auth-file`; `engines` is the group that the engines' users belong to.
-pub fn write_tokens(file: &Path, administrators: &str, engines: &str) {
+/// Writes a token file for `--token-auth-file`, with the groups of administrators and of the engines' users.
+pub fn write_tokens(file: &Path, [administrators, engines]: [&str; 2]) {
     let line = |user: &str, group: &str| format!("{},{user},{user},\"{group}\"\n", token(user));
     let mut text = line(ADMIN, administrators) + &line(NOBODY, "nobodies");
     text.extend((0..ENGINES).map(|number| line(&engine(number), engines)));

@@ -219,7 +219,7 @@ async fn a_consumers_account_becomes_a_workspace_of_kcp(stage: &Stage) {
     let identity = kcp.root().await.get("/apis/apis.kcp.io/v1alpha2/apiexports/tenancy.kcp.io").await;
     let identity = identity.expect("kcp's own export")["status"]["identityHash"].clone();
     let provider = world.provider.as_ref().expect("the provider's workspace");
-    let kubectl = stage.kubectl("provider", &kcp.kubeconfig(&provider.path, ADMIN));
+    let kubectl = stage.kubectl("provider", &kcp.workspace_kubeconfig(&provider.path, ADMIN));
     kubectl.run(&["apply", "-f", &file("schemas/apiresourceschema.yaml"), "-f", &file("schemas/apiexport.yaml")]);
     let export = provider.rest.get("/apis/apis.kcp.io/v1alpha2/apiexports/account").await.expect("the export");
     let mut claim = export["spec"]["permissionClaims"][0].clone();

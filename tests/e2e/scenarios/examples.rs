@@ -17,8 +17,8 @@ async fn kcp_and_kubernetes_take_every_example(stage: &Stage) {
     let provider = kcp.workspace(&format!("{}-provider", stage.id)).await;
     let consumer = kcp.workspace(&format!("{}-consumer", stage.id)).await;
     let target = stage.fleet.own_cluster(&stage.id).await;
-    let as_provider = stage.kubectl("provider", &kcp.kubeconfig(&provider.path, ADMIN));
-    let as_consumer = stage.kubectl("consumer", &kcp.kubeconfig(&consumer.path, ADMIN));
+    let as_provider = stage.kubectl("provider", &kcp.workspace_kubeconfig(&provider.path, ADMIN));
+    let as_consumer = stage.kubectl("consumer", &kcp.workspace_kubeconfig(&consumer.path, ADMIN));
     let on_target = stage.kubectl("target", &target.kubeconfig(ADMIN));
     for folder in folders() {
         let name = folder.file_name().expect("a name").to_string_lossy().into_owned();

@@ -109,7 +109,7 @@ impl Shells {
                 let path = kcp.workspace(&stage.id).await.path;
                 let sandbox = Options::kcp().encrypted().start().await.expect("a sandbox");
                 sandbox.create_workspace("root", &stage.id).expect("a workspace");
-                (kcp.kubeconfig(&path, ADMIN), sandbox, Some(path))
+                (kcp.workspace_kubeconfig(&path, ADMIN), sandbox, Some(path))
             }
             On::Sandbox => unreachable!("compared with real servers alone"),
         };

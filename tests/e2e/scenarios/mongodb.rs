@@ -151,7 +151,7 @@ const CONSUMER_FILES: [&str; 2] = ["examples/mongodb/secret.yaml", "examples/mon
 async fn in_workspaces(stage: &Stage, prefix: &str, user: &str) -> Story {
     let kcp = stage.kcp().await;
     let provider = kcp.workspace(&format!("{prefix}mongodb")).await;
-    let as_provider = stage.kubectl("provider", &kcp.kubeconfig(&provider.path, ADMIN));
+    let as_provider = stage.kubectl("provider", &kcp.workspace_kubeconfig(&provider.path, ADMIN));
     as_provider.apply(&["schemas/mongodb/apiresourceschema.yaml", "schemas/mongodb/apiexport.yaml"]);
     if user != NOBODY {
         provider.allow(user, "mongodb").await;
@@ -160,20 +160,20 @@ async fn in_workspaces(stage: &Stage, prefix: &str, user: &str) -> Story {
     let mut tenants = Vec::new();
     for name in ["acme", "globex"] {
         let workspace = kcp.workspace(&format!("{prefix}{name}")).await;
-        let consumer = stage.kubectl(name, &kcp.kubeconfig(&workspace.path, ADMIN));
+        let consumer = stage.kubectl(name, &kcp.workspace_kubeconfig(&workspace.path, ADMIN));
         consumer.run(&["apply", "-f", &binding.display().to_string()]);
         workspace.wait_for_binding("mongodb", &Api::mongodb()).await;
         consumer.apply(&CONSUMER_FILES);
         tenants.push(Tenant::in_workspace(&workspace, &Api::mongodb()));
     }
     let [acme, globex] = <[Tenant; 2]>::try_from(tenants).unwrap_or_else(|_| unreachable!("two names above"));
-    let source = stage.keep("source.kubeconfig", &kcp.kubeconfig("root", user));
+    let source = stage.keep("source.kubeconfig", &kcp.workspace_kubeconfig("root", user));
     let mappings = Mappings::new(stage.folder.join("mappings"), Vec::new());
     mappings.write("mongodb.yaml", &shipped("mappings/mongodb.yaml", &provider.path));
     let launch = Launch::bare(&stage.folder)
         .flag("--mappings", mappings.folder().display())
         .flag("--kcp-kubeconfig", source.display());
-    let as_acme = stage.kubectl("acme", &kcp.kubeconfig(&format!("root:{prefix}acme"), ADMIN));
+    let as_acme = stage.kubectl("acme", &kcp.workspace_kubeconfig(&format!("root:{prefix}acme"), ADMIN));
     Story { acme, globex, as_acme, as_provider, mappings, launch, _source: None }
 }
 

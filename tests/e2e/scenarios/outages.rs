@@ -7,7 +7,6 @@ use serde_json::json;
 use super::troubles;
 use crate::case::{Case, Stage, case};
 use crate::eventually::throughout;
-use crate::fleet::On;
 use crate::target::uid;
 use crate::world::WIDGETS;
 
@@ -104,10 +103,7 @@ async fn a_kcp_that_is_put_back_to_an_earlier_state_is_followed_at_once_and_lose
 async fn a_killed_source_comes_back(stage: &Stage) {
     let (world, mut engine) = stage.running().await;
     let copy = world.made("it", json!({"size": 1})).await;
-    match stage.on {
-        On::Kcp => stage.kcp().await.kill(),
-        _ => stage.fleet.kubernetes().await.source.kill(),
-    }
+    stage.source_server().await.kill();
     engine.becomes_unready("watch of widgets", "cannot reach").await;
     world.target.report(&copy, json!({"phase": "Running"})).await;
     world.target.edit(&copy, json!({"spec": {"size": 9}})).await;
@@ -118,10 +114,7 @@ async fn a_killed_source_comes_back(stage: &Stage) {
     })
     .await;
 
-    match stage.on {
-        On::Kcp => stage.kcp().await.resume().await,
-        _ => stage.fleet.kubernetes().await.source.resume().await,
-    }
+    stage.source_server().await.resume().await;
     world.alpha.status("it", json!({"phase": "Running"})).await;
     let now = world.target.follows(&world.alpha, "it", json!({"size": 2})).await;
     assert_eq!(uid(&now), uid(&copy));

@@ -20,8 +20,8 @@ async fn the_api_of_the_tutorial_is_published(stage: &Stage) {
     let target = stage.fleet.own_cluster(&stage.id).await;
     let place = stage.folder.join("queues");
     for (name, kubeconfig) in [
-        ("provider", kcp.kubeconfig(&provider.path, ADMIN)),
-        ("consumer", kcp.kubeconfig(&consumer.path, ADMIN)),
+        ("provider", kcp.workspace_kubeconfig(&provider.path, ADMIN)),
+        ("consumer", kcp.workspace_kubeconfig(&consumer.path, ADMIN)),
         ("target", target.kubeconfig(ADMIN)),
     ] {
         write(&place.join(format!("{name}.kubeconfig")), &kubeconfig);
