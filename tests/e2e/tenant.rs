@@ -91,15 +91,19 @@ impl Tenant {
         .await
     }
 
-    /// Waits until the condition `Synced` has this status and reason; gives it.
-    pub async fn synced(&self, name: &str, status: &str, reason: &str) -> Value {
-        eventually(&format!("{name} says Synced={status} for {reason}"), async || {
+    /// Waits until a condition of the object has all that `expected` has; gives it.
+    pub async fn condition(&self, name: &str, kind: &str, expected: Value) -> Value {
+        eventually(&format!("the condition {kind} of {name} has {expected}"), async || {
             let object = self.object(name).await;
-            let condition = condition(&object, "Synced").cloned().ok_or_else(|| object["status"].to_string())?;
-            let met = condition["status"] == status && condition["reason"] == reason;
-            met.then_some(condition.clone()).ok_or_else(|| condition.to_string())
+            let condition = condition(&object, kind).cloned().ok_or_else(|| object["status"].to_string())?;
+            contains(&condition, &expected).then_some(condition.clone()).ok_or_else(|| condition.to_string())
         })
         .await
+    }
+
+    /// Waits until the condition `Synced` has this status and reason; gives it.
+    pub async fn synced(&self, name: &str, status: &str, reason: &str) -> Value {
+        self.condition(name, "Synced", json!({"status": status, "reason": reason})).await
     }
 
     /// The finalizers that an engine has set on the object.

@@ -99,7 +99,8 @@ impl ApiServer {
         .await;
         let path = format!("root:{name}");
         let workspace = Workspace { rest: rest.below(&format!("/clusters/{path}")), path, cluster };
-        workspace.settle().await;
+        // It comes a moment after the workspace.
+        workspace.rest.serves("/api/v1/namespaces/default").await;
         workspace
     }
 
@@ -122,15 +123,6 @@ impl Workspace {
 
     fn object(&self) -> String {
         format!("{WORKSPACES}/{}", self.path.trim_start_matches("root:"))
-    }
-
-    /// Waits for the namespace `default`, which comes a moment after the workspace.
-    async fn settle(&self) {
-        eventually(&format!("namespace default exists in {}", self.path), async || {
-            let answer = self.rest.look("/api/v1/namespaces/default").await?;
-            answer.is_success().then_some(()).ok_or_else(|| format!("{answer:?}"))
-        })
-        .await;
     }
 
     /// Publishes `api` as an APIExport, and gives `engine` the rights it needs there.

@@ -241,10 +241,7 @@ async fn a_consumers_account_becomes_a_workspace_of_kcp(stage: &Stage) {
         "apiVersion": "core.platform-mesh.io/v1alpha1", "kind": "Account", "metadata": {"name": "team"},
         "spec": {"displayName": "Team", "type": "account"},
     });
-    eventually("accounts are served", async || {
-        consumer.rest.look(accounts).await?.is_success().then_some(()).ok_or_else(|| "not yet".to_owned())
-    })
-    .await;
+    consumer.rest.serves(accounts).await;
     consumer.rest.create(accounts, &account).await;
     let path = format!("{accounts}/team");
     let ready = eventually("the account is ready", async || {

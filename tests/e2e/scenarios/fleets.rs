@@ -299,11 +299,7 @@ async fn profiles_of_a_hub_list_clusters_and_programs_of_the_engine_give_the_cre
     fleet.world.target.make_namespace(&namespace).await;
     hub.create("/apis/apiextensions.k8s.io/v1/customresourcedefinitions", &profiles()).await;
     let collection = format!("/apis/multicluster.x-k8s.io/v1alpha1/namespaces/{namespace}/clusterprofiles");
-    eventually("profiles are served", async || {
-        let answer = hub.look(&collection).await?;
-        answer.is_success().then_some(()).ok_or_else(|| format!("{answer:?}"))
-    })
-    .await;
+    hub.serves(&collection).await;
     let plugin = stage.folder.join("plugin");
     fs::write(&plugin, PLUGIN).expect("a program");
     fs::set_permissions(&plugin, fs::Permissions::from_mode(0o755)).expect("a program");

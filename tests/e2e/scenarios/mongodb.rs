@@ -8,13 +8,12 @@ use crate::api::Api;
 use crate::case::{Case, Stage, case};
 use crate::credentials::{ADMIN, NOBODY};
 use crate::engine::{Engine, Launch};
-use crate::eventually::eventually;
 use crate::fleet::On;
 use crate::kube::ApiServer;
 use crate::kubectl::{Kubectl, repository};
 use crate::mappings::Mappings;
 use crate::target::{Target, namespace};
-use crate::tenant::{Tenant, condition, contains};
+use crate::tenant::{Tenant, contains};
 
 pub fn cases() -> Vec<Case> {
     vec![case!(databases_of_two_consumers_run_apart).on_both()]
@@ -82,7 +81,7 @@ async fn databases_of_two_consumers_run_apart(stage: &Stage) {
 
     target.report(&databases[0], running("6.0.5")).await;
     story.acme.status(DATABASE, json!({"phase": "Running", "version": "6.0.5"})).await;
-    is_ready(&story.acme).await;
+    story.acme.condition(DATABASE, "Ready", json!({"status": "True"})).await;
     let data = json!({"username": "YXBw", "password": "Y2hhbmdlLW1l", "own": "eA=="});
     target.rest.create(&secrets(&namespace(&databases[0])), &secret(CONNECTION, &data)).await;
     let data = connection(&story.acme).await["data"].clone();
@@ -123,15 +122,6 @@ pub fn running(version: &str) -> Value {
         "phase": "Running", "version": version, "mongoUri": "mongodb://example",
         "currentMongoDBMembers": 3, "currentStatefulSetReplicas": 3,
     })
-}
-
-async fn is_ready(tenant: &Tenant) {
-    eventually("the database is Ready", async || {
-        let object = tenant.object(DATABASE).await;
-        let ready = condition(&object, "Ready").is_some_and(|condition| condition["status"] == "True");
-        ready.then_some(()).ok_or_else(|| object["status"].to_string())
-    })
-    .await;
 }
 
 pub async fn operator_finds_its_rights(target: &Target, place: &str) {

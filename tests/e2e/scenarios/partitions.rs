@@ -58,12 +58,8 @@ fn says<'s>(source: &'s Value, engine: &str) -> Option<&'s Value> {
 
 /// The source once an engine's condition on it has this reason.
 async fn told(tenant: &Tenant, engine: &str, reason: &str) -> Value {
-    eventually(&format!("engine {engine} says {reason}"), async || {
-        let source = tenant.object("it").await;
-        let is_told = says(&source, engine).is_some_and(|condition| condition["reason"] == reason);
-        is_told.then_some(source.clone()).ok_or_else(|| source.to_string())
-    })
-    .await
+    tenant.condition("it", &format!("{engine}.sync-engine.dev/Synced"), json!({"reason": reason})).await;
+    tenant.object("it").await
 }
 
 async fn engines_with_a_partition_each_divide_the_workspaces_and_take_nothing_from_each_other(stage: &Stage) {
