@@ -99,8 +99,7 @@ async fn an_object_beside_its_source_follows_it_and_goes_with_it(stage: &Stage) 
 
     alpha.rest.delete(&path(alpha, "it")).await;
     holds(alpha, "it", json!({"size": "3"})).await;
-    alpha.delete("it").await;
-    alpha.gone("it").await;
+    alpha.remove("it").await;
     is_gone(alpha, "it").await;
     holds(beta, "it", json!({"size": "2"})).await;
 }
@@ -122,8 +121,7 @@ async fn foreign_objects_beside_a_source_are_left_alone(stage: &Stage) {
         same.then_some(()).ok_or_else(|| found.to_string())
     })
     .await;
-    alpha.delete("it").await;
-    alpha.gone("it").await;
+    alpha.remove("it").await;
     holds(alpha, "it", json!({"size": "mine"})).await;
 }
 
@@ -140,8 +138,7 @@ async fn a_changed_document_that_takes_many_objects_beside_their_sources_is_held
     let mut engine = world.engine().await;
     let alpha = &world.alpha;
     for name in ["a", "b"] {
-        alpha.create(name, json!({"size": 1})).await;
-        alpha.synced(name, "True", "Synced").await;
+        alpha.create_synced(name, json!({"size": 1})).await;
     }
     engine.says_of(|| world.mappings.write("widgets.yaml", BESIDE), &["is held", "2 of 4 objects would be lost"]).await;
     let extra = |name: &str| format!("{}/{name}-settings-extra", maps(alpha));
@@ -175,8 +172,7 @@ async fn without_its_claim_nothing_is_made_beside_a_source(stage: &Stage) {
     // Without the claim, a consumer can still leave: what is in its workspace is its own then.
     in_alpha.take_back(&world.api).await;
     alpha.synced("it", "False", "ClaimNotAccepted").await;
-    alpha.delete("it").await;
-    alpha.gone("it").await;
+    alpha.remove("it").await;
     holds(alpha, "it", json!({"size": "1"})).await;
 }
 
@@ -205,8 +201,7 @@ async fn an_object_of_an_api_that_the_export_publishes_needs_no_claim(stage: &St
         .patch(Patch::Merge, &format!("{}/status", gadget.path("it")), &json!({"status": {"phase": "Running"}}))
         .await;
     alpha.status("it", json!({"phase": "Running"})).await;
-    alpha.delete("it").await;
-    alpha.gone("it").await;
+    alpha.remove("it").await;
     assert_eq!(gadget.get("it").await, None);
 }
 

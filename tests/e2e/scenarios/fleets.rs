@@ -132,8 +132,7 @@ async fn sources_of_every_cluster_are_synced_and_a_cluster_out_of_sight_keeps_it
     fleet.unlist("b");
     engine.says(&["b.it", "cluster disengaged"]).await;
     second.patch("same", json!({"spec": {"size": 4}})).await;
-    first.delete("same").await;
-    first.gone("same").await;
+    first.remove("same").await;
     let left = fleet.world.target.copies().await;
     let mut sizes: Vec<_> = left.iter().map(|copy| copy["spec"]["size"].as_i64()).collect();
     sizes.sort_unstable();
@@ -146,8 +145,7 @@ async fn sources_of_every_cluster_are_synced_and_a_cluster_out_of_sight_keeps_it
         found.then_some(()).ok_or_else(|| format!("{copies:?}"))
     })
     .await;
-    second.delete("same").await;
-    second.gone("same").await;
+    second.remove("same").await;
     assert_eq!(fleet.world.target.copies().await.len(), 1);
 }
 
@@ -164,8 +162,7 @@ async fn a_single_cluster_that_becomes_one_of_a_fleet_keeps_its_sources(stage: &
     let copy = fleet.world.target.follows(first, "a", json!({"size": 2})).await;
     assert_eq!(copy["metadata"]["uid"], made["metadata"]["uid"]);
     engine.becomes_ready().await;
-    first.delete("a").await;
-    first.gone("a").await;
+    first.remove("a").await;
     // The former source may be noted after the cluster came back: it is not missed then either.
     engine.becomes_ready().await;
     assert_eq!(fleet.world.target.copies().await.len(), 0);
@@ -409,8 +406,7 @@ async fn each_namespace_is_a_cluster_of_its_own(stage: &Stage) {
     second.create("same", json!({"size": 2})).await;
     let mut engine = world.engine().await;
     first.synced("same", "True", "Synced").await;
-    first.create("other", json!({"size": 3})).await;
-    first.synced("other", "True", "Synced").await;
+    first.create_synced("other", json!({"size": 3})).await;
     assert_eq!(world.target.copies().await.len(), 2, "a namespace that is not chosen is no cluster");
     label(namespaces[1]).await;
     second.synced("same", "True", "Synced").await;
@@ -423,8 +419,7 @@ async fn each_namespace_is_a_cluster_of_its_own(stage: &Stage) {
     let former = world.target.copy(second, "same").await;
     first.rest.delete(&path).await;
     // The shared source cluster has no controller that empties namespaces, so the case does what it does.
-    second.delete("same").await;
-    second.gone("same").await;
+    second.remove("same").await;
     let mut namespace = first.rest.get(&path).await.expect("a namespace that is being deleted");
     namespace["spec"]["finalizers"] = json!([]);
     let finalized = first
@@ -436,8 +431,7 @@ async fn each_namespace_is_a_cluster_of_its_own(stage: &Stage) {
     assert_eq!(world.target.copies().await.len(), 2);
     let again = second.with_namespace(namespaces[1]).await;
     label(namespaces[1]).await;
-    again.create("same", json!({"size": 5})).await;
-    again.synced("same", "True", "Synced").await;
+    again.create_synced("same", json!({"size": 5})).await;
     let copy = world.target.has_spec(&again, "same", json!({"size": 5})).await;
     let cluster = |copy: &Value| copy["metadata"]["annotations"]["sync-engine.dev/cluster"].clone();
     assert!(cluster(&copy).is_string() && cluster(&copy) != cluster(&former), "{copy}");
