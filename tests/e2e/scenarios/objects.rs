@@ -91,12 +91,10 @@ async fn several_objects_follow_their_list(stage: &Stage) {
 }
 
 async fn a_slow_object_delays_no_other_of_its_source(stage: &Stage) {
-    let world = stage.widgets().await;
     let independent = TAGGED
         .replace("      dependsOn: [widget]\n", "")
         .replace("{{ objects.widget.status.phase", "{{ source.spec.note");
-    world.mappings.write("widgets.yaml", &independent);
-    let _engine = world.engine().await;
+    let (world, _engine) = stage.running_with(&independent).await;
     world.memory().fault(Verb::Apply, "configmaps", "it-a", Fault::Delay(LATE)).await;
     world.alpha.create("it", json!({"size": 1, "tags": ["a", "b", "c"]})).await;
     // One after the other, they would come after it.

@@ -79,7 +79,7 @@ async fn an_export_without_bindings_is_ready_and_who_binds_later_is_served(stage
     lonely.publish(&api, &stage.user).await;
     let mappings = world.second_mappings("lonely");
     let source = format!("{{apiExport: {{name: widgets, path: \"{}\"}}, resource: {}}}", lonely.path, api.resource());
-    let text = crate::world::WIDGETS.replace("<source>", &source).replace("<group>", &api.group);
+    let text = WIDGETS.replace("<source>", &source).replace("<group>", &api.group);
     mappings.write("widgets.yaml", &text);
     let _engine = world.launch().flag("--mappings", mappings.folder().display()).ready().await;
 
@@ -92,13 +92,11 @@ async fn an_export_without_bindings_is_ready_and_who_binds_later_is_served(stage
 }
 
 async fn the_path_of_the_workspace_is_known(stage: &Stage) {
-    let world = stage.widgets().await;
-    let labelled = crate::world::WIDGETS.replace(
+    let labelled = WIDGETS.replace(
         "        kind: Widget\n",
         "        kind: Widget\n        metadata: {annotations: {from: \"{{ workspace.path }} {{ workspace.cluster }}\"}}\n",
     );
-    world.mappings.write("widgets.yaml", &labelled);
-    let _engine = world.engine().await;
+    let (world, _engine) = stage.running_with(&labelled).await;
     world.alpha.create("it", json!({})).await;
     let workspace = &world.workspaces[0];
     let from = format!("{} {}", workspace.path, workspace.cluster);
