@@ -494,6 +494,11 @@ impl Plan {
         if self.is_kcp && self.seed % 2 == 1 { 2 } else { 1 }
     }
 
+    /// Whether such a thing happens.
+    pub fn has(&self, is_it: impl Fn(Action) -> bool) -> bool {
+        self.steps.iter().any(|step| is_it(step.action))
+    }
+
     /// The same with these steps alone, each at its moment.
     pub fn keeping(&self, keeps: impl Fn(Action) -> bool) -> Self {
         let (mut steps, mut pause) = (Vec::new(), 0);

@@ -197,22 +197,10 @@ pub struct World {
     pub target_restored: bool,
     /// Whether the source server was: what was taken away there may be back.
     pub source_restored: bool,
-    /// Whether the cluster of the sources is another one: nobody can tell what the former one has.
-    pub source_rebuilt: bool,
     /// Whether a consumer took off a source which targets it is on.
     pub pins_lost: bool,
     /// Whether an engine ended, and with it its memory of late requests.
     pub forgot: bool,
-    /// Whether something happened beside what consumers and people at the target do.
-    pub is_disturbed: bool,
-    /// Whether there ever was a source whose name is as long as it may be.
-    pub had_long_name: bool,
-    /// Whether people held objects with finalizers.
-    pub had_holds: bool,
-    /// Whether watches fell silent.
-    pub was_silenced: bool,
-    /// Whether an engine with another id was there.
-    pub other_served: bool,
     /// The last process that started found no document: where a target cannot be read, it may not know the last one.
     pub started_without_document: bool,
     /// Which versions of the kind Widget the target has.
@@ -274,14 +262,8 @@ impl World {
             file: File::Whole,
             target_restored: false,
             source_restored: false,
-            source_rebuilt: false,
             pins_lost: false,
             forgot: false,
-            is_disturbed: false,
-            had_long_name: false,
-            had_holds: false,
-            was_silenced: false,
-            other_served: false,
             started_without_document: false,
             versions: Versions::Both,
             marked: BTreeSet::new(),
@@ -405,12 +387,9 @@ impl World {
         if !self.versions.serves(document.version) {
             ends.push(Action::Version(Versions::Both));
         }
-        // It disturbs nobody that what did not happen ends.
-        let was_disturbed = self.is_disturbed;
         for action in ends {
             self.act(action).await;
         }
-        self.is_disturbed = was_disturbed;
         if self.file == File::Broken {
             self.act(Action::Edit(Edit::Break)).await;
         }
@@ -428,7 +407,7 @@ impl World {
                 self.act(Action::Crash(1)).await;
             }
         }
-        if self.other_served {
+        if self.other_served() {
             // It alone releases what it holds.
             self.act(Action::Start(OTHER)).await;
         }
@@ -528,7 +507,6 @@ impl World {
         self.started_without_document = self.file == File::Missing;
         self.processes.insert(number, process);
         self.note_rivals();
-        self.other_served |= number == OTHER;
     }
 
     /// Two processes of one engine run without an election, or no longer do.
@@ -554,6 +532,17 @@ impl World {
     /// Whether a second mapping on one resource is in the file.
     pub fn has_guest(&self) -> bool {
         !self.guests.is_multiple_of(2)
+    }
+
+    /// Whether an engine with another id was there.
+    pub fn other_served(&self) -> bool {
+        self.plan.has(|action| action == Action::Start(OTHER))
+    }
+
+    /// Whether something happened beside what consumers and people at the target do.
+    pub fn is_disturbed(&self) -> bool {
+        // An engine with too few watches is started anew in the end.
+        self.plan.max_watches.is_some() || self.plan.has(|action| !action.is_everyday())
     }
 
     /// Whether a source may have objects on a target that it does not name.
