@@ -20,7 +20,7 @@ impl World {
     pub(super) async fn act(&mut self, action: Action) {
         self.connect_new();
         self.follow_record();
-        self.note(action);
+        self.note(format_args!("{action:?}"));
         if matches!(action, Action::Silence(_) | Action::Restore(_, Ahead::Silent) | Action::Rebuild(_, Ahead::Silent))
         {
             self.core(|core| core.checker.is_kept_in_the_dark(core.age()));
