@@ -154,7 +154,7 @@ async fn a_changed_document_that_takes_many_objects_beside_their_sources_is_held
 async fn without_its_claim_nothing_is_made_beside_a_source(stage: &Stage) {
     let world = stage.unmapped(true).await;
     world.mappings.write("widgets.yaml", BESIDE);
-    let provider = world.provider.as_ref().expect("the provider's workspace");
+    let provider = world.provider();
     let (alpha, beta) = (&world.alpha, &world.beta);
     provider.claim(&world.api, &["configmaps"]).await;
     let [in_alpha, in_beta] = &world.workspaces[..] else { panic!("two workspaces") };
@@ -213,7 +213,7 @@ async fn a_consumers_account_becomes_a_workspace_of_kcp(stage: &Stage) {
     let kcp = stage.kcp().await;
     let identity = kcp.root().await.get("/apis/apis.kcp.io/v1alpha2/apiexports/tenancy.kcp.io").await;
     let identity = identity.expect("kcp's own export")["status"]["identityHash"].clone();
-    let provider = world.provider.as_ref().expect("the provider's workspace");
+    let provider = world.provider();
     let kubectl = stage.kubectl("provider", &kcp.workspace_kubeconfig(&provider.path, ADMIN));
     kubectl.run(&["apply", "-f", &file("schemas/apiresourceschema.yaml"), "-f", &file("schemas/apiexport.yaml")]);
     let export = provider.rest.get("/apis/apis.kcp.io/v1alpha2/apiexports/account").await.expect("the export");

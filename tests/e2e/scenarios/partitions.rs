@@ -22,7 +22,7 @@ const ENGINES: [&str; 2] = ["one", "two"];
 
 /// A partition, and a slice of the export with the same name.
 async fn divide(world: &World<'_>, name: &str, shard: &str) {
-    let provider = world.provider.as_ref().expect("a provider's workspace");
+    let provider = world.provider();
     let partition = json!({
         "apiVersion": "topology.kcp.io/v1alpha1", "kind": "Partition", "metadata": {"name": name},
         "spec": {"selector": {"matchLabels": {"name": shard}}},
@@ -37,7 +37,7 @@ async fn divide(world: &World<'_>, name: &str, shard: &str) {
 
 /// The mapping of an engine, and its target's view.
 fn of_engine(world: &World<'_>, mappings: &Mappings, name: &str, text: &str) -> Target {
-    let path = &world.provider.as_ref().expect("a provider's workspace").path;
+    let path = &world.provider().path;
     let source = format!(
         "{{apiExport: {{name: {}, path: \"{path}\", endpointSlice: {name}}}, resource: {}}}",
         world.api.plural,
@@ -97,7 +97,7 @@ async fn engines_with_a_partition_each_divide_the_workspaces_and_take_nothing_fr
 
     // The shard of alpha becomes one of the other partition, while the former engine still serves it.
     let everywhere = json!({"spec": {"selector": {"matchLabels": null, "matchExpressions": [{"key": "name", "operator": "Exists"}]}}});
-    let provider = world.provider.as_ref().expect("a provider's workspace");
+    let provider = world.provider();
     provider.rest.patch(Patch::Merge, &format!("{PARTITIONS}/{next}"), &everywhere).await;
     let source = told(&world.alpha, next, "Conflict").await;
     let owner = format!("default/it of {former}.{} (engine.mapping)", world.name);

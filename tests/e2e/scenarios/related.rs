@@ -219,7 +219,7 @@ async fn two_sources_share_the_copy_of_a_secret(stage: &Stage) {
 async fn a_claim_is_waited_for_and_followed_again(stage: &Stage) {
     let world = stage.unmapped(true).await;
     world.mappings.write("widgets.yaml", RELATED);
-    let provider = world.provider.as_ref().expect("the provider's workspace");
+    let provider = world.provider();
     let (alpha, beta, target) = (&world.alpha, &world.beta, &world.target);
     provider.claim(&world.api, &["secrets"]).await;
     let [in_alpha, in_beta] = &world.workspaces[..] else { panic!("two workspaces") };
