@@ -40,14 +40,6 @@ impl Side {
         Self::ALL.into_iter().find(|side| host.starts_with(side.name())).unwrap_or(Self::Target)
     }
 
-    pub fn url(self) -> &'static str {
-        match self {
-            Self::Source => "http://source",
-            Self::Target => "http://target",
-            Self::Second => "http://second",
-        }
-    }
-
     pub fn name(self) -> &'static str {
         match self {
             Self::Source => "source",
@@ -93,7 +85,7 @@ pub struct Kubeconfig {
 impl Kubeconfig {
     pub fn url(self, side: Side) -> String {
         let number = if self.address.is_multiple_of(2) { "" } else { "-2" };
-        format!("{}{number}", side.url())
+        format!("http://{}{number}", side.name())
     }
 
     pub fn token(self) -> String {
@@ -360,8 +352,7 @@ fn seed(side: Side, epoch: u32) -> String {
 }
 
 fn settings(side: Side, flavor: Flavor, epoch: u32, shards: usize) -> Settings {
-    let urls =
-        (0..shards).map(|shard| if shard == 0 { side.url().to_owned() } else { format!("{}{SHARD}", side.url()) });
+    let urls = (0..shards).map(|shard| format!("http://{}{}", side.name(), if shard == 0 { "" } else { SHARD }));
     let (seed, urls, controllers) = (seed(side, epoch), urls.collect(), Controllers::Stepwise);
     Settings { flavor, seed, urls, controllers, ..Settings::default() }
 }
