@@ -14,7 +14,6 @@ use std::time::{Duration, Instant};
 use serde_json::Value;
 use sync_engine::sandbox::Request;
 use tokio::time::sleep;
-use tracing_subscriber::fmt::MakeWriter;
 
 use super::action::{Action, Edit, Forever, Plan, Roster, TENANTS, Versions};
 use super::checker::Violation;
@@ -122,7 +121,8 @@ fn run_here(plan: &Plan, how: How) -> Run {
     let _logged = (!how.is_aloud).then(|| {
         let filter = tracing_subscriber::EnvFilter::new("sync_engine=trace");
         let subscriber = tracing_subscriber::fmt().with_env_filter(filter).without_time().with_ansi(false);
-        tracing::subscriber::set_default(subscriber.with_writer(log.clone()).finish())
+        let writer = log.clone();
+        tracing::subscriber::set_default(subscriber.with_writer(move || writer.clone()).finish())
     });
     in_virtual_time(async {
         let mut world = World::new(plan);
@@ -170,14 +170,6 @@ impl io::Write for Log {
 
     fn flush(&mut self) -> io::Result<()> {
         Ok(())
-    }
-}
-
-impl MakeWriter<'_> for Log {
-    type Writer = Self;
-
-    fn make_writer(&self) -> Self {
-        self.clone()
     }
 }
 

@@ -29,12 +29,7 @@ async fn a_killed_target_comes_back(stage: &Stage) {
     world.alpha.patch("it", json!({"spec": {"size": 2}})).await;
     world.alpha.create("new", json!({"size": 1})).await;
     engine.becomes_unready("watch of widgets", "cannot reach").await;
-    throughout(Duration::from_secs(3), "the engine stays up and concludes nothing", async || {
-        engine.is_running()?;
-        let held = world.alpha.holds("it").await;
-        (held.len() == 1).then_some(()).ok_or_else(|| format!("{held:?}"))
-    })
-    .await;
+    world.alpha.stays_held("it", &mut engine, "the engine stays up and concludes nothing").await;
 
     server.resume().await;
     let now = world.target.has_spec(&world.alpha, "it", json!({"size": 2})).await;
