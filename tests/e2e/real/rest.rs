@@ -124,6 +124,15 @@ impl Rest {
         eventually(&format!("{path} is there"), look).await
     }
 
+    /// Waits until an object has this value at a JSON pointer; gives the object.
+    pub async fn has(&self, path: &str, pointer: &str, expected: Value) -> Value {
+        eventually(&format!("{path} has {expected} at {pointer}"), async || {
+            let now = self.get(path).await.ok_or("it is missing")?;
+            if now.pointer(pointer) == Some(&expected) { Ok(now) } else { Err(now.to_string()) }
+        })
+        .await
+    }
+
     /// Waits until something is served, whatever is answered before.
     pub async fn serves(&self, path: &str) {
         eventually(&format!("{path} is served"), async || {

@@ -53,11 +53,7 @@ pub(super) fn path(tenant: &Tenant, source: &str) -> String {
 
 /// Waits until the object of a source holds exactly this.
 async fn holds(tenant: &Tenant, source: &str, data: Value) -> Value {
-    eventually(&format!("the object of {source} holds {data}"), async || {
-        let found = tenant.rest.get(&path(tenant, source)).await.ok_or("it is missing")?;
-        if found["data"] == data { Ok(found) } else { Err(found.to_string()) }
-    })
-    .await
+    tenant.rest.has(&path(tenant, source), "/data", data).await
 }
 
 async fn is_gone(tenant: &Tenant, source: &str) {

@@ -5,6 +5,7 @@ use std::time::Duration;
 use data_encoding::{BASE64, HEXLOWER};
 use serde_json::{Value, json};
 
+use super::mongodb::secrets;
 use super::troubles;
 use crate::audit::Request;
 use crate::case::{Case, Stage, case};
@@ -37,18 +38,9 @@ fn secret(name: &str, data: &[(&str, &str)]) -> Value {
     json!({"apiVersion": "v1", "kind": "Secret", "metadata": {"name": name, "labels": {"team": "a", "own": "b"}}, "data": data})
 }
 
-fn secrets(namespace: &str) -> String {
-    format!("/api/v1/namespaces/{namespace}/secrets")
-}
-
 /// Waits until a Secret holds exactly these values.
 async fn holds(rest: &Rest, namespace: &str, name: &str, data: &[(&str, &str)]) -> Value {
-    let expected = &secret(name, data)["data"];
-    eventually(&format!("{namespace}/{name} holds {data:?}"), async || {
-        let found = rest.get(&format!("{}/{name}", secrets(namespace))).await.ok_or("it is missing")?;
-        if found["data"] == *expected { Ok(found) } else { Err(found.to_string()) }
-    })
-    .await
+    rest.has(&format!("{}/{name}", secrets(namespace)), "/data", secret(name, data)["data"].take()).await
 }
 
 async fn is_gone(rest: &Rest, namespace: &str, name: &str) {
