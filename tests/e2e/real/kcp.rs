@@ -54,6 +54,7 @@ fn copy(from: &Path, to: &Path) {
 impl ApiServer {
     /// Starts a kcp with its embedded etcd, and waits until its root workspace is served.
     pub async fn start_kcp(binary: PathBuf, folder: &Path) -> Self {
+        fs::create_dir_all(folder).expect("kcp's folder");
         let mut command = Command::new(binary);
         let [etcd_client, etcd_peer] = [free_port(), free_port()].map(|port| port.to_string());
         command

@@ -65,6 +65,9 @@ const KUBERNETES: Kind =
 impl ApiServer {
     /// Starts a kube-apiserver called `name` on `etcd`, and waits until it is ready.
     pub async fn start(binaries: &Binaries, etcd: &Etcd, name: &str, folder: &Path) -> Self {
+        let folder = folder.join(name);
+        fs::create_dir_all(&folder).expect("the server's folder");
+        write_signing_key(&folder);
         let mut command = Command::new(binaries.named("kube-apiserver"));
         command
             .args(["--etcd-servers", &etcd.url(), "--etcd-prefix", &format!("/{name}")])
@@ -72,15 +75,13 @@ impl ApiServer {
             .args(["--service-account-issuer", "https://kubernetes.default.svc", "--authorization-mode", "RBAC"])
             .args(["--service-account-key-file", "sa.pub", "--service-account-signing-key-file", "sa.key"])
             .args(["--service-cluster-ip-range", "10.0.0.0/24", "--profiling=false", "--cert-dir", "certs"]);
-        Self::run(name, folder.join(name), command, KUBERNETES).await
+        Self::run(name, folder, command, KUBERNETES).await
     }
 
-    /// Runs a server of a kind in its folder, with what all servers of tests are told, and waits until it is ready.
+    /// Runs a server of a kind in its folder, which is there, with what all servers of tests are told, and waits until it is ready.
     pub(super) async fn run(name: &str, folder: PathBuf, mut command: Command, kind: Kind) -> Self {
-        fs::create_dir_all(&folder).expect("the server's folder");
         write_tokens(&folder.join("tokens.csv"), kind.groups);
         write_policy(&folder, &watched());
-        write_signing_key(&folder);
         let port = free_port();
         command
             .current_dir(&folder)
