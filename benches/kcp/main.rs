@@ -38,7 +38,8 @@ use crate::bare::{Orders, Stack};
 use crate::credentials::ADMIN;
 use crate::engine::Engine;
 use crate::eventually::{eventually, within};
-use crate::kcp::{Kcp, Workspace};
+use crate::kcp::Workspace;
+use crate::real::kube::ApiServer;
 use crate::rest::Rest;
 
 const ROUNDS: usize = 2;
@@ -220,7 +221,7 @@ fn each(spent: Duration, objects: usize) -> String {
 
 /// The servers and their workspaces.
 struct Scene {
-    kcp: Kcp,
+    kcp: ApiServer,
     folder: PathBuf,
     api: Api,
     provider: Workspace,
@@ -234,7 +235,7 @@ struct Scene {
 
 impl Scene {
     async fn set(binary: PathBuf, folder: &Path) -> Result<Scene, Failed> {
-        let kcp = Kcp::start(binary, folder).await;
+        let kcp = ApiServer::start_kcp(binary, folder).await;
         let api = Api::widgets("bench.example.dev".to_owned());
         // The bare client has an API of its own, so that the engine does not serve its objects.
         let bare_api = Api::widgets("bare.example.dev".to_owned());
@@ -249,8 +250,8 @@ impl Scene {
         bare_api.install(&target.rest).await;
         let namespace = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "bare"}});
         target.rest.create("/api/v1/namespaces", &namespace).await;
-        fs::write(folder.join("kcp.kubeconfig"), kcp.kubeconfig("root", ADMIN))?;
-        fs::write(folder.join("target.kubeconfig"), kcp.kubeconfig(&target.path, ADMIN))?;
+        fs::write(folder.join("kcp.kubeconfig"), kcp.workspace_kubeconfig("root", ADMIN))?;
+        fs::write(folder.join("target.kubeconfig"), kcp.workspace_kubeconfig(&target.path, ADMIN))?;
         fs::create_dir_all(folder.join("mappings"))?;
         fs::write(folder.join("mappings/widgets.yaml"), mapping(&api, &provider.path))?;
         let bare_endpoint = endpoint_of(&bare_provider).await;

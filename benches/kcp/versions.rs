@@ -14,7 +14,8 @@ use crate::api::Api;
 use crate::bare::lines;
 use crate::credentials;
 use crate::engine::Engine;
-use crate::kcp::{Kcp, Workspace};
+use crate::kcp::Workspace;
+use crate::real::kube::ApiServer;
 use crate::rest::Patch;
 use crate::{Failed, PATIENCE, are_served, create_object, endpoint_of, mapping, mebibytes};
 
@@ -48,7 +49,7 @@ struct Build {
 /// Compares this build with another one.
 pub async fn compare(kcp: PathBuf, other: &Path, objects: usize) -> Result<(), Failed> {
     let folder = TempDir::new()?;
-    let kcp = Kcp::start(kcp, folder.path()).await;
+    let kcp = ApiServer::start_kcp(kcp, folder.path()).await;
     let builds = [
         Build::set(&kcp, "this", crate::engine::binary(), 0).await?,
         Build::set(&kcp, "other", other.into(), 1).await?,
@@ -77,7 +78,7 @@ pub async fn compare(kcp: PathBuf, other: &Path, objects: usize) -> Result<(), F
 }
 
 impl Build {
-    async fn set(kcp: &Kcp, name: &'static str, binary: PathBuf, number: usize) -> Result<Self, Failed> {
+    async fn set(kcp: &ApiServer, name: &'static str, binary: PathBuf, number: usize) -> Result<Self, Failed> {
         let (folder, user) = (TempDir::new()?, credentials::engine(number));
         let api = Api::widgets(format!("{name}.example.dev"));
         let [provider, consumer, target] = [
@@ -89,19 +90,19 @@ impl Build {
         consumer.bind(&provider.path, &api).await;
         api.install(&target.rest).await;
         admit(&target, &user).await;
-        fs::write(folder.path().join("kcp.kubeconfig"), kcp.kubeconfig(&provider.path, &user))?;
-        fs::write(folder.path().join("target.kubeconfig"), kcp.kubeconfig(&target.path, &user))?;
+        fs::write(folder.path().join("kcp.kubeconfig"), kcp.workspace_kubeconfig(&provider.path, &user))?;
+        fs::write(folder.path().join("target.kubeconfig"), kcp.workspace_kubeconfig(&target.path, &user))?;
         fs::create_dir_all(folder.path().join("mappings"))?;
         fs::write(folder.path().join("mappings/widgets.yaml"), mapping(&api, &provider.path))?;
         endpoint_of(&provider).await;
-        fs::write(folder.path().join("admin.kubeconfig.yaml"), kcp.kubeconfig("root", credentials::ADMIN))?;
+        fs::write(folder.path().join("admin.kubeconfig.yaml"), kcp.workspace_kubeconfig("root", credentials::ADMIN))?;
         Ok(Self { name, binary, user, folder, api, consumer, target })
     }
 
     /// What one run of the engine comes to, and each wait of an edit and of a status.
     async fn turn(
         &self,
-        kcp: &Kcp,
+        kcp: &ApiServer,
         turn: usize,
         objects: usize,
     ) -> Result<([f64; FIGURES.len()], [Vec<f64>; LATE.len()]), Failed> {

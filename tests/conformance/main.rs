@@ -20,7 +20,7 @@ mod server;
 mod stage;
 mod trials;
 
-use real::{api, audit, credentials, eventually, kcp, kube, machine, process, rest, servers};
+use real::{api, audit, credentials, eventually, kube, machine, process, rest, servers};
 
 use std::process::ExitCode;
 

@@ -7,7 +7,6 @@ use sync_engine::sandbox::{Admission, Options, Sandbox, parts};
 use tokio::sync::OnceCell;
 
 use crate::credentials::ADMIN;
-use crate::kcp::Kcp;
 use crate::kube::{ApiServer, CARETAKERS, Controllers, Etcd};
 use crate::machine::Machine;
 use crate::mask::masked;
@@ -19,7 +18,7 @@ use crate::server::Server;
 pub struct Stage {
     pub machine: Machine,
     kubernetes: OnceCell<(Ready, Kubernetes)>,
-    kcp: OnceCell<(Ready, Kcp)>,
+    kcp: OnceCell<(Ready, ApiServer)>,
 }
 
 struct Kubernetes {
@@ -74,11 +73,10 @@ impl Stage {
         (ready, Kubernetes { _controllers: controllers, _server: server, _etcd: etcd })
     }
 
-    async fn start_kcp(&self) -> (Ready, Kcp) {
-        let kcp = Kcp::start(self.machine.kcp(), &self.machine.folder).await;
+    async fn start_kcp(&self) -> (Ready, ApiServer) {
+        let kcp = ApiServer::start_kcp(self.machine.kcp(), &self.machine.folder).await;
         // The server's address without a workspace: the cases name those.
-        let kubeconfig = kcp.kubeconfig("", ADMIN).replace("/clusters/\"", "\"");
-        (Ready::new(Kind::Kcp, &kubeconfig).await, kcp)
+        (Ready::new(Kind::Kcp, &kcp.kubeconfig(ADMIN)).await, kcp)
     }
 }
 

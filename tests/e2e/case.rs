@@ -16,7 +16,7 @@ use tokio::sync::OnceCell;
 
 use crate::credentials;
 use crate::fleet::{Fleet, On};
-use crate::kcp::Kcp;
+use crate::kube::ApiServer;
 use crate::process::tail;
 
 /// What a case is given: the servers, and a folder, an id and a user of its own.
@@ -28,7 +28,7 @@ pub struct Stage {
     pub folder: PathBuf,
     /// The user that the case's engines act as.
     pub user: String,
-    kcp: OnceCell<Arc<Kcp>>,
+    kcp: OnceCell<Arc<ApiServer>>,
 }
 
 type Body = Box<dyn for<'s> Fn(&'s Stage) -> Pin<Box<dyn Future<Output = ()> + 's>> + Send + Sync>;
@@ -185,8 +185,17 @@ impl Stage {
     }
 
     /// The case's kcp.
-    pub async fn kcp(&self) -> &Kcp {
+    pub async fn kcp(&self) -> &ApiServer {
         self.kcp.get_or_init(|| self.fleet.kcp()).await
+    }
+
+    /// The server of the consumers.
+    pub async fn source_server(&self) -> &ApiServer {
+        match self.on {
+            On::Kcp => self.kcp().await,
+            On::Kube => &self.fleet.kubernetes().await.source,
+            On::Sandbox => panic!("a case on real servers"),
+        }
     }
 
     /// What went wrong, and the last words of every engine of the case.

@@ -86,14 +86,23 @@ impl Launch {
     }
 }
 
-/// What a verb prints that asks no cluster.
+/// What a verb prints that needs nothing but its arguments.
 pub fn printed(arguments: &[&str]) -> String {
-    let (_, said, why) = ran(Command::new(env!("CARGO_BIN_EXE_sync-engine")).env_clear().args(arguments));
+    let (_, said, why) = ran(arguments, &[], &[]);
     said + &why
 }
 
-/// How a verb ends, and what it prints.
-fn ran(verb: &mut Command) -> (ExitStatus, String, String) {
+/// The output of such a verb, which has to succeed.
+pub fn output(arguments: &[&str]) -> String {
+    let (status, said, why) = ran(arguments, &[], &[]);
+    assert!(status.success(), "{arguments:?}: {said}{why}");
+    said
+}
+
+/// How a verb ends, and what it prints. It has this environment alone.
+fn ran(arguments: &[&str], connections: &[String], environment: &[(String, String)]) -> (ExitStatus, String, String) {
+    let mut verb = Command::new(env!("CARGO_BIN_EXE_sync-engine"));
+    verb.env_clear().envs(environment.iter().cloned()).args(arguments).args(connections);
     let output = verb.output().expect("the program");
     let [said, why] = [output.stdout, output.stderr].map(|text| String::from_utf8_lossy(&text).into_owned());
     (output.status, said, why)
@@ -196,8 +205,7 @@ impl Engine {
     }
 
     fn run_verb(&self, arguments: &[&str]) -> (ExitStatus, String, String) {
-        let mut command = Command::new(env!("CARGO_BIN_EXE_sync-engine"));
-        ran(command.env_clear().envs(self.environment.iter().cloned()).args(arguments).args(&self.connections))
+        ran(arguments, &self.connections, &self.environment)
     }
 
     /// What is held of a mapping, once something is, as a person is shown it. It is recorded at home: another process finds it.

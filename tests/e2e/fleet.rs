@@ -6,7 +6,6 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use tokio::sync::{Mutex as AsyncMutex, OnceCell, RwLock};
 
-use crate::kcp::Kcp;
 use crate::kube::{ApiServer, CARETAKERS, Controllers, Etcd};
 use crate::machine::Machine;
 use crate::servers::Binaries;
@@ -51,7 +50,7 @@ pub struct Fleet {
 struct Shared {
     /// Those that have begun, on this one and those before it.
     cases: usize,
-    kcp: Option<Arc<Kcp>>,
+    kcp: Option<Arc<ApiServer>>,
 }
 
 /// The plain clusters: one to sync to, one to sync from.
@@ -93,11 +92,11 @@ impl Fleet {
     }
 
     /// The kcp for one case more. A former one ends with the last case that has it.
-    pub async fn kcp(&self) -> Arc<Kcp> {
+    pub async fn kcp(&self) -> Arc<ApiServer> {
         let mut shared = self.kcp.lock().await;
         if shared.cases.is_multiple_of(CASES_OF_ONE_KCP) {
             let folder = self.machine.folder.join(format!("kcp-{}", shared.cases));
-            shared.kcp = Some(Arc::new(Kcp::start(self.machine.kcp(), &folder).await));
+            shared.kcp = Some(Arc::new(ApiServer::start_kcp(self.machine.kcp(), &folder).await));
         }
         shared.cases += 1;
         shared.kcp.clone().expect("the first case starts one")

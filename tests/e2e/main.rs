@@ -12,7 +12,6 @@ mod fleet;
 mod kubectl;
 mod mappings;
 mod memory;
-mod operator;
 mod real;
 mod scenarios;
 #[path = "../verbs/documentation/steps.rs"]

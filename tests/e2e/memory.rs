@@ -13,6 +13,9 @@ use crate::rest::Rest;
 /// What the engine calls itself; the sandbox knows no users.
 const ENGINE: &str = "sync-engine/";
 
+/// How long a request takes that is slow: a slow machine, too, does something else meanwhile.
+pub const LATE: Duration = Duration::from_secs(20);
+
 /// A kcp and a target.
 pub struct Memory {
     kcp: Sandbox,
@@ -65,15 +68,15 @@ impl Memory {
         self.target.lock().await.restore(backup);
     }
 
-    /// The next object that is applied in a namespace of the target (empty: in any) takes so long. Resolves once that has begun.
-    pub async fn delay_next_apply(&self, namespace: &str, by: Duration) -> impl Future<Output = ()> + use<> {
+    /// The next object that is applied in a namespace of the target (empty: in any) takes [`LATE`]. Resolves once that has begun.
+    pub async fn delay_next_apply(&self, namespace: &str) -> impl Future<Output = ()> + use<> {
         let namespace = namespace.to_owned();
         let matches = move |call: &Call| namespace.is_empty() || call.namespace == namespace;
         let (begins, begun) = oneshot::channel();
         let mut begins = Some(begins);
         self.target.lock().await.faults().inject(move |call| {
             let begins = begins.take_if(|_| call.verb == Verb::Apply && matches(call))?;
-            begins.send(()).ok().map(|()| Fault::Delay(by))
+            begins.send(()).ok().map(|()| Fault::Delay(LATE))
         });
         async move { begun.await.expect("the server runs") }
     }

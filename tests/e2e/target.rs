@@ -136,6 +136,18 @@ impl Target {
         self.rest.patch(Patch::Merge, &path, &change).await
     }
 
+    /// As the operator does it: merges `status` into the status of a downstream object; a null removes.
+    pub async fn report(&self, object: &Value, status: Value) -> Value {
+        let path = format!("{}/status?fieldManager=operator", self.path(object));
+        self.rest.patch(Patch::Merge, &path, &json!({"status": status})).await
+    }
+
+    /// Waits for the object of `name`, and reports `status` on it.
+    pub async fn operate(&self, tenant: &Tenant, name: &str, status: Value) -> Value {
+        let copy = self.copy(tenant, name).await;
+        self.report(&copy, status).await
+    }
+
     pub async fn delete(&self, object: &Value) {
         self.rest.delete(&self.path(object)).await;
     }

@@ -1,9 +1,12 @@
 //! A consumer: somebody with a place for objects, in a workspace or in a namespace, who sees nothing else.
 
+use std::time::Duration;
+
 use serde_json::{Value, json};
 
 use crate::api::Api;
-use crate::eventually::eventually;
+use crate::engine::Engine;
+use crate::eventually::{eventually, throughout};
 use crate::kcp::Workspace;
 use crate::rest::{Patch, Rest};
 
@@ -91,15 +94,19 @@ impl Tenant {
         .await
     }
 
-    /// Waits until the condition `Synced` has this status and reason; gives it.
-    pub async fn synced(&self, name: &str, status: &str, reason: &str) -> Value {
-        eventually(&format!("{name} says Synced={status} for {reason}"), async || {
+    /// Waits until a condition of the object has all that `expected` has; gives it.
+    pub async fn condition(&self, name: &str, kind: &str, expected: Value) -> Value {
+        eventually(&format!("the condition {kind} of {name} has {expected}"), async || {
             let object = self.object(name).await;
-            let condition = condition(&object, "Synced").cloned().ok_or_else(|| object["status"].to_string())?;
-            let met = condition["status"] == status && condition["reason"] == reason;
-            met.then_some(condition.clone()).ok_or_else(|| condition.to_string())
+            let condition = condition(&object, kind).cloned().ok_or_else(|| object["status"].to_string())?;
+            contains(&condition, &expected).then_some(condition.clone()).ok_or_else(|| condition.to_string())
         })
         .await
+    }
+
+    /// Waits until the condition `Synced` has this status and reason; gives it.
+    pub async fn synced(&self, name: &str, status: &str, reason: &str) -> Value {
+        self.condition(name, "Synced", json!({"status": status, "reason": reason})).await
     }
 
     /// The finalizers that an engine has set on the object.
@@ -108,6 +115,16 @@ impl Tenant {
         let finalizers = object["metadata"]["finalizers"].as_array().cloned().unwrap_or_default();
         let names = finalizers.iter().filter_map(Value::as_str).map(str::to_owned);
         names.filter(|finalizer| finalizer.starts_with("sync-engine.dev/")).collect()
+    }
+
+    /// Watches for three seconds that the engine runs, and that an engine holds the object.
+    pub async fn stays_held(&self, name: &str, engine: &mut Engine, what: &str) {
+        throughout(Duration::from_secs(3), what, async || {
+            engine.is_running()?;
+            let held = self.holds(name).await;
+            (held.len() == 1).then_some(()).ok_or_else(|| format!("{held:?}"))
+        })
+        .await;
     }
 
     /// Waits until no engine holds the object.

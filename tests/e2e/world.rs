@@ -99,30 +99,40 @@ impl Stage {
     }
 
     async fn world_in_memory(&self, installed: bool) -> World<'_> {
-        let memory = Memory::start(&self.user).await;
-        let at = TargetServer {
-            admin: memory.target().await,
-            kubeconfig: memory.target_kubeconfig.clone(),
-            audit: memory.target_audit.clone(),
-        };
-        let api = Api::widgets(format!("{}.example.com", self.id));
-        let source = self.memory_source(&memory, &api).await;
-        World { memory: Some(memory), ..self.world_of(at, api, source, installed).await }
+        let (memory, api) = (Memory::start(&self.user).await, self.api());
+        let (kubeconfig, audit) = (memory.source_kubeconfig(), memory.source_audit.clone());
+        let make = self.source_of_workspaces(&api, &kubeconfig, audit, async |name| memory.workspace(name).await);
+        let source = make.await;
+        let (admin, audit) = (memory.target().await, memory.target_audit.clone());
+        let world = self.world_of(api, source, admin, &memory.target_kubeconfig, audit, installed).await;
+        World { memory: Some(memory), ..world }
     }
 
     async fn world_on(&self, target: &ApiServer, installed: bool) -> World<'_> {
-        let api = Api::widgets(format!("{}.example.com", self.id));
-        let source = self.source(&api).await;
-        let at = TargetServer {
-            admin: target.admin().await,
-            kubeconfig: target.kubeconfig(&self.user),
-            audit: target.audit(),
+        let api = self.api();
+        let source = match self.on {
+            On::Kube => self.kube_source(&api).await,
+            On::Kcp | On::Sandbox => self.kcp_source(&api).await,
         };
-        self.world_of(at, api, source, installed).await
+        let (admin, kubeconfig) = (target.admin().await, target.kubeconfig(&self.user));
+        self.world_of(api, source, admin, &kubeconfig, target.audit(), installed).await
     }
 
-    async fn world_of(&self, at: TargetServer, api: Api, source: Source, installed: bool) -> World<'_> {
-        let TargetServer { admin, kubeconfig, audit } = at;
+    /// The API of the case, in a group of its own.
+    fn api(&self) -> Api {
+        Api::widgets(format!("{}.example.com", self.id))
+    }
+
+    /// A world of this source, and of a target as its administrator sees it, by this kubeconfig of the engine's.
+    async fn world_of(
+        &self,
+        api: Api,
+        source: Source,
+        admin: Rest,
+        kubeconfig: &str,
+        audit: AuditLog,
+        installed: bool,
+    ) -> World<'_> {
         let name = self.mapping();
         if installed {
             api.install(&admin).await;
@@ -135,7 +145,7 @@ impl Stage {
         World {
             stage: self,
             target: Target { rest: admin, api: api.clone(), mapping: format!("main.{name}") },
-            target_kubeconfig: self.keep("target.kubeconfig", &kubeconfig),
+            target_kubeconfig: self.keep("target.kubeconfig", kubeconfig),
             source_kubeconfig: source.kubeconfig,
             audits: [source.audit, audit],
             memory: None,
@@ -161,22 +171,9 @@ impl Stage {
         format!("widgets-{}", self.id)
     }
 
-    async fn source(&self, api: &Api) -> Source {
-        match self.on {
-            On::Kcp => self.kcp_source(api).await,
-            On::Kube => self.kube_source(api, &self.mapping()).await,
-            On::Sandbox => panic!("in-memory servers have no cluster to be combined with"),
-        }
-    }
-
-    async fn memory_source(&self, memory: &Memory, api: &Api) -> Source {
-        let (kubeconfig, audit) = (memory.source_kubeconfig(), memory.source_audit.clone());
-        self.source_of_workspaces(api, &kubeconfig, audit, async |name| memory.workspace(name).await).await
-    }
-
     async fn kcp_source(&self, api: &Api) -> Source {
         let kcp = self.kcp().await;
-        let kubeconfig = kcp.kubeconfig("root", &self.user);
+        let kubeconfig = kcp.workspace_kubeconfig("root", &self.user);
         self.source_of_workspaces(api, &kubeconfig, kcp.audit(), async |name| kcp.workspace(name).await).await
     }
 
@@ -202,14 +199,14 @@ impl Stage {
         }
     }
 
-    async fn kube_source(&self, api: &Api, name: &str) -> Source {
+    async fn kube_source(&self, api: &Api) -> Source {
         let server = &self.fleet.kubernetes().await.source;
         let admin = server.admin().await;
         api.install(&admin).await;
         let cluster = Tenant::in_cluster(admin, api);
         let (alpha, beta) = (format!("{}-alpha", self.id), format!("{}-beta", self.id));
         Source {
-            reference: format!("provider: {name}-source"),
+            reference: format!("provider: {}-source", self.mapping()),
             tenants: [cluster.with_namespace(&alpha).await, cluster.with_namespace(&beta).await],
             kubeconfig: self.keep("source.kubeconfig", &server.kubeconfig(&self.user)),
             audit: server.audit(),
@@ -217,13 +214,6 @@ impl Stage {
             workspaces: Vec::new(),
         }
     }
-}
-
-/// What the two kinds of target have in common.
-struct TargetServer {
-    admin: Rest,
-    kubeconfig: String,
-    audit: AuditLog,
 }
 
 /// What the kinds of source have in common.
@@ -300,6 +290,11 @@ impl World<'_> {
         self.target.made(&self.alpha, name, spec).await
     }
 
+    /// The workspace that publishes the API, in a case on kcp.
+    pub fn provider(&self) -> &Workspace {
+        self.provider.as_ref().expect("a case on kcp")
+    }
+
     /// The servers of the case, where they are in memory.
     pub fn memory(&self) -> &Memory {
         self.memory.as_ref().expect("a case in memory")
@@ -318,11 +313,7 @@ impl World<'_> {
         let Some(provider) = &self.provider else { return api.install(&self.alpha.rest).await };
         provider.publish_beside(&self.api, api).await;
         for tenant in [&self.alpha, &self.beta] {
-            eventually(&format!("{} is served", api.resource()), async || {
-                let answer = tenant.rest.look(&api.everywhere()).await?;
-                answer.is_success().then_some(()).ok_or_else(|| format!("{answer:?}"))
-            })
-            .await;
+            tenant.rest.serves(&api.everywhere()).await;
         }
     }
 
@@ -351,7 +342,7 @@ impl World<'_> {
     /// The launch whose engine may do nothing at the source.
     pub async fn launch_powerless_at_the_source(&self) -> Launch {
         let text = match self.stage.on {
-            On::Kcp => self.stage.kcp().await.kubeconfig("root", credentials::NOBODY),
+            On::Kcp => self.stage.kcp().await.workspace_kubeconfig("root", credentials::NOBODY),
             On::Kube => self.stage.fleet.kubernetes().await.source.kubeconfig(credentials::NOBODY),
             On::Sandbox => panic!("in-memory servers know no users"),
         };
@@ -361,7 +352,7 @@ impl World<'_> {
 
     /// A mapping's source with an export of another name in the provider's workspace.
     pub fn source_named(&self, export: &str) -> String {
-        self.source_at(self.provider.as_ref().expect("a case on kcp"), export)
+        self.source_at(self.provider(), export)
     }
 
     /// A mapping's source with an export in this workspace.

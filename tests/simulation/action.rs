@@ -22,14 +22,14 @@ pub const LONGEST: usize = 253;
 pub const TENANTS: [&str; 2] = ["a", "b"];
 
 /// A consumer's object, as people speak of it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct SourceRef {
     pub tenant: &'static str,
     pub resource: &'static str,
     pub name: &'static str,
 }
 
-impl fmt::Display for SourceRef {
+impl fmt::Debug for SourceRef {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let name = if self.name.len() == LONGEST { "a long name" } else { self.name };
         write!(f, "{}/{name} of tenant {}", self.resource, self.tenant)
@@ -182,6 +182,7 @@ pub enum Wiring {
     Squat,
 }
 
+/// Traces show it as scenarios write it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Action {
     Create(SourceRef),
@@ -221,7 +222,9 @@ pub enum Action {
     DeleteNamespace(SourceRef),
     /// Takes all finalizers off that people added to the target's objects.
     Release,
+    /// The kind Widget is removed from the target.
     NoWidgets,
+    /// It is installed there.
     Widgets,
     /// Versions of their kind come and go.
     Version(Versions),
@@ -313,80 +316,6 @@ impl Action {
                 | Self::Secret(..)
                 | Self::Wire(..)
         )
-    }
-}
-
-impl fmt::Display for Action {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Create(source) => write!(f, "a consumer creates {source}"),
-            Self::Change(source) => write!(f, "a consumer edits {source}"),
-            Self::Delete(source) => write!(f, "a consumer deletes {source}"),
-            Self::Recreate(source) => {
-                write!(f, "a consumer deletes {source}, strips its finalizers and creates it again")
-            }
-            Self::Strip(source) => write!(f, "a consumer strips the finalizers of {source}"),
-            Self::Label(source) => write!(f, "a consumer puts the selected label on {source}, or takes it off"),
-            Self::Forge(source) => write!(f, "a consumer forges ownership labels and annotations on {source}"),
-            Self::Mark(source) => write!(f, "a consumer puts marks of a future mapping on {source}"),
-            Self::Fill(source) => write!(f, "a consumer fills {source} with text, or empties it"),
-            Self::Plant(source) => write!(f, "people plant a copy of the target object of {source} elsewhere"),
-            Self::Secret(source, secrecy) => write!(f, "a consumer deals with the Secrets of {source}: {secrecy:?}"),
-            Self::Wire(source, wiring) => {
-                write!(f, "at the target, the Secrets of {source} are dealt with: {wiring:?}")
-            }
-            Self::Claim(tenant) => write!(f, "tenant {tenant} accepts the claim for Secrets"),
-            Self::Unclaim(tenant) => write!(f, "tenant {tenant} takes the claim for Secrets back"),
-            Self::Bind(tenant) => write!(f, "tenant {tenant} binds the export"),
-            Self::Unbind(tenant) => write!(f, "tenant {tenant} unbinds the export"),
-            Self::CreateWorkspace(tenant) => write!(f, "the workspace of tenant {tenant} is created"),
-            Self::DeleteWorkspace(tenant) => write!(f, "the workspace of tenant {tenant} is deleted"),
-            Self::Meddle(source, meddling) => {
-                write!(f, "people meddle with the target object of {source}: {meddling:?}")
-            }
-            Self::DeleteNamespace(source) => write!(f, "people delete the target namespace of {source}"),
-            Self::Release => write!(f, "operators release the target's objects"),
-            Self::NoWidgets => write!(f, "the kind Widget is removed from the target"),
-            Self::Widgets => write!(f, "the kind Widget is installed on the target"),
-            Self::Version(versions) => write!(f, "the versions of the kind Widget change: {versions:?}"),
-            Self::Unserve => write!(f, "the kind Widget is not served"),
-            Self::Serve => write!(f, "the kind Widget is served again"),
-            Self::Deny(verb) => write!(f, "admission at the target refuses every {verb}"),
-            Self::Allow => write!(f, "admission at the target allows everything"),
-            Self::Mutate(true) => write!(f, "admission at the target changes what it admits"),
-            Self::Mutate(false) => write!(f, "admission at the target changes nothing any more"),
-            Self::Compact(side) => write!(f, "the {} server forgets its history", side.name()),
-            Self::Jump(seconds) => write!(f, "the clocks jump by {seconds} s"),
-            Self::Edit(Edit::Resource(resource)) => write!(f, "the author sets source.resource to {resource}"),
-            Self::Edit(Edit::Toggle(id)) => write!(f, "the author adds or removes the object `{id}`"),
-            Self::Edit(Edit::Edition) => write!(f, "the author edits the templates"),
-            Self::Edit(edit) => write!(f, "the author edits the mapping: {edit:?}"),
-            Self::Approve => write!(f, "a person approves what is held"),
-            Self::Schema => write!(f, "the API gets or loses the field status.edition"),
-            Self::BackUp(side) => write!(f, "the {} server is backed up", side.name()),
-            Self::Restore(side, ahead) => write!(f, "the {} server is restored to its backup ({ahead:?})", side.name()),
-            Self::Rebuild(side, ahead) => write!(f, "the {} server is rebuilt empty ({ahead:?})", side.name()),
-            Self::Away(side) => write!(f, "the {} server goes away", side.name()),
-            Self::Back(side) => write!(f, "the {} server is back", side.name()),
-            Self::Cut(side) => write!(f, "the watches at the {} server are cut", side.name()),
-            Self::Silence(side) => write!(f, "the watches at the {} server fall silent", side.name()),
-            Self::Weather(weather) if *weather == Weather::default() => write!(f, "the network is well"),
-            Self::Weather(weather) => write!(f, "the network is bad: {weather:?}"),
-            Self::Crash(process) => write!(f, "engine {process} is killed"),
-            Self::Stop(process) => write!(f, "engine {process} is told to stop"),
-            Self::Start(process) => write!(f, "engine {process} starts"),
-            Self::Pause(process) => write!(f, "engine {process} stands still"),
-            Self::Resume(process) => write!(f, "engine {process} goes on"),
-            Self::Bar(process) => write!(f, "engine {process} may not touch Leases any more"),
-            Self::Unbar(process) => write!(f, "engine {process} may touch Leases again"),
-            Self::DropLease(process) => write!(f, "somebody deletes the Lease of engine {process}"),
-            Self::Skew(process, seconds) => write!(f, "the clock of engine {process} jumps by {seconds} s"),
-            Self::Address(side) => write!(f, "the kubeconfigs name another address of the {} server", side.name()),
-            Self::List(roster) => write!(f, "the fleet lists the source server otherwise: {roster:?}"),
-            Self::Token(side) => {
-                write!(f, "the {} server takes another token, which the kubeconfigs hold", side.name())
-            }
-        }
     }
 }
 
@@ -492,6 +421,11 @@ impl Plan {
     /// With two shards each tenant is on its own: the endpoint comes and goes with its binding.
     pub fn shards(&self) -> usize {
         if self.is_kcp && self.seed % 2 == 1 { 2 } else { 1 }
+    }
+
+    /// Whether such a thing happens.
+    pub fn has(&self, is_it: impl Fn(Action) -> bool) -> bool {
+        self.steps.iter().any(|step| is_it(step.action))
     }
 
     /// The same with these steps alone, each at its moment.

@@ -47,7 +47,8 @@ pub async fn check(world: &mut World) {
         return;
     }
     let Some(old) = world.keep_one_process().await else { return };
-    if world.was_silenced || super::quiet::is_held_up(world) {
+    let was_silenced = world.shared.lock().checker.was_kept_in_the_dark();
+    if was_silenced || super::quiet::is_held_up(world) {
         // Until its watches time out, or its longest backoff is over, it may know less than one that has just started.
         sleep(AFTERMATH).await;
     }

@@ -228,6 +228,11 @@ impl Checker {
         self.silences.push(at);
     }
 
+    /// Whether they ever did.
+    pub fn was_kept_in_the_dark(&self) -> bool {
+        !self.silences.is_empty()
+    }
+
     /// Whether faults may be felt still, or were a moment ago.
     pub fn is_troubled_still(&self, at: Duration) -> bool {
         self.troubled_until + AFTERMATH >= at

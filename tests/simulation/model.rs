@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use serde_json::Value;
 
-use super::action::{Forever, LONGEST};
+use super::action::{Action, Forever, LONGEST};
 use super::mapping::{
     CA, CONN, CONNECTION, COPY, FIELD, GUEST, ITEMS, MADE, MORE, Mapping, More, NAMESPACES, PASSWORD, READS, Rule,
     Spread, TRANSFORMED, Wanted, base64, contents, guest, placement,
@@ -34,7 +34,7 @@ pub fn differences(world: &World) -> Vec<String> {
             }
             // Where the records are lost, nobody knows the mapping any more.
             let is_served = world.mapping.mode != "Observe"
-                && (!world.target_restored || (world.file == File::Whole && !world.other_served));
+                && (!world.target_restored || (world.file == File::Whole && !world.other_served()));
             if is_served {
                 found.push(format!("the deletion of {} {} never ends", key.resource, key.name));
             }
@@ -521,7 +521,7 @@ impl View<'_> {
         let is_unclear = world.source_restored
             || world.target_restored
             || world.forgot
-            || world.other_served
+            || world.other_served()
             || world.processes.len() > 1
             || world.file != File::Whole
             || mapping.mode != "Enforce"
@@ -615,7 +615,7 @@ impl View<'_> {
         };
         if made.stripped {
             // A process that started later, or was cut off meanwhile, may have found it stripped already.
-            let nobody_knows = self.world.is_disturbed || made.given_up || made.source_uid != text(source, "uid");
+            let nobody_knows = self.world.is_disturbed() || made.given_up || made.source_uid != text(source, "uid");
             return match nobody_knows {
                 true => Found::HeldUp,
                 false => Found::Wrong("was stripped of its labels and annotations, and is not restored".into()),
@@ -673,7 +673,9 @@ impl View<'_> {
         // What differs in something that none of its objects has is the same document.
         let text = |one: &Mapping| one.document(self.world.plan.is_kcp, false);
         let is_other = mapping.name == draft.name && text(mapping) != text(draft);
-        let is_seen = !self.world.source_rebuilt && self.world.plan.forever.is_none();
+        // Nobody can tell what a former cluster of the sources has.
+        let is_rebuilt = self.world.plan.has(|action| matches!(action, Action::Rebuild(Side::Source, _)));
+        let is_seen = !is_rebuilt && self.world.plan.forever.is_none();
         if !is_other || !runs || !is_seen {
             return None;
         }

@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use super::action::{Forever, TENANTS};
+use super::action::{Action, Forever, LONGEST, Meddling, SourceRef, TENANTS};
 use super::checker::{LEASES, RECORDS};
 use super::server::Side;
 use super::world::{File, World};
@@ -32,11 +32,12 @@ pub fn check(world: &World) {
     let asked = std::mem::take(&mut core.checker.asked);
     // What watches missed is read again when they time out.
     let catches_up = core.checker.is_troubled_still(core.age());
+    let was_silenced = core.checker.was_kept_in_the_dark();
     let is_wrong = |(request, times): &(&String, &usize)| {
         let (request, server) = request.rsplit_once(" at ").unwrap_or_default();
         let is_away = server == Side::Second.name() && forever == Some(Forever::Second);
         // What a silent watch still shows is deleted again, where a workspace is unbound in vain.
-        let is_hidden = catches_up && world.was_silenced && request.starts_with("delete ");
+        let is_hidden = catches_up && was_silenced && request.starts_with("delete ");
         let is_awaited = is_held_up || is_hidden || (is_unbound && request.starts_with("list /services/apiexport/"));
         // Of this name are the object `ca` of one source and the object `main` of another. Each has its own backoff, in each
         // process.
@@ -58,15 +59,18 @@ pub fn check(world: &World) {
     // A source that vanished counts as deleted after a while: no event tells when that is over.
     let vanishes = core.checker.ever(|mapping| mapping.on_source_vanished == "Delete");
     // The engine itself refuses a name that no server takes.
-    let has_refused = core.checker.has_refused || world.had_long_name;
+    let is_long = |source: SourceRef| source.name.len() == LONGEST;
+    let creates_long = |action| matches!(action, Action::Create(source) | Action::Recreate(source) if is_long(source));
+    let has_refused = core.checker.has_refused || world.plan.has(creates_long);
+    let has_holds = world.plan.has(|action| matches!(action, Action::Meddle(_, Meddling::Hold)));
     // What was stripped is in no watch: a create finds it, though it may be known as made for an earlier source.
     let is_unseen = core.checker.made.values().any(|made| made.stripped && !made.gone);
     let is_timed = |reason: &str| {
         // A deletion that a silent watch does not tell is asked for again.
-        let may_hide = has_refused || world.was_silenced;
+        let may_hide = has_refused || was_silenced;
         let is_hidden = (may_hide && WORSE.contains(&reason)) || (is_unseen && reason == "Recreated");
         // There, `stuckAfter` is a minute: what a finalizer of people holds is told as stuck when that is over.
-        let is_stuck = vanishes && world.had_holds && reason == "Deleting";
+        let is_stuck = vanishes && has_holds && reason == "Deleting";
         TIMED.contains(&reason) || is_hidden || is_stuck || (vanishes && reason == "Orphaned")
     };
     for process in world.processes.values() {

@@ -28,7 +28,7 @@ pub const TARGETS: &str = "target.sync-engine.dev/";
 const FINALIZER: &str = "sync-engine.dev/";
 
 /// Whose an object is, as the engine wrote when it made it.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Made {
     /// On the target, or beside its source.
     pub side: Side,
@@ -78,7 +78,7 @@ pub struct Made {
 }
 
 /// A source as an owner of objects.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Owner {
     pub engine: String,
     pub mapping: String,
@@ -122,23 +122,13 @@ impl Made {
             namespace: text("namespace"),
             name: text("name"),
             hash: metadata["labels"][OWNER].as_str()?.to_owned(),
-            since: Duration::ZERO,
-            gone: false,
-            gone_at: Duration::ZERO,
-            deleting: None,
-            stripped: false,
-            given_up: false,
-            edited: false,
-            was_edited: false,
             secret_type: object["type"].as_str().unwrap_or_default().to_owned(),
             is_immutable: object["immutable"] == true,
             of_others: of_others(object),
             fields: annotation(FIELDS).unwrap_or_default(),
-            was_forged: false,
             size: object["data"]["size"].as_str().filter(|_| plural != "secrets").map(str::to_owned),
-            written: Duration::ZERO,
             reads: plural == "configmaps" && object["data"][READS].is_string(),
-            is_left: false,
+            ..Self::default()
         })
     }
 

@@ -20,8 +20,9 @@ use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 const PAGE: u32 = 2;
 
 /// One of the servers of a world.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub enum Side {
+    #[default]
     Source,
     Target,
     /// Another target, where the mapping has several.
@@ -38,14 +39,6 @@ impl Side {
     /// The server with this host.
     pub fn of_host(host: &str) -> Self {
         Self::ALL.into_iter().find(|side| host.starts_with(side.name())).unwrap_or(Self::Target)
-    }
-
-    pub fn url(self) -> &'static str {
-        match self {
-            Self::Source => "http://source",
-            Self::Target => "http://target",
-            Self::Second => "http://second",
-        }
     }
 
     pub fn name(self) -> &'static str {
@@ -93,7 +86,7 @@ pub struct Kubeconfig {
 impl Kubeconfig {
     pub fn url(self, side: Side) -> String {
         let number = if self.address.is_multiple_of(2) { "" } else { "-2" };
-        format!("{}{number}", side.url())
+        format!("http://{}{number}", side.name())
     }
 
     pub fn token(self) -> String {
@@ -360,8 +353,7 @@ fn seed(side: Side, epoch: u32) -> String {
 }
 
 fn settings(side: Side, flavor: Flavor, epoch: u32, shards: usize) -> Settings {
-    let urls =
-        (0..shards).map(|shard| if shard == 0 { side.url().to_owned() } else { format!("{}{SHARD}", side.url()) });
+    let urls = (0..shards).map(|shard| format!("http://{}{}", side.name(), if shard == 0 { "" } else { SHARD }));
     let (seed, urls, controllers) = (seed(side, epoch), urls.collect(), Controllers::Stepwise);
     Settings { flavor, seed, urls, controllers, ..Settings::default() }
 }

@@ -34,7 +34,7 @@ pub fn explain<'v>(failed: impl Iterator<Item = (Plan, &'v Violation)>) {
             continue;
         }
         println!("  NEW {signature}\n  {violation} (kcp: {})", plan.is_kcp);
-        plan.steps.iter().for_each(|step| println!("    {:>7} ms later {}", step.after_ms, step.action));
+        plan.steps.iter().for_each(|step| println!("    {:>7} ms later {:?}", step.after_ms, step.action));
         match &*how {
             "aloud" => {
                 speak_up();

@@ -14,7 +14,6 @@ use std::time::{Duration, Instant};
 use serde_json::Value;
 use sync_engine::sandbox::Request;
 use tokio::time::sleep;
-use tracing_subscriber::fmt::MakeWriter;
 
 use super::action::{Action, Edit, Forever, Plan, Roster, TENANTS, Versions};
 use super::checker::Violation;
@@ -122,7 +121,8 @@ fn run_here(plan: &Plan, how: How) -> Run {
     let _logged = (!how.is_aloud).then(|| {
         let filter = tracing_subscriber::EnvFilter::new("sync_engine=trace");
         let subscriber = tracing_subscriber::fmt().with_env_filter(filter).without_time().with_ansi(false);
-        tracing::subscriber::set_default(subscriber.with_writer(log.clone()).finish())
+        let writer = log.clone();
+        tracing::subscriber::set_default(subscriber.with_writer(move || writer.clone()).finish())
     });
     in_virtual_time(async {
         let mut world = World::new(plan);
@@ -173,14 +173,6 @@ impl io::Write for Log {
     }
 }
 
-impl MakeWriter<'_> for Log {
-    type Writer = Self;
-
-    fn make_writer(&self) -> Self {
-        self.clone()
-    }
-}
-
 pub struct World {
     pub shared: Shared,
     pub plan: Plan,
@@ -197,22 +189,10 @@ pub struct World {
     pub target_restored: bool,
     /// Whether the source server was: what was taken away there may be back.
     pub source_restored: bool,
-    /// Whether the cluster of the sources is another one: nobody can tell what the former one has.
-    pub source_rebuilt: bool,
     /// Whether a consumer took off a source which targets it is on.
     pub pins_lost: bool,
     /// Whether an engine ended, and with it its memory of late requests.
     pub forgot: bool,
-    /// Whether something happened beside what consumers and people at the target do.
-    pub is_disturbed: bool,
-    /// Whether there ever was a source whose name is as long as it may be.
-    pub had_long_name: bool,
-    /// Whether people held objects with finalizers.
-    pub had_holds: bool,
-    /// Whether watches fell silent.
-    pub was_silenced: bool,
-    /// Whether an engine with another id was there.
-    pub other_served: bool,
     /// The last process that started found no document: where a target cannot be read, it may not know the last one.
     pub started_without_document: bool,
     /// Which versions of the kind Widget the target has.
@@ -274,14 +254,8 @@ impl World {
             file: File::Whole,
             target_restored: false,
             source_restored: false,
-            source_rebuilt: false,
             pins_lost: false,
             forgot: false,
-            is_disturbed: false,
-            had_long_name: false,
-            had_holds: false,
-            was_silenced: false,
-            other_served: false,
             started_without_document: false,
             versions: Versions::Both,
             marked: BTreeSet::new(),
@@ -405,12 +379,9 @@ impl World {
         if !self.versions.serves(document.version) {
             ends.push(Action::Version(Versions::Both));
         }
-        // It disturbs nobody that what did not happen ends.
-        let was_disturbed = self.is_disturbed;
         for action in ends {
             self.act(action).await;
         }
-        self.is_disturbed = was_disturbed;
         if self.file == File::Broken {
             self.act(Action::Edit(Edit::Break)).await;
         }
@@ -428,7 +399,7 @@ impl World {
                 self.act(Action::Crash(1)).await;
             }
         }
-        if self.other_served {
+        if self.other_served() {
             // It alone releases what it holds.
             self.act(Action::Start(OTHER)).await;
         }
@@ -528,7 +499,6 @@ impl World {
         self.started_without_document = self.file == File::Missing;
         self.processes.insert(number, process);
         self.note_rivals();
-        self.other_served |= number == OTHER;
     }
 
     /// Two processes of one engine run without an election, or no longer do.
@@ -554,6 +524,17 @@ impl World {
     /// Whether a second mapping on one resource is in the file.
     pub fn has_guest(&self) -> bool {
         !self.guests.is_multiple_of(2)
+    }
+
+    /// Whether an engine with another id was there.
+    pub fn other_served(&self) -> bool {
+        self.plan.has(|action| action == Action::Start(OTHER))
+    }
+
+    /// Whether something happened beside what consumers and people at the target do.
+    pub fn is_disturbed(&self) -> bool {
+        // An engine with too few watches is started anew in the end.
+        self.plan.max_watches.is_some() || self.plan.has(|action| !action.is_everyday())
     }
 
     /// Whether a source may have objects on a target that it does not name.

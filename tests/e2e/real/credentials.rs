@@ -1,11 +1,9 @@
 //! Who may talk to the servers of a test run, and the files that say so.
 
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
-use data_encoding::BASE64;
-use ring::rand::SystemRandom;
-use ring::signature::{ECDSA_P256_SHA256_FIXED_SIGNING, EcdsaKeyPair, KeyPair};
+use rcgen::KeyPair;
 
 /// The administrator of every server.
 pub const ADMIN: &str = "admin";
@@ -31,8 +29,8 @@ pub fn token(user: &str) -> String {
     format!("{user}-token")
 }
 
-/// Writes a token file for `--token-auth-file`; `engines` is the group that the engines' users belong to.
-pub fn write_tokens(file: &Path, administrators: &str, engines: &str) {
+/// Writes a token file for `--token-auth-file`, with the groups of administrators and of the engines' users.
+pub fn write_tokens(file: &Path, [administrators, engines]: [&str; 2]) {
     let line = |user: &str, group: &str| format!("{},{user},{user},\"{group}\"\n", token(user));
     let mut text = line(ADMIN, administrators) + &line(NOBODY, "nobodies");
     text.extend((0..ENGINES).map(|number| line(&engine(number), engines)));
@@ -53,33 +51,9 @@ current-context: it
     )
 }
 
-/// The key pair that an API server signs its ServiceAccounts' tokens with.
-pub struct SigningKey {
-    pub private: PathBuf,
-    pub public: PathBuf,
-}
-
-impl SigningKey {
-    pub fn write(folder: &Path) -> Self {
-        let (algorithm, random) = (&ECDSA_P256_SHA256_FIXED_SIGNING, SystemRandom::new());
-        let private = EcdsaKeyPair::generate_pkcs8(algorithm, &random).expect("a key");
-        let pair = EcdsaKeyPair::from_pkcs8(algorithm, private.as_ref(), &random).expect("the same key");
-        let public = [P256_PUBLIC_KEY_HEADER, pair.public_key().as_ref()].concat();
-        let key = Self { private: folder.join("sa.key"), public: folder.join("sa.pub") };
-        fs::write(&key.private, pem("PRIVATE KEY", private.as_ref())).expect("the private key");
-        fs::write(&key.public, pem("PUBLIC KEY", &public)).expect("the public key");
-        key
-    }
-}
-
-/// What stands before the 65 bytes of a P-256 point in a SubjectPublicKeyInfo (RFC 5480).
-const P256_PUBLIC_KEY_HEADER: &[u8] = &[
-    0x30, 0x59, 0x30, 0x13, 0x06, 0x07, 0x2a, 0x86, 0x48, 0xce, 0x3d, 0x02, 0x01, 0x06, 0x08, 0x2a, 0x86, 0x48, 0xce,
-    0x3d, 0x03, 0x01, 0x07, 0x03, 0x42, 0x00,
-];
-
-fn pem(label: &str, bytes: &[u8]) -> String {
-    let text = BASE64.encode(bytes);
-    let lines: Vec<&str> = text.as_bytes().chunks(64).map(|line| std::str::from_utf8(line).expect("ASCII")).collect();
-    format!("-----BEGIN {label}-----\n{}\n-----END {label}-----\n", lines.join("\n"))
+/// Writes the key pair that an API server signs its ServiceAccounts' tokens with, as `sa.key` and `sa.pub`.
+pub fn write_signing_key(folder: &Path) {
+    let key = KeyPair::generate().expect("a key");
+    fs::write(folder.join("sa.key"), key.serialize_pem()).expect("the private key");
+    fs::write(folder.join("sa.pub"), key.public_key_pem()).expect("the public key");
 }

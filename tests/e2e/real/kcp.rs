@@ -3,15 +3,13 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
-use std::sync::Mutex;
 
 use serde_json::{Value, json};
 
+use super::kube::{ApiServer, Kind};
 use crate::api::Api;
-use crate::audit::{AuditLog, write_policy};
-use crate::credentials::{ADMIN, kubeconfig, watched, write_tokens};
 use crate::eventually::eventually;
-use crate::process::{Process, free_port};
+use crate::process::free_port;
 use crate::rest::{Patch, Rest};
 
 const WORKSPACES: &str = "/apis/tenancy.kcp.io/v1alpha1/workspaces";
@@ -24,14 +22,11 @@ const BINDINGS: &str = "/apis/apis.kcp.io/v1alpha2/apibindings";
 const DATA: &str = "etcd-server";
 const BACKUP: &str = "etcd-backup";
 
-/// A kcp with its embedded etcd; it can be stopped and started again with the same address and data.
-pub struct Kcp {
-    binary: PathBuf,
-    folder: PathBuf,
-    port: u16,
-    etcd_ports: [u16; 2],
-    process: Mutex<Option<Process>>,
-}
+const KCP: Kind = Kind {
+    groups: ["system:kcp:admin", "engines"],
+    certificate: "apiserver.crt",
+    ready: &["/readyz", "/clusters/root/api/v1/namespaces/default"],
+};
 
 /// A workspace, as its administrator sees it.
 #[derive(Clone)]
@@ -55,38 +50,20 @@ fn copy(from: &Path, to: &Path) {
     }
 }
 
-impl Kcp {
-    /// Starts one with all that it keeps in `folder`.
-    pub async fn start(binary: PathBuf, folder: &Path) -> Self {
+/// What kcp alone has.
+impl ApiServer {
+    /// Starts a kcp with its embedded etcd, and waits until its root workspace is served.
+    pub async fn start_kcp(binary: PathBuf, folder: &Path) -> Self {
         fs::create_dir_all(folder).expect("kcp's folder");
-        write_tokens(&folder.join("tokens.csv"), "system:kcp:admin", "engines");
-        write_policy(folder, &watched());
-        let etcd_ports = [free_port(), free_port()];
-        let folder = folder.to_owned();
-        let kcp = Self { binary, folder, port: free_port(), etcd_ports, process: Mutex::new(None) };
-        kcp.resume().await;
-        kcp
-    }
-
-    /// Starts kcp (again) and waits until its root workspace is served.
-    pub async fn resume(&self) {
-        let process = Process::spawn("kcp", &mut self.command(), &self.folder.join("kcp.log"));
-        *self.process.lock().expect("kcp") = Some(process);
-        eventually("kcp is ready", async || {
-            self.must_run();
-            let rest = self.rest().await?;
-            for path in ["/readyz", "/clusters/root/api/v1/namespaces/default"] {
-                let answer = rest.look(path).await?;
-                answer.is_success().then_some(()).ok_or_else(|| format!("{path}: {answer:?}"))?;
-            }
-            Ok(())
-        })
-        .await;
-    }
-
-    /// Kills kcp; its data stay.
-    pub fn kill(&self) {
-        self.process.lock().expect("kcp").take();
+        let mut command = Command::new(binary);
+        let [etcd_client, etcd_peer] = [free_port(), free_port()].map(|port| port.to_string());
+        command
+            .env("UNSAFE_E2E_HACK_DISABLE_ETCD_FSYNC", "true")
+            .arg("start")
+            .arg("--root-directory")
+            .arg(folder)
+            .args(["--embedded-etcd-client-port", &etcd_client, "--embedded-etcd-peer-port", &etcd_peer]);
+        Self::run("kcp", folder.to_owned(), command, KCP).await
     }
 
     /// Copies the data of a kcp that was killed.
@@ -101,57 +78,14 @@ impl Kcp {
         copy(&self.folder.join(BACKUP), &data);
     }
 
-    fn must_run(&self) {
-        self.process.lock().expect("kcp").as_mut().expect("it was started just now").must_run();
-    }
-
-    fn command(&self) -> Command {
-        let mut command = Command::new(&self.binary);
-        let [etcd_client, etcd_peer] = self.etcd_ports.map(|port| port.to_string());
-        command
-            .env("UNSAFE_E2E_HACK_DISABLE_ETCD_FSYNC", "true")
-            .current_dir(&self.folder)
-            .arg("start")
-            .arg("--root-directory")
-            .arg(&self.folder)
-            .args(["--secure-port", &self.port.to_string(), "--bind-address", "127.0.0.1"])
-            .args(["--embedded-etcd-client-port", &etcd_client, "--embedded-etcd-peer-port", &etcd_peer])
-            .args(["--audit-log-maxsize", "2000"])
-            .arg("--token-auth-file")
-            .arg(self.folder.join("tokens.csv"))
-            .arg("--audit-policy-file")
-            .arg(self.folder.join("audit-policy.yaml"))
-            .arg("--audit-log-path")
-            .arg(self.folder.join("audit.log"));
-        command
-    }
-
     /// A kubeconfig that points at the workspace `path`.
-    pub fn kubeconfig(&self, path: &str, user: &str) -> String {
-        let server = format!("https://127.0.0.1:{}/clusters/{path}", self.port);
-        kubeconfig(&server, &self.folder.join("apiserver.crt"), user)
-    }
-
-    /// Err before kcp has a certificate.
-    async fn rest(&self) -> Result<Rest, String> {
-        let authority = self.folder.join("apiserver.crt");
-        match authority.is_file() {
-            true => Ok(Rest::of_kubeconfig(&kubeconfig(&self.server(), &authority, ADMIN)).await),
-            false => Err("it has no certificate yet".to_owned()),
-        }
-    }
-
-    fn server(&self) -> String {
-        format!("https://127.0.0.1:{}", self.port)
-    }
-
-    pub fn audit(&self) -> AuditLog {
-        AuditLog::at(self.folder.join("audit.log"))
+    pub fn workspace_kubeconfig(&self, path: &str, user: &str) -> String {
+        self.kubeconfig_below(&format!("/clusters/{path}"), user)
     }
 
     /// Makes the workspace `root:<name>` and waits until it is ready.
     pub async fn workspace(&self, name: &str) -> Workspace {
-        let rest = self.rest().await.expect("kcp runs");
+        let rest = self.admin().await;
         let root = rest.below("/clusters/root");
         let document = json!({
             "apiVersion": "tenancy.kcp.io/v1alpha1", "kind": "Workspace", "metadata": {"name": name},
@@ -166,13 +100,14 @@ impl Kcp {
         .await;
         let path = format!("root:{name}");
         let workspace = Workspace { rest: rest.below(&format!("/clusters/{path}")), path, cluster };
-        workspace.settle().await;
+        // It comes a moment after the workspace.
+        workspace.rest.serves("/api/v1/namespaces/default").await;
         workspace
     }
 
     /// The workspace `root` as its administrator sees it.
     pub async fn root(&self) -> Rest {
-        self.rest().await.expect("kcp runs").below("/clusters/root")
+        self.admin().await.below("/clusters/root")
     }
 }
 
@@ -189,15 +124,6 @@ impl Workspace {
 
     fn object(&self) -> String {
         format!("{WORKSPACES}/{}", self.path.trim_start_matches("root:"))
-    }
-
-    /// Waits for the namespace `default`, which comes a moment after the workspace.
-    async fn settle(&self) {
-        eventually(&format!("namespace default exists in {}", self.path), async || {
-            let answer = self.rest.look("/api/v1/namespaces/default").await?;
-            answer.is_success().then_some(()).ok_or_else(|| format!("{answer:?}"))
-        })
-        .await;
     }
 
     /// Publishes `api` as an APIExport, and gives `engine` the rights it needs there.

@@ -124,6 +124,24 @@ impl Rest {
         eventually(&format!("{path} is there"), look).await
     }
 
+    /// Waits until an object has this value at a JSON pointer; gives the object.
+    pub async fn has(&self, path: &str, pointer: &str, expected: Value) -> Value {
+        eventually(&format!("{path} has {expected} at {pointer}"), async || {
+            let now = self.get(path).await.ok_or("it is missing")?;
+            if now.pointer(pointer) == Some(&expected) { Ok(now) } else { Err(now.to_string()) }
+        })
+        .await
+    }
+
+    /// Waits until something is served, whatever is answered before.
+    pub async fn serves(&self, path: &str) {
+        eventually(&format!("{path} is served"), async || {
+            let answer = self.look(path).await?;
+            answer.is_success().then_some(()).ok_or_else(|| format!("{answer:?}"))
+        })
+        .await;
+    }
+
     /// Waits until something is gone.
     pub async fn disappears(&self, path: &str) {
         let look = async || self.get(path).await.map_or(Ok(()), |left| Err(left.to_string()));

@@ -53,11 +53,7 @@ pub(super) fn path(tenant: &Tenant, source: &str) -> String {
 
 /// Waits until the object of a source holds exactly this.
 async fn holds(tenant: &Tenant, source: &str, data: Value) -> Value {
-    eventually(&format!("the object of {source} holds {data}"), async || {
-        let found = tenant.rest.get(&path(tenant, source)).await.ok_or("it is missing")?;
-        if found["data"] == data { Ok(found) } else { Err(found.to_string()) }
-    })
-    .await
+    tenant.rest.has(&path(tenant, source), "/data", data).await
 }
 
 async fn is_gone(tenant: &Tenant, source: &str) {
@@ -99,8 +95,7 @@ async fn an_object_beside_its_source_follows_it_and_goes_with_it(stage: &Stage) 
 
     alpha.rest.delete(&path(alpha, "it")).await;
     holds(alpha, "it", json!({"size": "3"})).await;
-    alpha.delete("it").await;
-    alpha.gone("it").await;
+    alpha.remove("it").await;
     is_gone(alpha, "it").await;
     holds(beta, "it", json!({"size": "2"})).await;
 }
@@ -122,8 +117,7 @@ async fn foreign_objects_beside_a_source_are_left_alone(stage: &Stage) {
         same.then_some(()).ok_or_else(|| found.to_string())
     })
     .await;
-    alpha.delete("it").await;
-    alpha.gone("it").await;
+    alpha.remove("it").await;
     holds(alpha, "it", json!({"size": "mine"})).await;
 }
 
@@ -140,8 +134,7 @@ async fn a_changed_document_that_takes_many_objects_beside_their_sources_is_held
     let mut engine = world.engine().await;
     let alpha = &world.alpha;
     for name in ["a", "b"] {
-        alpha.create(name, json!({"size": 1})).await;
-        alpha.synced(name, "True", "Synced").await;
+        alpha.create_synced(name, json!({"size": 1})).await;
     }
     engine.says_of(|| world.mappings.write("widgets.yaml", BESIDE), &["is held", "2 of 4 objects would be lost"]).await;
     let extra = |name: &str| format!("{}/{name}-settings-extra", maps(alpha));
@@ -157,7 +150,7 @@ async fn a_changed_document_that_takes_many_objects_beside_their_sources_is_held
 async fn without_its_claim_nothing_is_made_beside_a_source(stage: &Stage) {
     let world = stage.unmapped(true).await;
     world.mappings.write("widgets.yaml", BESIDE);
-    let provider = world.provider.as_ref().expect("the provider's workspace");
+    let provider = world.provider();
     let (alpha, beta) = (&world.alpha, &world.beta);
     provider.claim(&world.api, &["configmaps"]).await;
     let [in_alpha, in_beta] = &world.workspaces[..] else { panic!("two workspaces") };
@@ -175,8 +168,7 @@ async fn without_its_claim_nothing_is_made_beside_a_source(stage: &Stage) {
     // Without the claim, a consumer can still leave: what is in its workspace is its own then.
     in_alpha.take_back(&world.api).await;
     alpha.synced("it", "False", "ClaimNotAccepted").await;
-    alpha.delete("it").await;
-    alpha.gone("it").await;
+    alpha.remove("it").await;
     holds(alpha, "it", json!({"size": "1"})).await;
 }
 
@@ -205,8 +197,7 @@ async fn an_object_of_an_api_that_the_export_publishes_needs_no_claim(stage: &St
         .patch(Patch::Merge, &format!("{}/status", gadget.path("it")), &json!({"status": {"phase": "Running"}}))
         .await;
     alpha.status("it", json!({"phase": "Running"})).await;
-    alpha.delete("it").await;
-    alpha.gone("it").await;
+    alpha.remove("it").await;
     assert_eq!(gadget.get("it").await, None);
 }
 
@@ -218,8 +209,8 @@ async fn a_consumers_account_becomes_a_workspace_of_kcp(stage: &Stage) {
     let kcp = stage.kcp().await;
     let identity = kcp.root().await.get("/apis/apis.kcp.io/v1alpha2/apiexports/tenancy.kcp.io").await;
     let identity = identity.expect("kcp's own export")["status"]["identityHash"].clone();
-    let provider = world.provider.as_ref().expect("the provider's workspace");
-    let kubectl = stage.kubectl("provider", &kcp.kubeconfig(&provider.path, ADMIN));
+    let provider = world.provider();
+    let kubectl = stage.kubectl("provider", &kcp.workspace_kubeconfig(&provider.path, ADMIN));
     kubectl.run(&["apply", "-f", &file("schemas/apiresourceschema.yaml"), "-f", &file("schemas/apiexport.yaml")]);
     let export = provider.rest.get("/apis/apis.kcp.io/v1alpha2/apiexports/account").await.expect("the export");
     let mut claim = export["spec"]["permissionClaims"][0].clone();
@@ -241,10 +232,7 @@ async fn a_consumers_account_becomes_a_workspace_of_kcp(stage: &Stage) {
         "apiVersion": "core.platform-mesh.io/v1alpha1", "kind": "Account", "metadata": {"name": "team"},
         "spec": {"displayName": "Team", "type": "account"},
     });
-    eventually("accounts are served", async || {
-        consumer.rest.look(accounts).await?.is_success().then_some(()).ok_or_else(|| "not yet".to_owned())
-    })
-    .await;
+    consumer.rest.serves(accounts).await;
     consumer.rest.create(accounts, &account).await;
     let path = format!("{accounts}/team");
     let ready = eventually("the account is ready", async || {

@@ -2,14 +2,13 @@
 
 use std::fs;
 use std::path::Path;
-use std::process::Command;
 
 use serde_json::{Value, json};
 use sync_engine::yaml;
 
 use crate::case::{Case, Stage, case};
 use crate::credentials::{ADMIN, NOBODY, token};
-use crate::engine::Launch;
+use crate::engine::{Launch, output};
 use crate::kubectl::repository;
 use crate::world::World;
 
@@ -89,10 +88,7 @@ fn is_foreign(document: &Value) -> bool {
 
 /// What `sync-engine rbac -o values` prints for the mappings.
 fn rules(world: &World<'_>) -> Vec<Value> {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_sync-engine"));
-    let output = command.args(["rbac", "-o", "values"]).arg(world.mappings.folder()).output().expect("the program");
-    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
-    let text = String::from_utf8(output.stdout).expect("text");
+    let text = output(&["rbac", "-o", "values", &world.mappings.folder().display().to_string()]);
     let values = yaml::parse_one(&text).and_then(|document| document.root).expect("values").to_json();
     values["rbac"]["clusterRules"].as_array().expect("rules").clone()
 }

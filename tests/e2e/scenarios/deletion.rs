@@ -59,10 +59,8 @@ async fn a_name_used_again_at_once_gets_a_new_object(stage: &Stage) {
 }
 
 async fn a_source_replaced_behind_the_engine_adopts_the_object(stage: &Stage) {
-    let world = stage.widgets().await;
     let adopting = WIDGETS.replace("  objects:", "  lifecycle: {onSourceRecreated: Adopt}\n  objects:");
-    world.mappings.write("widgets.yaml", &adopting);
-    let mut engine = world.engine().await;
+    let (world, mut engine) = stage.running_with(&adopting).await;
     let first = world.made("it", json!({"size": 1})).await;
     engine.kill();
 

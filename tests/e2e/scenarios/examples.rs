@@ -2,10 +2,10 @@
 
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::process::Command;
 
 use crate::case::{Case, Stage, case};
 use crate::credentials::ADMIN;
+use crate::engine::output;
 use crate::kubectl::repository;
 
 pub fn cases() -> Vec<Case> {
@@ -17,8 +17,8 @@ async fn kcp_and_kubernetes_take_every_example(stage: &Stage) {
     let provider = kcp.workspace(&format!("{}-provider", stage.id)).await;
     let consumer = kcp.workspace(&format!("{}-consumer", stage.id)).await;
     let target = stage.fleet.own_cluster(&stage.id).await;
-    let as_provider = stage.kubectl("provider", &kcp.kubeconfig(&provider.path, ADMIN));
-    let as_consumer = stage.kubectl("consumer", &kcp.kubeconfig(&consumer.path, ADMIN));
+    let as_provider = stage.kubectl("provider", &kcp.workspace_kubeconfig(&provider.path, ADMIN));
+    let as_consumer = stage.kubectl("consumer", &kcp.workspace_kubeconfig(&consumer.path, ADMIN));
     let on_target = stage.kubectl("target", &target.kubeconfig(ADMIN));
     for folder in folders() {
         let name = folder.file_name().expect("a name").to_string_lossy().into_owned();
@@ -79,11 +79,9 @@ fn object(folder: &Path) -> PathBuf {
 
 /// The objects that are made of a source, without the namespaces that they are placed in.
 fn rendered(folder: &Path, source: &Path) -> String {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_sync-engine"));
-    command.arg("render").arg(folder).arg("-f").arg(source).arg("--no-marks");
-    let output = command.output().expect("the binary starts");
-    let (text, errors) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
-    assert!(output.status.success() && text.contains("kind: "), "{}: {text}{errors}", folder.display());
+    let [folder, source] = [folder, source].map(|path| path.display().to_string());
+    let text = output(&["render", &folder, "-f", &source, "--no-marks"]);
+    assert!(text.contains("kind: "), "{folder}: {text}");
     let placed = text.lines().filter(|line| !line.starts_with("  namespace: "));
     // The engine puts random text there.
     placed.map(|line| format!("{line}\n").replace("(generated)", "Z2VuZXJhdGVk")).collect()

@@ -132,8 +132,7 @@ async fn sources_of_every_cluster_are_synced_and_a_cluster_out_of_sight_keeps_it
     fleet.unlist("b");
     engine.says(&["b.it", "cluster disengaged"]).await;
     second.patch("same", json!({"spec": {"size": 4}})).await;
-    first.delete("same").await;
-    first.gone("same").await;
+    first.remove("same").await;
     let left = fleet.world.target.copies().await;
     let mut sizes: Vec<_> = left.iter().map(|copy| copy["spec"]["size"].as_i64()).collect();
     sizes.sort_unstable();
@@ -146,8 +145,7 @@ async fn sources_of_every_cluster_are_synced_and_a_cluster_out_of_sight_keeps_it
         found.then_some(()).ok_or_else(|| format!("{copies:?}"))
     })
     .await;
-    second.delete("same").await;
-    second.gone("same").await;
+    second.remove("same").await;
     assert_eq!(fleet.world.target.copies().await.len(), 1);
 }
 
@@ -164,8 +162,7 @@ async fn a_single_cluster_that_becomes_one_of_a_fleet_keeps_its_sources(stage: &
     let copy = fleet.world.target.follows(first, "a", json!({"size": 2})).await;
     assert_eq!(copy["metadata"]["uid"], made["metadata"]["uid"]);
     engine.becomes_ready().await;
-    first.delete("a").await;
-    first.gone("a").await;
+    first.remove("a").await;
     // The former source may be noted after the cluster came back: it is not missed then either.
     engine.becomes_ready().await;
     assert_eq!(fleet.world.target.copies().await.len(), 0);
@@ -299,11 +296,7 @@ async fn profiles_of_a_hub_list_clusters_and_programs_of_the_engine_give_the_cre
     fleet.world.target.make_namespace(&namespace).await;
     hub.create("/apis/apiextensions.k8s.io/v1/customresourcedefinitions", &profiles()).await;
     let collection = format!("/apis/multicluster.x-k8s.io/v1alpha1/namespaces/{namespace}/clusterprofiles");
-    eventually("profiles are served", async || {
-        let answer = hub.look(&collection).await?;
-        answer.is_success().then_some(()).ok_or_else(|| format!("{answer:?}"))
-    })
-    .await;
+    hub.serves(&collection).await;
     let plugin = stage.folder.join("plugin");
     fs::write(&plugin, PLUGIN).expect("a program");
     fs::set_permissions(&plugin, fs::Permissions::from_mode(0o755)).expect("a program");
@@ -413,8 +406,7 @@ async fn each_namespace_is_a_cluster_of_its_own(stage: &Stage) {
     second.create("same", json!({"size": 2})).await;
     let mut engine = world.engine().await;
     first.synced("same", "True", "Synced").await;
-    first.create("other", json!({"size": 3})).await;
-    first.synced("other", "True", "Synced").await;
+    first.create_synced("other", json!({"size": 3})).await;
     assert_eq!(world.target.copies().await.len(), 2, "a namespace that is not chosen is no cluster");
     label(namespaces[1]).await;
     second.synced("same", "True", "Synced").await;
@@ -427,8 +419,7 @@ async fn each_namespace_is_a_cluster_of_its_own(stage: &Stage) {
     let former = world.target.copy(second, "same").await;
     first.rest.delete(&path).await;
     // The shared source cluster has no controller that empties namespaces, so the case does what it does.
-    second.delete("same").await;
-    second.gone("same").await;
+    second.remove("same").await;
     let mut namespace = first.rest.get(&path).await.expect("a namespace that is being deleted");
     namespace["spec"]["finalizers"] = json!([]);
     let finalized = first
@@ -440,8 +431,7 @@ async fn each_namespace_is_a_cluster_of_its_own(stage: &Stage) {
     assert_eq!(world.target.copies().await.len(), 2);
     let again = second.with_namespace(namespaces[1]).await;
     label(namespaces[1]).await;
-    again.create("same", json!({"size": 5})).await;
-    again.synced("same", "True", "Synced").await;
+    again.create_synced("same", json!({"size": 5})).await;
     let copy = world.target.has_spec(&again, "same", json!({"size": 5})).await;
     let cluster = |copy: &Value| copy["metadata"]["annotations"]["sync-engine.dev/cluster"].clone();
     assert!(cluster(&copy).is_string() && cluster(&copy) != cluster(&former), "{copy}");

@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 
 use crate::case::{Case, Stage, case};
 use crate::eventually::{becomes, eventually};
-use crate::rest::{Patch, Rest};
+use crate::rest::Patch;
 use crate::target::{name, namespace, uid};
 use crate::world::{WIDGETS, World};
 
@@ -45,16 +45,6 @@ const FORMS: &str = r#"<mapping>
         spec: {selector: {app: a}, ports: [{name: http, port: 80, targetPort: 8080}]}
 "#;
 
-/// Waits until an object has this value.
-async fn has(rest: &Rest, path: &str, pointer: &str, expected: Value) {
-    eventually(&format!("{path} has {expected} at {pointer}"), async || {
-        let now = rest.get(path).await.ok_or("it is missing")?;
-        let value = now.pointer(pointer).cloned().unwrap_or_default();
-        if value == expected { Ok(()) } else { Err(value.to_string()) }
-    })
-    .await;
-}
-
 /// The one object of the mapping in a collection across namespaces, `/api/v1/secrets` for example.
 async fn only(world: &World<'_>, all: &str) -> String {
     let objects = eventually("the object is made", async || {
@@ -78,10 +68,10 @@ async fn drift_of_values_that_the_server_stores_in_another_form_is_corrected(sta
         ("/env/0", json!({"name": "EMPTY", "value": "full"}), json!({"name": "EMPTY"})),
     ] {
         let pointer = format!("{container}{field}");
-        has(rest, &app, &pointer, stored.clone()).await;
+        rest.has(&app, &pointer, stored.clone()).await;
         world.settled().await;
         rest.patch(Patch::Json, &app, &json!([{"op": "replace", "path": pointer, "value": drift}])).await;
-        has(rest, &app, &pointer, stored).await;
+        rest.has(&app, &pointer, stored).await;
     }
 
     // An operator's own item stays, beside the engine's, which is corrected.
@@ -93,8 +83,8 @@ async fn drift_of_values_that_the_server_stores_in_another_form_is_corrected(sta
     world.settled().await;
     rest.patch(Patch::Json, &service, &json!([{"op": "replace", "path": "/spec/ports/0/targetPort", "value": 9}]))
         .await;
-    has(rest, &service, "/spec/ports/0/targetPort", json!(8080)).await;
-    has(rest, &service, "/spec/ports/1/name", json!("metrics")).await;
+    rest.has(&service, "/spec/ports/0/targetPort", json!(8080)).await;
+    rest.has(&service, "/spec/ports/1/name", json!("metrics")).await;
     world.settled().await;
 }
 
@@ -111,11 +101,11 @@ async fn a_secrets_string_data_is_kept_as_data_is(stage: &Stage) {
     let (world, _engine) = stage.running_with(LOGIN).await;
     world.alpha.create_synced("it", json!({"version": "ann", "note": "x"})).await;
     let (rest, login) = (&world.target.rest, only(&world, "/api/v1/secrets").await);
-    has(rest, &login, "/data", json!({"user": "YW5u", "extra": "eA=="})).await;
+    rest.has(&login, "/data", json!({"user": "YW5u", "extra": "eA=="})).await;
     rest.patch(Patch::Merge, &login, &json!({"stringData": {"user": "mallory"}})).await;
-    has(rest, &login, "/data", json!({"user": "YW5u", "extra": "eA=="})).await;
+    rest.has(&login, "/data", json!({"user": "YW5u", "extra": "eA=="})).await;
     world.alpha.patch("it", json!({"spec": {"version": "bob", "note": null}})).await;
-    has(rest, &login, "/data", json!({"user": "Ym9i"})).await;
+    rest.has(&login, "/data", json!({"user": "Ym9i"})).await;
 }
 
 const CRATE: &str = r#"<mapping>
@@ -163,7 +153,7 @@ async fn an_object_follows_its_template_after_its_former_version_is_gone(stage: 
     rest.patch(Patch::Merge, &format!("{path}/status"), &json!({"status": {"storedVersions": ["v1"]}})).await;
     serve(json!([version("v1", true)])).await;
     world.mappings.write("widgets.yaml", &mapping("v1", "{size: 2}"));
-    has(rest, &crate_, "/spec", json!({"size": 2})).await;
+    rest.has(&crate_, "/spec", json!({"size": 2})).await;
     world.alpha.synced("it", "True", "Synced").await;
 }
 
@@ -252,9 +242,9 @@ async fn an_object_with_thousands_of_keys_is_written_beside_its_source(stage: &S
     let alpha = &world.alpha;
     alpha.create_synced("it", json!({"labels": keys(6_000)})).await;
     let path = format!("/api/v1/namespaces/{}/configmaps/it", alpha.namespace);
-    has(&alpha.rest, &path, "/data", keys(6_000)).await;
+    alpha.rest.has(&path, "/data", keys(6_000)).await;
     let removed: Value =
         keys(6_000).as_object().expect("a map").keys().skip(1).map(|key| (key.clone(), Value::Null)).collect();
     alpha.patch("it", json!({"spec": {"labels": removed}})).await;
-    has(&alpha.rest, &path, "/data", keys(1)).await;
+    alpha.rest.has(&path, "/data", keys(1)).await;
 }

@@ -3,7 +3,6 @@
 use std::fs;
 use std::os::unix::fs::symlink;
 use std::path::PathBuf;
-use std::process::Command;
 
 use serde_json::{Value, json};
 
@@ -118,17 +117,8 @@ impl Place<'_> {
 
     /// Runs a command that has to succeed, as a shell does.
     fn run(&self, command: &str) -> String {
-        let programs = [PathBuf::from(env!("CARGO_BIN_EXE_sync-engine")), self.world.stage.fleet.kubectl()];
-        let helm = servers::helm().expect("the case needs it");
-        let folders = programs.iter().chain([&helm]).filter_map(|file| file.parent());
-        let folders: Vec<_> = folders.map(|folder| folder.display().to_string()).collect();
-        let path = format!("{}:{}", folders.join(":"), std::env::var("PATH").unwrap_or_default());
-        let mut shell = Command::new("sh");
-        let shell = shell.current_dir(&self.world.stage.folder).env("PATH", path).env("KUBECONFIG", &self.admin);
-        let output = shell.env("HOME", &self.world.stage.folder).args(["-ec", command]).output().expect("a shell");
-        let [out, error] = [output.stdout, output.stderr].map(|text| String::from_utf8_lossy(&text).into_owned());
-        assert!(output.status.success(), "{command}\n{out}{error}");
-        out
+        let stage = self.world.stage;
+        stage.shell(&stage.folder, &[("KUBECONFIG", &self.admin), ("HOME", &stage.folder)], command)
     }
 
     /// A replica as the kubelet starts it, with the token of its ServiceAccount; and how many there are to be.

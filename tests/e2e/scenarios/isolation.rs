@@ -6,7 +6,7 @@ use serde_json::json;
 
 use super::ownership::SETTINGS;
 use crate::case::{Case, Stage, case};
-use crate::eventually::{eventually, throughout};
+use crate::eventually::throughout;
 use crate::target::{name, namespace};
 
 pub fn cases() -> Vec<Case> {
@@ -54,11 +54,7 @@ async fn two_connections_to_one_cluster_both_work_and_are_reported(stage: &Stage
 
     let copy = world.made("it", json!({"size": 1})).await;
     let path = format!("/api/v1/namespaces/{}/configmaps/it", namespace(&copy));
-    eventually("the second mapping makes its object", async || {
-        let made = world.target.rest.get(&path).await.ok_or("it is missing")?;
-        (made["data"]["size"] == "1").then_some(()).ok_or_else(|| made.to_string())
-    })
-    .await;
+    world.target.rest.has(&path, "/data/size", json!("1")).await;
     world.target.rest.delete(&path).await;
     world.target.rest.appears(&path).await;
 }

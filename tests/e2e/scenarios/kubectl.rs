@@ -1,9 +1,10 @@
 //! What people type into kubectl: the pinned one prints the same for the sandbox as for the real servers.
 
+use std::ffi::OsString;
 use std::fs;
 use std::io::{BufRead, BufReader, Lines};
 use std::panic::resume_unwind;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::{Child, ChildStdout, Command, Stdio};
 use std::thread;
 
@@ -109,7 +110,7 @@ impl Shells {
                 let path = kcp.workspace(&stage.id).await.path;
                 let sandbox = Options::kcp().encrypted().start().await.expect("a sandbox");
                 sandbox.create_workspace("root", &stage.id).expect("a workspace");
-                (kcp.kubeconfig(&path, ADMIN), sandbox, Some(path))
+                (kcp.workspace_kubeconfig(&path, ADMIN), sandbox, Some(path))
             }
             On::Sandbox => unreachable!("compared with real servers alone"),
         };
@@ -130,7 +131,7 @@ impl Shells {
 /// A shell in a folder of its own, where kubectl is the pinned one and talks to one server.
 struct Shell {
     folder: PathBuf,
-    path: String,
+    path: OsString,
 }
 
 impl Shell {
@@ -142,10 +143,7 @@ impl Shell {
             let text = fs::read_to_string(file.path()).expect("a fixture");
             fs::write(folder.join(file.file_name()), stage.named(&text)).expect("a file");
         }
-        let kubectl = stage.fleet.kubectl();
-        let binaries = kubectl.parent().map(Path::display).expect("a folder");
-        let path = std::env::var("PATH").unwrap_or_default();
-        Self { folder, path: format!("{binaries}:{path}") }
+        Self { folder, path: stage.path() }
     }
 
     fn command(&self, line: &str) -> Command {
@@ -160,8 +158,8 @@ impl Shell {
     fn prepare(&self, stage: &Stage) {
         for line in [
             "kubectl apply -f definition.yaml",
-            "kubectl wait --for=condition=Established crd/gadgets.{group}",
-            "timeout 60 bash served.sh",
+            "kubectl wait --for=condition=Established crd/gadgets.{group} --timeout=90s",
+            "timeout 90 bash served.sh",
             "kubectl create ns {ns}",
         ] {
             let said = self.run(&stage.named(line));

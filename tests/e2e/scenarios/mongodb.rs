@@ -8,13 +8,12 @@ use crate::api::Api;
 use crate::case::{Case, Stage, case};
 use crate::credentials::{ADMIN, NOBODY};
 use crate::engine::{Engine, Launch};
-use crate::eventually::eventually;
 use crate::fleet::On;
 use crate::kube::ApiServer;
 use crate::kubectl::{Kubectl, repository};
 use crate::mappings::Mappings;
 use crate::target::{Target, namespace};
-use crate::tenant::{Tenant, condition, contains};
+use crate::tenant::{Tenant, contains};
 
 pub fn cases() -> Vec<Case> {
     vec![case!(databases_of_two_consumers_run_apart).on_both()]
@@ -82,7 +81,7 @@ async fn databases_of_two_consumers_run_apart(stage: &Stage) {
 
     target.report(&databases[0], running("6.0.5")).await;
     story.acme.status(DATABASE, json!({"phase": "Running", "version": "6.0.5"})).await;
-    is_ready(&story.acme).await;
+    story.acme.condition(DATABASE, "Ready", json!({"status": "True"})).await;
     let data = json!({"username": "YXBw", "password": "Y2hhbmdlLW1l", "own": "eA=="});
     target.rest.create(&secrets(&namespace(&databases[0])), &secret(CONNECTION, &data)).await;
     let data = connection(&story.acme).await["data"].clone();
@@ -125,15 +124,6 @@ pub fn running(version: &str) -> Value {
     })
 }
 
-async fn is_ready(tenant: &Tenant) {
-    eventually("the database is Ready", async || {
-        let object = tenant.object(DATABASE).await;
-        let ready = condition(&object, "Ready").is_some_and(|condition| condition["status"] == "True");
-        ready.then_some(()).ok_or_else(|| object["status"].to_string())
-    })
-    .await;
-}
-
 pub async fn operator_finds_its_rights(target: &Target, place: &str) {
     let rights = format!("/apis/rbac.authorization.k8s.io/v1/namespaces/{place}");
     let paths = [
@@ -151,7 +141,7 @@ const CONSUMER_FILES: [&str; 2] = ["examples/mongodb/secret.yaml", "examples/mon
 async fn in_workspaces(stage: &Stage, prefix: &str, user: &str) -> Story {
     let kcp = stage.kcp().await;
     let provider = kcp.workspace(&format!("{prefix}mongodb")).await;
-    let as_provider = stage.kubectl("provider", &kcp.kubeconfig(&provider.path, ADMIN));
+    let as_provider = stage.kubectl("provider", &kcp.workspace_kubeconfig(&provider.path, ADMIN));
     as_provider.apply(&["schemas/mongodb/apiresourceschema.yaml", "schemas/mongodb/apiexport.yaml"]);
     if user != NOBODY {
         provider.allow(user, "mongodb").await;
@@ -160,20 +150,20 @@ async fn in_workspaces(stage: &Stage, prefix: &str, user: &str) -> Story {
     let mut tenants = Vec::new();
     for name in ["acme", "globex"] {
         let workspace = kcp.workspace(&format!("{prefix}{name}")).await;
-        let consumer = stage.kubectl(name, &kcp.kubeconfig(&workspace.path, ADMIN));
+        let consumer = stage.kubectl(name, &kcp.workspace_kubeconfig(&workspace.path, ADMIN));
         consumer.run(&["apply", "-f", &binding.display().to_string()]);
         workspace.wait_for_binding("mongodb", &Api::mongodb()).await;
         consumer.apply(&CONSUMER_FILES);
         tenants.push(Tenant::in_workspace(&workspace, &Api::mongodb()));
     }
     let [acme, globex] = <[Tenant; 2]>::try_from(tenants).unwrap_or_else(|_| unreachable!("two names above"));
-    let source = stage.keep("source.kubeconfig", &kcp.kubeconfig("root", user));
+    let source = stage.keep("source.kubeconfig", &kcp.workspace_kubeconfig("root", user));
     let mappings = Mappings::new(stage.folder.join("mappings"), Vec::new());
     mappings.write("mongodb.yaml", &shipped("mappings/mongodb.yaml", &provider.path));
     let launch = Launch::bare(&stage.folder)
         .flag("--mappings", mappings.folder().display())
         .flag("--kcp-kubeconfig", source.display());
-    let as_acme = stage.kubectl("acme", &kcp.kubeconfig(&format!("root:{prefix}acme"), ADMIN));
+    let as_acme = stage.kubectl("acme", &kcp.workspace_kubeconfig(&format!("root:{prefix}acme"), ADMIN));
     Story { acme, globex, as_acme, as_provider, mappings, launch, _source: None }
 }
 

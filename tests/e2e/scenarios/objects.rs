@@ -1,12 +1,11 @@
 //! Objects that depend on each other, and several objects of one rule.
 
-use std::time::Duration;
-
 use serde_json::json;
 use sync_engine::sandbox::{Fault, Verb};
 
 use crate::case::{Case, Stage, case};
 use crate::eventually::becomes;
+use crate::memory::LATE;
 use crate::rest::Patch;
 use crate::target;
 use crate::world::World;
@@ -92,14 +91,11 @@ async fn several_objects_follow_their_list(stage: &Stage) {
 }
 
 async fn a_slow_object_delays_no_other_of_its_source(stage: &Stage) {
-    let world = stage.widgets().await;
     let independent = TAGGED
         .replace("      dependsOn: [widget]\n", "")
         .replace("{{ objects.widget.status.phase", "{{ source.spec.note");
-    world.mappings.write("widgets.yaml", &independent);
-    let _engine = world.engine().await;
-    let late = Fault::Delay(Duration::from_secs(20));
-    world.memory().fault(Verb::Apply, "configmaps", "it-a", late).await;
+    let (world, _engine) = stage.running_with(&independent).await;
+    world.memory().fault(Verb::Apply, "configmaps", "it-a", Fault::Delay(LATE)).await;
     world.alpha.create("it", json!({"size": 1, "tags": ["a", "b", "c"]})).await;
     // One after the other, they would come after it.
     tags(&world, &["b", "c"]).await;

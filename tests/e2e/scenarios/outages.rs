@@ -7,7 +7,6 @@ use serde_json::json;
 use super::troubles;
 use crate::case::{Case, Stage, case};
 use crate::eventually::throughout;
-use crate::fleet::On;
 use crate::target::uid;
 use crate::world::WIDGETS;
 
@@ -30,12 +29,7 @@ async fn a_killed_target_comes_back(stage: &Stage) {
     world.alpha.patch("it", json!({"spec": {"size": 2}})).await;
     world.alpha.create("new", json!({"size": 1})).await;
     engine.becomes_unready("watch of widgets", "cannot reach").await;
-    throughout(Duration::from_secs(3), "the engine stays up and concludes nothing", async || {
-        engine.is_running()?;
-        let held = world.alpha.holds("it").await;
-        (held.len() == 1).then_some(()).ok_or_else(|| format!("{held:?}"))
-    })
-    .await;
+    world.alpha.stays_held("it", &mut engine, "the engine stays up and concludes nothing").await;
 
     server.resume().await;
     let now = world.target.has_spec(&world.alpha, "it", json!({"size": 2})).await;
@@ -104,10 +98,7 @@ async fn a_kcp_that_is_put_back_to_an_earlier_state_is_followed_at_once_and_lose
 async fn a_killed_source_comes_back(stage: &Stage) {
     let (world, mut engine) = stage.running().await;
     let copy = world.made("it", json!({"size": 1})).await;
-    match stage.on {
-        On::Kcp => stage.kcp().await.kill(),
-        _ => stage.fleet.kubernetes().await.source.kill(),
-    }
+    stage.source_server().await.kill();
     engine.becomes_unready("watch of widgets", "cannot reach").await;
     world.target.report(&copy, json!({"phase": "Running"})).await;
     world.target.edit(&copy, json!({"spec": {"size": 9}})).await;
@@ -118,10 +109,7 @@ async fn a_killed_source_comes_back(stage: &Stage) {
     })
     .await;
 
-    match stage.on {
-        On::Kcp => stage.kcp().await.resume().await,
-        _ => stage.fleet.kubernetes().await.source.resume().await,
-    }
+    stage.source_server().await.resume().await;
     world.alpha.status("it", json!({"phase": "Running"})).await;
     let now = world.target.follows(&world.alpha, "it", json!({"size": 2})).await;
     assert_eq!(uid(&now), uid(&copy));

@@ -22,7 +22,7 @@ const ENGINES: [&str; 2] = ["one", "two"];
 
 /// A partition, and a slice of the export with the same name.
 async fn divide(world: &World<'_>, name: &str, shard: &str) {
-    let provider = world.provider.as_ref().expect("a provider's workspace");
+    let provider = world.provider();
     let partition = json!({
         "apiVersion": "topology.kcp.io/v1alpha1", "kind": "Partition", "metadata": {"name": name},
         "spec": {"selector": {"matchLabels": {"name": shard}}},
@@ -37,7 +37,7 @@ async fn divide(world: &World<'_>, name: &str, shard: &str) {
 
 /// The mapping of an engine, and its target's view.
 fn of_engine(world: &World<'_>, mappings: &Mappings, name: &str, text: &str) -> Target {
-    let path = &world.provider.as_ref().expect("a provider's workspace").path;
+    let path = &world.provider().path;
     let source = format!(
         "{{apiExport: {{name: {}, path: \"{path}\", endpointSlice: {name}}}, resource: {}}}",
         world.api.plural,
@@ -58,12 +58,8 @@ fn says<'s>(source: &'s Value, engine: &str) -> Option<&'s Value> {
 
 /// The source once an engine's condition on it has this reason.
 async fn told(tenant: &Tenant, engine: &str, reason: &str) -> Value {
-    eventually(&format!("engine {engine} says {reason}"), async || {
-        let source = tenant.object("it").await;
-        let is_told = says(&source, engine).is_some_and(|condition| condition["reason"] == reason);
-        is_told.then_some(source.clone()).ok_or_else(|| source.to_string())
-    })
-    .await
+    tenant.condition("it", &format!("{engine}.sync-engine.dev/Synced"), json!({"reason": reason})).await;
+    tenant.object("it").await
 }
 
 async fn engines_with_a_partition_each_divide_the_workspaces_and_take_nothing_from_each_other(stage: &Stage) {
@@ -101,7 +97,7 @@ async fn engines_with_a_partition_each_divide_the_workspaces_and_take_nothing_fr
 
     // The shard of alpha becomes one of the other partition, while the former engine still serves it.
     let everywhere = json!({"spec": {"selector": {"matchLabels": null, "matchExpressions": [{"key": "name", "operator": "Exists"}]}}});
-    let provider = world.provider.as_ref().expect("a provider's workspace");
+    let provider = world.provider();
     provider.rest.patch(Patch::Merge, &format!("{PARTITIONS}/{next}"), &everywhere).await;
     let source = told(&world.alpha, next, "Conflict").await;
     let owner = format!("default/it of {former}.{} (engine.mapping)", world.name);

@@ -5,6 +5,7 @@ use std::time::Duration;
 use data_encoding::{BASE64, HEXLOWER};
 use serde_json::{Value, json};
 
+use super::mongodb::secrets;
 use super::troubles;
 use crate::audit::Request;
 use crate::case::{Case, Stage, case};
@@ -37,18 +38,9 @@ fn secret(name: &str, data: &[(&str, &str)]) -> Value {
     json!({"apiVersion": "v1", "kind": "Secret", "metadata": {"name": name, "labels": {"team": "a", "own": "b"}}, "data": data})
 }
 
-fn secrets(namespace: &str) -> String {
-    format!("/api/v1/namespaces/{namespace}/secrets")
-}
-
 /// Waits until a Secret holds exactly these values.
 async fn holds(rest: &Rest, namespace: &str, name: &str, data: &[(&str, &str)]) -> Value {
-    let expected = &secret(name, data)["data"];
-    eventually(&format!("{namespace}/{name} holds {data:?}"), async || {
-        let found = rest.get(&format!("{}/{name}", secrets(namespace))).await.ok_or("it is missing")?;
-        if found["data"] == *expected { Ok(found) } else { Err(found.to_string()) }
-    })
-    .await
+    rest.has(&format!("{}/{name}", secrets(namespace)), "/data", secret(name, data)["data"].take()).await
 }
 
 async fn is_gone(rest: &Rest, namespace: &str, name: &str) {
@@ -219,7 +211,7 @@ async fn two_sources_share_the_copy_of_a_secret(stage: &Stage) {
 async fn a_claim_is_waited_for_and_followed_again(stage: &Stage) {
     let world = stage.unmapped(true).await;
     world.mappings.write("widgets.yaml", RELATED);
-    let provider = world.provider.as_ref().expect("the provider's workspace");
+    let provider = world.provider();
     let (alpha, beta, target) = (&world.alpha, &world.beta, &world.target);
     provider.claim(&world.api, &["secrets"]).await;
     let [in_alpha, in_beta] = &world.workspaces[..] else { panic!("two workspaces") };

@@ -87,7 +87,7 @@ async fn an_edit_in_the_middle_of_a_reconcile_is_not_forgotten(stage: &Stage) {
     world.settled().await;
 
     let lines = engine.lines_logged();
-    let applies = world.memory().delay_next_apply("", Duration::from_secs(3)).await;
+    let applies = world.memory().delay_next_apply("").await;
     world.alpha.patch("it", json!({"spec": {"size": 2}})).await;
     applies.await;
     world.mappings.write("widgets.yaml", &labelled("edited"));
@@ -168,19 +168,25 @@ async fn an_edit_that_is_held_stays_so_across_a_restart_until_a_person_approves_
     has_label(&world, "new", "1").await;
 }
 
+/// A soak in which a slow machine, too, looks at the sources before their second wave begins.
+const SOAK: &str = "30s";
+
+/// One that no case waits for.
+const LONG: &str = "1h";
+
 /// The sources with a label follow an edit first.
 fn in_waves(text: &str, soak: &str) -> String {
     let release = format!(
-        "  release:\n    maxFailing: 100%\n    maxLost: {{percent: 100}}\n    progressDeadline: 8s\n    waves:\n      - {{sources: {{matchLabels: {{tier: canary}}}}, \
+        "  release:\n    maxFailing: 100%\n    maxLost: {{percent: 100}}\n    progressDeadline: {LONG}\n    waves:\n      - {{sources: {{matchLabels: {{tier: canary}}}}, \
          soak: {soak}, maxFailing: 0}}\n      - {{percent: 100}}\n  status:\n"
     );
     text.replace("  status:\n", &release)
 }
 
-/// An engine whose mapping has waves, with a source that follows an edit first and another one.
-async fn canary_and_other<'s>(stage: &'s Stage, soak: &str) -> (World<'s>, Engine) {
+/// An engine with this mapping, which has waves, with a source that follows an edit first and another one.
+async fn canary_and_other<'s>(stage: &'s Stage, mapping: &str) -> (World<'s>, Engine) {
     let (world, mut engine) = stage.running().await;
-    let edit = || world.mappings.write("widgets.yaml", &in_waves(WIDGETS, soak));
+    let edit = || world.mappings.write("widgets.yaml", mapping);
     engine.says_of(edit, &["generation 2"]).await;
     world.alpha.create_synced("canary", json!({"size": 1})).await;
     world.alpha.patch("canary", json!({"metadata": {"labels": {"tier": "canary"}}})).await;
@@ -194,8 +200,8 @@ async fn label_of(world: &World<'_>, name: &str) -> Option<String> {
 }
 
 async fn an_edit_reaches_the_sources_in_waves(stage: &Stage) {
-    let (world, mut engine) = canary_and_other(stage, "8s").await;
-    let edit = || world.mappings.write("widgets.yaml", &in_waves(&labelled("new"), "8s"));
+    let (world, mut engine) = canary_and_other(stage, &in_waves(WIDGETS, SOAK)).await;
+    let edit = || world.mappings.write("widgets.yaml", &in_waves(&labelled("new"), SOAK));
     engine.says_of(edit, &["a wave begins", "1 of 2"]).await;
     has_label(&world, "canary", "new").await;
     assert_eq!(label_of(&world, "other").await, None, "before the soak of the first wave is over");
@@ -206,9 +212,10 @@ async fn an_edit_reaches_the_sources_in_waves(stage: &Stage) {
 }
 
 async fn a_wave_that_fails_goes_back_before_others_notice(stage: &Stage) {
-    let (world, mut engine) = canary_and_other(stage, "2s").await;
+    // At once: neither the soak nor the deadline is over.
+    let (world, mut engine) = canary_and_other(stage, &in_waves(WIDGETS, LONG)).await;
     let before = world.target.copy(&world.alpha, "other").await;
-    let edit = || world.mappings.write("widgets.yaml", &in_waves(&failing_for_one(), "2s"));
+    let edit = || world.mappings.write("widgets.yaml", &in_waves(&failing_for_one(), LONG));
     engine.says_of(edit, &["a wave begins", "1 of 2"]).await;
     engine.says(&["not in sync", "RenderFailed"]).await;
     engine.says(&["it went back, for wave 1 failed", "1 cannot be in order"]).await;
@@ -227,12 +234,12 @@ async fn a_wave_that_fails_goes_back_before_others_notice(stage: &Stage) {
 }
 
 async fn a_release_goes_on_where_it_was_after_a_restart_and_ends_with_the_former_text(stage: &Stage) {
-    let (world, mut engine) = canary_and_other(stage, "1h").await;
+    let (world, mut engine) = canary_and_other(stage, &in_waves(WIDGETS, LONG)).await;
     // It makes one more object, which takes its name from nobody else's.
     let more = "  objects:\n    - id: more\n      template: {apiVersion: v1, kind: ConfigMap, \
                 metadata: {name: '{{ placement.name }}-more'}, data: {a: b}}\n";
     let new = labelled("new").replace("  objects:\n", more).replace("  status:\n", "  status:\n    from: widget\n");
-    let strict = |text: &str| in_waves(text, "1h").replace("maxLost: {percent: 100}", "maxLost: {objects: 0}");
+    let strict = |text: &str| in_waves(text, LONG).replace("maxLost: {percent: 100}", "maxLost: {objects: 0}");
     engine.says_of(|| world.mappings.write("widgets.yaml", &strict(WIDGETS)), &["generation 3"]).await;
     let edit = || world.mappings.write("widgets.yaml", &strict(&new));
     engine.says_of(edit, &["a wave begins", "1 of 2"]).await;
@@ -262,12 +269,13 @@ async fn a_release_goes_on_where_it_was_after_a_restart_and_ends_with_the_former
 
 /// It renders, and servers accept it: no rehearsal sees through that.
 async fn a_wave_whose_objects_never_get_ready_goes_back(stage: &Stage) {
-    let (world, mut engine) = canary_and_other(stage, "1s").await;
+    let impatient = |text: &str| in_waves(text, SOAK).replace("progressDeadline: 1h", "progressDeadline: 30s");
+    let (world, mut engine) = canary_and_other(stage, &impatient(WIDGETS)).await;
     let never = "    - id: widget\n      ready: ${{ objects.widget.status.phase | default(\"\") == \"Never\" }}\n";
     let edit = labelled("new").replace("    - id: widget\n", never);
-    engine.says_of(|| world.mappings.write("widgets.yaml", &in_waves(&edit, "1s")), &["a wave begins", "1 of 2"]).await;
+    engine.says_of(|| world.mappings.write("widgets.yaml", &impatient(&edit)), &["a wave begins", "1 of 2"]).await;
     has_label(&world, "canary", "new").await;
-    engine.says(&["it went back, for wave 1 failed", "1 are not yet", "not become fewer for 8 s"]).await;
+    engine.says(&["it went back, for wave 1 failed", "1 are not yet", "not become fewer for 30 s"]).await;
     has_no_label(&world, "canary").await;
     assert_eq!(label_of(&world, "other").await, None);
 }
@@ -276,7 +284,7 @@ async fn what_an_edit_takes_away_goes_at_the_end_and_another_edit_takes_its_plac
     let (world, mut engine) = stage.running().await;
     let second = "    - id: second\n      template: {apiVersion: v1, kind: ConfigMap, \
                   metadata: {name: '{{ placement.name }}'}, data: {a: b}}\n  status:\n    from: widget\n";
-    let both = |text: &str| in_waves(&text.replace("  status:\n", second), "15s");
+    let both = |text: &str| in_waves(&text.replace("  status:\n", second), SOAK);
     let edit = || world.mappings.write("widgets.yaml", &both(WIDGETS));
     engine.says_of(edit, &["generation 2"]).await;
     world.alpha.create_synced("canary", json!({"size": 1})).await;
@@ -285,7 +293,7 @@ async fn what_an_edit_takes_away_goes_at_the_end_and_another_edit_takes_its_plac
     assert_eq!(maps().await, 1, "made in the first place");
     world.settled().await;
     // The first wave follows a text without it.
-    let edit = || world.mappings.write("widgets.yaml", &in_waves(&labelled("new"), "15s"));
+    let edit = || world.mappings.write("widgets.yaml", &in_waves(&labelled("new"), SOAK));
     engine.says_of(edit, &["a wave begins", "1 of 2"]).await;
     has_label(&world, "canary", "new").await;
     throughout(Duration::from_secs(3), "it is not taken away before the end", async || match maps().await {
@@ -295,7 +303,7 @@ async fn what_an_edit_takes_away_goes_at_the_end_and_another_edit_takes_its_plac
     .await;
     world.alpha.synced("canary", "True", "Synced").await;
     // Another edit goes on with the same wave.
-    world.mappings.write("widgets.yaml", &in_waves(&labelled("newer"), "15s"));
+    world.mappings.write("widgets.yaml", &in_waves(&labelled("newer"), SOAK));
     has_label(&world, "canary", "newer").await;
     assert_eq!(maps().await, 1, "nor by that one, before its end");
     engine.says(&["is in force now"]).await;

@@ -124,12 +124,8 @@ async fn an_api_that_is_not_served_for_a_while_loses_nothing(stage: &Stage) {
     world.alpha.patch("it", json!({"spec": {"size": 2}})).await;
     world.alpha.delete("leaving").await;
     engine.says_after(before, &[&world.api.group]).await;
-    throughout(Duration::from_secs(3), "nothing is concluded from an API that is not served", async || {
-        engine.is_running()?;
-        let held = world.alpha.holds("leaving").await;
-        (held.len() == 1).then_some(()).ok_or_else(|| format!("{held:?}"))
-    })
-    .await;
+    let what = "nothing is concluded from an API that is not served";
+    world.alpha.stays_held("leaving", &mut engine, what).await;
 
     served(true).await;
     let now = world.target.has_spec(&world.alpha, "it", json!({"size": 2})).await;
@@ -147,12 +143,7 @@ async fn where_the_definition_of_its_kind_is_gone_a_deletion_ends_and_a_source_i
     world.api.uninstall(&world.target.rest).await;
     world.alpha.remove("now").await;
     engine.says(&[&world.api.group]).await;
-    throughout(Duration::from_secs(3), "a live source waits, and is held", async || {
-        engine.is_running()?;
-        let held = world.alpha.holds("kept").await;
-        (held.len() == 1).then_some(()).ok_or_else(|| format!("{held:?}"))
-    })
-    .await;
+    world.alpha.stays_held("kept", &mut engine, "a live source waits, and is held").await;
 
     // Also for an engine that has never seen the kind.
     engine.kill();

@@ -1,7 +1,5 @@
 //! What `sync-engine rbac` prints is enough for the engine, on servers that check it.
 
-use std::process::Command;
-
 use serde_json::json;
 
 use super::mongodb::{
@@ -9,7 +7,7 @@ use super::mongodb::{
 };
 use crate::case::{Case, Stage, case};
 use crate::credentials::{ADMIN, NOBODY};
-use crate::engine::Launch;
+use crate::engine::{Launch, output, printed};
 use crate::fleet::On;
 use crate::kube::ApiServer;
 use crate::kubectl::{Kubectl, repository};
@@ -99,26 +97,20 @@ impl<'s> Scene<'s> {
 
     /// What the verb prints for a side.
     fn rbac(&self, side: &str) -> String {
-        let output = Command::new(env!("CARGO_BIN_EXE_sync-engine"))
-            .args(["rbac", "--for", side, "--subject", &format!("user:{NOBODY}"), "--schemas"])
-            .arg(repository().join("schemas"))
-            .arg(self.story.mappings.folder())
-            .output()
-            .expect("the binary starts");
-        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
-        String::from_utf8(output.stdout).expect("text")
+        let [schemas, mappings] = self.documents();
+        output(&["rbac", "--for", side, "--subject", &format!("user:{NOBODY}"), "--schemas", &schemas, &mappings])
     }
 
     /// What `doctor` says with the engine's own kubeconfigs.
     fn doctor(&self) -> String {
-        let output = Command::new(env!("CARGO_BIN_EXE_sync-engine"))
-            .args(["doctor", "--schemas"])
-            .arg(repository().join("schemas"))
-            .arg(self.story.mappings.folder())
-            .args(self.launch.of_verbs())
-            .output()
-            .expect("the binary starts");
-        String::from_utf8_lossy(&[output.stdout, output.stderr].concat()).into_owned()
+        let ([schemas, mappings], connections) = (self.documents(), self.launch.of_verbs());
+        let connections = connections.iter().map(String::as_str);
+        printed(&["doctor", "--schemas", &schemas, &mappings].into_iter().chain(connections).collect::<Vec<_>>())
+    }
+
+    /// The shipped schemas, and the mapping.
+    fn documents(&self) -> [String; 2] {
+        [&*repository().join("schemas"), self.story.mappings.folder()].map(|path| path.display().to_string())
     }
 
     /// Applies it, as the administrator of that side.

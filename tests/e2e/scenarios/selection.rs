@@ -114,8 +114,7 @@ async fn a_relabelled_cluster_keeps_its_objects_and_gets_its_deletions(stage: &S
     assert!(b.holds("other").await.is_empty());
 
     // Whoever deletes there is not kept waiting, and nobody else's object goes.
-    b.delete("it").await;
-    b.gone("it").await;
+    b.remove("it").await;
     fleet.has(&[3]).await;
     fleet.becomes("a", "gold").await;
     fleet.becomes("b", "gold").await;

@@ -130,9 +130,7 @@ async fn what_the_mapping_leaves_to_others_is_left(stage: &Stage) {
 /// The structure of templates, a variable that reads an object, what is set at creation alone, and another name.
 async fn a_mapping_builds_lists_optional_maps_and_quantities(stage: &Stage) {
     const STRUCTURE: &str = include_str!("../fixtures/structure.yaml");
-    let world = stage.unmapped(true).await;
-    world.mappings.write("widgets.yaml", &STRUCTURE.replace("<suffix>", ""));
-    let mut engine = world.engine().await;
+    let (world, mut engine) = stage.running_with(&STRUCTURE.replace("<suffix>", "")).await;
     world.alpha.create("it", json!({"size": 2048})).await;
     world.target.has_spec(&world.alpha, "it", json!({"size": 2048, "note": "2Gi"})).await;
     world.alpha.status("it", json!({"phase": "Ordered"})).await;

@@ -4,8 +4,6 @@ use serde_json::json;
 
 use super::troubles;
 use crate::case::{Case, Stage, case};
-use crate::eventually::eventually;
-use crate::tenant::condition;
 
 pub fn cases() -> Vec<Case> {
     vec![
@@ -114,13 +112,8 @@ async fn conditions_say_what_the_mapping_says(stage: &Stage) {
     let (world, _engine) = stage.running_with(CONDITIONS).await;
     world.alpha.create("it", json!({})).await;
     let ready = async |status: &str, reason: &str, message: &str| {
-        eventually(&format!("Ready is {status} for {reason}"), async || {
-            let object = world.alpha.object("it").await;
-            let ready = condition(&object, "Ready").cloned().ok_or_else(|| object["status"].to_string())?;
-            let met = ready["status"] == status && ready["reason"] == reason && ready["message"] == message;
-            met.then_some(ready.clone()).ok_or_else(|| ready.to_string())
-        })
-        .await
+        let expected = json!({"status": status, "reason": reason, "message": message});
+        world.alpha.condition("it", "Ready", expected).await
     };
     let first = ready("False", "Provisioning", "").await;
     let copy = world.target.operate(&world.alpha, "it", json!({"phase": "Starting", "message": "soon"})).await;

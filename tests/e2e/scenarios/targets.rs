@@ -121,8 +121,7 @@ async fn each_item_of_a_list_is_a_target_and_one_that_is_down_delays_no_other(st
     alpha.status("it", json!({"ready": 1, "endpoints": ["west Ready"]})).await;
     assert_eq!(alpha.holds("it").await.len(), 1, "the finalizer");
     west.copy(alpha, "it").await;
-    alpha.delete("it").await;
-    alpha.gone("it").await;
+    alpha.remove("it").await;
     west.gone(alpha, "it").await;
     engine.is_running().expect("it runs");
 }
@@ -226,8 +225,7 @@ async fn a_target_that_a_changed_document_no_longer_names_still_gives_back_what_
     // Also an engine that never ran the former document deletes there.
     engine.kill();
     let engine = two.launch().start();
-    alpha.delete("it").await;
-    alpha.gone("it").await;
+    alpha.remove("it").await;
     west.gone(alpha, "it").await;
     east.copy(alpha, "that").await;
     drop(engine);

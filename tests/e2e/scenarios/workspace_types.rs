@@ -34,7 +34,7 @@ struct Types<'w> {
 
 impl<'w> Types<'w> {
     async fn publish(world: &'w World<'w>, verbs: &[&str]) -> Self {
-        let home = world.provider.as_ref().expect("a case on kcp");
+        let home = world.provider();
         let rules = json!([{
             "apiGroups": [""], "resources": ["namespaces"],
             "verbs": ["get", "list", "watch", "create", "patch", "delete"],

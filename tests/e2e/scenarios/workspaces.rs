@@ -5,7 +5,6 @@ use serde_json::json;
 use crate::api::Api;
 use crate::case::{Case, Stage, case};
 use crate::eventually::becomes;
-use crate::kcp::Workspace;
 use crate::tenant::Tenant;
 use crate::world::{WIDGETS, World};
 
@@ -19,10 +18,6 @@ pub fn cases() -> Vec<Case> {
         case!(a_mapping_that_moves_to_another_export_waits_and_orphans_nothing),
     ];
     cases.into_iter().map(|case| case.on_kcp().in_memory()).collect()
-}
-
-fn provider<'w>(world: &'w World<'_>) -> &'w Workspace {
-    world.provider.as_ref().expect("a case on kcp has a provider workspace")
 }
 
 /// Nothing of alpha is left, and beta is served as before.
@@ -45,7 +40,7 @@ async fn unbinding_with_live_objects_ends_and_who_binds_again_is_served_again(st
     world.workspaces[0].unbound(&world.api.plural).await;
     only_alpha_left(&world).await;
 
-    world.workspaces[0].bind(&provider(&world).path, &world.api).await;
+    world.workspaces[0].bind(&world.provider().path, &world.api).await;
     world.alpha.create("it", json!({"size": 5})).await;
     world.target.has_spec(&world.alpha, "it", json!({"size": 5})).await;
     engine.is_running().expect("the engine runs on");
@@ -79,7 +74,7 @@ async fn an_export_without_bindings_is_ready_and_who_binds_later_is_served(stage
     lonely.publish(&api, &stage.user).await;
     let mappings = world.second_mappings("lonely");
     let source = format!("{{apiExport: {{name: widgets, path: \"{}\"}}, resource: {}}}", lonely.path, api.resource());
-    let text = crate::world::WIDGETS.replace("<source>", &source).replace("<group>", &api.group);
+    let text = WIDGETS.replace("<source>", &source).replace("<group>", &api.group);
     mappings.write("widgets.yaml", &text);
     let _engine = world.launch().flag("--mappings", mappings.folder().display()).ready().await;
 
@@ -92,13 +87,11 @@ async fn an_export_without_bindings_is_ready_and_who_binds_later_is_served(stage
 }
 
 async fn the_path_of_the_workspace_is_known(stage: &Stage) {
-    let world = stage.widgets().await;
-    let labelled = crate::world::WIDGETS.replace(
+    let labelled = WIDGETS.replace(
         "        kind: Widget\n",
         "        kind: Widget\n        metadata: {annotations: {from: \"{{ workspace.path }} {{ workspace.cluster }}\"}}\n",
     );
-    world.mappings.write("widgets.yaml", &labelled);
-    let _engine = world.engine().await;
+    let (world, _engine) = stage.running_with(&labelled).await;
     world.alpha.create("it", json!({})).await;
     let workspace = &world.workspaces[0];
     let from = format!("{} {}", workspace.path, workspace.cluster);

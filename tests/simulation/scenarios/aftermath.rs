@@ -145,7 +145,7 @@ fn a_finalizer_is_not_released_by_what_was_seen_before_the_target_was_restored()
             (pause, Action::Restore(Side::Target, Ahead::Expired)),
         ];
         let run = held(&world(Plain, &steps), 1).remove(0);
-        let lines = || run.trace.iter().skip_while(|line| !line.contains("is restored"));
+        let lines = || run.trace.iter().skip_while(|line| !line.contains("** Restore"));
         let heard = lines()
             .find(|line| line.contains("list configmaps  / at target"))
             .map(|line| number(line))

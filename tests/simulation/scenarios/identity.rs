@@ -99,12 +99,6 @@ fn objects_of_two_sources_with_one_name_leave_each_other_alone() {
 }
 
 #[test]
-fn the_objects_of_an_id_that_was_removed_go() {
-    let steps = [(0, Action::Create(X)), (5_000, Action::Edit(Edit::Toggle("ca")))];
-    holds(&world(Kcp, &steps), 1);
-}
-
-#[test]
 fn a_source_whose_object_has_too_long_a_name_says_so_and_can_be_deleted() {
     let long = SourceRef { name: RARE_NAMES[1], ..X };
     let steps = [(0, Action::Create(long)), (5_000, Action::Delete(long))];

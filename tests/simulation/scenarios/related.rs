@@ -180,13 +180,13 @@ fn a_copy_follows_its_original_within_a_second() {
     ];
     let trace = &held(&related(Kcp, &steps), 4)[0].trace;
     let seconds = |line: &str| line.split_whitespace().next().and_then(|time| time.parse::<f64>().ok());
-    let until = |step: &str, copy: &str| {
-        let at = trace.iter().rposition(|line| line.contains(step)).expect("the step");
+    let until = |step: Action, copy: &str| {
+        let at = trace.iter().rposition(|line| line.ends_with(&format!("** {step:?}"))).expect("the step");
         let line = trace[at..].iter().find(|line| line.contains("engine 0") && line.contains(copy)).expect("a write");
         seconds(line).expect("a time") - seconds(&trace[at]).expect("a time")
     };
-    assert!(until("of tenant a: Put", "apply secrets") < 1.0, "{trace:#?}");
-    assert!(until("are dealt with: Connect", "patch secrets") < 1.0, "{trace:#?}");
+    assert!(until(Action::Secret(X, Secrecy::Put), "apply secrets") < 1.0, "{trace:#?}");
+    assert!(until(Action::Wire(X, Wiring::Connect), "patch secrets") < 1.0, "{trace:#?}");
 }
 
 /// Nothing says any more that an object whose rule is gone refers to a copy.

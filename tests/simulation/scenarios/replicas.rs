@@ -20,7 +20,7 @@ fn gap(end: Action) -> Duration {
     let run = held(&replicas(&steps), 1).remove(0);
     let second = |line: &String| line.trim_start().split(' ').next().and_then(|second| second.parse::<f64>().ok());
     let at = |text: &str| run.trace.iter().find(|line| line.contains(text)).and_then(second).expect(text);
-    let ended = at(&format!("** {end}"));
+    let ended = at(&format!("** {end:?}"));
     let is_write = |line: &&String| ["patch things", "apply configmaps"].iter().any(|write| line.contains(write));
     let writes = run.trace.iter().filter(|line| line.contains("engine 1 ")).filter(is_write).filter_map(second);
     let first = writes.fold(f64::MAX, f64::min);

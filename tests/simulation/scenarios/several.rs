@@ -161,39 +161,24 @@ fn a_source_moves_once_the_state_store_of_its_next_target_can_be_kept_again() {
     holds(&several(Spread::Choice, Plain, &steps), 24);
 }
 
+/// The document that was recorded last on any target is its own. It waits for the target that holds it.
 #[test]
 fn a_removed_mapping_waits_for_the_target_that_holds_its_latest_document() {
-    let steps = [
+    let removed = [
         (0, Action::Create(X)),
         (5_000, Action::Away(Side::Target)),
         (15_000, Action::Edit(Edit::OnSourceDelete("Orphan"))),
         (20_000, Action::Delete(X)),
         (10_000, Action::Edit(Edit::Rename("n"))),
         (60_000, Action::Crash(0)),
-        (0, Action::Away(Side::Second)),
-        (0, Action::Back(Side::Target)),
-        (0, Action::Start(0)),
-        (120_000, Action::Back(Side::Second)),
     ];
-    for spread in [Spread::Extra, Spread::Both, Spread::Choice] {
-        holds(&Plan { spread, ..world(Kcp, &steps) }, 8);
-    }
-}
-
-#[test]
-fn the_document_that_was_recorded_last_on_any_target_is_the_one_of_a_removed_mapping() {
-    let steps = [
-        (0, Action::Create(X)),
-        (5_000, Action::Away(Side::Target)),
-        (15_000, Action::Edit(Edit::OnSourceDelete("Orphan"))),
-        (20_000, Action::Delete(X)),
-        (10_000, Action::Edit(Edit::Rename("n"))),
-        (60_000, Action::Crash(0)),
-        (0, Action::Back(Side::Target)),
-        (0, Action::Start(0)),
-    ];
-    for spread in [Spread::Extra, Spread::Both, Spread::Choice] {
-        holds(&Plan { spread, ..world(Kcp, &steps) }, 8);
+    let with_both = [(0, Action::Back(Side::Target)), (0, Action::Start(0))];
+    let with_one =
+        [&[(0, Action::Away(Side::Second))][..], &with_both, &[(120_000, Action::Back(Side::Second))]].concat();
+    for start in [&with_both[..], &with_one] {
+        for spread in [Spread::Extra, Spread::Both, Spread::Choice] {
+            holds(&several(spread, Kcp, &[&removed[..], start].concat()), 8);
+        }
     }
 }
 

@@ -5,7 +5,7 @@ use sync_engine::engine::approval::{Decision, Record};
 use sync_engine::object::marks::HELD;
 use sync_engine::sandbox::{Admission, Request};
 
-use super::super::action::{Action, Edit, Forever, Meddling, Roster, TENANTS, Versions};
+use super::super::action::{Action, Edit, Forever, Roster, TENANTS, Versions};
 use super::super::checker::{AFTERMATH, Approved, RECORDS, state_store};
 use super::super::mapping::{GUEST, Spread};
 use super::super::matrix::is_fault;
@@ -20,12 +20,9 @@ impl World {
     pub(super) async fn act(&mut self, action: Action) {
         self.connect_new();
         self.follow_record();
-        self.note(action);
-        self.is_disturbed |= !action.is_everyday();
-        self.had_holds |= matches!(action, Action::Meddle(_, Meddling::Hold));
+        self.note(format_args!("{action:?}"));
         if matches!(action, Action::Silence(_) | Action::Restore(_, Ahead::Silent) | Action::Rebuild(_, Ahead::Silent))
         {
-            self.was_silenced = true;
             self.core(|core| core.checker.is_kept_in_the_dark(core.age()));
         }
         self.tell_checker(action);
@@ -352,7 +349,6 @@ impl World {
                 core.checker.forgets_sources();
             });
             self.furnish();
-            self.source_rebuilt = true;
         }
     }
 }

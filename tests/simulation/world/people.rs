@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 use sync_engine::sandbox::Request;
 
-use super::super::action::{LONGEST, Meddling, NAMES, Secrecy, SourceRef, Wiring};
+use super::super::action::{Meddling, NAMES, Secrecy, SourceRef, Wiring};
 use super::super::mapping::{
     CA, CONN, CONNECTION, COPY, GUEST, MADE, More, PASSWORD, QUOTA, READS, Rule, WIDGET, api_version, base64, url,
 };
@@ -31,7 +31,6 @@ const FORGOTTEN: u32 = 4;
 
 impl World {
     pub(super) fn create(&mut self, source: SourceRef) {
-        self.had_long_name |= source.name.len() == LONGEST;
         let written = self.next_written(source.tenant);
         let kind = RESOURCES.iter().find(|(plural, _)| *plural == source.resource).map_or("", |(_, kind)| kind);
         let token = format!("token-{}-of-{}", written, source.tenant);
