@@ -127,7 +127,7 @@ impl<'a> Live<'a> {
     fn rule(&self, rule: &ObjectRule, wanted: &Wanted) -> Step {
         let mut step = Step::default();
         match wanted {
-            Err(unrendered) => step.extend(self.unrendered(&rule.id, unrendered).of(&rule.id)),
+            Err(unrendered) => step.extend(self.unrendered(rule, &rule.id, unrendered).of(&rule.id)),
             Ok(all) => all.iter().for_each(|one| step.extend(self.instance(rule, one))),
         }
         let leaving = each::leaving(self.observed, rule, wanted, &self.rendering.place);
@@ -156,7 +156,7 @@ impl<'a> Live<'a> {
     fn instance(&self, rule: &ObjectRule, one: &Instance) -> Step {
         let id = one.id(rule);
         let step = match &one.rendered {
-            Err(unrendered) => self.unrendered(&id, unrendered),
+            Err(unrendered) => self.unrendered(rule, &id, unrendered),
             Ok(Rendered::Present(desired)) => self.wanted(rule, one.key.as_deref(), &id, desired),
             // What stands of it is decided on as what the mapping no longer wants.
             Ok(Rendered::Absent) if self.own_with(&id).next().is_some() => Step::default(),
@@ -172,9 +172,23 @@ impl<'a> Live<'a> {
         step.of(&id)
     }
 
-    fn unrendered(&self, id: &str, why: &Unrendered) -> Step {
+    fn unrendered(&self, rule: &ObjectRule, id: &str, why: &Unrendered) -> Step {
         let row = decide(Stage::In, self.finalizer, Found::Absent, Wish::Unrendered);
-        Step::rest(why.clone().into()).noted(self.observed, id, Some(row), About::default())
+        let mut reason = Reason::from(why.clone());
+        // A process that starts sees what it reads a moment later: nobody is told until then.
+        if reason.cause == Cause::Waiting && self.reads_unseen(rule) {
+            reason.cause = Cause::Unknown;
+        }
+        Step::rest(reason).noted(self.observed, id, Some(row), About::default())
+    }
+
+    /// Whether an object reads a related one that is out of sight.
+    fn reads_unseen(&self, rule: &ObjectRule) -> bool {
+        let Live { mapping, rendering, .. } = self;
+        let read = |position: &usize| Some((mapping.related.get(*position)?, rendering.related.get(*position)?));
+        let lacking = rule.depends_on_related.iter().filter_map(read);
+        let mut lacking = lacking.filter_map(|(of, resolved)| related::missing(of, resolved, None));
+        lacking.any(|reason| reason.cause == Cause::Unknown)
     }
 
     /// An object that is rendered.

@@ -316,9 +316,11 @@ fn state(rule: &RelatedRule, resolved: &Resolved) -> ObjectState {
     let missing = if is_known { rule.on_missing } else { RelatedMissing::Wait };
     if rule.is_several() {
         let entry = |one: &Related| Some((one.key.clone()?, readable(one)?));
+        let is_whole = all.iter().all(|one| one.present().is_some());
         return ObjectState::Several(Several {
             all: all.iter().filter_map(entry).collect(),
             missing,
+            is_partial: !is_whole && missing != RelatedMissing::Skip,
             ..Several::default()
         });
     }

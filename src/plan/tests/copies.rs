@@ -221,6 +221,40 @@ fn one_missing_secret_holds_up_its_own_item_alone() {
     assert_eq!(sizes, [("db-ann", json!(2)), ("db-bob", json!(1))], "ann follows, joe goes, bob waits");
 }
 
+/// An object for each original.
+const USERS: &str = r#"    - id: user
+      forEach: ${{ related.passwords | items }}
+      as: pair
+      key: ${{ pair[0] }}
+      template:
+        apiVersion: example.dev/v1
+        kind: User
+        metadata: {name: "{{ placement.name }}-{{ pair[0] }}"}
+        spec: {size: 1}
+"#;
+
+/// A process that starts has listed no original yet, and the read of one may be refused for longer.
+#[test]
+fn what_is_made_of_each_original_stays_while_one_is_out_of_sight_or_missing() {
+    let users = mapping(&format!("{RELATED}{USERS}"));
+    let mut world = with(&["ann", "bob"]).in_sync(&users);
+    let (observed, before) = (world.observe(&users), world.objects.clone());
+    assert_eq!(before.len(), 5, "two copies, two users and the Database");
+    world.settle_from(&users, observed, usize::MAX, |action| {
+        let is_of_bob = matches!(action, Action::Read(original) if original.to_string().ends_with("/bob"));
+        is_of_bob.then(|| Outcome::Seen(Err(Reason::unseen("it is not listed yet"))))
+    });
+    let told = world.take_log();
+    assert_eq!((&world.objects, told), (&before, Vec::new()), "nobody is told");
+    world.originals.remove(1);
+    let rest = said(&world.settle(&users));
+    assert!(rest.contains("Waiting: object `user`: related object `passwords`"), "{rest}");
+    assert_eq!(world.objects, before, "{:?}", world.log);
+    name(&mut world, &["ann"]);
+    world.sync(&users);
+    assert_eq!(world.objects.len(), 3);
+}
+
 /// A connection is not read back while somebody else's Database has the name that this source's would have.
 #[test]
 #[rustfmt::skip]

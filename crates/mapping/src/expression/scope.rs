@@ -43,6 +43,8 @@ pub struct Several {
     pub missing: RelatedMissing,
     /// Keys of those whose `when` is false: nothing waits for them.
     pub left_out: BTreeSet<String>,
+    /// Whether one of them is out of sight, or missing although it is needed: then they are not read as a whole.
+    pub is_partial: bool,
 }
 
 impl Scope {
@@ -181,7 +183,12 @@ impl Scope {
     }
 
     /// What reading an object that is missing comes to. `key`: of one of several, as it is shown.
-    fn missing(&self, missing: RelatedMissing, base: &Base, key: &str) -> Result<Operand<'static>, Unrendered> {
+    pub(super) fn missing(
+        &self,
+        missing: RelatedMissing,
+        base: &Base,
+        key: &str,
+    ) -> Result<Operand<'static>, Unrendered> {
         let related = if matches!(base, Base::Related(_)) { "related " } else { "" };
         let what = format!("{related}object `{}{key}`", base.name());
         let missing = if self.lenient { RelatedMissing::Skip } else { missing };
