@@ -143,14 +143,15 @@ impl<'a> Live<'a> {
         step
     }
 
-    /// The selection whose copies a rule makes, where it was not read past the caches: a watch that loses sight of objects (a
-    /// permission claim is taken back) shows them as deleted.
+    /// A selection whose copies a rule makes, or from which it makes objects, where it was not read past the caches: a watch that
+    /// loses sight of objects (a permission claim is taken back) shows them as deleted.
     fn unconfirmed(&self, rule: &ObjectRule) -> Option<Original> {
         let source = self.observed.present()?;
-        let of = self.mapping.related.get(rule.copy?.related)?;
         let (place, scope) = (&self.rendering.place, &self.rendering.scope);
-        let original = related::selection(of, self.observed, source, place, scope)?;
-        (!self.observed.answers.read_anew.contains(&original)).then_some(original)
+        let read = rule.copy.map(|copy| copy.related).into_iter().chain(rule.depends_on_related.iter().copied());
+        let of = read.filter_map(|position| self.mapping.related.get(position));
+        let mut selections = of.filter_map(|of| related::selection(of, self.observed, source, place, scope));
+        selections.find(|original| !self.observed.answers.read_anew.contains(original))
     }
 
     fn instance(&self, rule: &ObjectRule, one: &Instance) -> Step {

@@ -461,15 +461,15 @@ fn what_is_read_back_is_uncertain_while_an_original_is_not_seen() {
 
 /// A watch that loses sight of Secrets shows them as deleted.
 #[test]
-fn a_selected_copy_goes_once_a_read_past_the_caches_says_so() {
+fn a_selected_copy_and_what_is_made_of_it_go_once_a_read_past_the_caches_says_so() {
     let (each, rest) =
         (RELATED.split("      forEach").next().unwrap(), RELATED.split_once("    - id: connection").unwrap());
     let selector = "      from: {selector: {matchLabels: {team: a}}}\n    - id: connection";
-    let mapping = mapping(&format!("{each}{selector}{}", rest.1));
+    let mapping = mapping(&format!("{each}{selector}{}{USERS}", rest.1));
     let mut world = with(&["ann"]);
     name(&mut world, &[]);
     world.sync(&mapping);
-    assert_eq!(world.reference("Secret").name, "ann");
+    assert_eq!([world.reference("Secret").name, world.reference("User").name], ["ann", "db-ann"]);
     let (observed, before) = (world.observe(&mapping), world.objects.clone());
     let mut is_read_anew = false;
     world.settle_from(&mapping, observed, usize::MAX, |action| {
