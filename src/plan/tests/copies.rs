@@ -255,6 +255,29 @@ fn what_is_made_of_each_original_stays_while_one_is_out_of_sight_or_missing() {
     assert_eq!(world.objects.len(), 3);
 }
 
+/// A process that starts, and one whose watch has failed: what the consumer was told before stays.
+#[test]
+fn a_status_that_reads_related_objects_stays_while_they_are_out_of_sight() {
+    let status = "  status:
+    fields:
+      uri: {value: \"${{ related.connection.data.uri | default(omit) }}\"}
+      of: {value: \"${{ related.passwords['ann'].to.name | default(omit) }}\"}
+      users: {value: \"${{ related.passwords | length }}\"}
+";
+    let tells = mapping(&format!("{RELATED}{status}"));
+    let mut world = with(&["ann"]);
+    world.originals.push(connection(json!({"uri": "ZGI6Ly9h"})));
+    let mut world = world.in_sync(&tells);
+    let told = [&world.status()["uri"], &world.status()["of"], &world.status()["users"]].map(Value::to_string);
+    assert_eq!(told.join(" "), r#""ZGI6Ly9h" "db-ann" 1"#);
+    let (observed, before) = (world.observe(&tells), world.source.clone());
+    world.settle_from(&tells, observed, usize::MAX, |action| {
+        let is_read = matches!(action, Action::Read(_));
+        is_read.then(|| Outcome::Seen(Err(Reason::unseen("it is not listed yet"))))
+    });
+    assert_eq!((world.take_log(), world.source), (Vec::new(), before));
+}
+
 /// A connection is not read back while somebody else's Database has the name that this source's would have.
 #[test]
 #[rustfmt::skip]

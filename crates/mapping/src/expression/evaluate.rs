@@ -122,14 +122,11 @@ impl<'a, 'b> Evaluation<'a, 'b> {
         }
     }
 
-    /// What the scope holds. Several objects as a whole are put together, which is paid for. Something that is made of each of
-    /// them is lost where one is left out, so they are waited for; a status tells of those that are there.
+    /// What the scope holds. Several objects as a whole are put together, which is paid for.
     fn read(&mut self, path: &'a Path) -> Result<Operand<'a>, Unrendered> {
         match self.scope.several(path) {
-            Some(all) if path.segments.is_empty() && all.is_partial && !self.scope.is_lenient() => {
-                self.scope.missing(all.missing, &path.base, "")
-            }
             Some(all) if path.segments.is_empty() => {
+                self.scope.check_whole(all, &path.base)?;
                 let copy = |(key, value): (&String, &Arc<Value>)| Ok((key.clone(), self.budget.copy(value)?));
                 let whole = all.all.iter().map(copy).collect::<Result<_, Unrendered>>()?;
                 Ok(Operand::owned(Value::Object(whole)))
