@@ -63,6 +63,11 @@ impl Event {
         Some(Self { involved, is_warning: status == "False", reason, message })
     }
 
+    /// The object, in whichever version.
+    fn object(&self) -> String {
+        ["kind", "namespace", "name", "uid"].map(|field| self.involved[field].as_str().unwrap_or_default()).join(" ")
+    }
+
     /// An event about an object without namespace is in `default`, as client-go has it.
     fn namespace(&self) -> &str {
         match self.involved["namespace"].as_str() {
@@ -118,7 +123,7 @@ async fn run(mut received: mpsc::Receiver<(Endpoint, Event)>, component: String,
     let component: Arc<str> = component.into();
     while let Some((at, event)) = received.recv().await {
         while sending.try_join_next().is_some() {}
-        let of = format!("{} {}", at.place(), event.involved);
+        let of = format!("{} {}", at.place(), event.object());
         if sending.len() >= AT_ONCE || !spam.permits(of, Instant::now()) {
             debug!(reason = event.reason, "an event is dropped");
             continue;
@@ -152,7 +157,9 @@ impl Spam {
             self.0.retain(|_, share| now - share.since < REFILL);
         }
         if self.0.len() >= OBJECTS && !self.0.contains_key(&of) {
-            return false;
+            // Whoever has thousands of objects keeps nobody else's events back.
+            let oldest = self.0.iter().min_by_key(|(_, share)| share.since).map(|(of, _)| of.clone());
+            oldest.into_iter().for_each(|of| drop(self.0.remove(&of)));
         }
         let share = self.0.entry(of).or_insert(Share { left: BURST, since: now });
         let refilled = (now - share.since).as_secs() / REFILL.as_secs();
@@ -191,6 +198,10 @@ mod tests {
         let warning = told(Some("Synced"), Some("Conflict")).expect("an event");
         assert!(warning.is_warning && warning.namespace() == "ns" && warning.message == "why");
         assert!(!told(Some("Conflict"), Some("Synced")).expect("an event").is_warning);
+        let mut later = object(Some("Refused"));
+        later["metadata"]["resourceVersion"] = json!("8");
+        let later = Event::of_status("main", &object(None), &later).expect("an event");
+        assert_eq!(later.object(), warning.object(), "they are counted together");
         let body = warning.body("sync-engine/main", &Clock::default(), 1);
         assert_eq!((&body["involvedObject"]["uid"], &body["type"]), (&json!("u"), &json!("Warning")));
     }
@@ -204,7 +215,7 @@ mod tests {
         assert_eq!(permitted(now + 3 * REFILL), 2);
         assert!(spam.permits("b".into(), now), "others have their own");
         for number in 0..OBJECTS + 10 {
-            let _ = spam.permits(number.to_string(), now);
+            assert!(spam.permits(number.to_string(), now), "{number}: others have many");
         }
         assert!(spam.0.len() <= OBJECTS);
     }

@@ -14,8 +14,8 @@ use serde_json::{Value, json};
 
 use super::{DEFAULT_TARGET, approval};
 use crate::mapping::{Kind, Resource, Side};
-use crate::multicluster::endpoint::{DEFAULT_DEADLINE, DeleteOptions};
-use crate::multicluster::{ApiPath, Body, Endpoint, Reply, RequestError};
+use crate::multicluster::endpoint::DeleteOptions;
+use crate::multicluster::{ApiPath, Endpoint, Reply, RequestError};
 use crate::object::hash::tuple_hash;
 use crate::object::marks::{self, ENGINE, Writer};
 use crate::object::metadata;
@@ -253,10 +253,12 @@ impl Inventories {
         }
     }
 
+    /// Deletes the state store of a mapping as it is now: a request that comes late hits none that was written since.
+    ///
     /// # Errors
     /// The request's; one that is gone already is fine.
     pub async fn remove(&self, mapping: &str) -> Result<(), RequestError> {
-        self.remove_named(&self.name(mapping)).await
+        self.delete_as_it_is(&self.name(mapping)).await
     }
 
     /// The same for what home says of a mapping.
@@ -264,17 +266,7 @@ impl Inventories {
     /// # Errors
     /// The request's; one that is gone already is fine.
     pub async fn remove_list_of_targets(&self, mapping: &str) -> Result<(), RequestError> {
-        self.remove_named(&name_of_list(&self.engine, mapping)).await
-    }
-
-    async fn remove_named(&self, name: &str) -> Result<(), RequestError> {
-        let path = ApiPath::object(&config_maps(), &self.namespace, name)?;
-        let options = Body::json(r#"{"apiVersion":"v1","kind":"DeleteOptions"}"#);
-        match self.endpoint.request(http::Method::DELETE, &path, Some(options), DEFAULT_DEADLINE).await {
-            Ok(_) => Ok(()),
-            Err(error) if error.is_not_found_of(name) => Ok(()),
-            Err(error) => Err(error),
-        }
+        self.delete_as_it_is(&name_of_list(&self.engine, mapping)).await
     }
 
     /// Deletes what is there of a mapping that leaves nothing behind, each ConfigMap as it is now: last what says where to look.
@@ -284,11 +276,14 @@ impl Inventories {
     pub async fn forget(&self, mapping: &str) -> Result<(), RequestError> {
         let stores = [self.name(mapping), name_of_list(&self.engine, mapping)];
         for name in approval::names(&self.engine, mapping).into_iter().chain(stores) {
-            if let Some(found) = self.config_map(&name).await? {
-                self.delete_config_map(&name, metadata(&found, "uid"), metadata(&found, "resourceVersion")).await?;
-            }
+            self.delete_as_it_is(&name).await?;
         }
         Ok(())
+    }
+
+    async fn delete_as_it_is(&self, name: &str) -> Result<(), RequestError> {
+        let Some(found) = self.config_map(name).await? else { return Ok(()) };
+        self.delete_config_map(name, metadata(&found, "uid"), metadata(&found, "resourceVersion")).await
     }
 
     /// `None`: it is no state store.

@@ -1,5 +1,5 @@
 //! Reads related objects: from a watch that keeps only what is asked for, or once from the server where the watch passed
-//! an object by before anybody asked for it.
+//! an object by before anybody asked for it, or showed that it is gone.
 
 use std::sync::Arc;
 

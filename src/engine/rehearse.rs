@@ -75,6 +75,12 @@ async fn look(on: &[OnTarget]) -> Result<Rehearsal, String> {
                 stand_back(&one.pipeline).await;
             }
         }
+        for key in one.pipeline.orphans() {
+            if let Some(effect) = effect_on_missing(one, &key).await.filter(|effect| !effect.lost.is_empty()) {
+                all.add(&one.candidate.target.name, key, effect);
+            }
+            stand_back(&one.pipeline).await;
+        }
         let objects = one.pipeline.objects();
         if one.candidate.phase == Phase::Leaving(OnExit::Delete) {
             // What sources share goes with the last of them, whatever a plan of each tells.
@@ -178,6 +184,15 @@ async fn effect(on: &OnTarget, feed: &Feed, key: &Key) -> Option<Effect> {
     Some(Effect::of(now, &followed, &before))
 }
 
+/// What becomes of the objects of a source that is missing, and was not seen being deleted. `None`: it is there, or out of sight.
+async fn effect_on_missing(on: &OnTarget, key: &Key) -> Option<Effect> {
+    let in_force = on.pipeline.generation();
+    let cluster = on.pipeline.shared.manager.cluster(&in_force.mapping.source.clusters, &key.cluster)?;
+    let feed = on.pipeline.controller.feed_of(&cluster)?;
+    let is_missing = feed.watch.state() == WatchState::Synced && feed.watch.store().get(key).is_none();
+    if is_missing { effect(on, &feed, key).await } else { None }
+}
+
 /// What each of these documents would do with the source, were it in force. Nothing, where it cannot be told of one of them.
 pub async fn follow_each(executor: &Executor<'_>, documents: Option<Vec<Arc<Mapping>>>) -> Vec<Followed> {
     let &Executor { pipeline, cluster, feed, key, .. } = executor;
@@ -202,6 +217,10 @@ async fn follow(executor: &Executor<'_>, selected: Option<&Arc<BTreeSet<String>>
     let mut observed = observe_whole(executor, &mut facts).await.ok()?;
     with_cached_targets(pipeline, generation, &mut observed);
     (observed.limits.prune, observed.limits.is_promoted) = (Prune::Allowed, false);
+    if let Ok(Source::Missing(missing)) = &mut observed.source {
+        // For how long says when something is lost, and not whether.
+        missing.long = true;
+    }
     if let Some((among, selected)) = observed.among.as_mut().zip(selected) {
         among.selected = selected.clone();
     }

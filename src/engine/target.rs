@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use parking_lot::Mutex;
 use serde::Deserialize;
-use tokio::sync::{Notify, mpsc};
+use tokio::sync::{Notify, OwnedMutexGuard, mpsc};
 use tokio_util::sync::CancellationToken;
 use tracing::{info, warn};
 
@@ -76,11 +76,21 @@ pub struct NamespaceLocks(Mutex<BTreeMap<(String, String), NamespaceLock>>);
 type NamespaceLock = Arc<tokio::sync::Mutex<()>>;
 
 impl NamespaceLocks {
+    /// All namespaces that the objects of a source may be in: it may share one with a source whose others, those of a former
+    /// placement, are not its own. In their order, so that no two wait for each other.
+    async fn lock_all(&self, cluster: &str, namespaces: &BTreeSet<String>) -> Vec<OwnedMutexGuard<()>> {
+        let mut held = Vec::new();
+        for namespace in namespaces {
+            held.push(self.lock(cluster, namespace).lock_owned().await);
+        }
+        held
+    }
+
     /// Locks that nobody holds are forgotten.
-    fn lock(&self, cluster: String, namespace: &str) -> NamespaceLock {
+    fn lock(&self, cluster: &str, namespace: &str) -> NamespaceLock {
         let mut locks = self.0.lock();
         locks.retain(|_, lock| Arc::strong_count(lock) > 1);
-        locks.entry((cluster, namespace.to_owned())).or_default().clone()
+        locks.entry((cluster.to_owned(), namespace.to_owned())).or_default().clone()
     }
 }
 
@@ -222,10 +232,10 @@ impl Target {
         self.state.lock().namespaces.retain(|name| is_used(name));
     }
 
-    /// The lock of a namespace's shared objects.
-    pub fn namespace_lock(&self, namespace: &str) -> Arc<tokio::sync::Mutex<()>> {
+    /// Waits until nobody else decides on the shared objects of these namespaces.
+    pub async fn lock_namespaces(&self, namespaces: &BTreeSet<String>) -> Vec<OwnedMutexGuard<()>> {
         let cluster = self.state.lock().engaged.as_ref().map(|engaged| engaged.identity.clone());
-        self.locks.lock(cluster.unwrap_or_else(|| self.name.clone()), namespace)
+        self.locks.lock_all(cluster.as_ref().unwrap_or(&self.name), namespaces).await
     }
 
     fn pending(&self, why: &str) -> String {
@@ -378,5 +388,23 @@ pub async fn is_removed(endpoint: &Endpoint, kind: &Kind, plural: &str) -> Resul
         Ok(_) => Ok(false),
         Err(error) if error.is_not_found_of(&name) => Ok(true),
         Err(error) => Err(error),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use futures::FutureExt;
+
+    use super::*;
+
+    #[tokio::test]
+    async fn sources_that_share_a_namespace_wait_for_each_other_whatever_others_they_have() {
+        let (locks, of) = (NamespaceLocks::default(), |all: [&str; 2]| BTreeSet::from(all.map(str::to_owned)));
+        let held = locks.lock_all("c", &of(["former-a", "tenant"])).await;
+        assert!(locks.lock_all("c", &of(["former-b", "tenant"])).now_or_never().is_none());
+        assert!(locks.lock_all("c", &of(["former-b", "other"])).now_or_never().is_some());
+        assert!(locks.lock_all("d", &of(["former-a", "tenant"])).now_or_never().is_some());
+        drop(held);
+        assert!(locks.lock_all("c", &of(["former-b", "tenant"])).now_or_never().is_some());
     }
 }

@@ -367,7 +367,7 @@ async fn converge(
     progress: &mut Progress,
 ) -> Ended {
     let (pipeline, generation) = (executor.pipeline, executor.generation);
-    let mut lock = None;
+    let mut locks = None;
     for _ in 0..MAX_ROUNDS {
         latest.catch_up(observed);
         see_newcomers(pipeline, observed);
@@ -378,7 +378,7 @@ async fn converge(
             Plan::Act(actions) => (actions, None),
             Plan::Last(_, then) if latest.is_new() && may_wait(executor, &then) => return Ended::Deferred,
             Plan::Last(action, then) => (vec![*action], Some(then)),
-            Plan::Rest(_) if lock.is_none() && is_missing_user(observed) => (Vec::new(), None),
+            Plan::Rest(_) if locks.is_none() && is_missing_user(observed) => (Vec::new(), None),
             Plan::Rest(rest) => match may_lose(executor, &rest, progress.is_compared).await {
                 Loses::All => {
                     if rest.is_in_sync() && is_missing_user(observed) {
@@ -399,9 +399,8 @@ async fn converge(
         if generation.mode == Mode::Observe && actions.iter().any(|action| action.verb().is_some()) {
             return Ended::Observed(actions, matches!(observed.source, Ok(Source::Missing(_))));
         }
-        if lock.is_none() && (needs_namespace(generation, &actions) || is_missing_user(observed)) {
-            let namespace = observed.target.places.first().cloned().unwrap_or_default();
-            lock = Some(generation.target.namespace_lock(&namespace).lock_owned().await);
+        if locks.is_none() && (needs_namespace(generation, &actions) || is_missing_user(observed)) {
+            locks = Some(generation.target.lock_namespaces(&observed.target.places).await);
             // What the plan was made from may have changed while it waited for its turn.
             if let Err(error) = observe_again(executor, observed, facts).await {
                 return Ended::Failed(error);

@@ -124,7 +124,7 @@ impl<'a> Live<'a> {
     fn rule(&self, rule: &ObjectRule, wanted: &Wanted) -> Step {
         let mut step = Step::default();
         match wanted {
-            Err(unrendered) => step.extend(self.unrendered(&rule.id, unrendered).of(&rule.id)),
+            Err(unrendered) => step.extend(self.unrendered(rule, &rule.id, unrendered).of(&rule.id)),
             Ok(all) => all.iter().for_each(|one| step.extend(self.instance(rule, one))),
         }
         let leaving = each::leaving(self.observed, rule, wanted, &self.rendering.place);
@@ -140,20 +140,21 @@ impl<'a> Live<'a> {
         step
     }
 
-    /// The selection whose copies a rule makes, where it was not read past the caches: a watch that loses sight of objects (a
-    /// permission claim is taken back) shows them as deleted.
+    /// A selection whose copies a rule makes, or from which it makes objects, where it was not read past the caches: a watch that
+    /// loses sight of objects (a permission claim is taken back) shows them as deleted.
     fn unconfirmed(&self, rule: &ObjectRule) -> Option<Original> {
         let source = self.observed.present()?;
-        let of = self.mapping.related.get(rule.copy?.related)?;
         let (place, scope) = (&self.rendering.place, &self.rendering.scope);
-        let original = related::selection(of, self.observed, source, place, scope)?;
-        (!self.observed.answers.read_anew.contains(&original)).then_some(original)
+        let read = rule.copy.map(|copy| copy.related).into_iter().chain(rule.depends_on_related.iter().copied());
+        let of = read.filter_map(|position| self.mapping.related.get(position));
+        let mut selections = of.filter_map(|of| related::selection(of, self.observed, source, place, scope));
+        selections.find(|original| !self.observed.answers.read_anew.contains(original))
     }
 
     fn instance(&self, rule: &ObjectRule, one: &Instance) -> Step {
         let id = one.id(rule);
         let step = match &one.rendered {
-            Err(unrendered) => self.unrendered(&id, unrendered),
+            Err(unrendered) => self.unrendered(rule, &id, unrendered),
             Ok(Rendered::Present(desired)) => self.wanted(rule, one.key.as_deref(), &id, desired),
             // What stands of it is decided on as what the mapping no longer wants.
             Ok(Rendered::Absent) if self.own_with(&id).next().is_some() => Step::default(),
@@ -169,9 +170,23 @@ impl<'a> Live<'a> {
         step.of(&id)
     }
 
-    fn unrendered(&self, id: &str, why: &Unrendered) -> Step {
+    fn unrendered(&self, rule: &ObjectRule, id: &str, why: &Unrendered) -> Step {
         let row = decide(Stage::In, self.finalizer, Found::Absent, Wish::Unrendered);
-        Step::rest(why.clone().into()).noted(self.observed, id, Some(row), About::default())
+        let mut reason = Reason::from(why.clone());
+        // A process that starts sees what it reads a moment later: nobody is told until then.
+        if reason.cause == Cause::Waiting && self.reads_unseen(rule) {
+            reason.cause = Cause::Unknown;
+        }
+        Step::rest(reason).noted(self.observed, id, Some(row), About::default())
+    }
+
+    /// Whether an object reads a related one that is out of sight.
+    fn reads_unseen(&self, rule: &ObjectRule) -> bool {
+        let Live { mapping, rendering, .. } = self;
+        let read = |position: &usize| Some((mapping.related.get(*position)?, rendering.related.get(*position)?));
+        let lacking = rule.depends_on_related.iter().filter_map(read);
+        let mut lacking = lacking.filter_map(|(of, resolved)| related::missing(of, resolved, None));
+        lacking.any(|reason| reason.cause == Cause::Unknown)
     }
 
     /// An object that is rendered.

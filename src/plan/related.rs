@@ -311,18 +311,34 @@ fn left_out(rule: &RelatedRule) -> ObjectState {
 /// What expressions read: the object, with where it comes from and where it goes.
 fn state(rule: &RelatedRule, resolved: &Resolved) -> ObjectState {
     let readable = |one: &Related| one.present().map(|found| Arc::new(readable(found, one)));
-    let Ok(all) = resolved else { return ObjectState::Missing(RelatedMissing::Wait) };
-    let is_known = all.iter().all(|one| matches!(one.original, State::Present(_) | State::Missing));
-    let missing = if is_known { rule.on_missing } else { RelatedMissing::Wait };
+    let (is_hidden, missing) = (is_unseen(resolved), rule.on_missing);
+    let Ok(all) = resolved else {
+        return if is_hidden { ObjectState::Unseen } else { ObjectState::Missing(RelatedMissing::Wait) };
+    };
     if rule.is_several() {
         let entry = |one: &Related| Some((one.key.clone()?, readable(one)?));
+        let is_whole = all.iter().all(|one| one.present().is_some());
         return ObjectState::Several(Several {
             all: all.iter().filter_map(entry).collect(),
             missing,
+            is_partial: !is_whole && missing != RelatedMissing::Skip,
+            is_unseen: is_hidden,
             ..Several::default()
         });
     }
-    all.first().and_then(readable).map_or(ObjectState::Missing(missing), ObjectState::Present)
+    match all.first().and_then(readable) {
+        Some(found) => ObjectState::Present(found),
+        None if is_hidden => ObjectState::Unseen,
+        None => ObjectState::Missing(missing),
+    }
+}
+
+/// Whether a related object is out of sight, or one of several is.
+pub fn is_unseen(resolved: &Resolved) -> bool {
+    match resolved {
+        Ok(all) => all.iter().any(|one| matches!(one.original, State::Unread(_) | State::Unseen(_))),
+        Err(reason) => matches!(reason.cause, Cause::Unknown | Cause::ClaimNotAccepted),
+    }
 }
 
 fn readable(found: &Value, one: &Related) -> Value {

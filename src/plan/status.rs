@@ -15,7 +15,7 @@ use super::readiness::Case;
 use super::redact::{Redaction, with_texts};
 use super::render::{self, Rendering};
 use super::source::guarded;
-use super::{Cause, Reason, Reasons, live, targets};
+use super::{Cause, Reason, Reasons, live, related, targets};
 use crate::mapping::expression::{Outcome, Root, Scope, kind};
 use crate::mapping::schema::{Presence, Schema};
 use crate::mapping::template::{Template, Unrendered};
@@ -123,7 +123,7 @@ pub fn wanted(
             scope.set(Root::Targets, Arc::new(targets::view(mapping, observed, source, rendering, here)));
         }
         draft.set_fields(rendering, &scope, reasons);
-        draft.set_conditions(&scope, reasons);
+        draft.set_conditions(rendering, &scope, reasons);
         draft.mirror_conditions(rendering);
     }
     // What waits for the end of a release keeps nobody out of sync.
@@ -212,7 +212,7 @@ impl<'s> Draft<'s> {
         };
         for field in &case.mapping.status.fields {
             if let Err(why) = leaf(&mut seen, scope, field).and_then(|leaf| self.set_field(field, leaf)) {
-                unsaid(reasons, &format!("status.{}", field.target.join(".")), why);
+                unsaid(rendering, reasons, &format!("status.{}", field.target.join(".")), why);
             }
         }
     }
@@ -231,14 +231,14 @@ impl<'s> Draft<'s> {
         }
     }
 
-    fn set_conditions(&mut self, scope: &Scope, reasons: &mut Reasons) {
+    fn set_conditions(&mut self, rendering: &Rendering, scope: &Scope, reasons: &mut Reasons) {
         for rule in &self.mapping.status.conditions {
             match condition(rule, scope) {
                 Ok(condition) => {
                     let message = self.told(condition.message);
                     self.set_condition(&rule.kind, Condition { message, ..condition });
                 }
-                Err(why) => unsaid(reasons, &format!("condition {}", rule.kind), why),
+                Err(why) => unsaid(rendering, reasons, &format!("condition {}", rule.kind), why),
             }
         }
     }
@@ -468,9 +468,13 @@ fn evaluated(template: &Template, scope: &Scope) -> Result<Option<Value>, Unrend
     }
 }
 
-/// Says of a part of the status why it has no value.
-fn unsaid(reasons: &mut Reasons, what: &str, why: Unrendered) {
+/// Says of a part of the status why it has no value. One that reads what is out of sight stays as it is: if that is all that is
+/// wrong, nobody is told.
+fn unsaid(rendering: &Rendering, reasons: &mut Reasons, what: &str, why: Unrendered) {
+    let is_unseen = matches!(why, Unrendered::Waiting(_)) && rendering.related.iter().any(related::is_unseen);
     match why {
+        _ if is_unseen && !reasons.0.is_empty() => {}
+        _ if is_unseen => reasons.push(Cause::Unknown, format!("{what}: {why}")),
         Unrendered::Waiting(_) => reasons.push(Cause::Waiting, format!("{what}: {why}")),
         Unrendered::Failed(_) => reasons.push(Cause::StatusFailed, format!("{what}: {why}")),
     }

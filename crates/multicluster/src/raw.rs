@@ -358,7 +358,7 @@ impl Span {
 }
 
 /// Whether a version is older than another of the same endpoint. One that is no number is not comparable: no.
-pub(super) fn is_older(version: &str, than: &str) -> bool {
+pub fn is_older(version: &str, than: &str) -> bool {
     matches!((version.parse::<u64>(), than.parse::<u64>()), (Ok(version), Ok(than)) if version < than)
 }
 

@@ -93,7 +93,7 @@ struct State {
 struct Asked {
     /// The subscribers that asked for it.
     by: Vec<u64>,
-    /// Number of the list that was in force then: what it showed before was not kept.
+    /// Number of the list that was in force then, or when the object was last seen to go: what it showed before says nothing.
     list: u32,
     /// Whether a read found out since then what a list would have shown.
     looked: bool,
@@ -104,7 +104,7 @@ struct Asked {
 pub enum Cached {
     /// It is this, or missing.
     Answer(Option<Arc<Object>>),
-    /// Nobody asked for it before: it has to be read once. Its changes are kept from now on.
+    /// Nobody asked for it before, or it is gone since then: it has to be read once. Its changes are kept from now on.
     Unread,
 }
 
@@ -715,8 +715,13 @@ impl State {
         told
     }
 
+    /// An object is no longer there. One that somebody asked for is read once before that is believed: a watch shows what it may
+    /// not see any more (a permission claim is taken back) as deleted.
     fn forget(&mut self, key: &Key) -> Told {
         let before = self.objects.remove(key).map(|entry| entry.object);
+        if let Some(asked) = self.asked.as_mut().and_then(|asked| asked.get_mut(key)) {
+            (asked.list, asked.looked) = (self.list, false);
+        }
         if let Some(before) = &before {
             self.bodies.iter().for_each(|bodies| bodies.forget(&key.cluster, before));
             before.owner().into_iter().for_each(|owner| self.owners.remove(owner, key));

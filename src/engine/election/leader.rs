@@ -100,7 +100,8 @@ impl Election {
     /// One look at the Lease, or one write where this replica holds it. A write that conflicts is decided on anew, once.
     ///
     /// A Lease that names this replica although it did not know is of an earlier state of the server, or the answer of its
-    /// own write was lost. Another replica may have led since then, and be writing. The same where its term has ended.
+    /// own write was lost. Another replica may have led since then, and be writing. The same where its term has ended, and where
+    /// the server is at an earlier state in which nobody held the Lease.
     async fn run_for(&self, candidate: &mut Candidate) -> Result<Outcome, RequestError> {
         let was_mine = candidate.own(&self.terms.replica).is_some() && Instant::now() < candidate.until;
         let mut must_look = !was_mine;
@@ -112,6 +113,7 @@ impl Election {
                 }
             }
             let Some(known) = &candidate.seen else { return Ok(Outcome::Waits { until: Instant::now() }) };
+            let is_restored = known.is_restored;
             let (record, is_taken) = match decide(known, &self.terms.replica, Instant::now()) {
                 Decision::Wait(until) => return Ok(Outcome::Waits { until }),
                 Decision::Renew => (self.renewed(&known.record), false),
@@ -120,7 +122,7 @@ impl Election {
             match self.put(&record).await {
                 Ok(stored) => {
                     candidate.note(stored);
-                    if is_taken {
+                    if is_taken && (was_mine || !is_restored) {
                         candidate.from = Instant::now();
                     } else if !was_mine {
                         candidate.from = Instant::now() + self.terms.renew_deadline;
@@ -174,6 +176,17 @@ fn decide(seen: &Seen, replica: &str, now: Instant) -> Decision {
 mod tests {
     use super::super::record::tests::record;
     use super::*;
+
+    #[test]
+    fn a_lease_whose_version_goes_back_is_of_a_server_that_was_restored() {
+        let mut candidate = Candidate::default();
+        let mut is_restored = |holder: &str, version: &str| {
+            candidate.note(record(holder, 15, version));
+            candidate.seen.as_ref().is_some_and(|seen| seen.is_restored)
+        };
+        let seen = [("other", "7"), ("other", "9"), ("", "4"), ("", "4"), ("other", "12")];
+        assert_eq!(seen.map(|(holder, version)| is_restored(holder, version)), [false, false, true, true, false]);
+    }
 
     #[tokio::test(start_paused = true)]
     async fn a_lease_runs_out_by_the_clock_of_who_looks_and_from_the_last_change_that_it_saw() {

@@ -16,6 +16,7 @@ use super::Election;
 use crate::mapping::Resource;
 use crate::multicluster::ApiPath;
 use crate::multicluster::endpoint::{Body, DeleteOptions};
+use crate::multicluster::raw::is_older;
 use crate::multicluster::request_error::RequestError;
 use crate::object::marks::{ENGINE, MANAGED_BY, MANAGER};
 
@@ -25,15 +26,19 @@ pub struct Seen {
     pub record: Record,
     /// When it was seen like this for the first time.
     pub since: Instant,
+    /// Whether it is of an earlier state of its server than what was seen before: it says nothing of who leads now.
+    pub is_restored: bool,
 }
 
 impl Seen {
     /// What was read, and since when it is so. By the version too: a holder whose clock stands still renews all the same.
     pub fn after(before: Option<Self>, record: Record, now: Instant) -> Self {
-        let version = |record: &Record| record.metadata.resource_version.clone();
+        let version = |record: &Record| record.metadata.resource_version.clone().unwrap_or_default();
+        let went_back = before.as_ref().is_some_and(|seen| is_older(&version(&record), &version(&seen.record)));
         let same = before.filter(|seen| seen.record.spec == record.spec && version(&seen.record) == version(&record));
+        let is_restored = went_back || same.as_ref().is_some_and(|seen| seen.is_restored);
         let since = same.map_or(now, |seen| seen.since);
-        Self { record, since }
+        Self { record, since, is_restored }
     }
 
     /// When it has run out, if it stays as it is.

@@ -221,6 +221,63 @@ fn one_missing_secret_holds_up_its_own_item_alone() {
     assert_eq!(sizes, [("db-ann", json!(2)), ("db-bob", json!(1))], "ann follows, joe goes, bob waits");
 }
 
+/// An object for each original.
+const USERS: &str = r#"    - id: user
+      forEach: ${{ related.passwords | items }}
+      as: pair
+      key: ${{ pair[0] }}
+      template:
+        apiVersion: example.dev/v1
+        kind: User
+        metadata: {name: "{{ placement.name }}-{{ pair[0] }}"}
+        spec: {size: 1}
+"#;
+
+/// A process that starts has listed no original yet, and the read of one may be refused for longer.
+#[test]
+fn what_is_made_of_each_original_stays_while_one_is_out_of_sight_or_missing() {
+    let users = mapping(&format!("{RELATED}{USERS}"));
+    let mut world = with(&["ann", "bob"]).in_sync(&users);
+    let (observed, before) = (world.observe(&users), world.objects.clone());
+    assert_eq!(before.len(), 5, "two copies, two users and the Database");
+    world.settle_from(&users, observed, usize::MAX, |action| {
+        let is_of_bob = matches!(action, Action::Read(original) if original.to_string().ends_with("/bob"));
+        is_of_bob.then(|| Outcome::Seen(Err(Reason::unseen("it is not listed yet"))))
+    });
+    let told = world.take_log();
+    assert_eq!((&world.objects, told), (&before, Vec::new()), "nobody is told");
+    world.originals.remove(1);
+    let rest = said(&world.settle(&users));
+    assert!(rest.contains("Waiting: object `user`: related object `passwords`"), "{rest}");
+    assert_eq!(world.objects, before, "{:?}", world.log);
+    name(&mut world, &["ann"]);
+    world.sync(&users);
+    assert_eq!(world.objects.len(), 3);
+}
+
+/// A process that starts, and one whose watch has failed: what the consumer was told before stays.
+#[test]
+fn a_status_that_reads_related_objects_stays_while_they_are_out_of_sight() {
+    let status = "  status:
+    fields:
+      uri: {value: \"${{ related.connection.data.uri | default(omit) }}\"}
+      of: {value: \"${{ related.passwords['ann'].to.name | default(omit) }}\"}
+      users: {value: \"${{ related.passwords | length }}\"}
+";
+    let tells = mapping(&format!("{RELATED}{status}"));
+    let mut world = with(&["ann"]);
+    world.originals.push(connection(json!({"uri": "ZGI6Ly9h"})));
+    let mut world = world.in_sync(&tells);
+    let told = [&world.status()["uri"], &world.status()["of"], &world.status()["users"]].map(Value::to_string);
+    assert_eq!(told.join(" "), r#""ZGI6Ly9h" "db-ann" 1"#);
+    let (observed, before) = (world.observe(&tells), world.source.clone());
+    world.settle_from(&tells, observed, usize::MAX, |action| {
+        let is_read = matches!(action, Action::Read(_));
+        is_read.then(|| Outcome::Seen(Err(Reason::unseen("it is not listed yet"))))
+    });
+    assert_eq!((world.take_log(), world.source), (Vec::new(), before));
+}
+
 /// A connection is not read back while somebody else's Database has the name that this source's would have.
 #[test]
 #[rustfmt::skip]
@@ -427,15 +484,15 @@ fn what_is_read_back_is_uncertain_while_an_original_is_not_seen() {
 
 /// A watch that loses sight of Secrets shows them as deleted.
 #[test]
-fn a_selected_copy_goes_once_a_read_past_the_caches_says_so() {
+fn a_selected_copy_and_what_is_made_of_it_go_once_a_read_past_the_caches_says_so() {
     let (each, rest) =
         (RELATED.split("      forEach").next().unwrap(), RELATED.split_once("    - id: connection").unwrap());
     let selector = "      from: {selector: {matchLabels: {team: a}}}\n    - id: connection";
-    let mapping = mapping(&format!("{each}{selector}{}", rest.1));
+    let mapping = mapping(&format!("{each}{selector}{}{USERS}", rest.1));
     let mut world = with(&["ann"]);
     name(&mut world, &[]);
     world.sync(&mapping);
-    assert_eq!(world.reference("Secret").name, "ann");
+    assert_eq!([world.reference("Secret").name, world.reference("User").name], ["ann", "db-ann"]);
     let (observed, before) = (world.observe(&mapping), world.objects.clone());
     let mut is_read_anew = false;
     world.settle_from(&mapping, observed, usize::MAX, |action| {

@@ -46,6 +46,21 @@ fn what_an_edit_takes_from_a_target_is_held_as_what_it_takes_from_the_rules() {
     holds(&Plan { spread: Spread::Both, ..world(Kcp, &steps) }, 8);
 }
 
+/// The same of sources that vanished, which no list of sources shows.
+#[test]
+fn what_an_edit_takes_of_sources_that_vanished_is_held() {
+    let steps = [
+        (0, Action::BackUp(Side::Source)),
+        (1_000, Action::Create(X)),
+        (5_000, Action::Edit(Edit::MaxLost(0))),
+        (5_000, Action::Restore(Side::Source, Ahead::Expired)),
+        (90_000, Action::Edit(Edit::OnSourceVanished("Delete"))),
+    ];
+    for run in held(&world(Plain, &steps), 4) {
+        assert!(!run.trace.iter().any(|line| line.contains("engine 0 delete configmaps")), "{:#?}", run.trace);
+    }
+}
+
 /// A gate waits for the target that most of a wave is on. In each tenant the second source that is created is on the second one.
 #[test]
 fn a_target_that_goes_away_in_the_middle_of_a_wave_lets_no_gate_pass() {

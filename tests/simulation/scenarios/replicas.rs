@@ -88,6 +88,25 @@ fn a_former_leader_whom_a_restored_lease_names_waits_for_the_present_one() {
     }
 }
 
+#[test]
+fn whoever_takes_a_restored_lease_that_nobody_held_waits_for_the_present_leader() {
+    let steps = [
+        (0, Action::Create(X)),
+        (5_000, Action::Stop(0)),
+        (5_000, Action::BackUp(Side::Target)),
+        (1_000, Action::Start(0)),
+        (10_000, Action::Start(1)),
+        // The first one leads, and cannot look at the Lease again.
+        (20_000, Action::Bar(0)),
+        (0, Action::Restore(Side::Target, Ahead::Silent)),
+    ];
+    let changes = (0..30).map(|_| (400, Action::Change(X)));
+    let steps: Vec<_> = steps.into_iter().chain(changes).chain([(0, Action::Unbar(0))]).collect();
+    for (seed, run) in held(&replicas(&steps), 8).iter().enumerate() {
+        assert!(writes(run, 0) && writes(run, 1), "{seed}: one of the two never led");
+    }
+}
+
 /// What happens to each of two replicas holds, while its sources change for longer than a Lease lasts.
 #[track_caller]
 fn holds_for_each(first: fn(u32) -> Action, then: fn(u32) -> Action) {

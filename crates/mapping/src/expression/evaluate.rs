@@ -126,6 +126,7 @@ impl<'a, 'b> Evaluation<'a, 'b> {
     fn read(&mut self, path: &'a Path) -> Result<Operand<'a>, Unrendered> {
         match self.scope.several(path) {
             Some(all) if path.segments.is_empty() => {
+                self.scope.check_whole(all, &path.base)?;
                 let copy = |(key, value): (&String, &Arc<Value>)| Ok((key.clone(), self.budget.copy(value)?));
                 let whole = all.all.iter().map(copy).collect::<Result<_, Unrendered>>()?;
                 Ok(Operand::owned(Value::Object(whole)))

@@ -33,6 +33,8 @@ pub enum ObjectState {
     Several(Several),
     /// Declared, and not there.
     Missing(RelatedMissing),
+    /// Nobody can tell whether it is there, and what it holds.
+    Unseen,
 }
 
 /// Objects of one rule by their keys.
@@ -43,6 +45,10 @@ pub struct Several {
     pub missing: RelatedMissing,
     /// Keys of those whose `when` is false: nothing waits for them.
     pub left_out: BTreeSet<String>,
+    /// Whether one of them is missing although it is needed.
+    pub is_partial: bool,
+    /// Whether one of them is out of sight.
+    pub is_unseen: bool,
 }
 
 impl Scope {
@@ -147,6 +153,16 @@ impl Scope {
         if let Some(ObjectState::Several(all)) = self.state(&path.base) { Some(all) } else { None }
     }
 
+    /// Whether several objects are read as a whole. What is made of each of them is lost where one is left out, so they are
+    /// waited for; a status tells of those that are there.
+    pub(super) fn check_whole(&self, all: &Several, base: &Base) -> Result<(), Unrendered> {
+        match (all.is_unseen, all.is_partial) {
+            (true, _) => Err(Unrendered::Waiting(named(base, ""))),
+            (false, true) => self.missing(all.missing, base, "").map(drop),
+            (false, false) => Ok(()),
+        }
+    }
+
     /// One of several objects.
     ///
     /// `shown` stands for the key in what is said: what a key was computed to may be a secret.
@@ -160,6 +176,9 @@ impl Scope {
         let missing = if all.left_out.contains(key) { RelatedMissing::Skip } else { all.missing };
         match all.all.get(key) {
             Some(value) => Ok(Operand::borrowed(value)),
+            None if all.is_unseen && !all.left_out.contains(key) => {
+                Err(Unrendered::Waiting(named(base, &format!("[{shown}]"))))
+            }
             None => self.missing(missing, base, &format!("[{shown}]")),
         }
     }
@@ -176,14 +195,15 @@ impl Scope {
                 None => Err(Unrendered::failed(format!("`{}` is several objects: read one by its key", path.base))),
             },
             Some(ObjectState::Missing(missing)) => self.missing(*missing, &path.base, ""),
+            // A status that reads it stays as it is.
+            Some(ObjectState::Unseen) => Err(Unrendered::Waiting(named(&path.base, ""))),
             None => self.missing(RelatedMissing::Wait, &path.base, ""),
         }
     }
 
     /// What reading an object that is missing comes to. `key`: of one of several, as it is shown.
     fn missing(&self, missing: RelatedMissing, base: &Base, key: &str) -> Result<Operand<'static>, Unrendered> {
-        let related = if matches!(base, Base::Related(_)) { "related " } else { "" };
-        let what = format!("{related}object `{}{key}`", base.name());
+        let what = named(base, key);
         let missing = if self.lenient { RelatedMissing::Skip } else { missing };
         match missing {
             RelatedMissing::Skip => Ok(Operand::Absent(format!("{base}{key}").into())),
@@ -191,6 +211,12 @@ impl Scope {
             RelatedMissing::Wait => Err(Unrendered::Waiting(what)),
         }
     }
+}
+
+/// What an expression reads, in words.
+fn named(base: &Base, key: &str) -> String {
+    let related = if matches!(base, Base::Related(_)) { "related " } else { "" };
+    format!("{related}object `{}{key}`", base.name())
 }
 
 /// A source without what the engine's own writes change.

@@ -362,6 +362,30 @@ fn an_answer_from_before_a_list_proves_nothing() {
     assert!(!scene.store.has_untold_answer());
 }
 
+/// A watch shows what it may not see any more as deleted, and so does a list.
+#[test]
+fn what_was_asked_for_is_read_once_more_after_the_watch_showed_its_end() {
+    let store = Store::bounded(ClustersOf::Annotated, "", true, None);
+    let stores = Stores::new(store.clone(), None);
+    stores.begin_list().finish("1");
+    let subscription = store.subscribe(|_| {});
+    let (at, text) = (key("c", "db"), text("c", "db", "u", 5, None));
+    let put = || assert!(store.put(Parsed::read(&text).unwrap()).unwrap());
+    let is_unread = || matches!(subscription.ask(&at), Cached::Unread);
+    assert!(is_unread(), "the list passed it by");
+    subscription.looked(&at, subscription.list());
+    assert!(!is_unread());
+    put();
+    assert!(!is_unread());
+    assert!(store.delete(Parsed::read(&text).unwrap()));
+    assert!(is_unread());
+    subscription.looked(&at, subscription.list());
+    assert!(!is_unread());
+    put();
+    stores.begin_list().finish("9");
+    assert!(store.is_empty() && is_unread());
+}
+
 #[test]
 fn in_another_history_a_version_is_no_proof_of_the_same_object() {
     let scene = Scene::new();
