@@ -254,8 +254,8 @@ impl Verb<'_> {
 
     fn remember(&mut self, store: Inventory, at: String) {
         let (known, places) = self.stores.entry(store.mapping.clone()).or_default();
-        *known = if places.is_empty() { store } else { std::mem::take(known).and(store) };
-        places.insert(at);
+        places.extend(Some(at).filter(|_| !store.is_list));
+        *known = if known.mapping.is_empty() { store } else { std::mem::take(known).and(store) };
     }
 
     /// A wrong kubeconfig, engine id or namespace looks like an engine that has left nothing.

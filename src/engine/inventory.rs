@@ -58,6 +58,8 @@ pub struct Inventory {
     pub is_held_as_before: bool,
     /// The connection of the engine's home cluster; empty for the default.
     pub home: String,
+    /// Whether it is what home says of a mapping: its document and its targets alone.
+    pub is_list: bool,
     /// The version that was read; empty before the first write.
     pub resource_version: String,
 }
@@ -95,6 +97,10 @@ impl Inventory {
     /// The same, as far as it is about former sources.
     pub fn former_alone(&self) -> Self {
         Self { source: SourceId::default(), document: Arc::default(), ..self.clone() }
+    }
+
+    fn name(&self, engine: &str) -> String {
+        if self.is_list { name_of_list(engine, &self.mapping) } else { name(engine, &self.mapping) }
     }
 
     /// When a document is recorded that follows this one: later, whatever the clock says.
@@ -156,7 +162,7 @@ impl Inventories {
         self.get_named(&self.name(mapping)).await
     }
 
-    /// What home says of a mapping: its document and its targets, without kinds.
+    /// What home says of a mapping.
     ///
     /// # Errors
     /// The request's.
@@ -221,22 +227,11 @@ impl Inventories {
     /// # Errors
     /// The request's: a conflict where somebody else wrote it since it was read.
     pub async fn put(&self, inventory: &Inventory) -> Result<Inventory, RequestError> {
-        self.put_named(&self.name(&inventory.mapping), inventory).await
-    }
-
-    /// The same for what home says of a mapping.
-    ///
-    /// # Errors
-    /// The request's: a conflict where somebody else wrote it since it was read.
-    pub async fn put_list_of_targets(&self, list: &Inventory) -> Result<Inventory, RequestError> {
-        self.put_named(&name_of_list(&self.engine, &list.mapping), list).await
-    }
-
-    async fn put_named(&self, name: &str, inventory: &Inventory) -> Result<Inventory, RequestError> {
         self.ensure_namespace().await?;
         let writer = Writer::new(&self.engine, &inventory.mapping);
-        let body = body(&self.engine, &self.namespace, name, inventory).to_string();
-        let stored = self.apply_config_map(name, writer.field_manager(), Bytes::from(body)).await?;
+        let name = inventory.name(&self.engine);
+        let body = body(&self.engine, &self.namespace, inventory).to_string();
+        let stored = self.apply_config_map(&name, writer.field_manager(), Bytes::from(body)).await?;
         Ok(self.read(&stored)?.unwrap_or_default())
     }
 
@@ -316,7 +311,7 @@ impl Inventories {
 }
 
 /// The ConfigMap of an engine's state store.
-fn body(engine: &str, namespace: &str, name: &str, inventory: &Inventory) -> Value {
+fn body(engine: &str, namespace: &str, inventory: &Inventory) -> Value {
     let plural = |kind: &Kind| inventory.plurals.get(kind).map(|plural| format!(" {plural}")).unwrap_or_default();
     let beside = |kind: &Kind| if kind.side == Side::Source { BESIDE } else { "" };
     let kinds = inventory.kinds.iter();
@@ -326,7 +321,7 @@ fn body(engine: &str, namespace: &str, name: &str, inventory: &Inventory) -> Val
         "apiVersion": "v1",
         "kind": "ConfigMap",
         "metadata": {
-            "name": name,
+            "name": inventory.name(engine),
             "namespace": namespace,
             "labels": {ENGINE: engine, marks::MANAGED_BY: marks::MANAGER},
             // Where nothing was read, only a create: no object has the version 1.
@@ -353,6 +348,9 @@ fn body(engine: &str, namespace: &str, name: &str, inventory: &Inventory) -> Val
     }
     if !inventory.home.is_empty() {
         body["data"]["home"] = inventory.home.as_str().into();
+    }
+    if inventory.is_list {
+        body["data"]["list"] = "true".into();
     }
     if !inventory.release.is_empty() {
         body["data"]["release"] = inventory.release.as_str().into();
@@ -387,6 +385,7 @@ fn read(config_map: &Value) -> Option<Inventory> {
         is_held_as_before: !in_force.is_empty() && release.is_empty() && in_force != ruling_hash(&text("document"), ""),
         release,
         home: text("home"),
+        is_list: text("list") == "true",
         resource_version: metadata(config_map, "resourceVersion").to_owned(),
     })
 }
@@ -420,8 +419,7 @@ mod tests {
         let former = include_str!("../../tests/e2e/fixtures/former-state-store.json");
         let former: Value = serde_json::from_str(former).expect("JSON");
         assert_eq!(former["data"]["format"], FORMAT);
-        let inventory = read(&former).expect("a state store");
-        let written = body("main", "sync-engine", &name("main", &inventory.mapping), &inventory);
+        let written = body("main", "sync-engine", &read(&former).expect("a state store"));
         assert_eq!(written["metadata"]["name"], former["metadata"]["name"]);
         // By this, earlier versions knew what they had counted.
         let mut kept = former["data"].clone();
@@ -444,7 +442,7 @@ mod tests {
     fn it_is_written_over_the_version_that_was_read_alone() {
         let version = |read: &str| {
             let store = Inventory { resource_version: read.into(), ..Inventory::default() };
-            body("main", "sync-engine", "main.a", &store)["metadata"]["resourceVersion"].clone()
+            body("main", "sync-engine", &store)["metadata"]["resourceVersion"].clone()
         };
         assert_eq!(version("7"), "7");
         assert_eq!(version(""), "1", "where nothing was read, only a create: no object has the version 1");

@@ -219,7 +219,7 @@ async fn tell_home(
         _ => inventories.list_of_targets(&store.mapping).await?,
     };
     let list = list_of_targets(store, known.as_ref());
-    let stored = if known.as_ref() == Some(&list) { list } else { inventories.put_list_of_targets(&list).await? };
+    let stored = if known.as_ref() == Some(&list) { list } else { inventories.put(&list).await? };
     *told = Some((term, stored));
     Ok(())
 }
@@ -235,6 +235,7 @@ fn list_of_targets(store: &Inventory, known: Option<&Inventory>) -> Inventory {
         source: store.source.clone(),
         targets: store.targets.clone(),
         home: store.home.clone(),
+        is_list: true,
         resource_version: known.map(|known| known.resource_version.clone()).unwrap_or_default(),
         ..Inventory::default()
     }

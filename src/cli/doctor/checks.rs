@@ -233,8 +233,7 @@ pub(super) async fn documents(surveyor: &Surveyor, catalog: &Catalog) -> Vec<Che
     checks.extend(unseen.into_iter().map(|(name, why)| unread(&name, why)));
     for (name, stores) in surveyor.stores(&targets).await {
         match stores {
-            // What has no kinds says at home where the others are.
-            Ok(stores) => stores.into_iter().filter(|store| !store.kinds.is_empty()).for_each(|store| {
+            Ok(stores) => stores.into_iter().filter(|store| !store.is_list).for_each(|store| {
                 recorded.entry(store.mapping.clone()).or_default().push((name.to_owned(), store));
             }),
             Err(why) => checks.push(unread(name, why)),
