@@ -6,7 +6,7 @@ use super::safety;
 use super::types::{Environment, Type};
 use crate::Kind;
 use crate::diagnostic::Finding;
-use crate::expression::{Expr, Piece, Text, TextForm};
+use crate::expression::{Expr, Piece, Text};
 use crate::schema::{Field, Form, View};
 use crate::yaml::Node;
 
@@ -139,10 +139,7 @@ fn between<'p>(path: &'p str, place: &str) -> Option<Vec<&'p str>> {
 
 /// What a text prints of a consumer's own words.
 pub(super) fn printed<'s>(environment: &Environment<'s>, text: &'s Text) -> Vec<Type<'s>> {
-    match text.form() {
-        TextForm::Pieces(pieces) => pieces.iter().flat_map(|piece| of_piece(environment, piece)).collect(),
-        TextForm::Typed(_) | TextForm::Literal(_) => Vec::new(),
-    }
+    text.pieces().iter().flat_map(|piece| of_piece(environment, piece)).collect()
 }
 
 fn of_piece<'s>(environment: &Environment<'s>, piece: &'s Piece) -> Vec<Type<'s>> {

@@ -8,7 +8,7 @@ use serde_json::Value;
 use super::operands::PRINTED;
 use super::types::{Bound, Environment, Type, steps};
 use crate::diagnostic::Finding;
-use crate::expression::{Base, Call, Comparison, Expr, Expression, Path, Piece, Segment, Text, TextForm};
+use crate::expression::{Base, Call, Comparison, Expr, Expression, Path, Piece, Segment, Text};
 use crate::schema::{Field, Form, View};
 use crate::yaml::{closest, quoted};
 
@@ -165,18 +165,7 @@ impl<'e, 's> Reads<'e, 's> {
     }
 
     pub fn text(&mut self, text: &'s Text) {
-        match text.form() {
-            TextForm::Literal(_) => {}
-            TextForm::Typed(expression) => {
-                self.expression(expression.expr());
-                self.printed(expression.expr(), expression.place());
-            }
-            TextForm::Pieces(pieces) => self.pieces(pieces),
-        }
-    }
-
-    fn printed(&mut self, expr: &'s Expr, place: &Range<usize>) {
-        self.operand(expr, place, &PRINTED, "a text can hold");
+        self.pieces(text.pieces());
     }
 
     fn pieces(&mut self, pieces: &'s [Piece]) {
@@ -185,7 +174,7 @@ impl<'e, 's> Reads<'e, 's> {
                 Piece::Raw(_) => {}
                 Piece::Print { expr, place } => {
                     self.expression(expr);
-                    self.printed(expr, place);
+                    self.operand(expr, place, &PRINTED, "a text can hold");
                 }
                 Piece::If { test, then, otherwise, .. } => {
                     self.expression(test);

@@ -45,7 +45,7 @@ pub use references::References;
 pub(crate) use registry::{Gives, Role};
 pub use scope::{ObjectState, Scope, Several};
 pub use text::Text;
-pub(crate) use text::{Piece, TextForm};
+pub(crate) use text::Piece;
 pub(crate) use tree::{Arithmetic, Base, Call, Comparison, Expr, Path, Segment};
 pub use value::kind;
 
