@@ -8,11 +8,8 @@ use super::types::{Environment, Type};
 use crate::Kind;
 use crate::diagnostic::Finding;
 use crate::expression::{Expr, Text};
-use crate::schema::{Field, Form, View};
+use crate::schema::{DEPTH, Field, Form, View};
 use crate::yaml::Node;
-
-/// Levels of a schema that are looked through.
-const DEPTH: usize = 24;
 
 /// What a consumer writes at a place of the target object: above, at or below a field of the operator's API that stays
 /// with the provider.
