@@ -118,7 +118,7 @@ pub struct Target {
 /// The kinds of the mapping and of its state store.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
 pub struct Kinds {
-    #[serde(with = "form::shared_pairs")]
+    #[serde(with = "form::pairs")]
     pub watched: Arc<BTreeMap<Kind, Sight<()>>>,
     /// Those of them that the target does not serve: where their CustomResourceDefinition is gone, so are their objects.
     pub unserved: Arc<BTreeSet<Kind>>,
