@@ -3,8 +3,8 @@
 //!
 //! All of it is pure: no async, no I/O, no clock, no randomness, no environment.
 //!
-//! Two types per concept: a `document::…` is what was written, the types of this file are what is
-//! needed. [`compile`] is the only way from one to the other, and no string is parsed after it.
+//! A `document::…` is what was written, the types of this file are what is needed; where the two are the same, as of a
+//! [`ProviderKind`], there is one type. [`compile`] is the only way from one to the other, and no string is parsed after it.
 
 pub mod catalog;
 pub mod check;
@@ -41,13 +41,13 @@ use serde_json::{Value, json};
 
 pub use document::{
     Adopt, Amount, Direction, Drift, EngineCondition, IdentityChange, MappingRemoved, Mode, OnExit, OnFailure,
-    OnMissing, Propagation, RelatedMissing, SelectorOperator, SelectorRequirement, SourceDelete, SourceRecreated,
-    SourceVanished, Take, TargetChange,
+    OnMissing, Propagation, ProviderKind, RelatedMissing, SelectorOperator, SelectorRequirement, SourceDelete,
+    SourceRecreated, SourceVanished, Take, TargetChange,
 };
 
 pub use target::{ClusterSelection, TargetChoice, TargetRule, Traits};
 
-pub use provider::{ClusterProvider, Part, ProviderKind, WorkspaceType};
+pub use provider::{ClusterProvider, Part, WorkspaceType};
 
 use expression::Expression;
 use jsonpath::JsonPath;

@@ -366,13 +366,14 @@ impl ClusterEvents {
 mod tests {
     use futures::future::pending;
     use sync_engine_mapping::ProviderKind;
+    use sync_engine_mapping::document::{KindSpec, NoneSpec};
 
     use super::*;
 
     #[tokio::test]
     async fn a_provider_that_was_replaced_is_heard_no_more() {
         let manager = Manager::new(Environment::default(), |_, _, _, _| pending().boxed());
-        let fleet = || ClusterProvider { name: "fleet".into(), kind: ProviderKind::None };
+        let fleet = || ClusterProvider { name: "fleet".into(), kind: ProviderKind::None(NoneSpec {}) };
         let name = ProviderName::Source(SourceClusters::Provider("fleet".into()));
         let number = || manager.0.state.lock().running[&name].number;
         // It tells something in the moment in which it is stopped.
@@ -387,7 +388,7 @@ mod tests {
         manager.run([name.clone()]);
         let first = number();
         assert_eq!(tell(first, "first").await.as_deref(), Some("first"));
-        manager.configure(vec![ClusterProvider { kind: ProviderKind::Kind, ..fleet() }]);
+        manager.configure(vec![ClusterProvider { kind: ProviderKind::Kind(KindSpec {}), ..fleet() }]);
         assert_eq!(tell(first, "late").await, None, "another document: nothing is known of it yet");
         assert_eq!(tell(number(), "second").await.as_deref(), Some("second"));
         assert_eq!(tell(first, "later").await.as_deref(), Some("second"));
