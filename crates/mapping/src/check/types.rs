@@ -123,18 +123,11 @@ impl<'s> Bound<'s> {
     pub fn step(&self, segment: &Segment) -> Stepped<'s> {
         let mut stepped = Stepped { bound: Self::new(Vec::new(), false), unknown: Vec::new(), optional: None };
         for one in &self.types {
-            let (below, can_lack) = match one.step(segment) {
-                Step::Unknown => {
-                    stepped.unknown.push(one.clone());
-                    continue;
-                }
-                Step::To(types, can_lack) => (Self::new(types, self.is_consumers), can_lack),
-                Step::Field(field) => {
-                    let can_lack = field.is_optional;
-                    (field, can_lack)
-                }
+            let Some(below) = one.step(segment, self.is_consumers) else {
+                stepped.unknown.push(one.clone());
+                continue;
             };
-            if can_lack && stepped.optional.is_none() {
+            if below.is_optional && stepped.optional.is_none() {
                 stepped.optional = Some(one.clone());
             }
             stepped.bound.is_consumers |= below.is_consumers;
@@ -152,14 +145,6 @@ impl<'s> Bound<'s> {
 /// Whether a consumer decides one of them.
 pub(super) fn any_consumers(all: &[Bound<'_>]) -> bool {
     all.iter().any(|one| one.is_consumers)
-}
-
-/// Where a step leads from one type.
-enum Step<'s> {
-    Unknown,
-    /// To a value of these types, and whether it can be absent.
-    To(Vec<Type<'s>>, bool),
-    Field(Bound<'s>),
 }
 
 impl<'s> Shape<'s> {
@@ -180,28 +165,25 @@ impl<'s> Shape<'s> {
         Self::new(view, path)
     }
 
-    fn step(&self, segment: &Segment) -> Step<'s> {
-        let open = || Step::To(vec![Type::Any], false);
+    fn step(&self, segment: &Segment, is_consumers: bool) -> Option<Bound<'s>> {
+        let to = |one: Type<'s>| Bound::new(vec![one], is_consumers);
         let Segment::Key(key) = segment else {
-            return self
-                .view
-                .item()
-                .map_or_else(open, |view| Step::To(vec![Type::Of(self.below(view, segment))], false));
+            return Some(to(self.view.item().map_or(Type::Any, |view| Type::Of(self.below(view, segment)))));
         };
         // A list has no fields, and neither has a text: expressions say so when they run.
         if !self.view.form().meets(Form::Map) || !self.keeps(key) {
-            return open();
+            return Some(to(Type::Any));
         }
         if self.has_verdict && key == VERDICT {
-            return Step::To(vec![Type::Simple(Form::Boolean)], false);
+            return Some(to(Type::Simple(Form::Boolean)));
         }
         match self.view.field(key) {
-            Field::Open => open(),
-            Field::Unknown => Step::Unknown,
+            Field::Open => Some(to(Type::Any)),
+            Field::Unknown => None,
             Field::Known(view) => {
                 let is_whole = self.path == Root::Source.as_str();
                 let stands = is_whole || view.has_default() || self.view.required().any(|required| required == key);
-                Step::To(vec![Type::Of(self.below(view, segment))], !stands)
+                Some(Bound { is_optional: !stands, ..to(Type::Of(self.below(view, segment))) })
             }
         }
     }
@@ -223,17 +205,19 @@ impl<'s> Type<'s> {
         }
     }
 
-    fn step(&self, segment: &Segment) -> Step<'s> {
+    /// Where a step leads; `None`: there is no such field. `is_consumers`: whether a consumer decides the value.
+    fn step(&self, segment: &Segment, is_consumers: bool) -> Option<Bound<'s>> {
+        let to = |types| Some(Bound::new(types, is_consumers));
         match (self, segment) {
-            (Self::Of(shape), _) => shape.step(segment),
-            (Self::List(items), Segment::Index(_)) => Step::To(items.clone(), false),
-            (Self::Keyed(values), Segment::Key(_)) => Step::To(values.clone(), false),
+            (Self::Of(shape), _) => shape.step(segment, is_consumers),
+            (Self::List(items), Segment::Index(_)) => to(items.clone()),
+            (Self::Keyed(values), Segment::Key(_)) => to(values.clone()),
             (Self::Map { fields, is_open }, Segment::Key(key)) => match fields.iter().find(|(name, _)| name == key) {
-                Some((_, field)) => Step::Field(field.clone()),
-                None if *is_open => Step::To(vec![Self::Any], false),
-                None => Step::Unknown,
+                Some((_, field)) => Some(field.clone()),
+                None if *is_open => to(vec![Self::Any]),
+                None => None,
             },
-            _ => Step::To(vec![Self::Any], false),
+            _ => to(vec![Self::Any]),
         }
     }
 
