@@ -180,7 +180,7 @@ impl<'m> Points<'m> {
             Leaf::Condition(condition) | Leaf::Verdict(_, condition) => self.condition(condition),
             Leaf::List(each) => {
                 self.tree(each.list.root());
-                self.put(&each.place, Goal::Item);
+                self.put(&each.place(), Goal::Item);
             }
             Leaf::Text(text) => self.pieces(text.pieces()),
             Leaf::Template(template) => self.tree(template.root()),

@@ -314,8 +314,6 @@ pub const RELATED: &str = "related.";
 #[derive(Debug)]
 pub struct ForEach {
     pub list: Template,
-    /// Bytes of the file that hold the list.
-    pub place: Range<usize>,
     /// The name under which expressions read the item.
     pub item: String,
     /// Tells the objects apart, and is part of who they are.
@@ -476,6 +474,12 @@ impl Mapping {
         self.spec.get("related").map_or(&[][..], |related| related.items()).iter().zip(&self.related)
     }
 
+    /// The rule of the namespace as it is written, which the state store keeps.
+    pub fn namespace_rule(&self) -> &str {
+        let written = self.spec.at(&["placement", "namespace"]).and_then(|rule| rule.as_str());
+        written.unwrap_or(Placement::DEFAULT_NAMESPACE)
+    }
+
     /// Whether its objects are beside their sources, in the cluster of each.
     pub fn is_beside(&self) -> bool {
         OWN_CLUSTER.contains(&self.target.as_str())
@@ -547,6 +551,13 @@ impl StatusRules {
     pub fn condition_types(&self) -> impl Iterator<Item = &str> {
         let mirrored = self.mirrors.iter().flat_map(|rule| rule.types.iter().map(|(_, written)| written.as_str()));
         self.conditions.iter().map(|rule| rule.kind.as_str()).chain(mirrored)
+    }
+}
+
+impl ForEach {
+    /// Bytes of the file that hold the list.
+    pub fn place(&self) -> Range<usize> {
+        self.list.root().node.headline()
     }
 }
 
