@@ -407,7 +407,7 @@ pub(super) fn wanted(
     let candidate = release.iter().map(|candidate| &candidate.document);
     for document in std::iter::once(&generation.mapping).chain(candidate) {
         wanted.kinds.extend(document.objects.iter().map(|rule| rule.kind.clone()));
-        wanted.placements.extend(Some(&document.placement.namespace_text).filter(|_| !document.is_beside()).cloned());
+        wanted.placements.extend((!document.is_beside()).then(|| document.namespace_rule().to_owned()));
         wanted.status.extend(document.status.written());
     }
     let plural = |kind: &Kind| Some((kind.clone(), generation.target.kind(kind).ok()?.resource.plural));

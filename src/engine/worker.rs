@@ -310,9 +310,8 @@ fn unseen(pipeline: &Pipeline, generation: &Generation, key: &Key) -> Ended {
         return Ended::Waiting(Reasons::one(Cause::Unknown, detail));
     }
     // A workspace that kcp held up is in use, and seen again once it is deleted.
-    let is_in_use = || {
-        manager.document(&source.clusters).is_some_and(|one| matches!(one.kind, ProviderKind::WorkspaceTypes { .. }))
-    };
+    let is_in_use =
+        || manager.document(&source.clusters).is_some_and(|one| matches!(one.kind, ProviderKind::WorkspaceTypes(_)));
     if is_in_use() {
         return Ended::Dropped;
     }

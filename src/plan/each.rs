@@ -61,7 +61,7 @@ pub fn keyed(each: &ForEach, scope: &mut Scope) -> Result<Vec<(String, Arc<Value
         if key.is_empty() || key.len() > LONGEST_KEY || key.chars().any(char::is_control) {
             return Err(Unrendered::Failed(of_item() + " is empty, longer than 253 bytes, or has line breaks"));
         }
-        scope.note(&each.place, Way::Item);
+        scope.note(&each.place(), Way::Item);
         all.push((key, item));
     }
     apart(all.iter().map(|(key, _)| Some(key)), "key")?;

@@ -17,7 +17,7 @@ use super::render::{self, Rendering};
 use super::source::guarded;
 use super::{Cause, Reason, Reasons, live, related, targets};
 use crate::mapping::expression::{Outcome, Root, Scope, kind};
-use crate::mapping::schema::{Presence, Schema};
+use crate::mapping::schema::Schema;
 use crate::mapping::template::{Template, Unrendered};
 use crate::mapping::{ConditionRule, Mapping, OnMissing, StatusField, StatusValue, Take};
 use crate::object::compare::{pointer, remove_pointer, same};
@@ -175,7 +175,7 @@ struct Draft<'s> {
 impl<'s> Draft<'s> {
     /// What stands.
     fn of(mapping: &'s Mapping, observed: &'s Observed, source: &Value, redaction: Redaction) -> Self {
-        let known = |schema: &Arc<Schema>| schema.has_status("/observedGeneration") == Presence::Known(true);
+        let known = |schema: &Arc<Schema>| schema.has_status("/observedGeneration") == Some(true);
         let follows = mapping.status.observed_generation && observed.consumer.schema.as_ref().is_some_and(known);
         let status = source.get("status").cloned().unwrap_or_default();
         Self { mapping, observed, redaction, generation: follows.then(|| generation(source)), status }
@@ -393,7 +393,7 @@ fn is_kept(observed: &Observed, field: &StatusField) -> bool {
 
 /// Whether the consumer's schema knows a field of the status, or leaves it open.
 fn knows(observed: &Observed, pointer: &str) -> bool {
-    observed.consumer.schema.as_ref().is_none_or(|schema| schema.has_status(pointer) != Presence::Known(false))
+    observed.consumer.schema.as_ref().is_none_or(|schema| schema.has_status(pointer) != Some(false))
 }
 
 fn leaf<'m, 'o>(

@@ -194,7 +194,7 @@ impl Rights {
 
     fn on_cluster(&mut self, mapping: &Mapping, provider: &str, setting: &Setting<'_>) {
         self.at_hub(provider, setting);
-        if matches!(setting.providers.get(provider), Some(ProviderKind::WorkspaceTypes { .. })) {
+        if matches!(setting.providers.get(provider), Some(ProviderKind::WorkspaceTypes(_))) {
             // The verbs on the types stand for the LogicalClusters.
             return;
         }
@@ -217,39 +217,41 @@ impl Rights {
         let why = format!("ClusterProvider {provider}: where its clusters are");
         for kind in setting.providers.get(provider).into_iter().flat_map(ProviderKind::parts) {
             match kind {
-                ProviderKind::KubeconfigSecrets { connection, namespace, .. } => {
-                    let place = Place::Hub(connection.clone());
+                ProviderKind::KubeconfigSecrets(hub) => {
                     let secrets = rule("", "secrets", &["list", "watch"], &why);
-                    self.add(&place, Rule { namespace: Some(namespace.clone()), ..secrets });
+                    let secrets = Rule { namespace: Some(hub.namespace.clone()), ..secrets };
+                    self.add(&Place::Hub(hub.connection.clone()), secrets);
                 }
-                ProviderKind::ClusterApi { connection, namespace, .. } => {
-                    let place = Place::Hub(connection.clone());
+                ProviderKind::ClusterApi(hub) => {
+                    let place = Place::Hub(hub.connection.clone());
                     let clusters = rule("cluster.x-k8s.io", "clusters", &["list", "watch"], &why);
-                    self.add(&place, Rule { namespace: namespace.clone(), ..clusters });
+                    self.add(&place, Rule { namespace: hub.namespace.clone(), ..clusters });
                     let secrets = rule("", "secrets", &["list", "watch"], &format!("{why}, their kubeconfigs"));
-                    self.add(&place, Rule { namespace: namespace.clone(), ..secrets });
+                    self.add(&place, Rule { namespace: hub.namespace.clone(), ..secrets });
                 }
-                ProviderKind::ClusterInventory { connection, namespace, .. } => {
+                ProviderKind::ClusterInventory(hub) => {
                     let profiles = rule("multicluster.x-k8s.io", "clusterprofiles", &["list", "watch"], &why);
-                    self.add(&Place::Hub(connection.clone()), Rule { namespace: namespace.clone(), ..profiles });
+                    let profiles = Rule { namespace: hub.namespace.clone(), ..profiles };
+                    self.add(&Place::Hub(hub.connection.clone()), profiles);
                 }
-                ProviderKind::Namespaces { connection, .. } => {
+                ProviderKind::Namespaces(of) => {
                     let namespaces = rule("", "namespaces", &["list", "watch"], &why);
-                    self.add(&Place::Source(connection.clone()), namespaces);
+                    self.add(&Place::Source(of.connection.clone()), namespaces);
                 }
-                ProviderKind::WorkspaceTypes { connection, initializing, terminating } => {
-                    for (stage, of) in [(HoldStage::Initializing, initializing), (HoldStage::Terminating, terminating)]
-                    {
+                ProviderKind::WorkspaceTypes(types) => {
+                    let stages =
+                        [(HoldStage::Initializing, &types.initializing), (HoldStage::Terminating, &types.terminating)];
+                    for (stage, of) in stages {
                         if let Some(of) = of {
-                            self.on_type(connection, stage, of, &why);
+                            self.on_type(&types.connection, stage, of, &why);
                         }
                     }
                 }
-                ProviderKind::Kubeconfig { .. }
-                | ProviderKind::KubeconfigFiles { .. }
-                | ProviderKind::Kind
-                | ProviderKind::None
-                | ProviderKind::Custom { .. }
+                ProviderKind::Kubeconfig(_)
+                | ProviderKind::KubeconfigFiles(_)
+                | ProviderKind::Kind(_)
+                | ProviderKind::None(_)
+                | ProviderKind::Custom(_)
                 | ProviderKind::Multi(_) => {}
             }
         }
@@ -365,9 +367,8 @@ pub fn targets(mapping: &Mapping, home: &str) -> Vec<Place> {
 /// The clusters of a provider; one that nothing names goes by its own name.
 fn source_of(provider: &str, setting: &Setting<'_>) -> Place {
     match setting.providers.get(provider) {
-        Some(ProviderKind::Kubeconfig { connection } | ProviderKind::Namespaces { connection, .. }) => {
-            Place::Source(connection.clone())
-        }
+        Some(ProviderKind::Kubeconfig(one)) => Place::Source(one.connection.clone()),
+        Some(ProviderKind::Namespaces(of)) => Place::Source(of.connection.clone()),
         None => Place::Source(provider.to_owned()),
         Some(_) => Place::Fleet(provider.to_owned()),
     }

@@ -5,6 +5,9 @@ use serde_json::json;
 use super::*;
 use crate::mapping::Selector;
 use crate::mapping::compile::{Compiled, compile};
+use crate::mapping::document::{
+    HubSpec, KubeconfigProviderSpec, KubeconfigSecretsSpec, NamespacesProviderSpec, WorkspaceTypesSpec,
+};
 use crate::yaml;
 
 fn mapping(text: &str) -> Arc<Mapping> {
@@ -18,7 +21,7 @@ fn mapping(text: &str) -> Arc<Mapping> {
 const SHIPPED: &str = include_str!("../../mappings/mongodb.yaml");
 
 fn of(mappings: &[Arc<Mapping>]) -> Rights {
-    of_fleet(mappings, ProviderKind::Kubeconfig { connection: "edge".to_owned() })
+    of_fleet(mappings, ProviderKind::Kubeconfig(KubeconfigProviderSpec { connection: "edge".to_owned() }))
 }
 
 fn of_fleet(mappings: &[Arc<Mapping>], provider: ProviderKind) -> Rights {
@@ -71,40 +74,35 @@ fn a_hub_lets_its_list_of_clusters_be_read_and_each_cluster_its_sources() {
     let of = |kind| of_fleet(&[mapping(&text)], kind).places;
     let namespace = "fleet".to_owned();
     let key = "kubeconfig".to_owned();
-    let places = of(ProviderKind::KubeconfigSecrets {
+    let places = of(ProviderKind::KubeconfigSecrets(KubeconfigSecretsSpec {
         connection: connection.clone(),
         namespace,
         selector: selector.clone(),
         key,
-    });
+    }));
     let hub = &places[&Place::Hub("hub".to_owned())];
     assert_eq!(hub[0].namespace.as_deref(), Some("fleet"));
     insta::assert_snapshot!(shown(hub), @"/secrets: list watch (ClusterProvider fleet: where its clusters are)");
     assert!(shown(&places[&Place::Fleet("fleet".to_owned())]).contains("its sources"));
-    let places = of(ProviderKind::Namespaces { connection: connection.clone(), selector: selector.clone() });
+    let namespaces = NamespacesProviderSpec { connection: connection.clone(), selector: selector.clone() };
+    let places = of(ProviderKind::Namespaces(namespaces));
     let listed = "/namespaces: list watch (ClusterProvider fleet: where its clusters are)";
     assert!(shown(&places[&Place::Source("hub".to_owned())]).contains(listed));
-    let places = of(ProviderKind::ClusterInventory {
-        connection: connection.clone(),
-        namespace: Some("fleet".to_owned()),
-        selector: selector.clone(),
-    });
+    let listing = HubSpec { connection, namespace: Some("fleet".to_owned()), selector };
+    let places = of(ProviderKind::ClusterInventory(listing.clone()));
     let hub = &places[&Place::Hub("hub".to_owned())];
     assert_eq!(hub[0].namespace.as_deref(), Some("fleet"));
     insta::assert_snapshot!(shown(hub), @"multicluster.x-k8s.io/clusterprofiles: list watch (ClusterProvider fleet: where its clusters are)");
     let team = WorkspaceType { workspace: "root:types".to_owned(), name: "team".to_owned() };
-    let types = ProviderKind::WorkspaceTypes {
-        connection: "kcp".to_owned(),
-        initializing: Some(team.clone()),
-        terminating: Some(team),
-    };
-    let places = of(types);
+    let types =
+        WorkspaceTypesSpec { connection: "kcp".to_owned(), initializing: Some(team.clone()), terminating: Some(team) };
+    let places = of(ProviderKind::WorkspaceTypes(types));
     let home = Place::Provider { connection: "kcp".to_owned(), path: Some("root:types".to_owned()) };
     insta::assert_snapshot!(shown(&places[&home]), @"
     /: access (enters the workspace)
     tenancy.kcp.io/workspacetypes team: list watch initialize terminate (ClusterProvider fleet: where its clusters are)
     ");
-    let places = of(ProviderKind::ClusterApi { connection, namespace: None, selector });
+    let places = of(ProviderKind::ClusterApi(HubSpec { namespace: None, ..listing }));
     insta::assert_snapshot!(shown(&places[&Place::Hub("hub".to_owned())]), @r"
     cluster.x-k8s.io/clusters: list watch (ClusterProvider fleet: where its clusters are)
     /secrets: list watch (ClusterProvider fleet: where its clusters are, their kubeconfigs)

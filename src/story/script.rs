@@ -180,9 +180,10 @@ impl Script {
 
     fn list_for(&mut self, providers: &[ClusterProvider]) {
         for kind in providers.iter().flat_map(|provider| provider.kind.parts()) {
-            let ProviderKind::KubeconfigSecrets { connection, namespace, key, .. } = kind else { continue };
-            let listing = Listing { hub: connection.clone(), namespace: namespace.clone(), key: key.clone() };
-            if self.connections().any(|known| known == connection) && !self.listings.contains(&listing) {
+            let ProviderKind::KubeconfigSecrets(spec) = kind else { continue };
+            let (hub, namespace, key) = (spec.connection.clone(), spec.namespace.clone(), spec.key.clone());
+            let listing = Listing { hub, namespace, key };
+            if self.connections().any(|known| known == spec.connection) && !self.listings.contains(&listing) {
                 self.listings.push(listing);
             }
         }
@@ -192,10 +193,10 @@ impl Script {
     fn clusters_of(&self, kind: &ProviderKind) -> BTreeSet<String> {
         let known = |name: &str| self.connections().any(|known| known == name);
         match kind {
-            ProviderKind::Kubeconfig { connection } if known(connection) => [connection.clone()].into(),
-            ProviderKind::KubeconfigSecrets { connection, selector, .. } if known(connection) => {
+            ProviderKind::Kubeconfig(one) if known(&one.connection) => [one.connection.clone()].into(),
+            ProviderKind::KubeconfigSecrets(hub) if known(&hub.connection) => {
                 let labels = |cluster: &ToyCluster| Value::from_iter(cluster.labels.clone());
-                let selected = self.clusters.iter().filter(|cluster| selector.matches(Some(&labels(cluster))));
+                let selected = self.clusters.iter().filter(|cluster| hub.selector.matches(Some(&labels(cluster))));
                 selected.map(|cluster| cluster.name.clone()).collect()
             }
             ProviderKind::Multi(_) => {

@@ -203,9 +203,9 @@ impl Surveyor {
         let kind = self.providers.get(provider).ok_or_else(|| {
             Unseen::Connection(format!("there is no ClusterProvider `{provider}` that can be looked at"))
         })?;
-        if let ProviderKind::Kubeconfig { connection } = kind {
+        if let ProviderKind::Kubeconfig(one) = kind {
             let name = ClusterName::try_from(provider).map_err(|error| Unseen::Connection(error.to_string()))?;
-            return Ok(vec![(name, self.connection(connection)?.endpoint(), Traits::default())]);
+            return Ok(vec![(name, self.connection(&one.connection)?.endpoint(), Traits::default())]);
         }
         let connection = |name: &str| self.connection(name).cloned().map_err(|error| error.to_string());
         let Groups { groups, mut refused } =

@@ -101,7 +101,7 @@ impl Surveyor {
     /// Whether the sources are workspaces that kcp holds up: the engine writes nothing to them.
     fn are_held_up(&self, clusters: &SourceClusters) -> bool {
         let SourceClusters::Provider(provider) = clusters else { return false };
-        matches!(self.providers.get(provider), Some(ProviderKind::WorkspaceTypes { .. }))
+        matches!(self.providers.get(provider), Some(ProviderKind::WorkspaceTypes(_)))
     }
 
     /// A target with what of the mapping is there, and which kinds cannot be read.

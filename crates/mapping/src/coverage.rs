@@ -4,9 +4,9 @@ use std::cmp::Reverse;
 use std::ops::Range;
 
 use super::Mapping;
-use super::expression::{Base, Call, Expr, Expression, Piece, Recorder, Root, Segment, TextForm, Way};
+use super::expression::{Base, Call, Expr, Expression, Piece, Recorder, Root, Segment, Way};
 use super::leaf::Leaf;
-use super::template::{Content, Each, Text, Tree};
+use super::template::{Content, Each, Tree};
 
 /// Something that a test can reach.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -180,9 +180,9 @@ impl<'m> Points<'m> {
             Leaf::Condition(condition) | Leaf::Verdict(_, condition) => self.condition(condition),
             Leaf::List(each) => {
                 self.tree(each.list.root());
-                self.put(&each.place, Goal::Item);
+                self.put(&each.place(), Goal::Item);
             }
-            Leaf::Text(text) => self.text(text),
+            Leaf::Text(text) => self.pieces(text.pieces()),
             Leaf::Template(template) => self.tree(template.root()),
         }
     }
@@ -191,7 +191,7 @@ impl<'m> Points<'m> {
         match &tree.content {
             Content::Literal(_) => {}
             Content::Expression(expression) => self.expression(expression),
-            Content::Text(text) => self.text(text),
+            Content::Text(text) => self.pieces(text.pieces()),
             Content::Sequence(trees) | Content::Merge(trees) => trees.iter().for_each(|tree| self.tree(tree)),
             Content::Mapping(entries) => entries.iter().for_each(|entry| self.tree(&entry.tree)),
             Content::Each(each) => self.each(each),
@@ -253,14 +253,6 @@ impl<'m> Points<'m> {
         });
         let path: Vec<_> = keys.collect();
         self.reads.push(SourceRead { path, part });
-    }
-
-    fn text(&mut self, text: &'m Text) {
-        match text.form() {
-            TextForm::Literal(_) => {}
-            TextForm::Typed(expression) => self.expression(expression),
-            TextForm::Pieces(pieces) => self.pieces(pieces),
-        }
     }
 
     fn pieces(&mut self, pieces: &'m [Piece]) {

@@ -1,6 +1,6 @@
 //! Serialised forms that serde has none for: maps whose keys are no texts.
 
-/// A map as a list of pairs.
+/// A map, shared or not, as a list of pairs.
 pub mod pairs {
     use std::collections::BTreeMap;
 
@@ -13,12 +13,14 @@ pub mod pairs {
         to.collect_seq(map)
     }
 
-    pub fn deserialize<'d, K, V, D>(from: D) -> Result<BTreeMap<K, V>, D::Error>
+    pub fn deserialize<'d, K, V, M, D>(from: D) -> Result<M, D::Error>
     where
         K: Deserialize<'d> + Ord,
         V: Deserialize<'d>,
+        M: From<BTreeMap<K, V>>,
         D: Deserializer<'d>,
     {
-        Ok(Vec::<(K, V)>::deserialize(from)?.into_iter().collect())
+        let map: BTreeMap<K, V> = Vec::<(K, V)>::deserialize(from)?.into_iter().collect();
+        Ok(M::from(map))
     }
 }

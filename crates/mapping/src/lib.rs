@@ -3,8 +3,8 @@
 //!
 //! All of it is pure: no async, no I/O, no clock, no randomness, no environment.
 //!
-//! Two types per concept: a `document::…` is what was written, the types of this file are what is
-//! needed. [`compile`] is the only way from one to the other, and no string is parsed after it.
+//! A `document::…` is what was written, the types of this file are what is needed; where the two are the same, as of a
+//! [`ProviderKind`], there is one type. [`compile`] is the only way from one to the other, and no string is parsed after it.
 
 pub mod catalog;
 pub mod check;
@@ -41,13 +41,13 @@ use serde_json::{Value, json};
 
 pub use document::{
     Adopt, Amount, Direction, Drift, EngineCondition, IdentityChange, MappingRemoved, Mode, OnExit, OnFailure,
-    OnMissing, Propagation, RelatedMissing, SelectorOperator, SelectorRequirement, SourceDelete, SourceRecreated,
-    SourceVanished, Take, TargetChange,
+    OnMissing, Propagation, ProviderKind, RelatedMissing, SelectorOperator, SelectorRequirement, SourceDelete,
+    SourceRecreated, SourceVanished, Take, TargetChange,
 };
 
 pub use target::{ClusterSelection, TargetChoice, TargetRule, Traits};
 
-pub use provider::{ClusterProvider, Part, ProviderKind, WorkspaceType};
+pub use provider::{ClusterProvider, Part, WorkspaceType};
 
 use expression::Expression;
 use jsonpath::JsonPath;
@@ -314,8 +314,6 @@ pub const RELATED: &str = "related.";
 #[derive(Debug)]
 pub struct ForEach {
     pub list: Template,
-    /// Bytes of the file that hold the list.
-    pub place: Range<usize>,
     /// The name under which expressions read the item.
     pub item: String,
     /// Tells the objects apart, and is part of who they are.
@@ -476,6 +474,12 @@ impl Mapping {
         self.spec.get("related").map_or(&[][..], |related| related.items()).iter().zip(&self.related)
     }
 
+    /// The rule of the namespace as it is written, which the state store keeps.
+    pub fn namespace_rule(&self) -> &str {
+        let written = self.spec.at(&["placement", "namespace"]).and_then(|rule| rule.as_str());
+        written.unwrap_or(Placement::DEFAULT_NAMESPACE)
+    }
+
     /// Whether its objects are beside their sources, in the cluster of each.
     pub fn is_beside(&self) -> bool {
         OWN_CLUSTER.contains(&self.target.as_str())
@@ -547,6 +551,13 @@ impl StatusRules {
     pub fn condition_types(&self) -> impl Iterator<Item = &str> {
         let mirrored = self.mirrors.iter().flat_map(|rule| rule.types.iter().map(|(_, written)| written.as_str()));
         self.conditions.iter().map(|rule| rule.kind.as_str()).chain(mirrored)
+    }
+}
+
+impl ForEach {
+    /// Bytes of the file that hold the list.
+    pub fn place(&self) -> Range<usize> {
+        self.list.root().node.headline()
     }
 }
 

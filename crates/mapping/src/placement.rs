@@ -12,8 +12,6 @@ use crate::yaml::{Node, NodeValue, Scalar};
 #[derive(Debug)]
 pub struct Placement {
     pub namespace: Text,
-    /// The text of the namespace's rule, which the state store keeps.
-    pub namespace_text: String,
     pub name: Text,
     pub create_namespace: bool,
     /// Labels of a namespace that is created.
@@ -126,7 +124,6 @@ mod tests {
     fn default_rule() -> Placement {
         Placement {
             namespace: Placement::default_namespace(),
-            namespace_text: Placement::DEFAULT_NAMESPACE.to_owned(),
             name: Placement::default_name(),
             create_namespace: true,
             namespace_labels: Vec::new(),

@@ -2,10 +2,10 @@
 
 use std::fmt;
 
-use serde::{Serialize, Serializer};
-use serde_json::{Value, json};
+use serde::{Deserialize, Serialize, Serializer};
+use serde_json::json;
 
-use super::{Selector, document};
+use super::document::{API_VERSION, ProviderKind};
 
 /// The connection of an APIExport, where none is named.
 pub(super) const SOURCE_CONNECTION: &str = "kcp";
@@ -20,35 +20,24 @@ pub struct ClusterProvider {
 impl ClusterProvider {
     /// Its document, for the state store, with those of the providers that it joins.
     pub fn document(&self) -> String {
-        let spec = match &self.kind {
-            ProviderKind::Multi(parts) => {
-                let names: Vec<&str> = parts.iter().map(|part| part.name.as_str()).collect();
-                let parts = parts
-                    .iter()
-                    .filter_map(|part| Some(Self { name: part.name.clone(), kind: part.kind.clone()? }.document()));
-                let joint = written(&self.name, &json!({"multi": names}));
-                return [joint].into_iter().chain(parts).collect::<Vec<_>>().join("\n---\n");
-            }
-            ProviderKind::Kind => json!({"kind": {}}),
-            ProviderKind::None => json!({"none": {}}),
-            kind => json!(kind),
-        };
-        written(&self.name, &spec)
+        let own = json!({
+            "apiVersion": API_VERSION, "kind": "ClusterProvider", "metadata": {"name": self.name}, "spec": self.kind,
+        });
+        let joined = if let ProviderKind::Multi(parts) = &self.kind { &parts[..] } else { &[][..] };
+        let joined =
+            joined.iter().filter_map(|Part { name, kind }| Some(Self { name: name.clone(), kind: kind.clone()? }));
+        let documents = [own.to_string()].into_iter().chain(joined.map(|part| part.document()));
+        documents.collect::<Vec<_>>().join("\n---\n")
     }
 }
 
-fn written(provider: &str, spec: &Value) -> String {
-    let document = json!({
-        "apiVersion": document::API_VERSION, "kind": "ClusterProvider", "metadata": {"name": provider}, "spec": spec,
-    });
-    document.to_string()
-}
-
-/// A provider that another joins.
-#[derive(Debug, Clone, PartialEq, Eq)]
+/// A provider that another joins; documents have its name.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(transparent)]
 pub struct Part {
     pub name: String,
     /// `None`: no document defines it, or it cannot be joined.
+    #[serde(skip)]
     pub kind: Option<ProviderKind>,
 }
 
@@ -56,16 +45,15 @@ impl ProviderKind {
     /// The connection of the cluster that says where the provider's clusters are.
     pub fn hub(&self) -> Option<&str> {
         match self {
-            Self::KubeconfigSecrets { connection, .. }
-            | Self::ClusterApi { connection, .. }
-            | Self::ClusterInventory { connection, .. }
-            | Self::Namespaces { connection, .. }
-            | Self::WorkspaceTypes { connection, .. } => Some(connection),
-            Self::Kubeconfig { .. }
-            | Self::KubeconfigFiles { .. }
-            | Self::Kind
-            | Self::None
-            | Self::Custom { .. }
+            Self::KubeconfigSecrets(spec) => Some(&spec.connection),
+            Self::ClusterApi(spec) | Self::ClusterInventory(spec) => Some(&spec.connection),
+            Self::Namespaces(spec) => Some(&spec.connection),
+            Self::WorkspaceTypes(spec) => Some(&spec.connection),
+            Self::Kubeconfig(_)
+            | Self::KubeconfigFiles(_)
+            | Self::Kind(_)
+            | Self::None(_)
+            | Self::Custom(_)
             | Self::Multi(_) => None,
         }
     }
@@ -80,61 +68,38 @@ impl ProviderKind {
 
     /// Whether the provider tells labels of its clusters.
     pub fn tells_labels(&self) -> bool {
-        let of_hub = matches!(self, Self::KubeconfigSecrets { .. } | Self::ClusterApi { .. } | Self::Namespaces { .. });
+        let of_hub = matches!(self, Self::KubeconfigSecrets(_) | Self::ClusterApi(_) | Self::Namespaces(_));
         of_hub || self.tells_properties()
     }
 
     /// Whether the provider tells properties of its clusters. One that has none stands for any other.
     pub fn tells_properties(&self) -> bool {
-        matches!(self, Self::ClusterInventory { .. } | Self::Custom { .. } | Self::None)
+        matches!(self, Self::ClusterInventory(_) | Self::Custom(_) | Self::None(_))
     }
 
     /// Whether a provider that joins others can join it.
     pub fn can_be_part(&self) -> bool {
-        let is_special = matches!(self, Self::Namespaces { .. } | Self::WorkspaceTypes { .. });
-        !is_special && !matches!(self, Self::Multi(_))
+        !matches!(self, Self::Namespaces(_) | Self::WorkspaceTypes(_) | Self::Multi(_))
     }
 }
 
-/// How a provider finds its clusters. It serializes as its document has it, but for those without fields and `Multi`.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "camelCase")]
-pub enum ProviderKind {
-    /// One plain cluster, reached through a connection.
-    Kubeconfig { connection: String },
-    /// Every context of every kubeconfig file of a directory, which the command line gives by this name; `glob` `None`: of every
-    /// file.
-    KubeconfigFiles { directory: String, glob: Option<String> },
-    /// The kubeconfigs in Secrets of a hub.
-    KubeconfigSecrets { connection: String, namespace: String, selector: Selector, key: String },
-    /// The clusters of kind on this machine.
-    Kind,
-    /// The Clusters of Cluster API on a hub; `namespace` `None`: in all namespaces.
-    ClusterApi { connection: String, namespace: Option<String>, selector: Selector },
-    /// The ClusterProfiles of a hub; `namespace` `None`: in all namespaces.
-    ClusterInventory { connection: String, namespace: Option<String>, selector: Selector },
-    /// Each namespace of a cluster.
-    Namespaces { connection: String, selector: Selector },
-    /// No cluster at all.
-    None,
-    /// Clusters listed by a program that embeds the engine; `name`: of the provider that it registered.
-    Custom { name: String, parameters: Value },
-    /// The clusters of other providers.
-    #[serde(skip)]
-    Multi(Vec<Part>),
-    /// The workspaces of WorkspaceTypes that kcp holds up for the engine; at least one of the two.
-    WorkspaceTypes { connection: String, initializing: Option<WorkspaceType>, terminating: Option<WorkspaceType> },
-}
-
-/// A WorkspaceType of kcp.
-#[derive(Debug, Clone, PartialEq, Eq)]
+/// A WorkspaceType of kcp; documents have its path, `root:types:team`.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[serde(from = "String")]
 pub struct WorkspaceType {
     /// Path of the workspace that it is in.
     pub workspace: String,
     pub name: String,
 }
 
-/// As documents have it.
+/// The last name of the path is the type's own.
+impl From<String> for WorkspaceType {
+    fn from(path: String) -> Self {
+        let (workspace, name) = path.rsplit_once(':').unwrap_or(("", &path));
+        Self { workspace: workspace.to_owned(), name: name.to_owned() }
+    }
+}
+
 impl Serialize for WorkspaceType {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         serializer.collect_str(self)

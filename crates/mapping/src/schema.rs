@@ -1,6 +1,6 @@
 //! Structural OpenAPI schemas: which fields an API has, and which it requires.
 //!
-//! What a schema leaves open is [`Presence::Open`], and never a false alarm.
+//! What a schema leaves open is [`Field::Open`], and never a false alarm.
 
 mod load;
 pub mod short;
@@ -65,16 +65,11 @@ pub struct Schema {
     definitions: Arc<Value>,
 }
 
-/// Whether an API has a field.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Presence {
-    Known(bool),
-    /// The schema leaves it open.
-    Open,
-}
-
 /// The core group in names of APIResourceSchemas.
 const CORE: &str = "core";
+
+/// Levels of a schema that are looked through.
+pub(crate) const DEPTH: usize = 24;
 
 /// A chain of references longer than this goes in circles.
 const MAX_REFERENCES: usize = 16;
@@ -199,21 +194,21 @@ impl Schema {
         Some((name.as_str(), definition))
     }
 
-    /// Whether a field exists. Items of a list are stepped into by `*` or a number.
-    pub fn has_path(&self, path: &[&str]) -> Presence {
+    /// Whether a field exists; `None`: the schema leaves it open. Items of a list are stepped into by `*` or a number.
+    pub fn has_path(&self, path: &[&str]) -> Option<bool> {
         let mut view = self.view();
         for name in path {
             view = match view.field(name) {
                 Field::Known(below) => below,
-                Field::Open => return Presence::Open,
-                Field::Unknown => return Presence::Known(false),
+                Field::Open => return None,
+                Field::Unknown => return Some(false),
             };
         }
-        Presence::Known(true)
+        Some(true)
     }
 
     /// Whether a field below `.status` exists, by its JSON pointer.
-    pub fn has_status(&self, pointer: &str) -> Presence {
+    pub fn has_status(&self, pointer: &str) -> Option<bool> {
         let segments: Vec<String> = pointer.split('/').skip(1).map(unescape_pointer).collect();
         let path: Vec<&str> = std::iter::once("status").chain(segments.iter().map(String::as_str)).collect();
         self.has_path(&path)

@@ -8,6 +8,11 @@ use serde_json::Value;
 use super::{NamespaceFilter, Selector, SelectorOperator, SelectorRequirement};
 
 impl Selector {
+    /// Whether it matches everything.
+    pub fn is_empty(&self) -> bool {
+        self.match_labels.is_empty() && self.match_expressions.is_empty()
+    }
+
     /// Whether an object's labels (the map at `metadata.labels`, if there is one) pass, by Kubernetes' rules.
     pub fn matches(&self, labels: Option<&Value>) -> bool {
         let label = |key: &str| labels.and_then(|labels| labels.get(key)).and_then(Value::as_str);

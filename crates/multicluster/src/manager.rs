@@ -364,6 +364,7 @@ impl ClusterEvents {
 #[cfg(test)]
 mod tests {
     use sync_engine_mapping::ProviderKind;
+    use sync_engine_mapping::document::KubeconfigProviderSpec;
 
     use super::*;
 
@@ -372,7 +373,7 @@ mod tests {
         let manager = Manager::new(Environment::default());
         // Without their connection, providers tell nothing by themselves.
         let fleet = |connection: &str| {
-            let kind = ProviderKind::Kubeconfig { connection: connection.to_owned() };
+            let kind = ProviderKind::Kubeconfig(KubeconfigProviderSpec { connection: connection.to_owned() });
             vec![ClusterProvider { name: "fleet".to_owned(), kind }]
         };
         let name = ProviderName::Source(SourceClusters::Provider("fleet".into()));

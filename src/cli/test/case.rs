@@ -15,7 +15,7 @@ use crate::mapping::compile::observed_template;
 use crate::mapping::document::TestCaseSpec;
 use crate::mapping::expression::Recorder;
 use crate::mapping::jsonpath::JsonPath;
-use crate::mapping::schema::{Presence, Schemas};
+use crate::mapping::schema::Schemas;
 use crate::object::ClusterName;
 use crate::object::compare::same;
 use crate::plan::preview::{At, Preview, Scene, Unseen, recorded};
@@ -99,7 +99,7 @@ impl Known<'_> {
                 let Some(rule) = self.mapping.rule(id) else { return false };
                 let below = if rule.is_several() { below.get(1..).unwrap_or_default() } else { below };
                 let schema = self.schemas.kind(&rule.kind);
-                schema.is_none_or(|schema| schema.has_path(below) != Presence::Known(false))
+                schema.is_none_or(|schema| schema.has_path(below) != Some(false))
             }
             _ => false,
         }
@@ -108,7 +108,7 @@ impl Known<'_> {
     fn status(&self, path: &[&str]) -> bool {
         let schema = self.schemas.resource(&self.mapping.source.resource);
         let path: Vec<_> = std::iter::once("status").chain(path.iter().copied()).collect();
-        schema.is_none_or(|schema| schema.has_path(&path) != Presence::Known(false))
+        schema.is_none_or(|schema| schema.has_path(&path) != Some(false))
     }
 }
 

@@ -131,7 +131,7 @@ fn a_foreign_object_beside_a_source_is_left_alone() {
 fn a_mapping_that_moves_into_the_sources_own_cluster_makes_and_deletes_nothing_by_itself() {
     for (before, after) in [(LISTS.to_owned(), lists_beside()), (lists_beside(), LISTS.to_owned())] {
         let mut world = fresh().in_sync(&mapping(&before));
-        let (objects, rule) = (world.objects.clone(), mapping(LISTS).placement.namespace_text);
+        let (objects, rule) = (world.objects.clone(), mapping(LISTS).namespace_rule().to_owned());
         world.former_placements = vec![rule];
         let causes = causes(&world.settle(&mapping(&after)));
         assert!(causes.starts_with("IdentityChanged"), "{causes}");

@@ -349,7 +349,7 @@ fn an_item_of_a_list_that_is_merged_by_key_is_corrected_beside_others_items() {
 fn placement_is_sticky() {
     let mut world = synced();
     let former = world.reference("Database");
-    world.former_placements = vec![mapping(DATABASES).placement.namespace_text];
+    world.former_placements = vec![mapping(DATABASES).namespace_rule().to_owned()];
     let moved =
         spec("placement: {namespace: \"elsewhere-{{ short_hash(workspace.cluster, source.metadata.namespace) }}\"}");
     world.sync(&moved);

@@ -6,6 +6,10 @@ use std::sync::Arc;
 use data_encoding::BASE64;
 use serde_json::{Value, json};
 use sync_engine::health::Health;
+use sync_engine::mapping::document::{
+    CustomProviderSpec, HubSpec, KindSpec, KubeconfigFilesSpec, KubeconfigProviderSpec, KubeconfigSecretsSpec,
+    NamespacesProviderSpec, NoneSpec,
+};
 use sync_engine::mapping::{ClusterProvider, Part, ProviderKind, Selector, SourceClusters};
 use sync_engine::multicluster::connection::{Connection, Machine};
 use sync_engine::multicluster::identity::IdentityState;
@@ -36,11 +40,31 @@ fn fleet() -> SourceClusters {
     SourceClusters::Provider("fleet".into())
 }
 
+/// The kubeconfigs in a folder of the command line.
+fn folder_fleet(glob: Option<&str>) -> ProviderKind {
+    ProviderKind::KubeconfigFiles(KubeconfigFilesSpec { directory: "fleet".into(), glob: glob.map(str::to_owned) })
+}
+
+/// The cluster of one kubeconfig.
+fn plain_cluster() -> ProviderKind {
+    ProviderKind::Kubeconfig(KubeconfigProviderSpec { connection: "plain".into() })
+}
+
+/// Everything that a hub lists.
+fn all_of_hub() -> HubSpec {
+    HubSpec { connection: "hub".into(), namespace: None, selector: Selector::default() }
+}
+
+fn namespaces_of_team_x() -> ProviderKind {
+    let selector = "team=x".parse().expect("a selector");
+    ProviderKind::Namespaces(NamespacesProviderSpec { connection: "hub".into(), selector })
+}
+
 impl Fleet {
     async fn start(files: &[(&str, String)]) -> Self {
         let folder = Folder::new();
         files.iter().for_each(|(name, text)| drop(folder.write(name, text)));
-        let kind = ProviderKind::KubeconfigFiles { directory: "fleet".into(), glob: Some("*.yaml".into()) };
+        let kind = folder_fleet(Some("*.yaml"));
         Self::run(folder, &[], kind).await
     }
 
@@ -167,12 +191,12 @@ async fn secrets_of_a_hub_list_clusters_and_may_not_reach_out_of_themselves() {
     hub.create(SECRETS, &secret("no-kubeconfig", "password", "x")).expect("a Secret");
     let mut fleet = Fleet::of_hub(
         &hub,
-        ProviderKind::KubeconfigSecrets {
+        ProviderKind::KubeconfigSecrets(KubeconfigSecretsSpec {
             connection: "hub".into(),
             namespace: "default".into(),
             selector: "fleet=edge".parse::<Selector>().expect("a selector"),
             key: "kubeconfig".into(),
-        },
+        }),
     )
     .await;
     assert_eq!(fleet.next_events(2).await, ["+one -", "synced"]);
@@ -204,12 +228,8 @@ async fn joined_providers_fail_each_for_itself() {
     folder.write("a.yaml", &one.kubeconfig(None));
     let directory = folder.0.path().display().to_string();
     let part = |name: &str, kind| Part { name: name.into(), kind };
-    let files = ProviderKind::KubeconfigFiles { directory: "fleet".into(), glob: None };
-    let parts = vec![
-        part("files", Some(files)),
-        part("plain", Some(ProviderKind::Kubeconfig { connection: "plain".into() })),
-        part("missing", None),
-    ];
+    let files = folder_fleet(None);
+    let parts = vec![part("files", Some(files)), part("plain", Some(plain_cluster())), part("missing", None)];
     let plain = Folder::with(&two.kubeconfig(None));
     let mut fleet = Fleet::run(folder, &[("plain", plain.connection())], ProviderKind::Multi(parts)).await;
     let mut seen = fleet.next_events(3).await;
@@ -238,9 +258,9 @@ async fn a_kubeconfig_on_a_mount_that_hangs_delays_no_other() {
     let (path, hung) = (plain.0.path().join("kubeconfig"), plain.0.path().join("hung"));
     assert!(std::process::Command::new("mkfifo").arg(&hung).status().expect("mkfifo").success());
     std::fs::rename(&hung, &path).expect("the file hangs");
-    let files = ProviderKind::KubeconfigFiles { directory: "fleet".into(), glob: None };
+    let files = folder_fleet(None);
     let parts = vec![
-        Part { name: "plain".into(), kind: Some(ProviderKind::Kubeconfig { connection: "plain".into() }) },
+        Part { name: "plain".into(), kind: Some(plain_cluster()) },
         Part { name: "files".into(), kind: Some(files) },
     ];
     let mut fleet = Fleet::run(folder, &[("plain", connection)], ProviderKind::Multi(parts)).await;
@@ -261,8 +281,7 @@ async fn a_cluster_of_cluster_api_is_used_once_it_is_provisioned_and_until_it_is
     let definitions = ApiRef { cluster: "", resource: "customresourcedefinitions.v1.apiextensions.k8s.io" };
     let older = definition("clusters.v1beta1.cluster.x-k8s.io", "Cluster", &anything());
     hub.create(definitions, &older).expect("the definition");
-    let kind = ProviderKind::ClusterApi { connection: "hub".into(), namespace: None, selector: Selector::default() };
-    let mut fleet = Fleet::of_hub(&hub, kind).await;
+    let mut fleet = Fleet::of_hub(&hub, ProviderKind::ClusterApi(all_of_hub())).await;
     assert_eq!(fleet.next().await, "synced");
     let document = json!({
         "apiVersion": "cluster.x-k8s.io/v1beta1", "kind": "Cluster",
@@ -321,8 +340,7 @@ async fn a_cluster_of_an_inventory_is_used_once_it_is_healthy_and_until_its_prof
     let plugin = json!({"command": "sh", "args": ["-c", PLUGIN], "env": variables, "provideClusterInfo": true});
     let access = json!({"providers": [{"name": "tokens", "execConfig": plugin}]}).to_string();
     folder.write("access.json", &access);
-    let kind =
-        ProviderKind::ClusterInventory { connection: "hub".into(), namespace: None, selector: Selector::default() };
+    let kind = ProviderKind::ClusterInventory(all_of_hub());
     let mut fleet = Fleet::run(folder, &[("hub", connection(&hub.kubeconfig(None)))], kind).await;
     assert_eq!(fleet.next().await, "synced");
     let document = json!({
@@ -370,8 +388,7 @@ async fn each_namespace_of_a_cluster_is_a_cluster_and_another_once_it_is_made_ag
             json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "same", "namespace": name}});
         hub.create(ApiRef { cluster: "", resource: "configmaps.v1" }, &document).expect("a config map");
     }
-    let selector = "team=x".parse::<Selector>().expect("a selector");
-    let mut fleet = Fleet::of_hub(&hub, ProviderKind::Namespaces { connection: "hub".into(), selector }).await;
+    let mut fleet = Fleet::of_hub(&hub, namespaces_of_team_x()).await;
     assert_eq!(fleet.next_events(3).await, ["+a -", "+b -", "synced"]);
     let identity = |name: &str| {
         let namespace = hub.get(NAMESPACES, "", name).expect("the namespace");
@@ -409,11 +426,10 @@ async fn each_namespace_of_a_cluster_is_a_cluster_and_another_once_it_is_made_ag
 #[tokio::test]
 async fn namespaces_of_a_cluster_that_is_rebuilt_are_others() {
     let (mut hub, rebuilt) = (cluster("hub").await, cluster("rebuilt").await);
-    let kind = ProviderKind::Namespaces { connection: "hub".into(), selector: "team=x".parse().expect("a selector") };
     for hub in [&hub, &rebuilt] {
         hub.create(NAMESPACES, &namespace("a", "x")).expect("a namespace");
     }
-    let mut fleet = Fleet::of_hub(&hub, kind).await;
+    let mut fleet = Fleet::of_hub(&hub, namespaces_of_team_x()).await;
     assert_eq!(fleet.next_events(2).await, ["+a -", "synced"]);
     let former = fleet.clusters().remove(0);
     hub.disconnect().await;
@@ -428,7 +444,7 @@ async fn namespaces_of_a_cluster_that_is_rebuilt_are_others() {
 
 #[tokio::test]
 async fn a_provider_without_clusters_is_synced_at_once() {
-    let mut fleet = Fleet::run(Folder::new(), &[], ProviderKind::None).await;
+    let mut fleet = Fleet::run(Folder::new(), &[], ProviderKind::None(NoneSpec {})).await;
     assert_eq!(fleet.next().await, "synced");
     assert!(fleet.clusters().is_empty() && fleet.health.is_ready());
 }
@@ -439,7 +455,7 @@ async fn a_program_lists_clusters_by_a_provider_of_its_own() {
     let (one, folder) = (cluster("one").await, Folder::new());
     let kubeconfig = folder.write("one.yaml", &one.kubeconfig(None)).display().to_string();
     let file = folder.write("inventory.txt", &format!("edge-1 {kubeconfig}\nnonsense\n"));
-    let custom = |name: &str, parameters| ProviderKind::Custom { name: name.into(), parameters };
+    let custom = |name: &str, parameters| ProviderKind::Custom(CustomProviderSpec { name: name.into(), parameters });
     let kind = custom("inventory", json!({"file": file.display().to_string()}));
     let mut fleet = Fleet::run(folder, &[], kind).await;
     assert_eq!(fleet.next_events(2).await, ["+edge-1 -", "synced"]);
@@ -460,15 +476,10 @@ async fn a_program_lists_clusters_by_a_provider_of_its_own() {
 #[tokio::test]
 async fn what_a_provider_uses_of_the_machine_is_said_by_the_command_line() {
     let hub = cluster("hub").await;
-    let inventory =
-        ProviderKind::ClusterInventory { connection: "hub".into(), namespace: None, selector: Selector::default() };
     for (kind, complains) in [
-        (
-            ProviderKind::KubeconfigFiles { directory: "fleet".into(), glob: None },
-            "there is no directory `fleet` (there are: none); add `--directory fleet=PATH`",
-        ),
-        (inventory, "add `--access-providers FILE`"),
-        (ProviderKind::Kind, "ClusterProvider `fleet` runs the program `kind`: add `--allow-kind`"),
+        (folder_fleet(None), "there is no directory `fleet` (there are: none); add `--directory fleet=PATH`"),
+        (ProviderKind::ClusterInventory(all_of_hub()), "add `--access-providers FILE`"),
+        (ProviderKind::Kind(KindSpec {}), "ClusterProvider `fleet` runs the program `kind`: add `--allow-kind`"),
     ] {
         let (manager, health) = manager(&[("hub", connection(&hub.kubeconfig(None)))]);
         manager.configure(vec![ClusterProvider { name: "fleet".into(), kind }]);

@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use serde_json::json;
 use sync_engine::health::{Health, Level, Standing};
+use sync_engine::mapping::document::KubeconfigProviderSpec;
 use sync_engine::mapping::{ApiExportRef, ClusterProvider, ProviderKind, SourceClusters};
 use sync_engine::multicluster::connection::{Connection, Machine, Process};
 use sync_engine::multicluster::environment::{CustomProviders, Environment};
@@ -288,7 +289,7 @@ async fn a_plain_cluster_is_engaged_once_it_is_known_which_one_it_is() {
     let kubeconfig = sandbox.kubeconfig(None);
     sandbox.disconnect().await;
     let mut scene = Scene::of("target", connection(&kubeconfig), sandbox);
-    let kind = ProviderKind::Kubeconfig { connection: "target".into() };
+    let kind = ProviderKind::Kubeconfig(KubeconfigProviderSpec { connection: "target".into() });
     scene.manager.configure(vec![ClusterProvider { name: "edge".into(), kind }]);
     let edge = SourceClusters::Provider("edge".into());
     scene.manager.run([edge.clone()]);
@@ -313,7 +314,7 @@ async fn a_connection_that_moves_replaces_its_clusters_and_a_broken_one_is_said(
     let (sandbox, new) = (old.expect("a sandbox"), new.expect("a sandbox"));
     let folder = Folder::with(&sandbox.kubeconfig(None));
     let mut scene = Scene::of("target", folder.connection(), sandbox);
-    let kind = ProviderKind::Kubeconfig { connection: "target".into() };
+    let kind = ProviderKind::Kubeconfig(KubeconfigProviderSpec { connection: "target".into() });
     scene.manager.configure(vec![ClusterProvider { name: "edge".into(), kind }]);
     let edge = SourceClusters::Provider("edge".into());
     scene.manager.run([edge.clone()]);

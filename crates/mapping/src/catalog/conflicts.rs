@@ -58,7 +58,7 @@ pub(super) fn remedy(common: &str) -> &'static str {
 /// Whether two providers have workspaces of one type in one stage.
 pub(super) fn hold_the_same(one: &ProviderKind, other: &ProviderKind) -> bool {
     let types = |kind: &ProviderKind| match kind {
-        ProviderKind::WorkspaceTypes { initializing, terminating, .. } => [initializing.clone(), terminating.clone()],
+        ProviderKind::WorkspaceTypes(types) => [types.initializing.clone(), types.terminating.clone()],
         _ => [None, None],
     };
     let [one, other] = [types(one), types(other)];
@@ -77,9 +77,10 @@ pub(super) fn misfit(mapping: &Mapping, kind: &ProviderKind) -> Option<(String, 
         let help = "leave `clusters` out: `selector` and `when` choose workspaces";
         return Some((said("each has a name that nobody chose"), help));
     }
-    if let ProviderKind::WorkspaceTypes { initializing: Some(initializing), terminating, .. } = kind
+    if let ProviderKind::WorkspaceTypes(types) = kind
         && !mapping.is_beside()
-        && terminating.as_ref() != Some(initializing)
+        && types.initializing.is_some()
+        && types.terminating != types.initializing
     {
         let help = "name the same type in `terminating`, or write `target: {cluster: workspace}`";
         return Some((said("objects on another cluster would outlive them"), help));

@@ -324,7 +324,7 @@ impl<'a> Selection<'a> {
 
     /// What a mapping asks for that workspaces which kcp holds up do not give, and what to write instead.
     fn contradicts_its_provider(&self, mapping: &Mapping) -> Option<(String, &'static str)> {
-        let kind = self.provider_of(mapping).filter(|kind| matches!(kind, ProviderKind::WorkspaceTypes { .. }))?;
+        let kind = self.provider_of(mapping).filter(|kind| matches!(kind, ProviderKind::WorkspaceTypes(_)))?;
         let mut others = self.mappings.values().map(|entry| &*entry.mapping).filter(|other| other.name != mapping.name);
         let holds_the_same =
             |other: &&Mapping| self.provider_of(other).is_some_and(|other| conflicts::hold_the_same(kind, other));
@@ -337,7 +337,7 @@ impl<'a> Selection<'a> {
 
     /// The related object that may be in another namespace than its source, where that is another cluster.
     fn reaches_out(&self, mapping: &Mapping) -> Option<(String, &'static str)> {
-        let ProviderKind::Namespaces { .. } = self.provider_of(mapping)? else { return None };
+        let ProviderKind::Namespaces(_) = self.provider_of(mapping)? else { return None };
         let at_source = |related: &&RelatedRule| match related.direction {
             Direction::ToTarget => related.from.namespace.is_some(),
             Direction::ToSource => related.to.namespace.is_some(),

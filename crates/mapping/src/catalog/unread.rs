@@ -6,11 +6,8 @@ use super::conflicts::{SourceKey, source_key};
 use super::{Catalog, Entry, InFile, Standing};
 use crate::coverage::{SourceRead, reads_of_source};
 use crate::diagnostic::{Diagnostic, Finding};
-use crate::schema::{Schema, Schemas, View};
+use crate::schema::{DEPTH, Schema, Schemas, View};
 use crate::yaml::quoted;
-
-/// Levels of a schema that are looked through.
-const DEPTH: usize = 24;
 
 pub(super) fn warnings(catalog: &Catalog, schemas: &Schemas) -> Vec<Diagnostic> {
     let mut by_source: BTreeMap<SourceKey, Vec<&Entry>> = BTreeMap::new();

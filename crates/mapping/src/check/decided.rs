@@ -1,17 +1,15 @@
 //! What consumers decide of fields that are not theirs to fill: what a mapping lets them write at such a field, and
 //! whether they can write anything there.
 
+use super::reads::Reads;
 use super::reserved::{Value, What, Why, fields, meaning};
 use super::safety;
 use super::types::{Environment, Type};
 use crate::Kind;
 use crate::diagnostic::Finding;
-use crate::expression::{Expr, Piece, Text, TextForm};
-use crate::schema::{Field, Form, View};
+use crate::expression::{Expr, Text};
+use crate::schema::{DEPTH, Field, Form, View};
 use crate::yaml::Node;
-
-/// Levels of a schema that are looked through.
-const DEPTH: usize = 24;
 
 /// What a consumer writes at a place of the target object: above, at or below a field of the operator's API that stays
 /// with the provider.
@@ -83,8 +81,9 @@ pub(super) fn check_namespace_label<'s>(
         }
         _ => expr,
     };
-    let printed = text.printed().into_iter().filter(|expr| environment.is_consumers(expr));
-    let mut types = printed.flat_map(|expr| environment.infer(bare(expr)));
+    let known = |expr: &'s Expr| Reads::new(environment, true, &mut Vec::new()).expression(expr);
+    let printed = text.printed().into_iter().filter(|expr| known(expr).is_consumers);
+    let mut types = printed.flat_map(|expr| known(bare(expr)).types);
     if types.any(|one| is_free_at(&one, &[])) {
         findings.push(finding(node, Why::Reserved(NAMESPACE_LABELS), &format!("`placement.namespaceLabels.{key}`")));
     }
@@ -135,25 +134,6 @@ fn between<'p>(path: &'p str, place: &str) -> Option<Vec<&'p str>> {
     }
     let rest = path.strip_prefix(place)?;
     (rest.is_empty() || rest.starts_with('.')).then(|| keys(rest))
-}
-
-/// What a text prints of a consumer's own words.
-pub(super) fn printed<'s>(environment: &Environment<'s>, text: &'s Text) -> Vec<Type<'s>> {
-    match text.form() {
-        TextForm::Pieces(pieces) => pieces.iter().flat_map(|piece| of_piece(environment, piece)).collect(),
-        TextForm::Typed(_) | TextForm::Literal(_) => Vec::new(),
-    }
-}
-
-fn of_piece<'s>(environment: &Environment<'s>, piece: &'s Piece) -> Vec<Type<'s>> {
-    let of = |pieces: &'s [Piece]| pieces.iter().flat_map(|piece| of_piece(environment, piece)).collect::<Vec<_>>();
-    match piece {
-        Piece::Print { expr, .. } if environment.is_consumers(expr) => environment.infer(expr),
-        Piece::If { then, otherwise, .. } => [of(then), of(otherwise)].concat(),
-        // What it calls its items is known to none but its own pieces.
-        Piece::For(_) => vec![Type::Any],
-        Piece::Raw(_) | Piece::Print { .. } => Vec::new(),
-    }
 }
 
 /// Whether a consumer can write any value at a path below what an expression comes to.

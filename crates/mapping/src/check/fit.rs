@@ -4,11 +4,8 @@ use serde_json::Value;
 
 use super::types::{Shape, Type};
 use crate::diagnostic::Finding;
-use crate::schema::{Field, Form, View};
+use crate::schema::{DEPTH, Field, Form, View};
 use crate::yaml::{Node, quoted};
-
-/// Levels of a consumer's subtree that are compared.
-const DEPTH: usize = 24;
 
 /// Why a value does not fit a place.
 #[derive(Debug, PartialEq)]

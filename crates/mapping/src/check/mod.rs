@@ -22,15 +22,15 @@ use std::sync::Arc;
 use super::diagnostic::Finding;
 use super::schema::{Schema, Schemas};
 use super::template::Tree;
-use super::{Kind, Mapping, ObjectRule, Side};
+use super::{Kind, Mapping, ObjectRule, RelatedRule, Side};
 use crate::yaml::Node;
 
 pub use collisions::common_object;
 pub(super) use places::owner_of;
 use reads::{Reads, guards};
 pub use safety::is_namespace;
-use target::{Place, Target};
-use types::{Environment, Object, Type};
+use target::Place;
+use types::{Bound, Environment, Object, Type};
 
 /// Everything that is wrong with a mapping that compiles, in the order of the file.
 ///
@@ -65,19 +65,22 @@ struct Checker<'s> {
 
 impl<'s> Checker<'s> {
     fn new(mapping: &'s Mapping, schemas: &'s Schemas) -> Self {
-        let of = |rule: &'s ObjectRule| Object {
+        let object = |rule: &'s ObjectRule| Object {
             id: &rule.id,
             schema: schema_of(schemas, rule),
             is_several: rule.is_several(),
+            can_be_left_out: rule.when.is_some() && !rule.is_several(),
+        };
+        let related = |rule: &'s RelatedRule| Object {
+            id: &rule.id,
+            schema: None,
+            is_several: rule.is_several(),
             can_be_left_out: rule.when.is_some(),
         };
-        let several = mapping.related.iter().filter(|rule| rule.is_several());
-        let conditional = mapping.related.iter().filter(|rule| rule.when.is_some());
         let environment = Environment {
             source: schemas.resource(&mapping.source.resource).map(|schema| &**schema),
-            objects: mapping.objects.iter().map(of).collect(),
-            several_related: several.map(|rule| rule.id.as_str()).collect(),
-            conditional_related: conditional.map(|rule| rule.id.as_str()).collect(),
+            objects: mapping.objects.iter().map(object).collect(),
+            related: mapping.related.iter().map(related).collect(),
             vars: Vec::new(),
             locals: Vec::new(),
             value: vec![Type::Any],
@@ -129,7 +132,9 @@ impl<'s> Checker<'s> {
             self.environment = self.environment.where_it(when.expr(), true);
         }
         let placement = &self.mapping.placement;
-        [&placement.namespace, &placement.name].into_iter().for_each(|text| self.reads().text(text));
+        for text in [&placement.namespace, &placement.name] {
+            self.reads().text(text);
+        }
     }
 
     /// After the variables, which the labels may read.
@@ -144,9 +149,8 @@ impl<'s> Checker<'s> {
     /// A variable that is nothing but a path may be absent: it is undefined where it is read.
     fn vars(&mut self) {
         for (name, template) in &self.mapping.vars {
-            let mut bound = self.environment.bound(template.root());
+            let mut bound = self.template(template.root(), None, self.guarded || template.root().is_path());
             bound.is_optional &= !self.guarded;
-            self.template(template.root(), None, self.guarded || template.root().is_path());
             self.environment.vars.push((name.clone(), bound));
         }
     }
@@ -161,11 +165,10 @@ impl<'s> Checker<'s> {
         }
     }
 
-    fn template(&mut self, tree: &'s Tree, rule: Option<&'s ObjectRule>, guarded: bool) {
+    fn template(&mut self, tree: &'s Tree, rule: Option<&'s ObjectRule>, guarded: bool) -> Bound<'s> {
         let kind = rule.map(|rule| &rule.kind);
         let view = rule.and_then(|rule| schema_of(self.schemas, rule)).map(Schema::view);
-        let mut target = Target { environment: &self.environment, kind, guarded, findings: &mut self.findings };
-        target.tree(tree, &Place::top(view));
+        Reads::new(&self.environment, guarded, &mut self.findings).tree(tree, &Place::top(kind, view))
     }
 
     fn objects(&mut self) {
@@ -207,19 +210,18 @@ impl<'s> Checker<'s> {
                 }
             }
         }
-        self.template(rule.template.root(), Some(rule), guarded);
-        self.left_to_others(node, rule);
+        let written = self.template(rule.template.root(), Some(rule), guarded);
+        self.left_to_others(node, rule, &written);
     }
 
     /// Each pointer must lead to a field that can be left to others by itself, and that the template writes.
-    fn left_to_others(&mut self, node: &Node, rule: &'s ObjectRule) {
+    fn left_to_others(&mut self, node: &Node, rule: &ObjectRule, written: &Bound<'_>) {
         let schema = schema_of(self.schemas, rule);
-        let written = self.environment.bound(rule.template.root());
         for (field, pointers) in [("ignore", &rule.ignore), ("atCreation", &rule.at_creation)] {
             let nodes = node.at(&["apply", field]).map_or(&[][..], |list| list.items());
             for (node, pointer) in nodes.iter().zip(pointers) {
                 let of_schema = schema.and_then(|schema| target::pointer(node, pointer, schema.view()));
-                self.findings.extend(of_schema.or_else(|| target::unwritten(node, pointer, &written)));
+                self.findings.extend(of_schema.or_else(|| target::unwritten(node, pointer, written)));
             }
         }
     }

@@ -3,7 +3,7 @@
 use std::ops::Range;
 
 use super::reads::Reads;
-use super::types::Type;
+use super::types::{Bound, Type};
 use crate::diagnostic::Finding;
 use crate::expression::{Arithmetic, Comparison, Expr};
 use crate::schema::Form;
@@ -13,8 +13,8 @@ pub(super) const PRINTED: [Form; 3] = [Form::Text, Form::Number, Form::Boolean];
 
 impl<'s> Reads<'_, 's> {
     /// What an operator or filter is given, where it can be of no type that it takes.
-    pub fn operand(&mut self, expr: &'s Expr, place: &Range<usize>, wanted: &[Form], what: &str) {
-        let types = self.environment.infer(expr);
+    pub fn operand(&mut self, given: &Bound<'s>, place: &Range<usize>, wanted: &[Form], what: &str) {
+        let types = &given.types;
         let fits = |one: &Type<'_>| wanted.iter().any(|form| one.form().meets(*form));
         if let (Some(one), false) = (types.first(), types.iter().any(fits)) {
             let names: Vec<_> = wanted.iter().map(|form| form.name()).collect();
@@ -35,7 +35,13 @@ impl<'s> Reads<'_, 's> {
     }
 
     /// Operands that no value of their types can be together.
-    pub fn arithmetic(&mut self, operator: Arithmetic, operands: [&'s Expr; 2], places: &[Range<usize>; 2]) {
+    pub fn arithmetic(
+        &mut self,
+        operator: Arithmetic,
+        operands: [&Bound<'s>; 2],
+        right: &Expr,
+        places: &[Range<usize>; 2],
+    ) {
         let together: &[Form] = match operator {
             Arithmetic::Add => &[Form::Number, Form::Text, Form::List],
             _ => &[Form::Number],
@@ -49,7 +55,7 @@ impl<'s> Reads<'_, 's> {
             self.pair(operands, &places[1], together, &format!("`{}` cannot take", operator.symbol()));
         }
         // `a + b | int` is `a + (b | int)`.
-        if let (Some(finding), Expr::Call(call)) = (self.findings[before..].last_mut(), operands[1])
+        if let (Some(finding), Expr::Call(call)) = (self.findings[before..].last_mut(), right)
             && call.is_filter()
             && (call.takes().len() != 1 || call.takes() == [Form::Number])
         {
@@ -65,24 +71,28 @@ impl<'s> Reads<'_, 's> {
     }
 
     /// Two operands that must be of one type among these.
-    fn pair(&mut self, operands: [&'s Expr; 2], place: &Range<usize>, together: &[Form], what: &str) {
-        let [left, right] = operands.map(|operand| self.environment.infer(operand));
+    fn pair(&mut self, operands: [&Bound<'s>; 2], place: &Range<usize>, together: &[Form], what: &str) {
+        let [left, right] = operands.map(|operand| &operand.types);
         let (Some(one), Some(other)) = (left.first(), right.first()) else { return };
         let any = |types: &[Type<'_>], form: &Form| types.iter().any(|one| one.form().meets(*form));
-        if !together.iter().any(|form| any(&left, form) && any(&right, form)) {
+        if !together.iter().any(|form| any(left, form) && any(right, form)) {
             let message = format!("{what} {} and {}", one.form().name(), other.form().name());
             self.findings.push(Finding::new("SE0407", place.clone(), message).label(other.form().name()));
         }
     }
 
     /// Whether values of these types can be compared at all.
-    pub fn comparable(&mut self, comparison: Comparison, left: &'s Expr, (right, place): (&'s Expr, &Range<usize>)) {
+    pub fn comparable(
+        &mut self,
+        comparison: Comparison,
+        left: &Bound<'s>,
+        (right, place): (&Bound<'s>, &Range<usize>),
+    ) {
         match comparison {
             Comparison::Equal | Comparison::NotEqual => {}
             Comparison::In | Comparison::NotIn => {
                 self.operand(right, place, &[Form::List, Form::Map, Form::Text], "`in` looks into");
-                let containers = self.environment.infer(right);
-                if !containers.is_empty() && containers.iter().all(|one| one.form() == Form::Text) {
+                if !right.types.is_empty() && right.types.iter().all(|one| one.form() == Form::Text) {
                     self.operand(left, place, &[Form::Text], "in a text, `in` looks for");
                 }
             }

@@ -6,17 +6,17 @@ use std::ops::Range;
 use serde_json::Value;
 
 use super::operands::PRINTED;
-use super::types::{Bound, Environment, Type, steps};
+use super::types::{Bound, Environment, Type, any_consumers, calculated, flat, indexed, picked, sliced, steps};
 use crate::diagnostic::Finding;
-use crate::expression::{Base, Call, Comparison, Expr, Expression, Path, Piece, Segment, Text, TextForm};
+use crate::expression::{Base, Call, Comparison, Expr, Expression, Gives, Path, Piece, Role, Segment, Text};
 use crate::schema::{Field, Form, View};
 use crate::yaml::{closest, quoted};
 
-/// Looks at every read of an expression, and at what operators and filters are given.
+/// Looks at every read of an expression, and at what operators and filters are given; tells what is known of its value.
 pub(super) struct Reads<'e, 's> {
     pub environment: Cow<'e, Environment<'s>>,
     /// The place takes what is absent, or a condition around it asks whether it is there.
-    guarded: bool,
+    pub guarded: bool,
     pub findings: &'e mut Vec<Finding>,
 }
 
@@ -36,186 +36,242 @@ impl<'e, 's> Reads<'e, 's> {
         Self { environment: Cow::Borrowed(environment), guarded, findings }
     }
 
-    pub fn expression(&mut self, expr: &'s Expr) {
-        self.walk(expr, self.guarded);
+    pub fn expression(&mut self, expr: &'s Expr) -> Bound<'s> {
+        self.walk(expr, self.guarded)
+    }
+
+    fn all(&mut self, exprs: impl IntoIterator<Item = &'s Expr>) -> Vec<Bound<'s>> {
+        exprs.into_iter().map(|expr| self.expression(expr)).collect()
     }
 
     /// A condition, which must be true or false.
     pub fn condition(&mut self, condition: &'s Expression) {
-        self.expression(condition.expr());
-        self.operand(condition.expr(), condition.place(), &[Form::Boolean], "a condition is");
+        let bound = self.expression(condition.expr());
+        self.operand(&bound, condition.place(), &[Form::Boolean], "a condition is");
     }
 
     /// A list that something is made of item by item.
-    pub fn list(&mut self, list: &'s Expression) {
-        self.expression(list.expr());
-        self.operand(list.expr(), list.place(), &[Form::List], "what items are taken from is");
+    pub fn list(&mut self, list: &'s Expression) -> Bound<'s> {
+        let bound = self.expression(list.expr());
+        self.operand(&bound, list.place(), &[Form::List], "what items are taken from is");
+        bound
     }
 
     /// `takes_absent`: where there is no value, something stands in for it. Operators and filters need one all the same.
-    fn walk(&mut self, expr: &'s Expr, takes_absent: bool) {
+    fn walk(&mut self, expr: &'s Expr, takes_absent: bool) -> Bound<'s> {
+        let whole = self.whole(expr, takes_absent);
+        self.environment.narrowed(expr, whole)
+    }
+
+    /// The same whatever the conditions around the place say. There are no types for `omit`.
+    fn whole(&mut self, expr: &'s Expr, takes_absent: bool) -> Bound<'s> {
         match expr {
+            Expr::Literal(value) => Bound::new(vec![Type::Literal(value)], false),
+            Expr::Omit => Bound { is_optional: true, ..Bound::new(Vec::new(), false) },
             Expr::Path(path) => self.path(path, takes_absent),
             Expr::Member { base, name, written, place } => {
-                self.walk(base, takes_absent);
+                let from = self.walk(base, takes_absent);
                 let before = written.trim_end_matches(|c| c != '.').trim_end_matches('.');
                 let base_of = base.paths().first().map(|path| &path.base);
                 let taken = Taken { written, before, place, name, base: base_of };
-                self.step(&self.environment.of(base), &taken, takes_absent);
+                self.step(&from, &taken, takes_absent)
             }
             Expr::Index { base, index, written, place } => {
-                self.walk(base, takes_absent);
-                self.expression(index);
-                self.operand(index, place, &[Form::Text, Form::Integer], "an index is");
+                let from = self.walk(base, takes_absent);
+                let index = self.expression(index);
+                self.operand(&index, place, &[Form::Text, Form::Integer], "an index is");
                 if !takes_absent {
-                    self.every_key(base, index, written, place);
+                    self.every_key(&from, &index, written, place);
                 }
+                Bound::new(indexed(&from, &index), from.is_consumers)
+            }
+            Expr::Slice { base, start, stop } => {
+                let from = self.expression(base);
+                self.all(start.iter().chain(stop).map(|bound| &**bound));
+                Bound::new(from.types.into_iter().map(sliced).collect(), from.is_consumers)
+            }
+            Expr::List(items) => Bound::list(self.all(items)),
+            Expr::Map(entries) => self.map(entries),
+            Expr::Not(operand) => {
+                self.expression(operand);
+                Bound::made(Form::Boolean, &[])
             }
             Expr::And(left, right) | Expr::Or(left, right) => {
-                self.expression(left);
-                self.where_it(left, matches!(expr, Expr::And(..))).expression(right);
+                let holds = matches!(expr, Expr::And(..));
+                let one = self.expression(left);
+                one.or(self.where_it(left, holds).expression(right))
             }
-            Expr::Compare { first, rest, places } => {
-                expr.operands().into_iter().for_each(|operand| self.expression(operand));
-                let mut left = &**first;
-                for ((comparison, right), places) in rest.iter().zip(places.windows(2)) {
-                    self.comparable(*comparison, left, (right, &places[1]));
-                    left = right;
+            Expr::Compare { rest, places, .. } => {
+                let operands = expr.operands().into_iter().map(|operand| (operand, self.whole(operand, self.guarded)));
+                let whole: Vec<_> = operands.collect();
+                let narrowed =
+                    |(operand, bound): &(&'s Expr, Bound<'s>)| self.environment.narrowed(operand, bound.clone());
+                let bounds: Vec<_> = whole.iter().map(narrowed).collect();
+                for ((comparison, _), (bounds, places)) in rest.iter().zip(bounds.windows(2).zip(places.windows(2))) {
+                    self.comparable(*comparison, &bounds[0], (&bounds[1], &places[1]));
                 }
-                if let ([(comparison, other)], [left, right]) = (&rest[..], &places[..]) {
-                    self.comparison(*comparison, (first, left), (other, right));
+                if let ([(comparison, _)], [left, right], [one, other]) = (&rest[..], &whole[..], &places[..]) {
+                    self.comparison(*comparison, (left, one), (right, other));
                 }
+                Bound::made(Form::Boolean, &[])
             }
             Expr::Conditional { test, then, otherwise, .. } => {
                 self.expression(test);
                 let takes_absent = takes_absent || guards(test);
-                self.where_it(test, true).walk(then, takes_absent);
-                self.where_it(test, false).walk(otherwise, takes_absent);
+                let then = self.where_it(test, true).walk(then, takes_absent);
+                let otherwise = self.where_it(test, false).walk(otherwise, takes_absent);
+                let is_optional = !guards(test) && (then.is_optional || otherwise.is_optional);
+                Bound { is_optional, ..then.or(otherwise) }
             }
             Expr::Default { value, fallback, lax, .. } => {
-                self.walk(value, true);
-                fallback.iter().for_each(|expr| self.walk(expr, takes_absent));
-                lax.iter().for_each(|expr| self.expression(expr));
+                let value = self.walk(value, true);
+                let fallback = match fallback {
+                    Some(fallback) => self.walk(fallback, takes_absent),
+                    None => Bound::made(Form::Text, &[]),
+                };
+                self.all(lax.iter().map(|lax| &**lax));
+                Bound { is_optional: fallback.is_optional, ..value.or(fallback) }
             }
             Expr::Call(call) => self.call(call),
             Expr::Arithmetic { operator, left, right, places } => {
-                expr.operands().into_iter().for_each(|operand| self.expression(operand));
-                self.arithmetic(*operator, [left, right], places);
+                let [one, other] = [left, right].map(|operand| self.expression(operand));
+                self.arithmetic(*operator, [&one, &other], right, places);
+                let is_consumers = one.is_consumers || other.is_consumers;
+                Bound::new(calculated(*operator, one.types, other.types), is_consumers)
             }
             Expr::Concat { left, right, places } => {
-                for (operand, place) in [left, right].into_iter().zip(places) {
-                    self.expression(operand);
+                let operands = [left, right].map(|operand| self.expression(operand));
+                for (operand, place) in operands.iter().zip(places) {
                     self.operand(operand, place, &PRINTED, "`~` joins");
                 }
+                Bound::made(Form::Text, &operands)
             }
             Expr::Negate(operand, place) => {
-                self.expression(operand);
-                self.operand(operand, place, &[Form::Number], "`-` takes");
+                let operand = self.expression(operand);
+                self.operand(&operand, place, &[Form::Number], "`-` takes");
+                Bound::made(Form::Number, &[operand])
             }
-            _ => expr.operands().into_iter().for_each(|operand| self.expression(operand)),
+            Expr::RegexReplace { .. } => Bound::made(Form::Text, &self.all(expr.operands())),
         }
     }
 
+    fn map(&mut self, entries: &'s [(Expr, Expr)]) -> Bound<'s> {
+        let mut fields = Vec::new();
+        for (key, value) in entries {
+            self.expression(key);
+            let name = if let Expr::Literal(Value::String(name)) = key { name.clone() } else { String::new() };
+            fields.push((name, self.expression(value)));
+        }
+        let is_spelled_out = entries.iter().all(|(key, _)| matches!(key, Expr::Literal(Value::String(_))));
+        let map = Bound::map(fields);
+        if is_spelled_out { map } else { Bound::made(Form::Map, &[map]) }
+    }
+
     /// The same where a condition holds, or does not.
-    fn where_it(&mut self, test: &'s Expr, holds: bool) -> Reads<'_, 's> {
+    pub fn where_it(&mut self, test: &'s Expr, holds: bool) -> Reads<'_, 's> {
         let environment = Cow::Owned(self.environment.where_it(test, holds));
         Reads { environment, guarded: self.guarded || guards(test), findings: self.findings }
     }
 
-    fn call(&mut self, call: &'s Call) {
-        let guarded = self.guarded;
+    fn call(&mut self, call: &'s Call) -> Bound<'s> {
         let takes_absent = matches!(call.name(), "defined" | "dig" | "required" | "condition" | "default");
-        for (index, argument) in call.arguments.iter().enumerate() {
-            argument.iter().for_each(|expr| self.walk(expr, guarded || takes_absent && index == 0));
-        }
-        call.rest.iter().for_each(|expr| self.expression(expr));
-        for (index, (argument, parameter)) in call.arguments.iter().zip(call.function.parameters).enumerate() {
+        let arguments = call.arguments.iter().enumerate().map(|(index, argument)| {
+            argument.as_ref().map(|expr| self.walk(expr, self.guarded || takes_absent && index == 0))
+        });
+        let arguments: Vec<Option<Bound<'s>>> = arguments.collect();
+        let rest = self.all(&call.rest);
+        for (index, (argument, parameter)) in arguments.iter().zip(call.function.parameters).enumerate() {
             let what = match index {
                 0 => format!("`{}` takes", call.name()),
                 _ => format!("`{}` of `{}` is", parameter.name, call.name()),
             };
             let typed = argument.iter().filter(|_| !parameter.takes.is_empty());
-            typed.for_each(|expr| self.operand(expr, &call.place, parameter.takes, &what));
+            typed.for_each(|bound| self.operand(bound, &call.place, parameter.takes, &what));
         }
-        let Some(subject) = call.arguments.first().and_then(Option::as_ref) else { return };
-        let (types, path) = match (call.argument("attribute"), call.argument("path")) {
-            (Some(path), _) => (self.environment.infer(subject).into_iter().flat_map(Type::items).collect(), path),
-            (_, Some(path)) => (self.environment.infer(subject), path),
-            _ => return,
+        // A hash of a consumer's words is none of them.
+        let is_other =
+            call.is_test() || matches!(call.name(), "short_hash" | "sha256" | "length" | "observed_generation_current");
+        let mut given = arguments.iter().flatten().chain(&rest);
+        let is_consumers = !is_other && given.any(|argument| argument.is_consumers);
+        let below = arguments.first().and_then(Option::as_ref).and_then(|subject| self.below(call, subject));
+        Bound::new(gives(call, &arguments, below), is_consumers)
+    }
+
+    /// What stands at a literal `attribute` of the items of a list, or `path` of a value.
+    fn below(&mut self, call: &'s Call, of: &Bound<'s>) -> Option<Bound<'s>> {
+        let subject = call.arguments.first()?.as_ref()?;
+        let (of, path) = match (call.argument("attribute"), call.argument("path")) {
+            (Some(path), _) => (of.clone().items(), path),
+            (_, path) => (of.clone(), path?),
         };
-        let Expr::Literal(Value::String(path)) = path else { return };
+        let Expr::Literal(Value::String(path)) = path else { return None };
         // What has been chosen by an attribute has it; `dig`, a default and the choice itself take what is absent.
-        let takes_absent = guarded
+        let takes_absent = self.guarded
             || call.argument("path").is_some()
             || call.argument("default").is_some()
             || call.name().ends_with("attr")
             || chooses(subject);
-        let mut bound = Bound::new(types, false);
+        let base = subject.paths().first().map(|path| &path.base);
+        let mut bound = Bound::new(of.types, false);
         let mut written = "…".to_owned();
         for segment in steps(path) {
             let before = written.clone();
             segment.write(&mut written);
-            let base = subject.paths().first().map(|path| &path.base);
             let step = Taken { written: &written, before: &before, place: &call.place, name: &segment, base };
-            match self.step(&bound, &step, takes_absent) {
-                Some(next) => bound = next,
-                None => return,
-            }
+            bound = self.step(&bound, &step, takes_absent);
         }
+        Some(bound)
     }
 
-    pub fn text(&mut self, text: &'s Text) {
-        match text.form() {
-            TextForm::Literal(_) => {}
-            TextForm::Typed(expression) => {
-                self.expression(expression.expr());
-                self.printed(expression.expr(), expression.place());
-            }
-            TextForm::Pieces(pieces) => self.pieces(pieces),
-        }
+    /// Tells what each of its parts prints.
+    pub fn text(&mut self, text: &'s Text) -> Vec<Bound<'s>> {
+        self.pieces(text.pieces())
     }
 
-    fn printed(&mut self, expr: &'s Expr, place: &Range<usize>) {
-        self.operand(expr, place, &PRINTED, "a text can hold");
-    }
-
-    fn pieces(&mut self, pieces: &'s [Piece]) {
+    fn pieces(&mut self, pieces: &'s [Piece]) -> Vec<Bound<'s>> {
+        let mut printed = Vec::new();
         for piece in pieces {
             match piece {
                 Piece::Raw(_) => {}
                 Piece::Print { expr, place } => {
-                    self.expression(expr);
-                    self.printed(expr, place);
+                    let bound = self.expression(expr);
+                    self.operand(&bound, place, &PRINTED, "a text can hold");
+                    printed.push(bound);
                 }
                 Piece::If { test, then, otherwise, .. } => {
                     self.expression(test);
-                    self.where_it(test, true).pieces(then);
-                    self.where_it(test, false).pieces(otherwise);
+                    printed.extend(self.where_it(test, true).pieces(then));
+                    printed.extend(self.where_it(test, false).pieces(otherwise));
                 }
                 Piece::For(node) => {
-                    self.expression(&node.items);
-                    self.pieces(&node.otherwise);
-                    let mut inner = Environment::clone(&self.environment);
-                    self.operand(&node.items, &node.place, &[Form::List, Form::Map], "a loop takes");
-                    let items = self.environment.of(&node.items).items();
+                    let all = self.expression(&node.items);
+                    let otherwise = self.pieces(&node.otherwise);
+                    self.operand(&all, &node.place, &[Form::List, Form::Map], "a loop takes");
+                    let items = all.items();
                     let single = node.targets.len() == 1;
+                    let mut inner = Environment::clone(&self.environment);
                     inner.locals.extend(node.targets.iter().map(|name| {
                         let types = if single { items.types.clone() } else { vec![Type::Any] };
                         (name.clone(), Bound::new(types, items.is_consumers))
                     }));
                     let guarded = self.guarded || node.filter.as_ref().is_some_and(guards);
-                    node.filter.iter().for_each(|filter| Reads::new(&inner, true, self.findings).expression(filter));
-                    Reads::new(&inner, guarded, self.findings).pieces(&node.body);
+                    if let Some(filter) = &node.filter {
+                        Reads::new(&inner, true, self.findings).expression(filter);
+                    }
+                    let body = Reads::new(&inner, guarded, self.findings).pieces(&node.body);
+                    // What its items are is known to none but its own pieces.
+                    let is_consumers = items.is_consumers || any_consumers(&body) || any_consumers(&otherwise);
+                    printed.push(Bound::any(is_consumers));
                 }
             }
         }
+        printed
     }
 
-    /// Follows a path into the schema, to the first step that is not there or need not be.
-    fn path(&mut self, path: &Path, takes_absent: bool) {
+    /// Follows a path into the schema. The first step that is not there, or need not be, is said.
+    fn path(&mut self, path: &Path, mut takes_absent: bool) -> Bound<'s> {
         let mut bound = self.environment.base(&path.base);
         let base = path.base.to_string();
-        let mut takes_absent = takes_absent;
         if bound.is_optional && !takes_absent {
             let read = if matches!(path.base, Base::Object(_) | Base::Related(_)) { path.text() } else { &*base };
             self.optional(read, path.place.clone(), None);
@@ -226,27 +282,22 @@ impl<'e, 's> Reads<'e, 's> {
             let (written, place) = (path.up_to(index), &path.places[index]);
             let step = Taken { written, before, place, name, base: Some(&path.base) };
             let found = self.findings.len();
-            match self.step(&bound, &step, takes_absent) {
-                Some(next) => bound = next,
-                None => return,
-            }
+            bound = self.step(&bound, &step, takes_absent);
             takes_absent |= self.findings.len() > found;
         }
+        bound
     }
 
-    /// Takes a step. `None`: there is no such field, and a finding says so.
-    fn step(&mut self, from: &Bound<'s>, step: &Taken<'_>, takes_absent: bool) -> Option<Bound<'s>> {
+    /// Takes a step. Where there is no such field, a finding says so, and nothing is known of what is below.
+    fn step(&mut self, from: &Bound<'s>, step: &Taken<'_>, takes_absent: bool) -> Bound<'s> {
         let stepped = from.step(step.name);
-        if stepped.bound.types.is_empty()
-            && let Some(one) = stepped.unknown.first()
-        {
+        if let (true, Some(one)) = (stepped.bound.types.is_empty(), stepped.unknown.first()) {
             self.unknown(step, one);
-            return None;
         }
         if let (Some(one), false) = (&stepped.optional, takes_absent) {
             self.optional(step.written, step.place.clone(), Some(one));
         }
-        Some(stepped.bound)
+        stepped.bound
     }
 
     fn unknown(&mut self, step: &Taken<'_>, one: &Type<'s>) {
@@ -280,10 +331,9 @@ impl<'e, 's> Reads<'e, 's> {
     }
 
     /// A map that lacks a value of the enum that indexes it.
-    fn every_key(&mut self, base: &'s Expr, index: &'s Expr, written: &str, place: &Range<usize>) {
-        let values: Option<Vec<_>> = self.environment.infer(index).iter().map(Type::values).collect();
-        let types = self.environment.infer(base);
-        let maps: Option<Vec<_>> = types.iter().map(Type::keys).collect();
+    fn every_key(&mut self, base: &Bound<'s>, index: &Bound<'s>, written: &str, place: &Range<usize>) {
+        let values: Option<Vec<_>> = index.types.iter().map(Type::values).collect();
+        let maps: Option<Vec<_>> = base.types.iter().map(Type::keys).collect();
         let (Some(values), Some(maps)) = (values, maps) else { return };
         let mut lacking: Vec<&str> = values.concat().into_iter().filter_map(Value::as_str).collect();
         lacking.retain(|value| maps.iter().any(|keys| !keys.contains(value)));
@@ -296,54 +346,80 @@ impl<'e, 's> Reads<'e, 's> {
     }
 
     /// A literal that the other side can never be.
-    fn comparison(
-        &mut self,
-        comparison: Comparison,
-        left: (&'s Expr, &Range<usize>),
-        right: (&'s Expr, &Range<usize>),
-    ) {
+    fn comparison(&mut self, comparison: Comparison, left: Compared<'_, 's>, right: Compared<'_, 's>) {
         match comparison {
             Comparison::Equal | Comparison::NotEqual => {
-                self.never(left.0, right);
-                self.never(right.0, left);
+                self.never(left, right);
+                self.never(right, left);
             }
-            Comparison::In | Comparison::NotIn => self.never_in(left.0, right),
+            Comparison::In | Comparison::NotIn => {
+                if let Expr::List(items) = right.0.0 {
+                    items.iter().for_each(|item| self.never_one(left, item, right.1));
+                }
+            }
             _ => {}
         }
     }
 
-    /// The types that a value can have, whatever the conditions around it say: those may be meant to be spelled out again.
-    /// A variable's constant is there to be changed.
-    fn possible(&self, read: &'s Expr) -> Vec<Type<'s>> {
-        let environment = Environment { facts: Vec::new(), ..Environment::clone(&self.environment) };
-        let is_var = read.paths().iter().any(|path| matches!(path.base, Base::Var(_)));
-        let open = |one: Type<'s>| match one {
-            Type::Literal(value) if is_var => Type::Simple(Form::of(value)),
-            one => one,
-        };
-        environment.infer(read).into_iter().map(open).collect()
+    fn never(&mut self, read: Compared<'_, 's>, ((other, _), place): Compared<'_, 's>) {
+        if !matches!(read.0.0, Expr::Literal(_)) {
+            self.never_one(read, other, place);
+        }
     }
 
-    fn never(&mut self, read: &'s Expr, (other, place): (&'s Expr, &Range<usize>)) {
+    fn never_one(&mut self, ((read, bound), _): Compared<'_, 's>, other: &Expr, place: &Range<usize>) {
         let Expr::Literal(literal) = other else { return };
-        if matches!(read, Expr::Literal(_)) {
-            return;
-        }
-        if let Some(could) = excludes(&self.possible(read), literal) {
+        // A variable's constant is there to be changed.
+        let is_var = read.paths().iter().any(|path| matches!(path.base, Base::Var(_)));
+        let open = |one: &Type<'s>| match one {
+            Type::Literal(value) if is_var => Type::Simple(Form::of(value)),
+            one => one.clone(),
+        };
+        let types: Vec<_> = bound.types.iter().map(open).collect();
+        if let Some(could) = excludes(&types, literal) {
             self.findings.push(never(literal, place, could));
         }
     }
+}
 
-    fn never_in(&mut self, read: &'s Expr, (list, place): (&'s Expr, &Range<usize>)) {
-        let Expr::List(items) = list else { return };
-        let types = self.possible(read);
-        for item in items {
-            if let Expr::Literal(literal) = item
-                && let Some(could) = excludes(&types, literal)
-            {
-                self.findings.push(never(literal, place, could));
+/// A side of a comparison, with its place. Its types are those that it can have whatever the conditions around it say, which
+/// may be meant to be spelled out again.
+type Compared<'r, 's> = (&'r (&'s Expr, Bound<'s>), &'r Range<usize>);
+
+/// The types that a call comes to. `below`: what stands at the attribute or path that it names.
+fn gives<'s>(call: &'s Call, arguments: &[Option<Bound<'s>>], below: Option<Bound<'s>>) -> Vec<Type<'s>> {
+    let types = |argument: Option<&Bound<'s>>| argument.map(|bound| bound.types.clone());
+    let first = || types(arguments.first().and_then(Option::as_ref)).unwrap_or_else(|| vec![Type::Any]);
+    let items = || first().into_iter().flat_map(Type::items);
+    let or_default = |given: Vec<Type<'s>>| {
+        let default = call.function.parameters.iter().zip(arguments).find(|(parameter, _)| parameter.name == "default");
+        let default = types(default.and_then(|(_, default)| default.as_ref()));
+        [given, default.unwrap_or_default()].concat()
+    };
+    match (call.name(), call.function.gives) {
+        (_, Gives::Always(form)) => vec![Type::Simple(form)],
+        (_, Gives::Same) => first(),
+        ("int", _) => or_default(vec![Type::Simple(Form::Integer)]),
+        ("float", _) => or_default(vec![Type::Simple(Form::Number)]),
+        ("first" | "last" | "max" | "min", _) => items().collect(),
+        ("flatten", _) => vec![Type::List(items().flat_map(flat).collect())],
+        ("list", _) => vec![Type::List(items().collect())],
+        ("range", _) => vec![Type::List(vec![Type::Simple(Form::Integer)])],
+        ("split", _) => vec![Type::List(vec![Type::Simple(Form::Text)])],
+        ("items", _) => vec![Type::List(vec![Type::List(vec![Type::Any])])],
+        ("map", _) => vec![Type::List(match (below, call.argument("filter")) {
+            (Some(below), None) => or_default(below.types),
+            (None, Some(Expr::Literal(Value::String(filter)))) => {
+                match Role::Filter.find(filter).map(|one| one.gives) {
+                    Some(Gives::Always(form)) => vec![Type::Simple(form)],
+                    _ => vec![Type::Any],
+                }
             }
-        }
+            _ => vec![Type::Any],
+        })],
+        ("dig", _) => or_default(below.map_or_else(|| vec![Type::Any], |below| below.types)),
+        ("without" | "only", _) => first().into_iter().map(|one| picked(one, call)).collect(),
+        _ => vec![Type::Any],
     }
 }
 

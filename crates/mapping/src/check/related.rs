@@ -27,12 +27,12 @@ impl<'s> Checker<'s> {
             Reads::new(&self.environment, guarded, &mut self.findings).text(text);
         }
         // What belongs to a copy is only read where there is one.
-        let conditional = self.environment.conditional_related.clone();
-        self.environment.conditional_related.retain(|id| *id != rule.id);
-        for values in [&rule.data.transform, &rule.data.add] {
-            values.values().for_each(|template| self.template(template.root(), None, guarded));
+        let around = self.environment.related.clone();
+        self.environment.related.iter_mut().filter(|one| one.id == rule.id).for_each(|one| one.can_be_left_out = false);
+        for template in rule.data.transform.values().chain(rule.data.add.values()) {
+            self.template(template.root(), None, guarded);
         }
-        self.environment.conditional_related = conditional;
+        self.environment.related = around;
         self.reading(node, rule);
     }
 
@@ -59,12 +59,11 @@ impl<'s> Checker<'s> {
 
     /// What a list's items are, for all that is made from them.
     pub(super) fn list(&mut self, each: &'s ForEach) {
-        match &each.list.root().content {
+        let list = match &each.list.root().content {
             Content::Expression(list) => self.reads().list(list),
             _ => self.template(each.list.root(), None, self.guarded),
-        }
-        let items = self.environment.bound(each.list.root()).items();
-        self.environment.locals.push((each.item.clone(), items));
+        };
+        self.environment.locals.push((each.item.clone(), list.items()));
         self.reads().text(&each.key);
     }
 }

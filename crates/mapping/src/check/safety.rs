@@ -6,7 +6,7 @@ use super::target::Place;
 use super::types::{Shape, Type};
 use crate::diagnostic::Finding;
 use crate::expression::Root;
-use crate::schema::{Field, Form, Schema};
+use crate::schema::{DEPTH, Field, Form, Schema};
 use crate::yaml::Node;
 use crate::{Kind, Resource};
 
@@ -40,9 +40,6 @@ const PODS: [(&str, &str, &[&str]); 7] = [
     ("batch", "CronJob", &["spec", "jobTemplate", "spec", "template", "spec"]),
     ("batch", "Job", &["spec", "template", "spec"]),
 ];
-
-/// Levels of a consumer's subtree that are looked through.
-const DEPTH: usize = 24;
 
 /// Whether objects of a kind live in namespaces; `None`: nothing tells it.
 fn is_namespaced(kind: &Kind, schema: Option<&Schema>) -> Option<bool> {

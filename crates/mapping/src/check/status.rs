@@ -7,8 +7,8 @@ use serde_json::{Value, json};
 
 use super::fit::{self, Misfit, Mismatch};
 use super::places::put;
-use super::reads::with_suggestion;
-use super::target::{Place, Target};
+use super::reads::{Reads, with_suggestion};
+use super::target::Place;
 use super::types::{Environment, Shape, Type};
 use crate::diagnostic::Finding;
 use crate::jsonpath::{JsonPath, Step};
@@ -134,9 +134,7 @@ impl<'s> Status<'_, 's> {
         let value = value.unwrap_or_else(|| vec![Type::Any]);
         let environment = Environment { value, ..self.environment.clone() };
         let (root, guarded) = (template.root(), template.root().is_path());
-        Target { environment: &environment, kind: None, guarded, findings: self.findings }
-            .tree(root, &Place::top(None));
-        environment.bound(root).types
+        Reads::new(&environment, guarded, self.findings).tree(root, &Place::top(None, None)).types
     }
 
     /// The types that a path leads to.

@@ -6,28 +6,20 @@ use super::decided;
 use super::fit::{self, Misfit, Mismatch};
 use super::reads::{Reads, guards, with_suggestion};
 use super::safety;
-use super::types::{Bound, Environment, Type};
+use super::types::{Bound, Environment, Type, any_consumers};
 use crate::Kind;
 use crate::diagnostic::Finding;
-use crate::expression::{Expr, Segment};
+use crate::expression::{Expr, Expression, Segment};
 use crate::pointer::{Pointer, Step};
 use crate::schema::{Field, Form, View};
-use crate::template::{Content, Each, Entry, Tree, When};
+use crate::template::{Content, Each, Entry, Tree};
 use crate::yaml::{Node, NodeValue};
-
-/// Looks at one object's template.
-pub(super) struct Target<'e, 's> {
-    pub environment: &'e Environment<'s>,
-    /// `None`: a variable, which is no object of its own.
-    pub kind: Option<&'s Kind>,
-    /// The template as it is read: what stands in for absent values is asked for elsewhere.
-    pub guarded: bool,
-    pub findings: &'e mut Vec<Finding>,
-}
 
 /// A place of the rendered object.
 #[derive(Clone)]
 pub(super) struct Place<'s> {
+    /// Of the object; `None`: a variable, which is no object of its own.
+    pub kind: Option<&'s Kind>,
     /// `None`: the schema leaves it open, or there is none.
     pub view: Option<View<'s>>,
     /// Keys from the top; items of lists do not count.
@@ -35,123 +27,124 @@ pub(super) struct Place<'s> {
 }
 
 impl<'s> Place<'s> {
-    pub fn top(view: Option<View<'s>>) -> Self {
-        Self { view, path: Vec::new() }
+    pub fn top(kind: Option<&'s Kind>, view: Option<View<'s>>) -> Self {
+        Self { kind, view, path: Vec::new() }
     }
 
     pub fn under(&self, key: &str, view: Option<View<'s>>) -> Self {
         let mut path = self.path.clone();
         path.push(key.to_owned());
-        Self { view, path }
+        Self { kind: self.kind, view, path }
     }
 
     pub fn item(&self) -> Self {
-        Self { view: self.view.and_then(View::item), path: self.path.clone() }
+        Self { view: self.view.and_then(View::item), ..self.clone() }
     }
 }
 
-impl<'s> Target<'_, 's> {
-    pub fn tree(&mut self, tree: &'s Tree, place: &Place<'s>) {
+impl<'s> Reads<'_, 's> {
+    /// What a tree comes to. Looks at what it reads, and at what it writes at a place.
+    pub fn tree(&mut self, tree: &'s Tree, place: &Place<'s>) -> Bound<'s> {
         let node = &*tree.node;
         match &tree.content {
             Content::Literal(value) => {
-                let Some(view) = place.view else { return };
-                if let Some(misfit) = fit::literal(value, view) {
+                if let Some(view) = place.view
+                    && let Some(misfit) = fit::literal(value, view)
+                {
                     self.findings.push(misfitting(node, &place.path.join("."), view, "this", &misfit));
                 }
+                Bound::new(vec![Type::Literal(value)], false)
             }
             Content::Expression(expression) => {
-                self.reads().expression(expression.expr());
-                self.written(node, expression.expr(), place, &[]);
+                let bound = self.expression(expression.expr());
+                self.written(node, expression.expr(), &bound, place, &[]);
+                bound
             }
             Content::Text(text) => {
-                self.reads().text(text);
-                self.typed(node, &[Type::Simple(Form::Text)], place);
-                let is_consumers = self.environment.prints_consumers(text);
-                // A text that is nothing but what it prints is written as a value is.
-                let alone = text.only_expression().map_or(Vec::new(), |expr| self.environment.infer(expr));
-                self.safe_leaf(node, &place.path, is_consumers, &alone);
-                if self.kind.is_some() && is_consumers {
+                let printed = self.text(text);
+                let written = Bound::made(Form::Text, &printed);
+                self.typed(node, &written.types, place);
+                if let Some(kind) = place.kind.filter(|_| written.is_consumers) {
+                    let words = printed.into_iter().filter(|bound| bound.is_consumers).flat_map(|bound| bound.types);
+                    let words: Vec<_> = words.collect();
+                    // A text that is nothing but what it prints is written as a value is.
+                    let alone = if text.only_expression().is_some() { &words[..] } else { &[][..] };
+                    safety::leaf(kind, node, &place.path, alone, self.findings);
                     decided::check_metadata(node, &place.path, false, self.findings);
+                    decided::check(kind, node, &place.path, &words, self.findings);
                 }
-                if let Some(kind) = self.kind {
-                    let printed = decided::printed(self.environment, text);
-                    decided::check(kind, node, &place.path, &printed, self.findings);
-                }
+                written
             }
             Content::Sequence(trees) => {
                 self.expect(node, Form::List, place);
                 let item = place.item();
-                trees.iter().for_each(|tree| self.tree(tree, &item));
+                Bound::list(trees.iter().map(|tree| self.tree(tree, &item)).collect())
             }
             Content::Mapping(entries) => {
                 if !self.expect(node, Form::Map, place) {
-                    return;
+                    return Bound::any(false);
                 }
                 self.required(node, entries, place);
-                for entry in entries {
-                    if let Some(below) = self.field(entry, place) {
-                        self.tree(&entry.tree, &below);
-                    }
-                }
+                self.fields(entries, place, Self::tree)
             }
             Content::Each(each) => self.each(node, each, place),
-            Content::When(when) => self.when(when, |target| target.tree(&when.tree, place)),
+            Content::When(when) => Bound { is_optional: true, ..self.when(&when.condition).tree(&when.tree, place) },
             Content::Merge(layers) => {
-                for (index, layer) in layers.iter().enumerate() {
-                    if let Content::Expression(expression) = &layer.content {
-                        self.reads().expression(expression.expr());
-                        self.written(&layer.node, expression.expr(), place, &covered(&layers[index + 1..]));
-                    } else {
-                        self.layer(layer, place);
-                    }
-                }
+                let layered = layers.iter().enumerate().map(|(index, layer)| {
+                    let Content::Expression(expression) = &layer.content else { return self.layer(layer, place) };
+                    let bound = self.expression(expression.expr());
+                    self.written(&layer.node, expression.expr(), &bound, place, &covered(&layers[index + 1..]));
+                    bound
+                });
+                Bound::any(any_consumers(&layered.collect::<Vec<_>>()))
             }
         }
     }
 
-    fn reads(&mut self) -> Reads<'_, 's> {
-        Reads::new(self.environment, self.guarded, self.findings)
-    }
-
-    /// What a map holds, which relies on what its condition asks for.
-    fn when(&mut self, when: &'s When, check: impl FnOnce(&mut Target<'_, 's>)) {
-        self.reads().condition(&when.condition);
-        let guarded = self.guarded || guards(when.condition.expr());
-        let environment = self.environment.where_it(when.condition.expr(), true);
-        check(&mut Target { environment: &environment, kind: self.kind, guarded, findings: self.findings });
+    /// For what relies on what a condition asks for.
+    fn when(&mut self, condition: &'s Expression) -> Reads<'_, 's> {
+        self.condition(condition);
+        self.where_it(condition.expr(), true)
     }
 
     /// One of several maps laid over each other: what it lacks, another may have.
-    fn layer(&mut self, tree: &'s Tree, place: &Place<'s>) {
+    fn layer(&mut self, tree: &'s Tree, place: &Place<'s>) -> Bound<'s> {
         match &tree.content {
-            Content::Mapping(entries) => {
-                for entry in entries {
-                    if let Some(below) = self.field(entry, place) {
-                        self.layer(&entry.tree, &below);
-                    }
-                }
-            }
-            Content::When(when) => self.when(when, |target| target.layer(&when.tree, place)),
+            Content::Mapping(entries) => self.fields(entries, place, Self::layer),
+            Content::When(when) => Bound { is_optional: true, ..self.when(&when.condition).layer(&when.tree, place) },
             _ => self.tree(tree, place),
         }
     }
 
-    fn each(&mut self, node: &Node, each: &'s Each, place: &Place<'s>) {
+    /// The fields of a map; nothing is known of one that has no place.
+    fn fields(
+        &mut self,
+        entries: &'s [Entry],
+        place: &Place<'s>,
+        check: fn(&mut Self, &'s Tree, &Place<'s>) -> Bound<'s>,
+    ) -> Bound<'s> {
+        let fields = entries.iter().map(|entry| {
+            let below = self.field(entry, place);
+            (entry.name.clone(), below.map_or_else(|| Bound::any(false), |below| check(self, &entry.tree, &below)))
+        });
+        Bound::map(fields.collect())
+    }
+
+    fn each(&mut self, node: &Node, each: &'s Each, place: &Place<'s>) -> Bound<'s> {
         self.expect(node, Form::List, place);
-        match &each.list.content {
-            Content::Expression(expression) => self.reads().list(expression),
-            _ => self.tree(&each.list, &Place { view: None, path: place.path.clone() }),
-        }
-        let mut environment = self.environment.clone();
-        environment.locals.push((each.name.clone(), environment.bound(&each.list).items()));
+        let list = match &each.list.content {
+            Content::Expression(expression) => self.list(expression),
+            _ => self.tree(&each.list, &Place { view: None, ..place.clone() }),
+        };
+        let mut environment = Environment::clone(&self.environment);
+        environment.locals.push((each.name.clone(), list.items()));
         if let Some(when) = &each.when {
             Reads::new(&environment, false, self.findings).condition(when);
             environment = environment.where_it(when.expr(), true);
         }
         let guarded = self.guarded || each.when.as_ref().is_some_and(|when| guards(when.expr()));
-        let mut below = Target { environment: &environment, kind: self.kind, guarded, findings: self.findings };
-        below.tree(&each.item, &place.item());
+        let item = Reads::new(&environment, guarded, self.findings).tree(&each.item, &place.item());
+        Bound::new(vec![Type::List(item.types)], item.is_consumers)
     }
 
     /// The place under a key; `None` where there is none, and a finding says so.
@@ -200,26 +193,19 @@ impl<'s> Target<'_, 's> {
     }
 
     /// What an expression writes, but for the fields that others lie over.
-    fn written(&mut self, node: &Node, expr: &'s Expr, place: &Place<'s>, covered: &[String]) {
-        let mut types = self.environment.infer(expr);
+    fn written(&mut self, node: &Node, expr: &'s Expr, bound: &Bound<'s>, place: &Place<'s>, covered: &[String]) {
+        let mut types = bound.types.clone();
         for one in &mut types {
             if let Type::Of(shape) = one {
                 shape.without.extend_from_slice(covered);
             }
         }
         self.typed(node, &types, place);
-        let is_consumers = self.environment.is_consumers(expr);
-        self.safe_leaf(node, &place.path, is_consumers, &types);
-        if let Some(kind) = self.kind.filter(|_| is_consumers) {
+        if let Some(kind) = place.kind.filter(|_| bound.is_consumers) {
+            safety::leaf(kind, node, &place.path, &types, self.findings);
+            decided::check(kind, node, &place.path, &types, self.findings);
             decided::check_metadata(node, &place.path, !decided::names_its_keys(expr), self.findings);
             safety::subtree(kind, node, &types, place, self.findings);
-        }
-    }
-
-    fn safe_leaf(&mut self, node: &Node, path: &[String], is_consumers: bool, types: &[Type<'s>]) {
-        if let Some(kind) = self.kind.filter(|_| is_consumers) {
-            safety::leaf(kind, node, path, types, self.findings);
-            decided::check(kind, node, path, types, self.findings);
         }
     }
 

@@ -2,10 +2,8 @@
 
 use serde_json::Value;
 
-use super::reads::guards;
-use crate::expression::{Arithmetic, Base, Call, Comparison, Expr, Gives, Path, Role, Root, Segment, Text, VERDICT};
+use crate::expression::{Arithmetic, Base, Call, Comparison, Expr, Root, Segment, VERDICT};
 use crate::schema::{Field, Form, Schema, View};
-use crate::template::{Content, Tree};
 
 /// One of the types a value can have.
 #[derive(Debug, Clone)]
@@ -46,10 +44,7 @@ pub(super) struct Shape<'s> {
 pub(super) struct Environment<'s> {
     pub source: Option<&'s Schema>,
     pub objects: Vec<Object<'s>>,
-    /// Ids of related rules that have several objects.
-    pub several_related: Vec<&'s str>,
-    /// Ids of related rules that a `when` can leave out.
-    pub conditional_related: Vec<&'s str>,
+    pub related: Vec<Object<'s>>,
     pub vars: Vec<(String, Bound<'s>)>,
     pub locals: Vec<(String, Bound<'s>)>,
     /// What a `transform` is given.
@@ -58,13 +53,13 @@ pub(super) struct Environment<'s> {
     pub facts: Vec<Fact<'s>>,
 }
 
-/// An object of the mapping.
+/// An object of the mapping, or a related one.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Object<'s> {
     pub id: &'s str,
     pub schema: Option<&'s Schema>,
     pub is_several: bool,
-    /// Whether it is left out where its `when` is false.
+    /// Whether what is read by its id is left out where its `when` is false.
     pub can_be_left_out: bool,
 }
 
@@ -98,6 +93,28 @@ impl<'s> Bound<'s> {
         Self::new(vec![Type::Any], is_consumers)
     }
 
+    /// Of this type, made from these.
+    pub fn made(form: Form, from: &[Self]) -> Self {
+        Self::new(vec![Type::Simple(form)], any_consumers(from))
+    }
+
+    /// A list of these.
+    pub fn list(items: Vec<Self>) -> Self {
+        let is_consumers = any_consumers(&items);
+        Self::new(vec![Type::List(items.into_iter().flat_map(|item| item.types).collect())], is_consumers)
+    }
+
+    /// A map with these fields.
+    pub fn map(fields: Vec<(String, Self)>) -> Self {
+        let is_consumers = fields.iter().any(|(_, field)| field.is_consumers);
+        Self::new(vec![Type::Map { fields, is_open: false }], is_consumers)
+    }
+
+    /// One of the two.
+    pub fn or(self, other: Self) -> Self {
+        Self::new([self.types, other.types].concat(), self.is_consumers || other.is_consumers)
+    }
+
     /// What the items of it are, where it is a list.
     pub fn items(self) -> Self {
         Self::new(self.types.into_iter().flat_map(Type::items).collect(), self.is_consumers)
@@ -106,18 +123,11 @@ impl<'s> Bound<'s> {
     pub fn step(&self, segment: &Segment) -> Stepped<'s> {
         let mut stepped = Stepped { bound: Self::new(Vec::new(), false), unknown: Vec::new(), optional: None };
         for one in &self.types {
-            let (below, can_lack) = match one.step(segment) {
-                Step::Unknown => {
-                    stepped.unknown.push(one.clone());
-                    continue;
-                }
-                Step::To(types, can_lack) => (Self::new(types, self.is_consumers), can_lack),
-                Step::Field(field) => {
-                    let can_lack = field.is_optional;
-                    (field, can_lack)
-                }
+            let Some(below) = one.step(segment, self.is_consumers) else {
+                stepped.unknown.push(one.clone());
+                continue;
             };
-            if can_lack && stepped.optional.is_none() {
+            if below.is_optional && stepped.optional.is_none() {
                 stepped.optional = Some(one.clone());
             }
             stepped.bound.is_consumers |= below.is_consumers;
@@ -132,12 +142,9 @@ impl<'s> Bound<'s> {
     }
 }
 
-/// Where a step leads from one type.
-enum Step<'s> {
-    Unknown,
-    /// To a value of these types, and whether it can be absent.
-    To(Vec<Type<'s>>, bool),
-    Field(Bound<'s>),
+/// Whether a consumer decides one of them.
+pub(super) fn any_consumers(all: &[Bound<'_>]) -> bool {
+    all.iter().any(|one| one.is_consumers)
 }
 
 impl<'s> Shape<'s> {
@@ -158,28 +165,25 @@ impl<'s> Shape<'s> {
         Self::new(view, path)
     }
 
-    fn step(&self, segment: &Segment) -> Step<'s> {
-        let open = || Step::To(vec![Type::Any], false);
+    fn step(&self, segment: &Segment, is_consumers: bool) -> Option<Bound<'s>> {
+        let to = |one: Type<'s>| Bound::new(vec![one], is_consumers);
         let Segment::Key(key) = segment else {
-            return self
-                .view
-                .item()
-                .map_or_else(open, |view| Step::To(vec![Type::Of(self.below(view, segment))], false));
+            return Some(to(self.view.item().map_or(Type::Any, |view| Type::Of(self.below(view, segment)))));
         };
         // A list has no fields, and neither has a text: expressions say so when they run.
         if !self.view.form().meets(Form::Map) || !self.keeps(key) {
-            return open();
+            return Some(to(Type::Any));
         }
         if self.has_verdict && key == VERDICT {
-            return Step::To(vec![Type::Simple(Form::Boolean)], false);
+            return Some(to(Type::Simple(Form::Boolean)));
         }
         match self.view.field(key) {
-            Field::Open => open(),
-            Field::Unknown => Step::Unknown,
+            Field::Open => Some(to(Type::Any)),
+            Field::Unknown => None,
             Field::Known(view) => {
                 let is_whole = self.path == Root::Source.as_str();
                 let stands = is_whole || view.has_default() || self.view.required().any(|required| required == key);
-                Step::To(vec![Type::Of(self.below(view, segment))], !stands)
+                Some(Bound { is_optional: !stands, ..to(Type::Of(self.below(view, segment))) })
             }
         }
     }
@@ -201,17 +205,19 @@ impl<'s> Type<'s> {
         }
     }
 
-    fn step(&self, segment: &Segment) -> Step<'s> {
+    /// Where a step leads; `None`: there is no such field. `is_consumers`: whether a consumer decides the value.
+    fn step(&self, segment: &Segment, is_consumers: bool) -> Option<Bound<'s>> {
+        let to = |types| Some(Bound::new(types, is_consumers));
         match (self, segment) {
-            (Self::Of(shape), _) => shape.step(segment),
-            (Self::List(items), Segment::Index(_)) => Step::To(items.clone(), false),
-            (Self::Keyed(values), Segment::Key(_)) => Step::To(values.clone(), false),
+            (Self::Of(shape), _) => shape.step(segment, is_consumers),
+            (Self::List(items), Segment::Index(_)) => to(items.clone()),
+            (Self::Keyed(values), Segment::Key(_)) => to(values.clone()),
             (Self::Map { fields, is_open }, Segment::Key(key)) => match fields.iter().find(|(name, _)| name == key) {
-                Some((_, field)) => Step::Field(field.clone()),
-                None if *is_open => Step::To(vec![Self::Any], false),
-                None => Step::Unknown,
+                Some((_, field)) => Some(field.clone()),
+                None if *is_open => to(vec![Self::Any]),
+                None => None,
             },
-            _ => Step::To(vec![Self::Any], false),
+            _ => to(vec![Self::Any]),
         }
     }
 
@@ -322,183 +328,14 @@ impl<'s> Environment<'s> {
         known
     }
 
-    /// The types an expression can come to; none for `omit`.
-    pub fn infer(&self, expr: &'s Expr) -> Vec<Type<'s>> {
-        let types = match expr {
-            Expr::Literal(value) => vec![Type::Literal(value)],
-            Expr::Omit => Vec::new(),
-            Expr::Path(path) => self.reached(path).types,
-            Expr::Member { base, name, .. } => self.of(base).step(name).bound.types,
-            Expr::Index { base, index, .. } => self.indexed(base, index),
-            Expr::Slice { base, .. } => self.infer(base).into_iter().map(sliced).collect(),
-            Expr::Default { value, fallback, .. } => {
-                let fallback = fallback.as_ref().map_or(vec![Type::Simple(Form::Text)], |expr| self.infer(expr));
-                [self.infer(value), fallback].concat()
-            }
-            Expr::Conditional { test, then, otherwise, .. } => {
-                [self.where_it(test, true).infer(then), self.where_it(test, false).infer(otherwise)].concat()
-            }
-            Expr::And(one, other) => [self.infer(one), self.where_it(one, true).infer(other)].concat(),
-            Expr::Or(one, other) => [self.infer(one), self.where_it(one, false).infer(other)].concat(),
-            Expr::Not(_) | Expr::Compare { .. } => vec![Type::Simple(Form::Boolean)],
-            Expr::Concat { .. } | Expr::RegexReplace { .. } => vec![Type::Simple(Form::Text)],
-            Expr::List(items) => vec![Type::List(items.iter().flat_map(|item| self.infer(item)).collect())],
-            Expr::Map(entries) => vec![self.map(entries)],
-            Expr::Call(call) => self.call(call),
-            Expr::Negate(..) => vec![Type::Simple(Form::Number)],
-            Expr::Arithmetic { operator, left, right, .. } => self.arithmetic(*operator, left, right),
-        };
-        match read(expr) {
-            Some(read) if !self.facts.is_empty() => {
-                self.facts.iter().filter(|fact| fact.read == read).fold(types, narrowed)
-            }
-            _ => types,
+    /// What the conditions around a place leave of a value's types.
+    pub fn narrowed(&self, expr: &Expr, mut bound: Bound<'s>) -> Bound<'s> {
+        if !self.facts.is_empty()
+            && let Some(read) = read(expr)
+        {
+            bound.types = self.facts.iter().filter(|fact| fact.read == read).fold(bound.types, narrowed);
         }
-    }
-
-    fn map(&self, entries: &'s [(Expr, Expr)]) -> Type<'s> {
-        let field = |(key, value): &'s (Expr, Expr)| match key {
-            Expr::Literal(Value::String(key)) => Some((key.clone(), self.of(value))),
-            _ => None,
-        };
-        match entries.iter().map(field).collect() {
-            Some(fields) => Type::Map { fields, is_open: false },
-            None => Type::Simple(Form::Map),
-        }
-    }
-
-    /// What stands under a key or an index that the run tells.
-    fn indexed(&self, base: &'s Expr, index: &'s Expr) -> Vec<Type<'s>> {
-        let base = self.of(base);
-        let listed: Option<Vec<_>> = self.infer(index).iter().map(Type::values).collect();
-        let keys: Option<Vec<_>> = listed.map(|listed| listed.concat().into_iter().filter_map(Value::as_str).collect());
-        let of = |one: Type<'s>| match (&one, &keys, one.keys()) {
-            (Type::Keyed(values), ..) => values.clone(),
-            (Type::Of(_) | Type::List(_), ..) if one.form() == Form::List => one.items(),
-            (_, _, Some(own)) => {
-                let read = own.iter().filter(|key| keys.as_ref().is_none_or(|keys| keys.contains(*key)));
-                let bound = Bound::new(vec![one.clone()], false);
-                read.flat_map(|key| bound.step(&Segment::Key((*key).to_owned())).bound.types).collect()
-            }
-            _ => vec![Type::Any],
-        };
-        base.types.into_iter().flat_map(of).collect()
-    }
-
-    fn arithmetic(&self, operator: Arithmetic, left: &'s Expr, right: &'s Expr) -> Vec<Type<'s>> {
-        let (left, right) = (self.infer(left), self.infer(right));
-        let are = |form: Form| left.iter().chain(&right).all(|one| one.form() == form);
-        match operator {
-            Arithmetic::Add if are(Form::List) => {
-                vec![Type::List([left, right].concat().into_iter().flat_map(Type::items).collect())]
-            }
-            Arithmetic::Add if are(Form::Text) => vec![Type::Simple(Form::Text)],
-            Arithmetic::Divide => vec![Type::Simple(Form::Number)],
-            _ if are(Form::Integer) => vec![Type::Simple(Form::Integer)],
-            Arithmetic::Add => vec![Type::Any],
-            _ => vec![Type::Simple(Form::Number)],
-        }
-    }
-
-    fn call(&self, call: &'s Call) -> Vec<Type<'s>> {
-        let infer = |expr: Option<&'s Expr>| expr.map_or(vec![Type::Any], |expr| self.infer(expr));
-        let first = || infer(call.arguments.first().and_then(Option::as_ref));
-        let items = || first().into_iter().flat_map(Type::items);
-        let or_default = |form| {
-            let default = call.argument("default").map_or(Vec::new(), |expr| self.infer(expr));
-            [vec![Type::Simple(form)], default].concat()
-        };
-        match (call.name(), call.function.gives) {
-            (_, Gives::Always(form)) => vec![Type::Simple(form)],
-            (_, Gives::Same) => first(),
-            ("int", _) => or_default(Form::Integer),
-            ("float", _) => or_default(Form::Number),
-            ("first" | "last" | "max" | "min", _) => items().collect(),
-            ("flatten", _) => vec![Type::List(items().flat_map(flat).collect())],
-            ("list", _) => vec![Type::List(items().collect())],
-            ("range", _) => vec![Type::List(vec![Type::Simple(Form::Integer)])],
-            ("split", _) => vec![Type::List(vec![Type::Simple(Form::Text)])],
-            ("items", _) => vec![Type::List(vec![Type::List(vec![Type::Any])])],
-            ("map", _) => vec![Type::List(self.mapped(call, items().collect()))],
-            ("dig", _) => {
-                let below = match call.argument("path") {
-                    Some(Expr::Literal(Value::String(path))) => {
-                        steps(path).fold(Bound::new(first(), false), |bound, step| bound.step(&step).bound).types
-                    }
-                    _ => vec![Type::Any],
-                };
-                [below, call.argument("default").map_or(Vec::new(), |expr| self.infer(expr))].concat()
-            }
-            ("without" | "only", _) => first().into_iter().map(|one| picked(one, call)).collect(),
-            _ => vec![Type::Any],
-        }
-    }
-
-    /// The items of `map(attribute="a.b")`.
-    fn mapped(&self, call: &'s Call, items: Vec<Type<'s>>) -> Vec<Type<'s>> {
-        match (call.argument("attribute"), call.argument("filter")) {
-            (Some(Expr::Literal(Value::String(path))), None) => {
-                let found = steps(path).fold(Bound::new(items, false), |bound, step| bound.step(&step).bound).types;
-                [found, call.argument("default").map_or(Vec::new(), |expr| self.infer(expr))].concat()
-            }
-            (None, Some(Expr::Literal(Value::String(filter)))) => {
-                match Role::Filter.find(filter).map(|filter| filter.gives) {
-                    Some(Gives::Always(form)) => vec![Type::Simple(form)],
-                    _ => vec![Type::Any],
-                }
-            }
-            _ => vec![Type::Any],
-        }
-    }
-
-    /// What is known of a path's value.
-    pub fn reached(&self, path: &Path) -> Bound<'s> {
-        path.segments.iter().fold(self.base(&path.base), |bound, segment| bound.step(segment).bound)
-    }
-
-    /// What is known of an expression's value.
-    pub fn of(&self, expr: &'s Expr) -> Bound<'s> {
-        if let (Expr::Path(path), true) = (expr, self.facts.is_empty()) {
-            return self.reached(path);
-        }
-        let is_optional = match expr {
-            Expr::Path(path) => self.reached(path).is_optional,
-            Expr::Member { base, name, .. } => self.of(base).step(name).bound.is_optional,
-            Expr::Default { fallback: Some(fallback), .. } => self.of(fallback).is_optional,
-            Expr::Conditional { test, then, otherwise, .. } if !guards(test) => {
-                self.of(then).is_optional || self.of(otherwise).is_optional
-            }
-            Expr::Omit => true,
-            _ => false,
-        };
-        Bound { is_optional, ..Bound::new(self.infer(expr), self.is_consumers(expr)) }
-    }
-
-    /// What is known of what a variable's tree gives.
-    pub fn bound(&self, tree: &'s Tree) -> Bound<'s> {
-        match &tree.content {
-            Content::Literal(value) => Bound::new(vec![Type::Literal(value)], false),
-            Content::Expression(expression) => self.of(expression.expr()),
-            Content::Text(text) => Bound::new(vec![Type::Simple(Form::Text)], self.prints_consumers(text)),
-            Content::Sequence(trees) => {
-                let items: Vec<_> = trees.iter().map(|tree| self.bound(tree)).collect();
-                let is_consumers = items.iter().any(|item| item.is_consumers);
-                Bound::new(vec![Type::List(items.into_iter().flat_map(|item| item.types).collect())], is_consumers)
-            }
-            Content::Merge(trees) => Bound::any(trees.iter().any(|tree| self.bound(tree).is_consumers)),
-            Content::Each(each) => {
-                let mut environment = self.clone();
-                environment.locals.push((each.name.clone(), self.bound(&each.list).items()));
-                let item = environment.bound(&each.item);
-                Bound::new(vec![Type::List(item.types)], item.is_consumers)
-            }
-            Content::When(when) => Bound { is_optional: true, ..self.bound(&when.tree) },
-            Content::Mapping(entries) => {
-                let fields: Vec<_> = entries.iter().map(|one| (one.name.clone(), self.bound(&one.tree))).collect();
-                let is_consumers = fields.iter().any(|(_, field)| field.is_consumers);
-                Bound::new(vec![Type::Map { fields, is_open: false }], is_consumers)
-            }
-        }
+        bound
     }
 
     /// What the first word of a path stands for.
@@ -515,57 +352,62 @@ impl<'s> Environment<'s> {
             Base::Root(Root::Source) => Bound::new(whole(self.source, base.to_string(), false), true),
             Base::Root(Root::Value) => Bound::new(self.value.clone(), false),
             Base::Root(_) => Bound::any(false),
-            Base::Related(id) => {
-                let is_optional = self.conditional_related.contains(&id.as_str());
-                Bound { is_optional, ..Bound::new(vec![self.related(id)], false) }
-            }
-            // Of several objects, the first step is a key.
-            Base::Object(id) if self.objects.iter().any(|object| object.id == id && object.is_several) => {
-                Bound::new(vec![Type::Keyed(whole(self.object(id), format!("{base}[…]"), true))], false)
-            }
             Base::Object(id) => {
-                let is_optional = self.objects.iter().any(|object| object.id == id && object.can_be_left_out);
-                Bound { is_optional, ..Bound::new(whole(self.object(id), base.to_string(), true), false) }
+                let object = self.objects.iter().find(|object| object.id == id);
+                let is_several = object.is_some_and(|object| object.is_several);
+                let path = if is_several { format!("{base}[…]") } else { base.to_string() };
+                named_by_id(object, whole(self.object(id), path, true))
             }
+            Base::Related(id) => named_by_id(self.related.iter().find(|related| related.id == id), vec![related()]),
             Base::Var(name) => named(&self.vars, name),
             Base::Local(name) => named(&self.locals, name),
         }
     }
+}
 
-    /// The original, with the names of itself and of its copy.
-    fn related(&self, id: &str) -> Type<'s> {
-        let text = || Bound::new(vec![Type::Simple(Form::Text)], false);
-        let place = || {
-            let fields = ["namespace", "name"].map(|field| (field.to_owned(), text())).to_vec();
-            Bound::new(vec![Type::Map { fields, is_open: false }], false)
-        };
-        let fields = ["from", "to"].map(|side| (side.to_owned(), place())).to_vec();
-        let one = Type::Map { fields, is_open: true };
-        if self.several_related.contains(&id) { Type::Keyed(vec![one]) } else { one }
-    }
+/// What an id stands for. Of several objects, the first step is a key.
+fn named_by_id<'s>(object: Option<&Object<'s>>, types: Vec<Type<'s>>) -> Bound<'s> {
+    let is_several = object.is_some_and(|object| object.is_several);
+    let types = if is_several { vec![Type::Keyed(types)] } else { types };
+    Bound { is_optional: object.is_some_and(|object| object.can_be_left_out), ..Bound::new(types, false) }
+}
 
-    /// Whether a consumer's own words can come out of an expression; a hash of them is none.
-    pub fn is_consumers(&self, expr: &Expr) -> bool {
-        let any = |all: Vec<&Expr>| all.into_iter().any(|expr| self.is_consumers(expr));
-        match expr {
-            Expr::Not(_) | Expr::Compare { .. } => false,
-            Expr::Path(path) => self.reached(path).is_consumers,
-            Expr::Index { base, .. } | Expr::Slice { base, .. } => any(vec![base]),
-            Expr::Map(entries) => any(entries.iter().map(|(_, value)| value).collect()),
-            Expr::Conditional { then, otherwise, .. } => any(vec![then, otherwise]),
-            Expr::Call(call)
-                if call.is_test()
-                    || matches!(call.name(), "short_hash" | "sha256" | "length" | "observed_generation_current") =>
-            {
-                false
-            }
-            _ => any(expr.operands()),
+/// The original of a related object, with the names of itself and of its copy.
+fn related<'s>() -> Type<'s> {
+    let text = || Bound::made(Form::Text, &[]);
+    let place = || Bound::map(["namespace", "name"].map(|field| (field.to_owned(), text())).to_vec());
+    Type::Map { fields: ["from", "to"].map(|side| (side.to_owned(), place())).to_vec(), is_open: true }
+}
+
+/// What stands under a key or an index that the run tells.
+pub(super) fn indexed<'s>(base: &Bound<'s>, index: &Bound<'s>) -> Vec<Type<'s>> {
+    let listed: Option<Vec<_>> = index.types.iter().map(Type::values).collect();
+    let keys: Option<Vec<_>> = listed.map(|listed| listed.concat().into_iter().filter_map(Value::as_str).collect());
+    let of = |one: &Type<'s>| match (one, &keys, one.keys()) {
+        (Type::Keyed(values), ..) => values.clone(),
+        (Type::Of(_) | Type::List(_), ..) if one.form() == Form::List => one.clone().items(),
+        (_, _, Some(own)) => {
+            let read = own.iter().filter(|key| keys.as_ref().is_none_or(|keys| keys.contains(*key)));
+            let bound = Bound::new(vec![one.clone()], false);
+            read.flat_map(|key| bound.step(&Segment::Key((*key).to_owned())).bound.types).collect()
         }
-    }
+        _ => vec![Type::Any],
+    };
+    base.types.iter().flat_map(of).collect()
+}
 
-    /// The same of a text.
-    pub fn prints_consumers(&self, text: &Text) -> bool {
-        text.printed().into_iter().any(|expr| self.is_consumers(expr))
+/// What an operator makes of two values.
+pub(super) fn calculated<'s>(operator: Arithmetic, left: Vec<Type<'s>>, right: Vec<Type<'s>>) -> Vec<Type<'s>> {
+    let are = |form: Form| left.iter().chain(&right).all(|one| one.form() == form);
+    match operator {
+        Arithmetic::Add if are(Form::List) => {
+            vec![Type::List([left, right].concat().into_iter().flat_map(Type::items).collect())]
+        }
+        Arithmetic::Add if are(Form::Text) => vec![Type::Simple(Form::Text)],
+        Arithmetic::Divide => vec![Type::Simple(Form::Number)],
+        _ if are(Form::Integer) => vec![Type::Simple(Form::Integer)],
+        Arithmetic::Add => vec![Type::Any],
+        _ => vec![Type::Simple(Form::Number)],
     }
 }
 
@@ -581,7 +423,7 @@ fn narrowed<'s>(types: Vec<Type<'s>>, fact: &Fact<'s>) -> Vec<Type<'s>> {
 }
 
 /// A part of a list, or of a text.
-fn sliced(one: Type<'_>) -> Type<'_> {
+pub(super) fn sliced(one: Type<'_>) -> Type<'_> {
     match one.form() {
         Form::List => one,
         Form::Text => Type::Simple(Form::Text),
@@ -590,7 +432,7 @@ fn sliced(one: Type<'_>) -> Type<'_> {
 }
 
 /// The items of a list that stands in a list; what is no list stays as it is.
-fn flat(one: Type<'_>) -> Vec<Type<'_>> {
+pub(super) fn flat(one: Type<'_>) -> Vec<Type<'_>> {
     match one.form() {
         Form::List => one.items(),
         Form::Any => vec![Type::Any],
@@ -599,7 +441,7 @@ fn flat(one: Type<'_>) -> Vec<Type<'_>> {
 }
 
 /// `without("a")`, `only("a")`.
-fn picked<'s>(one: Type<'s>, call: &'s Call) -> Type<'s> {
+pub(super) fn picked<'s>(one: Type<'s>, call: &'s Call) -> Type<'s> {
     let names = call.rest.iter().map(|argument| match argument {
         Expr::Literal(Value::String(name)) => Some(name.clone()),
         _ => None,

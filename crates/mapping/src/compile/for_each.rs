@@ -27,7 +27,6 @@ impl Compiler {
         let list = list.as_ref()?;
         let item = item.as_ref().map(|item| self.item(item));
         let inner = std::mem::replace(&mut self.locals, self.target_item.iter().cloned().collect());
-        let place = list.0.headline();
         let list = self.list(list, roots);
         self.locals = inner;
         let text = self.optional(key.as_ref(), roots, Text::compile);
@@ -40,7 +39,7 @@ impl Compiler {
             );
             self.report(Finding::new("SE0119", at, "every item of the list would get one key").help(help));
         }
-        Some(ForEach { list: list?, place, item: item?, key: text? })
+        Some(ForEach { list: list?, item: item?, key: text? })
     }
 
     /// What follows is outside of the list.

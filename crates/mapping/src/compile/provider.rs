@@ -1,59 +1,51 @@
 //! `ClusterProvider`: where clusters come from.
 
+use std::sync::Arc;
+
 use super::names::{connection, dns_label, workspace_path};
-use super::source::selector;
+use super::{read, source};
+use crate::ClusterProvider;
 use crate::diagnostic::Finding;
-use crate::document::WorkspaceTypesSpec;
-use crate::document::{ClusterProviderDocument, ClusterProviderSpec, KindSpec, NoneSpec};
-use crate::provider::SOURCE_CONNECTION;
-use crate::yaml::Spanned;
-use crate::{ClusterProvider, Part, ProviderKind, WorkspaceType};
+use crate::document::{ClusterProviderDocument, ProviderKind, SelectorSpec};
+use crate::yaml::{Node, Spanned, Typed};
 
 const PROVIDER: &str = "a ClusterProvider's name";
-const NAMESPACE: &str = "a namespace";
 
+/// Its one field is the kind as it is written; what is written in it has the same names in all kinds.
 pub(super) fn compile(document: &ClusterProviderDocument, findings: &mut Vec<Finding>) -> ClusterProvider {
     let name = dns_label(&document.metadata.name, PROVIDER, findings);
-    let spec = &document.spec;
-    let kind = match &spec.value {
-        ClusterProviderSpec::Kubeconfig(spec) => {
-            ProviderKind::Kubeconfig { connection: connection(&spec.connection, findings) }
+    let Spanned { value: kind, node } = &document.spec;
+    let provider = ClusterProvider { name, kind: kind.clone() };
+    let Some((_, written)) = node.entries().first() else { return provider };
+    for (field, node) in written.entries().iter().filter_map(|(field, node)| Some((field.as_str()?, text(node)?))) {
+        match field {
+            "connection" => drop(connection(&node, findings)),
+            "namespace" => drop(dns_label(&node, "a namespace", findings)),
+            "directory" => directory(&node, findings),
+            "initializing" | "terminating" => workspace_type(&node, findings),
+            _ => {}
         }
-        ClusterProviderSpec::KubeconfigFiles(spec) => {
-            directory(&spec.directory, findings);
-            ProviderKind::KubeconfigFiles { directory: spec.directory.value.clone(), glob: spec.glob.clone() }
-        }
-        ClusterProviderSpec::KubeconfigSecrets(spec) => ProviderKind::KubeconfigSecrets {
-            connection: connection(&spec.connection, findings),
-            namespace: dns_label(&spec.namespace, NAMESPACE, findings),
-            selector: selector(&spec.selector, findings),
-            key: spec.key.clone().unwrap_or_else(|| "kubeconfig".to_owned()),
-        },
-        ClusterProviderSpec::Multi(names) => {
-            let part = |name: &Spanned<String>| Part { name: dns_label(name, PROVIDER, findings), kind: None };
-            ProviderKind::Multi(names.iter().map(part).collect())
-        }
-        ClusterProviderSpec::Kind(KindSpec {}) => ProviderKind::Kind,
-        ClusterProviderSpec::Custom(spec) => {
-            ProviderKind::Custom { name: spec.name.clone(), parameters: spec.parameters.clone() }
-        }
-        ClusterProviderSpec::ClusterApi(hub) | ClusterProviderSpec::ClusterInventory(hub) => {
-            let connection = connection(&hub.connection, findings);
-            let namespace = hub.namespace.as_ref().map(|name| dns_label(name, NAMESPACE, findings));
-            let selector = selector(&hub.selector, findings);
-            match &spec.value {
-                ClusterProviderSpec::ClusterApi(_) => ProviderKind::ClusterApi { connection, namespace, selector },
-                _ => ProviderKind::ClusterInventory { connection, namespace, selector },
-            }
-        }
-        ClusterProviderSpec::None(NoneSpec {}) => ProviderKind::None,
-        ClusterProviderSpec::Namespaces(spec) => ProviderKind::Namespaces {
-            connection: connection(&spec.connection, findings),
-            selector: selector(&spec.selector, findings),
-        },
-        ClusterProviderSpec::WorkspaceTypes(types) => workspace_types(types, spec, findings),
-    };
-    ClusterProvider { name, kind }
+    }
+    for part in written.items().iter().filter_map(text) {
+        dns_label(&part, PROVIDER, findings);
+    }
+    let selector: Option<Typed<SelectorSpec>> = written.get("selector").and_then(|node| read(node, &mut Vec::new()));
+    if let Some(selector) = selector {
+        source::selector(&selector.value, findings);
+    }
+    if let ProviderKind::WorkspaceTypes(types) = kind
+        && types.initializing.is_none()
+        && types.terminating.is_none()
+    {
+        let message = "`workspaceTypes` needs `initializing`, `terminating`, or both";
+        let finding = Finding::new("SE0103", document.spec.span(), message);
+        findings.push(finding.help("write the path of a WorkspaceType: `initializing: root:types:team`"));
+    }
+    provider
+}
+
+fn text(node: &Arc<Node>) -> Option<Spanned<String>> {
+    Some(Spanned { value: node.as_str()?.to_owned(), node: node.clone() })
 }
 
 /// The name of a directory, whose path the command line says.
@@ -68,31 +60,9 @@ fn directory(given: &Spanned<String>, findings: &mut Vec<Finding>) {
     }
 }
 
-fn workspace_types(
-    types: &WorkspaceTypesSpec,
-    spec: &Spanned<ClusterProviderSpec>,
-    findings: &mut Vec<Finding>,
-) -> ProviderKind {
-    if types.initializing.is_none() && types.terminating.is_none() {
-        let finding =
-            Finding::new("SE0103", spec.span(), "`workspaceTypes` needs `initializing`, `terminating`, or both");
-        findings.push(finding.help("write the path of a WorkspaceType: `initializing: root:types:team`"));
-    }
-    let mut of = |path: &Option<Spanned<String>>| path.as_ref().and_then(|path| workspace_type(path, findings));
-    ProviderKind::WorkspaceTypes {
-        initializing: of(&types.initializing),
-        terminating: of(&types.terminating),
-        connection: types.connection.as_ref().map_or(SOURCE_CONNECTION.to_owned(), |name| connection(name, findings)),
-    }
-}
-
-/// The last name of the path is the type's own.
-fn workspace_type(path: &Spanned<String>, findings: &mut Vec<Finding>) -> Option<WorkspaceType> {
-    let text = workspace_path(path, findings);
-    let Some((workspace, name)) = text.rsplit_once(':') else {
+fn workspace_type(path: &Spanned<String>, findings: &mut Vec<Finding>) {
+    if !workspace_path(path, findings).contains(':') {
         let finding = Finding::new("SE0110", path.span(), format!("`{}` names no workspace", path.value));
         findings.push(finding.help("write the workspace of the type, and its name: `root:types:team`"));
-        return None;
-    };
-    Some(WorkspaceType { workspace: workspace.to_owned(), name: name.to_owned() })
+    }
 }

@@ -127,12 +127,6 @@ impl Compiler {
         let namespace_labels: Option<Vec<_>> = labels.into_iter().collect();
         Some(Placement {
             namespace: namespace?,
-            namespace_text: spec
-                .namespace
-                .as_ref()
-                .and_then(|raw| raw.0.as_str())
-                .unwrap_or(Placement::DEFAULT_NAMESPACE)
-                .to_owned(),
             name: name?,
             create_namespace: spec.create_namespace.unwrap_or(true),
             namespace_labels: namespace_labels?,

@@ -44,8 +44,8 @@ pub use recorder::{Recorder, Way};
 pub use references::References;
 pub(crate) use registry::{Gives, Role};
 pub use scope::{ObjectState, Scope, Several};
+pub(crate) use text::Piece;
 pub use text::Text;
-pub(crate) use text::{Piece, TextForm};
 pub(crate) use tree::{Arithmetic, Base, Call, Comparison, Expr, Path, Segment};
 pub use value::kind;
 

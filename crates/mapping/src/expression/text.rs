@@ -23,15 +23,8 @@ use crate::yaml::{Node, NodeValue, Scalar};
 /// A text whose expressions are compiled. What it prints is a string, whatever is printed.
 #[derive(Debug)]
 pub struct Text {
-    form: TextForm,
-}
-
-#[derive(Debug)]
-pub(crate) enum TextForm {
-    Literal(String),
-    /// `name: ${{ … }}` where text is wanted: its value is printed.
-    Typed(Expression),
-    Pieces(Vec<Piece>),
+    /// Without an expression, one raw piece.
+    pieces: Vec<Piece>,
 }
 
 #[derive(Debug)]
@@ -69,17 +62,19 @@ impl Text {
                 .push(Finding::new("SE0209", node.headline(), "text is expected here").help("put quotes around it"));
             return None;
         };
-        match source::classify(scalar, findings)? {
-            Form::Literal => Some(Self { form: TextForm::Literal(scalar.text.to_string()) }),
+        let pieces = match source::classify(scalar, findings)? {
+            Form::Literal => vec![Piece::Raw(scalar.text.to_string())],
+            // `name: ${{ … }}` where text is wanted: its value is printed.
             Form::Typed(range) => {
-                let expression = Expression::compile_typed(scalar, range, names, findings)?;
-                Some(Self { form: TextForm::Typed(expression) })
+                let Expression { expr, place, .. } = Expression::compile_typed(scalar, range, names, findings)?;
+                vec![Piece::Print { expr, place }]
             }
-            Form::Text => Self::compile_pieces(scalar, names, findings),
-        }
+            Form::Text => Self::compile_pieces(scalar, names, findings)?,
+        };
+        Some(Self { pieces })
     }
 
-    fn compile_pieces(scalar: &Scalar, names: &Names, findings: &mut Vec<Finding>) -> Option<Self> {
+    fn compile_pieces(scalar: &Scalar, names: &Names, findings: &mut Vec<Finding>) -> Option<Vec<Piece>> {
         let prepared = source::prepare(scalar, findings)?;
         let mut compiler = Compiler::new(scalar, &prepared, 0, names, findings);
         compiler.check_tokens(false)?;
@@ -88,19 +83,19 @@ impl Text {
             Ok(_) => return None,
             Err(error) => return compiler.syntax_error(&error),
         };
-        compiler.is_clean().then(|| Self { form: TextForm::of(pieces) })
+        compiler.is_clean().then(|| joined(pieces))
     }
 
     /// The text, where it holds no expression.
     pub fn literal(&self) -> Option<&str> {
-        match &self.form {
-            TextForm::Literal(text) => Some(text),
+        match &self.pieces[..] {
+            [Piece::Raw(text)] => Some(text),
             _ => None,
         }
     }
 
-    pub(crate) fn form(&self) -> &TextForm {
-        &self.form
+    pub(crate) fn pieces(&self) -> &[Piece] {
+        &self.pieces
     }
 
     pub fn render(&self, scope: &Scope) -> Result<String, Unrendered> {
@@ -109,63 +104,42 @@ impl Text {
 
     /// As `render`, paid out of a budget that others share.
     pub(crate) fn render_within(&self, scope: &Scope, budget: &mut Budget) -> Result<String, Unrendered> {
-        match &self.form {
-            TextForm::Literal(text) => Ok(text.clone()),
-            TextForm::Typed(expression) => {
-                let value = expression.evaluate_within(scope, budget).value()?;
-                Ok(print(Cow::Owned(value))?.into_owned())
-            }
-            TextForm::Pieces(pieces) => {
-                let mut printed = String::new();
-                Evaluation::new(scope, budget).print(pieces, &mut printed)?;
-                budget.deliver_text(printed.len())?;
-                Ok(printed)
-            }
-        }
+        let mut printed = String::new();
+        Evaluation::new(scope, budget).print(&self.pieces, &mut printed)?;
+        budget.deliver_text(printed.len())?;
+        Ok(printed)
     }
 
     /// Whether it comes to different texts in two scopes. One part that does is enough, whatever the others come to.
     pub(crate) fn tells_apart(&self, one: &Scope, other: &Scope) -> bool {
-        let differ = |render: &dyn Fn(&Scope) -> Option<String>| matches!((render(one), render(other)), (Some(one), Some(other)) if one != other);
         let printed = |piece: &Piece, scope: &Scope| {
             let mut printed = String::new();
             Evaluation::new(scope, &mut Budget::for_expression()).print_one(piece, &mut printed).ok()?;
             Some(printed)
         };
-        match &self.form {
-            TextForm::Pieces(pieces) => pieces.iter().any(|piece| differ(&|scope| printed(piece, scope))),
-            _ => differ(&|scope| self.render(scope).ok()),
-        }
+        let differs = |piece: &Piece| {
+            let [one, other] = [one, other].map(|scope| printed(piece, scope));
+            one.zip(other).is_some_and(|(one, other)| one != other)
+        };
+        self.pieces.iter().any(differs)
     }
 
     /// Its expression, where it is nothing else.
     pub(crate) fn only_expression(&self) -> Option<&Expr> {
-        match &self.form {
-            TextForm::Typed(expression) => Some(expression.expr()),
-            TextForm::Pieces(pieces) => match &pieces[..] {
-                [Piece::Print { expr, .. }] => Some(expr),
-                _ => None,
-            },
-            TextForm::Literal(_) => None,
+        match &self.pieces[..] {
+            [Piece::Print { expr, .. }] => Some(expr),
+            _ => None,
         }
     }
 
     /// Its expressions, those of all branches and loops among them.
     pub(crate) fn expressions(&self) -> Vec<&Expr> {
-        self.expressions_with(true)
+        expressions(&self.pieces, true)
     }
 
     /// The same without conditions, which only decide what is printed.
     pub(crate) fn printed(&self) -> Vec<&Expr> {
-        self.expressions_with(false)
-    }
-
-    fn expressions_with(&self, conditions: bool) -> Vec<&Expr> {
-        match &self.form {
-            TextForm::Literal(_) => Vec::new(),
-            TextForm::Typed(expression) => vec![expression.expr()],
-            TextForm::Pieces(pieces) => expressions(pieces, conditions),
-        }
+        expressions(&self.pieces, false)
     }
 
     /// Everything it reads by name.
@@ -191,18 +165,15 @@ fn expressions(pieces: &[Piece], conditions: bool) -> Vec<&Expr> {
     pieces.iter().flat_map(of).collect()
 }
 
-impl TextForm {
-    /// Text that turned out to hold escapes alone is literal.
-    fn of(pieces: Vec<Piece>) -> Self {
-        if pieces.iter().all(|piece| matches!(piece, Piece::Raw(_))) {
-            let raw = pieces.into_iter().map(|piece| match piece {
-                Piece::Raw(text) => text,
-                _ => String::new(),
-            });
-            Self::Literal(raw.collect())
-        } else {
-            Self::Pieces(pieces)
-        }
+/// Text that turned out to hold escapes alone is literal.
+fn joined(pieces: Vec<Piece>) -> Vec<Piece> {
+    let raw = pieces.iter().map(|piece| match piece {
+        Piece::Raw(text) => Some(text.as_str()),
+        _ => None,
+    });
+    match raw.collect::<Option<String>>() {
+        Some(literal) => vec![Piece::Raw(literal)],
+        None => pieces,
     }
 }
 

@@ -62,7 +62,7 @@ impl Groups {
                 .ok_or_else(missing)
                 .and_then(|kind| members_of(name, kind, &connection, custom, machine, watches));
             // The one cluster of a kubeconfig has the provider's name already.
-            let prefix = (!matches!(kind, Some(ProviderKind::Kubeconfig { .. }))).then(|| name.clone());
+            let prefix = (!matches!(kind, Some(ProviderKind::Kubeconfig(_)))).then(|| name.clone());
             match members {
                 Ok(members) => joint.groups.push(Group { prefix, members, tells_labels }),
                 Err(why) => joint.refused.push(why),
@@ -103,32 +103,33 @@ fn members_of(
     watches: &Arc<Watches>,
 ) -> Result<Box<dyn AnyMembers>, String> {
     Ok(match kind {
-        ProviderKind::Kubeconfig { connection: to } => Box::new(One::new(provider, connection(to)?.source())?),
-        ProviderKind::KubeconfigFiles { directory, glob } => {
-            Box::new(KubeconfigFiles::new(machine.directory(directory)?, glob.as_deref()))
+        ProviderKind::Kubeconfig(one) => Box::new(One::new(provider, connection(&one.connection)?.source())?),
+        ProviderKind::KubeconfigFiles(files) => {
+            Box::new(KubeconfigFiles::new(machine.directory(&files.directory)?, files.glob.as_deref()))
         }
-        ProviderKind::KubeconfigSecrets { connection: hub, namespace, selector, key } => {
-            Box::new(KubeconfigSecrets::new(&connection(hub)?.endpoint(), namespace, selector, key, watches))
+        ProviderKind::KubeconfigSecrets(of) => {
+            let hub = connection(&of.connection)?.endpoint();
+            Box::new(KubeconfigSecrets::new(&hub, &of.namespace, &of.selector, &of.key, watches))
         }
-        ProviderKind::Kind if !machine.allow_kind => {
+        ProviderKind::Kind(_) if !machine.allow_kind => {
             return Err(format!("ClusterProvider `{provider}` runs the program `kind`: add `--allow-kind`"));
         }
-        ProviderKind::Kind => Box::new(Kind::default()),
-        ProviderKind::ClusterApi { connection: hub, namespace, selector } => {
-            let namespace = namespace.as_deref().unwrap_or_default();
-            Box::new(ClusterApi::new(&connection(hub)?.endpoint(), namespace, selector, watches))
+        ProviderKind::Kind(_) => Box::new(Kind::default()),
+        ProviderKind::ClusterApi(of) => {
+            let namespace = of.namespace.as_deref().unwrap_or_default();
+            Box::new(ClusterApi::new(&connection(&of.connection)?.endpoint(), namespace, &of.selector, watches))
         }
-        ProviderKind::ClusterInventory { connection: hub, namespace, selector } => {
-            let namespace = namespace.as_deref().unwrap_or_default();
+        ProviderKind::ClusterInventory(hub) => {
+            let namespace = hub.namespace.as_deref().unwrap_or_default();
             let access_providers = machine.access_providers.as_deref().ok_or_else(|| {
                 format!("ClusterProvider `{provider}` needs to know which programs give credentials: add `--access-providers FILE`")
             })?;
-            let hub = connection(hub)?.endpoint();
-            Box::new(ClusterInventory::new(&hub, namespace, selector, access_providers, watches))
+            let endpoint = connection(&hub.connection)?.endpoint();
+            Box::new(ClusterInventory::new(&endpoint, namespace, &hub.selector, access_providers, watches))
         }
-        ProviderKind::Custom { name, parameters } => custom.make(name, parameters)?,
-        ProviderKind::None => Box::new(One { listed: Listed::default() }),
-        ProviderKind::Multi(_) | ProviderKind::Namespaces { .. } | ProviderKind::WorkspaceTypes { .. } => {
+        ProviderKind::Custom(own) => custom.make(&own.name, &own.parameters)?,
+        ProviderKind::None(_) => Box::new(One { listed: Listed::default() }),
+        ProviderKind::Multi(_) | ProviderKind::Namespaces(_) | ProviderKind::WorkspaceTypes(_) => {
             return Err(format!("ClusterProvider `{provider}` is of a kind that lists no kubeconfigs"));
         }
     })

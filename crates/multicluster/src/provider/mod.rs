@@ -74,15 +74,15 @@ fn start(
         (SourceClusters::Provider(_), Some(provider)) => provider,
     };
     Ok(match kind {
-        ProviderKind::Kubeconfig { connection: to } => Box::pin(cluster_of(&to, &name)?.run(Some(condition), events)),
-        ProviderKind::Namespaces { connection: to, selector } => {
-            let whole = cluster_of(&to, &name)?;
-            Box::pin(NamespacesProvider::new(whole, &selector, condition, watches).run(events))
+        ProviderKind::Kubeconfig(one) => Box::pin(cluster_of(&one.connection, &name)?.run(Some(condition), events)),
+        ProviderKind::Namespaces(of) => {
+            let whole = cluster_of(&of.connection, &name)?;
+            Box::pin(NamespacesProvider::new(whole, &of.selector, condition, watches).run(events))
         }
-        ProviderKind::WorkspaceTypes { connection: to, initializing, terminating } => {
-            let types = [(HoldStage::Initializing, initializing), (HoldStage::Terminating, terminating)];
+        ProviderKind::WorkspaceTypes(of) => {
+            let types = [(HoldStage::Initializing, of.initializing), (HoldStage::Terminating, of.terminating)];
             let types = types.into_iter().filter_map(|(stage, of)| Some((stage, of?))).collect();
-            Box::pin(workspace_types::workspaces(connection(&to)?, types, condition, watches)?.run(events))
+            Box::pin(workspace_types::workspaces(connection(&of.connection)?, types, condition, watches)?.run(events))
         }
         kind => {
             let groups = Groups::of(&name, &kind, connection, custom, &process.machine, watches)?;
