@@ -321,7 +321,7 @@ fn kinds(executor: &Executor<'_>, facts: &mut Facts<'_>) -> Sight<Kinds> {
     Ok(Kinds(kinds))
 }
 
-/// Why a kind that only a candidate needs is not in sight, and whether time alone mends that.
+/// Why a kind is not in sight, and whether time alone mends that.
 pub fn kind_trouble(pipeline: &Pipeline, generation: &Generation, kind: &Kind) -> Option<(String, bool)> {
     let why = kind_state(pipeline, generation, kind).err().filter(|_| kind.side == Side::Target)?;
     Some((why, is_starting(pipeline, generation, kind)))

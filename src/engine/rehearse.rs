@@ -75,8 +75,9 @@ async fn look(on: &[OnTarget]) -> Result<Rehearsal, String> {
                 stand_back(&one.pipeline).await;
             }
         }
-        for key in one.pipeline.orphans() {
-            if let Some(effect) = effect_on_missing(one, &key).await.filter(|effect| !effect.lost.is_empty()) {
+        for key in one.pipeline.sources_of_objects() {
+            let says = |effect: &Effect| !effect.lost.is_empty() || effect.is_out_of_sight;
+            if let Some(effect) = effect_on_missing(one, &key).await.filter(says) {
                 all.add(&one.candidate.target.name, key, effect);
             }
             stand_back(&one.pipeline).await;
@@ -152,7 +153,12 @@ fn waits_for_target(pipeline: &Arc<Pipeline>, candidate: &Generation) -> Option<
         let target = &candidate.target.name;
         return Some(Wait::Time(format!("not every source was planned with the document in force on `{target}` yet")));
     }
-    let known = pipeline.kinds();
+    let (known, in_force) = (pipeline.kinds(), pipeline.generation());
+    // What sources have that vanished, its objects alone tell.
+    let mut troubles = known.iter().filter_map(|kind| kind_trouble(pipeline, &in_force, kind));
+    if let Some((why, _)) = troubles.find(|(_, is_coming)| *is_coming) {
+        return Some(Wait::Time(why));
+    }
     let new = candidate.mapping.objects.iter().map(|rule| &rule.kind).filter(|kind| !known.contains(kind));
     let (why, is_coming) = new.filter_map(|kind| kind_trouble(pipeline, candidate, kind)).next()?;
     Some(if is_coming { Wait::Time(why) } else { Wait::Person(why) })
