@@ -159,7 +159,9 @@ impl Spam {
         if self.0.len() >= OBJECTS && !self.0.contains_key(&of) {
             // Whoever has thousands of objects keeps nobody else's events back.
             let oldest = self.0.iter().min_by_key(|(_, share)| share.since).map(|(of, _)| of.clone());
-            oldest.into_iter().for_each(|of| drop(self.0.remove(&of)));
+            if let Some(oldest) = oldest {
+                self.0.remove(&oldest);
+            }
         }
         let share = self.0.entry(of).or_insert(Share { left: BURST, since: now });
         let refilled = (now - share.since).as_secs() / REFILL.as_secs();
