@@ -222,7 +222,13 @@ impl<'a> Executor<'a> {
             Action::PatchStatus { patch, .. } => self.patch_source(patch, true).await,
             // It is read with its interest registered: `originals`.
             Action::Read(original) | Action::ReadAnew(original) => Ok(Outcome::Seen(Err(originals::unread(original)))),
-            Action::LookForSource => self.read_source(None).await,
+            Action::LookForSource => {
+                let found = self.read_source(None).await;
+                if let Ok(found) = &found {
+                    self.pipeline.learned.lock().looked_for(self.key, matches!(found, Outcome::Absent));
+                }
+                found
+            }
             Action::Sweep { owners, kinds, namespaces, objects } => {
                 self.sweep(owners, kinds, namespaces, objects).await
             }

@@ -653,7 +653,8 @@ fn note_places(
         }
         // Its watch may be behind: until its server says that it is missing, its objects say where it is.
         Ok(Source::Missing(missing)) => {
-            let may_exist = missing.deleted.is_none() && observed.answers.source_exists != Some(false);
+            let may_exist =
+                missing.deleted.is_none() && !pipeline.learned.lock().is_surely_missing(&observed.subject.key);
             (Use::MayNeed, may_exist.then(around_its_objects))
         }
     };

@@ -31,8 +31,8 @@ pub struct Learned {
     deleted: HashMap<Key, (String, Instant)>,
     /// Live sources that were let go, and under which uid.
     let_go: HashMap<Key, (String, Instant)>,
-    /// Since when a source is missing whose objects exist.
-    missing: HashMap<Key, Instant>,
+    /// Since when a source is missing whose objects exist, and whether its server said so.
+    missing: HashMap<Key, (Instant, bool)>,
     /// When a request to add the finalizer last failed: it may still take effect.
     may_hold: Option<Instant>,
     /// Deletions without an answer.
@@ -119,9 +119,21 @@ impl Learned {
     /// What is known of a source that is missing now.
     pub fn missing(&mut self, key: &Key, stuck_after: Duration, now: Instant) -> Missing {
         let seen = self.deleted.get(key).filter(|(_, at)| now.duration_since(*at) < LATE_CREATE);
-        let since = *self.missing.entry(key.clone()).or_insert(now);
+        let (since, _) = *self.missing.entry(key.clone()).or_insert((now, false));
         let long = now.duration_since(since) >= stuck_after;
         Missing { deleted: seen.map(|(uid, _)| uid.clone()), long, shares: false }
+    }
+
+    /// The server was asked for a source that the watch does not show.
+    pub fn looked_for(&mut self, key: &Key, is_missing: bool) {
+        if let Some((_, is_sure)) = self.missing.get_mut(key) {
+            *is_sure = is_missing;
+        }
+    }
+
+    /// Whether the server said last that a source is missing.
+    pub fn is_surely_missing(&self, key: &Key) -> bool {
+        self.missing.get(key).is_some_and(|(_, is_sure)| *is_sure)
     }
 
     /// A source is live: what was seen of an earlier one of its name counts no more.

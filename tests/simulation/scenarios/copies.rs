@@ -26,6 +26,17 @@ fn a_shared_copy_stays_for_the_source_that_still_names_it() {
     }
 }
 
+/// Its objects may need the copy until its server says that it is missing.
+#[test]
+fn a_source_that_vanished_beside_a_shared_copy_is_not_looked_for_again_and_again() {
+    let steps = [
+        (0, Action::BackUp(Side::Source)),
+        (0, Action::Create(X_CA)),
+        (15_000, Action::Restore(Side::Source, Ahead::Expired)),
+    ];
+    holds(&copies(More::Shared, Kcp, &steps), 4);
+}
+
 /// The engine sees both at once, and has begun with the one that leaves.
 #[test]
 fn a_shared_copy_stays_for_a_source_that_comes_while_another_one_leaves() {
