@@ -174,9 +174,9 @@ async fn confirm(
     let wanted = wanted(pipeline, generation, found.as_ref(), source, unused);
     let told = match generation.records() {
         true => tell_home(pipeline, generation, &wanted, permit).await,
-        false => Ok(()),
+        false => Ok(true),
     };
-    *is_home_told = told.is_ok();
+    *is_home_told = told.as_ref().is_ok_and(|is_sure| *is_sure);
     // Home that goes away holds up nothing that it knows of.
     if let (None, Err(error)) = (&found, told) {
         let why = format!("home has to name the target first: by that, a start knows of it: {error}");
@@ -203,25 +203,43 @@ fn home_of_list<'p>(pipeline: &'p Pipeline, generation: &Generation) -> Option<&
     settings.home_connection().filter(|_| generation.mapping.target_rule.is_some() || !is_read)
 }
 
-/// Writes at home what the state store on a target is to say of the document and of the targets.
+/// What home said of a mapping last.
+#[derive(Debug, Default)]
+pub struct Told {
+    /// In which term of the lease.
+    term: u64,
+    list: Option<Inventory>,
+    /// When a write last failed, which may come late.
+    unanswered: Option<Instant>,
+}
+
+/// Writes at home what the state store on a target is to say of the document and of the targets. `false`: an earlier write may
+/// still come.
 async fn tell_home(
     pipeline: &Pipeline,
     generation: &Generation,
     store: &Inventory,
     permit: &Permit,
-) -> Result<(), RequestError> {
-    let Some(home) = home_of_list(pipeline, generation) else { return Ok(()) };
+) -> Result<bool, RequestError> {
+    let Some(home) = home_of_list(pipeline, generation) else { return Ok(true) };
     let inventories = pipeline.shared.inventories(home.endpoint().permitted(permit.clone()));
     let mut told = pipeline.controller.told_home.lock().await;
     let term = pipeline.shared.lease.number();
-    let known = match told.take() {
-        Some((of, list)) if of == term => Some(list),
+    let may_come = may_come(told.unanswered);
+    let known = match told.list.take() {
+        Some(list) if told.term == term && told.unanswered.is_none() => Some(list),
         _ => inventories.list_of_targets(&store.mapping).await?,
     };
     let list = list_of_targets(store, known.as_ref());
-    let stored = if known.as_ref() == Some(&list) { list } else { inventories.put(&list).await? };
-    *told = Some((term, stored));
-    Ok(())
+    let is_news = known.as_ref() != Some(&list);
+    let stored = if is_news { inventories.put(&list).await } else { Ok(list) };
+    match &stored {
+        Err(_) => told.unanswered = Some(Instant::now()),
+        Ok(_) if !may_come => told.unanswered = None,
+        Ok(_) => {}
+    }
+    (told.term, told.list) = (term, Some(stored?));
+    Ok(!may_come)
 }
 
 /// What home is to say of a mapping with this state store.
@@ -482,7 +500,7 @@ async fn remove(pipeline: &Pipeline, permit: &Permit) -> bool {
     match home_of_list(pipeline, &generation).filter(|_| is_last) {
         Some(home) => {
             // None of them writes it any more.
-            *pipeline.controller.told_home.lock().await = None;
+            *pipeline.controller.told_home.lock().await = Told::default();
             at(home.endpoint()).remove_list_of_targets(mapping).await.is_ok()
         }
         None => true,
