@@ -51,9 +51,16 @@ fn shown(rules: &[Rule]) -> String {
 fn who_only_looks_needs_no_writes() {
     let text = SHIPPED.replace("spec:\n  description", "spec:\n  mode: Observe\n  description");
     let rights = of(&[mapping(&text)]);
-    let rules =
-        rights.places.values().flatten().filter(|rule| rule.namespace.is_none() && rule.why.contains("object db"));
-    assert!(rules.map(|rule| rule.verbs.join(" ")).all(|verbs| verbs == "get list watch"));
+    let all = rights.places.values().chain(rights.claims.values()).flatten();
+    let verbs: BTreeSet<&String> = all.filter(|rule| rule.namespace.is_none()).flat_map(|rule| &rule.verbs).collect();
+    assert_eq!(Vec::from_iter(verbs), ["access", "get", "list", "watch"], "but for the state store");
+}
+
+#[test]
+fn home_is_told_from_other_clusters_where_no_mapping_writes_to_it() {
+    let rights = of(&[mapping(include_str!("../../examples/fleet/mappings/hub-and-spoke.yaml"))]);
+    let home = shown(&rights.places[&Place::Target("target".to_owned())]);
+    assert!(home.contains("/namespaces default,kube-system,sync-engine: get "), "{home}");
 }
 
 #[test]
