@@ -135,12 +135,13 @@ impl Rights {
                 self.add(&place, Rule { names: vec![name], ..definition });
             }
         }
-        let grants = match &mapping.source.clusters {
-            SourceClusters::Provider(name) if mapping.is_beside() => source_of(name, setting),
-            _ => place,
-        };
         if mapping.mode != Mode::Observe {
-            granted::rules(mapping).into_iter().for_each(|rule| self.add(&grants, rule));
+            granted::rules(mapping, Side::Target).into_iter().for_each(|rule| self.add(&place, rule));
+            // In a consumer's workspace, claims decide.
+            if let SourceClusters::Provider(name) = &mapping.source.clusters {
+                let source = source_of(name, setting);
+                granted::rules(mapping, Side::Source).into_iter().for_each(|rule| self.add(&source, rule));
+            }
         }
     }
 

@@ -75,6 +75,32 @@ fn a_cluster_that_is_a_source_is_asked_for_its_own() {
 }
 
 #[test]
+fn what_a_role_beside_its_source_hands_on_is_no_right_at_home() {
+    let text = "\
+apiVersion: sync-engine.dev/v1alpha1
+kind: Mapping
+metadata: {name: roles}
+spec:
+  source: {apiExport: {name: offers, path: root:offers}, resource: offers.v1.example.com}
+  target: {cluster: workspace}
+  objects:
+    - id: role
+      template:
+        apiVersion: rbac.authorization.k8s.io/v1
+        kind: Role
+        rules: [{apiGroups: [''], resources: [secrets], verbs: [get]}]
+";
+    let grants = |text: &str| {
+        let mut places = of(&[mapping(text)]).places;
+        places.retain(|_, rules| shown(rules).contains("/secrets: get (mapping roles: object role hands it on)"));
+        places.into_keys().collect::<Vec<_>>()
+    };
+    assert!(grants(text).is_empty());
+    let plain = text.replace("apiExport: {name: offers, path: root:offers}", "provider: fleet");
+    assert_eq!(grants(&plain.replace("cluster: workspace", "cluster: source")), [Place::Source("edge".to_owned())]);
+}
+
+#[test]
 fn a_hub_lets_its_list_of_clusters_be_read_and_each_cluster_its_sources() {
     let text = SHIPPED.replace("apiExport: {name: mongodb, path: root:mongodb}", "provider: fleet");
     let (connection, selector) = ("hub".to_owned(), Selector::default());
