@@ -33,7 +33,7 @@ pub enum LogFormat {
 pub struct LogFilter(String);
 
 /// Crates below us that log each connection and request.
-const CHATTY: [&str; 8] = ["hyper", "hyper_util", "kube", "kube_client", "rustls", "tower", "notify", "mio"];
+const CHATTY: [&str; 9] = ["h2", "hyper", "hyper_util", "kube", "kube_client", "rustls", "tower", "notify", "mio"];
 
 impl LogFilter {
     /// A level for everything of ours; the chatty crates are at warnings, or at less where less is asked for.
@@ -185,8 +185,8 @@ mod tests {
     #[test]
     fn a_level_keeps_the_http_stack_quiet_and_a_filter_stands_as_it_is_written() {
         for (text, start) in [
-            ("debug", "debug,hyper=warn,hyper_util=warn,"),
-            ("off", "off,hyper=off,hyper_util=off,"),
+            ("debug", "debug,h2=warn,hyper=warn,hyper_util=warn,"),
+            ("off", "off,h2=off,hyper=off,hyper_util=off,"),
             ("info,kube=trace", "info,kube=trace"),
         ] {
             let LogFilter(directives) = LogFilter::parse(text).expect("a level or a filter");

@@ -78,6 +78,11 @@ impl Terms {
         }
         Ok(())
     }
+
+    /// What the Lease says: whole seconds, and no fewer than it lasts. Others take over by that.
+    fn lease_seconds(&self) -> Option<i32> {
+        i32::try_from(self.lease_duration.as_millis().div_ceil(1000)).ok()
+    }
 }
 
 impl Election {

@@ -3,14 +3,15 @@
 use serde_json::Value;
 
 use super::{Rule, rule, texts};
-use crate::mapping::Mapping;
+use crate::mapping::{Mapping, ObjectRule, Side};
 
 const GROUP: &str = "rbac.authorization.k8s.io";
 
-/// What a mapping's Roles grant, and what its RoleBindings bind.
-pub(super) fn rules(mapping: &Mapping) -> Vec<Rule> {
+/// What a mapping's Roles on one side grant, and what its RoleBindings bind.
+pub(super) fn rules(mapping: &Mapping, side: Side) -> Vec<Rule> {
     let of_kind = |kind: &str| -> Vec<Value> {
-        let of_group = mapping.written_objects().filter(|(_, rule)| rule.kind.group == GROUP);
+        let is_meant = |rule: &ObjectRule| rule.kind.group == GROUP && rule.kind.side == side;
+        let of_group = mapping.written_objects().filter(|(_, rule)| is_meant(rule));
         of_group.filter(|(_, rule)| rule.kind.kind == kind).map(|(written, _)| written.to_json()).collect()
     };
     let roles = of_kind("Role");

@@ -81,6 +81,9 @@ pub struct Setting<'a> {
 /// What the engine does with its own ConfigMaps.
 const STATE: &[&str] = &["get", "list", "create", "patch", "delete"];
 
+/// Why a cluster with a state store is asked for its namespaces.
+const TOLD_APART: &str = "tells the cluster from others, and finds the state store";
+
 /// The group of APIExports.
 const APIS: &str = "apis.kcp.io";
 
@@ -95,7 +98,7 @@ pub fn rights<'m>(mappings: impl IntoIterator<Item = &'m Mapping>, setting: &Set
             SourceClusters::Provider(name) => rights.on_cluster(mapping, name, setting),
         }
         rights.of_related(mapping, setting);
-        if setting.events {
+        if setting.events && mapping.mode != Mode::Observe {
             rights.beside(mapping, &events(), &["create"], "tells why a source is not in sync", setting);
         }
     }
@@ -114,7 +117,7 @@ impl Rights {
         if mapping.placement.create_namespace && mapping.mode != Mode::Observe {
             self.add(&place, rule("", "namespaces", &["create"], &format!("{why}: the namespaces of its objects")));
         }
-        let verbs = if mapping.mode == Mode::Observe { READ } else { WRITE };
+        let verbs = write(mapping);
         // Copies beside the sources are looked at with the related objects.
         let is_meant = |object: &&ObjectRule| object.kind.side == Side::Target || object.copy.is_none();
         for object in mapping.objects.iter().filter(is_meant) {
@@ -132,17 +135,21 @@ impl Rights {
                 self.add(&place, Rule { names: vec![name], ..definition });
             }
         }
-        let grants = match &mapping.source.clusters {
-            SourceClusters::Provider(name) if mapping.is_beside() => source_of(name, setting),
-            _ => place,
-        };
-        granted::rules(mapping).into_iter().for_each(|rule| self.add(&grants, rule));
+        if mapping.mode != Mode::Observe {
+            granted::rules(mapping, Side::Target).into_iter().for_each(|rule| self.add(&place, rule));
+            // In a consumer's workspace, claims decide.
+            if let SourceClusters::Provider(name) = &mapping.source.clusters {
+                let source = source_of(name, setting);
+                granted::rules(mapping, Side::Source).into_iter().for_each(|rule| self.add(&source, rule));
+            }
+        }
     }
 
-    /// What leader election and approvals need.
+    /// What leader election and approvals need, and a target without mappings, whose state stores are read all the same.
     fn at_home(&mut self, setting: &Setting<'_>) {
         let namespace = || Some(setting.inventory_namespace.to_owned());
         let home = Place::Target(setting.home.to_owned());
+        self.identify(&home, &[setting.inventory_namespace], TOLD_APART);
         let held = rule("", "configmaps", STATE, "what is held, and approvals");
         self.add(&home, Rule { namespace: namespace(), ..held });
         if setting.events {
@@ -158,7 +165,7 @@ impl Rights {
     /// What every target is asked, whatever the mappings are.
     fn reach_target(&mut self, place: &Place, setting: &Setting<'_>) {
         let notes = setting.inventory_namespace;
-        self.identify(place, &[notes], "tells the cluster from others, and finds the state store");
+        self.identify(place, &[notes], TOLD_APART);
         self.add(place, urls(&["/api/*", "/apis/*"], "finds out which kinds are served"));
         let inventory = rule("", "configmaps", STATE, "the state store");
         self.add(place, Rule { namespace: Some(notes.to_owned()), ..inventory });
@@ -272,8 +279,8 @@ impl Rights {
             let resource = &related.resource;
             let why = format!("mapping {}: related {}", mapping.name, related.id);
             let (consumer, target) = match related.direction {
-                Direction::ToTarget => (READ, WRITE),
-                Direction::ToSource => (WRITE, READ),
+                Direction::ToTarget => (READ, write(mapping)),
+                Direction::ToSource => (write(mapping), READ),
             };
             for place in targets(mapping, setting.home).into_iter().filter(|_| !mapping.is_beside()) {
                 self.add(&place, rule(&resource.group, &resource.plural, target, &why));
@@ -372,6 +379,11 @@ fn source_of(provider: &str, setting: &Setting<'_>) -> Place {
         None => Place::Source(provider.to_owned()),
         Some(_) => Place::Fleet(provider.to_owned()),
     }
+}
+
+/// What is done with objects that a mapping writes.
+fn write(mapping: &Mapping) -> &'static [&'static str] {
+    if mapping.mode == Mode::Observe { READ } else { WRITE }
 }
 
 pub(crate) fn rule(group: &str, resource: &str, verbs: &[&str], why: &str) -> Rule {

@@ -51,9 +51,16 @@ fn shown(rules: &[Rule]) -> String {
 fn who_only_looks_needs_no_writes() {
     let text = SHIPPED.replace("spec:\n  description", "spec:\n  mode: Observe\n  description");
     let rights = of(&[mapping(&text)]);
-    let rules =
-        rights.places.values().flatten().filter(|rule| rule.namespace.is_none() && rule.why.contains("object db"));
-    assert!(rules.map(|rule| rule.verbs.join(" ")).all(|verbs| verbs == "get list watch"));
+    let all = rights.places.values().chain(rights.claims.values()).flatten();
+    let verbs: BTreeSet<&String> = all.filter(|rule| rule.namespace.is_none()).flat_map(|rule| &rule.verbs).collect();
+    assert_eq!(Vec::from_iter(verbs), ["access", "get", "list", "watch"], "but for the state store");
+}
+
+#[test]
+fn home_is_told_from_other_clusters_where_no_mapping_writes_to_it() {
+    let rights = of(&[mapping(include_str!("../../examples/fleet/mappings/hub-and-spoke.yaml"))]);
+    let home = shown(&rights.places[&Place::Target("target".to_owned())]);
+    assert!(home.contains("/namespaces default,kube-system,sync-engine: get "), "{home}");
 }
 
 #[test]
@@ -65,6 +72,32 @@ fn a_cluster_that_is_a_source_is_asked_for_its_own() {
     insta::assert_snapshot!(shown(&rights.places[&Place::Source("edge".to_owned())]));
     let target = shown(&rights.places[&Place::Target("target".to_owned())]);
     assert!(target.contains("rbac.authorization.k8s.io/clusterroles view: bind"), "{target}");
+}
+
+#[test]
+fn what_a_role_beside_its_source_hands_on_is_no_right_at_home() {
+    let text = "\
+apiVersion: sync-engine.dev/v1alpha1
+kind: Mapping
+metadata: {name: roles}
+spec:
+  source: {apiExport: {name: offers, path: root:offers}, resource: offers.v1.example.com}
+  target: {cluster: workspace}
+  objects:
+    - id: role
+      template:
+        apiVersion: rbac.authorization.k8s.io/v1
+        kind: Role
+        rules: [{apiGroups: [''], resources: [secrets], verbs: [get]}]
+";
+    let grants = |text: &str| {
+        let mut places = of(&[mapping(text)]).places;
+        places.retain(|_, rules| shown(rules).contains("/secrets: get (mapping roles: object role hands it on)"));
+        places.into_keys().collect::<Vec<_>>()
+    };
+    assert!(grants(text).is_empty());
+    let plain = text.replace("apiExport: {name: offers, path: root:offers}", "provider: fleet");
+    assert_eq!(grants(&plain.replace("cluster: workspace", "cluster: source")), [Place::Source("edge".to_owned())]);
 }
 
 #[test]

@@ -22,6 +22,7 @@ use super::identity::Confirmation;
 use super::in_process::InProcess;
 use super::kubeconfig::{self, Loaded};
 use super::lane::{AddressLimits, Counters};
+use super::proxy::without_password;
 use super::request_error::RequestError;
 use crate::health::Level;
 
@@ -176,7 +177,8 @@ pub enum Reloaded {
 pub struct Connection {
     spec: ConnectionSpec,
     current: ArcSwap<Current>,
-    lanes: Mutex<HashMap<String, Weak<AddressLimits>>>,
+    /// The limits of each address that is in use, and the client that it is asked with.
+    lanes: Mutex<HashMap<String, (Weak<AddressLimits>, Site)>>,
     counters: Arc<Counters>,
     identity: Confirmation,
     /// One of the clusters of a fleet.
@@ -301,34 +303,35 @@ impl Connection {
 
     /// The connection's own address.
     pub fn endpoint(self: &Arc<Self>) -> Endpoint {
-        self.endpoint_of(self.current.load().address.clone())
+        let current = self.current.load();
+        self.endpoint_of(&current, current.address.clone())
     }
 
     /// Another address with the same credential, verbatim: an endpoint slice's URL.
     pub fn endpoint_at(self: &Arc<Self>, url: &str) -> Result<Endpoint, ConnectionError> {
-        Ok(self.endpoint_of(address(&self.spec.name, url, false)?))
+        Ok(self.endpoint_of(&self.current.load(), address(&self.spec.name, url, false)?))
     }
 
     /// The address of a workspace: `path` replaces the `/clusters/…` part of the connection's address; `None`: as it stands.
     pub fn workspace(self: &Arc<Self>, path: Option<&str>) -> Result<Endpoint, ConnectionError> {
-        let address = self.current.load().address.clone();
-        let Some(path) = path else { return Ok(self.endpoint_of(address)) };
+        let current = self.current.load();
+        let address = current.address.as_str();
+        let Some(path) = path else { return Ok(self.endpoint_of(&current, address.to_owned())) };
         if !is_workspace_path(path) {
             let rule = "names of lower case letters, digits and `-`, joined by `:`";
             return Err(ConnectionError::new(self.name(), format!("`{path}` is no workspace path ({rule})")));
         }
-        let server = address.split_once("/clusters/").map_or(address.as_str(), |(server, _)| server);
-        Ok(self.endpoint_of(format!("{server}/clusters/{path}")))
+        let server = address.split_once("/clusters/").map_or(address, |(server, _)| server);
+        Ok(self.endpoint_of(&current, format!("{server}/clusters/{path}")))
     }
 
     /// The addresses in use that gave no answer for so long.
     pub(super) fn silent(self: &Arc<Self>, silence: Duration) -> Vec<Endpoint> {
         let lanes = self.lanes.lock();
-        let lanes = lanes.iter().filter_map(|(url, lane)| Some((url.clone(), lane.upgrade()?)));
-        let site = || self.current.load().site.clone();
-        let silent = lanes.filter(|(_, lane)| lane.silence() >= silence);
+        let lanes = lanes.iter().filter_map(|(url, (lane, site))| Some((url.clone(), lane.upgrade()?, site.clone())));
+        let silent = lanes.filter(|(_, lane, _)| lane.silence() >= silence);
         let mut silent: Vec<Endpoint> =
-            silent.map(|(url, lane)| Endpoint::new(self.clone(), url, lane, site())).collect();
+            silent.map(|(url, lane, site)| Endpoint::new(self.clone(), url, lane, site)).collect();
         silent.sort_by(|one, other| one.url().cmp(other.url()));
         silent
     }
@@ -396,14 +399,15 @@ impl Connection {
         is_same_address
     }
 
-    /// Endpoints of one address share their limits, however often they are made.
-    fn endpoint_of(self: &Arc<Self>, address: String) -> Endpoint {
+    /// Endpoints of one address share their limits, however often they are made. The address and the credential are of one
+    /// configuration.
+    fn endpoint_of(self: &Arc<Self>, current: &Current, address: String) -> Endpoint {
         let mut lanes = self.lanes.lock();
-        lanes.retain(|_, lane| lane.strong_count() > 0);
-        let lane = lanes.get(&address).and_then(Weak::upgrade);
+        lanes.retain(|_, (lane, _)| lane.strong_count() > 0);
+        let lane = lanes.get(&address).and_then(|(lane, _)| lane.upgrade());
         let lane = lane.unwrap_or_else(|| Arc::new(AddressLimits::new(self.counters.clone())));
-        lanes.insert(address.clone(), Arc::downgrade(&lane));
-        Endpoint::new(self.clone(), address, lane, self.current.load().site.clone())
+        lanes.insert(address.clone(), (Arc::downgrade(&lane), current.site.clone()));
+        Endpoint::new(self.clone(), address, lane, current.site.clone())
     }
 }
 
@@ -426,7 +430,8 @@ impl Current {
 
 /// Without a user and password, which must not show in messages. kubectl too reads `host:port` as an address.
 fn address(connection: &str, url: &str, encrypted: bool) -> Result<String, ConnectionError> {
-    let invalid = || ConnectionError::new(connection, format!("`{url}` is no http or https address"));
+    let shown = without_password(url);
+    let invalid = || ConnectionError::new(connection, format!("`{shown}` is no http or https address"));
     let trimmed = url.trim_end_matches('/');
     let scheme = if encrypted { "https" } else { "http" };
     let full = if trimmed.contains("://") { trimmed.to_owned() } else { format!("{scheme}://{trimmed}") };
@@ -439,4 +444,30 @@ fn address(connection: &str, url: &str, encrypted: bool) -> Result<String, Conne
 
 fn is_workspace_path(path: &str) -> bool {
     path.len() <= 1024 && path.split(':').all(sync_engine_mapping::object::is_dns_label)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_former_address_is_asked_with_its_own_credential_alone() {
+        let file = tempfile::NamedTempFile::new().unwrap();
+        let write = |server: &str| {
+            let text = format!(
+                r#"{{"current-context": "x", "contexts": [{{"name": "x", "context": {{"cluster": "x"}}}}],
+                "clusters": [{{"name": "x", "cluster": {{"server": "{server}"}}}}]}}"#
+            );
+            std::fs::write(file.path(), text).unwrap();
+        };
+        write("http://127.0.0.1:1");
+        let source = ConnectionSource::Kubeconfig { path: file.path().into(), context: None };
+        let connection = Connection::open(ConnectionSpec { name: "target".into(), source }).unwrap();
+        let former = connection.endpoint();
+        write("http://127.0.0.1:2");
+        assert_eq!(connection.reload().unwrap(), Reloaded::Address);
+        assert_eq!(connection.silent(Duration::ZERO), std::slice::from_ref(&former));
+        let present = connection.endpoint();
+        assert_eq!(connection.silent(Duration::ZERO), [former, present]);
+    }
 }

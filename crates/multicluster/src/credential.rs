@@ -26,8 +26,9 @@ const TOKEN_FILE_AGE: Duration = Duration::from_secs(60);
 const TOKEN_FILE_PATIENCE: Duration = Duration::from_secs(1);
 /// A plugin's credential is replaced this long before it ends.
 const EARLY: Duration = Duration::from_secs(60);
-/// A plugin that gave again what a server had refused is not run for the next refusal before this.
-const REFUSED_PAUSE: Duration = Duration::from_secs(10);
+/// A plugin that gave again what a server had refused is not run for the next refusal before this. Nor is one that gives what
+/// ends at once: by another clock than this machine's, it may not.
+const PLUGIN_PAUSE: Duration = Duration::from_secs(10);
 
 /// How requests are authorized.
 pub(super) enum Credential {
@@ -203,7 +204,8 @@ impl ExecState {
         let ended = self.running.join_next().await.ok_or("it was not run")?;
         let answer = ended.map_err(|error| error.to_string())??;
         let header = answer.token.map(|token| header(&format!("Bearer {token}"))).transpose()?;
-        let fresh_until = answer.expires.map(|at| Instant::now() + remaining(at).saturating_sub(EARLY));
+        let lasts = |at| remaining(at).saturating_sub(EARLY).max(PLUGIN_PAUSE);
+        let fresh_until = answer.expires.map(|at| Instant::now() + lasts(at));
         let identity = answer.certificate.zip(answer.key).map(|(certificate, key)| Identity { certificate, key });
         let identity = identity.map(Arc::new);
         self.given = Some(Given { header: header.clone(), identity: identity.clone(), fresh_until });
@@ -215,7 +217,7 @@ impl ExecState {
             return true;
         }
         let known =
-            self.refused.as_ref().is_some_and(|(header, at)| header.as_ref() == sent && at.elapsed() < REFUSED_PAUSE);
+            self.refused.as_ref().is_some_and(|(header, at)| header.as_ref() == sent && at.elapsed() < PLUGIN_PAUSE);
         if known {
             return false;
         }
@@ -266,18 +268,34 @@ mod tests {
     #[tokio::test]
     async fn who_gives_up_on_a_plugin_leaves_its_answer_to_the_next() {
         let folder = tempfile::tempdir().expect("a folder");
-        let ran = folder.path().join("ran");
-        let given = r#"{"kind": "ExecCredential", "status": {"token": "t"}}"#;
-        let script = format!("echo >> {}; echo '{given}'", ran.display());
-        let plugin = ExecConfig { command: Some("sh".into()), args: Some(vec!["-c".into(), script]), ..plugin() };
-        let mut state = ExecState::default();
+        let (plugin, mut state) = (plugin(folder.path(), r#"{"token": "t"}"#), ExecState::default());
         assert!(timeout(Duration::ZERO, state.current(&plugin)).await.is_err());
         let (bearer, _) = state.current(&plugin).await.expect("an answer");
         assert_eq!(bearer, Some(header("Bearer t").expect("a header")));
-        assert_eq!(std::fs::read_to_string(ran).expect("a file").lines().count(), 1, "it ran once");
+        assert_eq!(runs(folder.path()), 1);
     }
 
-    fn plugin() -> ExecConfig {
-        serde_json::from_value(json!({"apiVersion": "client.authentication.k8s.io/v1"})).expect("a plugin")
+    /// The clock of this machine may be ahead.
+    #[tokio::test]
+    async fn a_plugin_is_not_run_for_each_request_where_its_credential_has_ended_already() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let ended = r#"{"token": "t", "expirationTimestamp": "2020-01-01T00:00:00Z"}"#;
+        let (plugin, mut state) = (plugin(folder.path(), ended), ExecState::default());
+        for _ in 0..3 {
+            state.current(&plugin).await.expect("an answer");
+        }
+        assert_eq!(runs(folder.path()), 1);
+    }
+
+    /// A plugin that gives this status, and notes in a folder that it ran.
+    fn plugin(folder: &Path, status: &str) -> ExecConfig {
+        let ran = folder.join("ran");
+        let script = format!(r#"echo >> {}; echo '{{"kind": "ExecCredential", "status": {status}}}'"#, ran.display());
+        let plugin = json!({"apiVersion": "client.authentication.k8s.io/v1", "command": "sh", "args": ["-c", script]});
+        serde_json::from_value(plugin).expect("a plugin")
+    }
+
+    fn runs(folder: &Path) -> usize {
+        std::fs::read_to_string(folder.join("ran")).expect("a file").lines().count()
     }
 }

@@ -339,8 +339,11 @@ impl Endpoint {
             if !(std::mem::take(&mut first) && is_refused) {
                 return sent;
             }
-            if !client.refused(header.as_ref()) && !Box::pin(self.connection.reread()).await {
-                return sent;
+            if !client.refused(header.as_ref()) {
+                let reread = Box::pin(timeout(deadline, self.connection.reread()));
+                if !reread.await.unwrap_or(false) {
+                    return sent;
+                }
             }
         }
     }

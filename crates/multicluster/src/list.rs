@@ -116,7 +116,7 @@ mod tests {
         let read = |text: &str| {
             let mut names = Vec::new();
             let item = |parsed: Parsed<'_>| {
-                names.push(parsed.name.to_owned());
+                names.push(parsed.name.into_owned());
                 Ok(())
             };
             let end = read_page(text.as_bytes(), item).unwrap();
@@ -149,7 +149,7 @@ mod tests {
             r#"{"type":"MODIFIED","object":{"metadata":{"name":"a","resourceVersion":"3"}},"more":1}"#,
         ] {
             let WatchLine::Put(parsed) = WatchLine::read(line.as_bytes()).unwrap() else { panic!("{line}") };
-            assert_eq!((parsed.name, parsed.resource_version), ("a", "3"));
+            assert_eq!((&*parsed.name, parsed.resource_version), ("a", "3"));
             assert_eq!(parsed.object().unwrap().resource_version(), "3");
         }
     }

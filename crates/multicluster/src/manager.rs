@@ -150,12 +150,11 @@ impl Manager {
     }
 
     /// Reads every connection's configuration again, and returns what it found in those that are not as before.
-    /// Runs by itself every ten seconds; call it where a change is known to have happened.
+    /// Each is read by itself every ten seconds; call this where a change is known to have happened.
     ///
     /// A changed credential is in use from then on; where the address changed, the clusters found there are replaced once it
     /// is known which ones they are now. A broken configuration keeps what works, and is a condition.
     pub async fn reload_connections(&self) -> Vec<(String, Result<Reloaded, ConnectionError>)> {
-        // A file that hangs holds up its own connection alone.
         let reloads = self.0.environment.connections.iter().map(|(name, connection)| async move {
             let result = connection.reload_aside().await?;
             self.heed(name, &result);
@@ -209,20 +208,30 @@ impl Manager {
 /// Reloads connections, and looks whether they answer, for as long as the manager lives.
 async fn look_at_connections(shared: Weak<Shared>) {
     let Some(environment) = shared.upgrade().map(|shared| shared.environment.clone()) else { return };
-    let look = |connection: &Arc<Connection>| look_for_silence(connection.clone(), environment.answers_of(connection));
-    let silences = environment.connections.values().map(look);
-    tokio::select! {
-        () = reload_connections(shared) => {}
-        // It never ends.
-        _ = join_all(silences), if !environment.connections.is_empty() => {}
-    }
+    let look = |(name, connection): (&String, &Arc<Connection>)| {
+        let reloading = reload(shared.clone(), name.clone(), connection.clone());
+        let silence = look_for_silence(connection.clone(), environment.answers_of(connection));
+        async move {
+            tokio::select! {
+                biased;
+                () = reloading => {}
+                // It never ends.
+                () = silence => {}
+            }
+        }
+    };
+    join_all(environment.connections.iter().map(look)).await;
 }
 
-async fn reload_connections(shared: Weak<Shared>) {
+/// Each by itself: a file that hangs holds up its own connection alone.
+async fn reload(shared: Weak<Shared>, name: String, connection: Arc<Connection>) {
     loop {
         tokio::time::sleep(LOOK_AT_CONNECTIONS).await;
+        let found = connection.reload_aside().await;
         let Some(shared) = shared.upgrade() else { return };
-        Manager(shared).reload_connections().await;
+        if let Some(found) = &found {
+            Manager(shared).heed(&name, found);
+        }
     }
 }
 
@@ -363,10 +372,54 @@ impl ClusterEvents {
 
 #[cfg(test)]
 mod tests {
+    use std::path::Path;
+
     use sync_engine_mapping::ProviderKind;
     use sync_engine_mapping::document::KubeconfigProviderSpec;
 
     use super::*;
+    use crate::connection::{ConnectionSource, ConnectionSpec};
+
+    /// A pipe that nobody writes to is a file on a mount that hangs.
+    #[tokio::test(start_paused = true)]
+    async fn a_kubeconfig_that_hangs_keeps_no_other_from_being_read_again() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let (hung, works) = (folder.path().join("hung"), folder.path().join("works"));
+        let write = |path: &Path, server: &str| {
+            let text = format!(
+                r#"{{"current-context": "x", "contexts": [{{"name": "x", "context": {{"cluster": "x"}}}}],
+                "clusters": [{{"name": "x", "cluster": {{"server": "{server}"}}}}]}}"#
+            );
+            std::fs::write(path, text).expect("a file");
+        };
+        let open = |path: &Path| {
+            write(path, "http://127.0.0.1:1");
+            let source = ConnectionSource::Kubeconfig { path: path.to_owned(), context: None };
+            Connection::open(ConnectionSpec { name: "any".to_owned(), source }).expect("a connection")
+        };
+        let connections = BTreeMap::from([("hung", open(&hung)), ("works", open(&works))]);
+        std::fs::remove_file(&hung).expect("the file is there");
+        assert!(std::process::Command::new("mkfifo").arg(&hung).status().expect("mkfifo").success());
+        let named = connections.iter().map(|(name, connection)| ((*name).to_owned(), connection.clone()));
+        let environment = Environment { connections: Arc::new(named.collect()), ..Environment::default() };
+        let manager = Manager::new(environment);
+        manager.run(std::iter::empty::<ProviderName>());
+        for address in ["http://127.0.0.1:2", "http://127.0.0.1:3"] {
+            write(&works, address);
+            let is_read = || connections["works"].endpoint().url() == address;
+            for _ in 0..10_000 {
+                if is_read() {
+                    break;
+                }
+                tokio::time::advance(LOOK_AT_CONNECTIONS).await;
+                // Files are read on other threads.
+                tokio::task::spawn_blocking(|| ()).await.expect("no panic");
+            }
+            assert!(is_read(), "{address}");
+        }
+        manager.shutdown().await;
+        std::fs::write(&hung, "").expect("whoever waits for it reads it");
+    }
 
     #[tokio::test]
     async fn a_provider_that_was_replaced_is_heard_no_more() {

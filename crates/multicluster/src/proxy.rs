@@ -61,8 +61,8 @@ impl Proxies {
 
 const EXPECTED: &str = "is no address of a proxy: expected http://, socks5:// or socks5h://, a host and a port";
 
-/// A proxy's address as it may stand in messages.
-fn without_password(address: &str) -> String {
+/// An address as it may stand in messages.
+pub(super) fn without_password(address: &str) -> String {
     let (scheme, rest) = address.split_once("://").unwrap_or(("http", address));
     let host = rest.rsplit_once('@').map_or(rest, |(_, host)| host);
     format!("{scheme}://{host}")

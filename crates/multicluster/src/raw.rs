@@ -2,12 +2,13 @@
 //! lists in which the engine owns items are kept.
 
 use std::borrow::Cow;
+use std::collections::BTreeMap;
 use std::ops::Range;
 use std::sync::Arc;
 
 use lz4_flex::block::{compress_into_with_dict, decompress_with_dict, get_maximum_output_size};
 use serde::Deserialize;
-use serde_json::value::RawValue;
+use serde_json::value::{RawValue, to_raw_value};
 use sync_engine_mapping::object::lists::Lists;
 
 /// Label that names the mapping of an object we made.
@@ -195,7 +196,7 @@ pub struct ItemType<'a> {
 /// An object as it stands in a text, and the facts about it, borrowed from there.
 #[derive(Debug)]
 pub struct Parsed<'a> {
-    pub name: &'a str,
+    pub name: Cow<'a, str>,
     /// Empty for cluster-scoped objects.
     pub namespace: &'a str,
     /// The annotation `kcp.io/cluster`.
@@ -270,7 +271,7 @@ impl<'a> Parsed<'a> {
         let metadata = metadata.ok_or_else(|| NotAnObject("it has no metadata".into()))?;
         let (labels, annotations) = (metadata.labels.unwrap_or_default(), metadata.annotations.unwrap_or_default());
         Ok(Self {
-            name: plain(metadata.name).ok_or_else(|| NotAnObject("it has no name".into()))?,
+            name: name(metadata.name).ok_or_else(|| NotAnObject("it has no name".into()))?,
             namespace: plain(metadata.namespace).unwrap_or_default(),
             cluster: plain(annotations.cluster),
             uid: plain(metadata.uid).unwrap_or_default(),
@@ -295,7 +296,7 @@ impl<'a> Parsed<'a> {
     /// The object, to keep.
     ///
     /// # Errors
-    /// It is an outline, and its metadata is nested too deeply.
+    /// It is an outline, and its metadata cannot be read.
     pub fn object(&self) -> Result<Object, NotAnObject> {
         let mut facts = String::with_capacity(self.uid.len() + self.resource_version.len() + self.owner.len());
         let [uid, resource_version, owner] =
@@ -362,7 +363,15 @@ pub fn is_older(version: &str, than: &str) -> bool {
     matches!((version.parse::<u64>(), than.parse::<u64>()), (Ok(version), Ok(than)) if version < than)
 }
 
-/// A string without escapes, which is all that names, uids and versions ever are.
+/// A name. Those of RBAC may hold almost anything: one tenant's Role must not make the page unreadable that it is in.
+fn name(value: Option<&RawValue>) -> Option<Cow<'_, str>> {
+    match plain(value) {
+        Some(name) => Some(Cow::Borrowed(name)),
+        None => serde_json::from_str::<String>(value?.get()).ok().map(Cow::Owned),
+    }
+}
+
+/// A string without escapes, which is all that namespaces, uids and versions ever are.
 fn plain(value: Option<&RawValue>) -> Option<&str> {
     value?.get().strip_prefix('"')?.strip_suffix('"').filter(|text| !text.contains('\\'))
 }
@@ -397,7 +406,8 @@ fn outline(text: &str, is_typed: bool) -> Option<String> {
         api_version: Option<serde_json::Value>,
         #[serde(skip_serializing_if = "Option::is_none")]
         kind: Option<serde_json::Value>,
-        metadata: serde_json::Map<String, serde_json::Value>,
+        /// As texts: managedFields are nested as deeply as the object.
+        metadata: BTreeMap<String, Box<RawValue>>,
     }
     let mut whole: Whole = serde_json::from_str(text).ok()?;
     if !is_typed {
@@ -405,8 +415,10 @@ fn outline(text: &str, is_typed: bool) -> Option<String> {
     }
     whole.metadata.retain(|field, _| OUTLINED.contains(&field.as_str()));
     for field in ["labels", "annotations"] {
-        let entries = whole.metadata.get_mut(field).and_then(serde_json::Value::as_object_mut);
-        entries.into_iter().for_each(|entries| entries.retain(|key, _| is_outlined(key)));
+        let Some(text) = whole.metadata.get_mut(field) else { continue };
+        let mut entries: Option<serde_json::Map<String, serde_json::Value>> = serde_json::from_str(text.get()).ok()?;
+        entries.iter_mut().for_each(|entries| entries.retain(|key, _| is_outlined(key)));
+        *text = to_raw_value(&entries).ok()?;
     }
     serde_json::to_string(&whole).ok()
 }

@@ -506,7 +506,7 @@ fn key(clusters: &ClustersOf, parsed: &Parsed<'_>) -> Option<Key> {
         ClustersOf::Annotated => parsed.cluster?.try_into().ok()?,
         ClustersOf::Namespaces => parsed.namespace.try_into().ok()?,
     };
-    Some(Key::new(cluster, parsed.namespace, parsed.name))
+    Some(Key::new(cluster, parsed.namespace, &*parsed.name))
 }
 
 impl State {
@@ -550,7 +550,7 @@ impl State {
         let near = |is_same: &dyn Fn(&Key) -> bool| [before, next].into_iter().flatten().find(|known| is_same(known));
         let cluster = near(&|known| known.cluster == key.cluster).unwrap_or(&key).cluster.clone();
         let namespace = near(&|known| known.namespace == key.namespace).unwrap_or(&key).namespace.clone();
-        Some(Key::new(cluster, namespace, parsed.name))
+        Some(Key::new(cluster, namespace, &*parsed.name))
     }
 
     /// An object as a list or an event tells it.

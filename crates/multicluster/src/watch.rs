@@ -539,9 +539,9 @@ impl Shared {
             self.endpoint.connection().identity().doubt();
         }
         let item = |parsed: Parsed<'_>| {
-            let name = parsed.name;
+            let name = parsed.name.clone();
             if !put(parsed)? {
-                self.homeless(name);
+                self.homeless(&name);
             }
             Ok(())
         };
@@ -608,10 +608,10 @@ impl Shared {
             "" => version.to_owned(),
             new => new.to_owned(),
         };
-        let name = parsed.name;
+        let name = parsed.name.clone();
         // An event of another history says nothing of this one.
         if !is_older(&new, version) && !apply(&self.stores, parsed)? {
-            self.homeless(name);
+            self.homeless(&name);
         }
         self.report_bodies();
         Ok(Outcome::Line { version: new })

@@ -148,7 +148,7 @@ impl Election {
         let is_first = record.spec.is_none();
         let spec = LeaseSpec {
             holder_identity: Some(self.terms.replica.clone()),
-            lease_duration_seconds: i32::try_from(self.terms.lease_duration.as_secs()).ok(),
+            lease_duration_seconds: self.terms.lease_seconds(),
             acquire_time: Some(now.clone()),
             renew_time: Some(now),
             lease_transitions: Some(if is_first { 0 } else { transitions(record).saturating_add(1) }),
@@ -191,7 +191,18 @@ impl Election {
 
 #[cfg(test)]
 pub mod tests {
+    use super::super::Terms;
     use super::*;
+
+    #[test]
+    fn a_lease_says_no_shorter_time_than_its_holder_counts_on() {
+        let says = |millis: u64| {
+            let lease_duration = Duration::from_millis(millis);
+            let (renew_deadline, retry_period) = (lease_duration / 2, lease_duration / 8);
+            Terms { replica: "me".to_owned(), lease_duration, renew_deadline, retry_period }.lease_seconds()
+        };
+        assert_eq!([15_000, 15_001, 1_999].map(says), [15, 16, 2].map(Some));
+    }
 
     pub fn record(holder: &str, seconds: i32, version: &str) -> Record {
         Record {

@@ -21,7 +21,7 @@ fn what_the_command_line_got_wrong_is_said_with_the_fix() {
         "just a text".to_owned(),
         String::new(),
         good.replace(r#""current-context":"here","#, ""),
-        kubeconfig("ftp://127.0.0.1", json!({})),
+        kubeconfig("ftp://me:secret@127.0.0.1", json!({})),
         user(json!({"client-certificate-data": "AAAA", "client-key-data": "AAAA"})),
         user(json!({"client-certificate": "nowhere.crt", "client-key": "nowhere.key"})),
         user(json!({"exec": {"command": "login", "interactiveMode": "Always"}})),

@@ -70,7 +70,10 @@ fn files_of(directory: &Path, glob: &str) -> Result<Vec<PathBuf>, String> {
     for entry in entries {
         let path = entry.map_err(unreadable)?.path();
         let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
-        if !name.starts_with('.') && glob_matches(glob.as_bytes(), name.as_bytes()) && path.is_file() {
+        // One that cannot be looked at is there all the same.
+        let is_file =
+            || fs::metadata(&path).map_or_else(|error| error.kind() != io::ErrorKind::NotFound, |it| it.is_file());
+        if !name.starts_with('.') && glob_matches(glob.as_bytes(), name.as_bytes()) && is_file() {
             files.push(path);
         }
     }
@@ -88,6 +91,8 @@ fn listed(
     known.retain(|path, _| files.contains(path));
     for path in files {
         match contexts_of(path) {
+            // Who writes a file anew empties it first, for as long as it takes to make the text.
+            Ok(contexts) if contexts.is_empty() => listed.refused.push(format!("{} holds no context", path.display())),
             Ok(contexts) => drop(known.insert(path.clone(), contexts)),
             Err(why) => listed.refused.push(why),
         }
@@ -139,6 +144,11 @@ mod tests {
         let broken = |path: &Path| if path.ends_with("a.yaml") { Err("broken".to_owned()) } else { good(path) };
         let second = listed(&files, &mut known, broken);
         assert_eq!((names(&second), &second.refused[..]), (names(&first), &["broken".to_owned()][..]));
+        let empty = listed(&files[..1], &mut known.clone(), |_| Ok(Vec::new()));
+        assert_eq!(
+            (names(&empty), &empty.refused[..]),
+            (names(&first)[..2].to_vec(), &["/f/a.yaml holds no context".to_owned()][..])
+        );
         let third = listed(&files[1..], &mut known, good);
         assert_eq!(names(&third), ["b.one"]);
     }

@@ -43,7 +43,7 @@ fn of_managed_fields_the_lists_are_kept_in_which_the_engine_owns_items() {
 fn facts_are_read_from_the_metadata_alone() {
     let text = r#"{"kind":"Db","spec":{"metadata":{"name":"no","uid":"no"}},"metadata":{"name":"db","namespace":"ns","uid":"u1","resourceVersion":"12","deletionTimestamp":"2026-01-01T00:00:00Z","labels":{"sync-engine.dev/owner":"abc"},"annotations":{"kcp.io/cluster":"c1"}}}"#;
     let parsed = read(text);
-    assert_eq!((parsed.name, parsed.namespace, parsed.cluster), ("db", "ns", Some("c1")));
+    assert_eq!((&*parsed.name, parsed.namespace, parsed.cluster), ("db", "ns", Some("c1")));
     let object = parsed.object().unwrap();
     assert_eq!((object.uid(), object.owner(), object.deleting()), ("u1", Some("abc"), true));
     assert_eq!(object.json(), text);
@@ -73,6 +73,23 @@ fn an_object_without_bottom_is_kept_and_not_read() {
     assert_eq!((object.uid(), object.resource_version()), ("u", "7"));
     let error = object.value().unwrap_err().to_string();
     insta::assert_snapshot!(error, @"the object cannot be read: recursion limit exceeded at line 1 column 695 (the engine reads 127 levels)");
+}
+
+/// Lists of metadata have managedFields.
+#[test]
+fn an_outline_is_read_however_deep_the_managed_fields_are() {
+    let fields = format!("{}1{}", r#"{"f:a":"#.repeat(9_000), "}".repeat(9_000));
+    let text = format!(
+        r#"{{"metadata":{{"name":"x","uid":"u","labels":{{"a":"b"}},"annotations":null,"managedFields":[{{"fieldsV1":{fields}}}]}}}}"#
+    );
+    let object = read(&text).of_list(None, true).object().unwrap();
+    assert_eq!(object.json(), r#"{"metadata":{"annotations":null,"labels":{},"name":"x","uid":"u"}}"#);
+}
+
+/// `kubectl create role 'a&"b'`
+#[test]
+fn a_name_may_hold_what_json_escapes() {
+    assert_eq!(read(r#"{"metadata":{"name":"a\u0026\"b","uid":"u"}}"#).name, r#"a&"b"#);
 }
 
 #[test]
