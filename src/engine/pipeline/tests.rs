@@ -282,14 +282,33 @@ async fn a_cluster_or_a_target_that_has_left_is_known_to_have_until_the_state_st
     let document = pipeline.generation();
     let closing = Generation::new(document.mapping.clone(), Phase::DeletionsOnly, document.target.clone());
     pipeline.forget_cluster(&cluster, true);
-    pipeline.targets_are(&["former".to_owned()].into());
-    pipeline.targets_are(&["target".to_owned()].into());
+    pipeline.leaves_target("former");
     pipeline.swap(closing);
     pipeline.confirm(&pipeline.generation(), Ok(in_force(DOCUMENT)));
     assert!(pipeline.has_left(&place) && pipeline.was_target("former"));
     pipeline.swap(Generation::new(document.mapping.clone(), Phase::Active, document.target.clone()));
     pipeline.confirm(&pipeline.generation(), Ok(in_force(DOCUMENT)));
     assert!(!pipeline.has_left(&place) && !pipeline.was_target("former"));
+}
+
+/// It may hold objects: only an engine that has looked for them takes it out of the state store.
+#[tokio::test]
+async fn a_target_that_the_mapping_does_not_run_on_for_now_stays_in_the_state_store() {
+    let pipeline = pipeline(Lease::default());
+    let generation = pipeline.generation();
+    let names = |names: &[&str]| names.iter().map(|name| (*name).to_owned()).collect::<BTreeSet<_>>();
+    let found = Inventory { targets: names(&["held-up", "target"]), ..in_force(DOCUMENT) };
+    let named = || {
+        let source = SourceId { resource: "widgets.example.dev".into(), identity: "hash".into() };
+        wanted(&pipeline, &generation, Some(&found), source, &BTreeMap::new()).targets
+    };
+    pipeline.targets_are(&names(&["held-up", "target"]));
+    assert!(pipeline.targets_are(&names(&["target"])), "it is news");
+    assert_eq!(named(), names(&["held-up", "target"]));
+    pipeline.leaves_target("held-up");
+    assert_eq!(named(), names(&["target"]));
+    pipeline.targets_are(&names(&["held-up", "target"]));
+    assert_eq!(named(), names(&["held-up", "target"]), "it is a target again");
 }
 
 /// Of a target that is away, each try to reach it fails in its own way.
