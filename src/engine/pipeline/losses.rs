@@ -62,6 +62,8 @@ impl Losses {
         }
         if is_at_its_end {
             self.open.remove(key);
+            // If it comes into sight once more, it asks again.
+            self.granted.remove(key);
         }
         match objects <= self.granted_to(key) {
             true => self.asked.remove(key).is_some(),

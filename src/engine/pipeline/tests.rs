@@ -128,6 +128,7 @@ async fn a_source_loses_what_was_counted_or_granted_or_what_it_lost_at_its_end()
     let rests = pipeline.tables();
     pipeline.state.lock().losses.listed(&key);
     assert_ne!(pipeline.tables(), rests, "it came into sight again");
+    assert!(!pipeline.may_lose(&generation, &key, 1), "what it was granted was for its way to that end");
     pipeline.state.lock().losses.forget_cluster(&key.cluster);
     assert_eq!(pipeline.tables(), rests);
 }
