@@ -6,14 +6,14 @@ use tokio::task::JoinSet;
 
 use super::promotion::Candidate;
 use super::shared_use::Uses;
-use super::wakes::Topic;
+use super::wakes::{Related, Topic};
 use super::*;
 use crate::engine::Settings;
 use crate::engine::events::Recorder;
 use crate::engine::inventory::{Former, SourceId};
 use crate::engine::keeper::{check_sources, is_final, wanted};
 use crate::engine::serving::compiled;
-use crate::mapping::{OnExit, Traits};
+use crate::mapping::{OnExit, Resource, Traits};
 use crate::multicluster::Object;
 use crate::multicluster::connection::{Connection, ConnectionSource, ConnectionSpec};
 use crate::multicluster::permit::Lease;
@@ -290,6 +290,23 @@ async fn a_cluster_or_a_target_that_has_left_is_known_to_have_until_the_state_st
     pipeline.swap(Generation::new(document.mapping.clone(), Phase::Active, document.target.clone()));
     pipeline.confirm(&pipeline.generation(), Ok(in_force(DOCUMENT)));
     assert!(!pipeline.has_left(&place) && !pipeline.was_target("former"));
+}
+
+/// A provider of sources and a target may be one connection, and call its cluster differently.
+#[tokio::test]
+async fn related_objects_of_both_sides_are_watched_apart_at_one_address() {
+    let pipeline = pipeline(Lease::default());
+    let endpoint = connection().endpoint();
+    let of_side = |name: &str| ClustersOf::One(ClusterName::try_from(name).expect("a name"));
+    let feed = |name: &str| {
+        let (at, clusters) = (endpoint.place(), of_side(name));
+        let scope = WatchScope { endpoint: endpoint.clone(), clusters: clusters.clone() };
+        let resource = Resource::new("", "v1", "secrets");
+        pipeline.controller.related_feed(&scope, &Arc::new(Related { at, clusters, resource, labels: String::new() }))
+    };
+    let feeds = ["source", "target"].map(|side| (feed(side), of_side(side)));
+    assert!(feeds.iter().all(|(feed, clusters)| feed.scope.clusters == *clusters));
+    assert!(Arc::ptr_eq(&feeds[0].0, &feed("source")), "it is opened once");
 }
 
 /// It may hold objects: only an engine that has looked for them takes it out of the state store.
