@@ -111,7 +111,9 @@ impl Pipeline {
         let others = state.retried.iter().chain(state.history.keys());
         let unsettled = state.unsettled.len() + others.filter(|key| !state.unsettled.contains_key(*key)).count();
         let queued = state.seats.waiting();
-        [queued, 0, 0, watches, 0, placements, learned, state.unplanned.len(), unsettled, state.losses.size(), 0]
+        // Orphans are among the unsettled.
+        let losses = state.losses.size(|key| state.unsettled.get(key).is_some_and(|how| how.orphans));
+        [queued, 0, 0, watches, 0, placements, learned, state.unplanned.len(), unsettled, losses, 0]
     }
 
     /// Whether sources of former documents may still carry the engine's finalizer.

@@ -6,7 +6,7 @@ use tokio::task::JoinSet;
 
 use super::promotion::Candidate;
 use super::shared_use::Uses;
-use super::wakes::{Related, Topic};
+use super::wakes::{Related, Topic, target_reference};
 use super::*;
 use crate::engine::Settings;
 use crate::engine::events::Recorder;
@@ -20,7 +20,7 @@ use crate::multicluster::permit::Lease;
 use crate::multicluster::registry::{ClusterSpec, ProviderName, WatchScope};
 use crate::multicluster::store::{Change, ChangeCause};
 use crate::object::ClusterName;
-use crate::object::marks::Owner;
+use crate::object::marks::{self, Origin, Owner};
 use crate::plan::Prune;
 use crate::server::Instruments;
 
@@ -131,6 +131,38 @@ async fn a_source_loses_what_was_counted_or_granted_or_what_it_lost_at_its_end()
     assert!(!pipeline.may_lose(&generation, &key, 1), "what it was granted was for its way to that end");
     pipeline.state.lock().losses.forget_cluster(&key.cluster);
     assert_eq!(pipeline.tables(), rests);
+}
+
+/// Its cluster may be engaged later, or its list does not show it any more: what it loses then, nobody has counted.
+#[tokio::test]
+async fn a_source_that_only_its_object_names_asks_for_what_it_loses_until_nothing_of_it_is_left() {
+    let pipeline = pipeline(Lease::default());
+    let (generation, key, writer) = (pipeline.generation(), key("x"), &pipeline.writer);
+    let kind = &generation.mapping.objects[0].kind;
+    let at = Key::new(ClusterName::try_from("target").expect("a name"), "default", "x");
+    let origin = Origin::new(&generation.mapping.source.resource, "c", &key);
+    let owner = writer.owner(&origin);
+    let mut annotations: BTreeMap<&str, String> = marks::origin_annotations(&origin).collect();
+    annotations.insert(marks::OBJECT, "copy".into());
+    annotations.insert(marks::SELF, owner.self_mark("copy", &target_reference(kind, &at)));
+    let labels: BTreeMap<&str, &str> = marks::labels(writer, &owner).into();
+    let metadata = serde_json::json!({
+        "name": "x", "namespace": "default", "uid": "u", "resourceVersion": "1", "labels": labels, "annotations": annotations,
+    });
+    let object = serde_json::json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata});
+    let object = Object::from_json(object.to_string().as_bytes()).expect("an object");
+
+    let prune = || pipeline.prune(&generation, &key, &owner);
+    pipeline.open_losses(Some(vec![generation.mapping.clone()]), BTreeSet::new());
+    assert_eq!(prune(), Prune::Allowed, "nobody has heard of it");
+    pipeline.controller.enqueue_origin(kind, &at, &object, Priority::Initial);
+    assert_eq!(prune(), Prune::none());
+    pipeline.planned(&key, &generation, 0, false);
+    assert_eq!(prune(), Prune::none(), "it is orphaned for now");
+    pipeline.planned(&key, &generation, 1, false);
+    assert_eq!(pipeline.asked(), [(key.clone(), 1)]);
+    pipeline.forget(&key);
+    assert_eq!((prune(), pipeline.asked()), (Prune::Allowed, Vec::new()));
 }
 
 /// A release that goes on while the ledger of the one before is open is compared with both documents before.
