@@ -474,11 +474,14 @@ fn note_unused(pipeline: &Pipeline, unused: &mut BTreeMap<Kind, Instant>) {
 
 /// A kind whose collection lists normally, without objects of the mapping.
 fn is_unused(pipeline: &Pipeline, kind: &Kind) -> bool {
-    let is_empty = |feed: &Feed| feed.watch.state() == WatchState::Synced && feed.watch.store().is_empty();
     if kind.side == Side::Source {
         return pipeline.controller.all_copies(kind, is_empty);
     }
     pipeline.kind_feed(kind).is_some_and(|feed| is_empty(&feed))
+}
+
+fn is_empty(feed: &Feed) -> bool {
+    feed.watch.state() == WatchState::Synced && feed.watch.store().is_empty()
 }
 
 /// Whether nothing of a mapping that leaves is left, and no source, former ones included, carries its finalizer. Those of a
@@ -506,10 +509,12 @@ fn is_leaving(pipeline: &Pipeline, generation: &Generation) -> bool {
     }
 }
 
-/// A kind whose CustomResourceDefinition is missing, and with it all objects; or one that no workspace lets the engine see.
+/// A kind whose CustomResourceDefinition is missing, and with it all objects; or one that no workspace lets the engine see, but for
+/// those in which none is left.
 async fn is_gone(pipeline: &Pipeline, kind: &Kind) -> bool {
     if kind.side == Side::Source {
-        return pipeline.controller.all_copies(kind, |feed| feed.watch.state() == WatchState::NotServed);
+        let has_none = |feed: &Feed| feed.watch.state() == WatchState::NotServed || is_empty(feed);
+        return pipeline.controller.all_copies(kind, has_none);
     }
     let Some(plural) = pipeline.plural(kind) else { return false };
     is_removed(&pipeline.generation().target.endpoint(), kind, &plural).await.unwrap_or(false)

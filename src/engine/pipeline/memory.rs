@@ -9,7 +9,7 @@ use super::wakes::Topic;
 use super::{Cause, Generation, Inventory, NOT_READ, Pipeline, State, Unsettled};
 use crate::engine::serving::other_document;
 use crate::mapping::template::Text;
-use crate::mapping::{Kind, placement};
+use crate::mapping::{Kind, Side, placement};
 use crate::object::Key;
 use crate::plan::Answers;
 use crate::plan::trace::{Decided, Past};
@@ -121,8 +121,12 @@ impl Pipeline {
         !self.state.lock().store.former.is_empty()
     }
 
-    /// The plural that a kind is or was served by, where the target or the state store tells it.
+    /// The plural that a kind is or was served by, where the target or the state store tells it. Beside a source, it is taken from
+    /// the kind's name.
     pub fn plural(&self, kind: &Kind) -> Option<String> {
+        if kind.side == Side::Source {
+            return Some(kind.plural());
+        }
         let served = self.generation().target.kind(kind).ok().map(|served| served.resource.plural);
         served.or_else(|| self.state.lock().store.plurals.get(kind).cloned())
     }
