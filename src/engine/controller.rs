@@ -18,7 +18,7 @@ use tokio::time::Instant;
 use tracing::field::Empty;
 use tracing::{Instrument, error, info_span};
 
-use super::keeper::Told;
+use super::inventory::Inventory;
 use super::pipeline::wakes::{Collection, Interest, Interests, Topic, selection, target_reference};
 use super::pipeline::{Pipeline, recorded_as};
 use super::{Shared, worker};
@@ -65,8 +65,8 @@ pub struct Controller {
     lent: Arc<()>,
     /// Rings when one more does.
     has_room: Notify,
-    /// What home says of the mapping's targets.
-    pub told_home: tokio::sync::Mutex<Told>,
+    /// What home says of the mapping's targets, and in which term of the lease that was found.
+    pub told_home: tokio::sync::Mutex<Option<(u64, Inventory)>>,
 }
 
 /// Since when a consumer's change is not carried out.
@@ -236,22 +236,45 @@ impl Controller {
     /// Queues the source that a copy beside it names.
     pub(super) fn enqueue_copy(&self, kind: &Kind, at: &Key, object: &Object, priority: Priority) {
         if let Some(key) = self.source_of(kind, at, object).filter(|key| key.cluster == at.cluster) {
-            self.queue.add(key, priority);
+            self.enqueue_named(key, priority);
         }
+    }
+
+    /// Queues a source that perhaps only its objects name: it may be missing.
+    pub fn enqueue_named(&self, key: Key, priority: Priority) {
+        self.note_named(&key);
+        self.queue.add(key, priority);
+    }
+
+    fn note_named(&self, key: &Key) {
+        self.pipelines().iter().for_each(|one| one.came_into_sight(key));
     }
 
     /// Queues the source of an object on a target: by our own index, else as its ownership annotations say, if they are true;
     /// and who reads what is shared in its namespace.
     pub(super) fn enqueue_origin(&self, kind: &Kind, at: &Key, object: &Object, priority: Priority) {
-        let known = object.owner().and_then(|owner| {
+        if let Some(owner) = object.owner() {
             self.wake(&Interest::Selection(Collection::Target, owner.into()), priority);
-            self.sources.lock().origins.get(&self.label_hash(owner)).cloned()
-        });
-        let Some(key) = known.or_else(|| self.source_of(kind, at, object)) else { return };
+        }
+        let named = || self.source_of(kind, at, object).inspect(|key| self.note_named(key));
+        let Some(key) = self.known_source(object).or_else(named) else { return };
         match priority {
             Priority::Live if self.pipelines.lock().len() > 1 => self.queue.add_after(key, NEWS_TOGETHER),
             priority => self.queue.add(key, priority),
         }
+    }
+
+    /// The source of an object, where a list of sources has shown it.
+    fn known_source(&self, object: &Object) -> Option<Key> {
+        self.sources.lock().origins.get(&self.label_hash(object.owner()?)).cloned()
+    }
+
+    /// The sources that the objects of a feed name.
+    pub fn named_by(&self, kind: &Kind, feed: &Feed) -> BTreeSet<Key> {
+        let source = |(at, object): (Key, Arc<Object>)| {
+            self.known_source(&object).or_else(|| self.source_of(kind, &at, &object))
+        };
+        feed.objects().filter_map(source).collect()
     }
 
     /// The source that an object names.
@@ -348,7 +371,7 @@ impl Controller {
         }
         self.sources_told();
         // What they have on the target is counted as orphaned.
-        left.into_iter().for_each(|key| self.queue.add(key, Priority::Initial));
+        left.into_iter().for_each(|key| self.enqueue_named(key, Priority::Initial));
     }
 
     /// Whether nothing of the engine is left where the last cluster has gone. kcp drops the address of a shard with the last

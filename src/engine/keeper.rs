@@ -43,7 +43,7 @@ pub async fn keep(pipeline: Arc<Pipeline>, slot: Slot, events: mpsc::Sender<Even
     let mut failures = 0;
     let mut jitter = Jitter::of(&pipeline.name());
     let mut unused = BTreeMap::new();
-    let (mut unanswered, mut is_home_told) = (None, false);
+    let (mut unanswered, mut is_home_told) = (Unanswered::default(), false);
     let lease = &pipeline.shared.lease;
     loop {
         // Before anything is read: in another term, it counts no more.
@@ -70,7 +70,7 @@ pub async fn keep(pipeline: Arc<Pipeline>, slot: Slot, events: mpsc::Sender<Even
         let confirmed = result.as_ref().ok().cloned();
         say(&pipeline, &generation, result);
         let pause = match confirmed {
-            Some(inventory) if is_final(&pipeline, &inventory) && is_home_told && !may_come(unanswered) => {
+            Some(inventory) if is_final(&pipeline, &inventory) && is_home_told && !unanswered.may_be_written() => {
                 match generation.mapping.is_beside() {
                     true => LOOK,
                     false => Duration::MAX,
@@ -79,8 +79,14 @@ pub async fn keep(pipeline: Arc<Pipeline>, slot: Slot, events: mpsc::Sender<Even
             Some(_) => REVIEW,
             None => RETRY.delay(failures, &mut jitter),
         };
-        if has_left(&pipeline).await && remove(&pipeline, &permit).await {
-            let _ = events.send(Event::Left(slot.clone())).await;
+        // A write that came later would create what is removed.
+        if !unanswered.may_be_written() && has_left(&pipeline).await {
+            match remove(&pipeline, &permit).await {
+                Ok(()) => {
+                    let _ = events.send(Event::Left(slot.clone())).await;
+                }
+                Err(error) => unanswered.removal_failed(&error),
+            }
         }
         // Cancel-safe: a permit that is not taken stays stored.
         if tokio::time::timeout(pause, pipeline.inventory_due()).await.is_ok() {
@@ -90,7 +96,34 @@ pub async fn keep(pipeline: Arc<Pipeline>, slot: Slot, events: mpsc::Sender<Even
     }
 }
 
-/// Whether a write that failed may still reach the state store, and put a former document into it.
+/// Requests of a keeper that failed without the word of a server: for a while, they may still reach the state store, or what home
+/// says of the mapping.
+#[derive(Debug, Default)]
+struct Unanswered {
+    write: Option<Instant>,
+    removal: Option<Instant>,
+}
+
+impl Unanswered {
+    fn write_failed(&mut self, error: &RequestError) {
+        self.write = error.retryable().then(Instant::now).or(self.write);
+    }
+
+    fn removal_failed(&mut self, error: &RequestError) {
+        self.removal = error.retryable().then(Instant::now).or(self.removal);
+    }
+
+    /// A former document may come back, or what was removed.
+    fn may_be_written(&self) -> bool {
+        may_come(self.write)
+    }
+
+    /// What is there now may be removed, as long as nobody writes it.
+    fn may_be_removed(&self) -> bool {
+        may_come(self.removal)
+    }
+}
+
 fn may_come(unanswered: Option<Instant>) -> bool {
     unanswered.is_some_and(|at| at.elapsed() < LATE_REQUEST)
 }
@@ -144,16 +177,17 @@ fn say(pipeline: &Pipeline, generation: &Arc<Generation>, result: Result<Invento
     pipeline.confirm(generation, result);
 }
 
-/// Reads the state store, and writes what is new. `unanswered`: when a write last failed. `is_home_told`: whether home knows of it.
+/// Reads the state store, and writes what is new. `is_home_told`: whether home knows of it.
 async fn confirm(
     pipeline: &Pipeline,
     generation: &Arc<Generation>,
     unused: &BTreeMap<Kind, Instant>,
     permit: &Permit,
-    unanswered: &mut Option<Instant>,
+    unanswered: &mut Unanswered,
     is_home_told: &mut bool,
 ) -> Result<Inventory, Doubt> {
     let inventories = pipeline.shared.inventories(generation.target.endpoint().permitted(permit.clone()));
+    let can_none_come = !unanswered.may_be_written();
     let source = generation.target.identity().and_then(|_| source_id(pipeline, generation))?;
     let found = inventories.get(pipeline.writer.mapping()).await;
     let found = found.map_err(|error| unreadable(generation, &error.to_string()))?;
@@ -171,12 +205,19 @@ async fn confirm(
     if let Err(why) = checked {
         return Err(Doubt { found: found.map(Box::new), ..why.into() });
     }
-    let wanted = wanted(pipeline, generation, found.as_ref(), source, unused);
+    let mut wanted = wanted(pipeline, generation, found.as_ref(), source, unused);
+    if generation.records() && unanswered.may_be_removed() {
+        // The document is in force again. A removal that is under way hits the version that it names, and no later one.
+        wanted.recorded = Some(wanted.next_moment(pipeline.shared.settings.clock.now()));
+    }
     let told = match generation.records() {
-        true => tell_home(pipeline, generation, &wanted, permit).await,
-        false => Ok(true),
+        true => tell_home(pipeline, generation, &wanted, permit, unanswered).await,
+        false => Ok(()),
     };
-    *is_home_told = told.as_ref().is_ok_and(|is_sure| *is_sure);
+    *is_home_told = told.is_ok();
+    if let Err(error) = &told {
+        unanswered.write_failed(error);
+    }
     // Home that goes away holds up nothing that it knows of.
     if let (None, Err(error)) = (&found, told) {
         let why = format!("home has to name the target first: by that, a start knows of it: {error}");
@@ -184,11 +225,18 @@ async fn confirm(
     }
     let stored = match found.as_ref() == Some(&wanted) || !generation.records() {
         true => wanted,
-        false => inventories.put(&wanted).await.map_err(|error| {
-            *unanswered = Some(Instant::now());
-            unreadable(generation, &error.to_string())
-        })?,
+        false => {
+            let stored = inventories.put(&wanted).await.map_err(|error| {
+                unanswered.write_failed(&error);
+                unreadable(generation, &error.to_string())
+            })?;
+            unanswered.removal = None;
+            stored
+        }
     };
+    if can_none_come && *is_home_told {
+        unanswered.write = None;
+    }
     match inventories.endpoint.is_permitted() {
         true => Ok(stored),
         false => Err(unreadable(generation, "the target may be another cluster meanwhile").into()),
@@ -203,53 +251,37 @@ fn home_of_list<'p>(pipeline: &'p Pipeline, generation: &Generation) -> Option<&
     settings.home_connection().filter(|_| generation.mapping.target_rule.is_some() || !is_read)
 }
 
-/// What home said of a mapping last.
-#[derive(Debug, Default)]
-pub struct Told {
-    /// In which term of the lease.
-    term: u64,
-    list: Option<Inventory>,
-    /// When a write last failed, which may come late.
-    unanswered: Option<Instant>,
-}
-
-/// Writes at home what the state store on a target is to say of the document and of the targets. `false`: an earlier write may
-/// still come.
+/// Writes at home what the state store on a target is to say of the document and of the targets.
 async fn tell_home(
     pipeline: &Pipeline,
     generation: &Generation,
     store: &Inventory,
     permit: &Permit,
-) -> Result<bool, RequestError> {
-    let Some(home) = home_of_list(pipeline, generation) else { return Ok(true) };
+    unanswered: &Unanswered,
+) -> Result<(), RequestError> {
+    let Some(home) = home_of_list(pipeline, generation) else { return Ok(()) };
     let inventories = pipeline.shared.inventories(home.endpoint().permitted(permit.clone()));
     let mut told = pipeline.controller.told_home.lock().await;
     let term = pipeline.shared.lease.number();
-    let may_come = may_come(told.unanswered);
-    let known = match told.list.take() {
-        Some(list) if told.term == term && told.unanswered.is_none() => Some(list),
+    let known = match told.take() {
+        Some((of, list)) if of == term && unanswered.write.is_none() => Some(list),
         _ => inventories.list_of_targets(&store.mapping).await?,
     };
     let list = list_of_targets(store, known.as_ref());
-    let is_news = known.as_ref() != Some(&list);
-    let stored = if is_news { inventories.put(&list).await } else { Ok(list) };
-    match &stored {
-        Err(_) => told.unanswered = Some(Instant::now()),
-        Ok(_) if !may_come => told.unanswered = None,
-        Ok(_) => {}
-    }
-    (told.term, told.list) = (term, Some(stored?));
-    Ok(!may_come)
+    let stored = if known.as_ref() == Some(&list) { list } else { inventories.put(&list).await? };
+    *told = Some((term, stored));
+    Ok(())
 }
 
-/// What home is to say of a mapping with this state store.
+/// What home is to say of a mapping with this state store. Those of several targets were not written at one moment: the last one
+/// counts.
 fn list_of_targets(store: &Inventory, known: Option<&Inventory>) -> Inventory {
     let same = known.filter(|known| known.documents() == store.documents());
     Inventory {
         mapping: store.mapping.clone(),
         document: store.document.clone(),
         provider: store.provider.clone(),
-        recorded: same.map_or(store.recorded, |known| known.recorded),
+        recorded: same.map_or(store.recorded, |known| known.recorded.max(store.recorded)),
         source: store.source.clone(),
         targets: store.targets.clone(),
         home: store.home.clone(),
@@ -447,11 +479,14 @@ fn note_unused(pipeline: &Pipeline, unused: &mut BTreeMap<Kind, Instant>) {
 
 /// A kind whose collection lists normally, without objects of the mapping.
 fn is_unused(pipeline: &Pipeline, kind: &Kind) -> bool {
-    let is_empty = |feed: &Feed| feed.watch.state() == WatchState::Synced && feed.watch.store().is_empty();
     if kind.side == Side::Source {
         return pipeline.controller.all_copies(kind, is_empty);
     }
     pipeline.kind_feed(kind).is_some_and(|feed| is_empty(&feed))
+}
+
+fn is_empty(feed: &Feed) -> bool {
+    feed.watch.state() == WatchState::Synced && feed.watch.store().is_empty()
 }
 
 /// Whether nothing of a mapping that leaves is left, and no source, former ones included, carries its finalizer. Those of a
@@ -479,31 +514,33 @@ fn is_leaving(pipeline: &Pipeline, generation: &Generation) -> bool {
     }
 }
 
-/// A kind whose CustomResourceDefinition is missing, and with it all objects; or one that no workspace lets the engine see.
+/// A kind whose CustomResourceDefinition is missing, and with it all objects; or one that no workspace lets the engine see, but for
+/// those in which none is left.
 async fn is_gone(pipeline: &Pipeline, kind: &Kind) -> bool {
     if kind.side == Side::Source {
-        return pipeline.controller.all_copies(kind, |feed| feed.watch.state() == WatchState::NotServed);
+        let has_none = |feed: &Feed| feed.watch.state() == WatchState::NotServed || is_empty(feed);
+        return pipeline.controller.all_copies(kind, has_none);
     }
     let Some(plural) = pipeline.plural(kind) else { return false };
     is_removed(&pipeline.generation().target.endpoint(), kind, &plural).await.unwrap_or(false)
 }
 
 /// Removes the state store, and what home says of the mapping with that on the last target.
-async fn remove(pipeline: &Pipeline, permit: &Permit) -> bool {
+async fn remove(pipeline: &Pipeline, permit: &Permit) -> Result<(), RequestError> {
     let (generation, mapping) = (pipeline.generation(), pipeline.writer.mapping());
     let at = |endpoint: Endpoint| pipeline.shared.inventories(endpoint.permitted(permit.clone()));
-    if !pipeline.is_unrecorded() && at(generation.target.endpoint()).remove(mapping).await.is_err() {
-        return false;
+    if !pipeline.is_unrecorded() {
+        at(generation.target.endpoint()).remove(mapping).await?;
     }
     pipeline.take_leave(&generation);
     let is_last = pipeline.controller.pipelines().iter().all(|one| one.has_taken_leave());
     match home_of_list(pipeline, &generation).filter(|_| is_last) {
         Some(home) => {
             // None of them writes it any more.
-            *pipeline.controller.told_home.lock().await = Told::default();
-            at(home.endpoint()).remove_list_of_targets(mapping).await.is_ok()
+            *pipeline.controller.told_home.lock().await = None;
+            at(home.endpoint()).remove_list_of_targets(mapping).await
         }
-        None => true,
+        None => Ok(()),
     }
 }
 
@@ -524,6 +561,56 @@ pub async fn read_retained(target: Arc<Target>, shared: Arc<Shared>, events: mps
                 tokio::time::sleep(RETRY.delay(failures, &mut jitter)).await;
                 failures += 1;
             }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use k8s_openapi::jiff::Timestamp;
+
+    use super::*;
+    use crate::multicluster::request_error::Status;
+
+    fn lost() -> RequestError {
+        RequestError::AnswerLost { url: "https://target".into(), reason: "the connection broke".into() }
+    }
+
+    fn refused() -> RequestError {
+        RequestError::Status(Box::new(Status { code: 409, ..Status::default() }))
+    }
+
+    /// What a server refused has changed nothing, and takes nothing back of what was lost before it.
+    #[tokio::test(start_paused = true)]
+    async fn a_request_without_an_answer_may_arrive_for_two_minutes() {
+        let mut unanswered = Unanswered::default();
+        unanswered.write_failed(&refused());
+        unanswered.removal_failed(&refused());
+        assert!(!unanswered.may_be_written() && !unanswered.may_be_removed());
+        unanswered.write_failed(&lost());
+        unanswered.removal_failed(&lost());
+        unanswered.write_failed(&refused());
+        assert!(unanswered.may_be_written() && unanswered.may_be_removed());
+        tokio::time::advance(LATE_REQUEST).await;
+        assert!(!unanswered.may_be_written() && !unanswered.may_be_removed());
+    }
+
+    /// By its moment alone, home's word differs from one that a removal is under way to.
+    #[test]
+    fn home_names_the_last_moment_at_which_any_target_recorded_the_document() {
+        let at = |second: i64, document: &str| Inventory {
+            document: document.into(),
+            recorded: Timestamp::from_second(second).ok(),
+            ..Inventory::default()
+        };
+        for (store, known, recorded) in [
+            (at(2, "a"), None, 2),
+            (at(2, "a"), Some(at(1, "a")), 2),
+            (at(1, "a"), Some(at(2, "a")), 2),
+            (at(1, "a"), Some(at(2, "b")), 1),
+        ] {
+            let list = list_of_targets(&store, known.as_ref());
+            assert_eq!(list.recorded, Timestamp::from_second(recorded).ok());
         }
     }
 }

@@ -15,7 +15,7 @@ use super::pipeline::{Generation, Pipeline};
 use crate::mapping::{Kind, Side};
 use crate::multicluster::Object;
 use crate::multicluster::raw::Unreadable;
-use crate::multicluster::registry::Cluster;
+use crate::multicluster::registry::{Cluster, ClustersOf};
 use crate::multicluster::watch::WatchState;
 use crate::object::marks::{Origin, Owner, Reference};
 use crate::object::{Key, metadata};
@@ -303,7 +303,8 @@ fn kinds(executor: &Executor<'_>, facts: &mut Facts<'_>) -> Sight<Kinds> {
             if holds_objects && is_unlisted(pipeline.controller.copy_feed(&cluster.spec.scope, &kind)).unwrap_or(true) {
                 starting = starting.take().or(state.clone().err());
             }
-            return (kind, state.map_err(Reason::unseen));
+            let cause = if is_unserved_beside(pipeline, cluster, &kind) { Cause::Waiting } else { Cause::Unknown };
+            return (kind, state.map_err(|detail| Reason { cause, detail }));
         }
         let cause = if is_unserved(pipeline, generation, &kind) { Cause::Waiting } else { Cause::Unknown };
         let topics = [Topic::Served(at.clone(), kind.clone()), Topic::Synced(Collection::Kind(kind.clone()))];
@@ -330,6 +331,13 @@ pub fn kind_trouble(pipeline: &Pipeline, generation: &Generation, kind: &Kind) -
 fn is_unserved(pipeline: &Pipeline, generation: &Generation, kind: &Kind) -> bool {
     let is_lost = |feed: Arc<Feed>| feed.watch.state() == WatchState::NotServed;
     generation.target.lacks(kind) || pipeline.kind_feed(kind).is_some_and(is_lost)
+}
+
+/// The same in the cluster of a source, which tells whether a definition exists. No virtual workspace of kcp does.
+fn is_unserved_beside(pipeline: &Pipeline, cluster: &Cluster, kind: &Kind) -> bool {
+    let is_lost = |feed: Arc<Feed>| feed.watch.state() == WatchState::NotServed;
+    let has_definitions = matches!(cluster.spec.scope.clusters, ClustersOf::One(_));
+    has_definitions && pipeline.controller.copy_feed(&cluster.spec.scope, kind).is_some_and(is_lost)
 }
 
 /// Whether a kind may be served and is not listed yet. A kind whose list is refused holds up no other.

@@ -28,10 +28,11 @@ pub async fn answer(executor: &Executor<'_>, facts: &mut Facts<'_>, action: &Act
 
 /// The related objects that a source's last reconcile read by their names.
 pub fn read_last(executor: &Executor<'_>) -> Vec<Original> {
-    let here = executor.cluster.spec.scope.endpoint.place();
+    let here = &executor.cluster.spec.scope;
+    let place = here.endpoint.place();
     let original = |interest: Arc<Interest>| match &*interest {
         Interest::Object(Collection::Related(of), at) => Some(Original {
-            side: if of.at == here { Side::Source } else { Side::Target },
+            side: if (&of.at, &of.clusters) == (&place, &here.clusters) { Side::Source } else { Side::Target },
             resource: of.resource.clone(),
             namespace: at.namespace.to_string(),
             pick: Pick::Name(at.name.to_string()),
@@ -55,8 +56,8 @@ pub async fn read(
         Pick::Name(_) => String::new(),
         Pick::Labels(labels) => labels.clone(),
     };
-    let (at, resource) = (scope.endpoint.place(), original.resource.clone());
-    let of = Arc::new(Related { at, resource, labels: labels.clone() });
+    let (at, clusters, resource) = (scope.endpoint.place(), scope.clusters.clone(), original.resource.clone());
+    let of = Arc::new(Related { at, clusters, resource, labels: labels.clone() });
     let collection = Collection::Related(of.clone());
     let claims = executor.cluster.spec.claims.as_ref().filter(|_| original.side == Side::Source);
     if let Some(why) = claims.and_then(|claims| claims.lacking(&original.resource, READ)) {

@@ -398,7 +398,7 @@ impl Pipeline {
         self.state.lock().places_left.contains(place)
     }
 
-    /// A source is shown that was not.
+    /// A source is shown that was not, or is named by an object that it has.
     pub fn came_into_sight(&self, key: &Key) {
         self.state.lock().losses.listed(key);
     }

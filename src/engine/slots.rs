@@ -82,6 +82,7 @@ impl Engine {
                 former.remove(&slot.target);
             }
             self.stop(slot);
+            self.pipelines_of(&slot.mapping).for_each(|pipeline| pipeline.leaves_target(&slot.target));
             self.shared.instruments.metrics.forget_target(&slot.mapping, &slot.target);
         }
         if !left.is_empty() {

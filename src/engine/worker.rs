@@ -105,15 +105,14 @@ pub async fn reconcile(controller: Arc<Controller>, taken: InFlight) {
         let is_done = is_done(&run);
         let Run { ended, sum, held, answers, is_awaited, .. } = run;
         let causes = causes(&ended);
-        // Nothing is left of one that is dropped. What one has that is missing is an orphan, and seen to as that.
-        let is_at_its_end = is_done || causes.contains(&Cause::Orphaned);
         // An event came in between, or its status waits: nothing was decided.
         let is_decided = !is_done && (!causes.is_empty() || matches!(ended, Ended::Failed(_)));
         timer = timer.sooner(finish(pipeline, generation, &key, ended));
         if is_decided {
             undecided.push((pipeline, sum.done, answers, causes.is_empty()));
         }
-        planned.extend(held.map(|held| (pipeline, generation, held, is_at_its_end)));
+        // Nothing is left of one that is dropped. What one has that is missing may still be lost.
+        planned.extend(held.map(|held| (pipeline, generation, held, is_done)));
         waits.extend(causes.into_iter().chain(is_awaited.then_some(Cause::Unknown)));
     }
     for (pipeline, done, answers, waits_for_nothing) in undecided {
@@ -301,7 +300,7 @@ fn unseen(pipeline: &Pipeline, generation: &Generation, key: &Key) -> Ended {
     let known = manager.cluster_of_identity(&source.clusters, key.cluster.as_str());
     if let Some(cluster) = known.filter(|cluster| cluster.spec.name != key.cluster) {
         // The key was made from ownership annotations before the cluster was engaged.
-        pipeline.controller.queue.add(key.in_cluster(cluster.spec.name.clone()), Priority::Initial);
+        pipeline.controller.enqueue_named(key.in_cluster(cluster.spec.name.clone()), Priority::Initial);
         return Ended::Dropped;
     }
     let is_engaged_now = manager.cluster(&source.clusters, &key.cluster).is_some();

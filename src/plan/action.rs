@@ -27,7 +27,7 @@ pub enum Action {
     PatchStatus { patch: Patch, values: BTreeMap<String, Value> },
     /// Are these related objects there, and what do they hold? Answered from a cache where there is one.
     Read(Original),
-    /// Is a related object still as its cache shows it? One uncached GET, before its copy is deleted to be created anew.
+    /// Are related objects still as their cache shows them? One uncached read, before something is lost or written for what is gone.
     ReadAnew(Original),
     /// Is a source that the cache does not show really missing? One uncached GET.
     LookForSource,

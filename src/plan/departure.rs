@@ -160,12 +160,12 @@ impl Leaving<'_> {
             Verdict::Delete(because) | Verdict::GiveUp(because)
                 if because != Evidence::SourceDeleted && is_held(self.observed, object) =>
             {
-                Step::rest(held(object))
+                self.held(object)
             }
             Verdict::Delete(because) if orphan => unless_failed(self.observed, give_up(object, told(because))),
             Verdict::Delete(because) => unless_failed(self.observed, delete(object, propagation, told(because))),
             // What goes after it is held with it, and counts.
-            Verdict::Wait if self.is_held_with_another(object, found) => Step::rest(held(object)),
+            Verdict::Wait if self.is_held_with_another(object, found) => self.held(object),
             Verdict::GiveUp(because) => unless_failed(self.observed, give_up(object, told(because))),
             Verdict::Retain => Step::rest(Reason {
                 cause: Cause::Retained,
@@ -183,10 +183,21 @@ impl Leaving<'_> {
         step.noted(self.observed, object.object_id(), Some(row), About::of(object))
     }
 
+    /// A loss that is held. Until then, an object whose source is missing is orphaned.
+    fn held(&self, object: &TargetObject) -> Step {
+        let orphaned = self.vanished().then(|| self.orphaned(object));
+        Step { reasons: Reasons([held(object)].into_iter().chain(orphaned).collect()), ..Step::default() }
+    }
+
     /// Whether an object is to be deleted after another one whose deletion is held.
     fn is_held_with_another(&self, object: &TargetObject, found: Found) -> bool {
         let is_needed = found == Found::Ours(Fit::Uncompared { needed: true });
-        is_needed && matches!(self.stage, Stage::Out(OnExit::Delete, _)) && is_held(self.observed, object)
+        let is_lost = match self.stage {
+            Stage::Out(policy, _) => policy == OnExit::Delete,
+            Stage::Departed(policy, because) => policy == SourceDelete::Delete && because != Evidence::SourceDeleted,
+            Stage::In | Stage::Deleting(_) | Stage::Gone => false,
+        };
+        is_needed && is_lost && is_held(self.observed, object)
     }
 
     /// Whether `onSourceVanished: Delete` acts: then the uid says nothing.

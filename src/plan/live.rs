@@ -73,6 +73,8 @@ fn converge(mapping: &Mapping, observed: &Observed, source: &Arc<Value>, renderi
     }
     all.extend(live.dropped());
     all.extend(live.no_longer_named());
+    let mut asked = BTreeSet::new();
+    all.actions.retain(|action| !matches!(action, Action::ReadAnew(original) if !asked.insert(original.clone())));
     if live.finalizer && !all.actions.is_empty() {
         return Plan::Act(live.with_namespace(all.actions));
     }
@@ -143,12 +145,25 @@ impl<'a> Live<'a> {
     /// A selection whose copies a rule makes, or from which it makes objects, where it was not read past the caches: a watch that
     /// loses sight of objects (a permission claim is taken back) shows them as deleted.
     fn unconfirmed(&self, rule: &ObjectRule) -> Option<Original> {
+        let copied = rule.copy.map(|copy| copy.related);
+        self.first_unconfirmed(copied.into_iter().chain(rule.depends_on_related.iter().copied()))
+    }
+
+    /// The same of those that an object reads which is rendered otherwise than it was written: it may be for what is out of sight.
+    fn unconfirmed_change(&self, rule: &ObjectRule, desired: &Desired, object: &TargetObject) -> Option<Original> {
+        let is_rendered_anew = object.annotation(marks::HASH) != marks::annotation(&desired.body, marks::HASH);
+        let reads = rule.depends_on_related.iter().copied().filter(|_| is_rendered_anew);
+        self.first_unconfirmed(reads)
+    }
+
+    fn first_unconfirmed(&self, mut positions: impl Iterator<Item = usize>) -> Option<Original> {
         let source = self.observed.present()?;
         let (place, scope) = (&self.rendering.place, &self.rendering.scope);
-        let read = rule.copy.map(|copy| copy.related).into_iter().chain(rule.depends_on_related.iter().copied());
-        let of = read.filter_map(|position| self.mapping.related.get(position));
-        let mut selections = of.filter_map(|of| related::selection(of, self.observed, source, place, scope));
-        selections.find(|original| !self.observed.answers.read_anew.contains(original))
+        positions.find_map(|position| {
+            let of = self.mapping.related.get(position)?;
+            let selection = related::selection(of, self.observed, source, place, scope)?;
+            (!self.observed.answers.read_anew.contains(&selection)).then_some(selection)
+        })
     }
 
     fn instance(&self, rule: &ObjectRule, one: &Instance) -> Step {
@@ -223,6 +238,9 @@ impl<'a> Live<'a> {
             },
             Verdict::AddFinalizer | Verdict::Create => self.act(self.create(desired)),
             Verdict::Apply => object.map_or_else(Step::default, |object| {
+                if let Some(selection) = self.unconfirmed_change(rule, desired, object) {
+                    return Step::act(Action::ReadAnew(selection));
+                }
                 let intent = Intent::Update { uid: object.uid().to_owned() };
                 // Text that was made once is written onto the version that it was read from.
                 self.act(self.apply(desired, object, intent, !rule.generate.is_empty()))

@@ -125,15 +125,15 @@ impl Rights {
             let of_object = format!("{why}: object {}", object.id);
             if object.kind.side == Side::Source {
                 self.beside(mapping, &object.kind.resource(&resource), verbs, &of_object, setting);
+                if let SourceClusters::Provider(name) = &mapping.source.clusters {
+                    let place = source_of(name, setting);
+                    self.add(&place, urls(&["/apis/*"], "finds out which kinds are served"));
+                    self.definition(&place, &object.kind, &object.kind.plural());
+                }
                 continue;
             }
             self.add(&place, rule(&object.kind.group, &resource, verbs, &of_object));
-            if !object.kind.is_built_in() {
-                let what = "a kind whose definition is missing has no objects that a deletion waits for";
-                let definition = rule("apiextensions.k8s.io", "customresourcedefinitions", &["get"], what);
-                let name = format!("{resource}.{}", object.kind.group);
-                self.add(&place, Rule { names: vec![name], ..definition });
-            }
+            self.definition(&place, &object.kind, &resource);
         }
         if mapping.mode != Mode::Observe {
             granted::rules(mapping, Side::Target).into_iter().for_each(|rule| self.add(&place, rule));
@@ -142,6 +142,15 @@ impl Rights {
                 let source = source_of(name, setting);
                 granted::rules(mapping, Side::Source).into_iter().for_each(|rule| self.add(&source, rule));
             }
+        }
+    }
+
+    /// What tells whether a kind is gone with all its objects.
+    fn definition(&mut self, place: &Place, kind: &Kind, plural: &str) {
+        if !kind.is_built_in() {
+            let what = "a kind whose definition is missing has no objects that a deletion waits for";
+            let definition = rule("apiextensions.k8s.io", "customresourcedefinitions", &["get"], what);
+            self.add(place, Rule { names: vec![format!("{plural}.{}", kind.group)], ..definition });
         }
     }
 

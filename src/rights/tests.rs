@@ -74,6 +74,21 @@ fn a_cluster_that_is_a_source_is_asked_for_its_own() {
     assert!(target.contains("rbac.authorization.k8s.io/clusterroles view: bind"), "{target}");
 }
 
+/// Whether the definition of their kind is gone decides whether a deletion waits for them.
+#[test]
+fn a_cluster_that_has_the_objects_beside_its_sources_is_asked_for_their_definitions() {
+    let text = "apiVersion: sync-engine.dev/v1alpha1\nkind: Mapping\nmetadata: {name: gadgets}\nspec:\n  \
+                source: {provider: fleet, resource: things.v1.example.com}\n  target: {cluster: workspace}\n  \
+                objects:\n    - {id: gadget, template: {apiVersion: example.com/v1, kind: Gadget}}\n";
+    let rights = of(&[mapping(text)]);
+    let source = shown(&rights.places[&Place::Source("edge".to_owned())]);
+    for right in ["/apis/*: get (", "apiextensions.k8s.io/customresourcedefinitions gadgets.example.com: get ("] {
+        assert!(source.contains(right), "{source}");
+    }
+    let target = shown(&rights.places[&Place::Target("target".to_owned())]);
+    assert!(!target.contains("customresourcedefinitions"), "{target}");
+}
+
 #[test]
 fn what_a_role_beside_its_source_hands_on_is_no_right_at_home() {
     let text = "\

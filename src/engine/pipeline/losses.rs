@@ -15,7 +15,7 @@ use crate::plan::Prune;
 pub struct Losses {
     /// `None`: every source has followed the document in force to its end.
     before: Option<Arc<Before>>,
-    /// Sources that have not.
+    /// Sources that have not. One that is missing has not as long as it has objects: they may be lost later.
     open: BTreeSet<Key>,
     /// How many objects sources would lose that nobody counted, and may not.
     asked: BTreeMap<Key, usize>,
@@ -48,7 +48,7 @@ impl Losses {
         self.granted.retain(|key, _| key.cluster != *cluster);
     }
 
-    /// A source comes into sight.
+    /// A source comes into sight, or is named by an object that it has.
     pub fn listed(&mut self, key: &Key) {
         if self.before.is_some() {
             self.open.insert(key.clone());
@@ -62,6 +62,8 @@ impl Losses {
         }
         if is_at_its_end {
             self.open.remove(key);
+            // If it comes into sight once more, it asks again.
+            self.granted.remove(key);
         }
         match objects <= self.granted_to(key) {
             true => self.asked.remove(key).is_some(),
@@ -77,20 +79,23 @@ impl Losses {
         self.before.is_none()
     }
 
-    /// Sources that ask for something, or may.
-    pub fn size(&self) -> usize {
-        self.open.len()
+    /// Sources that ask for something, or may; but for those of which that is known already.
+    pub fn size(&self, is_known: impl Fn(&Key) -> bool) -> usize {
+        self.open.iter().filter(|key| !is_known(key)).count()
     }
 }
 
 impl Pipeline {
     /// The document in force took the place of these, which would lose less. `counted`: owners whose losses here were counted.
     pub fn open_losses(&self, documents: Option<Vec<Arc<Mapping>>>, counted: BTreeSet<String>) {
-        let keys: Vec<Key> = self.controller.source_feeds().into_iter().flat_map(|feed| feed.keys()).collect();
+        let listed = self.controller.source_feeds().into_iter().flat_map(|feed| feed.keys());
+        let of_objects = self.kind_feeds().into_iter().chain(self.controller.all_copy_feeds());
+        let named = of_objects.flat_map(|(kind, feed)| self.controller.named_by(&kind, &feed));
+        let open: BTreeSet<Key> = listed.chain(named).collect();
         let before = Some(Arc::new(Before { documents, counted }));
-        self.state.lock().losses = Losses { before, open: keys.iter().cloned().collect(), ..Losses::default() };
+        self.state.lock().losses = Losses { before, open: open.clone(), ..Losses::default() };
         // What was planned before counts for nothing.
-        keys.into_iter().for_each(|key| self.controller.queue.add(key, Priority::Initial));
+        open.into_iter().for_each(|key| self.controller.queue.add(key, Priority::Initial));
     }
 
     /// Nothing is compared any more.

@@ -9,7 +9,7 @@ use super::wakes::Topic;
 use super::{Cause, Generation, Inventory, NOT_READ, Pipeline, State, Unsettled};
 use crate::engine::serving::other_document;
 use crate::mapping::template::Text;
-use crate::mapping::{Kind, placement};
+use crate::mapping::{Kind, Side, placement};
 use crate::object::Key;
 use crate::plan::Answers;
 use crate::plan::trace::{Decided, Past};
@@ -111,7 +111,9 @@ impl Pipeline {
         let others = state.retried.iter().chain(state.history.keys());
         let unsettled = state.unsettled.len() + others.filter(|key| !state.unsettled.contains_key(*key)).count();
         let queued = state.seats.waiting();
-        [queued, 0, 0, watches, 0, placements, learned, state.unplanned.len(), unsettled, state.losses.size(), 0]
+        // Orphans are among the unsettled.
+        let losses = state.losses.size(|key| state.unsettled.get(key).is_some_and(|how| how.orphans));
+        [queued, 0, 0, watches, 0, placements, learned, state.unplanned.len(), unsettled, losses, 0]
     }
 
     /// Whether sources of former documents may still carry the engine's finalizer.
@@ -119,8 +121,12 @@ impl Pipeline {
         !self.state.lock().store.former.is_empty()
     }
 
-    /// The plural that a kind is or was served by, where the target or the state store tells it.
+    /// The plural that a kind is or was served by, where the target or the state store tells it. Beside a source, it is taken from
+    /// the kind's name.
     pub fn plural(&self, kind: &Kind) -> Option<String> {
+        if kind.side == Side::Source {
+            return Some(kind.plural());
+        }
         let served = self.generation().target.kind(kind).ok().map(|served| served.resource.plural);
         served.or_else(|| self.state.lock().store.plurals.get(kind).cloned())
     }

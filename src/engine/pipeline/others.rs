@@ -68,13 +68,17 @@ impl Pipeline {
         next.into_iter().for_each(|key| self.controller.queue.add(key, Priority::Live));
     }
 
-    /// These are the mapping's targets from now on. `true`: they were others before.
+    /// The mapping runs on these targets from now on. `true`: they were others before. One that it does not run on for now is not
+    /// left: it may hold objects.
     pub fn targets_are(&self, names: &BTreeSet<String>) -> bool {
         let mut state = self.state.lock();
-        let former = std::mem::replace(&mut state.targets, names.clone());
-        state.targets_left.extend(former.difference(names).cloned());
         state.targets_left.retain(|name| !names.contains(name));
-        former != *names
+        std::mem::replace(&mut state.targets, names.clone()) != *names
+    }
+
+    /// Nothing of the mapping is left on a former target: the state store needs not name it any more.
+    pub fn leaves_target(&self, name: &str) {
+        self.state.lock().targets_left.insert(name.to_owned());
     }
 
     pub fn all_targets(&self) -> BTreeSet<String> {

@@ -6,21 +6,21 @@ use tokio::task::JoinSet;
 
 use super::promotion::Candidate;
 use super::shared_use::Uses;
-use super::wakes::Topic;
+use super::wakes::{Related, Topic, target_reference};
 use super::*;
 use crate::engine::Settings;
 use crate::engine::events::Recorder;
 use crate::engine::inventory::{Former, SourceId};
 use crate::engine::keeper::{check_sources, is_final, wanted};
 use crate::engine::serving::compiled;
-use crate::mapping::{OnExit, Traits};
+use crate::mapping::{OnExit, Resource, Traits};
 use crate::multicluster::Object;
 use crate::multicluster::connection::{Connection, ConnectionSource, ConnectionSpec};
 use crate::multicluster::permit::Lease;
 use crate::multicluster::registry::{ClusterSpec, ProviderName, WatchScope};
 use crate::multicluster::store::{Change, ChangeCause};
 use crate::object::ClusterName;
-use crate::object::marks::Owner;
+use crate::object::marks::{self, Origin, Owner};
 use crate::plan::Prune;
 use crate::server::Instruments;
 
@@ -128,8 +128,41 @@ async fn a_source_loses_what_was_counted_or_granted_or_what_it_lost_at_its_end()
     let rests = pipeline.tables();
     pipeline.state.lock().losses.listed(&key);
     assert_ne!(pipeline.tables(), rests, "it came into sight again");
+    assert!(!pipeline.may_lose(&generation, &key, 1), "what it was granted was for its way to that end");
     pipeline.state.lock().losses.forget_cluster(&key.cluster);
     assert_eq!(pipeline.tables(), rests);
+}
+
+/// Its cluster may be engaged later, or its list does not show it any more: what it loses then, nobody has counted.
+#[tokio::test]
+async fn a_source_that_only_its_object_names_asks_for_what_it_loses_until_nothing_of_it_is_left() {
+    let pipeline = pipeline(Lease::default());
+    let (generation, key, writer) = (pipeline.generation(), key("x"), &pipeline.writer);
+    let kind = &generation.mapping.objects[0].kind;
+    let at = Key::new(ClusterName::try_from("target").expect("a name"), "default", "x");
+    let origin = Origin::new(&generation.mapping.source.resource, "c", &key);
+    let owner = writer.owner(&origin);
+    let mut annotations: BTreeMap<&str, String> = marks::origin_annotations(&origin).collect();
+    annotations.insert(marks::OBJECT, "copy".into());
+    annotations.insert(marks::SELF, owner.self_mark("copy", &target_reference(kind, &at)));
+    let labels: BTreeMap<&str, &str> = marks::labels(writer, &owner).into();
+    let metadata = serde_json::json!({
+        "name": "x", "namespace": "default", "uid": "u", "resourceVersion": "1", "labels": labels, "annotations": annotations,
+    });
+    let object = serde_json::json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata});
+    let object = Object::from_json(object.to_string().as_bytes()).expect("an object");
+
+    let prune = || pipeline.prune(&generation, &key, &owner);
+    pipeline.open_losses(Some(vec![generation.mapping.clone()]), BTreeSet::new());
+    assert_eq!(prune(), Prune::Allowed, "nobody has heard of it");
+    pipeline.controller.enqueue_origin(kind, &at, &object, Priority::Initial);
+    assert_eq!(prune(), Prune::none());
+    pipeline.planned(&key, &generation, 0, false);
+    assert_eq!(prune(), Prune::none(), "it is orphaned for now");
+    pipeline.planned(&key, &generation, 1, false);
+    assert_eq!(pipeline.asked(), [(key.clone(), 1)]);
+    pipeline.forget(&key);
+    assert_eq!((prune(), pipeline.asked()), (Prune::Allowed, Vec::new()));
 }
 
 /// A release that goes on while the ledger of the one before is open is compared with both documents before.
@@ -282,14 +315,50 @@ async fn a_cluster_or_a_target_that_has_left_is_known_to_have_until_the_state_st
     let document = pipeline.generation();
     let closing = Generation::new(document.mapping.clone(), Phase::DeletionsOnly, document.target.clone());
     pipeline.forget_cluster(&cluster, true);
-    pipeline.targets_are(&["former".to_owned()].into());
-    pipeline.targets_are(&["target".to_owned()].into());
+    pipeline.leaves_target("former");
     pipeline.swap(closing);
     pipeline.confirm(&pipeline.generation(), Ok(in_force(DOCUMENT)));
     assert!(pipeline.has_left(&place) && pipeline.was_target("former"));
     pipeline.swap(Generation::new(document.mapping.clone(), Phase::Active, document.target.clone()));
     pipeline.confirm(&pipeline.generation(), Ok(in_force(DOCUMENT)));
     assert!(!pipeline.has_left(&place) && !pipeline.was_target("former"));
+}
+
+/// A provider of sources and a target may be one connection, and call its cluster differently.
+#[tokio::test]
+async fn related_objects_of_both_sides_are_watched_apart_at_one_address() {
+    let pipeline = pipeline(Lease::default());
+    let endpoint = connection().endpoint();
+    let of_side = |name: &str| ClustersOf::One(ClusterName::try_from(name).expect("a name"));
+    let feed = |name: &str| {
+        let (at, clusters) = (endpoint.place(), of_side(name));
+        let scope = WatchScope { endpoint: endpoint.clone(), clusters: clusters.clone() };
+        let resource = Resource::new("", "v1", "secrets");
+        pipeline.controller.related_feed(&scope, &Arc::new(Related { at, clusters, resource, labels: String::new() }))
+    };
+    let feeds = ["source", "target"].map(|side| (feed(side), of_side(side)));
+    assert!(feeds.iter().all(|(feed, clusters)| feed.scope.clusters == *clusters));
+    assert!(Arc::ptr_eq(&feeds[0].0, &feed("source")), "it is opened once");
+}
+
+/// It may hold objects: only an engine that has looked for them takes it out of the state store.
+#[tokio::test]
+async fn a_target_that_the_mapping_does_not_run_on_for_now_stays_in_the_state_store() {
+    let pipeline = pipeline(Lease::default());
+    let generation = pipeline.generation();
+    let names = |names: &[&str]| names.iter().map(|name| (*name).to_owned()).collect::<BTreeSet<_>>();
+    let found = Inventory { targets: names(&["held-up", "target"]), ..in_force(DOCUMENT) };
+    let named = || {
+        let source = SourceId { resource: "widgets.example.dev".into(), identity: "hash".into() };
+        wanted(&pipeline, &generation, Some(&found), source, &BTreeMap::new()).targets
+    };
+    pipeline.targets_are(&names(&["held-up", "target"]));
+    assert!(pipeline.targets_are(&names(&["target"])), "it is news");
+    assert_eq!(named(), names(&["held-up", "target"]));
+    pipeline.leaves_target("held-up");
+    assert_eq!(named(), names(&["target"]));
+    pipeline.targets_are(&names(&["held-up", "target"]));
+    assert_eq!(named(), names(&["held-up", "target"]), "it is a target again");
 }
 
 /// Of a target that is away, each try to reach it fails in its own way.

@@ -11,6 +11,7 @@ use crate::mapping::{Kind, Resource};
 use crate::multicluster::Object;
 use crate::multicluster::interests;
 use crate::multicluster::queue::Priority;
+use crate::multicluster::registry::ClustersOf;
 use crate::multicluster::store::{Change, ChangeCause};
 use crate::object::marks::{self, Reference};
 use crate::object::{ClusterName, Key};
@@ -32,6 +33,8 @@ pub enum Collection {
 pub struct Related {
     /// Address at which it is watched.
     pub at: String,
+    /// Whose objects it has. A provider of sources and a target may be one connection, and call its cluster differently.
+    pub clusters: ClustersOf,
     pub resource: Resource,
     /// Empty: objects are read by their names.
     pub labels: String,

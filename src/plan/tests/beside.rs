@@ -5,11 +5,11 @@ use std::sync::Arc;
 use json_patch::Patch;
 use serde_json::{Value, json};
 
-use super::world::{foreign, part, steps};
+use super::world::{Unserved, foreign, part, steps};
 use super::{LISTS, causes, fresh, lists_beside, mapping, of};
 use crate::mapping::{Mapping, Side};
 use crate::object::marks;
-use crate::plan::{Action, Intent};
+use crate::plan::{Action, Intent, Reason};
 
 const SETTINGS: &str = r#"  target: {cluster: workspace}
   objects:
@@ -125,6 +125,19 @@ fn a_foreign_object_beside_a_source_is_left_alone() {
     world.delete_source();
     world.settle(&settings());
     assert_eq!((world.source.clone(), world.objects.get(&reference)), (None, Some(&foreign())));
+}
+
+/// All objects of a kind are gone with its definition.
+#[test]
+fn a_source_goes_where_the_definition_of_its_objects_is_gone() {
+    let mut world = of(json!({"size": 1})).in_sync(&settings());
+    let kind = world.reference("Settings").kind;
+    world.unseen.insert(kind, Reason::waiting("it is not served"));
+    world.unserved_for = Unserved::Removed;
+    assert_eq!(causes(&world.settle(&settings())), "Waiting");
+    world.delete_source();
+    world.settle(&settings());
+    assert_eq!(world.source, None, "{:?}", world.log);
 }
 
 #[test]

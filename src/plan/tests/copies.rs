@@ -511,6 +511,31 @@ fn a_selected_copy_and_what_is_made_of_it_go_once_a_read_past_the_caches_says_so
     assert_eq!(world.objects.len(), 1);
 }
 
+/// A watch that loses sight of Secrets shows them as deleted.
+#[test]
+fn an_object_that_reads_a_selection_is_written_once_a_read_past_the_caches_says_so() {
+    let (each, rest) =
+        (RELATED.split("      forEach").next().unwrap(), RELATED.split_once("    - id: connection").unwrap());
+    let selector = "      from: {selector: {matchLabels: {team: a}}}\n    - id: connection";
+    let text = format!("{each}{selector}{}", rest.1);
+    let reads = edited(&text, &[("spec: {size: 1}", "spec: {users: \"${{ related.passwords | length }}\"}")]);
+    let mut world = with(&["ann"]).in_sync(&reads);
+    assert_eq!(world.object("Database")["spec"], json!({"users": 1}));
+    let (observed, before) = (world.observe(&reads), world.objects.clone());
+    world.settle_from(&reads, observed, usize::MAX, |action| {
+        let refused = || Reason { cause: Cause::Refused, detail: "the claim is not accepted".into() };
+        match action {
+            Action::Read(_) => Some(Outcome::Seen(Ok(Vec::new()))),
+            Action::ReadAnew(_) => Some(Outcome::Failed(refused())),
+            _ => None,
+        }
+    });
+    assert_eq!(world.objects, before, "{:?}", world.log);
+    world.originals.clear();
+    world.sync(&reads);
+    assert_eq!(world.object("Database")["spec"], json!({"users": 0}));
+}
+
 /// One namespace for all tenants: a name alone does not tell whose a Secret is.
 const IN_ONE_NAMESPACE: &str = r#"  placement:
     namespace: databases

@@ -199,6 +199,8 @@ fn a_source_that_is_gone() {
             "Orphaned; gone; get source; ServiceAccount Database"),
         ("for long", |world| { vanish(world, None); world.missing.long = true; }, &vanished,
             "in sync; gone; get source, delete Database; ServiceAccount"),
+        ("for long, and its loss is held", |world| { vanish(world, None); world.missing.long = true; world.seen.limits.prune = Prune::none(); }, &vanished,
+            "Held, Orphaned; gone; get source; ServiceAccount Database"),
     ]);
 }
 
@@ -228,6 +230,18 @@ fn what_a_removed_mapping_takes_along_is_held_and_all_of_it_counts() {
     world.delete_source();
     world.settle(&mapping(CHAIN));
     assert!(world.objects.is_empty(), "its consumer asks for it");
+}
+
+#[test]
+fn what_a_source_that_vanished_would_lose_is_held_and_all_of_it_counts() {
+    let vanished = mapping(&format!("{CHAIN}  lifecycle: {{onSourceVanished: Delete}}\n"));
+    let mut world = fresh().in_sync(&vanished);
+    let all = world.objects.len();
+    vanish(&mut world, None);
+    (world.missing.long, world.seen.limits.prune) = (true, Prune::none());
+    let rest = world.settle(&vanished);
+    let held = rest.0.iter().filter(|reason| reason.cause == Cause::Held).count();
+    assert_eq!((held, world.objects.len()), (all - 1, all), "all but the shared one: {rest:?}");
 }
 
 /// Nothing is deleted, given up or released without somebody who asked for it: one row for each way to ask.

@@ -25,9 +25,12 @@ pub fn cases() -> Vec<Case> {
     ]
 }
 
-/// What kcp itself has a part in.
-pub fn with_kcp() -> Vec<Case> {
-    vec![case!(a_consumers_account_becomes_a_workspace_of_kcp).on_kcp()]
+/// What the servers themselves have a part in.
+pub fn on_real_servers() -> Vec<Case> {
+    vec![
+        case!(a_consumers_account_becomes_a_workspace_of_kcp).on_kcp(),
+        case!(a_source_goes_where_the_definition_of_its_objects_is_gone).on_kube(),
+    ]
 }
 
 impl World<'_> {
@@ -199,6 +202,28 @@ async fn an_object_of_an_api_that_the_export_publishes_needs_no_claim(stage: &St
     alpha.status("it", json!({"phase": "Running"})).await;
     alpha.remove("it").await;
     assert_eq!(gadget.get("it").await, None);
+}
+
+/// Its objects are gone with the definition: nothing is left to wait for.
+async fn a_source_goes_where_the_definition_of_its_objects_is_gone(stage: &Stage) {
+    let world = stage.unmapped(true).await;
+    let gadgets = world.api.sibling("gadgets", "Gadget");
+    world.serve_at_source(&gadgets).await;
+    world.mappings.write("widgets.yaml", GADGETS);
+    let mut engine = world.engine().await;
+    let alpha = &world.alpha;
+    for name in ["now", "later"] {
+        alpha.create_synced(name, json!({"size": 1})).await;
+    }
+    world.settled().await;
+    gadgets.uninstall(&alpha.rest).await;
+    alpha.synced("now", "False", "Waiting").await;
+    alpha.remove("now").await;
+
+    // Also for an engine that has never seen the kind.
+    engine.kill();
+    let _engine = world.launch().start();
+    alpha.remove("later").await;
 }
 
 /// The example `account`: kcp itself makes the workspaces, and the claim names the identity of kcp's own export.

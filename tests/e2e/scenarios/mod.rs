@@ -78,7 +78,7 @@ pub fn cases() -> Vec<Case> {
         bad_input::cases(),
         examples::cases(),
         admission::cases(),
-        beside::with_kcp(),
+        beside::on_real_servers(),
         troubles::cases(),
         tutorial::cases(),
         uninstall::cases(),

@@ -234,3 +234,25 @@ fn a_removal_that_is_taken_back_leaves_no_comparison_behind() {
     ];
     holds_in_both(&steps, 2);
 }
+
+/// A write that arrives late would create anew what was removed before.
+#[test]
+fn the_state_store_of_a_removed_mapping_stays_away() {
+    let late = Weather { late: 100, only_writes: true, ..Weather::default() };
+    let steps = [
+        (0, Action::Edit(Edit::OnMappingRemoved("Delete"))),
+        (30_000, Action::Weather(late)),
+        // The first state store of this mapping is on its way when it is removed.
+        (0, Action::Edit(Edit::Rename("n"))),
+        (1_500, Action::Edit(Edit::Remove)),
+        (0, Action::Weather(Weather::default())),
+    ];
+    let is_write = |line: &&String| {
+        let of_store = line.contains("/main.n at target: 20");
+        of_store && [" apply configmaps ", " delete configmaps "].iter().any(|write| line.contains(write))
+    };
+    for (seed, run) in held(&world(Kcp, &steps), 8).iter().enumerate() {
+        let last = run.trace.iter().rfind(is_write);
+        assert!(last.is_none_or(|line| line.contains(" delete configmaps ")), "{seed}: {last:?}");
+    }
+}

@@ -90,6 +90,26 @@ fn a_mapping_that_is_removed_while_its_cluster_is_out_of_sight_lets_its_sources_
     holds(&fleet(&steps), 8);
 }
 
+/// Their cluster is not listed when the edit is released: nothing was counted of what they have.
+#[test]
+fn what_an_edit_takes_of_sources_that_vanish_out_of_sight_is_held_once_their_cluster_is_back() {
+    let steps = [
+        (0, Action::BackUp(Side::Source)),
+        (1_000, Action::Create(X)),
+        (20_000, Action::Edit(Edit::MaxLost(0))),
+        (30_000, Action::List(Roster::Missing)),
+        (15_000, Action::Restore(Side::Source, Ahead::Expired)),
+        (1_000, Action::Edit(Edit::OnSourceVanished("Delete"))),
+        (30_000, Action::List(Roster::Listed)),
+        // `onSourceVanished: Delete` comes with a `stuckAfter` of a minute.
+        (150_000, Action::Create(X_CA)),
+    ];
+    let is_lost = |line: &String| line.contains("engine 0 delete configmaps") && !line.contains(" sync-engine/");
+    for run in held(&fleet(&steps), 4) {
+        assert!(!run.trace.iter().any(is_lost), "{:#?}", run.trace);
+    }
+}
+
 #[test]
 fn a_cluster_of_two_names_has_a_backoff_for_each() {
     let steps = [

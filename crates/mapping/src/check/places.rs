@@ -1,5 +1,5 @@
-//! SE0702: whether two sources can meet at one place. The rule is tried on sources that tell weak rules apart, so that
-//! what is reported is a pair that really meets.
+//! SE0702 and SE0712: whether two sources can meet at one place, at one time or one after the other. The rule is tried on sources
+//! that tell weak rules apart, so that what is reported is a pair that really meets.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -41,6 +41,7 @@ pub(super) struct Candidate<'n> {
 
 pub(super) fn check(mapping: &Mapping, findings: &mut Vec<Finding>) {
     copies(mapping, findings);
+    shared(mapping, findings);
     let written = |field| mapping.spec.at(&["placement", field]);
     // The default rule is injective.
     let node = written("namespace").or(written("name"));
@@ -91,6 +92,24 @@ fn copies(mapping: &Mapping, findings: &mut Vec<Finding>) {
                 finding.label(format!("both can be `{place}`")).note(format!("for example {first} and {second}"))
             }),
         });
+    }
+}
+
+/// SE0712: what is shared in a namespace names no source, and another workspace may have the path of one that is gone.
+fn shared(mapping: &Mapping, findings: &mut Vec<Finding>) {
+    let read: Vec<&Path> = mapping.placement.namespace.expressions().into_iter().flat_map(Expr::paths).collect();
+    let reads = |field: &str| {
+        let is_it = |segment: &Segment| matches!(segment, Segment::Key(key) if key == field);
+        read.iter().any(|path| path.base == Base::Root(Root::Workspace) && path.segments.first().is_none_or(is_it))
+    };
+    let node = mapping.spec.at(&["placement", "namespace"]);
+    if let Some(node) = node.filter(|_| mapping.has_shared() && reads("path") && !reads("cluster")) {
+        let message = "what sources share here reaches a later workspace of the same path";
+        let finding = Finding::new("SE0712", node.headline(), message).label("`workspace.cluster` is not read");
+        findings.push(finding.help(
+            "read `workspace.cluster`, which no other workspace ever has, as the default does: \
+             `short_hash(workspace.cluster, source.metadata.namespace)`",
+        ));
     }
 }
 
