@@ -94,7 +94,7 @@ pub struct MappingSpec {
     /// Values used in several places, evaluated in the order written; each may read the ones before it.
     #[serde(default)]
     pub vars: Entries<Raw>,
-    /// Objects that travel along: Secrets, for example.
+    /// Objects that are copied with the source, or read beside it: Secrets, for example.
     #[serde(default)]
     pub related: Vec<Spanned<RelatedSpec>>,
     /// The target objects rendered from one source.

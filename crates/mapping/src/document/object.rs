@@ -13,7 +13,7 @@ pub struct ObjectSpec {
     pub id: Spanned<String>,
     /// One object for several sources, with a fixed name. It stays while one of them needs it.
     pub shared: Option<Shared>,
-    /// An expression: false means wanted absent; where it cannot be evaluated, the object is kept as it is.
+    /// An expression: if it is false, there is no object, and one that exists is deleted; if it cannot be evaluated, the object stays as it is.
     pub when: Option<Raw>,
     /// A list: one object for each item.
     pub for_each: Option<Raw>,
