@@ -46,8 +46,8 @@ Syncs objects of kcp workspaces to Kubernetes clusters. You describe what to syn
 The engine applies target objects for each source object of a mapping, corrects drift, and writes chosen status fields back. \
 It watches the folder of mappings: an edit takes effect without a restart, and a broken edit changes nothing.
 
-Every verb but `run` takes mappings as arguments. A folder that has a folder `mappings` stands for that folder, with `schemas` \
-and `examples` beside it. Objects are given with -f, the output format with -o.
+Every verb but `run` that reads mappings takes them as arguments. A folder that has a folder `mappings` stands for that folder, \
+with `schemas` and `examples` beside it. Objects are given with -f, the output format with -o.
 
 Exit codes of every verb but `run`: 0 clean; 1 findings or differences; 2 usage error; 3 the verb could not check.";
 
@@ -131,7 +131,7 @@ pub enum Verb {
     Diff(DiffArguments),
     /// Explain an error code, a reason of `Synced` or an alert, or list all of them.
     Explain(ExplainArguments),
-    /// Show the deletions that the engine holds, and approve them.
+    /// Show what the engine holds, and approve or reject it.
     #[command(after_help = approve::AFTER_HELP)]
     Approve(ApproveArguments),
     /// List orphaned objects on targets, and delete or release those that you select.
@@ -184,7 +184,7 @@ pub struct RunArguments {
     pub console_host: Vec<HostName>,
 
     /// Write Kubernetes Events: of sources, where the reason of `Synced` changes and the workspace accepts a claim for `events`; and in
-    /// the namespace of the state store, of documents, held deletions and leadership.
+    /// the namespace of the state store, of documents, held edits and leadership.
     #[arg(long, env = "SYNC_ENGINE_EVENTS")]
     pub events: bool,
 

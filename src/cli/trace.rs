@@ -83,7 +83,8 @@ fn warn_if_other(saved: &Saved) {
 }
 
 fn asked(arguments: &TraceArguments) -> anyhow::Result<Vec<Trace>> {
-    let given = [("target", arguments.target.as_deref()), ("saved", arguments.save.as_ref().map(|_| "true"))];
+    // What is kept tells whether the values of Secrets decide otherwise.
+    let given = [("target", arguments.target.as_deref()), ("saved", Some("true"))];
     let given = given.into_iter().filter_map(|(name, value)| Some((name, value?)));
     let parameters = form_urlencoded::Serializer::new(String::new()).extend_pairs(given).finish();
     let mut found: Vec<TracedSource> = Vec::new();

@@ -184,7 +184,7 @@ enum Event {
     Left(Slot),
     /// What the state store of a mapping says.
     Recorded(Slot, Box<Inventory>),
-    /// What this replica may write for is another from now on: everything, nothing, or its share.
+    /// What this replica may write for is another from now on: everything, or nothing.
     Leadership,
     /// A person decided on what is held of a mapping.
     Decided(String, Held, Decision),

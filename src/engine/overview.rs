@@ -185,7 +185,7 @@ fn standing(entry: &Entry, running: &[Arc<Pipeline>], is_held: bool) -> String {
         (_, Some(Phase::Leaving(_))) => "removed: taking its objects away",
         (Standing::Retained, _) => "retained: its document is gone, deletions alone go on",
         (_, Some(Phase::DeletionsOnly)) => "suspended",
-        (Standing::KeptOnError, _) => "running its last good version",
+        (Standing::KeptOnError, _) => "running; an edit is held, or has errors",
         (Standing::Running, _) => "running",
     };
     text.to_owned()

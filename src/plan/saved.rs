@@ -148,6 +148,8 @@ struct Masks<'m> {
     mask: &'m dyn Fn(&str) -> String,
     /// Longer ones first: one may be a part of another.
     all: Vec<(String, String)>,
+    /// Of objects. A value that is in one stays where no Secret holds it: it is known, and what is rendered from it keeps its name.
+    names: Vec<String>,
 }
 
 /// A shorter value is replaced where it is a word: it may be a part of any.
@@ -164,9 +166,11 @@ const QUOTES: [&str; 4] = ["detail", "refused_status", "status_failed", "read_fa
 
 impl<'m> Masks<'m> {
     fn of(tree: &Value, mask: &'m dyn Fn(&str) -> String) -> Self {
-        let mut masks = Self { mask, all: Vec::new() };
+        let mut masks = Self { mask, all: Vec::new(), names: Vec::new() };
         masks.collect(tree);
-        masks.all.retain(|(value, _)| !value.is_empty());
+        let Self { all, names, .. } = &mut masks;
+        let is_named = |value: &str| names.iter().any(|name| masked(name.clone(), value, "") != *name);
+        all.retain(|(value, _)| !value.is_empty() && !is_named(value));
         masks.all.sort_by(|(one, _), (other, _)| other.len().cmp(&one.len()).then(one.cmp(other)));
         masks.all.dedup();
         masks
@@ -176,6 +180,8 @@ impl<'m> Masks<'m> {
         match tree {
             Value::Array(items) => items.iter().for_each(|item| self.collect(item)),
             Value::Object(fields) => {
+                let name = fields.get("metadata").and_then(|metadata| metadata.get("name"));
+                self.names.extend(name.and_then(Value::as_str).map(str::to_owned));
                 if is_secret(fields) {
                     for text in texts(fields, "data") {
                         self.all.push((text.to_owned(), self.encoded(text)));

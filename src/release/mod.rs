@@ -383,7 +383,9 @@ impl Rehearsal {
         if limits.max_lost.is_exceeded_by(lost, self.objects) {
             all.push(format!(
                 "{lost} of {} objects would be lost, and `release.maxLost` allows {} and {}%",
-                self.objects, limits.max_lost.objects, limits.max_lost.percent
+                self.objects.max(lost),
+                limits.max_lost.objects,
+                limits.max_lost.percent
             ));
         }
         all.extend(self.hidden());

@@ -162,7 +162,7 @@ impl Rights {
         let held = rule("", "configmaps", STATE, "what is held, and approvals");
         self.add(&home, Rule { namespace: namespace(), ..held });
         if setting.events {
-            let told = rule("", "events", &["create"], "tells of documents, held deletions and leadership");
+            let told = rule("", "events", &["create"], "tells of documents, held edits and leadership");
             self.add(&home, Rule { namespace: namespace(), ..told });
         }
         if !setting.leases.is_empty() {

@@ -227,8 +227,10 @@ fn live(plan: &Plan) -> String {
 In the provider's workspace ({workspace}), publish the API; on the cluster, install the operator; then run the engine:
 
 ```sh
-kubectl apply -f schemas/apiresourceschema.yaml -f schemas/apiexport.yaml      # in {workspace}
-kubectl apply -f examples/apibinding.yaml -f examples/{name}.yaml              # in a consumer's workspace
+kubectl apply -f schemas/apiresourceschema.yaml -f schemas/apiexport.yaml   # in {workspace}
+kubectl apply -f examples/apibinding.yaml   # in a consumer's workspace, as the next two
+kubectl wait --for jsonpath='{{.status.phase}}'=Bound apibinding/{name}
+kubectl apply -f examples/{name}.yaml
 sync-engine --mappings mappings --kcp-kubeconfig kcp.kubeconfig --target-kubeconfig target.kubeconfig
 ```
 

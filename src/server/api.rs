@@ -30,7 +30,7 @@ const MOST: usize = 1000;
 pub struct Status {
     pub engine: String,
     pub version: String,
-    /// Which replica leads; missing where there is one replica, or each leads for its share.
+    /// Which replica leads; missing where there is one replica.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub leader: Option<Leader>,
     pub mappings: Vec<MappingOverview>,

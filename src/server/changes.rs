@@ -1,4 +1,4 @@
-//! What became of documents, held deletions and leadership: the last thousand changes, for the console.
+//! What became of documents, held edits and leadership: the last thousand changes, for the console.
 
 use std::collections::VecDeque;
 use std::sync::Arc;

@@ -125,7 +125,7 @@ series! {
     conditions: Family<Labels<2>, Gauge> =
         "condition",
         "Conditions of `/readyz` in which something is wrong, by the kind of component and by level: `degraded` or `waiting`";
-    leader: Gauge = "leader", "1 while this replica leads or serves a share, else 0";
+    leader: Gauge = "leader", "1 while this replica writes, else 0";
     requests: Family<Labels<3>, Counter> =
         "client_requests", "Requests to API servers by status code, which is `none` if no answer came";
 }

@@ -270,7 +270,9 @@ impl Script {
             folders.insert(folder);
         }
         if folders.is_empty() {
-            self.left_out.push(format!("no {} is there to be ordered", kind.kind));
+            let versions: Vec<&str> = kinds.iter().map(|kind| kind.version.as_str()).collect();
+            let versions = versions.join(" or ");
+            self.left_out.push(format!("no {} of {}/{versions} is there to be created", kind.kind, resource.group));
         }
         self.accompany(found, &folders);
         Ok(true)

@@ -1,4 +1,4 @@
-//! Which engines have something on the clusters, as their state stores and their records of held deletions tell.
+//! Which engines have something on the clusters, as their state stores and their records of what is held tell.
 
 use std::collections::{BTreeMap, BTreeSet};
 

@@ -27,9 +27,9 @@ fn help_is_for_strangers() {
     chosen status fields back. It watches the folder of mappings: an edit takes effect without a
     restart, and a broken edit changes nothing.
 
-    Every verb but `run` takes mappings as arguments. A folder that has a folder `mappings` stands for
-    that folder, with `schemas` and `examples` beside it. Objects are given with -f, the output format
-    with -o.
+    Every verb but `run` that reads mappings takes them as arguments. A folder that has a folder
+    `mappings` stands for that folder, with `schemas` and `examples` beside it. Objects are given with
+    -f, the output format with -o.
 
     Exit codes of every verb but `run`: 0 clean; 1 findings or differences; 2 usage error; 3 the verb
     could not check.
@@ -57,7 +57,7 @@ fn help_is_for_strangers() {
       explain      Explain an error code, a reason of `Synced` or an alert, or list all of them
 
     Act:
-      approve      Show the deletions that the engine holds, and approve them
+      approve      Show what the engine holds, and approve or reject it
       orphans      List orphaned objects on targets, and delete or release those that you select
       retarget     Move sources to the target that the connection leads to now
       uninstall    Take away what a stopped engine has left, or release the sources of a lost target

@@ -194,6 +194,9 @@ async fn what_may_not_be_read_is_not_called_fine() {
     refuse(&practice.kcp, "apibindings");
     refuse(&practice.target, "configmaps");
     assert_snapshot!("refused", practice.shown(&[]));
+    refuse(&practice.kcp, "apiexports");
+    let said = practice.shown(&[]);
+    assert!(said.contains("unknown  claims "), "{said}");
 }
 
 /// A Gadget beside each Thing.

@@ -224,7 +224,7 @@ fn explain_knows_every_word_it_lists() {
     SE0101 error   a field that does not exist
     Conflict         reason  a foreign object has the namespace and name of a target object
     SyncEngineDown                   alert   No replica can be scraped, so nothing is synced
-    SyncEngineDocumentRefused        alert   An edit has errors, and the last good version runs; or it names other sources (docs/operations.md#changing-a-mapping)
+    SyncEngineDocumentRefused        alert   An edit has errors, and the last good version runs; or it names other sources (docs/changing.md#what-an-edit-does)
     SyncEngineEditHeld               alert   By an edit of a mapping, more sources would fail than `release.maxFailing` allows, or more objects be lost than `release.maxLost` does; or so by its removal
     ");
 }

@@ -277,6 +277,20 @@ fn what_is_not_synced_in_time_is_a_failure_that_says_so() {
     assert_eq!(place.remains(), ["mappings", "tmp"]);
 }
 
+#[test]
+fn what_has_nothing_to_sync_is_no_success() {
+    let place = Place::new();
+    redis(&place);
+    let order = place.path("redis/examples/cache.yaml");
+    fs::write(&order, read(&order).replace("kind: Cache", "kind: Cach")).expect("an edit");
+    let output = place.run(&["redis", "--exit-when-synced"]);
+    let told = text(&output);
+    assert_eq!(output.status.code(), Some(1), "{told}");
+    for part in ["no Cache of redis.example.com/v1alpha1 is there to be created", "nothing is there to be synced"] {
+        assert!(told.contains(part), "{told}");
+    }
+}
+
 const REDIS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/examples/redis");
 const FLEET: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/examples/fleet");
 

@@ -54,7 +54,7 @@ pub struct Metadata {
     pub annotations: Entries<String>,
 }
 
-/// A rule that turns consumer objects into objects on a downstream cluster, and carries status back.
+/// A rule that makes target objects from consumers' objects, and carries status back.
 #[derive(Debug, Clone, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct MappingDocument {
@@ -62,7 +62,7 @@ pub struct MappingDocument {
     pub api_version: ApiVersion,
     /// `Mapping`
     pub kind: MappingKind,
-    /// The name is part of owner marks, field manager, finalizer and metrics: another name is another mapping.
+    /// The name is part of ownership labels and annotations, field manager, finalizer and metrics: another name is another mapping.
     pub metadata: Metadata,
     /// What is synced, where to, and how.
     pub spec: Spanned<MappingSpec>,
@@ -94,10 +94,10 @@ pub struct MappingSpec {
     /// Values used in several places, evaluated in the order written; each may read the ones before it.
     #[serde(default)]
     pub vars: Entries<Raw>,
-    /// Objects that travel along: Secrets, for example.
+    /// Objects that are copied with the source, or read beside it: Secrets, for example.
     #[serde(default)]
     pub related: Vec<Spanned<RelatedSpec>>,
-    /// The downstream objects rendered from one source.
+    /// The target objects rendered from one source.
     pub objects: Spanned<Vec<Spanned<ObjectSpec>>>,
     /// What flows back to the consumer's status.
     pub status: Option<StatusSpec>,
@@ -144,17 +144,17 @@ pub struct LifecycleSpec {
     pub stuck_after: Option<Period>,
 }
 
-/// What becomes of downstream objects when their source is deleted.
+/// What becomes of target objects when their source is deleted.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
 pub enum SourceDelete {
     /// Deleted, and only then the source goes.
     #[default]
     Delete,
-    /// Left, without owner marks.
+    /// Left, without ownership labels and annotations.
     Orphan,
 }
 
-/// What becomes of downstream objects when their mapping is removed.
+/// What becomes of target objects when their mapping is removed.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
 pub enum MappingRemoved {
     /// Kept as they are: no more updates; deleting a source still deletes them.
@@ -162,7 +162,7 @@ pub enum MappingRemoved {
     Retain,
     /// Deleted.
     Delete,
-    /// Left, without owner marks, and the sources released.
+    /// Left, without ownership labels and annotations, and the sources released.
     Orphan,
 }
 
@@ -213,7 +213,7 @@ pub struct ReleaseSpec {
     pub waves: Vec<Spanned<WaveSpec>>,
     /// How long a wave may stand without fewer sources out of order. Default: `15m`.
     pub progress_deadline: Option<Period>,
-    /// What becomes of a wave that fails; the last one always waits for a person. Default: `Return`.
+    /// What becomes of a wave that fails; the last one always waits for a person.
     #[serde(default)]
     pub on_failure: OnFailure,
 }

@@ -60,13 +60,12 @@ impl<'a> Visit<'a> {
         };
         let needed = rights([mapping], &setting);
         let source = place_of(spec, "source");
-        match export {
-            Some((export, Ok(found))) => {
-                self.note_claims(export, &needed);
-                self.export(mapping, export, &found, &needed, &mut findings).await;
+        if let Some((export, found)) = export {
+            self.note_claims(export, &needed);
+            match found {
+                Ok(found) => self.export(mapping, export, &found, &needed, &mut findings).await,
+                Err(why) => findings.push(unseen(at_export(spec), &why)),
             }
-            Some((_, Err(why))) => findings.push(unseen(at_export(spec), &why)),
-            None => {}
         }
         self.rights(spec, &needed, &mut findings).await;
         match self.surveyor.target(mapping).await {

@@ -119,7 +119,13 @@ impl Play<'_> {
     }
 
     fn begin(&mut self) -> anyhow::Result<()> {
-        if self.arguments.empty {
+        let has_none = self.stage.scene.script.orders.is_empty();
+        if has_none && self.arguments.exit_when_synced {
+            bail!(
+                "nothing is there to be synced: put a source object into a folder `examples` beside the mappings, or name one with -f"
+            );
+        }
+        if has_none || self.arguments.empty {
             self.enter(Act::Open);
             return self.suggest(false);
         }

@@ -116,7 +116,7 @@ impl Compiler {
             let (at, chain) = (nodes[start].at.clone(), cycle.iter().skip(1).chain([&start]).map(name));
             let finding = if cycle.len() == 1 {
                 Finding::new("SE0311", at, format!("{} waits for itself", name(&start)))
-                    .help("`objects.<id>` is what stands downstream; its own template cannot read it, `ready`, `failed` and `status` can")
+                    .help("`objects.<id>` is the object on the target; its own template cannot read it, `ready`, `failed` and `status` can")
             } else {
                 let chain = chain.collect::<Vec<_>>().join(", which waits for ");
                 Finding::new("SE0311", at, format!("{} waits for {chain}", name(&start)))

@@ -1,19 +1,19 @@
-//! `spec.objects`: what is rendered downstream.
+//! `spec.objects`: what is rendered for the target.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::yaml::{Entries, Raw, Spanned};
 
-/// One downstream object.
+/// One target object.
 #[derive(Debug, Clone, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct ObjectSpec {
     /// Its name in expressions and status: `objects.<id>`.
     pub id: Spanned<String>,
-    /// `Namespace`: one for all sources of a namespace, with a fixed name. It stands while one of them needs it.
+    /// One object for several sources, with a fixed name. It stays while one of them needs it.
     pub shared: Option<Shared>,
-    /// An expression: false means wanted absent; where it cannot be evaluated, the object is kept as it is.
+    /// An expression: if it is false, there is no object, and one that exists is deleted; if it cannot be evaluated, the object stays as it is.
     pub when: Option<Raw>,
     /// A list: one object for each item.
     pub for_each: Option<Raw>,
@@ -37,7 +37,7 @@ pub struct ObjectSpec {
     /// deleted.
     #[serde(default)]
     pub generate: Entries<GenerateSpec>,
-    /// What to do about changes that others make to our fields.
+    /// What to do when others change a field that the template sets.
     #[serde(default)]
     pub drift: Drift,
     /// Whether an object that exists already at its placement may be taken over. Default: `Never`.
@@ -65,7 +65,7 @@ pub struct ApplySpec {
     /// JSON pointers to what is left to others. A step `*` stands for every item of a list, `[name=cpu]` for the item with that field.
     #[serde(default)]
     pub ignore: Vec<Spanned<String>>,
-    /// The same of what is set when the object is created, and left to others from then on.
+    /// JSON pointers to what is set when the object is created, and left to others from then on. Steps are as in `ignore`.
     #[serde(default)]
     pub at_creation: Vec<Spanned<String>>,
 }
@@ -78,7 +78,7 @@ pub struct GenerateSpec {
     pub length: Option<Spanned<u16>>,
 }
 
-/// What to do about changes that others make to our fields.
+/// What to do when others change a field that the template sets.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
 pub enum Drift {
     /// Put right.
@@ -105,7 +105,7 @@ pub enum Adopt {
 #[derive(Debug, Clone, Copy, Default, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct DeleteSpec {
-    /// `Delete`, or `Orphan`: left, without owner marks.
+    /// Whether it is deleted with its source.
     #[serde(default)]
     pub policy: DeletePolicy,
     /// What becomes of the objects that it owns itself.
@@ -118,7 +118,7 @@ pub struct DeleteSpec {
 pub enum DeletePolicy {
     #[default]
     Delete,
-    /// Left, without owner marks.
+    /// Left, without ownership labels and annotations.
     Orphan,
 }
 
@@ -139,7 +139,7 @@ pub enum IdentityChange {
     /// Keep the old one, make no new one, and say so.
     #[default]
     Block,
-    /// Leave the old one without owner marks, and make the new one.
+    /// Leave the old one without ownership labels and annotations, and make the new one.
     Orphan,
     /// Delete the old one, then make the new one.
     Recreate,

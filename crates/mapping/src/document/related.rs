@@ -40,12 +40,12 @@ pub struct RelatedSpec {
     /// Type of the copy of a Secret. Default: the type of the original.
     #[serde(rename = "type")]
     pub secret_type: Option<Spanned<String>>,
-    /// `Namespace`: one copy for all sources of a namespace that name the same object. Default: one copy for each source.
+    /// One copy for all sources that name the same object. Default: one copy for each source.
     pub shared: Option<Shared>,
     /// Whether the copy in the consumer's cluster is owned by the source object, so that it is deleted with it.
     #[serde(default)]
     pub owner_reference: bool,
-    /// The same of an object in the place of the copy. Default: `Never`.
+    /// Whether an object that exists already at the place of the copy may be taken over. Default: `Never`.
     #[serde(default)]
     pub adopt: super::Adopt,
     /// What to do while the original is missing.

@@ -28,7 +28,7 @@ pub struct SourceSpec {
     pub namespaces: NamespacesSpec,
     /// An expression that a source must fulfil.
     pub when: Option<Raw>,
-    /// What becomes of the downstream objects of a source that left the filter.
+    /// What becomes of the target objects of a source that left the filter.
     #[serde(default)]
     pub on_exit: OnExit,
 }
@@ -93,7 +93,7 @@ pub struct NamespacesSpec {
     pub exclude: Vec<Spanned<String>>,
 }
 
-/// What becomes of the downstream objects of a source that left the filter.
+/// What becomes of the target objects of a source that left the filter.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
 pub enum OnExit {
     /// Kept, and the finalizer with them.
@@ -101,7 +101,7 @@ pub enum OnExit {
     Retain,
     /// Deleted.
     Delete,
-    /// Left, without owner marks.
+    /// Left, without ownership labels and annotations.
     Orphan,
 }
 

@@ -41,11 +41,11 @@ pub enum StatusFieldSpec {
 pub struct StatusFieldObject {
     /// The object that `path` reads. Default: `status.from`.
     pub from: Option<Spanned<String>>,
-    /// A JSONPath into the downstream object.
+    /// A JSONPath into the target object.
     pub path: Option<Raw>,
     /// A template, instead of a path.
     pub value: Option<Raw>,
-    /// Which of several matches counts. Default: `one`, and more is an error.
+    /// Which of several matches counts. Default: `one`.
     pub take: Option<Spanned<Take>>,
     /// A template that makes the final value of `value`.
     pub transform: Option<Raw>,
@@ -84,7 +84,7 @@ pub enum OnMissing {
     Error,
 }
 
-/// A condition: written by expressions, or mirrored from a downstream object.
+/// A condition: written by expressions, or mirrored from a target object.
 #[derive(Debug, Clone, JsonSchema)]
 #[schemars(untagged)]
 pub enum ConditionSpec {
@@ -107,7 +107,7 @@ pub struct WrittenConditionSpec {
     pub message: Option<Raw>,
 }
 
-/// Conditions mirrored from a downstream object.
+/// Conditions mirrored from a target object.
 #[derive(Debug, Clone, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct MirroredConditionSpec {
@@ -123,7 +123,7 @@ pub struct MirrorSpec {
     pub from: Option<Spanned<String>>,
     /// The types of condition.
     pub types: Vec<Spanned<String>>,
-    /// Stands before each type.
+    /// A prefix of each type.
     #[serde(rename = "as")]
     pub prefix: Option<String>,
 }
@@ -131,7 +131,7 @@ pub struct MirrorSpec {
 /// A condition of the engine's own.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, JsonSchema)]
 pub enum EngineCondition {
-    /// Whether the downstream objects are as the mapping wants them.
+    /// Whether the target objects are as the mapping wants them.
     Synced,
 }
 

@@ -66,21 +66,21 @@ fn meaning(kind: &ErrorKind) -> (String, Option<&'static str>) {
 fn expression_trap(kind: &ErrorKind, line: &str, at: usize) -> Option<&'static str> {
     let start = unquoted_expression(line)?;
     let before = &line[..start];
-    let flow = matches!(kind, ErrorKind::ExpectedFlowSequenceSeparator | ErrorKind::ExpectedFlowMappingSeparator)
-        || before.matches(['[', '{']).count() > before.matches([']', '}']).count();
     let typed = line[start..].starts_with('$');
-    if flow {
+    // Its own braces and brackets are a flow collection, too.
+    let bare = !typed && (before.is_empty() || before.ends_with(": ") || before.ends_with("- "));
+    let ends_early = matches!(kind, ErrorKind::ExpectedFlowSequenceSeparator | ErrorKind::ExpectedFlowMappingSeparator);
+    if before.matches(['[', '{']).count() > before.matches([']', '}']).count() || ends_early && !bare {
         return Some("inside `[…]` and `{…}` an expression needs quotes: `[\"${{ x }}\"]`");
     }
     if matches!(kind, ErrorKind::MappingValueNotAllowed) && at >= start {
         return Some("`: ` ends an unquoted text: put the whole value in quotes, or write `:` without the space");
     }
-    let begins = before.is_empty() || before.ends_with(": ") || before.ends_with("- ");
-    (begins && !typed).then_some(BEGINS_WITH_BRACES)
+    bare.then_some(BEGINS_WITH_BRACES)
 }
 
 const BEGINS_WITH_BRACES: &str =
-    "a value that begins with `{` is a mapping to YAML: put it in quotes, `\"{{ x }}-text\"`";
+    "a value that begins with `{` is a mapping to YAML: write `${{ x }}`, or put a text in quotes, `\"{{ x }}-text\"`";
 
 /// Where an expression starts on a line outside of quotes.
 fn unquoted_expression(line: &str) -> Option<usize> {
