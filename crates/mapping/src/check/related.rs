@@ -11,8 +11,9 @@ use super::{Checker, safety};
 impl<'s> Checker<'s> {
     pub(super) fn related(&mut self) {
         for (node, rule) in self.mapping.written_related() {
+            let around = self.environment.locals.len();
             self.one_related(node, rule);
-            self.environment.locals.clear();
+            self.environment.locals.truncate(around);
         }
     }
 
