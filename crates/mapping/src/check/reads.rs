@@ -46,15 +46,30 @@ impl<'e, 's> Reads<'e, 's> {
 
     /// A condition, which must be true or false.
     pub fn condition(&mut self, condition: &'s Expression) {
+        self.omits(condition.expr(), condition.place(), false);
         let bound = self.expression(condition.expr());
         self.operand(&bound, condition.place(), &[Form::Boolean], "a condition is");
     }
 
     /// A list that something is made of item by item.
     pub fn list(&mut self, list: &'s Expression) -> Bound<'s> {
-        let bound = self.expression(list.expr());
+        let bound = self.leaf(list);
         self.operand(&bound, list.place(), &[Form::List], "what items are taken from is");
         bound
+    }
+
+    /// What stands for a whole key or item.
+    pub fn leaf(&mut self, leaf: &'s Expression) -> Bound<'s> {
+        self.omits(leaf.expr(), leaf.place(), true);
+        self.expression(leaf.expr())
+    }
+
+    fn omits(&mut self, expr: &Expr, place: &Range<usize>, is_whole: bool) {
+        let message = "what can be absent needs a value here: `omit` stands for a whole key or item";
+        self.findings.extend(expr.misplaced_omits(place, is_whole).into_iter().map(|place| {
+            let finding = Finding::new("SE0402", place, message).label("no value");
+            finding.help("give a value, or leave the whole out: `${{ … if … is defined else omit }}`")
+        }));
     }
 
     /// `takes_absent`: where there is no value, something stands in for it. Operators and filters need one all the same.
@@ -234,6 +249,7 @@ impl<'e, 's> Reads<'e, 's> {
             match piece {
                 Piece::Raw(_) => {}
                 Piece::Print { expr, place } => {
+                    self.omits(expr, place, false);
                     let bound = self.expression(expr);
                     self.operand(&bound, place, &PRINTED, "a text can hold");
                     printed.push(bound);

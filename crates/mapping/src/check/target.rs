@@ -56,7 +56,7 @@ impl<'s> Reads<'_, 's> {
                 Bound::new(vec![Type::Literal(value)], false)
             }
             Content::Expression(expression) => {
-                let bound = self.expression(expression.expr());
+                let bound = self.leaf(expression);
                 self.written(node, expression.expr(), &bound, place, &[]);
                 bound
             }
@@ -92,7 +92,7 @@ impl<'s> Reads<'_, 's> {
             Content::Merge(layers) => {
                 let layered = layers.iter().enumerate().map(|(index, layer)| {
                     let Content::Expression(expression) = &layer.content else { return self.layer(layer, place) };
-                    let bound = self.expression(expression.expr());
+                    let bound = self.leaf(expression);
                     self.written(&layer.node, expression.expr(), &bound, place, &covered(&layers[index + 1..]));
                     bound
                 });
