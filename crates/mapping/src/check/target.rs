@@ -15,6 +15,9 @@ use crate::schema::{Field, Form, View};
 use crate::template::{Content, Each, Entry, Tree};
 use crate::yaml::{Node, NodeValue};
 
+/// How to keep the type of what a text prints.
+pub(super) const TYPED: &str = "`{{ … }}` prints text; a value keeps its type as `${{ … }}`, alone";
+
 /// A place of the rendered object.
 #[derive(Clone)]
 pub(super) struct Place<'s> {
@@ -326,7 +329,7 @@ fn misfitting(node: &Node, at: &str, view: View<'_>, what: &str, misfit: &Misfit
     };
     let meant = || serde_json::from_str::<Value>(&scalar.text).is_ok_and(|value| Form::of(&value).meets(*wanted));
     if scalar.text.contains("{{") {
-        finding.help("`{{ … }}` prints text; a value keeps its type as `${{ … }}`, alone")
+        finding.help(TYPED)
     } else if meant() {
         finding.help("leave the quotes out")
     } else {
