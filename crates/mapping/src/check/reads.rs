@@ -340,10 +340,15 @@ impl<'e, 's> Reads<'e, 's> {
             }
             _ => format!("`{read}` can be absent, and nothing stands in for it"),
         };
-        let finding = Finding::new("SE0402", place, message).label("can be absent");
-        self.findings.push(finding.help(format!(
-            "`{read} | default(…)` gives a value, `default(omit)` leaves the key out, `required(\"…\")` refuses"
-        )));
+        let help = match read.strip_prefix("….") {
+            Some(attribute) => format!(
+                "`selectattr(\"{attribute}\", \"defined\")` before it chooses the items that have it; `map` also takes `default=…`"
+            ),
+            None => format!(
+                "`{read} | default(…)` gives a value, `default(omit)` leaves the key out, `required(\"…\")` refuses"
+            ),
+        };
+        self.findings.push(Finding::new("SE0402", place, message).label("can be absent").help(help));
     }
 
     /// A map that lacks a value of the enum that indexes it.

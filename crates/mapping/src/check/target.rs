@@ -324,15 +324,16 @@ fn covered(above: &[Tree]) -> Vec<String> {
 
 fn misfitting(node: &Node, at: &str, view: View<'_>, what: &str, misfit: &Misfit) -> Finding {
     let finding = misfit.finding(["SE0502", "SE0504"], node, at, view, what);
-    let (NodeValue::String(scalar), Misfit::Form { is: Form::Text, wanted }) = (&node.value, misfit) else {
-        return finding;
-    };
-    let meant = || serde_json::from_str::<Value>(&scalar.text).is_ok_and(|value| Form::of(&value).meets(*wanted));
-    if scalar.text.contains("{{") {
-        finding.help(TYPED)
-    } else if meant() {
-        finding.help("leave the quotes out")
-    } else {
-        finding
+    let Misfit::Form { is, wanted } = misfit else { return finding };
+    let meant = |text: &str| serde_json::from_str::<Value>(text).is_ok_and(|value| Form::of(&value).meets(*wanted));
+    match &node.value {
+        NodeValue::Number(_) | NodeValue::Bool(_) if *wanted == Form::Text => finding.help("put quotes around it"),
+        NodeValue::String(scalar) if *is == Form::Text && !Expression::is_typed(node) => match &*scalar.text {
+            text if text.contains("{{") => finding.help(TYPED),
+            text if meant(text) => finding.help("leave the quotes out"),
+            "yes" | "no" | "on" | "off" if *wanted == Form::Boolean => finding.help("write `true` or `false`"),
+            _ => finding,
+        },
+        _ => finding,
     }
 }
