@@ -328,6 +328,12 @@ impl<'e, 's> Reads<'e, 's> {
         let message = format!("`{}` does not exist{of}", step.written);
         let finding = Finding::new(code, step.place.clone(), message).label("no such field");
         self.findings.push(match one {
+            Type::Of(shape) if shape.view.form() == Form::List => {
+                let before = step.before;
+                finding.help(format!(
+                    "it is a list: `{before}[0].{name}` reads one item, `| map(attribute=\"{name}\")` all"
+                ))
+            }
             Type::Of(shape) => with_suggestion(finding, name, step.before, shape.view),
             other => with_closest(finding, name, step.before, &other.keys().unwrap_or_default()),
         });

@@ -111,8 +111,17 @@ impl<'s> Status<'_, 's> {
         let Some(view) = place else { return };
         let path = field.target.join(".");
         for mismatch in types.iter().flat_map(|one| fit::mismatches(one, view)) {
-            if let Mismatch::Misfit { misfit, below, view, .. } = mismatch {
-                self.findings.push(misfitting(at, &format!("{path}{below}"), view, &misfit));
+            match mismatch {
+                Mismatch::Misfit { misfit, below, view, .. } => {
+                    self.findings.push(misfitting(at, &format!("{path}{below}"), view, &misfit));
+                }
+                // What is read may bring along more than the consumer sees.
+                Mismatch::Pruned { path: read, below, name, at: view } if read.is_empty() => {
+                    let message = format!("`status.{path}{below}` does not exist in {}", view.schema().kind);
+                    let finding = Finding::new("SE0601", at.headline(), message).label("no such field");
+                    self.findings.push(with_suggestion(finding, &name, "", view));
+                }
+                Mismatch::Pruned { .. } => {}
             }
         }
         if let (Some(from), Some(choices)) = (types.iter().find_map(|one| free_text(one, view)), view.choices()) {
@@ -157,7 +166,6 @@ impl<'s> Status<'_, 's> {
                 (Some(at), Step::Name(name)) => match at.field(name) {
                     Field::Known(below) => Some(below),
                     Field::Open => None,
-                    Field::Unknown if !at.form().meets(Form::Map) => None,
                     Field::Unknown => {
                         self.findings.push(unknown_step(node, path.text(), place, name, at));
                         return vec![Type::Any];
@@ -292,7 +300,11 @@ fn unknown_step(node: &Node, path: &str, place: &Range<usize>, name: &str, at: V
              `status` lets the engine say it",
         );
     }
-    with_suggestion(finding, name, path[..place.start].trim_end_matches('.'), at)
+    let before = path[..place.start].trim_end_matches('.');
+    if at.form() == Form::List {
+        return finding.help(format!("it is a list: `{before}[0].{name}` reads one item, `{before}[*].{name}` all"));
+    }
+    with_suggestion(finding, name, before, at)
 }
 
 fn misfitting(node: &Node, path: &str, view: View<'_>, misfit: &Misfit) -> Finding {

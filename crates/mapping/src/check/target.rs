@@ -284,7 +284,7 @@ pub(super) fn unwritten(node: &Node, pointer: &Pointer, written: &Bound<'_>) -> 
     let mut written = written.clone();
     for step in &pointer.steps {
         let segment = match step {
-            Step::Field(name) => Segment::Key(name.clone()),
+            Step::Field(name) => name.parse().map_or_else(|_| Segment::Key(name.clone()), Segment::Index),
             Step::Each | Step::With { .. } => Segment::Index(0),
         };
         let stepped = written.step(&segment);
