@@ -233,7 +233,10 @@ impl<'s> Checker<'s> {
         for (field, pointers) in [("ignore", &rule.ignore), ("atCreation", &rule.at_creation)] {
             let nodes = node.at(&["apply", field]).map_or(&[][..], |list| list.items());
             for (node, pointer) in nodes.iter().zip(pointers) {
-                let of_schema = schema.and_then(|schema| target::pointer(node, pointer, schema.view()));
+                let of_schema = schema.and_then(|schema| {
+                    let required = || target::required(node, pointer, schema.view()).filter(|_| field == "ignore");
+                    target::pointer(node, pointer, schema.view()).or_else(required)
+                });
                 self.findings.extend(of_schema.or_else(|| target::unwritten(node, pointer, written)));
             }
         }

@@ -279,6 +279,25 @@ pub(super) fn pointer(node: &Node, pointer: &Pointer, root: View<'_>) -> Option<
     None
 }
 
+/// A pointer to a field that the object must have from the start: others come too late.
+pub(super) fn required(node: &Node, pointer: &Pointer, root: View<'_>) -> Option<Finding> {
+    let (Step::Field(last), above) = pointer.steps.split_last()? else { return None };
+    let view = above.iter().try_fold(root, |view, step| match step {
+        Step::Field(name) => known(view, name),
+        Step::Each | Step::With { .. } => view.item(),
+    })?;
+    let is_required = view.required().any(|name| name == last) && !known(view, last)?.has_default();
+    is_required.then(|| {
+        let message = format!("{} requires `{}`, which is left to others", root.schema().kind, pointer.text);
+        let finding = Finding::new("SE0503", node.headline(), message).label("never set");
+        finding.help("`atCreation` sets it once, and leaves it to others from then on")
+    })
+}
+
+fn known<'s>(view: View<'s>, name: &str) -> Option<View<'s>> {
+    if let Field::Known(below) = view.field(name) { Some(below) } else { None }
+}
+
 /// A pointer to what the template does not write: there is nothing to leave to others.
 pub(super) fn unwritten(node: &Node, pointer: &Pointer, written: &Bound<'_>) -> Option<Finding> {
     let mut written = written.clone();
