@@ -94,6 +94,11 @@ impl Compiler {
     /// What goes with a copy, and with which.
     fn check_copy(&mut self, spec: &Spanned<RelatedSpec>) {
         let is_copied = COPIED.contains(&spec.resource.as_str());
+        if let Some(meant) = COPIED.iter().find(|copied| copied.replacen("s.", ".", 1) == spec.resource.value) {
+            let finding =
+                Finding::new("SE0112", spec.resource.span(), format!("`{}` is no plural", spec.resource.value));
+            self.report(finding.help(format!("write `{meant}`")));
+        }
         let of_copies = ["to", "data", "labels", "annotations", "type", "shared", "ownerReference", "onSourceDelete"];
         for (key, _) in of_copies.iter().filter(|_| !is_copied).filter_map(|field| spec.node.entry(field)) {
             let finding = Finding::new("SE0114", key.span.clone(), format!("{} is not copied", spec.resource.value));
