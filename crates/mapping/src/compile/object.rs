@@ -140,7 +140,9 @@ impl Compiler {
                 metadata.describe()
             );
             let finding = Finding::new("SE0113", metadata.headline(), message);
-            self.report(finding.help("its parts can be expressions: `labels: ${{ source.metadata.labels }}`"));
+            self.report(
+                finding.help("its parts can be expressions: `labels: ${{ source.metadata.labels | default({}) }}`"),
+            );
         }
         for structure in ["$merge", "$each"] {
             if let Some((key, _)) = metadata.entry(structure) {
