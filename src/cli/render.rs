@@ -144,7 +144,7 @@ fn all(arguments: &RenderArguments) -> Result<Rendered, Misconfigured> {
         };
         match arguments.steps {
             true => rendered.add_steps(arguments, mapping, scene)?,
-            false => rendered.add(arguments, &catalog, mapping, &scene),
+            false => rendered.add(arguments, (&catalog, &schemas), mapping, &scene),
         }
     }
     Ok(rendered)
@@ -224,7 +224,13 @@ impl Rendered {
     }
 
     /// Renders one source.
-    fn add(&mut self, arguments: &RenderArguments, catalog: &Catalog, mapping: &Mapping, scene: &Scene) {
+    fn add(
+        &mut self,
+        arguments: &RenderArguments,
+        (catalog, schemas): (&Catalog, &Schemas),
+        mapping: &Mapping,
+        scene: &Scene,
+    ) {
         let title = sources::title(&scene.source);
         let mut say = |text: &str| self.said.push_str(&format!("{title}: {text}\n"));
         let preview = match preview(mapping, scene) {
@@ -243,6 +249,10 @@ impl Rendered {
         }
         for stranger in preview.strangers.iter().filter_map(|position| scene.standing.get(*position)) {
             say(&format!("{} stands for no object of mapping `{}`", sources::title(stranger), mapping.name));
+        }
+        for why in preview.objects().filter_map(|(.., desired)| sources::check_rendered(&desired.body, schemas).err()) {
+            say(&why.0);
+            self.failed = true;
         }
         let with_status = arguments.status || !arguments.observed.is_empty();
         self.documents.extend(documents(&preview, scene, !arguments.no_marks, with_status));

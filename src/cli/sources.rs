@@ -122,11 +122,26 @@ fn admitted(mut object: Value, mapping: &Mapping, schemas: &Schemas) -> Result<V
 /// What the API server would refuse one for.
 pub(super) fn check_observed(objects: &[Value], schemas: &Schemas) -> Result<(), Misconfigured> {
     objects.iter().try_for_each(|object| {
-        let (group, version) = text(object, "apiVersion").rsplit_once('/').unwrap_or(("", text(object, "apiVersion")));
-        let schema = schemas.kind(&Kind::new(group, version, text(object, "kind")));
-        let Some(schema) = schema else { return Ok(()) };
+        let Some(schema) = schemas.kind(&kind_of(object)) else { return Ok(()) };
         accepted(object, &Structural::compile(schema.document()), |cause| cause.reason != "FieldValueRequired")
     })
+}
+
+/// A rendered object, as its API server would store it.
+///
+/// # Errors
+/// What the API server would refuse it for.
+pub(super) fn check_rendered(object: &Value, schemas: &Schemas) -> Result<(), Misconfigured> {
+    let Some(schema) = schemas.kind(&kind_of(object)) else { return Ok(()) };
+    let structural = Structural::compile(schema.document());
+    let mut object = object.clone();
+    structural.fill_defaults(&mut object);
+    accepted(&object, &structural, |_| true)
+}
+
+fn kind_of(object: &Value) -> Kind {
+    let (group, version) = text(object, "apiVersion").rsplit_once('/').unwrap_or(("", text(object, "apiVersion")));
+    Kind::new(group, version, text(object, "kind"))
 }
 
 fn accepted(object: &Value, schema: &Structural, counts: impl Fn(&Cause) -> bool) -> Result<(), Misconfigured> {

@@ -157,7 +157,8 @@ impl Bench<'_> {
         let folder = Path::new(file).parent().unwrap_or(Path::new(""));
         let mut cases = Vec::new();
         for case in &test.spec.cases {
-            let problems = case::run(self, &entry.mapping, &recorder, folder, case, goldens)?;
+            let placed = |Misconfigured(why)| Misconfigured(format!("{file}: case `{}`: {why}", case.name));
+            let problems = case::run(self, &entry.mapping, &recorder, folder, case, goldens).map_err(placed)?;
             cases.push(Case { name: case.name.clone(), passed: problems.is_empty(), problems });
         }
         Ok(Tested { name, file: file.to_owned(), mapping, cases })

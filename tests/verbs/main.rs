@@ -481,6 +481,49 @@ fn a_source_has_the_defaults_of_its_schema_and_its_limits() {
     ");
 }
 
+/// The same of what is rendered, and of the source of a case.
+#[test]
+fn what_the_target_would_refuse_fails() {
+    let definition = "\
+apiVersion: apiextensions.k8s.io/v1
+kind: CustomResourceDefinition
+metadata: {name: clusters.example.dev}
+spec:
+  group: example.dev
+  names: {kind: Cluster, plural: clusters}
+  scope: Namespaced
+  versions:
+    - name: v1
+      schema:
+        openAPIV3Schema:
+          type: object
+          properties: {spec: {type: object, properties: {size: {type: integer, maximum: 2}, plan: {type: string}}}}
+";
+    let (head, _) = TEST.split_once("    - name: does not").expect("the first case");
+    let files = [
+        ("maps/a.yaml", GOOD),
+        ("maps/a.test.yaml", head),
+        ("maps/source.yaml", SOURCE),
+        ("schemas/a.yaml", definition),
+    ];
+    let root = directory(&files);
+    for verb in
+        ["test ROOT/maps --schemas ROOT/schemas", "render ROOT/maps --schemas ROOT/schemas -f ROOT/maps/source.yaml"]
+    {
+        let said = said(&root, [verb]);
+        let why = "spec.size: Invalid value: 3: spec.size in body should be less than or equal to 2";
+        assert!(said.starts_with("exit 1\n") && said.contains(why), "{said}");
+    }
+    let other = head
+        .replace("source: source.yaml", "source: {apiVersion: example.dev/v2, kind: Database, metadata: {name: a}}");
+    fs::write(root.path().join("maps/a.test.yaml"), other).expect("a test");
+    assert_snapshot!(said(&root, ["test ROOT/maps"]), @"
+    exit 3
+    stderr:
+    error: ROOT/maps/a.test.yaml: case `holds`: its source must be one of databases.v1.example.dev
+    ");
+}
+
 /// No consumer can accept what the provider does not ask for.
 #[test]
 fn a_claim_that_the_export_among_the_schemas_lacks_is_reported() {

@@ -44,6 +44,7 @@ pub(super) fn run(
         (Ok(preview), false) => preview,
     };
     let mut problems = unrecognized(&preview, &scene);
+    problems.extend(refused(bench, &preview));
     let place = &preview.rendering().place;
     let mut rendered = objects(&preview);
     rendered["placement"] = json!({
@@ -125,10 +126,7 @@ fn nothing_else(case: &TestCaseSpec) -> Vec<Problem> {
 
 fn scene(bench: &Bench, mapping: &Mapping, folder: &Path, case: &TestCaseSpec) -> Result<Scene, Misconfigured> {
     let given_together = given(folder, &case.source)?;
-    let source = match &given_together[..] {
-        [source] => source.clone(),
-        several => one_of(bench, mapping, case, several)?,
-    };
+    let source = one_of(bench, mapping, &given_together)?;
     let is_beside = |object: &Value| *object != source && sources::reads(mapping, object);
     let beside: Vec<_> = given_together.into_iter().filter(is_beside).collect();
     let related = case.related.iter().map(|raw| given(folder, raw)).collect::<Result<Vec<_>, _>>()?;
@@ -136,7 +134,7 @@ fn scene(bench: &Bench, mapping: &Mapping, folder: &Path, case: &TestCaseSpec) -
     scene.related = related.concat().into_iter().chain(beside).map(Arc::new).collect();
     if let Some(workspace) = &case.workspace {
         scene.cluster = ClusterName::try_from(workspace.cluster.as_str())
-            .map_err(|error| Misconfigured(format!("case `{}`: workspace.cluster: {error}", case.name)))?;
+            .map_err(|error| Misconfigured(format!("workspace.cluster: {error}")))?;
         scene.workspace_path = workspace.path.clone();
     }
     scene.standing = standing(mapping, folder, case, &scene)?;
@@ -151,8 +149,8 @@ fn standing(mapping: &Mapping, folder: &Path, case: &TestCaseSpec, scene: &Scene
         Some(_) => given(folder, raw),
         None => match observed_template(raw, &mut Vec::new()).map(|template| template.render(&scope)) {
             Some(Ok(object)) => Ok(vec![object]),
-            Some(Err(why)) => Err(Misconfigured(format!("case `{}`: observed: {why}", case.name))),
-            None => Err(Misconfigured(format!("case `{}`: observed: it does not compile", case.name))),
+            Some(Err(why)) => Err(Misconfigured(format!("observed: {why}"))),
+            None => Err(Misconfigured("observed: it does not compile".to_owned())),
         },
     };
     Ok(case.observed.iter().map(rendered).collect::<Result<Vec<_>, _>>()?.concat())
@@ -183,15 +181,12 @@ fn given(folder: &Path, raw: &Raw) -> Result<Vec<Value>, Misconfigured> {
     }
 }
 
-/// Of a file with several objects, the one that the mapping takes.
-fn one_of(bench: &Bench, mapping: &Mapping, case: &TestCaseSpec, all: &[Value]) -> Result<Value, Misconfigured> {
+/// The one object among them that the mapping takes.
+fn one_of(bench: &Bench, mapping: &Mapping, all: &[Value]) -> Result<Value, Misconfigured> {
     let mut taken = all.iter().filter(|object| sources::takes(mapping, bench.schemas, object));
     match (taken.next(), taken.next()) {
         (Some(source), None) => Ok(source.clone()),
-        _ => Err(Misconfigured(format!(
-            "case `{}`: its source file must hold one {}",
-            case.name, mapping.source.resource
-        ))),
+        _ => Err(Misconfigured(format!("its source must be one of {}", mapping.source.resource))),
     }
 }
 
@@ -199,6 +194,12 @@ fn unrecognized(preview: &Preview, scene: &Scene) -> Vec<Problem> {
     let strangers = preview.strangers.iter().filter_map(|position| scene.standing.get(*position));
     let title = |object| format!("observed: {} stands for no object of the mapping", sources::title(object));
     strangers.map(|object| Problem::said(title(object))).collect()
+}
+
+/// What the target's API server would refuse of what is rendered.
+fn refused(bench: &Bench, preview: &Preview) -> Vec<Problem> {
+    let checked = preview.objects().map(|(.., desired)| sources::check_rendered(&desired.body, bench.schemas));
+    checked.filter_map(Result::err).map(|why| Problem::said(why.0)).collect()
 }
 
 /// The rendered objects by their ids, several of one id by their keys. Where a source names its targets, by the keys of the

@@ -1,13 +1,14 @@
-//! SE0710: whether a name or label can grow beyond what servers take, because a consumer chose a long name. As with
-//! placements, the rules are tried on a source.
+//! SE0710: whether a name or label can grow beyond what servers take, because a consumer chose a long name; SE0110: whether
+//! it is a valid one at all. As with placements, the rules are tried on a source.
 
 use std::sync::Arc;
 
 use serde_json::{Value, json};
 
-use super::places::{longest_candidate, scope, stand_in};
+use super::places::{Candidate, longest_candidate, scope, served_candidate, stand_in};
 use crate::diagnostic::Finding;
 use crate::expression::{Base, Outcome, Root, Scope, Text};
+use crate::names::{is_dns_label, is_dns_subdomain, is_label_value};
 use crate::schema::Schema;
 use crate::template::{Content, Entry};
 use crate::yaml::Node;
@@ -17,36 +18,71 @@ use crate::{Kind, Mapping, ObjectRule};
 /// `-ca` is not worth a warning, two names that are joined are.
 const LONG: usize = 200;
 
-/// Characters of an object's name, and of a label's value.
-const NAME: usize = 253;
-const LABEL: usize = 63;
+/// What servers take at a place.
+#[derive(Clone, Copy)]
+struct Taken {
+    /// At most so many characters.
+    most: usize,
+    is_valid: fn(&str) -> bool,
+    characters: &'static str,
+    /// The filter that makes a valid text.
+    filter: &'static str,
+}
+
+const NAMESPACE: Taken = Taken { most: 63, is_valid: is_dns_label, ..NAME };
+const NAME: Taken =
+    Taken { most: 253, is_valid: is_name, characters: "lower case letters, digits and `-`", filter: "dns_label" };
+const LABEL: Taken = Taken {
+    most: 63,
+    is_valid: is_label_value,
+    characters: "letters, digits, `-`, `_` and `.`",
+    filter: "label_value",
+};
 
 /// Kinds that take shorter names: <https://kubernetes.io/docs/concepts/overview/working-with-objects/names/> and
 /// <https://kubernetes.io/docs/concepts/workloads/controllers/cron-jobs/>.
-const SHORT_NAMES: [(&str, &str, usize); 3] =
-    [("", "Service", LABEL), ("batch", "CronJob", 52), ("batch", "Job", LABEL)];
+const SHORT_NAMES: [(&str, &str, usize); 3] = [("", "Service", 63), ("batch", "CronJob", 52), ("batch", "Job", 63)];
 
 pub(super) fn check(mapping: &Mapping, source: Option<&Schema>, findings: &mut Vec<Finding>) {
     let length = source.and_then(longest_name).unwrap_or(LONG);
-    let name = "n".repeat(length);
-    let Some(candidate) = longest_candidate(mapping, &name) else { return };
+    let long = "n".repeat(length);
+    if let Some(candidate) = served_candidate(mapping) {
+        tried(mapping, candidate, Trial { tried: None, findings });
+    }
+    if let Some(candidate) = longest_candidate(mapping, &long) {
+        tried(mapping, candidate, Trial { tried: Some((candidate.namespace.len(), length)), findings });
+    }
+}
+
+fn tried(mapping: &Mapping, candidate: Candidate<'_>, mut trial: Trial<'_>) {
+    let before = trial.findings.len();
     let placement = &mapping.placement;
     let read = stand_in(&[&placement.namespace, &placement.name], &Base::Root(Root::Source));
     let mut scope = scope(mapping, candidate, read.as_object().cloned().unwrap_or_default());
-    let mut trial = Trial { tried: (candidate.namespace.len(), length), findings };
-    let rules = [("namespace", &placement.namespace, LABEL), ("name", &placement.name, NAME)];
-    let [Some(namespace), Some(name)] = rules.map(|(field, rule, most)| {
+    let rules = [("namespace", &placement.namespace, NAMESPACE), ("name", &placement.name, NAME)];
+    let [Some(namespace), Some(name)] = rules.map(|(field, rule, taken)| {
         let text = rule.render(&scope).ok()?;
         let node = mapping.spec.at(&["placement", field]).unwrap_or(&mapping.spec);
-        trial.judge(node, &format!("`placement.{field}`"), &text, most);
+        trial.judge(node, &format!("`placement.{field}`"), &text, taken);
         Some(text)
     }) else {
         return;
     };
+    // What is made of an invalid name is invalid, too.
+    if trial.tried.is_none() && trial.findings.len() > before {
+        return;
+    }
     scope.set(Root::Placement, Arc::new(json!({"namespace": namespace, "name": name})));
     for (key, text) in &placement.namespace_labels {
         let node = mapping.spec.at(&["placement", "namespaceLabels", key]);
         trial.text(node, &format!("the label `{key}` of the namespace"), text, &scope);
+    }
+    for (node, rule) in mapping.written_related().filter(|(_, rule)| rule.for_each.is_none()) {
+        if let (Some(node), Some(Ok(name))) =
+            (node.at(&["to", "name"]), rule.to.name.as_ref().map(|name| name.render(&scope)))
+        {
+            trial.judge(node, "the name of the copy", &name, NAME);
+        }
     }
     for (node, rule) in mapping.written_objects() {
         if let Some(template) = node.get("template") {
@@ -59,29 +95,34 @@ pub(super) fn check(mapping: &Mapping, source: Option<&Schema>, findings: &mut V
 /// The characters that the consumers' schema allows a name.
 fn longest_name(schema: &Schema) -> Option<usize> {
     let length = schema.document().pointer("/properties/metadata/properties/name/maxLength")?.as_u64()?;
-    usize::try_from(length).ok().map(|length| length.min(NAME))
+    usize::try_from(length).ok().map(|length| length.min(NAME.most))
+}
+
+/// RBAC's names may have a `:`, as `system:controller` has.
+fn is_name(text: &str) -> bool {
+    is_dns_subdomain(text) || text.contains(':')
 }
 
 /// The source that the rules are tried on, and what is found.
 struct Trial<'f> {
-    /// The characters of its namespace and of its name.
-    tried: (usize, usize),
+    /// The characters of its namespace and of its name; `None`: it is a plain one, which shows what is wrong with any.
+    tried: Option<(usize, usize)>,
     findings: &'f mut Vec<Finding>,
 }
 
 impl Trial<'_> {
     fn name(&mut self, template: &Node, rule: &ObjectRule, placed: &str, scope: &Scope) {
-        let most = longest(&rule.kind);
+        let taken = Taken { most: longest(&rule.kind), ..NAME };
         let own = template.at(&["metadata", "name"]);
         match (&rule.name, own) {
             (Some(text), Some(node)) if text.literal().is_none() && rule.for_each.is_none() => {
                 if let Ok(name) = text.render(scope) {
-                    self.judge(node, &format!("the name of {}", rule.kind.kind), &name, most);
+                    self.judge(node, &format!("the name of {}", rule.kind.kind), &name, taken);
                 }
             }
-            (None, _) if most < NAME => {
+            (None, _) if taken.most < NAME.most => {
                 let node = template.get("kind").map_or(template, Arc::as_ref);
-                self.judge(node, &format!("the name of {}", rule.kind.kind), placed, most);
+                self.judge(node, &format!("the name of {}", rule.kind.kind), placed, taken);
             }
             _ => {}
         }
@@ -93,6 +134,7 @@ impl Trial<'_> {
         for Entry { name, tree, .. } in labels {
             let what = format!("the label `{name}`");
             match &tree.content {
+                Content::Literal(Value::String(value)) => self.judge(&tree.node, &what, value, LABEL),
                 Content::Text(text) => self.text(Some(&tree.node), &what, text, scope),
                 Content::Expression(expression) => {
                     if let Outcome::Value(Value::String(value)) = expression.evaluate(scope) {
@@ -110,25 +152,32 @@ impl Trial<'_> {
         }
     }
 
-    fn judge(&mut self, node: &Node, what: &str, value: &str, most: usize) {
-        if value.len() <= most {
-            return;
+    fn judge(&mut self, node: &Node, what: &str, value: &str, taken: Taken) {
+        let Taken { most, is_valid, characters, filter } = taken;
+        match self.tried {
+            None if value.len() <= most && !is_valid(value) => {
+                let message = format!("{what} comes to `{value}`, which servers refuse");
+                let help = format!("{characters} are taken; `| {filter}` makes such a text");
+                self.findings.push(Finding::new("SE0110", node.headline(), message).help(help));
+            }
+            Some((namespace, name)) if value.len() > most => {
+                let message = format!("{what} can grow too long: at most {most} characters are taken");
+                let finding =
+                    Finding::new("SE0710", node.headline(), message).label(format!("up to {} characters", value.len()));
+                let help = format!(
+                    "shorten it (`| {filter}(…)`, with a `short_hash` beside it where different names must stay different), \
+                     or limit the consumers' names: `maxLength` of `metadata.name` in their schema"
+                );
+                let note =
+                    format!("tried with a source whose namespace has {namespace} characters and whose name has {name}");
+                self.findings.push(finding.help(help).note(note));
+            }
+            _ => {}
         }
-        let message = format!("{what} can grow too long: at most {most} characters are taken");
-        let shorter = if most == LABEL && what.contains("label") { "label_value" } else { "dns_label" };
-        let finding =
-            Finding::new("SE0710", node.headline(), message).label(format!("up to {} characters", value.len()));
-        let help = format!(
-            "shorten it (`| {shorter}(…)`, with a `short_hash` beside it where different names must stay different), or limit \
-             the consumers' names: `maxLength` of `metadata.name` in their schema"
-        );
-        let (namespace, name) = self.tried;
-        let note = format!("tried with a source whose namespace has {namespace} characters and whose name has {name}");
-        self.findings.push(finding.help(help).note(note));
     }
 }
 
 fn longest(kind: &Kind) -> usize {
     let found = SHORT_NAMES.iter().find(|(group, name, _)| kind.group == *group && kind.kind == *name);
-    found.map_or(NAME, |(.., most)| *most)
+    found.map_or(NAME.most, |(.., most)| *most)
 }

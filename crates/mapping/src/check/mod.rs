@@ -22,7 +22,7 @@ use std::sync::Arc;
 use super::diagnostic::Finding;
 use super::schema::{Schema, Schemas};
 use super::template::Tree;
-use super::{Kind, Mapping, ObjectRule, RelatedRule, Side};
+use super::{Kind, Mapping, ObjectRule, RelatedRule, Side, TargetChoice};
 use crate::yaml::Node;
 
 pub use collisions::common_object;
@@ -39,8 +39,9 @@ pub fn check(mapping: &Mapping, schemas: &Schemas) -> Vec<Finding> {
     let mut checker = Checker::new(mapping, schemas);
     checker.known_source();
     checker.filter();
-    checker.vars();
+    checker.target();
     checker.namespace_labels();
+    checker.vars();
     places::check(mapping, &mut checker.findings);
     collisions::check(mapping, &mut checker.findings);
     lengths::check(mapping, checker.environment.source, &mut checker.findings);
@@ -137,9 +138,21 @@ impl<'s> Checker<'s> {
         }
     }
 
-    /// After the variables, which the labels may read.
+    /// What chooses a source's targets; objects read the item of a list of them.
+    fn target(&mut self) {
+        match self.mapping.target_rule.as_ref().map(|rule| &rule.choice) {
+            Some(TargetChoice::One { cluster, .. }) => drop(self.reads().text(cluster)),
+            Some(TargetChoice::Each { each, cluster }) => {
+                self.list(each);
+                self.reads().text(cluster);
+            }
+            Some(TargetChoice::All) | None => {}
+        }
+    }
+
     fn namespace_labels(&mut self) {
         for (key, text) in &self.mapping.placement.namespace_labels {
+            self.reads().text(text);
             if let Some(node) = self.mapping.spec.at(&["placement", "namespaceLabels", key]) {
                 decided::check_namespace_label(&self.environment, node, (key, text), &mut self.findings);
             }
@@ -178,13 +191,13 @@ impl<'s> Checker<'s> {
     }
 
     fn object(&mut self, node: &Arc<Node>, rule: &'s ObjectRule) {
+        let (facts, locals) = (self.environment.facts.len(), self.environment.locals.len());
         if let Some(each) = &rule.for_each {
             self.list(each);
         }
-        let around = self.environment.facts.len();
         self.parts(node, rule);
-        self.environment.facts.truncate(around);
-        self.environment.locals.clear();
+        self.environment.facts.truncate(facts);
+        self.environment.locals.truncate(locals);
     }
 
     fn parts(&mut self, node: &Arc<Node>, rule: &'s ObjectRule) {
@@ -220,7 +233,10 @@ impl<'s> Checker<'s> {
         for (field, pointers) in [("ignore", &rule.ignore), ("atCreation", &rule.at_creation)] {
             let nodes = node.at(&["apply", field]).map_or(&[][..], |list| list.items());
             for (node, pointer) in nodes.iter().zip(pointers) {
-                let of_schema = schema.and_then(|schema| target::pointer(node, pointer, schema.view()));
+                let of_schema = schema.and_then(|schema| {
+                    let required = || target::required(node, pointer, schema.view()).filter(|_| field == "ignore");
+                    target::pointer(node, pointer, schema.view()).or_else(required)
+                });
                 self.findings.extend(of_schema.or_else(|| target::unwritten(node, pointer, written)));
             }
         }

@@ -85,7 +85,14 @@ fn copies(mapping: &Mapping, findings: &mut Vec<Finding>) {
             "two sources that name one object would each copy it to one name: the second would wait in `Conflict`";
         let at = node.at(&["to", "name"]).or(node.get("from")).unwrap_or(node);
         let finding = Finding::new("SE0708", at.headline(), message);
-        let finding = finding.help("put `{{ placement.name }}` into `to.name`, or share one copy: `shared: Namespace`");
+        let finding = finding.help(match (rule.direction, &rule.from.selector) {
+            (Direction::ToTarget, None) => {
+                "put `{{ placement.name }}` into `to.name`, or share one copy: `shared: Namespace`"
+            }
+            (Direction::ToTarget, Some(_)) => "share one copy: `shared: Namespace`",
+            (Direction::ToSource, None) => "put `{{ placement.name }}` into `to.name`",
+            (Direction::ToSource, Some(_)) => "read each by its name, and put `{{ placement.name }}` into `to.name`",
+        });
         findings.extend(match Named::of_copies(rule) {
             None => Some(finding),
             named => meeting(mapping, named).map(|(first, second, place)| {

@@ -46,15 +46,30 @@ impl<'e, 's> Reads<'e, 's> {
 
     /// A condition, which must be true or false.
     pub fn condition(&mut self, condition: &'s Expression) {
+        self.omits(condition.expr(), condition.place(), false);
         let bound = self.expression(condition.expr());
         self.operand(&bound, condition.place(), &[Form::Boolean], "a condition is");
     }
 
     /// A list that something is made of item by item.
     pub fn list(&mut self, list: &'s Expression) -> Bound<'s> {
-        let bound = self.expression(list.expr());
+        let bound = self.leaf(list);
         self.operand(&bound, list.place(), &[Form::List], "what items are taken from is");
         bound
+    }
+
+    /// What stands for a whole key or item.
+    pub fn leaf(&mut self, leaf: &'s Expression) -> Bound<'s> {
+        self.omits(leaf.expr(), leaf.place(), true);
+        self.expression(leaf.expr())
+    }
+
+    fn omits(&mut self, expr: &Expr, place: &Range<usize>, is_whole: bool) {
+        let message = "what can be absent needs a value here: `omit` stands for a whole key or item";
+        self.findings.extend(expr.misplaced_omits(place, is_whole).into_iter().map(|place| {
+            let finding = Finding::new("SE0402", place, message).label("no value");
+            finding.help("give a value, or leave the whole out: `${{ … if … is defined else omit }}`")
+        }));
     }
 
     /// `takes_absent`: where there is no value, something stands in for it. Operators and filters need one all the same.
@@ -234,6 +249,7 @@ impl<'e, 's> Reads<'e, 's> {
             match piece {
                 Piece::Raw(_) => {}
                 Piece::Print { expr, place } => {
+                    self.omits(expr, place, false);
                     let bound = self.expression(expr);
                     self.operand(&bound, place, &PRINTED, "a text can hold");
                     printed.push(bound);
@@ -312,6 +328,12 @@ impl<'e, 's> Reads<'e, 's> {
         let message = format!("`{}` does not exist{of}", step.written);
         let finding = Finding::new(code, step.place.clone(), message).label("no such field");
         self.findings.push(match one {
+            Type::Of(shape) if shape.view.form() == Form::List => {
+                let before = step.before;
+                finding.help(format!(
+                    "it is a list: `{before}[0].{name}` reads one item, `| map(attribute=\"{name}\")` all"
+                ))
+            }
             Type::Of(shape) => with_suggestion(finding, name, step.before, shape.view),
             other => with_closest(finding, name, step.before, &other.keys().unwrap_or_default()),
         });
@@ -324,10 +346,15 @@ impl<'e, 's> Reads<'e, 's> {
             }
             _ => format!("`{read}` can be absent, and nothing stands in for it"),
         };
-        let finding = Finding::new("SE0402", place, message).label("can be absent");
-        self.findings.push(finding.help(format!(
-            "`{read} | default(…)` gives a value, `default(omit)` leaves the key out, `required(\"…\")` refuses"
-        )));
+        let help = match read.strip_prefix("….") {
+            Some(attribute) => format!(
+                "`selectattr(\"{attribute}\", \"defined\")` before it chooses the items that have it; `map` also takes `default=…`"
+            ),
+            None => format!(
+                "`{read} | default(…)` gives a value, `default(omit)` leaves the key out, `required(\"…\")` refuses"
+            ),
+        };
+        self.findings.push(Finding::new("SE0402", place, message).label("can be absent").help(help));
     }
 
     /// A map that lacks a value of the enum that indexes it.

@@ -1,6 +1,7 @@
 //! What related objects read, and whether what is read on the target is the tenant's own.
 
 use crate::expression::References;
+use crate::schema::Form;
 use crate::template::{Content, Text};
 use crate::yaml::Node;
 use crate::{ForEach, OriginalOwner, RelatedPlace, RelatedRule};
@@ -11,8 +12,9 @@ use super::{Checker, safety};
 impl<'s> Checker<'s> {
     pub(super) fn related(&mut self) {
         for (node, rule) in self.mapping.written_related() {
+            let around = self.environment.locals.len();
             self.one_related(node, rule);
-            self.environment.locals.clear();
+            self.environment.locals.truncate(around);
         }
     }
 
@@ -30,7 +32,9 @@ impl<'s> Checker<'s> {
         let around = self.environment.related.clone();
         self.environment.related.iter_mut().filter(|one| one.id == rule.id).for_each(|one| one.can_be_left_out = false);
         for template in rule.data.transform.values().chain(rule.data.add.values()) {
-            self.template(template.root(), None, guarded);
+            let bound = self.template(template.root(), None, guarded);
+            let place = template.root().node.headline();
+            self.reads().operand(&bound, &place, &[Form::Text], "a key of a copy holds");
         }
         self.environment.related = around;
         self.reading(node, rule);

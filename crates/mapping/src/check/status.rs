@@ -8,12 +8,12 @@ use serde_json::{Value, json};
 use super::fit::{self, Misfit, Mismatch};
 use super::places::put;
 use super::reads::{Reads, with_suggestion};
-use super::target::Place;
+use super::target::{Place, TYPED};
 use super::types::{Environment, Shape, Type};
 use crate::diagnostic::Finding;
 use crate::jsonpath::{JsonPath, Step};
 use crate::schema::{Field, Form, Schema, Schemas, View};
-use crate::template::Template;
+use crate::template::{Content, Template, Tree};
 use crate::yaml::{Node, quoted};
 use crate::{Mapping, MirrorRule, StatusField, StatusValue, Take};
 
@@ -111,8 +111,17 @@ impl<'s> Status<'_, 's> {
         let Some(view) = place else { return };
         let path = field.target.join(".");
         for mismatch in types.iter().flat_map(|one| fit::mismatches(one, view)) {
-            if let Mismatch::Misfit { misfit, below, view, .. } = mismatch {
-                self.findings.push(misfitting(at, &format!("{path}{below}"), view, &misfit));
+            match mismatch {
+                Mismatch::Misfit { misfit, below, view, .. } => {
+                    self.findings.push(misfitting(at, &format!("{path}{below}"), view, &misfit));
+                }
+                // What is read may bring along more than the consumer sees.
+                Mismatch::Pruned { path: read, below, name, at: view } if read.is_empty() => {
+                    let message = format!("`status.{path}{below}` does not exist in {}", view.schema().kind);
+                    let finding = Finding::new("SE0601", at.headline(), message).label("no such field");
+                    self.findings.push(with_suggestion(finding, &name, "", view));
+                }
+                Mismatch::Pruned { .. } => {}
             }
         }
         if let (Some(from), Some(choices)) = (types.iter().find_map(|one| free_text(one, view)), view.choices()) {
@@ -157,7 +166,6 @@ impl<'s> Status<'_, 's> {
                 (Some(at), Step::Name(name)) => match at.field(name) {
                     Field::Known(below) => Some(below),
                     Field::Open => None,
-                    Field::Unknown if !at.form().meets(Form::Map) => None,
                     Field::Unknown => {
                         self.findings.push(unknown_step(node, path.text(), place, name, at));
                         return vec![Type::Any];
@@ -180,11 +188,37 @@ impl<'s> Status<'_, 's> {
         let mirrors = nodes.iter().filter(|node| node.get("mirror").is_some());
         for rule in &self.mapping.status.conditions {
             rule.parts().for_each(|template| drop(self.template(template, None)));
+            self.condition_status(rule.status.root());
         }
         for (node, rule) in mirrors.zip(&self.mapping.status.mirrors) {
             self.mirror(node, rule);
         }
         self.conditions_have_a_place(node);
+    }
+
+    /// Whether a condition can come to a status. A text prints no boolean: `true` is no word of a condition.
+    fn condition_status(&mut self, status: &'s Tree) {
+        let printed = if let Content::Text(text) = &status.content { text.only_expression() } else { None };
+        let mut silent = Vec::new();
+        let mut reads = Reads::new(self.environment, true, &mut silent);
+        let types = match printed {
+            Some(expr) => reads.expression(expr).types,
+            None => reads.tree(status, &Place::top(None, None)).types,
+        };
+        let is_word = |value: &Value| match value {
+            Value::Bool(_) => printed.is_none(),
+            other => other.as_str().is_some_and(|text| ["True", "False", "Unknown"].contains(&text)),
+        };
+        let fits = |one: &Type<'_>| match one.values() {
+            Some(values) => values.into_iter().any(is_word),
+            None => one.form().meets(Form::Text) || printed.is_none() && one.form().meets(Form::Boolean),
+        };
+        if let (Some(one), false) = (types.first(), types.iter().any(fits)) {
+            let message = "the status of a condition is true or false, or one of `True`, `False` and `Unknown`";
+            let finding = Finding::new("SE0407", status.node.headline(), message).label(one.form().name());
+            let help = if printed.is_some() { TYPED } else { "an expression, `${{ objects.db.ready }}` for example" };
+            self.findings.push(finding.help(help));
+        }
     }
 
     /// An object whose schema has no conditions will never report one.
@@ -266,7 +300,11 @@ fn unknown_step(node: &Node, path: &str, place: &Range<usize>, name: &str, at: V
              `status` lets the engine say it",
         );
     }
-    with_suggestion(finding, name, path[..place.start].trim_end_matches('.'), at)
+    let before = path[..place.start].trim_end_matches('.');
+    if at.form() == Form::List {
+        return finding.help(format!("it is a list: `{before}[0].{name}` reads one item, `{before}[*].{name}` all"));
+    }
+    with_suggestion(finding, name, before, at)
 }
 
 fn misfitting(node: &Node, path: &str, view: View<'_>, misfit: &Misfit) -> Finding {

@@ -15,6 +15,9 @@ use crate::schema::{Field, Form, View};
 use crate::template::{Content, Each, Entry, Tree};
 use crate::yaml::{Node, NodeValue};
 
+/// How to keep the type of what a text prints.
+pub(super) const TYPED: &str = "`{{ … }}` prints text; a value keeps its type as `${{ … }}`, alone";
+
 /// A place of the rendered object.
 #[derive(Clone)]
 pub(super) struct Place<'s> {
@@ -56,7 +59,7 @@ impl<'s> Reads<'_, 's> {
                 Bound::new(vec![Type::Literal(value)], false)
             }
             Content::Expression(expression) => {
-                let bound = self.expression(expression.expr());
+                let bound = self.leaf(expression);
                 self.written(node, expression.expr(), &bound, place, &[]);
                 bound
             }
@@ -92,7 +95,7 @@ impl<'s> Reads<'_, 's> {
             Content::Merge(layers) => {
                 let layered = layers.iter().enumerate().map(|(index, layer)| {
                     let Content::Expression(expression) = &layer.content else { return self.layer(layer, place) };
-                    let bound = self.expression(expression.expr());
+                    let bound = self.leaf(expression);
                     self.written(&layer.node, expression.expr(), &bound, place, &covered(&layers[index + 1..]));
                     bound
                 });
@@ -276,12 +279,31 @@ pub(super) fn pointer(node: &Node, pointer: &Pointer, root: View<'_>) -> Option<
     None
 }
 
+/// A pointer to a field that the object must have from the start: others come too late.
+pub(super) fn required(node: &Node, pointer: &Pointer, root: View<'_>) -> Option<Finding> {
+    let (Step::Field(last), above) = pointer.steps.split_last()? else { return None };
+    let view = above.iter().try_fold(root, |view, step| match step {
+        Step::Field(name) => known(view, name),
+        Step::Each | Step::With { .. } => view.item(),
+    })?;
+    let is_required = view.required().any(|name| name == last) && !known(view, last)?.has_default();
+    is_required.then(|| {
+        let message = format!("{} requires `{}`, which is left to others", root.schema().kind, pointer.text);
+        let finding = Finding::new("SE0503", node.headline(), message).label("never set");
+        finding.help("`atCreation` sets it once, and leaves it to others from then on")
+    })
+}
+
+fn known<'s>(view: View<'s>, name: &str) -> Option<View<'s>> {
+    if let Field::Known(below) = view.field(name) { Some(below) } else { None }
+}
+
 /// A pointer to what the template does not write: there is nothing to leave to others.
 pub(super) fn unwritten(node: &Node, pointer: &Pointer, written: &Bound<'_>) -> Option<Finding> {
     let mut written = written.clone();
     for step in &pointer.steps {
         let segment = match step {
-            Step::Field(name) => Segment::Key(name.clone()),
+            Step::Field(name) => name.parse().map_or_else(|_| Segment::Key(name.clone()), Segment::Index),
             Step::Each | Step::With { .. } => Segment::Index(0),
         };
         let stepped = written.step(&segment);
@@ -321,15 +343,16 @@ fn covered(above: &[Tree]) -> Vec<String> {
 
 fn misfitting(node: &Node, at: &str, view: View<'_>, what: &str, misfit: &Misfit) -> Finding {
     let finding = misfit.finding(["SE0502", "SE0504"], node, at, view, what);
-    let (NodeValue::String(scalar), Misfit::Form { is: Form::Text, wanted }) = (&node.value, misfit) else {
-        return finding;
-    };
-    let meant = || serde_json::from_str::<Value>(&scalar.text).is_ok_and(|value| Form::of(&value).meets(*wanted));
-    if scalar.text.contains("{{") {
-        finding.help("`{{ … }}` prints text; a value keeps its type as `${{ … }}`, alone")
-    } else if meant() {
-        finding.help("leave the quotes out")
-    } else {
-        finding
+    let Misfit::Form { is, wanted } = misfit else { return finding };
+    let meant = |text: &str| serde_json::from_str::<Value>(text).is_ok_and(|value| Form::of(&value).meets(*wanted));
+    match &node.value {
+        NodeValue::Number(_) | NodeValue::Bool(_) if *wanted == Form::Text => finding.help("put quotes around it"),
+        NodeValue::String(scalar) if *is == Form::Text && !Expression::is_typed(node) => match &*scalar.text {
+            text if text.contains("{{") => finding.help(TYPED),
+            text if meant(text) => finding.help("leave the quotes out"),
+            "yes" | "no" | "on" | "off" if *wanted == Form::Boolean => finding.help("write `true` or `false`"),
+            _ => finding,
+        },
+        _ => finding,
     }
 }

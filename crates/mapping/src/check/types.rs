@@ -170,8 +170,11 @@ impl<'s> Shape<'s> {
         let Segment::Key(key) = segment else {
             return Some(to(self.view.item().map_or(Type::Any, |view| Type::Of(self.below(view, segment)))));
         };
-        // A list has no fields, and neither has a text: expressions say so when they run.
-        if !self.view.form().meets(Form::Map) || !self.keeps(key) {
+        // A list has no fields, and neither has a text.
+        if !self.view.form().meets(Form::Map) {
+            return None;
+        }
+        if !self.keeps(key) {
             return Some(to(Type::Any));
         }
         if self.has_verdict && key == VERDICT {

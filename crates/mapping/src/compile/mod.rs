@@ -105,6 +105,10 @@ fn compile_root(root: &Arc<Node>, text: &Arc<str>, findings: &mut Vec<Finding>) 
         }
         _ => {
             let typed: Typed<MappingTestDocument> = read(root, findings)?;
+            let cases = root.at(&["spec", "cases"]);
+            if let Some(cases) = cases.filter(|cases| cases.value == NodeValue::Sequence(Vec::new())) {
+                findings.push(Finding::new("SE0103", cases.headline(), "a test has at least one case"));
+            }
             for observed in typed.value.spec.cases.iter().flat_map(|case| &case.observed) {
                 observed_template(observed, findings);
             }

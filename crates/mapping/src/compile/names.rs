@@ -161,6 +161,11 @@ fn literal<'n>(node: &'n Node, field: &str, findings: &mut Vec<Finding>) -> Opti
     }
 }
 
+/// Whether a text can be a key of a Secret or ConfigMap.
+pub(super) fn is_data_key(key: &str) -> bool {
+    !key.is_empty() && key.chars().all(|c| c.is_ascii_alphanumeric() || "-._".contains(c))
+}
+
 /// Whether a label or annotation is one of the engine's owner marks.
 pub(super) fn is_mark(key: &str) -> bool {
     let prefix = key.split_once('/').map_or("", |(prefix, _)| prefix);

@@ -140,7 +140,9 @@ impl Compiler {
                 metadata.describe()
             );
             let finding = Finding::new("SE0113", metadata.headline(), message);
-            self.report(finding.help("its parts can be expressions: `labels: ${{ source.metadata.labels }}`"));
+            self.report(
+                finding.help("its parts can be expressions: `labels: ${{ source.metadata.labels | default({}) }}`"),
+            );
         }
         for structure in ["$merge", "$each"] {
             if let Some((key, _)) = metadata.entry(structure) {
@@ -273,9 +275,8 @@ impl Compiler {
         let written = ["data", "stringData"].map(|field| spec.template.0.get(field));
         let mut generate = BTreeMap::new();
         for (key, value) in &spec.generate.0 {
-            let is_key = !key.is_empty() && key.chars().all(|c| c.is_ascii_alphanumeric() || "-._".contains(c));
             let mut refused = None;
-            if !is_key {
+            if !names::is_data_key(key) {
                 refused = Some((format!("`{}` is no key of a Secret", key.value), "letters, digits, `-`, `_` and `.`"));
             } else if written.iter().flatten().any(|data| data.get(&key.value).is_some()) {
                 refused = Some((format!("the template writes `{}` as well", key.value), "take it out of the template"));

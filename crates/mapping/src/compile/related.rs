@@ -94,6 +94,11 @@ impl Compiler {
     /// What goes with a copy, and with which.
     fn check_copy(&mut self, spec: &Spanned<RelatedSpec>) {
         let is_copied = COPIED.contains(&spec.resource.as_str());
+        if let Some(meant) = COPIED.iter().find(|copied| copied.replacen("s.", ".", 1) == spec.resource.value) {
+            let finding =
+                Finding::new("SE0112", spec.resource.span(), format!("`{}` is no plural", spec.resource.value));
+            self.report(finding.help(format!("write `{meant}`")));
+        }
         let of_copies = ["to", "data", "labels", "annotations", "type", "shared", "ownerReference", "onSourceDelete"];
         for (key, _) in of_copies.iter().filter(|_| !is_copied).filter_map(|field| spec.node.entry(field)) {
             let finding = Finding::new("SE0114", key.span.clone(), format!("{} is not copied", spec.resource.value));
@@ -192,6 +197,12 @@ impl Compiler {
         let mut renamed = BTreeMap::new();
         for (from, to) in &rename.0 {
             self.check_included(include, from, "renamed");
+            self.check_data_key(from, to);
+            let is_kept = include.contains(to) && !rename.0.iter().any(|(from, _)| from.value == *to);
+            if is_kept || renamed.values().any(|other| other == to) {
+                let finding = Finding::new("SE0114", from.span(), format!("two keys would be copied as `{to}`"));
+                self.report(finding.help("give one of them another name"));
+            }
             renamed.insert(from.value.clone(), to.clone());
         }
         let mut transformed = BTreeMap::new();
@@ -201,6 +212,7 @@ impl Compiler {
         }
         let mut added = BTreeMap::new();
         for (key, value) in &add.0 {
+            self.check_data_key(key, &key.value);
             let copied = |name: &String| renamed.get(name).unwrap_or(name) == &key.value;
             if include.iter().any(copied) || renamed.values().any(|name| *name == key.value) {
                 let finding = Finding::new("SE0114", key.span(), format!("`{}` is copied and added", key.value));
@@ -209,6 +221,13 @@ impl Compiler {
             added.insert(key.value.clone(), self.leaf(value, RootSet::TEMPLATE, Template::compile)?);
         }
         Some(RelatedData { include: include.clone(), rename: renamed, transform: transformed, add: added })
+    }
+
+    fn check_data_key(&mut self, at: &Spanned<String>, key: &str) {
+        if !names::is_data_key(key) {
+            let finding = Finding::new("SE0114", at.span(), format!("`{key}` is no key of a Secret or ConfigMap"));
+            self.report(finding.help("letters, digits, `-`, `_` and `.`"));
+        }
     }
 
     fn check_included(&mut self, include: &[String], key: &Spanned<String>, how: &str) {

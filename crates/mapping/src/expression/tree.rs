@@ -105,6 +105,26 @@ impl Expr {
         }
     }
 
+    /// Where `omit` would have to be a value. `is_whole`: what stands at the place is a whole key or item.
+    pub fn misplaced_omits(&self, place: &Range<usize>, is_whole: bool) -> Vec<Range<usize>> {
+        match self {
+            Self::Omit if is_whole => Vec::new(),
+            Self::Omit => vec![place.clone()],
+            Self::Conditional { test, then, otherwise, places: [one, other] } => [
+                test.misplaced_omits(place, false),
+                then.misplaced_omits(one, is_whole),
+                otherwise.misplaced_omits(other, is_whole),
+            ]
+            .concat(),
+            Self::Default { value, fallback: Some(fallback), place: at, .. } => {
+                [value.misplaced_omits(place, is_whole), fallback.misplaced_omits(at, is_whole)].concat()
+            }
+            Self::List(items) => items.iter().flat_map(|item| item.misplaced_omits(place, true)).collect(),
+            Self::Map(entries) => entries.iter().flat_map(|(_, value)| value.misplaced_omits(place, true)).collect(),
+            _ => self.operands().into_iter().flat_map(|operand| operand.misplaced_omits(place, false)).collect(),
+        }
+    }
+
     /// Its operands, in the order in which they are written or nearly so.
     pub fn operands(&self) -> Vec<&Self> {
         match self {

@@ -66,6 +66,8 @@ fn paths() {
         assert_eq!(schema.has_status(pointer), presence, "{pointer}");
     }
     for path in [
+        "metadata",
+        "metadata.labels.x",
         "spec.size",
         "spec.free.known",
         "spec.labels.a",
@@ -76,6 +78,7 @@ fn paths() {
         assert_eq!(present(path), Some(true), "{path}");
     }
     for path in [
+        "metadata.label",
         "spec.sice",
         "spec.size.x",
         "spec.labels.a.b",
@@ -87,7 +90,7 @@ fn paths() {
     ] {
         assert_eq!(present(path), Some(false), "{path}");
     }
-    for path in ["metadata", "metadata.labels.x", "spec.any.x", "spec.free.unknown.deep", "spec.pod.metadata.name"] {
+    for path in ["spec.any.x", "spec.free.unknown.deep", "spec.pod.metadata.name"] {
         assert_eq!(present(path), None, "{path}");
     }
 }

@@ -1,8 +1,31 @@
 //! A place of a schema, and where one can go from it.
 
-use serde_json::Value;
+use std::sync::LazyLock;
+
+use serde_json::{Value, json};
 
 use super::Schema;
+
+/// What every object has, whatever its schema spells out:
+/// <https://kubernetes.io/docs/reference/kubernetes-api/common-definitions/object-meta/>. A `default` stands for what the server
+/// always sets.
+static METADATA: LazyLock<Value> = LazyLock::new(|| {
+    let (text, integer) = (json!({"type": "string"}), json!({"type": "integer"}));
+    let (set, texts) = (
+        json!({"type": "string", "default": ""}),
+        json!({"type": "object", "additionalProperties": {"type": "string"}}),
+    );
+    let open = json!({"type": "object", "x-kubernetes-preserve-unknown-fields": true});
+    json!({"type": "object", "default": {}, "properties": {
+        "name": set, "namespace": set, "uid": set, "resourceVersion": set, "creationTimestamp": set,
+        "generation": {"type": "integer", "default": 0},
+        "labels": texts, "annotations": texts,
+        "generateName": text, "selfLink": text, "deletionTimestamp": text, "deletionGracePeriodSeconds": integer,
+        "finalizers": {"type": "array", "x-kubernetes-list-type": "set", "items": text},
+        "ownerReferences": {"type": "array", "x-kubernetes-list-type": "map", "items": open},
+        "managedFields": {"type": "array", "items": open},
+    }})
+});
 
 /// A place of a schema: the whole object, a field, an item.
 #[derive(Debug, Clone, Copy)]
@@ -55,9 +78,8 @@ impl<'s> View<'s> {
     /// What a field of a map is, or an item of a list: `*` or a number.
     pub fn field(self, name: &str) -> Field<'s> {
         let (schema, is_metadata) = (self.node, matches!(name, "apiVersion" | "kind" | "metadata"));
-        // Every object has them, whatever its schema spells out.
         if self.is_root && is_metadata {
-            return Field::Open;
+            return if name == "metadata" { Field::Known(self.below(&METADATA)) } else { Field::Open };
         }
         if let Some(property) = schema["properties"].get(name) {
             return Field::Known(self.below(property));
