@@ -20,7 +20,7 @@ const LINGER: Duration = Duration::from_secs(600);
 const WAITING: u64 = 8;
 
 /// How long a process takes to know its world.
-const START: Duration = Duration::from_secs(60);
+const START: Duration = Duration::from_secs(90);
 
 /// Metrics are at most so old. And for so long a connection stays open after a request, with its tasks and those of its pool: where
 /// many watches have just been opened anew, a process has more of them for a while.
