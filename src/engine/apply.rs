@@ -27,7 +27,7 @@ use crate::multicluster::raw::Parsed;
 use crate::multicluster::registry::Cluster;
 use crate::multicluster::{ApiPath, Body, Endpoint, Object, PendingWrite, Reply, RequestError};
 use crate::object::marks::{self, Owner, Reference};
-use crate::object::{ClusterName, Key, json_text, metadata};
+use crate::object::{ClusterName, Key, decoded, json_text, metadata};
 use crate::plan::{Action, Cause, Intent, Outcome, Reason, SourcePatch, TargetObject};
 use crate::server::metrics::WriteResult;
 
@@ -101,8 +101,7 @@ fn is_secret(object: &Value) -> bool {
 /// What a Secret holds, encoded and as it is.
 fn values(secret: &Value) -> Vec<String> {
     let encoded = secret["data"].as_object().into_iter().flatten().filter_map(|(_, value)| value.as_str());
-    let plain = |text: &str| BASE64.decode(text.as_bytes()).ok().and_then(|bytes| String::from_utf8(bytes).ok());
-    let both = encoded.flat_map(|text| [Some(text.to_owned()), plain(text)]);
+    let both = encoded.flat_map(|text| [Some(text.to_owned()), decoded(text)]);
     both.flatten().filter(|value| !value.is_empty()).collect()
 }
 

@@ -7,8 +7,8 @@ use parking_lot::Mutex;
 use tokio::time::timeout;
 
 use super::apply::{ApplyError, Executor};
+use super::interests::Facts;
 use super::observe::{Outline, observe};
-use super::pipeline::wakes::Facts;
 use crate::multicluster::Object;
 use crate::multicluster::bodies::{Bodies, Room};
 use crate::plan::Observed;

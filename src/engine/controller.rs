@@ -18,8 +18,9 @@ use tokio::time::Instant;
 use tracing::field::Empty;
 use tracing::{Instrument, error, info_span};
 
+use super::interests::{Collection, Interest, Interests, Topic, selection};
 use super::inventory::Inventory;
-use super::pipeline::wakes::{Collection, Interest, Interests, Topic, selection, target_reference};
+use super::pipeline::wakes::target_reference;
 use super::pipeline::{Pipeline, recorded_as};
 use super::{Shared, worker};
 use crate::mapping::{Kind, Mapping};

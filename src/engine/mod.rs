@@ -13,6 +13,7 @@ pub mod consumer_schema;
 mod controller;
 pub mod election;
 pub mod events;
+mod interests;
 pub mod inventory;
 mod keeper;
 mod ledger;

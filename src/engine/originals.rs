@@ -7,7 +7,7 @@ use serde_json::Value;
 
 use super::apply::Executor;
 use super::controller::Feed;
-use super::pipeline::wakes::{Collection, Facts, Interest, Related, Topic, selection};
+use super::interests::{Collection, Facts, Interest, Related, Topic, selection};
 use crate::mapping::Side;
 use crate::multicluster::raw::Parsed;
 use crate::multicluster::registry::WatchScope;

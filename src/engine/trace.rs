@@ -10,9 +10,9 @@ use tokio::time::{Instant, timeout};
 
 use super::apply::Executor;
 use super::bodies::observe_whole;
+use super::interests::Interests;
 use super::observe::with_cached_targets;
 use super::originals;
-use super::pipeline::wakes::Interests;
 use super::pipeline::{Pipeline, Unsettled};
 use super::worker::unproven;
 use crate::multicluster::identity::IdentityState;

@@ -16,7 +16,7 @@ use crate::mapping::{
     Side,
 };
 use crate::object::marks::Reference;
-use crate::object::metadata;
+use crate::object::{decoded, metadata};
 
 /// What one rule gives: of one object, nothing where its `when` is false.
 pub type Resolved = Result<Vec<Related>, Reason>;
@@ -459,7 +459,7 @@ fn copied_data(
 fn transformed(template: &Template, value: &Value, is_encoded: bool, scope: &mut Scope) -> Result<Value, Unrendered> {
     let text = value.as_str().unwrap_or_default();
     let text = match is_encoded {
-        true => BASE64.decode(text.as_bytes()).ok().and_then(|bytes| String::from_utf8(bytes).ok()),
+        true => decoded(text),
         false => Some(text.to_owned()),
     };
     let text = text.ok_or_else(|| Unrendered::Failed("it is no text, and cannot be transformed".into()))?;

@@ -16,7 +16,7 @@ use super::{Observed, render};
 use crate::mapping::Mapping;
 use crate::mapping::compile::{Compiled, compile};
 use crate::object::compare::differences;
-use crate::object::marks;
+use crate::object::{decoded, marks};
 use crate::yaml;
 
 /// One source on one target, with all that its decision follows from.
@@ -258,10 +258,6 @@ fn is_secret(object: &Map<String, Value>) -> bool {
 
 fn texts<'f>(fields: &'f Map<String, Value>, name: &str) -> impl Iterator<Item = &'f str> {
     fields.get(name).and_then(Value::as_object).into_iter().flatten().filter_map(|(_, value)| value.as_str())
-}
-
-fn decoded(text: &str) -> Option<String> {
-    String::from_utf8(BASE64.decode(text.as_bytes()).ok()?).ok()
 }
 
 /// Every text and number below. A number that stays as it is, stays a number.

@@ -149,6 +149,11 @@ pub fn encode_string_data(secret: &mut Value) {
     }
 }
 
+/// A value of a Secret's `data` as text; none where it is no base64 or no UTF-8.
+pub fn decoded(value: &str) -> Option<String> {
+    String::from_utf8(data_encoding::BASE64.decode(value.as_bytes()).ok()?).ok()
+}
+
 /// `metadata.generation`; 0 where the server keeps none.
 pub fn generation(object: &Value) -> i64 {
     of_metadata(object, "generation").and_then(Value::as_i64).unwrap_or_default()

@@ -2,9 +2,8 @@
 //!
 //! Reading order: a [`Connection`](connection::Connection) is what the command line named; an
 //! [`Endpoint`] is one address behind it; a [`Watch`](watch::Watch) fills a [`Store`]
-//! from an endpoint; the [`Manager`](manager::Manager) says which clusters there are; the
-//! [`WorkQueue`](work_queue::WorkQueue) hands out what is to be reconciled; and
-//! [`Interests`](interests::Interests) say who is to be reconciled when something changes.
+//! from an endpoint; the [`Manager`](manager::Manager) says which clusters there are; and the
+//! [`WorkQueue`](work_queue::WorkQueue) hands out what is to be reconciled.
 
 pub mod api_path;
 pub mod backoff;
@@ -21,7 +20,6 @@ mod expiry;
 pub mod health;
 pub mod identity;
 pub mod in_process;
-pub mod interests;
 mod kubeconfig;
 mod lane;
 mod lines;

@@ -18,7 +18,7 @@ use super::mailbox::Mailbox;
 use super::provider;
 use super::registry::{Cluster, NamesProvider, ProviderEvent, ProviderName, Reason, Registry};
 use super::silence::look_for_silence;
-use crate::health::{Health, Level};
+use crate::health::Level;
 use sync_engine_mapping::object::ClusterName;
 use sync_engine_mapping::{ClusterProvider, SourceClusters};
 
@@ -139,14 +139,6 @@ impl Manager {
 
     pub fn is_synced(&self, provider: &impl NamesProvider) -> bool {
         self.0.state.lock().registry.is_synced(provider)
-    }
-
-    pub fn connection(&self, name: &str) -> Option<Arc<Connection>> {
-        self.0.environment.connections.get(name).cloned()
-    }
-
-    pub fn health(&self) -> &Health {
-        &self.0.environment.health
     }
 
     /// Reads every connection's configuration again, and returns what it found in those that are not as before.

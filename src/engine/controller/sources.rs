@@ -10,11 +10,10 @@ use tracing::{info, warn};
 
 use super::{Changed, Controller};
 use crate::engine::consumer_schema::{PublishedSchema, Schedule};
-use crate::engine::pipeline::wakes::{Collection, Interest, Related, Topic};
+use crate::engine::interests::{Collection, Interest, LINGER, Related, Topic};
 use crate::engine::pipeline::{Pipeline, of_mapping};
 use crate::mapping::{Kind, Resource, Side};
 use crate::multicluster::identity::IdentityState;
-use crate::multicluster::interests::LINGER;
 use crate::multicluster::permit::Epoch;
 use crate::multicluster::queue::Priority;
 use crate::multicluster::registry::{Cluster, ClusterSpec, ClustersOf, WatchScope};

@@ -4,8 +4,9 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use super::Pipeline;
-use super::wakes::{Collection, Topic, target_reference};
+use super::wakes::target_reference;
 use crate::engine::controller::{Controller, Feed};
+use crate::engine::interests::{Collection, Topic};
 use crate::mapping::{Kind, Mapping, Side};
 use crate::multicluster::Object;
 use crate::multicluster::store::Change;

@@ -5,8 +5,8 @@ use std::sync::Arc;
 
 use tokio::time::Instant;
 
-use super::wakes::Topic;
 use super::{Cause, Generation, Inventory, NOT_READ, Pipeline, State, Unsettled};
+use crate::engine::interests::Topic;
 use crate::engine::serving::other_document;
 use crate::mapping::template::Text;
 use crate::mapping::{Kind, Side, placement};

@@ -6,8 +6,8 @@ use std::sync::Arc;
 use serde_json::Value;
 use tokio::time::Instant;
 
-use super::wakes::Topic;
 use super::{Generation, Pipeline};
+use crate::engine::interests::Topic;
 use crate::mapping::{Mapping, Source, Wave};
 use crate::multicluster::queue::Priority;
 use crate::multicluster::watch::WatchState;

@@ -6,10 +6,11 @@ use tokio::task::JoinSet;
 
 use super::promotion::Candidate;
 use super::shared_use::Uses;
-use super::wakes::{Related, Topic, target_reference};
+use super::wakes::target_reference;
 use super::*;
 use crate::engine::Settings;
 use crate::engine::events::Recorder;
+use crate::engine::interests::{Related, Topic};
 use crate::engine::inventory::{Former, SourceId};
 use crate::engine::keeper::{check_sources, is_final, wanted};
 use crate::engine::serving::compiled;

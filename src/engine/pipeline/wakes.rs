@@ -1,5 +1,5 @@
 //! Who is woken by what: sources by their own events and by those of their objects, and who reads or waits for something
-//! else by the index of [interests].
+//! else by the index of [interests](crate::engine::interests).
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -7,73 +7,13 @@ use std::sync::Arc;
 use super::shared_use::{News, Uses};
 use super::{Generation, Pipeline};
 use crate::engine::controller::Feed;
-use crate::mapping::{Kind, Resource};
+use crate::engine::interests::Topic;
+use crate::mapping::Kind;
 use crate::multicluster::Object;
-use crate::multicluster::interests;
 use crate::multicluster::queue::Priority;
-use crate::multicluster::registry::ClustersOf;
 use crate::multicluster::store::{Change, ChangeCause};
+use crate::object::Key;
 use crate::object::marks::{self, Reference};
-use crate::object::{ClusterName, Key};
-
-/// What a pipeline watches.
-#[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub enum Collection {
-    /// The sources of an address.
-    Sources(Arc<str>),
-    /// The engine's objects of one kind on the target.
-    Kind(Kind),
-    /// The engine's objects of all kinds on the target.
-    Target,
-    Related(Arc<Related>),
-}
-
-/// A collection that related objects are read from.
-#[derive(Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub struct Related {
-    /// Address at which it is watched.
-    pub at: String,
-    /// Whose objects it has. A provider of sources and a target may be one connection, and call its cluster differently.
-    pub clusters: ClustersOf,
-    pub resource: Resource,
-    /// Empty: objects are read by their names.
-    pub labels: String,
-}
-
-/// How interests name a namespace of a cluster.
-pub fn selection(cluster: &ClusterName, namespace: &str) -> String {
-    format!("{cluster}/{namespace}")
-}
-
-pub type Interests = interests::Interests<Key, Collection>;
-pub type Interest = interests::Interest<Collection>;
-pub type Topic = interests::Topic<Collection>;
-/// What a reconcile reads beside its own objects, and which of that it waits for.
-pub type Facts<'i> = interests::Reader<'i, Key, Collection>;
-
-/// What a source waits for, for people.
-pub fn open_in_words(facts: &Facts<'_>) -> Vec<String> {
-    let words: BTreeSet<String> = facts.open().filter_map(in_words).collect();
-    words.into_iter().chain(["a change of the source, or of its objects".to_owned()]).collect()
-}
-
-fn in_words(interest: &Interest) -> Option<String> {
-    let Interest::Topic(topic) = interest else { return None };
-    Some(match topic {
-        Topic::Served(cluster, kind) => format!("{} to be served by {cluster}", kind.kind),
-        Topic::Synced(Collection::Sources(at)) => format!("the sources at {at} to be listed"),
-        Topic::Synced(Collection::Kind(kind)) => format!("{} to be listed", kind.kind),
-        Topic::Synced(Collection::Target) => "its objects to be listed".to_owned(),
-        Topic::Synced(Collection::Related(of)) => format!("{} to be listed", of.resource),
-        Topic::Schema(at) => format!("the schema of its API at {at} to be read"),
-        Topic::Placement(_, place) => format!("news of who else uses {place}"),
-        Topic::Identity(cluster) => format!("the cluster {cluster} to be confirmed"),
-        Topic::Binding(cluster) => format!("{cluster} to be engaged"),
-        Topic::Store(cluster) => format!("the state store on {cluster} to be confirmed"),
-        Topic::Approval => "the deletions that are held to be approved".to_owned(),
-        Topic::PassComplete => "every source to be looked at once".to_owned(),
-    })
-}
 
 impl Pipeline {
     /// The target was identified, or serves a kind that it did not.

@@ -7,7 +7,7 @@ use serde_json::Value;
 use crate::connection::{ConnectionSource, Held};
 use crate::environment::Listed;
 use sync_engine_mapping::Traits;
-use sync_engine_mapping::object::{ClusterName, metadata};
+use sync_engine_mapping::object::{ClusterName, decoded, metadata};
 
 /// The kubeconfigs that a hub holds, by the names of their clusters.
 #[derive(Default)]
@@ -62,9 +62,8 @@ pub(super) fn member_of(object: &Value) -> Option<ClusterName> {
 pub(super) fn of_secret(secret: &Value, key: &str) -> Result<Held, String> {
     let origin = format!("Secret {}/{}", metadata(secret, "namespace"), metadata(secret, "name"));
     let encoded = secret["data"][key].as_str().ok_or_else(|| format!("{origin} has no key `{key}`"))?;
-    let bytes = data_encoding::BASE64.decode(encoded.as_bytes()).unwrap_or_default();
-    match String::from_utf8(bytes) {
-        Ok(text) if !text.is_empty() => Ok(Held::new(origin, text)),
+    match decoded(encoded) {
+        Some(text) if !text.is_empty() => Ok(Held::new(origin, text)),
         _ => Err(format!("key `{key}` of {origin} holds no text")),
     }
 }

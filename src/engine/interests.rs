@@ -1,6 +1,6 @@
 //! Who must be woken when something changes. Pure: it reads nothing by itself and wakes nobody.
 //!
-//! A reconcile reads through a [`Reader`], which registers an interest *before* it reads. Whoever changes something
+//! A reconcile reads through [`Facts`], which registers an interest *before* it reads. Whoever changes something
 //! [touches](Interests::touch) the interest *after* the change, and adds the requests that it gets back to the queue,
 //! which runs a request in flight once more. So a request that has read the old value always runs again:
 //!
@@ -13,20 +13,17 @@
 //! that is in order holds nothing up. The index stores nothing that structure already gives: the source object itself, and
 //! which source an owner label names, wake their request without it.
 
-mod topic;
-
-use std::collections::BTreeMap;
-use std::hash::Hash;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use hashbrown::HashMap;
 use parking_lot::Mutex;
 
-use super::queue::Priority;
-use sync_engine_mapping::object::Key;
-
-pub use topic::Topic;
+use crate::mapping::{Kind, Resource};
+use crate::multicluster::queue::Priority;
+use crate::multicluster::registry::ClustersOf;
+use crate::object::{ClusterName, Key};
 
 /// More readers than this are woken behind live changes: a Secret that ten thousand sources read.
 pub const FAN_OUT: usize = 64;
@@ -34,19 +31,71 @@ pub const FAN_OUT: usize = 64;
 /// How long a watch stays open after its last reader has gone.
 pub const LINGER: Duration = Duration::from_secs(60);
 
-/// Something that a reconcile reads and that can change. `C` names a collection, which one watch follows.
+/// Something that a reconcile reads and that can change.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub enum Interest<C> {
+pub enum Interest {
     /// One object by name, whether or not it exists.
-    Object(C, Key),
+    Object(Collection, Key),
     /// The objects of a collection that a label selects, by the label's value.
-    Selection(C, Box<str>),
+    Selection(Collection, Box<str>),
     /// A fact that is no object. It stays registered for as long as the request waits for it.
-    Topic(Topic<C>),
+    Topic(Topic),
 }
 
-impl<C> Interest<C> {
-    fn collection(&self) -> Option<&C> {
+/// A fact that can change. Each names the cluster that it is a fact of, so that a change wakes nobody else.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Topic {
+    /// Whether a target serves a kind, and as which resource.
+    Served(ClusterName, Kind),
+    /// Whether a collection is listed completely and watched.
+    Synced(Collection),
+    /// The schema of the source's API, as an address publishes it.
+    Schema(Box<str>),
+    /// Which sources are placed into a namespace of a target.
+    Placement(ClusterName, Box<str>),
+    /// Which cluster a target is, and whether that is confirmed.
+    Identity(ClusterName),
+    /// Whether a workspace is bound, or a cluster is there.
+    Binding(ClusterName),
+    /// Whether the state store of a target is confirmed.
+    Store(ClusterName),
+    /// Whether somebody has approved a deletion that is held.
+    Approval,
+    /// Whether every source of the first lists was seen.
+    PassComplete,
+}
+
+/// A collection that one watch follows.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Collection {
+    /// The sources of an address.
+    Sources(Arc<str>),
+    /// The engine's objects of one kind on the target.
+    Kind(Kind),
+    /// The engine's objects of all kinds on the target.
+    Target,
+    Related(Arc<Related>),
+}
+
+/// A collection that related objects are read from.
+#[derive(Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Related {
+    /// Address at which it is watched.
+    pub at: String,
+    /// Whose objects it has. A provider of sources and a target may be one connection, and call its cluster differently.
+    pub clusters: ClustersOf,
+    pub resource: Resource,
+    /// Empty: objects are read by their names.
+    pub labels: String,
+}
+
+/// How interests name a namespace of a cluster.
+pub fn selection(cluster: &ClusterName, namespace: &str) -> String {
+    format!("{cluster}/{namespace}")
+}
+
+impl Interest {
+    fn collection(&self) -> Option<&Collection> {
         match self {
             Self::Object(collection, _) | Self::Selection(collection, _) => Some(collection),
             Self::Topic(_) => None,
@@ -54,28 +103,28 @@ impl<C> Interest<C> {
     }
 }
 
-/// The index of one queue: `R` is what the queue holds.
+/// The index of one queue.
 ///
 /// An edge costs 24 bytes where many requests read the same, and some 150 where one alone reads it.
-#[derive(Debug)]
-pub struct Interests<R, C> {
-    index: Mutex<Index<R, C>>,
+#[derive(Debug, Default)]
+pub struct Interests {
+    index: Mutex<Index>,
 }
 
-#[derive(Debug)]
-struct Index<R, C> {
+#[derive(Debug, Default)]
+struct Index {
     /// In order, so that they are woken in order.
-    readers: HashMap<Arc<Interest<C>>, Vec<R>>,
-    requests: HashMap<R, Run<C>>,
-    collections: BTreeMap<C, Use>,
+    readers: HashMap<Arc<Interest>, Vec<Key>>,
+    requests: HashMap<Key, Run>,
+    collections: BTreeMap<Collection, Use>,
     last_run: u64,
 }
 
 /// The latest run of a request, and what is registered for it: what this run and the one before it read.
 #[derive(Debug)]
-struct Run<C> {
+struct Run {
     number: u64,
-    reads: Vec<Arc<Interest<C>>>,
+    reads: Vec<Arc<Interest>>,
 }
 
 /// Who needs a watch.
@@ -86,23 +135,15 @@ struct Use {
     idle_since: Option<Instant>,
 }
 
-impl<R, C> Default for Interests<R, C> {
-    fn default() -> Self {
-        let index =
-            Index { readers: HashMap::new(), requests: HashMap::new(), collections: BTreeMap::new(), last_run: 0 };
-        Self { index: Mutex::new(index) }
-    }
-}
-
-impl<R: Clone + Ord + Hash, C: Clone + Ord + Hash> Interests<R, C> {
+impl Interests {
     /// Begins a run of a request, which nobody else runs at the same time.
-    pub fn reader(&self, request: &R) -> Reader<'_, R, C> {
+    pub fn reader(&self, request: &Key) -> Facts<'_> {
         let run = self.index.lock().begin(request);
-        Reader { interests: self, request: request.clone(), run, reads: Vec::new(), open: Vec::new() }
+        Facts { interests: self, request: request.clone(), run, reads: Vec::new(), open: Vec::new() }
     }
 
     /// Something has changed: who has to run again. A request in flight is among them.
-    pub fn touch(&self, interest: &Interest<C>, priority: Priority) -> Vec<(R, Priority)> {
+    pub fn touch(&self, interest: &Interest, priority: Priority) -> Vec<(Key, Priority)> {
         let index = self.index.lock();
         let Some(readers) = index.readers.get(interest) else { return Vec::new() };
         let priority = if readers.len() > FAN_OUT { Priority::Initial } else { priority };
@@ -110,33 +151,33 @@ impl<R: Clone + Ord + Hash, C: Clone + Ord + Hash> Interests<R, C> {
     }
 
     /// The request is gone, and so is what it read. A run in flight registers nothing more.
-    pub fn forget(&self, request: &R) {
+    pub fn forget(&self, request: &Key) {
         let mut index = self.index.lock();
         let run = index.requests.remove(request);
         run.into_iter().flat_map(|run| run.reads).for_each(|interest| index.remove(request, &interest));
     }
 
     /// Forgets every other request.
-    pub fn retain(&self, stays: impl Fn(&R) -> bool) {
-        let gone: Vec<R> = self.index.lock().requests.keys().filter(|request| !stays(request)).cloned().collect();
+    pub fn retain(&self, stays: impl Fn(&Key) -> bool) {
+        let gone: Vec<Key> = self.index.lock().requests.keys().filter(|request| !stays(request)).cloned().collect();
         gone.iter().for_each(|request| self.forget(request));
     }
 
     /// The collections that have to be watched now. One that nobody reads any more is among them for another
     /// [`LINGER`]: call it now and then.
-    pub fn watches(&self, now: Instant) -> Vec<C> {
+    pub fn watches(&self, now: Instant) -> Vec<Collection> {
         let mut index = self.index.lock();
         index.collections.retain(|_, used| used.is_needed(now));
         index.collections.keys().cloned().collect()
     }
 
     /// Whether somebody reads it.
-    pub fn is_read(&self, interest: &Interest<C>) -> bool {
+    pub fn is_read(&self, interest: &Interest) -> bool {
         self.index.lock().readers.contains_key(interest)
     }
 
     /// What a request read last.
-    pub fn reads_of(&self, request: &R) -> Vec<Arc<Interest<C>>> {
+    pub fn reads_of(&self, request: &Key) -> Vec<Arc<Interest>> {
         self.index.lock().requests.get(request).map(|run| run.reads.clone()).unwrap_or_default()
     }
 
@@ -157,26 +198,27 @@ impl Use {
     }
 }
 
-/// Reads for one run of a request. Dropped without [`finish`](Self::finish), everything stays registered.
+/// What one run of a request reads beside its own objects, and which of that it waits for. Dropped without
+/// [`finish`](Self::finish), everything stays registered.
 #[derive(Debug)]
-pub struct Reader<'i, R, C> {
-    interests: &'i Interests<R, C>,
-    request: R,
+pub struct Facts<'i> {
+    interests: &'i Interests,
+    request: Key,
     run: u64,
-    reads: Vec<Arc<Interest<C>>>,
+    reads: Vec<Arc<Interest>>,
     /// Facts among them that were not in order: a request that waits, waits for them.
-    open: Vec<Arc<Interest<C>>>,
+    open: Vec<Arc<Interest>>,
 }
 
-impl<R: Clone + Ord + Hash, C: Clone + Ord + Hash> Reader<'_, R, C> {
+impl Facts<'_> {
     /// Reads one object.
-    pub fn object<V>(&mut self, collection: &C, key: &Key, read: impl FnOnce() -> V) -> V {
+    pub fn object<V>(&mut self, collection: &Collection, key: &Key, read: impl FnOnce() -> V) -> V {
         self.register(Interest::Object(collection.clone(), key.clone()));
         read()
     }
 
     /// Reads the objects that a label selects.
-    pub fn selection<V>(&mut self, collection: &C, value: &str, read: impl FnOnce() -> V) -> V {
+    pub fn selection<V>(&mut self, collection: &Collection, value: &str, read: impl FnOnce() -> V) -> V {
         self.register(Interest::Selection(collection.clone(), value.into()));
         read()
     }
@@ -184,7 +226,7 @@ impl<R: Clone + Ord + Hash, C: Clone + Ord + Hash> Reader<'_, R, C> {
     /// Reads something that changes with these topics. `is_open`: the request may have to wait for it.
     pub fn read<V>(
         &mut self,
-        topics: impl IntoIterator<Item = Topic<C>>,
+        topics: impl IntoIterator<Item = Topic>,
         read: impl FnOnce() -> V,
         is_open: impl FnOnce(&V) -> bool,
     ) -> V {
@@ -197,12 +239,12 @@ impl<R: Clone + Ord + Hash, C: Clone + Ord + Hash> Reader<'_, R, C> {
     }
 
     /// What is open.
-    pub fn open(&self) -> impl Iterator<Item = &Interest<C>> {
+    pub fn open(&self) -> impl Iterator<Item = &Interest> {
         self.open.iter().map(|interest| &**interest)
     }
 
     /// Everything is read once more, but for this.
-    pub fn again(&mut self, but_for: impl Fn(&Interest<C>) -> bool) {
+    pub fn again(&mut self, but_for: impl Fn(&Interest) -> bool) {
         self.open.retain(|interest| but_for(interest));
     }
 
@@ -215,7 +257,7 @@ impl<R: Clone + Ord + Hash, C: Clone + Ord + Hash> Reader<'_, R, C> {
 
     /// What a sibling has read was read in this run.
     pub fn join(&mut self, sibling: Self) {
-        let is_new = |read: &Arc<Interest<C>>| !self.reads.iter().any(|known| Arc::ptr_eq(known, read));
+        let is_new = |read: &Arc<Interest>| !self.reads.iter().any(|known| Arc::ptr_eq(known, read));
         let new: Vec<_> = sibling.reads.into_iter().filter(is_new).collect();
         self.reads.extend(new);
         self.open.extend(sibling.open);
@@ -223,14 +265,14 @@ impl<R: Clone + Ord + Hash, C: Clone + Ord + Hash> Reader<'_, R, C> {
 
     /// Ends the run: drops what it did not read again. `waits`: the request waits for what is open.
     pub fn finish(self, waits: bool) {
-        let has = |all: &[Arc<Interest<C>>], one: &Arc<Interest<C>>| all.iter().any(|read| Arc::ptr_eq(read, one));
-        let kept = |read: &Arc<Interest<C>>| {
+        let has = |all: &[Arc<Interest>], one: &Arc<Interest>| all.iter().any(|read| Arc::ptr_eq(read, one));
+        let kept = |read: &Arc<Interest>| {
             has(&self.reads, read) && (!matches!(**read, Interest::Topic(_)) || (waits && has(&self.open, read)))
         };
         self.interests.index.lock().finish(&self.request, self.run, kept);
     }
 
-    fn register(&mut self, interest: Interest<C>) -> Arc<Interest<C>> {
+    fn register(&mut self, interest: Interest) -> Arc<Interest> {
         let interest = self.interests.index.lock().register(&self.request, self.run, interest);
         if !self.reads.iter().any(|known| Arc::ptr_eq(known, &interest)) {
             self.reads.push(interest.clone());
@@ -239,8 +281,8 @@ impl<R: Clone + Ord + Hash, C: Clone + Ord + Hash> Reader<'_, R, C> {
     }
 }
 
-impl<R: Clone + Ord + Hash, C: Clone + Ord + Hash> Index<R, C> {
-    fn begin(&mut self, request: &R) -> u64 {
+impl Index {
+    fn begin(&mut self, request: &Key) -> u64 {
         self.last_run += 1;
         let number = self.last_run;
         match self.requests.get_mut(request) {
@@ -251,7 +293,7 @@ impl<R: Clone + Ord + Hash, C: Clone + Ord + Hash> Index<R, C> {
     }
 
     /// Registers what a run is about to read, unless its request was forgotten meanwhile.
-    fn register(&mut self, request: &R, number: u64, interest: Interest<C>) -> Arc<Interest<C>> {
+    fn register(&mut self, request: &Key, number: u64, interest: Interest) -> Arc<Interest> {
         let known = self.readers.get_key_value(&interest).map(|(known, _)| known.clone());
         let interest = known.unwrap_or_else(|| Arc::new(interest));
         let Some(run) = self.requests.get_mut(request).filter(|run| run.number == number) else { return interest };
@@ -271,7 +313,7 @@ impl<R: Clone + Ord + Hash, C: Clone + Ord + Hash> Index<R, C> {
         interest
     }
 
-    fn finish(&mut self, request: &R, number: u64, kept: impl Fn(&Arc<Interest<C>>) -> bool) {
+    fn finish(&mut self, request: &Key, number: u64, kept: impl Fn(&Arc<Interest>) -> bool) {
         let Some(run) = self.requests.get_mut(request).filter(|run| run.number == number) else { return };
         let dropped: Vec<_> = run.reads.extract_if(.., |read| !kept(read)).collect();
         run.reads.shrink_to_fit();
@@ -281,7 +323,7 @@ impl<R: Clone + Ord + Hash, C: Clone + Ord + Hash> Index<R, C> {
         dropped.iter().for_each(|interest| self.remove(request, interest));
     }
 
-    fn remove(&mut self, request: &R, interest: &Arc<Interest<C>>) {
+    fn remove(&mut self, request: &Key, interest: &Arc<Interest>) {
         let Some(readers) = self.readers.get_mut(interest) else { return };
         if let Ok(at) = readers.binary_search(request) {
             readers.remove(at);
@@ -294,6 +336,30 @@ impl<R: Clone + Ord + Hash, C: Clone + Ord + Hash> Index<R, C> {
             used.interests -= 1;
         }
     }
+}
+
+/// What a source waits for, for people.
+pub fn open_in_words(facts: &Facts<'_>) -> Vec<String> {
+    let words: BTreeSet<String> = facts.open().filter_map(in_words).collect();
+    words.into_iter().chain(["a change of the source, or of its objects".to_owned()]).collect()
+}
+
+fn in_words(interest: &Interest) -> Option<String> {
+    let Interest::Topic(topic) = interest else { return None };
+    Some(match topic {
+        Topic::Served(cluster, kind) => format!("{} to be served by {cluster}", kind.kind),
+        Topic::Synced(Collection::Sources(at)) => format!("the sources at {at} to be listed"),
+        Topic::Synced(Collection::Kind(kind)) => format!("{} to be listed", kind.kind),
+        Topic::Synced(Collection::Target) => "its objects to be listed".to_owned(),
+        Topic::Synced(Collection::Related(of)) => format!("{} to be listed", of.resource),
+        Topic::Schema(at) => format!("the schema of its API at {at} to be read"),
+        Topic::Placement(_, place) => format!("news of who else uses {place}"),
+        Topic::Identity(cluster) => format!("the cluster {cluster} to be confirmed"),
+        Topic::Binding(cluster) => format!("{cluster} to be engaged"),
+        Topic::Store(cluster) => format!("the state store on {cluster} to be confirmed"),
+        Topic::Approval => "the deletions that are held to be approved".to_owned(),
+        Topic::PassComplete => "every source to be looked at once".to_owned(),
+    })
 }
 
 #[cfg(test)]

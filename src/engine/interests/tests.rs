@@ -1,69 +1,71 @@
 use proptest::prelude::*;
 
 use super::*;
-use crate::backoff::Backoff;
-use crate::queue::{Next, Queue, Requeue};
-
-type Index = Interests<Key, char>;
+use crate::multicluster::backoff::Backoff;
+use crate::multicluster::queue::{Next, Queue, Requeue};
 
 fn key(name: &str) -> Key {
-    crate::queue::tests::key("c", name)
+    Key::new(ClusterName::try_from("c").unwrap(), "ns", name)
 }
 
-fn object(name: &str) -> Interest<char> {
-    Interest::Object('s', key(name))
+fn object(name: &str) -> Interest {
+    Interest::Object(Collection::Target, key(name))
 }
 
 /// Runs a request that reads these objects.
-fn run(index: &Index, request: &str, reads: &[&str]) {
+fn run(index: &Interests, request: &str, reads: &[&str]) {
     let mut reader = index.reader(&key(request));
-    reads.iter().for_each(|name| reader.object(&'s', &key(name), || ()));
+    reads.iter().for_each(|name| reader.object(&Collection::Target, &key(name), || ()));
     reader.finish(false);
 }
 
-fn woken(index: &Index, interest: &Interest<char>) -> Vec<String> {
+fn woken(index: &Interests, interest: &Interest) -> Vec<String> {
     index.touch(interest, Priority::Live).into_iter().map(|(request, _)| request.name.to_string()).collect()
 }
 
 #[test]
 fn a_change_wakes_its_readers_and_nobody_else() {
-    let index = Index::default();
+    let index = Interests::default();
     run(&index, "a", &["x"]);
     run(&index, "b", &["x", "y"]);
     assert_eq!(woken(&index, &object("y")), ["b"]);
     assert_eq!(woken(&index, &object("x")).len(), 2);
     assert_eq!(woken(&index, &object("z")), [""; 0]);
-    assert_eq!(woken(&index, &Interest::Object('t', key("x"))), [""; 0], "another collection");
+    assert_eq!(
+        woken(&index, &Interest::Object(Collection::Sources("t".into()), key("x"))),
+        [""; 0],
+        "another collection"
+    );
 }
 
 #[test]
 fn objects_selections_and_topics_are_interests_of_their_own() {
-    let index = Index::default();
+    let index = Interests::default();
     let mut reader = index.reader(&key("a"));
     reader.read([Topic::Approval], || (), |()| true);
-    reader.selection(&'s', "owner", || ());
+    reader.selection(&Collection::Target, "owner", || ());
     reader.finish(true);
     assert_eq!(woken(&index, &Interest::Topic(Topic::Approval)), ["a"]);
-    assert_eq!(woken(&index, &Interest::Selection('s', "owner".into())), ["a"]);
+    assert_eq!(woken(&index, &Interest::Selection(Collection::Target, "owner".into())), ["a"]);
     assert_eq!(woken(&index, &object("owner")), [""; 0]);
     assert_eq!(woken(&index, &Interest::Topic(Topic::PassComplete)), [""; 0]);
 }
 
 #[test]
 fn an_interest_is_registered_before_the_read() {
-    let index = Index::default();
+    let index = Interests::default();
     let mut reader = index.reader(&key("a"));
-    let seen = reader.object(&'s', &key("x"), || woken(&index, &object("x")));
+    let seen = reader.object(&Collection::Target, &key("x"), || woken(&index, &object("x")));
     assert_eq!(seen, ["a"]);
 }
 
 #[test]
 fn what_siblings_read_is_of_one_run() {
-    let index = Index::default();
+    let index = Interests::default();
     let mut reader = index.reader(&key("a"));
     let mut sibling = reader.sibling();
-    reader.object(&'s', &key("x"), || ());
-    sibling.object(&'s', &key("x"), || ());
+    reader.object(&Collection::Target, &key("x"), || ());
+    sibling.object(&Collection::Target, &key("x"), || ());
     sibling.read([Topic::Approval], || (), |()| true);
     reader.join(sibling);
     reader.finish(true);
@@ -73,7 +75,7 @@ fn what_siblings_read_is_of_one_run() {
 
 #[test]
 fn a_fact_wakes_who_reads_it_now_or_waits_for_it() {
-    let index = Index::default();
+    let index = Interests::default();
     let topic = Interest::Topic(Topic::Approval);
     for (is_open, waits) in [(false, true), (true, false), (true, true)] {
         let mut reader = index.reader(&key("a"));
@@ -87,10 +89,10 @@ fn a_fact_wakes_who_reads_it_now_or_waits_for_it() {
 
 #[test]
 fn what_is_not_read_again_is_dropped_when_the_run_finishes() {
-    let index = Index::default();
+    let index = Interests::default();
     run(&index, "a", &["x", "y"]);
     let mut reader = index.reader(&key("a"));
-    reader.object(&'s', &key("y"), || ());
+    reader.object(&Collection::Target, &key("y"), || ());
     assert_eq!(woken(&index, &object("x")), ["a"], "the run is not over");
     reader.finish(false);
     assert_eq!(woken(&index, &object("x")), [""; 0]);
@@ -99,7 +101,7 @@ fn what_is_not_read_again_is_dropped_when_the_run_finishes() {
 
 #[test]
 fn what_a_request_read_last_is_known() {
-    let index = Index::default();
+    let index = Interests::default();
     run(&index, "a", &["x", "y"]);
     run(&index, "a", &["y"]);
     let read: Vec<_> = index.reads_of(&key("a")).iter().map(|interest| Interest::clone(interest)).collect();
@@ -108,10 +110,10 @@ fn what_a_request_read_last_is_known() {
 
 #[test]
 fn a_run_that_breaks_off_keeps_what_it_read_and_what_it_had() {
-    let index = Index::default();
+    let index = Interests::default();
     run(&index, "a", &["x"]);
     let mut reader = index.reader(&key("a"));
-    reader.object(&'s', &key("y"), || ());
+    reader.object(&Collection::Target, &key("y"), || ());
     drop(reader);
     assert_eq!(woken(&index, &object("x")), ["a"]);
     assert_eq!(woken(&index, &object("y")), ["a"]);
@@ -119,13 +121,13 @@ fn a_run_that_breaks_off_keeps_what_it_read_and_what_it_had() {
 
 #[test]
 fn a_forgotten_request_leaves_nothing_behind() {
-    let index = Index::default();
+    let index = Interests::default();
     run(&index, "a", &["x"]);
     let mut reader = index.reader(&key("b"));
-    reader.object(&'s', &key("x"), || ());
+    reader.object(&Collection::Target, &key("x"), || ());
     index.forget(&key("a"));
     index.forget(&key("b"));
-    reader.object(&'s', &key("y"), || ());
+    reader.object(&Collection::Target, &key("y"), || ());
     reader.finish(false);
     assert_eq!(index.size(), (0, 0));
     assert_eq!(woken(&index, &object("x")), [""; 0]);
@@ -133,8 +135,8 @@ fn a_forgotten_request_leaves_nothing_behind() {
 
 #[test]
 fn a_large_fan_out_is_woken_behind_live_changes() {
-    let index = Index::default();
-    let priority = |index: &Index| index.touch(&object("x"), Priority::Live)[0].1;
+    let index = Interests::default();
+    let priority = |index: &Interests| index.touch(&object("x"), Priority::Live)[0].1;
     (0..FAN_OUT).for_each(|number| run(&index, &number.to_string(), &["x"]));
     assert_eq!(priority(&index), Priority::Live);
     run(&index, "one-more", &["x"]);
@@ -143,21 +145,21 @@ fn a_large_fan_out_is_woken_behind_live_changes() {
 
 #[test]
 fn a_watch_stays_for_a_minute_after_its_last_reader() {
-    let (index, start) = (Index::default(), Instant::now());
+    let (index, start) = (Interests::default(), Instant::now());
     let at = |seconds| index.watches(start + Duration::from_secs(seconds));
     run(&index, "a", &["x"]);
     run(&index, "b", &["x", "y"]);
-    assert_eq!(at(0), ['s']);
+    assert_eq!(at(0), [Collection::Target]);
     index.forget(&key("b"));
-    assert_eq!(at(100), ['s']);
+    assert_eq!(at(100), [Collection::Target]);
     run(&index, "a", &[]);
-    assert_eq!(at(200), ['s']);
-    assert_eq!(at(259), ['s']);
+    assert_eq!(at(200), [Collection::Target]);
+    assert_eq!(at(259), [Collection::Target]);
     run(&index, "a", &["x"]);
-    assert_eq!(at(300), ['s'], "somebody reads it again");
+    assert_eq!(at(300), [Collection::Target], "somebody reads it again");
     run(&index, "a", &[]);
-    assert_eq!(at(301), ['s']);
-    assert_eq!(at(361), [' '; 0]);
+    assert_eq!(at(301), [Collection::Target]);
+    assert!(at(361).is_empty());
 }
 
 const VALUES: usize = 4;
@@ -196,13 +198,13 @@ fn op() -> impl Strategy<Value = Op> {
 /// A run, and what it has read.
 struct Running<'i> {
     request: Key,
-    reader: Reader<'i, Key, char>,
+    reader: Facts<'i>,
     read: BTreeMap<usize, u32>,
 }
 
 /// Values that change, requests that read them, and the queue in between.
 struct World<'i> {
-    index: &'i Index,
+    index: &'i Interests,
     queue: Queue,
     values: [u32; VALUES],
     untold: Vec<usize>,
@@ -213,7 +215,7 @@ struct World<'i> {
 }
 
 impl<'i> World<'i> {
-    fn new(index: &'i Index) -> Self {
+    fn new(index: &'i Interests) -> Self {
         let now = Instant::now();
         let mut queue = Queue::new(Backoff { min: Duration::ZERO, max: Duration::ZERO }, 1);
         REQUESTS.iter().for_each(|name| queue.add(key(name), Priority::Initial, now));
@@ -256,7 +258,7 @@ impl<'i> World<'i> {
     fn read(&mut self, run: usize, value: usize, changes: bool) {
         let (index, values, mut woken) = (self.index, &mut self.values, Vec::new());
         let Running { reader, read, .. } = &mut self.running[run];
-        let seen = reader.object(&'s', &key(&value.to_string()), || {
+        let seen = reader.object(&Collection::Target, &key(&value.to_string()), || {
             let before = values[value];
             if changes {
                 values[value] += 1;
@@ -305,7 +307,7 @@ proptest! {
     /// Whatever comes between reading, changing and finishing: whoever has read an old value runs again.
     #[test]
     fn no_wake_up_is_lost(ops in proptest::collection::vec(op(), 1..80)) {
-        let index = Index::default();
+        let index = Interests::default();
         let mut world = World::new(&index);
         ops.into_iter().for_each(|op| world.step(op));
         world.come_to_rest();
