@@ -37,7 +37,7 @@ use crate::diagnostic::Finding;
 use crate::yaml::{Node, NodeValue, Scalar};
 
 pub(crate) use budget::Budget;
-pub use functions::quantity::number as quantity;
+pub use functions::quantity::{BINARY_SUFFIXES, DECIMAL_SUFFIXES, number as quantity, quantity_scale};
 pub use names::{Names, Root, RootSet, VERDICT};
 pub(crate) use names::{is_identifier, is_taken};
 pub use recorder::{Recorder, Way};
