@@ -15,7 +15,7 @@ const NEAR: u64 = 5_000;
 
 /// Every kind of action, by who does it or what it is about.
 pub static ACTIONS: LazyLock<Vec<&str>> = LazyLock::new(|| {
-    let kinds: [&[&str]; 16] = [
+    let kinds: [&[&str]; 17] = [
         &["Create", "Change", "Delete", "Recreate", "Strip", "Label", "Forge", "Plant"],
         &["Bind", "Unbind", "CreateWorkspace", "DeleteWorkspace"],
         &["Approve", "Schema"],
@@ -30,7 +30,8 @@ pub static ACTIONS: LazyLock<Vec<&str>> = LazyLock::new(|| {
         &["MeddleEdit", "MeddleDelete", "MeddleStrip", "MeddleCopy", "MeddleHold", "MeddleSquat"],
         &["SecretPut", "SecretDelete", "SecretRetype", "SecretRename"],
         &["SecretEditCopy", "SecretDeleteCopy", "SecretSquat"],
-        &["WireConnect", "WireDisconnect", "WireRetype", "WireEditCopy", "WireDeleteCopy", "WireSquat"],
+        &["TargetSecretPut", "TargetSecretDelete", "TargetSecretRetype"],
+        &["TargetSecretEditCopy", "TargetSecretDeleteCopy", "TargetSecretSquat"],
         &["Claim", "Unclaim", "EditRelated"],
     ];
     kinds.concat()

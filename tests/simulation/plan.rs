@@ -2,7 +2,6 @@
 
 use super::action::{
     Action, Edit, Meddling, NAMES, Plan, RARE_NAMES, Roster, Secrecy, SourceRef, Step, TENANTS, VERSIONS, Versions,
-    Wiring,
 };
 use super::core::Weather;
 use super::dice::Dice;
@@ -93,14 +92,14 @@ fn strewn(mut plan: Plan, mut dice: Dice, (least, most): (u64, u64), action: imp
 /// The same without related objects, and without what happens to Secrets.
 fn without_secrets(plan: Plan) -> Plan {
     Plan { has_related: false, more: None, has_operators: false, ..plan }
-        .keeping(|action| !matches!(action, Action::Edit(Edit::Related(_)) | Action::Secret(..) | Action::Wire(..)))
+        .keeping(|action| !matches!(action, Action::Edit(Edit::Related(_)) | Action::Secret(..)))
 }
 
 fn copying(dice: &mut Dice, is_kcp: bool) -> Action {
     match dice.below(12) {
         0 => Action::Edit(Edit::Related(MORE.id)),
-        1..=3 => Action::Secret(source(dice, is_kcp), Secrecy::Select),
-        4..=5 => Action::Secret(source(dice, is_kcp), Secrecy::Rename),
+        1..=3 => Action::Secret(source(dice, is_kcp), Side::Source, Secrecy::Select),
+        4..=5 => Action::Secret(source(dice, is_kcp), Side::Source, Secrecy::Rename),
         6..=7 => consumer(dice, is_kcp),
         _ => secrets(dice, is_kcp),
     }
@@ -233,7 +232,7 @@ pub fn is_about_workspaces(action: &str) -> bool {
 
 /// Whether a kind of action means nothing where there are no related objects.
 fn is_about_secrets(action: &str) -> bool {
-    ["Secret", "Wire", "Claim", "Unclaim"].iter().any(|kind| action.starts_with(kind))
+    ["Secret", "TargetSecret", "Claim", "Unclaim"].iter().any(|kind| action.starts_with(kind))
 }
 
 /// In each world a few cells of the matrix of actions and faults are tried: a thousand seeds in a row try them all.
@@ -343,21 +342,23 @@ fn finalizers(dice: &mut Dice, is_kcp: bool) -> Action {
 
 /// What is done to Secrets on either side, and to the claim for them.
 fn secrets(dice: &mut Dice, is_kcp: bool) -> Action {
+    use Secrecy::{Delete, DeleteCopy, EditCopy, Put, Rename, Retype, Squat};
     let source = source(dice, is_kcp);
-    match dice.below(16) {
-        0..=2 => Action::Secret(source, Secrecy::Put),
-        3 => Action::Secret(source, Secrecy::Delete),
-        4 => Action::Secret(source, Secrecy::Retype),
-        5 => Action::Secret(source, Secrecy::Rename),
-        6 => Action::Secret(source, Secrecy::EditCopy),
-        7 => Action::Secret(source, Secrecy::DeleteCopy),
-        8 => Action::Secret(source, Secrecy::Squat),
-        9 => Action::Wire(source, dice.pick(&[Wiring::EditCopy, Wiring::DeleteCopy, Wiring::Squat])),
-        10 => Action::Wire(source, dice.pick(&[Wiring::Disconnect, Wiring::Retype])),
-        11 | 12 if is_kcp => Action::Unclaim(source.tenant),
-        13 if is_kcp => Action::Claim(source.tenant),
-        _ => Action::Wire(source, Wiring::Connect),
-    }
+    let (side, secrecy) = match dice.below(16) {
+        0..=2 => (Side::Source, Put),
+        3 => (Side::Source, Delete),
+        4 => (Side::Source, Retype),
+        5 => (Side::Source, Rename),
+        6 => (Side::Source, EditCopy),
+        7 => (Side::Source, DeleteCopy),
+        8 => (Side::Source, Squat),
+        9 => (Side::Target, dice.pick(&[EditCopy, DeleteCopy, Squat])),
+        10 => (Side::Target, dice.pick(&[Delete, Retype])),
+        11 | 12 if is_kcp => return Action::Unclaim(source.tenant),
+        13 if is_kcp => return Action::Claim(source.tenant),
+        _ => (Side::Target, Put),
+    };
+    Action::Secret(source, side, secrecy)
 }
 
 fn author(dice: &mut Dice) -> Action {
