@@ -77,7 +77,7 @@ impl Diagnosis {
 
     fn exit(&self) -> Exit {
         let errors = self.report.diagnostics.iter().filter(|one| one.is_error());
-        let codes: BTreeSet<_> = errors.map(|one| one.code).collect();
+        let codes: BTreeSet<_> = errors.map(|one| one.finding.code).collect();
         let has = |verdict| self.checks.iter().any(|check| check.verdict == verdict);
         if codes.iter().any(|code| *code != UNREADABLE) || has(Verdict::Error) {
             return Exit::Failure;
@@ -122,9 +122,8 @@ async fn look(surveyor: &Surveyor, catalog: &Catalog, schemas: Schemas) -> (Vec<
     (diagnostics, checks)
 }
 
-fn row(one: &Diagnostic) -> [String; 4] {
-    let place = format!("{}:{}:{}", one.file, one.line, one.column);
-    [one.severity.to_string(), one.code.to_owned(), place, one.message.clone()]
+fn row(Diagnostic { severity, finding, spot }: &Diagnostic) -> [String; 4] {
+    [severity.to_string(), finding.code.to_owned(), spot.to_string(), finding.message.clone()]
 }
 
 /// What programs get: a finding has the same two fields as a check.

@@ -13,7 +13,7 @@ use super::{Exit, watching};
 use crate::catalog::{Catalog, Files, InFile};
 use crate::engine::DEFAULT_TARGET;
 use crate::mapping::SourceClusters;
-use crate::mapping::diagnostic::{Diagnostic, Severity};
+use crate::mapping::diagnostic::{Diagnostic, Finding, Severity, Spot};
 use crate::mapping::schema::Schemas;
 use crate::rights::{Setting, rights};
 use crate::table;
@@ -96,9 +96,9 @@ impl Checked {
 impl Report {
     pub(super) fn add(&mut self, diagnostics: Vec<Diagnostic>) {
         self.diagnostics.extend(diagnostics);
-        self.diagnostics.sort_by(|one, other| (&one.file, one.span.start).cmp(&(&other.file, other.span.start)));
+        self.diagnostics.sort_by_cached_key(|one| (one.spot.file.clone(), one.spot.span.start));
         // The export's document and the export itself may lack the same claim.
-        self.diagnostics.dedup_by(|one, other| one.code == "SE0805" && one == other);
+        self.diagnostics.dedup_by(|one, other| one.finding.code == "SE0805" && one == other);
     }
 
     fn exit(&self) -> Exit {
@@ -110,9 +110,8 @@ impl Report {
         if format == Format::Github {
             return all().map(annotation).collect();
         }
-        let row = |one: &Diagnostic| {
-            let place = format!("{}:{}:{}", one.file, one.line, one.column);
-            [place, one.severity.to_string(), one.code.to_owned(), one.message.clone()]
+        let row = |Diagnostic { severity, finding, spot }: &Diagnostic| {
+            [spot.to_string(), severity.to_string(), finding.code.to_owned(), finding.message.clone()]
         };
         let text = || format!("{}{}{}\n", self.findings(colours), self.untyped(), self.summary());
         let table = || table::table(["PLACE", "SEVERITY", "CODE", "MESSAGE"], all().map(row));
@@ -168,10 +167,10 @@ fn unasked(catalog: &Catalog, schemas: &Schemas) -> Vec<Diagnostic> {
 
 /// A line that GitHub shows beside the file: <https://docs.github.com/actions/reference/workflow-commands-for-github-actions>.
 fn annotation(diagnostic: &Diagnostic) -> String {
-    let Diagnostic { severity, code, file, line, column, .. } = diagnostic;
-    let help = diagnostic.help.iter().map(|help| format!("help: {help}"));
-    let lines: Vec<String> =
-        std::iter::once(diagnostic.message.clone()).chain(help).chain(diagnostic.notes.clone()).collect();
+    let Diagnostic { severity, finding, spot: Spot { file, line, column, .. } } = diagnostic;
+    let Finding { code, message, help, notes, .. } = finding;
+    let help = help.iter().map(|help| format!("help: {help}"));
+    let lines: Vec<String> = std::iter::once(message.clone()).chain(help).chain(notes.clone()).collect();
     let message = lines.join("\n").replace('%', "%25").replace('\r', "%0D").replace('\n', "%0A");
     let file = file.replace('%', "%25").replace(':', "%3A").replace(',', "%2C");
     format!("::{severity} file={file},line={line},col={column},title={code}::{message}\n")

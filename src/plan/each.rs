@@ -7,7 +7,7 @@ use serde_json::Value;
 
 use super::observed::{Observed, TargetObject};
 use super::render::{self, Instance, Rendered, Wanted};
-use crate::mapping::expression::{Outcome, Scope, Way};
+use crate::mapping::expression::{Evaluated, Scope, Way};
 use crate::mapping::placement::Place;
 use crate::mapping::template::Unrendered;
 use crate::mapping::{ForEach, ObjectRule};
@@ -42,9 +42,9 @@ pub fn have_names_apart(instances: &[Instance]) -> Result<(), Unrendered> {
 
 /// The items of the list with their keys.
 pub fn keyed(each: &ForEach, scope: &mut Scope) -> Result<Vec<(String, Arc<Value>)>, Unrendered> {
-    let items = match each.list.evaluate(scope) {
-        Outcome::Omit => Vec::new(),
-        outcome => match outcome.value()? {
+    let items = match each.list.evaluate(scope)? {
+        Evaluated::Omit => Vec::new(),
+        evaluated => match evaluated.value()? {
             Value::Array(items) => items,
             _ => return Err(failed("it gives no list".into())),
         },

@@ -271,8 +271,8 @@ fn placed_as<'o>(standing: &'o TargetObject, rule: Option<&ObjectRule>) -> &'o s
 /// A variable that waits or fails hands that on to whoever reads it.
 pub fn set_vars(mapping: &Mapping, scope: &mut Scope) {
     for (name, template) in &mapping.vars {
-        let outcome = template.evaluate(scope);
-        scope.set_var(name, outcome);
+        let evaluated = template.evaluate(scope);
+        scope.set_var(name, evaluated);
     }
 }
 

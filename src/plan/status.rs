@@ -16,7 +16,7 @@ use super::redact::{Redaction, with_texts};
 use super::render::{self, Rendering};
 use super::source::guarded;
 use super::{Cause, Reason, Reasons, live, related, targets};
-use crate::mapping::expression::{Outcome, Root, Scope, kind};
+use crate::mapping::expression::{Evaluated, Root, Scope, kind};
 use crate::mapping::schema::Schema;
 use crate::mapping::template::{Template, Unrendered};
 use crate::mapping::{ConditionRule, Mapping, OnMissing, StatusField, StatusValue, Take};
@@ -462,9 +462,9 @@ fn transformed(transform: &Template, scope: &Scope, value: Value) -> Result<Opti
 }
 
 fn evaluated(template: &Template, scope: &Scope) -> Result<Option<Value>, Unrendered> {
-    match template.evaluate(scope) {
-        Outcome::Omit | Outcome::Absent(_) => Ok(None),
-        outcome => outcome.value().map(Some),
+    match template.evaluate(scope)? {
+        Evaluated::Value(value) => Ok(Some(value)),
+        Evaluated::Omit | Evaluated::Absent(_) => Ok(None),
     }
 }
 

@@ -144,10 +144,12 @@ impl Versions {
 /// The versions of the kind Widget.
 pub const VERSIONS: [&str; 2] = ["v1", "v2"];
 
-/// What a consumer does to the Secrets beside a source.
+/// What is done to the Secrets of a source. Beside the source, by its consumer: there is the Secret with the password, which the
+/// source names, and the copy of the connection. On the target, by operators and people: there is the Secret with the
+/// connection, and the copy of the password.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Secrecy {
-    /// Creates the Secret that the source names, or puts another value into it.
+    /// Creates the Secret, or puts another value into it.
     Put,
     /// Deletes it.
     Delete,
@@ -155,30 +157,13 @@ pub enum Secrecy {
     Retype,
     /// Has the source name another one.
     Rename,
-    /// Puts the label on it by which Secrets are selected, or takes it off.
+    /// Puts the label on the one beside the source by which Secrets are selected, or takes it off.
     Select,
-    /// Edits the copy of the connection.
+    /// Edits the copy.
     EditCopy,
-    /// Deletes that copy.
+    /// Deletes the copy.
     DeleteCopy,
-    /// Creates a Secret in its place, if there is none.
-    Squat,
-}
-
-/// What operators and people do to the Secrets of a source on the target.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub enum Wiring {
-    /// An operator creates the Secret with the connection, or puts another value into it.
-    Connect,
-    /// Deletes it.
-    Disconnect,
-    /// Deletes it, and creates it again with another type.
-    Retype,
-    /// People edit the copy of the password.
-    EditCopy,
-    /// Delete that copy.
-    DeleteCopy,
-    /// Create a Secret in its place, if there is none.
+    /// Creates a Secret in place of the copy, if there is none.
     Squat,
 }
 
@@ -200,8 +185,7 @@ pub enum Action {
     Fill(SourceRef),
     /// Puts the label on that the selector asks for, or takes it off.
     Label(SourceRef),
-    Secret(SourceRef, Secrecy),
-    Wire(SourceRef, Wiring),
+    Secret(SourceRef, Side, Secrecy),
     /// A tenant accepts the permission claim for Secrets.
     Claim(&'static str),
     /// Takes that back.
@@ -314,7 +298,6 @@ impl Action {
                 | Self::Label(_)
                 | Self::Meddle(..)
                 | Self::Secret(..)
-                | Self::Wire(..)
         )
     }
 }
@@ -334,8 +317,7 @@ impl Action {
             | Self::Fill(source)
             | Self::Plant(source)
             | Self::Meddle(source, _)
-            | Self::Secret(source, _)
-            | Self::Wire(source, _)
+            | Self::Secret(source, ..)
             | Self::DeleteNamespace(source) => Some(source.tenant),
             Self::Bind(tenant)
             | Self::Claim(tenant)
@@ -352,8 +334,8 @@ impl Action {
         let text = match self {
             Self::Edit(edit) => format!("Edit{edit:?}"),
             Self::Meddle(_, meddling) => format!("Meddle{meddling:?}"),
-            Self::Secret(_, secrecy) => format!("Secret{secrecy:?}"),
-            Self::Wire(_, wiring) => format!("Wire{wiring:?}"),
+            Self::Secret(_, Side::Source, secrecy) => format!("Secret{secrecy:?}"),
+            Self::Secret(_, _, secrecy) => format!("TargetSecret{secrecy:?}"),
             action => format!("{action:?}"),
         };
         let end = text.find(['(', '{', ' ']).unwrap_or(text.len());

@@ -4,7 +4,7 @@ use std::ops::Range;
 
 use serde_json::json;
 
-use super::action::{Action, Edit, Forever, NAMES, Plan, Secrecy, SourceRef, Step, TENANTS, Wiring};
+use super::action::{Action, Edit, Forever, NAMES, Plan, Secrecy, SourceRef, Step, TENANTS};
 use super::checker::Violation;
 use super::dice::Dice;
 use super::matrix::is_fault;
@@ -94,7 +94,7 @@ fn for_twins(plan: Plan) -> Plan {
         // Who puts something where the engine has its own finds the place free, or not; so do operators that look for what
         // is new.
         let is_squatter =
-            matches!(action, Action::Secret(_, Secrecy::Squat) | Action::Wire(_, Wiring::Squat | Wiring::Retype));
+            matches!(action, Action::Secret(_, _, Secrecy::Squat) | Action::Secret(_, Side::Target, Secrecy::Retype));
         !is_moment && !is_squatter && action != Action::Away(Side::Source) && action != Action::Start(OTHER)
     };
     Plan { has_operators: false, ..in_kcp(plan).keeping(is_timeless) }

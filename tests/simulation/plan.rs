@@ -2,17 +2,13 @@
 
 use super::action::{
     Action, Edit, Meddling, NAMES, Plan, RARE_NAMES, Roster, Secrecy, SourceRef, Step, TENANTS, VERSIONS, Versions,
-    Wiring,
 };
 use super::core::Weather;
 use super::dice::Dice;
 use super::mapping::{CONNECTION, MAPPINGS, MORE, More, NAMESPACES, OPEN, PASSWORD, Spread};
-use super::matrix::{ACTIONS, FAULTS, PLAIN_ACTIONS, faults_of};
+use super::matrix::{ACTIONS, FAULTS, faults_of};
 use super::process::{OTHER, THIRD};
 use super::server::{Ahead, RESOURCES, Side};
-
-/// Set: the worlds have no related objects. They are those of the seeds before there were any.
-const PLAIN: &str = "SYNC_ENGINE_PLAIN";
 
 type Turn = fn(Plan) -> Plan;
 
@@ -29,9 +25,8 @@ const KINDS: [(&str, Turn); 7] = [
 
 /// What the world of a seed does.
 pub fn plan(seed: u64) -> Plan {
-    let plan = plan_of(seed, if is_plain() { Worlds::Plain } else { Worlds::All });
     let kinds = KINDS.into_iter().filter(|(variable, _)| std::env::var_os(variable).is_some());
-    kinds.fold(plan, |plan, (_, turned)| turned(plan))
+    kinds.fold(plan_of(seed), |plan, (_, turned)| turned(plan))
 }
 
 /// The same with two or three replicas from the beginning. The Lease is lost, and replicas stop for a while to see it.
@@ -97,14 +92,14 @@ fn strewn(mut plan: Plan, mut dice: Dice, (least, most): (u64, u64), action: imp
 /// The same without related objects, and without what happens to Secrets.
 fn without_secrets(plan: Plan) -> Plan {
     Plan { has_related: false, more: None, has_operators: false, ..plan }
-        .keeping(|action| !matches!(action, Action::Edit(Edit::Related(_)) | Action::Secret(..) | Action::Wire(..)))
+        .keeping(|action| !matches!(action, Action::Edit(Edit::Related(_)) | Action::Secret(..)))
 }
 
 fn copying(dice: &mut Dice, is_kcp: bool) -> Action {
     match dice.below(12) {
         0 => Action::Edit(Edit::Related(MORE.id)),
-        1..=3 => Action::Secret(source(dice, is_kcp), Secrecy::Select),
-        4..=5 => Action::Secret(source(dice, is_kcp), Secrecy::Rename),
+        1..=3 => Action::Secret(source(dice, is_kcp), Side::Source, Secrecy::Select),
+        4..=5 => Action::Secret(source(dice, is_kcp), Side::Source, Secrecy::Rename),
         6..=7 => consumer(dice, is_kcp),
         _ => secrets(dice, is_kcp),
     }
@@ -201,31 +196,16 @@ fn listing(dice: &mut Dice) -> Action {
     }
 }
 
-/// Whether the worlds have no related objects.
-pub fn is_plain() -> bool {
-    std::env::var_os(PLAIN).is_some()
-}
-
-/// Which worlds seeds stand for.
-#[derive(Clone, Copy, PartialEq, Eq)]
-pub enum Worlds {
-    /// Without related objects.
-    Plain,
-    /// Half of them with related objects.
-    All,
-}
-
-/// What the world of a seed does, of these worlds.
-pub fn plan_of(seed: u64, worlds: Worlds) -> Plan {
-    let (mut dice, is_plain) = (Dice::new(seed), worlds == Worlds::Plain);
-    let meetings = if is_plain { MEETINGS - 1 } else { MEETINGS };
-    let cells = (0..meetings).map(|cell| meeting(seed * meetings + cell, worlds));
+/// The same before a variable turns it into a kind: half of the worlds have related objects.
+pub fn plan_of(seed: u64) -> Plan {
+    let mut dice = Dice::new(seed);
+    let cells = (0..MEETINGS).map(|cell| meeting(seed * MEETINGS + cell));
     // Workspaces are in kcp, and a rebuild is of a plain cluster.
-    let has_workspaces = dice.percent(60) || !is_plain && cells.clone().any(|(_, action)| is_about_workspaces(action));
+    let has_workspaces = dice.percent(60) || cells.clone().any(|(_, action)| is_about_workspaces(action));
     let is_kcp = has_workspaces && !cells.clone().any(|(fault, _)| fault == "Rebuild");
     // Few kinds of actions in a world, many of each: rare ones meet each other too.
-    let has_related = !is_plain && (dice.percent(50) || cells.clone().any(|(_, action)| is_about_secrets(action)));
-    let mood = Mood { bits: dice.next(), is_kcp, is_plain, has_related };
+    let has_related = dice.percent(50) || cells.clone().any(|(_, action)| is_about_secrets(action));
+    let mood = Mood { bits: dice.next(), is_kcp, has_related };
     let first = source(&mut dice, is_kcp);
     let mut steps = vec![Step { after_ms: 0, action: Action::Create(first) }];
     for _ in 0..dice.between(4, 20) {
@@ -233,7 +213,7 @@ pub fn plan_of(seed: u64, worlds: Worlds) -> Plan {
         steps.push(Step { after_ms: pause(&mut dice), action });
     }
     for (fault, action) in cells {
-        let everybody = Mood { bits: u64::MAX, is_kcp, is_plain, has_related: true };
+        let everybody = Mood { bits: u64::MAX, is_kcp, has_related: true };
         let Some(fault) = draw(&mut dice, everybody, |drawn| faults_of(drawn).contains(&fault.to_owned())) else {
             continue;
         };
@@ -252,21 +232,17 @@ pub fn is_about_workspaces(action: &str) -> bool {
 
 /// Whether a kind of action means nothing where there are no related objects.
 fn is_about_secrets(action: &str) -> bool {
-    ["Secret", "Wire", "Claim", "Unclaim"].iter().any(|kind| action.starts_with(kind))
+    ["Secret", "TargetSecret", "Claim", "Unclaim"].iter().any(|kind| action.starts_with(kind))
 }
 
 /// In each world a few cells of the matrix of actions and faults are tried: a thousand seeds in a row try them all.
 const MEETINGS: u64 = 5;
 
 /// The fault and the kind of action of a cell.
-fn meeting(cell: u64, worlds: Worlds) -> (&'static str, &'static str) {
-    let actions = match worlds {
-        Worlds::Plain => &ACTIONS[..PLAIN_ACTIONS],
-        Worlds::All => &ACTIONS[..],
-    };
+fn meeting(cell: u64) -> (&'static str, &'static str) {
     // A prime, so that the cells of one world have nothing to do with each other.
-    let cell = (cell * 7_919) as usize % (FAULTS.len() * actions.len());
-    (FAULTS[cell % FAULTS.len()], actions[cell / FAULTS.len()])
+    let cell = (cell * 7_919) as usize % (FAULTS.len() * ACTIONS.len());
+    (FAULTS[cell % FAULTS.len()], ACTIONS[cell / FAULTS.len()])
 }
 
 /// Draws from everything that may happen until it is what is wanted; `None`: it does not happen in this kind of world.
@@ -279,7 +255,6 @@ fn draw(dice: &mut Dice, everybody: Mood, wanted: impl Fn(Action) -> bool) -> Op
 struct Mood {
     bits: u64,
     is_kcp: bool,
-    is_plain: bool,
     has_related: bool,
 }
 
@@ -316,17 +291,15 @@ fn side(dice: &mut Dice) -> Side {
 
 fn action(dice: &mut Dice, mood: Mood) -> Action {
     for _ in 0..8 {
-        let drawn = if mood.is_plain { dice.below(11) } else { dice.below(13) };
-        let (actor, action) = match drawn {
+        let (actor, action) = match dice.below(13) {
             0..=2 => return consumer(dice, mood.is_kcp),
-            3 => (0, if dice.percent(85) { author(dice, mood.is_plain) } else { provider(dice) }),
+            3 => (0, if dice.percent(85) { author(dice) } else { provider(dice) }),
             4 => (1, network(dice)),
             5 => (2, operator(dice)),
             6 => (3, backups(dice, mood.is_kcp)),
             7 => (4, people(dice, mood.is_kcp)),
             8 => (5, admission(dice)),
             9 => (6, tenant(dice, mood.is_kcp)),
-            10..=11 if mood.is_plain => (7, finalizers(dice, mood.is_kcp)),
             10..=11 if mood.has_related => (8, secrets(dice, mood.is_kcp)),
             10..=11 => continue,
             _ => (7, finalizers(dice, mood.is_kcp)),
@@ -369,26 +342,27 @@ fn finalizers(dice: &mut Dice, is_kcp: bool) -> Action {
 
 /// What is done to Secrets on either side, and to the claim for them.
 fn secrets(dice: &mut Dice, is_kcp: bool) -> Action {
+    use Secrecy::{Delete, DeleteCopy, EditCopy, Put, Rename, Retype, Squat};
     let source = source(dice, is_kcp);
-    match dice.below(16) {
-        0..=2 => Action::Secret(source, Secrecy::Put),
-        3 => Action::Secret(source, Secrecy::Delete),
-        4 => Action::Secret(source, Secrecy::Retype),
-        5 => Action::Secret(source, Secrecy::Rename),
-        6 => Action::Secret(source, Secrecy::EditCopy),
-        7 => Action::Secret(source, Secrecy::DeleteCopy),
-        8 => Action::Secret(source, Secrecy::Squat),
-        9 => Action::Wire(source, dice.pick(&[Wiring::EditCopy, Wiring::DeleteCopy, Wiring::Squat])),
-        10 => Action::Wire(source, dice.pick(&[Wiring::Disconnect, Wiring::Retype])),
-        11 | 12 if is_kcp => Action::Unclaim(source.tenant),
-        13 if is_kcp => Action::Claim(source.tenant),
-        _ => Action::Wire(source, Wiring::Connect),
-    }
+    let (side, secrecy) = match dice.below(16) {
+        0..=2 => (Side::Source, Put),
+        3 => (Side::Source, Delete),
+        4 => (Side::Source, Retype),
+        5 => (Side::Source, Rename),
+        6 => (Side::Source, EditCopy),
+        7 => (Side::Source, DeleteCopy),
+        8 => (Side::Source, Squat),
+        9 => (Side::Target, dice.pick(&[EditCopy, DeleteCopy, Squat])),
+        10 => (Side::Target, dice.pick(&[Delete, Retype])),
+        11 | 12 if is_kcp => return Action::Unclaim(source.tenant),
+        13 if is_kcp => return Action::Claim(source.tenant),
+        _ => (Side::Target, Put),
+    };
+    Action::Secret(source, side, secrecy)
 }
 
-fn author(dice: &mut Dice, is_plain: bool) -> Action {
-    let drawn = if is_plain { dice.below(28) } else { dice.below(29) };
-    Action::Edit(match drawn {
+fn author(dice: &mut Dice) -> Action {
+    Action::Edit(match dice.below(29) {
         0..=2 => Edit::Resource(dice.pick(&RESOURCES).0),
         3..=5 => Edit::Toggle(dice.pick(&["ca", "extra", "widget"])),
         6 => Edit::Edition,
@@ -415,7 +389,7 @@ fn author(dice: &mut Dice, is_plain: bool) -> Action {
         23 => Edit::Status(dice.pick(&["edition", "size"])),
         24..=25 => Edit::Guest,
         26 => Edit::Mode(dice.pick(&["Enforce", "Enforce", "Observe", "Suspend"])),
-        27 if !is_plain => Edit::Related(dice.pick(&[PASSWORD.id, CONNECTION.id])),
+        27 => Edit::Related(dice.pick(&[PASSWORD.id, CONNECTION.id])),
         _ => Edit::Break,
     })
 }

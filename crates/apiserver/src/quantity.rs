@@ -1,11 +1,6 @@
 //! Quantities of resources: `1024Mi` is `1Gi`, and a server stores what it reads in one form only.
 
-use std::iter;
-
-/// Suffixes of powers of 1000, from 10^-9 on.
-const DECIMAL: [&str; 10] = ["n", "u", "m", "", "k", "M", "G", "T", "P", "E"];
-/// Suffixes of powers of 1024, from 1024^1 on.
-const BINARY: [&str; 6] = ["Ki", "Mi", "Gi", "Ti", "Pi", "Ei"];
+use sync_engine_mapping::expression::{BINARY_SUFFIXES, DECIMAL_SUFFIXES, quantity_scale};
 
 /// What is said of a text that is no quantity.
 pub(super) const EXPECTED: &str =
@@ -27,10 +22,15 @@ pub(super) fn canonical(text: &str) -> Option<String> {
     let (whole, fraction) = number.split_once('.').unwrap_or((number, ""));
     let digits = format!("{whole}{fraction}");
     let mut nanos: i128 = digits.parse().ok()?;
-    let (form, factors) = factors(suffix)?;
+    let (twos, tens) = quantity_scale(suffix)?;
+    let form = match suffix {
+        _ if twos > 0 => Form::Binary,
+        known if DECIMAL_SUFFIXES.contains(&known) => Form::Decimal,
+        _ => Form::Exponent,
+    };
     // 10^9 parts of one, rounded away from zero.
-    let shift = factors.tens + 9 - i32::try_from(fraction.len()).ok()?;
-    nanos = nanos.checked_mul(1024_i128.checked_pow(factors.kibis)?)?;
+    let shift = tens + 9 - i32::try_from(fraction.len()).ok()?;
+    nanos = nanos.checked_mul(1_i128 << twos)?;
     nanos = match u32::try_from(shift) {
         Ok(shift) => nanos.checked_mul(10_i128.checked_pow(shift)?)?,
         Err(_) => up(nanos, 10_i128.checked_pow(shift.unsigned_abs())?),
@@ -45,29 +45,13 @@ pub(super) fn canonical(text: &str) -> Option<String> {
 
 const ONE: i128 = 1_000_000_000;
 
-struct Factors {
-    tens: i32,
-    kibis: u32,
-}
-
-fn factors(suffix: &str) -> Option<(Form, Factors)> {
-    if let Some(power) = iter::zip(1.., BINARY).find_map(|(power, known)| (known == suffix).then_some(power)) {
-        return Some((Form::Binary, Factors { tens: 0, kibis: power }));
-    }
-    if let Some(tens) = iter::zip(0.., DECIMAL).find_map(|(power, known)| (known == suffix).then_some(3 * power - 9)) {
-        return Some((Form::Decimal, Factors { tens, kibis: 0 }));
-    }
-    let tens = suffix.strip_prefix(['e', 'E'])?.parse().ok()?;
-    Some((Form::Exponent, Factors { tens, kibis: 0 }))
-}
-
 fn up(number: i128, divisor: i128) -> i128 {
     number / divisor + i128::from(number % divisor > 0)
 }
 
 fn binary(mut number: i128) -> String {
     let mut suffix = "";
-    for larger in BINARY {
+    for larger in BINARY_SUFFIXES {
         if number % 1024 != 0 {
             break;
         }
@@ -78,10 +62,10 @@ fn binary(mut number: i128) -> String {
 
 fn decimal(nanos: i128, form: Form) -> String {
     let (mut number, mut power) = (nanos, 0);
-    while number % 1000 == 0 && (form == Form::Exponent || power + 1 < DECIMAL.len()) {
+    while number % 1000 == 0 && (form == Form::Exponent || power + 1 < DECIMAL_SUFFIXES.len()) {
         (number, power) = (number / 1000, power + 1);
     }
-    match (form, DECIMAL.get(power)) {
+    match (form, DECIMAL_SUFFIXES.get(power)) {
         (Form::Exponent, _) if power == 3 => number.to_string(),
         (Form::Exponent, _) | (_, None) => format!("{number}e{}", 3 * power as i32 - 9),
         (_, Some(suffix)) => format!("{number}{suffix}"),

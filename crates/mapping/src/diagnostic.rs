@@ -25,26 +25,14 @@ pub enum Severity {
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize)]
 pub struct Diagnostic {
     pub severity: Severity,
-    /// `SE0201`
-    pub code: &'static str,
-    pub file: String,
-    /// From 1.
-    pub line: usize,
-    /// From 1, in characters.
-    pub column: usize,
-    /// Bytes of the file.
-    pub span: Range<usize>,
-    pub message: String,
-    pub label: Option<String>,
-    pub help: Option<String>,
-    pub notes: Vec<String>,
-    /// The first line that is pointed at.
-    #[serde(skip)]
-    excerpt: Excerpt,
+    #[serde(flatten)]
+    pub finding: Finding,
+    #[serde(flatten)]
+    pub spot: Spot,
 }
 
-/// A place of a file at which nothing is wrong, complete in itself.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+/// A place of a file, complete in itself.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize)]
 pub struct Spot {
     pub file: String,
     /// From 1.
@@ -54,6 +42,7 @@ pub struct Spot {
     /// Bytes of the file.
     #[serde(skip)]
     pub span: Range<usize>,
+    /// The first line that is pointed at.
     #[serde(skip)]
     excerpt: Excerpt,
 }
@@ -86,17 +75,15 @@ impl Spot {
 
     /// The line with the place underlined, below a message. Ends without a line break.
     pub fn note(&self, message: &str, colours: bool) -> String {
-        let group = Level::NOTE.primary_title(message).element(self.excerpt.snippet(self.line, &self.file, None));
+        let group = Level::NOTE.primary_title(message).element(self.snippet(None));
         renderer(colours).render(&[group]).trim_end().to_owned()
     }
-}
 
-impl Excerpt {
-    fn snippet<'a>(&'a self, line: usize, file: &'a str, label: Option<&'a str>) -> Snippet<'a, Annotation<'a>> {
-        let end = self.text.len();
-        let marked = self.marked.start.min(end)..self.marked.end.min(end);
+    fn snippet<'a>(&'a self, label: Option<&'a str>) -> Snippet<'a, Annotation<'a>> {
+        let Excerpt { text, marked } = &self.excerpt;
+        let marked = marked.start.min(text.len())..marked.end.min(text.len());
         let mark = AnnotationKind::Primary.span(marked).label(label);
-        Snippet::source(self.text.as_str()).line_start(line).path(file).annotation(mark)
+        Snippet::source(text.as_str()).line_start(self.line).path(self.file.as_str()).annotation(mark)
     }
 }
 
@@ -107,31 +94,20 @@ fn renderer(colours: bool) -> Renderer {
 impl Diagnostic {
     /// Places a finding in its file. A span beyond the content, or inside of a character, is clamped.
     pub fn new(finding: Finding, file: &str, content: &[u8]) -> Self {
-        let Spot { file, line, column, span, excerpt } = Spot::new(&finding.span, file, content);
-        Self {
-            severity: if is_error(finding.code) { Severity::Error } else { Severity::Warning },
-            code: finding.code,
-            file,
-            line,
-            column,
-            span,
-            message: finding.message,
-            label: finding.label,
-            help: finding.help,
-            notes: finding.notes,
-            excerpt,
-        }
+        let spot = Spot::new(&finding.span, file, content);
+        let severity = if is_error(finding.code) { Severity::Error } else { Severity::Warning };
+        Self { severity, finding: Finding { span: spot.span.clone(), ..finding }, spot }
     }
 
     /// The same with a further note.
     pub fn note(mut self, note: impl Into<String>) -> Self {
-        self.notes.push(note.into());
+        self.finding.notes.push(note.into());
         self
     }
 
     /// The same with its file's path below a directory.
     pub fn under(mut self, directory: &str) -> Self {
-        self.file = format!("{}/{}", directory.trim_end_matches('/'), self.file);
+        self.spot.file = format!("{}/{}", directory.trim_end_matches('/'), self.spot.file);
         self
     }
 
@@ -145,23 +121,32 @@ impl Diagnostic {
             Severity::Error => Level::ERROR,
             Severity::Warning => Level::WARNING,
         };
-        let snippet = self.excerpt.snippet(self.line, &self.file, self.label.as_deref());
-        let mut group = level.primary_title(self.message.as_str()).id(self.code).element(snippet);
-        if let Some(help) = &self.help {
+        let Finding { code, message, label, help, notes, .. } = &self.finding;
+        let snippet = self.spot.snippet(label.as_deref());
+        let mut group = level.primary_title(message.as_str()).id(*code).element(snippet);
+        if let Some(help) = help {
             group = group.element(Level::HELP.message(help.as_str()));
         }
-        for note in &self.notes {
+        for note in notes {
             group = group.element(Level::NOTE.message(note.as_str()));
         }
         renderer(colours).render(&[group]).trim_end().to_owned()
     }
 }
 
+/// `FILE:LINE:COLUMN`
+impl fmt::Display for Spot {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}:{}:{}", self.file, self.line, self.column)
+    }
+}
+
 /// One line: place, code and message.
 impl fmt::Display for Diagnostic {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}:{}:{}: {}[{}]: {}", self.file, self.line, self.column, self.severity, self.code, self.message)?;
-        match &self.help {
+        let Self { severity, finding, spot } = self;
+        write!(f, "{spot}: {severity}[{}]: {}", finding.code, finding.message)?;
+        match &finding.help {
             Some(help) => write!(f, " ({help})"),
             None => Ok(()),
         }
@@ -214,7 +199,7 @@ mod tests {
     fn one_line() {
         let diagnostic = at("ä: {ö: 1, memberz: 3}\n", "memberz");
         insta::assert_snapshot!(diagnostic, @"mappings/mongodb.yaml:1:11: error[SE0101]: unknown field `memberz` (did you mean `members`?)");
-        assert_eq!(diagnostic.column, 11);
+        assert_eq!(diagnostic.spot.column, 11);
         insta::assert_snapshot!(serde_json::json!(diagnostic), @r#"{"code":"SE0101","column":11,"file":"mappings/mongodb.yaml","help":"did you mean `members`?","label":"no such field","line":1,"message":"unknown field `memberz`","notes":["mapping `mongodb` keeps running generation 7"],"severity":"error","span":{"end":19,"start":12}}"#);
     }
 

@@ -12,7 +12,7 @@ use std::sync::Arc;
 use serde_json::Value;
 
 use super::diagnostic::Finding;
-use super::expression::{Budget, Expr, Expression, Names, Outcome, References, Scope};
+use super::expression::{Budget, Evaluated, Expr, Expression, Names, References, Scope};
 use crate::yaml::{Node, NodeValue};
 
 pub use super::expression::{Text, Unrendered};
@@ -111,18 +111,17 @@ impl Template {
 
     /// The whole tree as a value. An absent leaf is a failure, `omit` leaves its key or item out.
     pub fn render(&self, scope: &Scope) -> Result<Value, Unrendered> {
-        self.evaluate(scope).value()
+        self.evaluate(scope)?.value()
     }
 
     /// As `render`; a template that is one expression keeps its `Absent` and `Omit`.
-    pub fn evaluate(&self, scope: &Scope) -> Outcome {
+    pub fn evaluate(&self, scope: &Scope) -> Result<Evaluated, Unrendered> {
         let budget = &mut Budget::for_template();
         match &self.root.content {
             Content::Expression(expression) => expression.evaluate_within(scope, budget),
             _ => match self.root.render(scope, budget) {
-                Ok(Some(value)) => Outcome::Value(value),
-                Ok(None) => Outcome::Omit,
-                Err(stopped) => stopped.outcome(),
+                Ok(value) => Ok(value.map_or(Evaluated::Omit, Evaluated::Value)),
+                Err(stopped) => Err(stopped.into_unrendered()),
             },
         }
     }

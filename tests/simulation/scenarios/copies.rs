@@ -14,12 +14,12 @@ fn copies_are_shared_selected_and_listed() {
 
 #[test]
 fn a_shared_copy_stays_for_the_source_that_still_names_it() {
-    for last in [Action::Delete(X_CA), Action::Secret(X_CA, Secrecy::Rename)] {
+    for last in [Action::Delete(X_CA), Action::Secret(X_CA, Side::Source, Secrecy::Rename)] {
         let steps = [
             (0, Action::Create(X)),
             (1_000, Action::Create(X_CA)),
             (5_000, Action::Delete(X)),
-            (5_000, Action::Secret(X_CA, Secrecy::Put)),
+            (5_000, Action::Secret(X_CA, Side::Source, Secrecy::Put)),
             (5_000, last),
         ];
         holds(&copies(More::Shared, Kcp, &steps), 4);
@@ -107,7 +107,7 @@ fn a_shared_copy_goes_with_its_rule() {
 fn a_shared_copy_stays_while_its_cluster_is_described_anew() {
     let steps = [
         (0, Action::Create(X)),
-        (0, Action::Secret(X, Secrecy::Rename)),
+        (0, Action::Secret(X, Side::Source, Secrecy::Rename)),
         (5_000, Action::Create(X_CA)),
         (5_000, Action::Unclaim("a")),
         (5_000, Action::Claim("a")),
@@ -143,7 +143,7 @@ fn a_shared_copy_stays_with_an_object_that_is_not_written() {
 fn a_shared_copy_stays_for_a_source_that_the_watch_does_not_show() {
     let steps = [
         (0, Action::Create(X)),
-        (0, Action::Secret(X, Secrecy::Rename)),
+        (0, Action::Secret(X, Side::Source, Secrecy::Rename)),
         (5_000, Action::Start(1)),
         (5_000, Action::Silence(Side::Source)),
         (0, Action::Crash(0)),
@@ -163,8 +163,8 @@ fn a_copy_follows_the_original_that_a_silent_watch_still_names() {
     let steps = [
         (0, Action::Create(X)),
         (30_000, Action::Silence(Side::Source)),
-        (5_000, Action::Secret(X, Secrecy::Rename)),
-        (25_000, Action::Secret(X_CA, Secrecy::Retype)),
+        (5_000, Action::Secret(X, Side::Source, Secrecy::Rename)),
+        (25_000, Action::Secret(X_CA, Side::Source, Secrecy::Retype)),
     ];
     holds(&copies(More::Shared, Plain, &steps), 4);
 }
@@ -173,9 +173,9 @@ fn a_copy_follows_the_original_that_a_silent_watch_still_names() {
 fn a_copy_goes_when_its_original_is_selected_no_more() {
     let steps = [
         (0, Action::Create(X)),
-        (5_000, Action::Secret(X, Secrecy::Select)),
-        (5_000, Action::Secret(X, Secrecy::Select)),
-        (5_000, Action::Secret(X, Secrecy::Delete)),
+        (5_000, Action::Secret(X, Side::Source, Secrecy::Select)),
+        (5_000, Action::Secret(X, Side::Source, Secrecy::Select)),
+        (5_000, Action::Secret(X, Side::Source, Secrecy::Delete)),
     ];
     holds(&copies(More::Selected, Kcp, &steps), 2);
 }
@@ -192,8 +192,8 @@ fn a_claim_that_is_taken_back_deletes_no_selected_copy() {
 fn a_copy_goes_with_its_item_of_the_list() {
     let steps = [
         (0, Action::Create(X)),
-        (5_000, Action::Secret(X, Secrecy::Rename)),
-        (0, Action::Secret(X, Secrecy::Put)),
+        (5_000, Action::Secret(X, Side::Source, Secrecy::Rename)),
+        (0, Action::Secret(X, Side::Source, Secrecy::Put)),
         (5_000, Action::Change(X)),
         (5_000, Action::Change(X)),
     ];

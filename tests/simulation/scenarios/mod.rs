@@ -15,7 +15,7 @@ mod several;
 use std::collections::BTreeSet;
 use std::ops::Range;
 
-use super::action::{Action, Edit, Meddling, Plan, RARE_NAMES, Secrecy, SourceRef, Step, VERSIONS, Versions, Wiring};
+use super::action::{Action, Edit, Meddling, Plan, RARE_NAMES, Secrecy, SourceRef, Step, VERSIONS, Versions};
 use super::core::Weather;
 use super::mapping::Spread;
 use super::server::{Ahead, Side};

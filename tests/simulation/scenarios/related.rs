@@ -18,7 +18,7 @@ fn a_copy_that_is_created_late_goes_with_its_source() {
         let steps = [
             (0, Action::Weather(late)),
             (0, Action::Create(X)),
-            (1_000, Action::Wire(X, Wiring::Connect)),
+            (1_000, Action::Secret(X, Side::Target, Secrecy::Put)),
             (1_000, Action::Delete(X)),
             (70_000, Action::Weather(Weather::default())),
         ];
@@ -32,10 +32,10 @@ fn a_copy_follows_an_original_that_was_deleted_and_created_while_no_engine_ran()
         let steps = [
             (0, Action::Create(X)),
             (5_000, Action::Stop(0)),
-            (10, Action::Secret(X, Secrecy::Delete)),
-            (10, Action::Secret(X, Secrecy::Put)),
-            (10, Action::Secret(X, change)),
-            (10, Action::Wire(X, Wiring::Retype)),
+            (10, Action::Secret(X, Side::Source, Secrecy::Delete)),
+            (10, Action::Secret(X, Side::Source, Secrecy::Put)),
+            (10, Action::Secret(X, Side::Source, change)),
+            (10, Action::Secret(X, Side::Target, Secrecy::Retype)),
             (10, Action::Start(0)),
         ];
         holds(&related(Kcp, &steps), 4);
@@ -63,8 +63,8 @@ fn a_claim_that_is_taken_back_for_ever_deletes_nothing() {
     let steps = [
         (0, Action::Create(X)),
         (5_000, Action::Unclaim("a")),
-        (5_000, Action::Secret(X, Secrecy::Retype)),
-        (5_000, Action::Secret(X, Secrecy::Delete)),
+        (5_000, Action::Secret(X, Side::Source, Secrecy::Retype)),
+        (5_000, Action::Secret(X, Side::Source, Secrecy::Delete)),
         (5_000, Action::Create(X_CA)),
     ];
     holds(&related(Kcp, &steps), 4);
@@ -75,11 +75,11 @@ fn a_copy_that_is_taken_over_and_has_another_type_is_created_anew() {
     for pause in MOMENTS {
         let steps = [
             (0, Action::Create(X)),
-            (5_000, Action::Secret(X, Secrecy::Retype)),
+            (5_000, Action::Secret(X, Side::Source, Secrecy::Retype)),
             (pause / 10, Action::Recreate(X)),
             (5_000, Action::Stop(0)),
             (10, Action::Recreate(X)),
-            (10, Action::Secret(X, Secrecy::Retype)),
+            (10, Action::Secret(X, Side::Source, Secrecy::Retype)),
             (10, Action::Start(0)),
         ];
         holds(&related(Kcp, &steps), 2);
@@ -91,12 +91,12 @@ fn a_foreign_secret_in_the_place_of_a_copy_is_left_alone() {
     let worlds = MOMENTS.map(|pause| {
         let steps = [
             (0, Action::Create(X)),
-            (5_000, Action::Wire(X, Wiring::DeleteCopy)),
-            (pause / 10, Action::Wire(X, Wiring::Squat)),
-            (5_000, Action::Secret(X, Secrecy::DeleteCopy)),
-            (pause / 10, Action::Secret(X, Secrecy::Squat)),
-            (5_000, Action::Secret(X, Secrecy::Retype)),
-            (5_000, Action::Wire(X, Wiring::Disconnect)),
+            (5_000, Action::Secret(X, Side::Target, Secrecy::DeleteCopy)),
+            (pause / 10, Action::Secret(X, Side::Target, Secrecy::Squat)),
+            (5_000, Action::Secret(X, Side::Source, Secrecy::DeleteCopy)),
+            (pause / 10, Action::Secret(X, Side::Source, Secrecy::Squat)),
+            (5_000, Action::Secret(X, Side::Source, Secrecy::Retype)),
+            (5_000, Action::Secret(X, Side::Target, Secrecy::Delete)),
             (5_000, Action::Delete(X)),
         ];
         related(Plain, &steps)
@@ -159,10 +159,10 @@ fn a_copy_goes_after_what_names_it_was_written_without_it() {
 fn a_copy_in_whose_place_people_made_a_secret_takes_it_over_where_the_mapping_says_so() {
     let steps = [
         (0, Action::Create(X)),
-        (5_000, Action::Wire(X, Wiring::DeleteCopy)),
-        (0, Action::Wire(X, Wiring::Squat)),
+        (5_000, Action::Secret(X, Side::Target, Secrecy::DeleteCopy)),
+        (0, Action::Secret(X, Side::Target, Secrecy::Squat)),
         (20_000, Action::Edit(Edit::Adopt)),
-        (60_000, Action::Secret(X, Secrecy::Put)),
+        (60_000, Action::Secret(X, Side::Source, Secrecy::Put)),
         (20_000, Action::Delete(X)),
     ];
     (4..=steps.len()).for_each(|until| holds(&related(Plain, &steps[..until]), 2));
@@ -173,10 +173,10 @@ fn a_copy_in_whose_place_people_made_a_secret_takes_it_over_where_the_mapping_sa
 fn a_copy_follows_its_original_within_a_second() {
     let steps = [
         (0, Action::Create(X)),
-        (60_000, Action::Secret(X, Secrecy::Put)),
-        (60_000, Action::Secret(X, Secrecy::Put)),
-        (60_000, Action::Wire(X, Wiring::Connect)),
-        (60_000, Action::Wire(X, Wiring::Connect)),
+        (60_000, Action::Secret(X, Side::Source, Secrecy::Put)),
+        (60_000, Action::Secret(X, Side::Source, Secrecy::Put)),
+        (60_000, Action::Secret(X, Side::Target, Secrecy::Put)),
+        (60_000, Action::Secret(X, Side::Target, Secrecy::Put)),
     ];
     let trace = &held(&related(Kcp, &steps), 4)[0].trace;
     let seconds = |line: &str| line.split_whitespace().next().and_then(|time| time.parse::<f64>().ok());
@@ -185,8 +185,8 @@ fn a_copy_follows_its_original_within_a_second() {
         let line = trace[at..].iter().find(|line| line.contains("engine 0") && line.contains(copy)).expect("a write");
         seconds(line).expect("a time") - seconds(&trace[at]).expect("a time")
     };
-    assert!(until(Action::Secret(X, Secrecy::Put), "apply secrets") < 1.0, "{trace:#?}");
-    assert!(until(Action::Wire(X, Wiring::Connect), "patch secrets") < 1.0, "{trace:#?}");
+    assert!(until(Action::Secret(X, Side::Source, Secrecy::Put), "apply secrets") < 1.0, "{trace:#?}");
+    assert!(until(Action::Secret(X, Side::Target, Secrecy::Put), "patch secrets") < 1.0, "{trace:#?}");
 }
 
 /// Nothing says any more that an object whose rule is gone refers to a copy.

@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 use sync_engine::sandbox::Request;
 
-use super::super::action::{Meddling, NAMES, Secrecy, SourceRef, Wiring};
+use super::super::action::{Meddling, NAMES, Secrecy, SourceRef};
 use super::super::mapping::{
     CA, CONN, CONNECTION, COPY, GUEST, MADE, More, PASSWORD, QUOTA, READS, Rule, WIDGET, api_version, base64, url,
 };
@@ -203,64 +203,49 @@ impl World {
         }
     }
 
-    pub(super) fn deal_with_secret(&mut self, source: SourceRef, secrecy: Secrecy) {
-        let tenant = source.tenant;
-        let place = self.source_url(source);
+    pub(super) fn deal_with_secret(&mut self, source: SourceRef, side: Side, secrecy: Secrecy) {
+        let (tenant, is_beside, place) = (source.tenant, side == Side::Source, self.source_url(source));
         let object = self.get(Side::Source, &place).unwrap_or_default();
-        let name = object["spec"]["secret"].as_str().unwrap_or(SECRETS[0]);
-        let copy = format!("{}{}", source.name, CONNECTION.suffix);
-        let at = |name: &str| self.secret_url(tenant, name);
-        match (secrecy, self.secret(tenant, name), self.secret(tenant, &copy)) {
-            (Secrecy::Put, None, _) => self.put(tenant, name, TYPES[0]),
+        let named = object["spec"]["secret"].as_str().unwrap_or(SECRETS[0]);
+        let copy = format!("{}{}", source.name, if is_beside { CONNECTION.suffix } else { PASSWORD.suffix });
+        let namespace = self.namespace(source);
+        let [original_at, copy_at] = match is_beside {
+            true => [named, &*copy].map(|name| self.secret_url(tenant, name)),
+            false => [&*format!("{}{CONN}", source.name), &*copy].map(|name| url("Secret", &namespace, name)),
+        };
+        let send = |world: &Self, request: &Request| drop(world.core(|core| core.act(side, request)));
+        let create = |world: &mut Self, kind: &str| match is_beside {
+            true => world.put(tenant, named, kind),
+            false => world.connect(source, kind),
+        };
+        match (secrecy, self.get(side, &original_at), self.get(side, &copy_at)) {
+            (Secrecy::Put, None, _) => create(self, TYPES[0]),
             (Secrecy::Put, Some(_), _) => {
-                let (at, value) = (at(name), self.next_value(tenant));
-                self.source_server(&merge(&at, &json!({"data": {"password": value}})));
+                let data = match is_beside {
+                    true => json!({"password": self.next_value(tenant)}),
+                    false => json!({"uri": self.next_connection(source)}),
+                };
+                send(self, &merge(&original_at, &json!({"data": data})));
             }
-            (Secrecy::Delete, ..) => self.source_server(&Request::delete(&at(name))),
+            (Secrecy::Delete, ..) => send(self, &Request::delete(&original_at)),
             (Secrecy::Retype, Some(secret), _) => {
-                self.source_server(&Request::delete(&at(name)));
-                self.put(tenant, name, other(&secret["type"], TYPES));
+                send(self, &Request::delete(&original_at));
+                create(self, other(&secret["type"], TYPES));
             }
             (Secrecy::Select, Some(secret), _) => {
                 let label = if secret["metadata"]["labels"][COPY] == "yes" { Value::Null } else { "yes".into() };
-                let patch = json!({"metadata": {"labels": {COPY: label}}});
-                self.source_server(&merge(&at(name), &patch));
+                send(self, &merge(&original_at, &json!({"metadata": {"labels": {COPY: label}}})));
             }
             (Secrecy::Rename, ..) => {
-                let patch = json!({"spec": {"secret": other(&name.into(), SECRETS)}});
+                let patch = json!({"spec": {"secret": other(&named.into(), SECRETS)}});
                 self.source_server(&merge(&place, &patch));
             }
-            (Secrecy::EditCopy, _, Some(secret)) => self.source_server(&merge(&at(&copy), &edited(&secret))),
-            (Secrecy::DeleteCopy, _, Some(_)) => self.source_server(&Request::delete(&at(&copy))),
-            (Secrecy::Squat, _, None) => self.put(tenant, &copy, TYPES[0]),
-            _ => {}
-        }
-    }
-
-    pub(super) fn wire(&mut self, source: SourceRef, wiring: Wiring) {
-        let namespace = self.namespace(source);
-        let original = url("Secret", &namespace, &format!("{}{CONN}", source.name));
-        let copy = url("Secret", &namespace, &format!("{}{}", source.name, PASSWORD.suffix));
-        let get = |place: &str| self.get(Side::Target, place);
-        match (wiring, get(&original), get(&copy)) {
-            (Wiring::Connect, None, _) => self.connect(source, TYPES[0]),
-            (Wiring::Connect, Some(_), _) => {
-                let value = self.next_connection(source);
-                self.target_server(&merge(&original, &json!({"data": {"uri": value}})));
-            }
-            (Wiring::Disconnect, ..) => self.target_server(&Request::delete(&original)),
-            (Wiring::Retype, Some(secret), _) => {
-                self.target_server(&Request::delete(&original));
-                self.connect(source, other(&secret["type"], TYPES));
-            }
-            (Wiring::EditCopy, _, Some(secret)) => {
-                self.target_server(&merge(&copy, &edited(&secret)));
-            }
-            (Wiring::DeleteCopy, _, Some(_)) => self.target_server(&Request::delete(&copy)),
-            (Wiring::Squat, _, None) => {
-                let name = format!("{}{}", source.name, PASSWORD.suffix);
-                let secret = secret(&name, TYPES[0], "uri", &self.next_connection(source));
-                self.target_server(&Request::post(&url("Secret", &namespace, ""), &secret));
+            (Secrecy::EditCopy, _, Some(secret)) => send(self, &merge(&copy_at, &edited(&secret))),
+            (Secrecy::DeleteCopy, _, Some(_)) => send(self, &Request::delete(&copy_at)),
+            (Secrecy::Squat, _, None) if is_beside => self.put(tenant, &copy, TYPES[0]),
+            (Secrecy::Squat, _, None) => {
+                let secret = secret(&copy, TYPES[0], "uri", &self.next_connection(source));
+                send(self, &Request::post(&url("Secret", &namespace, ""), &secret));
             }
             _ => {}
         }

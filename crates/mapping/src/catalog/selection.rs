@@ -470,7 +470,8 @@ impl<'a> Selection<'a> {
             }
             self.diagnostics.push(diagnostic);
         }
-        self.diagnostics.sort_by(|a, b| (&a.file, a.span.start, a.code).cmp(&(&b.file, b.span.start, b.code)));
+        let place = |one: &Diagnostic| (one.spot.file.clone(), one.spot.span.start, one.finding.code);
+        self.diagnostics.sort_by_cached_key(place);
     }
 
     /// The mappings that run their last good version because of a finding: the one it is about, else all that no other finding

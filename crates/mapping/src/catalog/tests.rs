@@ -50,7 +50,7 @@ impl World {
     fn reload(&mut self) -> String {
         let (catalog, update) = self.catalog.update(&self.files, &self.retained);
         self.catalog = catalog;
-        let notes = |diagnostic: &Diagnostic| match diagnostic.notes.join("; ") {
+        let notes = |diagnostic: &Diagnostic| match diagnostic.finding.notes.join("; ") {
             notes if notes.is_empty() => String::new(),
             notes => format!(" [{notes}]"),
         };
@@ -559,7 +559,10 @@ fn what_no_mapping_reads_is_said_once() {
     };
     let shown = |world: &World| {
         let found = world.catalog.unread(world.catalog.schemas.as_ref().expect("schemas"));
-        found.iter().map(|one| format!("{}:{}: {}: {}", one.file, one.line, one.code, one.message)).collect::<Vec<_>>()
+        let line = |Diagnostic { finding, spot, .. }: &Diagnostic| {
+            format!("{}:{}: {}: {}", spot.file, spot.line, finding.code, finding.message)
+        };
+        found.iter().map(line).collect::<Vec<_>>()
     };
     world.write("a.yaml", &quiet("a", "{{ source.spec.type }}"));
     let some = "{{ source.spec.members | default(1) }}{{ source.spec.region | default('') }}";

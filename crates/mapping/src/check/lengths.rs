@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 
 use super::places::{Candidate, longest_candidate, scope, served_candidate, stand_in};
 use crate::diagnostic::Finding;
-use crate::expression::{Base, Outcome, Root, Scope, Text};
+use crate::expression::{Base, Evaluated, Root, Scope, Text};
 use crate::names::{is_dns_label, is_dns_subdomain, is_label_value};
 use crate::schema::Schema;
 use crate::template::{Content, Entry};
@@ -137,7 +137,7 @@ impl Trial<'_> {
                 Content::Literal(Value::String(value)) => self.judge(&tree.node, &what, value, LABEL),
                 Content::Text(text) => self.text(Some(&tree.node), &what, text, scope),
                 Content::Expression(expression) => {
-                    if let Outcome::Value(Value::String(value)) = expression.evaluate(scope) {
+                    if let Ok(Evaluated::Value(Value::String(value))) = expression.evaluate(scope) {
                         self.judge(&tree.node, &what, &value, LABEL);
                     }
                 }

@@ -300,8 +300,8 @@ fn reading(mapping: &Mapping, rule: &RelatedRule, candidate: Candidate<'_>) -> S
         scope.set_local(&each.item, Arc::new(stand_in(&texts, &Base::Local(each.item.clone()))));
     }
     for (name, template) in &mapping.vars {
-        let outcome = template.evaluate(&scope);
-        scope.set_var(name, outcome);
+        let evaluated = template.evaluate(&scope);
+        scope.set_var(name, evaluated);
     }
     scope
 }

@@ -37,7 +37,7 @@ use crate::diagnostic::Finding;
 use crate::yaml::{Node, NodeValue, Scalar};
 
 pub(crate) use budget::Budget;
-pub use functions::quantity::number as quantity;
+pub use functions::quantity::{BINARY_SUFFIXES, DECIMAL_SUFFIXES, number as quantity, quantity_scale};
 pub use names::{Names, Root, RootSet, VERDICT};
 pub(crate) use names::{is_identifier, is_taken};
 pub use recorder::{Recorder, Way};
@@ -64,18 +64,14 @@ pub struct Expression {
     place: Range<usize>,
 }
 
-/// What came of evaluating an expression.
+/// What an expression gives.
 #[derive(Debug, Clone, PartialEq)]
-pub enum Outcome {
+pub enum Evaluated {
     Value(Value),
     /// The key or item is to be left out.
     Omit,
     /// Nothing stands at this path: a positive fact.
     Absent(String),
-    /// Something declared is not there yet; says what.
-    Waiting(String),
-    /// It cannot be evaluated; says why, never with a value that was read.
-    Failed(String),
 }
 
 /// Something that an expression can call, as its reference names it.
@@ -96,8 +92,10 @@ pub fn signatures() -> Vec<Signature> {
 /// Why there is no value where there must be one.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum Unrendered {
+    /// Something declared is not there yet; says what.
     #[error("waiting for {0}")]
     Waiting(String),
+    /// It cannot be evaluated; says why, never with a value that was read.
     #[error("{0}")]
     Failed(String),
 }
@@ -151,23 +149,22 @@ impl Expression {
         Some(Self { expr, place, source: source.trim().to_owned() })
     }
 
-    pub fn evaluate(&self, scope: &Scope) -> Outcome {
+    pub fn evaluate(&self, scope: &Scope) -> Result<Evaluated, Unrendered> {
         self.evaluate_within(scope, &mut Budget::for_expression())
     }
 
     /// As `evaluate`, paid out of a budget that others share.
-    pub(crate) fn evaluate_within(&self, scope: &Scope, budget: &mut Budget) -> Outcome {
+    pub(crate) fn evaluate_within(&self, scope: &Scope, budget: &mut Budget) -> Result<Evaluated, Unrendered> {
         let mut evaluation = Evaluation::new(scope, budget);
         let evaluated = evaluation.evaluate(&self.expr);
         let delivered = evaluated.and_then(|operand| deliver(operand, scope.is_lenient(), budget));
-        let outcome = delivered.unwrap_or_else(Outcome::from);
-        if let Outcome::Value(Value::Bool(holds)) = outcome {
+        if let Ok(Evaluated::Value(Value::Bool(holds))) = delivered {
             scope.note(&self.place, Way::of_condition(holds));
         }
-        if !matches!(outcome, Outcome::Waiting(_)) {
+        if !matches!(delivered, Err(Unrendered::Waiting(_))) {
             scope.note(&self.place, Way::Evaluated);
         }
-        outcome
+        delivered
     }
 
     /// Evaluates a condition, which must be true or false.
@@ -177,7 +174,7 @@ impl Expression {
 
     /// As `holds`, paid out of a budget that others share.
     pub(crate) fn holds_within(&self, scope: &Scope, budget: &mut Budget) -> Result<bool, Unrendered> {
-        match self.evaluate_within(scope, budget).value()? {
+        match self.evaluate_within(scope, budget)?.value()? {
             Value::Bool(value) => Ok(value),
             other => {
                 Err(Unrendered::Failed(format!("`{}` must be true or false, and is {}", self.source, kind(&other))))
@@ -205,32 +202,21 @@ impl Expression {
     }
 }
 
-impl Outcome {
+impl Evaluated {
     /// The value, where there must be one.
     pub fn value(self) -> Result<Value, Unrendered> {
         match self {
             Self::Value(value) => Ok(value),
             Self::Omit => Err(Unrendered::omit()),
             Self::Absent(path) => Err(Unrendered::absent(&path)),
-            Self::Waiting(what) => Err(Unrendered::Waiting(what)),
-            Self::Failed(why) => Err(Unrendered::Failed(why)),
         }
     }
 }
 
-impl From<Unrendered> for Outcome {
-    fn from(stopped: Unrendered) -> Self {
-        match stopped {
-            Unrendered::Waiting(what) => Self::Waiting(what),
-            Unrendered::Failed(why) => Self::Failed(why),
-        }
-    }
-}
-
-fn deliver(operand: Operand<'_>, lenient: bool, budget: &mut Budget) -> Result<Outcome, Unrendered> {
+fn deliver(operand: Operand<'_>, lenient: bool, budget: &mut Budget) -> Result<Evaluated, Unrendered> {
     match operand {
-        Operand::Omit => Ok(Outcome::Omit),
-        Operand::Absent(gap) => Ok(gap.outcome(lenient)),
-        Operand::Value(value) => budget.deliver(value).map(Outcome::Value),
+        Operand::Omit => Ok(Evaluated::Omit),
+        Operand::Absent(gap) => gap.deliver(lenient),
+        Operand::Value(value) => budget.deliver(value).map(Evaluated::Value),
     }
 }

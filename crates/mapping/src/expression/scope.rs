@@ -9,7 +9,7 @@ use serde_json::Value;
 
 use super::tree::{Base, Path, Segment};
 use super::value::Operand;
-use super::{Outcome, Recorder, Root, Unrendered, Way};
+use super::{Evaluated, Recorder, Root, Unrendered, Way};
 use crate::RelatedMissing;
 
 /// The data expressions are evaluated over. Built once per reconcile; values are shared, never copied.
@@ -17,7 +17,7 @@ use crate::RelatedMissing;
 pub struct Scope {
     roots: [Option<Arc<Value>>; Root::ALL.len()],
     /// What came of each variable: reading it has the same outcome.
-    vars: BTreeMap<String, Arc<Outcome>>,
+    vars: BTreeMap<String, Arc<Result<Evaluated, Unrendered>>>,
     objects: BTreeMap<String, ObjectState>,
     related: BTreeMap<String, ObjectState>,
     locals: Vec<(String, Arc<Value>)>,
@@ -65,12 +65,9 @@ impl Scope {
     }
 
     /// Sets a variable to what came of it. An expression that reads it waits, fails or finds nothing as it did.
-    pub fn set_var(&mut self, name: &str, outcome: Outcome) {
-        let outcome = match outcome {
-            Outcome::Failed(why) => Outcome::Failed(format!("`vars.{name}`: {why}")),
-            other => other,
-        };
-        self.vars.insert(name.to_owned(), Arc::new(outcome));
+    pub fn set_var(&mut self, name: &str, evaluated: Result<Evaluated, Unrendered>) {
+        let evaluated = evaluated.map_err(|why| why.within(&format!("`vars.{name}`")));
+        self.vars.insert(name.to_owned(), Arc::new(evaluated));
     }
 
     pub fn set_object(&mut self, id: &str, state: ObjectState) {
@@ -128,12 +125,11 @@ impl Scope {
                 Some((_, value)) => Ok(Operand::borrowed(value)),
                 None => unset(),
             },
-            Base::Var(name) => match self.vars.get(name).map(|outcome| &**outcome) {
-                Some(Outcome::Value(value)) => Ok(Operand::borrowed(value)),
-                Some(Outcome::Omit) => Ok(Operand::Omit),
-                Some(Outcome::Absent(path)) => Ok(Operand::Absent(path.as_str().into())),
-                Some(Outcome::Waiting(what)) => Err(Unrendered::Waiting(what.clone())),
-                Some(Outcome::Failed(why)) => Err(Unrendered::Failed(why.clone())),
+            Base::Var(name) => match self.vars.get(name).map(|evaluated| &**evaluated) {
+                Some(Ok(Evaluated::Value(value))) => Ok(Operand::borrowed(value)),
+                Some(Ok(Evaluated::Omit)) => Ok(Operand::Omit),
+                Some(Ok(Evaluated::Absent(path))) => Ok(Operand::Absent(path.as_str().into())),
+                Some(Err(why)) => Err(why.clone()),
                 None => unset(),
             },
             Base::Object(_) | Base::Related(_) => self.object(path),

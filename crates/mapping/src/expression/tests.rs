@@ -60,8 +60,8 @@ pub(super) fn scope() -> Scope {
     scope.set(Root::Target, Arc::new(json!({"cluster": "target"})));
     scope.set(Root::Mapping, Arc::new(json!({"name": "mongodb"})));
     scope.set(Root::Value, Arc::new(json!("in ns")));
-    scope.set_var("members", Outcome::Value(json!(5)));
-    scope.set_var("broken", Outcome::Failed("no number".to_owned()));
+    scope.set_var("members", Ok(Evaluated::Value(json!(5))));
+    scope.set_var("broken", Err(Unrendered::failed("no number")));
     scope.set_local("user", Arc::new(json!({"name": "bob"})));
     scope.set_object(
         "db",
@@ -72,7 +72,7 @@ pub(super) fn scope() -> Scope {
     scope
 }
 
-pub(super) fn evaluate(expression: &str) -> Outcome {
+pub(super) fn evaluate(expression: &str) -> Result<Evaluated, Unrendered> {
     compile(expression).evaluate(&scope())
 }
 
@@ -81,7 +81,7 @@ fn gives(cases: &[(&str, Value)]) {
     for (expression, expected) in cases {
         let outcome = evaluate(expression);
         // Compared as text: `1` and `1.0` differ.
-        let Outcome::Value(value) = &outcome else { panic!("`{expression}`: {outcome:?}") };
+        let Ok(Evaluated::Value(value)) = &outcome else { panic!("`{expression}`: {outcome:?}") };
         assert_eq!(value.to_string(), expected.to_string(), "`{expression}`");
     }
 }
@@ -120,7 +120,7 @@ fn values_keep_what_json_tells_apart() {
 #[test]
 fn the_source_is_read_without_what_our_writes_change() {
     gives(&[("source.metadata", json!({"name": "my-db", "namespace": "default", "labels": {"a.b/c": "d"}}))]);
-    assert_eq!(evaluate("source['sta' ~ 'tus']"), Outcome::Absent("source['sta' ~ 'tus']".to_owned()));
+    assert_eq!(evaluate("source['sta' ~ 'tus']"), Ok(Evaluated::Absent("source['sta' ~ 'tus']".to_owned())));
 }
 
 #[test]
@@ -271,7 +271,7 @@ fn names_for_kubernetes() {
         ("", "x"),
     ];
     for (text, label) in cases {
-        assert_eq!(evaluate(&format!("{text:?} | dns_label")), Outcome::Value(json!(label)), "{text}");
+        assert_eq!(evaluate(&format!("{text:?} | dns_label")), Ok(Evaluated::Value(json!(label))), "{text}");
     }
     gives(&[
         ("'abc-def' | dns_label(4)", json!("abc")),
@@ -323,9 +323,9 @@ fn yaml_text() {
     "#);
 }
 
-fn as_text(outcome: &Outcome) -> String {
+fn as_text(outcome: &Result<Evaluated, Unrendered>) -> String {
     match outcome {
-        Outcome::Value(Value::String(text)) => text.clone(),
+        Ok(Evaluated::Value(Value::String(text))) => text.clone(),
         other => format!("{other:?}"),
     }
 }
@@ -376,15 +376,15 @@ fn typed_scalars_may_hold_braces_and_line_breaks() {
     ] {
         let (compiled, findings) = with_names(|names, findings| Expression::compile(&node(text), names, findings));
         let expression = compiled.unwrap_or_else(|| panic!("{text}: {findings:?}"));
-        assert_eq!(expression.evaluate(&scope()), Outcome::Value(expected), "{text}");
+        assert_eq!(expression.evaluate(&scope()), Ok(Evaluated::Value(expected)), "{text}");
     }
 }
 
 #[test]
 fn omit_leaves_out() {
-    assert_eq!(evaluate("omit"), Outcome::Omit);
-    assert_eq!(evaluate("source.spec.missing | default(omit)"), Outcome::Omit);
-    assert_eq!(evaluate("1 if source.spec.no else omit"), Outcome::Omit);
+    assert_eq!(evaluate("omit"), Ok(Evaluated::Omit));
+    assert_eq!(evaluate("source.spec.missing | default(omit)"), Ok(Evaluated::Omit));
+    assert_eq!(evaluate("1 if source.spec.no else omit"), Ok(Evaluated::Omit));
     gives(&[("[1, omit, source.spec.missing | default(omit)]", json!([1])), ("{'a': omit, 'b': 2}", json!({"b": 2}))]);
 }
 
@@ -401,7 +401,7 @@ fn absent_names_the_first_step_that_is_missing() {
         ("user.age", "user.age"),
         ("(source.spec.users | first).age", "(source.spec.users | first).age"),
     ] {
-        assert_eq!(evaluate(expression), Outcome::Absent(path.to_owned()), "{expression}");
+        assert_eq!(evaluate(expression), Ok(Evaluated::Absent(path.to_owned())), "{expression}");
     }
 }
 
@@ -418,13 +418,13 @@ fn what_is_not_there_yet_is_waited_for_and_not_swallowed() {
         "1 if objects.later.x else 2",
         "[objects.later.x | default(omit)]",
     ] {
-        assert!(matches!(evaluate(expression), Outcome::Waiting(_)), "{expression}");
+        assert!(matches!(evaluate(expression), Err(Unrendered::Waiting(_))), "{expression}");
     }
     gives(&[
         ("1 if true else objects.later.x", json!(1)),
         ("source.spec.members | default(objects.later.x)", json!(3)),
     ]);
-    assert_eq!(evaluate("objects.later.x"), Outcome::Waiting("object `later`".to_owned()));
+    assert_eq!(evaluate("objects.later.x"), Err(Unrendered::Waiting("object `later`".to_owned())));
 }
 
 #[test]
@@ -432,25 +432,27 @@ fn in_status_a_missing_object_is_undefined() {
     let mut scope = scope();
     scope.lenient_objects(true);
     let evaluate = |expression: &str| compile(expression).evaluate(&scope);
-    assert_eq!(evaluate("objects.later.status.phase | default('') == 'Running'"), Outcome::Value(json!(false)));
-    assert_eq!(evaluate("objects.later.status.phase"), Outcome::Absent("objects.later".to_owned()));
-    assert!(matches!(evaluate("condition(objects.later, 'Ready').status"), Outcome::Absent(_)));
-    let waiting = Outcome::Waiting("`condition(…, \"Ready\")`, which is not reported yet".to_owned());
-    assert_eq!(evaluate("condition(objects.later, 'Ready').status == 'True'"), waiting);
+    assert_eq!(evaluate("objects.later.status.phase | default('') == 'Running'"), Ok(Evaluated::Value(json!(false))));
+    assert_eq!(evaluate("objects.later.status.phase"), Ok(Evaluated::Absent("objects.later".to_owned())));
+    assert!(matches!(evaluate("condition(objects.later, 'Ready').status"), Ok(Evaluated::Absent(_))));
+    let waiting = Unrendered::Waiting("`condition(…, \"Ready\")`, which is not reported yet".to_owned());
+    assert_eq!(evaluate("condition(objects.later, 'Ready').status == 'True'"), Err(waiting));
 }
 
 #[test]
 fn a_variable_hands_on_what_came_of_it() {
     let mut scope = scope();
     let evaluate = |scope: &Scope, expression: &str| compile(expression).evaluate(scope);
-    assert_eq!(evaluate(&scope, "vars.broken | default(1)"), Outcome::Failed("`vars.broken`: no number".to_owned()));
-    scope.set_var("members", Outcome::Waiting("object `db`".to_owned()));
-    assert_eq!(evaluate(&scope, "vars.members + 1"), Outcome::Waiting("object `db`".to_owned()));
-    scope.set_var("members", Outcome::Absent("source.spec.x".to_owned()));
-    assert_eq!(evaluate(&scope, "vars.members"), Outcome::Absent("source.spec.x".to_owned()));
-    assert_eq!(evaluate(&scope, "vars.members | default(2)"), Outcome::Value(json!(2)));
-    scope.set_var("members", Outcome::Omit);
-    assert_eq!(evaluate(&scope, "vars.members"), Outcome::Omit);
+    assert_eq!(evaluate(&scope, "vars.broken | default(1)"), Err(Unrendered::failed("`vars.broken`: no number")));
+    let waiting = || Err(Unrendered::Waiting("object `db`".to_owned()));
+    scope.set_var("members", waiting());
+    assert_eq!(evaluate(&scope, "vars.members + 1"), waiting());
+    let absent = || Ok(Evaluated::Absent("source.spec.x".to_owned()));
+    scope.set_var("members", absent());
+    assert_eq!(evaluate(&scope, "vars.members"), absent());
+    assert_eq!(evaluate(&scope, "vars.members | default(2)"), Ok(Evaluated::Value(json!(2))));
+    scope.set_var("members", Ok(Evaluated::Omit));
+    assert_eq!(evaluate(&scope, "vars.members"), Ok(Evaluated::Omit));
 }
 
 #[test]
@@ -499,8 +501,9 @@ fn failures_name_the_fix_and_no_value() {
 
 fn failure(expression: &str) -> String {
     match evaluate(expression) {
-        Outcome::Failed(why) => why,
-        other => format!("{other:?}"),
+        Err(Unrendered::Failed(why)) => why,
+        Err(waiting) => format!("{waiting:?}"),
+        Ok(evaluated) => panic!("`{expression}`: {evaluated:?}"),
     }
 }
 
@@ -523,7 +526,7 @@ fn a_condition_is_true_or_false() {
 fn constants_and_objects_read() {
     let constant = Arc::new(Node { span: 0..4, value: NodeValue::Bool(true) });
     let (compiled, _) = with_names(|names, findings| Expression::compile(&constant, names, findings));
-    assert_eq!(compiled.map(|expression| expression.evaluate(&Scope::new())), Some(Outcome::Value(json!(true))));
+    assert_eq!(compiled.map(|expression| expression.evaluate(&Scope::new())), Some(Ok(Evaluated::Value(json!(true)))));
     let expression = compile("objects.db.x | default(objects['later'].y)");
     assert!(expression.references().objects.iter().eq(["db", "later"]));
     assert_eq!(expression.source_text(), "objects.db.x | default(objects['later'].y)");

@@ -5,7 +5,7 @@ use std::borrow::Cow;
 use serde_json::Value;
 
 use super::budget::Budget;
-use super::{Outcome, Unrendered};
+use super::{Evaluated, Unrendered};
 
 /// A value on its way through an expression.
 #[derive(Debug, Clone)]
@@ -37,11 +37,8 @@ impl Gap<'_> {
 
     /// What becomes of a whole expression that is absent. Where objects are undefined as long as they are missing
     /// (`lenient`), so is what they do not report.
-    pub fn outcome(self, lenient: bool) -> Outcome {
-        match self.stop() {
-            Unrendered::Waiting(what) if !lenient => Outcome::Waiting(what),
-            _ => Outcome::Absent(self.path.into_owned()),
-        }
+    pub fn deliver(self, lenient: bool) -> Result<Evaluated, Unrendered> {
+        if self.is_awaited && !lenient { Err(self.stop()) } else { Ok(Evaluated::Absent(self.path.into_owned())) }
     }
 
     fn stop(&self) -> Unrendered {

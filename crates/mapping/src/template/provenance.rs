@@ -8,7 +8,7 @@ use std::sync::Arc;
 use serde_json::{Value, json};
 
 use super::{Content, Each, Template, Tree};
-use crate::expression::{Budget, Expr, Expression, Outcome, Scope, Segment, Text};
+use crate::expression::{Budget, Evaluated, Expr, Expression, Scope, Segment, Text};
 use crate::yaml::Node;
 
 /// A field of what is rendered, as the steps that lead to it.
@@ -80,7 +80,7 @@ impl Walk {
     }
 
     fn expression(&mut self, expression: &Expression, node: &Node) {
-        let Outcome::Value(value) = expression.evaluate(&self.scope) else { return };
+        let Ok(Evaluated::Value(value)) = expression.evaluate(&self.scope) else { return };
         let written = node.as_str().unwrap_or_default().to_owned();
         match expression.expr() {
             Expr::Path(_) => self.subtree(&value, node, &written, expression.source_text()),

@@ -6,7 +6,7 @@ use serde_json::{Map, Value};
 
 use super::provenance::{Place, Step};
 use super::{Content, Each, Entry, Tree, Unrendered};
-use crate::expression::{Budget, Expression, Outcome, Scope, Way, kind};
+use crate::expression::{Budget, Evaluated, Expression, Scope, Way, kind};
 
 /// Why a tree was not rendered, and where in it.
 pub(super) struct Stopped {
@@ -25,15 +25,15 @@ impl Stopped {
         self
     }
 
-    pub fn outcome(mut self) -> Outcome {
+    pub fn into_unrendered(mut self) -> Unrendered {
         if self.steps.is_empty() {
-            return self.why.into();
+            return self.why;
         }
         self.steps.reverse();
         let place = Place(self.steps);
         match self.why {
-            Unrendered::Waiting(what) => Outcome::Waiting(format!("{what} (read at `{place}`)")),
-            Unrendered::Failed(why) => Outcome::Failed(format!("{place}: {why}")),
+            Unrendered::Waiting(what) => Unrendered::Waiting(format!("{what} (read at `{place}`)")),
+            failed => failed.within(&place.to_string()),
         }
     }
 }
@@ -43,9 +43,9 @@ impl Tree {
     pub(super) fn render(&self, scope: &Scope, budget: &mut Budget) -> Result<Option<Value>, Stopped> {
         match &self.content {
             Content::Literal(value) => budget.literal(value).map(Some).map_err(Stopped::at),
-            Content::Expression(expression) => match expression.evaluate_within(scope, budget) {
-                Outcome::Omit => Ok(None),
-                outcome => outcome.value().map(Some).map_err(Stopped::at),
+            Content::Expression(expression) => match expression.evaluate_within(scope, budget).map_err(Stopped::at)? {
+                Evaluated::Omit => Ok(None),
+                evaluated => evaluated.value().map(Some).map_err(Stopped::at),
             },
             Content::Text(text) => {
                 text.render_within(scope, budget).map(|text| Some(Value::String(text))).map_err(Stopped::at)

@@ -74,7 +74,7 @@ fn a_map_is_left_out_where_its_condition_is_false() {
         rendered,
         Ok(json!({"yes": {"a": 1}, "list": [{"b": "my-db"}], "merged": {"a": 1, "b": 3}, "items": [{"n": 2}]}))
     );
-    assert_eq!(template(&when(no, json!({"a": 1}))).evaluate(&scope()), Outcome::Omit);
+    assert_eq!(template(&when(no, json!({"a": 1}))).evaluate(&scope()), Ok(Evaluated::Omit));
     let unclear = template(&json!({"a": when("${{ source.spec.members }}", json!({}))})).render(&scope());
     let why = "a.$when: `source.spec.members` must be true or false, and is a number";
     assert_eq!(unclear, Err(Unrendered::Failed(why.to_owned())));
@@ -100,10 +100,10 @@ fn the_item_of_a_list_has_a_name_unless_another_is_given() {
 #[test]
 fn one_expression_keeps_its_outcome() {
     let evaluate = |text: &str| template(&json!(text)).evaluate(&scope());
-    assert_eq!(evaluate("${{ omit }}"), Outcome::Omit);
-    assert_eq!(evaluate("${{ source.spec.missing }}"), Outcome::Absent("source.spec.missing".to_owned()));
-    assert_eq!(evaluate("{{ source.spec.members }}"), Outcome::Value(json!("3")));
-    assert_eq!(evaluate("plain"), Outcome::Value(json!("plain")));
+    assert_eq!(evaluate("${{ omit }}"), Ok(Evaluated::Omit));
+    assert_eq!(evaluate("${{ source.spec.missing }}"), Ok(Evaluated::Absent("source.spec.missing".to_owned())));
+    assert_eq!(evaluate("{{ source.spec.members }}"), Ok(Evaluated::Value(json!("3"))));
+    assert_eq!(evaluate("plain"), Ok(Evaluated::Value(json!("plain"))));
 }
 
 /// What is rendered, or why nothing is.

@@ -2,8 +2,10 @@
 
 use std::ops::Range;
 
+use serde::Serialize;
+
 /// Something wrong at a place of a file, before the file's name and lines are known.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize)]
 pub struct Finding {
     /// `SE0201`; the meaning of each is in the registry of codes.
     pub code: &'static str,

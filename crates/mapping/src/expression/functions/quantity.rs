@@ -9,6 +9,11 @@ use super::{Answer, gives};
 /// Digits a quantity may have: more do not fit a number of JSON.
 const DIGITS: usize = 40;
 
+/// Suffixes of powers of 1000, from 10^-9 on.
+pub const DECIMAL_SUFFIXES: [&str; 10] = ["n", "u", "m", "", "k", "M", "G", "T", "P", "E"];
+/// Suffixes of powers of 1024, from 1024^1 on.
+pub const BINARY_SUFFIXES: [&str; 6] = ["Ki", "Mi", "Gi", "Ti", "Pi", "Ei"];
+
 /// The number a quantity stands for, in its base unit: an integer where it is whole. A number stays as it is.
 ///
 /// Suffixes are those of apimachinery's `resource.Quantity`: `n u m k M G T P E`, `Ki Mi Gi Ti Pi Ei`, and an exponent.
@@ -31,7 +36,7 @@ pub fn number(text: &str) -> Option<Value> {
     if written == 0 || written > DIGITS || fraction.contains('.') {
         return None;
     }
-    let (binary, decimal) = scale(suffix)?;
+    let (binary, decimal) = quantity_scale(suffix)?;
     let mantissa: i128 = format!("{whole}{fraction}").parse().ok()?;
     let exponent = decimal - i32::try_from(fraction.len()).ok()?;
     exact(sign * mantissa, binary, exponent).or_else(|| {
@@ -40,30 +45,17 @@ pub fn number(text: &str) -> Option<Value> {
     })
 }
 
-/// The powers of 2 and of 10 that a suffix multiplies with.
-fn scale(suffix: &str) -> Option<(i32, i32)> {
-    Some(match suffix {
-        "" => (0, 0),
-        "n" => (0, -9),
-        "u" => (0, -6),
-        "m" => (0, -3),
-        "k" => (0, 3),
-        "M" => (0, 6),
-        "G" => (0, 9),
-        "T" => (0, 12),
-        "P" => (0, 15),
-        "E" => (0, 18),
-        "Ki" => (10, 0),
-        "Mi" => (20, 0),
-        "Gi" => (30, 0),
-        "Ti" => (40, 0),
-        "Pi" => (50, 0),
-        "Ei" => (60, 0),
-        _ => {
+/// The powers of 2 and of 10 that the suffix of a quantity multiplies with.
+pub fn quantity_scale(suffix: &str) -> Option<(i32, i32)> {
+    let power = |suffixes: &[&str]| (0..).zip(suffixes).find_map(|(power, known)| (*known == suffix).then_some(power));
+    match (power(&BINARY_SUFFIXES), power(&DECIMAL_SUFFIXES)) {
+        (Some(power), _) => Some((10 * (power + 1), 0)),
+        (None, Some(power)) => Some((0, 3 * power - 9)),
+        (None, None) => {
             let exponent: i32 = suffix.strip_prefix(['e', 'E'])?.parse().ok()?;
-            (0, (-40..=40).contains(&exponent).then_some(exponent)?)
+            (-40..=40).contains(&exponent).then_some((0, exponent))
         }
-    })
+    }
 }
 
 /// The value as an integer of JSON, where it is one.
@@ -86,7 +78,7 @@ fn written(number: &serde_json::Number) -> Option<String> {
     match integer.or_else(|| whole(number.as_f64()?)) {
         Some(0) => Some("0".to_owned()),
         Some(integer) => Some(suffixed(integer)),
-        None => ["m", "u", "n"].iter().zip(1..).find_map(|(suffix, power)| {
+        None => DECIMAL_SUFFIXES[..3].iter().rev().zip(1..).find_map(|(suffix, power)| {
             let scaled = whole(number.as_f64()? * 1000_f64.powi(power))?;
             Some(format!("{scaled}{suffix}"))
         }),
@@ -105,8 +97,7 @@ fn suffixed(integer: i128) -> String {
         let powers = (1..).zip(suffixes).map(|(power, suffix)| (step.pow(power), *suffix));
         powers.filter(|(power, _)| integer % power == 0).last()
     };
-    let binary = largest(1024, &["Ki", "Mi", "Gi", "Ti", "Pi", "Ei"]);
-    match binary.or_else(|| largest(1000, &["k", "M", "G", "T", "P", "E"])) {
+    match largest(1024, &BINARY_SUFFIXES).or_else(|| largest(1000, &DECIMAL_SUFFIXES[4..])) {
         Some((power, suffix)) => format!("{}{suffix}", integer / power),
         None => integer.to_string(),
     }

@@ -57,7 +57,7 @@ fn work_is_capped() {
     ];
     for expression in expressions {
         let outcome = compile(expression).evaluate(&scope);
-        let Outcome::Failed(why) = &outcome else { panic!("`{expression}` was evaluated") };
+        let Err(Unrendered::Failed(why)) = &outcome else { panic!("`{expression}` was evaluated") };
         assert!(why.contains("more work than") || why.contains("larger than"), "`{expression}`: {why}");
     }
 }
@@ -66,7 +66,7 @@ fn work_is_capped() {
 fn results_are_capped() {
     let mut scope = Scope::new();
     scope.set(Root::Source, Arc::new(json!({"spec": {"long": "a".repeat(super::super::budget::RESULT + 1)}})));
-    insta::assert_snapshot!(format!("{:?}", compile("source.spec.long").evaluate(&scope)), @r#"Failed("the result is larger than 1572864 bytes")"#);
+    insta::assert_snapshot!(format!("{:?}", compile("source.spec.long").evaluate(&scope)), @r#"Err(Failed("the result is larger than 1572864 bytes"))"#);
     insta::assert_snapshot!(format!("{:?}", compile_text("-{{ source.spec.long }}").render(&scope)), @r#"Err(Failed("the result is larger than 1572864 bytes"))"#);
 }
 
@@ -75,7 +75,7 @@ fn depth_is_capped() {
     let open = "[".repeat(10);
     let close = "]".repeat(10);
     let outcome = compile(&format!("{open}source.spec.deep | fromjson{close}")).evaluate(&hostile_scope());
-    insta::assert_snapshot!(format!("{outcome:?}"), @r#"Failed("the result is nested more than 128 levels deep")"#);
+    insta::assert_snapshot!(format!("{outcome:?}"), @r#"Err(Failed("the result is nested more than 128 levels deep"))"#);
 }
 
 #[test]
@@ -131,5 +131,5 @@ fn what_overflows_elsewhere_is_refused_at_load() {
 #[test]
 fn the_longest_paths_are_fine() {
     let path = format!("source{} | default(1)", ".a".repeat(450));
-    assert_eq!(compile(&path).evaluate(&scope()), Outcome::Value(json!(1)));
+    assert_eq!(compile(&path).evaluate(&scope()), Ok(Evaluated::Value(json!(1))));
 }
