@@ -18,7 +18,7 @@ use tokio::time::Instant;
 use tracing::field::Empty;
 use tracing::{Instrument, error, info_span};
 
-use super::inventory::Inventory;
+use super::keeper::ToldHome;
 use super::pipeline::wakes::{Collection, Interest, Interests, Topic, selection, target_reference};
 use super::pipeline::{Pipeline, recorded_as};
 use super::{Shared, worker};
@@ -65,8 +65,8 @@ pub struct Controller {
     lent: Arc<()>,
     /// Rings when one more does.
     has_room: Notify,
-    /// What home says of the mapping's targets, and in which term of the lease that was found.
-    pub told_home: tokio::sync::Mutex<Option<(u64, Inventory)>>,
+    /// What home says of the mapping's targets.
+    pub told_home: tokio::sync::Mutex<ToldHome>,
 }
 
 /// Since when a consumer's change is not carried out.
