@@ -269,12 +269,16 @@ impl Controller {
         self.sources.lock().origins.get(&self.label_hash(object.owner()?)).cloned()
     }
 
-    /// The sources that the objects of a feed name.
-    pub fn named_by(&self, kind: &Kind, feed: &Feed) -> BTreeSet<Key> {
-        let source = |(at, object): (Key, Arc<Object>)| {
-            self.known_source(&object).or_else(|| self.source_of(kind, &at, &object))
-        };
-        feed.objects().filter_map(source).collect()
+    /// The sources that objects name: what those have that vanished, nothing else tells.
+    pub fn named_by(&self, feeds: impl IntoIterator<Item = (Kind, Arc<Feed>)>) -> BTreeSet<Key> {
+        let mut named = BTreeSet::new();
+        for (kind, feed) in feeds {
+            let source = |(at, object): (Key, Arc<Object>)| {
+                self.known_source(&object).or_else(|| self.source_of(&kind, &at, &object))
+            };
+            named.extend(feed.objects().filter_map(source));
+        }
+        named
     }
 
     /// The source that an object names.

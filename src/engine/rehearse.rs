@@ -75,9 +75,13 @@ async fn look(on: &[OnTarget]) -> Result<Rehearsal, String> {
                 stand_back(&one.pipeline).await;
             }
         }
-        for key in one.pipeline.sources_of_objects() {
+        for key in one.pipeline.controller.named_by(one.pipeline.object_feeds()) {
+            let Some(feed) = feed_that_lacks(one, &key) else {
+                yield_now().await;
+                continue;
+            };
             let says = |effect: &Effect| !effect.lost.is_empty() || effect.is_out_of_sight;
-            if let Some(effect) = effect_on_missing(one, &key).await.filter(says) {
+            if let Some(effect) = effect(one, &feed, &key).await.filter(says) {
                 all.add(&one.candidate.target.name, key, effect);
             }
             stand_back(&one.pipeline).await;
@@ -190,13 +194,11 @@ async fn effect(on: &OnTarget, feed: &Feed, key: &Key) -> Option<Effect> {
     Some(Effect::of(now, &followed, &before))
 }
 
-/// What becomes of the objects of a source that is missing, and was not seen being deleted. `None`: it is there, or out of sight.
-async fn effect_on_missing(on: &OnTarget, key: &Key) -> Option<Effect> {
-    let in_force = on.pipeline.generation();
-    let cluster = on.pipeline.shared.manager.cluster(&in_force.mapping.source.clusters, &key.cluster)?;
-    let feed = on.pipeline.controller.feed_of(&cluster)?;
-    let is_missing = feed.watch.state() == WatchState::Synced && feed.watch.store().get(key).is_none();
-    if is_missing { effect(on, &feed, key).await } else { None }
+/// What would show a source that is missing. `None`: it is there, or out of sight.
+fn feed_that_lacks(OnTarget { pipeline, .. }: &OnTarget, key: &Key) -> Option<Arc<Feed>> {
+    let cluster = pipeline.shared.manager.cluster(&pipeline.generation().mapping.source.clusters, &key.cluster)?;
+    let feed = pipeline.controller.feed_of(&cluster)?;
+    (feed.watch.state() == WatchState::Synced && feed.watch.store().get(key).is_none()).then_some(feed)
 }
 
 /// What each of these documents would do with the source, were it in force. Nothing, where it cannot be told of one of them.
