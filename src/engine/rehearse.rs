@@ -126,7 +126,8 @@ async fn ready(on: &OnTarget) -> Result<Option<String>, String> {
 
 enum Wait {
     Time(String),
-    /// What is out of sight may stay so: clusters of its sources that are not known, or what a source waits for.
+    /// What is out of sight may stay so: clusters of its sources that are not known, a kind that cannot be listed, or what a source
+    /// waits for.
     Sight(Option<String>),
     /// Somebody has to do something.
     Person(String),
@@ -158,14 +159,23 @@ fn waits_for_target(pipeline: &Arc<Pipeline>, candidate: &Generation) -> Option<
         return Some(Wait::Time(format!("not every source was planned with the document in force on `{target}` yet")));
     }
     let (known, in_force) = (pipeline.kinds(), pipeline.generation());
-    // What sources have that vanished, its objects alone tell.
-    let mut troubles = known.iter().filter_map(|kind| kind_trouble(pipeline, &in_force, kind));
-    if let Some((why, _)) = troubles.find(|(_, is_coming)| *is_coming) {
-        return Some(Wait::Time(why));
-    }
     let new = candidate.mapping.objects.iter().map(|rule| &rule.kind).filter(|kind| !known.contains(kind));
-    let (why, is_coming) = new.filter_map(|kind| kind_trouble(pipeline, candidate, kind)).next()?;
-    Some(if is_coming { Wait::Time(why) } else { Wait::Person(why) })
+    if let Some((why, is_coming)) = new.filter_map(|kind| kind_trouble(pipeline, candidate, kind)).next() {
+        return Some(if is_coming { Wait::Time(why) } else { Wait::Person(why) });
+    }
+    // What sources have that vanished, its objects alone tell.
+    let mut unlisted = None;
+    for kind in &known {
+        let state = pipeline.kind_feed(kind).map(|feed| feed.watch.state());
+        match (kind_trouble(pipeline, &in_force, kind), state) {
+            (Some((_, true)), Some(WatchState::Failed { .. })) => {
+                unlisted = Some(Wait::Sight(Some(format!("{kind} on target `{}`", in_force.target.name))));
+            }
+            (Some((why, true)), _) => return Some(Wait::Time(why)),
+            _ => {}
+        }
+    }
+    unlisted
 }
 
 /// What becomes of one source. `None`: it is out of sight.
