@@ -227,10 +227,7 @@ async fn confirm(
         // The document is in force again. A removal that is under way hits the version that it names, and no later one.
         wanted.recorded = Some(wanted.next_moment(pipeline.shared.settings.clock.now()));
     }
-    let told = match generation.records() {
-        true => tell_home(pipeline, generation, &wanted, permit, unanswered).await,
-        false => Ok(()),
-    };
+    let told = tell_home(pipeline, generation, &wanted, permit, unanswered).await;
     *is_home_told = told.is_ok();
     // Home that goes away holds up nothing that it knows of.
     if let (None, Err(error)) = (&found, told) {
@@ -257,15 +254,14 @@ async fn confirm(
     }
 }
 
-/// Where home names the targets of a mapping, so that a start knows of their state stores. It needs not where the state store is
-/// on a target that each start reads.
+/// Where home names the targets of a mapping, so that a start knows of their state stores. `None`: each start reads its target.
 fn home_of_list<'p>(pipeline: &'p Pipeline, generation: &Generation) -> Option<&'p Arc<Connection>> {
     let settings = &pipeline.shared.settings;
     let is_read = [DEFAULT_TARGET, &settings.home].contains(&generation.target.name.as_str());
     settings.home_connection().filter(|_| generation.mapping.target_rule.is_some() || !is_read)
 }
 
-/// Writes at home what the state store on a target is to say of the document and of the targets.
+/// Writes at home what the state store on a target is to say of the document and of the targets, where it is written at all.
 async fn tell_home(
     pipeline: &Pipeline,
     generation: &Generation,
@@ -273,7 +269,7 @@ async fn tell_home(
     permit: &Permit,
     unanswered: &mut Unanswered,
 ) -> Result<(), String> {
-    let Some(home) = home_of_list(pipeline, generation) else { return Ok(()) };
+    let Some(home) = home_of_list(pipeline, generation).filter(|_| generation.records()) else { return Ok(()) };
     let inventories = pipeline.shared.inventories(home.endpoint().permitted(permit.clone()));
     let began = Instant::now();
     let mut told = pipeline.controller.told_home.lock().await;
