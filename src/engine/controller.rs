@@ -19,7 +19,7 @@ use tracing::field::Empty;
 use tracing::{Instrument, error, info_span};
 
 use super::interests::{Collection, Interest, Interests, Topic, selection};
-use super::inventory::Inventory;
+use super::keeper::ToldHome;
 use super::pipeline::wakes::target_reference;
 use super::pipeline::{Pipeline, recorded_as};
 use super::{Shared, worker};
@@ -66,8 +66,8 @@ pub struct Controller {
     lent: Arc<()>,
     /// Rings when one more does.
     has_room: Notify,
-    /// What home says of the mapping's targets, and in which term of the lease that was found.
-    pub told_home: tokio::sync::Mutex<Option<(u64, Inventory)>>,
+    /// What home says of the mapping's targets.
+    pub told_home: tokio::sync::Mutex<ToldHome>,
 }
 
 /// Since when a consumer's change is not carried out.
@@ -270,12 +270,16 @@ impl Controller {
         self.sources.lock().origins.get(&self.label_hash(object.owner()?)).cloned()
     }
 
-    /// The sources that the objects of a feed name.
-    pub fn named_by(&self, kind: &Kind, feed: &Feed) -> BTreeSet<Key> {
-        let source = |(at, object): (Key, Arc<Object>)| {
-            self.known_source(&object).or_else(|| self.source_of(kind, &at, &object))
-        };
-        feed.objects().filter_map(source).collect()
+    /// The sources that objects name: what those have that vanished, nothing else tells.
+    pub fn named_by(&self, feeds: impl IntoIterator<Item = (Kind, Arc<Feed>)>) -> BTreeSet<Key> {
+        let mut named = BTreeSet::new();
+        for (kind, feed) in feeds {
+            let source = |(at, object): (Key, Arc<Object>)| {
+                self.known_source(&object).or_else(|| self.source_of(&kind, &at, &object))
+            };
+            named.extend(feed.objects().filter_map(source));
+        }
+        named
     }
 
     /// The source that an object names.

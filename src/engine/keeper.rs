@@ -128,6 +128,23 @@ fn may_come(unanswered: Option<Instant>) -> bool {
     unanswered.is_some_and(|at| at.elapsed() < LATE_REQUEST)
 }
 
+/// What home says of a mapping's targets, as the keepers of all of them know it.
+#[derive(Debug, Default)]
+pub struct ToldHome {
+    /// With the term of the lease in which that was found.
+    list: Option<(u64, Inventory)>,
+    /// When a request to home last failed, and why.
+    failed: Option<(Instant, String)>,
+}
+
+impl ToldHome {
+    /// Whoever waited while a request for another target failed does not wait for home once more: home that gives no answer takes
+    /// as long for hundreds of targets as for one.
+    fn failed_since(&self, began: Instant) -> Option<String> {
+        self.failed.as_ref().filter(|(at, _)| *at > began).map(|(_, why)| why.clone())
+    }
+}
+
 /// Whether nothing can change by itself: no kind of a former generation, no mapping that is leaving, and no release that is open.
 pub(super) fn is_final(pipeline: &Pipeline, inventory: &Inventory) -> bool {
     let generation = pipeline.generation();
@@ -210,14 +227,8 @@ async fn confirm(
         // The document is in force again. A removal that is under way hits the version that it names, and no later one.
         wanted.recorded = Some(wanted.next_moment(pipeline.shared.settings.clock.now()));
     }
-    let told = match generation.records() {
-        true => tell_home(pipeline, generation, &wanted, permit, unanswered).await,
-        false => Ok(()),
-    };
+    let told = tell_home(pipeline, generation, &wanted, permit, unanswered).await;
     *is_home_told = told.is_ok();
-    if let Err(error) = &told {
-        unanswered.write_failed(error);
-    }
     // Home that goes away holds up nothing that it knows of.
     if let (None, Err(error)) = (&found, told) {
         let why = format!("home has to name the target first: by that, a start knows of it: {error}");
@@ -243,34 +254,49 @@ async fn confirm(
     }
 }
 
-/// Where home names the targets of a mapping, so that a start knows of their state stores. It needs not where the state store is
-/// on a target that each start reads.
+/// Where home names the targets of a mapping, so that a start knows of their state stores. `None`: each start reads its target.
 fn home_of_list<'p>(pipeline: &'p Pipeline, generation: &Generation) -> Option<&'p Arc<Connection>> {
     let settings = &pipeline.shared.settings;
     let is_read = [DEFAULT_TARGET, &settings.home].contains(&generation.target.name.as_str());
     settings.home_connection().filter(|_| generation.mapping.target_rule.is_some() || !is_read)
 }
 
-/// Writes at home what the state store on a target is to say of the document and of the targets.
+/// Writes at home what the state store on a target is to say of the document and of the targets, where it is written at all.
 async fn tell_home(
     pipeline: &Pipeline,
     generation: &Generation,
     store: &Inventory,
     permit: &Permit,
-    unanswered: &Unanswered,
-) -> Result<(), RequestError> {
-    let Some(home) = home_of_list(pipeline, generation) else { return Ok(()) };
+    unanswered: &mut Unanswered,
+) -> Result<(), String> {
+    let Some(home) = home_of_list(pipeline, generation).filter(|_| generation.records()) else { return Ok(()) };
     let inventories = pipeline.shared.inventories(home.endpoint().permitted(permit.clone()));
+    let began = Instant::now();
     let mut told = pipeline.controller.told_home.lock().await;
+    if let Some(why) = told.failed_since(began) {
+        return Err(why);
+    }
     let term = pipeline.shared.lease.number();
-    let known = match told.take() {
-        Some((of, list)) if of == term && unanswered.write.is_none() => Some(list),
-        _ => inventories.list_of_targets(&store.mapping).await?,
+    let known = told.list.take().filter(|(of, _)| *of == term && unanswered.write.is_none());
+    let stored = async {
+        let known = match known {
+            Some((_, list)) => Some(list),
+            None => inventories.list_of_targets(&store.mapping).await?,
+        };
+        let list = list_of_targets(store, known.as_ref());
+        if known.as_ref() == Some(&list) { Ok(list) } else { inventories.put(&list).await }
     };
-    let list = list_of_targets(store, known.as_ref());
-    let stored = if known.as_ref() == Some(&list) { list } else { inventories.put(&list).await? };
-    *told = Some((term, stored));
-    Ok(())
+    match stored.await {
+        Ok(list) => {
+            told.list = Some((term, list));
+            Ok(())
+        }
+        Err(error) => {
+            unanswered.write_failed(&error);
+            told.failed = Some((Instant::now(), error.to_string()));
+            Err(error.to_string())
+        }
+    }
 }
 
 /// What home is to say of a mapping with this state store. Those of several targets were not written at one moment: the last one
@@ -537,7 +563,7 @@ async fn remove(pipeline: &Pipeline, permit: &Permit) -> Result<(), RequestError
     match home_of_list(pipeline, &generation).filter(|_| is_last) {
         Some(home) => {
             // None of them writes it any more.
-            *pipeline.controller.told_home.lock().await = None;
+            pipeline.controller.told_home.lock().await.list = None;
             at(home.endpoint()).remove_list_of_targets(mapping).await
         }
         None => Ok(()),
@@ -593,6 +619,16 @@ mod tests {
         assert!(unanswered.may_be_written() && unanswered.may_be_removed());
         tokio::time::advance(LATE_REQUEST).await;
         assert!(!unanswered.may_be_written() && !unanswered.may_be_removed());
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn home_that_gives_no_answer_is_waited_for_once_however_many_targets_there_are() {
+        let (mut told, began) = (ToldHome::default(), Instant::now());
+        assert_eq!(told.failed_since(began), None);
+        tokio::time::advance(LOOK).await;
+        told.failed = Some((Instant::now(), "no answer".into()));
+        assert_eq!(told.failed_since(began).as_deref(), Some("no answer"));
+        assert_eq!(told.failed_since(Instant::now()), None, "who comes later asks it again");
     }
 
     /// By its moment alone, home's word differs from one that a removal is under way to.

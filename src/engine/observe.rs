@@ -338,7 +338,8 @@ fn is_unserved(pipeline: &Pipeline, generation: &Generation, kind: &Kind) -> boo
     generation.target.lacks(kind) || pipeline.kind_feed(kind).is_some_and(is_lost)
 }
 
-/// The same in the cluster of a source, which tells whether a definition exists. No virtual workspace of kcp does.
+/// The same in the cluster of a source, which tells whether a definition exists. No virtual workspace of kcp does, and a namespace
+/// that stands for a cluster is not asked.
 fn is_unserved_beside(pipeline: &Pipeline, cluster: &Cluster, kind: &Kind) -> bool {
     let is_lost = |feed: Arc<Feed>| feed.watch.state() == WatchState::NotServed;
     let has_definitions = matches!(cluster.spec.scope.clusters, ClustersOf::One(_));

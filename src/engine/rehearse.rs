@@ -75,9 +75,13 @@ async fn look(on: &[OnTarget]) -> Result<Rehearsal, String> {
                 stand_back(&one.pipeline).await;
             }
         }
-        for key in one.pipeline.sources_of_objects() {
+        for key in one.pipeline.controller.named_by(one.pipeline.object_feeds()) {
+            let Some(feed) = feed_that_lacks(one, &key) else {
+                yield_now().await;
+                continue;
+            };
             let says = |effect: &Effect| !effect.lost.is_empty() || effect.is_out_of_sight;
-            if let Some(effect) = effect_on_missing(one, &key).await.filter(says) {
+            if let Some(effect) = effect(one, &feed, &key).await.filter(says) {
                 all.add(&one.candidate.target.name, key, effect);
             }
             stand_back(&one.pipeline).await;
@@ -122,7 +126,8 @@ async fn ready(on: &OnTarget) -> Result<Option<String>, String> {
 
 enum Wait {
     Time(String),
-    /// What is out of sight may stay so: clusters of its sources that are not known, or what a source waits for.
+    /// What is out of sight may stay so: clusters of its sources that are not known, a kind that cannot be listed, or what a source
+    /// waits for.
     Sight(Option<String>),
     /// Somebody has to do something.
     Person(String),
@@ -154,14 +159,23 @@ fn waits_for_target(pipeline: &Arc<Pipeline>, candidate: &Generation) -> Option<
         return Some(Wait::Time(format!("not every source was planned with the document in force on `{target}` yet")));
     }
     let (known, in_force) = (pipeline.kinds(), pipeline.generation());
-    // What sources have that vanished, its objects alone tell.
-    let mut troubles = known.iter().filter_map(|kind| kind_trouble(pipeline, &in_force, kind));
-    if let Some((why, _)) = troubles.find(|(_, is_coming)| *is_coming) {
-        return Some(Wait::Time(why));
-    }
     let new = candidate.mapping.objects.iter().map(|rule| &rule.kind).filter(|kind| !known.contains(kind));
-    let (why, is_coming) = new.filter_map(|kind| kind_trouble(pipeline, candidate, kind)).next()?;
-    Some(if is_coming { Wait::Time(why) } else { Wait::Person(why) })
+    if let Some((why, is_coming)) = new.filter_map(|kind| kind_trouble(pipeline, candidate, kind)).next() {
+        return Some(if is_coming { Wait::Time(why) } else { Wait::Person(why) });
+    }
+    // What sources have that vanished, its objects alone tell.
+    let mut unlisted = None;
+    for kind in &known {
+        let state = pipeline.kind_feed(kind).map(|feed| feed.watch.state());
+        match (kind_trouble(pipeline, &in_force, kind), state) {
+            (Some((_, true)), Some(WatchState::Failed { .. })) => {
+                unlisted = Some(Wait::Sight(Some(format!("{kind} on target `{}`", in_force.target.name))));
+            }
+            (Some((why, true)), _) => return Some(Wait::Time(why)),
+            _ => {}
+        }
+    }
+    unlisted
 }
 
 /// What becomes of one source. `None`: it is out of sight.
@@ -190,13 +204,11 @@ async fn effect(on: &OnTarget, feed: &Feed, key: &Key) -> Option<Effect> {
     Some(Effect::of(now, &followed, &before))
 }
 
-/// What becomes of the objects of a source that is missing, and was not seen being deleted. `None`: it is there, or out of sight.
-async fn effect_on_missing(on: &OnTarget, key: &Key) -> Option<Effect> {
-    let in_force = on.pipeline.generation();
-    let cluster = on.pipeline.shared.manager.cluster(&in_force.mapping.source.clusters, &key.cluster)?;
-    let feed = on.pipeline.controller.feed_of(&cluster)?;
-    let is_missing = feed.watch.state() == WatchState::Synced && feed.watch.store().get(key).is_none();
-    if is_missing { effect(on, &feed, key).await } else { None }
+/// What would show a source that is missing. `None`: it is there, or out of sight.
+fn feed_that_lacks(OnTarget { pipeline, .. }: &OnTarget, key: &Key) -> Option<Arc<Feed>> {
+    let cluster = pipeline.shared.manager.cluster(&pipeline.generation().mapping.source.clusters, &key.cluster)?;
+    let feed = pipeline.controller.feed_of(&cluster)?;
+    (feed.watch.state() == WatchState::Synced && feed.watch.store().get(key).is_none()).then_some(feed)
 }
 
 /// What each of these documents would do with the source, were it in force. Nothing, where it cannot be told of one of them.

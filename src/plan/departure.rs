@@ -128,8 +128,7 @@ impl Leaving<'_> {
     }
 
     /// Whether the sweep before the release finds out what is left of a kind: nothing, where its CustomResourceDefinition is
-    /// missing.
-    /// Nor does a workspace that took its permission claim back wait for copies which the engine can no longer reach.
+    /// missing. Nor does a workspace that took its permission claim back wait for copies which the engine can no longer reach.
     fn may_be_removed(&self, kind: &Kind) -> bool {
         self.finalizer && self.observed.is_unserved(kind) || self.observed.unclaimed(kind).is_some()
     }

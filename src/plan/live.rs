@@ -197,11 +197,8 @@ impl<'a> Live<'a> {
 
     /// Whether an object reads a related one that is out of sight.
     fn reads_unseen(&self, rule: &ObjectRule) -> bool {
-        let Live { mapping, rendering, .. } = self;
-        let read = |position: &usize| Some((mapping.related.get(*position)?, rendering.related.get(*position)?));
-        let lacking = rule.depends_on_related.iter().filter_map(read);
-        let mut lacking = lacking.filter_map(|(of, resolved)| related::missing(of, resolved, None));
-        lacking.any(|reason| reason.cause == Cause::Unknown)
+        let mut read = rule.depends_on_related.iter().filter_map(|position| self.rendering.related.get(*position));
+        read.any(|resolved| related::unseen(resolved) == Some(Cause::Unknown))
     }
 
     /// An object that is rendered.

@@ -104,8 +104,7 @@ pub fn resolve(
 /// that is certain.
 fn doubt_consequences(mapping: &Mapping, resolved: &mut [Resolved]) {
     let is_unseen = |(rule, resolved): (&RelatedRule, &Resolved)| {
-        rule.direction == Direction::ToTarget
-            && missing(rule, resolved, None).is_some_and(|reason| reason.cause == Cause::Unknown)
+        rule.direction == Direction::ToTarget && unseen(resolved) == Some(Cause::Unknown)
     };
     if !mapping.related.iter().zip(&*resolved).any(is_unseen) {
         return;
@@ -311,9 +310,9 @@ fn left_out(rule: &RelatedRule) -> ObjectState {
 /// What expressions read: the object, with where it comes from and where it goes.
 fn state(rule: &RelatedRule, resolved: &Resolved) -> ObjectState {
     let readable = |one: &Related| one.present().map(|found| Arc::new(readable(found, one)));
-    let (is_hidden, missing) = (is_unseen(resolved), rule.on_missing);
+    let (is_unseen, missing) = (unseen(resolved).is_some(), rule.on_missing);
     let Ok(all) = resolved else {
-        return if is_hidden { ObjectState::Unseen } else { ObjectState::Missing(RelatedMissing::Wait) };
+        return if is_unseen { ObjectState::Unseen } else { ObjectState::Missing(RelatedMissing::Wait) };
     };
     if rule.is_several() {
         let entry = |one: &Related| Some((one.key.clone()?, readable(one)?));
@@ -322,22 +321,27 @@ fn state(rule: &RelatedRule, resolved: &Resolved) -> ObjectState {
             all: all.iter().filter_map(entry).collect(),
             missing,
             is_partial: !is_whole && missing != RelatedMissing::Skip,
-            is_unseen: is_hidden,
+            is_unseen,
             ..Several::default()
         });
     }
     match all.first().and_then(readable) {
         Some(found) => ObjectState::Present(found),
-        None if is_hidden => ObjectState::Unseen,
+        None if is_unseen => ObjectState::Unseen,
         None => ObjectState::Missing(missing),
     }
 }
 
-/// Whether a related object is out of sight, or one of several is.
-pub fn is_unseen(resolved: &Resolved) -> bool {
+/// Why a related object is out of sight, or one of several is: the worst cause.
+pub fn unseen(resolved: &Resolved) -> Option<Cause> {
+    let of_one = |one: &Related| match &one.original {
+        State::Present(_) | State::Missing => None,
+        State::Unread(_) => Some(Cause::Unknown),
+        State::Unseen(reason) => Some(reason.cause),
+    };
     match resolved {
-        Ok(all) => all.iter().any(|one| matches!(one.original, State::Unread(_) | State::Unseen(_))),
-        Err(reason) => matches!(reason.cause, Cause::Unknown | Cause::ClaimNotAccepted),
+        Ok(all) => all.iter().filter_map(of_one).min(),
+        Err(reason) => Some(reason.cause).filter(|cause| matches!(cause, Cause::Unknown | Cause::ClaimNotAccepted)),
     }
 }
 

@@ -469,15 +469,15 @@ fn evaluated(template: &Template, scope: &Scope) -> Result<Option<Value>, Unrend
 }
 
 /// Says of a part of the status why it has no value. One that reads what is out of sight stays as it is: if that is all that is
-/// wrong, nobody is told.
+/// wrong, it is out of sight as well.
 fn unsaid(rendering: &Rendering, reasons: &mut Reasons, what: &str, why: Unrendered) {
-    let is_unseen = matches!(why, Unrendered::Waiting(_)) && rendering.related.iter().any(related::is_unseen);
-    match why {
-        _ if is_unseen && !reasons.0.is_empty() => {}
-        _ if is_unseen => reasons.push(Cause::Unknown, format!("{what}: {why}")),
-        Unrendered::Waiting(_) => reasons.push(Cause::Waiting, format!("{what}: {why}")),
-        Unrendered::Failed(_) => reasons.push(Cause::StatusFailed, format!("{what}: {why}")),
-    }
+    let unseen = rendering.related.iter().filter_map(related::unseen).min();
+    let cause = match (&why, unseen) {
+        (Unrendered::Failed(_), _) => Cause::StatusFailed,
+        (Unrendered::Waiting(_), Some(_)) if !reasons.0.is_empty() => return,
+        (Unrendered::Waiting(_), unseen) => unseen.unwrap_or(Cause::Waiting),
+    };
+    reasons.push(cause, format!("{what}: {why}"));
 }
 
 /// Puts a leaf in its place; a value that is the same by number stays as it is written.

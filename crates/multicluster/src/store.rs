@@ -93,8 +93,9 @@ struct State {
 struct Asked {
     /// The subscribers that asked for it.
     by: Vec<u64>,
-    /// Number of the list that was in force then, or when the object was last seen to go: what it showed before says nothing.
-    list: u32,
+    /// Number of the list that was in force then: what it showed before was not kept. `None`: the object was seen to go, which no
+    /// list proves.
+    list: Option<u32>,
     /// Whether a read found out since then what a list would have shown.
     looked: bool,
 }
@@ -381,11 +382,11 @@ impl Subscription {
         let (list, complete) = (state.list, state.complete);
         let known = state.objects.get(key).map(Entry::known);
         let Some(asked) = &mut state.asked else { return Cached::Answer(known) };
-        let asked = asked.entry(key.clone()).or_insert(Asked { by: Vec::new(), list, looked: false });
+        let asked = asked.entry(key.clone()).or_insert(Asked { by: Vec::new(), list: Some(list), looked: false });
         if !asked.by.contains(&self.id) {
             asked.by.push(self.id);
         }
-        let is_known = known.is_some() || asked.looked || complete > asked.list;
+        let is_known = known.is_some() || asked.looked || asked.list.is_some_and(|list| complete > list);
         if is_known { Cached::Answer(known) } else { Cached::Unread }
     }
 
@@ -720,7 +721,7 @@ impl State {
     fn forget(&mut self, key: &Key) -> Told {
         let before = self.objects.remove(key).map(|entry| entry.object);
         if let Some(asked) = self.asked.as_mut().and_then(|asked| asked.get_mut(key)) {
-            (asked.list, asked.looked) = (self.list, false);
+            (asked.list, asked.looked) = (None, false);
         }
         if let Some(before) = &before {
             self.bodies.iter().for_each(|bodies| bodies.forget(&key.cluster, before));

@@ -108,14 +108,6 @@ impl Pipeline {
         self.object_feeds().iter().map(|(_, feed)| feed.watch.store().len()).sum()
     }
 
-    /// The sources that the objects on the target name.
-    pub fn sources_of_objects(&self) -> BTreeSet<Key> {
-        let of = |(kind, feed): (Kind, Arc<Feed>)| {
-            feed.objects().filter_map(|(at, object)| self.controller.source_of(&kind, &at, &object)).collect::<Vec<_>>()
-        };
-        self.kind_feeds().into_iter().flat_map(of).collect()
-    }
-
     /// Whether a source has objects: a copy of one that somebody made elsewhere is none. In kcp, the identity of a cluster is its
     /// name.
     pub fn has_objects(&self, key: &Key) -> bool {

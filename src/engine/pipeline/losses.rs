@@ -90,8 +90,7 @@ impl Pipeline {
     pub fn open_losses(&self, documents: Option<Vec<Arc<Mapping>>>, counted: BTreeSet<String>) {
         let listed = self.controller.source_feeds().into_iter().flat_map(|feed| feed.keys());
         let of_objects = self.kind_feeds().into_iter().chain(self.controller.all_copy_feeds());
-        let named = of_objects.flat_map(|(kind, feed)| self.controller.named_by(&kind, &feed));
-        let open: BTreeSet<Key> = listed.chain(named).collect();
+        let open: BTreeSet<Key> = listed.chain(self.controller.named_by(of_objects)).collect();
         let before = Some(Arc::new(Before { documents, counted }));
         self.state.lock().losses = Losses { before, open: open.clone(), ..Losses::default() };
         // What was planned before counts for nothing.

@@ -278,6 +278,24 @@ fn a_status_that_reads_related_objects_stays_while_they_are_out_of_sight() {
     assert_eq!((world.take_log(), world.source), (Vec::new(), before));
 }
 
+/// Nothing but the consumer's own word brings it into sight.
+#[test]
+fn a_claim_that_a_status_alone_needs_is_said() {
+    let tells = mapping(
+        "  related:
+    - {id: front, direction: ToTarget, resource: services.v1, from: {name: front}}
+  objects:
+    - {id: db, template: {apiVersion: example.dev/v1, kind: Database, spec: {size: 1}}}
+  status:
+    fields:
+      port: {value: \"${{ related.front.spec.port | default(omit) }}\"}
+",
+    );
+    let mut world = fresh().with(|world| world.seen.consumer.claims = Some(Claims::default()));
+    let rest = said(&world.settle(&tells));
+    assert!(rest.contains("ClaimNotAccepted: status.port: "), "{rest}");
+}
+
 /// A connection is not read back while somebody else's Database has the name that this source's would have.
 #[test]
 #[rustfmt::skip]

@@ -379,6 +379,8 @@ fn what_was_asked_for_is_read_once_more_after_the_watch_showed_its_end() {
     assert!(!is_unread());
     assert!(store.delete(Parsed::read(&text).unwrap()));
     assert!(is_unread());
+    stores.begin_list().finish("7");
+    assert!(is_unread(), "it may be out of sight");
     subscription.looked(&at, subscription.list());
     assert!(!is_unread());
     put();
