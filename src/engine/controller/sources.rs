@@ -122,9 +122,10 @@ impl Controller {
         // In order, so that they are queued in order.
         let known: BTreeSet<Key> = known.map(|(_, key)| key).collect();
         sources.changed.retain(|key, _| key.cluster != *name);
-        let place = cluster.spec.scope.endpoint.place();
-        let dropped = if still_used { None } else { sources.feeds.remove(&place) };
-        let copies: Vec<_> = sources.copies.extract_if(.., |(at, _), _| !still_used && *at == place).collect();
+        // At the same address, there may be a feed with another credential meanwhile, which serves others.
+        let is_unused = |feed: &Feed| !still_used && feed.scope == cluster.spec.scope;
+        let dropped: Vec<_> = sources.feeds.extract_if(.., |_, feed| is_unused(feed)).collect();
+        let copies: Vec<_> = sources.copies.extract_if(.., |_, feed| is_unused(feed)).collect();
         // The end of a subscription must not meet the lock.
         drop(sources);
         drop((dropped, copies));
