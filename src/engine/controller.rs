@@ -409,8 +409,7 @@ impl Controller {
 
     /// Whether every collection of sources is in sight and none of them carries the engine's finalizer.
     pub fn holds_no_source(&self) -> bool {
-        self.source_feeds().iter().all(|feed| feed.watch.state() == WatchState::Synced)
-            && self.sources_held("").is_empty()
+        self.source_feeds().iter().all(|feed| feed.is_listed()) && self.sources_held("").is_empty()
     }
 
     /// Sources in sight that carry the engine's finalizer, and are pinned to the target of this identity (empty: to any).

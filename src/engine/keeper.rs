@@ -503,7 +503,7 @@ fn note_unused(pipeline: &Pipeline, unused: &mut BTreeMap<Kind, Instant>) {
     }
 }
 
-/// A kind whose collection lists normally, without objects of the mapping.
+/// A kind whose collection lists normally, without objects of the mapping; or that is gone with all of them.
 fn is_unused(pipeline: &Pipeline, kind: &Kind) -> bool {
     if kind.side == Side::Source {
         return pipeline.controller.all_copies(kind, is_empty);
@@ -512,7 +512,7 @@ fn is_unused(pipeline: &Pipeline, kind: &Kind) -> bool {
 }
 
 fn is_empty(feed: &Feed) -> bool {
-    feed.watch.state() == WatchState::Synced && feed.watch.store().is_empty()
+    feed.is_removed() || (feed.watch.state() == WatchState::Synced && feed.watch.store().is_empty())
 }
 
 /// Whether nothing of a mapping that leaves is left, and no source, former ones included, carries its finalizer. Those of a

@@ -25,6 +25,7 @@ pub fn publish(engine: &Engine) {
         count(&mut counts, overview, controller);
     }
     metrics.set_conditions(&engine.shared.instruments.health);
+    metrics.set_invalid_documents(engine.problems.len() + engine.refused_documents());
     for (name, connection) in &engine.shared.settings.connections {
         for (verb, code, sent) in connection.counters().snapshot() {
             metrics.set_requests(name, verb, code, sent);

@@ -405,6 +405,11 @@ impl Engine {
         self.in_force.get(name).is_some_and(|one| !matches!(one.waits, Some((Why::Refused(_), _))))
     }
 
+    /// How many documents wait for good, as they name other sources.
+    pub(super) fn refused_documents(&self) -> usize {
+        self.in_force.values().filter(|one| matches!(one.waits, Some((Why::Refused(_), _)))).count()
+    }
+
     /// A person approves what a document that waits would do.
     pub(super) fn approve_candidate(&mut self, name: &str, held: &Held, approved: Held) {
         if !held.is_within(&approved) {

@@ -379,11 +379,32 @@ pub async fn served(endpoint: &Endpoint, kind: &Kind) -> Result<ServedKind, Unse
 /// The definition cannot be read.
 pub async fn is_removed(endpoint: &Endpoint, kind: &Kind, plural: &str) -> Result<bool, RequestError> {
     let is_missing = async || matches!(served(endpoint, kind).await, Err(Unserved::Missing(_)));
-    if kind.is_built_in() || !is_missing().await {
+    Ok(!kind.is_built_in() && is_missing().await && is_undefined(endpoint, &kind.resource(plural)).await?)
+}
+
+/// The same of a resource.
+///
+/// # Errors
+/// The definition cannot be read.
+pub async fn is_resource_removed(endpoint: &Endpoint, resource: &Resource) -> Result<bool, RequestError> {
+    if resource.is_built_in() {
         return Ok(false);
     }
+    let lacks = |body: &[u8]| {
+        let list: Option<ApiResourceList> = serde_json::from_slice(body).ok();
+        list.is_some_and(|list| list.resources.iter().all(|one| one.name != resource.plural))
+    };
+    let is_missing = match endpoint.get(&ApiPath::group_version(&resource.group, &resource.version)?).await {
+        Ok(reply) => lacks(&reply.body),
+        Err(error) => error.code() == Some(404),
+    };
+    Ok(is_missing && is_undefined(endpoint, resource).await?)
+}
+
+/// Whether no CustomResourceDefinition has a resource, in any version.
+async fn is_undefined(endpoint: &Endpoint, resource: &Resource) -> Result<bool, RequestError> {
     let definitions = Resource::new("apiextensions.k8s.io", "v1", "customresourcedefinitions");
-    let name = format!("{plural}.{}", kind.group);
+    let name = format!("{}.{}", resource.plural, resource.group);
     match endpoint.get(&ApiPath::object(&definitions, "", &name)?).await {
         Ok(_) => Ok(false),
         Err(error) if error.is_not_found_of(&name) => Ok(true),

@@ -128,12 +128,12 @@ impl Rights {
                 if let SourceClusters::Provider(name) = &mapping.source.clusters {
                     let place = source_of(name, setting);
                     self.add(&place, urls(&["/apis/*"], "finds out which kinds are served"));
-                    self.definition(&place, &object.kind, &object.kind.plural());
+                    self.definition(&place, &object.kind.resource(&object.kind.plural()));
                 }
                 continue;
             }
             self.add(&place, rule(&object.kind.group, &resource, verbs, &of_object));
-            self.definition(&place, &object.kind, &resource);
+            self.definition(&place, &object.kind.resource(&resource));
         }
         if mapping.mode != Mode::Observe {
             granted::rules(mapping, Side::Target).into_iter().for_each(|rule| self.add(&place, rule));
@@ -146,11 +146,11 @@ impl Rights {
     }
 
     /// What tells whether a kind is gone with all its objects.
-    fn definition(&mut self, place: &Place, kind: &Kind, plural: &str) {
-        if !kind.is_built_in() {
+    fn definition(&mut self, place: &Place, resource: &Resource) {
+        if !resource.is_built_in() {
             let what = "a kind whose definition is missing has no objects that a deletion waits for";
             let definition = rule("apiextensions.k8s.io", "customresourcedefinitions", &["get"], what);
-            self.add(place, Rule { names: vec![format!("{plural}.{}", kind.group)], ..definition });
+            self.add(place, Rule { names: vec![resource.group_plural()], ..definition });
         }
     }
 
@@ -226,6 +226,8 @@ impl Rights {
             let status = format!("{}/status", resource.plural);
             self.add(&place, rule(&resource.group, &status, &["patch"], &format!("{why}, their status")));
         }
+        self.add(&place, urls(&["/apis/*"], "finds out which kinds are served"));
+        self.definition(&place, resource);
     }
 
     /// What the clusters that list a provider's clusters are asked.

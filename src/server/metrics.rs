@@ -120,7 +120,8 @@ series! {
     reload_last_success: FloatGauge =
         "reload_last_success_timestamp_seconds",
         "Time of the last reload after which every document ran as it is written";
-    invalid_documents: Gauge = "invalid_documents", "Documents with errors";
+    invalid_documents: Gauge =
+        "invalid_documents", "Errors in documents, and documents that are refused, as they name other sources";
     build: Family<Labels<3>, Gauge> = "build_info", "Version and commit of the engine, and its id; always 1";
     conditions: Family<Labels<2>, Gauge> =
         "condition",
@@ -352,10 +353,14 @@ impl Metrics {
     pub fn reloaded(&self, errors: usize) {
         let result = if errors == 0 { "success" } else { "partial" };
         self.series.reloads.get_or_create(&[("result", result.to_owned())]).inc();
-        self.series.invalid_documents.set(count(errors));
         if errors == 0 {
             self.series.reload_last_success.set(epoch_seconds());
         }
+    }
+
+    /// So many errors and refusals keep documents from running as they are written.
+    pub fn set_invalid_documents(&self, number: usize) {
+        self.series.invalid_documents.set(count(number));
     }
 
     /// In how many conditions something is wrong. One that is mended is 0, so that its series does not end.
@@ -479,6 +484,7 @@ mod tests {
         metrics.synced("mongodb", Duration::from_millis(20));
         metrics.set_engine("main");
         metrics.reloaded(1);
+        metrics.set_invalid_documents(1);
         metrics.set_leader(true);
         let health = Health::default();
         health.set("connection target", Condition::waiting("refused"));

@@ -615,6 +615,11 @@ impl Resource {
         !kind.is_empty() && self.plural.starts_with(stem.as_str()) && self.plural.len() <= kind.len() + 3
     }
 
+    /// As [`Kind::is_built_in`].
+    pub fn is_built_in(&self) -> bool {
+        is_built_in(&self.group)
+    }
+
     /// `plural.group`: the resource in any version.
     pub fn group_plural(&self) -> String {
         if self.group.is_empty() { self.plural.clone() } else { format!("{}.{}", self.plural, self.group) }
@@ -673,13 +678,17 @@ impl Kind {
 
     /// Whether it is of Kubernetes' own groups, which no CustomResourceDefinition serves.
     pub fn is_built_in(&self) -> bool {
-        !self.group.contains('.') || self.group.ends_with(".k8s.io")
+        is_built_in(&self.group)
     }
 
     /// `group/version`, or `version` for the core group.
     pub fn api_version(&self) -> String {
         if self.group.is_empty() { self.version.clone() } else { format!("{}/{}", self.group, self.version) }
     }
+}
+
+fn is_built_in(group: &str) -> bool {
+    !group.contains('.') || group.ends_with(".k8s.io")
 }
 
 impl Deref for Kind {

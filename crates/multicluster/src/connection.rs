@@ -183,8 +183,8 @@ pub struct Connection {
     identity: Confirmation,
     /// One of the clusters of a fleet.
     is_of_fleet: bool,
-    /// When the configuration was last read again because of a refusal.
-    reread: Mutex<Option<Instant>>,
+    /// When the configuration was last read again because of a refusal, and what is held as long as that lasts.
+    reread: Mutex<Option<(Instant, Weak<()>)>>,
     agent: HeaderValue,
     budget: Budget,
 }
@@ -368,14 +368,21 @@ impl Connection {
     /// Reads the configuration again because a server refused the credential: a kcp that starts anew, say, writes a new
     /// token. Whether there is another credential for the same address now; not more often than every [`REREAD_PAUSE`].
     pub(super) async fn reread(self: &Arc<Self>) -> bool {
+        let reading = Arc::new(());
         {
             let mut reread = self.reread.lock();
-            if reread.is_some_and(|at| at.elapsed() < REREAD_PAUSE) {
+            // It goes on where whoever began it gives up: a file system that hangs keeps one thread.
+            let is_enough = |(at, last): &(Instant, Weak<()>)| at.elapsed() < REREAD_PAUSE || last.strong_count() > 0;
+            if reread.as_ref().is_some_and(is_enough) {
                 return false;
             }
-            *reread = Some(Instant::now());
+            *reread = Some((Instant::now(), Arc::downgrade(&reading)));
         }
-        self.aside(Self::reread_credential).await.unwrap_or(false)
+        let read = move |connection: &Self| {
+            let _reading = reading;
+            connection.reread_credential()
+        };
+        self.aside(read).await.unwrap_or(false)
     }
 
     /// A new address is left to [`reload`](Self::reload), whose caller replaces the clusters, and who says what is wrong.
@@ -448,23 +455,45 @@ fn is_workspace_path(path: &str) -> bool {
 
 #[cfg(test)]
 mod tests {
+    use futures::FutureExt;
+
     use super::*;
+
+    fn write(path: &Path, server: &str) {
+        let text = format!(
+            r#"{{"current-context": "x", "contexts": [{{"name": "x", "context": {{"cluster": "x"}}}}],
+            "clusters": [{{"name": "x", "cluster": {{"server": "{server}"}}}}]}}"#
+        );
+        std::fs::write(path, text).unwrap();
+    }
+
+    fn open(path: &Path) -> Arc<Connection> {
+        let source = ConnectionSource::Kubeconfig { path: path.into(), context: None };
+        Connection::open(ConnectionSpec { name: "target".into(), source }).unwrap()
+    }
+
+    /// A pipe that nobody writes to is a file on a mount that hangs.
+    #[tokio::test(start_paused = true)]
+    async fn a_kubeconfig_that_hangs_is_not_read_once_more_for_each_refusal() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("kubeconfig");
+        write(&path, "http://127.0.0.1:1");
+        let connection = open(&path);
+        std::fs::remove_file(&path).unwrap();
+        assert!(std::process::Command::new("mkfifo").arg(&path).status().unwrap().success());
+        assert_eq!(connection.reread().now_or_never(), None);
+        tokio::time::advance(REREAD_PAUSE).await;
+        assert_eq!(connection.reread().now_or_never(), Some(false));
+        std::fs::write(&path, "").expect("whoever waits for it reads it");
+    }
 
     #[test]
     fn a_former_address_is_asked_with_its_own_credential_alone() {
         let file = tempfile::NamedTempFile::new().unwrap();
-        let write = |server: &str| {
-            let text = format!(
-                r#"{{"current-context": "x", "contexts": [{{"name": "x", "context": {{"cluster": "x"}}}}],
-                "clusters": [{{"name": "x", "cluster": {{"server": "{server}"}}}}]}}"#
-            );
-            std::fs::write(file.path(), text).unwrap();
-        };
-        write("http://127.0.0.1:1");
-        let source = ConnectionSource::Kubeconfig { path: file.path().into(), context: None };
-        let connection = Connection::open(ConnectionSpec { name: "target".into(), source }).unwrap();
+        write(file.path(), "http://127.0.0.1:1");
+        let connection = open(file.path());
         let former = connection.endpoint();
-        write("http://127.0.0.1:2");
+        write(file.path(), "http://127.0.0.1:2");
         assert_eq!(connection.reload().unwrap(), Reloaded::Address);
         assert_eq!(connection.silent(Duration::ZERO), std::slice::from_ref(&former));
         let present = connection.endpoint();

@@ -74,7 +74,10 @@ impl Manager {
     pub fn configure(&self, documents: Vec<ClusterProvider>) {
         let mut state = self.0.state.lock();
         state.documents = documents;
-        self.replace(&mut state, |state, name, running| running.document != state.document(name));
+        for provider in state.of_which(|state, name, running| running.document != state.document(name)) {
+            state.stop(&provider, Reason::Replaced);
+            self.start(&mut state, provider);
+        }
     }
 
     /// The `ClusterProvider` document in force that a source's clusters come from.
@@ -159,7 +162,14 @@ impl Manager {
         self.0.environment.configuration_of(connection, Level::Waiting).heed(connection, found);
         if matches!(found, Ok(Reloaded::Address)) {
             let mut state = self.0.state.lock();
-            self.replace(&mut state, |_, name, running| finds_by(name, running.document.as_ref(), connection));
+            for provider in state.of_which(|_, name, running| finds_by(name, running.document.as_ref(), connection)) {
+                // Its clusters stay until it has found out which ones are at the new address.
+                state.registry.moved(&provider);
+                if let Some(running) = state.running.remove(&provider) {
+                    running.task.abort();
+                }
+                self.start(&mut state, provider);
+            }
         }
     }
 
@@ -175,16 +185,6 @@ impl Manager {
     /// The same at once, without waiting: for an engine that is dropped.
     pub fn abort(&self) {
         self.0.state.lock().stop_all().iter().for_each(JoinHandle::abort);
-    }
-
-    /// Starts the providers anew of which this holds.
-    fn replace(&self, state: &mut State, is_outdated: impl Fn(&State, &ProviderName, &Running) -> bool) {
-        let outdated = state.running.iter().filter(|(name, running)| is_outdated(state, name, running));
-        let outdated: Vec<ProviderName> = outdated.map(|(name, _)| name.clone()).collect();
-        for provider in outdated {
-            state.stop(&provider, Reason::Replaced);
-            self.start(state, provider);
-        }
     }
 
     fn start(&self, state: &mut State, provider: ProviderName) {
@@ -262,6 +262,12 @@ impl State {
     fn document(&self, provider: &ProviderName) -> Option<ClusterProvider> {
         let ProviderName::Source(SourceClusters::Provider(name)) = provider else { return None };
         self.documents.iter().find(|document| document.name == *name).cloned()
+    }
+
+    /// The providers of which this holds.
+    fn of_which(&self, holds: impl Fn(&Self, &ProviderName, &Running) -> bool) -> Vec<ProviderName> {
+        let running = self.running.iter().filter(|(name, running)| holds(self, name, running));
+        running.map(|(name, _)| name.clone()).collect()
     }
 
     fn is_running(&self, provider: &ProviderName, number: u64) -> bool {

@@ -114,6 +114,18 @@ impl Object {
         Some(Self { text: Text::Outline { text, length }, facts: self.facts.clone(), ..*self })
     }
 
+    /// The same object with these parts of its text alone, by their JSON pointers. One that no tree can be made of stays as it is.
+    pub(super) fn with_only(self, parts: &[&str]) -> Self {
+        let Ok(whole) = self.value() else { return self };
+        let mut kept = serde_json::Value::Null;
+        for part in parts {
+            let Some(value) = whole.pointer(part) else { continue };
+            let names = part.split('/').skip(1).map(|name| name.replace("~1", "/"));
+            *names.fold(&mut kept, |at, name| &mut at[name]) = value.clone();
+        }
+        Self { text: Text::Plain(kept.to_string().into()), ..self }
+    }
+
     /// Whether it is more than an outline.
     pub fn is_whole(&self) -> bool {
         !matches!(self.text, Text::Outline { .. })

@@ -133,7 +133,7 @@ impl Cluster {
 pub enum Reason {
     /// Its provider no longer describes it: a binding is gone.
     Removed,
-    /// It is described anew, with another address.
+    /// It is described anew, with another address; or the address where it was found is another, and it is not there.
     Replaced,
     /// The address at which it was seen is no longer served.
     EndpointLost,
@@ -185,6 +185,8 @@ struct Described {
     clusters: BTreeMap<ClusterName, Arc<Cluster>>,
     /// Those that were not applied yet since the stream started again.
     unconfirmed: BTreeSet<ClusterName>,
+    /// Whether those were found at another address.
+    has_moved: bool,
     synced: bool,
     identity: Option<String>,
 }
@@ -199,6 +201,15 @@ impl Registry {
         let described = &mut self.providers[at].1;
         described.unconfirmed = described.clusters.keys().cloned().collect();
         described.synced = false;
+    }
+
+    /// The provider finds its clusters at another address from now on, and starts again: they stay as they are until it is known
+    /// which ones are there. What its source is known by has to be told anew.
+    pub fn moved(&mut self, provider: &ProviderName) {
+        if let Ok(at) = self.position(provider) {
+            let described = &mut self.providers[at].1;
+            (described.has_moved, described.identity) = (true, None);
+        }
     }
 
     /// What follows from an event. Events of a provider that was not started, or was stopped, change nothing.
@@ -283,7 +294,8 @@ impl Described {
 
     fn sync(&mut self, provider: &ProviderName) -> Vec<ClusterEvent> {
         let gone = std::mem::take(&mut self.unconfirmed);
-        let mut transitions: Vec<_> = gone.iter().filter_map(|name| self.gone(name, Reason::Removed)).collect();
+        let reason = if std::mem::take(&mut self.has_moved) { Reason::Replaced } else { Reason::Removed };
+        let mut transitions: Vec<_> = gone.iter().filter_map(|name| self.gone(name, reason)).collect();
         if !std::mem::replace(&mut self.synced, true) {
             transitions.push(ClusterEvent::Synced(provider.clone()));
         }

@@ -77,6 +77,8 @@ struct State {
     asked: Option<HashMap<Key, Asked>>,
     /// How the names of objects end that are kept.
     ending: Box<str>,
+    /// The parts of an object that are kept; empty: all.
+    only: &'static [&'static str],
     /// Number of the list that is in force; 0 before the first.
     list: u32,
     /// Number of the last list that was complete.
@@ -154,16 +156,22 @@ struct Pending {
 impl Store {
     /// A store that keeps everything.
     pub fn new(clusters: ClustersOf) -> Arc<Self> {
-        Self::bounded(clusters, "", false, None)
+        Self::bounded(clusters, "", false, &[], None)
     }
 
     /// A store that keeps outlines of objects that are too large for `bodies`, and only objects whose names have this `ending`.
-    /// `by_name`: it keeps only what somebody [asked for](Subscription::ask).
-    pub fn bounded(clusters: ClustersOf, ending: &str, by_name: bool, bodies: Option<Bodies>) -> Arc<Self> {
+    /// `by_name`: it keeps only what somebody [asked for](Subscription::ask). `only`: parts of objects that are kept; empty: all.
+    pub fn bounded(
+        clusters: ClustersOf,
+        ending: &str,
+        by_name: bool,
+        only: &'static [&'static str],
+        bodies: Option<Bodies>,
+    ) -> Arc<Self> {
         let asked = by_name.then(HashMap::new);
         let shares = clusters == ClustersOf::Annotated;
         let ending = ending.into();
-        let state = Mutex::new(State { asked, ending, bodies: bodies.clone(), shares, ..State::default() });
+        let state = Mutex::new(State { asked, ending, only, bodies: bodies.clone(), shares, ..State::default() });
         let store = Arc::new(Self { clusters, state, bodies });
         store.bodies.iter().for_each(|bodies| bodies.counts_of(&store));
         store
@@ -277,7 +285,7 @@ impl Store {
 
     /// An empty store for the same watch, as far in its lists.
     pub(super) fn another(&self) -> Arc<Self> {
-        let store = Self::bounded(self.clusters.clone(), "", false, self.bodies.clone());
+        let store = Self::bounded(self.clusters.clone(), "", false, &[], self.bodies.clone());
         let own = self.state.lock();
         let mut state = store.state.lock();
         (state.list, state.complete, state.doubted_before) = (own.list, own.complete, own.doubted_before);
@@ -341,7 +349,8 @@ impl Store {
         let key = state.key(&self.clusters, parsed);
         let Some(key) = key.filter(|key| state.keeps(key) && !state.objects.contains_key(key)) else { return Ok(()) };
         let cause = state.cause_of_list();
-        let told = state.replace(&key, Arc::new(parsed.object()?), true);
+        let object = state.object(parsed)?;
+        let told = state.replace(&key, object, true);
         drop(state);
         told.tell(&key, cause);
         self.bodies.iter().for_each(Bodies::shrink);
@@ -570,7 +579,14 @@ impl State {
                 return Ok(self.told(key, known.clone(), known, Some(parsed.resource_version)));
             }
         }
-        Ok(self.replace(key, Arc::new(parsed.object()?), false))
+        let object = self.object(parsed)?;
+        Ok(self.replace(key, object, false))
+    }
+
+    /// What is kept of an object that comes.
+    fn object(&self, parsed: &Parsed<'_>) -> Result<Arc<Object>, NotAnObject> {
+        let object = parsed.object()?;
+        Ok(Arc::new(if self.only.is_empty() { object } else { object.with_only(self.only) }))
     }
 
     /// An object as the answer of a write tells it. The writer is not told of its own write, unless another object was in its

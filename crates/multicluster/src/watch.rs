@@ -58,7 +58,7 @@ impl fmt::Display for WatchKey {
         if let ClustersOf::One(cluster) = &self.clusters {
             write!(f, " ({cluster})")?;
         }
-        let Selectors { label, field, namespace, of_mapping, ending, by_name, outlines: _ } = &self.selectors;
+        let Selectors { label, field, namespace, of_mapping, ending, by_name, outlines: _, only: _ } = &self.selectors;
         let parts = [("in", namespace), ("where", label), ("where", field), ("for", of_mapping), ("ending in", ending)];
         for (word, part) in parts.iter().filter(|(_, part)| !part.is_empty()) {
             write!(f, " {word} {part}")?;
@@ -82,6 +82,8 @@ pub struct Selectors {
     pub by_name: bool,
     /// Whether objects that are too large are kept as outlines. Whoever asks for it reads them when they are needed.
     pub outlines: bool,
+    /// The parts of an object that are kept, by their JSON pointers; empty: all.
+    pub only: &'static [&'static str],
 }
 
 /// What somebody sees of a running watch. Dropping the last handle ends it.
@@ -226,8 +228,8 @@ impl Watches {
 
     fn start(&self, key: WatchKey, scope: &WatchScope, condition: Arc<Shown>) -> Running {
         let bodies = key.selectors.outlines.then(|| scope.endpoint.connection().budget().bodies().clone());
-        let Selectors { ending, by_name, .. } = &key.selectors;
-        let store = Store::bounded(scope.clusters.clone(), ending, *by_name, bodies);
+        let Selectors { ending, by_name, only, .. } = &key.selectors;
+        let store = Store::bounded(scope.clusters.clone(), ending, *by_name, only, bodies);
         let prefix = Some(key.selectors.of_mapping.clone()).filter(|prefix| !prefix.is_empty());
         let pages = Pages::new(key.selectors.outlines);
         let shared = Arc::new(Shared {

@@ -2,8 +2,11 @@
 //! belongs to.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Weak};
+use std::time::Duration;
 
+use futures::future::pending;
 use hashbrown::HashMap;
 use tokio::task::JoinSet;
 use tracing::{info, warn};
@@ -12,6 +15,7 @@ use super::{Changed, Controller};
 use crate::engine::consumer_schema::{PublishedSchema, Schedule};
 use crate::engine::interests::{Collection, Interest, LINGER, Related, Topic};
 use crate::engine::pipeline::{Pipeline, of_mapping};
+use crate::engine::target::is_resource_removed;
 use crate::mapping::{Kind, Resource, Side};
 use crate::multicluster::identity::IdentityState;
 use crate::multicluster::permit::Epoch;
@@ -19,8 +23,11 @@ use crate::multicluster::queue::Priority;
 use crate::multicluster::registry::{Cluster, ClusterSpec, ClustersOf, WatchScope};
 use crate::multicluster::store::{Change, ChangeCause};
 use crate::multicluster::watch::{Selectors, Watch, WatchState};
-use crate::multicluster::{Object, Subscription};
+use crate::multicluster::{Endpoint, Object, Subscription};
 use crate::object::{ClusterName, Key};
+
+/// How often a definition is looked for without which a resource that is not served has no objects.
+const LOOK_FOR_DEFINITION: Duration = Duration::from_secs(30);
 
 /// The sources of a mapping, and what is beside them.
 #[derive(Debug, Default)]
@@ -45,10 +52,23 @@ pub struct Feed {
     only: Option<ClusterName>,
     pub watch: Arc<Watch>,
     pub subscription: Subscription,
+    /// Set while the resource is not served, and its definition is missing.
+    is_removed: Arc<AtomicBool>,
     tasks: JoinSet<()>,
 }
 
 impl Feed {
+    /// Whether all that there is is known: it is listed, or gone with its definition. A cluster that has no such API keeps nobody
+    /// waiting.
+    pub fn is_listed(&self) -> bool {
+        self.is_removed() || self.watch.state() == WatchState::Synced
+    }
+
+    /// Whether the resource is gone with all its objects.
+    pub fn is_removed(&self) -> bool {
+        self.is_removed.load(Ordering::Relaxed) && self.watch.state() == WatchState::NotServed
+    }
+
     /// Its objects that are in sight.
     pub fn keys(&self) -> Vec<Key> {
         let store = self.watch.store();
@@ -121,9 +141,10 @@ impl Controller {
         // In order, so that they are queued in order.
         let known: BTreeSet<Key> = known.map(|(_, key)| key).collect();
         sources.changed.retain(|key, _| key.cluster != *name);
-        let place = cluster.spec.scope.endpoint.place();
-        let dropped = if still_used { None } else { sources.feeds.remove(&place) };
-        let copies: Vec<_> = sources.copies.extract_if(.., |(at, _), _| !still_used && *at == place).collect();
+        // At the same address, there may be a feed with another credential meanwhile, which serves others.
+        let is_unused = |feed: &Feed| !still_used && feed.scope == cluster.spec.scope;
+        let dropped: Vec<_> = sources.feeds.extract_if(.., |_, feed| is_unused(feed)).collect();
+        let copies: Vec<_> = sources.copies.extract_if(.., |_, feed| is_unused(feed)).collect();
         // The end of a subscription must not meet the lock.
         drop(sources);
         drop((dropped, copies));
@@ -173,9 +194,12 @@ impl Controller {
                 changed(&controller, change);
             }
         });
-        let mut tasks = JoinSet::new();
-        tasks.spawn(self.follow_states(&watch, of));
-        Feed { scope: scope.clone(), only: None, watch, subscription, tasks }
+        let (mut tasks, is_removed) = (JoinSet::new(), Arc::<AtomicBool>::default());
+        // No virtual workspace of kcp tells whether a definition exists.
+        let has_definitions = matches!(scope.clusters, ClustersOf::One(_)) && !matches!(of, Collection::Related(_));
+        let defined = has_definitions.then(|| resource.clone());
+        tasks.spawn(self.follow_states(&watch, of, defined, is_removed.clone()));
+        Feed { scope: scope.clone(), only: None, watch, subscription, is_removed, tasks }
     }
 
     /// Opens the watches on the copies beside the sources, and ends those on kinds that are no longer used.
@@ -289,13 +313,27 @@ impl Controller {
         self.shared.schemas.get(&feed.scope.endpoint.place(), &self.mapping().source.resource)
     }
 
-    /// Wakes what waits for a collection whenever its watch comes or goes.
-    fn follow_states(self: &Arc<Self>, watch: &Watch, collection: Collection) -> impl Future<Output = ()> + use<> {
-        let mut states = watch.changes();
-        let controller = Arc::downgrade(self);
+    /// Wakes what waits for a collection whenever its watch comes or goes, or its resource is `defined` no more.
+    fn follow_states(
+        self: &Arc<Self>,
+        watch: &Arc<Watch>,
+        collection: Collection,
+        defined: Option<Resource>,
+        is_removed: Arc<AtomicBool>,
+    ) -> impl Future<Output = ()> + use<> {
+        let (mut states, endpoint) = (watch.changes(), watch.endpoint().clone());
+        let (controller, watch) = (Arc::downgrade(self), Arc::downgrade(watch));
         async move {
             loop {
-                states.advanced().await;
+                let Some(state) = watch.upgrade().map(|watch| watch.state()) else { return };
+                let is_asked = state == WatchState::NotServed && !is_removed.load(Ordering::Relaxed);
+                tokio::select! {
+                    biased;
+                    // Cancel-safe: what is not seen yet ends the next wait.
+                    () = states.advanced() => is_removed.store(false, Ordering::Relaxed),
+                    // Cancel-safe: it is asked again.
+                    () = removal(&endpoint, defined.as_ref()), if is_asked => is_removed.store(true, Ordering::Relaxed),
+                }
                 let Some(controller) = controller.upgrade() else { return };
                 controller.touch(Topic::Synced(collection.clone()));
                 controller.sources_told();
@@ -343,9 +381,8 @@ impl Controller {
 
     /// Whether the sources of every cluster are listed, and no cluster is still to be described.
     pub fn are_sources_listed(&self) -> bool {
-        let is_listed = |feed: &Arc<Feed>| feed.watch.state() == WatchState::Synced;
         self.shared.manager.is_synced(&self.mapping().source.clusters)
-            && self.sources.lock().feeds.values().all(is_listed)
+            && self.sources.lock().feeds.values().all(|feed| feed.is_listed())
             && self.are_clusters_followed()
     }
 
@@ -354,6 +391,14 @@ impl Controller {
     pub fn are_clusters_followed(&self) -> bool {
         let clusters = self.shared.manager.clusters(&self.mapping().source.clusters);
         clusters.iter().all(|cluster| self.feed_of(cluster).is_some())
+    }
+}
+
+/// Waits until a resource is gone with all its objects.
+async fn removal(endpoint: &Endpoint, defined: Option<&Resource>) {
+    let Some(resource) = defined else { return pending().await };
+    while !is_resource_removed(endpoint, resource).await.unwrap_or(false) {
+        tokio::time::sleep(LOOK_FOR_DEFINITION).await;
     }
 }
 

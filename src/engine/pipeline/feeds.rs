@@ -31,9 +31,14 @@ impl Pipeline {
         drop(unused);
         for kind in kinds {
             generation.target.want(&kind);
-            let (Ok(served), Some(scope)) = (generation.target.kind(&kind), generation.target.scope()) else {
-                continue;
+            let resource = match generation.target.kind(&kind) {
+                Ok(served) => Some(served.resource),
+                // One that was served once may be gone with all its objects.
+                Err(_) => {
+                    self.plural(&kind).filter(|_| generation.target.lacks(&kind)).map(|plural| kind.resource(&plural))
+                }
             };
+            let (Some(resource), Some(scope)) = (resource, generation.target.scope()) else { continue };
             if self.feeds.lock().get(&kind).is_some_and(|feed| feed.scope == scope) {
                 continue;
             }
@@ -44,7 +49,7 @@ impl Pipeline {
                 }
             };
             let (selectors, of) = (of_mapping(&self.writer), Collection::Kind(kind.clone()));
-            let feed = Arc::new(self.controller.follow(&scope, &served.resource, &selectors, of, changed));
+            let feed = Arc::new(self.controller.follow(&scope, &resource, &selectors, of, changed));
             let former = self.feeds.lock().insert(kind.clone(), feed.clone());
             drop(former);
             self.controller.queue_standing(&kind, &feed);
@@ -74,13 +79,14 @@ impl Pipeline {
         kinds
     }
 
-    /// Whether the engine's objects of every kind are listed.
+    /// Whether the engine's objects of every kind are listed, or gone with the kind. Beside a source, its finalizer stands for those
+    /// that no workspace lets the engine see.
     pub fn follows_every_kind(&self) -> bool {
         let is_beside = self.generation().mapping.is_beside();
-        let is_synced = |feed: &Feed| feed.watch.state() == WatchState::Synced;
+        let is_seen = |feed: &Feed| feed.is_listed() || feed.watch.state() == WatchState::NotServed;
         self.kinds().iter().all(|kind| match kind.side {
-            Side::Target => self.kind_feed(kind).is_some_and(|feed| is_synced(&feed)),
-            Side::Source => !is_beside || self.controller.all_copies(kind, is_synced),
+            Side::Target => self.kind_feed(kind).is_some_and(|feed| feed.is_listed()),
+            Side::Source => !is_beside || self.controller.all_copies(kind, is_seen),
         })
     }
 

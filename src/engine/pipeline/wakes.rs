@@ -111,7 +111,7 @@ impl Pipeline {
         let has = |(kind, feed): &(Kind, Arc<Feed>)| {
             feed.objects().any(|(at, object)| self.controller.source_of(kind, &at, &object).is_some())
         };
-        self.object_feeds().iter().any(has)
+        self.object_feeds().iter().filter(|(_, feed)| !feed.is_removed()).any(has)
     }
 
     /// The sources that objects of a kind name, by the place of the object.

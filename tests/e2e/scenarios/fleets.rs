@@ -14,13 +14,17 @@ use crate::engine::Launch;
 use crate::eventually::eventually;
 use crate::kube::ApiServer;
 use crate::rest::{Answer, Patch};
+use crate::target::namespace;
 use crate::tenant::Tenant;
 use crate::world::{WIDGETS, World};
+
+use super::ownership::WITH_SERVICE_ACCOUNT;
 
 pub fn cases() -> Vec<Case> {
     vec![
         case!(sources_of_every_cluster_are_synced_and_a_cluster_out_of_sight_keeps_its_objects).on_kube(),
         case!(a_cluster_that_is_rebuilt_under_its_old_name_deletes_nothing).on_kube(),
+        case!(a_cluster_without_the_api_keeps_no_source_of_another_from_going).on_kube(),
         case!(a_single_cluster_that_becomes_one_of_a_fleet_keeps_its_sources).on_kube(),
         case!(secrets_of_a_hub_list_clusters).on_kube(),
         case!(profiles_of_a_hub_list_clusters_and_programs_of_the_engine_give_the_credential).on_kube(),
@@ -187,6 +191,22 @@ async fn a_cluster_that_is_rebuilt_under_its_old_name_deletes_nothing(stage: &St
     let stands = fleet.world.target.again(&made[0]).await;
     assert_eq!(stands["metadata"]["uid"], made[0]["metadata"]["uid"]);
     assert_eq!(stands["spec"], json!({"size": 1}));
+}
+
+/// Whether another source uses the account is known once all sources are.
+async fn a_cluster_without_the_api_keeps_no_source_of_another_from_going(stage: &Stage) {
+    let fleet = Fleet::of(stage).await;
+    fleet.world.mappings.write("widgets.yaml", WITH_SERVICE_ACCOUNT);
+    let server = stage.fleet.own_cluster(&format!("{}-b", stage.id)).await;
+    fleet.list("b", &server.kubeconfig(&stage.user));
+    let mut engine = fleet.launch().start();
+    engine.says(&["b.it", "cluster engaged"]).await;
+    let first = &fleet.world.alpha;
+    first.create("last", json!({})).await;
+    let place = namespace(&fleet.world.target.copy(first, "last").await);
+    first.remove("last").await;
+    let account = format!("/api/v1/namespaces/{place}/serviceaccounts/widget-runner");
+    assert_eq!(fleet.world.target.rest.get(&account).await, None);
 }
 
 async fn a_rotated_credential_keeps_the_caches_and_a_broken_one_is_reported(stage: &Stage) {

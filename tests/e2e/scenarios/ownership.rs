@@ -177,7 +177,7 @@ fn true_self_mark(world: &World<'_>, object: &Value, place: &str) -> String {
     mark(place)
 }
 
-const WITH_SERVICE_ACCOUNT: &str = r#"<mapping>
+pub(super) const WITH_SERVICE_ACCOUNT: &str = r#"<mapping>
   objects:
     - id: account
       shared: Namespace

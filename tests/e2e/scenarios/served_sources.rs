@@ -5,6 +5,7 @@ use serde_json::{Value, json};
 use crate::api::Api;
 use crate::case::{Case, Stage, case};
 use crate::engine::Engine;
+use crate::eventually::eventually;
 use crate::target::uid;
 use crate::tenant::Tenant;
 use crate::world::{WIDGETS, World};
@@ -90,6 +91,11 @@ async fn a_document_of_another_resource_waits_across_a_restart(stage: &Stage) {
     let mut engine = scene.world.launch().start();
     scene.is_refused(&mut engine).await;
     engine.becomes_degraded("document of mapping", "is refused").await;
+    eventually("the metrics count it", async || {
+        let invalid = engine.metric("sync_engine_invalid_documents").await;
+        (invalid == 1.0).then_some(()).ok_or_else(|| format!("{invalid} documents"))
+    })
+    .await;
     scene.goes_on().await;
     engine.becomes_ready().await;
 }
@@ -107,7 +113,7 @@ async fn another_resource_is_served_by_a_mapping_of_another_name(stage: &Stage) 
     let gadget = scene.gadget();
     gadget.create("new", json!({"size": 7})).await;
     let path = format!("/api/v1/namespaces/notes-{}/configmaps/main.{name}-gadgets", stage.id);
-    crate::eventually::eventually("the gadget is served", async || {
+    eventually("the gadget is served", async || {
         let holds = gadget.holds("new").await;
         holds.iter().any(|one| one.ends_with("-gadgets")).then_some(()).ok_or_else(|| format!("{holds:?}"))
     })

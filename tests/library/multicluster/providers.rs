@@ -1,6 +1,6 @@
 //! Providers: clusters that come, change and go.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use serde_json::json;
@@ -207,8 +207,7 @@ async fn every_shard_is_followed_and_a_lost_one_is_no_deletion() {
     engaged.sort();
     assert_eq!(engaged, clusters);
     let of = scene.manager.clusters(&export("things", Some("root:provider")));
-    let addresses: std::collections::BTreeSet<_> =
-        of.iter().map(|it| it.spec.scope.endpoint.url().to_owned()).collect();
+    let addresses: BTreeSet<_> = of.iter().map(|it| it.spec.scope.endpoint.url().to_owned()).collect();
     assert_eq!(addresses.len(), 2, "{addresses:?}");
 }
 
@@ -330,6 +329,38 @@ async fn a_connection_that_moves_replaces_its_clusters_and_a_broken_one_is_said(
     assert_eq!([scene.next().await, scene.next().await], ["-edge Replaced", "+edge -"]);
     assert_eq!(scene.manager.clusters(&edge)[0].spec.endpoint.url(), new.url());
     assert!(scene.health.is_ready());
+}
+
+#[tokio::test]
+async fn workspaces_stay_until_the_new_address_of_their_kcp_tells_which_there_are() {
+    let kcp = async |seed: &str, consumer: &str| {
+        let sandbox = Options::kcp().seed(seed).start().await.expect("a sandbox");
+        sandbox.create_workspace("root", "provider").expect("a workspace");
+        sandbox.publish("root:provider", "things", &[schema()], &[]).expect("an export");
+        let workspace = sandbox.create_workspace("root", consumer).expect("a workspace");
+        sandbox.bind(&workspace, "root:provider", "things", &[]).expect("a binding");
+        (sandbox, workspace)
+    };
+    let ((old, one), (mut new, two)) = (kcp("old", "one").await, kcp("new", "two").await);
+    let kubeconfig = new.kubeconfig(Some("root"));
+    new.disconnect().await;
+    let folder = Folder::with(&old.kubeconfig(Some("root")));
+    let mut scene = Scene::of("kcp", folder.connection(), old);
+    let things = export("things", Some("root:provider"));
+    scene.manager.run([things.clone()]);
+    assert_eq!(scene.next_of_clusters().await, format!("+{one} root:one"));
+    assert_eq!(scene.next_of_clusters().await, "synced");
+    let before = scene.manager.clusters(&things);
+    folder.write("kubeconfig", &kubeconfig);
+    scene.manager.reload_connections().await;
+    scene.complaint().await;
+    assert_eq!(scene.manager.clusters(&things), before, "nobody answers there yet");
+    assert_eq!((scene.manager.identity(&things), scene.manager.is_synced(&things)), (None, false));
+    new.reconnect().await.expect("up");
+    let told = [scene.next_of_clusters().await, scene.next_of_clusters().await, scene.next_of_clusters().await];
+    assert_eq!(told.last().map(String::as_str), Some("synced"));
+    let expected = [format!("+{two} root:two"), format!("-{one} Replaced"), "synced".to_owned()];
+    assert_eq!(BTreeSet::from(told), BTreeSet::from(expected));
 }
 
 /// The identity of a plain cluster.

@@ -5,7 +5,7 @@ use std::future::ready;
 use http_body_util::Full;
 use hyper::Response;
 use serde_json::json;
-use sync_engine::engine::target::is_removed;
+use sync_engine::engine::target::{is_removed, is_resource_removed};
 use sync_engine::mapping::Kind;
 use sync_engine::multicluster::Endpoint;
 
@@ -41,10 +41,12 @@ async fn only_a_missing_definition_says_that_a_kind_is_gone() {
     for (case, discovery, definition, expected) in cases {
         let (endpoint, _server) = server(discovery, definition).await;
         assert_eq!(is_removed(&endpoint, &widget, "widgets").await.ok(), expected, "{case}");
+        assert_eq!(is_resource_removed(&endpoint, &widget.resource("widgets")).await.ok(), expected, "{case}");
     }
     let (endpoint, _server) = server(404, 404).await;
     for group in ["", "apps", "rbac.authorization.k8s.io"] {
         let built_in = Kind::new(group, "v1", "Widget");
         assert_eq!(is_removed(&endpoint, &built_in, "widgets").await.ok(), Some(false), "{group:?} has no definitions");
+        assert_eq!(is_resource_removed(&endpoint, &built_in.resource("widgets")).await.ok(), Some(false), "{group:?}");
     }
 }

@@ -22,7 +22,7 @@ use std::sync::Arc;
 use super::diagnostic::Finding;
 use super::schema::{Schema, Schemas};
 use super::template::Tree;
-use super::{Kind, Mapping, ObjectRule, RelatedRule, Side, TargetChoice};
+use super::{Mapping, ObjectRule, RelatedRule, Side, TargetChoice};
 use crate::yaml::Node;
 
 pub use collisions::common_object;
@@ -98,7 +98,7 @@ impl<'s> Checker<'s> {
     /// Without a schema of the source, nothing that is read of it is checked.
     fn known_source(&mut self) {
         let resource = &self.mapping.source.resource;
-        let is_built_in = Kind::new(resource.group.as_str(), "", "").is_built_in() || resource.is_workspace();
+        let is_built_in = resource.is_built_in() || resource.is_workspace();
         let node = self.mapping.spec.at(&["source", "resource"]);
         if let Some(node) = node.filter(|_| !is_built_in && self.environment.source.is_none()) {
             self.untyped(node, &resource.to_string(), self.schemas.closest_resource(resource));

@@ -73,8 +73,8 @@ impl Find for Consumers {
         vec![&mut self.slices, &mut self.exports]
     }
 
-    fn stand_ins(&self) -> Vec<Resource> {
-        kcp::bindings().into()
+    fn stand_ins(&self) -> (Vec<Resource>, Selectors) {
+        (kcp::bindings().into(), Selectors { only: &kcp::READ_OF_BINDINGS, ..Selectors::default() })
     }
 
     fn addresses(&self) -> BTreeMap<String, ()> {

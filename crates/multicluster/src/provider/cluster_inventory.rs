@@ -58,8 +58,12 @@ impl Members for ClusterInventory {
         let profiles = self.profiles.objects("ClusterProfiles (multicluster.x-k8s.io/v1alpha1)").await?;
         // One that is ill has sources whose finalizers the engine holds.
         let member = |profile: &Value| {
-            let name = member_of(profile).filter(|name| is_healthy(profile) || self.held.has(name))?;
-            Some(Member { name, traits: traits_of(profile), kubeconfig: access.kubeconfig(profile) })
+            let of = |name| Member { name, traits: traits_of(profile), kubeconfig: access.kubeconfig(profile) };
+            match member_of(profile) {
+                Ok(name) if is_healthy(profile) || self.held.has(&name) => Some(Ok(of(name))),
+                Ok(_) => None,
+                Err(why) => Some(Err(why)),
+            }
         };
         let members = profiles.iter().filter_map(member).collect();
         Ok(self.held.list(members))

@@ -21,10 +21,12 @@ pub(super) struct Member {
 }
 
 impl HeldKubeconfigs {
-    /// Exactly these are members now. What was read of one last stays in use where it cannot be read now.
-    pub(super) fn list(&mut self, members: Vec<Member>) -> Listed {
+    /// Exactly these are members now; the others cannot be. What was read of one last stays in use where it cannot be read now.
+    pub(super) fn list(&mut self, members: Vec<Result<Member, String>>) -> Listed {
         let mut former = std::mem::take(&mut self.0);
         let (mut refused, mut traits) = (Vec::new(), BTreeMap::new());
+        let members = members.into_iter().filter_map(|member| member.map_err(|why| refused.push(why)).ok());
+        let members: Vec<Member> = members.collect();
         for Member { name, traits: its_own, kubeconfig } in members {
             let held = match (kubeconfig, former.remove(&name)) {
                 (Ok(now), Some(held)) => {
@@ -51,8 +53,12 @@ impl HeldKubeconfigs {
 }
 
 /// What the cluster of a namespaced object is called. A namespace has no dots, so no two clusters get one name.
-pub(super) fn member_of(object: &Value) -> Option<ClusterName> {
-    ClusterName::try_from(format!("{}.{}", metadata(object, "namespace"), metadata(object, "name")).as_str()).ok()
+///
+/// # Errors
+/// It is too long.
+pub(super) fn member_of(object: &Value) -> Result<ClusterName, String> {
+    let name = format!("{}.{}", metadata(object, "namespace"), metadata(object, "name"));
+    ClusterName::try_from(name).map_err(|error| error.to_string())
 }
 
 /// The kubeconfig in a key of a Secret.

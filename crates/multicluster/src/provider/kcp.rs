@@ -62,6 +62,18 @@ pub fn choose<'a>(slices: &'a [EndpointSlice], export: &ApiExportRef) -> Option<
     }
 }
 
+/// What is read of an APIBinding. Of the rest, a tenant may write as much as there is room for.
+pub(super) const READ_OF_BINDINGS: [&str; 8] = [
+    "/metadata/annotations/kcp.io~1cluster",
+    "/metadata/annotations/kcp.io~1path",
+    "/spec/reference/export/name",
+    "/status/phase",
+    "/status/apiExportClusterName",
+    "/status/appliedPermissionClaims",
+    "/status/boundResources",
+    "/status/exportPermissionClaims",
+];
+
 /// An APIBinding.
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(transparent)]

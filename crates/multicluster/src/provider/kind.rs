@@ -26,20 +26,18 @@ pub struct Kind {
 impl Members for Kind {
     async fn look(&mut self) -> Result<Listed, String> {
         let listed = kind(&["get", "clusters"]).await?;
-        let (mut members, mut refused) = (Vec::new(), Vec::new());
+        let mut members = Vec::new();
         for cluster in listed.lines().map(str::trim).filter(|line| !line.is_empty()) {
             let Ok(name) = ClusterName::try_from(cluster) else {
-                refused.push(format!("kind's cluster `{cluster}` has a name that is no DNS-1123 subdomain"));
+                members.push(Err(format!("kind's cluster `{cluster}` has a name that is no DNS-1123 subdomain")));
                 continue;
             };
             // A cluster that is stopped has no kubeconfig for as long.
             let text = kind(&["get", "kubeconfig", "--name", cluster]).await;
             let kubeconfig = text.map(|text| Held::new(format!("kind's cluster {cluster}"), text));
-            members.push(Member { name, traits: Traits::default(), kubeconfig });
+            members.push(Ok(Member { name, traits: Traits::default(), kubeconfig }));
         }
-        let mut listed = self.held.list(members);
-        listed.refused.extend(refused);
-        Ok(listed)
+        Ok(self.held.list(members))
     }
 
     async fn changed(&mut self) {

@@ -79,9 +79,15 @@ impl Group {
             Some(prefix) => ClusterName::try_from(format!("{prefix}.{name}").as_str()),
             None => Ok(name.clone()),
         };
-        let (mut members, mut traits) = (BTreeMap::new(), BTreeMap::new());
+        let (mut members, mut traits, mut refused) = (BTreeMap::new(), BTreeMap::new(), listed.refused);
         for (of, source) in listed.members {
-            let Ok(name) = name(&of) else { continue };
+            let name = match name(&of) {
+                Ok(name) => name,
+                Err(error) => {
+                    refused.push(error.to_string());
+                    continue;
+                }
+            };
             let mut told = listed.traits.get(&of).cloned().unwrap_or_default();
             if self.tells_labels {
                 told.labels.get_or_insert_default();
@@ -89,7 +95,7 @@ impl Group {
             traits.insert(name.clone(), told);
             members.insert(name, source);
         }
-        Listed { members, traits, refused: listed.refused }
+        Listed { members, traits, refused }
     }
 }
 
@@ -155,5 +161,20 @@ impl Members for One {
 
     async fn changed(&mut self) {
         sleep(LOOK_AGAIN).await;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_member_whose_name_is_too_long_among_those_of_all_groups_is_refused() {
+        let own = "a".repeat(250);
+        let one = One::new(&own, &ConnectionSource::Default).expect("a name");
+        let listed = one.listed.clone();
+        let group = Group { prefix: Some("joined".to_owned()), members: Box::new(one), tells_labels: false };
+        let Listed { members, refused, .. } = group.named(listed);
+        assert!(members.is_empty() && refused[0].starts_with(&format!("`joined.{own}` is no ")), "{refused:?}");
     }
 }

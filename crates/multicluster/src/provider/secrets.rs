@@ -56,7 +56,7 @@ impl Members for KubeconfigSecrets {
                 continue;
             }
             let (traits, kubeconfig) = (hub::traits(&secret), of_secret(&secret, &self.key));
-            members.push(Member { name, traits, kubeconfig });
+            members.push(Ok(Member { name, traits, kubeconfig }));
         }
         Ok(self.held.list(members))
     }
@@ -89,8 +89,13 @@ impl Members for ClusterApi {
         let mut members = Vec::new();
         for cluster in clusters {
             let (namespace, name) = place(&cluster);
-            let Some(member) = member_of(&cluster).filter(|member| is_up(&cluster) || self.held.has(member)) else {
-                continue;
+            let member = match member_of(&cluster) {
+                Ok(member) if is_up(&cluster) || self.held.has(&member) => member,
+                Ok(_) => continue,
+                Err(why) => {
+                    members.push(Err(why));
+                    continue;
+                }
             };
             let secret = format!("{name}{ENDING_OF_CLUSTER_API}");
             let kubeconfig = match secrets.get(&(namespace.clone(), secret.clone())) {
@@ -99,7 +104,7 @@ impl Members for ClusterApi {
             };
             // Its Secret goes before the Cluster itself is gone.
             let kubeconfig = kubeconfig.map_err(|why| format!("Cluster {namespace}/{name}: {why}"));
-            members.push(Member { name: member, traits: hub::traits(&cluster), kubeconfig });
+            members.push(Ok(Member { name: member, traits: hub::traits(&cluster), kubeconfig }));
         }
         Ok(self.held.list(members))
     }

@@ -99,8 +99,8 @@ impl Find for HeldUp {
         self.types.iter_mut().map(|of| &mut of.home).collect()
     }
 
-    fn stand_ins(&self) -> Vec<Resource> {
-        vec![Resource::new("core.kcp.io", "v1alpha1", "logicalclusters")]
+    fn stand_ins(&self) -> (Vec<Resource>, Selectors) {
+        (vec![Resource::new("core.kcp.io", "v1alpha1", "logicalclusters")], Selectors::default())
     }
 
     fn addresses(&self) -> BTreeMap<String, (usize, Hold)> {

@@ -23,8 +23,8 @@ pub(super) trait Find: Send + Sync + 'static {
     /// What lists addresses.
     fn homes(&mut self) -> Vec<&mut Collection>;
 
-    /// The objects that stand for workspaces, newest version first.
-    fn stand_ins(&self) -> Vec<Resource>;
+    /// The objects that stand for workspaces, newest version first, and what of them is read.
+    fn stand_ins(&self) -> (Vec<Resource>, Selectors);
 
     /// The addresses that are listed now. None is normal.
     fn addresses(&self) -> BTreeMap<String, Self::Of>;
@@ -128,8 +128,8 @@ impl<F: Find> Workspaces<F> {
                 continue;
             };
             let scope = WatchScope { endpoint: endpoint.at("clusters/*"), clusters: ClustersOf::Annotated };
-            let versions = self.find.stand_ins();
-            let stand_ins = Collection::follow(&self.watches, scope.clone(), &versions, Selectors::default());
+            let (versions, selectors) = self.find.stand_ins();
+            let stand_ins = Collection::follow(&self.watches, scope.clone(), &versions, selectors);
             self.shards.insert(url, Shard { of, endpoint, scope, stand_ins });
         }
         lost

@@ -40,6 +40,16 @@ fn of_managed_fields_the_lists_are_kept_in_which_the_engine_owns_items() {
 }
 
 #[test]
+fn of_an_object_that_is_kept_in_parts_the_rest_is_dropped() {
+    let text = r#"{"metadata":{"name":"x","uid":"u","resourceVersion":"7","annotations":{"kcp.io/path":"root:a","much":"text"}},"spec":{"export":{"name":"db","more":1}}}"#;
+    let object =
+        read(text).object().unwrap().with_only(&["/metadata/annotations/kcp.io~1path", "/spec/export/name", "/status"]);
+    assert_eq!((object.uid(), object.resource_version()), ("u", "7"));
+    let kept = json!({"metadata": {"annotations": {"kcp.io/path": "root:a"}}, "spec": {"export": {"name": "db"}}});
+    assert_eq!(object.value(), Ok(kept));
+}
+
+#[test]
 fn facts_are_read_from_the_metadata_alone() {
     let text = r#"{"kind":"Db","spec":{"metadata":{"name":"no","uid":"no"}},"metadata":{"name":"db","namespace":"ns","uid":"u1","resourceVersion":"12","deletionTimestamp":"2026-01-01T00:00:00Z","labels":{"sync-engine.dev/owner":"abc"},"annotations":{"kcp.io/cluster":"c1"}}}"#;
     let parsed = read(text);

@@ -95,6 +95,24 @@ fn a_stream_that_starts_again_keeps_what_it_applies_again() {
 }
 
 #[test]
+fn what_was_found_at_a_former_address_stays_until_it_is_known_what_is_at_the_new_one() {
+    let (connection, provider, mut registry) = (connection(), provider(), Registry::default());
+    registry.start(&provider);
+    for cluster in ["a", "b"] {
+        registry.apply(&provider, applied(&connection, cluster, "http://one"));
+    }
+    registry.apply(&provider, ProviderEvent::Identity("u".into()));
+    registry.apply(&provider, ProviderEvent::Synced);
+    registry.moved(&provider);
+    registry.start(&provider);
+    assert_eq!((registry.clusters(&provider).count(), registry.identity(&provider)), (2, None));
+    let mut apply = |event| words(&registry.apply(&provider, event));
+    assert_eq!(apply(applied(&connection, "b", "http://two")), ["-b http://one Replaced", "+b http://two"]);
+    assert_eq!(apply(ProviderEvent::Identity("u".into())), ["identity u"], "nobody goes by what was known before");
+    assert_eq!(apply(ProviderEvent::Synced), ["-a http://one Replaced", "synced"]);
+}
+
+#[test]
 fn a_stopped_provider_has_no_clusters_and_no_say() {
     let (connection, provider, mut registry) = (connection(), provider(), Registry::default());
     registry.start(&provider);

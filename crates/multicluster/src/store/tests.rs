@@ -365,7 +365,7 @@ fn an_answer_from_before_a_list_proves_nothing() {
 /// A watch shows what it may not see any more as deleted, and so does a list.
 #[test]
 fn what_was_asked_for_is_read_once_more_after_the_watch_showed_its_end() {
-    let store = Store::bounded(ClustersOf::Annotated, "", true, None);
+    let store = Store::bounded(ClustersOf::Annotated, "", true, &[], None);
     let stores = Stores::new(store.clone(), None);
     stores.begin_list().finish("1");
     let subscription = store.subscribe(|_| {});
@@ -453,7 +453,7 @@ proptest! {
 
 /// A store whose large objects are outlines, and an object of so many bytes for it.
 fn bounded(bodies: &Bodies) -> Arc<Store> {
-    Store::bounded(ClustersOf::Annotated, "", false, Some(bodies.clone()))
+    Store::bounded(ClustersOf::Annotated, "", false, &[], Some(bodies.clone()))
 }
 
 fn large(cluster: &str, name: &str, version: u64, bytes: usize) -> String {
@@ -480,7 +480,8 @@ fn of_many_stores_each_keeps_few_texts_unpacked() {
         |name: usize| json!({"metadata": {"name": name.to_string()}, "spec": {"text": "a".repeat(500)}}).to_string();
     for (stores, unpacked) in [(1, 20), (1_024, 8)] {
         let bodies = Bodies::default();
-        let new = || Store::bounded(ClustersOf::One(key("c", "a").cluster.clone()), "", false, Some(bodies.clone()));
+        let new =
+            || Store::bounded(ClustersOf::One(key("c", "a").cluster.clone()), "", false, &[], Some(bodies.clone()));
         let stores: Vec<_> = (0..stores).map(|_| new()).collect();
         let store = &stores[0];
         (0..20).for_each(|name| assert!(store.put(Parsed::read(&text(name)).unwrap()).unwrap()));
