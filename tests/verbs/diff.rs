@@ -58,6 +58,51 @@ fn what_the_engine_keeps_is_not_said_to_be_deleted() {
     assert!(told.iter().all(|told| said.contains(told)) && said.contains(held), "{said}");
 }
 
+/// The new document is compared on what the old one has made.
+#[test]
+fn an_edit_of_identity_does_what_the_engine_does() {
+    let named = GOOD.replace("kind: Cluster, spec", "kind: Cluster, metadata: {name: '{{ placement.name }}-x'}, spec");
+    let policy = |policy: &str| named.replace("- id: db\n", &format!("- id: db\n      onIdentityChange: {policy}\n"));
+    let put = |part: &str| GOOD.replace("  objects:\n", &format!("  {part}\n  objects:\n"));
+    let gone = "Cluster default-dxrcslzy2prezvhl/a ";
+    let held = "an engine would hold this";
+    let edits: [(String, &[&str]); 9] = [
+        (
+            put("placement: {name: '{{ source.metadata.name }}-new'}"),
+            &["exit 0", "0 newly failing", "0 objects created, 0 lost"],
+        ),
+        (
+            named.clone(),
+            &["keep", "IdentityChanged: object `db`", "1 newly failing", "0 objects created, 0 lost", held],
+        ),
+        (
+            GOOD.replace("kind: Cluster", "kind: Other"),
+            &["keep", "and would become Other default-dxrcslzy2prezvhl/a:", "1 newly failing", "0 lost", held],
+        ),
+        (policy("Orphan"), &["give up", "onIdentityChange: Orphan", "create", " lost; ", held]),
+        (policy("Recreate"), &["delete", "onIdentityChange: Recreate", "create", " lost; ", held]),
+        (
+            put("target: {cluster: west}"),
+            &["keep", "TargetChanged: its objects are on target `target`, and the mapping now gives `west`", held],
+        ),
+        (GOOD.replace("databases.v1.", "databases.v2."), &["exit 0", "rehearsed on 0 of 1"]),
+        (
+            GOOD.replace("databases.v1.", "caches.v1."),
+            &["blocked", "it would serve caches.example.dev instead of databases.example.dev"],
+        ),
+        (GOOD.replace("name: databases}\n", "name: other}\n"), &["keep", "Conflict: object `db`", "of main.databases"]),
+    ];
+    for (edited, expected) in edits {
+        assert_ne!(edited, GOOD);
+        let root = directory(&[("old/a.yaml", GOOD), ("new/a.yaml", &edited), ("sources/a.yaml", SOURCE)]);
+        let said = shown_in(&root, &["diff", "ROOT/old", "ROOT/new", "-f", "ROOT/sources"]);
+        assert!(expected.iter().all(|part| said.contains(part)), "{edited}\n{said}");
+        assert!(said.starts_with("exit 0") || said.contains(gone) || said.contains("blocked"), "{said}");
+        let is_replaced = edited.contains("Orphan") || edited.contains("Recreate");
+        assert_eq!(said.contains("\ncreate "), is_replaced, "{edited}\n{said}");
+    }
+}
+
 #[test]
 fn a_change_of_mapping_is_compared_with_live_clusters() {
     let live = Live::mongodb();
