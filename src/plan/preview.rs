@@ -17,7 +17,7 @@ use super::targets::{self, OtherTarget, Reach, TargetContext};
 use super::{Cause, Reason, Reasons, is_in, live, related, status};
 use crate::mapping::expression::Recorder;
 use crate::mapping::schema::Schema;
-use crate::mapping::{IdentityChange, Mapping, ObjectRule, Side, TargetChoice};
+use crate::mapping::{IdentityChange, Mapping, ObjectRule, RelatedRule, Side, TargetChoice};
 use crate::object::marks::{Origin, Reference, Writer};
 use crate::object::{ClusterName, Key, encode_string_data, metadata};
 
@@ -462,6 +462,20 @@ impl Preview<'_> {
     /// Whether an object was taken for made on a target.
     pub fn is_made(&self, at: &At, reference: &Reference) -> bool {
         self.targets.iter().any(|on| on.target == *at && on.observed.study.supposed.contains(reference))
+    }
+
+    /// Whether nothing reads a related object of the scene. Of a kind, all that the mapping reads must be known.
+    pub fn is_unread(&self, object: &Arc<Value>) -> bool {
+        let object = stored(object);
+        let text = |field: &str| object.get(field).and_then(Value::as_str).unwrap_or_default();
+        let may_read = |rule: &RelatedRule| {
+            rule.resource.api_version() == text("apiVersion") && rule.resource.may_serve(text("kind"))
+        };
+        let mut all = self.targets.iter().flat_map(|on| self.mapping.related.iter().zip(&on.rendering.related));
+        !all.any(|(rule, resolved)| match resolved {
+            Ok(all) if !all.is_empty() => all.iter().any(|one| one.present() == Some(&object)),
+            _ => may_read(rule),
+        })
     }
 
     /// Whether something cannot be rendered or computed; waiting is none.
