@@ -626,6 +626,8 @@ fn a_case_that_shows_nothing_fails() {
     mapping databases: 2 of 2 expressions and branches tested (100 %)
 
     3 cases passed, 4 failed
+    stderr:
+    an engine would refuse these mappings for 1 error: `sync-engine validate` shows what is wrong
     "#);
     assert!(!root.path().join("maps/golden").exists());
 }
