@@ -61,7 +61,8 @@ impl Engine {
                 pipeline.grant(key, objects);
             } else {
                 *held.deletions.entry(pipeline.generation().target.name.clone()).or_default() += objects;
-                held.show(format!("{key}: {objects} objects"));
+                let source = pipeline.path_of(&key).map_or_else(|| key.to_string(), |path| key.at(&path));
+                held.show(format!("{source}: {objects} objects"));
             }
         }
         let is_asked = !held.deletions.is_empty() || self.is_coming(name);

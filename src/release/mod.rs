@@ -12,8 +12,8 @@ use std::fmt;
 use serde::{Deserialize, Serialize};
 
 use crate::mapping::Release;
-use crate::object::Key;
 use crate::object::marks::Reference;
+use crate::object::{ClusterName, Key};
 use crate::plan::{Action, Cause, Evidence, Intent, Reason, Reasons};
 
 pub mod ledger;
@@ -277,6 +277,8 @@ pub struct Rehearsal {
     pub unseen: BTreeSet<String>,
     /// Whether servers were asked, and not caches alone.
     pub asks_servers: bool,
+    /// Paths of workspaces, as far as they are known: for people.
+    pub paths: BTreeMap<ClusterName, String>,
 }
 
 impl Rehearsal {
@@ -351,9 +353,10 @@ impl Rehearsal {
 
     /// The first sources that fail or lose something.
     fn shown(&self) -> Vec<String> {
-        let failing = self.failing().map(|(key, why)| format!("{key}: {why}"));
+        let named = |key: &Key| self.paths.get(&key.cluster).map_or_else(|| key.to_string(), |path| key.at(path));
+        let failing = self.failing().map(|(key, why)| format!("{}: {why}", named(key)));
         let losing = self.sources.iter().filter_map(|(key, effect)| Some((key, effect.lost.first()?)));
-        failing.take(SHOWN).chain(losing.take(SHOWN).map(|(key, loss)| format!("{key}: {loss}"))).collect()
+        failing.take(SHOWN).chain(losing.take(SHOWN).map(|(key, loss)| format!("{}: {loss}", named(key)))).collect()
     }
 
     /// Whether a source is made something else of, as far as that is known.

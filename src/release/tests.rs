@@ -6,7 +6,6 @@ use serde_json::json;
 
 use super::*;
 use crate::mapping::{Amount, Kind, MaxLost, Propagation};
-use crate::object::ClusterName;
 use crate::plan::SourcePatch;
 
 fn key(name: &str) -> Key {
