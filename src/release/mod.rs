@@ -13,7 +13,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::mapping::Release;
 use crate::object::marks::Reference;
-use crate::object::{ClusterName, Key};
+use crate::object::{ClusterName, Key, are, count};
 use crate::plan::{Action, Cause, Evidence, Intent, Reason, Reasons};
 
 pub mod ledger;
@@ -301,13 +301,15 @@ impl Rehearsal {
         let (hidden, clusters) = (self.unseen.len(), self.seen + self.unseen.len());
         if self.seen * 100 < clusters * IN_SIGHT {
             let names: Vec<&str> = self.unseen.iter().take(SHOWN).map(String::as_str).collect();
-            all.push(format!("{hidden} of {clusters} clusters of its sources are out of sight: {}", names.join(", ")));
+            let (clusters, are) = (count(clusters, "cluster"), are(hidden));
+            all.push(format!("{hidden} of {clusters} of its sources {are} out of sight: {}", names.join(", ")));
         }
         let (hidden, sources) = (self.count(|effect| effect.is_out_of_sight), self.sources.len());
         if (sources - hidden) * 100 < sources * IN_SIGHT {
             let first = self.sources.values().find(|effect| effect.is_out_of_sight);
             let why = first.and_then(|one| one.not_told.as_deref()).unwrap_or_default();
-            all.push(format!("{hidden} of {sources} sources are out of sight ({why})"));
+            let (sources, are) = (count(sources, "source"), are(hidden));
+            all.push(format!("{hidden} of {sources} {are} out of sight ({why})"));
         }
         all
     }
@@ -379,14 +381,16 @@ impl Rehearsal {
         let (failing, lost) = (self.failing().count(), self.lost());
         if failing > limits.max_failing.of(self.sources.len()) {
             all.push(format!(
-                "{failing} sources that are in sync would not be, and `release.maxFailing` allows {}",
+                "{} that {} in sync would not be, and `release.maxFailing` allows {}",
+                count(failing, "source"),
+                are(failing),
                 limits.max_failing
             ));
         }
         if limits.max_lost.is_exceeded_by(lost, self.objects) {
             all.push(format!(
-                "{lost} of {} objects would be lost, and `release.maxLost` allows {} and {}%",
-                self.objects.max(lost),
+                "{lost} of {} would be lost, and `release.maxLost` allows {} and {}%",
+                count(self.objects.max(lost), "object"),
                 limits.max_lost.objects,
                 limits.max_lost.percent
             ));
@@ -405,13 +409,14 @@ impl fmt::Display for Rehearsal {
         let created: usize = self.sources.values().map(|effect| effect.created).sum();
         write!(
             f,
-            "{} newly failing, {} updated, {} newly taken in, {created} objects created, {} lost; rehearsed on {} of \
-             {sources} sources",
+            "{} newly failing, {} updated, {} newly taken in, {} created, {} lost; rehearsed on {} of {}",
             self.failing().count(),
             self.count(|effect| effect.is_updated),
             self.count(|effect| effect.is_taken_in),
+            count(created, "object"),
             self.lost(),
             sources - self.count(|effect| effect.not_told.is_some()),
+            count(sources, "source"),
         )?;
         match self.unseen.len() {
             0 => {}

@@ -53,8 +53,8 @@ fn what_the_engine_keeps_is_not_said_to_be_deleted() {
     }
     // The release is told as the engine tells it.
     let said = shown_in(&root, &["diff", "ROOT/old", "ROOT/new", "-f", "ROOT/sources"]);
-    let told = ["mapping databases: 1 newly failing", "rehearsed on 1 of 1 sources; servers were not asked"];
-    let held = "mapping databases: an engine would hold this: 1 sources that are in sync would not be";
+    let told = ["mapping databases: 1 newly failing", "rehearsed on 1 of 1 source; servers were not asked"];
+    let held = "mapping databases: an engine would hold this: 1 source that is in sync would not be";
     assert!(told.iter().all(|told| said.contains(told)) && said.contains(held), "{said}");
 }
 
