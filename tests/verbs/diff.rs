@@ -5,6 +5,8 @@ use insta::assert_snapshot;
 use super::live::Live;
 use super::{GOOD, SOURCE, broken, directory, read, run, said, shown_in};
 
+const SAME: &str = "exit 0\nstderr:\nno difference\n";
+
 #[test]
 fn two_directories_are_compared_over_sources() {
     let after =
@@ -17,7 +19,7 @@ fn two_directories_are_compared_over_sources() {
         ("sources/a.yaml", SOURCE),
         ("sources/testdata/b.yaml", &SOURCE.replace("name: a", "name: b")),
     ]);
-    assert_eq!(said(&root, ["diff ROOT/old ROOT/old -f ROOT/sources"]), "exit 0\n");
+    assert_eq!(said(&root, ["diff ROOT/old ROOT/old -f ROOT/sources"]), SAME);
     assert_snapshot!("text", said(&root, ["diff ROOT/old ROOT/new -f ROOT/sources"]));
     assert_snapshot!("table", said(&root, ["diff ROOT/old ROOT/gone -f ROOT/sources -o table"]));
     assert_snapshot!("yaml", said(&root, ["diff ROOT/old ROOT/new -f ROOT/sources -o yaml"]));
@@ -106,7 +108,7 @@ fn an_edit_of_identity_does_what_the_engine_does() {
 #[test]
 fn a_change_of_mapping_is_compared_with_live_clusters() {
     let live = Live::mongodb();
-    assert_eq!(live.shown(&["diff", "mappings"]), "exit 0\n", "the engine has nothing to do");
+    assert_eq!(live.shown(&["diff", "mappings"]), SAME, "the engine has nothing to do");
     let shipped = read("mappings/mongodb.yaml");
     let labelled = "kind: MongoDBCommunity\n        metadata: {labels: {offered-by: platform}}\n        spec";
     let edited = shipped.replace("kind: MongoDBCommunity\n        spec", labelled).replacen(
@@ -118,7 +120,7 @@ fn a_change_of_mapping_is_compared_with_live_clusters() {
     let root = directory(&[("maps/mongodb.yaml", &edited)]);
     let path = root.path().join("maps").display().to_string();
     assert_snapshot!("live", live.shown(&["diff", &path]));
-    assert_eq!(live.shown(&["diff", "mappings"]), "exit 0\n", "nothing was written");
+    assert_eq!(live.shown(&["diff", "mappings"]), SAME, "nothing was written");
     // The release is told as the engine tells it, once servers were asked.
     let dropped = shipped.replace("    - id: db\n", "    - id: db\n      when: ${{ false }}\n");
     let demanding = "${{ (source.spec if source.spec.members > 99 else null) | required(\"too few\") }}";
