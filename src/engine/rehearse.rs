@@ -89,6 +89,7 @@ async fn look(on: &[OnTarget]) -> Result<Rehearsal, String> {
         }
         all.objects += objects;
     }
+    all.objects += on.first().map_or(0, |one| one.pipeline.copies());
     Ok(all)
 }
 

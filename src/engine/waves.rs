@@ -171,8 +171,9 @@ impl Engine {
     fn ledger_back(&self, name: &str, in_force: &Mapping, progress: &Progress) -> Ledger {
         let before = self.ledger(name).map(|ledger| ledger.former.clone()).unwrap_or_default();
         let former = before.iter().cloned().chain([progress.candidate.clone()]).collect();
-        let objects = self.pipelines_of(name).map(|pipeline| pipeline.objects()).sum();
-        let most = in_force.release.max_lost.most(objects);
+        let objects: usize = self.pipelines_of(name).map(|pipeline| pipeline.objects()).sum();
+        let copies = self.pipelines_of(name).next().map_or(0, |pipeline| pipeline.copies());
+        let most = in_force.release.max_lost.most(objects + copies);
         Ledger::new(ruling_hash(&in_force.text, &progress.candidate), former, most)
     }
 

@@ -107,6 +107,14 @@ impl Pipeline {
         self.object_feeds().iter().map(|(_, feed)| feed.watch.store().len()).sum()
     }
 
+    /// How many copies are beside the sources of a mapping that has its objects elsewhere: the same for each of its targets.
+    pub fn copies(&self) -> usize {
+        match self.generation().mapping.is_beside() {
+            true => 0,
+            false => self.controller.all_copy_feeds().iter().map(|(_, feed)| feed.watch.store().len()).sum(),
+        }
+    }
+
     /// The sources that the objects on the target name.
     pub fn sources_of_objects(&self) -> BTreeSet<Key> {
         let of = |(kind, feed): (Kind, Arc<Feed>)| {
