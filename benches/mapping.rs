@@ -116,6 +116,8 @@ fn scene(text: &str) -> Scene {
         standing: Vec::new(),
         related: Vec::new(),
         steps: 0,
+        before: Vec::new(),
+        foreign: Vec::new(),
         schema: None,
     }
 }

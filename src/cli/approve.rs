@@ -122,7 +122,7 @@ fn for_people(record: &Record, engine: &str) -> String {
 fn what(held: &Held) -> String {
     let unseen = held.unseen.len();
     let parts = [
-        (held.failing, format!("{} newly fail", count(held.failing, "source"))),
+        (held.failing, format!("{} newly failing", count(held.failing, "source"))),
         (held.lost(), format!("{} lost", count(held.lost(), "object"))),
         (unseen, format!("{} out of sight", count(unseen, "cluster"))),
         (held.out_of_sight, format!("{} out of sight", count(held.out_of_sight, "source"))),

@@ -73,5 +73,9 @@ pub(super) fn diff(arguments: &DiffArguments) -> anyhow::Result<Exit> {
         _ => return Err(Usage("give one or two folders of mappings".to_owned()).into()),
     };
     terminal::print(&change::shown(&changes, arguments.output, terminal::colours()))?;
-    Ok(if changes.is_empty() { Exit::Success } else { Exit::Failure })
+    if changes.is_empty() {
+        eprintln!("no difference");
+        return Ok(Exit::Success);
+    }
+    Ok(Exit::Failure)
 }

@@ -70,6 +70,9 @@ pub(super) fn orphans(arguments: &OrphansArguments) -> anyhow::Result<Exit> {
     let retained = if arguments.retained { Some(ask(verb.retained(&catalog))?) } else { None };
     let findings = survey(retained.as_ref().unwrap_or(&catalog), async |mapping| verb.of_mapping(mapping).await)?;
     let exit = report(&findings, arguments.live.output)?;
+    if findings.is_empty() && arguments.object.is_empty() {
+        eprintln!("no such object is orphaned");
+    }
     Ok(if arguments.says_what_is_not_there(&findings) { Exit::Failure } else { exit })
 }
 

@@ -21,6 +21,9 @@ Exit codes: 0 listed or done; 1 a source was refused; 2 usage error; 3 a file or
 pub(super) fn retarget(live: &LiveArguments) -> anyhow::Result<Exit> {
     let (catalog, surveyor) = live.open()?;
     let findings = survey(&catalog, async |mapping| of_mapping(&surveyor, mapping, live).await)?;
+    if findings.is_empty() {
+        eprintln!("no such source is pinned to another target");
+    }
     report(&findings, live.output)
 }
 

@@ -4,6 +4,8 @@ use std::io::{self, Write};
 
 use anstream::{AutoStream, ColorChoice};
 
+pub(super) use crate::object::count;
+
 /// Writes a result to standard output.
 ///
 /// # Errors
@@ -17,9 +19,4 @@ pub(super) fn print(text: &str) -> io::Result<()> {
 /// Whether standard output shows colours, by the terminal and `NO_COLOR`, `CLICOLOR` and their like.
 pub(super) fn colours() -> bool {
     AutoStream::choice(&io::stdout()) != ColorChoice::Never
-}
-
-/// `1 file`, `2 files`.
-pub(super) fn count(number: usize, noun: &str) -> String {
-    if number == 1 { format!("1 {noun}") } else { format!("{number} {noun}s") }
 }

@@ -13,6 +13,7 @@ use serde_json::json;
 use self::results::{Case, Covered, Results, Tested};
 use super::arguments::{Format, MappingArguments};
 use super::inputs;
+use super::terminal::count;
 use super::{Exit, Misconfigured, terminal, watching};
 use crate::catalog::{Catalog, Entry, Files};
 use crate::mapping::coverage::Coverage;
@@ -68,21 +69,22 @@ struct Bench<'a> {
 pub(super) fn test(arguments: &TestArguments) -> anyhow::Result<Exit> {
     if arguments.watch {
         let paths = arguments.from.paths().chain(examples(&arguments.from.mappings));
-        return watching::watch(paths, || Ok(run(arguments)?.0));
+        return watching::watch(paths, || run(arguments).map(|(text, note, _)| text + &note));
     }
-    let (text, exit) = run(arguments)?;
+    let (text, note, exit) = run(arguments)?;
+    eprint!("{note}");
     terminal::print(&text)?;
     Ok(exit)
 }
 
-/// What is said of the tests, and how the program ends for it.
-fn run(arguments: &TestArguments) -> anyhow::Result<(String, Exit)> {
+/// What is said of the tests and of their mappings, and how the program ends for it.
+fn run(arguments: &TestArguments) -> anyhow::Result<(String, String, Exit)> {
     let files = files(arguments)?;
     let (schemas, _) = arguments.from.schemas()?;
     let catalog = inputs::catalog(&files);
     let tests = tests(&files);
     if catalog.diagnostics().iter().any(Diagnostic::is_error) {
-        return Ok((refused(catalog.diagnostics(), arguments.output), Exit::Unchecked));
+        return Ok((refused(catalog.diagnostics(), arguments.output), String::new(), Exit::Unchecked));
     }
     if tests.is_empty() {
         let paths = inputs::listed(&arguments.from.mappings);
@@ -100,7 +102,19 @@ fn run(arguments: &TestArguments) -> anyhow::Result<(String, Exit)> {
     let least = arguments.min_coverage.map(usize::from);
     results.coverage = bench.coverage(&files, least.unwrap_or_default());
     let exit = if results.are_good() { Exit::Success } else { Exit::Failure };
-    Ok((results.shown(arguments.output, least, terminal::colours()), exit))
+    Ok((results.shown(arguments.output, least, terminal::colours()), unsound(&files, &schemas), exit))
+}
+
+/// That an engine would not run the mappings, whatever their tests say.
+fn unsound(files: &Files, schemas: &Schemas) -> String {
+    let (catalog, _) = Catalog::checking(schemas.clone()).update(files, &BTreeMap::new());
+    match catalog.diagnostics().iter().filter(|one| one.is_error()).count() {
+        0 => String::new(),
+        errors => {
+            let errors = count(errors, "error");
+            format!("an engine would refuse these mappings for {errors}: `sync-engine validate` shows what is wrong\n")
+        }
+    }
 }
 
 /// What keeps the tests from being run.

@@ -503,11 +503,13 @@ impl Verb<'_> {
         let unseen = Err(Reason::unseen(String::new()));
         let mut observed = Observed::new(writer.clone(), key, origin, present, unseen, Timestamp::now());
         observed.phase = Phase::Leaving(OnExit::Orphan);
-        observed.consumer.schema = schema;
+        observed.consumer.schema.clone_from(&schema);
         let is_held = is_held(writer, source);
         let taken = if is_held { taken_back(mapping, &observed, source) } else { None };
         let (mut now, mut refused) = (source.clone(), None);
-        if let Some(Action::PatchStatus { patch, .. }) = taken.or_else(|| without_condition(writer, source)) {
+        if let Some(Action::PatchStatus { patch, .. }) =
+            taken.or_else(|| without_condition(writer, schema.as_deref(), source))
+        {
             match act(&cluster.own, &path.clone().status(), writer, &patch).await {
                 Ok(reply) => now = Arc::new(serde_json::from_slice(&reply.body).map_err(|error| error.to_string())?),
                 Err(why) if !is_held => return Err(why),

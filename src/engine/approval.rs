@@ -487,6 +487,12 @@ impl Attendant {
         approvals.remove(&record).await.map_err(Problem::Unwritten)?;
         recorded.mappings.remove(mapping);
         let _ = self.events.send(Event::Decided(mapping.to_owned(), approval.held, approval.decision)).await;
+        if approval.decision == Decision::Reject {
+            // It stays held: a person may approve it later.
+            recorded.mappings.insert(mapping.to_owned());
+            let written = approvals.write(mapping, held, None, self.shared.settings.clock.now());
+            written.await.map_err(Problem::Unwritten)?;
+        }
         Ok(())
     }
 

@@ -26,6 +26,7 @@ use crate::multicluster::permit::Permit;
 use crate::multicluster::watch::WatchState;
 use crate::multicluster::{Endpoint, RequestError};
 use crate::object::hold::HoldStage;
+use crate::object::{are, count};
 use crate::plan::Phase;
 use agreement::{provider, stand_by};
 
@@ -391,10 +392,12 @@ fn check_first(pipeline: &Pipeline, generation: &Generation) -> Result<(), Strin
     let leaving = if generation.mapping.is_beside() { 0 } else { workspaces_leaving(pipeline, generation) };
     if leaving > 0 {
         return Err(format!(
-            "target `{}` holds no state store of this engine, although {leaving} workspaces are being deleted that may have \
-             objects on another: give the engine the kubeconfig of that target; or, if they were never served, take the \
-             terminator out of their LogicalClusters",
-            generation.target.name
+            "target `{}` holds no state store of this engine, although {} {} being deleted that may have objects on another: \
+             give the engine the kubeconfig of that target; or, if they were never served, take the terminator out of their \
+             LogicalClusters",
+            generation.target.name,
+            count(leaving, "workspace"),
+            are(leaving),
         ));
     }
     let held = pipeline.controller.sources_held(&generation.target.identity()?);
@@ -405,18 +408,20 @@ fn check_first(pipeline: &Pipeline, generation: &Generation) -> Result<(), Strin
     }
     if !is_written_by_tenants && !pipeline.follows_every_kind() {
         return Err(format!(
-            "target `{}`: it holds no state store yet, although {} sources were synced with it; its objects are listed first",
+            "target `{}`: it holds no state store yet, although {} {} synced with it; its objects are listed first",
             generation.target.name,
-            held.len(),
+            count(held.len(), "source"),
+            are(held.len()),
         ));
     }
     if !is_written_by_tenants && pipeline.has_any_object() {
         return Err(format!(
-            "target `{}` holds no state store of this engine, although {} sources were synced with it: somebody deleted \
+            "target `{}` holds no state store of this engine, although {} {} synced with it: somebody deleted \
              the ConfigMap, or the cluster was put back to an earlier state; nothing is written or deleted. Restore the \
              ConfigMap, or remove the annotation `{}` from those sources",
             generation.target.name,
-            held.len(),
+            count(held.len(), "source"),
+            are(held.len()),
             pipeline.writer.target_annotation(),
         ));
     }

@@ -12,7 +12,7 @@ use super::pipeline::Pipeline;
 use super::serving::compiled;
 use super::slots::Slot;
 use crate::mapping::Mapping;
-use crate::object::Key;
+use crate::object::{Key, count};
 use crate::release::Held;
 use crate::release::ledger::Ledger;
 use crate::release::waves::Stage;
@@ -61,7 +61,8 @@ impl Engine {
                 pipeline.grant(key, objects);
             } else {
                 *held.deletions.entry(pipeline.generation().target.name.clone()).or_default() += objects;
-                held.show(format!("{key}: {objects} objects"));
+                let source = pipeline.path_of(&key).map_or_else(|| key.to_string(), |path| key.at(&path));
+                held.show(format!("{source}: {}", count(objects, "object")));
             }
         }
         let is_asked = !held.deletions.is_empty() || self.is_coming(name);
@@ -197,7 +198,8 @@ impl Engine {
         let objects = held.lost();
         open.ledger.approve(open.spent, objects);
         warn!(mapping = name, objects, "a person approved losses that follow from the changed or removed document");
-        let told = format!("a person approved {objects} losses that follow from the changed or removed document");
+        let objects = count(objects, "object");
+        let told = format!("a person approved the loss of {objects} by the changed or removed document");
         self.tell_provider(Some(name), false, "LossesApproved", told);
         self.set_ledger(name, self.ledger(name).cloned());
         self.share_ledgers();

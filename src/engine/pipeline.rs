@@ -398,6 +398,12 @@ impl Pipeline {
         self.state.lock().places_left.contains(place)
     }
 
+    /// The path of a source's workspace, where it is known.
+    pub fn path_of(&self, key: &Key) -> Option<String> {
+        let cluster = self.shared.manager.cluster(&self.generation().mapping.source.clusters, &key.cluster)?;
+        cluster.spec.path.clone()
+    }
+
     /// A source is shown that was not, or is named by an object that it has.
     pub fn came_into_sight(&self, key: &Key) {
         self.state.lock().losses.listed(key);

@@ -70,7 +70,7 @@ async fn look(on: &[OnTarget]) -> Result<Rehearsal, String> {
             }
             for key in feed.keys() {
                 if let Some(effect) = effect(one, &feed, &key).await {
-                    all.add(&one.candidate.target.name, key, effect);
+                    add(&mut all, one, key, effect);
                 }
                 stand_back(&one.pipeline).await;
             }
@@ -82,7 +82,7 @@ async fn look(on: &[OnTarget]) -> Result<Rehearsal, String> {
             };
             let says = |effect: &Effect| !effect.lost.is_empty() || effect.is_out_of_sight;
             if let Some(effect) = effect(one, &feed, &key).await.filter(says) {
-                all.add(&one.candidate.target.name, key, effect);
+                add(&mut all, one, key, effect);
             }
             stand_back(&one.pipeline).await;
         }
@@ -93,7 +93,14 @@ async fn look(on: &[OnTarget]) -> Result<Rehearsal, String> {
         }
         all.objects += objects;
     }
+    all.objects += on.first().map_or(0, |one| one.pipeline.copies());
     Ok(all)
+}
+
+fn add(all: &mut Rehearsal, one: &OnTarget, key: Key, effect: Effect) {
+    let path = one.pipeline.path_of(&key);
+    all.paths.extend(path.map(|path| (key.cluster.clone(), path)));
+    all.add(&one.candidate.target.name, key, effect);
 }
 
 /// Thousands of sources follow each other: whatever else is to be done has its turn in between, and who is served just now is

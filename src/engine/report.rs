@@ -13,6 +13,7 @@ use super::target::Target;
 use super::{Engine, Settings};
 use crate::catalog::{Change, ChangeKind};
 use crate::health::Condition;
+use crate::object::{are, count};
 use crate::plan::Cause;
 
 /// The condition that names connections to one cluster.
@@ -73,7 +74,11 @@ impl Engine {
         let condition = match errors {
             0 => Condition::ready("every document runs as it is written"),
             // What ran before goes on: a broken edit is no reason to take the engine out of service.
-            _ => Condition::ready(format!("{errors} errors; the last good versions run:\n{}", texts.join("\n"))),
+            _ => Condition::ready(format!(
+                "{}; the last good versions run:\n{}",
+                count(errors, "error"),
+                texts.join("\n")
+            )),
         };
         health.set("mappings", condition);
     }
@@ -118,11 +123,14 @@ pub(super) fn blocked(pipeline: &Pipeline, held: Option<usize>) -> Option<Condit
     let blocked = unsettled.iter().filter(|(_, how)| how.cause.as_ref().is_some_and(is_operators));
     if let Some(held) = held {
         return Some(Condition::degraded(format!(
-            "{held} objects would be lost by the changed or removed document that were not counted before it was released, more \
-             than is left of `release.maxLost`: approve that with `sync-engine approve {mapping}`, or go back to the former document",
+            "{} would be lost by the changed or removed document without being counted before it was released, more than is left \
+             of `release.maxLost`: approve that with `sync-engine approve {mapping}`, or go back to the former document",
+            count(held, "object"),
             mapping = pipeline.writer.mapping(),
         )));
     }
     let (key, first) = blocked.clone().next()?;
-    Some(Condition::degraded(format!("{} sources are blocked; the first is {key}: {}", blocked.count(), first.why)))
+    let (blocked, why) = (blocked.count(), &first.why);
+    let (sources, are) = (count(blocked, "source"), are(blocked));
+    Some(Condition::degraded(format!("{sources} {are} blocked; the first is {key}: {why}")))
 }

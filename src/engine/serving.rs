@@ -25,7 +25,7 @@ use crate::catalog::{Entry, Standing, have_same_effect};
 use crate::health::Condition;
 use crate::mapping::compile::Compiled;
 use crate::mapping::{Mapping, Mode, OnExit, SourceClusters};
-use crate::object::Key;
+use crate::object::{Key, count};
 use crate::plan::Phase;
 use crate::release::ledger::Ledger;
 use crate::release::waves::Progress;
@@ -416,7 +416,8 @@ impl Engine {
             return warn!(mapping = name, "something else is held than a person approved; nothing is released");
         }
         warn!(mapping = name, failing = held.failing, lost = held.lost(), "a person approved the document in the file");
-        let told = format!("a person approved: {} sources newly fail, {} objects are lost", held.failing, held.lost());
+        let (failing, lost) = (count(held.failing, "source"), count(held.lost(), "object"));
+        let told = format!("a person approved the document: {failing} newly failing, {lost} lost");
         self.tell_provider(Some(name), false, "DocumentApproved", told);
         if let Some(one) = self.in_force.get_mut(name) {
             one.approved.push(approved);
@@ -742,15 +743,13 @@ pub(super) fn component(name: &str) -> String {
 fn served(all: &[&Arc<Pipeline>]) -> String {
     let sources: BTreeSet<_> = all.iter().flat_map(|pipeline| pipeline.controller.sources_held("")).collect();
     let clusters: BTreeSet<_> = sources.iter().map(|key| &key.cluster).collect();
-    let plural = |number: usize| if number == 1 { "" } else { "s" };
-    let (of_sources, of_clusters) = (plural(sources.len()), plural(clusters.len()));
+    let (of_sources, of_clusters) = (count(sources.len(), "source"), count(clusters.len(), "cluster"));
+    let carry = if sources.len() == 1 { "carries" } else { "carry" };
     let first = sources.first().map(|key| format!("{} {}/{}", key.cluster, key.namespace, key.name));
     match first {
-        Some(first) => format!(
-            ", and {} source{of_sources} of {} cluster{of_clusters} carry its finalizer, the first is {first}",
-            sources.len(),
-            clusters.len()
-        ),
+        Some(first) => {
+            format!(", and {of_sources} of {of_clusters} {carry} its finalizer, the first is {first}")
+        }
         None => ", and orphaned objects are left (`sync-engine orphans`)".to_owned(),
     }
 }

@@ -19,7 +19,7 @@ use super::{Engine, TICK};
 use crate::catalog::{Entry, Standing, differ_in, have_same_effect};
 use crate::health::Condition as Health;
 use crate::mapping::{Mapping, Mode, OnFailure, Wave};
-use crate::object::Key;
+use crate::object::{Key, count};
 use crate::release::Held;
 use crate::release::ledger::Ledger;
 use crate::release::waves::{Condition, Gate, Progress, Stage, Tally, Underway, Verdict, note};
@@ -171,8 +171,9 @@ impl Engine {
     fn ledger_back(&self, name: &str, in_force: &Mapping, progress: &Progress) -> Ledger {
         let before = self.ledger(name).map(|ledger| ledger.former.clone()).unwrap_or_default();
         let former = before.iter().cloned().chain([progress.candidate.clone()]).collect();
-        let objects = self.pipelines_of(name).map(|pipeline| pipeline.objects()).sum();
-        let most = in_force.release.max_lost.most(objects);
+        let objects: usize = self.pipelines_of(name).map(|pipeline| pipeline.objects()).sum();
+        let copies = self.pipelines_of(name).next().map_or(0, |pipeline| pipeline.copies());
+        let most = in_force.release.max_lost.most(objects + copies);
         Ledger::new(ruling_hash(&in_force.text, &progress.candidate), former, most)
     }
 
@@ -281,7 +282,7 @@ impl Engine {
         self.set_progress(name, Some(self.progress_of(name, &in_force, candidate, stage)));
         let generation = self.catalog.mapping(name).map_or(0, |entry| entry.generation);
         let effect = self.in_force[name].effect();
-        let begins = format!("wave {} of {}: {} sources follow it", wave + 1, waves.len(), tally.sources);
+        let begins = format!("wave {} of {}: {}", wave + 1, waves.len(), following(tally.sources));
         let text = format!("mapping {name}: generation {generation} begins {begins}; the release: {effect}");
         info!(mapping = name, generation, wave = begins, effect, "a wave begins");
         self.tell_provider(Some(name), false, "WaveStarted", text.clone());
@@ -316,7 +317,7 @@ impl Engine {
         let verdict = one.course.gate.look(wave, release.progress_deadline, &underway, &tally, elapsed);
         let passed = one.course.gate.passed().as_secs();
         one.course.failed_gate = None;
-        let text = format!("wave {} of {}: {} sources follow it", number + 1, release.waves.len(), tally.sources);
+        let text = format!("wave {} of {}: {}", number + 1, release.waves.len(), following(tally.sources));
         match verdict {
             Verdict::Passed if is_last => Next::Passes,
             Verdict::Passed => self.begin(name, candidate, number + 1),
@@ -425,6 +426,10 @@ impl Engine {
         let one = self.in_force.get(&entry.mapping.name).filter(|_| entry.standing != Standing::Retained)?;
         Some(&*one.course.text).filter(|text| !text.is_empty())
     }
+}
+
+fn following(sources: usize) -> String {
+    format!("{} follow{} it", count(sources, "source"), if sources == 1 { "s" } else { "" })
 }
 
 /// Whether a document does what this one did, so that the ledger of that is its own.

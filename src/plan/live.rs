@@ -172,7 +172,7 @@ impl<'a> Live<'a> {
             Err(unrendered) => self.unrendered(rule, &id, unrendered),
             Ok(Rendered::Present(desired)) => self.wanted(rule, one.key.as_deref(), &id, desired),
             // What stands of it is decided on as what the mapping no longer wants.
-            Ok(Rendered::Absent) if self.own_with(&id).next().is_some() => Step::default(),
+            Ok(Rendered::Absent) if own_with(self.observed, &id).next().is_some() => Step::default(),
             Ok(Rendered::Absent) => {
                 let row = decide(Stage::In, self.finalizer, Found::Absent, Wish::Unwanted(Evidence::Unwanted));
                 Step::default().noted(self.observed, &id, Some(row), About::default())
@@ -204,7 +204,7 @@ impl<'a> Live<'a> {
     /// An object that is rendered.
     fn wanted(&self, rule: &ObjectRule, key: Option<&str>, id: &str, desired: &Desired) -> Step {
         let state = self.observed.state(&desired.reference, rule.shared);
-        let former = self.moved(rule, id, desired);
+        let former = moved(self.case(), rule, id, desired);
         let unmet = match state {
             Ok(ObjectState::Absent) => self.case().unmet((rule, key)),
             Ok(ObjectState::Ours(_)) => self.case().copies_unmet((rule, key)),
@@ -309,23 +309,6 @@ impl<'a> Live<'a> {
             },
             ObjectState::Ours(object) => Found::Ours(fit(object)),
         }
-    }
-
-    /// An object of this id that exists under another kind or name.
-    fn moved(&self, rule: &ObjectRule, id: &str, desired: &Desired) -> Option<&'a TargetObject> {
-        let is_elsewhere = |one: &&TargetObject| !one.reference.is_same_object(&desired.reference);
-        let former = self.own_with(id).find(is_elsewhere);
-        former.filter(|one| !rule.shared && !self.is_wanted(&one.reference))
-    }
-
-    /// The source's own objects with an id.
-    fn own_with(&self, id: &str) -> impl Iterator<Item = &'a TargetObject> {
-        self.observed.objects.with_id(id).into_iter().filter(|one| !one.is_shared)
-    }
-
-    /// Whether an object of the mapping is rendered to exactly this.
-    fn is_wanted(&self, reference: &Reference) -> bool {
-        self.rendering.desired(self.mapping).any(|(_, _, desired)| desired.reference.is_same_object(reference))
     }
 
     fn fit(&self, rule: &ObjectRule, desired: &Desired, object: &TargetObject) -> Fit {
@@ -461,8 +444,9 @@ impl<'a> Live<'a> {
     /// everything was rendered completely.
     fn dropped(&self) -> Step {
         let mut all = Step::default();
-        let is_left =
-            |object: &&TargetObject| !self.is_wanted(&object.reference) && self.observed.others_use(object) != Ok(true);
+        let is_left = |object: &&TargetObject| {
+            !is_wanted(self.case(), &object.reference) && self.observed.others_use(object) != Ok(true)
+        };
         let mut dropped = render::dropped(self.mapping, self.observed).filter(is_left).peekable();
         // Which objects refer to them, only a former document tells.
         let reader = dropped.peek().and_then(|_| self.unwritten(|other| other.copy.is_none()));
@@ -601,7 +585,24 @@ fn is_fixed(desired: &Desired, object: &TargetObject) -> bool {
     differs("type") || is_immutable && (differs("data") || differs("binaryData"))
 }
 
-fn moves(id: &str, former: Option<&TargetObject>, desired: &Desired) -> Reason {
+/// An object of this id that exists under another kind or name.
+pub fn moved<'a>(case: Case<'a>, rule: &ObjectRule, id: &str, desired: &Desired) -> Option<&'a TargetObject> {
+    let is_elsewhere = |one: &&TargetObject| !one.reference.is_same_object(&desired.reference);
+    let former = own_with(case.observed, id).find(is_elsewhere);
+    former.filter(|one| !rule.shared && !is_wanted(case, &one.reference))
+}
+
+/// The source's own objects with an id.
+fn own_with<'a>(observed: &'a Observed, id: &str) -> impl Iterator<Item = &'a TargetObject> {
+    observed.objects.with_id(id).into_iter().filter(|one| !one.is_shared)
+}
+
+/// Whether an object of the mapping is rendered to exactly this.
+fn is_wanted(case: Case<'_>, reference: &Reference) -> bool {
+    case.rendering.desired(case.mapping).any(|(_, _, desired)| desired.reference.is_same_object(reference))
+}
+
+pub fn moves(id: &str, former: Option<&TargetObject>, desired: &Desired) -> Reason {
     let former = former.map(|object| object.reference.to_string()).unwrap_or_default();
     Reason {
         cause: Cause::IdentityChanged,

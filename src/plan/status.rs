@@ -86,17 +86,22 @@ pub fn taken_back(mapping: &Mapping, observed: &Observed, source: &Arc<Value>) -
             draft.set_condition(&kind, Condition { status: "False", reason: NOT_SELECTED.into(), message });
         }
     }
-    let new = draft.status;
+    let (mut new, schema) = (draft.status, observed.consumer.schema.as_deref());
+    if matches!(observed.phase, Phase::Leaving(_)) && draft.generation.is_some() {
+        unless_required(schema, &mut new, |status| remove_pointer(status, "/observedGeneration"));
+    }
+    without_empty_list(schema, source, &mut new);
     let required = observed.consumer.schema.as_ref().is_some_and(|schema| !schema.required_missing(&new).is_empty());
     let refused = observed.answers.status_failed.is_some() || !observed.answers.refused_status.is_empty();
     if required || refused { None } else { write(mapping, source, Some(new)) }
 }
 
 /// The patch that takes the engine's own condition alone off a source. `None`: it has none.
-pub fn without_condition(writer: &Writer, source: &Arc<Value>) -> Option<Action> {
+pub fn without_condition(writer: &Writer, schema: Option<&Schema>, source: &Arc<Value>) -> Option<Action> {
     let old = source.get("status")?;
     let mut new = old.clone();
     remove_condition(&mut new, &engine_condition(writer.engine()));
+    without_empty_list(schema, source, &mut new);
     let patch = guarded(source, Pointer::from_static("/status"), Some(old), Some(new.clone()));
     (new != *old).then_some(Action::PatchStatus { patch, values: BTreeMap::new() })
 }
@@ -188,17 +193,13 @@ impl<'s> Draft<'s> {
 
     /// What only former documents wrote goes, unless the consumer's schema requires it.
     fn drop_former(&mut self) {
-        let schema = self.observed.consumer.schema.as_ref();
-        let missing = |status: &Value| schema.map_or(0, |schema| schema.required_missing(status).len());
         for former in self.observed.consumer.former_status.iter() {
-            let mut without = self.status.clone();
-            match former.starts_with('/') {
-                true => remove_pointer(&mut without, former),
-                false => remove_condition(&mut without, former),
-            }
-            if missing(&without) <= missing(&self.status) {
-                self.status = without;
-            }
+            unless_required(self.observed.consumer.schema.as_deref(), &mut self.status, |status| {
+                match former.starts_with('/') {
+                    true => remove_pointer(status, former),
+                    false => remove_condition(status, former),
+                }
+            });
         }
     }
 
@@ -553,6 +554,24 @@ fn reason_word(text: &str, kind: &str) -> String {
     };
     let own = word(text);
     if own.is_empty() { word(kind.rsplit('/').next().unwrap_or_default()) } else { own }
+}
+
+/// Takes something off a status, unless the consumer's schema requires it.
+fn unless_required(schema: Option<&Schema>, status: &mut Value, take: impl FnOnce(&mut Value)) {
+    let missing = |status: &Value| schema.map_or(0, |schema| schema.required_missing(status).len());
+    let mut without = status.clone();
+    take(&mut without);
+    if missing(&without) <= missing(status) {
+        *status = without;
+    }
+}
+
+/// A list of conditions goes with the last of them.
+fn without_empty_list(schema: Option<&Schema>, source: &Value, status: &mut Value) {
+    let none = json!([]);
+    if status["conditions"] == none && source["status"]["conditions"] != none {
+        unless_required(schema, status, |status| remove_pointer(status, "/conditions"));
+    }
 }
 
 fn remove_condition(status: &mut Value, kind: &str) {

@@ -12,8 +12,8 @@ use std::fmt;
 use serde::{Deserialize, Serialize};
 
 use crate::mapping::Release;
-use crate::object::Key;
 use crate::object::marks::Reference;
+use crate::object::{ClusterName, Key, are, count};
 use crate::plan::{Action, Cause, Evidence, Intent, Reason, Reasons};
 
 pub mod ledger;
@@ -277,6 +277,8 @@ pub struct Rehearsal {
     pub unseen: BTreeSet<String>,
     /// Whether servers were asked, and not caches alone.
     pub asks_servers: bool,
+    /// Paths of workspaces, as far as they are known: for people.
+    pub paths: BTreeMap<ClusterName, String>,
 }
 
 impl Rehearsal {
@@ -299,13 +301,15 @@ impl Rehearsal {
         let (hidden, clusters) = (self.unseen.len(), self.seen + self.unseen.len());
         if self.seen * 100 < clusters * IN_SIGHT {
             let names: Vec<&str> = self.unseen.iter().take(SHOWN).map(String::as_str).collect();
-            all.push(format!("{hidden} of {clusters} clusters of its sources are out of sight: {}", names.join(", ")));
+            let (clusters, are) = (count(clusters, "cluster"), are(hidden));
+            all.push(format!("{hidden} of {clusters} of its sources {are} out of sight: {}", names.join(", ")));
         }
         let (hidden, sources) = (self.count(|effect| effect.is_out_of_sight), self.sources.len());
         if (sources - hidden) * 100 < sources * IN_SIGHT {
             let first = self.sources.values().find(|effect| effect.is_out_of_sight);
             let why = first.and_then(|one| one.not_told.as_deref()).unwrap_or_default();
-            all.push(format!("{hidden} of {sources} sources are out of sight ({why})"));
+            let (sources, are) = (count(sources, "source"), are(hidden));
+            all.push(format!("{hidden} of {sources} {are} out of sight ({why})"));
         }
         all
     }
@@ -351,9 +355,10 @@ impl Rehearsal {
 
     /// The first sources that fail or lose something.
     fn shown(&self) -> Vec<String> {
-        let failing = self.failing().map(|(key, why)| format!("{key}: {why}"));
+        let named = |key: &Key| self.paths.get(&key.cluster).map_or_else(|| key.to_string(), |path| key.at(path));
+        let failing = self.failing().map(|(key, why)| format!("{}: {why}", named(key)));
         let losing = self.sources.iter().filter_map(|(key, effect)| Some((key, effect.lost.first()?)));
-        failing.take(SHOWN).chain(losing.take(SHOWN).map(|(key, loss)| format!("{key}: {loss}"))).collect()
+        failing.take(SHOWN).chain(losing.take(SHOWN).map(|(key, loss)| format!("{}: {loss}", named(key)))).collect()
     }
 
     /// Whether a source is made something else of, as far as that is known.
@@ -376,14 +381,16 @@ impl Rehearsal {
         let (failing, lost) = (self.failing().count(), self.lost());
         if failing > limits.max_failing.of(self.sources.len()) {
             all.push(format!(
-                "{failing} sources that are in sync would not be, and `release.maxFailing` allows {}",
+                "{} that {} in sync would not be, and `release.maxFailing` allows {}",
+                count(failing, "source"),
+                are(failing),
                 limits.max_failing
             ));
         }
         if limits.max_lost.is_exceeded_by(lost, self.objects) {
             all.push(format!(
-                "{lost} of {} objects would be lost, and `release.maxLost` allows {} and {}%",
-                self.objects.max(lost),
+                "{lost} of {} would be lost, and `release.maxLost` allows {} and {}%",
+                count(self.objects.max(lost), "object"),
                 limits.max_lost.objects,
                 limits.max_lost.percent
             ));
@@ -402,13 +409,14 @@ impl fmt::Display for Rehearsal {
         let created: usize = self.sources.values().map(|effect| effect.created).sum();
         write!(
             f,
-            "{} newly failing, {} updated, {} newly taken in, {created} objects created, {} lost; rehearsed on {} of \
-             {sources} sources",
+            "{} newly failing, {} updated, {} newly taken in, {} created, {} lost; rehearsed on {} of {}",
             self.failing().count(),
             self.count(|effect| effect.is_updated),
             self.count(|effect| effect.is_taken_in),
+            count(created, "object"),
             self.lost(),
             sources - self.count(|effect| effect.not_told.is_some()),
+            count(sources, "source"),
         )?;
         match self.unseen.len() {
             0 => {}

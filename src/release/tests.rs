@@ -6,7 +6,6 @@ use serde_json::json;
 
 use super::*;
 use crate::mapping::{Amount, Kind, MaxLost, Propagation};
-use crate::object::ClusterName;
 use crate::plan::SourcePatch;
 
 fn key(name: &str) -> Key {
@@ -145,6 +144,11 @@ fn more_failing_than_the_limits_allow_hold_a_candidate() {
     let why = excess(&rehearsal(7, 3), Amount::Percent(10)).expect("a reason");
     let expected = "7 sources that are in sync would not be, and `release.maxFailing` allows 10%; first c|ns/bad-0: RenderFailed: why; ";
     assert!(why.starts_with(expected) && !why.contains("bad-5"), "{why}");
+    let paths = BTreeMap::from([(key("a").cluster.clone(), "root:acme".to_owned())]);
+    let why = excess(&Rehearsal { paths, ..rehearsal(1, 0) }, Amount::default()).expect("a reason");
+    let expected =
+        "1 source that is in sync would not be, and `release.maxFailing` allows 0; first root:acme|ns/bad-0: ";
+    assert!(why.starts_with(expected), "{why}");
 }
 
 #[test]
@@ -167,7 +171,7 @@ fn too_little_in_sight_holds_a_candidate() {
     };
     let excess = |all: &Rehearsal| all.excess(&Release::default());
     assert_eq!(excess(&unseen(4, 1)), None);
-    assert_eq!(excess(&unseen(3, 1)), Some("1 of 4 clusters of its sources are out of sight: shard-0".to_owned()));
+    assert_eq!(excess(&unseen(3, 1)), Some("1 of 4 clusters of its sources is out of sight: shard-0".to_owned()));
     // Their clusters are in sight, and their target is not.
     let lost = |now, hidden: usize| {
         let mut all = rehearsal(0, 4);

@@ -10,6 +10,7 @@ use serde_json::Value;
 use super::ledger::Ledger;
 use crate::mapping::{Members, Wave};
 use crate::object::marks::Owner;
+use crate::object::{are, count};
 
 #[cfg(test)]
 mod tests;
@@ -140,9 +141,10 @@ impl Tally {
 impl fmt::Display for Tally {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let pending = self.unplanned + self.behind;
-        write!(f, "of {} sources {} cannot be in order and {pending} are not yet", self.sources, self.broken)?;
+        let sources = count(self.sources, "source");
+        write!(f, "of {sources} {} cannot be in order and {pending} {} not yet", self.broken, are(pending))?;
         if self.out_of_sight > 0 {
-            write!(f, ", {} are out of sight", self.out_of_sight)?;
+            write!(f, ", {} {} out of sight", self.out_of_sight, are(self.out_of_sight))?;
         }
         Ok(())
     }
@@ -186,7 +188,8 @@ impl Gate {
         let Underway { failing, out_of_sight: before, .. } = *underway;
         // Those that were out of sight before tell nothing of the candidate.
         if now.out_of_sight.saturating_sub(before) * 2 > now.sources.saturating_sub(before) {
-            return Verdict::Waits(format!("{} of its {} sources are out of sight", now.out_of_sight, now.sources));
+            let (hidden, sources) = (now.out_of_sight, count(now.sources, "source"));
+            return Verdict::Waits(format!("{hidden} of its {sources} {} out of sight", are(hidden)));
         }
         // One of one tells nothing of the rest.
         let may_fail = match wave.max_failing {

@@ -201,12 +201,59 @@ fn list(schema: &Value, name: &str, depth: usize) -> Value {
     let wanted = if depth == 0 { least } else { least.max(1) };
     let singular = name.strip_suffix('s').unwrap_or(name);
     let item = filled(&schema["items"], singular, depth.saturating_sub(1));
-    let distinct = |index: u64| match (&item, index) {
-        (_, 0) => item.clone(),
-        (Value::String(text), _) => format!("{text}-{}", index + 1).into(),
-        _ => item.clone(),
+    let keys: Vec<&str> = match (&schema["x-kubernetes-list-map-keys"], &item) {
+        (Value::Array(keys), _) => keys.iter().filter_map(Value::as_str).collect(),
+        (_, Value::Object(fields)) if schema["x-kubernetes-list-type"] == "set" => {
+            fields.keys().map(String::as_str).collect()
+        }
+        _ => Vec::new(),
     };
-    (0..wanted).map(distinct).collect()
+    (0..wanted).map(|index| distinct(&schema["items"], &item, &keys, index as usize)).collect()
+}
+
+/// The item of a list at an index, as far as its schema has so many: a set has none twice, and a list by keys no key.
+fn distinct(schema: &Value, item: &Value, keys: &[&str], index: usize) -> Value {
+    if index == 0 {
+        return item.clone();
+    }
+    if let Some(choices) = schema["enum"].as_array() {
+        let mut others = choices.iter().filter(|choice| *choice != item && !choice.is_null() && *choice != "");
+        return others.nth(index - 1).unwrap_or(item).clone();
+    }
+    match item {
+        Value::String(text) => another(schema, text, index).into(),
+        Value::Number(number) => {
+            let step = schema["multipleOf"].as_f64().filter(|step| *step > 0.0).unwrap_or(1.0) * index as f64;
+            let (number, most) = (number.as_f64().unwrap_or_default(), schema["maximum"].as_f64().unwrap_or(f64::MAX));
+            let other = if number + step > most { number - step } else { number + step };
+            if schema["type"] == "number" { json!(other) } else { json!(other as i64) }
+        }
+        Value::Object(fields) => {
+            let mut fields = fields.clone();
+            for key in keys {
+                let of_key = &schema["properties"][*key];
+                let value = fields.get(*key).cloned().unwrap_or_else(|| filled(of_key, key, 1));
+                let other = distinct(of_key, &value, &[], index);
+                if other != value {
+                    fields.insert((*key).to_owned(), other);
+                    break;
+                }
+            }
+            Value::Object(fields)
+        }
+        _ => item.clone(),
+    }
+}
+
+/// A text like another one: with a number behind it, or, where that is too long or fits no pattern, with another end.
+fn another(schema: &Value, text: &str, index: usize) -> String {
+    let is_good = |one: &String| fits(schema, one) && matches(schema, one);
+    let numbered = [format!("{text}-{}", index + 1), format!("{text}{}", index + 1)];
+    let start = text.char_indices().last().map_or("", |(last, _)| &text[..last]);
+    let ends = ('a'..='z').chain('0'..='9').map(|end| format!("{start}{end}"));
+    let mut ended = ends.filter(|one| one != text && is_good(one));
+    let found = numbered.iter().find(|one| is_good(one)).cloned().or_else(|| ended.nth(index - 1));
+    found.unwrap_or_else(|| numbered[0].clone())
 }
 
 fn map(schema: &Value, depth: usize) -> Value {
@@ -257,6 +304,23 @@ mod tests {
                 "f": {"image": "registry.example.com/example:1.0.0"}, "g": 0.5, "h": "exampleex",
             })
         );
+    }
+
+    #[test]
+    fn items_of_sets_and_of_lists_by_keys_differ() {
+        let list = |kind: &str, items: Value| {
+            let schema = json!({"type": "array", "minItems": 2, "items": items, "x-kubernetes-list-type": kind});
+            sample(&schema, "x")
+        };
+        assert_eq!(list("set", json!({"type": "string", "enum": ["Slow", "Ready", "Fast"]})), json!(["Ready", "Slow"]));
+        assert_eq!(list("set", json!({"type": "integer", "maximum": 1})), json!([1, 0]));
+        assert_eq!(list("set", json!({"type": "string", "pattern": "^[a-f]{2}$"})), json!(["aa", "ab"]));
+        let port = json!({"type": "object", "required": ["port"], "properties": {
+            "port": {"type": "integer"}, "protocol": {"type": "string", "default": "TCP"},
+        }});
+        let schema = json!({"type": "array", "minItems": 2, "items": port, "x-kubernetes-list-type": "map",
+            "x-kubernetes-list-map-keys": ["port", "protocol"]});
+        assert_eq!(sample(&schema, "ports"), json!([{"port": 1}, {"port": 2}]));
     }
 
     #[test]

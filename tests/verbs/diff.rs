@@ -5,6 +5,8 @@ use insta::assert_snapshot;
 use super::live::Live;
 use super::{GOOD, SOURCE, broken, directory, read, run, said, shown_in};
 
+const SAME: &str = "exit 0\nstderr:\nno difference\n";
+
 #[test]
 fn two_directories_are_compared_over_sources() {
     let after =
@@ -17,7 +19,7 @@ fn two_directories_are_compared_over_sources() {
         ("sources/a.yaml", SOURCE),
         ("sources/testdata/b.yaml", &SOURCE.replace("name: a", "name: b")),
     ]);
-    assert_eq!(said(&root, ["diff ROOT/old ROOT/old -f ROOT/sources"]), "exit 0\n");
+    assert_eq!(said(&root, ["diff ROOT/old ROOT/old -f ROOT/sources"]), SAME);
     assert_snapshot!("text", said(&root, ["diff ROOT/old ROOT/new -f ROOT/sources"]));
     assert_snapshot!("table", said(&root, ["diff ROOT/old ROOT/gone -f ROOT/sources -o table"]));
     assert_snapshot!("yaml", said(&root, ["diff ROOT/old ROOT/new -f ROOT/sources -o yaml"]));
@@ -53,15 +55,60 @@ fn what_the_engine_keeps_is_not_said_to_be_deleted() {
     }
     // The release is told as the engine tells it.
     let said = shown_in(&root, &["diff", "ROOT/old", "ROOT/new", "-f", "ROOT/sources"]);
-    let told = ["mapping databases: 1 newly failing", "rehearsed on 1 of 1 sources; servers were not asked"];
-    let held = "mapping databases: an engine would hold this: 1 sources that are in sync would not be";
+    let told = ["mapping databases: 1 newly failing", "rehearsed on 1 of 1 source; servers were not asked"];
+    let held = "mapping databases: an engine would hold this: 1 source that is in sync would not be";
     assert!(told.iter().all(|told| said.contains(told)) && said.contains(held), "{said}");
+}
+
+/// The new document is compared on what the old one has made.
+#[test]
+fn an_edit_of_identity_does_what_the_engine_does() {
+    let named = GOOD.replace("kind: Cluster, spec", "kind: Cluster, metadata: {name: '{{ placement.name }}-x'}, spec");
+    let policy = |policy: &str| named.replace("- id: db\n", &format!("- id: db\n      onIdentityChange: {policy}\n"));
+    let put = |part: &str| GOOD.replace("  objects:\n", &format!("  {part}\n  objects:\n"));
+    let gone = "Cluster default-dxrcslzy2prezvhl/a ";
+    let held = "an engine would hold this";
+    let edits: [(String, &[&str]); 9] = [
+        (
+            put("placement: {name: '{{ source.metadata.name }}-new'}"),
+            &["exit 0", "0 newly failing", "0 objects created, 0 lost"],
+        ),
+        (
+            named.clone(),
+            &["keep", "IdentityChanged: object `db`", "1 newly failing", "0 objects created, 0 lost", held],
+        ),
+        (
+            GOOD.replace("kind: Cluster", "kind: Other"),
+            &["keep", "and would become Other default-dxrcslzy2prezvhl/a:", "1 newly failing", "0 lost", held],
+        ),
+        (policy("Orphan"), &["give up", "onIdentityChange: Orphan", "create", " lost; ", held]),
+        (policy("Recreate"), &["delete", "onIdentityChange: Recreate", "create", " lost; ", held]),
+        (
+            put("target: {cluster: west}"),
+            &["keep", "TargetChanged: its objects are on target `target`, and the mapping now gives `west`", held],
+        ),
+        (GOOD.replace("databases.v1.", "databases.v2."), &["exit 0", "rehearsed on 0 of 1"]),
+        (
+            GOOD.replace("databases.v1.", "caches.v1."),
+            &["blocked", "it would serve caches.example.dev instead of databases.example.dev"],
+        ),
+        (GOOD.replace("name: databases}\n", "name: other}\n"), &["keep", "Conflict: object `db`", "of main.databases"]),
+    ];
+    for (edited, expected) in edits {
+        assert_ne!(edited, GOOD);
+        let root = directory(&[("old/a.yaml", GOOD), ("new/a.yaml", &edited), ("sources/a.yaml", SOURCE)]);
+        let said = shown_in(&root, &["diff", "ROOT/old", "ROOT/new", "-f", "ROOT/sources"]);
+        assert!(expected.iter().all(|part| said.contains(part)), "{edited}\n{said}");
+        assert!(said.starts_with("exit 0") || said.contains(gone) || said.contains("blocked"), "{said}");
+        let is_replaced = edited.contains("Orphan") || edited.contains("Recreate");
+        assert_eq!(said.contains("\ncreate "), is_replaced, "{edited}\n{said}");
+    }
 }
 
 #[test]
 fn a_change_of_mapping_is_compared_with_live_clusters() {
     let live = Live::mongodb();
-    assert_eq!(live.shown(&["diff", "mappings"]), "exit 0\n", "the engine has nothing to do");
+    assert_eq!(live.shown(&["diff", "mappings"]), SAME, "the engine has nothing to do");
     let shipped = read("mappings/mongodb.yaml");
     let labelled = "kind: MongoDBCommunity\n        metadata: {labels: {offered-by: platform}}\n        spec";
     let edited = shipped.replace("kind: MongoDBCommunity\n        spec", labelled).replacen(
@@ -73,7 +120,7 @@ fn a_change_of_mapping_is_compared_with_live_clusters() {
     let root = directory(&[("maps/mongodb.yaml", &edited)]);
     let path = root.path().join("maps").display().to_string();
     assert_snapshot!("live", live.shown(&["diff", &path]));
-    assert_eq!(live.shown(&["diff", "mappings"]), "exit 0\n", "nothing was written");
+    assert_eq!(live.shown(&["diff", "mappings"]), SAME, "nothing was written");
     // The release is told as the engine tells it, once servers were asked.
     let dropped = shipped.replace("    - id: db\n", "    - id: db\n      when: ${{ false }}\n");
     let demanding = "${{ (source.spec if source.spec.members > 99 else null) | required(\"too few\") }}";

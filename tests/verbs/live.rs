@@ -14,13 +14,13 @@ pub struct Live {
 }
 
 impl Live {
-    /// The story that comes with the program, once both databases are Running.
+    /// The story that comes with the program, once both databases are ready.
     pub fn mongodb() -> Self {
         let root = tempfile::tempdir().expect("a temporary directory");
         let kubeconfig = root.path().join("kubeconfig").display().to_string();
         let mut command = program::command(Path::new(ROOT), &["sandbox", "mappings", "--kubeconfig-out", &kubeconfig]);
         let sandbox = Running::start(command.env("TMPDIR", root.path()));
-        sandbox.line("2 of 2 databases are Running");
+        sandbox.line("2 of 2 source objects are ready");
         Self { _sandbox: sandbox, root }
     }
 

@@ -578,6 +578,10 @@ fn a_case_that_shows_nothing_fails() {
         head.replace("name: holds", "name: only waits"),
         "      golden: golden/waits.yaml\n".to_owned(),
         case("waits as it should", "      expect: {objects.db: null}\n"),
+        case(
+            "names another",
+            &format!("{}      expect: {{objects.db: null}}\n", given.replace(" password", " pasword")),
+        ),
         case("has it", &format!("{given}      expect: {{objects.db.spec.size: 3}}\n")),
         case(
             "is not as expected",
@@ -608,6 +612,8 @@ fn a_case_that_shows_nothing_fails() {
             Waiting: related object `password`: secrets default/password does not exist in the consumer's cluster
             Waiting: object `db`: related object `password` (read at `spec.secret`)
       ok    waits as it should
+      FAIL  names another
+            related: nothing of the mapping reads Secret default/pasword
       ok    has it
       FAIL  is not as expected
             objects.db.spec.size: expected 4, got 3
@@ -619,7 +625,9 @@ fn a_case_that_shows_nothing_fails() {
 
     mapping databases: 2 of 2 expressions and branches tested (100 %)
 
-    3 cases passed, 3 failed
+    3 cases passed, 4 failed
+    stderr:
+    an engine would refuse these mappings for 1 error: `sync-engine validate` shows what is wrong
     "#);
     assert!(!root.path().join("maps/golden").exists());
 }

@@ -30,6 +30,8 @@ spec:
       template: {apiVersion: v1, kind: ConfigMap, data: {size: big}}
 ";
 
+const NONE: &str = "exit 0\nstderr:\nno such object is orphaned\n";
+
 const CONFIG_MAPS: ApiRef<'_> = ApiRef { cluster: "", resource: "configmaps.v1" };
 
 fn schema(plural: &str, kind: &str) -> Value {
@@ -183,7 +185,7 @@ async fn what_stands_for_nothing_is_listed_with_what_becomes_of_it() {
     let scene = Scene::new().await;
     // It is left alone, and needs nothing.
     scene.order("out");
-    assert_eq!(scene.diff(MAPPING, &[]), "exit 0\n");
+    assert_eq!(scene.diff(MAPPING, &[]), "exit 0\nstderr:\nno difference\n");
     let (acme, globex) = (scene.acme.as_str(), scene.globex.as_str());
     // Its source is gone, and its workspace in order.
     scene.make(&made("gone", (acme, "gone", "u")));
@@ -262,7 +264,7 @@ async fn orphans_are_listed_with_their_reasons() {
     assert_eq!(rows(&here), all.lines().filter(|line| line.contains("ConfigMap placed-acme/")).count(), "{here}");
     assert!((1..rows(&all)).contains(&rows(&here)), "{here}");
     assert_eq!(scene.orphans(&["-l", "sync-engine.dev/mapping"]), all);
-    assert_eq!(scene.orphans(&["-l", "!sync-engine.dev/mapping"]), "exit 0\n");
+    assert_eq!(scene.orphans(&["-l", "!sync-engine.dev/mapping"]), NONE);
     assert_snapshot!("list-yaml", scene.orphans(&["-o", "yaml", "--reason", "ClusterUnseen", "--reason", "NotShared"]));
 }
 
@@ -371,7 +373,7 @@ async fn a_mapping_without_a_file_is_read_from_its_state_store() {
     });
     scene.target.create(CONFIG_MAPS, &store).expect("a state store");
     scene.make(&Made { mapping: "old", ..made("a", (&scene.acme, "a", "u")) });
-    assert_eq!(scene.orphans(&[]), "exit 0\n");
+    assert_eq!(scene.orphans(&[]), NONE);
     assert_snapshot!(scene.orphans(&["--retained", "-o", "text"]), @r"
     exit 0
     kept ConfigMap placed-acme/a (mapping old, for things default/a of ACME)

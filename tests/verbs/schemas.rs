@@ -92,5 +92,5 @@ fn an_api_moves_to_a_new_version() {
     assert!(old.contains("minio.example.com/v1alpha1"), "{old}");
     fs::write(root.path().join("kit/examples/old.yaml"), old).expect("a file");
     let story = shown_in(&root, &["sandbox", "ROOT/kit", "--exit-when-synced"]);
-    assert!(story.contains("4 of 4 orders are ready in their workspaces"), "{story}");
+    assert!(story.contains("4 of 4 source objects are ready in their workspaces"), "{story}");
 }

@@ -115,7 +115,7 @@ fn the_story_ends_well_and_leaves_nothing_behind() {
         "globex       creates MongoDBCommunity default/my-database",
         "for acme",
         "for globex",
-        "2 of 2 databases are Running",
+        "2 of 2 source objects are ready",
     ] {
         assert!(text.contains(sentence), "`{sentence}` is not told:\n{text}");
     }
@@ -129,7 +129,7 @@ async fn a_visitor_looks_around_edits_a_mapping_and_leaves() {
     let kubeconfig = place.path("kubeconfig");
     let mut sandbox = place.start(&["--kubeconfig-out", "kubeconfig"]);
     let pages: Vec<String> = ["kcp  ", "downstream", "status page"].map(|name| sandbox.line(name)).into();
-    sandbox.line("2 of 2 databases are Running");
+    sandbox.line("2 of 2 source objects are ready");
 
     let read = Kubeconfig::read_from(&kubeconfig).expect("a kubeconfig");
     assert_eq!(read.current_context.as_deref(), Some("provider"));
@@ -253,7 +253,7 @@ fn a_crowd_on_several_shards_is_summed_up() {
     let output = place.run(&["--exit-when-synced", "--workspaces", "6", "--objects", "5", "--shards", "3"]);
     let text = text(&output);
     assert_eq!(output.status.code(), Some(0), "{text}");
-    assert!(text.contains("30 of 30 databases are Running"), "{text}");
+    assert!(text.contains("30 of 30 source objects are ready"), "{text}");
     assert!(!text.contains("creates MongoDBCommunity"), "{text}");
 }
 
@@ -272,7 +272,7 @@ fn what_is_not_synced_in_time_is_a_failure_that_says_so() {
     fs::create_dir(place.path("mappings")).expect("a directory");
     insta::assert_snapshot!(place.said(&["--exit-when-synced", "--deadline", "1"]), @"
     exit Some(1)
-    error: not synced after 1 s: 0 of 2 databases are Running in their workspaces
+    error: not synced after 1 s: 0 of 2 source objects are ready in their workspaces
     ");
     assert_eq!(place.remains(), ["mappings", "tmp"]);
 }
@@ -318,7 +318,7 @@ fn an_edit_is_judged_as_everywhere_else() {
     let bad = good.replacen("source.spec.memory", "source.spec.memorie", 1);
     assert_ne!(bad, good);
     let mut sandbox = place.start(&["redis"]);
-    sandbox.line("orders are ready in their workspaces");
+    sandbox.line("source objects are ready in their workspaces");
     // What it suggests to get is served on that side.
     sandbox.line("kubectl --context acme get caches");
     sandbox.line("kubectl --context downstream get redisreplications -A");
@@ -401,7 +401,7 @@ async fn a_fleet_of_clusters_is_looked_around_in() {
     let place = Place::new();
     let kubeconfig = place.path("kubeconfig");
     let mut sandbox = place.start(&[FLEET, "--kubeconfig-out", "kubeconfig"]);
-    sandbox.line("6 of 6 orders are ready where they were ordered");
+    sandbox.line("6 of 6 source objects are ready where they were created");
     sandbox.line("kubectl --context downstream get restocks");
 
     let mut uids = HashSet::new();
@@ -500,7 +500,7 @@ fn what_is_wrong_with_a_fleet_is_said() {
     let told = text(&output);
     assert_eq!(output.status.code(), Some(0), "{told}");
     let left_out = "mapping `uniform` is not played: the sandbox has no cluster of the ClusterProvider `edge`";
-    assert!(told.contains(left_out) && told.contains("1 of 1 orders are ready"), "{told}");
+    assert!(told.contains(left_out) && told.contains("1 of 1 source object is ready"), "{told}");
 }
 
 /// What cannot be meant is no story with a part left out.

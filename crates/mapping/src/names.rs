@@ -46,6 +46,16 @@ pub fn escape_pointer(segment: &str) -> Cow<'_, str> {
     if segment.contains(['~', '/']) { segment.replace('~', "~0").replace('/', "~1").into() } else { segment.into() }
 }
 
+/// `1 file`, `2 files`.
+pub fn count(number: usize, noun: &str) -> String {
+    if number == 1 { format!("1 {noun}") } else { format!("{number} {noun}s") }
+}
+
+/// The verb of so many.
+pub fn are(number: usize) -> &'static str {
+    if number == 1 { "is" } else { "are" }
+}
+
 /// A text of tenants or servers for a line of a log or a terminal: what would end the line, move the cursor, colour what
 /// follows or turn it around is shown by its code point.
 pub fn one_line(text: &str) -> Cow<'_, str> {

@@ -11,7 +11,7 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
-pub use crate::names::{is_dns_label, is_dns_subdomain, one_line};
+pub use crate::names::{are, count, is_dns_label, is_dns_subdomain, one_line};
 
 /// Name of a cluster, unique within its provider: for kcp the logical cluster's name.
 ///
@@ -78,6 +78,14 @@ impl Key {
         Self::new(cluster, self.namespace.clone(), &*self.name)
     }
 
+    /// For people, with the path of its workspace in place of the cluster's name.
+    pub fn at(&self, place: &str) -> String {
+        // It may be of annotations, which anybody can write.
+        let (place, namespace, name) = (one_line(place), one_line(&self.namespace), one_line(&self.name));
+        let separator = if namespace.is_empty() { "" } else { "/" };
+        format!("{place}|{namespace}{separator}{name}")
+    }
+
     /// None of a cluster's keys sorts before it, and no object has it.
     pub fn least_of(cluster: &ClusterName) -> Self {
         Self::new(cluster.clone(), "", "")
@@ -106,13 +114,7 @@ impl Deref for Key {
 
 impl fmt::Display for Key {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        // It may be of annotations, which anybody can write.
-        let (namespace, name) = (one_line(&self.namespace), one_line(&self.name));
-        if namespace.is_empty() {
-            write!(f, "{}|{name}", self.cluster)
-        } else {
-            write!(f, "{}|{namespace}/{name}", self.cluster)
-        }
+        f.write_str(&self.at(self.cluster.as_str()))
     }
 }
 

@@ -71,6 +71,7 @@ async fn told(
             true => Now::InSync,
             false => Now::NotServed,
         };
+        release.paths.insert(after.key.cluster.clone(), after.place.clone());
         release.add(&mapping.target, after.key.clone(), Effect::of(now, &followed, &[before]));
     }
     release.objects = whole.target.standing.values().map(Vec::len).sum();

@@ -10,6 +10,7 @@ use tokio::time::Instant;
 use super::parts::{News, STATE_NAMESPACE};
 use super::screen::{BAD, BY_ENGINE, CONSUMER, FAINT, GOOD, STRONG, Screen};
 use crate::engine::DEFAULT_TARGET;
+use crate::object::{are, count};
 use crate::reload::Outcome;
 use crate::sandbox::{Change, ChangeKind, Key, Storage};
 use crate::story::{Narrator, Order, Place, Scene, Side};
@@ -20,8 +21,6 @@ const FEW: usize = 8;
 const SENTENCES: usize = 60;
 /// How often progress is told where it cannot be shown.
 const REPORT: Duration = Duration::from_secs(2);
-/// Kind of the objects of the story that comes with the program.
-const DATABASES: &str = "mongodbcommunity";
 
 /// The voice of the story.
 pub(super) struct Teller {
@@ -194,13 +193,12 @@ impl Teller {
         }
     }
 
-    /// `1 of 2 databases are Running`.
+    /// `1 of 2 source objects are ready in their workspaces`.
     pub fn standing(&self) -> String {
-        let databases = self.ordered.iter().all(|order| order.resource.plural == DATABASES);
-        let what = if databases { "databases are Running" } else { "orders are ready" };
         let in_workspaces = self.ordered.iter().all(|order| order.place == Place::Workspaces);
-        let places = if in_workspaces { "in their workspaces" } else { "where they were ordered" };
-        format!("{} of {} {what} {places}", self.ready.len(), self.orders)
+        let places = if in_workspaces { "in their workspaces" } else { "where they were created" };
+        let (all, are) = (count(self.orders, "source object"), are(self.orders));
+        format!("{} of {all} {are} ready {places}", self.ready.len())
     }
 
     pub fn all_ready(&self) -> bool {
@@ -210,7 +208,7 @@ impl Teller {
     /// Everything is synced.
     pub fn finish(&mut self, took: Duration) -> io::Result<()> {
         self.sums_up = false;
-        let text = format!("{}, {:.1} s after they were ordered", self.standing(), took.as_secs_f64());
+        let text = format!("{}, {:.1} s after they were created", self.standing(), took.as_secs_f64());
         let text = self.screen.paint(GOOD, &text);
         self.screen.say(&format!("\n{text}"))
     }

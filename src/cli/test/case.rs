@@ -35,7 +35,7 @@ pub(super) fn run(
     case: &TestCaseSpec,
     goldens: &mut BTreeMap<PathBuf, String>,
 ) -> Result<Vec<Problem>, Misconfigured> {
-    let scene = scene(bench, mapping, folder, case)?;
+    let (scene, own) = scene(bench, mapping, folder, case)?;
     let preview = match (recorded(mapping, &scene, recorder), case.left_alone) {
         (Err(Unseen::Out), true) => return Ok(nothing_else(case)),
         (Err(Unseen::Out), false) => return Ok(vec![Problem::said("the mapping's filter leaves the source alone")]),
@@ -44,6 +44,10 @@ pub(super) fn run(
         (Ok(preview), false) => preview,
     };
     let mut problems = unrecognized(&preview, &scene);
+    let unread = scene.related.iter().take(own).filter(|object| preview.is_unread(object));
+    problems.extend(
+        unread.map(|object| Problem::said(format!("related: nothing of the mapping reads {}", sources::title(object)))),
+    );
     problems.extend(refused(bench, &preview));
     let place = &preview.rendering().place;
     let mut rendered = objects(&preview);
@@ -124,14 +128,21 @@ fn nothing_else(case: &TestCaseSpec) -> Vec<Problem> {
     expects.then(|| Problem::said(problem)).into_iter().collect()
 }
 
-fn scene(bench: &Bench, mapping: &Mapping, folder: &Path, case: &TestCaseSpec) -> Result<Scene, Misconfigured> {
+/// What the case gives, and how many of the related objects are its own: the others are beside its source.
+fn scene(
+    bench: &Bench,
+    mapping: &Mapping,
+    folder: &Path,
+    case: &TestCaseSpec,
+) -> Result<(Scene, usize), Misconfigured> {
     let given_together = given(folder, &case.source)?;
     let source = one_of(bench, mapping, &given_together)?;
     let is_beside = |object: &Value| *object != source && sources::reads(mapping, object);
     let beside: Vec<_> = given_together.into_iter().filter(is_beside).collect();
-    let related = case.related.iter().map(|raw| given(folder, raw)).collect::<Result<Vec<_>, _>>()?;
+    let related = case.related.iter().map(|raw| given(folder, raw)).collect::<Result<Vec<_>, _>>()?.concat();
+    let own = related.len();
     let mut scene = sources::scene(source, mapping, bench.schemas)?;
-    scene.related = related.concat().into_iter().chain(beside).map(Arc::new).collect();
+    scene.related = related.into_iter().chain(beside).map(Arc::new).collect();
     if let Some(workspace) = &case.workspace {
         scene.cluster = ClusterName::try_from(workspace.cluster.as_str())
             .map_err(|error| Misconfigured(format!("workspace.cluster: {error}")))?;
@@ -139,7 +150,7 @@ fn scene(bench: &Bench, mapping: &Mapping, folder: &Path, case: &TestCaseSpec) -
     }
     scene.standing = standing(mapping, folder, case, &scene)?;
     sources::check_observed(&scene.standing, bench.schemas)?;
-    Ok(scene)
+    Ok((scene, own))
 }
 
 /// The `observed` objects: of files, or templates that read the source and its placement.

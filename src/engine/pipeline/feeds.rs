@@ -114,6 +114,14 @@ impl Pipeline {
         self.object_feeds().iter().map(|(_, feed)| feed.watch.store().len()).sum()
     }
 
+    /// How many copies are beside the sources of a mapping that has its objects elsewhere: the same for each of its targets.
+    pub fn copies(&self) -> usize {
+        match self.generation().mapping.is_beside() {
+            true => 0,
+            false => self.controller.all_copy_feeds().iter().map(|(_, feed)| feed.watch.store().len()).sum(),
+        }
+    }
+
     /// Whether a source has objects: a copy of one that somebody made elsewhere is none. In kcp, the identity of a cluster is its
     /// name.
     pub fn has_objects(&self, key: &Key) -> bool {

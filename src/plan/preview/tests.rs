@@ -40,6 +40,8 @@ fn scene(spec: Value, standing: Vec<Value>) -> Scene {
         related: Vec::new(),
         schema: None,
         steps: 0,
+        before: Vec::new(),
+        foreign: Vec::new(),
     }
 }
 

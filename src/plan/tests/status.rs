@@ -7,9 +7,9 @@ use serde_json::{Value, json};
 use super::world::{World, check_by, foreign, steps};
 use super::{CHAIN, DATABASES, causes, changed, db, edited, fresh, mapping, synced};
 use crate::mapping::schema::{Schema, Schemas};
-use crate::mapping::{Mapping, Resource};
+use crate::mapping::{Mapping, OnExit, Resource};
 use crate::object::marks::Reference;
-use crate::plan::Prune;
+use crate::plan::{Phase, Prune};
 
 /// The causes, the writes, and the status, with each of its conditions as one text.
 fn told(world: &mut World, mapping: &Mapping) -> String {
@@ -111,6 +111,9 @@ fn a_generation_is_observed_where_the_objects_are_of_it_and_their_controllers_ha
     steps(start(), &[
         ("a release holds what goes at its end", |world| (world.seen.limits.prune, world.seen.limits.is_promoted) = (Prune::none(), true), &not_wanted, "1"),
         ("a person has to decide what goes", |world| world.seen.limits.is_promoted = false, &not_wanted, "7"),
+    ], observed);
+    steps(start(), &[
+        ("the mapping is removed", |world| world.seen.phase = Phase::Leaving(OnExit::Delete), &plain, "null"),
     ], observed);
 }
 

@@ -160,7 +160,7 @@ async fn a_removed_mapping_takes_its_objects_along_where_it_says_so(stage: &Stag
     world.mappings.write("widgets.yaml", &text);
     engine.becomes_ready().await;
     world.mappings.remove("widgets.yaml");
-    engine.becomes_degraded(&is_held, "1 of 1 objects would be lost").await;
+    engine.becomes_degraded(&is_held, "1 of 1 object would be lost").await;
     engine.approve(&world.name).await;
     world.target.gone(&world.alpha, "it").await;
     world.alpha.let_go("it").await;

@@ -127,7 +127,7 @@ fn failing_for_one() -> String {
     labelled("${{ (6 // (source.spec.size - 1)) | string }}")
 }
 
-const HELD: [&str; 3] = ["is held", "1 sources that are in sync would not be", "RenderFailed"];
+const HELD: [&str; 3] = ["is held", "1 source that is in sync would not be", "RenderFailed"];
 
 async fn an_edit_that_would_break_sources_is_held_without_a_write(stage: &Stage) {
     let (world, mut engine) = stage.running().await;

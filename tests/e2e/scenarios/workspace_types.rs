@@ -235,7 +235,7 @@ async fn what_is_elsewhere_for_a_workspace_goes_with_it(stage: &Stage) {
     // Nor does an engine that is given another target by mistake.
     let wrong = stage.fleet.own_cluster(&stage.id).await;
     let mut lost = world.launch_at(&wrong.kubeconfig(&stage.user)).start();
-    lost.says(&["holds no state store", "1 workspaces are being deleted"]).await;
+    lost.says(&["holds no state store", "1 workspace is being deleted"]).await;
     drop(lost);
     let held = team.object().await.expect("the workspace stays");
     assert_eq!(held["status"]["terminators"].as_array().map(Vec::len), Some(1), "{held}");

@@ -270,17 +270,18 @@ impl<'a> Selection<'a> {
 
     /// Why a good document cannot run beside the others.
     fn objection(&self, candidate: &Candidate<'_>) -> Option<Finding> {
-        let span = candidate.name_span.clone();
         let mapping = &candidate.mapping;
+        let of_provider = place_of_provider(mapping).unwrap_or_else(|| candidate.name_span.clone());
         if let SourceClusters::Provider(name) = &mapping.source.clusters
             && self.provider(name).is_none()
         {
-            let finding = Finding::new("SE0120", span, format!("no document defines the ClusterProvider `{name}`"));
+            let message = format!("no document defines the ClusterProvider `{name}`");
+            let finding = Finding::new("SE0120", of_provider, message);
             return Some(finding.help("add one: `kind: ClusterProvider` with this name"));
         }
         let misfit = self.reaches_out(mapping).or_else(|| self.selects_by_what_is_not_told(mapping));
         if let Some((message, help)) = misfit.or_else(|| self.contradicts_its_provider(mapping)) {
-            return Some(Finding::new("SE0114", span, message).help(help));
+            return Some(Finding::new("SE0114", of_provider, message).help(help));
         }
         if !conflicts::writes_status(mapping) {
             return None;
@@ -289,7 +290,7 @@ impl<'a> Selection<'a> {
         beside.filter_map(|name| self.mappings.get(name)).map(|entry| &entry.mapping).find_map(|other| {
             let common = conflicts::common_status(mapping, other)?;
             let message = format!("the mapping `{}` writes the {common} of this resource already", other.name);
-            Some(Finding::new("SE0701", span.clone(), message).help(conflicts::remedy(&common)))
+            Some(Finding::new("SE0701", candidate.name_span.clone(), message).help(conflicts::remedy(&common)))
         })
     }
 
@@ -450,7 +451,13 @@ impl<'a> Selection<'a> {
                 let span = self.documents().find(|(at, document)| {
                     *at == path.as_str() && document.name.as_deref() == Some(entry.mapping.name.as_str())
                 });
-                let span = span.map_or(0..0, |(_, document)| document.name_span.clone());
+                let span = span.map_or(0..0, |(_, document)| {
+                    let of_provider = match &document.compiled {
+                        Some(Compiled::Mapping(mapping)) => place_of_provider(mapping),
+                        _ => None,
+                    };
+                    of_provider.unwrap_or_else(|| document.name_span.clone())
+                });
                 let message =
                     format!("no document defines the ClusterProvider `{name}` any more; its last version stays in use");
                 self.placed.push(Placed { path, finding: Finding::new("SE0120", span, message), about: None });
@@ -490,4 +497,9 @@ impl<'a> Selection<'a> {
             .map(|(name, entry)| (name.as_str(), entry.generation))
             .collect()
     }
+}
+
+/// Where a mapping names the provider of its sources.
+fn place_of_provider(mapping: &Mapping) -> Option<Range<usize>> {
+    mapping.spec.at(&["source", "provider"]).map(|node| node.headline())
 }

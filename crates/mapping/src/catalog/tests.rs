@@ -290,7 +290,7 @@ fn one_status_field_has_one_writer() {
 fn providers() {
     let mut world = World::default();
     let edge = mapping("m", "x: $.x").replace("apiExport: {name: m}", "provider: edge");
-    insta::assert_snapshot!(world.write("m.yaml", &edge), @"m.yaml:3:18: error[SE0120]: no document defines the ClusterProvider `edge` (add one: `kind: ClusterProvider` with this name)");
+    insta::assert_snapshot!(world.write("m.yaml", &edge), @"m.yaml:5:22: error[SE0120]: no document defines the ClusterProvider `edge` (add one: `kind: ClusterProvider` with this name)");
     insta::assert_snapshot!(world.write("p.yaml", PROVIDER), @r"
     mapping m: generation 1: added
     provider edge: added
@@ -299,10 +299,10 @@ fn providers() {
     world.remove("p2.yaml");
     insta::assert_snapshot!(world.write("p.yaml", &PROVIDER.replace("target", "other")), @"provider edge: changed");
     insta::assert_snapshot!(world.write("p.yaml", &PROVIDER.replace("kubeconfig", "kubeconf")), @"
-    m.yaml:3:18: error[SE0120]: no document defines the ClusterProvider `edge` any more; its last version stays in use
+    m.yaml:5:22: error[SE0120]: no document defines the ClusterProvider `edge` any more; its last version stays in use
     p.yaml:4:8: error[SE0104]: `kubeconf` is not one of `kubeconfig`, `kubeconfigFiles`, `kubeconfigSecrets`, `kind`, `clusterApi`, `clusterInventory`, `namespaces`, `workspaceTypes`, `custom`, `none`, `multi` (did you mean `kubeconfig`?)
     ");
-    insta::assert_snapshot!(world.remove("p.yaml"), @"m.yaml:3:18: error[SE0120]: no document defines the ClusterProvider `edge` any more; its last version stays in use");
+    insta::assert_snapshot!(world.remove("p.yaml"), @"m.yaml:5:22: error[SE0120]: no document defines the ClusterProvider `edge` any more; its last version stays in use");
     assert!(provider(&world.catalog).is_some());
     insta::assert_snapshot!(world.remove("m.yaml"), @"mapping m: removed with generation 1; its objects stay until their sources are deleted, unless its onMappingRemoved says otherwise");
 }
@@ -323,7 +323,7 @@ fn related_objects_stay_in_the_namespace_that_is_their_cluster() {
     assert_eq!(world.write("m.yaml", &related("")), "mapping m: generation 1: added");
     insta::assert_snapshot!(world.write("m.yaml", &related(", namespace: shared")), @"
     mapping m: its document cannot be used or found; generation 1 keeps running
-    m.yaml:3:18: error[SE0114]: `related` ca names a namespace, and each namespace is a cluster of its own here (leave the namespace out: related objects are beside their source, and copies too) [mapping `m` keeps running generation 1]
+    m.yaml:5:22: error[SE0114]: `related` ca names a namespace, and each namespace is a cluster of its own here (leave the namespace out: related objects are beside their source, and copies too) [mapping `m` keeps running generation 1]
     ");
     insta::assert_snapshot!(world.write("p.yaml", PROVIDER), @"
     mapping m: generation 2: related object ca changed
@@ -355,15 +355,15 @@ fn a_mapping_over_workspaces_that_are_held_up_fits_them() {
     ];
     let said: Vec<String> = wrong.iter().map(|text| world.write("m.yaml", text)).collect();
     insta::assert_snapshot!(said.join("\n"), @"
-    m.yaml:3:18: error[SE0114]: the sources are workspaces that kcp holds up, and `widgets.v1.example.com` is none of them (write `resource: logicalclusters.v1alpha1.core.kcp.io`: the workspace itself is the source)
-    m.yaml:3:18: error[SE0114]: the sources are workspaces that kcp holds up, and objects on another cluster would outlive them (name the same type in `terminating`, or write `target: {cluster: workspace}`)
-    m.yaml:3:18: error[SE0114]: the sources are workspaces that kcp holds up, and each has a name that nobody chose (leave `clusters` out: `selector` and `when` choose workspaces)
-    m.yaml:3:18: error[SE0114]: the sources are workspaces that kcp holds up, and nobody reads a status there (leave `status` out)
-    m.yaml:3:18: error[SE0114]: the sources are workspaces that kcp holds up, and they are out of sight once they are in use (leave `onSourceVanished` and `onMappingRemoved` out: a workspace that is in use keeps what was made for it)
-    m.yaml:3:18: error[SE0114]: the sources are workspaces that kcp holds up, and they are out of sight once they are in use (leave `onSourceVanished` and `onMappingRemoved` out: a workspace that is in use keeps what was made for it)
+    m.yaml:5:22: error[SE0114]: the sources are workspaces that kcp holds up, and `widgets.v1.example.com` is none of them (write `resource: logicalclusters.v1alpha1.core.kcp.io`: the workspace itself is the source)
+    m.yaml:5:22: error[SE0114]: the sources are workspaces that kcp holds up, and objects on another cluster would outlive them (name the same type in `terminating`, or write `target: {cluster: workspace}`)
+    m.yaml:5:22: error[SE0114]: the sources are workspaces that kcp holds up, and each has a name that nobody chose (leave `clusters` out: `selector` and `when` choose workspaces)
+    m.yaml:5:22: error[SE0114]: the sources are workspaces that kcp holds up, and nobody reads a status there (leave `status` out)
+    m.yaml:5:22: error[SE0114]: the sources are workspaces that kcp holds up, and they are out of sight once they are in use (leave `onSourceVanished` and `onMappingRemoved` out: a workspace that is in use keeps what was made for it)
+    m.yaml:5:22: error[SE0114]: the sources are workspaces that kcp holds up, and they are out of sight once they are in use (leave `onSourceVanished` and `onMappingRemoved` out: a workspace that is in use keeps what was made for it)
     ");
     assert_eq!(world.write("m.yaml", &bootstrap("m")), "mapping m: generation 1: added");
-    insta::assert_snapshot!(world.write("n.yaml", &bootstrap("n")), @"n.yaml:3:18: error[SE0114]: the mapping `m` serves workspaces of this type already (put all objects into one mapping: the first that is done lets the workspace go)");
+    insta::assert_snapshot!(world.write("n.yaml", &bootstrap("n")), @"n.yaml:5:22: error[SE0114]: the mapping `m` serves workspaces of this type already (put all objects into one mapping: the first that is done lets the workspace go)");
     world.remove("n.yaml");
     world.write("p.yaml", &teams("{initializing: \"root:types:team\", terminating: \"root:types:team\"}"));
     let elsewhere = bootstrap("m")
@@ -417,7 +417,7 @@ fn a_selection_of_clusters_goes_with_what_the_provider_tells() {
     }
     insta::assert_snapshot!(shown(&source(properties), hub), @r"
     provider edge: added
-    m.yaml:3:18: error[SE0114]: the ClusterProvider `edge` tells no properties of its clusters (`matchProperties` goes with providers that tell properties: `clusterInventory` and `custom`)
+    m.yaml:5:22: error[SE0114]: the ClusterProvider `edge` tells no properties of its clusters (`matchProperties` goes with providers that tell properties: `clusterInventory` and `custom`)
     ");
     insta::assert_snapshot!(shown(&target(properties), hub), @r"
     provider edge: added
@@ -425,9 +425,9 @@ fn a_selection_of_clusters_goes_with_what_the_provider_tells() {
     ");
     insta::assert_snapshot!(shown(&source(labels), "kubeconfig: {connection: target}"), @r"
     provider edge: added
-    m.yaml:3:18: error[SE0114]: the ClusterProvider `edge` tells no labels of its clusters (`matchLabels` goes with providers that tell labels: `kubeconfigSecrets`, `clusterApi`, `clusterInventory`, `namespaces` and `custom`)
+    m.yaml:5:22: error[SE0114]: the ClusterProvider `edge` tells no labels of its clusters (`matchLabels` goes with providers that tell labels: `kubeconfigSecrets`, `clusterApi`, `clusterInventory`, `namespaces` and `custom`)
     ");
-    insta::assert_snapshot!(World::default().write("m.yaml", &source(labels)), @"m.yaml:3:18: error[SE0120]: no document defines the ClusterProvider `edge` (add one: `kind: ClusterProvider` with this name)");
+    insta::assert_snapshot!(World::default().write("m.yaml", &source(labels)), @"m.yaml:5:22: error[SE0120]: no document defines the ClusterProvider `edge` (add one: `kind: ClusterProvider` with this name)");
 }
 
 #[test]

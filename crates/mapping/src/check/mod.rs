@@ -20,6 +20,7 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use super::diagnostic::Finding;
+use super::expression::Base;
 use super::schema::{Schema, Schemas};
 use super::template::Tree;
 use super::{Mapping, ObjectRule, RelatedRule, Side, TargetChoice};
@@ -27,10 +28,10 @@ use crate::yaml::Node;
 
 pub use collisions::common_object;
 pub(super) use places::owner_of;
-use reads::{Reads, guards};
+use reads::Reads;
 pub use safety::is_namespace;
 use target::Place;
-use types::{Bound, Environment, Object, Type};
+use types::{Bound, Environment, Object, Type, written};
 
 /// Everything that is wrong with a mapping that compiles, in the order of the file.
 ///
@@ -59,8 +60,6 @@ struct Checker<'s> {
     mapping: &'s Mapping,
     schemas: &'s Schemas,
     environment: Environment<'s>,
-    /// The source's filter asks what is there: everything else may rely on it.
-    guarded: bool,
     findings: Vec<Finding>,
 }
 
@@ -86,13 +85,14 @@ impl<'s> Checker<'s> {
             locals: Vec::new(),
             value: vec![Type::Any],
             facts: Vec::new(),
+            asked: Vec::new(),
+            read_by: Vec::new(),
         };
-        let guarded = mapping.source.when.as_ref().is_some_and(|when| guards(when.expr()));
-        Self { mapping, schemas, environment, guarded, findings: Vec::new() }
+        Self { mapping, schemas, environment, findings: Vec::new() }
     }
 
     fn reads(&mut self) -> Reads<'_, 's> {
-        Reads::new(&self.environment, self.guarded, &mut self.findings)
+        Reads::new(&self.environment, false, &mut self.findings)
     }
 
     /// Without a schema of the source, nothing that is read of it is checked.
@@ -162,8 +162,10 @@ impl<'s> Checker<'s> {
     /// A variable that is nothing but a path may be absent: it is undefined where it is read.
     fn vars(&mut self) {
         for (name, template) in &self.mapping.vars {
-            let mut bound = self.template(template.root(), None, self.guarded || template.root().is_path());
-            bound.is_optional &= !self.guarded;
+            let bound = self.template(template.root(), None, template.root().is_path());
+            let read = template.root().expressions().into_iter().flat_map(written);
+            let read = read.flat_map(|read| self.environment.meant(&read)).collect();
+            self.environment.read_by.push((Base::Var(name.clone()).to_string(), read));
             self.environment.vars.push((name.clone(), bound));
         }
     }
@@ -191,13 +193,12 @@ impl<'s> Checker<'s> {
     }
 
     fn object(&mut self, node: &Arc<Node>, rule: &'s ObjectRule) {
-        let (facts, locals) = (self.environment.facts.len(), self.environment.locals.len());
+        let around = self.environment.extent();
         if let Some(each) = &rule.for_each {
             self.list(each);
         }
         self.parts(node, rule);
-        self.environment.facts.truncate(facts);
-        self.environment.locals.truncate(locals);
+        self.environment.leave(around);
     }
 
     fn parts(&mut self, node: &Arc<Node>, rule: &'s ObjectRule) {
@@ -209,9 +210,8 @@ impl<'s> Checker<'s> {
         let mut environment = self.environment.clone();
         environment.objects.iter_mut().filter(|one| one.id == rule.id).for_each(|one| one.can_be_left_out = false);
         for expression in rule.ready.iter().chain(&rule.failed) {
-            Reads::new(&environment, self.guarded, &mut self.findings).condition(expression);
+            Reads::new(&environment, false, &mut self.findings).condition(expression);
         }
-        let guarded = self.guarded || rule.when.as_ref().is_some_and(|when| guards(when.expr()));
         if let Some(kind) = node.at(&["template", "kind"]) {
             self.known_kind(rule, kind);
             let schema = schema_of(self.schemas, rule);
@@ -223,7 +223,7 @@ impl<'s> Checker<'s> {
                 }
             }
         }
-        let written = self.template(rule.template.root(), Some(rule), guarded);
+        let written = self.template(rule.template.root(), Some(rule), false);
         self.left_to_others(node, rule, &written);
     }
 

@@ -15,7 +15,7 @@ use crate::yaml::{closest, quoted};
 /// Looks at every read of an expression, and at what operators and filters are given; tells what is known of its value.
 pub(super) struct Reads<'e, 's> {
     pub environment: Cow<'e, Environment<'s>>,
-    /// The place takes what is absent, or a condition around it asks whether it is there.
+    /// The place takes what is absent.
     pub guarded: bool,
     pub findings: &'e mut Vec<Finding>,
 }
@@ -95,7 +95,7 @@ impl<'e, 's> Reads<'e, 's> {
                 let from = self.walk(base, takes_absent);
                 let index = self.expression(index);
                 self.operand(&index, place, &[Form::Text, Form::Integer], "an index is");
-                if !takes_absent {
+                if !takes_absent && !self.environment.asks_for(written) {
                     self.every_key(&from, &index, written, place);
                 }
                 Bound::new(indexed(&from, &index), from.is_consumers)
@@ -132,7 +132,6 @@ impl<'e, 's> Reads<'e, 's> {
             }
             Expr::Conditional { test, then, otherwise, .. } => {
                 self.expression(test);
-                let takes_absent = takes_absent || guards(test);
                 let then = self.where_it(test, true).walk(then, takes_absent);
                 let otherwise = self.where_it(test, false).walk(otherwise, takes_absent);
                 let is_optional = !guards(test) && (then.is_optional || otherwise.is_optional);
@@ -185,7 +184,7 @@ impl<'e, 's> Reads<'e, 's> {
     /// The same where a condition holds, or does not.
     pub fn where_it(&mut self, test: &'s Expr, holds: bool) -> Reads<'_, 's> {
         let environment = Cow::Owned(self.environment.where_it(test, holds));
-        Reads { environment, guarded: self.guarded || guards(test), findings: self.findings }
+        Reads { environment, guarded: self.guarded, findings: self.findings }
     }
 
     fn call(&mut self, call: &'s Call) -> Bound<'s> {
@@ -270,11 +269,11 @@ impl<'e, 's> Reads<'e, 's> {
                         let types = if single { items.types.clone() } else { vec![Type::Any] };
                         (name.clone(), Bound::new(types, items.is_consumers))
                     }));
-                    let guarded = self.guarded || node.filter.as_ref().is_some_and(guards);
                     if let Some(filter) = &node.filter {
                         Reads::new(&inner, true, self.findings).expression(filter);
+                        inner = inner.where_it(filter, true);
                     }
-                    let body = Reads::new(&inner, guarded, self.findings).pieces(&node.body);
+                    let body = Reads::new(&inner, self.guarded, self.findings).pieces(&node.body);
                     // What its items are is known to none but its own pieces.
                     let is_consumers = items.is_consumers || any_consumers(&body) || any_consumers(&otherwise);
                     printed.push(Bound::any(is_consumers));
@@ -288,7 +287,7 @@ impl<'e, 's> Reads<'e, 's> {
     fn path(&mut self, path: &Path, mut takes_absent: bool) -> Bound<'s> {
         let mut bound = self.environment.base(&path.base);
         let base = path.base.to_string();
-        if bound.is_optional && !takes_absent {
+        if bound.is_optional && !takes_absent && !self.environment.asks_for(&base) {
             let read = if matches!(path.base, Base::Object(_) | Base::Related(_)) { path.text() } else { &*base };
             self.optional(read, path.place.clone(), None);
             takes_absent = true;
@@ -306,7 +305,10 @@ impl<'e, 's> Reads<'e, 's> {
 
     /// Takes a step. Where there is no such field, a finding says so, and nothing is known of what is below.
     fn step(&mut self, from: &Bound<'s>, step: &Taken<'_>, takes_absent: bool) -> Bound<'s> {
-        let stepped = from.step(step.name);
+        let mut stepped = from.step(step.name);
+        if stepped.bound.is_optional && self.environment.asks_for(step.written) {
+            (stepped.bound.is_optional, stepped.optional) = (false, None);
+        }
         if let (true, Some(one)) = (stepped.bound.types.is_empty(), stepped.unknown.first()) {
             self.unknown(step, one);
         }
@@ -485,8 +487,8 @@ fn excludes(types: &[Type<'_>], literal: &Value) -> Option<String> {
     Some(format!("it can be {}", listed.join(", ")))
 }
 
-/// Whether an expression asks if something is there: what it decides about may read it.
-pub(super) fn guards(expr: &Expr) -> bool {
+/// Whether an expression asks if something is there.
+fn guards(expr: &Expr) -> bool {
     match expr {
         Expr::Default { .. } => true,
         Expr::Call(call) if matches!(call.name(), "defined" | "dig") => true,

@@ -6,33 +6,34 @@ use crate::template::{Content, Text};
 use crate::yaml::Node;
 use crate::{ForEach, OriginalOwner, RelatedPlace, RelatedRule};
 
-use super::reads::{Reads, guards};
 use super::{Checker, safety};
 
 impl<'s> Checker<'s> {
     pub(super) fn related(&mut self) {
         for (node, rule) in self.mapping.written_related() {
-            let around = self.environment.locals.len();
+            let around = self.environment.extent();
             self.one_related(node, rule);
-            self.environment.locals.truncate(around);
+            self.environment.leave(around);
         }
     }
 
     fn one_related(&mut self, node: &Node, rule: &'s RelatedRule) {
-        rule.when.iter().for_each(|when| self.reads().condition(when));
-        let guarded = self.guarded || rule.when.as_ref().is_some_and(|when| guards(when.expr()));
+        if let Some(when) = &rule.when {
+            self.reads().condition(when);
+            self.environment = self.environment.where_it(when.expr(), true);
+        }
         if let Some(each) = &rule.for_each {
             self.list(each);
         }
         let texts = [&rule.from.namespace, &rule.from.name, &rule.to.namespace, &rule.to.name];
         for text in texts.into_iter().flatten() {
-            Reads::new(&self.environment, guarded, &mut self.findings).text(text);
+            self.reads().text(text);
         }
         // What belongs to a copy is only read where there is one.
         let around = self.environment.related.clone();
         self.environment.related.iter_mut().filter(|one| one.id == rule.id).for_each(|one| one.can_be_left_out = false);
         for template in rule.data.transform.values().chain(rule.data.add.values()) {
-            let bound = self.template(template.root(), None, guarded);
+            let bound = self.template(template.root(), None, false);
             let place = template.root().node.headline();
             self.reads().operand(&bound, &place, &[Form::Text], "a key of a copy holds");
         }
@@ -65,7 +66,7 @@ impl<'s> Checker<'s> {
     pub(super) fn list(&mut self, each: &'s ForEach) {
         let list = match &each.list.root().content {
             Content::Expression(list) => self.reads().list(list),
-            _ => self.template(each.list.root(), None, self.guarded),
+            _ => self.template(each.list.root(), None, false),
         };
         self.environment.locals.push((each.item.clone(), list.items()));
         self.reads().text(&each.key);

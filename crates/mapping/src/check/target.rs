@@ -4,7 +4,7 @@ use serde_json::Value;
 
 use super::decided;
 use super::fit::{self, Misfit, Mismatch};
-use super::reads::{Reads, guards, with_suggestion};
+use super::reads::{Reads, with_suggestion};
 use super::safety;
 use super::types::{Bound, Environment, Type, any_consumers};
 use crate::Kind;
@@ -145,8 +145,7 @@ impl<'s> Reads<'_, 's> {
             Reads::new(&environment, false, self.findings).condition(when);
             environment = environment.where_it(when.expr(), true);
         }
-        let guarded = self.guarded || each.when.as_ref().is_some_and(|when| guards(when.expr()));
-        let item = Reads::new(&environment, guarded, self.findings).tree(&each.item, &place.item());
+        let item = Reads::new(&environment, self.guarded, self.findings).tree(&each.item, &place.item());
         Bound::new(vec![Type::List(item.types)], item.is_consumers)
     }
 

@@ -51,6 +51,10 @@ pub(super) struct Environment<'s> {
     pub value: Vec<Type<'s>>,
     /// What the conditions around the place say of the values that it reads.
     pub facts: Vec<Fact<'s>>,
+    /// What they ask for, as it is written: it may be read.
+    pub asked: Vec<String>,
+    /// What each variable reads.
+    pub read_by: Vec<(String, Vec<String>)>,
 }
 
 /// An object of the mapping, or a related one.
@@ -302,6 +306,38 @@ fn facts(test: &Expr, holds: bool) -> Vec<Fact<'_>> {
     }
 }
 
+/// What a condition asks for, as it is written.
+fn asked(test: &Expr) -> Vec<String> {
+    let below = || -> Vec<String> { test.operands().into_iter().flat_map(asked).collect() };
+    match test {
+        Expr::Default { value, .. } => [written(value), below()].concat(),
+        Expr::Call(call) if call.name() == "defined" => call.arguments.iter().flatten().flat_map(written).collect(),
+        Expr::Call(call) if call.name() == "dig" => {
+            let mut all: Vec<String> = call.arguments.first().into_iter().flatten().flat_map(written).collect();
+            if let Some(Expr::Literal(Value::String(path))) = call.argument("path") {
+                all.iter_mut().for_each(|one| steps(path).for_each(|step| step.write(one)));
+            }
+            [all, below()].concat()
+        }
+        _ => below(),
+    }
+}
+
+/// The values that an expression reads, as they are written.
+pub(super) fn written(expr: &Expr) -> Vec<String> {
+    let own = match expr {
+        Expr::Path(path) => Some(path.text()),
+        Expr::Member { written, .. } | Expr::Index { written, .. } => Some(written.as_str()),
+        _ => None,
+    };
+    own.map(str::to_owned).into_iter().chain(expr.operands().into_iter().flat_map(written)).collect()
+}
+
+/// Whether a path leads to what another one leads to, or below it.
+fn is_within(path: &str, other: &str) -> bool {
+    path.strip_prefix(other).is_some_and(|rest| rest.is_empty() || rest.starts_with(['.', '[']))
+}
+
 /// How a value is read, where a path leads to it; also with a constant that stands in for it.
 fn read(expr: &Expr) -> Option<String> {
     match expr {
@@ -328,7 +364,32 @@ impl<'s> Environment<'s> {
     pub fn where_it(&self, test: &'s Expr, holds: bool) -> Self {
         let mut known = self.clone();
         known.facts.extend(facts(test, holds));
+        known.asked.extend(asked(test).iter().flat_map(|read| self.meant(read)));
         known
+    }
+
+    /// How much is known at a place, to go back to it with [`leave`](Self::leave).
+    pub fn extent(&self) -> [usize; 3] {
+        [self.facts.len(), self.asked.len(), self.locals.len()]
+    }
+
+    /// Forgets what holds within a place alone.
+    pub fn leave(&mut self, [facts, asked, locals]: [usize; 3]) {
+        self.facts.truncate(facts);
+        self.asked.truncate(asked);
+        self.locals.truncate(locals);
+    }
+
+    /// What is read, and what the variable reads that it is of.
+    pub fn meant(&self, read: &str) -> Vec<String> {
+        let of_vars = self.read_by.iter().filter(|(var, _)| is_within(read, var)).flat_map(|(_, read)| read.clone());
+        std::iter::once(read.to_owned()).chain(of_vars).collect()
+    }
+
+    /// Whether a condition around the place asks for what is read, for what is below it, or for what it is below of.
+    pub fn asks_for(&self, read: &str) -> bool {
+        let is_asked = |read: &String| self.asked.iter().any(|one| is_within(read, one) || is_within(one, read));
+        !self.asked.is_empty() && self.meant(read).iter().any(is_asked)
     }
 
     /// What the conditions around a place leave of a value's types.
