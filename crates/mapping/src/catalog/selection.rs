@@ -272,9 +272,7 @@ impl<'a> Selection<'a> {
     fn objection(&self, candidate: &Candidate<'_>) -> Option<Finding> {
         let span = candidate.name_span.clone();
         let mapping = &candidate.mapping;
-        if let SourceClusters::Provider(name) = &mapping.source.clusters
-            && self.provider(name).is_none()
-        {
+        if let Some(name) = mapping.providers().into_iter().find(|name| self.provider(name).is_none()) {
             let finding = Finding::new("SE0120", span, format!("no document defines the ClusterProvider `{name}`"));
             return Some(finding.help("add one: `kind: ClusterProvider` with this name"));
         }
@@ -388,7 +386,7 @@ impl<'a> Selection<'a> {
         documents.into_iter().filter_map(|document| compile_kept(&document))
     }
 
-    /// The provider of a mapping's source as the state store has it, and those that it joins.
+    /// The providers of a mapping's clusters as the state store has them, and those that they join.
     fn retained_providers(&self, mapping: &str) -> Vec<ProviderEntry> {
         let providers = self.retained_documents(mapping).filter_map(|compiled| match compiled {
             Compiled::ClusterProvider(provider) => Some(ProviderEntry { provider, file: String::new() }),
@@ -426,8 +424,11 @@ impl<'a> Selection<'a> {
 
     /// A provider that a mapping still runs on stays, even when its document is gone.
     fn keep_providers_in_use(&mut self) {
-        for entry in self.mappings.values() {
-            let SourceClusters::Provider(name) = &entry.mapping.source.clusters else { continue };
+        let used = self
+            .mappings
+            .values()
+            .flat_map(|entry| entry.mapping.providers().into_iter().map(move |name| (entry, name)));
+        for (entry, name) in used {
             if self.providers.contains_key(name) {
                 continue;
             }
@@ -444,7 +445,7 @@ impl<'a> Selection<'a> {
                     }
                 }
             }
-            self.providers.insert(name.clone(), before);
+            self.providers.insert(name.to_owned(), before);
             let path = entry.file.as_deref().and_then(|file| self.files.get_key_value(file));
             if let Some((path, _)) = path.filter(|_| entry.standing == Standing::Running) {
                 let span = self.documents().find(|(at, document)| {
