@@ -112,29 +112,34 @@ impl<'a> Selection<'a> {
         }
     }
 
+    /// The good providers, one for each name: the one in force, else the first in order of path.
     fn select_providers(&mut self) {
+        let mut by_name: BTreeMap<&str, Vec<(&'a str, &'a Document, ProviderEntry)>> = BTreeMap::new();
         for (path, document) in self.documents() {
-            let Some(Compiled::ClusterProvider(provider)) = &document.compiled else { continue };
-            let incumbent = self.before.providers.get(&provider.name).map(|entry| entry.file.as_str());
-            let taken = self.providers.get(&provider.name).map(|entry| entry.file.clone());
-            match taken {
-                Some(file) if incumbent != Some(path) || file == path => {
-                    self.refuse_name(path, document.name_span.clone(), "ClusterProvider", &provider.name, &file);
-                }
-                Some(file) => {
-                    let loser = self.span_of_provider(&file, &provider.name);
-                    let loser_path = self.files.get_key_value(&file).map_or(path, |(path, _)| path);
-                    self.refuse_name(loser_path, loser, "ClusterProvider", &provider.name, path);
-                    self.set_provider(path, provider);
-                }
-                None => self.set_provider(path, provider),
+            if let Some(Compiled::ClusterProvider(provider)) = &document.compiled {
+                let entry = ProviderEntry { provider: provider.clone(), file: path.to_owned() };
+                by_name.entry(&provider.name).or_default().push((path, document, entry));
             }
+        }
+        for (name, candidates) in by_name {
+            let before = self.before.providers.get(name);
+            let at_home = |before: &&ProviderEntry| candidates.iter().find(|(path, ..)| *path == before.file);
+            // One whose own document is broken keeps its name.
+            let kept = before.filter(|before| at_home(before).is_none() && self.may_hold(&before.file));
+            let (.., first) = before.as_ref().and_then(at_home).unwrap_or(&candidates[0]);
+            let chosen = kept.unwrap_or(first);
+            let losers = candidates.iter().filter(|(.., entry)| !std::ptr::eq(entry, chosen));
+            for &(path, document, _) in losers {
+                self.refuse_name(path, document.name_span.clone(), "ClusterProvider", name, &chosen.file);
+            }
+            self.providers.insert(name.to_owned(), chosen.clone());
         }
     }
 
-    fn set_provider(&mut self, path: &str, provider: &ClusterProvider) {
-        let entry = ProviderEntry { provider: provider.clone(), file: path.to_owned() };
-        self.providers.insert(provider.name.clone(), entry);
+    /// Whether a file may hold documents that cannot be read now.
+    fn may_hold(&self, path: &str) -> bool {
+        let is_bad = |file: &Arc<File>| file.is_blank() || file.documents.iter().any(|one| one.compiled.is_none());
+        self.unreadable.contains_key(path) || self.files.get(path).is_some_and(is_bad)
     }
 
     fn span_of_provider(&self, path: &str, name: &str) -> Range<usize> {

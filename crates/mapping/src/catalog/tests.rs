@@ -307,6 +307,22 @@ fn providers() {
     insta::assert_snapshot!(world.remove("m.yaml"), @"mapping m: removed with generation 1; its objects stay until their sources are deleted, unless its onMappingRemoved says otherwise");
 }
 
+/// Sources would move to another cluster because of a file that is half written.
+#[test]
+fn a_provider_whose_document_is_broken_keeps_its_name() {
+    let mut world = World::default();
+    world.write("p.yaml", PROVIDER);
+    let first = provider(&world.catalog).cloned();
+    let taken = "a.yaml:3:18: error[SE0121]: the ClusterProvider `edge` stands in p.yaml already";
+    for text in [PROVIDER, &PROVIDER.replace("kubeconfig", "kubeconf"), &PROVIDER[..40], "\n"] {
+        world.write("p.yaml", text);
+        let said = world.write("a.yaml", &PROVIDER.replace("target", "other"));
+        assert!(said.contains(taken), "{text}: {said}");
+        assert_eq!(provider(&world.catalog), first.as_ref(), "{text}");
+    }
+    insta::assert_snapshot!(world.remove("p.yaml"), @"provider edge: changed");
+}
+
 /// What holds for the provider of a source holds for those of targets: without it, sources that are deleted would wait for ever.
 #[test]
 fn providers_of_targets() {
