@@ -16,7 +16,7 @@ mod status;
 mod target;
 mod types;
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, HashSet};
 use std::sync::Arc;
 
 use super::diagnostic::Finding;
@@ -51,7 +51,8 @@ pub fn check(mapping: &Mapping, schemas: &Schemas) -> Vec<Finding> {
     status::check(mapping, schemas, &checker.environment, &mut checker.findings);
     let mut findings = checker.findings;
     findings.sort_by_key(|finding| (finding.span.start, finding.code));
-    findings.dedup();
+    let mut said = HashSet::new();
+    findings.retain(|finding| said.insert(finding.clone()));
     findings
 }
 

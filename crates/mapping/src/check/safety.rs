@@ -81,7 +81,7 @@ pub(super) fn scope_beside(
     );
 }
 
-/// What a consumer decides at a leaf of a template.
+/// What a consumer decides at a place.
 pub(super) fn leaf(kind: &Kind, node: &Node, path: &[String], types: &[Type<'_>], findings: &mut Vec<Finding>) {
     if path.iter().any(|key| is_free_text(key)) {
         return;
@@ -155,7 +155,7 @@ fn fills_pods(kind: &Kind, path: &[String]) -> bool {
         }
 }
 
-/// What a whole subtree of the consumer's brings along.
+/// What a consumer decides at a place, and what a whole subtree of the consumer's brings along.
 pub(super) fn subtree<'s>(
     kind: &Kind,
     node: &Node,
@@ -166,6 +166,7 @@ pub(super) fn subtree<'s>(
     if place.path.iter().any(|key| is_free_text(key)) {
         return;
     }
+    leaf(kind, node, &place.path, types, findings);
     for one in types {
         match one {
             Type::Of(shape) if shape.path.split(['.', '[']).next() == Some(Root::Source.as_str()) => {

@@ -205,10 +205,9 @@ impl<'s> Reads<'_, 's> {
         }
         self.typed(node, &types, place);
         if let Some(kind) = place.kind.filter(|_| bound.is_consumers) {
-            safety::leaf(kind, node, &place.path, &types, self.findings);
+            safety::subtree(kind, node, &types, place, self.findings);
             decided::check(kind, node, &place.path, &types, self.findings);
             decided::check_metadata(node, &place.path, !decided::names_its_keys(expr), self.findings);
-            safety::subtree(kind, node, &types, place, self.findings);
         }
     }
 
