@@ -22,7 +22,7 @@ use std::sync::Arc;
 use super::diagnostic::Finding;
 use super::schema::{Schema, Schemas};
 use super::template::Tree;
-use super::{Mapping, ObjectRule, RelatedRule, Side, TargetChoice};
+use super::{Direction, Mapping, ObjectRule, RelatedRule, Side, TargetChoice};
 use crate::yaml::Node;
 
 pub use collisions::common_object;
@@ -72,12 +72,14 @@ impl<'s> Checker<'s> {
             schema: schema_of(schemas, rule),
             is_several: rule.is_several(),
             can_be_left_out: rule.when.is_some() && !rule.is_several(),
+            is_consumers: false,
         };
         let related = |rule: &'s RelatedRule| Object {
             id: &rule.id,
             schema: None,
             is_several: rule.is_several(),
             can_be_left_out: rule.when.is_some(),
+            is_consumers: rule.direction == Direction::ToTarget,
         };
         let environment = Environment {
             source: schemas.resource(&mapping.source.resource).map(|schema| &**schema),
