@@ -693,7 +693,7 @@ impl Kind {
         self.group.is_empty() && self.kind == "Secret"
     }
 
-    /// Whether it is of Kubernetes' own groups, which no CustomResourceDefinition serves.
+    /// Whether it is of Kubernetes' own groups, which no CustomResourceDefinition serves. One serves `gateway.networking.k8s.io`.
     pub fn is_built_in(&self) -> bool {
         is_built_in(&self.group)
     }
@@ -705,7 +705,8 @@ impl Kind {
 }
 
 fn is_built_in(group: &str) -> bool {
-    !group.contains('.') || group.ends_with(".k8s.io")
+    let own = group.strip_suffix(".k8s.io").unwrap_or(group);
+    !own.contains('.') || own.ends_with(".apiserver") || own == "rbac.authorization"
 }
 
 impl Deref for Kind {
