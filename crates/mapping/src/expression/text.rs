@@ -175,7 +175,7 @@ fn can_be_bare<'t>(pieces: &'t [Piece], is_such: &dyn Fn(&'t Expr) -> bool) -> b
         Piece::Raw(text) => !text.contains(char::is_alphanumeric),
         Piece::Print { expr, .. } => is_such(expr),
         Piece::If { then, otherwise, .. } => can_be_bare(then, is_such) || can_be_bare(otherwise, is_such),
-        Piece::For(node) => can_be_bare(&node.body, is_such),
+        Piece::For(node) => is_such(&node.items) && can_be_bare(&node.body, &|_| true),
     })
 }
 
