@@ -35,7 +35,7 @@ pub struct Inventory {
     pub document: Arc<str>,
     /// When it was written first: state stores on other targets may hold an earlier or a later one.
     pub recorded: Option<Timestamp>,
-    /// Document of the `ClusterProvider` that the source's clusters come from; empty for an APIExport.
+    /// Documents of the `ClusterProvider`s that the source's clusters and the targets come from; empty where there are none.
     pub provider: String,
     pub source: SourceId,
     /// Where its sources may carry the finalizer: clusters by identity, and addresses of kcp shards.

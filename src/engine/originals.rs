@@ -14,8 +14,8 @@ use crate::multicluster::registry::WatchScope;
 use crate::multicluster::store::Cached;
 use crate::multicluster::watch::WatchState;
 use crate::multicluster::{ApiPath, Object, RequestError};
-use crate::object::Key;
 use crate::object::claims::READ;
+use crate::object::{Key, metadata};
 use crate::plan::{Action, Cause, Original, Outcome, Pick, Reason, Sight};
 
 /// What an action reads of related objects, with what of it is secret noted. `None`: it reads none.
@@ -137,7 +137,13 @@ async fn select(executor: &Executor<'_>, original: &Original, labels: String) ->
     executor.tally.sent(1);
     let reply = executor.at(original.side).get(&path).await.map_err(|error| failed(executor, &error))?;
     let list: Value = serde_json::from_slice(&reply.body).map_err(|error| Reason::unseen(error.to_string()))?;
-    Ok(list["items"].as_array().into_iter().flatten().map(|item| Arc::new(item.clone())).collect())
+    Ok(items(&list, &original.namespace))
+}
+
+/// The items of a list in a namespace. For a cluster-scoped source, the server lists those of all namespaces.
+fn items(list: &Value, namespace: &str) -> Vec<Arc<Value>> {
+    let all = list["items"].as_array().into_iter().flatten();
+    all.filter(|item| metadata(item, "namespace") == namespace).map(|item| Arc::new(item.clone())).collect()
 }
 
 /// One uncached read of an object that the watch passed by.
@@ -171,4 +177,19 @@ async fn look(executor: &Executor<'_>, feed: &Feed, key: &Key, original: &Origin
 fn failed(executor: &Executor<'_>, error: &RequestError) -> Reason {
     executor.tally.fail(error);
     Reason::unseen(error.to_string())
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn a_source_without_a_namespace_selects_in_none() {
+        let list = json!({"items": [{"metadata": {"namespace": "a"}}, {"metadata": {"namespace": "b"}}, {}]});
+        for (namespace, found) in [("a", 1), ("", 1), ("c", 0)] {
+            assert_eq!(items(&list, namespace).len(), found, "{namespace}");
+        }
+    }
 }

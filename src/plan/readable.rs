@@ -30,7 +30,7 @@ fn readable_metadata(metadata: &Map<String, Value>) -> Map<String, Value> {
                 all.iter().filter(|one| !one.as_str().is_some_and(is_own)).cloned().collect()
             }
             ("labels" | "annotations", Value::Object(all)) => {
-                let given = all.iter().filter(|(key, _)| !is_own(key) && !is_kcps(key));
+                let given = all.iter().filter(|(key, _)| is_read(key));
                 Value::Object(given.map(|(key, value)| (key.clone(), value.clone())).collect())
             }
             (_, value) => value.clone(),
@@ -41,6 +41,11 @@ fn readable_metadata(metadata: &Map<String, Value>) -> Map<String, Value> {
     }
     readable.entry("namespace").or_insert_with(|| NAMESPACE.clone());
     readable
+}
+
+/// Whether expressions read a label or an annotation.
+pub fn is_read(key: &str) -> bool {
+    !is_own(key) && !is_kcps(key)
 }
 
 fn is_empty(value: &Value) -> bool {

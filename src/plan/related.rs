@@ -6,6 +6,7 @@ use data_encoding::BASE64;
 use serde_json::{Map, Value, json};
 
 use super::observed::{self, Observed, Original, Originals, Pick, TargetObject};
+use super::readable::is_read;
 use super::{Cause, Reason, each, render};
 use crate::mapping::expression::{ObjectState, Root, Scope, Several};
 use crate::mapping::names::is_dns_subdomain;
@@ -347,6 +348,11 @@ pub fn unseen(resolved: &Resolved) -> Option<Cause> {
 
 fn readable(found: &Value, one: &Related) -> Value {
     let mut object = found.clone();
+    for field in ["/metadata/labels", "/metadata/annotations"] {
+        if let Some(Value::Object(all)) = object.pointer_mut(field) {
+            all.retain(|key, _| is_read(key));
+        }
+    }
     for (side, at) in [("from", &one.from), ("to", &one.to)] {
         object[side] = json!({"namespace": at.namespace, "name": at.name});
     }

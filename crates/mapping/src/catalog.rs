@@ -179,7 +179,7 @@ impl Catalog {
     /// The catalog that follows from the files as they are now.
     ///
     /// `retained` are the last good documents by mapping name, as the state stores of the targets keep them: each with the
-    /// `ClusterProvider` of its source.
+    /// `ClusterProvider`s of its clusters.
     pub fn update(&self, files: &Files, retained: &BTreeMap<String, Arc<str>>) -> (Self, Update) {
         let read: BTreeMap<String, Arc<File>> = files
             .readable

@@ -504,6 +504,23 @@ impl Mapping {
         }
     }
 
+    /// The `ClusterProvider`s that give the clusters of its source, and its targets.
+    pub fn providers(&self) -> BTreeSet<&str> {
+        let of_source = match &self.source.clusters {
+            SourceClusters::Provider(name) => Some(name.as_str()),
+            SourceClusters::ApiExport(_) => None,
+        };
+        let fleet = self.target_rule.as_ref().and_then(|rule| rule.fleet.as_ref()).map(|fleet| fleet.provider.as_str());
+        let named = self.named_targets().into_iter().filter_map(|name| Some(name.split_once('/')?.0));
+        of_source.into_iter().chain(fleet).chain(named).collect()
+    }
+
+    /// Their documents, as the state store keeps them. `document`: what is in force of a name.
+    pub fn provider_documents(&self, document: impl Fn(&str) -> Option<ClusterProvider>) -> String {
+        let documents = self.providers().into_iter().filter_map(document).map(|provider| provider.document());
+        documents.collect::<Vec<_>>().join("\n---\n")
+    }
+
     /// The connection of the cluster that holds its state store: the target, unless tenants can write to that.
     pub fn state_store<'a>(&'a self, home: &'a str) -> &'a str {
         if self.is_beside() { home } else { &self.target }
@@ -676,7 +693,7 @@ impl Kind {
         self.group.is_empty() && self.kind == "Secret"
     }
 
-    /// Whether it is of Kubernetes' own groups, which no CustomResourceDefinition serves.
+    /// Whether it is of Kubernetes' own groups, which no CustomResourceDefinition serves. One serves `gateway.networking.k8s.io`.
     pub fn is_built_in(&self) -> bool {
         is_built_in(&self.group)
     }
@@ -688,7 +705,8 @@ impl Kind {
 }
 
 fn is_built_in(group: &str) -> bool {
-    !group.contains('.') || group.ends_with(".k8s.io")
+    let own = group.strip_suffix(".k8s.io").unwrap_or(group);
+    !own.contains('.') || own.ends_with(".apiserver") || own == "rbac.authorization"
 }
 
 impl Deref for Kind {

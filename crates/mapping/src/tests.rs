@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use super::compile::{Compiled, compile};
 use super::diagnostic::{Diagnostic, Finding};
-use super::{Mapping, Resource, yaml};
+use super::{Kind, Mapping, Resource, yaml};
 
 /// The YAML files of a folder of the repository.
 pub(super) fn files(folder: &str) -> Vec<PathBuf> {
@@ -57,6 +57,15 @@ pub(super) fn snapshot(folder: &str, name: &str, text: &str) {
 
 fn root(folder: &str) -> PathBuf {
     Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../..")).join(folder)
+}
+
+#[test]
+fn definitions_serve_what_is_not_built_in() {
+    let is_built_in = |group: &&str| Kind::new(*group, "v1", "Any").is_built_in();
+    let own = ["", "apps", "networking.k8s.io", "rbac.authorization.k8s.io", "flowcontrol.apiserver.k8s.io"];
+    assert!(own.iter().all(is_built_in));
+    let others = ["db.example.com", "gateway.networking.k8s.io", "snapshot.storage.k8s.io", "kueue.x-k8s.io"];
+    assert!(!others.iter().any(is_built_in));
 }
 
 #[test]

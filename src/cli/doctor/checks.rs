@@ -12,7 +12,7 @@ use crate::cli::status::age;
 use crate::cli::terminal::count;
 use crate::engine::inventory::Inventory;
 use crate::mapping::diagnostic::Diagnostic;
-use crate::mapping::{ClusterProvider, Mapping, Resource, SourceClusters};
+use crate::mapping::{ClusterProvider, Mapping, Resource};
 use crate::multicluster::connection::{Connection, ConnectionSource, flag};
 use crate::multicluster::{Endpoint, RequestError};
 use crate::object::claims::{Claims, acceptance};
@@ -283,13 +283,9 @@ fn unread(target: &str, why: impl fmt::Display) -> Check {
 
 fn compared(surveyor: &Surveyor, mapping: &Mapping, stores: &[(String, Inventory)]) -> Check {
     let about = format!("mapping `{}`", mapping.name);
-    let provider = match &mapping.source.clusters {
-        SourceClusters::ApiExport(_) => String::new(),
-        SourceClusters::Provider(name) => {
-            let kind = surveyor.providers.get(name).cloned();
-            kind.map(|kind| ClusterProvider { name: name.clone(), kind }.document()).unwrap_or_default()
-        }
-    };
+    let provider = mapping.provider_documents(|name| {
+        Some(ClusterProvider { name: name.to_owned(), kind: surveyor.providers.get(name)?.clone() })
+    });
     let is_same = |store: &Inventory| store.document == mapping.text && store.provider == provider;
     let others: Vec<_> = stores.iter().filter(|(_, store)| !is_same(store)).collect();
     if stores.is_empty() {

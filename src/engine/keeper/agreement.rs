@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use super::{Generation, Inventory, Pipeline, REVIEW, report, source_id};
 use crate::health::Condition;
-use crate::mapping::{Mode, ObjectRule};
+use crate::mapping::{Mode, ObjectRule, SourceClusters};
 use crate::plan::Phase;
 
 /// Another replica leads, and alone writes. Returns when that may have changed, or when it is time to compare the documents
@@ -51,8 +51,8 @@ fn differs(pipeline: &Pipeline, generation: &Generation) -> String {
     )
 }
 
-/// The document of the provider of the source's clusters.
+/// The documents of the providers of the mapping's clusters.
 pub fn provider(pipeline: &Pipeline, generation: &Generation) -> String {
-    let provider = pipeline.shared.manager.document(&generation.mapping.source.clusters);
-    provider.map(|provider| provider.document()).unwrap_or_default()
+    let manager = &pipeline.shared.manager;
+    generation.mapping.provider_documents(|name| manager.document(&SourceClusters::Provider(name.to_owned())))
 }

@@ -198,6 +198,15 @@ fn a_copy_has_keys_of_its_own() {
     assert_eq!(copy["data"], all);
 }
 
+/// Also where a template copies all labels of an original.
+#[test]
+fn labels_of_kcp_stay_in_its_cluster() {
+    let labels = r#"kind: Database, metadata: {labels: "${{ related.passwords['ann'].metadata.labels }}"}, "#;
+    let world = with(&["ann"]).in_sync(&edited(RELATED, &[("kind: Database, ", labels)]));
+    let copied = &world.object("Database")["metadata"]["labels"];
+    assert!(copied["team"] == "a" && copied.get("claimed.internal.apis.kcp.io/x").is_none(), "{copied}");
+}
+
 #[test]
 fn one_missing_secret_holds_up_its_own_item_alone() {
     let each = "    - id: user

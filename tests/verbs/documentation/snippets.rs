@@ -42,9 +42,11 @@ fn joined(block: &str) -> impl Iterator<Item = &str> {
     names.into_iter().flat_map(|(names, _)| names.split(", "))
 }
 
-/// The name of the provider whose clusters a fragment has its sources on.
+/// The name of the provider whose clusters a fragment has its sources on, or names as targets.
 fn named(block: &str) -> Option<&str> {
-    block.split_once("provider: ")?.1.split([',', '\n']).next()
+    let of_source = block.split_once("provider: ").and_then(|(_, rest)| rest.split([',', '\n']).next());
+    let of_target = || Some(block.split_once("cluster: \"")?.1.split_once("/{{")?.0);
+    of_source.or_else(of_target)
 }
 
 fn provider(name: &str) -> String {

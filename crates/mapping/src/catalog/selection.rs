@@ -11,7 +11,7 @@ use crate::check::common_object;
 use crate::compile::{Compiled, compile_kept};
 use crate::diagnostic::{Diagnostic, Finding};
 use crate::yaml;
-use crate::{ClusterProvider, Direction, Mapping, ProviderKind, RelatedRule, SourceClusters};
+use crate::{Direction, Mapping, ProviderKind, RelatedRule, SourceClusters};
 
 /// A good mapping document.
 #[derive(Clone)]
@@ -112,29 +112,34 @@ impl<'a> Selection<'a> {
         }
     }
 
+    /// The good providers, one for each name: the one in force, else the first in order of path.
     fn select_providers(&mut self) {
+        let mut by_name: BTreeMap<&str, Vec<(&'a str, &'a Document, ProviderEntry)>> = BTreeMap::new();
         for (path, document) in self.documents() {
-            let Some(Compiled::ClusterProvider(provider)) = &document.compiled else { continue };
-            let incumbent = self.before.providers.get(&provider.name).map(|entry| entry.file.as_str());
-            let taken = self.providers.get(&provider.name).map(|entry| entry.file.clone());
-            match taken {
-                Some(file) if incumbent != Some(path) || file == path => {
-                    self.refuse_name(path, document.name_span.clone(), "ClusterProvider", &provider.name, &file);
-                }
-                Some(file) => {
-                    let loser = self.span_of_provider(&file, &provider.name);
-                    let loser_path = self.files.get_key_value(&file).map_or(path, |(path, _)| path);
-                    self.refuse_name(loser_path, loser, "ClusterProvider", &provider.name, path);
-                    self.set_provider(path, provider);
-                }
-                None => self.set_provider(path, provider),
+            if let Some(Compiled::ClusterProvider(provider)) = &document.compiled {
+                let entry = ProviderEntry { provider: provider.clone(), file: path.to_owned() };
+                by_name.entry(&provider.name).or_default().push((path, document, entry));
             }
+        }
+        for (name, candidates) in by_name {
+            let before = self.before.providers.get(name);
+            let at_home = |before: &&ProviderEntry| candidates.iter().find(|(path, ..)| *path == before.file);
+            // One whose own document is broken keeps its name.
+            let kept = before.filter(|before| at_home(before).is_none() && self.may_hold(&before.file));
+            let (.., first) = before.as_ref().and_then(at_home).unwrap_or(&candidates[0]);
+            let chosen = kept.unwrap_or(first);
+            let losers = candidates.iter().filter(|(.., entry)| !std::ptr::eq(entry, chosen));
+            for &(path, document, _) in losers {
+                self.refuse_name(path, document.name_span.clone(), "ClusterProvider", name, &chosen.file);
+            }
+            self.providers.insert(name.to_owned(), chosen.clone());
         }
     }
 
-    fn set_provider(&mut self, path: &str, provider: &ClusterProvider) {
-        let entry = ProviderEntry { provider: provider.clone(), file: path.to_owned() };
-        self.providers.insert(provider.name.clone(), entry);
+    /// Whether a file may hold documents that cannot be read now.
+    fn may_hold(&self, path: &str) -> bool {
+        let is_bad = |file: &Arc<File>| file.is_blank() || file.documents.iter().any(|one| one.compiled.is_none());
+        self.unreadable.contains_key(path) || self.files.get(path).is_some_and(is_bad)
     }
 
     fn span_of_provider(&self, path: &str, name: &str) -> Range<usize> {
@@ -272,11 +277,10 @@ impl<'a> Selection<'a> {
     fn objection(&self, candidate: &Candidate<'_>) -> Option<Finding> {
         let mapping = &candidate.mapping;
         let of_provider = place_of_provider(mapping).unwrap_or_else(|| candidate.name_span.clone());
-        if let SourceClusters::Provider(name) = &mapping.source.clusters
-            && self.provider(name).is_none()
-        {
-            let message = format!("no document defines the ClusterProvider `{name}`");
-            let finding = Finding::new("SE0120", of_provider, message);
+        if let Some(name) = mapping.providers().into_iter().find(|name| self.provider(name).is_none()) {
+            let is_of_source = matches!(&mapping.source.clusters, SourceClusters::Provider(of) if of == name);
+            let span = if is_of_source { of_provider } else { candidate.name_span.clone() };
+            let finding = Finding::new("SE0120", span, format!("no document defines the ClusterProvider `{name}`"));
             return Some(finding.help("add one: `kind: ClusterProvider` with this name"));
         }
         let misfit = self.reaches_out(mapping).or_else(|| self.selects_by_what_is_not_told(mapping));
@@ -389,7 +393,7 @@ impl<'a> Selection<'a> {
         documents.into_iter().filter_map(|document| compile_kept(&document))
     }
 
-    /// The provider of a mapping's source as the state store has it, and those that it joins.
+    /// The providers of a mapping's clusters as the state store has them, and those that they join.
     fn retained_providers(&self, mapping: &str) -> Vec<ProviderEntry> {
         let providers = self.retained_documents(mapping).filter_map(|compiled| match compiled {
             Compiled::ClusterProvider(provider) => Some(ProviderEntry { provider, file: String::new() }),
@@ -427,8 +431,11 @@ impl<'a> Selection<'a> {
 
     /// A provider that a mapping still runs on stays, even when its document is gone.
     fn keep_providers_in_use(&mut self) {
-        for entry in self.mappings.values() {
-            let SourceClusters::Provider(name) = &entry.mapping.source.clusters else { continue };
+        let used = self
+            .mappings
+            .values()
+            .flat_map(|entry| entry.mapping.providers().into_iter().map(move |name| (entry, name)));
+        for (entry, name) in used {
             if self.providers.contains_key(name) {
                 continue;
             }
@@ -445,7 +452,7 @@ impl<'a> Selection<'a> {
                     }
                 }
             }
-            self.providers.insert(name.clone(), before);
+            self.providers.insert(name.to_owned(), before);
             let path = entry.file.as_deref().and_then(|file| self.files.get_key_value(file));
             if let Some((path, _)) = path.filter(|_| entry.standing == Standing::Running) {
                 let span = self.documents().find(|(at, document)| {

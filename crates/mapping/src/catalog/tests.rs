@@ -307,6 +307,51 @@ fn providers() {
     insta::assert_snapshot!(world.remove("m.yaml"), @"mapping m: removed with generation 1; its objects stay until their sources are deleted, unless its onMappingRemoved says otherwise");
 }
 
+/// Sources would move to another cluster because of a file that is half written.
+#[test]
+fn a_provider_whose_document_is_broken_keeps_its_name() {
+    let mut world = World::default();
+    world.write("p.yaml", PROVIDER);
+    let first = provider(&world.catalog).cloned();
+    let taken = "a.yaml:3:18: error[SE0121]: the ClusterProvider `edge` stands in p.yaml already";
+    for text in [PROVIDER, &PROVIDER.replace("kubeconfig", "kubeconf"), &PROVIDER[..40], "\n"] {
+        world.write("p.yaml", text);
+        let said = world.write("a.yaml", &PROVIDER.replace("target", "other"));
+        assert!(said.contains(taken), "{text}: {said}");
+        assert_eq!(provider(&world.catalog), first.as_ref(), "{text}");
+    }
+    insta::assert_snapshot!(world.remove("p.yaml"), @"provider edge: changed");
+}
+
+/// What holds for the provider of a source holds for those of targets: without it, sources that are deleted would wait for ever.
+#[test]
+fn providers_of_targets() {
+    for target in ["targets: {clusters: {provider: edge}}", "target: {cluster: edge/east}"] {
+        let text = mapping("m", "").replace("  objects:", &format!("  {target}\n  objects:"));
+        let mut world = World::default();
+        let missing = world.write("m.yaml", &text);
+        assert!(
+            missing.contains("error[SE0120]: no document defines the ClusterProvider `edge` (add one"),
+            "{missing}"
+        );
+        world.write("p.yaml", PROVIDER);
+        assert_eq!(world.standing("m"), Some((Standing::Running, 1)));
+        let running = world.catalog.clone();
+        let broken = world.write("p.yaml", &PROVIDER.replace("kubeconfig", "kubeconf"));
+        assert!(broken.contains("ClusterProvider `edge` any more; its last version stays in use"), "{broken}");
+        world.remove("m.yaml");
+        world.remove("p.yaml");
+        assert_eq!(provider(&world.catalog), provider(&running));
+        // A state store keeps it.
+        let mapping_of = &running.mapping("m").expect("running").mapping;
+        let kept = mapping_of.provider_documents(|_| provider(&running).cloned());
+        let mut after = World::default();
+        after.retained.insert("m".into(), format!("{kept}\n---\n{text}").into());
+        after.write("a.yaml", &mapping("other", "x: $.x"));
+        assert_eq!(provider(&after.catalog), provider(&running));
+    }
+}
+
 /// Each namespace is a cluster, and a source reads and writes in its own alone.
 #[test]
 fn related_objects_stay_in_the_namespace_that_is_their_cluster() {

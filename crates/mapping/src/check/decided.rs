@@ -81,12 +81,15 @@ pub(super) fn check_namespace_label<'s>(
         }
         _ => expr,
     };
-    let known = |expr: &'s Expr| Reads::new(environment, true, &mut Vec::new()).expression(expr);
-    let printed = text.printed().into_iter().filter(|expr| known(expr).is_consumers);
-    let mut types = printed.flat_map(|expr| known(bare(expr)).types);
-    if types.any(|one| is_free_at(&one, &[])) {
+    if text.printed().into_iter().any(|expr| prints_any(environment, bare(expr))) {
         findings.push(finding(node, Why::Reserved(NAMESPACE_LABELS), &format!("`placement.namespaceLabels.{key}`")));
     }
+}
+
+/// Whether a consumer can have an expression print anything.
+pub(super) fn prints_any<'s>(environment: &Environment<'s>, expr: &'s Expr) -> bool {
+    let known = Reads::new(environment, true, &mut Vec::new()).expression(expr);
+    known.is_consumers && known.types.iter().any(|one| is_free_at(one, &[]))
 }
 
 /// Whether an expression names every key of the map that it gives.

@@ -16,14 +16,14 @@ mod status;
 mod target;
 mod types;
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, HashSet};
 use std::sync::Arc;
 
 use super::diagnostic::Finding;
 use super::expression::Base;
 use super::schema::{Schema, Schemas};
 use super::template::Tree;
-use super::{Mapping, ObjectRule, RelatedRule, Side, TargetChoice};
+use super::{Direction, Mapping, ObjectRule, RelatedRule, Side, TargetChoice};
 use crate::yaml::Node;
 
 pub use collisions::common_object;
@@ -52,7 +52,8 @@ pub fn check(mapping: &Mapping, schemas: &Schemas) -> Vec<Finding> {
     status::check(mapping, schemas, &checker.environment, &mut checker.findings);
     let mut findings = checker.findings;
     findings.sort_by_key(|finding| (finding.span.start, finding.code));
-    findings.dedup();
+    let mut said = HashSet::new();
+    findings.retain(|finding| said.insert(finding.clone()));
     findings
 }
 
@@ -70,12 +71,14 @@ impl<'s> Checker<'s> {
             schema: schema_of(schemas, rule),
             is_several: rule.is_several(),
             can_be_left_out: rule.when.is_some() && !rule.is_several(),
+            is_consumers: false,
         };
         let related = |rule: &'s RelatedRule| Object {
             id: &rule.id,
             schema: None,
             is_several: rule.is_several(),
             can_be_left_out: rule.when.is_some(),
+            is_consumers: rule.direction == Direction::ToTarget,
         };
         let environment = Environment {
             source: schemas.resource(&mapping.source.resource).map(|schema| &**schema),

@@ -279,6 +279,13 @@ pub(crate) fn owner_of(mapping: &Mapping, rule: &RelatedRule) -> OriginalOwner {
     }
 }
 
+/// Whether two tenants of one cluster can read a related object in one namespace of it.
+pub(super) fn share_namespace(mapping: &Mapping, rule: &RelatedRule, namespace: &Text) -> bool {
+    let tenants = tenants(mapping);
+    let [one, other] = tenants.map(|candidate| reading(mapping, rule, candidate));
+    tenants[0].cluster == tenants[1].cluster && !namespace.tells_apart(&one, &other)
+}
+
 /// What the places of a related object read of a source. What two tenants write may well be the same.
 fn reading(mapping: &Mapping, rule: &RelatedRule, candidate: Candidate<'_>) -> Scope {
     let mut read: Vec<_> = reads_of_source(mapping).into_iter().map(|read| read.path).collect();

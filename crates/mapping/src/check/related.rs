@@ -4,9 +4,9 @@ use crate::expression::References;
 use crate::schema::Form;
 use crate::template::{Content, Text};
 use crate::yaml::Node;
-use crate::{ForEach, OriginalOwner, RelatedPlace, RelatedRule};
+use crate::{Direction, ForEach, OriginalOwner, RelatedPlace, RelatedRule};
 
-use super::{Checker, safety};
+use super::{Checker, decided, places, safety};
 
 impl<'s> Checker<'s> {
     pub(super) fn related(&mut self) {
@@ -39,6 +39,7 @@ impl<'s> Checker<'s> {
         }
         self.environment.related = around;
         self.reading(node, rule);
+        self.reaching(node, rule);
     }
 
     /// What is read back must be the tenant's own. Where only the objects that are read tell the place, the engine asks at run
@@ -50,6 +51,17 @@ impl<'s> Checker<'s> {
         {
             let written = node.at(&["from", "name"]).or(node.at(&["from", "selector"])).or(node.get("from"));
             self.findings.push(safety::reading(written.map_or(node, |written| written)));
+        }
+    }
+
+    /// Tenants of one cluster each have namespaces of their own there.
+    fn reaching(&mut self, node: &Node, rule: &'s RelatedRule) {
+        let (Direction::ToTarget, Some(namespace)) = (rule.direction, &rule.from.namespace) else { return };
+        let is_chosen = namespace.printed().into_iter().any(|expr| decided::prints_any(&self.environment, expr));
+        if is_chosen && places::share_namespace(self.mapping, rule, namespace) {
+            let written = node.at(&["from", "namespace"]);
+            let finding = safety::reaching(written.map_or(node, |written| written), "from.namespace", "namespace");
+            self.findings.push(finding.help("leave it out: then it is the namespace of the source"));
         }
     }
 

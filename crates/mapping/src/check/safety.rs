@@ -11,10 +11,12 @@ use crate::yaml::Node;
 use crate::{Kind, Resource};
 
 /// Kinds of Kubernetes' own that live in no namespace.
-const CLUSTER_SCOPED: [(&str, &str); 16] = [
+const CLUSTER_SCOPED: [(&str, &str); 29] = [
     ("", "Namespace"),
     ("", "Node"),
     ("", "PersistentVolume"),
+    ("admissionregistration.k8s.io", "MutatingAdmissionPolicy"),
+    ("admissionregistration.k8s.io", "MutatingAdmissionPolicyBinding"),
     ("admissionregistration.k8s.io", "MutatingWebhookConfiguration"),
     ("admissionregistration.k8s.io", "ValidatingAdmissionPolicy"),
     ("admissionregistration.k8s.io", "ValidatingAdmissionPolicyBinding"),
@@ -22,17 +24,30 @@ const CLUSTER_SCOPED: [(&str, &str); 16] = [
     ("apiextensions.k8s.io", "CustomResourceDefinition"),
     ("apiregistration.k8s.io", "APIService"),
     ("certificates.k8s.io", "CertificateSigningRequest"),
+    ("certificates.k8s.io", "ClusterTrustBundle"),
+    ("flowcontrol.apiserver.k8s.io", "FlowSchema"),
+    ("flowcontrol.apiserver.k8s.io", "PriorityLevelConfiguration"),
+    ("networking.k8s.io", "IPAddress"),
     ("networking.k8s.io", "IngressClass"),
+    ("networking.k8s.io", "ServiceCIDR"),
     ("node.k8s.io", "RuntimeClass"),
     ("rbac.authorization.k8s.io", "ClusterRole"),
     ("rbac.authorization.k8s.io", "ClusterRoleBinding"),
+    ("resource.k8s.io", "DeviceClass"),
+    ("resource.k8s.io", "ResourceSlice"),
     ("scheduling.k8s.io", "PriorityClass"),
+    ("storage.k8s.io", "CSIDriver"),
+    ("storage.k8s.io", "CSINode"),
     ("storage.k8s.io", "StorageClass"),
+    ("storage.k8s.io", "VolumeAttachment"),
+    ("storage.k8s.io", "VolumeAttributesClass"),
 ];
 
 /// Where Kubernetes' own kinds have the spec of their pods.
-const PODS: [(&str, &str, &[&str]); 7] = [
+const PODS: [(&str, &str, &[&str]); 9] = [
     ("", "Pod", &["spec"]),
+    ("", "PodTemplate", &["template", "spec"]),
+    ("", "ReplicationController", &["spec", "template", "spec"]),
     ("apps", "DaemonSet", &["spec", "template", "spec"]),
     ("apps", "Deployment", &["spec", "template", "spec"]),
     ("apps", "ReplicaSet", &["spec", "template", "spec"]),
@@ -81,7 +96,7 @@ pub(super) fn scope_beside(
     );
 }
 
-/// What a consumer decides at a leaf of a template.
+/// What a consumer decides at a place.
 pub(super) fn leaf(kind: &Kind, node: &Node, path: &[String], types: &[Type<'_>], findings: &mut Vec<Finding>) {
     if path.iter().any(|key| is_free_text(key)) {
         return;
@@ -155,7 +170,7 @@ fn fills_pods(kind: &Kind, path: &[String]) -> bool {
         }
 }
 
-/// What a whole subtree of the consumer's brings along.
+/// What a consumer decides at a place, and what a whole subtree of the consumer's brings along.
 pub(super) fn subtree<'s>(
     kind: &Kind,
     node: &Node,
@@ -166,6 +181,7 @@ pub(super) fn subtree<'s>(
     if place.path.iter().any(|key| is_free_text(key)) {
         return;
     }
+    leaf(kind, node, &place.path, types, findings);
     for one in types {
         match one {
             Type::Of(shape) if shape.path.split(['.', '[']).next() == Some(Root::Source.as_str()) => {

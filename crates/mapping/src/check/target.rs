@@ -71,7 +71,8 @@ impl<'s> Reads<'_, 's> {
                     let words = printed.into_iter().filter(|bound| bound.is_consumers).flat_map(|bound| bound.types);
                     let words: Vec<_> = words.collect();
                     // A text that is nothing but what it prints is written as a value is.
-                    let alone = if text.only_expression().is_some() { &words[..] } else { &[][..] };
+                    let is_bare = text.can_be_bare(&|expr| decided::prints_any(&self.environment, expr));
+                    let alone = if is_bare { &words[..] } else { &[][..] };
                     safety::leaf(kind, node, &place.path, alone, self.findings);
                     decided::check_metadata(node, &place.path, false, self.findings);
                     decided::check(kind, node, &place.path, &words, self.findings);
@@ -204,10 +205,9 @@ impl<'s> Reads<'_, 's> {
         }
         self.typed(node, &types, place);
         if let Some(kind) = place.kind.filter(|_| bound.is_consumers) {
-            safety::leaf(kind, node, &place.path, &types, self.findings);
+            safety::subtree(kind, node, &types, place, self.findings);
             decided::check(kind, node, &place.path, &types, self.findings);
             decided::check_metadata(node, &place.path, !decided::names_its_keys(expr), self.findings);
-            safety::subtree(kind, node, &types, place, self.findings);
         }
     }
 

@@ -65,6 +65,8 @@ pub(super) struct Object<'s> {
     pub is_several: bool,
     /// Whether what is read by its id is left out where its `when` is false.
     pub can_be_left_out: bool,
+    /// Whether a consumer writes it.
+    pub is_consumers: bool,
 }
 
 /// What is known of a name.
@@ -433,7 +435,8 @@ impl<'s> Environment<'s> {
 fn named_by_id<'s>(object: Option<&Object<'s>>, types: Vec<Type<'s>>) -> Bound<'s> {
     let is_several = object.is_some_and(|object| object.is_several);
     let types = if is_several { vec![Type::Keyed(types)] } else { types };
-    Bound { is_optional: object.is_some_and(|object| object.can_be_left_out), ..Bound::new(types, false) }
+    let is_consumers = object.is_some_and(|object| object.is_consumers);
+    Bound { is_optional: object.is_some_and(|object| object.can_be_left_out), ..Bound::new(types, is_consumers) }
 }
 
 /// The original of a related object, with the names of itself and of its copy.

@@ -132,6 +132,11 @@ impl Text {
         }
     }
 
+    /// Whether it can be nothing but what such expressions print: what stands between them has no letter or digit.
+    pub(crate) fn can_be_bare<'t>(&'t self, is_such: &dyn Fn(&'t Expr) -> bool) -> bool {
+        can_be_bare(&self.pieces, is_such)
+    }
+
     /// Its expressions, those of all branches and loops among them.
     pub(crate) fn expressions(&self) -> Vec<&Expr> {
         expressions(&self.pieces, true)
@@ -163,6 +168,15 @@ fn expressions(pieces: &[Piece], conditions: bool) -> Vec<&Expr> {
         }
     };
     pieces.iter().flat_map(of).collect()
+}
+
+fn can_be_bare<'t>(pieces: &'t [Piece], is_such: &dyn Fn(&'t Expr) -> bool) -> bool {
+    pieces.iter().all(|piece| match piece {
+        Piece::Raw(text) => !text.contains(char::is_alphanumeric),
+        Piece::Print { expr, .. } => is_such(expr),
+        Piece::If { then, otherwise, .. } => can_be_bare(then, is_such) || can_be_bare(otherwise, is_such),
+        Piece::For(node) => is_such(&node.items) && can_be_bare(&node.body, &|_| true),
+    })
 }
 
 /// Text that turned out to hold escapes alone is literal.
