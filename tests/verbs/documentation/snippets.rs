@@ -1,5 +1,6 @@
 //! YAML on the pages is of the language: whole documents validate as they stand, and fragments as parts of one.
 
+use std::collections::BTreeSet;
 use std::fs;
 
 use super::read;
@@ -42,11 +43,10 @@ fn joined(block: &str) -> impl Iterator<Item = &str> {
     names.into_iter().flat_map(|(names, _)| names.split(", "))
 }
 
-/// The name of the provider whose clusters a fragment has its sources on, or names as targets.
-fn named(block: &str) -> Option<&str> {
-    let of_source = block.split_once("provider: ").and_then(|(_, rest)| rest.split([',', '\n']).next());
-    let of_target = || Some(block.split_once("cluster: \"")?.1.split_once("/{{")?.0);
-    of_source.or_else(of_target)
+/// The names of the providers whose clusters a fragment has its sources on, or names as targets.
+fn named(block: &str) -> BTreeSet<&str> {
+    let names = block.split("provider: ").skip(1).filter_map(|rest| rest.split([',', '}', '\n']).next());
+    names.chain(block.split("cluster: \"").skip(1).filter_map(|rest| Some(rest.split_once("/{{")?.0))).collect()
 }
 
 fn provider(name: &str) -> String {
