@@ -427,22 +427,23 @@ async fn converge(
             latest.takes_in();
         }
         actions.iter().for_each(|action| note_release(executor, observed, action));
-        let mut acted = act(executor, observed, actions, facts).await;
-        if matches!(acted, Err(ApplyError::Stale { .. })) && !progress.is_read_anew {
-            // It changed in the meantime: the plan is made anew from what it is now, once.
-            acted = read_anew(executor, observed).await.map(|()| true);
-            progress.is_read_anew = true;
+        let acted = act(executor, observed, actions, facts).await;
+        if let Err(error @ ApplyError::Stale { .. }) = &acted {
+            // The next attempt begins with what it is now, also where its watch is silent.
+            if let Err(why) = read_anew(executor, observed).await {
+                debug!(%why, %error, "the source cannot be read again");
+            }
         }
         if turn.is_some() {
             latest.is_now(observed);
         }
         drop(turn);
-        let is_outdated = match acted {
-            Ok(is_outdated) => is_outdated,
+        let refused_status = match acted {
+            Ok(refused_status) => refused_status,
             Err(error) => return Ended::Failed(error),
         };
         match then {
-            Some(then) if !is_outdated => return then.into(),
+            Some(then) if !refused_status => return then.into(),
             _ if executor.tally.so_far().overtaken => {
                 // Who waits for its turn sees that a source was let go.
                 note_places(pipeline, generation, observed, None, &mut progress.noted);
@@ -521,8 +522,8 @@ impl From<Reasons> for Ended {
     }
 }
 
-/// Carries out one plan. An action that fails does not keep the others of its plan from being tried. `true`: it is outdated, for
-/// the status was refused, and has to be computed again without what was refused.
+/// Carries out one plan. An action that fails does not keep the others of its plan from being tried. `true`: the status was
+/// refused, and has to be computed again without what was refused.
 async fn act(
     executor: &Executor<'_>,
     observed: &mut Observed,
