@@ -275,7 +275,7 @@ async fn a_wave_whose_objects_never_get_ready_goes_back(stage: &Stage) {
     let edit = labelled("new").replace("    - id: widget\n", never);
     engine.says_of(|| world.mappings.write("widgets.yaml", &impatient(&edit)), &["a wave begins", "1 of 2"]).await;
     has_label(&world, "canary", "new").await;
-    engine.says(&["it went back, for wave 1 failed", "1 are not yet", "not become fewer for 30 s"]).await;
+    engine.says(&["it went back, for wave 1 failed", "1 is not yet", "not become fewer for 30 s"]).await;
     has_no_label(&world, "canary").await;
     assert_eq!(label_of(&world, "other").await, None);
 }
