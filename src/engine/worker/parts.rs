@@ -63,9 +63,10 @@ async fn settle(parts: &mut [Part<'_, '_>], latest: &Latest) {
 }
 
 /// What brought the source here, where it is a timer: of one target, and another one may tell of it. What no event ends is named
-/// first.
+/// first, and before all that a request is tried again.
 fn waited_for(waits: impl Iterator<Item = &'static str>) -> Option<&'static str> {
-    waits.min_by_key(|why| Cause::ALL.iter().position(|cause| cause.as_str() == *why))
+    let rank = |why: &str| Cause::ALL.iter().position(|cause| cause.as_str() == why);
+    waits.min_by_key(|why| (*why != Cause::RequestFailed.as_str(), rank(why)))
 }
 
 /// Tells the parts of each other. What the targets of a source are is evaluated once for all of them.
@@ -272,6 +273,7 @@ mod tests {
         for (waits, told) in [
             (&["Unknown", "RequestFailed"][..], Some("RequestFailed")),
             (&["Conflict", "Unknown"], Some("Conflict")),
+            (&["Deleting", "RequestFailed"], Some("RequestFailed")),
             (&["Unknown"], Some("Unknown")),
             (&[], None),
         ] {
