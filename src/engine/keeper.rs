@@ -44,7 +44,7 @@ pub async fn keep(pipeline: Arc<Pipeline>, slot: Slot, events: mpsc::Sender<Even
     let mut failures = 0;
     let mut jitter = Jitter::of(&pipeline.name());
     let mut unused = BTreeMap::new();
-    let (mut unanswered, mut is_home_told) = (Unanswered::default(), false);
+    let mut unanswered = Unanswered::default();
     let lease = &pipeline.shared.lease;
     loop {
         // Before anything is read: in another term, it counts no more.
@@ -55,7 +55,7 @@ pub async fn keep(pipeline: Arc<Pipeline>, slot: Slot, events: mpsc::Sender<Even
             stand_by(&pipeline, &generation).await;
             continue;
         };
-        let mut result = confirm(&pipeline, &generation, &unused, &permit, &mut unanswered, &mut is_home_told).await;
+        let mut result = confirm(&pipeline, &generation, &unused, &permit, &mut unanswered).await;
         if !Arc::ptr_eq(&generation, &pipeline.generation()) {
             // It says nothing of the document that runs now.
             continue;
@@ -71,7 +71,7 @@ pub async fn keep(pipeline: Arc<Pipeline>, slot: Slot, events: mpsc::Sender<Even
         let confirmed = result.as_ref().ok().cloned();
         say(&pipeline, &generation, result);
         let pause = match confirmed {
-            Some(inventory) if is_final(&pipeline, &inventory) && is_home_told && !unanswered.may_be_written() => {
+            Some(inventory) if is_final(&pipeline, &inventory) && !unanswered.has_open() => {
                 match generation.mapping.is_beside() {
                     true => LOOK,
                     false => Duration::MAX,
@@ -103,6 +103,8 @@ pub async fn keep(pipeline: Arc<Pipeline>, slot: Slot, events: mpsc::Sender<Even
 struct Unanswered {
     write: Option<Instant>,
     removal: Option<Instant>,
+    /// Whether home could not be told, whatever it said.
+    is_home_untold: bool,
 }
 
 impl Unanswered {
@@ -117,6 +119,11 @@ impl Unanswered {
     /// A former document may come back, or what was removed.
     fn may_be_written(&self) -> bool {
         may_come(self.write)
+    }
+
+    /// Whether it is to be looked at again by and by.
+    fn has_open(&self) -> bool {
+        self.is_home_untold || self.may_be_written()
     }
 
     /// What is there now may be removed, as long as nobody writes it.
@@ -195,14 +202,13 @@ fn say(pipeline: &Pipeline, generation: &Arc<Generation>, result: Result<Invento
     pipeline.confirm(generation, result);
 }
 
-/// Reads the state store, and writes what is new. `is_home_told`: whether home knows of it.
+/// Reads the state store, and writes what is new.
 async fn confirm(
     pipeline: &Pipeline,
     generation: &Arc<Generation>,
     unused: &BTreeMap<Kind, Instant>,
     permit: &Permit,
     unanswered: &mut Unanswered,
-    is_home_told: &mut bool,
 ) -> Result<Inventory, Doubt> {
     let inventories = pipeline.shared.inventories(generation.target.endpoint().permitted(permit.clone()));
     let can_none_come = !unanswered.may_be_written();
@@ -229,7 +235,7 @@ async fn confirm(
         wanted.recorded = Some(wanted.next_moment(pipeline.shared.settings.clock.now()));
     }
     let told = tell_home(pipeline, generation, &wanted, permit, unanswered).await;
-    *is_home_told = told.is_ok();
+    unanswered.is_home_untold = told.is_err();
     // Home that goes away holds up nothing that it knows of.
     if let (None, Err(error)) = (&found, told) {
         let why = format!("home has to name the target first: by that, a start knows of it: {error}");
@@ -246,7 +252,7 @@ async fn confirm(
             stored
         }
     };
-    if can_none_come && *is_home_told {
+    if can_none_come && !unanswered.is_home_untold {
         unanswered.write = None;
     }
     match inventories.endpoint.is_permitted() {
