@@ -8,6 +8,7 @@ pub mod mount;
 pub mod scan;
 pub mod settle;
 
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
@@ -20,7 +21,7 @@ use tracing::{info, warn};
 
 use crate::catalog::Files;
 use crate::health::{Condition, Health};
-use crate::multicluster::directory::Watch;
+use crate::multicluster::directory::{Reading, Watch};
 use settle::{Pace, Settle};
 
 /// Name of the reloader's condition in [`Health`].
@@ -77,6 +78,7 @@ pub struct Reloader {
     requests: mpsc::Receiver<Request>,
     reloads: mpsc::Sender<Reload>,
     current: Arc<Files>,
+    reading: Reading<Files>,
     last: Outcome,
     waiting: Vec<oneshot::Sender<Outcome>>,
 }
@@ -130,6 +132,7 @@ impl Reloader {
             requests,
             reloads,
             current: Arc::new(files),
+            reading: Reading::default(),
             last: Outcome { accepted: true, text: "nothing was reloaded yet".to_owned() },
             waiting: Vec::new(),
         };
@@ -191,16 +194,15 @@ impl Reloader {
     }
 
     /// The directory as it stands, what cannot be read held at its current content.
-    async fn read(&self) -> Files {
-        let (directory, current) = (self.directory.clone(), Arc::clone(&self.current));
-        let read = move || {
-            let mut files = scan::read(&directory, scan::MAX_FILE_BYTES);
-            scan::fill(&mut files, &current);
-            files
-        };
-        let reading = tokio::task::spawn_blocking(read);
-        // The task fails when the runtime shuts down: nothing has changed then.
-        reading.await.unwrap_or_else(|_| (*self.current).clone())
+    async fn read(&mut self) -> Files {
+        let directory = self.directory.clone();
+        let read = self.reading.of(move || scan::read(&directory, scan::MAX_FILE_BYTES)).await;
+        let mut files = read.unwrap_or_else(|why| Files {
+            unreadable: BTreeMap::from([(scan::ROOT.to_owned(), why)]),
+            ..Files::default()
+        });
+        scan::fill(&mut files, &self.current);
+        files
     }
 
     async fn take(&mut self, files: Files) -> Result<(), Closed> {

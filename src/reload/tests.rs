@@ -8,6 +8,7 @@ use tokio::task::JoinHandle;
 
 use super::*;
 use crate::health::Level;
+use crate::multicluster::directory;
 
 /// Longer than anything here takes, on a machine that is busy with something else.
 const PATIENCE: Duration = Duration::from_secs(30);
@@ -141,6 +142,24 @@ async fn a_directory_that_goes_away_removes_nothing_and_its_successor_is_followe
     fs::write(bench.path("a.yaml"), "three").expect("written");
     bench.until(|files| content(files, "a.yaml") == Some("three")).await;
     bench.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_directory_that_hangs_is_told_keeps_one_thread_and_is_read_once_it_answers() {
+    let root = tempfile::tempdir().expect("a temporary directory");
+    fs::write(root.path().join("a.yaml"), "one").expect("a file");
+    let (mut reloader, _handle, _reloads) = Reloader::open(root.path(), Health::default()).expect("readable");
+    let (answer, answered) = std::sync::mpsc::channel();
+    let hang = reloader.reading.of(move || answered.recv().unwrap_or_default());
+    let (hangs, ()) = tokio::join!(hang, tokio::time::advance(directory::PATIENCE));
+    let why = hangs.expect_err("no answer");
+    fs::write(root.path().join("a.yaml"), "two").expect("written");
+
+    let (held, ()) = tokio::join!(reloader.read(), tokio::time::advance(directory::PATIENCE));
+    assert_eq!((content(&held, "a.yaml"), &held.unreadable[scan::ROOT]), (Some("one"), &why));
+    answer.send(Files::default()).expect("it waits");
+    assert_eq!(reloader.read().await, Files::default(), "the reading that hung");
+    assert_eq!(content(&reloader.read().await, "a.yaml"), Some("two"));
 }
 
 #[tokio::test]

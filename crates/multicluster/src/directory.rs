@@ -1,14 +1,48 @@
-//! Hints from the file system: something in a directory may have changed.
+//! Directories: hints that something in one may have changed, and readings of one that may hang.
 
 use std::fs::{self, Metadata};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::Duration;
 
 use notify::event::{AccessKind, AccessMode};
 use notify::{EventKind, RecommendedWatcher, RecursiveMode, Watcher};
 use tokio::sync::Notify;
+use tokio::task::JoinHandle;
+use tokio::time::timeout;
 use tracing::{info, warn};
+
+/// How long a file system is waited for.
+pub const PATIENCE: Duration = Duration::from_secs(30);
+
+/// Reads files on a thread of its own. A mount that hangs keeps this one thread, however often it is asked.
+#[derive(Debug)]
+pub struct Reading<T>(Option<JoinHandle<T>>);
+
+impl<T> Default for Reading<T> {
+    fn default() -> Self {
+        Self(None)
+    }
+}
+
+impl<T: Send + 'static> Reading<T> {
+    /// What the reading comes to. One that is still under way is waited for instead. Cancel-safe.
+    ///
+    /// # Errors
+    /// It does not end in time.
+    pub async fn of(&mut self, read: impl FnOnce() -> T + Send + 'static) -> Result<T, String> {
+        let reading = self.0.get_or_insert_with(|| tokio::task::spawn_blocking(read));
+        let ended = timeout(PATIENCE, reading).await;
+        let ended = ended.map_err(|_| format!("its file system has not answered for {} s", PATIENCE.as_secs()))?;
+        self.0 = None;
+        // It fails when the runtime shuts down.
+        ended.map_err(|error| error.to_string())
+    }
+}
+
+/// What a look at the directory found: another one than is watched, and the watch on it, if there is a directory.
+type Looked = Option<(Option<Identity>, Option<notify::Result<RecommendedWatcher>>)>;
 
 /// A watch on one directory that survives the directory's replacement.
 #[derive(Debug)]
@@ -19,6 +53,7 @@ pub struct Watch {
     watcher: Option<RecommendedWatcher>,
     /// The directory that is watched; another one may stand at its path by now.
     watched: Option<Identity>,
+    looking: Reading<Looked>,
     /// The last failure that was told, to tell each once.
     told: Option<String>,
 }
@@ -26,7 +61,14 @@ pub struct Watch {
 impl Watch {
     /// Begins with the first [`renew`](Self::renew).
     pub fn new(directory: &Path) -> Self {
-        Self { directory: directory.to_owned(), hints: Arc::default(), watcher: None, watched: None, told: None }
+        Self {
+            directory: directory.to_owned(),
+            hints: Arc::default(),
+            watcher: None,
+            watched: None,
+            looking: Reading::default(),
+            told: None,
+        }
     }
 
     /// Waits until something may have changed. Cancel-safe.
@@ -34,16 +76,15 @@ impl Watch {
         self.hints.notified().await;
     }
 
-    /// Watches the directory that stands at the path now, if it is not the one that is watched already. A mount may hang: it is
-    /// asked on a thread of its own.
+    /// Watches the directory that stands at the path now, if it is not the one that is watched already. While a
+    /// mount hangs, the watch stays as it is.
     pub async fn renew(&mut self) {
         let (directory, hints, watched) = (self.directory.clone(), self.hints.clone(), self.watched);
-        let asking = tokio::task::spawn_blocking(move || {
+        let looking = self.looking.of(move || {
             let identity = identity(&directory);
             (identity != watched).then(|| (identity, identity.map(|_| watch(&directory, hints))))
         });
-        // The task fails when the runtime shuts down.
-        let Ok(Some((identity, begun))) = asking.await else { return };
+        let Ok(Some((identity, begun))) = looking.await else { return };
         self.watcher = None;
         self.watched = None;
         match begun {

@@ -10,7 +10,7 @@ use tokio::time::{sleep, timeout};
 
 use crate::connection::ConnectionSource;
 use crate::contexts_of;
-use crate::directory::Watch;
+use crate::directory::{Reading, Watch};
 use crate::environment::{Listed, Members};
 use sync_engine_mapping::hash::tuple_hash;
 use sync_engine_mapping::object::{ClusterName, is_dns_label};
@@ -21,31 +21,36 @@ const LOOK_AGAIN: Duration = Duration::from_secs(10);
 /// How long after a change it is read.
 const SETTLE: Duration = Duration::from_millis(250);
 
+/// The contexts of each file.
+type Contexts = BTreeMap<PathBuf, Vec<String>>;
+
 /// The kubeconfig files of a directory.
 pub struct KubeconfigFiles {
     directory: PathBuf,
     glob: String,
-    /// The contexts of each file when it could be read last: a file that is being written is no reason to lose them.
-    known: BTreeMap<PathBuf, Vec<String>>,
+    /// As each file could be read last: one that is being written is no reason to lose them.
+    known: Contexts,
     watch: Watch,
+    reading: Reading<(Result<Listed, String>, Contexts)>,
 }
 
 impl KubeconfigFiles {
     pub fn new(directory: &Path, glob: Option<&str>) -> Self {
         let (glob, watch) = (glob.unwrap_or("*").to_owned(), Watch::new(directory));
-        Self { directory: directory.into(), glob, known: BTreeMap::new(), watch }
+        Self { directory: directory.into(), glob, known: BTreeMap::new(), watch, reading: Reading::default() }
     }
 }
 
 impl Members for KubeconfigFiles {
     async fn look(&mut self) -> Result<Listed, String> {
         self.watch.renew().await;
-        let (directory, glob, mut known) = (self.directory.clone(), self.glob.clone(), std::mem::take(&mut self.known));
-        let read = tokio::task::spawn_blocking(move || {
+        let (directory, glob, mut known) = (self.directory.clone(), self.glob.clone(), self.known.clone());
+        let read = self.reading.of(move || {
             let listed = files_of(&directory, &glob).map(|files| listed(&files, &mut known, contexts_of));
             (listed, known)
         });
-        let (listed, known) = read.await.map_err(|error| error.to_string())?;
+        let cannot = |why: String| format!("cannot read the directory {}: {why}", self.directory.display());
+        let (listed, known) = read.await.map_err(cannot)?;
         self.known = known;
         listed
     }
@@ -84,7 +89,7 @@ fn files_of(directory: &Path, glob: &str) -> Result<Vec<PathBuf>, String> {
 /// A member for each context. A file that cannot be read keeps those that it had.
 fn listed(
     files: &[PathBuf],
-    known: &mut BTreeMap<PathBuf, Vec<String>>,
+    known: &mut Contexts,
     contexts_of: impl Fn(&Path) -> Result<Vec<String>, String>,
 ) -> Listed {
     let mut listed = Listed::default();
