@@ -388,7 +388,8 @@ fn source_id(pipeline: &Pipeline, generation: &Generation) -> Result<SourceId, S
 fn check_first(pipeline: &Pipeline, generation: &Generation) -> Result<(), String> {
     let feeds = pipeline.controller.source_feeds();
     let listed = feeds.iter().all(|feed| matches!(feed.watch.state(), WatchState::Synced | WatchState::NotServed));
-    if !listed || !pipeline.shared.manager.is_synced(&generation.mapping.source.clusters) {
+    let is_known = pipeline.shared.manager.is_synced(&generation.mapping.source.clusters);
+    if !listed || !is_known || !pipeline.controller.are_clusters_followed() {
         return Err(format!(
             "target `{}`: it holds no state store yet; sources are listed first",
             generation.target.name

@@ -35,8 +35,12 @@ impl Mailbox {
         }
     }
 
-    /// Clusters first: once `Synced` is read, every cluster was.
+    /// Identities first: nobody serves a cluster by a former identity of its source. Clusters then: once `Synced`
+    /// is read, every cluster was.
     pub(super) fn take(&mut self) -> Option<ClusterEvent> {
+        if let Some((provider, identity)) = self.identities.pop_first() {
+            return Some(ClusterEvent::Identity(provider, identity));
+        }
         if let Some(mut entry) = self.clusters.first_entry() {
             if let Some((cluster, reason)) = entry.get_mut().gone.take() {
                 if entry.get().engaged.is_none() {
@@ -47,9 +51,7 @@ impl Mailbox {
             let Mail { engaged, described, .. } = entry.remove();
             return engaged.map(ClusterEvent::Engaged).or(described.map(ClusterEvent::Described));
         }
-        let identity =
-            self.identities.pop_first().map(|(provider, identity)| ClusterEvent::Identity(provider, identity));
-        identity.or_else(|| self.synced.pop_first().map(ClusterEvent::Synced))
+        self.synced.pop_first().map(ClusterEvent::Synced)
     }
 
     fn describe(&mut self, cluster: Arc<Cluster>) {

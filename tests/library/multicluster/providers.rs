@@ -143,6 +143,7 @@ async fn an_export_without_consumers_is_synced_and_consumers_come_and_go() {
     assert_eq!(scene.manager.identity(&things).map(Into::into), Some(hash));
 
     let mut late = scene.manager.subscribe();
+    assert!(next(&mut late).await.starts_with("identity"));
     assert_eq!(next(&mut late).await, format!("+{two} root:two"));
     scene.manager.run(NOBODY);
     assert_eq!(scene.next_of_clusters().await, format!("-{two} ProviderStopped"));
@@ -295,9 +296,9 @@ async fn a_plain_cluster_is_engaged_once_it_is_known_which_one_it_is() {
     insta::assert_snapshot!(scene.complaint().await, @"ClusterProvider edge: cannot reach URL/api/v1/namespaces/kube-system: connection refused: is the server running, and is the address right?");
     assert!(scene.manager.clusters(&edge).is_empty());
     scene.sandbox.reconnect().await.expect("back");
-    assert_eq!(scene.next().await, "+edge -");
     let identity = uid_of(&scene.sandbox);
     assert_eq!(scene.next().await, format!("identity {identity}"));
+    assert_eq!(scene.next().await, "+edge -");
     assert_eq!(scene.manager.clusters(&edge)[0].identity(), identity);
     assert_eq!(scene.next().await, "synced");
 
@@ -317,7 +318,7 @@ async fn a_connection_that_moves_replaces_its_clusters_and_a_broken_one_is_said(
     scene.manager.configure(vec![ClusterProvider { name: "edge".into(), kind }]);
     let edge = SourceClusters::Provider("edge".into());
     scene.manager.run([edge.clone()]);
-    for expected in ["+edge -", "identity", "synced"] {
+    for expected in ["identity", "+edge -", "synced"] {
         assert!(scene.next().await.starts_with(expected));
     }
     folder.write("kubeconfig", "clusters: [");
@@ -326,7 +327,7 @@ async fn a_connection_that_moves_replaces_its_clusters_and_a_broken_one_is_said(
     insta::assert_snapshot!(complaint, @"configuration of connection target: connection `kcp`: DIR/kubeconfig is no kubeconfig: line 1 column 11: unclosed bracket '['; give one with `--kcp-kubeconfig PATH[#CONTEXT]`");
     folder.write("kubeconfig", &new.kubeconfig(None));
     scene.manager.reload_connections().await;
-    assert_eq!([scene.next().await, scene.next().await], ["-edge Replaced", "+edge -"]);
+    assert_eq!([scene.next_of_clusters().await, scene.next_of_clusters().await], ["-edge Replaced", "+edge -"]);
     assert_eq!(scene.manager.clusters(&edge)[0].spec.endpoint.url(), new.url());
     assert!(scene.health.is_ready());
 }
@@ -363,6 +364,19 @@ async fn workspaces_stay_until_the_new_address_of_their_kcp_tells_which_there_ar
     assert_eq!(BTreeSet::from(told), BTreeSet::from(expected));
 }
 
+#[tokio::test]
+async fn no_workspace_is_engaged_before_it_is_known_what_its_export_is_known_by() {
+    let mut scene = Scene::published(Options::kcp()).await;
+    let one = scene.bind("one");
+    let busy = Failure::status(503, "ServiceUnavailable", "busy");
+    scene.sandbox.faults().inject(move |call| (call.resource == "apiexports").then(|| Fault::Refuse(busy.clone())));
+    scene.manager.run([export("things", Some("root:provider"))]);
+    scene.complaint().await;
+    scene.sandbox.faults().clear();
+    assert!(scene.next().await.starts_with("identity"));
+    assert_eq!([scene.next().await, scene.next().await], [format!("+{one} root:one"), "synced".to_owned()]);
+}
+
 /// The identity of a plain cluster.
 pub fn uid_of(sandbox: &Sandbox) -> String {
     let namespaces = ApiRef { cluster: "", resource: "namespaces.v1" };
@@ -376,7 +390,7 @@ async fn target(sandbox: Sandbox) -> (Scene, ProviderName, Folder) {
     let mut scene = Scene::of("target", folder.connection(), sandbox);
     let target = ProviderName::Connection("target".into());
     scene.manager.run([target.clone()]);
-    for expected in ["+target -", "identity", "synced"] {
+    for expected in ["identity", "+target -", "synced"] {
         assert!(scene.next().await.starts_with(expected));
     }
     (scene, target, folder)
@@ -397,7 +411,7 @@ async fn a_cluster_that_moves_is_replaced_once_its_new_address_answers() {
     assert_ne!(before.known(), IdentityState::Identity(before.identity().into()), "and nobody may write meanwhile");
     let requests = scene.sandbox.counters().total();
     new.reconnect().await.expect("up");
-    assert_eq!([scene.next().await, scene.next().await], ["-target Replaced", "+target -"]);
+    assert_eq!([scene.next_of_clusters().await, scene.next_of_clusters().await], ["-target Replaced", "+target -"]);
     let after = scene.manager.clusters(&target).remove(0);
     assert_eq!(after.identity(), before.identity());
     assert_ne!(after.spec.endpoint, before.spec.endpoint);
@@ -417,7 +431,7 @@ async fn a_cluster_that_is_rebuilt_behind_its_address_is_another() {
     scene.sandbox.restore(&rebuilt);
     scene.sandbox.reconnect().await.expect("back");
     // The watch has to start over, which casts doubt on the cluster.
-    assert_eq!([scene.next().await, scene.next().await], ["-target Replaced", "+target -"]);
+    assert_eq!([scene.next_of_clusters().await, scene.next_of_clusters().await], ["-target Replaced", "+target -"]);
     let after = scene.manager.clusters(&target).remove(0);
     assert_eq!((after.spec.endpoint.url(), after.identity()), (before.spec.endpoint.url(), &*uid_of(&scene.sandbox)));
     let other = watches.acquire(&after.spec.scope, &resource("configmaps.v1"), &Selectors::default());

@@ -100,6 +100,10 @@ impl<F: Find> Workspaces<F> {
             self.identity = identity;
             events.extend(self.identity.clone().map(ProviderEvent::Identity));
         }
+        if self.identity.is_none() {
+            // Another server may have workspaces of the same names: nobody goes by what was known of the former one.
+            return events;
+        }
         // What was seen at an address that is no longer listed is out of sight, not deleted.
         let seen_there = self.described.iter().filter(|(_, (url, _))| lost.contains(url));
         let seen_there: Vec<ClusterName> = seen_there.map(|(name, _)| name.clone()).collect();

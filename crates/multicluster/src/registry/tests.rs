@@ -158,6 +158,9 @@ fn a_slow_reader_hears_the_sum_of_what_happened() {
     happens(&mut mailbox, applied("http://six"));
     happens(&mut mailbox, gone());
     assert_eq!(read(&mut mailbox), [""; 0]);
+    happens(&mut mailbox, applied("http://seven"));
+    happens(&mut mailbox, ProviderEvent::Identity("u".into()));
+    assert_eq!(read(&mut mailbox), ["identity u", "+a http://seven"], "nobody serves it by a former identity");
 }
 
 #[test]
