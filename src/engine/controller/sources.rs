@@ -16,6 +16,7 @@ use crate::engine::consumer_schema::{PublishedSchema, Schedule};
 use crate::engine::interests::{Collection, Interest, LINGER, Related, Topic};
 use crate::engine::pipeline::{Pipeline, of_mapping};
 use crate::engine::target::is_resource_removed;
+use crate::health::{Condition, Health};
 use crate::mapping::{Kind, Resource, Side};
 use crate::multicluster::identity::IdentityState;
 use crate::multicluster::permit::Epoch;
@@ -323,6 +324,10 @@ impl Controller {
     ) -> impl Future<Output = ()> + use<> {
         let (mut states, endpoint) = (watch.changes(), watch.endpoint().clone());
         let (controller, watch) = (Arc::downgrade(self), Arc::downgrade(watch));
+        let told = matches!(collection, Collection::Sources(_)).then(|| Told {
+            health: self.shared.instruments.health.clone(),
+            component: format!("mapping {}: sources at {}", self.writer.mapping(), endpoint.place()),
+        });
         async move {
             loop {
                 let Some(state) = watch.upgrade().map(|watch| watch.state()) else { return };
@@ -332,8 +337,11 @@ impl Controller {
                     // Cancel-safe: what is not seen yet ends the next wait.
                     () = states.advanced() => is_removed.store(false, Ordering::Relaxed),
                     // Cancel-safe: it is asked again.
-                    () = removal(&endpoint, defined.as_ref()), if is_asked => is_removed.store(true, Ordering::Relaxed),
+                    () = removal(&endpoint, defined.as_ref(), told.as_ref()), if is_asked => {
+                        is_removed.store(true, Ordering::Relaxed);
+                    }
                 }
+                told.iter().for_each(Told::is_over);
                 let Some(controller) = controller.upgrade() else { return };
                 controller.touch(Topic::Synced(collection.clone()));
                 controller.sources_told();
@@ -394,11 +402,45 @@ impl Controller {
     }
 }
 
-/// Waits until a resource is gone with all its objects.
-async fn removal(endpoint: &Endpoint, defined: Option<&Resource>) {
+/// Waits until a resource is gone with all its objects. What is not served in this version may exist in another one: that it holds
+/// up others is `told`, unless it is served before the second look.
+async fn removal(endpoint: &Endpoint, defined: Option<&Resource>, told: Option<&Told>) {
     let Some(resource) = defined else { return pending().await };
-    while !is_resource_removed(endpoint, resource).await.unwrap_or(false) {
+    loop {
+        let why = match is_resource_removed(endpoint, resource).await {
+            Ok(true) => return,
+            Ok(false) => "there may be objects of it in another version".to_owned(),
+            Err(error) => format!("whether its CustomResourceDefinition exists cannot be told: {error}"),
+        };
         tokio::time::sleep(LOOK_FOR_DEFINITION).await;
+        told.iter().for_each(|told| told.say(format!(
+            "{resource} is not served there, and {why}. Until it is served or its definition is removed, sources of other \
+             clusters that share an object with others, and the removal of the mapping, wait for it"
+        )));
+    }
+}
+
+/// The condition of sources that are out of sight, for as long as it is told.
+struct Told {
+    health: Health,
+    component: String,
+}
+
+impl Told {
+    fn say(&self, why: String) {
+        if self.health.set(&self.component, Condition::degraded(why.clone())) {
+            warn!(component = self.component, why, "sources are out of sight");
+        }
+    }
+
+    fn is_over(&self) {
+        self.health.remove(&self.component);
+    }
+}
+
+impl Drop for Told {
+    fn drop(&mut self) {
+        self.is_over();
     }
 }
 
@@ -447,5 +489,33 @@ async fn follow_schema(controller: Weak<Controller>, scope: WatchScope, served: 
         let wait = schedule.wait(&checked);
         drop(controller);
         is_rung = tokio::time::timeout(wait, due.advanced()).await.is_ok();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::multicluster::connection::{Connection, ConnectionSource, ConnectionSpec, Held};
+
+    #[tokio::test(start_paused = true)]
+    async fn an_api_that_a_cluster_does_not_serve_and_that_may_have_objects_is_told_for_as_long() {
+        let text = r#"{"current-context": "x", "contexts": [{"name": "x", "context": {"cluster": "x"}}],
+            "clusters": [{"name": "x", "cluster": {"server": "http://127.0.0.1:1"}}]}"#;
+        let kubeconfig = Held::new("a test".into(), text.into());
+        let source = ConnectionSource::Held { kubeconfig, context: None };
+        let connection = Connection::open(ConnectionSpec { name: "edge".into(), source }).expect("a connection");
+        let told = Told { health: Health::default(), component: "mapping widgets: sources at edge".into() };
+        let (health, mut changes) = (told.health.clone(), told.health.changes());
+        // No definition tells that one of Kubernetes' own is gone.
+        let resource = Resource::new("apps", "v1beta1", "deployments");
+        tokio::select! {
+            biased;
+            () = removal(&connection.endpoint(), Some(&resource), Some(&told)) => panic!("nobody removed it"),
+            () = changes.advanced() => {}
+        }
+        let said = health.standings().into_iter().map(|one| one.condition.message);
+        insta::assert_snapshot!(said.collect::<String>(), @"deployments.v1beta1.apps is not served there, and there may be objects of it in another version. Until it is served or its definition is removed, sources of other clusters that share an object with others, and the removal of the mapping, wait for it");
+        drop(told);
+        assert!(health.standings().is_empty());
     }
 }
