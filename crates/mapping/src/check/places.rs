@@ -17,6 +17,11 @@ use crate::{
 
 const CLUSTERS: [&str; 2] = ["2xcau5l8pb5n4bev", "1kd7fq0ntn2qv9ew"];
 
+/// A path tells no workspaces apart: the next workspace of a name has the path of the one before. Nor does kcp's admission protect
+/// the annotation `kcp.io/path` of a LogicalCluster from those who administer the workspace.
+const PATH: &str = "root:acme";
+const OTHER_PATH: &str = "root:other";
+
 /// Namespaces and names that meet where a rule joins, shortens or simplifies them. The plain ones come first: the
 /// simplest pair is the one to show.
 const NAMESPACES: [&str; 6] = ["default", "team", "team-a", "a", LONG_NAMESPACES[0], LONG_NAMESPACES[1]];
@@ -35,12 +40,14 @@ const LONG_NAMES: [&str; 2] = [
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Candidate<'n> {
     pub cluster: &'static str,
+    pub path: &'static str,
     pub namespace: &'static str,
     pub name: &'n str,
 }
 
 pub(super) fn check(mapping: &Mapping, findings: &mut Vec<Finding>) {
     copies(mapping, findings);
+    shared_copies(mapping, findings);
     shared(mapping, findings);
     let written = |field| mapping.spec.at(&["placement", field]);
     // The default rule is injective.
@@ -102,6 +109,28 @@ fn copies(mapping: &Mapping, findings: &mut Vec<Finding>) {
     }
 }
 
+/// SE0702: all sources of a namespace have one shared copy, so that its original must be one as well.
+fn shared_copies(mapping: &Mapping, findings: &mut Vec<Finding>) {
+    let Some(first) = served_candidate(mapping) else { return };
+    let shared = mapping.objects.iter().filter(|rule| rule.shared).filter_map(|rule| rule.copy);
+    for (node, rule) in shared.filter_map(|copy| mapping.written_related().nth(copy.related)) {
+        let of_first = reading(mapping, rule, first);
+        let takes_it = |other: &Candidate<'_>| {
+            let of_other = reading(mapping, rule, *other);
+            let apart = |text: &Text| text.tells_apart(&of_first, &of_other);
+            let from_elsewhere = rule.from.namespace.as_ref().map_or(first.namespace != other.namespace, apart);
+            let name = rule.to.name.as_ref().or(rule.from.name.as_ref());
+            (first.cluster != other.cluster || from_elsewhere)
+                && !apart(&mapping.placement.namespace)
+                && !name.is_some_and(apart)
+        };
+        if let Some(other) = candidates(mapping).filter(|one| one.name == first.name).find(takes_it) {
+            let namespace = placement::namespace(&mapping.placement.namespace, &of_first).unwrap_or_default();
+            findings.push(finding(node.get("shared").unwrap_or(node), &(first, other, namespace)));
+        }
+    }
+}
+
 /// SE0712: what is shared in a namespace names no source, and another workspace may have the path of one that is gone.
 fn shared(mapping: &Mapping, findings: &mut Vec<Finding>) {
     let read: Vec<&Path> = mapping.placement.namespace.expressions().into_iter().flat_map(Expr::paths).collect();
@@ -110,7 +139,8 @@ fn shared(mapping: &Mapping, findings: &mut Vec<Finding>) {
         read.iter().any(|path| path.base == Base::Root(Root::Workspace) && path.segments.first().is_none_or(is_it))
     };
     let node = mapping.spec.at(&["placement", "namespace"]);
-    if let Some(node) = node.filter(|_| mapping.has_shared() && reads("path") && !reads("cluster")) {
+    let is_shared = |rule: &ObjectRule| rule.shared && rule.copy.is_none();
+    if let Some(node) = node.filter(|_| mapping.objects.iter().any(is_shared) && reads("path") && !reads("cluster")) {
         let message = "what sources share here reaches a later workspace of the same path";
         let finding = Finding::new("SE0712", node.headline(), message).label("`workspace.cluster` is not read");
         findings.push(finding.help(
@@ -164,9 +194,9 @@ fn candidates(mapping: &Mapping) -> impl Iterator<Item = Candidate<'static>> {
     let namespaces: Vec<&'static str> = NAMESPACES.iter().filter(served).copied().collect();
     let of = move |name: &'static str| {
         let namespaces = namespaces.clone();
-        namespaces
-            .into_iter()
-            .flat_map(move |namespace| clusters.iter().map(move |cluster| Candidate { cluster, namespace, name }))
+        namespaces.into_iter().flat_map(move |namespace| {
+            clusters.iter().map(move |cluster| Candidate { cluster, path: PATH, namespace, name })
+        })
     };
     NAMES.into_iter().flat_map(of)
 }
@@ -175,7 +205,7 @@ fn candidates(mapping: &Mapping) -> impl Iterator<Item = Candidate<'static>> {
 pub(super) fn longest_candidate<'n>(mapping: &Mapping, name: &'n str) -> Option<Candidate<'n>> {
     let plain = served_candidate(mapping)?;
     let long = LONG_NAMESPACES.into_iter().find(|namespace| mapping.source.namespaces.matches(namespace));
-    Some(Candidate { name, namespace: long.unwrap_or(plain.namespace), cluster: plain.cluster })
+    Some(Candidate { name, namespace: long.unwrap_or(plain.namespace), cluster: plain.cluster, path: plain.path })
 }
 
 /// A plain source of a namespace that is served.
@@ -208,10 +238,7 @@ pub(super) fn scope(mapping: &Mapping, candidate: Candidate<'_>, mut source: Map
     source.insert("metadata".to_owned(), json!({"namespace": candidate.namespace, "name": candidate.name}));
     let mut scope = Scope::new();
     scope.set(Root::Source, Arc::new(Value::Object(source)));
-    scope.set(
-        Root::Workspace,
-        Arc::new(json!({"cluster": candidate.cluster, "path": format!("root:{}", candidate.cluster)})),
-    );
+    scope.set(Root::Workspace, Arc::new(json!({"cluster": candidate.cluster, "path": candidate.path})));
     scope.set(Root::Target, mapping.constants.target.clone());
     scope.set(Root::Mapping, mapping.constants.mapping.clone());
     scope
@@ -249,7 +276,7 @@ pub(super) fn stand_in(texts: &[&Text], base: &Base) -> Value {
 /// Two sources of two tenants, which say the same in everything that they decide: of two workspaces, or, where all are in
 /// one cluster, of two namespaces.
 fn tenants(mapping: &Mapping) -> [Candidate<'static>; 2] {
-    let plain = Candidate { cluster: CLUSTERS[0], namespace: NAMESPACES[0], name: NAMES[0] };
+    let plain = Candidate { cluster: CLUSTERS[0], path: PATH, namespace: NAMESPACES[0], name: NAMES[0] };
     let first = served_candidate(mapping).unwrap_or(plain);
     let elsewhere = candidates(mapping).find(|one| one.namespace != first.namespace);
     let second = match (&mapping.source.clusters, elsewhere) {
@@ -260,12 +287,25 @@ fn tenants(mapping: &Mapping) -> [Candidate<'static>; 2] {
     [first, second]
 }
 
-/// Whose the objects are that a rule reads on the target: it is tried on two tenants.
+/// Whose the objects are that a rule reads on the target. A recorded document may tell them apart by paths, as earlier builds let
+/// it: it goes on to read them, for what it made of them would be deleted otherwise.
 pub(crate) fn owner_of(mapping: &Mapping, rule: &RelatedRule) -> OriginalOwner {
+    let [one, other] = tenants(mapping);
+    let path = if one.cluster == other.cluster { one.path } else { OTHER_PATH };
+    owner_among(mapping, rule, [one, Candidate { path, ..other }])
+}
+
+/// Whether nothing that a rule is written with tells whose the objects are that it reads.
+pub(super) fn is_anybodys(mapping: &Mapping, rule: &RelatedRule) -> bool {
+    owner_among(mapping, rule, tenants(mapping)) == OriginalOwner::Unknown
+}
+
+/// The rule is tried on two tenants.
+fn owner_among(mapping: &Mapping, rule: &RelatedRule, tenants: [Candidate<'_>; 2]) -> OriginalOwner {
     if rule.direction == Direction::ToTarget || OWN_CLUSTER.contains(&mapping.target.as_str()) {
         return OriginalOwner::Tenant;
     }
-    let [one, other] = tenants(mapping).map(|candidate| reading(mapping, rule, candidate));
+    let [one, other] = tenants.map(|candidate| reading(mapping, rule, candidate));
     let apart = |text: &Text| text.tells_apart(&one, &other);
     let namespace = rule.from.namespace.as_ref();
     if apart(namespace.unwrap_or(&mapping.placement.namespace)) || rule.from.name.as_ref().is_some_and(apart) {

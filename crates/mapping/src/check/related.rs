@@ -47,8 +47,9 @@ impl<'s> Checker<'s> {
     fn reading(&mut self, node: &Node, rule: &RelatedRule) {
         let RelatedPlace { namespace, name, selector } = &rule.from;
         let asks_later = |text: &Text| self.reads_objects(&text.references());
-        if rule.owner == OriginalOwner::Unknown && (selector.is_some() || !namespace.iter().chain(name).any(asks_later))
-        {
+        let is_asked_later =
+            rule.owner == OriginalOwner::Unknown && selector.is_none() && namespace.iter().chain(name).any(asks_later);
+        if !is_asked_later && places::is_anybodys(self.mapping, rule) {
             let written = node.at(&["from", "name"]).or(node.at(&["from", "selector"])).or(node.get("from"));
             self.findings.push(safety::reading(written.map_or(node, |written| written)));
         }
