@@ -238,7 +238,8 @@ impl Places<'_> {
     }
 
     /// Where a place alone does not tell whose an object is, it is the tenant's own if the engine owns it for this source, or
-    /// if such an object owns it. Any other counts as missing, so that nobody learns what other tenants have.
+    /// if such an object owns it. Any other counts as missing, so that nobody learns what other tenants have. Only the objects of
+    /// this target tell it: beside the source, its tenant writes what they like.
     fn is_readable(&self, found: &Value) -> bool {
         let is_owned = |one: &TargetObject| {
             let same = |field: &str| metadata(found, field) == metadata(&one.object, field);
@@ -247,7 +248,8 @@ impl Places<'_> {
             let mut uids = owners.filter_map(|owner| owner.get("uid")?.as_str());
             is_it || !one.uid().is_empty() && uids.any(|uid| uid == one.uid())
         };
-        self.rule.owner != OriginalOwner::Unknown || self.observed.owned_anywhere().any(is_owned)
+        let mut owned = self.observed.objects.own().filter(|one| one.reference.kind.side == Side::Target);
+        self.rule.owner != OriginalOwner::Unknown || owned.any(is_owned)
     }
 
     /// The consumer's side is the source's namespace, the target's is the placement's.

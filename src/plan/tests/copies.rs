@@ -8,7 +8,7 @@ use super::world::{World, check, check_by, foreign, steps};
 use super::{DATABASES, edited, fresh, mapping, said};
 use crate::mapping::{Kind, Mapping, Resource, Side};
 use crate::object::claims::Claims;
-use crate::object::marks::Reference;
+use crate::object::marks::{self, Reference};
 use crate::plan::{Action, Cause, Outcome, Prune, Reason};
 
 /// A password for each user goes to the target, and a connection comes back.
@@ -608,4 +608,27 @@ fn a_secret_is_read_back_where_an_object_of_the_source_owns_it_and_not_where_it_
         ("of an object of the source", own, &mapping(IN_ONE_NAMESPACE),
             "in sync; create Secret default/db-chosen in the consumer's cluster, create Secret default/db-password in the consumer's cluster, create Secret default/password in the consumer's cluster, update status; db-chosen {'password':'cA=='}, db-password {'password':'cA=='}, password {'password':'cA=='}"),
     ], tell);
+}
+
+/// The namespace of the consumer has the name of the target's.
+#[test]
+fn an_object_beside_the_source_makes_nothing_on_the_target_readable() {
+    let one_namespace = mapping(&IN_ONE_NAMESPACE.replace("namespace: databases", "namespace: default"));
+    let mut world = of(&[]);
+    world.edit_source(|source| source["spec"] = json!({"secretName": "password"}));
+    world.originals = vec![(Side::Target, secret("default", "password", json!({"password": "cA=="})))];
+    world.settle(&one_namespace);
+    let (owner, id) = (World::writer().owner(&World::origin()), "related.listed[password]");
+    let mut planted = secret("default", "password", json!({}));
+    json_patch::merge(
+        &mut planted["metadata"],
+        &json!({
+            "uid": "planted", "resourceVersion": "1",
+            "labels": {marks::OWNER: owner.0, marks::MAPPING: World::writer().label()},
+            "annotations": {marks::OBJECT: id, marks::SELF: owner.self_mark(id, &beside("password")), marks::SOURCE_UID: "source-1"},
+        }),
+    );
+    world.objects.insert(beside("password"), planted);
+    world.settle(&one_namespace);
+    assert!(!world.objects.contains_key(&beside("db-chosen")), "{:?}", world.log);
 }
