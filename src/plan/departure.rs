@@ -204,9 +204,13 @@ impl Leaving<'_> {
         self.observed.answers.source_exists == Some(false) && matches!(self.stage, Stage::Departed(..))
     }
 
-    /// Whether another object that depends on this one still exists.
+    /// Whether another object that depends on this one still exists. What is beside the source needs nothing of the target: its
+    /// tenant writes there what they like.
     fn is_needed(&self, object: &TargetObject) -> bool {
-        let all = self.observed.objects.iter().filter(|one| one.is_shared == object.is_shared);
+        let is_alike = |one: &&TargetObject| {
+            one.is_shared == object.is_shared && one.reference.kind.side == object.reference.kind.side
+        };
+        let all = self.observed.objects.iter().filter(is_alike);
         let mut rules = all.filter_map(|one| self.mapping.rule(one.rule_id()));
         rules.any(|rule| self.mapping.depends(rule, object.rule_id()))
     }

@@ -434,7 +434,9 @@ impl<'a> Live<'a> {
         });
         let written: BTreeSet<&Reference> = written.collect();
         let reads = |object: &&TargetObject| {
-            render::has_rule(mapping, object) && mapping.rule(object.rule_id()).is_some_and(&is_reader)
+            let is_its_rule = |rule: &&ObjectRule| rule.kind.side == object.reference.kind.side;
+            let rule = mapping.rule(object.rule_id()).filter(is_its_rule);
+            render::has_rule(mapping, object) && rule.is_some_and(&is_reader)
         };
         let mut readers = observed.objects.iter().filter(reads).map(|object| &object.reference);
         readers.find(|reader| !written.contains(reader))
@@ -585,9 +587,11 @@ fn is_fixed(desired: &Desired, object: &TargetObject) -> bool {
     differs("type") || is_immutable && (differs("data") || differs("binaryData"))
 }
 
-/// An object of this id that exists under another kind or name.
+/// An object of this id that exists under another kind or name. One of the other side is none of the rule's, whatever it says.
 pub fn moved<'a>(case: Case<'a>, rule: &ObjectRule, id: &str, desired: &Desired) -> Option<&'a TargetObject> {
-    let is_elsewhere = |one: &&TargetObject| !one.reference.is_same_object(&desired.reference);
+    let is_elsewhere = |one: &&TargetObject| {
+        one.reference.kind.side == rule.kind.side && !one.reference.is_same_object(&desired.reference)
+    };
     let former = own_with(case.observed, id).find(is_elsewhere);
     former.filter(|one| !rule.shared && !is_wanted(case, &one.reference))
 }

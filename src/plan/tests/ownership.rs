@@ -5,8 +5,8 @@ use std::sync::Arc;
 use serde_json::json;
 
 use super::world::{World, check, foreign};
-use super::{DATABASES, changed, database, db, edited, fresh, mapping, said, synced};
-use crate::mapping::Mapping;
+use super::{DATABASES, LISTS, changed, database, db, edited, fresh, mapping, said, synced};
+use crate::mapping::{Kind, Mapping, Side};
 use crate::object::marks::{self, Owner, OwnershipRecord, Reference};
 use crate::plan::departure::give_up;
 use crate::plan::{Evidence, Plan, TargetObject, plan};
@@ -114,6 +114,29 @@ fn ownership_counts_only_where_the_source_is_placed() {
     world.delete_source();
     world.sync(&mapping(DATABASES));
     assert_eq!(world.objects, [(elsewhere, planted)].into());
+}
+
+/// A consumer writes beside the source what they like, with any id and finalizer.
+#[test]
+fn an_object_beside_the_source_holds_nothing_up_on_the_target() {
+    let lists = mapping(LISTS);
+    let mut world = fresh().in_sync(&lists);
+    let kind = Kind::new("", "v1", "Secret").on(Side::Source);
+    let beside = Reference { kind, namespace: "default".into(), name: "planted".into() };
+    let owner = World::writer().owner(&World::origin());
+    let planted = json!({"metadata": {
+        "uid": "planted", "resourceVersion": "1", "finalizers": ["consumer.dev/hold"],
+        "labels": {marks::OWNER: owner.0, marks::MAPPING: World::writer().label()},
+        "annotations": {marks::OBJECT: "db", marks::SELF: owner.self_mark("db", &beside), marks::SOURCE_UID: "source-1"},
+    }});
+    world.objects.insert(beside.clone(), planted);
+    world.edit_source(|source| source["spec"] = json!({"members": 5, "users": [{"name": "ann"}]}));
+    world.settle(&lists);
+    assert_eq!(world.object("Database")["spec"]["members"], 5);
+    assert_eq!(world.objects.keys().filter(|one| one.kind.kind == "User").count(), 1, "{:?}", world.log);
+    world.delete_source();
+    world.settle(&lists);
+    assert_eq!(world.objects.keys().collect::<Vec<_>>(), [&beside]);
 }
 
 #[test]
