@@ -23,7 +23,7 @@ use super::keeper::ToldHome;
 use super::pipeline::wakes::target_reference;
 use super::pipeline::{Pipeline, recorded_as};
 use super::{Shared, worker};
-use crate::mapping::{Kind, Mapping};
+use crate::mapping::{Kind, Mapping, Side};
 use crate::multicluster::Object;
 use crate::multicluster::backoff::Backoff;
 use crate::multicluster::permit::Epoch;
@@ -236,7 +236,7 @@ impl Controller {
 
     /// Queues the source that a copy beside it names.
     pub(super) fn enqueue_copy(&self, kind: &Kind, at: &Key, object: &Object, priority: Priority) {
-        if let Some(key) = self.source_of(kind, at, object).filter(|key| key.cluster == at.cluster) {
+        if let Some(key) = self.source_of(kind, at, object) {
             self.enqueue_named(key, priority);
         }
     }
@@ -285,7 +285,7 @@ impl Controller {
     /// The source that an object names.
     pub(super) fn source_of(&self, kind: &Kind, at: &Key, object: &Object) -> Option<Key> {
         let origin = marks::origin(&self.writer, &object.outline().ok()?, &target_reference(kind, at))?;
-        self.key_of(&origin)
+        self.key_of(&origin, kind, at)
     }
 
     /// The owner of a source's objects, where its cluster is engaged.
@@ -296,8 +296,8 @@ impl Controller {
     }
 
     /// The key of a source that an object names, if it is of this mapping's resource. The cluster needs not be engaged: in
-    /// kcp, its identity is its name.
-    pub(super) fn key_of(&self, origin: &Origin) -> Option<Key> {
+    /// kcp, its identity is its name. An object beside its source is where the source is: whoever writes there may name any other.
+    pub(super) fn key_of(&self, origin: &Origin, kind: &Kind, at: &Key) -> Option<Key> {
         let source = &self.mapping().source;
         if source.resource.group_plural() != origin.resource {
             return None;
@@ -307,7 +307,8 @@ impl Controller {
             Some(cluster) => cluster.spec.name.clone(),
             None => ClusterName::try_from(origin.cluster.as_str()).ok()?,
         };
-        Some(Key::new(name, origin.namespace.as_str(), origin.name.as_str()))
+        let is_there = kind.side == Side::Target || name == at.cluster && *origin.namespace == *at.namespace;
+        is_there.then(|| Key::new(name, origin.namespace.as_str(), origin.name.as_str()))
     }
 
     fn label_hash(&self, owner: &str) -> u64 {

@@ -14,7 +14,7 @@ use crate::engine::interests::{Related, Topic};
 use crate::engine::inventory::{Former, SourceId};
 use crate::engine::keeper::{check_sources, is_final, wanted};
 use crate::engine::serving::compiled;
-use crate::mapping::{OnExit, Resource, Traits};
+use crate::mapping::{OnExit, Resource, Side, Traits};
 use crate::multicluster::Object;
 use crate::multicluster::connection::{Connection, ConnectionSource, ConnectionSpec};
 use crate::multicluster::permit::Lease;
@@ -142,16 +142,7 @@ async fn a_source_that_only_its_object_names_asks_for_what_it_loses_until_nothin
     let kind = &generation.mapping.objects[0].kind;
     let at = Key::new(ClusterName::try_from("target").expect("a name"), "default", "x");
     let origin = Origin::new(&generation.mapping.source.resource, "c", &key);
-    let owner = writer.owner(&origin);
-    let mut annotations: BTreeMap<&str, String> = marks::origin_annotations(&origin).collect();
-    annotations.insert(marks::OBJECT, "copy".into());
-    annotations.insert(marks::SELF, owner.self_mark("copy", &target_reference(kind, &at)));
-    let labels: BTreeMap<&str, &str> = marks::labels(writer, &owner).into();
-    let metadata = serde_json::json!({
-        "name": "x", "namespace": "default", "uid": "u", "resourceVersion": "1", "labels": labels, "annotations": annotations,
-    });
-    let object = serde_json::json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata});
-    let object = Object::from_json(object.to_string().as_bytes()).expect("an object");
+    let (owner, object) = (writer.owner(&origin), owned(writer, &origin, kind, &at));
 
     let prune = || pipeline.prune(&generation, &key, &owner);
     pipeline.open_losses(Some(vec![generation.mapping.clone()]), BTreeSet::new());
@@ -189,6 +180,37 @@ async fn losses_are_compared_with_every_document_before() {
     pipeline.open_losses(None, BTreeSet::new());
     pipeline.state.lock().losses.listed(&key);
     assert_eq!(texts(pipeline.compared_with(&candidate, &key)), None, "what cannot be read would keep everything");
+}
+
+/// An object that names this source, with true ownership annotations.
+fn owned(writer: &Writer, origin: &Origin, kind: &Kind, at: &Key) -> Object {
+    let owner = writer.owner(origin);
+    let mut annotations: BTreeMap<&str, String> = marks::origin_annotations(origin).collect();
+    annotations.insert(marks::OBJECT, "copy".into());
+    annotations.insert(marks::SELF, owner.self_mark("copy", &target_reference(kind, at)));
+    let labels: BTreeMap<&str, &str> = marks::labels(writer, &owner).into();
+    let metadata = serde_json::json!({
+        "name": &*at.name, "namespace": &*at.namespace, "uid": "u", "resourceVersion": "1",
+        "labels": labels, "annotations": annotations,
+    });
+    let object = serde_json::json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata});
+    Object::from_json(object.to_string().as_bytes()).expect("an object")
+}
+
+/// A consumer writes beside their source what they like.
+#[tokio::test]
+async fn an_object_beside_its_source_names_no_source_elsewhere() {
+    let pipeline = pipeline(Lease::default());
+    let mapping = pipeline.generation().mapping.clone();
+    let origin = Origin::new(&mapping.source.resource, "c", &key("x"));
+    let named = |side: Side, cluster: &str, namespace: &str| {
+        let kind = mapping.objects[0].kind.on(side);
+        let at = Key::new(ClusterName::try_from(cluster).expect("a name"), namespace, "any");
+        pipeline.controller.source_of(&kind, &at, &owned(&pipeline.writer, &origin, &kind, &at))
+    };
+    assert_eq!(named(Side::Target, "target", "other"), Some(key("x")));
+    assert_eq!(named(Side::Source, "c", "default"), Some(key("x")));
+    assert_eq!([named(Side::Source, "d", "default"), named(Side::Source, "c", "other")], [None, None]);
 }
 
 fn key(name: &str) -> Key {

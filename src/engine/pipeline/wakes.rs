@@ -8,7 +8,7 @@ use super::shared_use::{News, Uses};
 use super::{Generation, Pipeline};
 use crate::engine::controller::Feed;
 use crate::engine::interests::Topic;
-use crate::mapping::Kind;
+use crate::mapping::{Kind, Side};
 use crate::multicluster::Object;
 use crate::multicluster::queue::Priority;
 use crate::multicluster::store::{Change, ChangeCause};
@@ -91,11 +91,12 @@ impl Pipeline {
         let reference = target_reference(kind, change.key);
         let Ok(before) = before.outline() else { return };
         // Whose source this mapping does not serve would be remembered for ever.
-        let is_served =
-            |origin| self.controller.key_of(&origin).is_some_and(|key| self.controller.is_engaged(&key.cluster));
+        let key_of = |origin| self.controller.key_of(&origin, kind, change.key);
+        let is_served = |origin| key_of(origin).is_some_and(|key| self.controller.is_engaged(&key.cluster));
         let origin = marks::origin(&self.writer, &before, &reference);
-        // What is shared names no source.
-        let is_needed = origin.map_or_else(|| self.in_use(&reference.namespace, None) != Some(false), is_served);
+        // What is shared names no source, and is on the target.
+        let is_used = || kind.side == Side::Target && self.in_use(&reference.namespace, None) != Some(false);
+        let is_needed = origin.map_or_else(is_used, is_served);
         if !is_needed {
             return;
         }
