@@ -555,8 +555,14 @@ pub fn mark(
     id: &str,
     place: &Place,
     reference: &Reference,
-    body: Value,
+    mut body: Value,
 ) -> Result<Value, Unrendered> {
+    // A template may copy all that a consumer writes. What the engine says of the object is the engine's alone.
+    for field in ["/metadata/labels", "/metadata/annotations"] {
+        if let Some(Value::Object(given)) = body.pointer_mut(field) {
+            given.retain(|key, _| !marks::is_ours_to_write(key));
+        }
+    }
     // Beside the source, server-side apply does not work as on Kubernetes, so no field manager knows what the engine set. A copy
     // holds nothing but what its original has.
     let needs_fields = rule.kind.side == Side::Source && rule.copy.is_none();

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use serde_json::json;
 
 use super::world::{World, check, foreign};
-use super::{DATABASES, LISTS, changed, database, db, edited, fresh, mapping, said, synced};
+use super::{DATABASES, LISTS, changed, database, db, edited, fresh, mapping, of, said, synced};
 use crate::mapping::{Kind, Mapping, Side};
 use crate::object::marks::{self, Owner, OwnershipRecord, Reference};
 use crate::plan::departure::give_up;
@@ -114,6 +114,17 @@ fn ownership_counts_only_where_the_source_is_placed() {
     world.delete_source();
     world.sync(&mapping(DATABASES));
     assert_eq!(world.objects, [(elsewhere, planted)].into());
+}
+
+/// The name of a placement is sticky: a consumer who writes it would have the name of another's object.
+#[test]
+fn a_template_that_copies_all_annotations_copies_none_of_the_engines() {
+    let copied = "metadata: {name: \"{{ placement.name }}\", annotations: \"${{ source.spec.annotations }}\"}";
+    let mapping = changed("        kind: Database\n", &format!("        kind: Database\n        {copied}\n"));
+    let mut world = of(json!({"annotations": {marks::PLACEMENT_NAME: "another", "note": "a"}}));
+    world.sync(&mapping);
+    let object = world.object("Database");
+    assert_eq!([marks::PLACEMENT_NAME, "note"].map(|key| marks::annotation(object, key)), [None, Some("a")]);
 }
 
 /// A consumer writes beside the source what they like, with any id and finalizer.
