@@ -128,8 +128,28 @@ pub fn with_objects(mapping: &Mapping, observed: &Observed, begun: Rendering) ->
             (None, None) => Ok(vec![Instance::single(one(observed, rule, &rule.id, place, scope))]),
         }
     };
-    let objects = mapping.objects.iter().map(wanted).collect();
+    let mut objects: Vec<Wanted> = mapping.objects.iter().map(wanted).collect();
+    keep_single_objects(mapping, place, scope, &mut objects);
     Rendering { objects, ..begun }
+}
+
+/// An object that the document names is its rule's. A copy, or one of several, has a name that a consumer may choose: it does not
+/// take the place of another rule's.
+fn keep_single_objects(mapping: &Mapping, place: &Place, scope: &Scope, objects: &mut [Wanted]) {
+    let is_single = |rule: &ObjectRule| rule.copy.is_none() && !rule.is_several();
+    if mapping.objects.iter().all(is_single) {
+        return;
+    }
+    let single = mapping.objects.iter().filter(|rule| is_single(rule));
+    let single: Vec<_> = single.filter_map(|rule| Some((&rule.id, reference(rule, place, scope).ok()?))).collect();
+    for (_, wanted) in mapping.objects.iter().zip(objects).filter(|(rule, _)| !is_single(rule)) {
+        for one in wanted.iter_mut().flatten() {
+            let find = |to: &Reference| single.iter().find(|(_, at)| to.is_same_object(at));
+            if let Some((id, _)) = one.reference.as_ref().and_then(find) {
+                one.rendered = Err(Unrendered::Failed(format!("it would have the name of object `{id}`")));
+            }
+        }
+    }
 }
 
 /// Labels of a namespace that the engine creates: `managed-by`, the engine's id, and the mapping's own.

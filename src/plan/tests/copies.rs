@@ -632,3 +632,30 @@ fn an_object_beside_the_source_makes_nothing_on_the_target_readable() {
     world.settle(&one_namespace);
     assert!(!world.objects.contains_key(&beside("db-chosen")), "{:?}", world.log);
 }
+
+/// Two rules would overwrite the object of each other without an end.
+#[test]
+fn a_copy_does_not_take_the_place_of_another_object() {
+    let mapping = mapping(
+        r#"  related:
+    - {id: chosen, direction: ToTarget, resource: secrets.v1, from: {name: "{{ source.spec.secret }}"}}
+  objects:
+    - id: config
+      template: {apiVersion: v1, kind: Secret, metadata: {name: "{{ placement.name }}-config"}, data: {admin: cA==}}
+"#,
+    );
+    let mut world = of_secret("db-config");
+    let rest = said(&world.settle(&mapping));
+    assert!(rest.contains("related object `chosen`: it would have the name of object `config`"), "{rest}");
+    assert_eq!(world.object("Secret")["data"], json!({"admin": "cA=="}));
+    world.rests(&mapping);
+    let mut world = of_secret("another");
+    world.sync(&mapping);
+    assert_eq!(world.objects.len(), 2);
+}
+
+/// It names a Secret of the consumer.
+fn of_secret(name: &str) -> World {
+    let original = (Side::Source, secret("default", name, json!({"admin": "ZXZpbA=="})));
+    super::of(json!({"secret": name})).with(|world| world.originals = vec![original])
+}
