@@ -134,10 +134,14 @@ impl<'a> Live<'a> {
             step.extend(Step::act(Action::ReadAnew(original)));
             return step;
         }
-        let reader =
-            if leaving.is_empty() { None } else { self.unwritten(|other| self.mapping.depends(other, &rule.id)) };
+        if leaving.is_empty() {
+            return step;
+        }
+        // Once for all of them: a consumer's list may have a thousand items.
+        let other = self.depending(rule);
+        let reader = self.unwritten(|other| self.mapping.depends(other, &rule.id));
         for object in leaving {
-            step.extend(self.unwanted(rule, object, reader).of(object.object_id()));
+            step.extend(self.unwanted(rule, object, other, reader).of(object.object_id()));
         }
         step
     }
@@ -396,13 +400,10 @@ impl<'a> Live<'a> {
         if self.applied(desired) > 0 {
             return lines(&all);
         }
-        let is_rendered_anew = all.iter().any(|one| one.pointer == hash_pointer());
-        let may_be_desired = |line: &String| {
-            let is_still_there = |one: &Difference| one.to_string() == *line;
-            let was_changed =
-                |one: &Difference| line.split_once(' ').is_some_and(|(_, pointer)| pointer == one.pointer);
-            all.iter().any(|one| is_still_there(one) || !is_rendered_anew && was_changed(one))
-        };
+        let (there, pointers) = (lines(&all), all.iter().map(|one| one.pointer.as_str()).collect::<BTreeSet<_>>());
+        let is_rendered_anew = pointers.contains(&*hash_pointer());
+        let was_changed = |line: &str| line.split_once(' ').is_some_and(|(_, pointer)| pointers.contains(pointer));
+        let may_be_desired = |line: &String| there.contains(line) || !is_rendered_anew && was_changed(line);
         known.into_iter().filter(may_be_desired).collect()
     }
 
@@ -412,9 +413,16 @@ impl<'a> Live<'a> {
         Step::rest(Reason::waiting(detail))
     }
 
-    /// An object that the mapping no longer wants, though it has its rule.
-    fn unwanted(&self, rule: &ObjectRule, object: &TargetObject, reader: Option<&Reference>) -> Step {
-        if let Some(other) = self.depending(rule) {
+    /// An object that the mapping no longer wants, though it has its rule. `other`: one that goes before it; `reader`: one that may
+    /// still refer to it.
+    fn unwanted(
+        &self,
+        rule: &ObjectRule,
+        object: &TargetObject,
+        other: Option<&Reference>,
+        reader: Option<&Reference>,
+    ) -> Step {
+        if let Some(other) = other {
             return Step::rest(goes_after(&object.reference, other));
         }
         if let Some(reader) = reader {
