@@ -16,6 +16,7 @@ use crate::multicluster::watch::WatchState;
 use crate::multicluster::{ApiPath, Object, RequestError};
 use crate::object::claims::READ;
 use crate::object::{Key, metadata};
+use crate::plan::related::flood;
 use crate::plan::{Action, Cause, Original, Outcome, Pick, Reason, Sight};
 
 /// What an action reads of related objects, with what of it is secret noted. `None`: it reads none.
@@ -87,11 +88,17 @@ pub async fn read(
         }
         Pick::Labels(_) => {
             is_visible(original, state)?;
+            let all = feed.watch.store().of_cluster(cluster);
+            let there = || all.iter().filter(|(key, _)| *key.namespace == original.namespace);
+            // On a target, others may have some of them.
+            if original.side == Side::Source
+                && let Some(why) = flood(original, there().count())
+            {
+                return Err(why);
+            }
             if anew {
                 return select(executor, original, labels).await;
             }
-            let all = feed.watch.store().of_cluster(cluster);
-            let there = || all.iter().filter(|(key, _)| *key.namespace == original.namespace);
             if !there().all(|(_, object)| object.is_whole()) {
                 let bytes = there().map(|(_, object)| object.length()).sum();
                 executor.read.make_room(executor.at_source.connection().budget().bodies(), bytes).await;

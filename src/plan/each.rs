@@ -13,7 +13,7 @@ use crate::mapping::template::Unrendered;
 use crate::mapping::{ForEach, ObjectRule};
 
 /// Objects of one rule and source. A consumer's list must not become a flood of objects.
-const MOST: usize = 1000;
+pub const MOST: usize = 1000;
 
 /// Bytes of a key: it stands in an annotation, and in reasons.
 const LONGEST_KEY: usize = 253;

@@ -229,11 +229,11 @@ impl Places<'_> {
         let original = original(self.rule, &from, Pick::Labels(labels.to_owned()));
         match self.observed.related.of(&original) {
             None => Ok(vec![one(None, State::Unread(original))]),
-            Some(seen) => Ok(seen?
-                .into_iter()
-                .filter(|found| self.is_readable(found))
-                .map(|found| one(Some(metadata(&found, "name")), State::Present(found.clone())))
-                .collect()),
+            Some(seen) => {
+                let all: Vec<Arc<Value>> = seen?.into_iter().filter(|found| self.is_readable(found)).collect();
+                let present = |found: &Arc<Value>| one(Some(metadata(found, "name")), State::Present(found.clone()));
+                flood(&original, all.len()).map_or_else(|| Ok(all.iter().map(present).collect()), Err)
+            }
         }
     }
 
@@ -274,6 +274,13 @@ pub fn selection(
     let places = Places { rule, observed, source, place };
     let namespace = places.namespace(&rule.from, sides(rule).0, scope).ok()?;
     Some(original(rule, &namespace, Pick::Labels(selector.to_string())))
+}
+
+/// Why none of so many selected objects is used: a consumer's labels must not become a flood of objects.
+pub fn flood(original: &Original, found: usize) -> Option<Reason> {
+    let most = each::MOST;
+    let detail = || format!("it selects {found} objects ({original}), and {most} are the most");
+    (found > most).then(|| Reason { cause: Cause::RenderFailed, detail: detail() })
 }
 
 /// One related object by its name, also where it was selected by labels.

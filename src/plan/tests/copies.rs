@@ -563,6 +563,26 @@ fn an_object_that_reads_a_selection_is_written_once_a_read_past_the_caches_says_
     assert_eq!(world.object("Database")["spec"], json!({"users": 0}));
 }
 
+/// As of a list: a consumer gives labels to as many objects as they like, and each plan reads all of them.
+#[test]
+fn more_selected_objects_than_a_list_may_have_are_no_flood_of_copies() {
+    let (each, rest) =
+        (RELATED.split("      forEach").next().unwrap(), RELATED.split_once("    - id: connection").unwrap());
+    let selector = "      from: {selector: {matchLabels: {team: a}}}\n    - id: connection";
+    let mapping = mapping(&format!("{each}{selector}{}", rest.1));
+    let mut world = with(&["ann"]);
+    name(&mut world, &[]);
+    world.sync(&mapping);
+    let before = world.objects.clone();
+    world.originals = (0..1001).map(|number| password(&format!("n{number}"))).collect();
+    let said = said(&world.settle(&mapping));
+    assert!(said.contains("RenderFailed: related object `passwords`: it selects 1001 objects"), "{said}");
+    assert_eq!(world.objects, before);
+    world.originals.truncate(3);
+    world.sync(&mapping);
+    assert_eq!(world.objects.iter().filter(|(at, _)| at.kind.kind == "Secret").count(), 3);
+}
+
 /// One namespace for all tenants: a name alone does not tell whose a Secret is.
 const IN_ONE_NAMESPACE: &str = r#"  placement:
     namespace: databases

@@ -194,7 +194,7 @@ const LIMITS: [(&str, &str, &str, &str); 14] = [
     ("a rendered object", "crates/mapping/src/expression/budget.rs", "RESULT", "bytes"),
     ("nesting of a rendered object", "crates/mapping/src/expression/budget.rs", "DEPTH", "levels"),
     ("a JSONPath", "crates/mapping/src/jsonpath.rs", "LENGTH", "bytes"),
-    ("objects of one `forEach`, for one source", "src/plan/each.rs", "MOST", ""),
+    ("objects of one `forEach` or `selector`, for one source", "src/plan/each.rs", "MOST", ""),
     ("writes at one time, for each address", "crates/multicluster/src/lane.rs", "WRITES_AT_ONCE", ""),
 ];
 
