@@ -186,6 +186,7 @@ pub fn base_scope(mapping: &Mapping, observed: &Observed, source: &Arc<Value>) -
 /// The roots that need no target either: enough to choose it.
 pub fn source_scope(mapping: &Mapping, observed: &Observed, source: &Arc<Value>) -> Scope {
     let mut scope = Scope::new();
+    scope.limit();
     scope.record(observed.study.recorder.clone());
     scope.set(Root::Source, Arc::new(view(source)));
     let path = observed.consumer.path.as_deref();

@@ -116,7 +116,7 @@ impl Template {
 
     /// As `render`; a template that is one expression keeps its `Absent` and `Omit`.
     pub fn evaluate(&self, scope: &Scope) -> Result<Evaluated, Unrendered> {
-        let budget = &mut Budget::for_template();
+        let budget = &mut Budget::for_template(scope);
         match &self.root.content {
             Content::Expression(expression) => expression.evaluate_within(scope, budget),
             _ => match self.root.render(scope, budget) {

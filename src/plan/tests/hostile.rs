@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use super::world::World;
-use super::{compiled, fresh, mapping};
+use super::{LISTS, compiled, edited, fresh, mapping};
 
 /// What an expression, a structure or a text would look like.
 fn tempting() -> Value {
@@ -44,6 +44,18 @@ fn expressions_in_consumer_data_are_never_evaluated() {
         assert_eq!(copy, &given);
     }
     assert_eq!(world.status()["typed"], given["typed"]);
+}
+
+/// The engine has one thread, and each item has an evaluation of its own.
+#[test]
+fn the_items_of_a_list_do_not_have_the_work_of_a_template_each() {
+    let user = "spec: {name: \"${{ user.name }}\"}";
+    let mapping = edited(LISTS, &[(user, "spec: {count: \"${{ range(1000000) | length }}\"}")]);
+    let users: Vec<Value> = (0..40).map(|number| json!({"name": format!("n{number}")})).collect();
+    let mut world = fresh().with(|world| world.edit_source(|source| source["spec"]["users"] = json!(users)));
+    let said = world.settle(&mapping).to_string();
+    assert!(said.contains("does more work than one evaluation may"), "{said}");
+    assert!(said.contains("object `user[n39]`: the expressions of this source do more work"), "{said}");
 }
 
 const SECRET: &str = "hunter2hunter2";

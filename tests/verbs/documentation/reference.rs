@@ -176,7 +176,7 @@ fn marks() -> Vec<String> {
 }
 
 /// What is limited, and the constant that limits it: file, name and unit.
-const LIMITS: [(&str, &str, &str, &str); 14] = [
+const LIMITS: [(&str, &str, &str, &str); 16] = [
     ("a mapping file", "src/reload/scan.rs", "MAX_FILE_BYTES", "bytes"),
     ("entries in the folder of mappings", "src/reload/scan.rs", "MAX_ENTRIES", ""),
     ("a mapping's name", "crates/mapping/src/compile/names.rs", "MAX_MAPPING_NAME", "characters"),
@@ -191,7 +191,19 @@ const LIMITS: [(&str, &str, &str, &str); 14] = [
         "bytes",
     ),
     ("work of one template", "crates/mapping/src/expression/budget.rs", "TEMPLATE_WORK", "bytes"),
+    (
+        "work of all expressions and templates for one source",
+        "crates/mapping/src/expression/budget.rs",
+        "ALL_WORK",
+        "bytes",
+    ),
     ("a rendered object", "crates/mapping/src/expression/budget.rs", "RESULT", "bytes"),
+    (
+        "what all expressions and templates for one source give",
+        "crates/mapping/src/expression/budget.rs",
+        "ALL_RESULTS",
+        "bytes",
+    ),
     ("nesting of a rendered object", "crates/mapping/src/expression/budget.rs", "DEPTH", "levels"),
     ("a JSONPath", "crates/mapping/src/jsonpath.rs", "LENGTH", "bytes"),
     ("objects of one `forEach` or `selector`, for one source", "src/plan/each.rs", "MOST", ""),

@@ -7,10 +7,12 @@
 
 use std::borrow::Cow;
 use std::cmp::max;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 use serde_json::Value;
 
-use super::Unrendered;
+use super::{Scope, Unrendered};
 
 /// Work one evaluation may do: some 10 ms, and at most 8 MiB of memory.
 pub const WORK: usize = 4 << 20;
@@ -20,23 +22,71 @@ pub const TEMPLATE_WORK: usize = 8 << 20;
 pub const RESULT: usize = 3 << 19;
 /// Levels of lists and maps a result may have.
 pub const DEPTH: usize = 128;
+/// Work of all evaluations for one source, where its list has a template evaluated a thousand times: some 0.6 s.
+pub const ALL_WORK: usize = 256 << 20;
+/// Bytes that all their results may have.
+pub const ALL_RESULTS: usize = 64 << 20;
 
 const NODE: usize = 64;
+
+/// What is left of that for all evaluations.
+#[derive(Debug)]
+pub(super) struct Allowance {
+    work: AtomicUsize,
+    result: AtomicUsize,
+}
+
+impl Default for Allowance {
+    fn default() -> Self {
+        Self { work: AtomicUsize::new(ALL_WORK), result: AtomicUsize::new(ALL_RESULTS) }
+    }
+}
+
+/// Takes so much at most.
+fn take(left: &AtomicUsize, most: usize) -> usize {
+    let before = left.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |left| Some(left.saturating_sub(most)));
+    before.unwrap_or_default().min(most)
+}
 
 /// What is left of the work an evaluation may do.
 #[derive(Debug)]
 pub(crate) struct Budget {
     work: usize,
     result: usize,
+    /// Where both were taken from, and what is left goes back to; `None`: all evaluations together have no limit.
+    all: Option<Arc<Allowance>>,
+}
+
+impl Drop for Budget {
+    fn drop(&mut self) {
+        if let Some(all) = &self.all {
+            all.work.fetch_add(self.work, Ordering::Relaxed);
+            all.result.fetch_add(self.result, Ordering::Relaxed);
+        }
+    }
 }
 
 impl Budget {
-    pub fn for_expression() -> Self {
-        Self { work: WORK, result: RESULT }
+    pub fn for_expression(scope: &Scope) -> Self {
+        Self::new(scope, WORK)
     }
 
-    pub fn for_template() -> Self {
-        Self { work: TEMPLATE_WORK, result: RESULT }
+    pub fn for_template(scope: &Scope) -> Self {
+        Self::new(scope, TEMPLATE_WORK)
+    }
+
+    fn new(scope: &Scope, work: usize) -> Self {
+        match scope.allowance() {
+            None => Self { work, result: RESULT, all: None },
+            Some(all) => {
+                Self { work: take(&all.work, work), result: take(&all.result, RESULT), all: Some(all.clone()) }
+            }
+        }
+    }
+
+    /// Whether nothing is left for all evaluations together.
+    fn is_last(&self, left: impl Fn(&Allowance) -> &AtomicUsize) -> bool {
+        self.all.as_ref().is_some_and(|all| left(all).load(Ordering::Relaxed) == 0)
     }
 
     /// A copy of a literal of a template. Its author's text is small; what repeats it is a consumer's list.
@@ -59,7 +109,12 @@ impl Budget {
             }
             None => {
                 self.work = 0;
-                Err(Unrendered::failed("the expression does more work than one evaluation may (4 MiB of data touched)"))
+                Err(Unrendered::failed(match self.is_last(|all| &all.work) {
+                    true => {
+                        "the expressions of this source do more work than all of them may (256 MiB of data touched)"
+                    }
+                    false => "the expression does more work than one evaluation may (4 MiB of data touched)",
+                }))
             }
         }
     }
@@ -102,6 +157,10 @@ impl Budget {
             Some(left) => {
                 self.result = left;
                 Ok(())
+            }
+            None if self.is_last(|all| &all.result) => {
+                let why = format!("the results of this source are larger than {ALL_RESULTS} bytes together");
+                Err(Unrendered::failed(why))
             }
             None => Err(Unrendered::failed(format!("the result is larger than {RESULT} bytes"))),
         }

@@ -150,7 +150,7 @@ impl Expression {
     }
 
     pub fn evaluate(&self, scope: &Scope) -> Result<Evaluated, Unrendered> {
-        self.evaluate_within(scope, &mut Budget::for_expression())
+        self.evaluate_within(scope, &mut Budget::for_expression(scope))
     }
 
     /// As `evaluate`, paid out of a budget that others share.
@@ -169,7 +169,7 @@ impl Expression {
 
     /// Evaluates a condition, which must be true or false.
     pub fn holds(&self, scope: &Scope) -> Result<bool, Unrendered> {
-        self.holds_within(scope, &mut Budget::for_expression())
+        self.holds_within(scope, &mut Budget::for_expression(scope))
     }
 
     /// As `holds`, paid out of a budget that others share.

@@ -7,6 +7,7 @@ use std::sync::Arc;
 
 use serde_json::Value;
 
+use super::budget::Allowance;
 use super::tree::{Base, Path, Segment};
 use super::value::Operand;
 use super::{Evaluated, Recorder, Root, Unrendered, Way};
@@ -23,6 +24,8 @@ pub struct Scope {
     locals: Vec<(String, Arc<Value>)>,
     lenient: bool,
     recorder: Option<Recorder>,
+    /// What all evaluations over it and its clones may still do.
+    allowance: Option<Arc<Allowance>>,
 }
 
 /// A target or related object, as far as it is known.
@@ -96,6 +99,15 @@ impl Scope {
     /// From now on, takes down what is evaluated over this scope and its clones.
     pub fn record(&mut self, recorder: Option<Recorder>) {
         self.recorder = recorder;
+    }
+
+    /// From now on, limits what all evaluations over this scope and its clones do together.
+    pub fn limit(&mut self) {
+        self.allowance = Some(Arc::default());
+    }
+
+    pub(super) fn allowance(&self) -> Option<&Arc<Allowance>> {
+        self.allowance.as_ref()
     }
 
     /// Takes down what became of a place, where that is wanted.

@@ -99,7 +99,7 @@ impl Text {
     }
 
     pub fn render(&self, scope: &Scope) -> Result<String, Unrendered> {
-        self.render_within(scope, &mut Budget::for_expression())
+        self.render_within(scope, &mut Budget::for_expression(scope))
     }
 
     /// As `render`, paid out of a budget that others share.
@@ -114,7 +114,7 @@ impl Text {
     pub(crate) fn tells_apart(&self, one: &Scope, other: &Scope) -> bool {
         let printed = |piece: &Piece, scope: &Scope| {
             let mut printed = String::new();
-            Evaluation::new(scope, &mut Budget::for_expression()).print_one(piece, &mut printed).ok()?;
+            Evaluation::new(scope, &mut Budget::for_expression(scope)).print_one(piece, &mut printed).ok()?;
             Some(printed)
         };
         let differs = |piece: &Piece| {

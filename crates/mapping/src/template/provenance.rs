@@ -121,7 +121,8 @@ impl Walk {
         self.clear();
         let mut index = 0;
         for tree in trees {
-            let stands = tree.render(&self.scope, &mut Budget::for_template()).is_ok_and(|value| value.is_some());
+            let stands =
+                tree.render(&self.scope, &mut Budget::for_template(&self.scope)).is_ok_and(|value| value.is_some());
             if stands {
                 self.under(Step::Index(index), |walk| walk.tree(tree));
                 index += 1;
@@ -131,7 +132,7 @@ impl Walk {
 
     fn each(&mut self, each: &Each) {
         self.clear();
-        let list = each.list.render(&self.scope, &mut Budget::for_template());
+        let list = each.list.render(&self.scope, &mut Budget::for_template(&self.scope));
         let Ok(Some(Value::Array(values))) = list else { return };
         let outer = self.scope.clone();
         let mut index = 0;

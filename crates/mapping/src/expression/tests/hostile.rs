@@ -70,6 +70,25 @@ fn results_are_capped() {
     insta::assert_snapshot!(format!("{:?}", compile_text("-{{ source.spec.long }}").render(&scope)), @r#"Err(Failed("the result is larger than 1572864 bytes"))"#);
 }
 
+/// A consumer's list has one template evaluated a thousand times.
+#[test]
+fn all_evaluations_of_a_source_are_capped_together() {
+    let mut scope = hostile_scope();
+    let (much, little, large) =
+        (compile("range(source.spec.million)"), compile("source.metadata.name | length"), compile("source.spec.long"));
+    (0..100).for_each(|_| assert!(much.evaluate(&scope).is_err()));
+    assert!(little.evaluate(&scope).is_ok(), "each has its own");
+    scope.limit();
+    (0..63).for_each(|_| assert!(much.evaluate(&scope.clone()).is_err()));
+    assert!(little.evaluate(&scope).is_ok());
+    assert!(much.evaluate(&scope).is_err());
+    insta::assert_snapshot!(format!("{:?}", little.evaluate(&scope)), @r#"Err(Failed("the expressions of this source do more work than all of them may (256 MiB of data touched)"))"#);
+    scope.limit();
+    (0..63).for_each(|_| assert!(large.evaluate(&scope).is_ok()));
+    insta::assert_snapshot!(format!("{:?}", large.evaluate(&scope)), @r#"Err(Failed("the results of this source are larger than 67108864 bytes together"))"#);
+    assert!(little.evaluate(&scope).is_ok(), "what is left is there for others");
+}
+
 #[test]
 fn depth_is_capped() {
     let open = "[".repeat(10);
