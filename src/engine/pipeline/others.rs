@@ -8,7 +8,7 @@ use tokio::time::Instant;
 
 use super::{Generation, NOT_READ, Pipeline};
 use crate::multicluster::queue::Priority;
-use crate::object::Key;
+use crate::object::{ClusterName, Key};
 use crate::plan::Reason;
 use crate::plan::objects::Objects;
 use crate::plan::targets::{OtherTarget, Reach, TargetContext};
@@ -17,15 +17,53 @@ use crate::plan::targets::{OtherTarget, Reach, TargetContext};
 #[derive(Debug, Default)]
 pub struct TargetSeats {
     taken: usize,
-    waiting: VecDeque<Key>,
-    /// The same, to find one.
+    /// By cluster. None waits behind all that another one has.
+    waiting: BTreeMap<ClusterName, VecDeque<Key>>,
+    /// Clusters with sources that wait, in the order of their turns.
+    turns: VecDeque<ClusterName>,
+    /// All that wait, to find one.
     known: HashSet<Key>,
 }
 
 impl TargetSeats {
     /// Sources that wait for one.
     pub fn waiting(&self) -> usize {
-        self.waiting.len()
+        self.known.len()
+    }
+
+    /// Takes one of so many seats. `false`: it waits.
+    fn take(&mut self, key: &Key, most: usize) -> bool {
+        if self.taken < most {
+            self.taken += 1;
+            return true;
+        }
+        if self.known.insert(key.clone()) {
+            let of_cluster = self.waiting.entry(key.cluster.clone()).or_default();
+            if of_cluster.is_empty() {
+                self.turns.push_back(key.cluster.clone());
+            }
+            of_cluster.push_back(key.clone());
+        }
+        false
+    }
+
+    /// As many of those that wait as there are seats, in turns of their clusters.
+    fn call(&mut self, most: usize) -> Vec<Key> {
+        let free = most.saturating_sub(self.taken);
+        std::iter::from_fn(|| self.pop()).take(free).collect()
+    }
+
+    fn pop(&mut self) -> Option<Key> {
+        let cluster = self.turns.pop_front()?;
+        let of_cluster = self.waiting.get_mut(&cluster)?;
+        let key = of_cluster.pop_front()?;
+        if of_cluster.is_empty() {
+            self.waiting.remove(&cluster);
+        } else {
+            self.turns.push_back(cluster);
+        }
+        self.known.remove(&key);
+        Some(key)
     }
 }
 
@@ -44,27 +82,14 @@ impl Pipeline {
     /// Begins to work on a source here. `None`: so many have a seat already; the source is queued once one is free.
     pub fn seat(self: &Arc<Self>, key: &Key) -> Option<TargetSeat> {
         let most = self.generation().mapping.reconcile.concurrency.max(1);
-        let mut state = self.state.lock();
-        let seats = &mut state.seats;
-        if seats.taken >= most {
-            if seats.known.insert(key.clone()) {
-                seats.waiting.push_back(key.clone());
-            }
-            return None;
-        }
-        seats.taken += 1;
-        Some(TargetSeat(self.clone()))
+        let is_taken = self.state.lock().seats.take(key, most);
+        is_taken.then(|| TargetSeat(self.clone()))
     }
 
     /// Queues as many of those that wait as there are seats. Called now and then too: who was queued may not come.
     pub fn call_next(&self) {
         let most = self.generation().mapping.reconcile.concurrency.max(1);
-        let mut state = self.state.lock();
-        let seats = &mut state.seats;
-        let free = most.saturating_sub(seats.taken).min(seats.waiting.len());
-        let next: Vec<Key> = seats.waiting.drain(..free).collect();
-        next.iter().for_each(|key| drop(seats.known.take(key)));
-        drop(state);
+        let next = self.state.lock().seats.call(most);
         next.into_iter().for_each(|key| self.controller.queue.add(key, Priority::Live));
     }
 
@@ -177,5 +202,22 @@ impl Pipeline {
     /// Why a source was not in sync on the target when it was planned last, as others tell it.
     pub fn unsettled_here(&self, key: &Key) -> Option<Reason> {
         self.state.lock().unsettled.get(key).and_then(|how| how.of_target.clone())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_source_does_not_wait_behind_all_that_another_cluster_has() {
+        let key = |cluster: &str, name: &str| Key::new(ClusterName::try_from(cluster).expect("a name"), "ns", name);
+        let mut seats = TargetSeats::default();
+        assert!(seats.take(&key("busy", "first"), 1));
+        (0..100).for_each(|number| assert!(!seats.take(&key("busy", &number.to_string()), 1)));
+        assert!(!seats.take(&key("other", "x"), 1) && !seats.take(&key("other", "x"), 1));
+        assert_eq!((seats.waiting(), seats.call(1)), (101, Vec::new()));
+        assert_eq!(seats.call(4), [key("busy", "0"), key("other", "x"), key("busy", "1")]);
+        assert_eq!((seats.call(1000).len(), seats.waiting(), seats.waiting.len()), (98, 0, 0));
     }
 }
