@@ -195,7 +195,7 @@ fn report(pipeline: &Pipeline, condition: Condition) {
 fn say(pipeline: &Pipeline, generation: &Arc<Generation>, result: Result<Inventory, Doubt>) {
     let condition = match &result {
         Ok(_) => Condition::ready(""),
-        Err(doubt) => Condition::waiting(doubt.why.clone()),
+        Err(doubt) => Condition::of(Err(doubt.why.clone()), generation.target.trouble()),
     };
     report(pipeline, condition);
     let result = result.map_err(|doubt| if doubt.is_of_others { NOT_READ.to_owned() } else { doubt.why });
@@ -582,8 +582,19 @@ async fn remove(pipeline: &Pipeline, permit: &Permit) -> Result<(), RequestError
     }
 }
 
-/// Reads, once, which mappings a former engine of this id had on a target.
+/// Reads, once, which mappings a former engine of this id had on a target. Where another connection leads to that meanwhile, somebody
+/// else does.
 pub async fn read_retained(target: Arc<Target>, shared: Arc<Shared>, events: mpsc::Sender<Event>) {
+    tokio::select! {
+        biased;
+        // Cancel-safe: a token stays cancelled.
+        () = target.retired() => {}
+        // It tells the engine as the last thing that it does.
+        () = read_once(&target, &shared, &events) => {}
+    }
+}
+
+async fn read_once(target: &Target, shared: &Shared, events: &mpsc::Sender<Event>) {
     let mut failures = 0;
     let mut jitter = Jitter::of(&target.name);
     let what = format!("state stores on target {}", target.name);
@@ -595,7 +606,7 @@ pub async fn read_retained(target: Arc<Target>, shared: Arc<Shared>, events: mps
                 return;
             }
             Err(error) => {
-                shared.instruments.health.set(&what, Condition::waiting(error.to_string()));
+                shared.instruments.health.set(&what, Condition::of(Err(error.to_string()), target.trouble()));
                 tokio::time::sleep(RETRY.delay(failures, &mut jitter)).await;
                 failures += 1;
             }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use tracing::{error, info};
 
-use super::{Engine, Serving};
+use super::{Engine, Serving, Target};
 use crate::health::Condition;
 use crate::mapping::{Mapping, SourceClusters};
 use crate::multicluster::connection::Connection;
@@ -87,6 +87,21 @@ impl Engine {
         }
         if !left.is_empty() {
             self.converge();
+            self.forget_targets_away();
+        }
+    }
+
+    /// Clusters that their provider no longer lists, and that are no mapping's target any more.
+    fn forget_targets_away(&mut self) {
+        let used: BTreeSet<String> = self.running().map(|one| one.generation().target.name.clone()).collect();
+        let is_unused = |name: &String, target: &mut Arc<Target>| target.is_away() && !used.contains(name);
+        let away: Vec<(String, Arc<Target>)> = self.targets.extract_if(.., is_unused).collect();
+        for (name, target) in away {
+            target.retire();
+            self.read.remove(&name);
+            for what in ["target", "state stores on target"] {
+                self.shared.instruments.health.remove(&format!("{what} {name}"));
+            }
         }
     }
 

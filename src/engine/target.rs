@@ -12,7 +12,7 @@ use tokio_util::sync::CancellationToken;
 use tracing::{info, warn};
 
 use super::Event;
-use crate::health::Health;
+use crate::health::{Condition, Health, Level};
 use crate::mapping::{Kind, Resource};
 use crate::multicluster::connection::Connection;
 use crate::multicluster::identity::{IdentityState, cluster_identity};
@@ -242,9 +242,14 @@ impl Target {
         format!("target `{}`: {why}", self.name)
     }
 
-    /// Another connection leads to the target from now on.
+    /// Another connection leads to the target from now on, or none does.
     pub fn retire(&self) {
         self.retired.cancel();
+    }
+
+    /// Waits until it is [retired](Self::retire).
+    pub async fn retired(&self) {
+        self.retired.cancelled().await;
     }
 
     /// Finds out what the target serves, reports its state, and tells of each piece of news, until it is
@@ -259,7 +264,7 @@ impl Target {
             let as_of = doubts.catch_up();
             let (known, identity) = (self.known(), self.identity());
             let resolved = if identity.is_ok() { self.resolve().await } else { Ok(()) };
-            if known != IdentityState::Pending {
+            if known != IdentityState::Pending && !self.retired.is_cancelled() {
                 self.report(health, identity.clone().and(resolved.clone()));
             }
             // A doubt that was answered is news even if the answer is the former one: some wait for it. As long as the cluster
@@ -284,8 +289,13 @@ impl Target {
         }
     }
 
+    /// What it means for the engine's readiness that something is wrong with it.
+    pub fn trouble(&self) -> Level {
+        self.connection.trouble()
+    }
+
     fn report(&self, health: &Health, state: Result<(), String>) {
-        if health.report(&format!("target {}", self.name), state.clone()) {
+        if health.set(&format!("target {}", self.name), Condition::of(state.clone(), self.trouble())) {
             match state {
                 Ok(()) => {
                     info!(connection = self.name, identity = self.identity().unwrap_or_default(), "target in order")

@@ -12,11 +12,11 @@ use crate::engine::Settings;
 use crate::engine::events::Recorder;
 use crate::engine::interests::{Related, Topic};
 use crate::engine::inventory::{Former, SourceId};
-use crate::engine::keeper::{check_sources, is_final, wanted};
+use crate::engine::keeper::{check_sources, is_final, read_retained, wanted};
 use crate::engine::serving::compiled;
 use crate::mapping::{OnExit, Resource, Side, Traits};
 use crate::multicluster::Object;
-use crate::multicluster::connection::{Connection, ConnectionSource, ConnectionSpec};
+use crate::multicluster::connection::{Connection, ConnectionError, ConnectionSource, ConnectionSpec, Process};
 use crate::multicluster::permit::Lease;
 use crate::multicluster::registry::{ClusterSpec, ProviderName, WatchScope};
 use crate::multicluster::store::{Change, ChangeCause};
@@ -38,12 +38,18 @@ spec:
 "#;
 
 fn connection() -> Arc<Connection> {
+    connection_by(Connection::of_process)
+}
+
+type Open = fn(ConnectionSpec, &Process) -> Result<Arc<Connection>, ConnectionError>;
+
+fn connection_by(open: Open) -> Arc<Connection> {
     let file = tempfile::NamedTempFile::new().expect("a file");
     let text = r#"{"current-context": "x", "contexts": [{"name": "x", "context": {"cluster": "x"}}],
         "clusters": [{"name": "x", "cluster": {"server": "http://127.0.0.1:1"}}]}"#;
     std::fs::write(file.path(), text).expect("it is written");
     let source = ConnectionSource::Kubeconfig { path: file.path().into(), context: None };
-    Connection::open(ConnectionSpec { name: "target".into(), source }).expect("a connection")
+    open(ConnectionSpec { name: "target".into(), source }, &Process::default()).expect("a connection")
 }
 
 fn pipeline(lease: Lease) -> Arc<Pipeline> {
@@ -427,6 +433,35 @@ async fn a_target_that_cannot_be_reached_is_news_once() {
     assert_eq!(answered(Err("refused".into())).await, 0);
     target.retire();
     tasks.join_all().await;
+}
+
+/// One cluster of many holds up no roll-out.
+#[tokio::test]
+async fn a_target_of_a_fleet_that_cannot_be_reached_leaves_the_engine_ready() {
+    for is_of_fleet in [true, false] {
+        let connection = if is_of_fleet { connection_by(Connection::of_fleet) } else { connection() };
+        let target = Arc::new(Target::new("fleet/a", connection.clone(), Arc::default()).expect("a target"));
+        let (events, _news) = mpsc::channel(8);
+        let (found, instruments) = (target.clone(), Instruments::default());
+        let health = instruments.health.clone();
+        let mut tasks = JoinSet::new();
+        tasks.spawn(async move { found.discover(&health, &events).await });
+        connection.identity().confirm(0, Err("refused".into()));
+        tokio::task::yield_now().await;
+        let health = &instruments.health;
+        assert_eq!((health.standings().len(), health.is_ready()), (1, is_of_fleet));
+        target.retire();
+        tasks.join_all().await;
+    }
+}
+
+/// Another one is read through the connection that leads to it now: this one would fail, and say so, for ever.
+#[tokio::test]
+async fn the_state_stores_of_a_target_are_not_asked_for_through_a_connection_that_leads_there_no_more() {
+    let pipeline = pipeline(Lease::default());
+    let (target, (events, _news)) = (pipeline.generation().target.clone(), mpsc::channel(8));
+    target.retire();
+    assert!(read_retained(target, pipeline.shared.clone(), events).now_or_never().is_some());
 }
 
 /// Without an election, another process may keep the same state store.
