@@ -410,7 +410,10 @@ impl Controller {
 
     /// Whether every collection of sources is in sight and none of them carries the engine's finalizer.
     pub fn holds_no_source(&self) -> bool {
-        self.source_feeds().iter().all(|feed| feed.is_listed()) && self.sources_held("").is_empty()
+        let feeds = self.source_feeds();
+        // While a document waits, each tick asks: the first one tells.
+        let holds_one = |feed: &Arc<Feed>| feed.objects().any(|(_, one)| self.holds_source(&one, ""));
+        feeds.iter().all(|feed| feed.is_listed()) && !feeds.iter().any(holds_one)
     }
 
     /// Sources in sight that carry the engine's finalizer, and are pinned to the target of this identity (empty: to any).

@@ -663,8 +663,7 @@ impl Engine {
                 }
             };
         }
-        let served: BTreeSet<_> =
-            all.iter().flat_map(|one| one.controller.sources_held("")).map(|key| key.cluster.clone()).collect();
+        let served: BTreeSet<_> = held(all).into_iter().map(|key| key.cluster.clone()).collect();
         let is_lacking = |name: &_| {
             let cluster = manager.cluster(&here.clusters, name);
             cluster.is_none_or(|one| manager.cluster_of_identity(&there.clusters, one.identity()).is_none())
@@ -739,9 +738,14 @@ pub(super) fn component(name: &str) -> String {
     format!("document of mapping {name}")
 }
 
+/// The sources that the document in force serves: all targets of a mapping have the same.
+fn held(all: &[&Arc<Pipeline>]) -> BTreeSet<Key> {
+    all.first().map(|one| one.controller.sources_held("")).unwrap_or_default()
+}
+
 /// How many sources the document in force serves, and where.
 fn served(all: &[&Arc<Pipeline>]) -> String {
-    let sources: BTreeSet<_> = all.iter().flat_map(|pipeline| pipeline.controller.sources_held("")).collect();
+    let sources = held(all);
     let clusters: BTreeSet<_> = sources.iter().map(|key| &key.cluster).collect();
     let (of_sources, of_clusters) = (count(sources.len(), "source"), count(clusters.len(), "cluster"));
     let carry = if sources.len() == 1 { "carries" } else { "carry" };

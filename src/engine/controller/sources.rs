@@ -397,8 +397,14 @@ impl Controller {
     /// Whether the sources of every engaged cluster are watched. A cluster is engaged a moment before that: nobody may take its
     /// sources for none.
     pub fn are_clusters_followed(&self) -> bool {
-        let clusters = self.shared.manager.clusters(&self.mapping().source.clusters);
-        clusters.iter().all(|cluster| self.feed_of(cluster).is_some())
+        let feeds = self.sources.lock().feeds.clone();
+        let is_followed = |scope: &WatchScope| match scope.clusters {
+            // Each reconcile that shares something asks, and the thousands of workspaces of a shard have one scope.
+            ClustersOf::Annotated => feeds.values().any(|feed| feed.scope == *scope),
+            _ => feeds.get(&scope.endpoint.place()).is_some_and(|feed| feed.scope == *scope),
+        };
+        let clusters = &self.mapping().source.clusters;
+        !self.shared.manager.any_cluster(clusters, |cluster| !is_followed(&cluster.spec.scope))
     }
 }
 

@@ -89,11 +89,13 @@ impl SharedUse {
     /// Whether a source uses a place, but for one of them. `None`: nobody can tell before every source is seen.
     pub fn in_use(&self, place: &str, but_for: Option<&Key>) -> Option<bool> {
         let is_other = |key: &&Key| but_for != Some(*key);
-        let ways: Vec<Use> = self.users_of(place).filter(is_other).map(|key| self.way_of(key)).collect();
-        if ways.iter().any(|way| *way != Use::MayNeed) {
+        let mut others = self.users_of(place).filter(is_other).peekable();
+        let may_be_used = others.peek().is_some();
+        // The first one tells: a namespace may have ten thousands.
+        if others.any(|key| self.way_of(key) != Use::MayNeed) {
             return Some(true);
         }
-        (ways.is_empty() && !self.unseen.iter().any(|key| is_other(&key))).then_some(false)
+        (!may_be_used && !self.unseen.iter().any(|key| is_other(&key))).then_some(false)
     }
 
     /// Whether a source uses anything.
