@@ -69,13 +69,19 @@ impl Objects {
         self.all.push(object);
     }
 
-    /// Takes out what is exactly there.
+    /// Takes out what is exactly there. Those behind it move up.
     pub fn remove(&mut self, reference: &Reference) {
-        if self.at(reference).is_some() {
-            let mut all = std::mem::take(&mut self.all);
-            (self.by_place, self.by_id) = Default::default();
-            all.retain(|one| one.reference != *reference);
-            self.extend(all);
+        let is_it = |at: &usize| self.all.get(*at).is_some_and(|one| one.reference == *reference);
+        let Some(gone) = self.by_place.get(&place(reference)).and_then(|all| all.iter().copied().find(is_it)) else {
+            return;
+        };
+        self.all.remove(gone);
+        for index in [&mut self.by_place, &mut self.by_id] {
+            index.retain(|_, positions| {
+                positions.retain(|at| *at != gone);
+                positions.iter_mut().filter(|at| **at > gone).for_each(|at| *at -= 1);
+                !positions.is_empty()
+            });
         }
     }
 
@@ -122,4 +128,37 @@ fn hashed(what: impl Hash) -> u64 {
     let mut hasher = DefaultHasher::new();
     what.hash(&mut hasher);
     hasher.finish()
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+    use crate::mapping::Kind;
+    use crate::object::marks;
+
+    fn object(version: &str, name: &str) -> TargetObject {
+        let kind = Kind::new("example.dev", version, "User");
+        let reference = Reference { kind, namespace: "ns".into(), name: name.into() };
+        let object = json!({"metadata": {"annotations": {marks::OBJECT: format!("user[{name}]")}}});
+        TargetObject::new(reference, object.into())
+    }
+
+    /// A source has thousands of objects, and each answer puts one in the place of what was known.
+    #[test]
+    fn one_that_is_taken_out_leaves_the_others_where_they_are_found() {
+        let mut objects: Objects = ["a", "b", "c"].map(|name| object("v1", name)).into_iter().collect();
+        objects.remove(&object("v2", "b").reference);
+        objects.remove(&object("v1", "d").reference);
+        assert_eq!(objects.len(), 3, "another version is something else here");
+        objects.remove(&object("v1", "b").reference);
+        objects.push(object("v1", "d"));
+        for name in ["a", "c", "d"] {
+            assert_eq!(objects.at(&object("v2", name).reference).map(|one| &*one.reference.name), Some(name));
+            assert_eq!(objects.with_id(&format!("user[{name}]")).len(), 1, "{name}");
+        }
+        assert!(objects.at(&object("v1", "b").reference).is_none() && objects.with_id("user[b]").is_empty());
+        assert_eq!(objects.iter().map(|one| &*one.reference.name).collect::<Vec<_>>(), ["a", "c", "d"]);
+    }
 }
