@@ -260,6 +260,7 @@ impl Approvals {
 }
 
 /// Keeps the records, and looks for approvals.
+#[derive(Clone)]
 pub(super) struct Attendant {
     pub home: Arc<Connection>,
     pub shared: Arc<Shared>,

@@ -7,7 +7,7 @@ use tracing::debug;
 
 use super::controller::Controller;
 use super::target::Target;
-use super::{Engine, Pipeline, keeper};
+use super::{Engine, Pipeline, for_good, keeper};
 use crate::mapping::SourceClusters;
 use crate::multicluster::manager::ClusterEvent;
 use crate::multicluster::registry::{Cluster, ProviderName};
@@ -112,7 +112,10 @@ impl Engine {
         }
         self.targets.insert(name.to_owned(), target.clone());
         let (discovered, shared, events) = (target.clone(), self.shared.clone(), self.events.clone());
-        self.tasks.spawn(async move { discovered.discover(&shared.instruments.health, &events).await });
+        self.tasks.spawn(for_good("target", move || {
+            let (discovered, shared, events) = (discovered.clone(), shared.clone(), events.clone());
+            async move { discovered.discover(&shared.instruments.health, &events).await }
+        }));
         self.read_retained(&target);
         Some(target)
     }

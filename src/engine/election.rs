@@ -46,7 +46,7 @@ pub struct Terms {
 }
 
 /// A replica among others.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub struct Election {
     pub terms: Terms,
     /// The cluster of the Lease, which is in the namespace of the state store. Its address may change.

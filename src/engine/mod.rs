@@ -32,13 +32,15 @@ mod waves;
 mod worker;
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 use std::time::Duration;
 
+use futures::FutureExt;
 use k8s_openapi::jiff::Timestamp;
 use tokio::sync::{Notify, mpsc, watch};
 use tokio::task::JoinSet;
-use tokio::time::{Instant, MissedTickBehavior, interval, timeout};
+use tokio::time::{Instant, MissedTickBehavior, interval, sleep, timeout};
 use tokio_util::sync::CancellationToken;
 use tracing::{error, info, warn};
 
@@ -82,6 +84,9 @@ const TICK: Duration = Duration::from_secs(2);
 
 /// How long the answer to a reload waits for rehearsals.
 const ANSWER: Duration = Duration::from_secs(5);
+
+/// How long a task that broke down rests.
+const REST: Duration = Duration::from_secs(1);
 
 /// How long a drain waits for reconciles under way.
 const DRAIN: Duration = Duration::from_secs(25);
@@ -310,11 +315,23 @@ pub async fn run(
     let election = engine.election();
     let drained = CancellationToken::new();
     let mut candidate = JoinSet::new();
-    election.into_iter().for_each(|election| drop(candidate.spawn(election.run(drained.clone()))));
+    if let Some(election) = election {
+        let stop = drained.clone();
+        candidate.spawn(for_good("leader election", move || election.clone().run(stop.clone())));
+    }
     engine.follow(reloads, clusters, received, shutdown).await;
     engine.drain().await;
     drained.cancel();
     while candidate.join_next().await.is_some() {}
+}
+
+/// Runs a task to its end. A panic, which is a bug, begins it anew: what it does for a mapping, a target or the engine would never
+/// be done again, and nobody would know.
+async fn for_good<F: Future<Output = ()>>(what: &'static str, mut begin: impl FnMut() -> F) {
+    while AssertUnwindSafe(begin()).catch_unwind().await.is_err() {
+        error!(what, "a task broke down, which is a bug; it begins anew");
+        sleep(REST).await;
+    }
 }
 
 /// The condition of a mapping that cannot run on a target.
@@ -349,7 +366,7 @@ impl Engine {
             releases: self.releases.subscribe(),
             events: self.events.clone(),
         };
-        self.tasks.spawn(attendant.run());
+        self.tasks.spawn(for_good("approvals", move || attendant.clone().run()));
     }
 
     async fn follow(
@@ -660,7 +677,8 @@ impl Engine {
         let pipeline = Pipeline::new(controller.clone(), generation);
         controller.add(&slot.target, &pipeline);
         let mut tasks = JoinSet::new();
-        tasks.spawn(keeper::keep(pipeline.clone(), slot.clone(), self.events.clone()));
+        let (kept, of, events) = (pipeline.clone(), slot.clone(), self.events.clone());
+        tasks.spawn(for_good("state store", move || keeper::keep(kept.clone(), of.clone(), events.clone())));
         self.pipelines.insert(slot.clone(), Running { pipeline, tasks });
         self.open_losses(slot);
     }
@@ -674,9 +692,10 @@ impl Engine {
         let seed = generation.target.endpoint().connection().entropy();
         let controller = Controller::new(writer, self.shared.clone(), generation.mapping.clone(), seed);
         let (mut tasks, mut workers) = (JoinSet::new(), JoinSet::new());
-        tasks.spawn(controller.clone().resync());
-        tasks.spawn(controller.clone().tend_related());
-        workers.spawn(controller.clone().run());
+        let [resynced, tended, served] = [(); 3].map(|()| controller.clone());
+        tasks.spawn(for_good("resync", move || resynced.clone().resync()));
+        tasks.spawn(for_good("related objects", move || tended.clone().tend_related()));
+        workers.spawn(for_good("reconciles", move || served.clone().run()));
         self.controllers.insert(mapping.to_owned(), Serving { controller: controller.clone(), workers, tasks });
         controller
     }
@@ -796,5 +815,23 @@ impl Engine {
         self.pipelines.clear();
         self.shared.manager.shutdown().await;
         self.tasks.shutdown().await;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::{AtomicUsize, Ordering};
+
+    use super::*;
+
+    #[tokio::test(start_paused = true)]
+    async fn a_task_that_panics_begins_anew_and_one_that_ends_does_not() {
+        let begun = AtomicUsize::new(0);
+        let begin = || {
+            let number = begun.fetch_add(1, Ordering::Relaxed);
+            async move { assert!(number > 1, "a bug") }
+        };
+        for_good("it", begin).await;
+        assert_eq!(begun.load(Ordering::Relaxed), 3);
     }
 }
