@@ -14,7 +14,7 @@ use super::controller::Feed;
 use super::inventory::{Inventory, SourceId};
 use super::pipeline::learned::LATE_REQUEST;
 use super::pipeline::{Generation, NOT_READ, Pipeline};
-use super::serving::{names_other_sources, other_document};
+use super::serving::{compiled, names_other_sources, other_document};
 use super::slots::Slot;
 use super::target::{Target, is_removed};
 use super::{DEFAULT_TARGET, Event, Shared};
@@ -343,6 +343,13 @@ pub(super) fn check_sources(
     if is_active && found.is_held_as_before {
         let why = "an earlier version of the engine held what its document deletes: let that version end it, or take the field \
                    `inForce` out of the ConfigMap to allow it";
+        return Err(unreadable(generation, why));
+    }
+    // Nobody can tell what the one in the file would take away of what it has made.
+    let is_unread = found.document != mapping.text && !found.document.is_empty() && compiled(&found.document).is_none();
+    if is_active && is_unread {
+        let why = "it holds a document that this version of the engine cannot read: run the version that wrote it, or take the \
+                   field `document` out of the ConfigMap to have the one in the file run at once";
         return Err(unreadable(generation, why));
     }
     match other_document(found, mapping) {

@@ -513,6 +513,21 @@ async fn a_document_acts_where_the_state_store_holds_the_same_sources_with_the_s
     assert_eq!(check(&of_others), Ok(()), "the engine has released it");
 }
 
+/// A later version may have known a field, and made objects by it that the file here does not name. Only a person can say that they
+/// may go uncounted.
+#[tokio::test]
+async fn a_document_that_nobody_can_read_gives_way_to_the_file_once_a_person_takes_it_out() {
+    let pipeline = pipeline(Lease::default());
+    let source = SourceId { resource: "widgets.example.dev".into(), identity: "one".into() };
+    let later = DOCUMENT.replace("  objects:", "  fromALaterVersion: true\n  objects:");
+    let check = |document: &str| {
+        let found = Inventory { source: source.clone(), ..in_force(document) };
+        check_sources(&pipeline, &pipeline.generation(), &found, &source)
+    };
+    assert!(check(&later).expect_err("it is refused").contains("take the field `document` out"));
+    assert_eq!(check(""), Ok(()));
+}
+
 /// The table has nothing of a source that is in sync.
 #[tokio::test]
 async fn the_last_sixteen_decisions_are_kept_while_a_source_is_not_in_sync() {
