@@ -60,14 +60,12 @@ async fn look(on: &[OnTarget]) -> Result<Rehearsal, String> {
     for one in on {
         all.unseen.extend(ready(one).await?);
         for feed in one.pipeline.controller.source_feeds() {
-            match feed.watch.state() {
-                // What a watch showed that has failed since is planned with: it is what the document in force goes by.
-                WatchState::Failed { synced_before: false, .. } => {
-                    all.unseen.insert(feed.scope.endpoint.place());
-                    continue;
-                }
-                _ => all.seen += 1,
+            // What a watch showed that has failed since is planned with: it is what the document in force goes by.
+            if matches!(feed.watch.state(), WatchState::Failed { synced_before: false, .. }) {
+                all.unseen.insert(feed.scope.endpoint.place());
+                continue;
             }
+            all.seen.insert(feed.scope.endpoint.place());
             for key in feed.keys() {
                 if let Some(effect) = effect(one, &feed, &key).await {
                     add(&mut all, one, key, effect);

@@ -272,8 +272,8 @@ pub struct Rehearsal {
     losing: BTreeMap<String, BTreeMap<Key, usize>>,
     /// How many objects the mapping has.
     pub objects: usize,
-    /// Clusters (addresses of kcp's shards) in sight, and those that are not.
-    pub seen: usize,
+    /// Clusters (addresses of kcp's shards) in sight, and those that are not: each counts once, however many targets there are.
+    pub seen: BTreeSet<String>,
     pub unseen: BTreeSet<String>,
     /// Whether servers were asked, and not caches alone.
     pub asks_servers: bool,
@@ -298,8 +298,8 @@ impl Rehearsal {
     /// What is out of sight, where that is so much that the rest says too little.
     pub fn hidden(&self) -> Vec<String> {
         let mut all = Vec::new();
-        let (hidden, clusters) = (self.unseen.len(), self.seen + self.unseen.len());
-        if self.seen * 100 < clusters * IN_SIGHT {
+        let (hidden, clusters) = (self.unseen.len(), self.seen.len() + self.unseen.len());
+        if self.seen.len() * 100 < clusters * IN_SIGHT {
             let names: Vec<&str> = self.unseen.iter().take(SHOWN).map(String::as_str).collect();
             let (clusters, are) = (count(clusters, "cluster"), are(hidden));
             all.push(format!("{hidden} of {clusters} of its sources {are} out of sight: {}", names.join(", ")));

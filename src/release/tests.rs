@@ -116,7 +116,7 @@ fn what_is_deleted_given_up_and_released_is_lost() {
 }
 
 fn rehearsal(failing: usize, well: usize) -> Rehearsal {
-    let mut all = Rehearsal { seen: 1, ..Rehearsal::default() };
+    let mut all = Rehearsal { seen: ["shard".to_owned()].into(), ..Rehearsal::default() };
     let failed = || effect(Now::InSync, vec![], rests(Cause::RenderFailed));
     (0..failing).for_each(|number| all.add("east", key(&format!("bad-{number}")), failed()));
     let updated = || effect(Now::InSync, vec![apply(Intent::Update { uid: "u".into() })], IN_SYNC);
@@ -164,14 +164,19 @@ fn more_lost_than_the_limits_allow_hold_a_candidate() {
 
 #[test]
 fn too_little_in_sight_holds_a_candidate() {
+    let names = |count: usize, what: &str| (0..count).map(|number| format!("{what}-{number}")).collect();
     let unseen = |seen: usize, unseen: usize| Rehearsal {
-        seen,
-        unseen: (0..unseen).map(|number| format!("shard-{number}")).collect(),
+        seen: names(seen, "seen"),
+        unseen: names(unseen, "shard"),
         ..rehearsal(0, 1)
     };
     let excess = |all: &Rehearsal| all.excess(&Release::default());
     assert_eq!(excess(&unseen(4, 1)), None);
     assert_eq!(excess(&unseen(3, 1)), Some("1 of 4 clusters of its sources is out of sight: shard-0".to_owned()));
+    // A rehearsal looks at them once for each target.
+    let mut several = unseen(3, 1);
+    several.seen.extend(unseen(3, 1).seen);
+    assert!(excess(&several).is_some());
     // Their clusters are in sight, and their target is not.
     let lost = |now, hidden: usize| {
         let mut all = rehearsal(0, 4);

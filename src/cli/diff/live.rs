@@ -64,7 +64,7 @@ async fn told(
     };
     let finalizer = surveyor.writer(mapping).finalizer().to_owned();
     let mut release = Rehearsal::default();
-    (release.seen, release.asks_servers) = (whole.clusters.len(), true);
+    (release.objects, release.asks_servers) = (whole.target.standing.values().map(Vec::len).sum(), true);
     for (after, before) in whole.rehearsed.iter().zip(&before) {
         let (followed, before) = (after.followed(), before.followed());
         let now = match has_finalizer(&after.source.0, &finalizer) {
@@ -74,7 +74,6 @@ async fn told(
         release.paths.insert(after.key.cluster.clone(), after.place.clone());
         release.add(&mapping.target, after.key.clone(), Effect::of(now, &followed, &[before]));
     }
-    release.objects = whole.target.standing.values().map(Vec::len).sum();
     let held = release.excess(&in_force.release);
     let held = held.map(|why| format!("\nmapping `{}`: the engine would hold this: {why}", mapping.name));
     Ok(Some(format!("mapping `{}`: {release}{}", mapping.name, held.unwrap_or_default())))
