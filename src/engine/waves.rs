@@ -16,7 +16,7 @@ use super::pipeline::Pipeline;
 use super::pipeline::promotion::Candidate;
 use super::serving::{InForce, Next, Why, compiled, component, is_removal};
 use super::{Engine, TICK};
-use crate::catalog::{Entry, Standing, differ_in, have_same_effect};
+use crate::catalog::{Entry, Standing, both_write, differ_in, have_same_effect};
 use crate::health::Condition as Health;
 use crate::mapping::{Mapping, Mode, OnFailure, Wave};
 use crate::object::{Key, count};
@@ -231,6 +231,9 @@ impl Engine {
             return Next::Passes;
         }
         let (in_force, candidate) = (one.document(), entry.mapping.clone());
+        if let Some(why) = self.writes_beside(name, &candidate) {
+            return Next::GoesOn(Why::Unknown(why));
+        }
         let waves = &in_force.release.waves;
         let is_approved = one.is_approved(entry);
         let has_home = self.shared.settings.home_connection().is_some();
@@ -263,6 +266,20 @@ impl Engine {
             }
             _ => self.begin(name, &candidate, 0),
         }
+    }
+
+    /// Why a candidate waits for an edit of another mapping: until that is in force, both would write one part of the status.
+    fn writes_beside(&self, name: &str, candidate: &Mapping) -> Option<String> {
+        let writes = |other: &str| {
+            self.catalog.mapping(other).is_some_and(|entry| entry.standing != Standing::Retained) && other != name
+        };
+        let others = self.in_force.iter().filter(|(other, _)| writes(other));
+        let mut common = others.filter_map(|(other, one)| Some((other, both_write(&one.document(), candidate)?)));
+        let (other, common) = common.next()?;
+        Some(format!(
+            "it would write the {common}, which mapping `{other}` writes until its own edit is in force; two mappings that swap \
+             what they write take two edits each"
+        ))
     }
 
     /// Begins a wave, or the first one after it that has a source of which the candidate makes something else.

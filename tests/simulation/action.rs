@@ -87,6 +87,8 @@ pub enum Edit {
     Fleet,
     /// A second mapping on the same resource is put into the file, or taken out of it.
     Guest,
+    /// That mapping writes this field of the status from now on, and this one no longer.
+    Hand(&'static str),
     /// The file is removed, or comes back.
     Remove,
     /// The file is broken, or repaired.

@@ -457,7 +457,7 @@ impl Mapping {
             Edit::DeletePolicy(policy) => self.delete_policy = policy,
             Edit::MaxLost(most) => self.max_lost = most,
             Edit::Status(field) => drop(self.status.insert(field)),
-            Edit::NoStatus(field) => drop(self.status.remove(field)),
+            Edit::NoStatus(field) | Edit::Hand(field) => drop(self.status.remove(field)),
             Edit::Mode(mode) => self.mode = mode,
             Edit::OnExit(policy) => self.on_exit = policy,
             Edit::OnSourceDelete(policy) => self.on_source_delete = policy,

@@ -172,9 +172,10 @@ pub fn faults_of(action: Action) -> Vec<String> {
     }
 }
 
-/// What happens in worlds with a fleet, with more copies, with objects beside sources or with several forms alone, which have no matrix of their own.
+/// What happens in worlds with a fleet, with more copies, with objects beside sources or with several forms alone, which have no matrix of their own,
+/// and in named worlds.
 const ELSEWHERE: [&[&str]; 3] = [
-    &["EditAdopt", "Mutate", "EditFleet", "EditSpread", "EditOnTargetChange", "EditVersion"],
+    &["EditAdopt", "Mutate", "EditFleet", "EditSpread", "EditOnTargetChange", "EditVersion", "EditHand"],
     &["List", "Mark", "Fill", "Version"],
     &["SecretSelect", "MeddleFields", "MeddleDisguise", "MeddleResize", "MeddleRotate"],
 ];

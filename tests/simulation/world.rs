@@ -182,6 +182,8 @@ pub struct World {
     pub draft: Mapping,
     /// How often a second mapping on the resource came or went: it is there where the number is odd.
     guests: u32,
+    /// Fields of the status that were handed over to it.
+    handed: BTreeSet<&'static str>,
     /// Whether the provider of the plain cluster is a fleet now.
     is_fleet: bool,
     pub file: File,
@@ -250,6 +252,7 @@ impl World {
             draft: mapping.clone(),
             mapping,
             guests: 0,
+            handed: BTreeSet::new(),
             is_fleet: plan.has_fleet,
             file: File::Whole,
             target_restored: false,
@@ -511,8 +514,10 @@ impl World {
         match self.file {
             File::Whole => {
                 let is_other = process == OTHER;
-                let guest = (self.has_guest() && !is_other)
-                    .then(|| guest(self.plan.is_beside).document(self.plan.is_kcp, false));
+                let guest = (self.has_guest() && !is_other).then(|| {
+                    let guest = Mapping { status: self.handed.clone(), ..guest(self.plan.is_beside) };
+                    guest.document(self.plan.is_kcp, false)
+                });
                 let documents = [self.draft.document(self.plan.is_kcp, is_other)].into_iter().chain(guest);
                 Some(file(&documents.collect::<Vec<_>>(), self.is_fleet))
             }

@@ -14,6 +14,7 @@ use std::fmt;
 use std::sync::Arc;
 
 pub use changes::{differ_in, have_same_effect};
+pub use conflicts::both_write;
 
 use crate::compile::Compiled;
 use crate::diagnostic::Diagnostic;

@@ -187,3 +187,20 @@ fn a_gate_waits_for_sources_whose_server_has_gone_away() {
         holds(&Plan { in_waves: true, has_related: true, has_operators: true, ..world(sources, &steps) }, 8);
     }
 }
+
+/// Two mappings on one resource hand a field of the status over in one commit, and the edit of the first one is held: until it is in
+/// force, both would write the field, for ever.
+#[test]
+fn a_field_of_the_status_has_one_writer_while_the_edit_that_gives_it_up_is_held() {
+    let steps = [
+        (0, Action::Schema),
+        (0, Action::Edit(Edit::Guest)),
+        (0, Action::Edit(Edit::Status("edition"))),
+        (0, Action::Edit(Edit::Edition)),
+        (0, Action::Create(X)),
+        (30_000, Action::Edit(Edit::MaxLost(0))),
+        (30_000, Action::Edit(Edit::Toggle("ca"))),
+        (30_000, Action::Edit(Edit::Hand("edition"))),
+    ];
+    holds_in_both(&steps, 4);
+}

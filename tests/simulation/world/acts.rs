@@ -219,6 +219,7 @@ impl World {
         self.note_abandoned();
         self.guests += u32::from(edit == Edit::Guest);
         self.is_fleet ^= edit == Edit::Fleet;
+        self.handed.extend(if let Edit::Hand(field) = edit { Some(field) } else { None });
         self.draft.edit(edit);
         self.core(|core| core.checker.write(self.draft.clone()));
         self.mapping = self.core(|core| core.checker.in_force(&self.draft));

@@ -45,6 +45,11 @@ pub(super) fn common_status(one: &Mapping, other: &Mapping) -> Option<String> {
     (one.status.observed_generation && other.status.observed_generation).then(|| "`observedGeneration`".into())
 }
 
+/// The same of any two mappings: those of other sources get along.
+pub fn both_write(one: &Mapping, other: &Mapping) -> Option<String> {
+    if source_key(one) == source_key(other) { common_status(one, other) } else { None }
+}
+
 /// How the newcomer gets along.
 pub(super) fn remedy(common: &str) -> &'static str {
     match common {

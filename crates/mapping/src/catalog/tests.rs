@@ -279,11 +279,18 @@ fn one_status_field_has_one_writer() {
     second.yaml:3:18: error[SE0701]: the mapping `first` writes the status field `a.b.c` of this resource already (let one of the two mappings write it) [mapping `second` keeps running generation 1]
     ");
     // A field that moves from one to the other in one reload.
+    let before = world.catalog.mapping("first").expect("running").mapping.clone();
     world.files.readable.insert("first.yaml".into(), mapping("first", "d: $.x").into_bytes());
     insta::assert_snapshot!(world.write("second.yaml", &other("a: $.x", quiet)), @r"
     mapping first: generation 2: status field d added; status field a.b removed
     mapping second: generation 2: status field a added; status field c removed
     ");
+    let [first, second] = ["first", "second"].map(|name| &*world.catalog.mapping(name).expect("running").mapping);
+    assert_eq!(both_write(first, second), None);
+    assert_eq!(both_write(&before, second).as_deref(), Some("status field `a.b`"), "as long as that edit waits");
+    world.write("second.yaml", &mapping("second", "a: $.x"));
+    let second = &world.catalog.mapping("second").expect("running").mapping;
+    assert_eq!(both_write(&before, second), None, "of another export");
 }
 
 #[test]
