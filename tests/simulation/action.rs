@@ -199,6 +199,8 @@ pub enum Action {
     Edit(Edit),
     /// A person approves the deletions that the limits of a release hold.
     Approve,
+    /// A person rejects the edit that they hold.
+    Reject,
     /// The provider of the API puts a new schema behind it: with the field `status.edition`, or without.
     Schema,
     Meddle(SourceRef, Meddling),

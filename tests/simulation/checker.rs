@@ -19,7 +19,7 @@ use sync_engine::sandbox::{ChangeKind, Event, Request, Verb};
 
 use self::patience::Lane;
 use self::refusals::{Refused, refused_key};
-use self::waves::Candidate;
+use self::waves::{Candidate, TurnedDown};
 use super::mapping::{MADE, Mapping, READS, Spread, TRANSFORMED, is_made, placement};
 use super::marks;
 use super::records::{History, Made, Source, finalizer};
@@ -90,6 +90,8 @@ pub struct Checker {
     editions: Vec<(Duration, Option<Mapping>)>,
     /// Documents that a part of the sources followed.
     candidates: Vec<Candidate>,
+    /// Documents that went back, or that a person rejected.
+    turned_down: Vec<TurnedDown>,
     /// Every document that the author wrote. One that would serve other sources than the one in force waits.
     written: Vec<Mapping>,
     /// The last document of each mapping that an engine recorded: a process that starts without the file knows no later one.
@@ -274,6 +276,10 @@ impl Checker {
 
     /// A server was put back, and holds these objects now.
     pub fn objects_restored<'a>(&mut self, at: Duration, side: Side, objects: impl Iterator<Item = &'a Value>) {
+        if side == Side::Target {
+            // Home knows of them no longer.
+            self.turned_down.clear();
+        }
         let before: BTreeSet<String> =
             self.made.iter().filter(|(_, made)| !made.gone).map(|(uid, _)| uid.clone()).collect();
         self.made.values_mut().filter(|made| made.side == side).for_each(|made| made.goes(at));
@@ -498,6 +504,7 @@ impl Checker {
         let Some(mapping) = object["data"]["document"].as_str().and_then(|text| self.document(text)) else { return };
         let before = self.recorded.insert(name.to_owned(), mapping.clone());
         let Some(before) = before.filter(|before| *before != mapping) else { return };
+        self.check_turned_down(&mapping);
         if self.editions.last().is_some_and(|(_, edition)| edition.as_ref().is_some_and(|one| one.name == mapping.name))
         {
             self.edit(at, Some(mapping.clone()));

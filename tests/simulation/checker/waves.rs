@@ -30,6 +30,15 @@ pub struct Candidate {
     until: Duration,
 }
 
+/// A document that is not to be released before the author writes another one, or a person approves it.
+#[derive(Clone, Debug)]
+pub struct TurnedDown {
+    mapping: Mapping,
+    at: Duration,
+    /// How many documents the author had written.
+    written: usize,
+}
+
 impl Checker {
     /// Notes how far a candidate is, as the engine records it at home before anything follows from it.
     pub(super) fn note_release(&mut self, at: Duration, event: &Event) {
@@ -50,8 +59,14 @@ impl Checker {
             _ if is_released => Some(100),
             stage => stage["Wave"]["wave"].as_u64().and_then(|wave| WAVES.get(wave as usize)).copied(),
         };
-        let mapping = record["candidate"].as_str().and_then(|text| self.document(text));
-        let (Some(reach), Some(mapping)) = (reach, mapping) else { return };
+        let Some(mapping) = record["candidate"].as_str().and_then(|text| self.document(text)) else { return };
+        let Some(reach) = reach else {
+            let is_refused = record["stage"]["Refused"].is_string();
+            let written = self.written.len();
+            self.turned_down.extend(is_refused.then_some(TurnedDown { mapping, at, written }));
+            return;
+        };
+        self.check_turned_down(&mapping);
         let before = before.filter(|before| before.mapping == mapping);
         let is_same_wave = |before: &Candidate| (before.reach, before.is_released) == (reach, is_released);
         let since = before.as_ref().filter(|before| is_same_wave(before)).map_or(at, |before| before.since);
@@ -59,6 +74,17 @@ impl Checker {
             self.check_gate(at, &before);
         }
         self.candidates.push(Candidate { mapping, reach, is_released, since, until: Duration::MAX });
+    }
+
+    /// A document is released: not one that was turned down.
+    pub(super) fn check_turned_down(&mut self, released: &Mapping) {
+        let is_out = |one: &TurnedDown| {
+            let is_decided_anew = self.approved.iter().any(|approved| approved.at >= one.at);
+            one.mapping == *released && one.written == self.written.len() && !is_decided_anew
+        };
+        if self.turned_down.iter().any(is_out) {
+            self.violated("I9", format!("a document of {} is released that was turned down", released.name));
+        }
     }
 
     /// A gate has passed: a target that went away while its wave was under way tells nothing of the sources on it.

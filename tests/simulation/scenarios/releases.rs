@@ -204,3 +204,19 @@ fn a_field_of_the_status_has_one_writer_while_the_edit_that_gives_it_up_is_held(
     ];
     holds_in_both(&steps, 4);
 }
+
+/// A person's word counts until the text changes, although nothing else holds the edit any more, and for a process that starts.
+#[test]
+fn an_edit_that_a_person_rejected_stays_out_when_nothing_is_lost_any_more() {
+    let steps = [
+        (0, Action::Create(X)),
+        (5_000, Action::Edit(Edit::MaxLost(0))),
+        (30_000, Action::Edit(Edit::Toggle("ca"))),
+        (30_000, Action::Reject),
+        (30_000, Action::Delete(X)),
+        (60_000, Action::Crash(0)),
+        (5_000, Action::Start(0)),
+        (60_000, Action::Create(X_CA)),
+    ];
+    holds_in_both(&steps, 4);
+}

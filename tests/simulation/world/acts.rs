@@ -100,7 +100,8 @@ impl World {
                 core.jumped += seconds;
             }),
             Action::Edit(edit) => self.edit(edit),
-            Action::Approve => self.approve(),
+            Action::Approve => self.decide(Decision::Approve),
+            Action::Reject => self.decide(Decision::Reject),
             Action::Schema => {
                 let requests = new_schema(self.plan.is_kcp, !self.has_edition(), self.plan.is_beside);
                 requests.iter().for_each(|request| self.source_server(request));
@@ -263,7 +264,7 @@ impl World {
         self.core(|core| core.checker.edit(core.age(), edition));
     }
 
-    fn approve(&self) {
+    fn decide(&self, decision: Decision) {
         // As `sync-engine approve` does it, for whatever the engine says that it holds.
         let maps = format!("/api/v1/namespaces/{RECORDS}/configmaps");
         self.core(|core| {
@@ -275,8 +276,10 @@ impl World {
                 let is_named = |text: &String| text.ends_with(" is deleted") || text.ends_with(" is given up");
                 let names_all = shown.len() == record.held.size() && shown.iter().all(is_named);
                 let losses = names_all.then(|| shown.clone());
-                core.checker.approved.push(Approved { at, losses });
-                let approval = record.decision(engine, RECORDS, Decision::Approve);
+                if decision == Decision::Approve {
+                    core.checker.approved.push(Approved { at, losses });
+                }
+                let approval = record.decision(engine, RECORDS, decision);
                 let name = approval["metadata"]["name"].as_str().unwrap_or_default();
                 core.act(Side::Target, &Request::apply(&format!("{maps}/{name}?fieldManager=person"), &approval));
             }
