@@ -179,6 +179,8 @@ pub enum Action {
     Recreate(SourceRef),
     /// Takes all finalizers off.
     Strip(SourceRef),
+    /// Somebody else puts a finalizer on it.
+    Keep(SourceRef),
     /// Writes the ownership labels and annotations of a target object on the source of it.
     Forge(SourceRef),
     /// Writes the finalizer of a mapping on it that is yet to come, and that it is on the target.
@@ -315,6 +317,7 @@ impl Action {
             | Self::Delete(source)
             | Self::Recreate(source)
             | Self::Strip(source)
+            | Self::Keep(source)
             | Self::Label(source)
             | Self::Forge(source)
             | Self::Mark(source)

@@ -258,3 +258,25 @@ fn the_state_store_of_a_removed_mapping_stays_away() {
         assert!(last.is_none_or(|line| line.contains(" delete configmaps ")), "{seed}: {last:?}");
     }
 }
+
+/// A source that is let go of may stay, for somebody else holds it: it gets nothing more, whatever is written to it.
+#[test]
+fn a_source_that_others_hold_after_its_deletion_gets_nothing_more() {
+    let steps = [
+        (0, Action::Create(X)),
+        (20_000, Action::Keep(X)),
+        (10_000, Action::Delete(X)),
+        (60_000, Action::Change(X)),
+        (10_000, Action::Crash(0)),
+        (5_000, Action::Start(0)),
+        (30_000, Action::Label(X)),
+        (30_000, Action::Strip(X)),
+    ];
+    for sources in [Kcp, Plain] {
+        for run in held(&world(sources, &steps), 2) {
+            let since = run.trace.iter().skip_while(|line| !line.contains("** Delete("));
+            let sends = |verb: &str| since.clone().any(|line| line.contains(verb) && line.contains(" default-"));
+            assert!(sends(" delete configmaps ") && !sends(" apply configmaps "), "{:#?}", run.trace);
+        }
+    }
+}

@@ -48,6 +48,7 @@ impl World {
                 self.create(source);
             }
             Action::Strip(source) => self.strip(source),
+            Action::Keep(source) => self.keep(source),
             Action::Label(source) => self.label(source),
             Action::Forge(source) => self.forge(source),
             Action::Mark(source) => self.mark(source),

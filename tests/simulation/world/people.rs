@@ -75,6 +75,14 @@ impl World {
         self.source_server(&merge(&self.source_url(source), &json!({"metadata": {"finalizers": null}})));
     }
 
+    pub(super) fn keep(&self, source: SourceRef) {
+        let url = self.source_url(source);
+        let Some(object) = self.get(Side::Source, &url) else { return };
+        let mut finalizers = object["metadata"]["finalizers"].as_array().cloned().unwrap_or_default();
+        finalizers.insert(0, "example.dev/keep".into());
+        self.source_server(&merge(&url, &json!({"metadata": {"finalizers": finalizers}})));
+    }
+
     pub(super) fn label(&self, source: SourceRef) {
         let url = self.source_url(source);
         let Some(object) = self.get(Side::Source, &url) else { return };
