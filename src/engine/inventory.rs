@@ -121,7 +121,7 @@ impl Inventory {
 }
 
 /// What a release knows a document by, or the step from one to another.
-pub fn ruling_hash(document: &str, other: &str) -> String {
+pub fn document_hash(document: &str, other: &str) -> String {
     match other {
         "" => tuple_hash([document], 10),
         _ => tuple_hash([document, other], 10),
@@ -382,7 +382,9 @@ fn read(config_map: &Value) -> Option<Inventory> {
         placements: serde_json::from_str(&text("placements")).unwrap_or_default(),
         targets: serde_json::from_str(&text("targets")).unwrap_or_default(),
         status: serde_json::from_str(&text("status")).unwrap_or_default(),
-        is_held_as_before: !in_force.is_empty() && release.is_empty() && in_force != ruling_hash(&text("document"), ""),
+        is_held_as_before: !in_force.is_empty()
+            && release.is_empty()
+            && in_force != document_hash(&text("document"), ""),
         release,
         home: text("home"),
         is_list: text("list") == "true",
@@ -433,8 +435,8 @@ mod tests {
     fn what_the_release_before_held_is_not_taken_for_released() {
         let store = |in_force: &str, release: &str| json!({"data": {"mapping": "a", "document": "text", "inForce": in_force, "release": release}});
         let is_held = |in_force: &str, release: &str| read(&store(in_force, release)).expect("read").is_held_as_before;
-        assert!(is_held(&ruling_hash("another", ""), ""));
-        assert!(!is_held(&ruling_hash("text", ""), "") && !is_held("", "") && !is_held("x", "y"));
+        assert!(is_held(&document_hash("another", ""), ""));
+        assert!(!is_held(&document_hash("text", ""), "") && !is_held("", "") && !is_held("x", "y"));
     }
 
     /// Another writer, or a request of ours that arrives late, is a conflict.

@@ -7,7 +7,7 @@ use tracing::warn;
 
 use super::Engine;
 use super::approval::AllHeld;
-use super::inventory::ruling_hash;
+use super::inventory::document_hash;
 use super::pipeline::Pipeline;
 use super::serving::compiled;
 use super::slots::Slot;
@@ -81,7 +81,7 @@ impl Engine {
     /// Whether home says that a document is released which is not in force here yet.
     fn is_coming(&self, name: &str) -> bool {
         let (Some(one), Some(progress)) = (self.in_force.get(name), self.progress(name)) else { return false };
-        progress.stage == Stage::Released && progress.in_force == ruling_hash(&one.document().text, "")
+        progress.stage == Stage::Released && progress.in_force == document_hash(&one.document().text, "")
     }
 
     /// The ledger of a mapping as home has it.

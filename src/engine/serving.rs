@@ -15,7 +15,7 @@ use futures::FutureExt;
 use tokio::time::Instant;
 use tracing::{error, info, warn};
 
-use super::inventory::{Inventory, ruling_hash};
+use super::inventory::{Inventory, document_hash};
 use super::pipeline::{Generation, Pipeline};
 use super::rehearse::{OnTarget, rehearse};
 use super::slots::Slot;
@@ -83,8 +83,8 @@ impl InForce {
     /// Which document takes the place of this one, or its removal: a hash.
     pub(super) fn release(&self, entry: &Entry) -> String {
         match self.next(entry) {
-            (_, Phase::Leaving(policy)) => ruling_hash(&format!("{policy:?}"), &self.mapping.text),
-            (document, _) => ruling_hash(&document.text, &self.mapping.text),
+            (_, Phase::Leaving(policy)) => document_hash(&format!("{policy:?}"), &self.mapping.text),
+            (document, _) => document_hash(&document.text, &self.mapping.text),
         }
     }
 

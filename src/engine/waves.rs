@@ -11,7 +11,7 @@ use tokio::time::Instant;
 use tracing::{error, info, warn};
 
 use super::approval::Releases;
-use super::inventory::ruling_hash;
+use super::inventory::document_hash;
 use super::pipeline::Pipeline;
 use super::pipeline::promotion::Candidate;
 use super::serving::{InForce, Next, Why, compiled, component, is_removal};
@@ -98,7 +98,7 @@ impl Engine {
 
     fn follow_progress(&mut self, name: &str, progress: Progress) {
         let Some(entry) = self.catalog.mapping(name).cloned() else { return };
-        let in_force = self.in_force.get(name).map(|one| ruling_hash(&one.document().text, ""));
+        let in_force = self.in_force.get(name).map(|one| document_hash(&one.document().text, ""));
         let holds_file = |pipeline: &Arc<Pipeline>| pipeline.holds(&entry.mapping);
         if entry.mapping.mode != Mode::Enforce {
             // It goes on where it was, once the mapping writes again.
@@ -119,7 +119,7 @@ impl Engine {
             {
                 return self.go_on(name, &runs, &progress);
             }
-            if progress.stage.wave().is_some() && ruling_hash(&runs.text, "") == progress.in_force {
+            if progress.stage.wave().is_some() && document_hash(&runs.text, "") == progress.in_force {
                 return self.take_back(name, &runs, &progress);
             }
             // The candidate took the place of the document in force, or was taken back.
@@ -158,8 +158,8 @@ impl Engine {
     /// The file has the text in force again: that is released over the candidate, which goes no further.
     fn take_back(&self, name: &str, in_force: &Mapping, progress: &Progress) {
         let back = Progress {
-            release: ruling_hash(&in_force.text, &progress.candidate),
-            in_force: ruling_hash(&progress.candidate, ""),
+            release: document_hash(&in_force.text, &progress.candidate),
+            in_force: document_hash(&progress.candidate, ""),
             candidate: in_force.text.to_string(),
             stage: Stage::Released,
             ledger: Some(self.ledger_back(name, in_force, progress)),
@@ -174,7 +174,7 @@ impl Engine {
         let objects: usize = self.pipelines_of(name).map(|pipeline| pipeline.objects()).sum();
         let copies = self.pipelines_of(name).next().map_or(0, |pipeline| pipeline.copies());
         let most = in_force.release.max_lost.most(objects + copies);
-        Ledger::new(ruling_hash(&in_force.text, &progress.candidate), former, most)
+        Ledger::new(document_hash(&in_force.text, &progress.candidate), former, most)
     }
 
     fn follow_release(&mut self, name: &str, Progress { release, candidate, stage, ledger, .. }: Progress) {
@@ -240,9 +240,9 @@ impl Engine {
         if has_home && !self.are_releases_known() {
             return Next::GoesOn(Why::Unknown("the home cluster has not told yet how far releases are".to_owned()));
         }
-        let release = ruling_hash(&candidate.text, &in_force.text);
+        let release = document_hash(&candidate.text, &in_force.text);
         // That of a document before tells nothing.
-        let progress = self.progress(name).filter(|progress| progress.in_force == ruling_hash(&in_force.text, ""));
+        let progress = self.progress(name).filter(|progress| progress.in_force == document_hash(&in_force.text, ""));
         if waves.is_empty() {
             return Next::Passes;
         }
@@ -368,8 +368,8 @@ impl Engine {
     /// What is to be recorded of a release. What is left of the ledger before stays.
     pub(super) fn progress_of(&self, name: &str, in_force: &Mapping, candidate: &Mapping, stage: Stage) -> Progress {
         Progress {
-            release: ruling_hash(&candidate.text, &in_force.text),
-            in_force: ruling_hash(&in_force.text, ""),
+            release: document_hash(&candidate.text, &in_force.text),
+            in_force: document_hash(&in_force.text, ""),
             candidate: candidate.text.to_string(),
             stage,
             ledger: self.ledger(name).cloned(),

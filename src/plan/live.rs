@@ -56,7 +56,7 @@ pub fn live(
 }
 
 /// A filter that cannot be evaluated keeps the last decision, which was "in": nothing is written, the reason is reported.
-pub fn undecided(mapping: &Mapping, observed: &Observed, source: &Arc<Value>, reason: Reason) -> Plan {
+pub fn report_only(mapping: &Mapping, observed: &Observed, source: &Arc<Value>, reason: Reason) -> Plan {
     say(mapping, observed, source, None, Reasons(vec![reason]))
 }
 

@@ -269,7 +269,7 @@ fn active(mapping: &Mapping, observed: &Observed, source: &Arc<Value>, places: &
     match is_in(mapping, observed, source) {
         Ok(true) => passing(mapping, observed, source, places),
         Ok(false) => departure::depart(mapping, observed, source, Stage::Out(mapping.source.on_exit, Evidence::Exit)),
-        Err(reason) if owns_finalizer(observed, source) => live::undecided(mapping, observed, source, reason),
+        Err(reason) if owns_finalizer(observed, source) => live::report_only(mapping, observed, source, reason),
         Err(reason) => Plan::Rest(Reasons(vec![reason])),
     }
 }
@@ -283,8 +283,8 @@ fn passing(mapping: &Mapping, observed: &Observed, source: &Arc<Value>, places: 
         Ok(Share::Elsewhere) => {
             departure::depart(mapping, observed, source, Stage::Out(OnExit::Retain, Evidence::Unwanted))
         }
-        Ok(Share::Moved(reason)) => live::undecided(mapping, observed, source, reason),
-        Err(unrendered) => live::undecided(mapping, observed, source, unrendered.into()),
+        Ok(Share::Moved(reason)) => live::report_only(mapping, observed, source, reason),
+        Err(unrendered) => live::report_only(mapping, observed, source, unrendered.into()),
     }
 }
 

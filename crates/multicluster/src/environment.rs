@@ -215,7 +215,7 @@ impl Reporter {
     }
 
     /// Says what a reload of a connection's configuration found; a broken one leaves what works in use.
-    pub fn heed(&self, connection: &str, found: &Result<Reloaded, ConnectionError>) {
+    pub fn report_reload(&self, connection: &str, found: &Result<Reloaded, ConnectionError>) {
         let state = found.as_ref().map(|_| ()).map_err(ToString::to_string);
         let changed = self.health.set(&self.what, Condition::of(state, self.trouble));
         match found {

@@ -152,14 +152,14 @@ impl Manager {
     pub async fn reload_connections(&self) -> Vec<(String, Result<Reloaded, ConnectionError>)> {
         let reloads = self.0.environment.connections.iter().map(|(name, connection)| async move {
             let result = connection.reload_aside().await?;
-            self.heed(name, &result);
+            self.handle_reload(name, &result);
             (!matches!(result, Ok(Reloaded::Unchanged))).then(|| (name.clone(), result))
         });
         join_all(reloads).await.into_iter().flatten().collect()
     }
 
-    fn heed(&self, connection: &str, found: &Result<Reloaded, ConnectionError>) {
-        self.0.environment.configuration_of(connection, Level::Waiting).heed(connection, found);
+    fn handle_reload(&self, connection: &str, found: &Result<Reloaded, ConnectionError>) {
+        self.0.environment.configuration_of(connection, Level::Waiting).report_reload(connection, found);
         if matches!(found, Ok(Reloaded::Address)) {
             let mut state = self.0.state.lock();
             for provider in state.of_which(|_, name, running| finds_by(name, running.document.as_ref(), connection)) {
@@ -222,7 +222,7 @@ async fn reload(shared: Weak<Shared>, name: String, connection: Arc<Connection>)
         let found = connection.reload_aside().await;
         let Some(shared) = shared.upgrade() else { return };
         if let Some(found) = &found {
-            Manager(shared).heed(&name, found);
+            Manager(shared).handle_reload(&name, found);
         }
     }
 }

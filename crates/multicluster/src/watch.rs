@@ -543,7 +543,7 @@ impl Shared {
         let item = |parsed: Parsed<'_>| {
             let name = parsed.name.clone();
             if !put(parsed)? {
-                self.homeless(&name);
+                self.warn_without_cluster(&name);
             }
             Ok(())
         };
@@ -613,7 +613,7 @@ impl Shared {
         let name = parsed.name.clone();
         // An event of another history says nothing of this one.
         if !is_older(&new, version) && !apply(&self.stores, parsed)? {
-            self.homeless(&name);
+            self.warn_without_cluster(&name);
         }
         self.report_bodies();
         Ok(Outcome::Line { version: new })
@@ -639,7 +639,7 @@ impl Shared {
         RequestError::Body { url: self.endpoint.url().to_owned(), reason: error.to_string() }
     }
 
-    fn homeless(&self, name: &str) {
+    fn warn_without_cluster(&self, name: &str) {
         tracing::warn!(name, "{}: an object does not say which cluster it lives in, and is left out", self.key);
     }
 }

@@ -309,7 +309,7 @@ async fn reload(connection: Arc<Connection>, look_again: Arc<Notify>, configurat
     loop {
         look_again.notified().await;
         if let Some(found) = connection.reload_aside().await {
-            configuration.heed(connection.name(), &found);
+            configuration.report_reload(connection.name(), &found);
         }
     }
 }

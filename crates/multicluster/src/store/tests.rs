@@ -111,8 +111,8 @@ fn one_name_in_two_workspaces_is_two_objects() {
     assert_eq!(names("a").len(), 1);
     assert_eq!((names("a")[0].1.uid(), names("b")[0].1.uid()), ("a", "b"));
     assert!(names("aa").is_empty());
-    let homeless = json!({"metadata": {"name": "db"}}).to_string();
-    assert!(!store.put(Parsed::read(&homeless).unwrap()).unwrap());
+    let without_cluster = json!({"metadata": {"name": "db"}}).to_string();
+    assert!(!store.put(Parsed::read(&without_cluster).unwrap()).unwrap());
 }
 
 #[test]
