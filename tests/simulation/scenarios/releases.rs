@@ -1,7 +1,7 @@
 //! Edits that a person has to approve, and edits in waves.
 
 use super::super::action::Forever;
-use super::super::mapping::{MORE, More};
+use super::super::mapping::{MORE, More, OPEN};
 use super::*;
 
 /// A person approves what the record names, and the edit before was another one.
@@ -219,4 +219,36 @@ fn an_edit_that_a_person_rejected_stays_out_when_nothing_is_lost_any_more() {
         (60_000, Action::Create(X_CA)),
     ];
     holds_in_both(&steps, 4);
+}
+
+/// An author raises the limit in the edit that needs it.
+#[test]
+fn an_edit_is_judged_by_the_limits_of_the_document_before() {
+    let steps = [
+        (0, Action::Create(X)),
+        (5_000, Action::Edit(Edit::MaxLost(0))),
+        (30_000, Action::Edit(Edit::Toggle("ca"))),
+        (10_000, Action::Edit(Edit::MaxLost(OPEN))),
+        (60_000, Action::Change(X)),
+    ];
+    holds_in_both(&steps, 2);
+}
+
+/// Its author may be about to take it back.
+#[test]
+fn waves_stand_still_while_the_file_is_broken() {
+    let steps = [
+        (0, Action::Create(X)),
+        (0, Action::Create(X_CA)),
+        (30_000, Action::Edit(Edit::Edition)),
+        (3_000, Action::Edit(Edit::Break)),
+        (120_000, Action::Change(X)),
+    ];
+    for run in held(&Plan { in_waves: true, ..world(Kcp, &steps) }, 4) {
+        let is_step =
+            |line: &&String| line.contains(" apply configmaps ") && line.contains("/main.m.release at target");
+        let until = |what: &'static str| run.trace.iter().take_while(move |line| !line.contains(what)).filter(is_step);
+        let [before, after] = ["** Edit(Break)", "** Change("].map(|what| until(what).count());
+        assert!(before > 0 && after == before, "{:#?}", run.trace);
+    }
 }
