@@ -87,7 +87,7 @@ pub fn resolve(
             let resolved = match is_wanted {
                 Ok(true) => unread_yet(mapping, position, observed, place, scope)
                     .map_or_else(|| find(rule, observed, source, place, scope), Err),
-                Ok(false) => return (Ok(Vec::new()), left_out(rule)),
+                Ok(false) => return (Ok(Vec::new()), ObjectState::Missing(RelatedMissing::Skip)),
                 Err(why) => Err(why.into()),
             };
             let state = state(rule, &resolved);
@@ -307,14 +307,6 @@ fn checked(what: &str, name: String) -> Result<String, Unrendered> {
     }
     let why = if name.is_empty() { "is empty" } else { "is no name of an object" };
     Err(Unrendered::Failed(format!("`{what}`: the name {why}")))
-}
-
-/// What expressions read where `when` is false.
-fn left_out(rule: &RelatedRule) -> ObjectState {
-    match rule.is_several() {
-        true => ObjectState::Several(Several { missing: RelatedMissing::Skip, ..Several::default() }),
-        false => ObjectState::Missing(RelatedMissing::Skip),
-    }
 }
 
 /// What expressions read: the object, with where it comes from and where it goes.

@@ -174,6 +174,36 @@ fn a_copy_whose_when_is_false_goes_after_what_refers_to_it() {
     assert_eq!(world.objects.len(), 1, "the Database alone");
 }
 
+/// As one object is, whose `when` is false.
+#[test]
+fn several_related_objects_are_absent_where_their_when_is_false() {
+    let conditional = mapping(
+        r#"  related:
+    - id: certs
+      when: ${{ source.spec.tls }}
+      direction: ToTarget
+      resource: secrets.v1
+      forEach: [cert]
+      as: name
+      key: ${{ name }}
+      from: {name: "{{ name }}"}
+      to: {name: "{{ placement.name }}-{{ name }}"}
+  objects:
+    - id: db
+      template:
+        apiVersion: example.dev/v1
+        kind: Database
+        spec: {tls: "${{ related.certs is defined }}", certs: "${{ related.certs | length if related.certs is defined else omit }}"}
+"#,
+    );
+    let mut world = with(&["cert"]);
+    for (tls, spec) in [(true, json!({"tls": true, "certs": 1})), (false, json!({"tls": false}))] {
+        world.edit_source(|source| source["spec"] = json!({"tls": tls}));
+        world.sync(&conditional);
+        assert_eq!(world.object("Database")["spec"], spec);
+    }
+}
+
 /// One Secret for the consumer: the password that the operator made, with what else it takes to connect.
 #[test]
 fn a_copy_has_keys_of_its_own() {
