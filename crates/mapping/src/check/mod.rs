@@ -23,7 +23,7 @@ use super::diagnostic::Finding;
 use super::expression::Base;
 use super::schema::{Schema, Schemas};
 use super::template::Tree;
-use super::{Direction, Mapping, ObjectRule, RelatedRule, Side, TargetChoice};
+use super::{Direction, Mapping, ObjectRule, RelatedMissing, RelatedRule, Side, TargetChoice};
 use crate::yaml::Node;
 
 pub use collisions::common_object;
@@ -77,7 +77,8 @@ impl<'s> Checker<'s> {
             id: &rule.id,
             schema: None,
             is_several: rule.is_several(),
-            can_be_left_out: rule.when.is_some(),
+            // Of several, each is found by its key.
+            can_be_left_out: rule.when.is_some() || rule.on_missing == RelatedMissing::Skip && !rule.is_several(),
             is_consumers: rule.direction == Direction::ToTarget,
         };
         let environment = Environment {

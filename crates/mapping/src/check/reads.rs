@@ -146,7 +146,7 @@ impl<'e, 's> Reads<'e, 's> {
                 self.all(lax.iter().map(|lax| &**lax));
                 Bound { is_optional: fallback.is_optional, ..value.or(fallback) }
             }
-            Expr::Call(call) => self.call(call),
+            Expr::Call(call) => self.call(call, takes_absent),
             Expr::Arithmetic { operator, left, right, places } => {
                 let [one, other] = [left, right].map(|operand| self.expression(operand));
                 self.arithmetic(*operator, [&one, &other], right, places);
@@ -187,8 +187,10 @@ impl<'e, 's> Reads<'e, 's> {
         Reads { environment, guarded: self.guarded, findings: self.findings }
     }
 
-    fn call(&mut self, call: &'s Call) -> Bound<'s> {
-        let takes_absent = matches!(call.name(), "defined" | "dig" | "required" | "condition" | "default");
+    fn call(&mut self, call: &'s Call, takes_absent: bool) -> Bound<'s> {
+        // Of an object that is absent, it is absent itself whether the generation is current.
+        let takes_absent = matches!(call.name(), "defined" | "dig" | "required" | "condition" | "default")
+            || takes_absent && call.name() == "observed_generation_current";
         let arguments = call.arguments.iter().enumerate().map(|(index, argument)| {
             argument.as_ref().map(|expr| self.walk(expr, self.guarded || takes_absent && index == 0))
         });
