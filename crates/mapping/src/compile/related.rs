@@ -99,7 +99,8 @@ impl Compiler {
                 Finding::new("SE0112", spec.resource.span(), format!("`{}` is no plural", spec.resource.value));
             self.report(finding.help(format!("write `{meant}`")));
         }
-        let of_copies = ["to", "data", "labels", "annotations", "type", "shared", "ownerReference", "onSourceDelete"];
+        let of_copies =
+            ["to", "data", "labels", "annotations", "type", "shared", "ownerReference", "adopt", "onSourceDelete"];
         for (key, _) in of_copies.iter().filter(|_| !is_copied).filter_map(|field| spec.node.entry(field)) {
             let finding = Finding::new("SE0114", key.span.clone(), format!("{} is not copied", spec.resource.value));
             let help = format!("only {} are copied; objects of other resources are only read", COPIED.join(" and "));
